@@ -1,0 +1,1 @@
+/* Empty on purpose: liburing.h and numa.h clash when Swift imports both, so only C files include them. */

@@ -1,0 +1,25 @@
+/* What every header of the C core shares. */
+#ifndef OPP_BASE_H
+#define OPP_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define OPP_BEGIN_DECLS extern "C" {
+#define OPP_END_DECLS }
+#else
+#define OPP_BEGIN_DECLS
+#define OPP_END_DECLS
+#endif
+
+/* Nullability helps Swift's importer; other compilers do not know it. */
+#if !defined(__clang__)
+#define _Nonnull
+#define _Nullable
+#endif
+
+#define OPP_MUST_USE __attribute__((warn_unused_result))
+
+#endif

@@ -1,0 +1,6 @@
+/* Opportune, the C core: run queues, parking, threads, clocks and topology. See each header. */
+#ifndef OPPORTUNE_H
+#define OPPORTUNE_H
+#include "opp_base.h"
+#include "opp_system.h"
+#endif

@@ -1,0 +1,61 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+let package = Package(
+  name: "opportune",
+  products: [
+    .library(name: "Opportune", targets: ["Opportune"]),
+    .library(name: "COpportune", targets: ["COpportune"]),
+    .executable(name: "opportune", targets: ["OpportuneCommand"]),
+  ],
+  dependencies: [
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+    .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+    .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+    .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+    .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
+    .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
+  ],
+  targets: [
+    // The C core: mechanism only. liburing and libnuma are seen by its .c files alone, because
+    // their headers clash when Swift imports both.
+    .systemLibrary(
+      name: "CLiburing", path: "CSupport/CLiburing", pkgConfig: "liburing",
+      providers: [.apt(["liburing-dev"])]),
+    .systemLibrary(
+      name: "CNuma", path: "CSupport/CNuma", pkgConfig: "numa",
+      providers: [.apt(["libnuma-dev"])]),
+    .target(
+      name: "COpportune",
+      dependencies: ["CLiburing", "CNuma"],
+      path: "CSupport/COpportune",
+      cSettings: [.define("_GNU_SOURCE")]),
+    .target(
+      name: "OpportuneScheduler",
+      dependencies: [
+        "COpportune",
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "Metrics", package: "swift-metrics"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+      ]),
+    .target(name: "Opportune", dependencies: ["OpportuneScheduler"]),
+    .target(
+      name: "OpportuneBench",
+      dependencies: [
+        "Opportune", "COpportune",
+        .product(name: "Histogram", package: "hdrhistogram-swift"),
+      ]),
+    .executableTarget(
+      name: "OpportuneCommand",
+      dependencies: [
+        "Opportune", "OpportuneBench", "COpportune",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "Logging", package: "swift-log"),
+      ]),
+    .testTarget(name: "COpportuneTests", dependencies: ["COpportune"]),
+    .testTarget(name: "OpportuneSchedulerTests", dependencies: ["Opportune", "OpportuneScheduler", "COpportune"]),
+    .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench"]),
+  ],
+  swiftLanguageModes: [.v6],
+  cLanguageStandard: .c11
+)

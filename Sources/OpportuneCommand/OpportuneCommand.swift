@@ -1,0 +1,8 @@
+import ArgumentParser
+
+@main
+struct OpportuneCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "opportune",
+    abstract: "Schedules foreground and background work so that the foreground never waits.")
+}
