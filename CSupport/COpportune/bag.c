@@ -231,11 +231,14 @@ void opp_bag_init(opp_bag *bag, opp_core *core) {
     bag->core = core;
 }
 
-void opp_bag_free(opp_bag *bag, void (*drop)(opp_job, void *), void *context) {
+void opp_bag_drain(opp_bag *bag, void (*drop)(opp_job, void *), void *context) {
     opp_job job;
     bool stolen;
     while (opp_bag_remove(bag, NULL, NULL, NULL, 0, &job, &stolen))
         if (drop != NULL) drop(job, context);
+}
+
+void opp_bag_free(opp_bag *bag) {
     opp_fifo *fifo = opp_load(&bag->fifos, relaxed); /* relaxed: nobody else is left */
     while (fifo != NULL) {
         opp_fifo *next = fifo->next;
@@ -248,6 +251,7 @@ void opp_bag_free(opp_bag *bag, void (*drop)(opp_job, void *), void *context) {
         free(fifo);
         fifo = next;
     }
+    free(bag);
 }
 
 /* The calling source's queue in `bag`; made and published on first use. */

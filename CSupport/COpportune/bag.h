@@ -82,7 +82,8 @@ void opp_pool_free(opp_pool *pool);
 uint64_t opp_pool_bytes(const opp_pool *pool);
 
 void opp_bag_init(opp_bag *bag, opp_core *core);
-void opp_bag_free(opp_bag *bag, void (*drop)(opp_job, void *), void *context);
+void opp_bag_drain(opp_bag *bag, void (*drop)(opp_job, void *), void *context);
+void opp_bag_free(opp_bag *bag); /* empty, and nobody uses it any more */
 
 /* Queues `job` with `stamp`. The source's own thread. 0 or -ENOMEM. */
 int opp_bag_insert(opp_bag *bag, opp_source *source, opp_job job, uint32_t stamp);

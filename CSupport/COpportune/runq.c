@@ -83,6 +83,7 @@ struct opp_core {
     _Atomic(opp_taker *) takers;           /* grows only */
     _Atomic(opp_bag *) bags;               /* strands' bags; grows only */
     _Atomic(uint64_t) queue_bytes;         /* statistics */
+    _Atomic(uint32_t) holds;               /* the scheduler's and one a registered thread */
     _Alignas(OPP_LINE) hints ready[HINTS_64]; /* a bit for each level */
     _Alignas(OPP_LINE) _Atomic(uint32_t) epoch;
     opp_pool pool;
@@ -186,6 +187,7 @@ int opp_core_create(const opp_core_config *config, opp_core **result) {
         return -ENOMEM;
     }
     core->config = *config;
+    atomic_init(&core->holds, 1);
     core->word_count = words;
     core->stride = (words + OPP_LEVELS - 1) / OPP_LEVELS;
     core->level_bytes = level_bytes;
@@ -201,7 +203,8 @@ int opp_core_create(const opp_core_config *config, opp_core **result) {
     return 0;
 }
 
-void opp_core_destroy(opp_core *core, void (*drop)(opp_job, void *), void *context) {
+/* Hands what is queued to `drop`, or, with `discard`, frees the bags. */
+static void core_empty(opp_core *core, bool discard, void (*drop)(opp_job, void *), void *context) {
     /* relaxed throughout: nobody else is left. */
     for (uint32_t i = 0; i < core->config.max_apps; i++) {
         opp_app *app = opp_load(&core->apps[i], relaxed);
@@ -211,16 +214,31 @@ void opp_core_destroy(opp_core *core, void (*drop)(opp_job, void *), void *conte
                 for (int rank = 0; rank < OPP_RANKS; rank++) {
                     opp_bag *bag = opp_load(&app->places[set][p].bag[rank], relaxed);
                     if (bag == NULL) continue;
-                    opp_bag_free(bag, drop, context);
-                    free(bag);
+                    opp_bag_drain(bag, drop, context);
+                    if (discard) opp_bag_free(bag);
                 }
-        free(app);
+        if (discard) free(app);
     }
     for (opp_bag *bag = opp_load(&core->bags, relaxed), *next; bag != NULL; bag = next) {
         next = bag->next;
-        opp_bag_free(bag, drop, context);
-        free(bag);
+        opp_bag_drain(bag, drop, context);
+        if (discard) opp_bag_free(bag);
     }
+}
+
+void opp_core_destroy(opp_core *core, void (*drop)(opp_job, void *), void *context) {
+    core_empty(core, false, drop, context);
+    opp_core_release(core);
+}
+
+void opp_core_retain(opp_core *core) {
+    opp_add(&core->holds, 1, relaxed); /* relaxed: the caller has a hold already */
+}
+
+void opp_core_release(opp_core *core) {
+    /* [holds] release: our use of the core is over. acquire: so is everybody's when the last one frees it. */
+    if (opp_sub(&core->holds, 1, acq_rel) != 1) return;
+    core_empty(core, true, NULL, NULL);
     for (opp_source *source = opp_load(&core->sources, relaxed), *next; source != NULL; source = next) {
         next = source->next;
         free(source);
@@ -717,8 +735,6 @@ opp_bag *opp_bag_create(opp_core *core) {
 }
 
 void opp_bag_destroy(opp_bag *bag, void (*drop)(opp_job, void *), void *context) {
-    opp_job job;
-    while (opp_bag_take(bag, &job))
-        if (drop != NULL) drop(job, context);
+    opp_bag_drain(bag, drop, context);
     opp_store(&bag->in_use, 0, release); /* [bag-reuse] release: the last owner is done. */
 }

@@ -62,11 +62,15 @@ typedef struct opp_core_config {
 int opp_core_create(const opp_core_config *_Nonnull config, opp_core *_Nullable *_Nonnull core);
 
 /*
- * Frees everything. No other thread may be inside a call on `core`. Jobs still queued are handed to `drop`,
- * once each.
+ * Hands every job still queued to `drop`, once each, and gives up the creator's hold. No worker may be inside a call
+ * on `core` any more, and nobody may push. The memory goes with the last hold.
  */
 void opp_core_destroy(opp_core *_Nonnull core, void (*_Nullable drop)(opp_job job, void *_Nullable context),
                       void *_Nullable context);
+
+/* A further hold on the memory, for a thread that has a source and may outlive the scheduler. */
+void opp_core_retain(opp_core *_Nonnull core);
+void opp_core_release(opp_core *_Nonnull core);
 
 /* --- Sources -------------------------------------------------------------------------------- */
 

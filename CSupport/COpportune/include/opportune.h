@@ -4,6 +4,8 @@
 #include "opp_base.h"
 #include "opp_lane.h"
 #include "opp_runq.h"
+#include "opp_stats.h"
 #include "opp_system.h"
 #include "opp_table.h"
+#include "opp_thread.h"
 #endif
