@@ -58,6 +58,7 @@ public struct ConfigurationError: Error, Sendable, Equatable {
     self.expected = expected
   }
 
+  /// Whether both refuse the same setting, whatever the values were.
   public static func == (lhs: ConfigurationError, rhs: ConfigurationError) -> Bool { lhs.code == rhs.code }
 }
 

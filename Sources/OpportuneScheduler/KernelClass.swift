@@ -20,6 +20,7 @@ public struct KernelPrivileges: Sendable, Hashable {
   /// direction.
   public var canSetSlice: Bool
 
+  /// Takes what a probe has found, or a test asks for.
   public init(canRaise: Bool, canUseRR: Bool, canSetSlice: Bool) {
     self.canRaise = canRaise
     self.canUseRR = canUseRR

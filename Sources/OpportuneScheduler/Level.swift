@@ -26,6 +26,7 @@ public struct Level: RawRepresentable, Comparable, Hashable, Sendable, Codable {
     self.rawValue = rawValue
   }
 
+  /// Whether `rhs` runs before `lhs`.
   public static func < (lhs: Level, rhs: Level) -> Bool { lhs.rawValue < rhs.rawValue }
 
   /// The level `steps` below this one, but never below `floor`. Negative steps count as 0.
@@ -45,5 +46,6 @@ extension Level: ExpressibleByIntegerLiteral {
 }
 
 extension Level: CustomStringConvertible {
+  /// The number, 0 to 63.
   public var description: String { String(rawValue) }
 }
