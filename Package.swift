@@ -59,3 +59,15 @@ let package = Package(
   swiftLanguageModes: [.v6],
   cLanguageStandard: .c11
 )
+
+// `make lint` turns warnings into errors by this variable. A flag on the command line would do so for the
+// dependencies as well.
+if Context.environment["OPPORTUNE_STRICT"] != nil {
+  for target in package.targets where target.type != .system {
+    target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-warnings-as-errors"])]
+    target.cSettings =
+      (target.cSettings ?? []) + [
+        .unsafeFlags(["-Wall", "-Wextra", "-Wmissing-prototypes", "-Werror"])
+      ]
+  }
+}
