@@ -1,0 +1,16 @@
+import Benchmark
+
+private actor Counter {
+  private var count = 0
+  func increment() { count &+= 1 }
+}
+
+/// One round trip of a task to an actor that nobody else uses: two enqueues on the executor.
+func registerHop() {
+  Benchmark("hop_default_executor", configuration: configuration(operations: 1_000)) { benchmark in
+    let counter = Counter()
+    for _ in benchmark.scaledIterations {
+      await counter.increment()
+    }
+  }
+}
