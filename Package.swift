@@ -53,7 +53,8 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
       ]),
     .testTarget(name: "COpportuneTests", dependencies: ["COpportune"]),
-    .testTarget(name: "OpportuneSchedulerTests", dependencies: ["Opportune", "OpportuneScheduler", "COpportune"]),
+    .testTarget(
+      name: "OpportuneSchedulerTests", dependencies: ["Opportune", "OpportuneScheduler", "COpportune"]),
     .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench"]),
   ],
   swiftLanguageModes: [.v6],
