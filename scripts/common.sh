@@ -15,7 +15,8 @@ need_swift() {
   wanted=$(sed -n '1s/.*swift-tools-version: *\([0-9.]*\).*/\1/p' Package.swift)
   command -v swift >/dev/null ||
     fail "swift is not in PATH. Install Swift $wanted or newer (https://www.swift.org/install/linux/) and put its usr/bin folder into PATH."
-  found=$(swift --version 2>/dev/null | sed -n 's/.*Swift version \([0-9][0-9.]*\).*/\1/p' | head -n 1)
+  found=$(swift --version 2>/dev/null) || true
+  [[ $found =~ Swift\ version\ ([0-9][0-9.]*) ]] && found=${BASH_REMATCH[1]} || found=
   [[ -n $found ]] ||
     fail "'swift --version' names no version; $(command -v swift) is perhaps not Swift, or a library that it needs is missing."
   [[ $(printf '%s\n%s\n' "$wanted" "$found" | sort -V | head -n 1) == "$wanted" ]] ||
