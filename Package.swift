@@ -53,9 +53,22 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
       ]),
     .testTarget(name: "COpportuneTests", dependencies: ["COpportune"]),
-    .testTarget(name: "OpportuneSchedulerTests", dependencies: ["Opportune", "OpportuneScheduler", "COpportune"]),
+    .testTarget(
+      name: "OpportuneSchedulerTests", dependencies: ["Opportune", "OpportuneScheduler", "COpportune"]),
     .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench"]),
   ],
   swiftLanguageModes: [.v6],
   cLanguageStandard: .c11
 )
+
+// `make lint` turns warnings into errors by this variable. A flag on the command line would do so for the
+// dependencies as well.
+if Context.environment["OPPORTUNE_STRICT"] != nil {
+  for target in package.targets where target.type != .system {
+    target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-warnings-as-errors"])]
+    target.cSettings =
+      (target.cSettings ?? []) + [
+        .unsafeFlags(["-Wall", "-Wextra", "-Wmissing-prototypes", "-Werror"])
+      ]
+  }
+}
