@@ -30,10 +30,13 @@ let package = Package(
       dependencies: ["CLiburing", "CNuma"],
       path: "CSupport/COpportune",
       cSettings: [.define("_GNU_SOURCE")]),
+    // The few symbols of the Swift runtime that no public interface offers, kept apart from the C core, which C
+    // programs link without Swift.
+    .target(name: "COpportuneRuntime", path: "CSupport/COpportuneRuntime", cSettings: [.define("_GNU_SOURCE")]),
     .target(
       name: "OpportuneScheduler",
       dependencies: [
-        "COpportune",
+        "COpportune", "COpportuneRuntime",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "Metrics", package: "swift-metrics"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),

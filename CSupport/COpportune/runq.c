@@ -203,27 +203,30 @@ int opp_core_create(const opp_core_config *config, opp_core **result) {
     return 0;
 }
 
-/* Hands what is queued to `drop`, or, with `discard`, frees the bags. */
+/* Hands what is queued to `drop`; with `discard`, when nobody else is left, also frees apps and bags. */
 static void core_empty(opp_core *core, bool discard, void (*drop)(opp_job, void *), void *context) {
-    /* relaxed throughout: nobody else is left. */
     for (uint32_t i = 0; i < core->config.max_apps; i++) {
-        opp_app *app = opp_load(&core->apps[i], relaxed);
+        opp_app *app = opp_load(&core->apps[i], acquire); /* [apps] */
         if (app == NULL) continue;
         for (int set = 0; set < OPP_BANDS; set++)
             for (int p = 0; p < PLACES; p++)
                 for (int rank = 0; rank < OPP_RANKS; rank++) {
-                    opp_bag *bag = opp_load(&app->places[set][p].bag[rank], relaxed);
+                    opp_bag *bag = opp_load(&app->places[set][p].bag[rank], acquire); /* [bag] */
                     if (bag == NULL) continue;
                     opp_bag_drain(bag, drop, context);
                     if (discard) opp_bag_free(bag);
                 }
         if (discard) free(app);
     }
-    for (opp_bag *bag = opp_load(&core->bags, relaxed), *next; bag != NULL; bag = next) {
+    for (opp_bag *bag = opp_load(&core->bags, acquire) /* [bags] */, *next; bag != NULL; bag = next) {
         next = bag->next;
         opp_bag_drain(bag, drop, context);
         if (discard) opp_bag_free(bag);
     }
+}
+
+void opp_core_drain(opp_core *core, void (*drop)(opp_job, void *), void *context) {
+    core_empty(core, false, drop, context);
 }
 
 void opp_core_destroy(opp_core *core, void (*drop)(opp_job, void *), void *context) {

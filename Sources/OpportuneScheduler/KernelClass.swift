@@ -74,6 +74,11 @@ public struct KernelPriority: Sendable, Hashable {
     self.retires = retires
   }
 
+  /// Put together again from its parts.
+  init(policy: Policy, nice: Int, sliceNanoseconds: UInt64, realTimePriority: Int, retires: Bool) {
+    self.init(policy, nice: nice, slice: sliceNanoseconds, realTime: realTimePriority, retires: retires)
+  }
+
   /// The priority of a worker of lane `worker` while it runs work of `level`, lowered by `depth`.
   ///
   /// | level is | with privilege | without |

@@ -107,6 +107,9 @@ void opp_alarms_ring(opp_alarms *_Nonnull alarms, uint32_t which);
  */
 uint32_t opp_alarms_wait(opp_alarms *_Nonnull alarms);
 
+/* Tells the processor that the caller waits for another thread's store. */
+void opp_pause(void);
+
 /* CLOCK_MONOTONIC, nanoseconds. */
 uint64_t opp_now_ns(void);
 

@@ -68,6 +68,10 @@ int opp_core_create(const opp_core_config *_Nonnull config, opp_core *_Nullable 
 void opp_core_destroy(opp_core *_Nonnull core, void (*_Nullable drop)(opp_job job, void *_Nullable context),
                       void *_Nullable context);
 
+/* Hands what is queued now to `drop`, suspended apps' jobs too. Any thread, also while others push and take. */
+void opp_core_drain(opp_core *_Nonnull core, void (*_Nonnull drop)(opp_job job, void *_Nullable context),
+                    void *_Nullable context);
+
 /* A further hold on the memory, for a thread that has a source and may outlive the scheduler. */
 void opp_core_retain(opp_core *_Nonnull core);
 void opp_core_release(opp_core *_Nonnull core);

@@ -15,6 +15,8 @@ OPP_BEGIN_DECLS
  * ends or leaves it. NULL where the thread is already ending (its thread-local storage is being torn down) or
  * memory is short: then *error is -ESHUTDOWN or -ENOMEM.
  */
+#define OPP_ESHUTDOWN 108 /* ESHUTDOWN, as a number that Swift imports too */
+
 opp_source *_Nullable opp_thread_source(opp_core *_Nonnull core, uint8_t node, int *_Nonnull error);
 
 /* The worker that the calling thread is; NULL on threads that are none. */

@@ -2,6 +2,7 @@
 #ifndef OPPORTUNE_H
 #define OPPORTUNE_H
 #include "opp_base.h"
+#include "opp_inbox.h"
 #include "opp_lane.h"
 #include "opp_runq.h"
 #include "opp_stats.h"
