@@ -4,5 +4,6 @@ import ArgumentParser
 struct OpportuneCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "opportune",
-    abstract: "Schedules foreground and background work so that the foreground never waits.")
+    abstract: "Schedules foreground and background work so that the foreground never waits.",
+    subcommands: [BenchCommand.self])
 }

@@ -1,0 +1,33 @@
+/// Why a bench could not run, or why its outcome does not count.
+///
+/// The description names the value that was refused and what was expected of it.
+public struct BenchError: Error, Equatable, CustomStringConvertible, Sendable {
+  /// What went wrong, without the words.
+  public enum Code: Sendable, Hashable {
+    /// A value of the caller is outside its range, or unknown.
+    case invalidArgument
+    /// This machine or this user does not give what a contender needs.
+    case unavailable
+    /// A system call failed.
+    case system
+    /// A contender lost, duplicated or never finished work.
+    case workLost
+    /// An answer of the search index differs from a plain scan.
+    case wrongAnswer
+  }
+
+  public let code: Code
+  public let description: String
+
+  init(_ code: Code, _ description: String) {
+    self.code = code
+    self.description = description
+  }
+
+  /// A value outside its range: names the option, the value and what was expected.
+  static func invalid(_ option: String, _ value: String, expected: String) -> BenchError {
+    BenchError(.invalidArgument, "\(option) '\(value)' is not valid: expected \(expected)")
+  }
+
+  public static func == (left: BenchError, right: BenchError) -> Bool { left.code == right.code }
+}

@@ -1,0 +1,61 @@
+/// What to run, checked.
+public struct BenchOptions: Sendable {
+  public let scenarios: [Scenario]
+  public let contenders: [ContenderKind]
+  /// Seconds of every scenario and contender beside its background, all repeats together. The two windows that
+  /// it is paired with, foreground alone and background alone, take a quarter and a third of that more.
+  public let seconds: Double
+  /// Nil: each scenario's own.
+  public let repeats: Int?
+  /// Roots of the tree to index.
+  public let trees: [String]
+
+  /// Shortest time of one window, in seconds.
+  public static let windowSecondsMin = 0.2
+  static let foregroundAloneShare = 0.25
+  static let backgroundAloneShare = 0.35
+
+  public init(
+    scenarios: [String] = [], contenders: [String] = [], seconds: Double = 10, repeats: Int? = nil,
+    trees: [String] = [], isRoot: Bool
+  ) throws(BenchError) {
+    guard seconds.isFinite, (0.2...3600).contains(seconds) else {
+      throw .invalid("--seconds", "\(seconds)", expected: "a number from 0.2 to 3600")
+    }
+    if let repeats, !(1...100).contains(repeats) {
+      throw .invalid("--repeats", "\(repeats)", expected: "a whole number from 1 to 100")
+    }
+    if let repeats, seconds / Double(repeats) < Self.windowSecondsMin {
+      throw .invalid(
+        "--repeats", "\(repeats)",
+        expected:
+          "at most \(Int(seconds / Self.windowSecondsMin)) for --seconds \(seconds), so that a window "
+          + "lasts at least \(Self.windowSecondsMin) s")
+    }
+    let chosenScenarios = try Scenario.select(scenarios)
+    let chosenContenders = try ContenderKind.select(contenders, isRoot: isRoot)
+    for scenario in chosenScenarios where !chosenContenders.contains(where: scenario.admits) {
+      throw .invalid(
+        "--contender", contenders.joined(separator: ","),
+        expected: "at least one that runs in scenario \(scenario.name): "
+          + ContenderKind.all.filter(scenario.admits).map(\.name).joined(separator: ", "))
+    }
+    self.scenarios = chosenScenarios
+    self.contenders = chosenContenders
+    self.seconds = seconds
+    self.repeats = repeats
+    self.trees = trees.isEmpty ? Corpus.defaultRoots : trees
+  }
+
+  /// Repeats of a scenario: as asked for, or as many of its own as `seconds` has room for.
+  func repeats(of scenario: Scenario) -> Int {
+    repeats ?? max(1, min(scenario.defaultRepeats, Int(seconds / (2 * Self.windowSecondsMin))))
+  }
+
+  /// The turn of each contender in a repeat: rotated, so that none always runs first.
+  static func order<Element>(_ contenders: [Element], repeat round: Int) -> [Element] {
+    guard !contenders.isEmpty else { return [] }
+    let shift = round % contenders.count
+    return Array(contenders[shift...] + contenders[..<shift])
+  }
+}

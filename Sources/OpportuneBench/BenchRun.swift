@@ -1,0 +1,142 @@
+/// A whole run: every scenario with every contender in turn, repeat after repeat, windows interleaved.
+public struct BenchRun: Sendable {
+  let options: BenchOptions
+  let isInterrupted: @Sendable () -> Bool
+  let progress: @Sendable (String) -> Void
+  private let rule = NoiseRule()
+
+  /// - Parameters:
+  ///   - isInterrupted: asked every 100 ms; once true the run ends with what it has.
+  ///   - progress: takes a line for people.
+  public init(
+    options: BenchOptions, isInterrupted: @escaping @Sendable () -> Bool,
+    progress: @escaping @Sendable (String) -> Void
+  ) {
+    self.options = options
+    self.isInterrupted = isInterrupted
+    self.progress = progress
+  }
+
+  /// Runs on a thread of its own, so that no executor that is being measured runs the bench.
+  public func run() async throws -> BenchReport {
+    let machine = MachineReport.current()
+    let run = self
+    let result = await withCheckedContinuation {
+      (done: CheckedContinuation<Result<BenchReport, any Error>, Never>) in
+      let code = SystemThread.launch(named: "bench") {
+        done.resume(returning: Result { try run.runAll(machine) })
+      }
+      if code != 0 {
+        done.resume(
+          returning: .failure(BenchError(.system, "the bench's thread: \(message(ofErrno: code))")))
+      }
+    }
+    return try result.get()
+  }
+
+  private func runAll(_ machine: MachineReport) throws -> BenchReport {
+    let rate = SpinWork.calibrate()
+    let meter = NoiseMeter(iterationsPerMicrosecond: rate)
+    var search: SearchWorkload?
+    var notes: [String] = []
+    if options.scenarios.contains(where: \.isSearch) {
+      progress("reading \(options.trees.joined(separator: ", "))")
+      let corpus = try Corpus(roots: options.trees)
+      progress(corpus.summary)
+      notes.append("search: \(corpus.summary)")
+      search = try SearchWorkload(corpus: corpus)
+    }
+    let start = Clock.now()
+    var tallies: [Tally] = options.scenarios.flatMap { scenario in
+      options.contenders.filter(scenario.admits).map { Tally(scenario: scenario, contender: $0) }
+    }
+    var noise = NoiseReport()
+    let rounds = options.scenarios.map(options.repeats(of:)).max() ?? 0
+    rounds: for round in 0..<rounds {
+      for scenario in options.scenarios where round < options.repeats(of: scenario) {
+        let turns = tallies.indices.filter { tallies[$0].scenario == scenario }
+        for turn in BenchOptions.order(turns, repeat: round) {
+          if isInterrupted() { break rounds }
+          progress(progressLine(tallies[turn], round, since: start))
+          let pair = Pair(
+            scenario: scenario, search: scenario.isSearch ? search : nil, machine: machine, rate: rate,
+            meter: meter, rule: rule, isInterrupted: isInterrupted, runStart: start)
+          let seconds = options.seconds / Double(options.repeats(of: scenario))
+          try pair.run(&tallies[turn], noise: &noise, seconds: seconds, seed: seed(scenario, round))
+        }
+      }
+    }
+    return BenchReport(
+      machine: machine, noise: noise, tallies: tallies, corpusBytes: search?.corpus.bytes, notes: notes,
+      wasInterrupted: isInterrupted(), seconds: Double(elapsed(from: start, to: Clock.now())) / 1e9)
+  }
+
+  private func seed(_ scenario: Scenario, _ round: Int) -> UInt64 {
+    UInt64(round + 1) &* 1_000_003
+      &+ UInt64(scenario.name.utf8.reduce(0) { $0 &* 31 &+ Int($1) } & 0xFFFF_FFFF)
+  }
+
+  private func progressLine(_ tally: Tally, _ round: Int, since start: Nanoseconds) -> String {
+    let seconds = elapsed(from: start, to: Clock.now()) / 1_000_000_000
+    let repeats = options.repeats(of: tally.scenario)
+    return "[\(seconds) s] repeat \(round + 1)/\(repeats) \(tally.scenario.name): \(tally.contender.name)"
+  }
+}
+
+/// The windows of one repeat of one contender, which belong together.
+private struct Pair {
+  let scenario: Scenario
+  let search: SearchWorkload?
+  let machine: MachineReport
+  let rate: Double
+  let meter: NoiseMeter
+  let rule: NoiseRule
+  let isInterrupted: @Sendable () -> Bool
+  let runStart: Nanoseconds
+
+  func run(_ tally: inout Tally, noise: inout NoiseReport, seconds: Double, seed: UInt64) throws {
+    var plan = WindowPlan(
+      scenario: scenario, kind: .beside, duration: Nanoseconds(seconds * 1e9), seed: seed,
+      cores: machine.cores, rate: rate, search: search)
+    let beside = try window(plan, tally.contender)
+    tally.countBeside(beside, rule: rule, cores: machine.cores, runStart: runStart)
+    noise.count(beside.slices, rule: rule, cores: machine.cores)
+    if let session = beside.session { tally.answersChecked += try check(session, seed: seed) }
+    if isInterrupted() { return }
+
+    plan.kind = .foregroundAlone
+    plan.replayed = beside.session.map { ($0, plan.duration) }
+    plan.duration = Nanoseconds(seconds * BenchOptions.foregroundAloneShare * 1e9)
+    let foreground = try window(plan, tally.contender)
+    tally.countForegroundAlone(foreground, rule: rule, cores: machine.cores)
+    noise.count(foreground.slices, rule: rule, cores: machine.cores)
+    if isInterrupted() { return }
+
+    guard scenario.background != nil || scenario.hogs != nil || scenario.isSearch else { return }
+    plan.kind = .backgroundAlone
+    plan.duration = Nanoseconds(seconds * BenchOptions.backgroundAloneShare * 1e9)
+    let background = try window(plan, tally.contender)
+    noise.count(background.slices, rule: rule, cores: machine.cores)
+    if isInterrupted() { return }
+    tally.pairs.append(
+      (
+        beside: rule.usage(beside.slices, cores: machine.cores),
+        alone: rule.usage(background.slices, cores: machine.cores)
+      ))
+  }
+
+  private func window(_ plan: WindowPlan, _ kind: ContenderKind) throws -> WindowOutcome {
+    try WindowRunner(plan: plan, meter: meter, isInterrupted: isInterrupted).run(kind.make())
+  }
+
+  private func check(_ session: SearchSession, seed: UInt64) throws(BenchError) -> Int {
+    let referee = SearchReferee(corpus: session.workload.corpus)
+    var checked = try referee.check(session.answersToCheck, bytesMax: 8 << 20)
+    var random = SplitMix(seed: seed)
+    let queries = (0..<4).compactMap { _ in
+      session.workload.keystrokes.randomElement(using: &random)?.randomElement(using: &random)
+    }
+    checked += try referee.check(session.index, queries: queries, files: 20, seed: seed)
+    return checked
+  }
+}

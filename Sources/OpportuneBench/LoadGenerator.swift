@@ -1,0 +1,87 @@
+import Synchronization
+
+/// The intended starts of one stream, relative to the window's begin. Pure: the same seed gives the same times
+/// to every contender.
+struct ArrivalSchedule: Sendable {
+  private var random: SplitMix
+  private let mean: Double
+  private let jitter: Double
+  private(set) var next: Nanoseconds
+
+  /// - Parameters: mean and jitter in microseconds; each gap is uniform in mean ± jitter.
+  init(mean: Double, jitter: Double, seed: UInt64) {
+    self.mean = mean
+    self.jitter = jitter
+    random = SplitMix(seed: seed)
+    next = 0
+    // Streams of equal means do not march in step.
+    next = Nanoseconds(Double.random(in: 0...mean, using: &random) * 1000)
+  }
+
+  mutating func advance() {
+    let gap = jitter > 0 ? Double.random(in: (mean - jitter)...(mean + jitter), using: &random) : mean
+    next += Nanoseconds(max(1, gap * 1000))
+  }
+}
+
+/// One stream of interactive jobs, ready to run.
+struct LoadStream: Sendable {
+  var schedule: ArrivalSchedule
+  /// Jobs per arrival.
+  var burst: Int
+  var submit: @Sendable (@escaping Job) -> Bool
+  /// What the job of the n-th arrival does; called on the contender's thread, between the stamps.
+  var work: @Sendable (_ arrival: Int) -> Void
+  fileprivate(set) var arrivals = 0
+
+  init(
+    schedule: ArrivalSchedule, burst: Int, submit: @escaping @Sendable (@escaping Job) -> Bool,
+    work: @escaping @Sendable (_ arrival: Int) -> Void
+  ) {
+    self.schedule = schedule
+    self.burst = burst
+    self.submit = submit
+    self.work = work
+  }
+}
+
+/// Submits interactive jobs on an open-loop schedule: late or not, every intended start is submitted.
+struct LoadGenerator: Sendable {
+  let state: WindowState
+  let log: SampleLog
+
+  /// Submits everything that is intended before `end`; returns when that has passed.
+  func run(_ streams: [LoadStream], from begin: Nanoseconds, until end: Nanoseconds) {
+    sharpenTimersOfCaller()
+    var streams = streams
+    while true {
+      var first: Int?
+      for index in streams.indices {
+        if first.map({ streams[index].schedule.next < streams[$0].schedule.next }) ?? true { first = index }
+      }
+      guard let first else { break }
+      let intended = begin + streams[first].schedule.next
+      guard intended < end, !state.isStopping.load(ordering: .relaxed) else { break }
+      if Clock.now() < intended { Clock.sleep(until: intended) }
+      for _ in 0..<streams[first].burst { submit(streams[first], intended: intended) }
+      streams[first].schedule.advance()
+      streams[first].arrivals += 1
+    }
+    Clock.sleep(until: end)
+  }
+
+  private func submit(_ stream: LoadStream, intended: Nanoseconds) {
+    guard let slot = log.open(intended: intended, submitted: Clock.now()) else { return }
+    let log = self.log
+    let state = self.state
+    let work = stream.work
+    let arrival = stream.arrivals
+    state.submit(
+      {
+        guard !state.isStopping.load(ordering: .relaxed) else { return }
+        log.start(slot, at: Clock.now())
+        work(arrival)
+        log.finish(slot, at: Clock.now())
+      }, with: stream.submit)
+  }
+}

@@ -1,0 +1,140 @@
+/// A number with `digits` after the point.
+func fixed(_ value: Double, _ digits: Int) -> String {
+  guard value.isFinite, abs(value) < 1e15 else { return "–" }
+  var scale = 1.0
+  for _ in 0..<digits { scale *= 10 }
+  let scaled = Int64((abs(value) * scale).rounded())
+  let sign = value < 0 && scaled != 0 ? "-" : ""
+  let whole = scaled / Int64(scale)
+  guard digits > 0 else { return "\(sign)\(whole)" }
+  let fraction = String(scaled % Int64(scale))
+  return "\(sign)\(whole).\(String(repeating: "0", count: digits - fraction.count))\(fraction)"
+}
+
+/// Microseconds as a reader wants them: a decimal below ten, thousands apart above a thousand.
+func microseconds(_ value: Double) -> String {
+  if value < 10 { return fixed(value, 1) }
+  var text = fixed(value, 0)
+  var index = text.count - 3
+  while index > 0 {
+    text.insert(",", at: text.index(text.startIndex, offsetBy: index))
+    index -= 3
+  }
+  return text
+}
+
+/// The table on standard output.
+public enum ReportTable {
+  public static func render(_ report: BenchReport) -> String {
+    var lines: [String] = []
+    let machine = report.machine
+    lines.append(
+      "\(machine.cores) cores, \(machine.cpu), Linux \(machine.kernel), run as \(machine.user), "
+        + "\(fixed(report.seconds, 0)) s")
+    lines += report.notes
+    for scenario in unique(report.results.map(\.scenario)) {
+      let rows = report.results.filter { $0.scenario == scenario }
+      lines.append("")
+      lines += table(scenario, rows)
+      lines += indexing(rows)
+    }
+    lines.append("")
+    lines += footer(report)
+    return lines.joined(separator: "\n") + "\n"
+  }
+
+  /// Values once each, in the order of their first appearance.
+  static func unique(_ values: [String]) -> [String] {
+    var seen: Set<String> = []
+    return values.filter { seen.insert($0).inserted }
+  }
+
+  static func kept(_ kept: KeptInterval?) -> String {
+    kept.map { "\(fixed($0.value, 2)) [\(fixed($0.low, 2))–\(fixed($0.high, 2))]" } ?? "–"
+  }
+
+  private static func table(_ scenario: String, _ rows: [ResultRow]) -> [String] {
+    let limit = rows.first?.limitName ?? ""
+    var cells = [
+      [
+        scenario, "p50", "p90", "p99", "p99.9", "max", "× \(limit)", "alone p99", "background kept",
+        "not started", "samples",
+      ]
+    ]
+    for row in rows {
+      let latency = row.latency
+      cells.append([
+        row.contender, microseconds(latency.p50), microseconds(latency.p90), microseconds(latency.p99),
+        microseconds(latency.p999), microseconds(latency.max),
+        row.ratioToLimit.map { fixed($0, 2) } ?? "–",
+        row.alone.samples > 0 ? microseconds(row.alone.latency.p99) : "–", kept(row.kept),
+        String(row.unfinished), String(row.samples),
+      ])
+    }
+    return ["Latency in us, submit to start"] + align(cells)
+  }
+
+  private static func indexing(_ rows: [ResultRow]) -> [String] {
+    guard rows.contains(where: { $0.indexing != nil }) else { return [] }
+    var cells = [
+      [
+        "query answered, us", "p50", "p99", "idle p50", "idle p99", "MiB/s", "alone", "tree s", "alone",
+        "answers checked",
+      ]
+    ]
+    for row in rows {
+      let (beside, alone) = (row.intendedFinish, row.alone.intendedFinish)
+      var line = [
+        row.contender, microseconds(beside.p50), microseconds(beside.p99), microseconds(alone.p50),
+        microseconds(alone.p99),
+      ]
+      if let indexing = row.indexing {
+        line += [
+          fixed(indexing.rate, 1), fixed(indexing.rateAlone, 1), fixed(indexing.treeSeconds, 1),
+          fixed(indexing.treeSecondsAlone, 1), String(indexing.answersChecked),
+        ]
+      } else {
+        line += ["–", "–", "–", "–", "–"]
+      }
+      cells.append(line)
+    }
+    return ["", "Intended keystroke to answer; indexing beside queries and alone"] + align(cells)
+  }
+
+  private static func footer(_ report: BenchReport) -> [String] {
+    let noise = report.noise
+    var lines = [
+      "noise: \(noise.slicesLeftOut) of \(noise.slices) slices left out (\(percent(noise.invalidShare))), host took "
+        + "\(percent(noise.stolenShare)), other programs \(percent(noise.otherProgramsShare)) of the CPU time, "
+        + "canary at most \(fixed(noise.canaryMax, 2))"
+    ]
+    if noise.otherProgramsShare > 0.1 {
+      lines.append("warning: other programs were busy; compare only within this run")
+    }
+    if !noise.isValid {
+      lines.append(
+        "INVALID: more than \(percent(noise.invalidShareMax)) of the run was disturbed by the host; run it again"
+      )
+    }
+    if report.wasInterrupted { lines.append("interrupted: fewer repeats than asked for") }
+    return lines
+  }
+
+  private static func percent(_ share: Double) -> String { "\(fixed(share * 100, 1)) %" }
+
+  /// Left-aligned first column, the others right-aligned.
+  static func align(_ rows: [[String]]) -> [String] {
+    let columns = rows.map(\.count).max() ?? 0
+    let widths = (0..<columns).map { column in
+      rows.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
+    }
+    return rows.map { row in
+      var line = ""
+      for (column, cell) in row.enumerated() {
+        let padding = String(repeating: " ", count: widths[column] - cell.count)
+        line += column == 0 ? cell + padding : "  " + padding + cell
+      }
+      return line
+    }
+  }
+}

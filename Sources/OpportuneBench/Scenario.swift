@@ -1,0 +1,159 @@
+/// A load, as a value: what the foreground does, beside what. Times are in microseconds.
+public struct Scenario: Sendable, Hashable {
+  /// As the tables show it, and `--scenario` takes it.
+  public let name: String
+  /// One line for `--help`.
+  public let summary: String
+  /// Streams of interactive jobs on an open-loop schedule.
+  let streams: [Stream]
+  /// CPU-bound jobs of the background app, each link submitting the next.
+  let background: Chains?
+  /// CPU-bound jobs of the foreground app.
+  let hogs: Chains?
+  /// Foreground jobs in a blocking read of a second each.
+  let blockers: Int
+  /// Interactive jobs and background jobs also allocate, map, fault and unmap.
+  let touchesMemory: Bool
+  /// Real work: queries against an index that the background builds.
+  let isSearch: Bool
+  /// Repeats where the user names none; scenarios with jobs of a second need longer windows.
+  let defaultRepeats: Int
+
+  /// Interactive jobs that arrive whether or not earlier ones have finished.
+  struct Stream: Sendable, Hashable {
+    /// Mean time between arrivals, and how far each may lie to either side, uniformly.
+    var interval: Double
+    var jitter: Double
+    /// CPU time of one job.
+    var work: Double
+    /// Jobs per arrival.
+    var burst = Burst.one
+    /// Submitted by the second foreground app.
+    var isSecondApp = false
+  }
+
+  /// How many jobs arrive together.
+  enum Burst: Sendable, Hashable {
+    case one
+    case onePerCore
+  }
+
+  /// Chains of CPU-bound jobs.
+  struct Chains: Sendable, Hashable {
+    var count: Int
+    /// CPU time of one link.
+    var link: Double
+    var variant = Variant.linked
+  }
+
+  /// Who submits the next link of a chain.
+  enum Variant: String, Sendable, Hashable {
+    /// The link before.
+    case linked
+    /// An outside thread of the chain's own, when a link has ended.
+    case outside
+    /// Nobody: one task runs all links and yields between them.
+    case yielding
+  }
+
+  /// The foreground can hurt itself: hogs or blocking jobs in its own app.
+  var hurtsItself: Bool { hogs != nil || blockers > 0 }
+
+  /// The contender whose p99 the others are divided by.
+  var limitName: String { hurtsItself ? "limit-told" : "limit-idle" }
+
+  /// Whether `kind` has something to say here.
+  func admits(_ kind: ContenderKind) -> Bool { !kind.onlyWithHogs || hurtsItself }
+
+  private init(
+    _ name: String, _ summary: String, streams: [Stream] = [.light], background: Chains? = nil,
+    hogs: Chains? = nil, blockers: Int = 0, touchesMemory: Bool = false, isSearch: Bool = false,
+    defaultRepeats: Int = 5
+  ) {
+    self.name = name
+    self.summary = summary
+    self.streams = streams
+    self.background = background
+    self.hogs = hogs
+    self.blockers = blockers
+    self.touchesMemory = touchesMemory
+    self.isSearch = isSearch
+    self.defaultRepeats = defaultRepeats
+  }
+}
+
+extension Scenario.Stream {
+  /// 20 us of work every 2 ± 1 ms.
+  static let light = Self(interval: 2_000, jitter: 1_000, work: 20)
+  /// 0.9 ms of work every 2 ms.
+  static let heavy = Self(interval: 2_000, jitter: 0, work: 900)
+}
+
+extension Scenario {
+  /// Every scenario, in the order of the tables.
+  public static let all: [Scenario] =
+    [
+      Scenario(
+        "search", "queries at typing speed while a file tree is indexed (real work; the default)",
+        streams: [], isSearch: true),
+      light("light-200us", link: 200), light("light-20ms", link: 20_000),
+      light("light-1s", link: 1_000_000, repeats: 2),
+      Scenario(
+        "heavy-20ms", "0.9 ms of foreground work every 2 ms beside ten chains of 20 ms jobs",
+        streams: [.heavy], background: Chains(count: 10, link: 20_000)),
+    ] + hogs("hog-20ms", link: 20_000, repeats: 5) + hogs("hog-1s", link: 1_000_000, repeats: 2) + [
+      Scenario(
+        "block-1s", "light foreground beside twelve jobs of its own app in a blocking read of 1 s",
+        blockers: 12, defaultRepeats: 2),
+      Scenario(
+        "full", "foreground busy on all cores, both sides allocating, mapping and faulting",
+        streams: [Stream(interval: 2_000, jitter: 500, work: 1_400, burst: .onePerCore)],
+        background: Chains(count: 10, link: 20_000), touchesMemory: true),
+      Scenario(
+        "mixed", "two foreground apps, hogs, blocking jobs, memory traffic and a background app",
+        streams: [.light, Stream(interval: 4_000, jitter: 2_000, work: 500, isSecondApp: true)],
+        background: Chains(count: 10, link: 20_000), hogs: Chains(count: 4, link: 20_000), blockers: 2,
+        touchesMemory: true),
+    ]
+
+  private static func light(_ name: String, link: Double, repeats: Int = 5) -> Scenario {
+    Scenario(
+      name, "20 us of foreground work every 2 ± 1 ms beside ten background chains of jobs of that length",
+      background: Chains(count: 10, link: link), defaultRepeats: repeats)
+  }
+
+  private static func hogs(_ name: String, link: Double, repeats: Int) -> [Scenario] {
+    let text = "light foreground beside twelve chains of CPU-bound jobs of its own app"
+    return [
+      Scenario(
+        name, "\(text), each link submitted by the one before",
+        hogs: Chains(count: 12, link: link), defaultRepeats: repeats),
+      Scenario(
+        "\(name)-outside", "\(text), each link submitted from outside",
+        hogs: Chains(count: 12, link: link, variant: .outside), defaultRepeats: repeats),
+      Scenario(
+        "\(name)-yielding", "\(text), each chain one task that yields",
+        hogs: Chains(count: 12, link: link, variant: .yielding), defaultRepeats: repeats),
+    ]
+  }
+
+  /// The scenarios that `--scenario` names: several with commas, `all` for every one, `NAME-linked` for the
+  /// plain name of a hog scenario. Without any, `search`.
+  public static func select(_ arguments: [String]) throws(BenchError) -> [Scenario] {
+    let names = arguments.flatMap {
+      $0.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+    }
+    if names.isEmpty { return all.filter(\.isSearch) }
+    var chosen: [Scenario] = []
+    for name in names {
+      let plain = name.hasSuffix("-linked") ? String(name.dropLast("-linked".count)) : name
+      let found = name == "all" ? all : all.filter { $0.name == plain && (plain == name || $0.hogs != nil) }
+      guard !found.isEmpty else {
+        throw .invalid(
+          "--scenario", name, expected: "one of \(all.map(\.name).joined(separator: ", ")), or all")
+      }
+      for scenario in found where !chosen.contains(scenario) { chosen.append(scenario) }
+    }
+    return chosen
+  }
+}

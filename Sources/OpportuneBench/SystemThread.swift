@@ -1,0 +1,166 @@
+import COpportune
+import Glibc
+
+/// A mutex with one condition variable.
+///
+/// `@unchecked Sendable`: both are made to be shared, and stay at one address until the last owner is gone.
+final class Monitor: @unchecked Sendable {
+  private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+  private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+
+  init() {
+    mutex.initialize(to: pthread_mutex_t())
+    condition.initialize(to: pthread_cond_t())
+    pthread_mutex_init(mutex, nil)
+    pthread_cond_init(condition, nil)
+  }
+
+  deinit {
+    pthread_cond_destroy(condition)
+    pthread_mutex_destroy(mutex)
+    condition.deallocate()
+    mutex.deallocate()
+  }
+
+  func lock() { pthread_mutex_lock(mutex) }
+  func unlock() { pthread_mutex_unlock(mutex) }
+  /// Only with the lock held.
+  func wait() { pthread_cond_wait(condition, mutex) }
+  func signal() { pthread_cond_signal(condition) }
+  func broadcast() { pthread_cond_broadcast(condition) }
+}
+
+/// A gate that opens once.
+final class Gate: @unchecked Sendable {
+  private let monitor = Monitor()
+  private var isOpen = false  // protected by `monitor`
+
+  func open() {
+    monitor.lock()
+    isOpen = true
+    monitor.broadcast()
+    monitor.unlock()
+  }
+
+  func wait() {
+    monitor.lock()
+    while !isOpen { monitor.wait() }
+    monitor.unlock()
+  }
+}
+
+/// Kernel scheduling class of a thread that the bench starts.
+enum KernelClass: Sendable, Equatable {
+  /// `SCHED_OTHER`, nice 0.
+  case normal
+  /// `SCHED_IDLE`: only what others leave.
+  case idle
+  /// `SCHED_FIFO` at the lowest real-time priority; needs privilege.
+  case fifo
+
+  fileprivate var policy: (number: Int32, priority: Int32) {
+    switch self {
+    case .normal: (0, 0)
+    case .idle: (5, 0)
+    case .fifo: (1, 1)
+    }
+  }
+
+  /// Puts the calling thread into this class. Returns 0 or an errno.
+  func applyToCaller() -> Int32 {
+    var parameters = sched_param()
+    parameters.sched_priority = policy.priority
+    return sched_setscheduler(opp_thread_id(), policy.number, &parameters) == 0 ? 0 : errno
+  }
+}
+
+/// A thread of the bench's own, joined by `join()`.
+final class SystemThread: Sendable {
+  private let ended = Gate()
+
+  /// Starts `body` on a new thread. Throws where the process may have no more threads, or where the class is
+  /// refused; then `body` has not run.
+  init(
+    named name: String, kernelClass: KernelClass = .normal, _ body: @escaping @Sendable () -> Void
+  ) throws(BenchError) {
+    let outcome = Outcome()
+    let ended = self.ended
+    let failure = Self.launch(named: name) {
+      let code = kernelClass == .normal ? 0 : kernelClass.applyToCaller()
+      outcome.settle(code)
+      if code == 0 { body() }
+      ended.open()
+    }
+    guard failure == 0 else {
+      throw BenchError(.system, "thread '\(name)' could not start: \(message(ofErrno: failure))")
+    }
+    let refusal = outcome.wait()
+    guard refusal == 0 else {
+      throw BenchError(
+        .unavailable,
+        "thread '\(name)' could not enter class \(kernelClass): \(message(ofErrno: refusal))")
+    }
+  }
+
+  /// Waits until the body has returned.
+  func join() { ended.wait() }
+
+  /// Starts a detached thread. Returns 0 or an errno.
+  static func launch(named name: String, _ body: @escaping @Sendable () -> Void) -> Int32 {
+    let box = Unmanaged.passRetained(Body(run: body))
+    var attributes = pthread_attr_t()
+    pthread_attr_init(&attributes)
+    pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
+    pthread_attr_setstacksize(&attributes, 512 << 10)
+    defer { pthread_attr_destroy(&attributes) }
+    var thread = pthread_t()
+    let code = pthread_create(
+      &thread, &attributes,
+      { context in
+        guard let context else { return nil }
+        Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run()
+        return nil
+      }, box.toOpaque())
+    if code != 0 {
+      box.release()
+      return code
+    }
+    return 0
+  }
+
+  private final class Body: Sendable {
+    let run: @Sendable () -> Void
+    init(run: @escaping @Sendable () -> Void) { self.run = run }
+  }
+
+  /// The errno that a starting thread hands to the thread that started it.
+  private final class Outcome: @unchecked Sendable {
+    private let gate = Gate()
+    private var code: Int32 = 0  // published by the gate
+
+    func settle(_ code: Int32) {
+      self.code = code
+      gate.open()
+    }
+
+    func wait() -> Int32 {
+      gate.wait()
+      return code
+    }
+  }
+}
+
+/// What the C library says of an errno.
+func message(ofErrno code: Int32) -> String {
+  guard let text = strerror(code) else { return "error \(code)" }
+  return String(cString: text)
+}
+
+/// Lets the calling thread's timers fire within a nanosecond of their time rather than 50 microseconds.
+/// Where `/proc` does not allow it the timers stay coarse, and the generator's own lateness shows it.
+func sharpenTimersOfCaller() {
+  let file = open("/proc/\(opp_thread_id())/timerslack_ns", O_WRONLY | O_CLOEXEC)
+  guard file >= 0 else { return }
+  _ = write(file, "1", 1)
+  close(file)
+}

@@ -1,0 +1,70 @@
+/// What one contender did in one scenario, over all repeats.
+struct Tally: Sendable {
+  let scenario: Scenario
+  let contender: ContenderKind
+  var beside = LatencyAccount()
+  var foregroundAlone = LatencyAccount()
+  var pairs: [(beside: WindowUsage, alone: WindowUsage)] = []
+  var refused = 0
+  var answersChecked = 0
+  var timeline: [TimelinePoint] = []
+
+  init(scenario: Scenario, contender: ContenderKind) {
+    self.scenario = scenario
+    self.contender = contender
+  }
+
+  mutating func countBeside(_ window: WindowOutcome, rule: NoiseRule, cores: Int, runStart: Nanoseconds) {
+    let leftOut = rule.leftOut(window.slices, cores: cores)
+    beside.count(window.samples, windowEnd: window.end) { time in leftOut.contains { $0.contains(time) } }
+    refused += window.refused
+    for slice in window.slices {
+      var histogram = TimeHistogram()
+      for sample in window.samples where (slice.begin.time..<slice.end.time).contains(sample.intended) {
+        let hasStarted = sample.started != 0 && sample.started <= window.end
+        histogram.record(elapsed(from: sample.submitted, to: hasStarted ? sample.started : window.end))
+      }
+      guard histogram.count > 0 else { continue }
+      let percentiles = histogram.percentiles
+      timeline.append(
+        TimelinePoint(
+          second: Double(elapsed(from: runStart, to: slice.begin.time)) / 1e9, median: percentiles.p50,
+          max: percentiles.max, isLeftOut: !rule.admits(slice, cores: cores)))
+    }
+  }
+
+  mutating func countForegroundAlone(_ window: WindowOutcome, rule: NoiseRule, cores: Int) {
+    let leftOut = rule.leftOut(window.slices, cores: cores)
+    foregroundAlone.count(window.samples, windowEnd: window.end) { time in
+      leftOut.contains { $0.contains(time) }
+    }
+    refused += window.refused
+  }
+}
+
+/// About 100 ms of the run, for the timeline. Latencies in microseconds.
+public struct TimelinePoint: Sendable, Equatable {
+  /// Since the run's begin.
+  public let second: Double
+  public let median: Double
+  public let max: Double
+  /// The host took the CPU: not in the percentiles.
+  public let isLeftOut: Bool
+}
+
+extension NoiseRule {
+  /// Times whose interactive jobs are left out: disturbed slices, and the 10 ms before each, since what was
+  /// submitted then may have been caught by the disturbance.
+  func leftOut(_ slices: [Slice], cores: Int) -> [Range<Nanoseconds>] {
+    slices.filter { !admits($0, cores: cores) }.map { slice in
+      slice.begin.time - min(slice.begin.time, 10_000_000)..<max(slice.begin.time, slice.end.time)
+    }
+  }
+
+  /// The usage of the slices that count.
+  func usage(_ slices: [Slice], cores: Int) -> WindowUsage {
+    var total = WindowUsage()
+    for slice in slices where admits(slice, cores: cores) { total += slice.usage(cores: cores) }
+    return total
+  }
+}

@@ -1,0 +1,28 @@
+import Glibc
+
+/// Small files, such as those of `/proc`.
+enum TextFile {
+  /// The first `limit` bytes of a file as text, or nil where it cannot be read.
+  static func read(_ path: String, limit: Int = 65_536) -> String? {
+    guard let bytes = bytes(of: path, from: 0, count: limit) else { return nil }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
+  /// Up to `count` bytes of a file from `offset` on, or nil where it cannot be read.
+  static func bytes(of path: String, from offset: Int, count: Int) -> [UInt8]? {
+    let file = open(path, O_RDONLY | O_CLOEXEC)
+    guard file >= 0 else { return nil }
+    defer { close(file) }
+    var failed = false
+    let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+      while filled < count {
+        let got = pread(file, buffer.baseAddress.map { $0 + filled }, count - filled, off_t(offset + filled))
+        if got < 0 && errno == EINTR { continue }
+        if got < 0 { failed = true }
+        if got <= 0 { break }
+        filled += got
+      }
+    }
+    return failed ? nil : bytes
+  }
+}

@@ -1,0 +1,7 @@
+import ArgumentParser
+
+struct BenchCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "bench", abstract: "Measures foreground latency beside background work.",
+    subcommands: [BenchLatencyCommand.self])
+}

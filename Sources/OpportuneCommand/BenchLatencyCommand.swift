@@ -1,0 +1,113 @@
+import ArgumentParser
+import Glibc
+import OpportuneBench
+import Synchronization
+
+/// Set by Ctrl-C; asked by the run every 100 ms.
+private let wasInterrupted = Atomic<Bool>(false)
+
+struct BenchLatencyCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "latency",
+    abstract: "Foreground latency, submit to start, beside background work that saturates every core.",
+    discussion: """
+      All contenders run in one run, interleaved, on the same job code. Ctrl-C ends the run with what it has.
+
+      Scenarios:
+      \(Scenario.all.map { "  \($0.name): \($0.summary)" }.joined(separator: "\n"))
+
+      Contenders: \(ContenderKind.all.map(\.name).joined(separator: ", "))
+      """)
+
+  @Option(help: "Scenarios, separated by commas or repeated; or all. (default: search)")
+  var scenario: [String] = []
+
+  @Option(help: "Only these contenders, separated by commas or repeated. (default: all this user may run)")
+  var contender: [String] = []
+
+  @Option(help: "Seconds of each scenario and contender beside its background, all repeats together.")
+  var seconds: Double = 10
+
+  @Option(help: "How many windows the seconds are split over. (default: 5, or 2 with jobs of a second)")
+  var repeats: Int?
+
+  @Option(help: "Folder to index; may be repeated. (default: \(Corpus.defaultRoots.joined(separator: " ")))")
+  var tree: [String] = []
+
+  @Flag(help: "Print JSON, and nothing else, to standard output; or write it to the file that follows.")
+  var json = false
+
+  @Argument(help: "With --json: the file to write it to.", completion: .file())
+  var jsonFile: String?
+
+  @Option(help: "Write a self-contained page with curves and a timeline to this file.", completion: .file())
+  var html: String?
+
+  func validate() throws {
+    if let jsonFile, !json {
+      throw ValidationError("'\(jsonFile)' is not expected: a file only goes with --json")
+    }
+    for file in [jsonFile, html].compactMap({ $0 }) where !isWritable(file) {
+      throw ValidationError("'\(file)' cannot be written: expected a file in a folder that you may write to")
+    }
+    _ = try options()
+  }
+
+  mutating func run() async throws {
+    let options = try options()
+    interceptInterrupts()
+    let report = try await BenchRun(
+      options: options, isInterrupted: { wasInterrupted.load(ordering: .relaxed) },
+      progress: printToStandardError
+    ).run()
+    if let html { try write(HTMLReport.render(report), to: html) }
+    if json {
+      let text = try ReportJSON.encode(report)
+      if let jsonFile { try write(text, to: jsonFile) } else { print(text, terminator: "") }
+    }
+    if !json || jsonFile != nil { print(ReportTable.render(report), terminator: "") }
+    if !report.noise.isValid { throw ExitCode(2) }
+    if report.wasInterrupted { throw ExitCode(130) }
+  }
+
+  private func options() throws -> BenchOptions {
+    do {
+      return try BenchOptions(
+        scenarios: scenario, contenders: contender.flatMap { $0.split(separator: ",").map(String.init) },
+        seconds: seconds, repeats: repeats, trees: tree, isRoot: MachineReport.isRoot)
+    } catch {
+      throw ValidationError(error.description)
+    }
+  }
+
+  private func isWritable(_ path: String) -> Bool {
+    if access(path, F_OK) == 0 { return access(path, W_OK) == 0 }
+    let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+    return access(folder, W_OK) == 0
+  }
+
+  private func write(_ text: String, to path: String) throws {
+    guard let file = fopen(path, "w") else {
+      throw ValidationError("'\(path)' cannot be written: \(String(cString: strerror(errno)))")
+    }
+    let written = fputs(text, file)
+    guard fclose(file) == 0, written >= 0 else {
+      throw ValidationError("'\(path)' could not be written to its end: \(String(cString: strerror(errno)))")
+    }
+  }
+}
+
+@Sendable private func printToStandardError(_ line: String) {
+  let bytes = Array((line + "\n").utf8)
+  _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
+}
+
+/// The first Ctrl-C asks the run to end; a second one ends the program.
+private func interceptInterrupts() {
+  _ = wasInterrupted.load(ordering: .relaxed)  // initialised before a handler may need it
+  var action = sigaction()
+  action.__sigaction_handler.sa_handler = { _ in wasInterrupted.store(true, ordering: .relaxed) }
+  // The default action comes back with the first signal; system calls go on.
+  action.sa_flags = Int32(bitPattern: UInt32(SA_RESETHAND)) | Int32(SA_RESTART)
+  sigaction(SIGINT, &action, nil)
+}
