@@ -80,7 +80,10 @@ final class Worker: @unchecked Sendable {
     while true {
       switch standing.load(ordering: .relaxed) {
       case .permit:
-        if !takeAndRun(from: lane.takeable) { giveUpPermit() }
+        if !takeAndRun(from: lane.takeable) {
+          if leave(.permit) { opp_lane_leave(lane.raw) }
+          if !rest() { return }
+        }
       case .reserve:
         // In reserve it runs on only while nobody else came free.
         if !takeAndRun(from: lane.mask & ~lane.demotedMask) || !lane.isStalled, leave(.reserve) {
@@ -102,10 +105,6 @@ final class Worker: @unchecked Sendable {
         }
       }
     }
-  }
-
-  private func giveUpPermit() {
-    if leave(.permit) { opp_lane_leave(lane.raw) }
   }
 
   /// From `held` to `.none`. False if the monitor took the standing away meanwhile; it has then settled what it meant.
