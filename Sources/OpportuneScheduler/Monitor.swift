@@ -285,6 +285,7 @@ final class Monitor: @unchecked Sendable {
     _ = worker.report.setPriority(
       engine.priority(of: worker.lane.lane, level: level, depth: depth), during: reading)
     known.depth = depth
+    engine.accounts.blame(originOf: reading.identity, depth: depth)
     worker.report.deepen(to: depth, during: reading)
     replace(worker, reading, demoted: true, engine)
   }
