@@ -293,7 +293,7 @@ final class Monitor: @unchecked Sendable {
   /// Lets another worker take the place of one that is inside `reading`.
   private func replace(_ worker: Worker, _ reading: WorkerReport.Reading, demoted: Bool, _ engine: Engine) {
     let lane = worker.lane
-    guard !demoted || lane.enterDemoted() else { return }
+    guard !demoted || lane.enterDemoted(running: true) else { return }
     guard worker.report.isStillInside(reading), worker.detach(demoted: demoted) else {
       if demoted { lane.leaveDemoted() }
       return
@@ -311,7 +311,10 @@ final class Monitor: @unchecked Sendable {
     guard opp_has_ready(engine.core, fresh) else { return lane.setStalled(false) }
     let now = opp_now_ns()
     var flowing = false
+    var reserve: (Worker, WorkerReport.Reading)?
+    var progress: UInt64 = 0
     for case let worker? in lane.workers {
+      progress &+= worker.report.count
       let standing = worker.currentStanding
       guard standing == .permit || standing == .reserve else { continue }
       guard let reading = worker.report.read(), now > reading.start, now - reading.start >= reserveDelay else {
@@ -322,8 +325,16 @@ final class Monitor: @unchecked Sendable {
       if let meter = worker.report.meter, opp_thread_meter_is_blocked(meter) == 1 {
         replace(worker, reading, demoted: false, engine)
         flowing = true
+      } else if standing == .reserve {
+        reserve = (worker, reading)
       }
     }
+    // The reserve is stuck too, and no job has begun or ended since the last look: it stays with its job and another
+    // takes its place, within the bound of demoted workers. With short jobs this never comes to pass.
+    if !flowing, let (worker, reading) = reserve, progress == lane.lastProgress {
+      replace(worker, reading, demoted: true, engine)
+    }
+    lane.lastProgress = progress
     lane.setStalled(!flowing && lane.lane != .background)
     if lane.isStalled, !lane.wakeReserve() { _ = spawn(lane, engine) }
     if lane.lane != .background { armWatch() }
