@@ -56,7 +56,7 @@
   }
 
   let opportuneKinds = [
-    ContenderKind(name: "opportune", onlyWithHogs: false, needsRoot: false) { OpportuneContender() }
+    ContenderKind(name: "opportune", place: .everywhere, needsRoot: false) { OpportuneContender() }
   ]
 #else
   let opportuneKinds: [ContenderKind] = []
