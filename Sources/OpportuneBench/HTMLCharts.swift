@@ -31,7 +31,7 @@ struct LogAxis: Sendable, Equatable {
 enum HTMLCharts {
   private static let width = 900.0
   private static let left = 70.0
-  private static let right = 884.0
+  private static let right = 866.0
   private static let top = 12.0
 
   /// Latency by percentile, both axes logarithmic: to the right lie the rarer jobs.

@@ -24,7 +24,8 @@ public enum HTMLReport {
       parts.append(
         "<figcaption>Latency, submit to start. Lower is better; to the right the rarer jobs.</figcaption>")
       parts.append("</figure>")
-      parts.append(table(rows, colour))
+      parts.append(table(rows))
+      parts.append(indexing(rows))
       parts.append("<figure>\(HTMLCharts.timeline(rows, colour: colour))")
       parts.append(
         "<figcaption>The run as it went: each stroke is 100 ms, from the median to the largest latency. Grey "
@@ -70,40 +71,56 @@ public enum HTMLReport {
     return "<ul class=legend>\(items.joined())</ul>"
   }
 
-  private static func table(_ rows: [ResultRow], _ colour: (String) -> Int) -> String {
-    let limit = escape(rows.first?.limitName ?? "")
-    let isSearch = rows.contains { $0.indexing != nil }
-    var heads = [
+  private static func table(_ rows: [ResultRow]) -> String {
+    let limit = rows.first?.limitName ?? ""
+    let heads = [
       "µs", "p50", "p90", "p99", "p99.9", "max", "× \(limit)", "alone p99", "background kept", "not started",
-      "samples",
+      "samples", "lock-free",
     ]
-    if isSearch {
-      heads += ["answer p99", "idle", "MiB/s", "alone", "lock-free"]
-    } else {
-      heads.append("lock-free")
+    return table(
+      heads,
+      rows.map { row in
+        let latency = row.latency
+        return [row.contender]
+          + [latency.p50, latency.p90, latency.p99, latency.p999, latency.max].map(microseconds) + [
+            row.ratioToLimit.map { fixed($0, 2) } ?? "–",
+            row.alone.samples > 0 ? microseconds(row.alone.latency.p99) : "–", ReportTable.kept(row.kept),
+            String(row.unfinished), String(row.samples),
+            row.lockFree.split(separator: ":").first.map(String.init) ?? row.lockFree,
+          ]
+      })
+  }
+
+  /// Empty where no row is of the search.
+  private static func indexing(_ rows: [ResultRow]) -> String {
+    guard rows.contains(where: { $0.indexing != nil }) else { return "" }
+    return "<h3>Intended keystroke to answer, and indexing</h3>"
+      + table(
+        [
+          "", "answer p50, µs", "p99", "idle p50", "idle p99", "MiB/s", "alone", "whole tree, s", "alone",
+          "answers checked",
+        ],
+        rows.map { row in
+          let indexing = row.indexing
+          return [
+            row.contender, microseconds(row.intendedFinish.p50), microseconds(row.intendedFinish.p99),
+            microseconds(row.alone.intendedFinish.p50), microseconds(row.alone.intendedFinish.p99),
+            indexing.map { fixed($0.rate, 1) } ?? "–", indexing.map { fixed($0.rateAlone, 1) } ?? "–",
+            indexing.map { fixed($0.treeSeconds, 1) } ?? "–",
+            indexing.map { fixed($0.treeSecondsAlone, 1) } ?? "–",
+            indexing.map { String($0.answersChecked) } ?? "–",
+          ]
+        })
+  }
+
+  private static func table(_ heads: [String], _ rows: [[String]]) -> String {
+    let head = heads.map { "<th scope=col>\(escape($0))</th>" }.joined()
+    let body = rows.map { row in
+      "<tr><th scope=row>\(escape(row.first ?? ""))</th>"
+        + row.dropFirst().map { "<td>\(escape($0))</td>" }.joined() + "</tr>"
     }
-    let body = rows.map { row -> String in
-      let latency = row.latency
-      var cells = [latency.p50, latency.p90, latency.p99, latency.p999, latency.max].map(microseconds)
-      cells += [
-        row.ratioToLimit.map { fixed($0, 2) } ?? "–",
-        row.alone.samples > 0 ? microseconds(row.alone.latency.p99) : "–", ReportTable.kept(row.kept),
-        String(row.unfinished), String(row.samples),
-      ]
-      if isSearch {
-        cells += [
-          microseconds(row.intendedFinish.p99), microseconds(row.alone.intendedFinish.p99),
-          row.indexing.map { fixed($0.rate, 1) } ?? "–", row.indexing.map { fixed($0.rateAlone, 1) } ?? "–",
-        ]
-      }
-      let note = row.lockFree.split(separator: ":").first.map(String.init) ?? row.lockFree
-      let tail = "<td title=\"\(escape(row.lockFree))\">\(escape(note))</td>"
-      return "<tr><th scope=row>\(escape(row.contender))</th>" + cells.map { "<td>\($0)</td>" }.joined()
-        + tail
-        + "</tr>"
-    }
-    return "<div class=scroll><table><thead><tr>" + heads.map { "<th scope=col>\($0)</th>" }.joined()
-      + "</tr></thead><tbody>\(body.joined(separator: "\n"))</tbody></table></div>"
+    return "<div class=scroll><table><thead><tr>\(head)</tr></thead>"
+      + "<tbody>\(body.joined(separator: "\n"))</tbody></table></div>"
   }
 
   private static let head = """
@@ -119,8 +136,8 @@ public enum HTMLReport {
       --grid: #2d333b; --k0: #62a8ff; --k1: #ff8f5a; --k2: #5fd487; --k3: #cf94f5; --k4: #f0c04a; --k5: #ff7fae;
       --k6: #4dd0e1; --k7: #c9a592; } }
     body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
-    main { max-width: 960px; margin: 0 auto; padding: 24px 16px 64px; }
-    h1 { font-size: 1.5em; margin: 0 0 .4em; } h2 { font-size: 1.2em; margin: 2em 0 .2em; }
+    main { max-width: 1000px; margin: 0 auto; padding: 24px 16px 64px; }
+    h1 { font-size: 1.5em; margin: 0 0 .4em; } h2 { font-size: 1.2em; margin: 2em 0 .2em; } h3 { font-size: 1em; margin: 1.2em 0 .2em; }
     p { margin: .3em 0; } .facts, figcaption { color: var(--soft); font-size: .9em; }
     .warning { border-left: 4px solid var(--k1); padding: .2em .8em; }
     figure { margin: 1em 0; } figure svg { width: 100%; height: auto; display: block; }
