@@ -30,10 +30,13 @@ let package = Package(
       dependencies: ["CLiburing", "CNuma"],
       path: "CSupport/COpportune",
       cSettings: [.define("_GNU_SOURCE")]),
+    // The few symbols of the Swift runtime that no public interface offers, kept apart from the C core, which C
+    // programs link without Swift.
+    .target(name: "COpportuneRuntime", path: "CSupport/COpportuneRuntime", cSettings: [.define("_GNU_SOURCE")]),
     .target(
       name: "OpportuneScheduler",
       dependencies: [
-        "COpportune",
+        "COpportune", "COpportuneRuntime",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "Metrics", package: "swift-metrics"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -53,9 +56,22 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
       ]),
     .testTarget(name: "COpportuneTests", dependencies: ["COpportune"]),
-    .testTarget(name: "OpportuneSchedulerTests", dependencies: ["Opportune", "OpportuneScheduler", "COpportune"]),
+    .testTarget(
+      name: "OpportuneSchedulerTests", dependencies: ["Opportune", "OpportuneScheduler", "COpportune"]),
     .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench"]),
   ],
   swiftLanguageModes: [.v6],
   cLanguageStandard: .c11
 )
+
+// `make lint` turns warnings into errors by this variable. A flag on the command line would do so for the
+// dependencies as well.
+if Context.environment["OPPORTUNE_STRICT"] != nil {
+  for target in package.targets where target.type != .system {
+    target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-warnings-as-errors"])]
+    target.cSettings =
+      (target.cSettings ?? []) + [
+        .unsafeFlags(["-Wall", "-Wextra", "-Wmissing-prototypes", "-Werror"])
+      ]
+  }
+}

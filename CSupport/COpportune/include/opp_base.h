@@ -18,6 +18,9 @@
 #if !defined(__clang__)
 #define _Nonnull
 #define _Nullable
+#define OPP_CLOSED_ENUM
+#else
+#define OPP_CLOSED_ENUM __attribute__((enum_extensibility(closed)))
 #endif
 
 #define OPP_MUST_USE __attribute__((warn_unused_result))

@@ -74,6 +74,11 @@ int opp_thread_meter_read(const opp_thread_meter *_Nonnull meter, opp_thread_usa
  */
 int64_t opp_thread_meter_voluntary_switches(const opp_thread_meter *_Nonnull meter);
 
+/*
+ * Whether the thread is blocked at this moment: off the CPU and not waiting for one (about 3 us). 1, 0, or -errno.
+ */
+int opp_thread_meter_is_blocked(const opp_thread_meter *_Nonnull meter);
+
 /* --- Topology and limits -------------------------------------------------------------------- */
 
 #define OPP_MAX_CPUS 1024

@@ -2,5 +2,11 @@
 #ifndef OPPORTUNE_H
 #define OPPORTUNE_H
 #include "opp_base.h"
+#include "opp_inbox.h"
+#include "opp_lane.h"
+#include "opp_runq.h"
+#include "opp_stats.h"
 #include "opp_system.h"
+#include "opp_table.h"
+#include "opp_thread.h"
 #endif

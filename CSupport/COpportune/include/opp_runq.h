@@ -1,0 +1,198 @@
+/*
+ * The run queue: apps, levels and jobs, and who may take which.
+ *
+ * A job lives with its app, in the queue of the thread that pushed it (its source), at a rank: how many steps
+ * below the top of the app's band it stands. A band maps ranks to levels, 0 to 63, higher first. A lane is a set
+ * of levels that some workers serve; it is theirs to choose, as a mask, at each take.
+ *
+ * What is promised (see runq.c and bag.c for why it holds):
+ *
+ *  - Lock-free in the strict sense: a thread that is stopped at any instruction of a push or a take, for ever,
+ *    keeps no other thread from completing and hides no other thread's jobs. A stopped taker holds back at most
+ *    the one job that it took and one segment of memory; a stopped pusher at most the one job that it was pushing.
+ *  - Each pushed job is taken exactly once.
+ *  - Order within one source, app and rank: as pushed. Across sources, at one app and rank: no job is overtaken
+ *    by more than OPP_BYPASS_MAX later ones of any one source. Across apps at one level: ready apps are served
+ *    in turn, OPP_TURN jobs each at most per taker. Across levels: a take returns a job of the highest level of
+ *    its mask that held one when it looked; a job pushed meanwhile may be seen by the next take only.
+ *    Across cores nothing more is promised: two takers may run two jobs in either order.
+ *  - Suspending, resuming and moving an app to another band are one atomic step each, whatever is queued; no job
+ *    of a suspended app is handed out by a take that began after opp_app_suspend() returned.
+ *  - Nothing is allocated once queues have been as long as they get; memory is kept until opp_core_destroy().
+ */
+#ifndef OPP_RUNQ_H
+#define OPP_RUNQ_H
+
+#include "opp_base.h"
+
+OPP_BEGIN_DECLS
+
+#define OPP_LEVELS 64
+#define OPP_RANKS 64
+#define OPP_BANDS 3
+#define OPP_MAX_APPS 65536
+#define OPP_BYPASS_MAX 128
+#define OPP_TURN 16
+
+/* A job, as far as the core knows: what it hands back when the job is taken. */
+typedef struct opp_job {
+    void *_Nullable ptr;
+    uint32_t tag;
+} opp_job;
+
+typedef struct opp_core opp_core;     /* the run queue of one scheduler */
+typedef struct opp_app opp_app;       /* an app's jobs and its state word */
+typedef struct opp_source opp_source; /* a thread's right to push */
+typedef struct opp_taker opp_taker;   /* a worker's right to take, and its memory of where it looked */
+
+typedef struct opp_core_config {
+    uint32_t max_apps;                     /* 1 to OPP_MAX_APPS */
+    bool stay;                             /* true: a queued job keeps the band it was pushed in; false: it follows its app's */
+    uint8_t level_of[OPP_BANDS][OPP_RANKS]; /* rank to level, for each band; must not rise with the rank */
+
+    /* Both are called on the thread that noticed, must not block, and may be called once too often. */
+    void *_Nullable context;
+    /* A taker gave a job back that its app's new band or suspension had overtaken: wake somebody for `level`. */
+    void (*_Nullable on_ready)(void *_Nullable context, uint8_t level);
+    /* The last taker has left a suspended app. */
+    void (*_Nullable on_quiet)(void *_Nullable context, opp_app *_Nonnull app);
+} opp_core_config;
+
+/* Returns 0, -EINVAL (a value is out of its range), -ENOMEM. */
+int opp_core_create(const opp_core_config *_Nonnull config, opp_core *_Nullable *_Nonnull core);
+
+/*
+ * Hands every job still queued to `drop`, once each, and gives up the creator's hold. No worker may be inside a call
+ * on `core` any more, and nobody may push. The memory goes with the last hold.
+ */
+void opp_core_destroy(opp_core *_Nonnull core, void (*_Nullable drop)(opp_job job, void *_Nullable context),
+                      void *_Nullable context);
+
+/* Hands what is queued now to `drop`, suspended apps' jobs too. Any thread, also while others push and take. */
+void opp_core_drain(opp_core *_Nonnull core, void (*_Nonnull drop)(opp_job job, void *_Nullable context),
+                    void *_Nullable context);
+
+/* A further hold on the memory, for a thread that has a source and may outlive the scheduler. */
+void opp_core_retain(opp_core *_Nonnull core);
+void opp_core_release(opp_core *_Nonnull core);
+
+/* --- Sources -------------------------------------------------------------------------------- */
+
+/*
+ * A source for the calling thread: one that a finished thread left, with whatever it still has queued, or a new
+ * one. `node` is the NUMA node (0 to 63) that its jobs are near to. Never blocks. NULL where memory is short.
+ */
+opp_source *_Nullable opp_source_acquire(opp_core *_Nonnull core, uint8_t node);
+
+/* Leaves the source to the next thread. Its queued jobs stay and are taken as before. */
+void opp_source_release(opp_source *_Nonnull source);
+
+/* --- Apps ----------------------------------------------------------------------------------- */
+
+/* NULL where max_apps are in use (errno-free: it is the only reason besides memory). `band` is 0 to 2. */
+opp_app *_Nullable opp_app_create(opp_core *_Nonnull core, uint8_t band, bool suspended);
+
+/* The app must have no queued job and nobody may push to it any more. Its place is used again. */
+void opp_app_destroy(opp_app *_Nonnull app);
+
+/* The caller's own pointer, to find its object from a taken job. Set once, before the first push. */
+void opp_app_set_context(opp_app *_Nonnull app, void *_Nullable context);
+void *_Nullable opp_app_context(const opp_app *_Nonnull app);
+
+/* Each is one atomic step, from any thread, and returns whether it changed anything. */
+bool opp_app_suspend(opp_app *_Nonnull app);
+bool opp_app_resume(opp_app *_Nonnull app);
+bool opp_app_set_band(opp_app *_Nonnull app, uint8_t band);
+
+typedef struct opp_app_state {
+    uint8_t band;
+    bool suspended;
+    uint64_t generation; /* grows with every step */
+} opp_app_state;
+
+opp_app_state opp_app_state_read(const opp_app *_Nonnull app);
+
+/* Mask of the levels at which the app may have jobs now (a hint, never too small); 0 while it is suspended. */
+uint64_t opp_app_levels(const opp_app *_Nonnull app);
+
+/* Jobs queued now, by a walk over its queues; exact only while nobody pushes or takes. */
+uint64_t opp_app_queued(const opp_app *_Nonnull app);
+
+/* How many takers are inside a job of this app. */
+uint32_t opp_app_running(const opp_app *_Nonnull app);
+
+/* --- Push and take -------------------------------------------------------------------------- */
+
+/* What opp_push() returns for an app that is suspended: nobody needs to be woken. */
+#define OPP_LEVEL_NONE 64
+
+/*
+ * Queues `job`. The source's own thread only; never blocks. Returns the level at which it is ready (0 to 63),
+ * OPP_LEVEL_NONE, or -ENOMEM, in which case nothing was queued.
+ */
+OPP_MUST_USE int opp_push(opp_source *_Nonnull source, opp_app *_Nonnull app, uint8_t rank, opp_job job);
+
+/*
+ * A taker for a worker. `own` is the worker's source, whose jobs it prefers; `distance[n]` is how far node n is
+ * (10 is local), or NULL where all are alike. NULL where memory is short.
+ */
+opp_taker *_Nullable opp_taker_create(opp_core *_Nonnull core, opp_source *_Nonnull own,
+                                      const uint8_t *_Nullable distance);
+void opp_taker_destroy(opp_taker *_Nonnull taker);
+
+typedef struct opp_taken {
+    opp_job job;
+    opp_app *_Nonnull app;
+    void *_Nullable context; /* of the app */
+    uint8_t level;
+    uint8_t rank;
+    uint8_t band;   /* in whose place it was queued */
+    bool stolen;    /* from another thread's queue */
+} opp_taken;
+
+/*
+ * Takes one job of the highest level in `levels` that has any. From then until the taker's next opp_take() or
+ * opp_taker_rest(), the taker counts as running that job's app. Returns whether `taken` was filled.
+ */
+OPP_MUST_USE bool opp_take(opp_taker *_Nonnull taker, uint64_t levels, opp_taken *_Nonnull taken);
+
+/* The taker is inside no job any more. */
+void opp_taker_rest(opp_taker *_Nonnull taker);
+
+/*
+ * Whether the app that the taker is inside of is suspended by now: a worker asks at the end of each job and
+ * rests at once if it is, so that whoever waits for the suspension learns of it.
+ */
+bool opp_taker_should_rest(const opp_taker *_Nonnull taker);
+
+/* The app that the taker is inside of, or NULL. Any thread; compare it only, it may be gone. */
+const opp_app *_Nullable opp_taker_current(const opp_taker *_Nonnull taker);
+
+/* Levels out of `levels` at which something may be queued; never too small. Cheap: a hint. */
+uint64_t opp_ready_levels(const opp_core *_Nonnull core, uint64_t levels);
+
+/* Whether something is really queued for `levels`; follows the hints down to the queues. */
+bool opp_has_ready(opp_core *_Nonnull core, uint64_t levels);
+
+/* Memory held, in bytes: segments in use or pooled, and queues. */
+uint64_t opp_core_memory(const opp_core *_Nonnull core);
+
+/* --- A bag alone: the queue of a strand ------------------------------------------------------ */
+
+/*
+ * Many pushers, many takers, and an exact order: entries leave in the order of their tickets, taken at the start
+ * of each push, except that a pusher which is stopped holds back its own entry only.
+ */
+typedef struct opp_bag opp_bag;
+
+opp_bag *_Nullable opp_bag_create(opp_core *_Nonnull core);
+/* Entries left are handed to `drop`. Nobody may use the bag any more. */
+void opp_bag_destroy(opp_bag *_Nonnull bag, void (*_Nullable drop)(opp_job job, void *_Nullable context),
+                     void *_Nullable context);
+OPP_MUST_USE int opp_bag_push(opp_bag *_Nonnull bag, opp_source *_Nonnull source, opp_job job);
+OPP_MUST_USE bool opp_bag_take(opp_bag *_Nonnull bag, opp_job *_Nonnull job);
+bool opp_bag_is_empty(const opp_bag *_Nonnull bag);
+
+OPP_END_DECLS
+
+#endif

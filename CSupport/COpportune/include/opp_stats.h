@@ -1,0 +1,44 @@
+/*
+ * Counters of an app in a band, and a histogram of how long its jobs waited. Workers add in batches, anyone reads.
+ */
+#ifndef OPP_STATS_H
+#define OPP_STATS_H
+
+#include "opp_base.h"
+
+OPP_BEGIN_DECLS
+
+typedef enum OPP_CLOSED_ENUM opp_counter {
+    OPP_COUNTER_JOBS = 0,    /* jobs run */
+    OPP_COUNTER_CPU_NS,      /* time inside jobs, less time known to be off the CPU, in nanoseconds */
+    OPP_COUNTER_STOLEN,      /* jobs taken from another thread's queue */
+    OPP_COUNTER_DEMOTIONS,   /* levels lost */
+    OPP_COUNTER_RESTORED,    /* levels won back */
+    OPP_COUNTER_ESCAPES,     /* tasks that left for the global pool */
+    OPP_COUNTER_CANCELLED,   /* closures that never ran */
+    OPP_COUNTER_SUBMITTED,   /* jobs accepted; closures and strands' jobs only */
+} opp_counter;
+
+#define OPP_COUNTERS 8
+#define OPP_BUCKETS 112 /* four an octave, from 1 us to 268 s */
+
+typedef struct opp_stats opp_stats;
+
+typedef struct opp_stats_values {
+    uint64_t counter[OPP_COUNTERS];
+    uint64_t waited[OPP_BUCKETS];
+} opp_stats_values;
+
+opp_stats *_Nullable opp_stats_create(void);
+void opp_stats_destroy(opp_stats *_Nonnull stats);
+void opp_stats_add(opp_stats *_Nonnull stats, opp_counter counter, uint64_t amount);
+/* One job that was seen to wait `us` microseconds. */
+void opp_stats_waited(opp_stats *_Nonnull stats, uint64_t us);
+void opp_stats_read(const opp_stats *_Nonnull stats, opp_stats_values *_Nonnull values);
+/* The bucket of a wait, and the upper end, in microseconds, of a bucket. */
+uint32_t opp_stats_bucket(uint64_t us);
+uint64_t opp_stats_bucket_end(uint32_t bucket);
+
+OPP_END_DECLS
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * What a thread is to the schedulers of its process: its source in each, and the worker that it is, if any.
+ * Kept in thread-local storage and given back when the thread ends.
+ */
+#ifndef OPP_THREAD_H
+#define OPP_THREAD_H
+
+#include "opp_base.h"
+#include "opp_runq.h"
+
+OPP_BEGIN_DECLS
+
+/*
+ * The calling thread's source in `core`; registers the thread on first use, which keeps `core` until the thread
+ * ends or leaves it. NULL where the thread is already ending (its thread-local storage is being torn down) or
+ * memory is short: then *error is -ESHUTDOWN or -ENOMEM.
+ */
+#define OPP_ESHUTDOWN 108 /* ESHUTDOWN, as a number that Swift imports too */
+
+opp_source *_Nullable opp_thread_source(opp_core *_Nonnull core, uint8_t node, int *_Nonnull error);
+
+/* The worker that the calling thread is; NULL on threads that are none. */
+void *_Nullable opp_thread_worker(void);
+void opp_thread_set_worker(void *_Nullable worker);
+
+/* Grows by one in the child of each fork(); a scheduler made before that has no threads there. */
+uint32_t opp_fork_generation(void);
+
+OPP_END_DECLS
+
+#endif

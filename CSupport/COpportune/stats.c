@@ -1,0 +1,47 @@
+/* Counters. Every access is relaxed: they are statistics, and publish nothing. */
+#include "opp_stats.h"
+#include "opp_sync.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct opp_stats {
+    _Alignas(64) _Atomic(uint64_t) counter[OPP_COUNTERS];
+    _Atomic(uint64_t) waited[OPP_BUCKETS];
+};
+
+opp_stats *opp_stats_create(void) {
+    opp_stats *stats = aligned_alloc(64, sizeof(opp_stats));
+    if (stats != NULL) memset(stats, 0, sizeof(*stats));
+    return stats;
+}
+
+void opp_stats_destroy(opp_stats *stats) {
+    free(stats);
+}
+
+void opp_stats_add(opp_stats *stats, opp_counter counter, uint64_t amount) {
+    opp_add(&stats->counter[counter], amount, relaxed);
+}
+
+uint32_t opp_stats_bucket(uint64_t us) {
+    if (us < 4) return (uint32_t)us;
+    uint32_t octave = 63u - (uint32_t)__builtin_clzll(us);
+    uint32_t bucket = (octave - 1) * 4 + (uint32_t)(us >> (octave - 2) & 3);
+    return bucket < OPP_BUCKETS ? bucket : OPP_BUCKETS - 1;
+}
+
+uint64_t opp_stats_bucket_end(uint32_t bucket) {
+    if (bucket < 4) return bucket + 1;
+    uint32_t octave = bucket / 4 + 1;
+    return (5ull + bucket % 4) << (octave - 2);
+}
+
+void opp_stats_waited(opp_stats *stats, uint64_t us) {
+    opp_add(&stats->waited[opp_stats_bucket(us)], 1, relaxed);
+}
+
+void opp_stats_read(const opp_stats *stats, opp_stats_values *values) {
+    for (int i = 0; i < OPP_COUNTERS; i++) values->counter[i] = opp_load(&stats->counter[i], relaxed);
+    for (int i = 0; i < OPP_BUCKETS; i++) values->waited[i] = opp_load(&stats->waited[i], relaxed);
+}

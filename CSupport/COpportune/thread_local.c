@@ -1,0 +1,82 @@
+/*
+ * Thread-local registrations. Only the thread itself touches its own, so there is no synchronisation here but the
+ * cores' reference counts and the fork counter.
+ */
+#include "opp_sync.h"
+#include "opp_thread.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+typedef struct registration {
+    opp_core *core;
+    opp_source *source;
+    struct registration *next;
+} registration;
+
+static _Thread_local registration *registrations;
+static _Thread_local void *current_worker;
+static _Thread_local bool ending;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static _Atomic(uint32_t) fork_generation;
+
+static void thread_ends(void *first) {
+    ending = true;
+    for (registration *entry = first, *next; entry != NULL; entry = next) {
+        next = entry->next;
+        opp_source_release(entry->source);
+        opp_core_release(entry->core);
+        free(entry);
+    }
+    registrations = NULL;
+}
+
+static void forked(void) {
+    opp_add(&fork_generation, 1, relaxed); /* relaxed: the child has one thread */
+}
+
+static void set_up(void) {
+    pthread_key_create(&key, thread_ends);
+    pthread_atfork(NULL, NULL, forked);
+}
+
+uint32_t opp_fork_generation(void) {
+    pthread_once(&once, set_up);
+    return opp_load(&fork_generation, relaxed); /* relaxed: see forked() */
+}
+
+static opp_source *thread_register(opp_core *core, uint8_t node, int *error) {
+    if (ending) {
+        *error = -ESHUTDOWN;
+        return NULL;
+    }
+    pthread_once(&once, set_up);
+    registration *entry = malloc(sizeof(registration));
+    opp_source *source = entry == NULL ? NULL : opp_source_acquire(core, node);
+    if (source == NULL) {
+        free(entry);
+        *error = -ENOMEM;
+        return NULL;
+    }
+    opp_core_retain(core);
+    *entry = (registration){.core = core, .source = source, .next = registrations};
+    registrations = entry;
+    pthread_setspecific(key, entry);
+    return source;
+}
+
+opp_source *opp_thread_source(opp_core *core, uint8_t node, int *error) {
+    for (registration *entry = registrations; entry != NULL; entry = entry->next)
+        if (entry->core == core) return entry->source;
+    return thread_register(core, node, error);
+}
+
+void *opp_thread_worker(void) {
+    return current_worker;
+}
+
+void opp_thread_set_worker(void *worker) {
+    current_worker = worker;
+}

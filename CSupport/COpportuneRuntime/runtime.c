@@ -1,0 +1,39 @@
+#include "opp_runtime.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+/* In the runtime a Swift function; with one pointer in and a word out, C's convention is the same. */
+extern uint64_t swift_task_getJobTaskId(const void *job) __attribute__((weak));
+
+uint64_t opp_runtime_task_id(const void *job) {
+    return swift_task_getJobTaskId == NULL ? 0 : swift_task_getJobTaskId(job);
+}
+
+typedef __attribute__((swiftcall)) void (*enqueue_function)(void *job);
+typedef __attribute__((swiftcall)) void (*enqueue_hook)(void *job, enqueue_function original);
+
+static _Atomic(bool (*)(void *)) observer;
+
+static __attribute__((swiftcall)) void hook(void *job, enqueue_function original) {
+    /* acquire: what the installer prepared is seen. Pairs with the release in opp_runtime_hook_global(). */
+    bool (*seen)(void *) = atomic_load_explicit(&observer, memory_order_acquire);
+    if (seen == NULL || !seen(job)) original(job);
+}
+
+static enqueue_hook *find_hook(void) {
+    return (enqueue_hook *)dlsym(RTLD_DEFAULT, "swift_task_enqueueGlobal_hook");
+}
+
+bool opp_runtime_has_global_hook(void) {
+    return find_hook() != NULL;
+}
+
+bool opp_runtime_hook_global(bool (*seen)(void *)) {
+    enqueue_hook *place = find_hook();
+    if (place == NULL) return false;
+    atomic_store_explicit(&observer, seen, memory_order_release); /* release: see hook() */
+    *place = hook;
+    return true;
+}

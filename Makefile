@@ -1,0 +1,37 @@
+# Two commands do everything on a fresh machine: `make bench` and `make test`.
+# ARGS goes to the command that a target runs: make bench ARGS="--scenario light-1s --seconds 5"
+
+ARGS ?=
+.DEFAULT_GOAL := help
+.PHONY: help bench test bench-micro format lint sanitize docs requirements clean
+
+help: ## Print this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo '  ARGS="…" goes to the command that the target runs.'
+
+bench: ## Install what is missing, build the release, measure foreground latency under background load.
+	@scripts/bench $(ARGS)
+
+test: ## Install what is missing, build, run the Swift and C tests.
+	@scripts/test $(ARGS)
+
+bench-micro: ## Run the micro-benchmarks of bench/: the cost of one operation at a time.
+	@scripts/bench-micro $(ARGS)
+
+format: ## Format the Swift sources in place.
+	@scripts/format
+
+lint: ## Check the format, and compile our own targets with warnings as errors.
+	@scripts/lint
+
+sanitize: ## Run the concurrent tests under the thread and address sanitizers.
+	@scripts/sanitize $(ARGS)
+
+docs: ## Build the documentation into docs/.docc-build.
+	@scripts/docs
+
+requirements: ## Write docs/requirements.md anew from the ids that tests name.
+	@scripts/requirements $(ARGS)
+
+clean: ## Remove everything that was built.
+	rm -rf .build .build-* bench/.build docs/.docc-build

@@ -1,0 +1,159 @@
+internal import COpportune
+import Synchronization
+
+/// The accounts of tasks, strands and closures, by identity, in the C core's forgetful table.
+///
+/// Identities: a task's id as the runtime gives it; a closure's and a strand's own number with a high bit; for a
+/// thread outside the lanes, in one app, a word made of both (its *origin*): what such a thread submits has no
+/// submitter whose level it could start at, so the thread answers for it. An origin whose jobs use up their quanta
+/// submits demoted jobs, until one of them does not.
+///
+/// Forgetting costs at most this: a hog that was forgotten starts again at its first level.
+final class Accounts: @unchecked Sendable {
+  // Both tables are lock-free.
+  private let table: OpaquePointer
+  private let origins: OpaquePointer
+  private let bands: Bands
+  private let policy: QuantumPolicy
+  /// Whether any origin may be demoted: a hint that saves looking.
+  private let originsMisbehave = Atomic<Bool>(false)
+
+  static let entries: UInt32 = 1 << 15
+  static let closureBit: UInt64 = 1 << 62
+  static let strandBit: UInt64 = 1 << 61
+  static let originBit: UInt64 = 1 << 63
+
+  init(_ configuration: SchedulerConfiguration) throws(SchedulerError) {
+    guard let table = opp_table_create(Self.entries), let origins = opp_table_create(Self.entries) else {
+      throw SchedulerError(.outOfMemory, "no memory for the table of accounts")
+    }
+    self.table = table
+    self.origins = origins
+    bands = configuration.bands
+    policy = configuration.quantum
+  }
+
+  deinit {
+    opp_table_destroy(table)
+    opp_table_destroy(origins)
+  }
+
+  var evictions: UInt64 { opp_table_evictions(table) }
+
+  func read(_ identity: UInt64) -> QuantumAccount? {
+    guard identity != 0 else { return nil }
+    let bits = opp_table_get(table, identity)
+    return bits == 0 ? nil : QuantumAccount(bits: bits)
+  }
+
+  private func write(_ account: QuantumAccount, _ identity: UInt64) {
+    opp_table_put(table, identity, max(account.bits, 1))
+  }
+
+  /// Forgets what will not come back: a closure.
+  func close(_ identity: UInt64) {
+    opp_table_remove(table, identity)
+    opp_table_remove(origins, identity)
+  }
+
+  static func origin(source: OpaquePointer, app: AppCore) -> UInt64 {
+    originBit | (UInt64(UInt(bitPattern: source)) << 16) ^ app.number
+  }
+
+  // MARK: At a submission
+
+  /// The depth at which a job starts that is queued now: its own, after what idleness restores; else what it inherits
+  /// from the demoted job that submits it, or from its origin.
+  func depth(ofQueued identity: UInt64, submitter: Worker?, origin: UInt64?, app: AppCore) -> Int {
+    guard identity != 0 else { return submitter?.app === app ? submitter?.depth ?? 0 : 0 }
+    if let submitter, submitter.identity == identity {
+      // It queues itself from within its slice: nothing was idle, and the account does not know of the slice yet.
+      return max(read(identity)?.depth ?? 0, submitter.depth)
+    }
+    if var account = read(identity) {
+      guard account.depth > 0 || account.cpuNanoseconds > 0 else { return 0 }
+      let verdict = account.began(idleBefore: account.idle(until: opp_now_ns()), policy: policy)
+      if case .restore(let steps) = verdict {
+        app.statistics.add(.restored, UInt64(steps))
+        write(account, identity)
+      }
+      return account.depth
+    }
+    var depth = 0
+    if let submitter {
+      guard submitter.app === app else { return 0 }
+      depth = submitter.depth
+    } else if let origin {
+      opp_table_put(origins, identity, origin)
+      depth = read(origin)?.depth ?? 0
+    }
+    if depth > 0 { write(QuantumAccount(depth: depth, at: opp_now_ns()), identity) }
+    return depth
+  }
+
+  // MARK: At a slice
+
+  /// The depth at which a job is to run that was queued some time ago: its account's by now, or its origin's.
+  func depth(ofTaken identity: UInt64) -> Int {
+    guard identity != 0 else { return 0 }
+    if let account = read(identity) { return account.depth }
+    guard originsMisbehave.load(ordering: .relaxed) else { return 0 }
+    let origin = opp_table_get(origins, identity)
+    return origin == 0 ? 0 : read(origin)?.depth ?? 0
+  }
+
+  /// A slice begins: until its end nothing that is queued for the task has been idle before.
+  func begin(_ identity: UInt64, at now: UInt64) {
+    guard var account = read(identity) else { return }
+    account.ended(at: now + Self.whileRunning)
+    write(account, identity)
+  }
+
+  /// An end that far in the future reads as "not ended yet", for half an hour.
+  private static let whileRunning: UInt64 = 1_800_000_000_000
+
+  /// Charges a slice that has ended.
+  func charge(
+    _ identity: UInt64, cpu: UInt64, offCPU: UInt64, at now: UInt64, depth: Int, base: Int, band: Band,
+    statistics: StatisticsBlock?
+  ) {
+    guard identity != 0 else { return }
+    var account = read(identity) ?? QuantumAccount(depth: depth, at: now)
+    let verdict = account.slice(
+      cpu: cpu, offCPU: offCPU, idleBefore: 0, policy: policy, depthMax: bands.depthMax(of: band, rank: base))
+    account.ended(at: now)
+    write(account, identity)
+    switch verdict {
+    case .lower(let steps): statistics?.add(.demotions, UInt64(steps))
+    case .restore(let steps): statistics?.add(.restored, UInt64(steps))
+    case .none: break
+    }
+    answer(of: identity, account: account, usedQuantum: cpu >= UInt64(policy.quantumNanoseconds))
+  }
+
+  /// The origin of a job learns that it uses up its quantum, while it still runs.
+  func blame(originOf identity: UInt64, depth: Int) {
+    let origin = opp_table_get(origins, identity)
+    guard origin != 0 else { return }
+    write(QuantumAccount(depth: max(depth, 1), at: 0), origin)
+    originsMisbehave.store(true, ordering: .relaxed)
+  }
+
+  /// The origin of a job learns how it behaved.
+  private func answer(of identity: UInt64, account: QuantumAccount, usedQuantum: Bool) {
+    if usedQuantum { return blame(originOf: identity, depth: account.depth) }
+    guard originsMisbehave.load(ordering: .relaxed) else { return }
+    let origin = opp_table_get(origins, identity)
+    guard origin != 0 else { return }
+    if let known = read(origin), known.depth > 0 {
+      write(QuantumAccount(), origin)
+    }
+  }
+
+  /// The depth of a job that is still running, after what its slice has used so far. Changes nothing.
+  func depth(ofRunning identity: UInt64, from depth: Int, cpu: UInt64, offCPU: UInt64, base: Int, band: Band) -> Int {
+    var account = read(identity) ?? QuantumAccount(depth: depth, at: 0)
+    _ = account.running(cpu: cpu, offCPU: offCPU, policy: policy, depthMax: bands.depthMax(of: band, rank: base))
+    return max(depth, account.depth)
+  }
+}

@@ -1,0 +1,117 @@
+/// A user application, as far as the scheduler is concerned: it owns work, has a band, and may be suspended.
+///
+/// What belongs to one app is ordered by task priority within the app; which app goes first is decided by its band.
+/// Moving an app to another band, suspending and resuming it are one atomic step each, however much is queued.
+///
+/// Keep the app for as long as work is to be submitted to it; queued work and executors keep it alive by themselves.
+/// All members may be used from any thread.
+public final class App: Sendable {
+  let core: AppCore
+
+  /// The executor to give tasks to: `Task(executorPreference: app.executor) { … }`, or `withTaskExecutorPreference`.
+  ///
+  /// Child tasks (`async let`, task groups) stay on it; `Task { }` and `Task.detached` inside do not: the language
+  /// sends those to the global pool. Use ``task(name:priority:operation:)`` for those.
+  public let executor: AppExecutor
+
+  init(core: AppCore) {
+    self.core = core
+    executor = AppExecutor(core)
+  }
+
+  /// The name it was made with, for people.
+  public var name: String { core.name }
+
+  /// The band that it is in now. Settable by ``setBand(_:)``.
+  public var band: Band { core.band }
+
+  /// Moves the app to another band, in one step that does not depend on how much it has queued. (R-CPU-10)
+  ///
+  /// Queued jobs follow, or stay in their old place, as ``SchedulerConfiguration/queuedJobs-swift.property`` says. Jobs
+  /// that are running: going to the background they are lowered within a moment, and others take their place in the
+  /// lane; coming to the foreground they are raised where the process may do that, else they go on as they are and
+  /// the app's next job is a foreground one.
+  ///
+  /// - Throws: ``SchedulerError`` with code `laneDisabled` where the configuration has no lane for `band`.
+  public func setBand(_ band: Band) throws(SchedulerError) {
+    try core.engine.requireLane(for: band)
+    core.setBand(band)
+  }
+
+  /// Whether the app runs.
+  public enum Activity: Sendable, Hashable {
+    /// Its jobs run as its band allows.
+    case active
+    /// It was suspended; a slice that was running then has not ended yet.
+    case suspending
+    /// It was suspended and executes nothing.
+    case suspended
+  }
+
+  /// Whether it runs now.
+  public var activity: Activity {
+    guard core.state.suspended else { return .active }
+    return core.isQuiet ? .suspended : .suspending
+  }
+
+  /// Suspends the app: from the return of this call on none of its jobs starts. Slices that run go on to their end;
+  /// wait for that with ``untilSuspended()``. Jobs that are queued meanwhile wait. (R-FTS-09)
+  ///
+  /// Jobs of default actors are the exception: they serve whoever uses the actor, so they run in spite of it.
+  public func suspend() { core.suspend() }
+
+  /// Resumes the app: all that is queued runs, in order.
+  public func resume() { core.resume() }
+
+  /// Waits until no slice of the app runs any more, or until it is resumed. Returns at once if it is not suspended.
+  public func untilSuspended() async {
+    guard core.state.suspended, !core.isQuiet else { return }
+    await withCheckedContinuation { core.engine.monitor.post(.waitForQuiet(core, $0)) }
+  }
+
+  /// Queues a closure. It runs once; or, if the scheduler is shut down first, `cancelled` is called once.
+  ///
+  /// - Parameters:
+  ///   - priority: its place among the app's own jobs; `nil` is `.medium`.
+  ///   - cancelled: called instead of `body` if that will never run, on any thread.
+  ///   - body: what to run.
+  /// - Throws: ``SchedulerError``: `shutDown`, `forked`, `threadEnding`, `outOfMemory`; nothing is queued then.
+  public func submit(
+    priority: TaskPriority? = nil, onCancel cancelled: (@Sendable () -> Void)? = nil,
+    _ body: @escaping @Sendable () -> Void
+  ) throws(SchedulerError) {
+    try core.submit(priority: priority, body, cancelled: cancelled)
+  }
+
+  /// A strand: jobs one after the other, on whichever worker is free. The executor of an actor, or a place for
+  /// closures.
+  ///
+  /// - Parameters:
+  ///   - name: for people.
+  ///   - priority: its place among the app's own work; `nil` is `.medium`.
+  /// - Throws: ``SchedulerError`` with code `outOfMemory`.
+  public func thread(named name: String, priority: TaskPriority? = nil) throws(SchedulerError) -> Strand {
+    try Strand(app: core, name: name, priority: priority ?? .medium)
+  }
+
+  /// Starts a task whose whole tree stays on this app's executor, and which can be raised while it is queued: who
+  /// awaits ``AppTask/value`` from work of a higher band or priority lends it that.
+  ///
+  /// - Parameters:
+  ///   - name: for people and tools.
+  ///   - priority: `nil` is the priority of the caller.
+  @discardableResult
+  public func task<Success: Sendable>(
+    name: String? = nil, priority: TaskPriority? = nil,
+    operation: sending @escaping @isolated(any) () async throws -> Success
+  ) -> AppTask<Success> {
+    AppTask(core, executor, name: name, priority: priority, operation: operation)
+  }
+
+  /// Sleeps on the scheduler's own coalesced timers: `try await app.clock.sleep(for: .seconds(1))`. Unlike
+  /// `Task.sleep` it starts no other threads, and a suspended app is not woken by it.
+  public var clock: AppClock { AppClock(core.engine) }
+
+  /// What the app has done and waited for, since it was made.
+  public var statistics: AppStatistics { AppStatistics(core) }
+}

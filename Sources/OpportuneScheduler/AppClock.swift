@@ -1,0 +1,86 @@
+internal import COpportune
+import Synchronization
+
+/// A clock that sleeps on the scheduler's own timers: one-shot, coalesced within their tolerance, on the monitor's
+/// thread. The instants are those of `ContinuousClock`'s kind: `CLOCK_MONOTONIC`, which stands still while the machine
+/// is suspended.
+public struct AppClock: Clock {
+  /// A point on `CLOCK_MONOTONIC`.
+  public struct Instant: InstantProtocol, Sendable, Hashable {
+    let nanoseconds: Int64
+
+    public func advanced(by duration: Duration) -> Instant {
+      let (sum, overflow) = nanoseconds.addingReportingOverflow(duration.clampedNanoseconds)
+      return Instant(nanoseconds: overflow ? (duration < .zero ? .min : .max) : sum)
+    }
+
+    public func duration(to other: Instant) -> Duration {
+      .nanoseconds(other.nanoseconds) - .nanoseconds(nanoseconds)
+    }
+
+    public static func < (lhs: Instant, rhs: Instant) -> Bool { lhs.nanoseconds < rhs.nanoseconds }
+  }
+
+  private let engine: Engine
+
+  init(_ engine: Engine) { self.engine = engine }
+
+  public var now: Instant { Instant(nanoseconds: Int64(clamping: opp_now_ns())) }
+
+  /// What the clock can tell apart; timers fire within their tolerance.
+  public var minimumResolution: Duration { .nanoseconds(1) }
+
+  /// Sleeps until `deadline`, or up to `tolerance` longer, by default the configuration's `timerTolerance`.
+  ///
+  /// - Throws: `CancellationError` when the task is cancelled, at once. After the scheduler's shutdown the sleep ends
+  ///   early.
+  public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
+    try Task.checkCancellation()
+    let tolerance = tolerance ?? engine.configuration.timerTolerance
+    let timer = SleepTimer(
+      deadline: UInt64(max(0, deadline.nanoseconds)), tolerance: UInt64(max(0, tolerance.clampedNanoseconds)))
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        guard timer.wait(continuation) else { return continuation.resume() }
+        if engine.isClosed { timer.fire() } else { engine.monitor.add(timer) }
+      }
+    } onCancel: {
+      timer.fire()
+    }
+    try Task.checkCancellation()
+  }
+}
+
+/// One sleep. It ends once, whoever ends it: the monitor, a cancellation, or the shutdown.
+final class SleepTimer: @unchecked Sendable {
+  let deadline: UInt64
+  let tolerance: UInt64
+  var latest: UInt64 { deadline.saturatingAdd(tolerance) }
+
+  private enum State: UInt8, AtomicRepresentable { case new, waiting, over }
+  private let state = Atomic<State>(.new)
+  // Written before `waiting` is published, taken by whoever moves it from there.
+  private var continuation: CheckedContinuation<Void, Never>?
+
+  init(deadline: UInt64, tolerance: UInt64) {
+    self.deadline = deadline
+    self.tolerance = tolerance
+  }
+
+  /// False if it is over already.
+  func wait(_ continuation: CheckedContinuation<Void, Never>) -> Bool {
+    self.continuation = continuation
+    // releasing: publishes the continuation to fire().
+    let (exchanged, _) = state.compareExchange(expected: .new, desired: .waiting, ordering: .acquiringAndReleasing)
+    if !exchanged { self.continuation = nil }
+    return exchanged
+  }
+
+  func fire() {
+    // acquiring: pairs with wait().
+    guard state.exchange(.over, ordering: .acquiringAndReleasing) == .waiting else { return }
+    let continuation = continuation
+    self.continuation = nil
+    continuation?.resume()
+  }
+}

@@ -1,0 +1,166 @@
+internal import COpportune
+internal import COpportuneRuntime
+import Synchronization
+
+/// What an app is to the scheduler: its places in the run queue and its counters. `App` is the handle that users have.
+///
+/// It has two places. Jobs of default actors go to the second, which is never suspended: such a job drains the
+/// messages of everybody who uses the actor, and must not hang them because this app is suspended.
+final class AppCore: @unchecked Sendable {
+  let engine: Engine
+  let name: String
+  let number: UInt64
+  let statistics: StatisticsBlock
+  // Every access to what they point to goes through the core, which is thread-safe.
+  let raw: OpaquePointer
+  let runner: OpaquePointer
+  /// Set once, by the executor's initialiser, before anybody can enqueue.
+  private(set) nonisolated(unsafe) var unownedExecutor: UnownedTaskExecutor
+
+  init(engine: Engine, name: String, band: Band) throws(SchedulerError) {
+    let full = SchedulerError(
+      .tooManyApps,
+      "no app \"\(name)\": the scheduler holds \(engine.configuration.maximumApps) apps, its maximumApps, or memory is short")
+    let statistics = try StatisticsBlock()
+    guard let raw = opp_app_create(engine.core, band.rawValue, false) else { throw full }
+    guard let runner = opp_app_create(engine.core, band.rawValue, false) else {
+      opp_app_destroy(raw)
+      throw full
+    }
+    self.engine = engine
+    self.name = name
+    self.statistics = statistics
+    self.raw = raw
+    self.runner = runner
+    number = engine.nextNumber()
+    unownedExecutor = engine.fallbackExecutor
+    let context = Unmanaged.passUnretained(self).toOpaque()
+    opp_app_set_context(raw, context)
+    opp_app_set_context(runner, context)
+  }
+
+  // Every queued job holds its app, so there is none.
+  deinit {
+    opp_app_destroy(raw)
+    opp_app_destroy(runner)
+  }
+
+  func bind(_ executor: UnownedTaskExecutor) { unownedExecutor = executor }
+
+  var state: opp_app_state { opp_app_state_read(raw) }
+  var band: Band { Band(rawValue: state.band) ?? .background }
+
+  func isAt(_ place: OpaquePointer) -> Bool { place == raw || place == runner }
+
+  // MARK: Queueing
+
+  /// Queues a job of the app's executor. Never refuses: what cannot be queued goes to the global pool and is counted.
+  func enqueue(_ job: UnownedJob) { enqueueFirst(job, as: nil) }
+
+  /// The same; with `first`, as the first job of a task that can be raised while it is queued.
+  func enqueueFirst(_ job: UnownedJob, as first: PromotableJob?) {
+    let pointer = unsafeBitCast(job, to: UnsafeMutableRawPointer.self)
+    let kind = Int32(opp_runtime_job_kind(pointer))
+    let worker = Worker.current(of: engine)
+    guard engine.accepts, let source = engine.source(worker) else { return engine.escape(job, self) }
+    let isTask = kind == OPP_RUNTIME_JOB_TASK || !engine.knowsJobLayout
+    let identity = isTask ? opp_runtime_task_id(pointer) : 0
+    let isActor =
+      engine.knowsJobLayout && kind >= OPP_RUNTIME_JOB_ACTOR_FIRST && kind <= OPP_RUNTIME_JOB_ACTOR_LAST
+    let depth =
+      isTask
+      ? engine.accounts.depth(
+        ofQueued: identity, submitter: worker,
+        origin: worker == nil ? Accounts.origin(source: source, app: self) : nil, app: self)
+      : 0
+    let rank = engine.rank(of: TaskPriority(rawValue: job.priority.rawValue), band: band, depth: depth)
+    let stamp = identity & 7 == 0 ? opp_now_ns() : nil
+    if let first {
+      if !first.queue(job, identity: identity, rank: rank, source: source, stamp: stamp) { engine.escape(job, self) }
+      return
+    }
+    let entry = JobEntry(.task, pointer, queuedAt: stamp)
+    // A yield's own job, and what a task that has just been suspended leaves behind, the worker takes up itself.
+    let isOwn = worker.map { kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving } ?? false
+    if !push(entry, to: isActor ? runner : raw, rank: rank, source: source, by: isOwn ? worker : nil) {
+      engine.escape(job, self)
+    }
+  }
+
+  /// Queues a closure.
+  func submit(
+    priority: TaskPriority?, _ body: @escaping @Sendable () -> Void, cancelled: (@Sendable () -> Void)?
+  ) throws(SchedulerError) {
+    try engine.checkAccepts()
+    let worker = Worker.current(of: engine)
+    let source = try engine.requireSource(worker)
+    let number = engine.nextNumber()
+    let identity = number | Accounts.closureBit
+    let closure = Closure(app: self, identity: identity, body: body, cancelled: cancelled)
+    let depth = engine.accounts.depth(
+      ofQueued: identity, submitter: worker,
+      origin: worker == nil ? Accounts.origin(source: source, app: self) : nil, app: self)
+    let retained = Unmanaged.passRetained(closure)
+    let entry = JobEntry(.closure, retained.toOpaque(), queuedAt: number & 7 == 0 ? opp_now_ns() : nil)
+    let rank = engine.rank(of: priority ?? .medium, band: band, depth: depth)
+    guard push(entry, to: raw, rank: rank, source: source, by: nil) else {
+      retained.release()
+      throw SchedulerError(.outOfMemory, "no memory to queue a closure of app \"\(name)\"")
+    }
+    statistics.add(.submitted, 1)
+    engine.dropIfClosed()
+  }
+
+  /// Queues an entry and wakes a worker for it, unless it is `worker`'s own and in its lane.
+  func push(
+    _ entry: JobEntry, to place: OpaquePointer, rank: UInt8, source: OpaquePointer, by worker: Worker?
+  ) -> Bool {
+    let level = opp_push(source, place, rank, entry.raw)
+    guard level >= 0 else { return false }
+    guard level < OPP_LEVEL_NONE, let lane = engine.lane(ofLevel: Int(level)) else { return true }
+    if worker?.lane !== lane { engine.wake(lane) }
+    return true
+  }
+
+  // MARK: State
+
+  func setBand(_ band: Band) {
+    opp_app_set_band(runner, band.rawValue)
+    guard opp_app_set_band(raw, band.rawValue) else { return }
+    wakeForQueued()
+    engine.monitor.post(.reclassify)
+  }
+
+  func suspend() {
+    if opp_app_suspend(raw) { engine.monitor.post(.checkWaiters) }
+  }
+
+  func resume() {
+    guard opp_app_resume(raw) else { return }
+    wakeForQueued()
+    engine.monitor.post(.checkWaiters)
+  }
+
+  private func wakeForQueued() {
+    let levels = opp_app_levels(raw) | opp_app_levels(runner)
+    for lane in engine.lanes where lane.mask & levels != 0 {
+      // One for each permit: there may be many jobs, and each woken worker finds its own.
+      for _ in 0..<engine.width where opp_has_ready(engine.core, lane.mask) { engine.wake(lane) }
+    }
+  }
+
+  /// Whether it is suspended and nobody is inside one of its jobs.
+  var isQuiet: Bool { state.suspended && opp_app_running(raw) == 0 }
+}
+
+extension JobEntry {
+  /// What the account of this job is kept under; 0 for jobs that have none.
+  var identity: UInt64 {
+    switch kind {
+    case .task: opp_runtime_task_id(pointer)
+    case .closure: Unmanaged<Closure>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.identity }
+    case .strand: Unmanaged<Strand>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.identity }
+    case .promotable: Unmanaged<PromotableJob>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.identity }
+    }
+  }
+}

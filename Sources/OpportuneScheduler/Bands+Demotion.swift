@@ -1,0 +1,45 @@
+/// Where demoted work stands.
+///
+/// The ranks at which undemoted work starts (0, 4, 8, 12, 16) are kept free of demoted work, so that a lane whose
+/// bound of demoted workers is reached can leave demoted work aside by level alone.
+extension Bands {
+  private static let initialRanks = stride(from: 0, through: initialRankMax, by: 4)
+
+  /// The rank of work that started at `base` and was lowered `depth` times: each step goes to the next rank that is
+  /// not one where undemoted work starts. (R-CPU-06, R-CPU-07)
+  func rank(base: Int, depth: Int) -> Int {
+    var rank = base
+    for _ in 0..<max(0, depth) {
+      rank += 1
+      if rank <= Bands.initialRankMax, rank % 4 == 0 { rank += 1 }
+    }
+    return min(rank, Level.count - 1)
+  }
+
+  /// Whether only demoted work stands at `rank` of `band`.
+  func isDemoted(rank: Int, band: Band) -> Bool {
+    if Bands.initialRanks.contains(rank) { return false }
+    // In a band of fewer levels the last initial rank is the band's lowest.
+    return !(rank == rankMax(of: band) && rank < Bands.initialRankMax)
+  }
+
+  /// The levels that `lane` serves, a bit each.
+  func mask(of lane: Lane, in configuration: SchedulerConfiguration) -> UInt64 {
+    mask { configuration.lane(of: $0) == lane }
+  }
+
+  /// The levels that hold nothing but demoted work of the foreground and real-time bands.
+  var demotedMask: UInt64 {
+    var undemoted: UInt64 = 0
+    for band in Band.allCases where band != .background {
+      for rank in 0..<Level.count where !isDemoted(rank: rank, band: band) {
+        undemoted |= 1 << UInt64(level(band: band, rank: rank).rawValue)
+      }
+    }
+    return mask { $0 > background.upperBound && undemoted & (1 << UInt64($0.rawValue)) == 0 }
+  }
+
+  private func mask(where holds: (Level) -> Bool) -> UInt64 {
+    (0..<UInt8(Level.count)).reduce(0) { holds(Level(known: $1)) ? $0 | 1 << UInt64($1) : $0 }
+  }
+}

@@ -1,0 +1,294 @@
+internal import COpportune
+internal import COpportuneRuntime
+import Logging
+import Synchronization
+
+/// The scheduler itself: the run queue, the lanes with their workers, the monitor. `Scheduler` is the handle that
+/// users have; apps, workers and the monitor hold the engine, so it lives until the last of them is done.
+final class Engine: @unchecked Sendable {
+  enum Phase: UInt8, AtomicRepresentable {
+    case running
+    /// Closures are refused; what is queued still runs.
+    case draining
+    /// Nothing is queued any more.
+    case closed
+  }
+
+  let configuration: SchedulerConfiguration
+  let logger: Logger
+  let core: OpaquePointer
+  let lanes: [LaneState]
+  let accounts: Accounts
+  let topology: Topology
+  let privileges: KernelPrivileges
+  let knowsJobLayout: Bool
+  /// An app that is never used: what an `opp_taken` is filled with before it is filled in.
+  let nowhere: OpaquePointer
+  let fallbackExecutor: UnownedTaskExecutor
+  private(set) var monitor: Monitor
+
+  private let laneOfLevel: [LaneState?]
+  private let lanePriority: [KernelPriority]
+  private let ranks: [UInt8]
+  private let depths: [UInt8]
+  private let numbers = Atomic<UInt64>(1)
+  private let phase = Atomic<Phase>(.running)
+  private let currentWidth: Atomic<Int>
+  private let escapes = Atomic<UInt64>(0)
+  private let forks: UInt32
+
+  init(_ configuration: SchedulerConfiguration, _ logger: Logger) throws(SchedulerError) {
+    self.configuration = configuration
+    self.logger = logger
+    topology = Topology()
+    privileges = KernelPrivileges.probe()
+    knowsJobLayout = RuntimeProbe.knowsJobLayout
+    forks = opp_fork_generation()
+    fallbackExecutor = globalConcurrentExecutor.asUnownedTaskExecutor()
+    let width = Self.width(configuration, topology)
+    currentWidth = Atomic(width)
+
+    let bands = configuration.bands
+    accounts = try Accounts(configuration)
+    monitor = try Monitor()
+    var lanes: [LaneState] = []
+    for lane in configuration.lanes.sorted(by: { $0.rawValue > $1.rawValue }) {
+      lanes.append(try LaneState(lane: lane, width: width, configuration: configuration))
+    }
+    self.lanes = lanes
+    laneOfLevel = (0..<Level.count).map { level in lanes.first { $0.mask & 1 << UInt64(level) != 0 } }
+    let tables = RankTables(bands)
+    ranks = tables.ranks
+    depths = tables.depths
+    let privileges = privileges
+    lanePriority = Lane.allCases.map { Self.priority(of: $0, configuration, privileges) }
+
+    var config = opp_core_config()
+    config.max_apps = UInt32(min(2 * configuration.maximumApps + 1, Int(OPP_MAX_APPS)))
+    config.stay = configuration.queuedJobs == .stay
+    withUnsafeMutableBytes(of: &config.level_of) { table in
+      for band in Band.allCases {
+        let levels = bands.levelTable(for: band)
+        for rank in 0..<Level.count { table[Int(band.rawValue) * Level.count + rank] = levels[rank] }
+      }
+    }
+    // The monitor outlives the core's users.
+    config.context = Unmanaged.passUnretained(monitor).toOpaque()
+    config.on_ready = { context, level in Monitor.from(context)?.post(.ready(level: level)) }
+    config.on_quiet = { context, _ in Monitor.from(context)?.post(.checkWaiters) }
+    var created: OpaquePointer?
+    guard opp_core_create(&config, &created) == 0, let core = created,
+      let nowhere = opp_app_create(core, 0, true)
+    else { throw SchedulerError(.outOfMemory, "no memory for the run queue") }
+    self.core = core
+    self.nowhere = nowhere
+    try monitor.start(self)
+  }
+
+  deinit {
+    opp_core_destroy(core, { job, _ in JobEntry(job).abandon() }, nil)
+  }
+
+  // MARK: Width
+
+  private static func width(_ configuration: SchedulerConfiguration, _ topology: Topology) -> Int {
+    switch configuration.workers {
+    case .automatic: topology.width
+    case .fixed(let count): count
+    }
+  }
+
+  /// Workers that run at once in each lane.
+  var width: Int { currentWidth.load(ordering: .relaxed) }
+
+  /// The monitor's: follows changed affinity, hotplug and quota.
+  func followLimits() {
+    let now = Self.width(configuration, Topology())
+    guard now != width else { return }
+    logger.info("usable CPUs changed", metadata: ["from": "\(width)", "to": "\(now)"])
+    currentWidth.store(now, ordering: .relaxed)
+    for lane in lanes { lane.setWidth(now, configuration) }
+  }
+
+  // MARK: Phase
+
+  var accepts: Bool {
+    phase.load(ordering: .relaxed) != .closed && forks == opp_fork_generation()
+  }
+  var isDraining: Bool { phase.load(ordering: .relaxed) == .draining }
+  var isClosed: Bool { phase.load(ordering: .sequentiallyConsistent) == .closed }
+
+  func checkAccepts() throws(SchedulerError) {
+    if forks != opp_fork_generation() {
+      throw SchedulerError(
+        .forked, "scheduler \"\(configuration.name)\" was made before fork(); make a new one in the child")
+    }
+    if phase.load(ordering: .relaxed) != .running {
+      throw SchedulerError(.shutDown, "scheduler \"\(configuration.name)\" is shut down, or shutting down")
+    }
+  }
+
+  /// From running to draining. False if it was called before.
+  func beginDraining() -> Bool {
+    phase.compareExchange(expected: .running, desired: .draining, ordering: .sequentiallyConsistent).exchanged
+  }
+
+  func close() {
+    phase.store(.closed, ordering: .sequentiallyConsistent)
+    for lane in lanes { opp_lane_close(lane.raw) }
+    dropIfClosed()
+  }
+
+  /// Whoever queues something looks at the phase again afterwards (seqCst, as the queue's tail is): either the closing
+  /// drain sees the entry, or the pusher sees that it is closed and drains itself.
+  func dropIfClosed() {
+    if isClosed { opp_core_drain(core, { job, _ in JobEntry(job).abandon() }, nil) }
+  }
+
+  // MARK: Queueing
+
+  func nextNumber() -> UInt64 { numbers.add(1, ordering: .relaxed).newValue }
+
+  /// The calling thread's source, or nil where it has none.
+  func source(_ worker: Worker?) -> OpaquePointer? {
+    if let worker { return worker.source }
+    var error: Int32 = 0
+    return opp_thread_source(core, 0, &error)
+  }
+
+  func requireSource(_ worker: Worker?) throws(SchedulerError) -> OpaquePointer {
+    if let source = worker?.source { return source }
+    var error: Int32 = 0
+    if let source = opp_thread_source(core, 0, &error) { return source }
+    throw error == -OPP_ESHUTDOWN
+      ? SchedulerError(.threadEnding, "the calling thread is ending; submit before its thread-local storage goes")
+      : SchedulerError(.outOfMemory, "no memory to register the calling thread")
+  }
+
+  /// A task's job that cannot be queued here goes where it would have gone without a scheduler.
+  func escape(_ job: UnownedJob, _ app: AppCore) {
+    app.statistics.add(.escapes, 1)
+    noteEscape()
+    globalConcurrentExecutor.enqueue(job)
+  }
+
+  func noteEscape() { escapes.add(1, ordering: .relaxed) }
+  var escapeCount: UInt64 { escapes.load(ordering: .relaxed) }
+
+  func lane(ofLevel level: Int) -> LaneState? { laneOfLevel[level] }
+
+  /// Something was queued for `lane`: wakes a worker if one may work, or sees to it that the lane is watched.
+  func wake(_ lane: LaneState) {
+    switch opp_lane_notify(lane.raw) {
+    case .OPP_NOTIFIED_WOKEN:
+      break
+    case .OPP_NOTIFIED_NOBODY:
+      monitor.post(.spawn(lane))
+    case .OPP_NOTIFIED_BUSY:
+      guard lane.lane != .background else { return }
+      if lane.isStalled, lane.wakeReserve() { return }
+      monitor.armWatch()
+    }
+  }
+
+  /// Whether more workers sleep than the lane can need at once.
+  func isSurplus(_ lane: LaneState) -> Bool {
+    opp_lane_sleeping(lane.raw) > width * (1 + configuration.demotedLimitPerCore)
+  }
+
+  /// Of the levels in `mask` that may hold something, the one whose turn it is.
+  func levelInTurn(_ turn: UInt32, among mask: UInt64) -> Int? {
+    var ready = opp_ready_levels(core, mask)
+    let count = ready.nonzeroBitCount
+    guard count > 1 else { return nil }
+    for _ in 0..<(Int(turn) % count) { ready &= ready - 1 }
+    return ready.trailingZeroBitCount
+  }
+
+  // MARK: Ranks and kernel priorities
+
+  func rank(of priority: TaskPriority, band: Band, depth: Int) -> UInt8 {
+    ranks[RankTables.index(band, RankTables.slot(of: priority), depth)]
+  }
+
+  func depth(ofRank rank: UInt8, band: Band) -> Int {
+    band == .background ? 0 : Int(depths[Int(rank)])
+  }
+
+  /// The rank at which work started that was lowered `depth` times to `rank`.
+  func base(ofRank rank: UInt8, depth: Int, band: Band) -> Int {
+    let slot = (0..<RankTables.slots).first { ranks[RankTables.index(band, $0, depth)] >= rank }
+    return Int(ranks[RankTables.index(band, slot ?? RankTables.slots - 1, 0)])
+  }
+
+  private static func priority(
+    of lane: Lane, _ configuration: SchedulerConfiguration, _ privileges: KernelPrivileges
+  ) -> KernelPriority {
+    let bands = configuration.bands
+    let level: Level =
+      switch lane {
+      case .background: bands.background.upperBound
+      case .foreground: bands.foreground.upperBound
+      case .realTime: bands.realTime.upperBound
+      }
+    return KernelPriority(
+      worker: lane, level: level, depth: 0, bands: bands, backgroundClass: configuration.backgroundClass,
+      privileges: privileges)
+  }
+
+  /// The priority of a worker of `lane` that runs fresh work, or sleeps.
+  func priority(of lane: Lane) -> KernelPriority { lanePriority[Int(lane.rawValue)] }
+
+  func priority(of lane: Lane, level: Level, depth: Int) -> KernelPriority {
+    KernelPriority(
+      worker: lane, level: level, depth: depth, bands: configuration.bands,
+      backgroundClass: configuration.backgroundClass, privileges: privileges)
+  }
+}
+
+/// Ranks by band, task priority and depth, and back.
+struct RankTables {
+  static let slots = 5
+  let ranks: [UInt8]
+  /// How far a rank lies below the rank that its work started at, at least.
+  let depths: [UInt8]
+
+  init(_ bands: Bands) {
+    let samples: [TaskPriority] = [TaskPriority(rawValue: 33), .high, .medium, .low, .background]
+    var ranks: [UInt8] = []
+    for band in Band.allCases {
+      for priority in samples {
+        let base = bands.initialRank(for: priority, band: band)
+        for depth in 0..<Level.count { ranks.append(UInt8(bands.rank(base: base, depth: depth))) }
+      }
+    }
+    self.ranks = ranks
+    depths = (0..<Level.count).map { UInt8($0 - min($0 / 4 * 4, Bands.initialRankMax)) }
+  }
+
+  static func slot(of priority: TaskPriority) -> Int {
+    switch priority.rawValue {
+    case 26...: 0
+    case 22...: 1
+    case 18...: 2
+    case 10...: 3
+    default: 4
+    }
+  }
+
+  static func index(_ band: Band, _ slot: Int, _ depth: Int) -> Int {
+    (Int(band.rawValue) * slots + slot) * Level.count + min(depth, Level.count - 1)
+  }
+}
+
+extension JobEntry {
+  /// The scheduler is gone: a closure is cancelled; a task's job and a strand go on in the global pool.
+  func abandon() {
+    switch kind {
+    case .task: globalConcurrentExecutor.enqueue(unsafeBitCast(pointer, to: UnownedJob.self))
+    case .closure: Unmanaged<Closure>.fromOpaque(pointer).takeRetainedValue().cancel()
+    case .strand: Unmanaged<Strand>.fromOpaque(pointer).takeRetainedValue().runElsewhere()
+    case .promotable: Unmanaged<PromotableJob>.fromOpaque(pointer).takeRetainedValue().abandon()
+    }
+  }
+}

@@ -1,0 +1,30 @@
+internal import COpportune
+
+extension KernelPriority {
+  /// Gives thread `tid` (0: the caller) this priority. Returns whether the kernel agreed.
+  func apply(to tid: Int32) -> Bool {
+    var parameters = opp_sched_params()
+    parameters.nice = Int8(clamping: nice)
+    parameters.rt_priority = UInt8(clamping: realTimePriority)
+    parameters.slice_ns = sliceNanoseconds
+    switch policy {
+    case .normal: parameters.policy = OPP_CLASS_NORMAL
+    case .idle: parameters.policy = OPP_CLASS_IDLE
+    case .roundRobin: parameters.policy = OPP_CLASS_RR
+    }
+    return opp_thread_set_sched(tid, &parameters) == 0
+  }
+}
+
+extension KernelPrivileges {
+  /// What the kernel lets this process do, tried on a thread of its own.
+  static func probe() -> KernelPrivileges {
+    var probe = opp_system_probe()
+    guard opp_system_probe_run(&probe) == 0 else {
+      return KernelPrivileges(canRaise: false, canUseRR: false, canSetSlice: false)
+    }
+    return KernelPrivileges(
+      canRaise: probe.can_raise_nice != 0 && probe.can_leave_idle != 0, canUseRR: probe.can_use_rr != 0,
+      canSetSlice: probe.can_set_slice != 0)
+  }
+}

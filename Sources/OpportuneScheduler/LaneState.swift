@@ -1,0 +1,89 @@
+internal import COpportune
+import Synchronization
+
+/// One lane of one scheduler: its permits and sleepers (in the C core), its workers, and what the monitor knows of it.
+final class LaneState: @unchecked Sendable {
+  let lane: Lane
+  /// The levels it serves, and those of them that hold only demoted foreground work.
+  let mask: UInt64
+  let demotedMask: UInt64
+  // Every access to what it points to is atomic.
+  let raw: OpaquePointer
+  /// How many workers may run demoted jobs beside the permits.
+  let demotedLimit = Atomic<Int>(0)
+  private let demotedRunning = Atomic<Int>(0)
+  /// All permits are held by workers that have been inside their jobs for longer than the reserve's delay.
+  private let stalled = Atomic<Bool>(false)
+  /// Whether a worker in reserve is awake.
+  private let reserveAwake = Atomic<Bool>(false)
+  /// The monitor's own: how many jobs the workers had begun and ended at the last look.
+  var lastProgress: UInt64 = 0
+  /// The monitor's own: workers by slot.
+  var workers: [Worker?] = []
+
+  init(lane: Lane, width: Int, configuration: SchedulerConfiguration) throws(SchedulerError) {
+    guard let raw = opp_lane_create(UInt32(width)) else {
+      throw SchedulerError(.outOfMemory, "no memory for the \(lane) lane")
+    }
+    self.raw = raw
+    self.lane = lane
+    mask = configuration.bands.mask(of: lane, in: configuration)
+    demotedMask = configuration.bands.demotedMask & mask
+    setWidth(width, configuration)
+  }
+
+  deinit { opp_lane_destroy(raw) }
+
+  func setWidth(_ width: Int, _ configuration: SchedulerConfiguration) {
+    opp_lane_set_permits(raw, UInt32(width))
+    demotedLimit.store(width * configuration.demotedLimitPerCore, ordering: .relaxed)
+  }
+
+  // MARK: Demoted work
+
+  /// What a worker may take now: all, or, with the bound of demoted workers reached, fresh work only.
+  var takeable: UInt64 {
+    guard demotedMask != 0 else { return mask }
+    // seqCst: a worker that leaves demoted work lowers the count before its last look at the queues; see Worker.rest().
+    let full = demotedRunning.load(ordering: .sequentiallyConsistent) >= demotedLimit.load(ordering: .relaxed)
+    return full ? mask & ~demotedMask : mask
+  }
+
+  /// Counts one more worker among the demoted, unless the bound is reached: for a job that is known for a hog before
+  /// it starts. A job that turns out to be one, and cannot be sent back, may be `running` beyond it, to twice the bound.
+  func enterDemoted(running: Bool = false) -> Bool {
+    let limit = demotedLimit.load(ordering: .relaxed) * (running ? 2 : 1)
+    var count = demotedRunning.load(ordering: .relaxed)
+    while count < limit {
+      let (exchanged, original) = demotedRunning.compareExchange(
+        expected: count, desired: count + 1, ordering: .sequentiallyConsistent)
+      if exchanged { return true }
+      count = original
+    }
+    return false
+  }
+
+  /// One less. Comes before the worker's next look at the queues.
+  func leaveDemoted() { demotedRunning.subtract(1, ordering: .sequentiallyConsistent) }
+
+  var demotedCount: Int { demotedRunning.load(ordering: .relaxed) }
+
+  // MARK: The worker in reserve
+
+  // relaxed: a hint to pushers; the monitor looks again as long as something waits.
+  var isStalled: Bool { stalled.load(ordering: .relaxed) }
+  func setStalled(_ value: Bool) {
+    if stalled.load(ordering: .relaxed) != value { stalled.store(value, ordering: .relaxed) }
+  }
+
+  /// Wakes the worker in reserve unless it is awake. False where nobody sleeps.
+  func wakeReserve() -> Bool {
+    // acquiring: pairs with reserveRests(), so that at most one is awake.
+    if reserveAwake.exchange(true, ordering: .acquiring) { return true }
+    if opp_lane_wake_reserve(raw) { return true }
+    reserveAwake.store(false, ordering: .releasing)
+    return false
+  }
+
+  func reserveRests() { reserveAwake.store(false, ordering: .releasing) }
+}

@@ -1,0 +1,425 @@
+internal import COpportune
+import Synchronization
+
+/// The one thread that watches: it looks at running jobs once a quantum while there are any, at stalled lanes when
+/// somebody has asked, and at timers when they are due. With everything asleep it sleeps too.
+///
+/// It is woken by one-shot alarms, so asking it to look costs the asker a system call of 0.3 µs and wakes nobody.
+/// What is policy here is in ``QuantumAccount`` and ``KernelPriority``; the monitor measures and carries out.
+final class Monitor: @unchecked Sendable {
+  enum Message {
+    case spawn(LaneState)
+    case ended(Worker)
+    case ready(level: UInt8)
+    /// An app changed its band: what runs of it changes its class.
+    case reclassify
+    /// Work of a higher band waits for the strand of this identity, which is running.
+    case raise(UInt64, Band)
+    /// Somebody may be waiting for an app to become quiet.
+    case checkWaiters
+    case waitForQuiet(AppCore, CheckedContinuation<Void, Never>)
+    case timer(SleepTimer)
+    case added(AppCore)
+    case snapshot(CheckedContinuation<[AppCore], Never>)
+    case shutDown(within: Duration, CheckedContinuation<[String], Never>)
+  }
+
+  private final class Envelope {
+    let message: Message
+    init(_ message: Message) { self.message = message }
+  }
+
+  private struct KnownApp {
+    weak var core: AppCore?
+    let name: String
+  }
+
+  private enum Alarm: UInt32 { case tick, watch, message, timers }
+
+  // The C objects are thread-safe; everything else is the thread's own.
+  private let alarms: OpaquePointer
+  private let inbox: OpaquePointer
+  private let nextFire = Atomic<UInt64>(.max)
+  private var engine: Engine?
+  private var timers = TimerHeap<SleepTimer>()
+  private var seen: [ObjectIdentifier: Seen] = [:]
+  private var quietWaiters: [(AppCore, CheckedContinuation<Void, Never>)] = []
+  private var shutdown: (deadline: UInt64, continuation: CheckedContinuation<[String], Never>)?
+  private var apps: [KnownApp] = []
+  private var live = 0
+  private var lastLimits: UInt64 = 0
+  private var quantum: UInt64 = 10_000_000
+  private var reserveDelay: UInt64 = 500_000
+
+  /// What the monitor remembers of a running job between two looks.
+  private struct Seen {
+    var sequence: UInt64
+    var depth: Int
+    /// CPU time before `at`, by estimate; the clock and the wait then.
+    var credit: UInt64
+    var at: UInt64
+    var cpu: UInt64
+    var wait: UInt64
+    var switches: Int64
+  }
+
+  init() throws(SchedulerError) {
+    guard let alarms = opp_alarms_create(), let inbox = opp_inbox_create() else {
+      throw SchedulerError(.threadsUnavailable, "the kernel gave no timer descriptors (is the limit of open files reached?)")
+    }
+    self.alarms = alarms
+    self.inbox = inbox
+  }
+
+  deinit {
+    opp_inbox_destroy(inbox) { Unmanaged<Envelope>.fromOpaque($0).release() }
+    opp_alarms_destroy(alarms)
+  }
+
+  static func from(_ context: UnsafeMutableRawPointer?) -> Monitor? {
+    context.map { Unmanaged<Monitor>.fromOpaque($0).takeUnretainedValue() }
+  }
+
+  /// Starts the thread, and the workers.
+  func start(_ engine: Engine) throws(SchedulerError) {
+    self.engine = engine
+    quantum = UInt64(engine.configuration.quantum.quantumNanoseconds)
+    reserveDelay = UInt64(engine.configuration.reserveDelay.clampedNanoseconds)
+    lastLimits = opp_now_ns()
+    for lane in engine.lanes {
+      for _ in 0...engine.width where !spawn(lane, engine) { break }
+    }
+    let result = opp_thread_start(
+      engine.configuration.name + "-mon", 256 << 10,
+      { Unmanaged<Monitor>.fromOpaque($0.unsafelyUnwrapped).takeRetainedValue().run() },
+      Unmanaged.passRetained(self).toOpaque())
+    guard result == 0, live > 0 else {
+      if result != 0 { Unmanaged.passUnretained(self).release() }
+      self.engine = nil
+      throw SchedulerError(.threadsUnavailable, "the kernel gave no thread (error \(-result))")
+    }
+  }
+
+  // MARK: Any thread
+
+  func post(_ message: Message) {
+    let envelope = Unmanaged.passRetained(Envelope(message))
+    // Without memory for a list entry the message is lost; the tick and the next message make up for it.
+    if opp_inbox_push(inbox, envelope.toOpaque()) != 0 { envelope.release() }
+    ring()
+  }
+
+  func ring() { opp_alarms_ring(alarms, Alarm.message.rawValue) }
+
+  /// A worker is inside a job: look at it in a quantum.
+  func armTick() { opp_alarms_arm(alarms, Alarm.tick.rawValue, quantum + 100_000) }
+
+  /// Something waits and all permits are in use: look again after the reserve's delay.
+  func armWatch() { opp_alarms_arm(alarms, Alarm.watch.rawValue, reserveDelay) }
+
+  /// A timer that must fire before the monitor would look by itself makes it look now.
+  func add(_ timer: SleepTimer) {
+    let envelope = Unmanaged.passRetained(Envelope(.timer(timer)))
+    if opp_inbox_push(inbox, envelope.toOpaque()) != 0 {
+      envelope.release()
+      return timer.fire()
+    }
+    // seqCst: the push comes before this look; the monitor publishes before its last look at the inbox.
+    if timer.latest < nextFire.load(ordering: .sequentiallyConsistent) { ring() }
+  }
+
+  // MARK: The thread
+
+  private func run() {
+    guard let engine else { return }
+    _ = opp_thread_set_timer_slack(1)
+    _ = Self.priority(engine).apply(to: 0)
+    while true {
+      let rung = opp_alarms_wait(alarms)
+      fetch(engine)
+      if rung & (1 << Alarm.tick.rawValue) != 0 { tick(engine) }
+      if rung & (1 << Alarm.watch.rawValue) != 0 { for lane in engine.lanes { watch(lane, engine) } }
+      fireTimers()
+      checkWaiters()
+      if checkShutdown(engine) { break }
+    }
+    // What was posted meanwhile has nobody else to answer it.
+    fetch(engine)
+    checkWaiters()
+    for timer in timers.popDue(now: .max) { timer.fire() }
+    self.engine = nil
+  }
+
+  private static func priority(_ engine: Engine) -> KernelPriority {
+    let privileges = engine.privileges
+    if privileges.canUseRR {
+      return KernelPriority(policy: .roundRobin, nice: 0, sliceNanoseconds: 0, realTimePriority: 1, retires: false)
+    }
+    return engine.priority(of: .foreground)
+  }
+
+  private func fetch(_ engine: Engine) {
+    var messages: [Message] = []
+    withUnsafeMutablePointer(to: &messages) { list in
+      opp_inbox_fetch(
+        inbox,
+        { message, context in
+          let envelope = Unmanaged<Envelope>.fromOpaque(message).takeRetainedValue()
+          context?.assumingMemoryBound(to: [Message].self).pointee.append(envelope.message)
+        }, list)
+    }
+    for message in messages { handle(message, engine) }
+  }
+
+  private func handle(_ message: Message, _ engine: Engine) {
+    switch message {
+    case .spawn(let lane):
+      if opp_lane_sleeping(lane.raw) == 0 { _ = spawn(lane, engine) }
+    case .ended(let worker):
+      worker.lane.workers[Int(worker.slot)] = nil
+      seen[ObjectIdentifier(worker)] = nil
+      live -= 1
+      if !engine.isClosed, opp_lane_sleeping(worker.lane.raw) == 0 { _ = spawn(worker.lane, engine) }
+    case .ready(let level):
+      if let lane = engine.lane(ofLevel: Int(level)) { engine.wake(lane) }
+    case .reclassify:
+      reclassify(engine)
+    case .raise(let identity, let band):
+      raise(identity, band, engine)
+    case .checkWaiters:
+      break
+    case .waitForQuiet(let app, let continuation):
+      quietWaiters.append((app, continuation))
+    case .added(let app):
+      apps.removeAll { $0.core == nil }
+      apps.append(KnownApp(core: app, name: app.name))
+    case .snapshot(let continuation):
+      continuation.resume(returning: apps.compactMap(\.core))
+    case .timer(let timer):
+      _ = timers.insert(deadline: timer.deadline, tolerance: timer.tolerance, payload: timer)
+    case .shutDown(let limit, let continuation):
+      let deadline = opp_now_ns().saturatingAdd(UInt64(max(0, limit.clampedNanoseconds)))
+      shutdown = (deadline, continuation)
+      opp_alarms_set(alarms, Alarm.timers.rawValue, deadline)
+    }
+  }
+
+  // MARK: Workers
+
+  private func spawn(_ lane: LaneState, _ engine: Engine) -> Bool {
+    let slot = lane.workers.firstIndex { $0 == nil } ?? lane.workers.count
+    guard slot < Int(OPP_LANE_WORKERS), !engine.isClosed else { return false }
+    let worker = Worker(engine: engine, lane: lane, slot: UInt32(slot))
+    let names: [Lane: String] = [.background: "bg", .foreground: "fg", .realTime: "rt"]
+    let result = opp_thread_start(
+      "\(engine.configuration.name.prefix(9))-\(names[lane.lane] ?? "")\(slot)", 1 << 20,
+      { Unmanaged<Worker>.fromOpaque($0.unsafelyUnwrapped).takeRetainedValue().run() },
+      Unmanaged.passRetained(worker).toOpaque())
+    guard result == 0 else {
+      Unmanaged.passUnretained(worker).release()
+      engine.logger.warning("no thread for a worker", metadata: ["lane": "\(lane.lane)", "error": "\(-result)"])
+      return false
+    }
+    if slot == lane.workers.count { lane.workers.append(worker) } else { lane.workers[slot] = worker }
+    live += 1
+    return true
+  }
+
+  // MARK: Once a quantum
+
+  private func tick(_ engine: Engine) {
+    var inside = false
+    let now = opp_now_ns()
+    for lane in engine.lanes {
+      for case let worker? in lane.workers {
+        guard let reading = worker.report.read() else {
+          seen[ObjectIdentifier(worker)] = nil
+          continue
+        }
+        inside = true
+        if reading.band != .background { look(at: worker, reading, now, engine) }
+      }
+      if lane.lane == .background { watch(lane, engine) }
+    }
+    if inside {
+      armTick()
+    }
+    if now &- lastLimits > 1_000_000_000 {
+      lastLimits = now
+      engine.followLimits()
+    }
+  }
+
+  /// Demotes what runs and has used up its quantum. (R-CPU-06)
+  private func look(at worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) {
+    guard let meter = worker.report.meter else { return }
+    let key = ObjectIdentifier(worker)
+    var usage = opp_thread_usage()
+    guard opp_thread_meter_read(meter, &usage) == 0 else { return }
+    let wall = now > reading.start ? now - reading.start : 0
+    var cpu: UInt64
+    var offCPU: UInt64
+    var known = seen[key]
+    if let known, known.sequence == reading.sequence {
+      let since = usage.cpu_ns &- known.cpu
+      cpu = known.credit + since
+      // A thread that never gave the CPU up by itself was not blocked; else the clocks tell.
+      let blocked = opp_thread_meter_voluntary_switches(meter) != known.switches
+      offCPU = blocked ? (now - known.at).saturatingSubtract(since).saturatingSubtract(usage.wait_ns &- known.wait) : 0
+    } else {
+      cpu = min(wall, usage.cpu_ns &- reading.cpuBefore)
+      offCPU = wall - cpu
+      known = Seen(
+        sequence: reading.sequence, depth: reading.depth, credit: cpu, at: now, cpu: usage.cpu_ns,
+        wait: usage.wait_ns, switches: opp_thread_meter_voluntary_switches(meter))
+    }
+    guard var known else { return }
+    defer { seen[key] = known }
+    guard cpu >= quantum else { return }
+    let base = engine.base(ofRank: UInt8(reading.rank), depth: reading.depth, band: reading.band)
+    let depth = engine.accounts.depth(
+      ofRunning: reading.identity, from: reading.depth, cpu: cpu, offCPU: offCPU, base: base, band: reading.band)
+    guard depth > known.depth else { return }
+    let level = engine.configuration.bands.level(
+      band: reading.band, rank: engine.configuration.bands.rank(base: base, depth: depth))
+    _ = worker.report.setPriority(
+      engine.priority(of: worker.lane.lane, level: level, depth: depth), during: reading)
+    known.depth = depth
+    engine.accounts.blame(originOf: reading.identity, depth: depth)
+    worker.report.deepen(to: depth, during: reading)
+    replace(worker, reading, demoted: true, engine)
+  }
+
+  /// Lets another worker take the place of one that is inside `reading`.
+  private func replace(_ worker: Worker, _ reading: WorkerReport.Reading, demoted: Bool, _ engine: Engine) {
+    let lane = worker.lane
+    guard !demoted || lane.enterDemoted(running: true) else { return }
+    guard worker.report.isStillInside(reading), worker.detach(demoted: demoted) else {
+      if demoted { lane.leaveDemoted() }
+      return
+    }
+    if opp_has_ready(engine.core, lane.takeable) { engine.wake(lane) }
+    if opp_lane_sleeping(lane.raw) == 0 { _ = spawn(lane, engine) }
+  }
+
+  // MARK: Stalls
+
+  /// A lane in which something waits while all permits are in use: replaces workers that are blocked; if the others
+  /// have all been inside their jobs for long, wakes the reserve.
+  private func watch(_ lane: LaneState, _ engine: Engine) {
+    let fresh = lane.mask & ~lane.demotedMask
+    guard opp_has_ready(engine.core, fresh) else { return lane.setStalled(false) }
+    let now = opp_now_ns()
+    var flowing = false
+    var reserve: (Worker, WorkerReport.Reading)?
+    var progress: UInt64 = 0
+    for case let worker? in lane.workers {
+      progress &+= worker.report.count
+      let standing = worker.currentStanding
+      guard standing == .permit || standing == .reserve else { continue }
+      guard let reading = worker.report.read(), now > reading.start, now - reading.start >= reserveDelay else {
+        // Between two jobs, or inside a new one; but a reserve that is slow to start must not hide a stall.
+        if standing == .permit { flowing = true }
+        continue
+      }
+      if let meter = worker.report.meter, opp_thread_meter_is_blocked(meter) == 1 {
+        replace(worker, reading, demoted: false, engine)
+        flowing = true
+      } else if standing == .reserve {
+        reserve = (worker, reading)
+      }
+    }
+    // The reserve is stuck too, and no job has begun or ended since the last look: it stays with its job and another
+    // takes its place, within the bound of demoted workers. With short jobs this never comes to pass.
+    if !flowing, let (worker, reading) = reserve, progress == lane.lastProgress {
+      replace(worker, reading, demoted: true, engine)
+    }
+    lane.lastProgress = progress
+    lane.setStalled(!flowing && lane.lane != .background)
+    if lane.isStalled, !lane.wakeReserve() { _ = spawn(lane, engine) }
+    if lane.lane != .background { armWatch() }
+  }
+
+  // MARK: Changes of band
+
+  private func reclassify(_ engine: Engine) {
+    for lane in engine.lanes {
+      for case let worker? in lane.workers {
+        guard let reading = worker.report.read(), let app = reading.app,
+          let band = Band(rawValue: opp_app_state_read(app).band), band != reading.band
+        else { continue }
+        let bands = engine.configuration.bands
+        let level = bands.level(band: band, rank: reading.rank)
+        let served = engine.configuration.lane(of: level)
+        _ = worker.report.setPriority(
+          engine.priority(of: worker.lane.lane, level: level, depth: reading.depth), during: reading)
+        if served != worker.lane.lane { replace(worker, reading, demoted: false, engine) }
+      }
+    }
+  }
+
+  private func raise(_ identity: UInt64, _ band: Band, _ engine: Engine) {
+    for lane in engine.lanes {
+      for case let worker? in lane.workers {
+        guard let reading = worker.report.read(), reading.identity == identity, band > reading.band else { continue }
+        let level = engine.configuration.bands.level(band: band, rank: reading.rank)
+        _ = worker.report.setPriority(engine.priority(of: lane.lane, level: level, depth: 0), during: reading)
+      }
+    }
+  }
+
+  // MARK: Timers and waiters
+
+  private func fireTimers() {
+    let now = opp_now_ns()
+    for timer in timers.popDue(now: now) { timer.fire() }
+    let next = timers.nextFire ?? .max
+    nextFire.store(next, ordering: .sequentiallyConsistent)
+    if let shutdown, shutdown.deadline < next {
+      opp_alarms_set(alarms, Alarm.timers.rawValue, shutdown.deadline)
+    } else if next != .max {
+      opp_alarms_set(alarms, Alarm.timers.rawValue, next)
+    }
+    // The last look, after `nextFire` was published; see add().
+    if let engine { fetchTimers(engine, published: next) }
+  }
+
+  private func fetchTimers(_ engine: Engine, published: UInt64) {
+    fetch(engine)
+    if let next = timers.nextFire, next < published { ring() }
+  }
+
+  private func checkWaiters() {
+    quietWaiters.removeAll { app, continuation in
+      // Resumed meanwhile counts as an end of the wait too.
+      guard app.isQuiet || !app.state.suspended else { return false }
+      continuation.resume()
+      return true
+    }
+  }
+
+  // MARK: Shutdown
+
+  /// True when the thread is to end.
+  private func checkShutdown(_ engine: Engine) -> Bool {
+    guard let shutdown else { return engine.isClosed && live == 0 }
+    let expired = opp_now_ns() >= shutdown.deadline
+    if !engine.isClosed {
+      let ready = engine.lanes.contains { opp_has_ready(engine.core, $0.mask) }
+      let inside = engine.lanes.contains { $0.workers.contains { $0?.report.read() != nil } }
+      guard expired || !(ready || inside) else { return false }
+      engine.close()
+    }
+    guard live == 0 || expired else { return false }
+    let names = engine.lanes.flatMap { $0.workers }.compactMap { worker in
+      worker?.report.read()?.app.flatMap { place in apps.first { $0.core?.isAt(place) ?? false }?.name }
+    }
+    self.shutdown = nil
+    shutdown.continuation.resume(returning: names)
+    return live == 0
+  }
+}
+
+extension UInt64 {
+  func saturatingSubtract(_ other: UInt64) -> UInt64 { self > other ? self - other : 0 }
+}

@@ -1,0 +1,211 @@
+/// What is remembered of one thread, or of one task, to decide about its demotion.
+///
+/// Pure: it has no clock and no lock, and the same reports give the same verdicts. The caller measures,
+/// reports and carries out the verdict. A value; where several threads report, the caller serialises them.
+///
+/// What counts (R-CPU-06, R-CPU-08):
+/// * CPU time adds up over slices; yields, actor hops and re-enqueues do not end a quantum.
+/// * A full quantum lowers the level by the policy's step, and the rest is carried into the next quantum.
+/// * Blocking starts a new quantum and restores by the policy's rule. It is either a gap before a slice in
+///   which nothing was queued or running, or time off the CPU, without waiting for one, that is more than the
+///   policy's share of a quantum. Time off the CPU adds up within a quantum too. Where one report covers more
+///   CPU time than a quantum, its time off the CPU is taken to be spread evenly.
+///
+/// So what is reported in one piece or in many leads to the same depth.
+public struct QuantumAccount: Sendable, Hashable {
+  /// What a report changed, to be carried out by the caller: the net change of ``QuantumAccount/depth``.
+  public enum Verdict: Sendable, Hashable {
+    /// The level stays.
+    case none
+    /// Lower the level by so many, 1 to 63.
+    case lower(by: Int)
+    /// Raise the level by so many, 1 to 63.
+    case restore(by: Int)
+  }
+
+  /// The deepest demotion that can be remembered, 63 levels.
+  public static let depthMax = Level.count - 1
+
+  /// CPU time used in the current quantum, in nanoseconds; always less than a quantum after a report.
+  public private(set) var cpuNanoseconds: UInt64 = 0
+
+  /// Time off the CPU in the current quantum, in nanoseconds.
+  public private(set) var offCPUNanoseconds: UInt64 = 0
+
+  /// By how many levels it stands lowered, 0 to 63.
+  public private(set) var depth: Int = 0
+
+  /// When the last slice ended, in quarters of a millisecond, 24 bits that wrap around after 70 minutes.
+  private var lastEnd: UInt32 = 0
+
+  /// An account of something that has not run yet.
+  public init() {}
+
+  /// An account that starts out lowered: what a demoted job submits starts at its level.
+  ///
+  /// - Parameters:
+  ///   - depth: brought into 0 to 63.
+  ///   - now: when it was submitted, nanoseconds of a monotonic clock, so that it does not seem to have
+  ///     been idle since that clock's start.
+  public init(depth: Int, at now: UInt64) {
+    self.depth = min(max(0, depth), Self.depthMax)
+    ended(at: now)
+  }
+
+  /// Reports that a slice has ended.
+  ///
+  /// - Parameters:
+  ///   - cpu: CPU time in nanoseconds, less what ``running(cpu:offCPU:policy:depthMax:)`` has reported of
+  ///     this slice.
+  ///   - offCPU: nanoseconds off the CPU without waiting for one, again less what was reported before.
+  ///   - idleBefore: nanoseconds before this slice in which nothing was queued or running, see
+  ///     ``idle(until:)``.
+  ///   - policy: the rules.
+  ///   - depthMax: how deep it may be lowered, brought into 0 to 63: at the bottom of the band further
+  ///     steps would change nothing, and must not have to be recovered from either. See
+  ///     ``Bands/depthMax(of:rank:)``.
+  /// - Returns: the net change of level. The caller is to carry it out.
+  public mutating func slice(
+    cpu: UInt64, offCPU: UInt64, idleBefore: UInt64, policy: QuantumPolicy, depthMax: Int = Self.depthMax
+  ) -> Verdict {
+    let before = depth
+    blockedBefore(idleBefore, policy)
+    consume(cpu: cpu, offCPU: offCPU, policy: policy, depthMax: depthMax)
+    return verdict(since: before)
+  }
+
+  /// Reports, from a monitor, what a slice that has not ended yet has used since the last report about it.
+  /// Several quanta lower several times.
+  ///
+  /// The gap before the slice must have been reported when it began, by a
+  /// ``slice(cpu:offCPU:idleBefore:policy:depthMax:)`` of no time, or by ``began(idleBefore:policy:)``, which
+  /// is the same.
+  ///
+  /// - Parameters:
+  ///   - cpu: CPU time in nanoseconds since the last report.
+  ///   - offCPU: nanoseconds off the CPU without waiting for one since the last report.
+  ///   - policy: the rules.
+  ///   - depthMax: as for a slice that has ended.
+  /// - Returns: the net change of level. The caller is to carry it out.
+  public mutating func running(
+    cpu: UInt64, offCPU: UInt64, policy: QuantumPolicy, depthMax: Int = Self.depthMax
+  ) -> Verdict {
+    let before = depth
+    consume(cpu: cpu, offCPU: offCPU, policy: policy, depthMax: depthMax)
+    return verdict(since: before)
+  }
+
+  /// Reports that a slice begins, so that its level is right from the start. Its end is then reported with
+  /// `idleBefore: 0`.
+  ///
+  /// - Parameters:
+  ///   - idleBefore: nanoseconds before this slice in which nothing was queued or running.
+  ///   - policy: the rules.
+  /// - Returns: `.none` or a restoration.
+  public mutating func began(idleBefore: UInt64, policy: QuantumPolicy) -> Verdict {
+    let before = depth
+    blockedBefore(idleBefore, policy)
+    return verdict(since: before)
+  }
+
+  private mutating func blockedBefore(_ idle: UInt64, _ policy: QuantumPolicy) {
+    if idle >= UInt64(max(0, policy.blockingGapNanoseconds)) { block(policy) }
+  }
+
+  private mutating func consume(cpu: UInt64, offCPU: UInt64, policy: QuantumPolicy, depthMax: Int) {
+    let quantum = UInt64(max(1, policy.quantumNanoseconds))
+    let cpuTotal = cpuNanoseconds.saturatingAdd(cpu)
+    let offTotal = offCPUNanoseconds.saturatingAdd(offCPU)
+    if Double(offTotal) > policy.offCPUShare * Double(max(quantum, cpuTotal)) {
+      block(policy)
+      return
+    }
+    let (quanta, rest) = cpuTotal.quotientAndRemainder(dividingBy: quantum)
+    cpuNanoseconds = rest
+    offCPUNanoseconds = offTotal
+    guard quanta > 0 else { return }
+    // rest < cpuTotal, so the product divided by cpuTotal fits.
+    offCPUNanoseconds = cpuTotal.dividingFullWidth(offTotal.multipliedFullWidth(by: rest)).quotient
+    let deepest = max(depth, min(max(0, depthMax), Self.depthMax))
+    let steps = Int(min(quanta, UInt64(Self.depthMax))) * min(max(0, policy.step), Self.depthMax)
+    depth = min(deepest, depth + steps)
+  }
+
+  private mutating func block(_ policy: QuantumPolicy) {
+    cpuNanoseconds = 0
+    offCPUNanoseconds = 0
+    switch policy.recovery {
+    case .full: depth = 0
+    case .oneStep: depth -= min(depth, max(0, policy.step))
+    case .never: break
+    }
+  }
+
+  private func verdict(since before: Int) -> Verdict {
+    if depth > before { return .lower(by: depth - before) }
+    return depth < before ? .restore(by: before - depth) : .none
+  }
+}
+
+// MARK: - Time of the last slice
+
+extension QuantumAccount {
+  /// Remembers when a slice ended.
+  ///
+  /// - Parameter now: nanoseconds of a monotonic clock. Kept to a quarter of a millisecond, modulo 70
+  ///   minutes.
+  public mutating func ended(at now: UInt64) { lastEnd = Self.quarters(now) }
+
+  /// How long ago the last slice had ended, to less than a quarter of a millisecond either way; multiples of
+  /// 70 minutes are lost, which costs at most one restoration.
+  ///
+  /// - Parameter now: nanoseconds of the same clock, at which something was queued again.
+  /// - Returns: nanoseconds; 0 where `now` lies a little before the end (it was queued while it still ran).
+  public func idle(until now: UInt64) -> UInt64 {
+    let passed = (Self.quarters(now) &- lastEnd) & Self.lastEndMask
+    // The upper half of the circle is the past: queued before the slice had ended.
+    guard passed <= Self.lastEndMask / 2 else { return 0 }
+    return UInt64(passed) * Self.quarterNanoseconds
+  }
+
+  private static let quarterNanoseconds: UInt64 = 250_000
+  private static let lastEndMask: UInt32 = 0xFF_FFFF
+
+  private static func quarters(_ now: UInt64) -> UInt32 {
+    UInt32(truncatingIfNeeded: now / quarterNanoseconds) & lastEndMask
+  }
+}
+
+// MARK: - One word
+
+// The word that the C core's table keeps per task. Widths follow from the limits of QuantumPolicy: a quantum
+// of 500 ms fits into 22 bits of 128 ns, an eighth of it into 12 bits of 16.4 us.
+//
+//   bits  0-23  last end, in quarters of a millisecond, wraps after 70 minutes
+//   bits 24-29  depth
+//   bits 30-51  CPU time of the current quantum, in 128 ns: a hog of tiny slices does not round to none
+//   bits 52-63  time off the CPU in the current quantum, in 16.384 us: what is less in a slice is noise
+extension QuantumAccount {
+  /// Reads what ``bits`` has written. Every word is a valid account; 0 is a fresh one.
+  public init(bits: UInt64) {
+    lastEnd = UInt32(truncatingIfNeeded: bits) & Self.lastEndMask
+    depth = Int((bits >> 24) & 0x3F)
+    cpuNanoseconds = ((bits >> 30) & 0x3F_FFFF) << 7
+    offCPUNanoseconds = (bits >> 52) << 14
+  }
+
+  /// The account in one word. CPU time is rounded to the nearest 128 ns, time off the CPU to the nearest 16
+  /// µs; both saturate far above what a valid policy lets them reach.
+  public var bits: UInt64 {
+    let cpu = min((cpuNanoseconds.saturatingAdd(64)) >> 7, 0x3F_FFFF)
+    let offCPU = min((offCPUNanoseconds.saturatingAdd(8192)) >> 14, 0xFFF)
+    return UInt64(lastEnd) | UInt64(depth) << 24 | cpu << 30 | offCPU << 52
+  }
+}
+
+extension UInt64 {
+  func saturatingAdd(_ other: UInt64) -> UInt64 {
+    let (sum, overflow) = addingReportingOverflow(other)
+    return overflow ? .max : sum
+  }
+}

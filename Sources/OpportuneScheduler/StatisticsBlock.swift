@@ -1,0 +1,45 @@
+internal import COpportune
+
+/// An app's counters; workers add to them in batches.
+final class StatisticsBlock: @unchecked Sendable {
+  enum Counter {
+    case jobs, cpuNanoseconds, stolen, demotions, restored, escapes, cancelled, submitted
+
+    fileprivate var raw: opp_counter {
+      switch self {
+      case .jobs: .OPP_COUNTER_JOBS
+      case .cpuNanoseconds: .OPP_COUNTER_CPU_NS
+      case .stolen: .OPP_COUNTER_STOLEN
+      case .demotions: .OPP_COUNTER_DEMOTIONS
+      case .restored: .OPP_COUNTER_RESTORED
+      case .escapes: .OPP_COUNTER_ESCAPES
+      case .cancelled: .OPP_COUNTER_CANCELLED
+      case .submitted: .OPP_COUNTER_SUBMITTED
+      }
+    }
+  }
+
+  // Every access to what it points to is atomic: that makes the class Sendable.
+  private let raw: OpaquePointer
+
+  init() throws(SchedulerError) {
+    guard let raw = opp_stats_create() else {
+      throw SchedulerError(.outOfMemory, "no memory for an app's counters")
+    }
+    self.raw = raw
+  }
+
+  deinit { opp_stats_destroy(raw) }
+
+  func add(_ counter: Counter, _ amount: UInt64) {
+    if amount > 0 { opp_stats_add(raw, counter.raw, amount) }
+  }
+
+  func waited(microseconds: UInt64) { opp_stats_waited(raw, microseconds) }
+
+  func read() -> opp_stats_values {
+    var values = opp_stats_values()
+    opp_stats_read(raw, &values)
+    return values
+  }
+}

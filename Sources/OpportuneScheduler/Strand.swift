@@ -1,0 +1,194 @@
+internal import COpportune
+import Dispatch
+import Synchronization
+
+/// A serial strand of jobs inside an app: a *thread* in the sense of the design, with its own priority and its own
+/// quantum, the unit that is demoted (R-CPU-02, R-CPU-06). Never two of its jobs run at the same time.
+///
+/// Give it to an actor as its executor, or submit closures to it. Jobs run in the order in which they were queued. A
+/// strand runs in the highest band of those who wait for it: work of a foreground app that goes to a background app's
+/// strand is served in the foreground.
+///
+/// How it works. The jobs wait in a bag of the C core, each source's in a queue of its own. An entry in the run queue,
+/// the token, says that the strand has something to do; who takes a token and finds nobody running the strand, runs it.
+///
+/// Invariants
+///  S1  At most one thread is the runner: the one that moved `state` to running.
+///  S2  When a push is over, a token that will be taken after it is queued, or there is a runner, who will look at the
+///      bag once more after it has left. A pusher relies on another's token only once that is in the queue (`posted`),
+///      so one that was stopped in between hides nobody's jobs; tokens may thus be queued twice, and who finds nothing
+///      to do drops his.
+public final class Strand: SerialExecutor, @unchecked Sendable {
+  /// The name it was made with.
+  public let name: String
+
+  let app: AppCore
+  let identity: UInt64
+  private let priority: TaskPriority
+  // The C core's bags are thread-safe.
+  private let bag: OpaquePointer
+  private let state = Atomic<State>(.idle)
+  /// The band of the token that is posted, or in which it runs.
+  private let servedIn = Atomic<UInt8>(0)
+  private let runner = Atomic<Int>(0)
+
+  private enum State: UInt8, AtomicRepresentable { case idle, posted, running }
+
+  /// How long a strand may keep a worker before it goes to the back of the queue, in nanoseconds.
+  private static let turn: UInt64 = 200_000
+
+  init(app: AppCore, name: String, priority: TaskPriority) throws(SchedulerError) {
+    guard let bag = opp_bag_create(app.engine.core) else {
+      throw SchedulerError(.outOfMemory, "no memory for strand \"\(name)\"")
+    }
+    self.app = app
+    self.name = name
+    self.priority = priority
+    self.bag = bag
+    identity = app.engine.nextNumber() | Accounts.strandBit
+  }
+
+  deinit { opp_bag_destroy(bag, { job, _ in JobEntry(job).abandon() }, nil) }
+
+  // MARK: Queueing
+
+  /// Queues a job; called by the runtime.
+  public func enqueue(_ job: consuming ExecutorJob) {
+    let pointer = unsafeBitCast(UnownedJob(job), to: UnsafeMutableRawPointer.self)
+    let entry = JobEntry(.task, pointer, queuedAt: nil)
+    let worker = Worker.current(of: app.engine)
+    guard let source = app.engine.source(worker), add(entry, worker, source) else {
+      // Only a thread that is ending, or a process without memory, comes here; the job must still run, and alone.
+      return runElsewhere(first: entry)
+    }
+  }
+
+  /// Queues a closure behind what the strand has to do already.
+  ///
+  /// - Throws: ``SchedulerError``: `shutDown`, `forked`, `threadEnding`, `outOfMemory`; nothing is queued then.
+  public func submit(_ body: @escaping @Sendable () -> Void) throws(SchedulerError) {
+    try app.engine.checkAccepts()
+    let worker = Worker.current(of: app.engine)
+    let source = try app.engine.requireSource(worker)
+    let closure = Unmanaged.passRetained(Closure(app: app, identity: identity, body: body, cancelled: nil))
+    guard add(JobEntry(.closure, closure.toOpaque(), queuedAt: nil), worker, source) else {
+      closure.release()
+      throw SchedulerError(.outOfMemory, "no memory to queue a closure on strand \"\(name)\"")
+    }
+    app.statistics.add(.submitted, 1)
+  }
+
+  private func add(_ entry: JobEntry, _ worker: Worker?, _ source: OpaquePointer) -> Bool {
+    guard opp_bag_push(bag, source, entry.raw) == 0 else { return false }
+    guard app.engine.accepts else {
+      runElsewhere()
+      return true
+    }
+    // The app that waits, if it stands higher than the strand's own.
+    let lender = worker?.app.flatMap { $0.band > app.band ? $0 : nil }
+    let wanted = (lender ?? app).band
+    // seqCst: after the push to the bag; a runner looks at the bag after it has left, so one of us sees the other.
+    switch state.load(ordering: .sequentiallyConsistent) {
+    case .idle:
+      postToken(worker, source, in: lender ?? app)
+    case .posted:
+      if wanted.rawValue > servedIn.load(ordering: .relaxed) { postToken(worker, source, in: lender ?? app) }
+    case .running:
+      if wanted.rawValue > servedIn.load(ordering: .relaxed) {
+        servedIn.store(wanted.rawValue, ordering: .relaxed)
+        app.engine.monitor.post(.raise(identity, wanted))
+      }
+    }
+    app.engine.dropIfClosed()
+    return true
+  }
+
+  private func postToken(_ worker: Worker?, _ source: OpaquePointer, in place: AppCore) {
+    let engine = app.engine
+    let depth = engine.accounts.depth(ofQueued: identity, submitter: nil, origin: nil, app: app)
+    let rank = engine.rank(of: priority, band: place.band, depth: depth)
+    let retained = Unmanaged.passRetained(self)
+    let entry = JobEntry(.strand, retained.toOpaque(), queuedAt: nil)
+    let isOwn = worker?.isLeaving ?? false
+    guard app.push(entry, to: place.raw, rank: rank, source: source, by: isOwn ? worker : nil) else {
+      retained.release()
+      return runElsewhere()
+    }
+    servedIn.store(place.band.rawValue, ordering: .relaxed)
+    // A hint to later pushers, unless somebody runs it already. releasing: the token is in the queue.
+    _ = state.compareExchange(expected: .idle, desired: .posted, ordering: .releasing)
+  }
+
+  // MARK: Running
+
+  private func becomeRunner() -> Bool {
+    for waiting in [State.posted, .idle] {
+      // What the last runner did is seen. Pairs with leave().
+      if state.compareExchange(expected: waiting, desired: .running, ordering: .sequentiallyConsistent).exchanged {
+        runner.store(Int(opp_thread_id()), ordering: .relaxed)
+        return true
+      }
+    }
+    return false
+  }
+
+  /// Leaves. True if there is more to do.
+  private func leave() -> Bool {
+    runner.store(0, ordering: .relaxed)
+    // seqCst: before the last look at the bag; see add(). release: the next runner sees what this one did.
+    state.store(.idle, ordering: .sequentiallyConsistent)
+    return !opp_bag_is_empty(bag)
+  }
+
+  /// A worker has taken a token.
+  func run(on worker: Worker) {
+    guard let source = worker.source else { return runElsewhere() }
+    if app.state.suspended {
+      // The token came by way of another app. It waits for this one.
+      return postToken(worker, source, in: app)
+    }
+    guard becomeRunner() else { return }
+    let until = opp_now_ns() + Self.turn
+    var job = opp_job()
+    while opp_bag_take(bag, &job) {
+      run(JobEntry(job))
+      if opp_now_ns() > until || app.state.suspended { break }
+    }
+    if leave() { postToken(nil, source, in: app) }
+  }
+
+  private func run(_ entry: JobEntry) {
+    if entry.kind == .closure {
+      Unmanaged<Closure>.fromOpaque(entry.pointer).takeRetainedValue().run()
+    } else {
+      unsafeBitCast(entry.pointer, to: UnownedJob.self).runSynchronously(on: asUnownedSerialExecutor())
+    }
+  }
+
+  /// The scheduler is gone: what is queued runs in the global pool, still one after the other.
+  func runElsewhere(first: JobEntry? = nil) {
+    app.engine.noteEscape()
+    DispatchQueue.global().async { [self] in
+      guard becomeRunner() else {
+        // With a job in hand there is no queue to leave it in: come again.
+        if first != nil { runElsewhere(first: first) }
+        return
+      }
+      if let first { run(first) }
+      var job = opp_job()
+      while opp_bag_take(bag, &job) { run(JobEntry(job)) }
+      if leave() { runElsewhere() }
+    }
+  }
+
+  // MARK: Isolation
+
+  public func asUnownedSerialExecutor() -> UnownedSerialExecutor { UnownedSerialExecutor(ordinary: self) }
+
+  /// Whether the caller runs on this strand.
+  public func isIsolatingCurrentContext() -> Bool? { runner.load(ordering: .relaxed) == Int(opp_thread_id()) }
+
+  public func checkIsolated() {
+    precondition(isIsolatingCurrentContext() == true, "this code must run on strand \"\(name)\", and does not")
+  }
+}

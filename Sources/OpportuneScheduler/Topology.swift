@@ -1,0 +1,41 @@
+internal import COpportune
+
+/// The CPUs that the process may use now, and how they lie.
+final class Topology: Sendable {
+  // Written in init only.
+  private nonisolated(unsafe) let raw: UnsafeMutablePointer<opp_topology>
+
+  /// Reads the machine's; where that fails, one CPU on one node.
+  init() {
+    raw = .allocate(capacity: 1)
+    raw.initialize(to: opp_topology())
+    if opp_topology_read(raw) != 0 {
+      raw.pointee.cpu_count = 1
+      raw.pointee.node_count = 1
+    }
+  }
+
+  deinit { raw.deallocate() }
+
+  /// How many workers may run at once: usable CPUs, or the CPU quota if that is less.
+  var width: Int { Int(opp_topology_width(raw)) }
+
+  /// The node of the CPU that the caller runs on.
+  var currentNode: UInt8 {
+    let place = opp_topology_current(raw)
+    guard place >= 0, raw.pointee.node_count > 1 else { return 0 }
+    return withUnsafePointer(to: &raw.pointee.node_of) {
+      $0.withMemoryRebound(to: UInt8.self, capacity: Int(OPP_MAX_CPUS)) { $0[Int(place)] }
+    }
+  }
+
+  /// Distances of all nodes from `node`, or nil where there is only one.
+  func withDistances<Result>(from node: UInt8, _ body: (UnsafePointer<UInt8>?) -> Result) -> Result {
+    guard raw.pointee.node_count > 1 else { return body(nil) }
+    return withUnsafePointer(to: &raw.pointee.distance) {
+      $0.withMemoryRebound(to: UInt8.self, capacity: Int(OPP_MAX_NODES * OPP_MAX_NODES)) {
+        body($0 + Int(node) * Int(OPP_MAX_NODES))
+      }
+    }
+  }
+}

@@ -1,0 +1,290 @@
+internal import COpportune
+internal import COpportuneRuntime
+import Synchronization
+
+/// A thread of a lane.
+///
+/// While it works it holds a permit of its lane; the monitor may take the permit away when the worker is stuck inside
+/// a job, so that another can take its place. It may also run without: one job at a time in reserve, or demoted jobs
+/// within their bound.
+///
+/// What others read of it (the monitor, and `App.setBand`) is in `report`, published under a sequence number: odd
+/// while it is inside a job.
+final class Worker: @unchecked Sendable {
+  /// Why the worker is awake.
+  enum Standing: UInt8, AtomicRepresentable {
+    case none, permit, reserve, demoted
+    /// Inside a job, its permit taken by the monitor; with the second it is counted among the demoted.
+    case detached, detachedDemoted
+  }
+
+  let engine: Engine
+  let lane: LaneState
+  let slot: UInt32
+  let report = WorkerReport()
+
+  // Guarded by being the thread's own.
+  private let standing = Atomic<Standing>(.none)
+  private var taker: OpaquePointer?
+  private(set) var source: OpaquePointer?
+  private var usage = SliceUsage()
+  private var applied: KernelPriority
+  private var batch = StatisticsBatch()
+  private var picks: UInt32 = 0
+  private(set) var identity: UInt64 = 0
+  private(set) var app: AppCore?
+  private var isClosure = false
+
+  init(engine: Engine, lane: LaneState, slot: UInt32) {
+    self.engine = engine
+    self.lane = lane
+    self.slot = slot
+    applied = engine.priority(of: lane.lane)
+  }
+
+  /// The worker that the calling thread is, if it is one of `engine`.
+  static func current(of engine: Engine) -> Worker? {
+    guard let pointer = opp_thread_worker() else { return nil }
+    let worker = Unmanaged<Worker>.fromOpaque(pointer).takeUnretainedValue()
+    return worker.engine === engine ? worker : nil
+  }
+
+  /// The demotion of the running job, which what it submits inherits.
+  var depth: Int { report.depth }
+
+  /// Whether the running slice's task has been suspended already, so that the slice is about to end: what it enqueues
+  /// now it will find itself.
+  var isLeaving: Bool { !isClosure && withUnsafeCurrentTask { $0 == nil } }
+
+  // MARK: The thread
+
+  /// The body of the thread.
+  func run() {
+    opp_thread_set_worker(Unmanaged.passUnretained(self).toOpaque())
+    _ = opp_thread_set_timer_slack(1)
+    _ = applied.apply(to: 0)
+    var error: Int32 = 0
+    let node = engine.topology.currentNode
+    source = opp_thread_source(engine.core, node, &error)
+    if let source { taker = engine.topology.withDistances(from: node) { opp_taker_create(engine.core, source, $0) } }
+    report.start(threadID: opp_thread_id(), meter: opp_thread_meter_create())
+    usage.anchor(report.meter)
+    if taker != nil { loop() }
+    batch.flush()
+    if let taker { opp_taker_destroy(taker) }
+    opp_thread_set_worker(nil)
+    engine.monitor.post(.ended(self))
+  }
+
+  private func loop() {
+    while true {
+      switch standing.load(ordering: .relaxed) {
+      case .permit:
+        if !takeAndRun(from: lane.takeable) {
+          if leave(.permit) { opp_lane_leave(lane.raw) }
+          if !rest() { return }
+        }
+      case .reserve:
+        // In reserve it runs on only while nobody else came free.
+        if !takeAndRun(from: lane.mask & ~lane.demotedMask) || !lane.isStalled, leave(.reserve) {
+          lane.reserveRests()
+        }
+      case .demoted:
+        if !takeAndRun(from: lane.demotedMask) {
+          lane.leaveDemoted()
+          standing.store(.none, ordering: .relaxed)
+        }
+      case .none, .detached, .detachedDemoted:
+        if !restore() { return }
+        if opp_lane_enter(lane.raw) {
+          standing.store(.permit, ordering: .relaxed)
+        } else if lane.demotedMask & opp_ready_levels(engine.core, lane.demotedMask) != 0, lane.enterDemoted() {
+          standing.store(.demoted, ordering: .relaxed)
+        } else if !rest() {
+          return
+        }
+      }
+    }
+  }
+
+  /// From `held` to `.none`. False if the monitor took the standing away meanwhile; it has then settled what it meant.
+  private func leave(_ held: Standing) -> Bool {
+    // relaxed: the lane's own counts, changed after this, carry the order.
+    let (exchanged, original) = standing.compareExchange(expected: held, desired: .none, ordering: .relaxed)
+    if !exchanged { settle(original) }
+    return exchanged
+  }
+
+  /// After a job, or instead of one: what the monitor did to the standing.
+  private func settle(_ original: Standing) {
+    guard original == .detached || original == .detachedDemoted else { return }
+    if original == .detachedDemoted { lane.leaveDemoted() }
+    standing.store(.none, ordering: .relaxed)
+  }
+
+  /// Sleeps until there is something to do. False when the lane was closed.
+  private func rest() -> Bool {
+    guard let taker else { return false }
+    opp_taker_rest(taker)
+    batch.flush()
+    app = nil
+    usage.anchor(report.meter)
+    if engine.isSurplus(lane) { return false }
+    opp_lane_lie_down(lane.raw, slot)
+    // The last look, after the permit was given back and the bit was set; see lane.c, "No lost wake-up".
+    if opp_has_ready(engine.core, lane.takeable), opp_lane_enter(lane.raw) {
+      let woken = opp_lane_wake_up(lane.raw, slot)
+      if woken == .OPP_WOKEN_PERMIT { opp_lane_leave(lane.raw) }  // two are one too many
+      if woken == .OPP_WOKEN_RESERVE { lane.reserveRests() }
+      standing.store(.permit, ordering: .relaxed)
+      return woken != .OPP_WOKEN_CLOSED
+    }
+    if engine.isDraining { engine.monitor.ring() }
+    switch opp_lane_sleep(lane.raw, slot) {
+    case .OPP_WOKEN_PERMIT:
+      standing.store(.permit, ordering: .relaxed)
+      return true
+    case .OPP_WOKEN_RESERVE:
+      standing.store(.reserve, ordering: .relaxed)
+      return true
+    default:
+      return false
+    }
+  }
+
+  // MARK: One job
+
+  private func takeAndRun(from levels: UInt64) -> Bool {
+    guard let taker else { return false }
+    var taken = opp_taken(
+      job: opp_job(), app: engine.nowhere, context: nil, level: 0, rank: 0, band: 0, stolen: false)
+    picks &+= 1
+    // No level waits for ever: every sixteenth pick goes to another of the levels that have something, in turn.
+    if picks % 16 == 0, let level = engine.levelInTurn(picks / 16, among: levels),
+      opp_take(taker, 1 << UInt64(level), &taken)
+    {
+      execute(taken)
+      return true
+    }
+    guard opp_take(taker, levels, &taken) else { return false }
+    execute(taken)
+    return true
+  }
+
+  private func execute(_ taken: opp_taken) {
+    guard let context = taken.context else { return }
+    let app = Unmanaged<AppCore>.fromOpaque(context)._withUnsafeGuaranteedRef { $0 }
+    let entry = JobEntry(taken.job)
+    let identity = entry.identity
+    let band = Band(rawValue: taken.band) ?? .background
+    let depth = max(engine.accounts.depth(ofTaken: identity), engine.depth(ofRank: taken.rank, band: band))
+    if depth > 0, band != .background, moveDown(entry, app, taken, depth: depth, band: band) { return }
+    begin(entry, app, taken, identity, band, depth)
+    switch entry.kind {
+    case .task:
+      let job = unsafeBitCast(entry.pointer, to: UnownedJob.self)
+      job.runSynchronously(on: app.unownedExecutor)
+    case .closure:
+      isClosure = true
+      Unmanaged<Closure>.fromOpaque(entry.pointer).takeRetainedValue().run()
+      isClosure = false
+    case .strand:
+      Unmanaged<Strand>.fromOpaque(entry.pointer).takeRetainedValue().run(on: self)
+    case .promotable:
+      Unmanaged<PromotableJob>.fromOpaque(entry.pointer).takeRetainedValue().run(on: self)
+    }
+    end(entry, taken)
+  }
+
+  /// A job that was queued before it was known for a hog goes to where it belongs, so that it neither goes before
+  /// fresh work nor round the bound of demoted workers.
+  private func moveDown(_ entry: JobEntry, _ app: AppCore, _ taken: opp_taken, depth: Int, band: Band) -> Bool {
+    guard engine.depth(ofRank: taken.rank, band: band) == 0, let source else { return false }
+    let rank = UInt8(engine.configuration.bands.rank(base: Int(taken.rank), depth: depth))
+    return app.push(entry, to: taken.app, rank: rank, source: source, by: self)
+  }
+
+  private func begin(
+    _ entry: JobEntry, _ app: AppCore, _ taken: opp_taken, _ identity: UInt64, _ band: Band, _ depth: Int
+  ) {
+    let start = opp_now_ns()
+    if self.app !== app {
+      batch.flush()
+      self.app = app
+      batch.block = app.statistics
+    }
+    self.identity = identity
+    engine.accounts.begin(identity, at: start)
+    if let waited = entry.waited(until: start) { app.statistics.waited(microseconds: waited) }
+    batch.began(stolen: taken.stolen)
+    usage.began(at: start)
+    let isDemoted = depth > 0 && band != .background
+    if isDemoted { startDemoted(level: taken.level, depth: depth) } else if !isUndemoted { _ = restore() }
+    report.begin(
+      identity: identity, app: taken.app, band: band, rank: taken.rank, depth: depth, start: start,
+      cpuBefore: usage.cpuAtAnchor)
+    engine.monitor.armTick()
+  }
+
+  /// Fresh work keeps its permits: demoted work runs beside them, at its own kernel priority.
+  private func startDemoted(level: UInt8, depth: Int) {
+    if standing.load(ordering: .relaxed) == .permit, lane.enterDemoted() {
+      if leave(.permit) {
+        standing.store(.demoted, ordering: .relaxed)
+        opp_lane_leave(lane.raw)
+        if opp_has_ready(engine.core, lane.mask & ~lane.demotedMask) { engine.wake(lane) }
+      } else {
+        lane.leaveDemoted()
+      }
+    }
+    let priority = engine.priority(of: lane.lane, level: Level(known: level), depth: depth)
+    if priority != applied, priority.apply(to: 0) { applied = priority }
+  }
+
+  private func end(_ entry: JobEntry, _ taken: opp_taken) {
+    let time = opp_now_ns()
+    let depth = report.depth
+    let (cpu, offCPU) = usage.ended(at: time, meter: report.meter)
+    if let changed = report.end() { applied = changed }
+    batch.ended(cpu: cpu)
+    if usage.shouldCharge {
+      let band = Band(rawValue: taken.band) ?? .background
+      let base = engine.base(ofRank: taken.rank, depth: depth, band: band)
+      engine.accounts.charge(
+        identity, cpu: usage.charge, offCPU: offCPU, at: time, depth: depth, base: base,
+        band: band, statistics: app?.statistics)
+    }
+    let now = standing.load(ordering: .relaxed)
+    if now == .permit { lane.setStalled(false) } else { settle(now) }
+    if let taker, opp_taker_should_rest(taker) { opp_taker_rest(taker) }
+  }
+
+  // MARK: Kernel priority
+
+  private var isUndemoted: Bool { applied == engine.priority(of: lane.lane) }
+
+  /// Back to the lane's own priority. False where the kernel refuses.
+  private func restore() -> Bool {
+    let own = engine.priority(of: lane.lane)
+    if applied == own { return true }
+    guard own.apply(to: 0) else { return false }
+    applied = own
+    return true
+  }
+
+  // MARK: The monitor's
+
+  /// Takes the permit from a worker that is inside a job. False where it held none.
+  func detach(demoted: Bool) -> Bool {
+    for held in [Standing.permit, .reserve] {
+      let (exchanged, _) = standing.compareExchange(
+        expected: held, desired: demoted ? .detachedDemoted : .detached, ordering: .acquiringAndReleasing)
+      guard exchanged else { continue }
+      if held == .permit { opp_lane_leave(lane.raw) } else { lane.reserveRests() }
+      return true
+    }
+    return false
+  }
+
+  var currentStanding: Standing { standing.load(ordering: .relaxed) }
+}

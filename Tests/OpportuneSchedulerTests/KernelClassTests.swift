@@ -1,0 +1,127 @@
+import Testing
+
+@testable import OpportuneScheduler
+
+private let root = KernelPrivileges(canRaise: true, canUseRR: true, canSetSlice: true)
+private let user = KernelPrivileges(canRaise: false, canUseRR: false, canSetSlice: true)
+private let nothing = KernelPrivileges(canRaise: false, canUseRR: false, canSetSlice: false)
+
+private func priority(
+  _ worker: Lane, _ level: Level, depth: Int = 0, _ privileges: KernelPrivileges,
+  background: BackgroundClass = .idle
+) -> KernelPriority {
+  KernelPriority(
+    worker: worker, level: level, depth: depth, bands: .default, backgroundClass: background,
+    privileges: privileges)
+}
+
+@Suite struct KernelClassTests {
+  // R-CPU-01
+  @Test(arguments: [root, user])
+  func undemotedForegroundIsNormalWithAShortSlice(privileges: KernelPrivileges) {
+    for level in [Level(50), 42, 34] {
+      let chosen = priority(.foreground, level, privileges)
+      #expect(chosen.policy == .normal && chosen.nice == 0 && !chosen.retires)
+      #expect(chosen.sliceNanoseconds == 100_000)
+    }
+  }
+
+  // R-CPU-06
+  @Test func demotionRaisesNiceAtOnceWithPrivilege() {
+    let nices = (1...10).map { priority(.foreground, 40, depth: $0, root).nice }
+    #expect(nices == [5, 7, 9, 11, 13, 15, 17, 19, 19, 19])
+    for depth in [1, 10, .max] {
+      let chosen = priority(.foreground, 40, depth: depth, root)
+      #expect(chosen.policy == .normal && chosen.sliceNanoseconds == 20_000_000)
+      #expect(!chosen.retires, "it can be undone")
+    }
+  }
+
+  // R-CPU-06
+  @Test func demotionLowersTheSliceFirstWithoutPrivilege() {
+    let first = priority(.foreground, 41, depth: 1, user)
+    #expect(first.nice == 0 && first.sliceNanoseconds == 20_000_000 && !first.retires)
+    for depth in 2...21 {
+      let later = priority(.foreground, 30, depth: depth, user)
+      #expect(later.nice == min(19, 3 + 2 * depth) && later.retires)
+    }
+  }
+
+  @Test func sliceIsLeftAloneWhereItCannotBeSet() {
+    for worker in Lane.allCases {
+      for level in 0...63 as ClosedRange<UInt8> {
+        for background in BackgroundClass.allCases {
+          let chosen = priority(worker, Level(known: level), depth: 3, nothing, background: background)
+          #expect(chosen.sliceNanoseconds == 0)
+        }
+      }
+    }
+    #expect(priority(.foreground, 41, depth: 1, nothing).retires == false)
+    #expect(priority(.foreground, 40, depth: 2, nothing).retires)
+  }
+
+  // R-CPU-01
+  @Test func backgroundClassIsASetting() {
+    for privileges in [root, user] {
+      let idle = priority(.background, 12, privileges)
+      #expect(idle.policy == .idle && idle.nice == 0 && !idle.retires)
+      let nice = priority(.background, 12, privileges, background: .nice19)
+      #expect(nice.policy == .normal && nice.nice == 19 && nice.sliceNanoseconds == 0 && !nice.retires)
+      let long = priority(.background, 12, privileges, background: .nice19LongSlice)
+      #expect(long.policy == .normal && long.nice == 19 && long.sliceNanoseconds == 100_000_000)
+    }
+  }
+
+  // R-CPU-03, R-CPU-05
+  @Test func overlapIsScheduledAsBackground() {
+    #expect(priority(.foreground, 20, depth: 22, root).policy == .idle)
+    #expect(priority(.foreground, 20, depth: 22, root).retires == false)
+    #expect(priority(.foreground, 20, depth: 22, user).policy == .idle)
+    #expect(priority(.foreground, 20, depth: 22, user).retires, "SCHED_IDLE is one-way")
+    #expect(priority(.background, 20, depth: 22, user).retires == false, "it is where it belongs")
+    #expect(priority(.foreground, 21, depth: 21, root).policy == .normal)
+  }
+
+  // R-CPU-10
+  @Test func backgroundWorkerIsRaisedWhereAllowed() {
+    #expect(priority(.background, 42, root).policy == .normal)
+    #expect(priority(.background, 42, root).nice == 0)
+    let kept = priority(.background, 42, user)
+    #expect(kept.policy == .idle && !kept.retires)
+  }
+
+  @Test func realTimeFollowsTheLevel() {
+    #expect(priority(.realTime, 51, root).realTimePriority == 1)
+    #expect(priority(.realTime, 63, root).realTimePriority == 13)
+    #expect(priority(.realTime, 63, root).policy == .roundRobin)
+    let raised = KernelPrivileges(canRaise: true, canUseRR: false, canSetSlice: true)
+    #expect(priority(.realTime, 63, raised).policy == .normal)
+    #expect(priority(.realTime, 63, raised).nice == -10)
+    #expect(priority(.realTime, 55, depth: 8, raised).nice == -2)
+    #expect(priority(.realTime, 51, depth: .max, raised).nice == -1, "still before the foreground")
+    #expect(priority(.foreground, 63, root).policy == .normal, "only that lane's workers are real-time")
+    #expect(priority(.foreground, 63, root).nice == 0)
+    let plain = priority(.realTime, 63, user)
+    #expect(plain.policy == .normal && plain.nice == 0 && plain.sliceNanoseconds == 100_000 && !plain.retires)
+  }
+
+  // R-CPU-01
+  @Test func everyChoiceIsOneTheKernelTakes() {
+    let levels = 0...63 as ClosedRange<UInt8>
+    for privileges in [root, user, nothing] {
+      for worker in Lane.allCases {
+        for level in levels {
+          for depth in [-1, 0, 1, 2, 8, 63] {
+            let chosen = priority(worker, Level(known: level), depth: depth, privileges)
+            #expect((-20...19).contains(chosen.nice))
+            #expect(chosen.policy == .normal || (chosen.nice == 0 && chosen.sliceNanoseconds == 0))
+            #expect((1...99).contains(chosen.realTimePriority) == (chosen.policy == .roundRobin))
+            #expect(privileges.canUseRR || chosen.policy != .roundRobin)
+            #expect(privileges.canRaise || chosen.nice >= 0)
+            #expect(!privileges.canRaise || !chosen.retires)
+          }
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,333 @@
+/* The run queue: order, levels, suspension, conservation under stress. R-CARD-03, R-CARD-07, R-FTS-09 */
+#include "opportune.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                                 \
+    do {                                                                                                 \
+        if (!(condition)) {                                                                              \
+            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);                \
+            exit(1);                                                                                     \
+        }                                                                                                \
+    } while (0)
+
+#define ALL (~(uint64_t)0)
+enum { BACKGROUND, FOREGROUND };
+
+static opp_core_config config_make(bool stay) {
+    opp_core_config config;
+    memset(&config, 0, sizeof(config));
+    config.max_apps = 4096;
+    config.stay = stay;
+    for (int rank = 0; rank < OPP_RANKS; rank++) {
+        config.level_of[0][rank] = (uint8_t)(rank < 20 ? 20 - rank : 0);
+        config.level_of[1][rank] = (uint8_t)(rank < 30 ? 50 - rank : 20);
+        config.level_of[2][rank] = (uint8_t)(rank < 12 ? 63 - rank : 51);
+    }
+    return config;
+}
+
+static opp_core *core_make(bool stay) {
+    opp_core_config config = config_make(stay);
+    opp_core *core;
+    CHECK(opp_core_create(&config, &core) == 0);
+    return core;
+}
+
+static opp_job job_of(uint64_t number) {
+    opp_job job = {(void *)(uintptr_t)number, (uint32_t)number};
+    return job;
+}
+
+static uint64_t number_of(opp_job job) {
+    CHECK((uint32_t)(uintptr_t)job.ptr == job.tag);
+    return (uint64_t)(uintptr_t)job.ptr;
+}
+
+static void test_bad_config(void) {
+    opp_core_config config = config_make(false);
+    opp_core *core;
+    config.max_apps = 0;
+    CHECK(opp_core_create(&config, &core) < 0 && core == NULL);
+    config = config_make(false);
+    config.level_of[1][3] = 64;
+    CHECK(opp_core_create(&config, &core) < 0);
+    config = config_make(false);
+    config.level_of[1][3] = 51; /* rises with the rank */
+    CHECK(opp_core_create(&config, &core) < 0);
+}
+
+static void test_order_and_levels(void) {
+    opp_core *core = core_make(false);
+    opp_source *source = opp_source_acquire(core, 0);
+    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_app *back = opp_app_create(core, BACKGROUND, false), *fore = opp_app_create(core, FOREGROUND, false);
+    opp_taken taken;
+    CHECK(!opp_take(taker, ALL, &taken));
+    for (uint64_t i = 0; i < 1000; i++) {
+        CHECK(opp_push(source, back, 3, job_of(i)) == 17);
+        CHECK(opp_push(source, fore, 5, job_of(10000 + i)) == 45);
+    }
+    CHECK(opp_push(source, fore, 4, job_of(7)) == 46);
+    CHECK(opp_app_queued(fore) == 1001);
+    CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 7 && taken.level == 46 && taken.app == fore);
+    /* R-CPU-03: a mask is a lane; the background lane sees nothing of the foreground's. */
+    CHECK(opp_take(taker, (1ull << 21) - 1, &taken) && number_of(taken.job) == 0 && taken.app == back);
+    for (uint64_t i = 0; i < 1000; i++)
+        CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 10000 + i);
+    for (uint64_t i = 1; i < 1000; i++) CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == i);
+    CHECK(!opp_take(taker, ALL, &taken));
+    CHECK(!opp_has_ready(core, ALL) && opp_ready_levels(core, ALL) == 0);
+    opp_taker_destroy(taker);
+    opp_core_destroy(core, NULL, NULL);
+}
+
+static void test_steps(bool stay) {
+    opp_core *core = core_make(stay);
+    opp_source *source = opp_source_acquire(core, 0);
+    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_app *app = opp_app_create(core, BACKGROUND, false), *other = opp_app_create(core, BACKGROUND, false);
+    opp_taken taken;
+    uint64_t generation = opp_app_state_read(app).generation;
+    for (uint64_t i = 0; i < 300; i++) CHECK(opp_push(source, app, 2, job_of(i)) == 18);
+    CHECK(opp_app_suspend(app) && !opp_app_suspend(app));
+    CHECK(opp_app_state_read(app).suspended && opp_app_state_read(app).generation > generation);
+    CHECK(opp_push(source, app, 2, job_of(300)) == OPP_LEVEL_NONE);
+    CHECK(!opp_take(taker, ALL, &taken));
+    CHECK(opp_push(source, other, 9, job_of(1)) == 11); /* R-FTS-09: the other app goes on */
+    CHECK(opp_take(taker, ALL, &taken) && taken.app == other);
+    CHECK(opp_app_resume(app) && !opp_app_resume(app));
+    CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 0);
+    CHECK(opp_app_running(app) == 1);
+    CHECK(opp_app_set_band(app, FOREGROUND) && !opp_app_set_band(app, FOREGROUND));
+    CHECK(opp_push(source, app, 2, job_of(301)) == 48);
+    CHECK(opp_take(taker, ALL, &taken));
+    if (stay) {
+        CHECK(taken.level == 48 && number_of(taken.job) == 301);
+        for (uint64_t i = 1; i <= 300; i++)
+            CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == i && taken.level == 18);
+    } else {
+        CHECK(taken.level == 48 && number_of(taken.job) == 1);
+        for (uint64_t i = 2; i <= 301; i++)
+            CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == i && taken.level == 48);
+    }
+    opp_taker_rest(taker);
+    CHECK(opp_app_running(app) == 0);
+    opp_taker_destroy(taker);
+    opp_core_destroy(core, NULL, NULL);
+}
+
+/* A source that feeds itself must not starve an outside job. */
+static void test_bypass(void) {
+    opp_core *core = core_make(false);
+    opp_source *own = opp_source_acquire(core, 0), *outside = opp_source_acquire(core, 0);
+    opp_taker *taker = opp_taker_create(core, own, NULL);
+    opp_app *app = opp_app_create(core, FOREGROUND, false);
+    opp_taken taken;
+    for (uint64_t i = 0; i < 200; i++) CHECK(opp_push(own, app, 5, job_of(i)) >= 0);
+    for (int round = 0; round < 50; round++) {
+        CHECK(opp_push(outside, app, 5, job_of(999999)) >= 0);
+        uint64_t later = 0, first_later = 200 + (uint64_t)round * 1000000;
+        for (;;) {
+            CHECK(opp_take(taker, ALL, &taken));
+            uint64_t number = number_of(taken.job);
+            if (number == 999999) break;
+            if (number >= 1000000) later++;
+            CHECK(later <= OPP_BYPASS_MAX);
+            CHECK(opp_push(own, app, 5, job_of(1000000 + (first_later + later) % 1000)) >= 0);
+        }
+        while (opp_app_queued(app) > 0) CHECK(opp_take(taker, ALL, &taken));
+        for (uint64_t i = 0; i < (uint64_t)round * 3; i++) CHECK(opp_push(own, app, 5, job_of(i)) >= 0);
+    }
+    opp_taker_destroy(taker);
+    opp_core_destroy(core, NULL, NULL);
+}
+
+/* Apps at one level are served in turn. */
+static void test_turns(void) {
+    opp_core *core = core_make(false);
+    opp_source *source = opp_source_acquire(core, 0);
+    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_app *apps[100];
+    opp_taken taken;
+    for (int i = 0; i < 100; i++) apps[i] = opp_app_create(core, FOREGROUND, false);
+    for (int i = 0; i < 100; i++)
+        for (int n = 0; n < (i == 50 ? 10000 : 1); n++) CHECK(opp_push(source, apps[i], 5, job_of((uint64_t)i)) >= 0);
+    uint64_t others = 0, taken_count = 0;
+    while (others < 99) {
+        CHECK(opp_take(taker, ALL, &taken));
+        others += number_of(taken.job) != 50;
+        taken_count++;
+    }
+    CHECK(taken_count <= 99 + 2 * OPP_TURN);
+    opp_taker_destroy(taker);
+    opp_core_destroy(core, NULL, NULL);
+}
+
+/* NUMA: near sources first, where the order allows. */
+static void test_near_first(void) {
+    opp_core *core = core_make(false);
+    uint8_t distance[64];
+    memset(distance, 30, sizeof(distance));
+    distance[3] = 10;
+    opp_source *own = opp_source_acquire(core, 3), *far = opp_source_acquire(core, 0), *near = opp_source_acquire(core, 3);
+    opp_taker *taker = opp_taker_create(core, own, distance);
+    opp_app *app = opp_app_create(core, FOREGROUND, false);
+    opp_taken taken;
+    CHECK(opp_push(far, app, 5, job_of(1)) >= 0);
+    CHECK(opp_push(near, app, 5, job_of(2)) >= 0);
+    CHECK(opp_push(own, app, 5, job_of(3)) >= 0);
+    CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 3 && !taken.stolen);
+    CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 2 && taken.stolen);
+    CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 1);
+    opp_taker_destroy(taker);
+    opp_core_destroy(core, NULL, NULL);
+}
+
+/* A finished thread's source is adopted with what it left. */
+static void test_adoption(void) {
+    opp_core *core = core_make(false);
+    opp_source *source = opp_source_acquire(core, 0);
+    opp_app *app = opp_app_create(core, FOREGROUND, false);
+    CHECK(opp_push(source, app, 5, job_of(1)) >= 0);
+    opp_source_release(source);
+    opp_source *heir = opp_source_acquire(core, 0);
+    CHECK(heir == source);
+    CHECK(opp_push(heir, app, 5, job_of(2)) >= 0);
+    opp_taker *taker = opp_taker_create(core, heir, NULL);
+    opp_taken taken;
+    CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 1);
+    CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 2);
+    opp_taker_destroy(taker);
+    opp_core_destroy(core, NULL, NULL);
+}
+
+/* Memory: a long queue's segments go back and are used again. */
+static void test_memory(void) {
+    opp_core *core = core_make(false);
+    opp_source *source = opp_source_acquire(core, 0);
+    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_app *app = opp_app_create(core, FOREGROUND, false);
+    opp_taken taken;
+    uint64_t after_first = 0;
+    for (int round = 0; round < 5; round++) {
+        for (uint64_t i = 0; i < 10000; i++) CHECK(opp_push(source, app, (uint8_t)(5 + round), job_of(i)) >= 0);
+        for (uint64_t i = 0; i < 10000; i++) CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == i);
+        if (round == 0) after_first = opp_core_memory(core);
+    }
+    CHECK(opp_core_memory(core) <= after_first + 32768);
+    opp_taker_destroy(taker);
+    opp_core_destroy(core, NULL, NULL);
+}
+
+/* Stress: every job is taken exactly once, in order by source, apps suspended and moved meanwhile. */
+enum { PUSHERS = 3, TAKERS = 3, APPS = 5, JOBS = 60000 };
+static _Atomic(uint8_t) seen[PUSHERS][JOBS];
+static _Atomic(uint64_t) taken_total;
+static _Atomic(int) steppers_go;
+static opp_core *stress_core;
+static opp_app *stress_apps[APPS];
+
+static void *stress_push(void *context) {
+    uint64_t me = (uint64_t)(uintptr_t)context;
+    opp_source *source = opp_source_acquire(stress_core, (uint8_t)me);
+    for (uint64_t i = 0; i < JOBS; i++)
+        CHECK(opp_push(source, stress_apps[(i * 7 + me) % APPS], (uint8_t)(i % 11), job_of(me << 24 | i)) >= 0);
+    opp_source_release(source);
+    return NULL;
+}
+
+static void *stress_take(void *context) {
+    opp_source *source = opp_source_acquire(stress_core, (uint8_t)(uintptr_t)context);
+    opp_taker *taker = opp_taker_create(stress_core, source, NULL);
+    opp_taken taken;
+    while (atomic_load(&taken_total) < (uint64_t)PUSHERS * JOBS) {
+        if (!opp_take(taker, ALL, &taken)) {
+            opp_taker_rest(taker);
+            usleep(0);
+            continue;
+        }
+        uint64_t number = number_of(taken.job);
+        CHECK(atomic_fetch_add(&seen[number >> 24][number & 0xffffff], 1) == 0);
+        atomic_fetch_add(&taken_total, 1);
+    }
+    opp_taker_destroy(taker);
+    opp_source_release(source);
+    return NULL;
+}
+
+static void *stress_step(void *context) {
+    (void)context;
+    unsigned random = 12345;
+    while (atomic_load(&steppers_go)) {
+        opp_app *app = stress_apps[rand_r(&random) % APPS];
+        switch (rand_r(&random) % 3) {
+        case 0: opp_app_suspend(app); break;
+        case 1: opp_app_set_band(app, (uint8_t)(rand_r(&random) % OPP_BANDS)); break;
+        default: break;
+        }
+        usleep(20);
+        opp_app_resume(app);
+    }
+    for (int i = 0; i < APPS; i++) opp_app_resume(stress_apps[i]);
+    return NULL;
+}
+
+static void test_stress(bool stay) {
+    stress_core = core_make(stay);
+    memset((void *)seen, 0, sizeof(seen));
+    atomic_store(&taken_total, 0);
+    atomic_store(&steppers_go, 1);
+    for (int i = 0; i < APPS; i++) stress_apps[i] = opp_app_create(stress_core, (uint8_t)(i % OPP_BANDS), false);
+    pthread_t pushers[PUSHERS], takers[TAKERS], stepper;
+    pthread_create(&stepper, NULL, stress_step, NULL);
+    for (uintptr_t i = 0; i < TAKERS; i++) pthread_create(&takers[i], NULL, stress_take, (void *)i);
+    for (uintptr_t i = 0; i < PUSHERS; i++) pthread_create(&pushers[i], NULL, stress_push, (void *)i);
+    for (int i = 0; i < PUSHERS; i++) pthread_join(pushers[i], NULL);
+    for (int i = 0; i < TAKERS; i++) pthread_join(takers[i], NULL);
+    atomic_store(&steppers_go, 0);
+    pthread_join(stepper, NULL);
+    for (int p = 0; p < PUSHERS; p++)
+        for (int i = 0; i < JOBS; i++) CHECK(atomic_load(&seen[p][i]) == 1);
+    CHECK(!opp_has_ready(stress_core, ALL));
+    opp_core_destroy(stress_core, NULL, NULL);
+}
+
+static _Atomic(int) dropped;
+static void drop(opp_job job, void *context) {
+    (void)job;
+    (void)context;
+    atomic_fetch_add(&dropped, 1);
+}
+
+static void test_drop(void) {
+    opp_core *core = core_make(false);
+    opp_source *source = opp_source_acquire(core, 0);
+    opp_app *app = opp_app_create(core, FOREGROUND, true);
+    for (uint64_t i = 0; i < 100; i++) CHECK(opp_push(source, app, (uint8_t)(i % 64), job_of(i)) == OPP_LEVEL_NONE);
+    opp_bag *bag = opp_bag_create(core);
+    for (uint64_t i = 0; i < 100; i++) CHECK(opp_bag_push(bag, source, job_of(i)) == 0);
+    opp_core_destroy(core, drop, NULL);
+    CHECK(atomic_load(&dropped) == 200);
+}
+
+int main(void) {
+    test_bad_config();
+    test_order_and_levels();
+    test_steps(false);
+    test_steps(true);
+    test_bypass();
+    test_turns();
+    test_near_first();
+    test_adoption();
+    test_memory();
+    test_drop();
+    test_stress(false);
+    test_stress(true);
+    return 0;
+}

@@ -1,0 +1,67 @@
+# Sourced by the scripts beside it: messages, and what must be installed before anything can be built.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf '==> %s\n' "$*"; }
+
+fail() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+# Fails unless swift is there and no older than the tools version that Package.swift asks for.
+need_swift() {
+  local wanted found
+  wanted=$(sed -n '1s/.*swift-tools-version: *\([0-9.]*\).*/\1/p' Package.swift)
+  command -v swift >/dev/null ||
+    fail "swift is not in PATH. Install Swift $wanted or newer (https://www.swift.org/install/linux/) and put its usr/bin folder into PATH."
+  found=$(swift --version 2>/dev/null) || true
+  [[ $found =~ Swift\ version\ ([0-9][0-9.]*) ]] && found=${BASH_REMATCH[1]} || found=
+  [[ -n $found ]] ||
+    fail "'swift --version' names no version; $(command -v swift) is perhaps not Swift, or a library that it needs is missing."
+  [[ $(printf '%s\n%s\n' "$wanted" "$found" | sort -V | head -n 1) == "$wanted" ]] ||
+    fail "Swift $found is too old: Opportune needs $wanted or newer (https://www.swift.org/install/linux/)."
+  command -v git >/dev/null ||
+    fail "git is not in PATH. Swift's package manager fetches the dependencies with it: install git."
+}
+
+# Whether what the Debian package provides is there, however it came there.
+is_present() {
+  case $1 in
+  liburing-dev) pkg-config --exists liburing 2>/dev/null ;;
+  libnuma-dev) pkg-config --exists numa 2>/dev/null ;;
+  *) command -v "$1" >/dev/null ;;
+  esac
+}
+
+# Installs those of the named Debian packages that are missing. Does nothing, quickly, when none is.
+need_packages() {
+  local package missing=() as_root=() log
+  for package in "$@"; do
+    is_present "$package" || missing+=("$package")
+  done
+  [[ ${#missing[@]} -gt 0 ]] || return 0
+
+  command -v apt-get >/dev/null ||
+    fail "missing: ${missing[*]}. There is no apt-get here: install what these Debian packages hold with your own package manager."
+  if [[ $(id -u) -ne 0 ]]; then
+    command -v sudo >/dev/null ||
+      fail "missing: ${missing[*]}. Installing them takes root or sudo, and here is neither. Ask an administrator for: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  as_root+=(env DEBIAN_FRONTEND=noninteractive apt-get -q -y)
+
+  say "Installing ${missing[*]} with apt-get"
+  log=$(mktemp)
+  # Lists that cannot be refreshed may still be good enough; the installation decides.
+  "${as_root[@]}" update >"$log" 2>&1 || true
+  if ! "${as_root[@]}" install --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then
+    tail -n 15 "$log" >&2
+    rm -f "$log"
+    fail "apt-get could not install ${missing[*]}; its last lines are above."
+  fi
+  rm -f "$log"
+  for package in "${missing[@]}"; do
+    is_present "$package" || fail "apt-get installed $package, yet it is not found; look at 'dpkg -L $package'."
+  done
+}
