@@ -1,12 +1,12 @@
 import Glibc
 
-/// The file tree to index: text files in pieces, pieces in chunks of about 256 KiB, one background job each.
+/// The file tree to index: text files in pieces, pieces in chunks of about 512 KiB, one background job each.
 public struct Corpus: Sendable {
   /// Default roots of `--tree`.
   public static let defaultRoots = ["/usr/share/doc", "/usr/share/man", "/usr/include"]
   /// Text taken from the roots at most, so that the index of a window fits in memory.
   public static let bytesMax = 96 << 20
-  static let chunkBytes = 256 << 10
+  static let chunkBytes = 512 << 10
   /// Read beyond a piece, so that a phrase that begins in it is seen whole.
   static let tailBytes = (Words.indexedMax + Words.gapMax) * Words.phraseMax
 
