@@ -629,12 +629,16 @@ static bool app_take(opp_taker *taker, opp_app *app, unsigned number, uint64_t l
 
 /* The next app at or after `from` whose bit may be set, or -1. */
 static int64_t level_next_app(const opp_core *core, const level *level, uint32_t from) {
-    uint64_t summary = hints_maybe_64(level->summary);
-    for (uint32_t word = from / WORD_BITS; word < core->word_count; word++) {
-        if (!(summary & 1ull << word / core->stride)) continue;
-        uint32_t bits = hints_maybe(&level->apps[word]);
-        if (word == from / WORD_BITS) bits &= ~0u << from % WORD_BITS;
-        if (bits != 0) return (int64_t)word * WORD_BITS + __builtin_ctz(bits);
+    uint32_t first = from / WORD_BITS;
+    uint64_t parts = hints_maybe_64(level->summary) & (~0ull << first / core->stride);
+    for (; parts != 0; parts &= parts - 1) {
+        uint32_t word = (uint32_t)__builtin_ctzll(parts) * core->stride, end = word + core->stride;
+        if (word < first) word = first;
+        for (; word < end && word < core->word_count; word++) {
+            uint32_t bits = hints_maybe(&level->apps[word]);
+            if (word == first) bits &= ~0u << from % WORD_BITS;
+            if (bits != 0) return (int64_t)word * WORD_BITS + __builtin_ctz(bits);
+        }
     }
     return -1;
 }

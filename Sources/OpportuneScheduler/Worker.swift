@@ -218,7 +218,8 @@ final class Worker: @unchecked Sendable {
     if let waited = entry.waited(until: start) { app.statistics.waited(microseconds: waited) }
     batch.began(stolen: taken.stolen)
     usage.began(at: start)
-    let isDemoted = depth > 0 && band != .background
+    // In the background lane demoted foreground work is one among equals.
+    let isDemoted = depth > 0 && lane.demotedMask != 0
     if isDemoted { startDemoted(level: taken.level, depth: depth) } else if !isUndemoted { _ = restore() }
     report.begin(
       identity: identity, app: taken.app, band: band, rank: taken.rank, depth: depth, start: start,
