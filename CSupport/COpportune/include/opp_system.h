@@ -11,7 +11,7 @@ OPP_BEGIN_DECLS
 
 /* --- Threads -------------------------------------------------------------------------------- */
 
-/* Kernel scheduling class of a thread. */
+/* Kernel scheduling class of a thread. What does not apply to a class is ignored. */
 typedef enum opp_class {
     OPP_CLASS_NORMAL = 0, /* SCHED_OTHER; `nice` and `slice_ns` apply */
     OPP_CLASS_BATCH = 1,  /* SCHED_BATCH; `nice` and `slice_ns` apply */
@@ -19,57 +19,75 @@ typedef enum opp_class {
     OPP_CLASS_RR = 3,     /* SCHED_RR with reset-on-fork; `rt_priority` applies */
 } opp_class;
 
+/* The slices that kernels take. */
+#define OPP_SLICE_NS_MIN 100000u
+#define OPP_SLICE_NS_MAX 100000000u
+
 typedef struct opp_sched_params {
     opp_class policy;
     int8_t nice;         /* -20 (first) to 19 (last) */
     uint8_t rt_priority; /* 1 to 99, OPP_CLASS_RR only */
-    uint64_t slice_ns;   /* EEVDF slice, 100 us to 100 ms; 0 leaves the kernel's default */
+    uint64_t slice_ns;   /* EEVDF slice, 100 us to 100 ms; 0 is the kernel's default. Ignored before Linux 6.12 */
 } opp_sched_params;
 
-/* Kernel id of the calling thread. */
+/* Kernel id of the calling thread. A system call only at the thread's first question, and after fork(). */
 int32_t opp_thread_id(void);
 
 /*
- * Sets class, nice and slice of thread `tid` (of this process; 0 is the caller).
- * Returns 0, -EPERM where privilege is missing, -ESRCH where the thread has ended, -EINVAL.
+ * Sets class, nice and slice of thread `tid` (of this process; 0 is the caller). About 0.5 us.
+ * Returns 0; -EPERM where privilege is missing: to lower nice, to leave SCHED_IDLE, to enter SCHED_RR; -ESRCH where
+ * the thread has ended; -EINVAL where a value that applies is out of range.
+ * Without privilege a thread that has left SCHED_RR keeps reset-on-fork, which changes nothing in other classes but
+ * that its children have nice 0 at least.
  */
 int opp_thread_set_sched(int32_t tid, const opp_sched_params *_Nonnull params);
 
-/* Reads them. Returns 0 or -errno. */
+/*
+ * Reads them; `slice_ns` is the slice in force, 0 where the kernel does not tell. Returns 0, -ESRCH where the thread
+ * has ended, -ENOTSUP where it is in a class that is not listed here, such as SCHED_FIFO.
+ */
 int opp_thread_get_sched(int32_t tid, opp_sched_params *_Nonnull params);
 
 /*
- * Starts a detached thread with every signal blocked (so that the program's handlers run on the program's
- * threads), named `name` (15 bytes are kept). Calls body(context) on it.
- * Returns 0 or -errno (-EAGAIN where the process may have no more threads).
+ * Starts a detached thread, named `name` (15 bytes are kept), and calls body(context) on it. The class is the caller's.
+ * Signals are blocked there, so that the program's handlers run on the program's threads; only those that the thread's
+ * own faults raise (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS) are not, so that crash handlers still see them.
+ * `stack_bytes`: 0 is the program's default, anything else counts as at least 256 KiB.
+ * Returns 0 or -errno (-EAGAIN where the process may have no more threads, -ENOMEM).
  */
 int opp_thread_start(const char *_Nonnull name, size_t stack_bytes,
                      void (*_Nonnull body)(void *_Nullable), void *_Nullable context);
 
-/* Timer slack of the calling thread in nanoseconds (prctl PR_SET_TIMERSLACK). */
+/*
+ * Timer slack of the calling thread in nanoseconds (prctl PR_SET_TIMERSLACK); 0 is what the thread began with.
+ * Returns 0 or -errno.
+ */
 int opp_thread_set_timer_slack(uint64_t slack_ns);
 
 /* --- CPU time of another thread of this process --------------------------------------------- */
 
-/* Kept descriptors and clock of one thread; created on that thread, read from any. */
+/*
+ * Clock and kept descriptors (three, close-on-exec) of one thread; created on that thread, read from any. The thread
+ * may end first: the calls then return -ESRCH. In the child of fork() a meter must not be read.
+ */
 typedef struct opp_thread_meter opp_thread_meter;
 
 typedef struct opp_thread_usage {
     uint64_t cpu_ns;      /* CPU time used, up to date also while the thread runs */
     uint64_t wait_ns;     /* time runnable but not running, up to when it last got a CPU; 0 where unknown */
-    uint64_t wait_known;  /* 1 where schedstat could be read */
+    uint64_t wait_known;  /* 1 where the kernel counts the wait (schedstat) */
 } opp_thread_usage;
 
 /* NULL where memory is short. Works, with wait_known = 0, where /proc is not mounted. */
 opp_thread_meter *_Nullable opp_thread_meter_create(void);
 void opp_thread_meter_destroy(opp_thread_meter *_Nullable meter);
 
-/* Any thread, while the metered thread lives. About 0.2 us for the CPU clock, 0.4 us more for the wait. */
+/* Any thread; 0 or -errno. About 0.2 us for the CPU clock, 0.4 us more for the wait. No allocation. */
 int opp_thread_meter_cpu(const opp_thread_meter *_Nonnull meter, uint64_t *_Nonnull cpu_ns);
 int opp_thread_meter_read(const opp_thread_meter *_Nonnull meter, opp_thread_usage *_Nonnull usage);
 
 /*
- * Voluntary context switches so far (from /proc/self/task/TID/status, about 10 us): unchanged between two
+ * Voluntary context switches so far (from the thread's status in /proc, about 10 us): unchanged between two
  * readings means that the thread never blocked between them. Returns -errno where unknown.
  */
 int64_t opp_thread_meter_voluntary_switches(const opp_thread_meter *_Nonnull meter);
@@ -90,17 +108,22 @@ typedef struct opp_topology {
     uint32_t node_count;                /* at least 1 */
     uint16_t cpu[OPP_MAX_CPUS];         /* the usable CPUs' kernel numbers, ascending */
     uint8_t node_of[OPP_MAX_CPUS];      /* by position in `cpu`: index of the node, 0 to node_count - 1 */
-    uint8_t distance[OPP_MAX_NODES][OPP_MAX_NODES]; /* as numactl prints it: 10 is local */
+    /* By index of the nodes, those that have a usable CPU; as numactl prints it: 10 is local. */
+    uint8_t distance[OPP_MAX_NODES][OPP_MAX_NODES];
     uint64_t quota_milli;               /* CPU bandwidth limit in thousandths of a CPU; 0 is no limit */
 } opp_topology;
 
-/* Reads affinity, libnuma and the cgroup's CPU quota (v2 cpu.max, v1 cfs_quota). Returns 0 or -errno. */
+/*
+ * Reads the caller's affinity, libnuma, and the CPU quota: the least of the process's cgroup and those above it, as far
+ * as they can be seen (v2 cpu.max, v1 cpu.cfs_quota_us). Where /proc or /sys is missing, what they would say counts as
+ * no limit and one node. Some ten small files, below a millisecond. Returns 0 or -errno.
+ */
 int opp_topology_read(opp_topology *_Nonnull topology);
 
 /* How many workers may run at once: min(cpu_count, quota rounded up), at least 1. */
 uint32_t opp_topology_width(const opp_topology *_Nonnull topology);
 
-/* Index in `topology->cpu` of the CPU that the caller runs on, or -1. A few nanoseconds. */
+/* Index in `topology->cpu` of the CPU that the caller runs on, or -1 where that is none of them. A few nanoseconds. */
 int32_t opp_topology_current(const opp_topology *_Nonnull topology);
 
 /* --- Probes for `opportune doctor` ---------------------------------------------------------- */
@@ -115,12 +138,16 @@ typedef struct opp_system_probe {
     int32_t can_raise_nice;      /* 1: a thread's nice may be lowered again after raising it */
     int32_t can_leave_idle;      /* 1: SCHED_IDLE may be left again */
     int32_t can_use_rr;          /* 1: SCHED_RR may be entered */
+    int32_t rr_priority_max;     /* the highest priority allowed there, 0 to 99 */
     int32_t can_set_slice;       /* 1: sched_setattr takes a slice for SCHED_OTHER */
     int32_t has_schedstat;       /* 1: run-queue wait of threads can be read */
     uint64_t default_slice_ns;   /* what sched_getattr says of SCHED_OTHER, 0 where it says nothing */
 } opp_system_probe;
 
-/* Tries each thing on a thread of its own, so that the caller's is left as it was. Returns 0 or -errno. */
+/*
+ * Tries each thing on a thread of its own, so that the caller's is left as it was; changes nothing that outlives the
+ * call. About a millisecond. Returns 0, or -errno where no thread could be started (the files are read all the same).
+ */
 int opp_system_probe_run(opp_system_probe *_Nonnull probe);
 
 OPP_END_DECLS

@@ -1,0 +1,33 @@
+/* What the C tests share. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHECK(condition)                                                                                 \
+    do {                                                                                                 \
+        if (!(condition)) {                                                                              \
+            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);                \
+            exit(1);                                                                                     \
+        }                                                                                                \
+    } while (0)
+
+#define CHECK_EQUAL(actual, expected)                                                                    \
+    do {                                                                                                 \
+        long long check_actual = (long long)(actual), check_expected = (long long)(expected);            \
+        if (check_actual != check_expected) {                                                            \
+            fprintf(stderr, "%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #actual, check_actual,  \
+                    check_expected);                                                                     \
+            exit(1);                                                                                     \
+        }                                                                                                \
+    } while (0)
+
+/* Ends the test as skipped, and says why: what the machine lacks is not passed over in silence. */
+#define SKIP(reason)                                                                                     \
+    do {                                                                                                 \
+        fprintf(stderr, "skipped: %s\n", reason);                                                        \
+        exit(77);                                                                                        \
+    } while (0)
+
+#endif
