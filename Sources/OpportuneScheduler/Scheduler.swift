@@ -41,7 +41,9 @@ public final class Scheduler: Sendable {
       throw SchedulerError(.configuration, "\(error)")
     }
     engine = try Engine(configuration, logger)
-    if configuration.countsEscapes { EscapeCounter.install(engine) }
+    if configuration.countsEscapes, !EscapeHook.install() {
+      logger.warning("this Swift runtime has no enqueue hook: tasks that escape are not counted")
+    }
   }
 
   deinit {
