@@ -40,30 +40,34 @@ private struct TextLayout {
       String(repeating: " ", count: Self.margin) + coloured(finding.status)
       + padding(finding.status.rawValue, Self.statusWidth) + finding.subject
       + padding(finding.subject, subjectWidth)
-    var text = wrap(finding.found, room, hanging: "")
-    if let cost = finding.cost { text += wrap("costs: " + cost, room, hanging: "       ") }
-    if let remedy = finding.remedy { text += wrap("mend:  " + remedy, room, hanging: "       ") }
+    var text = wrap(finding.found, room)
+    if let cost = finding.cost { text += wrap(cost, room, label: "costs: ") }
+    if let remedy = finding.remedy { text += wrap(remedy, room, label: "mend:  ") }
     return text.enumerated().map { ($0.offset == 0 ? head : indent) + $0.element }
   }
 
-  /// Lines of `room` characters, those after the first behind `hanging`. A number stays with its unit.
-  private func wrap(_ text: String, _ room: Int, hanging: String) -> [String] {
+  /// Lines of `room` characters, the first behind `label`, the others as far in. A number stays with its unit.
+  private func wrap(_ text: String, _ room: Int, label: String = "") -> [String] {
+    let room = room - label.count
+    let unitWidth = 3
     var lines: [String] = []
     var line = ""
     var wasNumber = false
     for word in text.split(separator: " ") {
       let isUnit = wasNumber && ["s", "ms", "µs"].contains(word.prefix { $0.isLetter })
+      let isNumber = word.last?.isNumber == true
       if line.isEmpty {
         line = String(word)
-      } else if isUnit || line.count + 1 + word.count + (word.last?.isNumber == true ? 3 : 0) <= room {
+      } else if isUnit || line.count + 1 + word.count + (isNumber ? unitWidth : 0) <= room {
         line += " " + word
       } else {
         lines.append(line)
-        line = hanging + word
+        line = String(word)
       }
-      wasNumber = word.last?.isNumber == true
+      wasNumber = isNumber
     }
-    return lines + [line]
+    let indent = padding("", label.count)
+    return (lines + [line]).enumerated().map { ($0.offset == 0 ? label : indent) + $0.element }
   }
 
   private func padding(_ text: String, _ width: Int) -> String {
