@@ -11,6 +11,10 @@ uint64_t opp_runtime_task_id(const void *job) {
     return swift_task_getJobTaskId == NULL ? 0 : swift_task_getJobTaskId(job);
 }
 
+bool opp_runtime_has_task_ids(void) {
+    return swift_task_getJobTaskId != NULL;
+}
+
 typedef __attribute__((swiftcall)) void (*enqueue_function)(void *job);
 typedef __attribute__((swiftcall)) void (*enqueue_hook)(void *job, enqueue_function original);
 

@@ -1,9 +1,26 @@
 import ArgumentParser
+import Glibc
+import Opportune
 
 @main
 struct OpportuneCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "opportune",
     abstract: "Schedules foreground and background work so that the foreground never waits.",
-    subcommands: [BenchCommand.self])
+    subcommands: [BenchCommand.self, DoctorCommand.self])
+
+  static func main() async {
+    // Swift takes the arguments from this file; without it they are empty, and the help would be a riddle.
+    if access("/proc/self/cmdline", R_OK) == 0 {
+      await Self.main(nil)
+    } else {
+      diagnoseWithoutArguments()
+    }
+  }
+
+  private static func diagnoseWithoutArguments() {
+    let reason = "opportune: /proc is not mounted, so the arguments cannot be read. This is what 'doctor' says:\n\n"
+    _ = write(STDERR_FILENO, reason, reason.utf8.count)
+    print(Diagnosis.run().text(), terminator: "")
+  }
 }

@@ -23,7 +23,12 @@ extension KernelPrivileges {
     guard opp_system_probe_run(&probe) == 0 else {
       return KernelPrivileges(canRaise: false, canUseRR: false, canSetSlice: false)
     }
-    return KernelPrivileges(
+    return KernelPrivileges(probe)
+  }
+
+  /// As a probe has found them.
+  init(_ probe: opp_system_probe) {
+    self.init(
       canRaise: probe.can_raise_nice != 0 && probe.can_leave_idle != 0, canUseRR: probe.can_use_rr != 0,
       canSetSlice: probe.can_set_slice != 0)
   }

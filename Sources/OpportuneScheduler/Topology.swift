@@ -20,6 +20,15 @@ final class Topology: Sendable {
   /// How many workers may run at once: usable CPUs, or the CPU quota if that is less.
   var width: Int { Int(opp_topology_width(raw)) }
 
+  /// CPUs that the process may use.
+  var cpuCount: Int { Int(raw.pointee.cpu_count) }
+
+  /// Nodes that have one of them.
+  var nodeCount: Int { Int(raw.pointee.node_count) }
+
+  /// The CPU limit in thousandths of a CPU; 0 where there is none.
+  var quotaMilli: UInt64 { raw.pointee.quota_milli }
+
   /// The node of the CPU that the caller runs on.
   var currentNode: UInt8 {
     let place = opp_topology_current(raw)

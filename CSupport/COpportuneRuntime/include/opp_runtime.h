@@ -19,6 +19,9 @@ enum {
 /* The id of the task that a job continues; 0 for jobs of actors and yields, and where the runtime does not tell. */
 uint64_t opp_runtime_task_id(const void *_Nonnull job);
 
+/* Whether the runtime tells them. */
+bool opp_runtime_has_task_ids(void);
+
 /* The kind byte of a job, from the flags behind its two private words. */
 static inline uint8_t opp_runtime_job_kind(const void *_Nonnull job) {
     return *((const uint8_t *)job + 32);

@@ -1,0 +1,53 @@
+import ArgumentParser
+import FoundationEssentials
+import Glibc
+import Opportune
+
+struct DoctorCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "doctor",
+    abstract: "Says what the machine gives Opportune, what it lacks, what that costs and how to mend it.",
+    discussion: """
+      Looks only: nothing is changed, and no privilege is needed. What it finds holds for the user and the \
+      container that it runs in, so run it as your program runs. The exit status is 0 whatever is found.
+      """)
+
+  @Flag(help: "Print JSON.")
+  var json = false
+
+  @Flag(help: "Exit with status 1 if anything is missing.")
+  var strict = false
+
+  mutating func run() throws {
+    let diagnosis = Diagnosis.run()
+    if json {
+      let encoder = JSONEncoder()
+      encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+      print(String(decoding: try encoder.encode(diagnosis), as: UTF8.self))
+    } else {
+      let terminal = Terminal.standardOutput
+      print(diagnosis.text(columns: terminal.columns, usesColor: terminal.usesColor), terminator: "")
+    }
+    if strict, diagnosis.count(.missing) > 0 { throw ExitCode(1) }
+  }
+}
+
+/// What standard output is written to.
+private struct Terminal {
+  var columns = 100
+  var usesColor = false
+
+  static var standardOutput: Terminal {
+    var terminal = Terminal()
+    guard isatty(STDOUT_FILENO) == 1 else { return terminal }
+    // https://no-color.org
+    terminal.usesColor = (getenv("NO_COLOR").map { $0.pointee == 0 } ?? true) && !isDumb
+    var size = winsize()
+    if ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 {
+      terminal.columns = min(120, Int(size.ws_col))
+    }
+    return terminal
+  }
+
+  private static var isDumb: Bool { getenv("TERM").map { String(cString: $0) == "dumb" } ?? true }
+}

@@ -1,0 +1,380 @@
+import Glibc
+
+// The pure part: from facts to findings. What a lane gets is asked of `KernelPriority`, which decides it in the
+// scheduler too, so that this page cannot say anything else.
+
+extension Diagnosis {
+  init(_ facts: SystemFacts, configuration: SchedulerConfiguration = SchedulerConfiguration()) {
+    let lanes = LaneRules(facts: facts, configuration: configuration)
+    self.init(
+      findings: facts.systemFindings + facts.processorFindings + facts.priorityFindings + lanes.findings
+        + facts.accountingFindings + facts.ioFindings + facts.runtimeFindings)
+  }
+}
+
+private typealias Finding = Diagnosis.Finding
+
+private let howToPrivilege =
+  "Give the program CAP_SYS_NICE (systemd: AmbientCapabilities=CAP_SYS_NICE), or raise its limits (systemd: "
+  + "LimitNICE=-10 and LimitRTPRIO=64; login sessions: 'nice -10' and 'rtprio 64' in /etc/security/limits.conf)."
+
+/// It is said in full once.
+private let seeUser = "See User."
+
+// MARK: System
+
+extension SystemFacts {
+  fileprivate var systemFindings: [Finding] {
+    var findings = [kernelFinding, userFinding]
+    if !hasProc {
+      findings.append(
+        Finding(
+          .system, "/proc", .missing, found: "not mounted here",
+          cost:
+            "CPU limits, waiting and blocking cannot be read; what below says \"unknown\" is for this reason.",
+          remedy: "Mount /proc: mount -t proc proc /proc"))
+    }
+    return findings
+  }
+
+  private var kernelFinding: Finding {
+    let found = "Linux \(kernel), \(machine)"
+    guard let version = kernelVersion, version < Version(major: 6, minor: 12) else {
+      return Finding(.system, "Kernel", .ok, found: found)
+    }
+    return Finding(
+      .system, "Kernel", .degraded, found: found,
+      cost: "Before Linux 6.12 a thread cannot choose its slice: see Slices.", remedy: "Linux 6.12 or later.")
+  }
+
+  private var userFinding: Finding {
+    let name = userID == 0 ? "root" : "ordinary user (\(userID))"
+    let capability =
+      switch hasSysNice {
+      case true?: "CAP_SYS_NICE"
+      case false?: "no CAP_SYS_NICE"
+      case nil: "CAP_SYS_NICE unknown"
+      }
+    let limits = [
+      niceLimit > 19 ? nil : "nice down to \(niceLimit) by limit",
+      realTimeLimit == 0 ? nil : "real-time priorities up to \(realTimeLimit) by limit",
+    ].compactMap { $0 }
+    let found = ([name, capability] + limits).joined(separator: ", ")
+    guard !privileges.canRaise || !privileges.canUseRR else {
+      return Finding(.system, "User", .ok, found: found)
+    }
+    return Finding(
+      .system, "User", .degraded, found: found,
+      cost: "\(whatIsRefused) See Lanes for what takes the place.", remedy: howToPrivilege)
+  }
+
+  private var whatIsRefused: String {
+    switch (privileges.canRaise, privileges.canUseRR) {
+    case (false, false): "Priorities can be lowered but not raised again, and there is no real-time class."
+    case (false, true): "Priorities can be lowered but not raised again."
+    default: "There is no real-time class."
+    }
+  }
+}
+
+// MARK: Processors
+
+extension SystemFacts {
+  fileprivate var processorFindings: [Finding] { [cpuFinding, quotaFinding, nodeFinding] }
+
+  private var cpuFinding: Finding {
+    let found =
+      usableCPUs < onlineCPUs
+      ? "\(usableCPUs) of the \(onlineCPUs) online; affinity or cpuset leaves out the rest"
+      : "\(usableCPUs), all that are online"
+    guard usableCPUs == 1 else { return Finding(.processors, "CPUs", .ok, found: found) }
+    return Finding(
+      .processors, "CPUs", .degraded, found: found,
+      cost: "Foreground and background take turns on one CPU: whoever wakes waits for a switch each time.",
+      remedy: onlineCPUs > 1 ? "Allow more CPUs: taskset, or the cgroup's cpuset." : nil)
+  }
+
+  private var quotaFinding: Finding {
+    guard hasProc || quotaMilli > 0 else {
+      return Finding(.processors, "CPU limit", .ok, found: "unknown; none assumed")
+    }
+    guard quotaMilli > 0 else { return Finding(.processors, "CPU limit", .ok, found: "none") }
+    let quota = decimal(quotaMilli)
+    guard quotaMilli < UInt64(usableCPUs) * 1000 else {
+      return Finding(.processors, "CPU limit", .ok, found: "\(quota) CPUs, no less than there are")
+    }
+    return Finding(
+      .processors, "CPU limit", .degraded,
+      found:
+        "\(quota) CPUs by the cgroup; \(width) \(width == 1 ? "worker runs" : "workers run") at once in a lane",
+      cost:
+        "Once a period's budget is used up, everything stands still until the next (usually up to 0.1 s), "
+        + "foreground as well.",
+      remedy: "Prefer cpu.weight to a limit; or raise cpu.max (cgroup v1: cpu.cfs_quota_us).")
+  }
+
+  private var nodeFinding: Finding {
+    guard hasNUMA else {
+      return Finding(
+        .processors, "NUMA", .degraded, found: "cannot be read; one node assumed",
+        cost: "On a machine of several nodes, workers take work from far CPUs as soon as from near ones.",
+        remedy: "Mount /sys, and let the container's seccomp filter pass get_mempolicy.")
+    }
+    return Finding(.processors, "NUMA", .ok, found: nodes == 1 ? "one node" : "\(nodes) nodes")
+  }
+}
+
+// MARK: Priorities
+
+extension SystemFacts {
+  fileprivate var priorityFindings: [Finding] { [autogroupFinding, sliceFinding, roundRobinFinding] }
+
+  private var autogroupFinding: Finding {
+    guard autogroup == true else {
+      let found = autogroup == false ? "off" : hasProc ? "not in this kernel" : "unknown"
+      return Finding(.priorities, "Autogroups", .ok, found: found)
+    }
+    return Finding(
+      .priorities, "Autogroups", .degraded, found: "on",
+      cost:
+        "SCHED_IDLE and nice count only within one terminal session. Lanes of one program are not concerned; but "
+        + "background work here takes a full share from programs of other sessions, and theirs from this one: up to "
+        + "5 ms at a time.",
+      remedy:
+        "echo 0 >/proc/sys/kernel/sched_autogroup_enabled; or per program: echo 19 >/proc/PID/autogroup; or put "
+        + "the programs into one CPU cgroup.")
+  }
+
+  private var sliceFinding: Finding {
+    guard privileges.canSetSlice else {
+      return Finding(
+        .priorities, "Slices", .missing, found: "a thread cannot choose its slice",
+        cost: "Foreground work preempts others later when all CPUs are busy; "
+          + (privileges.canRaise
+            ? "demotion works by nice alone." : "the first step of demotion does nothing."),
+        remedy: "Linux 6.12 or later.")
+    }
+    let own = defaultSlice == 0 ? "" : ", \(duration(defaultSlice)) by default"
+    return Finding(.priorities, "Slices", .ok, found: "100 µs to 100 ms\(own); no privilege needed")
+  }
+
+  private var roundRobinFinding: Finding {
+    if realTimeRuntime == 0 {
+      return Finding(
+        .priorities, "Real-time class", .missing, found: "SCHED_RR has no CPU time here",
+        cost: "The real-time lane does without.", remedy: "echo 950000 >/proc/sys/kernel/sched_rt_runtime_us")
+    }
+    guard privileges.canUseRR else {
+      return Finding(
+        .priorities, "Real-time class", .missing, found: "SCHED_RR is refused",
+        cost: "The real-time lane does without: see Lanes.",
+        remedy: hasSysNice == true
+          ? "The CPU cgroup grants no real-time: give its cpu.rt_runtime_us a budget, or start in the root cgroup."
+          : seeUser)
+    }
+    return throttlingFinding
+  }
+
+  private var throttlingFinding: Finding {
+    guard let realTimeRuntime else {
+      return Finding(.priorities, "Real-time class", .ok, found: "SCHED_RR; throttling unknown")
+    }
+    guard realTimeRuntime > 0 else {
+      return Finding(
+        .priorities, "Real-time class", .degraded, found: "SCHED_RR, not throttled",
+        cost: "A real-time job that never ends takes its CPU from everything else, for good.",
+        remedy: "echo 950000 >/proc/sys/kernel/sched_rt_runtime_us")
+    }
+    let run = duration(UInt64(realTimeRuntime) * 1000)
+    let period = duration(UInt64(realTimePeriod) * 1000)
+    return Finding(
+      .priorities, "Real-time class", .ok,
+      found: "SCHED_RR, throttled to \(run) of each \(period) on a CPU that others want too")
+  }
+}
+
+// MARK: Lanes
+
+private struct LaneRules {
+  let facts: SystemFacts
+  let configuration: SchedulerConfiguration
+
+  var findings: [Finding] { [foreground, background, realTime, demotion, raising] }
+
+  private func priority(_ lane: Lane, _ level: Level, depth: Int = 0) -> KernelPriority {
+    KernelPriority(
+      worker: lane, level: level, depth: depth, bands: configuration.bands,
+      backgroundClass: configuration.backgroundClass, privileges: facts.privileges)
+  }
+
+  private var foregroundTop: Level { configuration.bands.foreground.upperBound }
+
+  private var foreground: Finding {
+    let chosen = priority(.foreground, foregroundTop)
+    return Finding(.lanes, "Foreground", .ok, found: describe(chosen))
+  }
+
+  private var background: Finding {
+    let chosen = priority(.background, configuration.bands.background.lowerBound)
+    return Finding(.lanes, "Background", .ok, found: describe(chosen))
+  }
+
+  private var realTime: Finding {
+    let lowest = priority(.realTime, configuration.bands.realTime.lowerBound)
+    let highest = priority(.realTime, configuration.bands.realTime.upperBound)
+    if lowest.policy == .roundRobin { return roundRobin(lowest.realTimePriority, highest.realTimePriority) }
+    guard lowest.nice < 0, lowest.nice >= facts.lowestNice else {
+      return Finding(
+        .lanes, "Real-time", .degraded,
+        found: "as the foreground: \(describe(priority(.foreground, foregroundTop)))\(onlyIfAsked)",
+        cost: "Foreground work that saturates the CPUs delays work with deadlines, such as audio.",
+        remedy: "See Real-time class.")
+    }
+    return Finding(
+      .lanes, "Real-time", .degraded, found: "\(describe(lowest)), in place of SCHED_RR\(onlyIfAsked)",
+      cost: "It goes before the foreground, mostly: a deadline is missed now and then on a busy machine.",
+      remedy: "See Real-time class.")
+  }
+
+  private var onlyIfAsked: String {
+    configuration.lanes.contains(.realTime) ? "" : "; only in programs that ask for this lane"
+  }
+
+  private func roundRobin(_ lowest: Int, _ highest: Int) -> Finding {
+    let found = "SCHED_RR, priorities \(lowest) to \(highest)\(onlyIfAsked)"
+    guard facts.realTimePriorityMax < highest else { return Finding(.lanes, "Real-time", .ok, found: found) }
+    return Finding(
+      .lanes, "Real-time", .degraded,
+      found: "SCHED_RR, priorities \(lowest) to \(facts.realTimePriorityMax)\(onlyIfAsked)",
+      cost: "Work of higher levels is refused its priority.",
+      remedy: "Raise the limit of real-time priorities to \(highest) or more (RLIMIT_RTPRIO).")
+  }
+
+  private var demotion: Finding {
+    let first = priority(.foreground, foregroundTop, depth: 1)
+    let second = priority(.foreground, foregroundTop, depth: 2)
+    guard second.retires else {
+      return Finding(
+        .lanes, "Demotion", .ok,
+        found:
+          "work that uses up its quantum goes to nice \(first.nice), then \(second.nice) to 19\(slice(of: first)); "
+          + "undone when it blocks")
+    }
+    let step =
+      facts.privileges.canSetSlice
+      ? "the slice goes from 100 µs to \(duration(first.sliceNanoseconds)) first, which can be undone;"
+      : "nothing at first;"
+    return Finding(
+      .lanes, "Demotion", .degraded, found: "\(step) then nice \(second.nice) to 19, which cannot",
+      cost:
+        "A worker that was lowered by nice ends with its job, and another is started: some 30 µs for each job "
+        + "that uses up its quantum twice.",
+      remedy: seeUser)
+  }
+
+  private var raising: Finding {
+    let moved = priority(.background, foregroundTop)
+    guard moved.policy == .normal, moved.nice == 0 else {
+      return Finding(
+        .lanes, "Raising", .degraded,
+        found: "an app that comes to the foreground is raised with its next job",
+        cost:
+          "A background job that is running then stays in its class to its end, however long that takes on busy "
+          + "CPUs.",
+        remedy: seeUser)
+    }
+    return Finding(
+      .lanes, "Raising", .ok,
+      found: "an app that comes to the foreground is raised at once, its running jobs too")
+  }
+
+  private func describe(_ priority: KernelPriority) -> String {
+    switch priority.policy {
+    case .normal: "SCHED_OTHER, nice \(priority.nice)\(slice(of: priority))"
+    case .idle: "SCHED_IDLE: runs when nothing else wants the CPU, and gives way at once"
+    case .roundRobin: "SCHED_RR, priority \(priority.realTimePriority)"
+    }
+  }
+
+  private func slice(of priority: KernelPriority) -> String {
+    priority.sliceNanoseconds == 0 ? "" : ", slice \(duration(priority.sliceNanoseconds))"
+  }
+}
+
+// MARK: Accounting, I/O, runtime
+
+extension SystemFacts {
+  fileprivate var accountingFindings: [Finding] {
+    guard !hasSchedstat else {
+      return [Finding(.accounting, "Blocking", .ok, found: "told from waiting for a CPU, by schedstat")]
+    }
+    return [
+      Finding(
+        .accounting, "Blocking", .missing, found: "the kernel does not say how long a thread waits for a CPU",
+        cost:
+          "Waiting for a CPU cannot be told from blocking: a job that only waits may be spared its demotion, one "
+          + "that blocks briefly may be demoted.",
+        remedy: hasProc ? "A kernel with CONFIG_SCHED_INFO (distributions have it)." : "Mount /proc.")
+    ]
+  }
+
+  fileprivate var ioFindings: [Finding] {
+    guard ringError != 0 else {
+      return [Finding(.io, "io_uring", .ok, found: "\(ringOperations) operations")]
+    }
+    let remedy =
+      switch ringError {
+      case ENOSYS: "A kernel with CONFIG_IO_URING; some sandboxes (gVisor) have none."
+      case EPERM, EACCES:
+        "echo 0 >/proc/sys/kernel/io_uring_disabled, or let the container's seccomp filter pass io_uring_setup."
+      case ENOMEM:
+        "Raise the limit of locked memory (ulimit -l), which kernels before 5.12 count rings against."
+      case EMFILE, ENFILE: "Raise the limit of open files (ulimit -n)."
+      default: nil as String?
+      }
+    return [
+      Finding(
+        .io, "io_uring", .missing, found: String(cString: strerror(ringError)),
+        cost: "Reads and writes cannot carry foreground and background priorities; scheduling does without.", remedy: remedy)
+    ]
+  }
+
+  fileprivate var runtimeFindings: [Finding] {
+    let other = "A Swift runtime of the 6.3 series."
+    return [
+      hasTaskIDs && knowsJobLayout
+        ? Finding(
+          .runtime, "Task ids", .ok, found: "readable: demotion follows a task across its suspensions")
+        : Finding(
+          .runtime, "Task ids", .missing,
+          found: hasTaskIDs ? "jobs are not laid out as expected" : "swift_task_getJobTaskId is not there",
+          cost:
+            "Demotion forgets a task when it suspends, and jobs of default actors are held back together with the app "
+            + "that is suspended.", remedy: other),
+      hasEnqueueHook
+        ? Finding(.runtime, "Enqueue hook", .ok, found: "there; used only if the configuration asks for it")
+        : Finding(
+          .runtime, "Enqueue hook", .missing, found: "swift_task_enqueueGlobal_hook is not there",
+          cost: "Tasks that leave an app for the global pool (Task { } inside its work) cannot be counted.",
+          remedy: other),
+    ]
+  }
+}
+
+// MARK: Numbers
+
+/// "100 µs", "2.8 ms", "1 s".
+private func duration(_ nanoseconds: UInt64) -> String {
+  switch nanoseconds {
+  case 1_000_000_000...: decimal(nanoseconds / 1_000_000) + " s"
+  case 1_000_000...: decimal(nanoseconds / 1000) + " ms"
+  default: decimal(nanoseconds) + " µs"
+  }
+}
+
+/// A number of thousandths in full, without zeros at its end.
+private func decimal(_ value: UInt64) -> String {
+  var rest = String(value % 1000 + 1000).dropFirst()
+  while rest.last == "0" { rest.removeLast() }
+  return rest.isEmpty ? "\(value / 1000)" : "\(value / 1000).\(rest)"
+}

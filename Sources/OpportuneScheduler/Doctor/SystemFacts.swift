@@ -1,0 +1,152 @@
+internal import COpportune
+internal import COpportuneRuntime
+import Glibc
+
+/// What a diagnosis is made from; read from the machine, or made up by a test.
+struct SystemFacts: Sendable, Equatable {
+  struct Version: Sendable, Equatable, Comparable {
+    var major: Int
+    var minor: Int
+
+    static func < (lhs: Version, rhs: Version) -> Bool { (lhs.major, lhs.minor) < (rhs.major, rhs.minor) }
+  }
+
+  /// As `uname -r` prints it.
+  var kernel = ""
+  var machine = ""
+  var userID: UInt32 = 0
+  /// `CAP_SYS_NICE`; nil where it is not known.
+  var hasSysNice: Bool?
+  /// The lowest nice value that `RLIMIT_NICE` allows, -20 to 20; 20 is none.
+  var niceLimit = 20
+  /// `RLIMIT_RTPRIO`, 0 to 99.
+  var realTimeLimit = 0
+  var hasProc = true
+
+  var usableCPUs = 1
+  var onlineCPUs = 1
+  var nodes = 1
+  var hasNUMA = true
+  /// Thousandths of a CPU; 0 is none.
+  var quotaMilli: UInt64 = 0
+  /// How many workers may run at once.
+  var width = 1
+
+  /// nil where the kernel has none, or /proc is not there.
+  var autogroup: Bool?
+  /// Microseconds out of `realTimePeriod`; -1 is no limit, nil is unknown.
+  var realTimeRuntime: Int?
+  var realTimePeriod = 1_000_000
+  /// The highest `SCHED_RR` priority that may be entered.
+  var realTimePriorityMax = 0
+  var privileges = KernelPrivileges(canRaise: false, canUseRR: false, canSetSlice: false)
+  var defaultSlice: UInt64 = 0
+  var hasSchedstat = true
+
+  /// 0, or the error of `io_uring_setup`, positive.
+  var ringError: Int32 = 0
+  var ringOperations = 0
+
+  var hasTaskIDs = true
+  var knowsJobLayout = true
+  var hasEnqueueHook = true
+
+  /// nil where the release begins with no number.
+  var kernelVersion: Version? {
+    let parts = kernel.split(separator: ".", maxSplits: 2).map { $0.prefix { $0.isNumber } }
+    guard parts.count >= 2, let major = Int(parts[0]), let minor = Int(parts[1]) else { return nil }
+    return Version(major: major, minor: minor)
+  }
+
+  /// The lowest nice value that this process may take.
+  var lowestNice: Int { hasSysNice == true ? -20 : niceLimit }
+}
+
+extension SystemFacts {
+  /// Of this machine, as this process sees it.
+  static func read() -> SystemFacts {
+    var facts = SystemFacts()
+    facts.readIdentity()
+    facts.readProcessors()
+    facts.readProbe()
+    facts.knowsJobLayout = RuntimeProbe.knowsJobLayout
+    facts.hasTaskIDs = opp_runtime_has_task_ids()
+    facts.hasEnqueueHook = opp_runtime_has_global_hook()
+    return facts
+  }
+
+  private mutating func readIdentity() {
+    var names = utsname()
+    if uname(&names) == 0 {
+      kernel = text(of: &names.release)
+      machine = text(of: &names.machine)
+    }
+    userID = geteuid()
+    let status = SmallFile.read("/proc/self/status")
+    hasProc = status != nil
+    hasSysNice = status.flatMap { Self.capabilities(inStatus: $0) }.map { $0 & (1 << 23) != 0 }
+    var limit = rlimit()
+    if getrlimit(Int32(__RLIMIT_NICE.rawValue), &limit) == 0 { niceLimit = 20 - Int(min(limit.rlim_cur, 40)) }
+    if getrlimit(Int32(__RLIMIT_RTPRIO.rawValue), &limit) == 0 {
+      realTimeLimit = Int(min(limit.rlim_cur, 99))
+    }
+  }
+
+  private func text(of field: inout some Any) -> String {
+    withUnsafeBytes(of: &field) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+  }
+
+  /// The effective ones, a bit each.
+  static func capabilities(inStatus status: String) -> UInt64? {
+    for line in status.split(separator: "\n") where line.hasPrefix("CapEff:") {
+      return UInt64(line.dropFirst(7).drop { $0 == "\t" || $0 == " " }, radix: 16)
+    }
+    return nil
+  }
+
+  private mutating func readProcessors() {
+    let topology = Topology()
+    usableCPUs = topology.cpuCount
+    nodes = topology.nodeCount
+    quotaMilli = topology.quotaMilli
+    width = topology.width
+    onlineCPUs = max(usableCPUs, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
+  }
+
+  private mutating func readProbe() {
+    var probe = opp_system_probe()
+    _ = opp_system_probe_run(&probe)
+    hasNUMA = probe.numa != 0
+    autogroup = probe.autogroup < 0 ? nil : probe.autogroup != 0
+    realTimeRuntime = probe.rt_runtime_us == .min ? nil : Int(probe.rt_runtime_us)
+    realTimePeriod =
+      SmallFile.read("/proc/sys/kernel/sched_rt_period_us").flatMap { Int($0.prefix { $0.isNumber }) }
+      ?? realTimePeriod
+    realTimePriorityMax = Int(probe.rr_priority_max)
+    privileges = KernelPrivileges(probe)
+    defaultSlice = probe.default_slice_ns
+    hasSchedstat = probe.has_schedstat != 0
+    ringError = -probe.io_uring
+    ringOperations = Int(probe.io_uring_ops)
+  }
+}
+
+/// Files of /proc, which have no size and are read at once.
+enum SmallFile {
+  /// The first 16 KiB of the file, or nil where it cannot be read.
+  static func read(_ path: String) -> String? {
+    let descriptor = retrying { open(path, O_RDONLY | O_CLOEXEC) }
+    guard descriptor >= 0 else { return nil }
+    defer { close(descriptor) }
+    var bytes = [UInt8](repeating: 0, count: 16384)
+    let count = retrying { Glibc.read(descriptor, &bytes, bytes.count) }
+    return count < 0 ? nil : String(decoding: bytes[..<count], as: UTF8.self)
+  }
+
+  private static func retrying<Result: SignedInteger>(_ call: () -> Result) -> Result {
+    while true {
+      let result = call()
+      if result >= 0 || errno != EINTR { return result }
+    }
+  }
+}

@@ -1,0 +1,243 @@
+import Foundation
+import Glibc
+import Testing
+
+@testable import OpportuneScheduler
+
+/// A machine on which nothing is wanting.
+private var fine: SystemFacts {
+  var facts = SystemFacts()
+  facts.kernel = "6.18.44-arch1"
+  facts.machine = "x86_64"
+  facts.hasSysNice = true
+  (facts.usableCPUs, facts.onlineCPUs, facts.width) = (8, 8, 8)
+  facts.autogroup = false
+  facts.realTimeRuntime = 950_000
+  facts.realTimePriorityMax = 99
+  facts.privileges = KernelPrivileges(canRaise: true, canUseRR: true, canSetSlice: true)
+  facts.defaultSlice = 2_800_000
+  facts.ringOperations = 63
+  return facts
+}
+
+/// The same machine as an ordinary user sees it.
+private var unprivileged: SystemFacts {
+  var facts = fine
+  facts.userID = 1000
+  facts.hasSysNice = false
+  facts.realTimePriorityMax = 0
+  facts.privileges = KernelPrivileges(canRaise: false, canUseRR: false, canSetSlice: true)
+  return facts
+}
+
+private func changed(_ facts: SystemFacts, _ change: (inout SystemFacts) -> Void) -> Diagnosis {
+  var facts = facts
+  change(&facts)
+  return Diagnosis(facts)
+}
+
+extension Diagnosis {
+  fileprivate func finding(_ subject: String, _ area: Area? = nil) throws -> Finding {
+    try #require(findings.first { $0.subject == subject && (area == nil || $0.area == area) })
+  }
+
+  fileprivate func status(_ subject: String) throws -> Status { try finding(subject).status }
+}
+
+// R-SYS-03: the machine is taken as it is found, and said to be so.
+@Suite struct DiagnosisTests {
+  @Test func nothingIsWantingOnAFineMachine() {
+    let diagnosis = Diagnosis(fine)
+    #expect(diagnosis.findings.filter { $0.status != .ok } == [])
+    #expect(diagnosis.findings.allSatisfy { $0.remedy == nil })
+    #expect(Set(diagnosis.findings.map(\.area)) == Set(Diagnosis.Area.allCases))
+  }
+
+  /// Whatever is worse than it could be says what that costs, and each subject is there once.
+  @Test func whatIsWantingNamesItsCost() {
+    let bare = changed(unprivileged) {
+      $0.kernel = "5.10.0"
+      $0.hasProc = false
+      ($0.usableCPUs, $0.width, $0.quotaMilli) = (1, 1, 300)
+      ($0.hasNUMA, $0.hasSchedstat, $0.hasTaskIDs, $0.hasEnqueueHook) = (false, false, false, false)
+      ($0.autogroup, $0.realTimeRuntime, $0.ringError) = (true, 0, ENOSYS)
+      $0.privileges.canSetSlice = false
+    }
+    for finding in bare.findings where finding.status != .ok {
+      #expect(finding.cost != nil, "\(finding.subject)")
+      #expect(finding.remedy != nil, "\(finding.subject)")
+    }
+    #expect(Set(bare.findings.map(\.subject)).count == bare.findings.count)
+    #expect(bare.count(.missing) >= 6)
+  }
+
+  // R-CPU-01
+  @Test func lanesAreDescribedAsTheSchedulerChoosesThem() throws {
+    let asRoot = Diagnosis(fine)
+    let asUser = Diagnosis(unprivileged)
+    for diagnosis in [asRoot, asUser] {
+      #expect(try diagnosis.finding("Foreground").found == "SCHED_OTHER, nice 0, slice 100 µs")
+      #expect(try diagnosis.finding("Background").found.hasPrefix("SCHED_IDLE"))
+    }
+    #expect(try asRoot.finding("Real-time").found.hasPrefix("SCHED_RR, priorities 1 to 13"))
+    #expect(try asUser.finding("Real-time").found.hasPrefix("as the foreground"))
+    var configuration = SchedulerConfiguration()
+    configuration.backgroundClass = .nice19LongSlice
+    let long = Diagnosis(fine, configuration: configuration)
+    #expect(try long.finding("Background").found == "SCHED_OTHER, nice 19, slice 100 ms")
+  }
+
+  // R-CPU-06
+  @Test func demotionSaysWhetherItCanBeUndone() throws {
+    #expect(try Diagnosis(fine).finding("Demotion").found.contains("nice 5"))
+    #expect(try Diagnosis(fine).finding("Demotion").found.contains("undone when it blocks"))
+    let user = try Diagnosis(unprivileged).finding("Demotion")
+    #expect(user.status == .degraded)
+    #expect(user.found.hasPrefix("the slice goes from 100 µs to 20 ms first"))
+    let old = changed(unprivileged) { $0.privileges.canSetSlice = false }
+    #expect(try old.finding("Demotion").found.hasPrefix("nothing at first"))
+  }
+
+  // R-CPU-10
+  @Test func raisingWaitsForTheNextJobWithoutPrivilege() throws {
+    #expect(try Diagnosis(fine).status("Raising") == .ok)
+    let user = try Diagnosis(unprivileged).finding("Raising")
+    #expect(user.status == .degraded && user.found.contains("next job"))
+  }
+
+  @Test func realTimeFollowsWhatIsAllowed() throws {
+    // By limits: SCHED_RR up to 10.
+    let limited = changed(unprivileged) {
+      $0.privileges.canUseRR = true
+      ($0.realTimePriorityMax, $0.realTimeLimit) = (10, 10)
+    }
+    #expect(try limited.finding("Real-time").found.hasPrefix("SCHED_RR, priorities 1 to 10"))
+    #expect(try limited.status("Real-time") == .degraded)
+    // Nice only: the lane uses -10 where the limit goes as far.
+    let nice = changed(unprivileged) {
+      $0.privileges.canRaise = true
+      $0.niceLimit = -10
+    }
+    #expect(try nice.finding("Real-time").found.hasPrefix("SCHED_OTHER, nice -10"))
+    let lessNice = changed(unprivileged) {
+      $0.privileges.canRaise = true
+      $0.niceLimit = 0
+    }
+    #expect(try lessNice.finding("Real-time").found.hasPrefix("as the foreground"))
+    // A cgroup without a budget refuses even root.
+    let group = changed(fine) { $0.privileges.canUseRR = false }
+    #expect(try group.finding("Real-time class").remedy?.contains("cpu.rt_runtime_us") == true)
+  }
+
+  @Test(
+    arguments: [
+      (950_000, Diagnosis.Status.ok, "950 ms of each 1 s"), (-1, .degraded, "not throttled"),
+      (0, .missing, "no CPU time"), (nil, .ok, "unknown"),
+    ] as [(Int?, Diagnosis.Status, String)])
+  func throttlingIsExplained(runtime: Int?, status: Diagnosis.Status, text: String) throws {
+    let finding = try changed(fine) { $0.realTimeRuntime = runtime }.finding("Real-time class")
+    #expect(finding.status == status && finding.found.contains(text))
+  }
+
+  @Test(
+    arguments: [
+      (0, 8, Diagnosis.Status.ok, "none"), (1500, 2, .degraded, "1.5 CPUs by the cgroup; 2 workers run"),
+      (250, 1, .degraded, "0.25 CPUs by the cgroup; 1 worker runs"), (8000, 8, .ok, "8 CPUs, no less"),
+    ] as [(UInt64, Int, Diagnosis.Status, String)])
+  func cpuLimitIsToldInCPUs(quota: UInt64, width: Int, status: Diagnosis.Status, text: String) throws {
+    let finding = try changed(fine) { ($0.quotaMilli, $0.width) = (quota, width) }.finding("CPU limit")
+    #expect(finding.status == status && finding.found.hasPrefix(text))
+  }
+
+  @Test func autogroupIsATrapOnlyWhereItIsOn() throws {
+    #expect(try changed(fine) { $0.autogroup = true }.status("Autogroups") == .degraded)
+    #expect(try changed(fine) { $0.autogroup = nil }.status("Autogroups") == .ok)
+  }
+
+  @Test(arguments: [
+    ("6.12.0", Diagnosis.Status.ok), ("6.11.9-1-generic", .degraded), ("5.15.0", .degraded), ("7.0-rc1", .ok),
+    ("unknown", .ok),
+  ])
+  func slicesDecideAboutTheKernel(release: String, status: Diagnosis.Status) throws {
+    #expect(try changed(fine) { $0.kernel = release }.status("Kernel") == status)
+  }
+
+  @Test func refusedRingsSayWhoRefuses() throws {
+    let seccomp = try changed(fine) { $0.ringError = EPERM }.finding("io_uring")
+    #expect(seccomp.status == .missing && seccomp.remedy?.contains("io_uring_disabled") == true)
+    #expect(
+      try changed(fine) { $0.ringError = ENOSYS }.finding("io_uring").remedy?.contains("CONFIG_IO_URING")
+        == true)
+    #expect(try changed(fine) { $0.ringError = EINVAL }.finding("io_uring").remedy == nil)
+  }
+
+  @Test func runtimeWithoutHooksCostsAttribution() throws {
+    let bare = changed(fine) { ($0.hasEnqueueHook, $0.hasTaskIDs) = (false, false) }
+    #expect(try bare.finding("Enqueue hook").found.contains("swift_task_enqueueGlobal_hook"))
+    #expect(try bare.finding("Task ids").found.contains("swift_task_getJobTaskId"))
+    #expect(try changed(fine) { $0.knowsJobLayout = false }.status("Task ids") == .missing)
+  }
+
+  @Test func withoutProcThingsAreUnknown() throws {
+    let bare = changed(fine) { ($0.hasProc, $0.autogroup) = (false, nil) }
+    #expect(try bare.status("/proc") == .missing)
+    #expect(try bare.finding("Autogroups").found == "unknown")
+    #expect(try bare.finding("CPU limit").found.hasPrefix("unknown"))
+  }
+
+  @Test func capabilitiesAreReadFromStatus() {
+    #expect(
+      SystemFacts.capabilities(inStatus: "Name:\tx\nCapEff:\t0000000000800000\nCapBnd:\t0\n") == 1 << 23)
+    #expect(SystemFacts.capabilities(inStatus: "Name:\tx\n") == nil)
+  }
+
+  /// On this machine, whatever it is.
+  @Test func thisMachineIsDiagnosed() throws {
+    let diagnosis = Diagnosis.run()
+    #expect(try diagnosis.finding("Kernel").found.hasPrefix("Linux "))
+    #expect(try diagnosis.finding("CPUs").found.first?.isNumber == true)
+    #expect(try diagnosis.status("Task ids") == .ok, "this runtime is known to have them")
+    let privileges = KernelPrivileges.probe()
+    #expect(try (diagnosis.status("Raising") == .ok) == privileges.canRaise)
+    #expect(try (diagnosis.status("Slices") == .ok) == privileges.canSetSlice)
+  }
+}
+
+@Suite struct DiagnosisTextTests {
+  private let long = Diagnosis(findings: [
+    .init(.system, "Kernel", .ok, found: "Linux"),
+    .init(
+      .lanes, "Demotion", .degraded, found: String(repeating: "word ", count: 60) + "20 ms",
+      cost: String(repeating: "cost ", count: 60), remedy: "mend it"),
+  ])
+
+  @Test(arguments: [60, 61, 62, 63, 64, 80, 100])
+  func linesFit(columns: Int) {
+    let lines = long.text(columns: columns).split(separator: "\n")
+    #expect(lines.allSatisfy { $0.count <= columns })
+    #expect(lines.contains { $0.hasSuffix("20 ms") }, "a number stays with its unit")
+  }
+
+  @Test func columnsAreAligned() throws {
+    let lines = long.text(columns: 80).split(separator: "\n")
+    let kernel = try #require(lines.first { $0.contains("Linux") })
+    let demotion = try #require(lines.first { $0.contains("Demotion") })
+    let at = try #require(kernel.range(of: "Linux")).lowerBound
+    let word = try #require(demotion.range(of: "word")).lowerBound
+    #expect(
+      kernel.distance(from: kernel.startIndex, to: at)
+        == demotion.distance(from: demotion.startIndex, to: word))
+    #expect(lines.last == "1 ok, 1 degraded, 0 missing")
+  }
+
+  @Test func coloursAreOnlyForTerminals() {
+    #expect(!long.text().contains("\u{1B}"))
+    #expect(long.text(usesColor: true).contains("\u{1B}[33mdegraded\u{1B}[0m"))
+  }
+
+  @Test func jsonSurvivesARoundTrip() throws {
+    let data = try JSONEncoder().encode(long)
+    #expect(try JSONDecoder().decode(Diagnosis.self, from: data) == long)
+    #expect(String(decoding: data, as: UTF8.self).contains("\"status\":\"degraded\""))
+  }
+}
