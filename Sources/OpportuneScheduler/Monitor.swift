@@ -43,6 +43,7 @@ final class Monitor: @unchecked Sendable {
   private var engine: Engine?
   private var timers = TimerHeap<SleepTimer>()
   private var seen: [ObjectIdentifier: Seen] = [:]
+  private var blockedLast: [ObjectIdentifier: Blocked] = [:]
   private var quietWaiters: [(AppCore, CheckedContinuation<Void, Never>)] = []
   private var shutdown: (deadline: UInt64, continuation: CheckedContinuation<[String], Never>)?
   private var apps: [KnownApp] = []
@@ -61,6 +62,12 @@ final class Monitor: @unchecked Sendable {
     var cpu: UInt64
     var wait: UInt64
     var switches: Int64
+  }
+
+  private struct Blocked {
+    let sequence: UInt64
+    let cpu: UInt64
+    let at: UInt64
   }
 
   init() throws(SchedulerError) {
@@ -178,6 +185,7 @@ final class Monitor: @unchecked Sendable {
     case .ended(let worker):
       worker.lane.workers[Int(worker.slot)] = nil
       seen[ObjectIdentifier(worker)] = nil
+      blockedLast[ObjectIdentifier(worker)] = nil
       live -= 1
       if !engine.isClosed, opp_lane_sleeping(worker.lane.raw) == 0 { _ = spawn(worker.lane, engine) }
     case .ready(let level):
@@ -322,7 +330,7 @@ final class Monitor: @unchecked Sendable {
         if standing == .permit { flowing = true }
         continue
       }
-      if let meter = worker.report.meter, opp_thread_meter_is_blocked(meter) == 1 {
+      if stayedBlocked(worker, reading, now) {
         replace(worker, reading, demoted: false, engine)
         flowing = true
       } else if standing == .reserve {
@@ -338,6 +346,22 @@ final class Monitor: @unchecked Sendable {
     lane.setStalled(!flowing && lane.lane != .background)
     if lane.isStalled, !lane.wakeReserve() { _ = spawn(lane, engine) }
     if lane.lane != .background { armWatch() }
+  }
+
+  /// Whether the worker is blocked and has hardly run since the last look: a moment on a contended lock, such as the
+  /// kernel's on the memory map, is no reason to start one more thread that contends for it.
+  private func stayedBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64) -> Bool {
+    let key = ObjectIdentifier(worker)
+    var cpu: UInt64 = 0
+    guard let meter = worker.report.meter, opp_thread_meter_is_blocked(meter) == 1,
+      opp_thread_meter_cpu(meter, &cpu) == 0
+    else {
+      blockedLast[key] = nil
+      return false
+    }
+    let last = blockedLast.updateValue(Blocked(sequence: reading.sequence, cpu: cpu, at: now), forKey: key)
+    guard let last, last.sequence == reading.sequence else { return false }
+    return (cpu &- last.cpu) * 20 < now &- last.at
   }
 
   // MARK: Changes of band
