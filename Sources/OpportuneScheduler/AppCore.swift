@@ -20,7 +20,8 @@ final class AppCore: @unchecked Sendable {
   init(engine: Engine, name: String, band: Band) throws(SchedulerError) {
     let full = SchedulerError(
       .tooManyApps,
-      "no app \"\(name)\": the scheduler holds \(engine.configuration.maximumApps) apps, its maximumApps, or memory is short")
+      "no app \"\(name)\": the scheduler holds \(engine.configuration.maximumApps) apps, its maximumApps, or memory is short"
+    )
     let statistics = try StatisticsBlock()
     guard let raw = opp_app_create(engine.core, band.rawValue, false) else { throw full }
     guard let runner = opp_app_create(engine.core, band.rawValue, false) else {

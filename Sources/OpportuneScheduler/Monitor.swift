@@ -72,7 +72,8 @@ final class Monitor: @unchecked Sendable {
 
   init() throws(SchedulerError) {
     guard let alarms = opp_alarms_create(), let inbox = opp_inbox_create() else {
-      throw SchedulerError(.threadsUnavailable, "the kernel gave no timer descriptors (is the limit of open files reached?)")
+      throw SchedulerError(
+        .threadsUnavailable, "the kernel gave no timer descriptors (is the limit of open files reached?)")
     }
     self.alarms = alarms
     self.inbox = inbox

@@ -87,7 +87,8 @@ public final class Scheduler: Sendable {
       let names = stuck.map { "\"\($0)\"" }.joined(separator: ", ")
       engine.logger.warning("jobs do not end", metadata: ["apps": "\(names)"])
       throw SchedulerError(
-        .jobsStillRunning, "after \(limit) jobs of these apps had not ended: \(names); their threads go on until they do")
+        .jobsStillRunning,
+        "after \(limit) jobs of these apps had not ended: \(names); their threads go on until they do")
     }
   }
 

@@ -16,7 +16,10 @@ public struct SchedulerService: Service {
   /// - Parameters:
   ///   - interval: between two reports; at least a second.
   ///   - limit: how long the shutdown waits for jobs that run or are queued.
-  public init(_ scheduler: Scheduler, reportingEvery interval: Duration = .seconds(10), shutdownWithin limit: Duration = .seconds(10)) {
+  public init(
+    _ scheduler: Scheduler, reportingEvery interval: Duration = .seconds(10),
+    shutdownWithin limit: Duration = .seconds(10)
+  ) {
     self.scheduler = scheduler
     self.interval = max(interval, .seconds(1))
     self.limit = limit
