@@ -1,0 +1,454 @@
+import Glibc
+import Opportune
+import Synchronization
+import Testing
+
+@testable import OpportuneScheduler
+
+/// Spins until the calling thread has used so much CPU time: what a hog does.
+private func burn(_ duration: Duration) {
+  func used() -> Int64 {
+    var now = timespec()
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now)
+    return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
+  }
+  let end = used() + duration.clampedNanoseconds
+  while used() < end {}
+}
+
+private func configuration(workers: Int) -> Scheduler.Configuration {
+  var configuration = Scheduler.Configuration()
+  configuration.workers = .fixed(workers)
+  return configuration
+}
+
+/// A promise that threads wait for, and tasks too.
+private final class Signal: Sendable {
+  private let stream: AsyncStream<Void>
+  private let continuation: AsyncStream<Void>.Continuation
+  init() { (stream, continuation) = AsyncStream.makeStream() }
+  func fire() { continuation.finish() }
+  func wait() async { for await _ in stream {} }
+}
+
+private actor Counter {
+  private let strand: Strand
+  private(set) var count = 0
+  init(_ strand: Strand) { self.strand = strand }
+  nonisolated var unownedExecutor: UnownedSerialExecutor { strand.asUnownedSerialExecutor() }
+  func add() { count += 1 }
+}
+
+private actor Plain {
+  private(set) var count = 0
+  func add() { count += 1 }
+}
+
+@Suite(.timeLimit(.minutes(2)))
+struct SchedulerTests {
+  // R-CARD-07: embedded as a scheduling core; task groups, async let, cancellation, yield and task-locals work.
+  @Test func runsStructuredConcurrency() async throws {
+    enum Local { @TaskLocal static var value = 0 }
+    let scheduler = try Scheduler()
+    let app = try scheduler.makeApp(named: "app")
+    let sum = try await app.task {
+      await Local.$value.withValue(7) {
+        async let one = Local.value
+        let group = await withTaskGroup(of: Int.self) { group in
+          for number in 0..<1000 { group.addTask { number } }
+          return await group.reduce(0, +)
+        }
+        await Task.yield()
+        return await one + group
+      }
+    }.value
+    #expect(sum == 499_507)
+    let cancelled = app.task { try await app.clock.sleep(for: .seconds(3600)) }
+    cancelled.cancel()
+    await #expect(throws: CancellationError.self) { try await cancelled.value }
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-02: a strand's jobs never overlap and keep their order; two strands of one app are independent.
+  @Test func strandIsSerialAndOrdered() async throws {
+    let scheduler = try Scheduler(configuration: configuration(workers: 4))
+    let app = try scheduler.makeApp(named: "app")
+    let strand = try app.thread(named: "strand")
+    let counter = Counter(strand)
+    await withTaskGroup(of: Void.self) { group in
+      for _ in 0..<8 { group.addTask { for _ in 0..<500 { await counter.add() } } }
+    }
+    #expect(await counter.count == 4000)
+    let seen = Log()
+    let done = Signal()
+    for number in 0..<1000 { try strand.submit { seen.append(number) } }
+    try strand.submit { done.fire() }
+    await done.wait()
+    #expect(seen.values == Array(0..<1000))
+    #expect(strand.isIsolatingCurrentContext() == false)
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-01: within an app, task priorities order what is queued.
+  @Test func prioritiesOrderQueuedWork() async throws {
+    let scheduler = try Scheduler(configuration: configuration(workers: 1))
+    let app = try scheduler.makeApp(named: "app")
+    app.suspend()
+    let seen = Log()
+    let done = Signal()
+    try app.submit(priority: .background) { done.fire() }
+    try app.submit(priority: .low) { seen.append(3) }
+    try app.submit(priority: .medium) { seen.append(2) }
+    try app.submit(priority: .high) { seen.append(1) }
+    app.resume()
+    await done.wait()
+    #expect(seen.values == [1, 2, 3])
+    try await scheduler.shutdown()
+  }
+
+  // R-FTS-09, R-CPU-10: a suspended app starts nothing and reads suspended when its last slice has ended; another goes
+  // on; resumed, all runs in order.
+  @Test func suspensionHoldsOneAppOnly() async throws {
+    let scheduler = try Scheduler()
+    let app = try scheduler.makeApp(named: "app")
+    let other = try scheduler.makeApp(named: "other")
+    let started = Signal()
+    let release = Gate()
+    try app.submit {
+      started.fire()
+      release.wait()
+    }
+    await started.wait()
+    app.suspend()
+    #expect(app.activity == .suspending)
+    let seen = Log()
+    let done = Signal()
+    for number in 0..<100 { try app.submit { seen.append(number) } }
+    try app.submit(priority: .background) { done.fire() }
+    #expect(try await other.task { 5 }.value == 5)
+    release.open()
+    await app.untilSuspended()
+    #expect(app.activity == .suspended)
+    #expect(seen.values.isEmpty)
+    app.resume()
+    await done.wait()
+    #expect(seen.values.sorted() == Array(0..<100))
+    try await scheduler.shutdown()
+  }
+
+  // A default actor that is shared with a suspended app serves the others (a documented exception to suspension).
+  @Test func suspendedAppDoesNotHangAnActor() async throws {
+    let scheduler = try Scheduler()
+    let app = try scheduler.makeApp(named: "app")
+    let other = try scheduler.makeApp(named: "other")
+    let actor = Plain()
+    for _ in 0..<50 {
+      let task = app.task { await actor.add() }
+      app.suspend()
+      try await other.task { await actor.add() }.value
+      app.resume()
+      try await task.value
+    }
+    #expect(await actor.count == 100)
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-06: a job that uses up its quantum is demoted, and fresh work passes it although it holds the only permit.
+  @Test func hogIsDemotedAndPassed() async throws {
+    let scheduler = try Scheduler(configuration: configuration(workers: 1))
+    let app = try scheduler.makeApp(named: "app")
+    let started = Signal()
+    let stop = Tally()
+    await confirmation { confirm in
+      let hog = Task(executorPreference: app.executor) {
+        started.fire()
+        while stop.count == 0 { burn(.milliseconds(1)) }
+        confirm()
+      }
+      await started.wait()
+      for _ in 0..<20 { await Task(executorPreference: app.executor) {}.value }
+      while app.statistics.demotions == 0, !hog.isCancelled {
+        await Task(executorPreference: app.executor) { burn(.milliseconds(1)) }.value
+        if await scheduler.statistics().lanes.contains(where: { $0.demoted > 0 }) { break }
+      }
+      stop.add(1)
+      await hog.value
+    }
+    try await scheduler.shutdown()
+    #expect(app.statistics.demotions > 0)
+  }
+
+  // R-CPU-06, R-CPU-08: 9 ms and a yield is a hog; 9 ms and a blocking read is not. R-CPU-07: the step.
+  @Test(arguments: [1, 2]) func yieldIsNotBlockingButReadIs(step: Int) async throws {
+    var settings = configuration(workers: 2)
+    settings.quantum = QuantumPolicy(step: step)
+    let scheduler = try Scheduler(configuration: settings)
+    let yielding = try scheduler.makeApp(named: "yielding")
+    try await yielding.task {
+      for _ in 0..<4 {
+        burn(.milliseconds(9))
+        await Task.yield()
+      }
+    }.value
+    let reading = try scheduler.makeApp(named: "reading")
+    try await reading.task {
+      for _ in 0..<4 {
+        burn(.milliseconds(7))
+        blockFor(milliseconds: 5)
+      }
+    }.value
+    try await scheduler.shutdown()
+    #expect(yielding.statistics.demotions >= UInt64(3 * step))
+    #expect(yielding.statistics.demotions % UInt64(step) == 0)
+    #expect(reading.statistics.demotions == 0)
+  }
+
+  // R-CPU-03, R-CPU-05: background runs while foreground hogs stay runnable.
+  @Test func backgroundProgressesBesideHogs() async throws {
+    let scheduler = try Scheduler(configuration: configuration(workers: 1))
+    let front = try scheduler.makeApp(named: "front", band: .foreground)
+    let back = try scheduler.makeApp(named: "back", band: .background)
+    let stop = Tally()
+    let hogs = (0..<3).map { _ in
+      front.task { while stop.count == 0 { burn(.milliseconds(1)) } }
+    }
+    for _ in 0..<20 { try await back.task { burn(.microseconds(100)) }.value }
+    stop.add(1)
+    for hog in hogs { try await hog.value }
+    #expect(back.statistics.jobs >= 20)
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-10: a queued background task that the foreground awaits does not wait for the background's only worker.
+  @Test func awaitedBackgroundTaskIsLentTheForeground() async throws {
+    let scheduler = try Scheduler(configuration: configuration(workers: 1))
+    let front = try scheduler.makeApp(named: "front", band: .foreground)
+    let back = try scheduler.makeApp(named: "back", band: .background)
+    let started = Signal()
+    let stop = Tally()
+    let holder = back.task {
+      started.fire()
+      while stop.count == 0 { burn(.microseconds(100)) }
+    }
+    await started.wait()
+    let queued = back.task { 11 }
+    #expect(try await front.task { try await queued.value }.value == 11)
+    stop.add(1)
+    try await holder.value
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-10: queued jobs follow their app to another band, or stay, as the option says.
+  @Test(arguments: SchedulerConfiguration.QueuedJobs.allCases)
+  func queuedJobsFollowOrStay(policy: SchedulerConfiguration.QueuedJobs) async throws {
+    var settings = configuration(workers: 1)
+    settings.queuedJobs = policy
+    let scheduler = try Scheduler(configuration: settings)
+    let app = try scheduler.makeApp(named: "app", band: .background)
+    app.suspend()
+    let bands = Log()
+    let done = Signal()
+    try app.submit {
+      bands.append(Int(Worker.current(of: scheduler.engine)?.lane.lane.rawValue ?? 9))
+      done.fire()
+    }
+    try app.setBand(.foreground)
+    app.resume()
+    await done.wait()
+    #expect(bands.values == [policy == .follow ? 1 : 0])
+    try await scheduler.shutdown()
+  }
+
+  @Test func shutdownRunsWhatIsQueuedAndCancelsWhatIsSuspended() async throws {
+    let scheduler = try Scheduler()
+    let app = try scheduler.makeApp(named: "app")
+    let held = try scheduler.makeApp(named: "held")
+    held.suspend()
+    let ran = Tally()
+    let cancelled = Tally()
+    for _ in 0..<1000 {
+      try app.submit { ran.add(1) }
+      try held.submit(onCancel: { cancelled.add(1) }) { ran.add(10_000) }
+    }
+    let task = Task(executorPreference: held.executor) { 3 }
+    try await scheduler.shutdown()
+    #expect(ran.count == 1000)
+    #expect(cancelled.count == 1000)
+    #expect(await task.value == 3)  // goes on in the global pool
+    #expect(throws: SchedulerError.self) { try app.submit {} }
+    await #expect(throws: SchedulerError.self) { try await scheduler.shutdown() }
+  }
+
+  @Test func shutdownNamesAJobThatDoesNotEnd() async throws {
+    let scheduler = try Scheduler()
+    let app = try scheduler.makeApp(named: "stuck app")
+    let started = Signal()
+    let release = Gate()
+    try app.submit {
+      started.fire()
+      release.wait()
+    }
+    await started.wait()
+    let error = await #expect(throws: SchedulerError.self) { try await scheduler.shutdown(within: .milliseconds(20)) }
+    #expect(error?.code == .jobsStillRunning)
+    #expect(error?.message.contains("\"stuck app\"") == true)
+    release.open()
+  }
+
+  // R-CPU-04, R-SYS-04: bands may be disjoint; several schedulers live in one process.
+  @Test func schedulersLiveSideBySide() async throws {
+    var disjoint = Scheduler.Configuration()
+    disjoint.bands = .disjoint
+    let one = try Scheduler(configuration: disjoint)
+    let two = try Scheduler()
+    let first = try one.makeApp(named: "first", band: .background)
+    let second = try two.makeApp(named: "second")
+    #expect(try await first.task { try await second.task { 2 }.value + 1 }.value == 3)
+    try await one.shutdown()
+    try await two.shutdown()
+  }
+
+  // R-CPU-09 needs the real-time lane; without it the band is refused, not silently lowered.
+  @Test func realTimeBandNeedsItsLane() async throws {
+    let without = try Scheduler()
+    #expect(throws: SchedulerError.self) { try without.makeApp(named: "audio", band: .realTime) }
+    var settings = Scheduler.Configuration()
+    settings.lanes = [.background, .foreground, .realTime]
+    let with = try Scheduler(configuration: settings)
+    let audio = try with.makeApp(named: "audio", band: .realTime)
+    #expect(try await audio.task { 1 }.value == 1)
+    try audio.setBand(.background)
+    #expect(try await audio.task { 2 }.value == 2)
+    try await without.shutdown()
+    try await with.shutdown()
+  }
+}
+
+/// Named so that the concurrent tests run under the sanitizers by this filter.
+@Suite(.timeLimit(.minutes(5)))
+struct StressTests {
+  // R-CARD-03: submitted = ran + cancelled, none twice, with suspensions, changes of band and a shutdown in between.
+  @Test(arguments: [1, 2, 4, 16]) func everyJobIsAccountedFor(workers: Int) async throws {
+    let scheduler = try Scheduler(configuration: configuration(workers: workers))
+    let apps = try (0..<4).map { try scheduler.makeApp(named: "app \($0)", band: $0 % 2 == 0 ? .foreground : .background) }
+    let ran = Tally()
+    let cancelled = Tally()
+    let accepted = Tally()
+    await withTaskGroup(of: Void.self) { group in
+      for producer in 0..<4 {
+        group.addTask {
+          for number in 0..<2000 {
+            let app = apps[(number + producer) % apps.count]
+            do {
+              try app.submit(onCancel: { cancelled.add(1) }) { ran.add(1) }
+              accepted.add(1)
+            } catch {}
+          }
+        }
+      }
+      group.addTask {
+        var random = SeededGenerator(seed: 7)
+        for _ in 0..<500 {
+          let app = apps[Int.random(in: 0..<apps.count, using: &random)]
+          app.suspend()
+          try? app.setBand(Bool.random(using: &random) ? .foreground : .background)
+          await Task.yield()
+          app.resume()
+        }
+      }
+    }
+    apps[3].suspend()
+    for _ in 0..<100 {
+      try apps[3].submit(onCancel: { cancelled.add(1) }) { ran.add(1) }
+      accepted.add(1)
+    }
+    try await scheduler.shutdown()
+    let total = accepted.count
+    #expect(ran.count + cancelled.count == total)
+    #expect(cancelled.count == 100)
+    #expect(total == 8100)
+  }
+
+  // A lost wake-up would hang this: two apps hand a job to each other, and the workers sleep in between.
+  @Test func noWakeUpIsLost() async throws {
+    let scheduler = try Scheduler(configuration: configuration(workers: 2))
+    let one = try scheduler.makeApp(named: "one", band: .foreground)
+    let two = try scheduler.makeApp(named: "two", band: .background)
+    for _ in 0..<5000 {
+      await Task(executorPreference: one.executor) {}.value
+      await Task(executorPreference: two.executor) {}.value
+    }
+    #expect(one.statistics.jobs > 0)
+    try await scheduler.shutdown()
+  }
+
+  @Test func sleepsEndOnce() async throws {
+    let scheduler = try Scheduler()
+    let app = try scheduler.makeApp(named: "app")
+    let ended = Tally()
+    await withTaskGroup(of: Void.self) { group in
+      for number in 0..<1000 {
+        group.addTask {
+          let task = Task {
+            defer { ended.add(1) }
+            try await app.clock.sleep(for: .microseconds(number * 7 % 5000))
+          }
+          if number % 3 == 0 { task.cancel() }
+          _ = await task.result
+        }
+      }
+    }
+    #expect(ended.count == 1000)
+    try await scheduler.shutdown()
+  }
+}
+
+/// A count that closures share.
+private final class Tally: Sendable {
+  private let value = Atomic<Int>(0)
+  func add(_ amount: Int) { value.add(amount, ordering: .sequentiallyConsistent) }
+  var count: Int { value.load(ordering: .sequentiallyConsistent) }
+}
+
+/// Numbers, from any thread.
+private final class Log: Sendable {
+  private let list = LockedList()
+  func append(_ value: Int) { list.append(value) }
+  var values: [Int] { list.values }
+}
+
+/// A list under a pthread mutex: ThreadSanitizer does not understand `Synchronization.Mutex`.
+private final class LockedList: @unchecked Sendable {
+  private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+  private var list: [Int] = []
+  init() { pthread_mutex_init(mutex, nil) }
+  deinit {
+    pthread_mutex_destroy(mutex)
+    mutex.deallocate()
+  }
+  func append(_ value: Int) {
+    pthread_mutex_lock(mutex)
+    list.append(value)
+    pthread_mutex_unlock(mutex)
+  }
+  var values: [Int] {
+    pthread_mutex_lock(mutex)
+    defer { pthread_mutex_unlock(mutex) }
+    return list
+  }
+}
+
+/// A gate that a thread waits at.
+private final class Gate: @unchecked Sendable {
+  private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+  init() { sem_init(semaphore, 0, 0) }
+  deinit { semaphore.deallocate() }
+  func open() { sem_post(semaphore) }
+  func wait() { while sem_wait(semaphore) != 0 {} }
+}
+
+/// Off the CPU for a while, as in a blocking read: sleep is the subject.
+private func blockFor(milliseconds: Int) {
+  var time = timespec(tv_sec: 0, tv_nsec: milliseconds * 1_000_000)
+  clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nil)  // sleep is the subject; workers take no signals
+}
