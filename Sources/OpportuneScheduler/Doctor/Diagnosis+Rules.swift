@@ -335,7 +335,8 @@ extension SystemFacts {
     return [
       Finding(
         .io, "io_uring", .missing, found: String(cString: strerror(ringError)),
-        cost: "Reads and writes cannot carry foreground and background priorities; scheduling does without.", remedy: remedy)
+        cost: "Reads and writes cannot carry foreground and background priorities; scheduling does without.",
+        remedy: remedy)
     ]
   }
 
