@@ -97,6 +97,12 @@ struct opp_taker {
     _Atomic(uint32_t) in_use;
     uint8_t distances[OPP_LEVELS];
     opp_bag_memory memory;
+    struct {
+        opp_app *app;
+        opp_bag *bag;
+        uint64_t state;
+        uint8_t number, rank, set;
+    } last; /* where the last job came from */
     uint32_t turn;               /* jobs taken of the same app in a row */
     uint32_t spin;               /* alternates the ranks that share a level */
     uint32_t cursor[OPP_LEVELS]; /* the app that was served last, by level */
@@ -510,6 +516,7 @@ opp_taker *opp_taker_create(opp_core *core, opp_source *own, const uint8_t *dist
     }
     taker->own = own;
     taker->memory = (opp_bag_memory){0};
+    taker->last.app = NULL;
     taker->distance = NULL;
     if (distance != NULL) {
         memcpy(taker->distances, distance, sizeof(taker->distances));
@@ -598,16 +605,23 @@ static bool app_take(opp_taker *taker, opp_app *app, unsigned number, uint64_t l
         place *places = app->places[set];
         uint64_t ranks = app_ranks(app, set) & core->rank_mask[set_band(core, set, state)][number];
         /* Where several ranks share the lowest level none may starve: begin at another one each time. */
-        if (ranks & (ranks - 1)) {
+        uint64_t shared = ranks & (ranks - 1);
+        if (shared != 0) {
             uint64_t from = ~0ull << (taker->spin++ % OPP_RANKS);
             if (ranks & from) ranks &= from;
         }
         for (; ranks != 0; ranks &= ranks - 1) {
             unsigned rank = (unsigned)__builtin_ctzll(ranks);
             taken->rank = (uint8_t)rank;
-            if (place_take(taker, &places[PLACE_FRONT], rank, taken) ||
-                place_take(taker, &places[PLACE_BACK], rank, taken))
-                return taker_confirm(taker, app, set, state, levels, taken);
+            bool front = place_take(taker, &places[PLACE_FRONT], rank, taken);
+            if (!front && !place_take(taker, &places[PLACE_BACK], rank, taken)) continue;
+            taker->last.app = !front && shared == 0 ? app : NULL;
+            taker->last.bag = opp_load(&places[PLACE_BACK].bag[rank], acquire); /* [bag] */
+            taker->last.state = state;
+            taker->last.number = (uint8_t)number;
+            taker->last.rank = (uint8_t)rank;
+            taker->last.set = (uint8_t)set;
+            return taker_confirm(taker, app, set, state, levels, taken);
         }
     }
     return false;
@@ -615,12 +629,16 @@ static bool app_take(opp_taker *taker, opp_app *app, unsigned number, uint64_t l
 
 /* The next app at or after `from` whose bit may be set, or -1. */
 static int64_t level_next_app(const opp_core *core, const level *level, uint32_t from) {
-    uint64_t summary = hints_maybe_64(level->summary);
-    for (uint32_t word = from / WORD_BITS; word < core->word_count; word++) {
-        if (!(summary & 1ull << word / core->stride)) continue;
-        uint32_t bits = hints_maybe(&level->apps[word]);
-        if (word == from / WORD_BITS) bits &= ~0u << from % WORD_BITS;
-        if (bits != 0) return (int64_t)word * WORD_BITS + __builtin_ctz(bits);
+    uint32_t first = from / WORD_BITS;
+    uint64_t parts = hints_maybe_64(level->summary) & (~0ull << first / core->stride);
+    for (; parts != 0; parts &= parts - 1) {
+        uint32_t word = (uint32_t)__builtin_ctzll(parts) * core->stride, end = word + core->stride;
+        if (word < first) word = first;
+        for (; word < end && word < core->word_count; word++) {
+            uint32_t bits = hints_maybe(&level->apps[word]);
+            if (word == first) bits &= ~0u << from % WORD_BITS;
+            if (bits != 0) return (int64_t)word * WORD_BITS + __builtin_ctz(bits);
+        }
     }
     return -1;
 }
@@ -673,10 +691,29 @@ static bool level_take(opp_taker *taker, unsigned number, uint64_t levels, opp_t
     return false;
 }
 
+/*
+ * The short way: the next job from where the last one came, while the app's turn lasts and nothing about it has
+ * changed. Finding nothing there means nothing; the long way then repairs the hints.
+ */
+static bool last_take(opp_taker *taker, unsigned number, uint64_t levels, opp_taken *taken) {
+    opp_app *app = taker->last.app;
+    if (app == NULL || taker->last.number != number || taker->turn >= OPP_TURN) return false;
+    if (opp_load(&app->state, seq_cst) != taker->last.state) return false; /* [hint] */
+    int set = taker->last.set;
+    if (hints_maybe_64(app->places[set][PLACE_FRONT].ranks) != 0) return false;
+    if (!opp_bag_remove(taker->last.bag, &taker->memory, taker->own, taker->distance, 1, &taken->job,
+                        &taken->stolen))
+        return false;
+    taker->turn++;
+    taken->rank = taker->last.rank;
+    return taker_confirm(taker, app, set, taker->last.state, levels, taken);
+}
+
 bool opp_take(opp_taker *taker, uint64_t levels, opp_taken *taken) {
     uint64_t ready = opp_ready_levels(taker->core, levels);
     while (ready != 0) {
         unsigned number = 63u - (unsigned)__builtin_clzll(ready);
+        if (last_take(taker, number, levels, taken)) return true;
         if (level_take(taker, number, levels, taken)) return true;
         level_repair(taker->core, number);
         ready &= ~(1ull << number);

@@ -54,30 +54,39 @@ extension Contender {
 /// A contender by name, and where it may run.
 public struct ContenderKind: Sendable {
   public let name: String
-  /// Only scenarios whose foreground hurts itself: there it shows a limit, elsewhere it says nothing new.
-  public let onlyWithHogs: Bool
+  /// Where it has something to say.
+  public let place: Place
   /// Needs the right to use real-time classes.
   public let needsRoot: Bool
   let make: @Sendable () -> any Contender
 
+  /// Scenarios in which a contender takes part.
+  public enum Place: Sendable {
+    case everywhere
+    /// Only where the foreground hurts itself: there it shows a limit, elsewhere it says nothing new.
+    case onlyWithHogs
+    /// Not where CPU-bound jobs would get its real-time class: nothing else would run on the machine.
+    case notWithHogs
+  }
+
   /// All contenders that this build knows, in the order of the tables.
   public static let all: [ContenderKind] =
     opportuneKinds + [
-      ContenderKind(name: "dispatch", onlyWithHogs: false, needsRoot: false) { DispatchContender() },
-      ContenderKind(name: "swift-default", onlyWithHogs: false, needsRoot: false) { SwiftDefaultContender() },
-      ContenderKind(name: "limit-idle", onlyWithHogs: false, needsRoot: false) {
+      ContenderKind(name: "dispatch", place: .everywhere, needsRoot: false) { DispatchContender() },
+      ContenderKind(name: "swift-default", place: .everywhere, needsRoot: false) { SwiftDefaultContender() },
+      ContenderKind(name: "limit-idle", place: .everywhere, needsRoot: false) {
         LimitContender(name: "limit-idle", foreground: .normal)
       },
-      ContenderKind(name: "limit-fifo", onlyWithHogs: false, needsRoot: true) {
+      ContenderKind(name: "limit-fifo", place: .notWithHogs, needsRoot: true) {
         LimitContender(name: "limit-fifo", foreground: .fifo)
       },
-      ContenderKind(name: "limit-told", onlyWithHogs: true, needsRoot: false) {
+      ContenderKind(name: "limit-told", place: .onlyWithHogs, needsRoot: false) {
         LimitContender(name: "limit-told", foreground: .normal, isTold: true)
       },
-      ContenderKind(name: "one-queue-spare", onlyWithHogs: true, needsRoot: false) {
+      ContenderKind(name: "one-queue-spare", place: .onlyWithHogs, needsRoot: false) {
         LimitContender(name: "one-queue-spare", foreground: .normal, spareThreads: 1)
       },
-      ContenderKind(name: "thread-per-job", onlyWithHogs: true, needsRoot: false) {
+      ContenderKind(name: "thread-per-job", place: .onlyWithHogs, needsRoot: false) {
         ThreadPerJobContender()
       },
     ]

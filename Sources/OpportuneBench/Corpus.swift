@@ -1,12 +1,12 @@
 import Glibc
 
-/// The file tree to index: text files in pieces, pieces in chunks of about 256 KiB, one background job each.
+/// The file tree to index: text files in pieces, pieces in chunks of about 512 KiB, one background job each.
 public struct Corpus: Sendable {
   /// Default roots of `--tree`.
   public static let defaultRoots = ["/usr/share/doc", "/usr/share/man", "/usr/include"]
   /// Text taken from the roots at most, so that the index of a window fits in memory.
   public static let bytesMax = 96 << 20
-  static let chunkBytes = 256 << 10
+  static let chunkBytes = 512 << 10
   /// Read beyond a piece, so that a phrase that begins in it is seen whole.
   static let tailBytes = (Words.indexedMax + Words.gapMax) * Words.phraseMax
 
@@ -35,6 +35,10 @@ public struct Corpus: Sendable {
 
   /// Walks the roots. Symbolic links are not followed; compressed and binary files are skipped and counted.
   public init(roots: [String], bytesMax: Int = Corpus.bytesMax) throws(BenchError) {
+    try self.init(roots: roots, bytesMax: bytesMax, chunkBytes: Self.chunkBytes)
+  }
+
+  init(roots: [String], bytesMax: Int, chunkBytes: Int) throws(BenchError) {
     self.roots = roots
     var found: [File] = []
     for root in roots { found += try walk(root) }
@@ -59,7 +63,7 @@ public struct Corpus: Sendable {
       throw .invalid(
         "--tree", roots.joined(separator: "', '"), expected: "a folder with readable text files")
     }
-    cut()
+    cut(chunkBytes: chunkBytes)
   }
 
   /// One line on what was found.
@@ -85,17 +89,17 @@ public struct Corpus: Sendable {
     return (text, min(lead, ownEnd)..<ownEnd, readEnd >= files[piece.file].bytes)
   }
 
-  private mutating func cut() {
+  private mutating func cut(chunkBytes: Int) {
     var current: [Piece] = []
     var filled = 0
     for (index, file) in files.enumerated() {
       var offset = 0
       while offset < file.bytes {
-        let count = min(file.bytes - offset, Self.chunkBytes - filled)
+        let count = min(file.bytes - offset, chunkBytes - filled)
         current.append(Piece(file: index, offset: offset, count: count))
         offset += count
         filled += count
-        if filled >= Self.chunkBytes {
+        if filled >= chunkBytes {
           chunks.append(current)
           current = []
           filled = 0

@@ -69,17 +69,21 @@ struct LatencyAccount: Sendable {
   /// Counts `samples` of a window that ended at `end`, except those that `isLeftOut` by their intended start.
   ///
   /// What had not started by then counts with what it has waited, and as unfinished; what had started and not
-  /// finished counts with what has passed since its intended start.
+  /// finished counts with what has passed since its intended start. What the generator never came to submit
+  /// has no latency; it counts as unfinished, and in the lateness.
   mutating func count(
     _ samples: [Sample], windowEnd end: Nanoseconds, isLeftOut: (Nanoseconds) -> Bool = { _ in false }
   ) {
-    for sample in samples where sample.submitted != 0 && !isLeftOut(sample.intended) {
+    for sample in samples where sample.intended < end && !isLeftOut(sample.intended) {
       let hasStarted = sample.started != 0 && sample.started <= end
       let hasFinished = hasStarted && sample.finished != 0 && sample.finished <= end
+      let isSubmitted = sample.submitted != 0 && sample.submitted <= end
       self.samples += 1
       if !hasStarted { unfinished += 1 }
-      latency.record(elapsed(from: sample.submitted, to: hasStarted ? sample.started : end))
-      lateness.record(elapsed(from: sample.intended, to: sample.submitted))
+      if isSubmitted {
+        latency.record(elapsed(from: sample.submitted, to: hasStarted ? sample.started : end))
+      }
+      lateness.record(elapsed(from: sample.intended, to: isSubmitted ? sample.submitted : end))
       intendedFinish.record(elapsed(from: sample.intended, to: hasFinished ? sample.finished : end))
     }
   }

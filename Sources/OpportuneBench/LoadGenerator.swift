@@ -50,24 +50,30 @@ struct LoadGenerator: Sendable {
   let state: WindowState
   let log: SampleLog
 
-  /// Submits everything that is intended before `end`; returns when that has passed.
+  /// Submits everything that is intended before `end`; returns when that has passed. What the generator itself
+  /// was too late for is logged as never submitted.
   func run(_ streams: [LoadStream], from begin: Nanoseconds, until end: Nanoseconds) {
     sharpenTimersOfCaller()
     var streams = streams
-    while true {
-      var first: Int?
-      for index in streams.indices {
-        if first.map({ streams[index].schedule.next < streams[$0].schedule.next }) ?? true { first = index }
-      }
-      guard let first else { break }
+    while let first = Self.earliest(streams), begin + streams[first].schedule.next < end {
       let intended = begin + streams[first].schedule.next
-      guard intended < end, !state.isStopping.load(ordering: .relaxed) else { break }
-      if Clock.now() < intended { Clock.sleep(until: intended) }
-      for _ in 0..<streams[first].burst { submit(streams[first], intended: intended) }
+      let isOver = state.isStopping.load(ordering: .relaxed)
+      if !isOver && Clock.now() < intended { Clock.sleep(until: intended) }
+      for _ in 0..<streams[first].burst {
+        if isOver {
+          _ = log.open(intended: intended, submitted: 0)
+        } else {
+          submit(streams[first], intended: intended)
+        }
+      }
       streams[first].schedule.advance()
       streams[first].arrivals += 1
     }
-    Clock.sleep(until: end)
+  }
+
+  /// The stream whose next arrival comes first.
+  static func earliest(_ streams: [LoadStream]) -> Int? {
+    streams.indices.min { streams[$0].schedule.next < streams[$1].schedule.next }
   }
 
   private func submit(_ stream: LoadStream, intended: Nanoseconds) {

@@ -6,15 +6,10 @@ public struct MachineReport: Sendable, Equatable, Codable {
   public var cpu: String
   /// CPUs that this process may use.
   public var cores: Int
-  public var memoryMebibytes: Int
+  /// Mebibytes.
+  public var memoryMib: Int
   /// "root" or "ordinary user".
   public var user: String
-
-  enum CodingKeys: String, CodingKey {
-    case kernel, cpu, cores
-    case memoryMebibytes = "memory_mib"
-    case user
-  }
 
   public static var isRoot: Bool { geteuid() == 0 }
 
@@ -25,7 +20,7 @@ public struct MachineReport: Sendable, Equatable, Codable {
     return MachineReport(
       kernel: TextFile.read("/proc/sys/kernel/osrelease").map(trimmed) ?? "unknown",
       cpu: field("model name", of: "/proc/cpuinfo") ?? "unknown", cores: max(1, cores),
-      memoryMebibytes: (field("MemTotal", of: "/proc/meminfo")?.split(separator: " ").first)
+      memoryMib: (field("MemTotal", of: "/proc/meminfo")?.split(separator: " ").first)
         .flatMap { Int($0) }.map { $0 / 1024 } ?? 0,
       user: isRoot ? "root" : "ordinary user")
   }

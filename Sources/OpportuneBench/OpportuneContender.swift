@@ -55,5 +55,5 @@ final class OpportuneContender: Contender {
 }
 
 let opportuneKinds = [
-  ContenderKind(name: "opportune", onlyWithHogs: false, needsRoot: false) { OpportuneContender() }
+  ContenderKind(name: "opportune", place: .everywhere, needsRoot: false) { OpportuneContender() }
 ]

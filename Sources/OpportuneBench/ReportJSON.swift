@@ -5,6 +5,7 @@ public enum ReportJSON {
   public static func encode(_ report: BenchReport) throws -> String {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+    encoder.keyEncodingStrategy = .convertToSnakeCase
     return String(decoding: try encoder.encode(Document(report)), as: UTF8.self) + "\n"
   }
 
@@ -28,20 +29,20 @@ public enum ReportJSON {
 
   private struct Noise: Encodable {
     let slices: Int
-    let slices_left_out: Int
-    let invalid_share: Double
-    let stolen_share: Double
-    let other_programs_share: Double
-    let canary_max: Double
+    let slicesLeftOut: Int
+    let invalidShare: Double
+    let stolenShare: Double
+    let otherProgramsShare: Double
+    let canaryMax: Double
     let valid: Bool
 
     init(_ noise: NoiseReport) {
       slices = noise.slices
-      slices_left_out = noise.slicesLeftOut
-      invalid_share = rounded(noise.invalidShare)
-      stolen_share = rounded(noise.stolenShare)
-      other_programs_share = rounded(noise.otherProgramsShare)
-      canary_max = rounded(noise.canaryMax)
+      slicesLeftOut = noise.slicesLeftOut
+      invalidShare = rounded(noise.invalidShare)
+      stolenShare = rounded(noise.stolenShare)
+      otherProgramsShare = rounded(noise.otherProgramsShare)
+      canaryMax = rounded(noise.canaryMax)
       valid = noise.isValid
     }
   }
@@ -49,58 +50,58 @@ public enum ReportJSON {
   private struct Row: Encodable {
     let scenario: String
     let contender: String
-    let lock_free: String
-    let latency_us: Percentiles
-    let lateness_us: Percentiles
-    let intended_finish_us: Percentiles
-    let background_kept: Double?
-    let background_kept_interval: [Double]?
+    let lockFree: String
+    let latencyUs: Percentiles
+    let latenessUs: Percentiles
+    let intendedFinishUs: Percentiles
+    let backgroundKept: Double?
+    let backgroundKeptInterval: [Double]?
     let unfinished: Int
     let refused: Int
     let samples: Int
     let alone: Alone
     let limit: String
-    let p99_ratio_to_limit: Double?
+    let p99RatioToLimit: Double?
     let indexing: Indexing?
 
     init(_ row: ResultRow) {
       scenario = row.scenario
       contender = row.contender
-      lock_free = row.lockFree
-      latency_us = rounded(row.latency)
-      lateness_us = rounded(row.lateness)
-      intended_finish_us = rounded(row.intendedFinish)
-      background_kept = row.kept.map { rounded($0.value) }
-      background_kept_interval = row.kept.map { [rounded($0.low), rounded($0.high)] }
+      lockFree = row.lockFree
+      latencyUs = rounded(row.latency)
+      latenessUs = rounded(row.lateness)
+      intendedFinishUs = rounded(row.intendedFinish)
+      backgroundKept = row.kept.map { rounded($0.value) }
+      backgroundKeptInterval = row.kept.map { [rounded($0.low), rounded($0.high)] }
       unfinished = row.unfinished
       refused = row.refused
       samples = row.samples
       alone = Alone(
-        latency_us: rounded(row.alone.latency), intended_finish_us: rounded(row.alone.intendedFinish),
+        latencyUs: rounded(row.alone.latency), intendedFinishUs: rounded(row.alone.intendedFinish),
         samples: row.alone.samples)
       limit = row.limitName
-      p99_ratio_to_limit = row.ratioToLimit.map(rounded)
+      p99RatioToLimit = row.ratioToLimit.map(rounded)
       indexing = row.indexing.map {
         Indexing(
-          mib_per_s: rounded($0.rate), mib_per_s_alone: rounded($0.rateAlone),
-          tree_s: rounded($0.treeSeconds),
-          tree_s_alone: rounded($0.treeSecondsAlone), answers_checked: $0.answersChecked)
+          mibPerS: rounded($0.rate), mibPerSAlone: rounded($0.rateAlone),
+          treeS: rounded($0.treeSeconds),
+          treeSAlone: rounded($0.treeSecondsAlone), answersChecked: $0.answersChecked)
       }
     }
   }
 
   private struct Alone: Encodable {
-    let latency_us: Percentiles
-    let intended_finish_us: Percentiles
+    let latencyUs: Percentiles
+    let intendedFinishUs: Percentiles
     let samples: Int
   }
 
   private struct Indexing: Encodable {
-    let mib_per_s: Double
-    let mib_per_s_alone: Double
-    let tree_s: Double
-    let tree_s_alone: Double
-    let answers_checked: Int
+    let mibPerS: Double
+    let mibPerSAlone: Double
+    let treeS: Double
+    let treeSAlone: Double
+    let answersChecked: Int
   }
 }
 

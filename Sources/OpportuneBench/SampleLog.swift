@@ -35,7 +35,7 @@ final class SampleLog: @unchecked Sendable {
     slots.deallocate()
   }
 
-  /// A slot for a job that is submitted now, or nil when the log is full.
+  /// A slot for a job that is submitted now (0: never), or nil when the log is full.
   func open(intended: Nanoseconds, submitted: Nanoseconds) -> Int? {
     let index = used.add(1, ordering: .relaxed).oldValue
     guard index < capacity else { return nil }

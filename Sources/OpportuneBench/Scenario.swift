@@ -63,7 +63,13 @@ public struct Scenario: Sendable, Hashable {
   var limitName: String { hurtsItself ? "limit-told" : "limit-idle" }
 
   /// Whether `kind` has something to say here.
-  func admits(_ kind: ContenderKind) -> Bool { !kind.onlyWithHogs || hurtsItself }
+  func admits(_ kind: ContenderKind) -> Bool {
+    switch kind.place {
+    case .everywhere: true
+    case .onlyWithHogs: hurtsItself
+    case .notWithHogs: hogs == nil
+    }
+  }
 
   private init(
     _ name: String, _ summary: String, streams: [Stream] = [.light], background: Chains? = nil,

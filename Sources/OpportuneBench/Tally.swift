@@ -20,7 +20,8 @@ struct Tally: Sendable {
     refused += window.refused
     for slice in window.slices {
       var histogram = TimeHistogram()
-      for sample in window.samples where (slice.begin.time..<slice.end.time).contains(sample.intended) {
+      for sample in window.samples
+      where sample.submitted != 0 && sample.intended >= slice.begin.time && sample.intended < slice.end.time {
         let hasStarted = sample.started != 0 && sample.started <= window.end
         histogram.record(elapsed(from: sample.submitted, to: hasStarted ? sample.started : window.end))
       }

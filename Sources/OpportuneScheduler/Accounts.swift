@@ -1,4 +1,5 @@
 internal import COpportune
+import Synchronization
 
 /// The accounts of tasks, strands and closures, by identity, in the C core's forgetful table.
 ///
@@ -14,6 +15,8 @@ final class Accounts: @unchecked Sendable {
   private let origins: OpaquePointer
   private let bands: Bands
   private let policy: QuantumPolicy
+  /// Whether any origin may be demoted: a hint that saves looking.
+  private let originsMisbehave = Atomic<Bool>(false)
 
   static let entries: UInt32 = 1 << 15
   static let closureBit: UInt64 = 1 << 62
@@ -63,6 +66,10 @@ final class Accounts: @unchecked Sendable {
   /// from the demoted job that submits it, or from its origin.
   func depth(ofQueued identity: UInt64, submitter: Worker?, origin: UInt64?, app: AppCore) -> Int {
     guard identity != 0 else { return submitter?.app === app ? submitter?.depth ?? 0 : 0 }
+    if let submitter, submitter.identity == identity {
+      // It queues itself from within its slice: nothing was idle, and the account does not know of the slice yet.
+      return max(read(identity)?.depth ?? 0, submitter.depth)
+    }
     if var account = read(identity) {
       guard account.depth > 0 || account.cpuNanoseconds > 0 else { return 0 }
       let verdict = account.began(idleBefore: account.idle(until: opp_now_ns()), policy: policy)
@@ -74,7 +81,7 @@ final class Accounts: @unchecked Sendable {
     }
     var depth = 0
     if let submitter {
-      guard submitter.app === app, submitter.identity != identity else { return 0 }
+      guard submitter.app === app else { return 0 }
       depth = submitter.depth
     } else if let origin {
       opp_table_put(origins, identity, origin)
@@ -84,7 +91,26 @@ final class Accounts: @unchecked Sendable {
     return depth
   }
 
-  // MARK: At the end of a slice, and within one
+  // MARK: At a slice
+
+  /// The depth at which a job is to run that was queued some time ago: its account's by now, or its origin's.
+  func depth(ofTaken identity: UInt64) -> Int {
+    guard identity != 0 else { return 0 }
+    if let account = read(identity) { return account.depth }
+    guard originsMisbehave.load(ordering: .relaxed) else { return 0 }
+    let origin = opp_table_get(origins, identity)
+    return origin == 0 ? 0 : read(origin)?.depth ?? 0
+  }
+
+  /// A slice begins: until its end nothing that is queued for the task has been idle before.
+  func begin(_ identity: UInt64, at now: UInt64) {
+    guard var account = read(identity) else { return }
+    account.ended(at: now + Self.whileRunning)
+    write(account, identity)
+  }
+
+  /// An end that far in the future reads as "not ended yet", for half an hour.
+  private static let whileRunning: UInt64 = 1_800_000_000_000
 
   /// Charges a slice that has ended.
   func charge(
@@ -105,13 +131,21 @@ final class Accounts: @unchecked Sendable {
     answer(of: identity, account: account, usedQuantum: cpu >= UInt64(policy.quantumNanoseconds))
   }
 
-  /// The origin of a job learns how it behaved.
-  private func answer(of identity: UInt64, account: QuantumAccount, usedQuantum: Bool) {
+  /// The origin of a job learns that it uses up its quantum, while it still runs.
+  func blame(originOf identity: UInt64, depth: Int) {
     let origin = opp_table_get(origins, identity)
     guard origin != 0 else { return }
-    if usedQuantum {
-      write(QuantumAccount(depth: max(account.depth, 1), at: 0), origin)
-    } else if let known = read(origin), known.depth > 0 {
+    write(QuantumAccount(depth: max(depth, 1), at: 0), origin)
+    originsMisbehave.store(true, ordering: .relaxed)
+  }
+
+  /// The origin of a job learns how it behaved.
+  private func answer(of identity: UInt64, account: QuantumAccount, usedQuantum: Bool) {
+    if usedQuantum { return blame(originOf: identity, depth: account.depth) }
+    guard originsMisbehave.load(ordering: .relaxed) else { return }
+    let origin = opp_table_get(origins, identity)
+    guard origin != 0 else { return }
+    if let known = read(origin), known.depth > 0 {
       write(QuantumAccount(), origin)
     }
   }

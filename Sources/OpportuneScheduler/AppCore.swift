@@ -20,7 +20,8 @@ final class AppCore: @unchecked Sendable {
   init(engine: Engine, name: String, band: Band) throws(SchedulerError) {
     let full = SchedulerError(
       .tooManyApps,
-      "no app \"\(name)\": the scheduler holds \(engine.configuration.maximumApps) apps, its maximumApps, or memory is short")
+      "no app \"\(name)\": the scheduler holds \(engine.configuration.maximumApps) apps, its maximumApps, or memory is short"
+    )
     let statistics = try StatisticsBlock()
     guard let raw = opp_app_create(engine.core, band.rawValue, false) else { throw full }
     guard let runner = opp_app_create(engine.core, band.rawValue, false) else {
@@ -67,12 +68,10 @@ final class AppCore: @unchecked Sendable {
     let identity = isTask ? opp_runtime_task_id(pointer) : 0
     let isActor =
       engine.knowsJobLayout && kind >= OPP_RUNTIME_JOB_ACTOR_FIRST && kind <= OPP_RUNTIME_JOB_ACTOR_LAST
-    let depth =
-      isTask
-      ? engine.accounts.depth(
-        ofQueued: identity, submitter: worker,
-        origin: worker == nil ? Accounts.origin(source: source, app: self) : nil, app: self)
-      : 0
+    // Jobs of actors and yields, which have no identity, start at the level of the slice that leaves them behind.
+    let depth = engine.accounts.depth(
+      ofQueued: identity, submitter: worker,
+      origin: worker == nil ? Accounts.origin(source: source, app: self) : nil, app: self)
     let rank = engine.rank(of: TaskPriority(rawValue: job.priority.rawValue), band: band, depth: depth)
     let stamp = identity & 7 == 0 ? opp_now_ns() : nil
     if let first {

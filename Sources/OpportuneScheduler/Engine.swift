@@ -191,6 +191,11 @@ final class Engine: @unchecked Sendable {
     }
   }
 
+  /// Whether more workers sleep than the lane can need at once.
+  func isSurplus(_ lane: LaneState) -> Bool {
+    opp_lane_sleeping(lane.raw) > width * (1 + configuration.demotedLimitPerCore)
+  }
+
   /// Of the levels in `mask` that may hold something, the one whose turn it is.
   func levelInTurn(_ turn: UInt32, among mask: UInt64) -> Int? {
     var ready = opp_ready_levels(core, mask)

@@ -16,6 +16,8 @@ final class LaneState: @unchecked Sendable {
   private let stalled = Atomic<Bool>(false)
   /// Whether a worker in reserve is awake.
   private let reserveAwake = Atomic<Bool>(false)
+  /// The monitor's own: how many jobs the workers had begun and ended at the last look.
+  var lastProgress: UInt64 = 0
   /// The monitor's own: workers by slot.
   var workers: [Worker?] = []
 
@@ -47,10 +49,12 @@ final class LaneState: @unchecked Sendable {
     return full ? mask & ~demotedMask : mask
   }
 
-  /// Counts one more worker among the demoted, unless the bound is reached.
-  func enterDemoted() -> Bool {
+  /// Counts one more worker among the demoted, unless the bound is reached: for a job that is known for a hog before
+  /// it starts. A job that turns out to be one, and cannot be sent back, may be `running` beyond it, to twice the bound.
+  func enterDemoted(running: Bool = false) -> Bool {
+    let limit = demotedLimit.load(ordering: .relaxed) * (running ? 2 : 1)
     var count = demotedRunning.load(ordering: .relaxed)
-    while count < demotedLimit.load(ordering: .relaxed) {
+    while count < limit {
       let (exchanged, original) = demotedRunning.compareExchange(
         expected: count, desired: count + 1, ordering: .sequentiallyConsistent)
       if exchanged { return true }

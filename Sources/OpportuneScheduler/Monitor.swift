@@ -43,6 +43,7 @@ final class Monitor: @unchecked Sendable {
   private var engine: Engine?
   private var timers = TimerHeap<SleepTimer>()
   private var seen: [ObjectIdentifier: Seen] = [:]
+  private var blockedLast: [ObjectIdentifier: Blocked] = [:]
   private var quietWaiters: [(AppCore, CheckedContinuation<Void, Never>)] = []
   private var shutdown: (deadline: UInt64, continuation: CheckedContinuation<[String], Never>)?
   private var apps: [KnownApp] = []
@@ -63,9 +64,16 @@ final class Monitor: @unchecked Sendable {
     var switches: Int64
   }
 
+  private struct Blocked {
+    let sequence: UInt64
+    let cpu: UInt64
+    let at: UInt64
+  }
+
   init() throws(SchedulerError) {
     guard let alarms = opp_alarms_create(), let inbox = opp_inbox_create() else {
-      throw SchedulerError(.threadsUnavailable, "the kernel gave no timer descriptors (is the limit of open files reached?)")
+      throw SchedulerError(
+        .threadsUnavailable, "the kernel gave no timer descriptors (is the limit of open files reached?)")
     }
     self.alarms = alarms
     self.inbox = inbox
@@ -178,6 +186,7 @@ final class Monitor: @unchecked Sendable {
     case .ended(let worker):
       worker.lane.workers[Int(worker.slot)] = nil
       seen[ObjectIdentifier(worker)] = nil
+      blockedLast[ObjectIdentifier(worker)] = nil
       live -= 1
       if !engine.isClosed, opp_lane_sleeping(worker.lane.raw) == 0 { _ = spawn(worker.lane, engine) }
     case .ready(let level):
@@ -285,6 +294,7 @@ final class Monitor: @unchecked Sendable {
     _ = worker.report.setPriority(
       engine.priority(of: worker.lane.lane, level: level, depth: depth), during: reading)
     known.depth = depth
+    engine.accounts.blame(originOf: reading.identity, depth: depth)
     worker.report.deepen(to: depth, during: reading)
     replace(worker, reading, demoted: true, engine)
   }
@@ -292,7 +302,7 @@ final class Monitor: @unchecked Sendable {
   /// Lets another worker take the place of one that is inside `reading`.
   private func replace(_ worker: Worker, _ reading: WorkerReport.Reading, demoted: Bool, _ engine: Engine) {
     let lane = worker.lane
-    guard !demoted || lane.enterDemoted() else { return }
+    guard !demoted || lane.enterDemoted(running: true) else { return }
     guard worker.report.isStillInside(reading), worker.detach(demoted: demoted) else {
       if demoted { lane.leaveDemoted() }
       return
@@ -310,7 +320,10 @@ final class Monitor: @unchecked Sendable {
     guard opp_has_ready(engine.core, fresh) else { return lane.setStalled(false) }
     let now = opp_now_ns()
     var flowing = false
+    var reserve: (Worker, WorkerReport.Reading)?
+    var progress: UInt64 = 0
     for case let worker? in lane.workers {
+      progress &+= worker.report.count
       let standing = worker.currentStanding
       guard standing == .permit || standing == .reserve else { continue }
       guard let reading = worker.report.read(), now > reading.start, now - reading.start >= reserveDelay else {
@@ -318,14 +331,38 @@ final class Monitor: @unchecked Sendable {
         if standing == .permit { flowing = true }
         continue
       }
-      if let meter = worker.report.meter, opp_thread_meter_is_blocked(meter) == 1 {
+      if stayedBlocked(worker, reading, now) {
         replace(worker, reading, demoted: false, engine)
         flowing = true
+      } else if standing == .reserve {
+        reserve = (worker, reading)
       }
     }
+    // The reserve is stuck too, and no job has begun or ended since the last look: it stays with its job and another
+    // takes its place, within the bound of demoted workers. With short jobs this never comes to pass.
+    if !flowing, let (worker, reading) = reserve, progress == lane.lastProgress {
+      replace(worker, reading, demoted: true, engine)
+    }
+    lane.lastProgress = progress
     lane.setStalled(!flowing && lane.lane != .background)
     if lane.isStalled, !lane.wakeReserve() { _ = spawn(lane, engine) }
     if lane.lane != .background { armWatch() }
+  }
+
+  /// Whether the worker is blocked and has hardly run since the last look: a moment on a contended lock, such as the
+  /// kernel's on the memory map, is no reason to start one more thread that contends for it.
+  private func stayedBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64) -> Bool {
+    let key = ObjectIdentifier(worker)
+    var cpu: UInt64 = 0
+    guard let meter = worker.report.meter, opp_thread_meter_is_blocked(meter) == 1,
+      opp_thread_meter_cpu(meter, &cpu) == 0
+    else {
+      blockedLast[key] = nil
+      return false
+    }
+    let last = blockedLast.updateValue(Blocked(sequence: reading.sequence, cpu: cpu, at: now), forKey: key)
+    guard let last, last.sequence == reading.sequence else { return false }
+    return (cpu &- last.cpu) * 20 < now &- last.at
   }
 
   // MARK: Changes of band

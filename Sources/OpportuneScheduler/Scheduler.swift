@@ -41,7 +41,9 @@ public final class Scheduler: Sendable {
       throw SchedulerError(.configuration, "\(error)")
     }
     engine = try Engine(configuration, logger)
-    if configuration.countsEscapes { EscapeCounter.install(engine) }
+    if configuration.countsEscapes, !EscapeHook.install() {
+      logger.warning("this Swift runtime has no enqueue hook: tasks that escape are not counted")
+    }
   }
 
   deinit {
@@ -85,7 +87,8 @@ public final class Scheduler: Sendable {
       let names = stuck.map { "\"\($0)\"" }.joined(separator: ", ")
       engine.logger.warning("jobs do not end", metadata: ["apps": "\(names)"])
       throw SchedulerError(
-        .jobsStillRunning, "after \(limit) jobs of these apps had not ended: \(names); their threads go on until they do")
+        .jobsStillRunning,
+        "after \(limit) jobs of these apps had not ended: \(names); their threads go on until they do")
     }
   }
 

@@ -6,7 +6,7 @@ public struct SchedulerError: Error, Sendable, Equatable {
   public struct Code: Sendable, Hashable, CustomStringConvertible {
     private enum Reason: String {
       case configuration, shutDown, forked, threadEnding, outOfMemory, tooManyApps, threadsUnavailable
-      case laneDisabled, jobsStillRunning, wrongScheduler
+      case laneDisabled, jobsStillRunning, runtimeHookMissing, defaultExecutorTaken
     }
 
     private let reason: Reason
@@ -30,6 +30,11 @@ public struct SchedulerError: Error, Sendable, Equatable {
     public static let laneDisabled = Code(.laneDisabled)
     /// The shutdown's deadline passed while jobs were running that do not end.
     public static let jobsStillRunning = Code(.jobsStillRunning)
+
+    /// The Swift runtime lacks the hook that is needed.
+    public static let runtimeHookMissing = Code(.runtimeHookMissing)
+    /// Another app is the program's default executor.
+    public static let defaultExecutorTaken = Code(.defaultExecutorTaken)
 
     public var description: String { reason.rawValue }
   }

@@ -121,8 +121,7 @@ extension TimerHeap {
       var parent = 0
       while true {
         var least = parent
-        for child in 2 * parent + 1...2 * parent + 2 where child < nodes.count && nodes[child] < nodes[least]
-        {
+        for child in 2 * parent + 1...2 * parent + 2 where child < nodes.count && nodes[child] < nodes[least] {
           least = child
         }
         if least == parent { return }

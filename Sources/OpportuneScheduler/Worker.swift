@@ -80,7 +80,10 @@ final class Worker: @unchecked Sendable {
     while true {
       switch standing.load(ordering: .relaxed) {
       case .permit:
-        if !takeAndRun(from: lane.takeable) { giveUpPermit() }
+        if !takeAndRun(from: lane.takeable) {
+          if leave(.permit) { opp_lane_leave(lane.raw) }
+          if !rest() { return }
+        }
       case .reserve:
         // In reserve it runs on only while nobody else came free.
         if !takeAndRun(from: lane.mask & ~lane.demotedMask) || !lane.isStalled, leave(.reserve) {
@@ -102,10 +105,6 @@ final class Worker: @unchecked Sendable {
         }
       }
     }
-  }
-
-  private func giveUpPermit() {
-    if leave(.permit) { opp_lane_leave(lane.raw) }
   }
 
   /// From `held` to `.none`. False if the monitor took the standing away meanwhile; it has then settled what it meant.
@@ -130,6 +129,7 @@ final class Worker: @unchecked Sendable {
     batch.flush()
     app = nil
     usage.anchor(report.meter)
+    if engine.isSurplus(lane) { return false }
     opp_lane_lie_down(lane.raw, slot)
     // The last look, after the permit was given back and the bit was set; see lane.c, "No lost wake-up".
     if opp_has_ready(engine.core, lane.takeable), opp_lane_enter(lane.raw) {
@@ -175,8 +175,11 @@ final class Worker: @unchecked Sendable {
     guard let context = taken.context else { return }
     let app = Unmanaged<AppCore>.fromOpaque(context)._withUnsafeGuaranteedRef { $0 }
     let entry = JobEntry(taken.job)
-    let start = opp_now_ns()
-    begin(entry, app, taken, start)
+    let identity = entry.identity
+    let band = Band(rawValue: taken.band) ?? .background
+    let depth = max(engine.accounts.depth(ofTaken: identity), engine.depth(ofRank: taken.rank, band: band))
+    if depth > 0, band != .background, moveDown(entry, app, taken, depth: depth, band: band) { return }
+    begin(entry, app, taken, identity, band, depth)
     switch entry.kind {
     case .task:
       let job = unsafeBitCast(entry.pointer, to: UnownedJob.self)
@@ -193,20 +196,30 @@ final class Worker: @unchecked Sendable {
     end(entry, taken)
   }
 
-  private func begin(_ entry: JobEntry, _ app: AppCore, _ taken: opp_taken, _ start: UInt64) {
+  /// A job that was queued before it was known for a hog goes to where it belongs, so that it neither goes before
+  /// fresh work nor round the bound of demoted workers.
+  private func moveDown(_ entry: JobEntry, _ app: AppCore, _ taken: opp_taken, depth: Int, band: Band) -> Bool {
+    guard engine.depth(ofRank: taken.rank, band: band) == 0, let source else { return false }
+    let rank = UInt8(engine.configuration.bands.rank(base: Int(taken.rank), depth: depth))
+    return app.push(entry, to: taken.app, rank: rank, source: source, by: self)
+  }
+
+  private func begin(
+    _ entry: JobEntry, _ app: AppCore, _ taken: opp_taken, _ identity: UInt64, _ band: Band, _ depth: Int
+  ) {
+    let start = opp_now_ns()
     if self.app !== app {
       batch.flush()
       self.app = app
       batch.block = app.statistics
     }
-    identity = entry.identity
-    let band = Band(rawValue: taken.band) ?? .background
-    let account = engine.accounts.read(identity)
-    let depth = max(account?.depth ?? 0, engine.depth(ofRank: taken.rank, band: band))
+    self.identity = identity
+    engine.accounts.begin(identity, at: start)
     if let waited = entry.waited(until: start) { app.statistics.waited(microseconds: waited) }
     batch.began(stolen: taken.stolen)
     usage.began(at: start)
-    let isDemoted = depth > 0 && band != .background
+    // In the background lane demoted foreground work is one among equals.
+    let isDemoted = depth > 0 && lane.demotedMask != 0
     if isDemoted { startDemoted(level: taken.level, depth: depth) } else if !isUndemoted { _ = restore() }
     report.begin(
       identity: identity, app: taken.app, band: band, rank: taken.rank, depth: depth, start: start,

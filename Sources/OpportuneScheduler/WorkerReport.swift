@@ -102,6 +102,9 @@ final class WorkerReport: Sendable {
     return sequence.load(ordering: .relaxed) == first ? reading : nil
   }
 
+  /// Grows with each job that is begun or ended.
+  var count: UInt64 { sequence.load(ordering: .relaxed) }
+
   func isStillInside(_ reading: Reading) -> Bool {
     sequence.load(ordering: .sequentiallyConsistent) == reading.sequence
   }
