@@ -102,17 +102,11 @@ int opp_thread_set_sched(int32_t tid, const opp_sched_params *params) {
     if (result == 0) result = attributes_set(tid, &wanted);
     if (result != -EPERM) return result;
 
-    /*
-     * Two things that nobody asked for take privilege all the same: going to SCHED_IDLE with a lower nice value than
-     * the thread has, though the value means nothing there; and dropping reset-on-fork. Both can be kept.
-     */
+    /* Dropping reset-on-fork takes privilege, though nobody asked for that: a thread that has it may keep it. */
     struct sched_attributes current;
     if (attributes_get(tid, &current) != 0) return result;
-    bool keeps_nice = wanted.policy == POLICY_IDLE && current.nice > wanted.nice;
-    bool keeps_reset = (current.flags & FLAG_RESET_ON_FORK) != 0 && (wanted.flags & FLAG_RESET_ON_FORK) == 0;
-    if (!keeps_nice && !keeps_reset) return result;
-    if (keeps_nice) wanted.nice = current.nice;
-    if (keeps_reset) wanted.flags |= FLAG_RESET_ON_FORK;
+    if ((current.flags & ~wanted.flags & FLAG_RESET_ON_FORK) == 0) return result;
+    wanted.flags |= FLAG_RESET_ON_FORK;
     return attributes_set(tid, &wanted);
 }
 

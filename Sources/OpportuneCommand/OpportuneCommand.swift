@@ -19,7 +19,7 @@ struct OpportuneCommand: AsyncParsableCommand {
   }
 
   private static func diagnoseWithoutArguments() {
-    let reason = "opportune: /proc is not mounted, so the arguments cannot be read. This is what 'doctor' says:\n\n"
+    let reason = "opportune: no /proc here, so the arguments cannot be read. This is what 'doctor' says:\n\n"
     _ = write(STDERR_FILENO, reason, reason.utf8.count)
     print(Diagnosis.run().text(), terminator: "")
   }

@@ -69,6 +69,11 @@ static void sees_cpu_time_grow(guest *own) {
 
 /* Two threads that both want one CPU: the wait is that of the guest. */
 static void sees_waiting(guest *own) {
+    unsigned long long ran, waited, turns = 0;
+    FILE *file = fopen("/proc/thread-self/schedstat", "re");
+    if (file != NULL && fscanf(file, "%llu %llu %llu", &ran, &waited, &turns) == 3 && turns > 0)
+        CHECK(usage_of(own).wait_known);
+    if (file != NULL) fclose(file);
     if (usage_of(own).wait_known == 0) {
         fprintf(stderr, "note: this kernel does not count waiting\n");
         return;
@@ -121,7 +126,7 @@ static void survives_its_thread(guest *own) {
     opp_thread_meter_destroy(own->meter);
 }
 
-/* The lowest free descriptor is the same before and after, and what is kept is closed in programs we start. */
+/* Descriptors are handed out from the lowest free one on; those kept are closed in programs that are started. */
 static void leaves_no_descriptors(void) {
     int before = dup(0);
     CHECK(before >= 0);
@@ -134,9 +139,7 @@ static void leaves_no_descriptors(void) {
     }
     opp_thread_meter_destroy(meter);
     opp_thread_meter_destroy(NULL);
-    int after = dup(0);
-    CHECK_EQUAL(after, before);
-    close(after);
+    for (int fd = before; fd < before + 3; fd++) CHECK(fcntl(fd, F_GETFD) < 0);
 }
 
 /* A name such as "a) R (" must not be taken for the state. */

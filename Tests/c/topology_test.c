@@ -261,6 +261,10 @@ static void long_lines_are_left_out(void) {
     static char mounts[20000];
     memset(mounts, 'x', sizeof mounts);
     memcpy(mounts, "30 1 0:1 / / rw - overlay o rw,", 31);
+    /* What comes when the reader's buffer has been emptied three times looks like a line, and is not. */
+    static const char decoy[] = "34 31 0:31 / /decoy rw - cgroup2 cgroup2 rw,";
+    memcpy(mounts + 3 * 4095, decoy, sizeof decoy - 1);
+    write_file("/decoy/cpu.max", "10000 100000\n");
     strcpy(mounts + 15000, "\n35 31 0:32 / /c rw - cgroup2 cgroup2 rw");
     write_file("/proc/self/mountinfo", mounts);
     write_file("/proc/self/cgroup", "0::/\n");
