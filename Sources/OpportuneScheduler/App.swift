@@ -105,7 +105,7 @@ public final class App: Sendable {
     name: String? = nil, priority: TaskPriority? = nil,
     operation: sending @escaping @isolated(any) () async throws -> Success
   ) -> AppTask<Success> {
-    AppTask(core, executor, name: name, priority: priority, operation: operation)
+    AppTask(core, name: name, priority: priority, operation: operation)
   }
 
   /// Sleeps on the scheduler's own coalesced timers: `try await app.clock.sleep(for: .seconds(1))`. Unlike

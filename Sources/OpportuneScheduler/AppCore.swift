@@ -56,10 +56,9 @@ final class AppCore: @unchecked Sendable {
   // MARK: Queueing
 
   /// Queues a job of the app's executor. Never refuses: what cannot be queued goes to the global pool and is counted.
-  func enqueue(_ job: UnownedJob) { enqueueFirst(job, as: nil) }
-
-  /// The same; with `first`, as the first job of a task that can be raised while it is queued.
-  func enqueueFirst(_ job: UnownedJob, as first: PromotableJob?) {
+  ///
+  /// - Parameter tree: where the job belongs to a task that may be lent a higher band.
+  func enqueue(_ job: UnownedJob, of tree: TaskTree? = nil) {
     let pointer = unsafeBitCast(job, to: UnsafeMutableRawPointer.self)
     let kind = Int32(opp_runtime_job_kind(pointer))
     let worker = Worker.current(of: engine)
@@ -72,18 +71,23 @@ final class AppCore: @unchecked Sendable {
     let depth = engine.accounts.depth(
       ofQueued: identity, submitter: worker,
       origin: worker == nil ? Accounts.origin(source: source, app: self) : nil, app: self)
-    let rank = engine.rank(of: TaskPriority(rawValue: job.priority.rawValue), band: band, depth: depth)
+    let lender = isActor ? nil : tree?.lendingApp
+    let rank = engine.rank(
+      of: TaskPriority(rawValue: job.priority.rawValue), band: (lender ?? self).band, depth: depth)
     let stamp = identity & 7 == 0 ? opp_now_ns() : nil
-    if let first {
-      if !first.queue(job, identity: identity, rank: rank, source: source, stamp: stamp) { engine.escape(job, self) }
-      return
-    }
-    let entry = JobEntry(.task, pointer, queuedAt: stamp)
     // A yield's own job, and what a task that has just been suspended leaves behind, the worker takes up itself.
     let isOwn = worker.map { kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving } ?? false
-    if !push(entry, to: isActor ? runner : raw, rank: rank, source: source, by: isOwn ? worker : nil) {
-      engine.escape(job, self)
+    let owner = lender ?? self
+    let place = isActor ? runner : owner.raw
+    if let tree {
+      let promotable = PromotableJob(job, of: tree, identity: identity, rank: rank)
+      if lender == nil, !isActor { tree.willQueue(promotable) }
+      if promotable.push(to: owner, place, source: source, stamp: stamp, by: isOwn ? worker : nil) { return }
+    } else {
+      let entry = JobEntry(.task, pointer, queuedAt: stamp)
+      if push(entry, to: place, rank: rank, source: source, by: isOwn ? worker : nil) { return }
     }
+    engine.escape(job, self)
   }
 
   /// Queues a closure.

@@ -5,27 +5,24 @@ import Synchronization
 public struct AppTask<Success: Sendable>: Sendable {
   /// The task itself.
   public let task: Task<Success, any Error>
-  private let job: PromotableJob
+  private let tree: TaskTree
 
   init(
-    _ core: AppCore, _ executor: AppExecutor, name: String?, priority: TaskPriority?,
+    _ core: AppCore, name: String?, priority: TaskPriority?,
     operation: sending @escaping @isolated(any) () async throws -> Success
   ) {
-    let job = PromotableJob(app: core)
-    let starter = PromotableStarter(job, executor)
-    task = Task(name: name, executorPreference: starter, priority: priority) {
-      try await withTaskExecutorPreference(executor) { try await operation() }
-    }
-    self.job = job
+    tree = TaskTree(core)
+    task = Task(name: name, executorPreference: tree, priority: priority, operation: operation)
   }
 
-  /// What the task returns. Whoever awaits it from an app of a higher band lends it that band while it is queued, so
-  /// that the foreground does not wait for the background's turn.
+  /// What the task returns. Whoever awaits it from an app of a higher band lends it that band, from then
+  /// on and for all that the task starts on its executor, so that the foreground does not wait for the background's turn.
+  /// A slice that is running already goes on as it is.
   ///
   /// - Throws: what the task throws.
   public var value: Success {
     get async throws {
-      job.lend()
+      tree.lend()
       return try await task.value
     }
   }
@@ -33,7 +30,7 @@ public struct AppTask<Success: Sendable>: Sendable {
   /// The same as a `Result`.
   public var result: Result<Success, any Error> {
     get async {
-      job.lend()
+      tree.lend()
       return await task.result
     }
   }
@@ -45,81 +42,104 @@ public struct AppTask<Success: Sendable>: Sendable {
   public var isCancelled: Bool { task.isCancelled }
 }
 
-/// The first job of such a task while it is queued. It can be queued a second time, in a higher band; the first to be
-/// taken runs it.
-final class PromotableJob: @unchecked Sendable {
+/// The executor of such a task and its children: queues their jobs in the app, or, once the task was awaited from a
+/// higher band, in the app that waits.
+final class TaskTree: TaskExecutor, @unchecked Sendable {
   let app: AppCore
-  private(set) var identity: UInt64 = 0
-  private enum State: UInt8, AtomicRepresentable { case new, queued, started }
-  private let state = Atomic<State>(.new)
-  private let lentBand = Atomic<UInt8>(0)
-  // Written before the job is queued, taken by whoever moves `state` to started.
-  private var job: UnownedJob?
-  private var rank: UInt8 = 0
+  /// Retained until the tree goes, or 0: who lends, and the job of the task itself that was queued last.
+  private let lender = Atomic<UInt>(0)
+  private let queued = Atomic<UInt>(0)
+  private let root = Atomic<UInt64>(0)
 
-  init(app: AppCore) { self.app = app }
+  init(_ app: AppCore) { self.app = app }
 
-  /// Queues the job in its own app. False where it cannot be.
-  func queue(_ job: UnownedJob, identity: UInt64, rank: UInt8, source: OpaquePointer, stamp: UInt64?) -> Bool {
-    self.job = job
-    self.identity = identity
-    self.rank = rank
-    state.store(.queued, ordering: .releasing)
-    return push(to: app, source: source, stamp: stamp)
+  deinit {
+    release(lender.load(ordering: .acquiring), as: AppCore.self)
+    release(queued.load(ordering: .acquiring), as: PromotableJob.self)
   }
 
-  private func push(to place: AppCore, source: OpaquePointer, stamp: UInt64?) -> Bool {
+  private func release<Object: AnyObject>(_ word: UInt, as type: Object.Type) {
+    if let pointer = UnsafeRawPointer(bitPattern: word) { Unmanaged<Object>.fromOpaque(pointer).release() }
+  }
+
+  func enqueue(_ job: consuming ExecutorJob) { app.enqueue(UnownedJob(job), of: self) }
+
+  /// The app in whose place its jobs are queued, if that is another than its own.
+  var lendingApp: AppCore? {
+    guard let pointer = UnsafeRawPointer(bitPattern: lender.load(ordering: .acquiring)) else { return nil }
+    return Unmanaged<AppCore>.fromOpaque(pointer).takeUnretainedValue()
+  }
+
+  /// Remembers the job of the task itself that is about to be queued, so that it can be queued once more.
+  func willQueue(_ job: PromotableJob) {
+    // The first identity to come is the task's own; its children come later.
+    let first = root.compareExchange(expected: 0, desired: job.identity, ordering: .relaxed)
+    guard job.identity != 0, first.exchanged || first.original == job.identity else { return }
+    let word = UInt(bitPattern: Unmanaged.passRetained(job).toOpaque())
+    release(queued.exchange(word, ordering: .acquiringAndReleasing), as: PromotableJob.self)
+  }
+
+  /// The caller is about to wait for the task: if it works for an app of a higher band, the task goes there.
+  func lend() {
+    guard let worker = Worker.current(of: app.engine), let source = worker.source, let candidate = worker.app,
+      candidate !== app, candidate.band > app.band
+    else { return }
+    let word = UInt(bitPattern: Unmanaged.passRetained(candidate).toOpaque())
+    // releasing: publishes the lender to lendingApp. The first stays: it may be in use.
+    if !lender.compareExchange(expected: 0, desired: word, ordering: .acquiringAndReleasing).exchanged {
+      release(word, as: AppCore.self)
+    }
+    // What was queued before goes there too. Taken out, so that nobody else uses it meanwhile.
+    let last = queued.exchange(0, ordering: .acquiringAndReleasing)
+    guard let pointer = UnsafeRawPointer(bitPattern: last) else { return }
+    let job = Unmanaged<PromotableJob>.fromOpaque(pointer).takeRetainedValue()
+    if let place = lendingApp { _ = job.push(to: place, place.raw, source: source, stamp: nil, by: nil) }
+  }
+}
+
+/// A job of such a task while it is queued. It may be queued a second time, in a higher band; the first to be taken
+/// runs it.
+final class PromotableJob: @unchecked Sendable {
+  let app: AppCore
+  let identity: UInt64
+  private let tree: TaskTree
+  private let job: UnownedJob
+  private let rank: UInt8
+  private let started = Atomic<Bool>(false)
+
+  init(_ job: UnownedJob, of tree: TaskTree, identity: UInt64, rank: UInt8) {
+    self.job = job
+    self.tree = tree
+    self.identity = identity
+    self.rank = rank
+    app = tree.app
+  }
+
+  /// False where memory is short; then nothing was queued.
+  func push(
+    to owner: AppCore, _ place: OpaquePointer, source: OpaquePointer, stamp: UInt64?, by worker: Worker?
+  ) -> Bool {
     let retained = Unmanaged.passRetained(self)
     let entry = JobEntry(.promotable, retained.toOpaque(), queuedAt: stamp)
-    if place.push(entry, to: place.raw, rank: rank, source: source, by: nil) { return true }
+    if owner.push(entry, to: place, rank: rank, source: source, by: worker) { return true }
     retained.release()
     return false
   }
 
-  /// The caller is about to wait for the task: if it works for an app of a higher band, the job goes there too.
-  func lend() {
-    guard state.load(ordering: .acquiring) == .queued, let worker = Worker.current(of: app.engine),
-      let source = worker.source, let lender = worker.app, lender.band > app.band, !app.state.suspended,
-      lentBand.exchange(lender.band.rawValue, ordering: .relaxed) < lender.band.rawValue
-    else { return }
-    _ = push(to: lender, source: source, stamp: nil)
-  }
-
-  private func claim() -> UnownedJob? {
-    // acquiring: pairs with queue().
-    guard state.compareExchange(expected: .queued, desired: .started, ordering: .acquiringAndReleasing).exchanged
-    else { return nil }
-    return job
-  }
+  /// True for one caller.
+  private func claim() -> Bool { !started.exchange(true, ordering: .acquiringAndReleasing) }
 
   /// A worker has taken one of its entries.
   func run(on worker: Worker) {
-    if app.state.suspended, worker.app !== app { return }  // its own entry waits for the app
-    claim()?.runSynchronously(on: app.unownedExecutor)
+    if app.state.suspended, worker.app !== app, let source = worker.source,
+      push(to: app, app.raw, source: source, stamp: nil, by: nil)
+    {
+      return  // it came by way of another app, and waits for its own
+    }
+    if claim() { job.runSynchronously(on: tree.asUnownedTaskExecutor()) }
   }
 
   func abandon() {
-    if let job = claim() { globalConcurrentExecutor.enqueue(job) }
-  }
-}
-
-/// The executor that a promotable task begins on: its first job is queued as a ``PromotableJob``, all further ones go
-/// to the app's executor.
-final class PromotableStarter: TaskExecutor, @unchecked Sendable {
-  private let first: PromotableJob
-  private let executor: AppExecutor
-  private let isFirst = Atomic<Bool>(true)
-
-  init(_ first: PromotableJob, _ executor: AppExecutor) {
-    self.first = first
-    self.executor = executor
-  }
-
-  func enqueue(_ job: consuming ExecutorJob) {
-    if isFirst.exchange(false, ordering: .relaxed) {
-      first.app.enqueueFirst(UnownedJob(job), as: first)
-    } else {
-      executor.enqueue(job)
-    }
+    if claim() { globalConcurrentExecutor.enqueue(job) }
   }
 }

@@ -27,12 +27,17 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   private let priority: TaskPriority
   // The C core's bags are thread-safe.
   private let bag: OpaquePointer
-  private let state = Atomic<State>(.idle)
+  /// A ``Phase`` in the low two bits; above it a number that grows with each run, so that a poster who comes late
+  /// cannot call a token posted that has been taken already.
+  private let state = Atomic<UInt64>(0)
   /// The band of the token that is posted, or in which it runs.
   private let servedIn = Atomic<UInt8>(0)
   private let runner = Atomic<Int>(0)
 
-  private enum State: UInt8, AtomicRepresentable { case idle, posted, running }
+  private enum Phase: UInt64 { case idle, posted, running }
+  private static let run: UInt64 = 4
+
+  private static func phase(of word: UInt64) -> Phase { Phase(rawValue: word & 3) ?? .running }
 
   /// How long a strand may keep a worker before it goes to the back of the queue, in nanoseconds.
   private static let turn: UInt64 = 200_000
@@ -88,11 +93,14 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     let lender = worker?.app.flatMap { $0.band > app.band ? $0 : nil }
     let wanted = (lender ?? app).band
     // seqCst: after the push to the bag; a runner looks at the bag after it has left, so one of us sees the other.
-    switch state.load(ordering: .sequentiallyConsistent) {
+    let word = state.load(ordering: .sequentiallyConsistent)
+    switch Self.phase(of: word) {
     case .idle:
-      postToken(worker, source, in: lender ?? app)
+      postToken(worker, source, in: lender ?? app, seen: word)
     case .posted:
-      if wanted.rawValue > servedIn.load(ordering: .relaxed) { postToken(worker, source, in: lender ?? app) }
+      if wanted.rawValue > servedIn.load(ordering: .relaxed) {
+        postToken(worker, source, in: lender ?? app, seen: word)
+      }
     case .running:
       if wanted.rawValue > servedIn.load(ordering: .relaxed) {
         servedIn.store(wanted.rawValue, ordering: .relaxed)
@@ -103,7 +111,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     return true
   }
 
-  private func postToken(_ worker: Worker?, _ source: OpaquePointer, in place: AppCore) {
+  private func postToken(_ worker: Worker?, _ source: OpaquePointer, in place: AppCore, seen word: UInt64) {
     let engine = app.engine
     let depth = engine.accounts.depth(ofQueued: identity, submitter: nil, origin: nil, app: app)
     let rank = engine.rank(of: priority, band: place.band, depth: depth)
@@ -115,29 +123,37 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       return runElsewhere()
     }
     servedIn.store(place.band.rawValue, ordering: .relaxed)
-    // A hint to later pushers, unless somebody runs it already. releasing: the token is in the queue.
-    _ = state.compareExchange(expected: .idle, desired: .posted, ordering: .releasing)
+    // A hint to later pushers, unless somebody has run it meanwhile. releasing: the token is in the queue.
+    guard Self.phase(of: word) == .idle else { return }
+    _ = state.compareExchange(expected: word, desired: word | Phase.posted.rawValue, ordering: .releasing)
   }
 
   // MARK: Running
 
   private func becomeRunner() -> Bool {
-    for waiting in [State.posted, .idle] {
+    var word = state.load(ordering: .relaxed)
+    while Self.phase(of: word) != .running {
+      let next = (word & ~3) + Self.run + Phase.running.rawValue
       // What the last runner did is seen. Pairs with leave().
-      if state.compareExchange(expected: waiting, desired: .running, ordering: .sequentiallyConsistent).exchanged {
+      let (exchanged, original) = state.compareExchange(
+        expected: word, desired: next, ordering: .sequentiallyConsistent)
+      if exchanged {
         runner.store(Int(opp_thread_id()), ordering: .relaxed)
         return true
       }
+      word = original
     }
     return false
   }
 
-  /// Leaves. True if there is more to do.
-  private func leave() -> Bool {
+  /// Leaves. Returns the new state, if there is more to do.
+  private func leave() -> UInt64? {
     runner.store(0, ordering: .relaxed)
+    // relaxed: while it runs nobody else changes it.
+    let word = state.load(ordering: .relaxed) & ~3
     // seqCst: before the last look at the bag; see add(). release: the next runner sees what this one did.
-    state.store(.idle, ordering: .sequentiallyConsistent)
-    return !opp_bag_is_empty(bag)
+    state.store(word, ordering: .sequentiallyConsistent)
+    return opp_bag_is_empty(bag) ? nil : word
   }
 
   /// A worker has taken a token.
@@ -145,7 +161,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     guard let source = worker.source else { return runElsewhere() }
     if app.state.suspended {
       // The token came by way of another app. It waits for this one.
-      return postToken(worker, source, in: app)
+      return postToken(worker, source, in: app, seen: state.load(ordering: .sequentiallyConsistent))
     }
     guard becomeRunner() else { return }
     let until = opp_now_ns() + Self.turn
@@ -154,7 +170,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       run(JobEntry(job))
       if opp_now_ns() > until || app.state.suspended { break }
     }
-    if leave() { postToken(nil, source, in: app) }
+    if let word = leave() { postToken(nil, source, in: app, seen: word) }
   }
 
   private func run(_ entry: JobEntry) {
@@ -177,7 +193,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       if let first { run(first) }
       var job = opp_job()
       while opp_bag_take(bag, &job) { run(JobEntry(job)) }
-      if leave() { runElsewhere() }
+      if leave() != nil { runElsewhere() }
     }
   }
 

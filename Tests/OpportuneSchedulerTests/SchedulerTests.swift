@@ -330,7 +330,9 @@ struct StressTests {
   // R-CARD-03: submitted = ran + cancelled, none twice, with suspensions, changes of band and a shutdown in between.
   @Test(arguments: [1, 2, 4, 16]) func everyJobIsAccountedFor(workers: Int) async throws {
     let scheduler = try Scheduler(configuration: configuration(workers: workers))
-    let apps = try (0..<4).map { try scheduler.makeApp(named: "app \($0)", band: $0 % 2 == 0 ? .foreground : .background) }
+    let apps = try (0..<4).map {
+      try scheduler.makeApp(named: "app \($0)", band: $0 % 2 == 0 ? .foreground : .background)
+    }
     let ran = Tally()
     let cancelled = Tally()
     let accepted = Tally()
