@@ -123,8 +123,11 @@ struct SchedulerTests {
     #expect(app.activity == .suspending)
     let seen = Log()
     let done = Signal()
-    for number in 0..<100 { try app.submit { seen.append(number) } }
-    try app.submit(priority: .background) { done.fire() }
+    for number in 0..<100 {
+      try app.submit {
+        if seen.append(number) == 100 { done.fire() }
+      }
+    }
     #expect(try await other.task { 5 }.value == 5)
     release.open()
     await app.untilSuspended()
@@ -185,7 +188,7 @@ struct SchedulerTests {
     let scheduler = try Scheduler(configuration: settings)
     let yielding = try scheduler.makeApp(named: "yielding")
     try await yielding.task {
-      for _ in 0..<4 {
+      for _ in 0..<6 {
         burn(.milliseconds(9))
         await Task.yield()
       }
@@ -198,7 +201,7 @@ struct SchedulerTests {
       }
     }.value
     try await scheduler.shutdown()
-    #expect(yielding.statistics.demotions >= UInt64(3 * step))
+    #expect(yielding.statistics.demotions >= UInt64(2 * step))
     #expect(yielding.statistics.demotions % UInt64(step) == 0)
     #expect(reading.statistics.demotions == 0)
   }
@@ -295,7 +298,7 @@ struct SchedulerTests {
     release.open()
   }
 
-  // R-CPU-04, R-SYS-04: bands may be disjoint; several schedulers live in one process.
+  // R-CPU-04: bands may be disjoint; several schedulers live in one process.
   @Test func schedulersLiveSideBySide() async throws {
     var disjoint = Scheduler.Configuration()
     disjoint.bands = .disjoint
@@ -308,7 +311,8 @@ struct SchedulerTests {
     try await two.shutdown()
   }
 
-  // R-CPU-09 needs the real-time lane; without it the band is refused, not silently lowered.
+  // R-CPU-09: going to the background, real-time work drops to the background lane. Without the real-time lane the band
+  // is refused, not silently lowered.
   @Test func realTimeBandNeedsItsLane() async throws {
     let without = try Scheduler()
     #expect(throws: SchedulerError.self) { try without.makeApp(named: "audio", band: .realTime) }
@@ -316,9 +320,11 @@ struct SchedulerTests {
     settings.lanes = [.background, .foreground, .realTime]
     let with = try Scheduler(configuration: settings)
     let audio = try with.makeApp(named: "audio", band: .realTime)
-    #expect(try await audio.task { 1 }.value == 1)
+    let engine = with.engine
+    let lane: @Sendable () async -> Lane? = { Worker.current(of: engine)?.lane.lane }
+    #expect(await Task(executorPreference: audio.executor, operation: lane).value == .realTime)
     try audio.setBand(.background)
-    #expect(try await audio.task { 2 }.value == 2)
+    #expect(await Task(executorPreference: audio.executor, operation: lane).value == .background)
     try await without.shutdown()
     try await with.shutdown()
   }
@@ -415,7 +421,7 @@ private final class Tally: Sendable {
 /// Numbers, from any thread.
 private final class Log: Sendable {
   private let list = LockedList()
-  func append(_ value: Int) { list.append(value) }
+  @discardableResult func append(_ value: Int) -> Int { list.append(value) }
   var values: [Int] { list.values }
 }
 
@@ -428,10 +434,11 @@ private final class LockedList: @unchecked Sendable {
     pthread_mutex_destroy(mutex)
     mutex.deallocate()
   }
-  func append(_ value: Int) {
+  func append(_ value: Int) -> Int {
     pthread_mutex_lock(mutex)
+    defer { pthread_mutex_unlock(mutex) }
     list.append(value)
-    pthread_mutex_unlock(mutex)
+    return list.count
   }
   var values: [Int] {
     pthread_mutex_lock(mutex)
