@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <string.h>
 
 struct opp_thread_meter {
@@ -108,4 +109,9 @@ int opp_thread_meter_is_blocked(const opp_thread_meter *meter) {
     default:
         return 1;
     }
+}
+
+int64_t opp_thread_own_voluntary_switches(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nvcsw : -errno;
 }

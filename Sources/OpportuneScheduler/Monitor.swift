@@ -276,11 +276,15 @@ final class Monitor: @unchecked Sendable {
       let blocked = opp_thread_meter_voluntary_switches(meter) != known.switches
       offCPU = blocked ? (now - known.at).saturatingSubtract(since).saturatingSubtract(usage.wait_ns &- known.wait) : 0
     } else {
+      let switches = opp_thread_meter_voluntary_switches(meter)
       cpu = min(wall, usage.cpu_ns &- reading.cpuBefore)
-      offCPU = wall - cpu
+      // One switch is the sleep before the job. A thread that may have blocked since is judged from now on only.
+      let blocked = switches - reading.switchesBefore > 1
+      offCPU = blocked ? (wall - cpu).saturatingSubtract(usage.wait_ns &- reading.waitBefore) : 0
+      if Double(offCPU) > engine.configuration.quantum.offCPUShare * Double(quantum) { cpu = 0 }
       known = Seen(
         sequence: reading.sequence, depth: reading.depth, credit: cpu, at: now, cpu: usage.cpu_ns,
-        wait: usage.wait_ns, switches: opp_thread_meter_voluntary_switches(meter))
+        wait: usage.wait_ns, switches: switches)
     }
     guard var known else { return }
     defer { seen[key] = known }

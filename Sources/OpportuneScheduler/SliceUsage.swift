@@ -14,6 +14,8 @@ struct SliceUsage {
   private var start: UInt64 = 0
   private var anchorCPU: UInt64 = 0
   private var anchorWait: UInt64 = 0
+  /// Voluntary context switches when the worker last lay down; the sleep that follows is one more.
+  private(set) var switchesAtAnchor: Int64 = 0
   private var pool: UInt64 = 0
 
   /// What to charge the task with, nanoseconds of CPU time; 0 where nothing is due.
@@ -27,6 +29,7 @@ struct SliceUsage {
     guard opp_thread_meter_read(meter, &usage) == 0 else { return }
     anchorCPU = usage.cpu_ns
     anchorWait = usage.wait_ns
+    switchesAtAnchor = opp_thread_own_voluntary_switches()
   }
 
   mutating func began(at now: UInt64) { start = now }
@@ -63,6 +66,7 @@ struct SliceUsage {
 
   /// CPU time of the thread at the anchor, for the monitor's estimate of the running slice.
   var cpuAtAnchor: UInt64 { anchorCPU }
+  var waitAtAnchor: UInt64 { anchorWait }
 }
 
 /// Counts of one app that a worker has not handed in yet.

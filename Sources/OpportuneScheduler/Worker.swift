@@ -223,7 +223,7 @@ final class Worker: @unchecked Sendable {
     if isDemoted { startDemoted(level: taken.level, depth: depth) } else if !isUndemoted { _ = restore() }
     report.begin(
       identity: identity, app: taken.app, band: band, rank: taken.rank, depth: depth, start: start,
-      cpuBefore: usage.cpuAtAnchor)
+      usage: usage)
     engine.monitor.armTick()
   }
 

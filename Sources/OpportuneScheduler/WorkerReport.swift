@@ -24,6 +24,9 @@ final class WorkerReport: Sendable {
     let start: UInt64
     /// CPU time of the thread when it was last measured, before this job.
     let cpuBefore: UInt64
+    /// Its wait for a CPU then, and its voluntary context switches when it last lay down.
+    let waitBefore: UInt64
+    let switchesBefore: Int64
   }
 
   private enum Change: UInt8, AtomicRepresentable { case none, begun, done }
@@ -35,6 +38,8 @@ final class WorkerReport: Sendable {
   private let start = Atomic<UInt64>(0)
   private let liveDepth = Atomic<Int>(0)
   private let cpuBefore = Atomic<UInt64>(0)
+  private let waitBefore = Atomic<UInt64>(0)
+  private let switchesBefore = Atomic<Int64>(0)
   private let change = Atomic<Change>(.none)
   private let changedTo = Atomic<UInt64>(0)
   private let thread = Atomic<UInt64>(0)
@@ -54,14 +59,17 @@ final class WorkerReport: Sendable {
   var meter: OpaquePointer? { OpaquePointer(bitPattern: meterAddress.load(ordering: .relaxed)) }
 
   func begin(
-    identity: UInt64, app: OpaquePointer, band: Band, rank: UInt8, depth: Int, start: UInt64, cpuBefore: UInt64
+    identity: UInt64, app: OpaquePointer, band: Band, rank: UInt8, depth: Int, start: UInt64,
+    usage: borrowing SliceUsage
   ) {
     self.identity.store(identity, ordering: .relaxed)
     self.app.store(UInt(bitPattern: app), ordering: .relaxed)
     liveDepth.store(depth, ordering: .relaxed)
     place.store(UInt64(band.rawValue) | UInt64(rank) << 8 | UInt64(depth) << 16, ordering: .relaxed)
     self.start.store(start, ordering: .relaxed)
-    self.cpuBefore.store(cpuBefore, ordering: .relaxed)
+    cpuBefore.store(usage.cpuAtAnchor, ordering: .relaxed)
+    waitBefore.store(usage.waitAtAnchor, ordering: .relaxed)
+    switchesBefore.store(usage.switchesAtAnchor, ordering: .relaxed)
     // release publishes the fields to read(). seqCst: before the look at the alarm, which the monitor unarms before it
     // looks here; one of the two sees the other.
     sequence.store(sequence.load(ordering: .relaxed) + 1, ordering: .sequentiallyConsistent)
@@ -98,7 +106,8 @@ final class WorkerReport: Sendable {
       app: OpaquePointer(bitPattern: app.load(ordering: .acquiring)),
       band: Band(rawValue: UInt8(truncatingIfNeeded: placed)) ?? .background,
       rank: Int(placed >> 8 & 0xFF), depth: Int(placed >> 16 & 0xFF), start: start.load(ordering: .acquiring),
-      cpuBefore: cpuBefore.load(ordering: .acquiring))
+      cpuBefore: cpuBefore.load(ordering: .acquiring), waitBefore: waitBefore.load(ordering: .acquiring),
+      switchesBefore: switchesBefore.load(ordering: .acquiring))
     return sequence.load(ordering: .relaxed) == first ? reading : nil
   }
 

@@ -196,8 +196,8 @@ struct SchedulerTests {
     let reading = try scheduler.makeApp(named: "reading")
     try await reading.task {
       for _ in 0..<4 {
-        burn(.milliseconds(7))
-        blockFor(milliseconds: 5)
+        burn(.milliseconds(5))
+        blockFor(milliseconds: 8)
       }
     }.value
     try await scheduler.shutdown()
