@@ -1,0 +1,155 @@
+/*
+ * A bag, the queue of a strand: a push that was over before another began is taken before it, whichever threads they
+ * were on; every entry is taken once. R-CARD-03, R-CPU-02
+ *
+ * OPPORTUNE_STRESS=N multiplies the length.
+ */
+#include "opportune.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                                 \
+    do {                                                                                                 \
+        if (!(condition)) {                                                                              \
+            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);                \
+            exit(1);                                                                                     \
+        }                                                                                                \
+    } while (0)
+
+enum { PUSHERS = 4, TAKERS = 3 };
+
+static opp_core *core;
+static opp_bag *bag;
+static uint64_t jobs = 50000;
+
+/* For each job the clock at the start and at the end of its push; a plain counter that all share. */
+static _Atomic(uint64_t) clock_now;
+static uint64_t *begun[PUSHERS], *ended[PUSHERS];
+static _Atomic(uint8_t) *taken[PUSHERS];
+static _Atomic(uint64_t) taken_count;
+
+static opp_job job_of(uint64_t pusher, uint64_t index) {
+    opp_job job = {(void *)(uintptr_t)(index + 1), (uint32_t)pusher};
+    return job;
+}
+
+static void *push(void *context) {
+    uint64_t number = (uint64_t)(uintptr_t)context;
+    opp_source *source = opp_source_acquire(core, 0);
+    CHECK(source != NULL);
+    for (uint64_t i = 0; i < jobs; i++) {
+        begun[number][i] = atomic_fetch_add(&clock_now, 1);
+        CHECK(opp_bag_push(bag, source, job_of(number, i)) == 0);
+        ended[number][i] = atomic_fetch_add(&clock_now, 1);
+        if (i % 1000 == 999) sched_yield();
+    }
+    opp_source_release(source);
+    return NULL;
+}
+
+static void start(pthread_t *pushers) {
+    opp_core_config config;
+    memset(&config, 0, sizeof(config));
+    config.max_apps = 16;
+    CHECK(opp_core_create(&config, &core) == 0);
+    bag = opp_bag_create(core);
+    CHECK(bag != NULL);
+    atomic_store(&clock_now, 1);
+    atomic_store(&taken_count, 0);
+    for (int p = 0; p < PUSHERS; p++) {
+        begun[p] = calloc(jobs, sizeof(uint64_t));
+        ended[p] = calloc(jobs, sizeof(uint64_t));
+        taken[p] = calloc(jobs, 1);
+    }
+    for (uintptr_t p = 0; p < PUSHERS; p++) CHECK(pthread_create(&pushers[p], NULL, push, (void *)p) == 0);
+}
+
+static void finish(void) {
+    opp_job job;
+    CHECK(opp_bag_is_empty(bag) && !opp_bag_take(bag, &job));
+    opp_bag_destroy(bag, NULL, NULL);
+    opp_core_destroy(core, NULL, NULL);
+    for (int p = 0; p < PUSHERS; p++) {
+        free(begun[p]);
+        free(ended[p]);
+        free((void *)taken[p]);
+    }
+}
+
+/* One taker at a time, as a strand has. What it takes is checked when all is over: no push that ended before another
+ * began comes out after it. */
+static void test_order(void) {
+    pthread_t pushers[PUSHERS];
+    start(pushers);
+    uint64_t total = PUSHERS * jobs, count = 0, next[PUSHERS] = {0};
+    opp_job *order = calloc(total, sizeof(opp_job));
+    while (count < total) {
+        if (!opp_bag_take(bag, &order[count])) {
+            sched_yield();
+            continue;
+        }
+        uint64_t pusher = order[count].tag, index = (uint64_t)(uintptr_t)order[count].ptr - 1;
+        CHECK(pusher < PUSHERS && index == next[pusher]); /* each pusher's own in its order, none lost, none twice */
+        next[pusher]++;
+        count++;
+    }
+    for (int p = 0; p < PUSHERS; p++) pthread_join(pushers[p], NULL);
+    /* From the last taken to the first: no earlier one began after a later one had ended. */
+    uint64_t least_end = UINT64_MAX, overtaken = 0;
+    for (uint64_t i = total; i-- > 0;) {
+        uint64_t pusher = order[i].tag, index = (uint64_t)(uintptr_t)order[i].ptr - 1;
+        if (begun[pusher][index] > least_end) overtaken++;
+        if (ended[pusher][index] < least_end) least_end = ended[pusher][index];
+    }
+    if (overtaken > 0) fprintf(stderr, "%llu of %llu were taken too early\n", (unsigned long long)overtaken,
+                               (unsigned long long)total);
+    CHECK(overtaken == 0);
+    free(order);
+    finish();
+}
+
+static void *take(void *context) {
+    (void)context;
+    opp_job job;
+    uint64_t last[PUSHERS] = {0};
+    while (atomic_load(&taken_count) < PUSHERS * jobs) {
+        if (!opp_bag_take(bag, &job)) {
+            sched_yield();
+            continue;
+        }
+        uint64_t index = (uint64_t)(uintptr_t)job.ptr;
+        CHECK(atomic_fetch_add(&taken[job.tag][index - 1], 1) == 0);
+        CHECK(index > last[job.tag]);
+        last[job.tag] = index;
+        atomic_fetch_add(&taken_count, 1);
+    }
+    return NULL;
+}
+
+static void test_many_takers(void) {
+    pthread_t pushers[PUSHERS], takers[TAKERS];
+    start(pushers);
+    for (int i = 0; i < TAKERS; i++) CHECK(pthread_create(&takers[i], NULL, take, NULL) == 0);
+    for (int i = 0; i < PUSHERS; i++) pthread_join(pushers[i], NULL);
+    for (int i = 0; i < TAKERS; i++) pthread_join(takers[i], NULL);
+    for (int p = 0; p < PUSHERS; p++)
+        for (uint64_t i = 0; i < jobs; i++) CHECK(atomic_load(&taken[p][i]) == 1);
+    finish();
+}
+
+int main(void) {
+    alarm(300);
+    const char *text = getenv("OPPORTUNE_STRESS");
+    if (text != NULL && atoi(text) > 1) jobs *= (uint64_t)atoi(text);
+    for (int round = 0; round < 5; round++) {
+        test_order();
+        test_many_takers();
+    }
+    return 0;
+}

@@ -1,0 +1,262 @@
+/*
+ * Lanes and alarms: no lost wake-up, permits, the worker in reserve, closing, one-shot alarms.
+ * R-CARD-01, R-CARD-03, R-CPU-02
+ *
+ * OPPORTUNE_STRESS=N multiplies the length of the hunts.
+ */
+#include "opportune.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                                 \
+    do {                                                                                                 \
+        if (!(condition)) {                                                                              \
+            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);                \
+            exit(1);                                                                                     \
+        }                                                                                                \
+    } while (0)
+
+/* A sanitizer makes it slower by far. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#undef SANITIZED
+#define SANITIZED 1
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+static unsigned scale(void) {
+    const char *text = getenv("OPPORTUNE_STRESS");
+    int value = text == NULL ? 1 : atoi(text);
+    return value < 1 ? 1 : (unsigned)value;
+}
+
+/* --- One lane with a bare count as its queue --------------------------------------------------- */
+
+#define WORKERS_MAX 8
+
+static opp_lane *lane;
+static _Atomic(int64_t) queued;      /* the queue: how many jobs it holds; seq_cst, as the run queue's tails are */
+static _Atomic(int64_t) done;
+static _Atomic(int) inside, inside_max;
+static _Atomic(uint64_t) sleeps;
+
+static bool pop(void) {
+    int64_t count = atomic_load(&queued);
+    while (count > 0)
+        if (atomic_compare_exchange_weak(&queued, &count, count - 1)) return true;
+    return false;
+}
+
+/* Works for as long as there is something. */
+static void work(void) {
+    int now = atomic_fetch_add(&inside, 1) + 1;
+    int seen = atomic_load(&inside_max);
+    while (seen < now && !atomic_compare_exchange_weak(&inside_max, &seen, now)) {}
+    while (pop()) atomic_fetch_add(&done, 1);
+    atomic_fetch_sub(&inside, 1);
+}
+
+static void *worker(void *context) {
+    uint32_t slot = (uint32_t)(uintptr_t)context;
+    for (;;) {
+        if (opp_lane_enter(lane)) {
+            work();
+            opp_lane_leave(lane);
+        }
+        opp_lane_lie_down(lane, slot);
+        opp_woken woken;
+        if (atomic_load(&queued) > 0 && opp_lane_enter(lane)) {
+            woken = opp_lane_wake_up(lane, slot);
+            if (woken == OPP_WOKEN_PERMIT) opp_lane_leave(lane); /* two are one too many */
+            work();
+            opp_lane_leave(lane);
+        } else {
+            atomic_fetch_add(&sleeps, 1);
+            woken = opp_lane_sleep(lane, slot);
+            if (woken == OPP_WOKEN_PERMIT) {
+                work();
+                opp_lane_leave(lane);
+            }
+        }
+        if (woken == OPP_WOKEN_CLOSED) return NULL;
+    }
+}
+
+/*
+ * A submitter pushes one job, or a few, and waits until they are done: workers lie down as the next push comes. A lost
+ * wake-up is a push after which nothing is done any more while a permit is free; the wait then has no end, and the
+ * alarm of main() ends the test.
+ */
+static void hunt(unsigned workers, unsigned width, unsigned rounds) {
+    lane = opp_lane_create(width);
+    CHECK(lane != NULL);
+    atomic_store(&queued, 0);
+    atomic_store(&done, 0);
+    atomic_store(&inside_max, 0);
+    atomic_store(&sleeps, 0);
+    pthread_t threads[WORKERS_MAX];
+    for (uintptr_t i = 0; i < workers; i++) CHECK(pthread_create(&threads[i], NULL, worker, (void *)i) == 0);
+    int64_t wanted = 0;
+    unsigned random = workers * 31 + width;
+    for (unsigned round = 0; round < rounds; round++) {
+        int burst = 1 + (int)(rand_r(&random) % 3);
+        for (int i = 0; i < burst; i++) {
+            atomic_fetch_add(&queued, 1);
+            (void)opp_lane_notify(lane);
+        }
+        wanted += burst;
+        /* Now and then nobody waits: the next push meets workers that are at it. */
+        if (round % 8 == 7) continue;
+        for (int spin = 0; atomic_load(&done) < wanted; spin++) {
+            if (spin < 64) opp_pause();
+            else sched_yield();
+        }
+        for (int pause = (int)(rand_r(&random) % 64); pause > 0; pause--) opp_pause();
+    }
+    while (atomic_load(&done) < wanted) sched_yield();
+    CHECK(atomic_load(&queued) == 0);
+    CHECK(atomic_load(&inside_max) <= (int)width);
+    while (opp_lane_sleeping(lane) < workers) sched_yield();
+    CHECK(opp_lane_working(lane) == 0);
+    printf("%u workers, %u permits: %lld jobs, %llu times asleep, %llu wake-ups\n", workers, width,
+           (long long)wanted, (unsigned long long)atomic_load(&sleeps),
+           (unsigned long long)opp_lane_wakeups(lane));
+    opp_lane_close(lane);
+    for (unsigned i = 0; i < workers; i++) pthread_join(threads[i], NULL);
+    opp_lane_destroy(lane);
+}
+
+/* --- Permits and wake-ups, one thread at a time -------------------------------------------------- */
+
+static void test_permits(void) {
+    CHECK(opp_lane_create(0) == NULL);
+    CHECK(opp_lane_create(OPP_LANE_WORKERS + 1) == NULL);
+    opp_lane *one = opp_lane_create(2);
+    CHECK(opp_lane_notify(one) == OPP_NOTIFIED_NOBODY);
+    CHECK(opp_lane_working(one) == 0); /* the permit was given back */
+    CHECK(opp_lane_enter(one) && opp_lane_enter(one) && !opp_lane_enter(one));
+    uint64_t before = opp_lane_wakeups(one);
+    opp_lane_lie_down(one, 5);
+    CHECK(opp_lane_sleeping(one) == 1);
+    /* All permits in use: nobody is woken, and no system call is made. */
+    CHECK(opp_lane_notify(one) == OPP_NOTIFIED_BUSY);
+    CHECK(opp_lane_wakeups(one) == before && opp_lane_sleeping(one) == 1);
+    CHECK(opp_lane_wake_reserve(one));
+    CHECK(!opp_lane_wake_reserve(one));
+    CHECK(opp_lane_sleep(one, 5) == OPP_WOKEN_RESERVE);
+    opp_lane_leave(one);
+    opp_lane_lie_down(one, 5);
+    opp_lane_lie_down(one, 700);
+    CHECK(opp_lane_notify(one) == OPP_NOTIFIED_WOKEN); /* one permit was free, one sleeper is woken */
+    CHECK(opp_lane_sleeping(one) == 1 && opp_lane_working(one) == 2);
+    CHECK(opp_lane_wake_up(one, 5) == OPP_WOKEN_PERMIT);
+    CHECK(opp_lane_wake_up(one, 700) == OPP_WOKEN_NOTHING);
+    CHECK(opp_lane_sleeping(one) == 0);
+    opp_lane_set_permits(one, 3);
+    CHECK(opp_lane_enter(one) && !opp_lane_enter(one));
+    opp_lane_set_permits(one, 1);
+    opp_lane_leave(one);
+    CHECK(!opp_lane_enter(one)); /* two still at work, one permit */
+    opp_lane_leave(one);
+    opp_lane_leave(one);
+    CHECK(opp_lane_enter(one));
+    opp_lane_destroy(one);
+}
+
+static _Atomic(int) closed_count;
+
+static void *sleeper(void *context) {
+    uint32_t slot = (uint32_t)(uintptr_t)context;
+    opp_lane_lie_down(lane, slot);
+    CHECK(opp_lane_sleep(lane, slot) == OPP_WOKEN_CLOSED);
+    atomic_fetch_add(&closed_count, 1);
+    return NULL;
+}
+
+/* Closing wakes who sleeps, and who lies down while it happens or afterwards. */
+static void test_close(void) {
+    for (unsigned round = 0; round < 300; round++) {
+        enum { SLEEPERS = 6 };
+        pthread_t threads[SLEEPERS];
+        lane = opp_lane_create(1);
+        atomic_store(&closed_count, 0);
+        for (uintptr_t i = 0; i < SLEEPERS; i++)
+            CHECK(pthread_create(&threads[i], NULL, sleeper, (void *)(i * 67)) == 0);
+        while (opp_lane_sleeping(lane) < round % SLEEPERS) sched_yield();
+        opp_lane_close(lane);
+        for (int i = 0; i < SLEEPERS; i++) pthread_join(threads[i], NULL);
+        CHECK(atomic_load(&closed_count) == SLEEPERS);
+        opp_lane_destroy(lane);
+    }
+}
+
+/* --- Alarms ----------------------------------------------------------------------------------- */
+
+static opp_alarms *alarms;
+static _Atomic(uint64_t) posted, answered;
+
+static void *ringer(void *rounds) {
+    for (uintptr_t i = 0; i < (uintptr_t)rounds; i++) {
+        atomic_fetch_add(&posted, 1);
+        if (i % 2 == 0) opp_alarms_ring(alarms, 2);
+        else opp_alarms_arm(alarms, 0, 1000);
+        while (atomic_load(&answered) <= i) sched_yield();
+    }
+    return NULL;
+}
+
+static void test_alarms(unsigned rounds) {
+    alarms = opp_alarms_create();
+    CHECK(alarms != NULL);
+    opp_alarms_ring(alarms, 3);
+    CHECK(opp_alarms_wait(alarms) == 1u << 3);
+    /* Armed already: arming again does not put it off. */
+    uint64_t before = opp_now_ns();
+    opp_alarms_arm(alarms, 1, 2000000);
+    opp_alarms_arm(alarms, 1, 3600000000000u);
+    CHECK(opp_alarms_wait(alarms) == 1u << 1);
+    CHECK(opp_now_ns() - before >= 2000000);
+    /* Gone off once, it is unarmed; and setting replaces what was set. */
+    opp_alarms_set(alarms, 1, opp_now_ns() + 3600000000000u);
+    opp_alarms_set(alarms, 1, opp_now_ns() + 1000000);
+    opp_alarms_set(alarms, 0, opp_now_ns() + 3600000000000u);
+    CHECK(opp_alarms_wait(alarms) == 1u << 1);
+    opp_alarms_set(alarms, 0, 1); /* in the past */
+    CHECK(opp_alarms_wait(alarms) == 1u << 0);
+    /* What was done before an arming is seen after the wait that it ends. */
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, ringer, (void *)(uintptr_t)rounds) == 0);
+    while (atomic_load(&answered) < rounds) {
+        CHECK(opp_alarms_wait(alarms) != 0);
+        atomic_store(&answered, atomic_load(&posted));
+    }
+    pthread_join(thread, NULL);
+    opp_alarms_destroy(alarms);
+}
+
+int main(void) {
+    alarm(300 * scale()); /* a lost wake-up ends here */
+    test_permits();
+    test_close();
+    test_alarms(5000 * scale());
+    unsigned rounds = (SANITIZED ? 10000 : 100000) * scale();
+    hunt(1, 1, rounds);
+    hunt(2, 1, rounds);
+    hunt(2, 2, rounds);
+    hunt(3, 2, rounds);
+    hunt(4, 4, rounds);
+    hunt(4, 2, rounds);
+    return 0;
+}
