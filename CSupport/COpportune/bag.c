@@ -162,8 +162,9 @@ static int fifo_push(opp_fifo *fifo, opp_pool *pool, opp_job job, uint32_t stamp
         if (directory == NULL) return -ENOMEM;
         segment = pool_take(pool);
         if (segment == NULL) return -ENOMEM;
-        /* relaxed: published by tail, like the slot. */
-        opp_store(&directory->segment[SEGMENT_OF(tail) & directory->mask], segment, relaxed);
+        /* [entry] release: a late reader, which has not seen the tail that this segment is for, may still read the
+         * entry, and then the segment's slots: they are mapped. Pairs with the acquire in fifo_peek(). */
+        opp_store(&directory->segment[SEGMENT_OF(tail) & directory->mask], segment, release);
     } else {
         opp_directory *directory = opp_load(&fifo->directory, relaxed);
         segment = opp_load(&directory->segment[SEGMENT_OF(tail) & directory->mask], relaxed);
@@ -196,7 +197,7 @@ static bool fifo_peek(opp_fifo *fifo, peek *front) {
         if (head >= tail) return false;
         /* [directory] acquire: pairs with fifo_reserve(). It was stored before the tail just read. */
         opp_directory *directory = opp_load(&fifo->directory, acquire);
-        /* acquire on these three: the look at head below must come after them. */
+        /* acquire on these three: the look at head below must come after them. [entry] for the first. */
         opp_segment *segment = opp_load(&directory->segment[SEGMENT_OF(head) & directory->mask], acquire);
         if (segment != NULL) {
             opp_slot *slot = &segment->slot[SLOT_OF(head)];
