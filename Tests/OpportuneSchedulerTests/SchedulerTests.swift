@@ -271,7 +271,7 @@ struct SchedulerTests {
     let cancelled = Tally()
     for _ in 0..<1000 {
       try app.submit { ran.add(1) }
-      try held.submit(onCancel: { cancelled.add(1) }) { ran.add(10_000) }
+      try held.submit(onCancel: cancelled.increment) { ran.add(10_000) }
     }
     let task = Task(executorPreference: held.executor) { 3 }
     try await scheduler.shutdown()
@@ -348,7 +348,7 @@ struct StressTests {
           for number in 0..<2000 {
             let app = apps[(number + producer) % apps.count]
             do {
-              try app.submit(onCancel: { cancelled.add(1) }) { ran.add(1) }
+              try app.submit(onCancel: cancelled.increment) { ran.add(1) }
               accepted.add(1)
             } catch {}
           }
@@ -367,7 +367,7 @@ struct StressTests {
     }
     apps[3].suspend()
     for _ in 0..<100 {
-      try apps[3].submit(onCancel: { cancelled.add(1) }) { ran.add(1) }
+      try apps[3].submit(onCancel: cancelled.increment) { ran.add(1) }
       accepted.add(1)
     }
     try await scheduler.shutdown()
@@ -414,6 +414,7 @@ struct StressTests {
 /// A count that closures share.
 private final class Tally: Sendable {
   private let value = Atomic<Int>(0)
+  @Sendable func increment() { add(1) }
   func add(_ amount: Int) { value.add(amount, ordering: .sequentiallyConsistent) }
   var count: Int { value.load(ordering: .sequentiallyConsistent) }
 }
