@@ -158,24 +158,25 @@ private actor Keeper {
   @Test func prioritiesOrderWorkWithinAnApp() async throws {
     let scheduler = try makeScheduler(workers: 1, reserveDelay: .milliseconds(10))
     let app = try scheduler.makeApp(named: "app")
-    app.suspend()
-    let order = Record<Int>()
-    try app.submit(priority: .background) { order.add(4) }
-    try app.submit(priority: .low) { order.add(3) }
-    try app.submit { order.add(2) }
-    try app.submit(priority: .high) { order.add(1) }
-    try app.submit(priority: TaskPriority(rawValue: 33)) { order.add(0) }
-    app.resume()
-    #expect(await order.reaching(5) == [0, 1, 2, 3, 4])
-
-    app.suspend()
-    await app.untilSuspended()
-    let low = Task(executorPreference: app.executor, priority: .low) { order.add(6) }
-    let high = Task(executorPreference: app.executor, priority: .high) { order.add(5) }
-    // Tasks are queued by the time that their initialiser has returned.
-    app.resume()
-    #expect(await order.reaching(7).suffix(2) == [5, 6])
-    _ = (await low.value, await high.value)
+    var inOrder = 0
+    for _ in 0..<10 {
+      app.suspend()
+      await app.untilSuspended()
+      let order = Record<Int>()
+      try app.submit(priority: .background) { order.add(6) }
+      let lowTask = Task(executorPreference: app.executor, priority: .low) { order.add(5) }
+      try app.submit { order.add(3) }
+      let highTask = Task(executorPreference: app.executor, priority: .high) { order.add(1) }
+      try app.submit(priority: TaskPriority(rawValue: 33)) { order.add(0) }
+      // A job is queued by the time that its submission, or the task's initialiser, has returned.
+      app.resume()
+      let ran = await order.reaching(5)
+      #expect(ran.sorted() == [0, 1, 3, 5, 6])
+      if lateOnes(ran) == 0 { inOrder += 1 }
+      _ = (await lowTask.value, await highTask.value)
+    }
+    // A worker that is not given the CPU for 10 ms between taking a job and running it gets help, and is late.
+    #expect(inOrder >= 7)
     try await scheduler.shutdown()
   }
 

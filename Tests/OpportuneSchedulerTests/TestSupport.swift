@@ -55,6 +55,16 @@ final class Record<Element: Sendable>: @unchecked Sendable {
   }
 }
 
+/// How many numbers come after a greater one. Jobs that start in order may end out of it where a second worker, the
+/// reserve, came for a while because the first was not given the CPU; then it is a few of hundreds.
+func lateOnes(_ numbers: [Int]) -> Int {
+  var greatest = Int.min
+  return numbers.reduce(0) { late, number in
+    greatest = max(greatest, number)
+    return number < greatest ? late + 1 : late
+  }
+}
+
 /// CPU time of the calling thread in nanoseconds.
 func threadCPU() -> UInt64 {
   var time = timespec()
