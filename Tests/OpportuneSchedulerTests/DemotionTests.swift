@@ -1,0 +1,266 @@
+import COpportune
+import Foundation
+import Synchronization
+import Testing
+
+@testable import OpportuneScheduler
+
+/// A pipe from which a job reads one byte, written by another thread a while after it was asked to.
+private final class SlowPipe: Sendable {
+  private let ends: (read: Int32, write: Int32)
+  private let asked = DispatchSemaphore(value: 0)
+
+  init() {
+    var ends: [Int32] = [0, 0]
+    precondition(pipe(&ends) == 0)
+    self.ends = (ends[0], ends[1])
+  }
+
+  deinit {
+    close(ends.read)
+    close(ends.write)
+  }
+
+  /// Blocks for 3 ms or more.
+  func readByte() {
+    asked.signal()
+    var byte: UInt8 = 0
+    while read(ends.read, &byte, 1) < 0 {}
+  }
+
+  /// The other thread: answers so many times, each 3 ms after it was asked. How long the reader sleeps is the subject.
+  func answer(times: Int) {
+    for _ in 0..<times {
+      asked.wait()
+      let pause = timespec(tv_sec: 0, tv_nsec: 3_000_000)
+      clock_nanosleep(CLOCK_MONOTONIC, 0, [pause], nil)
+      var byte: UInt8 = 1
+      precondition(write(ends.write, &byte, 1) == 1)
+    }
+  }
+}
+
+/// Of the calling thread.
+private func niceValue() -> Int32 {
+  getpriority(__priority_which_t(PRIO_PROCESS.rawValue), UInt32(opp_thread_id()))
+}
+
+@Suite(.timeLimit(.minutes(3)), .serialized) struct DemotionTests {
+  // R-CPU-06 R-CPU-07
+  @Test(arguments: [1, 2, 3]) func fullQuantaLowerByTheStep(step: Int) async throws {
+    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(step: step, recovery: .never))
+    let app = try scheduler.makeApp(named: "app")
+    // On a machine that is short of CPU time the host may take it away, which looks like blocking: several hogs.
+    for _ in 0..<3 { try app.submit { spinCPU(milliseconds: 35) } }
+    try await scheduler.shutdown()
+    let demotions = app.statistics.demotions
+    #expect(demotions >= UInt64(step))
+    #expect(demotions % UInt64(step) == 0)
+    #expect(app.statistics.jobs == 3)
+  }
+
+  // R-CPU-06 R-CPU-02
+  @Test func shortJobsAreNotDemoted() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "app")
+    // Much CPU time in all, but no unit of scheduling uses a quantum.
+    let ran = Record<Int>()
+    for number in 0..<30 {
+      try app.submit {
+        spinCPU(milliseconds: 2)
+        ran.add(number)
+      }
+    }
+    _ = await ran.reaching(30)
+    try await scheduler.shutdown()
+    #expect(app.statistics.demotions == 0)
+  }
+
+  // R-CPU-06 R-CPU-08
+  @Test func yieldingEndsNoQuantum() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    try await app.task {
+      for _ in 0..<8 {
+        spinCPU(milliseconds: 9)
+        await Task.yield()
+      }
+    }.value
+    try await scheduler.shutdown()
+    #expect(app.statistics.demotions > 0)
+  }
+
+  // R-CPU-08
+  @Test func readingEndsAQuantum() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let pipe = SlowPipe()
+    async let answers: Void = onThread { pipe.answer(times: 8) }
+    try await app.task {
+      for _ in 0..<8 {
+        spinCPU(milliseconds: 9)
+        pipe.readByte()
+        await Task.yield()
+      }
+    }.value
+    await answers
+    try await scheduler.shutdown()
+    #expect(app.statistics.demotions == 0)
+  }
+
+  // R-CPU-06 R-CPU-08
+  @Test(arguments: QuantumPolicy.Recovery.allCases) func blockingRestoresByTheRule(
+    recovery: QuantumPolicy.Recovery
+  ) async throws {
+    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(recovery: recovery))
+    let app = try scheduler.makeApp(named: "app")
+    let pipe = SlowPipe()
+    async let answers: Void = onThread { pipe.answer(times: 1) }
+    try await app.task {
+      for _ in 0..<4 {
+        spinCPU(milliseconds: 11)
+        await Task.yield()
+      }
+      pipe.readByte()
+      await Task.yield()
+    }.value
+    await answers
+    try await scheduler.shutdown()
+    let statistics = app.statistics
+    #expect(statistics.demotions > 0)
+    #expect((statistics.restored > 0) == (recovery != .never))
+  }
+
+  // R-CPU-02 R-CPU-06
+  @Test func reserveServesWhatWaitsBehindAHog() async throws {
+    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(500)))
+    let app = try scheduler.makeApp(named: "app")
+    let held = Record<Int>()
+    let release = Flag()
+    try app.submit {
+      held.add(0)
+      release.spin()
+    }
+    _ = await held.reaching(1)
+    // The only worker is held until these have all run.
+    for number in 0..<50 { #expect(try await app.task { number }.value == number) }
+    #expect(!release.isUp)
+    release.raise()
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-02
+  @Test func blockedWorkersAreReplaced() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let held = Record<Int>()
+    let gate = DispatchSemaphore(value: 0)
+    for number in 0..<12 {
+      try app.submit {
+        held.add(number)
+        gate.wait()
+      }
+    }
+    // Twelve jobs are inside a blocking call, with one worker counted.
+    _ = await held.reaching(12)
+    #expect(try await app.task { 1 }.value == 1)
+    for _ in 0..<12 { gate.signal() }
+    try await scheduler.shutdown()
+    #expect(app.statistics.demotions == 0)
+  }
+
+  // R-CPU-05 R-CPU-03
+  @Test(arguments: [1, 2]) func backgroundProgressesUnderForegroundHogs(workers: Int) async throws {
+    let scheduler = try makeScheduler(workers: workers)
+    let ui = try scheduler.makeApp(named: "ui")
+    let indexer = try scheduler.makeApp(named: "indexer", band: .background)
+    let held = Record<Int>()
+    let release = Flag()
+    for number in 0..<2 {
+      try ui.submit {
+        held.add(number)
+        release.spin()
+      }
+    }
+    _ = await held.reaching(2)
+    let done = Record<Int>()
+    for number in 0..<100 { try indexer.submit { done.add(number) } }
+    _ = await done.reaching(100)
+    #expect(!release.isUp)
+    release.raise()
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-03 R-CPU-05 R-CPU-06
+  @Test(.enabled(if: isRoot, "the kernel lets only root leave SCHED_IDLE again"))
+  func hogSinksIntoTheOverlap() async throws {
+    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(2), step: 63))
+    let app = try scheduler.makeApp(named: "app")
+    let fellToBackground = try await app.task {
+      for _ in 0..<1000 {
+        spinCPU(milliseconds: 3)
+        await Task.yield()
+        if sched_getscheduler(0) == schedIdle { return true }
+      }
+      return false
+    }.value
+    #expect(fellToBackground, "a foreground task at the overlap's level is served by the background lane")
+    // Others have not sunk with it.
+    let other = try scheduler.makeApp(named: "other")
+    #expect(try await other.task { sched_getscheduler(0) }.value == 0)
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-06
+  @Test func whatADemotedJobSubmitsStartsDemoted() async throws {
+    let scheduler = try makeScheduler(workers: 1, reserveDelay: .milliseconds(10))
+    let app = try scheduler.makeApp(named: "app")
+    let order = Record<Int>()
+    let submitted = Record<Bool>()
+    try app.submit {
+      spinCPU(milliseconds: 60)
+      app.suspend()
+      for number in 0..<8 {
+        do { try app.submit { order.add(100 + number) } } catch { submitted.add(false) }
+      }
+      submitted.add(true)
+    }
+    #expect(await submitted.reaching(1) == [true])
+    await app.untilSuspended()
+    // From a thread that has submitted no hog.
+    await onThread {
+      for number in 0..<8 {
+        do { try app.submit { order.add(number) } } catch { submitted.add(false) }
+      }
+    }
+    app.resume()
+    let ran = await order.reaching(16)
+    #expect(submitted.values == [true])
+    // All fresh work first; a second worker may come for demoted work as soon as the first is at fresh work.
+    let fresh = ran.indices.filter { ran[$0] < 100 }.reduce(0, +)
+    let demoted = ran.indices.filter { ran[$0] >= 100 }.reduce(0, +)
+    #expect(fresh < demoted, "\(ran)")
+    #expect(ran.sorted() == Array(0..<8) + Array(100..<108))
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-01 R-CPU-06
+  @Test(.enabled(if: isRoot, "without privilege the slice is lowered first, which cannot be read"))
+  func runningHogLosesKernelPriority() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let nice = Record<Int32>()
+    try app.submit {
+      // The monitor lowers it from outside, while it runs.
+      nice.add(niceValue())
+      while niceValue() <= 0 { opp_pause() }
+      nice.add(niceValue())
+    }
+    let seen = await nice.reaching(2)
+    #expect(seen[0] == 0 && seen[1] > 0)
+    // Its worker has its own back for what comes next. (The thread that submitted the hog answers for it in its app.)
+    let other = try scheduler.makeApp(named: "other")
+    for _ in 0..<5 { #expect(try await other.task { niceValue() }.value == 0) }
+    try await scheduler.shutdown()
+  }
+}

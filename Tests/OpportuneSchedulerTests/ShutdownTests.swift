@@ -1,0 +1,250 @@
+import COpportune
+import Foundation
+import Synchronization
+import Testing
+
+@testable import OpportuneScheduler
+
+@Suite(.timeLimit(.minutes(3))) struct ShutdownTests {
+  // R-CARD-07
+  @Test(arguments: [1, 2]) func runsWhatIsQueued(workers: Int) async throws {
+    let scheduler = try makeScheduler(workers: workers)
+    let app = try scheduler.makeApp(named: "app")
+    let background = try scheduler.makeApp(named: "background", band: .background)
+    let strand = try app.thread(named: "strand")
+    let ran = Record<Int>()
+    for number in 0..<300 {
+      let home = number % 2 == 0 ? app : background
+      try home.submit(onCancel: { ran.add(-1) }, { ran.add(number) })
+      try strand.submit { ran.add(1000 + number) }
+    }
+    // A job that submits more on its way: refused, or run; nothing in between.
+    let late = Record<Bool>()
+    try app.submit {
+      do {
+        try app.submit(onCancel: { ran.add(-1) }, { ran.add(5000) })
+        late.add(true)
+      } catch {
+        late.add(false)
+      }
+    }
+    try await scheduler.shutdown()
+    #expect(ran.values.filter { $0 < 5000 }.sorted() == Array(0..<300) + Array(1000..<1300))
+    let lately = ran.values.filter { $0 == 5000 }.count
+    #expect(late.values == [lately == 1])
+  }
+
+  // R-FTS-09 R-CARD-07
+  @Test func closuresOfSuspendedAppsAreCancelledOnce() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "app")
+    let active = try scheduler.makeApp(named: "active")
+    app.suspend()
+    let cancelled = Record<Int>()
+    let ran = Record<Int>()
+    for number in 0..<200 {
+      try app.submit(onCancel: { cancelled.add(number) }, { ran.add(number) })
+      try active.submit(onCancel: { cancelled.add(-1) }, { ran.add(1000 + number) })
+    }
+    // Its tasks cannot be cancelled; they end elsewhere.
+    let task = app.task { 5 }
+    try await scheduler.shutdown()
+    #expect(cancelled.values.sorted() == Array(0..<200))
+    #expect(ran.values.sorted() == Array(1000..<1200))
+    #expect(app.statistics.cancelled == 200 && app.statistics.submitted == 200)
+    #expect(try await task.value == 5)
+    app.resume()
+    #expect(ran.count == 200)
+  }
+
+  // R-CARD-07
+  @Test func refusesAfterwards() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let strand = try app.thread(named: "strand")
+    try await scheduler.shutdown()
+    let shutDown = SchedulerError(.shutDown, "")
+    #expect(throws: shutDown) { try app.submit {} }
+    #expect(throws: shutDown) { try strand.submit {} }
+    #expect(throws: shutDown) { try scheduler.makeApp(named: "late") }
+    await #expect(throws: shutDown) { try await scheduler.shutdown() }
+    // Harmless, all of them.
+    app.suspend()
+    app.resume()
+    try app.setBand(.background)
+    #expect(await scheduler.statistics().apps.isEmpty)
+  }
+
+  // R-CARD-07
+  @Test func namesAJobThatDoesNotEnd() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "endless")
+    let innocent = try scheduler.makeApp(named: "innocent")
+    let held = Record<Int>()
+    let release = Flag()
+    let ended = Record<Int>()
+    try app.submit {
+      held.add(0)
+      release.spin()
+      ended.add(0)
+    }
+    _ = await held.reaching(1)
+    #expect(try await innocent.task { 1 }.value == 1)
+    do {
+      try await scheduler.shutdown(within: .milliseconds(20))
+      Issue.record("a job was running")
+    } catch {
+      #expect(error.code == .jobsStillRunning)
+      #expect(error.message.contains("\"endless\"") && !error.message.contains("innocent"))
+    }
+    release.raise()
+    #expect(await ended.reaching(1) == [0])
+  }
+
+  // R-CARD-07
+  @Test func tasksAndActorsGoOnElsewhere() async throws {
+    actor Keeper {
+      nonisolated let strand: Strand
+      private var inside = false
+      private(set) var value = 0
+      init(_ strand: Strand) { self.strand = strand }
+      nonisolated var unownedExecutor: UnownedSerialExecutor { strand.asUnownedSerialExecutor() }
+      func add() {
+        precondition(!inside)
+        inside = true
+        value += 1
+        inside = false
+      }
+    }
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "app")
+    let keeper = Keeper(try app.thread(named: "strand"))
+    let begun = Record<Int>()
+    let go = Flag()
+    let survivor = app.task {
+      begun.add(0)
+      while !go.isUp { await Task.yield() }
+      await keeper.add()
+      return await withTaskGroup(of: Int.self) { group in
+        for number in 0..<20 { group.addTask { number } }
+        return await group.reduce(0, +)
+      }
+    }
+    _ = await begun.reaching(1)
+    // It yields for ever, so the shutdown's limit cuts it off; what remains of it runs in the global pool.
+    do { try await scheduler.shutdown(within: .milliseconds(20)) } catch { #expect(error.code == .jobsStillRunning) }
+    go.raise()
+    #expect(try await survivor.value == 190)
+    await withTaskGroup(of: Void.self) { group in
+      for _ in 0..<100 { group.addTask(executorPreference: app.executor) { await keeper.add() } }
+    }
+    #expect(await keeper.value == 101)
+    #expect(await Task(executorPreference: app.executor) { opp_thread_worker() == nil }.value)
+    #expect(app.statistics.escapes > 0)
+  }
+
+  // R-CARD-07
+  @Test func sleepersAreWokenByAShutdown() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let clock = app.clock
+    let begun = Record<Int>()
+    let sleeper = app.task {
+      begun.add(0)
+      try await clock.sleep(for: .seconds(3600))
+      return 1
+    }
+    _ = await begun.reaching(1)
+    try await scheduler.shutdown()
+    #expect(try await sleeper.value == 1)
+    try await clock.sleep(for: .seconds(3600))  // there is nobody to wait for any more
+  }
+
+  // R-CARD-07
+  @Test func childOfAForkIsRefused() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    try app.submit {}
+    // Swift hides fork(): a child may do little. This one asks, and leaves.
+    let symbol = try #require(dlsym(nil, "fork"))
+    let fork = unsafeBitCast(symbol, to: (@convention(c) () -> Int32).self)
+    let status = Record<Int32>()
+    await onThread {
+      let child = fork()
+      if child == 0 {
+        alarm(60)
+        do throws(SchedulerError) {
+          try app.submit {}
+          _exit(1)
+        } catch {
+          _exit(error.code == .forked ? 0 : 2)
+        }
+      }
+      var result: Int32 = -1
+      while waitpid(child, &result, 0) < 0, errno == EINTR {}
+      status.add(result)
+    }
+    #expect(status.values == [0])
+    // The parent goes on.
+    #expect(try await app.task { 1 }.value == 1)
+    try await scheduler.shutdown()
+  }
+
+  // R-CARD-07
+  @Test func submitWhileTheThreadEnds() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let ran = Record<Int>()
+    let codes = Record<SchedulerError.Code?>()
+    // Once from here, so that the library's own key comes before the one made now.
+    try app.submit { ran.add(0) }
+    let key = ThreadEnd()
+    for hasSource in [true, false] {
+      for _ in 0..<10 {
+        await onThread {
+          if hasSource { do { try app.submit { ran.add(0) } } catch { codes.add(nil) } }
+          key.atEnd {
+            do throws(SchedulerError) {
+              try app.submit { ran.add(1) }
+              codes.add(nil)
+            } catch {
+              codes.add(error.code)
+            }
+          }
+        }
+      }
+    }
+    // Those that had a source have given it back by then; the others get one, and give it back after this.
+    #expect(codes.count == 20)
+    #expect(codes.values.prefix(10) == Array(repeating: .threadEnding, count: 10)[...])
+    #expect(codes.values.allSatisfy { $0 == nil || $0 == .threadEnding })
+    try await scheduler.shutdown()
+    #expect(ran.values.filter { $0 == 1 }.count == codes.values.filter { $0 == nil }.count)
+    #expect(ran.values.filter { $0 == 0 }.count == 11)
+  }
+}
+
+/// Calls a closure when the calling thread ends, from the destructor of its thread-local storage.
+private final class ThreadEnd: Sendable {
+  private final class Box: Sendable {
+    let body: @Sendable () -> Void
+    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+  }
+
+  private let key: pthread_key_t
+
+  init() {
+    var key = pthread_key_t()
+    let result = pthread_key_create(&key) { pointer in
+      pointer.map { Unmanaged<Box>.fromOpaque($0).takeRetainedValue().body() }
+    }
+    precondition(result == 0)
+    self.key = key
+  }
+
+  deinit { pthread_key_delete(key) }
+
+  func atEnd(_ body: @escaping @Sendable () -> Void) {
+    pthread_setspecific(key, Unmanaged.passRetained(Box(body)).toOpaque())
+  }
+}

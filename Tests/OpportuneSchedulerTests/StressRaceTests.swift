@@ -1,0 +1,242 @@
+import COpportune
+import Foundation
+import Synchronization
+import Testing
+
+@testable import OpportuneScheduler
+
+/// How often each of many things happened.
+private final class Marks: @unchecked Sendable {
+  let count: Int
+  // Every access to a mark is atomic.
+  private let marks: UnsafeMutablePointer<Atomic<Int>>
+
+  init(_ count: Int) {
+    self.count = count
+    marks = .allocate(capacity: count)
+    for index in 0..<count { (marks + index).initialize(to: Atomic(0)) }
+  }
+
+  deinit {
+    marks.deinitialize(count: count)
+    marks.deallocate()
+  }
+
+  func add(_ index: Int) { marks[index].add(1, ordering: .relaxed) }
+  var values: [Int] { (0..<count).map { marks[$0].load(ordering: .acquiring) } }
+}
+
+private final class Tally: Sendable {
+  private let count = Atomic<Int>(0)
+
+  // relaxed: it orders nothing that is tested.
+  @discardableResult func add(_ amount: Int) -> Int { count.add(amount, ordering: .relaxed).newValue }
+  var value: Int { count.load(ordering: .relaxed) }
+}
+
+/// Named so that the concurrent tests run under the sanitizers by the filter `Stress`. OPPORTUNE_STRESS=N makes them N
+/// times as long.
+@Suite(.timeLimit(.minutes(10)), .serialized) struct StressRaceTests {
+  // R-CARD-03 R-FTS-09 R-CPU-10
+  @Test(arguments: [1, 2, 4, 16]) func everyJobEndsOnceAcrossAShutdown(workers: Int) async throws {
+    let each = 3000 * stressScale
+    for round in 0..<3 {
+      let scheduler = try makeScheduler(workers: workers, queued: round == 1 ? .stay : .follow)
+      let apps = try (0..<4).map {
+        try scheduler.makeApp(named: "app \($0)", band: $0 % 2 == 0 ? .foreground : .background)
+      }
+      let strands = try apps.map { try $0.thread(named: "strand") }
+      let accepted = Marks(4 * each)
+      let ran = Marks(4 * each)
+      let cancelled = Marks(4 * each)
+      let strandAccepted = Tally()
+      let strandRan = Tally()
+      let under = Record<Int>()
+      await withTaskGroup(of: Void.self) { group in
+        for producer in 0..<4 {
+          group.addTask {
+            var random = SeededGenerator(seed: UInt64(100 * round + producer + 1))
+            for number in 0..<each {
+              let job = producer * each + number
+              if number == each / 2 { under.add(producer) }
+              do throws(SchedulerError) {
+                let app = Int.random(in: 0..<4, using: &random)
+                let priority: TaskPriority? = [nil, .low, .high].randomElement(using: &random) ?? nil
+                try apps[app].submit(priority: priority, onCancel: { cancelled.add(job) }) { ran.add(job) }
+                accepted.add(job)
+                if number % 8 == 0 {
+                  try strands[app].submit { strandRan.add(1) }
+                  strandAccepted.add(1)
+                }
+              } catch {
+                if error.code != .shutDown { Issue.record(error) }
+              }
+            }
+          }
+        }
+        group.addTask {
+          var random = SeededGenerator(seed: UInt64(round + 50))
+          for _ in 0..<(each / 4) {
+            let app = apps[Int.random(in: 0..<4, using: &random)]
+            if Bool.random(using: &random) { app.suspend() }
+            do {
+              try app.setBand(Bool.random(using: &random) ? .foreground : .background)
+            } catch {
+              Issue.record(error)
+            }
+            await Task.yield()
+            app.resume()
+          }
+        }
+        // In the midst of it; in the last round when all is over.
+        _ = await under.reaching(round == 2 ? 4 : 2)
+        if round == 2 { await group.waitForAll() }
+        do { try await scheduler.shutdown(within: .seconds(60)) } catch { Issue.record(error) }
+      }
+      let (a, r, c) = (accepted.values, ran.values, cancelled.values)
+      // What was refused neither ran nor was cancelled; what was accepted did one of them.
+      let wrong = a.indices.filter { r[$0] + c[$0] != a[$0] }
+      #expect(wrong.isEmpty, "\(wrong.count) jobs of \(a.reduce(0, +)) accepted")
+      let statistics = apps.map(\.statistics)
+      #expect(statistics.reduce(0) { $0 + $1.cancelled } >= UInt64(c.reduce(0, +)))
+      #expect(strandRan.value <= strandAccepted.value)
+      if round == 2 { #expect(a.allSatisfy { $0 == 1 }) }
+    }
+  }
+
+  private struct Step: Sendable {
+    let submitter: Int
+    let number: Int
+  }
+
+  /// Only ever used on a strand, so that it needs no lock: ThreadSanitizer sees every overlap.
+  private final class Unlocked: @unchecked Sendable {
+    var steps: [Step] = []
+  }
+
+  // R-CPU-02 R-CARD-03
+  @Test(arguments: [1, 2, 4, 16]) func strandsNeverOverlapAndKeepTheOrder(workers: Int) async throws {
+    let scheduler = try makeScheduler(workers: workers)
+    let app = try scheduler.makeApp(named: "app", band: .background)
+    let ui = try scheduler.makeApp(named: "ui")
+    let strand = try app.thread(named: "strand")
+    let each = 3000 * stressScale
+    let unlocked = Unlocked()
+    let inside = Tally()
+    let overlaps = Tally()
+    let done = Record<Int>()
+    let step: @Sendable (Int, Int) throws(SchedulerError) -> Void = { submitter, number throws(SchedulerError) in
+      try strand.submit {
+        if inside.add(1) != 1 { overlaps.add(1) }
+        unlocked.steps.append(Step(submitter: submitter, number: number))
+        inside.add(-1)
+        if number == each - 1 { done.add(submitter) }
+      }
+    }
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      // From threads of the lanes of either band, and from outside.
+      for submitter in 0..<2 {
+        group.addTask { for number in 0..<each { try step(submitter, number) } }
+      }
+      for (submitter, home) in [(2, ui), (3, ui), (4, app)] {
+        group.addTask(executorPreference: home.executor) {
+          for number in 0..<each {
+            try step(submitter, number)
+            if number % 64 == 0 { await Task.yield() }
+          }
+        }
+      }
+      group.addTask {
+        var random = SeededGenerator(seed: 3)
+        for _ in 0..<(each / 10) {
+          app.suspend()
+          try app.setBand(Bool.random(using: &random) ? .foreground : .background)
+          await Task.yield()
+          app.resume()
+        }
+      }
+      try await group.waitForAll()
+    }
+    _ = await done.reaching(5)
+    try await scheduler.shutdown()
+    #expect(overlaps.value == 0)
+    for submitter in 0..<5 {
+      #expect(unlocked.steps.filter { $0.submitter == submitter }.map(\.number) == Array(0..<each))
+    }
+  }
+
+  // R-CARD-03
+  @Test(arguments: [1, 2]) func workersParkAndWakeWithoutLoss(workers: Int) async throws {
+    let scheduler = try makeScheduler(workers: workers)
+    let apps = [
+      try scheduler.makeApp(named: "foreground"), try scheduler.makeApp(named: "background", band: .background),
+    ]
+    let rounds = 12_500 * stressScale
+    let answers = Tally()
+    // Each thread hands over one job, or two, and waits: the worker has nothing left, and lies down as the next comes.
+    // A lost wake-up would leave the thread waiting for ever.
+    await withTaskGroup(of: Void.self) { group in
+      for thread in 0..<2 {
+        group.addTask {
+          await onThread {
+            let answered = DispatchSemaphore(value: 0)
+            var random = SeededGenerator(seed: UInt64(thread + 1))
+            for round in 0..<rounds {
+              for app in round % 2 == 0 ? apps[thread...thread] : apps[0...1] {
+                do {
+                  try app.submit {
+                    answers.add(1)
+                    answered.signal()
+                  }
+                } catch {
+                  Issue.record(error)
+                }
+              }
+              for _ in 0..<(round % 2 == 0 ? 1 : 2) { answered.wait() }
+              for _ in 0..<Int.random(in: 0..<200, using: &random) { opp_pause() }
+            }
+          }
+        }
+      }
+    }
+    #expect(answers.value == 3 * rounds)
+    let lanes = await scheduler.statistics().lanes
+    // They did sleep in between, or nothing has been hunted.
+    #expect(lanes.reduce(0) { $0 + $1.wakeups } > UInt64(rounds / 10))
+    try await scheduler.shutdown()
+  }
+
+  // R-CARD-07
+  @Test func everySleepEndsOnce() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "app")
+    let clock = app.clock
+    let count = 2000 * stressScale
+    let ended = Marks(count)
+    let cancelled = await withTaskGroup(of: Bool.self) { group in
+      for number in 0..<count {
+        group.addTask(executorPreference: app.executor) {
+          let sleeper = app.task {
+            defer { ended.add(number) }
+            // Some are too long to end without the cancellation that they get.
+            try await clock.sleep(for: number % 4 == 0 ? .seconds(3600) : .microseconds(number * 37 % 9000))
+          }
+          if number % 4 == 0 || number % 3 == 0 {
+            for _ in 0..<(number % 7) { await Task.yield() }
+            sleeper.cancel()
+          }
+          do {
+            try await sleeper.value
+            return false
+          } catch {
+            return error is CancellationError
+          }
+        }
+      }
+      return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+    }
+    #expect(ended.values.allSatisfy { $0 == 1 })
+    #expect(cancelled >= (count + 3) / 4 && cancelled <= count / 2 + 1)
+    try await scheduler.shutdown()
+  }
+}

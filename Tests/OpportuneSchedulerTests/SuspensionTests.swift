@@ -1,0 +1,195 @@
+import COpportune
+import Foundation
+import Synchronization
+import Testing
+
+@testable import OpportuneScheduler
+
+@Suite(.timeLimit(.minutes(3))) struct SuspensionTests {
+  // R-FTS-09 R-CPU-10
+  @Test func suspendedAppStartsNothingAndOthersGoOn() async throws {
+    let scheduler = try makeScheduler(workers: 1, reserveDelay: .milliseconds(10))
+    let app = try scheduler.makeApp(named: "app")
+    let other = try scheduler.makeApp(named: "other")
+    app.suspend()
+    let order = Record<Int>()
+    for number in 0..<300 { try app.submit { order.add(number) } }
+    let others = Record<Int>()
+    for number in 0..<300 { try other.submit { others.add(number) } }
+    // One worker, one source: what was queued before would have run before.
+    #expect(lateOnes(await others.reaching(300)) < 20)
+    #expect(order.count == 0)
+    #expect(app.activity == .suspended)
+    #expect(other.activity == .active)
+    for number in 300..<600 { try app.submit { order.add(number) } }
+    app.resume()
+    let ran = await order.reaching(600)
+    #expect(ran.sorted() == Array(0..<600))
+    // Each half was queued by one thread, whose order is kept.
+    #expect(lateOnes(ran.filter { $0 < 300 }) < 20)
+    #expect(lateOnes(ran.filter { $0 >= 300 }) < 20)
+    #expect(app.activity == .active)
+    try await scheduler.shutdown()
+  }
+
+  // R-FTS-09
+  @Test func readsSuspendedOnlyAfterTheRunningSlice() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "app")
+    let other = try scheduler.makeApp(named: "other")
+    let held = Record<Int>()
+    let release = Flag()
+    let ended = Flag()
+    try app.submit {
+      held.add(0)
+      release.spin()
+      ended.raise()
+    }
+    _ = await held.reaching(1)
+    app.suspend()
+    #expect(app.activity == .suspending)
+    let waiter = Task {
+      await app.untilSuspended()
+      return ended.isUp
+    }
+    #expect(try await other.task { 1 }.value == 1)
+    #expect(app.activity == .suspending)
+    release.raise()
+    #expect(await waiter.value)
+    #expect(app.activity == .suspended)
+    await app.untilSuspended()
+    // Suspended once more, it stays so; resumed while somebody waits, the wait ends.
+    app.suspend()
+    #expect(app.activity == .suspended)
+    app.resume()
+    await app.untilSuspended()
+    #expect(app.activity == .active)
+    try await scheduler.shutdown()
+  }
+
+  // R-FTS-09
+  @Test func suspendedTasksAndStrandsGoOnWhereTheyWere() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "app")
+    let strand = try app.thread(named: "strand")
+    let order = Record<Int>()
+    let steps = Atomic<Int>(0)
+    let task = app.task {
+      for _ in 0..<1000 {
+        steps.add(1, ordering: .relaxed)
+        await Task.yield()
+      }
+    }
+    for round in 0..<50 {
+      app.suspend()
+      await app.untilSuspended()
+      let before = steps.load(ordering: .relaxed)
+      for number in 0..<10 { try strand.submit { order.add(round * 10 + number) } }
+      #expect(order.count == round * 10)
+      #expect(steps.load(ordering: .relaxed) == before)
+      app.resume()
+      _ = await order.reaching(round * 10 + 10)
+    }
+    try await task.value
+    #expect(order.values == Array(0..<500))
+    #expect(steps.load(ordering: .relaxed) == 1000)
+    try await scheduler.shutdown()
+  }
+
+  // R-FTS-09 R-CPU-10
+  @Test func racesOfSuspensionLoseNothing() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "app")
+    let ran = Record<Int>()
+    let seen = Atomic<Int>(0)
+    for round in 0..<1000 {
+      async let steps: Void = onGlobalPool { app.suspend() }
+      try app.submit {
+        seen.add(1, ordering: .relaxed)
+        ran.add(round)
+      }
+      app.resume()
+      await steps
+      // Whoever came last, it runs now.
+      app.resume()
+      if round % 10 == 0 { await app.untilSuspended() }
+    }
+    #expect(await ran.reaching(1000).sorted() == Array(0..<1000))
+    try await scheduler.shutdown()
+    #expect(seen.load(ordering: .relaxed) == 1000)
+    #expect(app.statistics.submitted == 1000 && app.statistics.cancelled == 0)
+  }
+
+  private func onGlobalPool(_ body: @escaping @Sendable () -> Void) async { body() }
+
+  // R-CPU-10
+  @Test func queuedJobsFollowTheirApp() async throws {
+    let scheduler = try makeScheduler(workers: 1, queued: .follow)
+    let app = try scheduler.makeApp(named: "app", band: .background)
+    let release = try await holdBackground(scheduler)
+    let ran = Record<Int>()
+    for number in 0..<100 { try app.submit { ran.add(number) } }
+    try app.setBand(.foreground)
+    #expect(app.band == .foreground)
+    // The one background worker is still held.
+    _ = await ran.reaching(100)
+    #expect(!release.isUp)
+    release.raise()
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-10
+  @Test func queuedJobsStayWhereTheyAre() async throws {
+    let scheduler = try makeScheduler(workers: 1, queued: .stay)
+    let app = try scheduler.makeApp(named: "app", band: .background)
+    let release = try await holdBackground(scheduler)
+    let ran = Record<Int>()
+    for number in 0..<10 { try app.submit { ran.add(number) } }
+    try app.setBand(.foreground)
+    for number in 10..<20 { try app.submit { ran.add(number) } }
+    #expect(await ran.reaching(10).sorted() == Array(10..<20))
+    release.raise()
+    #expect(await ran.reaching(20).suffix(10).sorted() == Array(0..<10))
+    try await scheduler.shutdown()
+  }
+
+  /// The lane's one worker is inside a job until the flag is up.
+  private func holdBackground(_ scheduler: Scheduler) async throws -> Flag {
+    let holder = try scheduler.makeApp(named: "holder", band: .background)
+    let held = Record<Int>()
+    let release = Flag()
+    try holder.submit {
+      held.add(0)
+      release.spin()
+    }
+    _ = await held.reaching(1)
+    return release
+  }
+
+  // R-CPU-10 R-CPU-01
+  @Test(.enabled(if: isRoot, "the kernel lets only root leave SCHED_IDLE again"))
+  func runningJobIsLoweredAndReplaced() async throws {
+    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(500)))
+    let app = try scheduler.makeApp(named: "app")
+    let other = try scheduler.makeApp(named: "other")
+    let classes = Record<Int32>()
+    let release = Flag()
+    try app.submit {
+      classes.add(sched_getscheduler(opp_thread_id()))
+      while sched_getscheduler(opp_thread_id()) != schedIdle { opp_pause() }
+      classes.add(sched_getscheduler(opp_thread_id()))
+      release.spin()
+    }
+    #expect(await classes.reaching(1) == [0])
+    try app.setBand(.background)
+    #expect(await classes.reaching(2) == [0, schedIdle])
+    // A substitute serves the lane, at the lane's own class.
+    let substitute = try await other.task { sched_getscheduler(0) }.value
+    #expect(substitute == 0)
+    #expect(!release.isUp)
+    release.raise()
+    // Back in the lane, the thread is a foreground one again.
+    for _ in 0..<20 { #expect(try await other.task { sched_getscheduler(0) }.value == 0) }
+    try await scheduler.shutdown()
+  }
+}

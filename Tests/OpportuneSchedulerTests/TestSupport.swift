@@ -1,0 +1,126 @@
+import COpportune
+import Foundation
+import Synchronization
+
+@testable import OpportuneScheduler
+
+/// A flag that one thread raises and others look at, or spin for. Spinning uses the CPU, as a hog does.
+final class Flag: Sendable {
+  private let up = Atomic<Bool>(false)
+
+  var isUp: Bool { up.load(ordering: .acquiring) }
+  func raise() { up.store(true, ordering: .releasing) }
+
+  /// Returns when the flag is up; false where that takes so long that the test has failed already.
+  @discardableResult func spin() -> Bool {
+    let end = opp_now_ns() + 100_000_000_000
+    while !isUp {
+      if opp_now_ns() > end { return false }
+      opp_pause()
+    }
+    return true
+  }
+}
+
+/// A list that grows from any thread, and that tasks wait for.
+final class Record<Element: Sendable>: @unchecked Sendable {
+  private let lock = NSLock()
+  private var list: [Element] = []
+  private var waiters: [(count: Int, continuation: CheckedContinuation<Void, Never>)] = []
+
+  func add(_ element: Element) {
+    let ready = lock.withLock {
+      list.append(element)
+      let ready = waiters.filter { $0.count <= list.count }
+      waiters.removeAll { $0.count <= list.count }
+      return ready
+    }
+    for waiter in ready { waiter.continuation.resume() }
+  }
+
+  var values: [Element] { lock.withLock { list } }
+  var count: Int { lock.withLock { list.count } }
+
+  /// Waits until the list has `count` elements, and returns it.
+  func reaching(_ count: Int) async -> [Element] {
+    await withCheckedContinuation { continuation in
+      let isThere = lock.withLock {
+        if list.count >= count { return true }
+        waiters.append((count, continuation))
+        return false
+      }
+      if isThere { continuation.resume() }
+    }
+    return values
+  }
+}
+
+/// How many numbers come after a greater one. Jobs that start in order may end out of it where a second worker, the
+/// reserve, came for a while because the first was not given the CPU; then it is a few of hundreds.
+func lateOnes(_ numbers: [Int]) -> Int {
+  var greatest = Int.min
+  return numbers.reduce(0) { late, number in
+    greatest = max(greatest, number)
+    return number < greatest ? late + 1 : late
+  }
+}
+
+/// CPU time of the calling thread in nanoseconds.
+func threadCPU() -> UInt64 {
+  var time = timespec()
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+  return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+}
+
+/// Uses so many milliseconds of CPU time.
+func spinCPU(milliseconds: UInt64) {
+  let end = threadCPU() + milliseconds * 1_000_000
+  while threadCPU() < end {}
+}
+
+/// Runs `body` on a thread of its own and waits for its end, its thread-local storage included.
+func onThread(_ body: @escaping @Sendable () -> Void) async {
+  final class Box: Sendable {
+    let body: @Sendable () -> Void
+    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+  }
+  await withCheckedContinuation { continuation in
+    DispatchQueue.global().async {
+      var thread = pthread_t()
+      let context = Unmanaged.passRetained(Box(body)).toOpaque()
+      let result = pthread_create(
+        &thread, nil,
+        { context in
+          context.map { Unmanaged<Box>.fromOpaque($0).takeRetainedValue().body() }
+          return nil
+        }, context)
+      precondition(result == 0)
+      pthread_join(thread, nil)
+      continuation.resume()
+    }
+  }
+}
+
+func makeScheduler(
+  workers: Int, quantum: QuantumPolicy = QuantumPolicy(), reserveDelay: Duration = .microseconds(500),
+  queued: SchedulerConfiguration.QueuedJobs = .follow
+) throws -> Scheduler {
+  var configuration = SchedulerConfiguration()
+  configuration.name = "test"
+  configuration.workers = .fixed(workers)
+  configuration.quantum = quantum
+  configuration.reserveDelay = reserveDelay
+  configuration.queuedJobs = queued
+  return try Scheduler(configuration: configuration)
+}
+
+/// How much longer stress tests run: OPPORTUNE_STRESS, 1 by default, 1 to 1000.
+let stressScale: Int = {
+  let asked = ProcessInfo.processInfo.environment["OPPORTUNE_STRESS"].flatMap { Int($0) } ?? 1
+  return min(max(1, asked), 1000)
+}()
+
+/// `SCHED_IDLE`, which the C library's module leaves out.
+let schedIdle: Int32 = 5
+
+let isRoot = geteuid() == 0
