@@ -22,15 +22,24 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static _Atomic(uint32_t) fork_generation;
 
-static void thread_ends(void *first) {
-    ending = true;
-    for (registration *entry = first, *next; entry != NULL; entry = next) {
-        next = entry->next;
+/* Drops the registrations with cores that are gone, or with `all` of them. */
+static void forget(bool all) {
+    for (registration **link = &registrations, *entry; (entry = *link) != NULL;) {
+        if (!all && !opp_core_is_destroyed(entry->core)) {
+            link = &entry->next;
+            continue;
+        }
+        *link = entry->next;
         opp_source_release(entry->source);
         opp_core_release(entry->core);
         free(entry);
     }
-    registrations = NULL;
+}
+
+static void thread_ends(void *unused) {
+    (void)unused;
+    ending = true;
+    forget(true);
 }
 
 static void forked(void) {
@@ -53,6 +62,7 @@ static opp_source *thread_register(opp_core *core, uint8_t node, int *error) {
         return NULL;
     }
     pthread_once(&once, set_up);
+    forget(false); /* a thread that outlives many schedulers keeps the memory of a few at most */
     registration *entry = malloc(sizeof(registration));
     opp_source *source = entry == NULL ? NULL : opp_source_acquire(core, node);
     if (source == NULL) {
@@ -63,7 +73,7 @@ static opp_source *thread_register(opp_core *core, uint8_t node, int *error) {
     opp_core_retain(core);
     *entry = (registration){.core = core, .source = source, .next = registrations};
     registrations = entry;
-    pthread_setspecific(key, entry);
+    pthread_setspecific(key, entry); /* any value but NULL: it is what makes thread_ends() run */
     return source;
 }
 
@@ -71,6 +81,12 @@ opp_source *opp_thread_source(opp_core *core, uint8_t node, int *error) {
     for (registration *entry = registrations; entry != NULL; entry = entry->next)
         if (entry->core == core) return entry->source;
     return thread_register(core, node, error);
+}
+
+unsigned opp_thread_registrations(void) {
+    unsigned count = 0;
+    for (const registration *entry = registrations; entry != NULL; entry = entry->next) count++;
+    return count;
 }
 
 void *opp_thread_worker(void) {
