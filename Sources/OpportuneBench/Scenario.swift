@@ -65,7 +65,7 @@ public struct Scenario: Sendable, Hashable {
   /// Whether `kind` has something to say here.
   func admits(_ kind: ContenderKind) -> Bool {
     switch kind.place {
-    case .everywhere: true
+    case .everywhere, .whereNamed: true
     case .onlyWithHogs: hurtsItself
     case .notWithHogs: hogs == nil
     }
