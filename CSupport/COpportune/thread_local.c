@@ -17,10 +17,12 @@ typedef struct registration {
 static _Thread_local registration *registrations;
 static _Thread_local void *current_worker;
 static _Thread_local bool ending;
+static _Thread_local uint64_t number;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static _Atomic(uint32_t) fork_generation;
+static _Atomic(uint64_t) numbers;
 
 static void thread_ends(void *first) {
     ending = true;
@@ -71,6 +73,11 @@ opp_source *opp_thread_source(opp_core *core, uint8_t node, int *error) {
     for (registration *entry = registrations; entry != NULL; entry = entry->next)
         if (entry->core == core) return entry->source;
     return thread_register(core, node, error);
+}
+
+uint64_t opp_thread_number(void) {
+    if (number == 0) number = opp_add(&numbers, 1, relaxed) + 1; /* relaxed: only that it is nobody else's counts */
+    return number;
 }
 
 void *opp_thread_worker(void) {

@@ -70,7 +70,7 @@ final class AppCore: @unchecked Sendable {
     // Jobs of actors and yields, which have no identity, start at the level of the slice that leaves them behind.
     let depth = engine.accounts.depth(
       ofQueued: identity, submitter: worker,
-      origin: worker == nil ? Accounts.origin(source: source, app: self) : nil, app: self)
+      origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
     let lender = isActor ? nil : tree?.lendingApp
     let rank = engine.rank(
       of: TaskPriority(rawValue: job.priority.rawValue), band: (lender ?? self).band, depth: depth)
@@ -102,7 +102,7 @@ final class AppCore: @unchecked Sendable {
     let closure = Closure(app: self, identity: identity, body: body, cancelled: cancelled)
     let depth = engine.accounts.depth(
       ofQueued: identity, submitter: worker,
-      origin: worker == nil ? Accounts.origin(source: source, app: self) : nil, app: self)
+      origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
     let retained = Unmanaged.passRetained(closure)
     let entry = JobEntry(.closure, retained.toOpaque(), queuedAt: number & 7 == 0 ? opp_now_ns() : nil)
     let rank = engine.rank(of: priority ?? .medium, band: band, depth: depth)
