@@ -22,7 +22,7 @@ final class AppCore: @unchecked Sendable {
       .tooManyApps,
       "no app \"\(name)\": the scheduler holds \(engine.configuration.maximumApps) apps, its maximumApps, or memory is short"
     )
-    let statistics = try StatisticsBlock()
+    let statistics = try StatisticsBlock(isCollecting: engine.configuration.collectsStatistics)
     guard let raw = opp_app_create(engine.core, band.rawValue, false) else { throw full }
     guard let runner = opp_app_create(engine.core, band.rawValue, false) else {
       opp_app_destroy(raw)
@@ -74,7 +74,7 @@ final class AppCore: @unchecked Sendable {
     let lender = isActor ? nil : tree?.lendingApp
     let rank = engine.rank(
       of: TaskPriority(rawValue: job.priority.rawValue), band: (lender ?? self).band, depth: depth)
-    let stamp = identity & 7 == 0 ? opp_now_ns() : nil
+    let stamp = statistics.stamp(identity)
     // A yield's own job, and what a task that has just been suspended leaves behind, the worker takes up itself.
     let isOwn = worker.map { kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving } ?? false
     let owner = lender ?? self
@@ -104,7 +104,7 @@ final class AppCore: @unchecked Sendable {
       ofQueued: identity, submitter: worker,
       origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
     let retained = Unmanaged.passRetained(closure)
-    let entry = JobEntry(.closure, retained.toOpaque(), queuedAt: number & 7 == 0 ? opp_now_ns() : nil)
+    let entry = JobEntry(.closure, retained.toOpaque(), queuedAt: statistics.stamp(number))
     let rank = engine.rank(of: priority ?? .medium, band: band, depth: depth)
     guard push(entry, to: raw, rank: rank, source: source, by: nil) else {
       retained.release()

@@ -75,7 +75,8 @@ public struct SchedulerConfiguration: Sendable, Hashable {
   /// the runtime.
   public var countsEscapes = false
 
-  /// Whether jobs, CPU time and waiting times are counted; on by default, and cheap.
+  /// Whether each app's jobs, CPU time and waiting times are counted; on by default, and cheap. Off, apps have no
+  /// counters, and their statistics say so; CPU time is still measured where demotion needs it.
   public var collectsStatistics = true
 
   /// The defaults.
