@@ -59,10 +59,15 @@ final class AppCore: @unchecked Sendable {
   ///
   /// - Parameter tree: where the job belongs to a task that may be lent a higher band.
   func enqueue(_ job: UnownedJob, of tree: TaskTree? = nil) {
+    if !tryEnqueue(job, of: tree) { engine.escape(job, self) }
+  }
+
+  /// The same, but false where it cannot be queued; the job is then the caller's still.
+  func tryEnqueue(_ job: UnownedJob, of tree: TaskTree? = nil) -> Bool {
     let pointer = unsafeBitCast(job, to: UnsafeMutableRawPointer.self)
     let kind = Int32(opp_runtime_job_kind(pointer))
     let worker = Worker.current(of: engine)
-    guard engine.accepts, let source = engine.source(worker) else { return engine.escape(job, self) }
+    guard engine.accepts, let source = engine.source(worker) else { return false }
     let isTask = kind == OPP_RUNTIME_JOB_TASK || !engine.knowsJobLayout
     let identity = isTask ? opp_runtime_task_id(pointer) : 0
     let isActor =
@@ -79,15 +84,15 @@ final class AppCore: @unchecked Sendable {
     let isOwn = worker.map { kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving } ?? false
     let owner = lender ?? self
     let place = isActor ? runner : owner.raw
-    if let tree {
-      let promotable = PromotableJob(job, of: tree, identity: identity, rank: rank)
-      if lender == nil, !isActor { tree.willQueue(promotable) }
-      if promotable.push(to: owner, place, source: source, stamp: stamp, by: isOwn ? worker : nil) { return }
-    } else {
+    guard let tree else {
       let entry = JobEntry(.task, pointer, queuedAt: stamp)
-      if push(entry, to: place, rank: rank, source: source, by: isOwn ? worker : nil) { return }
+      return push(entry, to: place, rank: rank, source: source, by: isOwn ? worker : nil)
     }
-    engine.escape(job, self)
+    let promotable = PromotableJob(job, of: tree, identity: identity, rank: rank)
+    if lender == nil, !isActor { tree.willQueue(promotable) }
+    if promotable.push(to: owner, place, source: source, stamp: stamp, by: isOwn ? worker : nil) { return true }
+    // Somebody who lends may have queued it meanwhile, and it may run already.
+    return !promotable.claim()
   }
 
   /// Queues a closure.

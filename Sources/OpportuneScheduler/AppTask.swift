@@ -127,7 +127,7 @@ final class PromotableJob: @unchecked Sendable {
   }
 
   /// True for one caller.
-  private func claim() -> Bool { !started.exchange(true, ordering: .acquiringAndReleasing) }
+  func claim() -> Bool { !started.exchange(true, ordering: .acquiringAndReleasing) }
 
   /// A worker has taken one of its entries.
   func run(on worker: Worker) {
