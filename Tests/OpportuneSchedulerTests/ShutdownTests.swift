@@ -191,6 +191,39 @@ import Testing
   }
 
   // R-CARD-07
+  @Test func childOfAForkWaitsForNobody() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let strand = try app.thread(named: "strand")
+    let inside = Record<Int>()
+    let release = Flag()
+    try app.submit {
+      inside.add(0)
+      release.spin()
+    }
+    _ = await inside.reaching(1)
+    app.suspend()  // with a job inside: the child sees it suspending for ever
+    let symbol = try #require(dlsym(nil, "fork"))
+    let fork = unsafeBitCast(symbol, to: (@convention(c) () -> Int32).self)
+    let status = Record<Int32>()
+    await onThread {
+      let child = fork()
+      if child == 0 {
+        alarm(60)
+        _exit(refusals(scheduler, app, strand))
+      }
+      var result: Int32 = -1
+      while waitpid(child, &result, 0) < 0, errno == EINTR {}
+      status.add(result)
+    }
+    #expect(status.values == [0], "in the high byte, which call did not refuse; 14: it waited until the alarm")
+    release.raise()
+    app.resume()
+    #expect(try await app.task { 1 }.value == 1)
+    try await scheduler.shutdown()
+  }
+
+  // R-CARD-07
   @Test func submitWhileTheThreadEnds() async throws {
     let scheduler = try makeScheduler(workers: 1)
     let app = try scheduler.makeApp(named: "app")
@@ -221,5 +254,42 @@ import Testing
     try await scheduler.shutdown()
     #expect(ran.values.filter { $0 == 1 }.count == codes.values.filter { $0 == nil }.count)
     #expect(ran.values.filter { $0 == 0 }.count == 11)
+  }
+}
+
+/// In the child: every call that could wait for threads of the parent's. 0, or the number of the call that went wrong.
+private func refusals(_ scheduler: Scheduler, _ app: App, _ strand: Strand) -> Int32 {
+  func isRefused(_ call: () throws -> Void) -> Bool {
+    do {
+      try call()
+      return false
+    } catch { return (error as? SchedulerError)?.code == .forked }
+  }
+  guard isRefused({ try app.submit {} }) else { return 1 }
+  guard isRefused({ try strand.submit {} }) else { return 2 }
+  guard isRefused({ _ = try scheduler.makeApp(named: "new") }) else { return 3 }
+  app.resume()
+  app.suspend()
+  let result = Record<Int32>()
+  // Nobody runs the global pool here either: the caller's thread runs the task.
+  let task = Task(executorPreference: CallersThread()) {
+    do throws(SchedulerError) {
+      try await scheduler.shutdown()
+      return result.add(4)
+    } catch { if error.code != .forked { return result.add(5) } }
+    guard await scheduler.statistics().apps.isEmpty else { return result.add(6) }
+    await app.untilSuspended()
+    do { try await app.clock.sleep(for: .seconds(3600)) } catch { return result.add(7) }
+    result.add(0)
+  }
+  withExtendedLifetime(task) {}
+  return result.values.first ?? 8
+}
+
+/// Runs a job at once, where it is queued.
+private final class CallersThread: TaskExecutor {
+  func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    job.runSynchronously(on: asUnownedTaskExecutor())
   }
 }
