@@ -17,10 +17,12 @@ typedef struct registration {
 static _Thread_local registration *registrations;
 static _Thread_local void *current_worker;
 static _Thread_local bool ending;
+static _Thread_local uint64_t number;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static _Atomic(uint32_t) fork_generation;
+static _Atomic(uint64_t) numbers;
 
 /* Drops the registrations with cores that are gone, or with `all` of them. */
 static void forget(bool all) {
@@ -87,6 +89,11 @@ unsigned opp_thread_registrations(void) {
     unsigned count = 0;
     for (const registration *entry = registrations; entry != NULL; entry = entry->next) count++;
     return count;
+}
+
+uint64_t opp_thread_number(void) {
+    if (number == 0) number = opp_add(&numbers, 1, relaxed) + 1; /* relaxed: only that it is nobody else's counts */
+    return number;
 }
 
 void *opp_thread_worker(void) {

@@ -56,8 +56,10 @@ final class Accounts: @unchecked Sendable {
     opp_table_remove(origins, identity)
   }
 
-  static func origin(source: OpaquePointer, app: AppCore) -> UInt64 {
-    originBit | (UInt64(UInt(bitPattern: source)) << 16) ^ app.number
+  /// The calling thread's, in `app`. Not made from the thread's source, which another thread takes over when this one
+  /// has ended, and with it would take over the blame.
+  static func origin(in app: AppCore) -> UInt64 {
+    originBit | (opp_thread_number() &* 0x9E37_79B9_7F4A_7C15) ^ app.number
   }
 
   // MARK: At a submission

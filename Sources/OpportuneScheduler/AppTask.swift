@@ -136,7 +136,7 @@ final class PromotableJob: @unchecked Sendable {
   }
 
   /// True for one caller.
-  private func claim() -> Bool {
+  func claim() -> Bool {
     if started.exchange(true, ordering: .acquiringAndReleasing) { return false }
     tree.didStart(self)
     return true

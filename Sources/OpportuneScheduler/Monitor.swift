@@ -305,10 +305,10 @@ final class Monitor: @unchecked Sendable {
       band: reading.band, rank: engine.configuration.bands.rank(base: base, depth: depth))
     _ = worker.report.setPriority(
       engine.priority(of: worker.lane.lane, level: level, depth: depth), during: reading)
-    app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known.depth))
-    known.depth = depth
     engine.accounts.blame(originOf: reading.identity, depth: depth)
     worker.report.deepen(to: depth, during: reading)
+    app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known.depth))
+    known.depth = depth
     replace(worker, reading, demoted: true, engine)
   }
 
@@ -322,7 +322,8 @@ final class Monitor: @unchecked Sendable {
   /// Lets another worker take the place of one that is inside `reading`.
   private func replace(_ worker: Worker, _ reading: WorkerReport.Reading, demoted: Bool, _ engine: Engine) {
     let lane = worker.lane
-    guard !demoted || lane.enterDemoted(running: true) else { return }
+    // Not beyond the bound in the background's lane: there they are guests.
+    guard !demoted || lane.enterDemoted(running: lane.lane != .background) else { return }
     guard worker.report.isStillInside(reading), worker.detach(demoted: demoted) else {
       if demoted { lane.leaveDemoted() }
       return
@@ -358,9 +359,10 @@ final class Monitor: @unchecked Sendable {
         reserve = (worker, reading)
       }
     }
-    // The reserve is stuck too, and no job has begun or ended since the last look: it stays with its job and another
-    // takes its place, within the bound of demoted workers. With short jobs this never comes to pass.
-    if !flowing, let (worker, reading) = reserve, progress == lane.lastProgress {
+    // The reserve has been stuck for a quantum too, and no job has begun or ended since the last look: it stays with
+    // its job and another takes its place, within the bound of demoted workers. Not earlier: the more hogs share the
+    // CPUs, the later the first has used its quantum and is known, and its kin with it.
+    if !flowing, let (worker, reading) = reserve, progress == lane.lastProgress, now - reading.start >= quantum {
       replace(worker, reading, demoted: true, engine)
     }
     lane.lastProgress = progress

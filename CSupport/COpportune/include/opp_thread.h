@@ -26,6 +26,12 @@ unsigned opp_thread_registrations(void);
 void *_Nullable opp_thread_worker(void);
 void opp_thread_set_worker(void *_Nullable worker);
 
+/*
+ * The calling thread's own number in this process, from 1 on and never given to another; a source and a kernel id are.
+ * A few nanoseconds.
+ */
+uint64_t opp_thread_number(void);
+
 /* Grows by one in the child of each fork(); a scheduler made before that has no threads there. */
 uint32_t opp_fork_generation(void);
 
