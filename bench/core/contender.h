@@ -24,6 +24,7 @@ typedef struct contender {
     bool is_ours;
     bool is_lock_free; /* a thread stopped at any instruction keeps nobody from completing */
     const char *why;   /* a remark on that, or "" */
+    bool spins;        /* waits for other threads by spinning: pointless where there are more of them than processors */
     /* `items` is the most that one producer will have queued. NULL where memory is short. */
     void *(*make)(unsigned producers, uint64_t items);
     void (*destroy)(void *queue);
@@ -86,9 +87,12 @@ static inline void contender_idle(unsigned *looks) {
     }
 
 #define CONTENDER(id, type, name, ours, lock_free, why)                                                  \
+    CONTENDER_SPINS(id, type, name, ours, lock_free, why, false)
+
+#define CONTENDER_SPINS(id, type, name, ours, lock_free, why, spins)                                      \
     CONTENDER_LOOPS(id, type)                                                                            \
-    const contender id##_contender = {name,           ours,           lock_free,      why,               \
-                                      id##_make,      id##_destroy,   id##_push_loop, id##_take_loop,    \
+    const contender id##_contender = {name,          ours,           lock_free,      why,           spins, \
+                                      id##_make,     id##_destroy,   id##_push_loop, id##_take_loop,       \
                                       id##_cycle_loop};
 
 extern const contender runq_contender, runq_notify_contender, bag_contender, inbox_contender;

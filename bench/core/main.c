@@ -1,7 +1,8 @@
 /*
  * The C core's operations beside plain rivals. In each repeat all contenders of a table take turns, beginning with
  * another one each time, so that whatever else the machine does falls on all of them. A ratio is taken within a
- * repeat; printed is the median of those.
+ * repeat; printed is the median of those. Queues that spin are left out where threads outnumber processors: each of
+ * their waits would last a time slice.
  *
  *   core-bench [--json FILE] [--repeats N] [--only WORD]...
  *   core-bench --ops OPERATION N      does N operations and ends, for counting; core-bench --ops lists them
@@ -26,6 +27,7 @@ typedef struct options {
     const char *json;
     unsigned repeats;
     bool is_smoke;
+    unsigned cpus;
     int words;
     char **word;
 } options;
@@ -99,14 +101,29 @@ static double measure_once(const plan *plan, const contender *contender, void *q
     return 0;
 }
 
+static unsigned threads_of(const plan *plan) {
+    switch (plan->measure) {
+    case CYCLE_1:
+    case CYCLE_1000: return 1;
+    case STEAL:
+    case STEAL_TOGETHER: return 2;
+    case PUSH: return plan->producers;
+    case INJECT: return plan->producers + 1;
+    }
+    return 0;
+}
+
 static void run_plan(const options *options, const plan *plan) {
     static table table;
     table = (struct table){.title = plan->title, .unit = plan->unit, .aim_ns = plan->aim_ns,
                            .aim_ratio = plan->aim_ratio, .is_queue = true, .repeats = options->repeats};
     uint64_t items = options->is_smoke ? 4000 : plan->items;
     void *queue[ROWS_MAX];
-    while (table.rows < ROWS_MAX && plan->contenders[table.rows] != NULL) {
-        const contender *contender = plan->contenders[table.rows];
+    const contender *taking_part[ROWS_MAX];
+    for (int i = 0; i < ROWS_MAX && plan->contenders[i] != NULL; i++) {
+        const contender *contender = plan->contenders[i];
+        if (contender->spins && threads_of(plan) > options->cpus) continue;
+        taking_part[table.rows] = contender;
         row *row = &table.row[table.rows++];
         row->name = contender->name;
         row->is_ours = contender->is_ours;
@@ -118,9 +135,9 @@ static void run_plan(const options *options, const plan *plan) {
     for (unsigned repeat = 0; repeat < table.repeats; repeat++)
         for (unsigned i = 0; i < table.rows; i++) {
             unsigned which = (i + repeat) % table.rows;
-            table.row[which].sample[repeat] = measure_once(plan, plan->contenders[which], queue[which], items);
+            table.row[which].sample[repeat] = measure_once(plan, taking_part[which], queue[which], items);
         }
-    for (unsigned i = 0; i < table.rows; i++) plan->contenders[i]->destroy(queue[i]);
+    for (unsigned i = 0; i < table.rows; i++) taking_part[i]->destroy(queue[i]);
     finish(&table);
 }
 
@@ -208,20 +225,21 @@ static int usage(void) {
 
 static void describe_machine(const options *options) {
     struct utsname name;
-    cpu_set_t set;
-    int cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 0;
     CHECK(uname(&name) == 0);
-    printf("%s %s, %s, %d CPUs, %u repeats, interleaved%s\n", name.sysname, name.release, name.machine, cpus,
+    printf("%s %s, %s, %u CPUs, %u repeats, interleaved%s\n", name.sysname, name.release, name.machine, options->cpus,
            options->repeats, options->is_smoke ? "; a smoke run: the figures mean nothing" : "");
     if (json_file != NULL)
-        fprintf(json_file, "{\"kernel\":\"%s\",\"machine\":\"%s\",\"cpus\":%d,\"repeats\":%u,\"smoke\":%s,\"tables\":[\n",
-                name.release, name.machine, cpus, options->repeats, options->is_smoke ? "true" : "false");
+        fprintf(json_file, "{\"kernel\":\"%s\",\"machine\":\"%s\",\"cpus\":%u,\"repeats\":%u,\"smoke\":%s,\"tables\":[\n",
+                name.release, name.machine, options->cpus, options->repeats, options->is_smoke ? "true" : "false");
 }
 
 int main(int count, char **argument) {
     const char *smoke = getenv("OPPORTUNE_BENCH_SMOKE");
     options options = {.repeats = 21, .is_smoke = smoke != NULL && strcmp(smoke, "1") == 0};
     if (options.is_smoke) options.repeats = 2;
+    cpu_set_t usable;
+    CHECK(sched_getaffinity(0, sizeof(usable), &usable) == 0);
+    options.cpus = (unsigned)CPU_COUNT(&usable);
     if (count >= 2 && strcmp(argument[1], "--ops") == 0)
         return count == 4 ? operation_run(argument[2], argument[3]) : operation_list();
     options.word = calloc((size_t)count, sizeof(char *));

@@ -147,5 +147,5 @@ static uint64_t inbox_cycle_loop(void *object, uint64_t n, uint64_t batch) {
 }
 
 const contender inbox_contender = {
-    "opportune inbox", true, true, "one reader; allocates", inbox_make, inbox_destroy, inbox_push_loop,
+    "opportune inbox", true, true, "one reader; allocates", false, inbox_make, inbox_destroy, inbox_push_loop,
     inbox_take_loop, inbox_cycle_loop};

@@ -19,6 +19,31 @@ double queue_cycle(const contender *contender, void *queue, uint64_t n, uint64_t
     return (double)(end - start) / (double)n;
 }
 
+/*
+ * Threads stay where they are put: threads this short would else often share one processor, one after the other, and
+ * nothing would be measured of what they do to each other.
+ */
+static cpu_set_t usable;
+static pthread_once_t usable_once = PTHREAD_ONCE_INIT;
+
+static void usable_find(void) {
+    CHECK(sched_getaffinity(getpid(), sizeof(usable), &usable) == 0);
+}
+
+static void stay_on(unsigned number) {
+    cpu_set_t chosen;
+    pthread_once(&usable_once, usable_find);
+    CPU_ZERO(&chosen);
+    number %= (unsigned)CPU_COUNT(&usable);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &usable) && number-- == 0) CPU_SET(cpu, &chosen);
+    CHECK(pthread_setaffinity_np(pthread_self(), sizeof(chosen), &chosen) == 0);
+}
+
+static void stay_anywhere(void) {
+    CHECK(pthread_setaffinity_np(pthread_self(), sizeof(usable), &usable) == 0);
+}
+
 typedef struct gate {
     _Atomic(unsigned) waiting;
     _Atomic(bool) open;
@@ -43,6 +68,7 @@ typedef struct thief {
 
 static void *thief_main(void *object) {
     thief *thief = object;
+    stay_on(1);
     gate_pass(thief->gate);
     uint64_t start = now_ns();
     thief->taken = thief->contender->take(thief->queue, THIEF, thief->n, false, &thief->sum);
@@ -54,6 +80,7 @@ double queue_steal(const contender *contender, void *queue, uint64_t n, bool tog
     gate gate = {0, false};
     thief thief = {contender, queue, &gate, n, 0, 0, 0};
     pthread_t thread;
+    stay_on(0);
     CHECK(pthread_create(&thread, NULL, thief_main, &thief) == 0);
     contender->push(queue, OWNER, 0, n);
     gate_open(&gate, 1);
@@ -63,6 +90,7 @@ double queue_steal(const contender *contender, void *queue, uint64_t n, bool tog
         time = now_ns() - start;
     }
     CHECK(pthread_join(thread, NULL) == 0);
+    stay_anywhere();
     /* Where a take may fail because another was faster, a taker stops early: the rest is taken here. */
     uint64_t rest = contender->take(queue, OWNER, n, false, &sum);
     CHECK(taken + thief.taken + rest == n && sum + thief.sum == sum_to(n));
@@ -82,6 +110,7 @@ typedef struct producer {
 
 static void *producer_main(void *object) {
     producer *producer = object;
+    stay_on(producer->number);
     gate_pass(producer->gate);
     producer->contender->push(producer->queue, producer->number, producer->number * producer->n, producer->n);
     return NULL;
@@ -92,6 +121,7 @@ double queue_inject(const contender *contender, void *queue, unsigned producers,
     uint64_t total = each * producers, sum = 0, taken = 0;
     pthread_t thread[PRODUCERS_MAX];
     producer producer[PRODUCERS_MAX];
+    stay_on(producers);
     for (unsigned i = 0; i < producers; i++) {
         producer[i] = (struct producer){contender, queue, &gate, i, each};
         CHECK(pthread_create(&thread[i], NULL, producer_main, &producer[i]) == 0);
@@ -107,6 +137,7 @@ double queue_inject(const contender *contender, void *queue, unsigned producers,
         end = now_ns();
         taken = contender->take(queue, THIEF, total, true, &sum);
     }
+    stay_anywhere();
     CHECK(taken == total && sum == sum_to(total));
     return (double)(end - start) / (double)total;
 }

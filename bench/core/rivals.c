@@ -202,4 +202,5 @@ static inline bool ck_ring_take(ck_ring_queue *queue, unsigned taker, uint64_t *
     return true;
 }
 
-CONTENDER(ck_ring, ck_ring_queue, "ConcurrencyKit ring_mpsc", false, false, "bounded; waits for a stopped producer")
+CONTENDER_SPINS(ck_ring, ck_ring_queue, "ConcurrencyKit ring_mpsc", false, false, "bounded; spins for a stopped producer",
+                true)
