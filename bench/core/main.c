@@ -14,6 +14,7 @@
 #include "operations.h"
 #include "park.h"
 #include "queues.h"
+#include "ring.h"
 #include "sample.h"
 #include "steps.h"
 
@@ -143,21 +144,37 @@ static void run_plan(const options *options, const plan *plan) {
 
 /* --- Waking ------------------------------------------------------------------------------------ */
 
-static void run_park(const options *options) {
-    static table table = {.title = "park and wake, two threads", .unit = "round trip", .rows = PARK_KINDS};
-    uint64_t n = options->is_smoke ? 100 : 2000;
-    if (!is_wanted(options, table.title)) return;
-    table.repeats = options->repeats;
-    for (unsigned kind = 0; kind < PARK_KINDS; kind++) {
-        table.row[kind].name = park_name[kind];
-        table.row[kind].is_ours = kind == PARK_LANE;
+/* Contenders that are told apart by a number; number 0 is ours. */
+static void run_kinds(const options *options, table *table, unsigned kinds, const char *const names[],
+                      double (*measure)(unsigned kind, uint64_t n), uint64_t n) {
+    if (!is_wanted(options, table->title)) return;
+    table->repeats = options->repeats;
+    table->rows = kinds;
+    for (unsigned kind = 0; kind < kinds; kind++) {
+        table->row[kind].name = names[kind];
+        table->row[kind].is_ours = kind == 0;
     }
-    for (unsigned repeat = 0; repeat < table.repeats; repeat++)
-        for (unsigned i = 0; i < PARK_KINDS; i++) {
-            unsigned kind = (i + repeat) % PARK_KINDS;
-            table.row[kind].sample[repeat] = park_round_trip((park_kind)kind, n);
+    for (unsigned repeat = 0; repeat < table->repeats; repeat++)
+        for (unsigned i = 0; i < kinds; i++) {
+            unsigned kind = (i + repeat) % kinds;
+            table->row[kind].sample[repeat] = measure(kind, options->is_smoke ? 100 : n);
         }
-    finish(&table);
+    finish(table);
+}
+
+static double measure_park(unsigned kind, uint64_t n) {
+    return park_round_trip((park_kind)kind, n);
+}
+
+static double measure_ring(unsigned kind, uint64_t n) {
+    return ring_call((ring_kind)kind, n);
+}
+
+static void run_waking(const options *options) {
+    static table park = {.title = "park and wake, two threads", .unit = "round trip"};
+    static table ring = {.title = "make the monitor look", .unit = "call"};
+    run_kinds(options, &park, PARK_KINDS, park_name, measure_park, 2000);
+    run_kinds(options, &ring, RING_KINDS, ring_name, measure_ring, 2000);
 }
 
 static void run_notify(const options *options) {
@@ -268,7 +285,7 @@ int main(int count, char **argument) {
     describe_machine(&options);
     for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++)
         if (is_wanted(&options, plans[i].title)) run_plan(&options, &plans[i]);
-    run_park(&options);
+    run_waking(&options);
     run_notify(&options);
     run_steps(&options);
     free(options.word);
