@@ -18,7 +18,7 @@ private let ratio = BenchmarkMetric.custom("opportune / rival, %", useScalingFac
 /// `OPPORTUNE_BENCH_SMOKE=1` runs every benchmark for a moment: enough to see that it works, too short to
 /// measure anything.
 private let isSmoke = ProcessInfo.processInfo.environment["OPPORTUNE_BENCH_SMOKE"] == "1"
-private let operations = isSmoke ? 40 : 4_000
+private let operations = isSmoke ? 40 : Comparison.batch
 
 let benchmarks: @Sendable () -> Void = {
   let configuration = Benchmark.Configuration(

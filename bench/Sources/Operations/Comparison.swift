@@ -21,6 +21,10 @@ public struct Comparison: Sendable {
     }
   }
 
+  /// How many operations to ask for at once: so few that the task that does them ends long before it has used up a
+  /// quantum of 10 ms. Demotion is another subject.
+  public static let batch = 1_000
+
   /// All that there are.
   public static let all: [Entry] = spawning + hopping + steps + statistics
 }
