@@ -23,9 +23,11 @@
 #include "opp_lane.h"
 #include "opp_sync.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
 #define LINE 64
@@ -206,7 +208,7 @@ opp_woken opp_lane_sleep(opp_lane *lane, uint32_t slot) {
  * alarm unarmed and others arm it again, and one that goes on late cannot pretend that a spent timer is armed.
  */
 struct opp_alarms {
-    int descriptor[OPP_ALARMS];
+    int descriptor[OPP_ALARMS + 1]; /* timers, and an event counter for the bell: setting a timer costs far more */
     _Alignas(LINE) _Atomic(uint64_t) word[OPP_ALARMS];
 };
 
@@ -214,8 +216,9 @@ opp_alarms *opp_alarms_create(void) {
     opp_alarms *alarms = aligned_alloc(LINE, sizeof(opp_alarms));
     if (alarms == NULL) return NULL;
     memset(alarms, 0, sizeof(*alarms));
-    for (int i = 0; i < OPP_ALARMS; i++) {
-        alarms->descriptor[i] = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    for (int i = 0; i <= OPP_ALARMS; i++) {
+        alarms->descriptor[i] = i == OPP_BELL ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+                                              : timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
         if (alarms->descriptor[i] >= 0) continue;
         while (i-- > 0) close(alarms->descriptor[i]);
         free(alarms);
@@ -225,7 +228,7 @@ opp_alarms *opp_alarms_create(void) {
 }
 
 void opp_alarms_destroy(opp_alarms *alarms) {
-    for (int i = 0; i < OPP_ALARMS; i++) close(alarms->descriptor[i]);
+    for (int i = 0; i <= OPP_ALARMS; i++) close(alarms->descriptor[i]);
     free(alarms);
 }
 
@@ -248,20 +251,23 @@ void opp_alarms_set(opp_alarms *alarms, uint32_t which, uint64_t at_ns) {
     alarm_settime(alarms, which, TFD_TIMER_ABSTIME, at_ns);
 }
 
-void opp_alarms_ring(opp_alarms *alarms, uint32_t which) {
-    alarm_settime(alarms, which, 0, 1);
+void opp_alarms_ring(opp_alarms *alarms) {
+    uint64_t one = 1;
+    /* It fails only where the counter is full, and then the bell rings already. */
+    while (write(alarms->descriptor[OPP_BELL], &one, sizeof(one)) < 0 && errno == EINTR) {}
 }
 
 uint32_t opp_alarms_wait(opp_alarms *alarms) {
-    struct pollfd polled[OPP_ALARMS];
-    for (int i = 0; i < OPP_ALARMS; i++) polled[i] = (struct pollfd){.fd = alarms->descriptor[i], .events = POLLIN};
-    while (poll(polled, OPP_ALARMS, -1) <= 0) {}
+    struct pollfd polled[OPP_ALARMS + 1];
+    for (int i = 0; i <= OPP_ALARMS; i++) polled[i] = (struct pollfd){.fd = alarms->descriptor[i], .events = POLLIN};
+    while (poll(polled, OPP_ALARMS + 1, -1) <= 0) {}
     uint32_t rung = 0;
-    for (uint32_t i = 0; i < OPP_ALARMS; i++) {
+    for (uint32_t i = 0; i <= OPP_ALARMS; i++) {
         uint64_t expiries;
         if (!(polled[i].revents & POLLIN)) continue;
         if (read(alarms->descriptor[i], &expiries, sizeof(expiries)) != (ssize_t)sizeof(expiries)) continue;
         rung |= 1u << i;
+        if (i == OPP_BELL) continue;
         uint64_t word = opp_load(&alarms->word[i], relaxed);
         /* [alarm] seq_cst: see opp_alarms_arm(). Odd or even, the next even number. */
         while (!opp_cas(&alarms->word[i], &word, (word | 1) + 1, seq_cst)) {}

@@ -123,12 +123,15 @@ final class Accounts: @unchecked Sendable {
   ) {
     guard identity != 0 else { return }
     var account = read(identity) ?? QuantumAccount(depth: depth, at: now)
-    _ = account.slice(
-      cpu: cpu, offCPU: offCPU, idleBefore: 0, policy: policy, depthMax: bands.depthMax(of: band, rank: base))
+    let verdict = account.slice(
+      seen: depth, cpu: cpu, offCPU: offCPU, policy: policy, depthMax: bands.depthMax(of: band, rank: base))
     account.ended(at: now)
     write(account, identity)
-    if account.depth > depth { statistics?.add(.demotions, UInt64(account.depth - depth)) }
-    if account.depth < depth { statistics?.add(.restored, UInt64(depth - account.depth)) }
+    switch verdict {
+    case .lower(let steps): statistics?.add(.demotions, UInt64(steps))
+    case .restore(let steps): statistics?.add(.restored, UInt64(steps))
+    case .none: break
+    }
     answer(of: identity, account: account, usedQuantum: cpu >= UInt64(policy.quantumNanoseconds))
   }
 

@@ -114,5 +114,5 @@ public final class App: Sendable {
   public var clock: AppClock { AppClock(core.engine) }
 
   /// What the app has done and waited for, since it was made.
-  public var statistics: AppStatistics { AppStatistics(core) }
+  public var statistics: AppStatistics { AppStatistics(core.record) }
 }

@@ -11,6 +11,7 @@ final class AppCore: @unchecked Sendable {
   let name: String
   let number: UInt64
   let statistics: StatisticsBlock
+  let record: AppRecord
   // Every access to what they point to goes through the core, which is thread-safe.
   let raw: OpaquePointer
   let runner: OpaquePointer
@@ -34,6 +35,7 @@ final class AppCore: @unchecked Sendable {
     self.raw = raw
     self.runner = runner
     number = engine.nextNumber()
+    record = AppRecord(name: name, number: number, place: raw, runner: runner, statistics: statistics)
     unownedExecutor = engine.fallbackExecutor
     let context = Unmanaged.passUnretained(self).toOpaque()
     opp_app_set_context(raw, context)
@@ -42,6 +44,7 @@ final class AppCore: @unchecked Sendable {
 
   // Every queued job holds its app, so there is none.
   deinit {
+    record.retire()
     opp_app_destroy(raw)
     opp_app_destroy(runner)
   }
@@ -50,8 +53,6 @@ final class AppCore: @unchecked Sendable {
 
   var state: opp_app_state { opp_app_state_read(raw) }
   var band: Band { Band(rawValue: state.band) ?? .background }
-
-  func isAt(_ place: OpaquePointer) -> Bool { place == raw || place == runner }
 
   // MARK: Queueing
 

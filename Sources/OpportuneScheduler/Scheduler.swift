@@ -63,7 +63,7 @@ public final class Scheduler: Sendable {
     try engine.checkAccepts()
     try engine.requireLane(for: band)
     let core = try AppCore(engine: engine, name: name, band: band)
-    engine.monitor.post(.added(core))
+    engine.monitor.post(.added(core.record))
     return App(core: core)
   }
 

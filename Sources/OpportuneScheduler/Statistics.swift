@@ -29,13 +29,13 @@ public struct AppStatistics: Sendable {
   /// Tells apps of the same name apart.
   let number: UInt64
 
-  init(_ core: AppCore) {
-    number = core.number
-    let values = core.statistics.read()
+  init(_ app: AppRecord) {
+    number = app.number
+    let values = app.statistics.read()
     let counter = withUnsafeBytes(of: values.counter) { Array($0.bindMemory(to: UInt64.self)) }
-    name = core.name
-    isCollected = core.statistics.isCollecting
-    band = core.band
+    name = app.name
+    isCollected = app.statistics.isCollecting
+    band = app.band
     jobs = counter[Int(opp_counter.OPP_COUNTER_JOBS.rawValue)]
     cpuTime = .nanoseconds(Int64(clamping: counter[Int(opp_counter.OPP_COUNTER_CPU_NS.rawValue)]))
     stolen = counter[Int(opp_counter.OPP_COUNTER_STOLEN.rawValue)]
@@ -97,7 +97,7 @@ public struct SchedulerStatistics: Sendable {
   /// Memory of the run queue, in bytes.
   public let queueMemory: UInt64
 
-  init(_ engine: Engine, apps: [AppCore]) {
+  init(_ engine: Engine, apps: [AppRecord]) {
     isCollected = engine.configuration.collectsStatistics
     self.apps = apps.map(AppStatistics.init)
     lanes = engine.lanes.map {

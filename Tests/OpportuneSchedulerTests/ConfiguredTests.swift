@@ -76,11 +76,12 @@ import Testing
       }
     }
     // Hogs that do not end: known for what they are after the first, they wait, and fresh work keeps its workers.
-    for number in 0..<1000 { #expect(try await other.task { number }.value == number) }
+    for number in 0..<100 { #expect(try await other.task { number }.value == number) }
     #expect(!release.isUp && refused.count == 0)
-    // Up to the bound, up to twice the bound of those that were found out while they ran; permit and reserve. In the
-    // background's lane, where the overlap is served, up to the bound and a permit.
-    #expect((1...3 * perCore + 3).contains(inside.count), "\(inside.values)")
+    // Up to the bound; up to twice the bound of those that were found out while they ran, and beyond only while fresh
+    // work waits behind them; permit and reserve. In the background's lane, which serves the overlap, the bound and a
+    // permit. On a busy machine more start before the first is found out.
+    #expect((1..<40).contains(inside.count), "\(inside.values)")
     release.raise()
     _ = await inside.reaching(40)
     try await scheduler.shutdown()
@@ -95,9 +96,10 @@ import Testing
     for _ in 0..<3 * perCore { #expect(lane.enterDemoted()) }
     #expect(!lane.enterDemoted() && lane.demotedCount == 3 * perCore)
     #expect(lane.takeable == lane.mask & ~lane.demotedMask, "beyond it only fresh work is taken")
-    for _ in 0..<3 * perCore { #expect(lane.enterDemoted(running: true)) }
-    #expect(!lane.enterDemoted(running: true), "those that were found out as they ran may be as many again")
-    for _ in 0..<3 * perCore + 1 { lane.leaveDemoted() }
+    for _ in 0..<3 * perCore { #expect(lane.enterDemoted(.runs)) }
+    #expect(!lane.enterDemoted(.runs), "those that were found out as they ran may be as many again")
+    #expect(lane.enterDemoted(.starves), "those beside which fresh work waits may be more")
+    for _ in 0..<3 * perCore + 2 { lane.leaveDemoted() }
     #expect(lane.takeable == lane.mask && lane.demotedCount == 3 * perCore - 1)
     lane.setWidth(2, configuration)
     #expect(lane.takeable == lane.mask & ~lane.demotedMask, "a machine that shrinks lowers it")

@@ -10,17 +10,11 @@ private func runningApp() -> String? {
 }
 
 /// In a process of its own, where nobody hears an expectation: names what does not hold and ends the process.
-private func require(_ holds: Bool, _ what: String) {
-  guard !holds else { return }
-  FileHandle.standardError.write(Data("does not hold: \(what)\n".utf8))
-  _exit(1)
-}
-
 /// The hook is the whole process's and stays: each test has a process of its own.
 @Suite(.timeLimit(.minutes(3))) struct EscapeTests {
   // R-CARD-07
   @Test func defaultExecutorRunsTasksWhereTheyWereStarted() async {
-    await #expect(processExitsWith: .exitCode(7)) {
+    let child = await #expect(processExitsWith: .exitCode(7), observing: [\.standardErrorContent]) {
       let scheduler = try makeScheduler(workers: 2)
       let own = try scheduler.makeApp(named: "own")
       let other = try scheduler.makeApp(named: "other", band: .background)
@@ -73,6 +67,7 @@ private func require(_ holds: Bool, _ what: String) {
       require(after == nil, "afterwards the global pool runs tasks again, not \(after ?? "")")
       exit(7)
     }
+    explain(child)
   }
 
   // R-CARD-07
@@ -89,7 +84,7 @@ private func require(_ holds: Bool, _ what: String) {
   }
 
   @Test func escapesAreCountedWhereThatIsAskedFor() async {
-    await #expect(processExitsWith: .exitCode(7)) {
+    let child = await #expect(processExitsWith: .exitCode(7), observing: [\.standardErrorContent]) {
       var configuration = SchedulerConfiguration()
       configuration.countsEscapes = true
       let scheduler = try Scheduler(configuration: configuration)
@@ -116,5 +111,6 @@ private func require(_ holds: Bool, _ what: String) {
       try await scheduler.shutdown()
       exit(7)
     }
+    explain(child)
   }
 }

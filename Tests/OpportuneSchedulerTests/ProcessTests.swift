@@ -5,13 +5,6 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// Names what does not hold, and ends the process: in a process of its own nobody hears an expectation.
-private func require(_ holds: Bool, _ what: @autoclosure () -> String) {
-  guard !holds else { return }
-  FileHandle.standardError.write(Data("does not hold: \(what())\n".utf8))
-  _exit(1)
-}
-
 /// All threads of the process become an ordinary user's, for good.
 private func dropPrivileges() {
   require(setgroups(0, nil) == 0 && setgid(65534) == 0 && setuid(65534) == 0, "privileges can be dropped")
@@ -51,7 +44,7 @@ private func setAffinity(of thread: Int32, to mask: [UInt64]) {
   // R-CPU-10 R-CPU-01
   @Test(.enabled(if: isRoot, "only root can become an ordinary user")) func anOrdinaryUserIsRaisedWithTheNextJob() async
   {
-    await #expect(processExitsWith: .exitCode(7)) {
+    let child = await #expect(processExitsWith: .exitCode(7), observing: [\.standardErrorContent]) {
       dropPrivileges()
       let scheduler = try makeScheduler(workers: 1)
       let app = try scheduler.makeApp(named: "app", band: .background)
@@ -73,12 +66,13 @@ private func setAffinity(of thread: Int32, to mask: [UInt64]) {
       try await scheduler.shutdown()
       exit(7)
     }
+    explain(child)
   }
 
   // R-CPU-10 R-CPU-01
   @Test(.enabled(if: isRoot, "only root can become an ordinary user"))
   func anOrdinaryUserIsLoweredAtOnceAndReplaced() async {
-    await #expect(processExitsWith: .exitCode(7)) {
+    let child = await #expect(processExitsWith: .exitCode(7), observing: [\.standardErrorContent]) {
       dropPrivileges()
       let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(500)))
       let other = try scheduler.makeApp(named: "other")
@@ -107,13 +101,14 @@ private func setAffinity(of thread: Int32, to mask: [UInt64]) {
       try await scheduler.shutdown()
       exit(7)
     }
+    explain(child)
   }
 
   // R-CPU-06 R-CPU-02
   @Test(.enabled(if: isRoot, "only root can become an ordinary user")) func anOrdinaryUsersHogsLeaveFreshWorkAlone()
     async
   {
-    await #expect(processExitsWith: .exitCode(7)) {
+    let child = await #expect(processExitsWith: .exitCode(7), observing: [\.standardErrorContent]) {
       dropPrivileges()
       let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(1)))
       let app = try scheduler.makeApp(named: "app")
@@ -137,11 +132,12 @@ private func setAffinity(of thread: Int32, to mask: [UInt64]) {
       try await scheduler.shutdown()
       exit(7)
     }
+    explain(child)
   }
 
   // R-SYS-03
   @Test(.enabled(if: Topology().cpuCount > 1, "needs two CPUs")) func widthFollowsTheAffinity() async {
-    await #expect(processExitsWith: .exitCode(7)) {
+    let child = await #expect(processExitsWith: .exitCode(7), observing: [\.standardErrorContent]) {
       let before = Topology().width
       let all = affinity()
       guard let first = all.firstIndex(where: { $0 != 0 }) else { return require(false, "affinity can be read") }
@@ -165,5 +161,6 @@ private func setAffinity(of thread: Int32, to mask: [UInt64]) {
       try await scheduler.shutdown()
       exit(7)
     }
+    explain(child)
   }
 }
