@@ -41,7 +41,8 @@ let package = Package(
         .product(name: "Metrics", package: "swift-metrics"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ]),
-    .target(name: "Opportune", dependencies: ["OpportuneScheduler"]),
+    .target(name: "OpportuneApps", dependencies: ["OpportuneScheduler"]),
+    .target(name: "Opportune", dependencies: ["OpportuneScheduler", "OpportuneApps"]),
     .target(
       name: "OpportuneBench",
       dependencies: [
@@ -63,6 +64,7 @@ let package = Package(
         .product(name: "MetricsTestKit", package: "swift-metrics"),
         .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
       ]),
+    .testTarget(name: "OpportuneAppsTests", dependencies: ["Opportune", "OpportuneApps"]),
     .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench"]),
   ],
   swiftLanguageModes: [.v6],

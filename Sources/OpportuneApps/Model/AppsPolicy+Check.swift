@@ -1,0 +1,47 @@
+/// A setting that makes no sense.
+public struct PolicyError: Error, Sendable, Hashable, CustomStringConvertible {
+  public let setting: String
+  public let value: String
+  public let limit: String
+
+  public var description: String { "policy: \(setting) is \(value), expected \(limit)" }
+}
+
+extension AppsPolicy {
+  /// Checks every setting that has a limit.
+  ///
+  /// - Throws: ``PolicyError``, for the first that is out of range.
+  public func validate() throws(PolicyError) {
+    let spans: [(String, Duration?, Bool)] = [
+      ("callbackLimit", callbackLimit, false), ("eventTime", eventTime, false), ("grace", grace, true),
+      ("sliceAllowance", sliceAllowance, true), ("tasks.wallClock", tasks.wallClock, false),
+      ("tasks.cpuTime", tasks.cpuTime, false), ("tasks.handlerTime", tasks.handlerTime, false),
+      ("tasks.idleLimit", tasks.idleLimit, false), ("network.minimumHeartbeat", network.minimumHeartbeat, false),
+      ("fetch.shortest", fetch.shortest, false), ("fetch.longest", fetch.longest, false),
+      ("fetch.limit", fetch.limit, false),
+    ]
+    for (name, span, mayBeZero) in spans {
+      guard let span, span < .zero || (span == .zero && !mayBeZero) else { continue }
+      throw PolicyError(setting: name, value: "\(span)", limit: mayBeZero ? "0 or more" : "more than 0")
+    }
+    if case .batch(let span) = messages.delivery, span <= .zero {
+      throw PolicyError(setting: "messages.delivery", value: "every \(span)", limit: "more than 0")
+    }
+    let counts = [("maximumForeground", maximumForeground), ("tasks.maximum", tasks.maximum)]
+    for (name, count) in counts where count < 1 {
+      throw PolicyError(setting: name, value: "\(count)", limit: "1 or more")
+    }
+    guard audio.maximum >= 0 else {
+      throw PolicyError(setting: "audio.maximum", value: "\(audio.maximum)", limit: "0 or more")
+    }
+    guard fetch.shortest <= fetch.longest else {
+      throw PolicyError(setting: "fetch.shortest", value: "\(fetch.shortest)", limit: "at most \(fetch.longest)")
+    }
+    guard memory.criticalPoint > 0, memory.criticalPoint <= 1 else {
+      throw PolicyError(setting: "memory.criticalPoint", value: "\(memory.criticalPoint)", limit: "above 0, at most 1")
+    }
+    if let capacity = memory.capacity, capacity == 0 {
+      throw PolicyError(setting: "memory.capacity", value: "0 bytes", limit: "more than 0")
+    }
+  }
+}

@@ -1,0 +1,180 @@
+/// Every setting of the lifecycle and its services, with the default of each.
+///
+/// Where the sources that the requirements come from disagree, the alternative is a setting here.
+public struct AppsPolicy: Sendable, Hashable {
+  // MARK: Lifecycle
+
+  /// Where it is not, leaving the foreground terminates. (R-LIFE-21)
+  public var supportsMultitasking = true
+  /// One by default; more: one is active, the others are in front and inactive. (R-LIFE-04, R-LIFE-05)
+  public var maximumForeground = 1
+  /// How long a callback may take.
+  public var callbackLimit: Duration = .seconds(5)
+  /// What comes of a callback other than `didEnterBackground` that takes longer; that one always terminates. (R-FTS-03)
+  public var callbackOverrun: Overrun = .report
+  /// An event may launch an app that does not run. (R-MSG-04)
+  public var eventsLaunchApps = true
+  /// How long an app that was reanimated may handle what it was woken for, if no other service applies.
+  public var eventTime: Duration = .seconds(10)
+
+  /// What comes of taking too long.
+  public enum Overrun: Sendable, Hashable, CaseIterable { case report, terminate }
+
+  // MARK: Fast task switching
+
+  /// Whether apps are suspended.
+  public var switching: Switching = .all
+  /// From leaving the foreground to suspension. (R-FTS-02)
+  public var grace: Duration = .seconds(5)
+  /// Suspended as soon as `didEnterBackground` has returned, rather than at the end of the grace.
+  public var suspendsOnReturn = false
+  /// How long a slice that runs may go on after the end of its app's time, before that is an overrun. (R-FTS-03)
+  public var sliceAllowance: Duration = .seconds(1)
+  public var sliceOverrun: Overrun = .terminate
+  /// A finished kernel effort of a suspended app reanimates it. (R-FTS-08)
+  public var completionsReanimate = false
+
+  /// Who is suspended when nothing keeps it in background.
+  public enum Switching: Sendable, Hashable, CaseIterable {
+    /// Every app. (R-FTS-04)
+    case all
+    /// Those that say so. (R-FTS-05)
+    case optIn
+    /// None: the service is off.
+    case off
+  }
+
+  // MARK: Services
+
+  public var tasks = TaskPolicy()
+  public var audio = AudioPolicy()
+  public var messages = MessagePolicy()
+  public var network = NetworkPolicy()
+  public var fetch = FetchPolicy()
+  public var power = PowerPolicy()
+  public var memory = EvictionPolicy()
+  public var restrictions = RestrictionPolicy()
+
+  public init() {}
+
+  /// The defaults.
+  public static let standard = AppsPolicy()
+}
+
+/// Task completion. (R-TASK)
+public struct TaskPolicy: Sendable, Hashable {
+  public var isOn = true
+  /// 3 minutes; 5, 10 and 30 are customary too. `nil`: no limit. (R-TASK-04)
+  public var wallClock: Duration? = .seconds(180)
+  /// CPU time of the app since it left the foreground; from 5 ms. (R-TASK-05)
+  public var cpuTime: Duration?
+  public var endsOnPowerLoss = false
+  public var endsOnDisplay = false
+  /// How long the expiration handler may take to end the task. (R-TASK-13)
+  public var handlerTime: Duration = .seconds(5)
+  /// What comes of a task that is never ended. (R-TASK-14)
+  public var unfinished: End = .terminate
+  /// What comes after the last task has been ended. (R-TASK-08)
+  public var finished: End = .suspend
+  /// Only apps whose manifest or settings say so get time. (R-TASK-09)
+  public var needsDeclaration = false
+  /// Kinds of work that get time without a task. (R-TASK-11)
+  public var eligible: Set<TaskKind> = []
+  /// Tasks of one app at a time.
+  public var maximum = 1000
+  /// An app that holds a task and uses no CPU for so long loses it. (R-TASK-17)
+  public var idleLimit: Duration?
+
+  public enum End: Sendable, Hashable, CaseIterable { case suspend, terminate }
+
+  public init() {}
+}
+
+/// What a task is, for those that are eligible by what they are. (R-TASK-02)
+public enum TaskKind: String, Sendable, Hashable, CaseIterable, Codable {
+  case upload, download, storage, image, other
+}
+
+/// Audio. (R-AUD)
+public struct AudioPolicy: Sendable, Hashable {
+  public var isOn = true
+  /// Apps with real-time audio in background at a time. (R-AUD-03, R-AUD-04)
+  public var maximum = 1
+  /// Who gives way when one too many plays in background.
+  public var gives: Gives = .older
+  /// Where a paused app goes. (R-AUD-05, R-AUD-06)
+  public var pause: Pause = .suspend
+  /// Real-time code in background may only come from these files, as the dynamic linker names them. `nil`: from any. (R-AUD-07)
+  public var approvedLibraries: Set<String>?
+  /// Any app that plays or records, not only those that declare it. (R-AUD-08)
+  public var needsDeclaration = true
+
+  public enum Gives: Sendable, Hashable, CaseIterable { case older, newer }
+  public enum Pause: Sendable, Hashable, CaseIterable { case suspend, hibernate }
+
+  public init() {}
+}
+
+/// Messages and local notifications. (R-MSG)
+public struct MessagePolicy: Sendable, Hashable {
+  public var isOn = true
+  public var delivery: Delivery = .reanimate
+
+  /// How a message reaches an app that is not in front.
+  public enum Delivery: Sendable, Hashable {
+    /// Reanimate it into background. (R-MSG-03)
+    case reanimate
+    /// Ask the user, who brings it to the foreground or does not. (R-MSG-05)
+    case ask
+    /// Keep messages and deliver them together, so often. (R-MSG-08)
+    case batch(Duration)
+  }
+
+  public init() {}
+}
+
+/// Network keep-alive. (R-VOIP)
+public struct NetworkPolicy: Sendable, Hashable {
+  public var isOn = true
+  /// A shorter heartbeat is refused.
+  public var minimumHeartbeat: Duration = .seconds(600)
+
+  public init() {}
+}
+
+/// The fetch mode. (R-MAN-02)
+public struct FetchPolicy: Sendable, Hashable {
+  public var isOn = true
+  public var shortest: Duration = .seconds(900)
+  public var longest: Duration = .seconds(4 * 3600)
+  /// How long one fetch may take; then it has failed.
+  public var limit: Duration = .seconds(30)
+
+  public init() {}
+}
+
+/// Power. (R-PWR)
+public struct PowerPolicy: Sendable, Hashable {
+  /// No restrictions while external power is there. (R-PWR-02)
+  public var fullOnMains = false
+  /// On loss of power all but the active app go to background. (R-PWR-04)
+  public var pushesBack = true
+
+  public init() {}
+}
+
+/// Who is removed when memory is short; the mechanism is the memory layer's. (R-MEM-11)
+public struct EvictionPolicy: Sendable, Hashable {
+  /// Bytes of main memory; `nil`: memory is not short.
+  public var capacity: UInt64?
+  /// Share of it above which apps are removed, 0 to 1.
+  public var criticalPoint = 0.75
+  public var order: Order = .leastRecentlyUsed
+  /// Suspended apps of at most so many bytes are hibernated, others terminated. `nil`: all are terminated.
+  public var hibernatesUpTo: UInt64?
+
+  /// Within a class: suspended before background before audio before foreground.
+  public enum Order: Sendable, Hashable, CaseIterable { case leastRecentlyUsed, largest }
+
+  public init() {}
+}

@@ -1,0 +1,60 @@
+/// A point in the time of a host: nanoseconds since it started. Virtual time counts in the same unit.
+///
+/// What is far out of range is clamped, never wrapped.
+public struct Moment: InstantProtocol, Sendable, Hashable, Codable {
+  /// Since the host started.
+  public let nanoseconds: Int64
+
+  public init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
+
+  /// When the host started.
+  public static let zero = Moment(nanoseconds: 0)
+  /// Never.
+  public static let distantFuture = Moment(nanoseconds: .max)
+
+  /// A moment so many seconds after the start.
+  public static func seconds(_ seconds: Double) -> Moment {
+    Moment(nanoseconds: Int64(clamping: Int128((seconds * 1e9).rounded().clamped)))
+  }
+
+  /// Seconds since the start.
+  public var seconds: Double { Double(nanoseconds) / 1e9 }
+
+  public func advanced(by duration: Duration) -> Moment {
+    let (sum, overflow) = nanoseconds.addingReportingOverflow(duration.wholeNanoseconds)
+    return Moment(nanoseconds: overflow ? (duration < .zero ? .min : .max) : sum)
+  }
+
+  public func duration(to other: Moment) -> Duration { .nanoseconds(other.nanoseconds) - .nanoseconds(nanoseconds) }
+
+  public static func < (left: Moment, right: Moment) -> Bool { left.nanoseconds < right.nanoseconds }
+  public static func + (moment: Moment, span: Duration) -> Moment { moment.advanced(by: span) }
+  public static func - (left: Moment, right: Moment) -> Duration { right.duration(to: left) }
+}
+
+extension Moment: CustomStringConvertible {
+  public var description: String {
+    let milliseconds = nanoseconds / 1_000_000
+    let fraction = String(abs(milliseconds % 1000))
+    return "\(milliseconds / 1000).\(String(repeating: "0", count: 3 - fraction.count))\(fraction)s"
+  }
+}
+
+extension Duration {
+  /// Clamped to what 64 bits hold.
+  package var wholeNanoseconds: Int64 {
+    let (seconds, attoseconds) = components
+    let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+    if overflow { return seconds < 0 ? .min : .max }
+    let (sum, carried) = product.addingReportingOverflow(attoseconds / 1_000_000_000)
+    return carried ? (seconds < 0 ? .min : .max) : sum
+  }
+
+  /// In seconds, for people and reports.
+  package var inSeconds: Double { Double(wholeNanoseconds) / 1e9 }
+}
+
+extension Double {
+  /// Within what 64 bits of nanoseconds hold; not a number is zero.
+  fileprivate var clamped: Double { isNaN ? 0 : Swift.min(Swift.max(self, -9.2e18), 9.2e18) }
+}

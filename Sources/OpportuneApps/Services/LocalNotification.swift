@@ -1,0 +1,70 @@
+import Foundation
+
+/// A notification that an app schedules for itself; it fires whatever the app's state is then. (R-MSG-09, R-MSG-10)
+public struct LocalNotification: Sendable, Hashable {
+  /// When it fires.
+  public enum FireDate: Sendable, Hashable {
+    /// At an instant: seconds since 1970.
+    case instant(Double)
+    /// When clocks of a time zone show this; where they never do, an hour is skipped, at the next instant after.
+    case local(year: Int, month: Int, day: Int, hour: Int, minute: Int, second: Int)
+  }
+
+  public enum Repeat: String, Sendable, Hashable, CaseIterable, Codable { case never, daily, weekly }
+
+  public var fireDate: FireDate
+  /// An identifier of the time zone database, as `Europe/Berlin`; repeats keep the local time of it across changes of
+  /// daylight saving. Unknown: UTC, see ``isTimeZoneKnown``.
+  public var timeZone: String
+  public var repeats: Repeat
+  public var body: String
+  /// The title of the button, as "View Details".
+  public var action: String?
+  public var sound: String?
+
+  public init(
+    fireDate: FireDate, timeZone: String = "UTC", repeats: Repeat = .never, body: String, action: String? = nil,
+    sound: String? = nil
+  ) {
+    self.fireDate = fireDate
+    self.timeZone = timeZone
+    self.repeats = repeats
+    self.body = body
+    self.action = action
+    self.sound = sound
+  }
+
+  public var isTimeZoneKnown: Bool { TimeZone(identifier: timeZone) != nil }
+
+  /// The first time that it fires after `seconds` since 1970; `nil`: never again.
+  ///
+  /// - Parameter isFirst: whether it has not fired yet. One whose only date is past then fires at once.
+  public func nextFire(after seconds: Double, isFirst: Bool) -> Double? {
+    var calendar = Calendar(identifier: .gregorian)
+    calendar.timeZone = TimeZone(identifier: timeZone) ?? TimeZone(secondsFromGMT: 0) ?? calendar.timeZone
+    let first: Double
+    switch fireDate {
+    case .instant(let instant): first = instant
+    case .local(let year, let month, let day, let hour, let minute, let second):
+      let parts = DateComponents(
+        year: year, month: month, day: day, hour: hour, minute: minute, second: second)
+      guard let date = calendar.date(from: parts) else { return nil }
+      first = date.timeIntervalSince1970
+    }
+    let step: Int
+    switch repeats {
+    case .never: return isFirst ? first : nil
+    case .daily: step = 1
+    case .weekly: step = 7
+    }
+    if first > seconds || (isFirst && first == seconds) { return first }
+    let start = Date(timeIntervalSince1970: first)
+    // Whole periods at once, then the few that are left: a long sleep costs nothing.
+    var count = max(0, Int((seconds - first) / 86_400 / Double(step)) - 1)
+    while true {
+      guard let next = calendar.date(byAdding: .day, value: count * step, to: start) else { return nil }
+      if next.timeIntervalSince1970 > seconds { return next.timeIntervalSince1970 }
+      count += 1
+    }
+  }
+}

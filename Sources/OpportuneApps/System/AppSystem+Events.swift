@@ -1,0 +1,83 @@
+extension AppSystem {
+  /// What one event of an app does. Throws before it changes anything.
+  mutating func handle(_ event: AppEvent, of id: AppID) throws(AppsError) {
+    switch event {
+    case .launch: try move(id, .launchForeground)
+    case .launchInBackground(let reason): try move(id, .launchBackground, reason: reason)
+    case .bringForward: try bringForward(id)
+    case .leave: try move(id, .leave)
+    case .interrupt:
+      try move(id, .interrupt)
+      if apps[id.number].state.isForeground { apps[id.number].interruptions += 1 }
+    case .endInterruption:
+      apps[id.number].interruptions = max(0, apps[id.number].interruptions - 1)
+      // A callback that runs still, as at launch, activates it at its end.
+      guard apps[id.number].callbacks.isEmpty || apps[id.number].callbacks == [.willResignActive] else { return }
+      try move(id, .endInterruption)
+    case .terminate: try move(id, .terminate)
+    case .hibernate: try move(id, .hibernate)
+    case .memoryWarning: try move(id, .memoryWarning)
+    case .locationEvent: locationEvent(id)
+    case .completion: if policy.completionsReanimate { wake(id, by: .completion, .completion) }
+    case .returned(let callback): try callbackReturned(callback, id)
+    case .stopped: try move(id, .stopped)
+    case .reaped: try move(id, .reap)
+    case .exited: try move(id, .exit)
+    case .worked(let time): try worked(time, id)
+    case .footprint(let bytes): setFootprint(bytes, id)
+    case .beginTask(let kind): beginTask(kind, id)
+    case .endTask(let task): try endTask(task, id)
+    case .workBegan(let kind): try workBegan(kind, id)
+    case .workEnded(let kind): try workEnded(kind, id)
+    case .audioBegan(let activity): try audioBegan(activity, id)
+    case .audioPaused: try audioPaused(id)
+    case .audioResumed: try audioResumed(id)
+    case .audioEnded: try audioEnded(id)
+    case .realTimeCode(let file): realTimeCode(file, id)
+    case .message(let message): receive(message, id)
+    case .handled: handled(id)
+    case .wakesOn(let wakes): apps[id.number].wakes = wakes
+    case .schedule(let notification): schedule(notification, id)
+    case .cancelLocalNotifications: cancelLocals(id)
+    case .present(let text):
+      try requireExecuting(id)
+      ask(.text(text), id)
+    case .data(let bytes): try received(bytes, id)
+    case .heartbeat(let interval): try setHeartbeat(interval, id)
+    case .heartbeatSent: handled(id)
+    case .call(let caller):
+      try requireExecuting(id)
+      ask(.call(caller), id)
+    case .fetched(let result): fetched(result, id)
+    case .trackingBegan: try trackingBegan(id)
+    case .trackingEnded: trackingEnded(id)
+    case .changed(let kind, let value): changed(kind, value, id)
+    case .lock(let resource): try lock(resource, id)
+    case .unlock(let resource): try unlock(resource, id)
+    case .request(let hardware): try request(hardware, id)
+    case .release(let hardware): try release(hardware, id)
+    case .conduct(let conduct): try behaves(conduct, id)
+    }
+  }
+
+  func requireExecuting(_ id: AppID) throws(AppsError) {
+    let state = apps[id.number].state
+    guard state.mayExecute else { throw AppsError.notExecuting(id, state) }
+  }
+
+  func requireMode(_ mode: Manifest.Mode, _ id: AppID) throws(AppsError) {
+    guard apps[id.number].manifest.backgroundModes.contains(mode) else { throw AppsError.missingMode(id, mode) }
+  }
+
+  /// In front already, among several: it gets the user's input.
+  private mutating func bringForward(_ id: AppID) throws(AppsError) {
+    guard apps[id.number].state == .inactive, front.last != id, let place = front.firstIndex(of: id) else {
+      return try move(id, .bringForward)
+    }
+    if let active = front.last, apps[active.number].state == .active { moveOn(active, .interrupt) }
+    front.remove(at: place)
+    front.append(id)
+    if apps[id.number].callbacks.isEmpty { moveOn(id, .activate) }
+    for app in front { refreshRestrictions(of: app) }
+  }
+}

@@ -1,0 +1,231 @@
+extension AppSystem {
+  /// Moves an app by the table, and does what follows from the move.
+  mutating func move(_ id: AppID, _ event: LifecycleEvent, reason: LaunchReason = .user) throws(AppsError) {
+    let facts = facts(of: id)
+    let old = apps[id.number].state
+    let decision: Lifecycle.Decision
+    do {
+      decision = try Lifecycle.decide(old, event, facts)
+    } catch {
+      throw AppsError.lifecycle(id, error)
+    }
+    switch decision {
+    case .ignored(let why): emit(.ignored(event, why), id)
+    case .move(let new, let wanted):
+      if new.isForeground, !old.isForeground { makeRoom(for: id) }
+      if new.isForeground, old.isForeground == false { front.append(id) }
+      if !new.isForeground, let place = front.firstIndex(of: id) { front.remove(at: place) }
+      if !new.mayExecute, new != .terminated || !wanted.contains(.deliver(.willTerminate)) { dropCallbacks(of: id) }
+      setState(of: id, to: new, by: event)
+      for effect in wanted { carryOut(effect, of: id, reason: reason) }
+      followUp(id, from: old, to: new)
+    }
+  }
+
+  /// The same where the table is known to allow it; a refusal would be a bug of the caller.
+  mutating func moveOn(_ id: AppID, _ event: LifecycleEvent, reason: LaunchReason = .user) {
+    do {
+      try move(id, event, reason: reason)
+    } catch {
+      preconditionFailure("\(error)")
+    }
+  }
+
+  private mutating func setState(of id: AppID, to new: LifecycleState, by event: LifecycleEvent) {
+    let index = id.number
+    let old = apps[index].state
+    guard old != new else { return }
+    apps[index].totals[Int(old.rawValue)] += now - apps[index].since
+    apps[index].since = now
+    if old.isForeground || new.isForeground { apps[index].lastUsed = now }
+    if old.isInMemory != new.isInMemory {
+      if new.isInMemory { memoryInUse += apps[index].footprint } else { memoryInUse -= apps[index].footprint }
+    }
+    apps[index].state = new
+    emit(.moved(from: old, to: new, by: event), id)
+  }
+
+  private mutating func carryOut(_ effect: LifecycleEffect, of id: AppID, reason: LaunchReason) {
+    switch effect {
+    case .start:
+      dropCallbacks(of: id)  // of a life before
+      emit(.lifecycle(effect), id)
+      emit(.launched(reason), id)
+    case .deliver(let callback):
+      apps[id.number].callbacks.append(callback)
+      if apps[id.number].callbacks.count == 1 { arm(.callback, of: id, at: now + policy.callbackLimit) }
+      emit(.lifecycle(effect), id)
+    case .stopExecution:
+      emit(.lifecycle(effect), id)
+      arm(.slice, of: id, at: now + policy.sliceAllowance)
+    case .deleteState:
+      emit(.lifecycle(effect), id)
+      forget(id)
+    case .resumeExecution, .takeSnapshot, .saveState, .restoreState, .warnOfMemory, .takeBack:
+      emit(.lifecycle(effect), id)
+    }
+  }
+
+  private mutating func followUp(_ id: AppID, from old: LifecycleState, to new: LifecycleState) {
+    if old.isForeground != new.isForeground {
+      if new.isForeground { enteredForeground(id) } else { leftForeground(id) }
+    } else if new == .background, old != .background {
+      enteredBackground(id)
+    }
+    if new != .stopping { disarm(.slice, of: id) }
+    if new == .suspended { enteredSuspension(id) }
+    refreshRestrictions(of: id)
+    settle(id)
+    evict()
+  }
+
+  /// Who is in front gives way, the longest there first. (R-LIFE-04, R-TASK-06)
+  private mutating func makeRoom(for id: AppID) {
+    while front.count >= policy.maximumForeground, let first = front.first { moveOn(first, .leave) }
+    if let active = front.last, apps[active.number].state == .active { moveOn(active, .interrupt) }
+  }
+
+  private mutating func enteredForeground(_ id: AppID) {
+    disarm(.grace, .tasks, .handler, .idle, .event, .batch, .heartbeat, .fetch, .fetchLimit, of: id)
+    let index = id.number
+    apps[index].budgetEnd = nil
+    apps[index].cpuBehind = .zero
+    apps[index].hibernatesWhenStopped = false
+    for task in apps[index].tasks.indices { apps[index].tasks[task].isExpiring = false }
+    conductEntersForeground(id)
+    let changes = apps[index].changes.sorted { $0.key < $1.key }.map { Change(kind: $0.key, value: $0.value) }
+    apps[index].changes = [:]
+    if !changes.isEmpty {
+      emit(.coalesced(changes), id)
+      conductHears(changes.map(\.kind), id)
+    }
+    deliverQueued(id)
+  }
+
+  private mutating func leftForeground(_ id: AppID) {
+    apps[id.number].interruptions = 0
+    if apps[id.number].state == .background {
+      arm(.grace, of: id, at: now + policy.grace)
+      enteredBackground(id)
+    }
+    // The next in front has the user's input now.
+    if let next = front.last, apps[next.number].state == .inactive, apps[next.number].callbacks.isEmpty {
+      moveOn(next, .activate)
+    }
+  }
+
+  private mutating func enteredBackground(_ id: AppID) {
+    let index = id.number
+    apps[index].cpuBehind = .zero
+    apps[index].hibernatesWhenStopped = false
+    apps[index].budgetEnd = (apps[index].manifest.taskTime ?? policy.tasks.wallClock).map { now + $0 }
+    conductEntersBackground(id)
+    armTasks(of: id)
+    armFetch(of: id)
+    arbitrateAudio(newest: id)
+    revokeAtBackground(id)
+  }
+
+  private mutating func enteredSuspension(_ id: AppID) {
+    conductIsSuspended(id)
+    if let interval = apps[id.number].heartbeat, policy.network.isOn { arm(.heartbeat, of: id, at: now + interval) }
+    if apps[id.number].hibernatesWhenStopped {
+      apps[id.number].hibernatesWhenStopped = false
+      moveOn(id, .hibernate)
+    }
+  }
+
+  /// Everything of an app that dies with it. Its local notifications live on. (R-MSG-09)
+  private mutating func forget(_ id: AppID) {
+    let index = id.number
+    let local = apps[index].deadline(.local)
+    for kind in DeadlineKind.allCases where kind != .callback && kind != .local { disarm(kind, of: id) }
+    if local == nil { disarm(.local, of: id) }
+    let hadTasks = apps[index].tasks
+    for task in hadTasks { emit(.taskEnded(task.id), id) }
+    apps[index].tasks = []
+    apps[index].work = [:]
+    apps[index].audio = nil
+    apps[index].isPaused = false
+    apps[index].interruptions = 0
+    apps[index].heartbeat = nil
+    apps[index].isTracking = false
+    apps[index].locks = [:]
+    for grant in apps[index].grants.sorted() { emit(.revoked(grant), id) }
+    apps[index].grants = []
+    apps[index].changes = [:]
+    apps[index].wakes = Set(Wake.allCases)
+    apps[index].footprint = 0
+    apps[index].conduct.reset()
+  }
+
+  private mutating func dropCallbacks(of id: AppID) {
+    apps[id.number].callbacks = []
+    disarm(.callback, of: id)
+  }
+
+  mutating func refreshRestrictions(of id: AppID) {
+    let new = restrictions(of: id)
+    for hardware in apps[id.number].grants.sorted() where new.deniedHardware.contains(hardware) {
+      apps[id.number].grants.remove(hardware)
+      emit(.revoked(hardware), id)
+    }
+    guard apps[id.number].restrictions != new else { return }
+    apps[id.number].restrictions = new
+    emit(.restrict(new), id)
+  }
+
+  /// Suspends an app in background if nothing keeps it there.
+  mutating func settle(_ id: AppID) {
+    guard apps[id.number].state == .background, !isHeld(apps[id.number]) else { return }
+    if apps[id.number].wantsTermination {
+      apps[id.number].wantsTermination = false
+      return moveOn(id, .terminate)
+    }
+    reportHeldLocks(id)
+    moveOn(id, .suspend)
+  }
+
+  // MARK: What was seen
+
+  mutating func callbackReturned(_ callback: Callback, _ id: AppID) throws(AppsError) {
+    let expected = apps[id.number].callbacks.first
+    guard expected == callback else { throw AppsError.unexpectedReturn(id, callback, expected: expected) }
+    apps[id.number].callbacks.removeFirst()
+    disarm(.callback, of: id)
+    if callback == .willResignActive { conductResigned(id) }
+    if callback == .didEnterBackground {
+      conductEnteredBackground(id)
+      if policy.suspendsOnReturn { disarm(.grace, of: id) }
+    }
+    guard apps[id.number].callbacks.isEmpty else {
+      return arm(.callback, of: id, at: now + policy.callbackLimit)
+    }
+    if apps[id.number].state == .inactive, front.last == id, apps[id.number].interruptions == 0 {
+      moveOn(id, .activate)
+    }
+    settle(id)
+  }
+
+  mutating func callbackOverran(_ id: AppID) {
+    guard let callback = apps[id.number].callbacks.first else { return }
+    emit(.diagnose(.callbackOverrun(callback)), id)
+    guard apps[id.number].state.mayExecute else { return }
+    if callback == .didEnterBackground || policy.callbackOverrun == .terminate { moveOn(id, .overrun) }
+  }
+
+  mutating func graceEnded(_ id: AppID) {
+    if apps[id.number].callbacks.contains(.didEnterBackground), !isFree(apps[id.number]) {
+      emit(.diagnose(.callbackOverrun(.didEnterBackground)), id)
+      return moveOn(id, .overrun)
+    }
+    settle(id)
+  }
+
+  mutating func sliceOverran(_ id: AppID) {
+    guard apps[id.number].state == .stopping else { return }
+    emit(.diagnose(.sliceOverrun), id)
+    breaks(.taskForLongWork, id)
+    if policy.sliceOverrun == .terminate { moveOn(id, .overrun) }
+  }
+}

@@ -1,0 +1,147 @@
+/// Messages, coalesced changes, prompts. (R-MSG, R-COAL)
+extension AppSystem {
+  mutating func receive(_ message: Message, _ id: AppID) {
+    guard policy.messages.isOn else { return }
+    let app = apps[id.number]
+    if app.state.isForeground { return emit(.deliver(message), id) }
+    switch policy.messages.delivery {
+    case .reanimate: deliver([message], id)
+    case .ask:
+      apps[id.number].queued.append(message)
+      ask(.message(message), id)
+    case .batch(let span):
+      apps[id.number].queued.append(message)
+      let period = max(1, span.wholeNanoseconds)
+      let next = Moment(nanoseconds: (now.nanoseconds / period + 1) * period)
+      if app.deadline(.batch) == nil { arm(.batch, of: id, at: next) }
+    }
+  }
+
+  mutating func deliverBatch(_ id: AppID) {
+    let messages = apps[id.number].queued
+    apps[id.number].queued = []
+    if !messages.isEmpty { deliver(messages, id) }
+  }
+
+  private mutating func deliver(_ messages: [Message], _ id: AppID) {
+    guard reanimate(id, by: .message, reason: .message) else {
+      apps[id.number].queued += messages  // until it comes to the front
+      return
+    }
+    for message in messages { emit(.deliver(message), id) }
+  }
+
+  mutating func deliverQueued(_ id: AppID) {
+    let messages = apps[id.number].queued
+    apps[id.number].queued = []
+    for message in messages { emit(.deliver(message), id) }
+  }
+
+  /// Brings an app into background for an event that it wants, and gives it time to handle it. False where it stays
+  /// where it is. In front or in background already, it is not reanimated. (R-MSG-03, R-LIFE-23)
+  mutating func reanimate(_ id: AppID, by wake: Wake, reason: LaunchReason) -> Bool {
+    let app = apps[id.number]
+    if app.state.isForeground { return true }
+    if app.state != .background {
+      guard app.wakes.contains(wake) else { return false }
+      moveEvent(id, reason == .location ? .locationEvent : .reanimate, reason)
+      guard apps[id.number].state == .background else { return false }
+    }
+    arm(.event, of: id, at: now + policy.eventTime)
+    return true
+  }
+
+  // The table decides every pair of these two events without a refusal. Time is given before the move, so that it is
+  // not undone at its end.
+  private mutating func moveEvent(_ id: AppID, _ event: LifecycleEvent, _ reason: LaunchReason) {
+    arm(.event, of: id, at: now + policy.eventTime)
+    moveOn(id, event, reason: reason)
+    if apps[id.number].state != .background { disarm(.event, of: id) }
+  }
+
+  mutating func wake(_ id: AppID, by wake: Wake, _ effect: AppEffect) {
+    let reasons: [Wake: LaunchReason] = [
+      .message: .message, .data: .data, .heartbeat: .heartbeat, .fetch: .fetch, .completion: .completion,
+      .location: .location,
+    ]
+    if reanimate(id, by: wake, reason: reasons[wake] ?? .system) { emit(effect, id) }
+  }
+
+  /// It has handled what it was woken for, and is governed by the service that applies. (R-MSG-07)
+  mutating func handled(_ id: AppID) {
+    disarm(.event, of: id)
+    settle(id)
+  }
+
+  mutating func changed(_ kind: String, _ value: String, _ id: AppID) {
+    if apps[id.number].state.isForeground { return emit(.coalesced([Change(kind: kind, value: value)]), id) }
+    guard apps[id.number].state != .notRunning, apps[id.number].state != .terminated else { return }
+    apps[id.number].changes[kind] = value
+  }
+
+  // MARK: Prompts
+
+  mutating func ask(_ prompt: Prompt, _ id: AppID) {
+    let number = PromptID(number: nextPrompt)
+    nextPrompt &+= 1
+    prompts[number] = (id, prompt)
+    emit(.ask(number, prompt), id)
+  }
+
+  mutating func answer(_ number: PromptID, accepted: Bool) throws(AppsError) {
+    guard let (id, prompt) = prompts[number] else { throw AppsError.unknownPrompt(number) }
+    if accepted, !apps[id.number].state.isForeground { try move(id, .bringForward) }
+    prompts[number] = nil
+    guard !accepted else { return }
+    switch prompt {
+    case .call: handled(id)  // ignored: back to suspended (R-VOIP-07)
+    case .message, .text: break  // stays where it was
+    }
+  }
+
+  // MARK: Local notifications
+
+  mutating func schedule(_ notification: LocalNotification, _ id: AppID) {
+    guard let fires = notification.nextFire(after: wallClock, isFirst: true) else { return }
+    apps[id.number].locals.append(ScheduledLocal(notification: notification, fires: fires))
+    armLocals(id)
+  }
+
+  mutating func cancelLocals(_ id: AppID) {
+    apps[id.number].locals = []
+    disarm(.local, of: id)
+  }
+
+  func armedMoment(forWall seconds: Double) -> Moment { max(now, Moment.seconds(seconds - wallAtZero)) }
+
+  private mutating func armLocals(_ id: AppID) {
+    guard let next = apps[id.number].locals.map(\.fires).min() else { return disarm(.local, of: id) }
+    arm(.local, of: id, at: armedMoment(forWall: next))
+  }
+
+  mutating func fireLocals(_ id: AppID) {
+    // A nanosecond of slack for what a double of seconds since 1970 cannot tell apart.
+    let wall = wallClock + 1e-6
+    var kept: [ScheduledLocal] = []
+    for var local in apps[id.number].locals {
+      guard local.fires <= wall else {
+        kept.append(local)
+        continue
+      }
+      emit(.notify(local.notification), id)
+      guard let next = local.notification.nextFire(after: max(wall, local.fires), isFirst: false) else { continue }
+      local.fires = next
+      kept.append(local)
+    }
+    apps[id.number].locals = kept
+    armLocals(id)
+  }
+
+  mutating func setWallClock(_ seconds: Double) {
+    wallAtZero = seconds - now.seconds
+    for index in apps.indices where !apps[index].locals.isEmpty {
+      disarm(.local, of: AppID(index))
+      armLocals(AppID(index))
+    }
+  }
+}

@@ -1,0 +1,135 @@
+extension AppSystem {
+  /// What can be read of an app.
+  public struct AppView: Sendable {
+    public let id: AppID
+    public let manifest: Manifest
+    public let state: LifecycleState
+    public let restrictions: Restrictions
+    /// Since when it is in this state.
+    public let since: Moment
+    /// When it was in front last.
+    public let lastUsed: Moment
+    public let openTasks: [TaskID]
+    public let locks: [SharedResource]
+    public let grants: Set<Hardware>
+    public let footprint: UInt64
+    /// Broken best-practice rules and how often.
+    public let brokenRules: [BestPractice: Int]
+    /// Asked for and not returned from; the first one runs.
+    public let callbacks: [Callback]
+  }
+
+  /// The number of registered apps; their ids are 0 and up.
+  public var count: Int { apps.count }
+
+  /// Whether multitasking is supported. (R-LIFE-21) Asking on behalf of an app keeps R-RULE-11.
+  public var isMultitaskingSupported: Bool { policy.supportsMultitasking }
+
+  /// The app in front that receives user input, or is about to.
+  public var frontmost: AppID? { front.last }
+
+  public func state(of id: AppID) -> LifecycleState? { apps.indices.contains(id.number) ? apps[id.number].state : nil }
+
+  public func view(of id: AppID) -> AppView? {
+    guard apps.indices.contains(id.number) else { return nil }
+    let app = apps[id.number]
+    return AppView(
+      id: id, manifest: app.manifest, state: app.state, restrictions: restrictions(of: id), since: app.since,
+      lastUsed: app.lastUsed, openTasks: app.tasks.map(\.id), locks: app.locks.keys.sorted(), grants: app.grants,
+      footprint: app.footprint, brokenRules: app.conduct.broken, callbacks: app.callbacks)
+  }
+
+  /// The apps that the switcher shows: those that were launched and are still known to be somewhere, the last used
+  /// first. (R-LIFE-24)
+  public func switcher() -> [AppView] {
+    apps.indices.filter { apps[$0].state != .notRunning && apps[$0].state != .terminated }
+      .sorted { (apps[$0].lastUsed, $0) > (apps[$1].lastUsed, $1) }
+      .compactMap { view(of: AppID($0)) }
+  }
+
+  /// How long an app that is not in front may still run; `nil`: nothing limits it. (R-TASK-15)
+  public func timeRemaining(of id: AppID) -> Duration? {
+    guard apps.indices.contains(id.number) else { return .zero }
+    let app = apps[id.number]
+    guard app.state.mayExecute else { return .zero }
+    guard app.state == .background, !isFree(app), !isHeldWithoutLimit(app) else { return nil }
+    let ends: [Moment?] = [
+      app.deadline(.grace), app.deadline(.event), app.deadline(.fetchLimit),
+      app.tasks.isEmpty ? nil : app.deadline(.handler) ?? app.deadline(.tasks),
+    ]
+    if !app.tasks.isEmpty, app.deadline(.tasks) == nil, app.deadline(.handler) == nil { return nil }
+    return ends.compactMap { $0 }.max().map { max(.zero, $0 - now) } ?? .zero
+  }
+
+  /// How long an app was in each state until now.
+  public func times(of id: AppID) -> [LifecycleState: Duration] {
+    guard apps.indices.contains(id.number) else { return [:] }
+    let app = apps[id.number]
+    var result: [LifecycleState: Duration] = [:]
+    for state in LifecycleState.allCases {
+      let total = app.totals[Int(state.rawValue)] + (state == app.state ? now - app.since : .zero)
+      if total > .zero { result[state] = total }
+    }
+    return result
+  }
+
+  /// Bytes in main memory of all apps.
+  public var footprint: UInt64 { memoryInUse }
+
+  /// Seconds since 1970, by the wall clock that the system was told of.
+  public var wallClock: Double { wallAtZero + now.seconds }
+
+  func restrictions(of id: AppID) -> Restrictions {
+    let app = apps[id.number]
+    return Restrictions(
+      app.state, receivesInput: app.state == .active || front.last == id, audio: audioService(app),
+      hasFullPower: hasFullPower, policy: policy.restrictions)
+  }
+
+  var hasFullPower: Bool { policy.power.fullOnMains && power == .mains }
+
+  /// What an app does under the Audio service.
+  func audioService(_ app: AppRecord) -> AudioActivity? {
+    guard policy.audio.isOn, app.plays else { return nil }
+    guard !policy.audio.needsDeclaration || app.manifest.backgroundModes.contains(.audio) else { return nil }
+    return app.audio
+  }
+
+  /// Whether nothing limits an app in background.
+  func isFree(_ app: AppRecord) -> Bool {
+    if hasFullPower { return true }
+    switch policy.switching {
+    case .all: return false
+    case .optIn: return !app.manifest.allowsSuspension
+    case .off: return true
+    }
+  }
+
+  func isHeldWithoutLimit(_ app: AppRecord) -> Bool {
+    audioService(app) != nil || (app.isTracking && app.manifest.backgroundModes.contains(.location))
+      || app.work.contains { $0.value > 0 && policy.tasks.isOn && policy.tasks.eligible.contains($0.key) && app.budgetEnd == nil }
+  }
+
+  /// Whether anything keeps an app in background now.
+  func isHeld(_ app: AppRecord) -> Bool {
+    if !app.callbacks.isEmpty || isFree(app) || isHeldWithoutLimit(app) || !app.tasks.isEmpty { return true }
+    let timers: [DeadlineKind] = [.grace, .event, .fetchLimit, .handler]
+    if timers.contains(where: { app.deadline($0) != nil }) { return true }
+    return hasEligibleWork(app) && app.deadline(.tasks) != nil
+  }
+
+  func hasEligibleWork(_ app: AppRecord) -> Bool {
+    policy.tasks.isOn && app.work.contains { $0.value > 0 && policy.tasks.eligible.contains($0.key) }
+  }
+
+  func facts(of id: AppID) -> LifecycleFacts {
+    let app = apps[id.number]
+    var facts: LifecycleFacts = []
+    if policy.supportsMultitasking, !app.manifest.exitsOnSuspend { facts.insert(.backgroundAllowed) }
+    if policy.eventsLaunchApps { facts.insert(.launchedByEvents) }
+    if app.interruptions > 0 || (front.contains(id) && front.last != id) { facts.insert(.interrupted) }
+    if isHeld(app) { facts.insert(.asserted) }
+    if holdsFatalLock(app) { facts.insert(.holdsLocks) }
+    return facts
+  }
+}

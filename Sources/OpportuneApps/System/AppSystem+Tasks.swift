@@ -1,0 +1,113 @@
+/// Task completion: time for what was begun and is not finished. (R-TASK)
+extension AppSystem {
+  mutating func beginTask(_ kind: TaskKind, _ id: AppID) {
+    if let refusal = taskRefusal(id) { return emit(.taskRefused(refusal), id) }
+    let task = OpenTask(id: TaskID(number: nextTask), kind: kind)
+    // Wraps after four thousand million tasks, past the identifier of none.
+    nextTask = nextTask == .max ? 1 : nextTask + 1
+    apps[id.number].tasks.append(task)
+    emit(.taskBegan(task.id), id)
+    conductBeginsTask(id)
+    armTasks(of: id)
+  }
+
+  private func taskRefusal(_ id: AppID) -> TaskRefusal? {
+    let app = apps[id.number]
+    if !policy.tasks.isOn || !policy.supportsMultitasking || app.manifest.exitsOnSuspend { return .notSupported }
+    if policy.tasks.needsDeclaration, !app.manifest.completesTasks { return .notDeclared }
+    if !app.state.mayExecute { return .notExecuting }
+    if app.tasks.count >= policy.tasks.maximum { return .tooMany }
+    guard app.state == .background else { return nil }
+    if let end = app.budgetEnd, end <= now { return .timeIsUp }
+    if let limit = policy.tasks.cpuTime, app.cpuBehind >= limit { return .timeIsUp }
+    return app.deadline(.handler) == nil ? nil : .timeIsUp
+  }
+
+  mutating func endTask(_ task: TaskID, _ id: AppID) throws(AppsError) {
+    guard let place = apps[id.number].tasks.firstIndex(where: { $0.id == task }) else {
+      throw AppsError.unknownTask(id, task)
+    }
+    apps[id.number].tasks.remove(at: place)
+    emit(.taskEnded(task), id)
+    guard apps[id.number].tasks.isEmpty else { return }
+    disarm(.handler, .idle, of: id)
+    if !hasEligibleWork(apps[id.number]) { disarm(.tasks, of: id) }
+    if apps[id.number].state == .background, policy.tasks.finished == .terminate {
+      apps[id.number].wantsTermination = true
+    }
+    settle(id)
+  }
+
+  /// Starts the timers of the tasks of an app in background.
+  mutating func armTasks(of id: AppID) {
+    let app = apps[id.number]
+    guard app.state == .background, !app.tasks.isEmpty || hasEligibleWork(app), app.deadline(.handler) == nil else { return }
+    if let end = app.budgetEnd { arm(.tasks, of: id, at: end) }
+    if let limit = policy.tasks.idleLimit, !app.tasks.isEmpty, app.deadline(.idle) == nil {
+      arm(.idle, of: id, at: now + limit)
+    }
+  }
+
+  mutating func worked(_ time: Duration, _ id: AppID) throws(AppsError) {
+    guard time >= .zero else { throw AppsError.negativeTime(id, time) }
+    try requireExecuting(id)
+    guard apps[id.number].state == .background, time > .zero else { return }
+    apps[id.number].cpuBehind += time
+    conductWorks(time, id)
+    if apps[id.number].deadline(.idle) != nil, let limit = policy.tasks.idleLimit {
+      arm(.idle, of: id, at: now + limit)
+    }
+    guard let limit = policy.tasks.cpuTime, apps[id.number].cpuBehind >= limit, !isFree(apps[id.number]) else { return }
+    expireTasks(of: id)
+  }
+
+  /// The time of an app's tasks is up: their handlers run. (R-TASK-13)
+  mutating func expireTasks(of id: AppID) {
+    disarm(.tasks, .idle, of: id)
+    guard apps[id.number].state == .background, apps[id.number].deadline(.handler) == nil else { return }
+    guard !apps[id.number].tasks.isEmpty else { return settle(id) }
+    arm(.handler, of: id, at: now + policy.tasks.handlerTime)
+    for index in apps[id.number].tasks.indices {
+      apps[id.number].tasks[index].isExpiring = true
+      emit(.expire(apps[id.number].tasks[index].id), id)
+    }
+  }
+
+  mutating func expireAllTasks() {
+    for app in apps where app.state == .background { expireTasks(of: app.id) }
+  }
+
+  /// A task was not ended by its handler. (R-TASK-14)
+  mutating func tasksWereNotEnded(_ id: AppID) {
+    guard apps[id.number].state == .background, !apps[id.number].tasks.isEmpty else { return }
+    for task in apps[id.number].tasks { emit(.diagnose(.taskNeverEnded(task.id)), id) }
+    breaks(.taskForLongWork, id)
+    switch policy.tasks.unfinished {
+    case .terminate: moveOn(id, .terminate)
+    case .suspend:
+      for task in apps[id.number].tasks { emit(.taskEnded(task.id), id) }
+      apps[id.number].tasks = []
+      settle(id)
+    }
+  }
+
+  /// It holds a task and does nothing. (R-TASK-17)
+  mutating func idleLimitReached(_ id: AppID) {
+    guard apps[id.number].state == .background else { return }
+    for task in apps[id.number].tasks { emit(.diagnose(.idleTask(task.id)), id) }
+    expireTasks(of: id)
+  }
+
+  mutating func workBegan(_ kind: TaskKind, _ id: AppID) throws(AppsError) {
+    try requireExecuting(id)
+    apps[id.number].work[kind, default: 0] += 1
+    armTasks(of: id)
+  }
+
+  mutating func workEnded(_ kind: TaskKind, _ id: AppID) throws(AppsError) {
+    guard let count = apps[id.number].work[kind], count > 0 else { throw AppsError.notHeld(id, "work of kind \(kind.rawValue)") }
+    apps[id.number].work[kind] = count == 1 ? nil : count - 1
+    if apps[id.number].tasks.isEmpty, !hasEligibleWork(apps[id.number]) { disarm(.tasks, of: id) }
+    settle(id)
+  }
+}

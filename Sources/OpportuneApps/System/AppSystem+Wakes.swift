@@ -1,0 +1,147 @@
+/// Network keep-alive, fetch, location, power: what wakes apps. (R-VOIP, R-MAN-02, R-PWR)
+extension AppSystem {
+  // MARK: Network
+
+  mutating func received(_ bytes: Int, _ id: AppID) throws(AppsError) {
+    if apps[id.number].state.mayExecute { return emit(.data(bytes: bytes), id) }
+    guard policy.network.isOn else { return }
+    try requireMode(.voip, id)
+    wake(id, by: .data, .data(bytes: bytes))
+  }
+
+  mutating func setHeartbeat(_ interval: Duration?, _ id: AppID) throws(AppsError) {
+    try requireExecuting(id)
+    if let interval {
+      try requireMode(.voip, id)
+      let minimum = policy.network.minimumHeartbeat
+      guard interval >= minimum else { throw AppsError.heartbeatTooShort(id, interval, minimum: minimum) }
+    }
+    apps[id.number].heartbeat = interval
+  }
+
+  mutating func heartbeatIsDue(_ id: AppID) {
+    guard !apps[id.number].state.mayExecute else { return }
+    wake(id, by: .heartbeat, .heartbeat)
+  }
+
+  // MARK: Fetch
+
+  mutating func armFetch(of id: AppID) {
+    let app = apps[id.number]
+    guard policy.fetch.isOn, app.manifest.backgroundModes.contains(.fetch), app.deadline(.fetch) == nil else { return }
+    let interval = app.fetchInterval ?? policy.fetch.shortest
+    apps[id.number].fetchInterval = interval
+    arm(.fetch, of: id, at: now + interval)
+  }
+
+  mutating func fetchIsDue(_ id: AppID) {
+    guard !apps[id.number].state.isForeground else { return }
+    guard reanimate(id, by: .fetch, reason: .fetch) else { return armFetch(of: id) }
+    disarm(.event, of: id)
+    arm(.fetchLimit, of: id, at: now + policy.fetch.limit)
+    emit(.fetch, id)
+  }
+
+  mutating func fetched(_ result: FetchResult, _ id: AppID) {
+    guard apps[id.number].deadline(.fetchLimit) != nil else { return }
+    disarm(.fetchLimit, of: id)
+    fetchEnded(result, id)
+  }
+
+  mutating func fetchOverran(_ id: AppID) {
+    emit(.diagnose(.fetchOverrun), id)
+    fetchEnded(.failed, id)
+  }
+
+  /// What it brought decides how soon the next one comes.
+  private mutating func fetchEnded(_ result: FetchResult, _ id: AppID) {
+    let interval = apps[id.number].fetchInterval ?? policy.fetch.shortest
+    let next =
+      switch result {
+      case .newData: interval / 2
+      case .noData: interval * 2
+      case .failed: interval * 3 / 2
+      }
+    apps[id.number].fetchInterval = min(policy.fetch.longest, max(policy.fetch.shortest, next))
+    armFetch(of: id)
+    settle(id)
+  }
+
+  // MARK: Location
+
+  mutating func locationEvent(_ id: AppID) {
+    if reanimate(id, by: .location, reason: .location) { emit(.locationEvent, id) }
+  }
+
+  mutating func trackingBegan(_ id: AppID) throws(AppsError) {
+    try requireExecuting(id)
+    apps[id.number].isTracking = true
+    conductTracks(id)
+  }
+
+  mutating func trackingEnded(_ id: AppID) {
+    apps[id.number].isTracking = false
+    settle(id)
+  }
+
+  // MARK: Power
+
+  mutating func setPower(_ supply: PowerSupply) {
+    guard supply != power else { return }
+    power = supply
+    if supply == .battery {
+      // All but the active one. (R-PWR-04)
+      if policy.power.pushesBack { for id in front.dropLast() { moveOn(id, .leave) } }
+      if policy.tasks.endsOnPowerLoss { expireAllTasks() }
+    }
+    for app in apps where app.state != .notRunning {
+      refreshRestrictions(of: app.id)
+      if supply == .battery, app.state == .background {
+        // Full power kept it there; now the services decide, with their limits from here on.
+        if apps[app.id.number].tasks.isEmpty == false { armTasks(of: app.id) }
+        if audioService(app) != nil { arbitrateAudio(newest: app.id) }
+        settle(app.id)
+      }
+    }
+  }
+
+  // MARK: Memory
+
+  mutating func setFootprint(_ bytes: UInt64, _ id: AppID) {
+    let index = id.number
+    guard apps[index].state.isInMemory else { return }
+    memoryInUse = memoryInUse - apps[index].footprint + bytes
+    apps[index].footprint = bytes
+    evict()
+  }
+
+  /// Removes apps until the rest fits: suspended before background before audio before foreground, within a class by the
+  /// policy's order; never the active one. (R-MEM-11)
+  mutating func evict() {
+    guard let capacity = policy.memory.capacity else { return }
+    let limit = UInt64(Double(capacity) * policy.memory.criticalPoint)
+    while memoryInUse > limit {
+      let candidates = apps.filter { $0.state.isInMemory && $0.id != front.last && $0.footprint > 0 }
+      guard let victim = candidates.min(by: { evictsBefore($0, $1) }) else { return }
+      if victim.state == .suspended, let size = policy.memory.hibernatesUpTo, victim.footprint <= size {
+        moveOn(victim.id, .hibernate)
+      } else {
+        moveOn(victim.id, .terminate)
+      }
+    }
+  }
+
+  private func evictsBefore(_ left: AppRecord, _ right: AppRecord) -> Bool {
+    func rank(_ app: AppRecord) -> Int {
+      if app.state == .suspended || app.state == .stopping { return 0 }
+      if app.state.isForeground { return 3 }
+      return audioService(app) == nil ? 1 : 2
+    }
+    let (a, b) = (rank(left), rank(right))
+    guard a == b else { return a < b }
+    switch policy.memory.order {
+    case .leastRecentlyUsed: return (left.lastUsed, left.id) < (right.lastUsed, right.id)
+    case .largest: return (left.footprint, right.id) > (right.footprint, left.id)
+    }
+  }
+}

@@ -1,0 +1,141 @@
+/// All apps of a machine, as a value: the lifecycle table, the services, the restrictions and their timers.
+///
+/// It is pure. Time comes with each event and never from a clock; what is to be done comes back as ``Effect`` values, in
+/// order. The same events at the same moments give the same effects, whatever host carries them out: live ones,
+/// ``VirtualHost``, or a test. (Law 6 of the design)
+///
+/// Invariants: at most `policy.maximumForeground` apps are in front, the last of `front` alone may be active. A timer is
+/// armed exactly while the app's note of it is not the distant future. After each event no app is in background
+/// without a reason, unless policy says so.
+public struct AppSystem: Sendable {
+  public let policy: AppsPolicy
+  public internal(set) var now = Moment.zero
+  public internal(set) var power = PowerSupply.battery
+  var apps: [AppRecord] = []
+  /// Those in front; the last one has the user's input.
+  var front: [AppID] = []
+  var heap = DeadlineHeap()
+  var effects: [Effect] = []
+  var nextTask: UInt32 = 1
+  var nextPrompt: UInt32 = 1
+  var prompts: [PromptID: (app: AppID, prompt: Prompt)] = [:]
+  /// Seconds since 1970 at moment zero.
+  var wallAtZero = 0.0
+  var memoryInUse: UInt64 = 0
+
+  /// - Throws: ``PolicyError``.
+  public init(policy: AppsPolicy = .standard) throws(PolicyError) {
+    try policy.validate()
+    self.policy = policy
+  }
+
+  /// Makes an app known. It does not run yet.
+  public mutating func register(_ manifest: Manifest, settings: UserSettings = UserSettings()) -> AppID {
+    let id = AppID(apps.count)
+    var record = AppRecord(id: id, manifest: manifest.applying(settings))
+    record.since = now
+    apps.append(record)
+    return id
+  }
+
+  /// Handles one event: first whatever was due until `moment`, then the event.
+  ///
+  /// - Throws: ``AppsError``; the event changed nothing then. What was due has been done, and its effects come with the
+  ///   next call or with ``takeEffects()``.
+  /// - Returns: what is to be done, in order.
+  public mutating func handle(_ event: SystemEvent, at moment: Moment) throws(AppsError) -> [Effect] {
+    try pass(until: moment)
+    switch event {
+    case .app(let id, let event):
+      guard apps.indices.contains(id.number) else {
+        throw AppsError.unknownApp(id, registered: apps.count)
+      }
+      try handle(event, of: id)
+    case .home: if let active = front.last { try move(active, .leave) }
+    case .power(let supply): setPower(supply)
+    case .displayActivated: if policy.tasks.endsOnDisplay { expireAllTasks() }
+    case .wallClock(let seconds): setWallClock(seconds)
+    case .answer(let prompt, let accepted): try answer(prompt, accepted: accepted)
+    }
+    return takeEffects()
+  }
+
+  /// Lets time pass: does whatever is due until `moment`.
+  ///
+  /// - Throws: ``AppsError/clockWentBack(from:to:)``.
+  public mutating func advance(to moment: Moment) throws(AppsError) -> [Effect] {
+    try pass(until: moment)
+    return takeEffects()
+  }
+
+  /// When the host must call ``advance(to:)`` next, unless an event comes before.
+  public var nextDeadline: Moment? {
+    mutating get {
+      while let first = heap.first {
+        if isCurrent(first) { return first.moment }
+        _ = heap.pop()
+      }
+      return nil
+    }
+  }
+
+  /// What has not been returned yet.
+  public mutating func takeEffects() -> [Effect] {
+    defer { effects.removeAll(keepingCapacity: true) }
+    return effects
+  }
+
+  private mutating func pass(until moment: Moment) throws(AppsError) {
+    guard moment >= now else { throw AppsError.clockWentBack(from: now, to: moment) }
+    while let first = heap.first, first.moment <= moment {
+      _ = heap.pop()
+      guard isCurrent(first) else { continue }
+      now = max(now, first.moment)
+      apps[Int(first.app)].deadlines[Int(first.kind.rawValue)] = .distantFuture
+      due(first.kind, of: AppID(Int(first.app)))
+    }
+    now = moment
+  }
+
+  private func isCurrent(_ entry: DeadlineHeap.Entry) -> Bool {
+    apps[Int(entry.app)].deadlines[Int(entry.kind.rawValue)] == entry.moment
+  }
+
+  // MARK: Timers
+
+  mutating func arm(_ kind: DeadlineKind, of id: AppID, at moment: Moment) {
+    guard apps[id.number].deadlines[Int(kind.rawValue)] != moment else { return }
+    apps[id.number].deadlines[Int(kind.rawValue)] = moment
+    guard moment != .distantFuture else { return }
+    heap.push(moment, app: id.number, kind: kind)
+    // Stale entries are cheap, but not for ever.
+    if heap.count > 64 + 4 * apps.count {
+      let apps = apps
+      heap.keep { apps[Int($0.app)].deadlines[Int($0.kind.rawValue)] == $0.moment }
+    }
+  }
+
+  mutating func disarm(_ kinds: DeadlineKind..., of id: AppID) {
+    for kind in kinds { apps[id.number].deadlines[Int(kind.rawValue)] = .distantFuture }
+  }
+
+  mutating func emit(_ action: AppEffect, _ id: AppID) { effects.append(Effect(app: id, action: action)) }
+
+  private mutating func due(_ kind: DeadlineKind, of id: AppID) {
+    switch kind {
+    case .callback: callbackOverran(id)
+    case .grace: graceEnded(id)
+    case .slice: sliceOverran(id)
+    case .tasks: expireTasks(of: id)
+    case .handler: tasksWereNotEnded(id)
+    case .idle: idleLimitReached(id)
+    case .event: settle(id)
+    case .fetch: fetchIsDue(id)
+    case .fetchLimit: fetchOverran(id)
+    case .heartbeat: heartbeatIsDue(id)
+    case .batch: deliverBatch(id)
+    case .local: fireLocals(id)
+    case .front: settle(id)
+    }
+  }
+}

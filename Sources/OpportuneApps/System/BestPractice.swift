@@ -1,0 +1,163 @@
+/// What an app should do, and is counted when it does not. (R-RULE-01 to -12)
+public enum BestPractice: UInt8, Sendable, Hashable, CaseIterable, Comparable {
+  case minimumInBackground = 1
+  case noDrawingInBackground
+  case noGraphicsHardware
+  case saveOnEnteringBackground
+  case stopSharedResources
+  case releaseMemory
+  case cancelDiscovery
+  case pauseOnResign
+  case undoOnReturn
+  case taskForLongWork
+  case askForMultitasking
+  case preferSignificantChanges
+
+  public static func < (left: BestPractice, right: BestPractice) -> Bool { left.rawValue < right.rawValue }
+
+  /// The requirement.
+  public var id: String { "R-RULE-\(rawValue < 10 ? "0" : "")\(rawValue)" }
+
+  /// The rule in words.
+  public var text: String {
+    switch self {
+    case .minimumInBackground: "do only the minimum in background"
+    case .noDrawingInBackground: "do not draw in background"
+    case .noGraphicsHardware: "do not use graphics hardware in background, and release it before"
+    case .saveOnEnteringBackground: "save state on entering background"
+    case .stopSharedResources: "let go of shared resources on entering background"
+    case .releaseMemory: "release memory that can be rebuilt on entering background"
+    case .cancelDiscovery: "cancel service discovery on entering background"
+    case .pauseOnResign: "stop timers and pause work on resigning active"
+    case .undoOnReturn: "answer what changed meanwhile on entering the foreground"
+    case .taskForLongWork: "wrap long work in a task and end it"
+    case .askForMultitasking: "ask whether multitasking is supported before relying on it"
+    case .preferSignificantChanges: "prefer significant changes to continuous tracking, above all on battery"
+    }
+  }
+
+  /// What shows that it was broken.
+  public var sign: String {
+    switch self {
+    case .minimumInBackground: "more CPU time in background than a tenth of the time there, beyond a second"
+    case .noDrawingInBackground: "it drew in background; nothing came of it"
+    case .noGraphicsHardware: "it asked for the GPU in background, or held it as it went there"
+    case .saveOnEnteringBackground: "didEnterBackground returned and nothing had been saved since the foreground"
+    case .stopSharedResources: "didEnterBackground returned and a shared resource was held"
+    case .releaseMemory: "didEnterBackground returned and memory that can be rebuilt was held"
+    case .cancelDiscovery: "didEnterBackground returned and discovery ran"
+    case .pauseOnResign: "willResignActive returned and a timer ran"
+    case .undoOnReturn: "it heard of a change on its return and left the front again without an answer"
+    case .taskForLongWork: "it worked on past the end of its time, or never ended a task"
+    case .askForMultitasking: "it began a task without having asked"
+    case .preferSignificantChanges: "it tracked continuously in background on battery"
+    }
+  }
+}
+
+/// What an app does that a best-practice rule looks at. The library's own calls report it; an app may as well.
+public enum Conduct: Sendable, Hashable {
+  case asksForMultitasking
+  case saves
+  case draws
+  case timerStarts
+  case timerStops
+  case discoveryStarts
+  case discoveryStops
+  /// It holds so many bytes that it could rebuild.
+  case rebuildable(UInt64)
+  /// It has dealt with a change that it heard of.
+  case answers(kind: String)
+}
+
+/// What is remembered of an app's conduct.
+struct ConductRecord: Sendable {
+  var broken: [BestPractice: Int] = [:]
+  var hasAsked = false
+  var hasSaved = false
+  var timers = 0
+  var discoveries = 0
+  var rebuildable: UInt64 = 0
+  var unanswered: Set<String> = []
+  var hasWorkedTooMuch = false
+
+  /// What was broken is remembered beyond the app's end.
+  mutating func reset() {
+    let broken = broken
+    self = ConductRecord()
+    self.broken = broken
+  }
+}
+
+extension AppSystem {
+  mutating func breaks(_ rule: BestPractice, _ id: AppID) {
+    apps[id.number].conduct.broken[rule, default: 0] += 1
+    emit(.diagnose(.rule(rule)), id)
+  }
+
+  mutating func behaves(_ conduct: Conduct, _ id: AppID) throws(AppsError) {
+    try requireExecuting(id)
+    let index = id.number
+    switch conduct {
+    case .asksForMultitasking: apps[index].conduct.hasAsked = true
+    case .saves: apps[index].conduct.hasSaved = true
+    case .draws: if !restrictions(of: id).mayDraw { breaks(.noDrawingInBackground, id) }
+    case .timerStarts: apps[index].conduct.timers += 1
+    case .timerStops:
+      guard apps[index].conduct.timers > 0 else { throw AppsError.notHeld(id, "a running timer") }
+      apps[index].conduct.timers -= 1
+    case .discoveryStarts: apps[index].conduct.discoveries += 1
+    case .discoveryStops:
+      guard apps[index].conduct.discoveries > 0 else { throw AppsError.notHeld(id, "a running discovery") }
+      apps[index].conduct.discoveries -= 1
+    case .rebuildable(let bytes): apps[index].conduct.rebuildable = bytes
+    case .answers(let kind): apps[index].conduct.unanswered.remove(kind)
+    }
+  }
+
+  mutating func conductEntersForeground(_ id: AppID) {
+    apps[id.number].conduct.hasSaved = false
+    apps[id.number].conduct.hasWorkedTooMuch = false
+    apps[id.number].conduct.unanswered = []
+  }
+
+  mutating func conductHears(_ kinds: [String], _ id: AppID) { apps[id.number].conduct.unanswered.formUnion(kinds) }
+
+  mutating func conductEntersBackground(_ id: AppID) {
+    apps[id.number].conduct.hasWorkedTooMuch = false
+    if !apps[id.number].conduct.unanswered.isEmpty { breaks(.undoOnReturn, id) }
+    apps[id.number].conduct.unanswered = []
+    if apps[id.number].grants.contains(.gpu), restrictions(of: id).deniedHardware.contains(.gpu) {
+      breaks(.noGraphicsHardware, id)
+    }
+  }
+
+  mutating func conductEnteredBackground(_ id: AppID) {
+    let app = apps[id.number]
+    guard app.state == .background else { return }
+    if !app.conduct.hasSaved { breaks(.saveOnEnteringBackground, id) }
+    if !app.locks.isEmpty { breaks(.stopSharedResources, id) }
+    if app.conduct.rebuildable > 0 { breaks(.releaseMemory, id) }
+    if app.conduct.discoveries > 0 { breaks(.cancelDiscovery, id) }
+    if app.isTracking { conductTracks(id) }
+  }
+
+  mutating func conductResigned(_ id: AppID) { if apps[id.number].conduct.timers > 0 { breaks(.pauseOnResign, id) } }
+
+  mutating func conductBeginsTask(_ id: AppID) { if !apps[id.number].conduct.hasAsked { breaks(.askForMultitasking, id) } }
+
+  mutating func conductTracks(_ id: AppID) {
+    if apps[id.number].state == .background, power == .battery { breaks(.preferSignificantChanges, id) }
+  }
+
+  /// Beyond a second, and a tenth of the time that it is there; audio and a real-time stream have their own measure.
+  mutating func conductWorks(_ time: Duration, _ id: AppID) {
+    let app = apps[id.number]
+    guard !app.conduct.hasWorkedTooMuch, audioService(app) == nil, !hasFullPower else { return }
+    guard app.cpuBehind > .seconds(1), app.cpuBehind > (now - app.since) / 10 else { return }
+    apps[id.number].conduct.hasWorkedTooMuch = true
+    breaks(.minimumInBackground, id)
+  }
+
+  mutating func conductIsSuspended(_ id: AppID) { apps[id.number].conduct.hasWorkedTooMuch = false }
+}

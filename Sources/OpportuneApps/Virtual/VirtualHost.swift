@@ -1,0 +1,160 @@
+/// A host of virtual time: the same system with a clock that only it moves, and a log instead of apps.
+///
+/// It answers for the apps as their ``Behaviour`` says. The same events give the same log, bit for bit; ``hash`` is
+/// that of the log. Not thread-safe: a value.
+public struct VirtualHost: Sendable {
+  /// An effect and when it was asked for.
+  public struct Entry: Sendable, Hashable, CustomStringConvertible {
+    public let moment: Moment
+    public let app: AppID
+    public let action: AppEffect
+
+    public var description: String { "\(moment) \(app): \(action)" }
+  }
+
+  public private(set) var system: AppSystem
+  /// What was logged, if ``keepsLog``.
+  public private(set) var log: [Entry] = []
+  /// Of all that was or would have been logged: FNV-1a, 64 bits, over its lines.
+  public private(set) var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+  public private(set) var events = 0
+  public private(set) var effects = 0
+  public var keepsLog: Bool
+  /// Hashing costs more than all the rest.
+  public var hashesLog: Bool
+  /// Of apps without one of their own.
+  public var behaviour = Behaviour()
+  private var behaviours: [AppID: Behaviour] = [:]
+  private var agenda = Agenda()
+  /// Counts the lives of each app, so that a dead one's answers come to nothing.
+  private var lives: [UInt32] = []
+
+  /// - Throws: ``PolicyError``.
+  public init(policy: AppsPolicy = .standard, keepsLog: Bool = true, hashesLog: Bool = true) throws(PolicyError) {
+    system = try AppSystem(policy: policy)
+    self.keepsLog = keepsLog
+    self.hashesLog = hashesLog
+  }
+
+  public var now: Moment { system.now }
+
+  public mutating func register(_ manifest: Manifest, behaviour: Behaviour? = nil) -> AppID {
+    let id = system.register(manifest)
+    lives.append(0)
+    if let behaviour { behaviours[id] = behaviour }
+    return id
+  }
+
+  public mutating func setBehaviour(_ behaviour: Behaviour, of id: AppID) { behaviours[id] = behaviour }
+
+  /// Does an event now.
+  public mutating func post(_ event: SystemEvent) throws(AppsError) {
+    events += 1
+    let effects = try system.handle(event, at: system.now)
+    answer(effects)
+    settle()
+  }
+
+  public mutating func post(_ event: AppEvent, _ id: AppID) throws(AppsError) { try post(.app(id, event)) }
+
+  /// Moves the clock to a moment, through everything that is due until then.
+  ///
+  /// - Throws: ``AppsError/clockWentBack(from:to:)``.
+  public mutating func run(until end: Moment) throws(AppsError) {
+    guard end >= now else { throw AppsError.clockWentBack(from: now, to: end) }
+    while true {
+      let deadline = system.nextDeadline ?? .distantFuture
+      let answer = agenda.first?.moment ?? .distantFuture
+      let next = min(deadline, answer)
+      guard next <= end else { break }
+      // Answers come first: what an app does at the tick of its limit is in time.
+      if answer <= deadline { act() } else { self.answer(try system.advance(to: next)) }
+    }
+    answer(try system.advance(to: end))
+    settle()
+  }
+
+  public mutating func run(for span: Duration) throws(AppsError) { try run(until: now + span) }
+
+  // MARK: Answers
+
+  /// Does what apps answer at once.
+  private mutating func settle() { while let first = agenda.first, first.moment <= now { act() } }
+
+  private mutating func act() {
+    guard let item = agenda.pop(), item.life == lives[item.app.number] else { return }
+    // Another event may have come in between; then the answer is to a question that is gone.
+    if let effects = try? system.handle(.app(item.app, item.event), at: max(now, item.moment)) {
+      events += 1
+      answer(effects)
+    }
+    let late = system.takeEffects()
+    if !late.isEmpty { answer(late) }
+  }
+
+  private mutating func answer(_ effects: [Effect]) {
+    for effect in effects {
+      self.effects += 1
+      record(effect)
+      let behaviour = behaviours[effect.app] ?? behaviour
+      switch effect.action {
+      case .lifecycle(.start): lives[effect.app.number] &+= 1
+      case .lifecycle(.deliver(let callback)): plan(behaviour.callback, .returned(callback), effect.app)
+      case .lifecycle(.stopExecution): plan(behaviour.slice, .stopped, effect.app)
+      case .lifecycle(.takeBack): plan(behaviour.reaping, .reaped, effect.app)
+      case .expire(let task): plan(behaviour.expiration, .endTask(task), effect.app)
+      case .deliver, .data, .locationEvent, .completion: plan(behaviour.handling, .handled, effect.app)
+      case .heartbeat: plan(behaviour.handling, .heartbeatSent, effect.app)
+      case .fetch: plan(behaviour.fetch, .fetched(behaviour.fetchResult), effect.app)
+      case .lifecycle, .launched, .moved, .ignored, .restrict, .taskBegan, .taskRefused, .taskEnded, .pauseAudio,
+        .resumeAudio, .coalesced, .notify, .ask, .granted, .denied, .revoked, .lockGranted, .lockRevoked,
+        .diagnose:
+        break
+      }
+    }
+  }
+
+  private mutating func plan(_ delay: Duration?, _ event: AppEvent, _ id: AppID) {
+    guard let delay else { return }
+    var moment = system.now + delay
+    // Callbacks take their time one after the other.
+    if case .returned = event { moment = max(moment, (agenda.lastReturn[id] ?? .zero) + delay) }
+    agenda.push(moment, id, event, life: lives[id.number])
+    if case .returned = event { agenda.lastReturn[id] = moment }
+  }
+
+  private mutating func record(_ effect: Effect) {
+    let entry = Entry(moment: system.now, app: effect.app, action: effect.action)
+    if keepsLog { log.append(entry) }
+    guard hashesLog else { return }
+    for byte in entry.description.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+    hash = (hash ^ 10) &* 0x100_0000_01b3
+  }
+}
+
+/// What virtual apps will do, by time and then in the order in which it was planned.
+private struct Agenda: Sendable {
+  struct Item: Sendable {
+    let moment: Moment
+    let order: UInt64
+    let app: AppID
+    let event: AppEvent
+    let life: UInt32
+  }
+
+  private var heap = DeadlineHeap()
+  private var items: [UInt64: Item] = [:]
+  private var order: UInt64 = 0
+  /// When the last callback of an app returns.
+  var lastReturn: [AppID: Moment] = [:]
+
+  var first: Item? { heap.first.flatMap { items[$0.order] } }
+
+  mutating func push(_ moment: Moment, _ app: AppID, _ event: AppEvent, life: UInt32) {
+    heap.push(moment, app: app.number, kind: .front)
+    items[order] = Item(moment: moment, order: order, app: app, event: event, life: life)
+    order += 1
+  }
+
+  mutating func pop() -> Item? { heap.pop().flatMap { items.removeValue(forKey: $0.order) } }
+}
