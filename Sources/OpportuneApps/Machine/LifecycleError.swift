@@ -23,6 +23,12 @@ public struct LifecycleError: Error, Sendable, Hashable {
   public let state: LifecycleState
   public let event: LifecycleEvent
   public let reason: Reason
+
+  package init(state: LifecycleState, event: LifecycleEvent, reason: Reason) {
+    self.state = state
+    self.event = event
+    self.reason = reason
+  }
 }
 
 extension LifecycleError.Reason {

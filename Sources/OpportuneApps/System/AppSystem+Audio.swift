@@ -18,10 +18,10 @@ extension AppSystem {
     guard apps[id.number].isPaused else { return }
     let state = apps[id.number].state
     if !state.mayExecute {
-      guard apps[id.number].wakes.contains(.audio) else { return }
-      try move(id, .reanimate)
+      guard state != .notRunning, state != .terminated, apps[id.number].wakes.contains(.audio) else { return }
     }
-    apps[id.number].isPaused = false
+    apps[id.number].isPaused = false  // first, so that it is kept once it is there
+    if !state.mayExecute { moveOn(id, .reanimate) }
     emit(.resumeAudio, id)
     refreshRestrictions(of: id)
     if apps[id.number].state == .background { arbitrateAudio(newest: id) }

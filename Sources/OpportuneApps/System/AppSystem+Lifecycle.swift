@@ -1,24 +1,29 @@
 extension AppSystem {
   /// Moves an app by the table, and does what follows from the move.
   mutating func move(_ id: AppID, _ event: LifecycleEvent, reason: LaunchReason = .user) throws(AppsError) {
-    let facts = facts(of: id)
-    let old = apps[id.number].state
-    let decision: Lifecycle.Decision
-    do {
-      decision = try Lifecycle.decide(old, event, facts)
-    } catch {
-      throw AppsError.lifecycle(id, error)
+    var decision = try decide(id, event)
+    if case .move(let new, _) = decision, new.isForeground, !apps[id.number].state.isForeground {
+      makeRoom(for: id)
+      decision = try decide(id, event)  // giving way may have moved this one too
     }
+    let old = apps[id.number].state
     switch decision {
     case .ignored(let why): emit(.ignored(event, why), id)
     case .move(let new, let wanted):
-      if new.isForeground, !old.isForeground { makeRoom(for: id) }
-      if new.isForeground, old.isForeground == false { front.append(id) }
+      if new.isForeground, !old.isForeground { front.append(id) }
       if !new.isForeground, let place = front.firstIndex(of: id) { front.remove(at: place) }
       if !new.mayExecute, new != .terminated || !wanted.contains(.deliver(.willTerminate)) { dropCallbacks(of: id) }
       setState(of: id, to: new, by: event)
       for effect in wanted { carryOut(effect, of: id, reason: reason) }
       followUp(id, from: old, to: new)
+    }
+  }
+
+  private func decide(_ id: AppID, _ event: LifecycleEvent) throws(AppsError) -> Lifecycle.Decision {
+    do {
+      return try Lifecycle.decide(apps[id.number].state, event, facts(of: id))
+    } catch {
+      throw AppsError.lifecycle(id, error)
     }
   }
 

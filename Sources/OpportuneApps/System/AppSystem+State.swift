@@ -42,8 +42,9 @@ extension AppSystem {
   /// The apps that the switcher shows: those that were launched and are still known to be somewhere, the last used
   /// first. (R-LIFE-24)
   public func switcher() -> [AppView] {
-    apps.indices.filter { apps[$0].state != .notRunning && apps[$0].state != .terminated }
-      .sorted { (apps[$0].lastUsed, $0) > (apps[$1].lastUsed, $1) }
+    func place(_ index: Int) -> Int { front.firstIndex(of: AppID(index)) ?? -1 }
+    return apps.indices.filter { apps[$0].state != .notRunning && apps[$0].state != .terminated }
+      .sorted { (place($0), apps[$0].lastUsed, $0) > (place($1), apps[$1].lastUsed, $1) }
       .compactMap { view(of: AppID($0)) }
   }
 

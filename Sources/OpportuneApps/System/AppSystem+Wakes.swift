@@ -63,6 +63,7 @@ extension AppSystem {
       case .failed: interval * 3 / 2
       }
     apps[id.number].fetchInterval = min(policy.fetch.longest, max(policy.fetch.shortest, next))
+    disarm(.fetch, of: id)
     armFetch(of: id)
     settle(id)
   }

@@ -38,13 +38,14 @@ public struct AppSystem: Sendable {
     return id
   }
 
-  /// Handles one event: first whatever was due until `moment`, then the event.
+  /// Handles one event: first whatever was due before `moment`, then the event. What an app does at the tick of a limit
+  /// is in time; ``advance(to:)`` does what is due at the tick itself.
   ///
   /// - Throws: ``AppsError``; the event changed nothing then. What was due has been done, and its effects come with the
   ///   next call or with ``takeEffects()``.
   /// - Returns: what is to be done, in order.
   public mutating func handle(_ event: SystemEvent, at moment: Moment) throws(AppsError) -> [Effect] {
-    try pass(until: moment)
+    try pass(until: moment, inclusive: false)
     switch event {
     case .app(let id, let event):
       guard apps.indices.contains(id.number) else {
@@ -64,7 +65,7 @@ public struct AppSystem: Sendable {
   ///
   /// - Throws: ``AppsError/clockWentBack(from:to:)``.
   public mutating func advance(to moment: Moment) throws(AppsError) -> [Effect] {
-    try pass(until: moment)
+    try pass(until: moment, inclusive: true)
     return takeEffects()
   }
 
@@ -85,9 +86,9 @@ public struct AppSystem: Sendable {
     return effects
   }
 
-  private mutating func pass(until moment: Moment) throws(AppsError) {
+  private mutating func pass(until moment: Moment, inclusive: Bool) throws(AppsError) {
     guard moment >= now else { throw AppsError.clockWentBack(from: now, to: moment) }
-    while let first = heap.first, first.moment <= moment {
+    while let first = heap.first, first.moment < moment || (inclusive && first.moment == moment) {
       _ = heap.pop()
       guard isCurrent(first) else { continue }
       now = max(now, first.moment)

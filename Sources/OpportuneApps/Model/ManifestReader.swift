@@ -1,0 +1,157 @@
+import Foundation
+
+/// A manifest that cannot be read.
+public enum ManifestError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// Neither a property list nor JSON.
+  case syntax(String)
+  /// A value of the wrong type, or outside what is known; `path` is that of its key, as `UIBackgroundModes[1]`.
+  case value(path: String, expected: String, found: String)
+  /// A key that must be there.
+  case missing(path: String)
+
+  public var description: String {
+    switch self {
+    case .syntax(let reason): "manifest: neither a property list nor JSON: \(reason)"
+    case .value(let path, let expected, let found): "manifest: '\(path)' is \(found), expected \(expected)"
+    case .missing(let path): "manifest: '\(path)' is missing"
+    }
+  }
+}
+
+/// Reads a manifest from a property list, as an `Info.plist`, or from JSON with the same keys. (R-MAN-07)
+public enum ManifestReader {
+  /// What was read, and which keys nobody here knows.
+  public struct Result: Sendable, Hashable {
+    public let manifest: Manifest
+    /// Sorted; of no consequence.
+    public let unknownKeys: [String]
+    /// Background modes that nobody here knows, in their order; without effect.
+    public let unknownModes: [String]
+  }
+
+  /// - Throws: ``ManifestError``.
+  public static func read(_ data: Data) throws(ManifestError) -> Result {
+    guard case .dictionary(let keys) = try parse(data) else {
+      throw ManifestError.value(path: "/", expected: "a dictionary", found: "something else")
+    }
+    var manifest = Manifest(identifier: "")
+    var unknownKeys: [String] = []
+    var unknownModes: [String] = []
+    for (key, value) in keys.sorted(by: { $0.key < $1.key }) {
+      switch key {
+      case "CFBundleIdentifier": manifest.identifier = try value.string(at: key)
+      case "UIBackgroundModes":
+        for (index, element) in try value.array(at: key).enumerated() {
+          let name = try element.string(at: "\(key)[\(index)]")
+          if let mode = Manifest.Mode(rawValue: name) {
+            manifest.backgroundModes.insert(mode)
+          } else {
+            unknownModes.append(name)
+          }
+        }
+      case "UIApplicationExitsOnSuspend": manifest.exitsOnSuspend = try value.boolean(at: key)
+      case "OpportuneAllowsSuspension": manifest.allowsSuspension = try value.boolean(at: key)
+      case "OpportuneCompletesTasks": manifest.completesTasks = try value.boolean(at: key)
+      case "OpportuneTaskSeconds":
+        let seconds = try value.number(at: key)
+        guard seconds > 0, seconds <= 86_400 else {
+          throw ManifestError.value(path: key, expected: "more than 0 and at most 86400 seconds", found: "\(seconds)")
+        }
+        manifest.taskTime = .milliseconds(Int64((seconds * 1000).rounded()))
+      case _ where key.hasPrefix("NSLocation") && key.hasSuffix("UsageDescription"):
+        manifest.usageDescriptions[key] = try value.string(at: key)
+      default: unknownKeys.append(key)
+      }
+    }
+    if manifest.identifier.isEmpty { throw ManifestError.missing(path: "CFBundleIdentifier") }
+    return Result(manifest: manifest, unknownKeys: unknownKeys, unknownModes: unknownModes)
+  }
+
+  private static func parse(_ data: Data) throws(ManifestError) -> ManifestValue {
+    let first = data.first { !$0.isASCIIWhitespace }
+    do {
+      if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") {
+        return try JSONDecoder().decode(ManifestValue.self, from: data)
+      }
+      return try PropertyListDecoder().decode(ManifestValue.self, from: data)
+    } catch {
+      throw ManifestError.syntax("\((error as? DecodingError).map(reason) ?? "\(error)")")
+    }
+  }
+
+  private static func reason(_ error: DecodingError) -> String {
+    switch error {
+    case .dataCorrupted(let context), .typeMismatch(_, let context), .valueNotFound(_, let context),
+      .keyNotFound(_, let context):
+      context.debugDescription
+    @unknown default: "\(error)"
+    }
+  }
+}
+
+extension UInt8 {
+  fileprivate var isASCIIWhitespace: Bool { self == 32 || (9...13).contains(self) }
+}
+
+/// A value of a manifest before it is known what it should be.
+private indirect enum ManifestValue: Decodable {
+  case boolean(Bool)
+  case number(Double)
+  case string(String)
+  case array([ManifestValue])
+  case dictionary([String: ManifestValue])
+  /// A date, data or nothing: of no key that is read.
+  case other
+
+  init(from decoder: any Decoder) throws {
+    let container = try decoder.singleValueContainer()
+    if let value = try? container.decode(Bool.self) {
+      self = .boolean(value)
+    } else if let value = try? container.decode(Double.self) {
+      self = .number(value)
+    } else if let value = try? container.decode(String.self) {
+      self = .string(value)
+    } else if let value = try? container.decode([ManifestValue].self) {
+      self = .array(value)
+    } else if let value = try? container.decode([String: ManifestValue].self) {
+      self = .dictionary(value)
+    } else {
+      self = .other
+    }
+  }
+
+  private var kind: String {
+    switch self {
+    case .boolean(let value): "the boolean \(value)"
+    case .number(let value): "the number \(value)"
+    case .string(let value): "the string \"\(value.prefix(40))\""
+    case .array(let values): "an array of \(values.count)"
+    case .dictionary(let values): "a dictionary of \(values.count)"
+    case .other: "neither text, number nor list"
+    }
+  }
+
+  private func wrong(_ path: String, _ expected: String) -> ManifestError {
+    .value(path: path, expected: expected, found: kind)
+  }
+
+  func string(at path: String) throws(ManifestError) -> String {
+    guard case .string(let value) = self else { throw wrong(path, "a string") }
+    return value
+  }
+
+  func boolean(at path: String) throws(ManifestError) -> Bool {
+    guard case .boolean(let value) = self else { throw wrong(path, "a boolean") }
+    return value
+  }
+
+  func number(at path: String) throws(ManifestError) -> Double {
+    guard case .number(let value) = self, value.isFinite else { throw wrong(path, "a number") }
+    return value
+  }
+
+  func array(at path: String) throws(ManifestError) -> [ManifestValue] {
+    guard case .array(let values) = self else { throw wrong(path, "an array") }
+    return values
+  }
+}

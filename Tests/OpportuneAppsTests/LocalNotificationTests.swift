@@ -1,0 +1,77 @@
+import Foundation
+import OpportuneApps
+import Testing
+
+@Suite struct LocalNotificationTests {
+  private func seconds(_ text: String) throws -> Double {
+    try #require(ISO8601DateFormatter().date(from: text)).timeIntervalSince1970
+  }
+
+  // R-MSG-09, R-MSG-10
+  @Test func itFiresWhileItsAppIsSuspendedAndAllCanBeCancelled() throws {
+    for cancels in [false, true] {
+      var rig = try Rig()
+      try rig.host.post(.wallClock(1_000_000))
+      try rig.does(.launch)
+      let note = LocalNotification(fireDate: .instant(1_003_600), body: "Tea", action: "Drink", sound: "gong.wav")
+      try rig.does(.schedule(note))
+      try rig.does(.leave)
+      if cancels { try rig.does(.cancelLocalNotifications) }
+      try rig.host.run(until: .seconds(3599.999))
+      #expect(rig.count(.notify(note)) == 0)
+      try rig.wait(0.001)
+      #expect(rig.count(.notify(note)) == (cancels ? 0 : 1))
+      #expect(rig.state() == .suspended)
+      try rig.wait(86_400)
+      #expect(rig.count(.notify(note)) == (cancels ? 0 : 1))
+    }
+  }
+
+  // R-MSG-10
+  @Test func aDailyNotificationKeepsItsHourAcrossDaylightSaving() throws {
+    var rig = try Rig()
+    // Clocks in Berlin went forward on 2024-03-31 and back on 2024-10-27.
+    for (start, hours) in [("2024-03-30T05:00:00Z", [1, 24, 48]), ("2024-10-26T04:00:00Z", [1, 26, 50])] {
+      let wall = try seconds(start)
+      try rig.host.post(.wallClock(wall))
+      let day = start.hasPrefix("2024-03") ? (3, 30) : (10, 26)
+      let note = LocalNotification(
+        fireDate: .local(year: 2024, month: day.0, day: day.1, hour: 7, minute: 0, second: 0),
+        timeZone: "Europe/Berlin", repeats: .daily, body: "up \(start)")
+      let begin = rig.host.now
+      try rig.does(.schedule(note))
+      try rig.wait(3600 * 51)
+      let fired = rig.host.log.filter { $0.action == .notify(note) }.map { Int(($0.moment - begin).inSecondsRounded / 3600) }
+      #expect(fired == hours)
+      try rig.does(.cancelLocalNotifications)
+    }
+  }
+
+  // R-MSG-10
+  @Test func itFollowsAJumpOfTheWallClock() throws {
+    var rig = try Rig()
+    try rig.host.post(.wallClock(1_000_000))
+    let note = LocalNotification(fireDate: .instant(1_000_100), body: "soon")
+    try rig.does(.schedule(note))
+    try rig.host.post(.wallClock(999_000))  // set back
+    try rig.wait(200)
+    #expect(rig.count(.notify(note)) == 0)
+    try rig.host.post(.wallClock(2_000_000))  // set far ahead: due at once
+    try rig.wait(0)
+    #expect(rig.count(.notify(note)) == 1)
+  }
+
+  // R-MSG-10
+  @Test func anHourThatDoesNotExistIsTheNextInstant() throws {
+    let note = LocalNotification(
+      fireDate: .local(year: 2024, month: 3, day: 31, hour: 2, minute: 30, second: 0), timeZone: "Europe/Berlin",
+      body: "gap")
+    let fires = try #require(note.nextFire(after: 0, isFirst: true))
+    #expect(try fires >= seconds("2024-03-31T01:00:00Z") && fires <= seconds("2024-03-31T01:30:00Z"))
+    #expect(!LocalNotification(fireDate: .instant(0), timeZone: "Mars/Olympus", body: "").isTimeZoneKnown)
+  }
+}
+
+extension Duration {
+  fileprivate var inSecondsRounded: Int64 { (self + .milliseconds(500)).components.seconds }
+}

@@ -1,0 +1,186 @@
+import OpportuneApps
+import Testing
+
+@Suite struct ResourceTests {
+  static let revocable: [SharedResource] = [.graphics, .camera, .addressBook, .calendar]
+
+  // R-LOCK-01, R-LOCK-02, R-LOCK-03
+  @Test func locksHeldAtSuspensionAreTakenAwayOrEndTheApp() throws {
+    for held in RestrictionPolicy.Held.allCases {
+      for resource in Self.revocable + [.fileDescriptor, SharedResource("database", isRevocable: false)] {
+        var rig = try Rig { $0.restrictions.heldAtSuspension = held }
+        try rig.does(.launch)
+        try rig.does(.lock(resource))
+        try rig.does(.leave)
+        #expect(rig.count(.lockRevoked(resource)) == (held == .revokeAll ? 1 : 0))
+        try rig.wait(5)
+        let ends = held == .terminate || (held == .revokeOrTerminate && !resource.isRevocable)
+        #expect(rig.state() == (ends ? .notRunning : .suspended), "\(held) \(resource)")
+        if held != .revokeAll { #expect(rig.diagnoses().contains(.heldLock(resource))) }
+        #expect(rig.callbacks().last == (ends ? .willTerminate : .didEnterBackground))
+      }
+    }
+  }
+
+  // R-LOCK-04
+  @Test func whatIsReleasedInTimeHasNoConsequence() throws {
+    var rig = try Rig()
+    rig.host.behaviour.callback = .seconds(1)
+    try rig.does(.launch)
+    try rig.wait(3)
+    try rig.does(.lock(.fileDescriptor))
+    try rig.does(.leave)
+    try rig.wait(1.5)  // in the midst of didEnterBackground
+    try rig.does(.unlock(.fileDescriptor))
+    try rig.wait(10)
+    #expect(rig.state() == .suspended)
+    #expect(rig.broken(.stopSharedResources) == 0)
+    #expect(throws: AppsError.self) { try rig.does(.unlock(.fileDescriptor)) }
+  }
+
+  // R-HW-01, R-HW-02
+  @Test func hardwareIsTakenAwayBehindAndDeniedThere() throws {
+    let all: [Hardware] = [.camera, .accelerometer, .gyroscope, .proximity, .microphone, Hardware("lidar")]
+    var rig = try Rig { $0.restrictions.foregroundHardware.insert(Hardware("lidar")) }
+    try rig.does(.launch)
+    for hardware in all { try rig.does(.request(hardware)) }
+    try rig.does(.leave)
+    for hardware in all {
+      #expect(rig.count(.granted(hardware)) == 1 && rig.count(.revoked(hardware)) == 1)
+      try rig.does(.request(hardware))
+      #expect(rig.count(.denied(hardware)) == 1)
+    }
+    #expect(rig.state() == .background)
+  }
+
+  // R-GFX-01, R-GFX-02
+  @Test func theGPUInBackgroundIsDeniedAndMayEndTheApp() throws {
+    for attempt in RestrictionPolicy.Attempt.allCases {
+      var rig = try Rig { $0.restrictions.gpuInBackground = attempt }
+      try rig.leave()
+      try rig.does(.request(.gpu))
+      #expect(rig.count(.denied(.gpu)) == 1 && rig.diagnoses().contains(.gpuInBackground))
+      #expect(rig.state() == (attempt == .terminate ? .notRunning : .background))
+    }
+  }
+
+  // R-GFX-03, R-RULE-02
+  @Test func drawingInBackgroundIsIgnoredAndCounted() throws {
+    var rig = try Rig()
+    try rig.does(.launch)
+    try rig.does(.conduct(.draws))
+    #expect(rig.broken(.noDrawingInBackground) == 0)
+    try rig.does(.leave)
+    try rig.does(.conduct(.draws))
+    #expect(rig.broken(.noDrawingInBackground) == 1)
+    #expect(rig.state() == .background)
+  }
+
+  // R-CPU-11, R-PWR-05
+  @Test func whoReceivesNoInputMayBeLimited() throws {
+    for limits in [false, true] {
+      var rig = try Rig([manifest("a"), manifest("b")]) {
+        $0.maximumForeground = 2
+        $0.restrictions.limitsInactive = limits
+      }
+      try rig.does(.launch, 0)
+      try rig.does(.launch, 1)
+      let (first, second) = (try rig.restrictions(0), try rig.restrictions(1))
+      #expect(second == .unrestricted)
+      #expect(first.storage == (limits ? .background : .foreground))
+      #expect(first.network == (limits ? .background : .foreground))
+      #expect(first.deniedHardware.isEmpty != limits)
+      #expect(first.mayDraw && first.cpu == .foreground)
+    }
+  }
+
+  // R-SYS-02
+  @Test func everyRestrictionIsSwitchedByItself() {
+    // Bits: cpu, storage, network, graphics, hardware.
+    for bits in 0..<32 {
+      var policy = RestrictionPolicy()
+      policy.cpu = bits & 1 != 0
+      policy.storage = bits & 2 != 0
+      policy.network = bits & 4 != 0
+      policy.graphics = bits & 8 != 0
+      policy.hardware = bits & 16 != 0
+      let behind = Restrictions(.background, receivesInput: false, audio: nil, hasFullPower: false, policy: policy)
+      #expect((behind.cpu == .background) == policy.cpu)
+      #expect((behind.storage == .background) == policy.storage)
+      #expect((behind.network == .background) == policy.network)
+      #expect(behind.mayDraw == !policy.graphics)
+      #expect(behind.deniedHardware.contains(.gpu) == policy.graphics)
+      #expect(behind.deniedHardware.contains(.camera) == policy.hardware)
+    }
+  }
+
+  // R-PWR-02, R-PWR-03
+  @Test func externalPowerMayLiftTheRestrictions() throws {
+    for lifts in [false, true] {
+      var rig = try Rig { $0.power.fullOnMains = lifts }
+      try rig.host.post(.power(.mains))
+      try rig.leave()
+      try rig.wait(3600)
+      #expect(rig.state() == (lifts ? .background : .suspended))
+      if lifts { #expect(try rig.restrictions().storage == .foreground) }
+      try rig.host.post(.power(.battery))
+      #expect(rig.state() == .suspended)
+    }
+  }
+
+  // R-PWR-04
+  @Test func onLossOfPowerAllButTheActiveGoBehind() throws {
+    for pushes in [false, true] {
+      var rig = try Rig([manifest("a"), manifest("b"), manifest("c")]) {
+        $0.maximumForeground = 3
+        $0.power.pushesBack = pushes
+      }
+      try rig.host.post(.power(.mains))
+      for index in 0..<3 { try rig.does(.launch, index) }
+      try rig.host.post(.power(.battery))
+      let place: LifecycleState = pushes ? .background : .inactive
+      #expect(rig.state(0) == place && rig.state(1) == place && rig.state(2) == .active)
+    }
+  }
+
+  // R-MEM-11
+  @Test func audioIsRemovedAfterTheSuspendedAndBeforeTheForeground() throws {
+    for order in EvictionPolicy.Order.allCases {
+      var rig = try Rig([manifest("old"), manifest("new"), manifest("task"), manifest("player", [.audio]), manifest("front")]) {
+        $0.memory.capacity = 1000
+        $0.memory.criticalPoint = 0.75
+        $0.memory.order = order
+      }
+      for index in 0..<5 {
+        try rig.does(.launch, index)
+        try rig.does(.footprint(index == 1 ? 150 : 100), index)
+        if index == 2 { try rig.does(.beginTask(.upload), index) }
+        if index == 3 { try rig.does(.audioBegan(.play), index) }
+        try rig.wait(10)
+      }
+      var removed: [Int] = []
+      for bytes in [310, 410, 510, 660] as [UInt64] {
+        try rig.does(.footprint(bytes), 4)
+        for index in 0..<5 where !removed.contains(index) && rig.state(index) == .notRunning { removed.append(index) }
+      }
+      try rig.does(.footprint(10_000), 4)
+      #expect(removed == (order == .largest ? [1, 0, 2, 3] : [0, 1, 2, 3]))
+      #expect(rig.state(4) == .active)
+    }
+  }
+
+  // R-MEM-11
+  @Test func smallSuspendedAppsMayBeHibernatedInstead() throws {
+    var rig = try Rig([manifest("small"), manifest("large"), manifest("front")]) {
+      $0.memory.capacity = 1000
+      $0.memory.hibernatesUpTo = 100
+    }
+    for (index, bytes) in [(0, 100), (1, 200), (2, 300)] as [(Int, UInt64)] {
+      try rig.does(.launch, index)
+      try rig.does(.footprint(bytes), index)
+      try rig.wait(10)
+    }
+    try rig.does(.footprint(900), 2)
+    #expect(rig.state(0) == .hibernated && rig.state(1) == .notRunning)
+  }
+}

@@ -1,0 +1,113 @@
+import OpportuneApps
+import Testing
+
+/// Each rule is broken once and obeyed once.
+@Suite struct RuleTests {
+  /// A whole visit to the foreground and back, with what the app does on the way.
+  private func visit(
+    front: [AppEvent] = [], behind: [AppEvent] = [], _ modes: Set<Manifest.Mode> = [], power: PowerSupply = .battery
+  ) throws -> Rig {
+    var rig = try Rig([manifest("app", modes)]) { $0.restrictions.gpuInBackground = .deny }
+    try rig.host.post(.power(power))
+    try rig.does(.launch)
+    for event in [.conduct(.saves)] + front { try rig.does(event) }
+    try rig.does(.leave)
+    try rig.wait(1)
+    for event in behind { try rig.does(event) }
+    return rig
+  }
+
+  private func broken(_ rig: Rig) -> [BestPractice] { BestPractice.allCases.filter { rig.broken($0) > 0 } }
+
+  // R-RULE-01
+  @Test func minimumInBackground() throws {
+    #expect(try broken(visit(behind: [.worked(.seconds(2))])) == [.minimumInBackground])
+    #expect(try broken(visit(behind: [.worked(.milliseconds(90))])) == [])
+    #expect(try broken(visit(front: [.audioBegan(.play)], behind: [.worked(.seconds(2))], [.audio])) == [])
+  }
+
+  // R-RULE-02
+  @Test func noDrawing() throws {
+    #expect(try broken(visit(behind: [.conduct(.draws)])) == [.noDrawingInBackground])
+    #expect(try broken(visit(front: [.conduct(.draws)])) == [])
+  }
+
+  // R-RULE-03
+  @Test func noGraphicsHardware() throws {
+    #expect(try broken(visit(behind: [.request(.gpu)])) == [.noGraphicsHardware])
+    #expect(try broken(visit(front: [.request(.gpu)])) == [.noGraphicsHardware])
+    #expect(try broken(visit(front: [.request(.gpu), .release(.gpu)])) == [])
+  }
+
+  // R-RULE-04
+  @Test func saving() throws {
+    var rig = try Rig()
+    try rig.leave()
+    #expect(broken(rig) == [.saveOnEnteringBackground])
+    #expect(try broken(visit()) == [])
+  }
+
+  // R-RULE-05
+  @Test func sharedResources() throws {
+    #expect(try broken(visit(front: [.lock(.addressBook)])) == [.stopSharedResources])
+    #expect(try broken(visit(front: [.lock(.addressBook), .unlock(.addressBook)])) == [])
+  }
+
+  // R-RULE-06
+  @Test func memory() throws {
+    #expect(try broken(visit(front: [.conduct(.rebuildable(1 << 20))])) == [.releaseMemory])
+    #expect(try broken(visit(front: [.conduct(.rebuildable(1 << 20)), .conduct(.rebuildable(0))])) == [])
+  }
+
+  // R-RULE-07
+  @Test func discovery() throws {
+    #expect(try broken(visit(front: [.conduct(.discoveryStarts)])) == [.cancelDiscovery])
+    #expect(try broken(visit(front: [.conduct(.discoveryStarts), .conduct(.discoveryStops)])) == [])
+  }
+
+  // R-RULE-08
+  @Test func timers() throws {
+    #expect(try broken(visit(front: [.conduct(.timerStarts)])) == [.pauseOnResign])
+    #expect(try broken(visit(front: [.conduct(.timerStarts), .conduct(.timerStops)])) == [])
+  }
+
+  // R-RULE-09
+  @Test func answers() throws {
+    for answers in [false, true] {
+      var rig = try visit(behind: [.changed(kind: "orientation", to: "landscape")])
+      try rig.does(.bringForward)
+      try rig.does(.conduct(.saves))
+      if answers { try rig.does(.conduct(.answers(kind: "orientation"))) }
+      try rig.does(.leave)
+      #expect(broken(rig) == (answers ? [] : [.undoOnReturn]))
+    }
+  }
+
+  // R-RULE-10
+  @Test func longWork() throws {
+    for ends in [false, true] {
+      var rig = try visit(front: [.conduct(.asksForMultitasking), .beginTask(.upload)])
+      rig.host.behaviour.expiration = ends ? .seconds(1) : nil
+      try rig.wait(600)
+      #expect(broken(rig) == (ends ? [] : [.taskForLongWork]))
+    }
+  }
+
+  // R-RULE-11
+  @Test func asking() throws {
+    #expect(try broken(visit(front: [.beginTask(.upload)])) == [.askForMultitasking])
+    #expect(try broken(visit(front: [.conduct(.asksForMultitasking), .beginTask(.upload)])) == [])
+  }
+
+  // R-RULE-12
+  @Test func tracking() throws {
+    #expect(try broken(visit(front: [.trackingBegan], [.location])) == [.preferSignificantChanges])
+    #expect(try broken(visit(front: [.trackingBegan, .trackingEnded], [.location])) == [])
+    #expect(try broken(visit(front: [.trackingBegan], [.location], power: .mains)) == [])
+  }
+
+  @Test func everyRuleHasAnIdentifierAndAText() {
+    #expect(BestPractice.allCases.map(\.id).first == "R-RULE-01" && BestPractice.allCases.map(\.id).last == "R-RULE-12")
+    #expect(BestPractice.allCases.allSatisfy { !$0.text.isEmpty && !$0.sign.isEmpty })
+  }
+}
