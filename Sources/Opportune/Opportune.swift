@@ -1,1 +1,2 @@
+@_exported import OpportuneApps
 @_exported import OpportuneScheduler

@@ -1,0 +1,88 @@
+/// What a program implements to be an app: callbacks of the lifecycle, on the app's own executor, one at a time.
+///
+/// All have an empty default. A callback returns when its `async` body does; the policy's limits count until then.
+public protocol AppDelegate: Sendable {
+  /// It was launched, and why. (R-LIFE-09, R-LIFE-10)
+  func didFinishLaunching(_ reason: LaunchReason) async
+  func willEnterForeground() async
+  func didBecomeActive() async
+  func willResignActive() async
+  /// The last chance to save. (R-LIFE-15)
+  func didEnterBackground() async
+  func willTerminate() async
+
+  /// Something came for it: a message, data, a heartbeat to send, a change. It is kept in background until this returns,
+  /// or until the policy's time for it is over.
+  func didReceive(_ notice: AppNotice) async
+  /// Fetches, within the policy's limit. (R-MAN-02)
+  func fetch() async -> FetchResult
+  /// Play, or do not. (R-AUD-05)
+  func audioShould(play: Bool) async
+  /// Release what can be rebuilt.
+  func didReceiveMemoryWarning() async
+  /// Its current image, for the switcher; called when nothing of the app runs, not on its executor. (R-LIFE-20)
+  func snapshot() -> [UInt8]?
+}
+
+extension AppDelegate {
+  public func didFinishLaunching(_ reason: LaunchReason) async {}
+  public func willEnterForeground() async {}
+  public func didBecomeActive() async {}
+  public func willResignActive() async {}
+  public func didEnterBackground() async {}
+  public func willTerminate() async {}
+  public func didReceive(_ notice: AppNotice) async {}
+  public func fetch() async -> FetchResult { .noData }
+  public func audioShould(play: Bool) async {}
+  public func didReceiveMemoryWarning() async {}
+  public func snapshot() -> [UInt8]? { nil }
+
+  func handle(_ callback: Callback, _ reason: LaunchReason) async {
+    switch callback {
+    case .didFinishLaunching: await didFinishLaunching(reason)
+    case .willEnterForeground: await willEnterForeground()
+    case .didBecomeActive: await didBecomeActive()
+    case .willResignActive: await willResignActive()
+    case .didEnterBackground: await didEnterBackground()
+    case .willTerminate: await willTerminate()
+    }
+  }
+}
+
+/// What comes for an app.
+public enum AppNotice: Sendable, Hashable {
+  case message(Message)
+  /// What changed while it was away, the last state of each kind. (R-COAL)
+  case changes([Change])
+  case data(bytes: Int)
+  /// Send one. (R-VOIP-05)
+  case heartbeat
+  case location
+  /// The kernel has finished something for it.
+  case completion
+}
+
+/// What the lifecycle needs from the brokers of memory, I/O, location and hardware. Each is told in the order of the
+/// effects, on the host's own strand: return soon. All have an empty default.
+public protocol ResourceBroker: Sendable {
+  /// What an app may use from now on.
+  func restrict(_ app: AppID, to restrictions: Restrictions)
+  /// Hold its completions: it executes nothing.
+  func hold(_ app: AppID)
+  /// Hand over what was held.
+  func release(_ app: AppID)
+  /// Write its memory to the store, or bring it back. (R-MEM-05, R-MEM-07)
+  func save(_ app: AppID)
+  func restore(_ app: AppID)
+  /// Cancel its requests, take its regions and grants back, forget its state.
+  func takeBack(_ app: AppID)
+}
+
+extension ResourceBroker {
+  public func restrict(_ app: AppID, to restrictions: Restrictions) {}
+  public func hold(_ app: AppID) {}
+  public func release(_ app: AppID) {}
+  public func save(_ app: AppID) {}
+  public func restore(_ app: AppID) {}
+  public func takeBack(_ app: AppID) {}
+}

@@ -1,0 +1,76 @@
+import Glibc
+import Synchronization
+
+private let numbers = Atomic<UInt64>(0)
+
+/// Memory to draw into, whose pixels only the foreground changes. (R-GFX-01, R-GFX-03)
+///
+/// Its address never changes. In background other pages are put in its place: writes through any pointer to it go
+/// there, without a fault, and are gone when the app returns to the front.
+///
+/// Invariants: `pixels` is mapped for as long as the buffer lives, writable; `kept` is a second, read-only mapping of the
+/// same file, which always shows what the foreground drew.
+public final class DrawingBuffer: @unchecked Sendable {
+  /// Where the app draws. Valid for as long as the buffer lives.
+  public let pixels: UnsafeMutableRawPointer
+  /// What is shown.
+  public let shown: UnsafeRawPointer
+  /// In bytes; whole pages.
+  public let count: Int
+  private let descriptor: Int32
+  // The host alone sets it, on its strand.
+  private var accepts = true
+
+  /// - Parameter bytes: rounded up to whole pages.
+  /// - Throws: ``HostError/memory(_:)``.
+  init(bytes: Int) throws(HostError) {
+    let page = Int(sysconf(Int32(_SC_PAGESIZE)))
+    guard bytes > 0, bytes <= 1 << 40 else { throw HostError.memory("a drawing buffer of \(bytes) bytes, expected 1 to 2^40") }
+    count = (bytes + page - 1) / page * page
+    // A name for a moment: the object lives on without it.
+    let name = "/opportune-drawing-\(getpid())-\(numbers.add(1, ordering: .relaxed).newValue)"
+    descriptor = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+    if descriptor >= 0 { shm_unlink(name) }
+    guard descriptor >= 0, ftruncate(descriptor, count) == 0,
+      let pixels = mmap(nil, count, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0), pixels != MAP_FAILED
+    else {
+      let reason = String(cString: strerror(errno))
+      if descriptor >= 0 { close(descriptor) }
+      throw HostError.memory("no drawing buffer of \(bytes) bytes: \(reason)")
+    }
+    guard let shown = mmap(nil, count, PROT_READ, MAP_SHARED, descriptor, 0), shown != MAP_FAILED else {
+      let reason = String(cString: strerror(errno))
+      munmap(pixels, count)
+      close(descriptor)
+      throw HostError.memory("no second view of a drawing buffer of \(bytes) bytes: \(reason)")
+    }
+    self.pixels = pixels
+    self.shown = UnsafeRawPointer(shown)
+  }
+
+  deinit {
+    munmap(pixels, count)
+    munmap(UnsafeMutableRawPointer(mutating: shown), count)
+    close(descriptor)
+  }
+
+  /// Swaps the pages. The kernel replaces a mapping in one step: a writer beside it hits the one or the other.
+  func setAccepts(_ accepts: Bool) {
+    guard accepts != self.accepts else { return }
+    let flags = accepts ? MAP_SHARED | MAP_FIXED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED
+    let result = mmap(pixels, count, PROT_READ | PROT_WRITE, flags, accepts ? descriptor : -1, 0)
+    // Short of memory the old pages stay; the next change tries again.
+    if result != MAP_FAILED { self.accepts = accepts }
+  }
+}
+
+extension HostedApp {
+  /// Makes a buffer to draw into.
+  ///
+  /// - Throws: ``HostError``: `memory`, `terminated`.
+  public func makeDrawingBuffer(bytes: Int) async throws(HostError) -> DrawingBuffer {
+    let buffer = try DrawingBuffer(bytes: bytes)
+    try await host.adopt(buffer, self)
+    return buffer
+  }
+}

@@ -1,0 +1,207 @@
+import OpportuneScheduler
+import Synchronization
+
+/// One life of an app in this process: from its launch until nothing of it is left. A later launch makes another.
+///
+/// All members may be used from any thread.
+public final class HostedApp: Sendable {
+  public let id: AppID
+  public let manifest: Manifest
+  /// Its place in the scheduler; suspended and moved between bands by the host alone.
+  ///
+  /// Tasks that prefer `app.executor` belong to it as well, but it cannot refuse them; ``task(name:priority:operation:)``
+  /// can.
+  public let app: App
+  let host: AppHost
+  let life: UInt64
+  /// Closures and tasks that were accepted and have not ended, twice over; the lowest bit says that the life is over.
+  private let open = Atomic<UInt>(0)
+  private let cancellables = Cancellables()
+
+  init(id: AppID, manifest: Manifest, app: App, host: AppHost, life: UInt64) {
+    self.id = id
+    self.manifest = manifest
+    self.app = app
+    self.host = host
+    self.life = life
+  }
+
+  /// Queues a closure. It runs once; or, if the app is terminated first, `cancelled` is called once.
+  ///
+  /// - Throws: ``HostError/terminated(_:)``, or the scheduler's error; nothing is queued then.
+  public func submit(
+    priority: TaskPriority? = nil, onCancel cancelled: (@Sendable () -> Void)? = nil,
+    _ body: @escaping @Sendable () -> Void
+  ) throws(HostError) {
+    try enter()
+    do {
+      try app.submit(
+        priority: priority,
+        onCancel: {
+          cancelled?()
+          self.leave()
+        },
+        {
+          if self.isOver { cancelled?() } else { body() }
+          self.leave()
+        })
+    } catch {
+      leave()
+      throw HostError.scheduler(error)
+    }
+  }
+
+  /// Starts a task on the app's executor, cancelled when the app is terminated.
+  ///
+  /// - Throws: ``HostError/terminated(_:)``.
+  @discardableResult
+  public func task<Success: Sendable>(
+    name: String? = nil, priority: TaskPriority? = nil,
+    operation: @escaping @Sendable () async throws -> Success
+  ) throws(HostError) -> AppTask<Success> {
+    try enter()
+    let key = cancellables.key()
+    let task = app.task(name: name, priority: priority) {
+      defer {
+        self.cancellables.remove(key)
+        self.leave()
+      }
+      return try await operation()
+    }
+    cancellables.add(key) { task.cancel() }
+    if isOver { task.cancel() }
+    return task
+  }
+
+  // MARK: Tasks in background
+
+  /// Begins a task: its app keeps running in background until the task is ended or its time is up. (R-TASK-12)
+  ///
+  /// - Parameter expired: called once, on the app's executor, when time is up; it should end the task.
+  /// - Throws: ``HostError/refused(_:)``.
+  public func beginTask(
+    _ kind: TaskKind = .other, onExpiration expired: @escaping @Sendable () -> Void = {}
+  ) async throws(HostError) -> TaskID {
+    try await host.beginTask(kind, self, expired)
+  }
+
+  /// Ends a task.
+  ///
+  /// - Throws: ``HostError``: the task is not open.
+  public func endTask(_ task: TaskID) async throws(HostError) { try await host.post(.endTask(task), self) }
+
+  /// Runs a body as a task in background: ended when the body is, cancelled when time is up. (R-TASK-12, R-RULE-10)
+  ///
+  /// - Throws: ``HostError/refused(_:)``, and what the body throws.
+  public func withBackgroundTask<Success: Sendable>(
+    _ kind: TaskKind = .other, _ body: @escaping @Sendable () async throws -> Success
+  ) async throws -> Success {
+    let work = Task(executorPreference: app.executor) { try await body() }
+    let task: TaskID
+    do {
+      task = try await beginTask(kind) { work.cancel() }
+    } catch {
+      work.cancel()
+      throw error
+    }
+    let result = await withTaskCancellationHandler { await work.result } onCancel: { work.cancel() }
+    try? await endTask(task)  // gone already if the app was terminated meanwhile
+    return try result.get()
+  }
+
+  /// How long it may still run in background; `nil`: nothing limits it. (R-TASK-15)
+  public func backgroundTimeRemaining() async -> Duration? { await host.timeRemaining(of: id) }
+
+  /// Whether multitasking is supported; asking keeps R-RULE-11. (R-LIFE-21)
+  public func isMultitaskingSupported() async -> Bool {
+    try? await host.post(.conduct(.asksForMultitasking), self)
+    return host.policy.supportsMultitasking
+  }
+
+  /// Tells the host something that the app does or asks for: audio, locks, hardware, local notifications, conduct.
+  ///
+  /// - Throws: ``HostError``; nothing was changed.
+  public func post(_ event: AppEvent) async throws(HostError) { try await host.post(event, self) }
+
+  /// Its state now.
+  public func state() async -> LifecycleState { await host.state(of: id) ?? .notRunning }
+
+  // MARK: The end
+
+  private var isOver: Bool { open.load(ordering: .acquiring) & 1 != 0 }
+
+  private func enter() throws(HostError) {
+    // acquiringAndReleasing: pairs with `end`, so that whoever enters before it is counted by it.
+    guard open.add(2, ordering: .acquiringAndReleasing).oldValue & 1 == 0 else {
+      leave()
+      throw HostError.terminated(manifest.identifier)
+    }
+  }
+
+  private func leave() {
+    // releasing: what the job did is seen by whoever finds the count at zero.
+    guard open.subtract(2, ordering: .acquiringAndReleasing).newValue == 1 else { return }
+    Task { [host, id, life] in await host.isEmpty(id, life) }
+  }
+
+  /// Nothing is accepted from here on, tasks are cancelled, what is queued is told so. True if nothing is open.
+  func end() -> Bool {
+    let before = open.bitwiseOr(1, ordering: .acquiringAndReleasing).oldValue
+    cancellables.cancelAll()
+    return before & ~1 == 0
+  }
+}
+
+/// Why a call on an app or its host was refused.
+public enum HostError: Error, Sendable {
+  /// The app was terminated; its name.
+  case terminated(String)
+  /// Time in background was refused. (R-TASK-16)
+  case refused(TaskRefusal)
+  case apps(AppsError)
+  case policy(PolicyError)
+  case scheduler(SchedulerError)
+  case memory(String)
+}
+
+extension HostError: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .terminated(let name): "app \"\(name)\" was terminated and accepts nothing"
+    case .refused(let reason): "time in background was refused: \(reason.rawValue)"
+    case .apps(let error): "\(error)"
+    case .policy(let error): "\(error)"
+    case .scheduler(let error): "\(error)"
+    case .memory(let message): message
+    }
+  }
+}
+
+/// How to cancel what runs. A spin lock: held for a few instructions, never while calling out.
+private final class Cancellables: @unchecked Sendable {
+  private let isLocked = Atomic<Bool>(false)
+  private let keys = Atomic<UInt64>(0)
+  // Touched with the lock alone.
+  private var entries: [UInt64: @Sendable () -> Void] = [:]
+  /// Removed before they were added.
+  private var gone: Set<UInt64> = []
+
+  func key() -> UInt64 { keys.add(1, ordering: .relaxed).newValue }
+
+  func add(_ key: UInt64, _ cancel: @escaping @Sendable () -> Void) {
+    locked { if gone.remove(key) == nil { entries[key] = cancel } }
+  }
+
+  func remove(_ key: UInt64) {
+    locked { if entries.removeValue(forKey: key) == nil { gone.insert(key) } }
+  }
+
+  func cancelAll() { for cancel in locked({ Array(entries.values) }) { cancel() } }
+
+  private func locked<Result>(_ body: () -> Result) -> Result {
+    // acquiring and releasing: each holder sees what the one before wrote.
+    while isLocked.exchange(true, ordering: .acquiring) {}
+    defer { isLocked.store(false, ordering: .releasing) }
+    return body()
+  }
+}

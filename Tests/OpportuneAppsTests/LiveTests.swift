@@ -1,0 +1,245 @@
+import Glibc
+import Opportune
+import Synchronization
+import Testing
+
+/// What a delegate heard, in order.
+private actor Journal: AppDelegate {
+  private(set) var heard: [String] = []
+  private var image: UInt8 = 0
+  private func note(_ text: String) { heard.append(text) }
+  nonisolated func didFinishLaunching(_ reason: LaunchReason) async { await note("didFinishLaunching \(reason.rawValue)") }
+  nonisolated func willEnterForeground() async { await note("willEnterForeground") }
+  nonisolated func didBecomeActive() async { await note("didBecomeActive") }
+  nonisolated func willResignActive() async { await note("willResignActive") }
+  nonisolated func didEnterBackground() async { await note("didEnterBackground") }
+  nonisolated func willTerminate() async { await note("willTerminate") }
+  nonisolated func didReceive(_ notice: AppNotice) async {
+    if case .message(let message) = notice { await note("message \(message.kind)") }
+    if case .changes(let changes) = notice { await note("changes \(changes.count)") }
+  }
+  nonisolated func snapshot() -> [UInt8]? { [1, 2, 3] }
+}
+
+@Suite struct LiveTests {
+  private func host(_ change: (inout AppsPolicy) -> Void = { _ in }) throws -> AppHost {
+    var policy = AppsPolicy()
+    // Long enough for the slowest machine, and over as soon as the callback has returned.
+    policy.grace = .seconds(30)
+    policy.callbackLimit = .seconds(30)
+    policy.sliceAllowance = .seconds(30)
+    policy.suspendsOnReturn = true
+    change(&policy)
+    return try AppHost(policy: policy)
+  }
+
+  /// Waits until an app is in a state; by events, not by time.
+  private func wait(_ host: AppHost, _ id: AppID, for state: LifecycleState) async {
+    let events = await host.observe()
+    if await host.state(of: id) == state { return }
+    for await event in events {
+      if case .moved(_, state, _) = event.action, event.app == id { return }
+    }
+  }
+
+  // R-LIFE-09, R-LIFE-11, R-LIFE-12, R-LIFE-18, R-LIFE-19, R-LIFE-20, R-SYS-01
+  @Test(.timeLimit(.minutes(1))) func anAppLivesThroughItsStates() async throws {
+    let host = try host()
+    let journal = Journal()
+    let first = await host.observe()
+    let second = await host.observe()
+    let app = try await host.launch(Manifest(identifier: "notes")) { _ in journal }
+    await wait(host, app.id, for: .active)
+    try await host.leave(app.id)
+    await wait(host, app.id, for: .suspended)
+    #expect(app.app.activity == .suspended)
+    #expect(await host.snapshot(of: app.id) == [1, 2, 3])
+    #expect(await host.switcher().map(\.id) == [app.id])
+    try await host.post(.app(app.id, .changed(kind: "orientation", to: "landscape")))
+    try await host.bringForward(app.id)
+    await wait(host, app.id, for: .active)
+    try await host.terminate(app.id)
+    await wait(host, app.id, for: .notRunning)
+    let heard = await journal.heard.filter { $0 != "changes 1" }
+    #expect(heard == [
+      "didFinishLaunching user", "didBecomeActive", "willResignActive", "didEnterBackground", "willEnterForeground",
+      "didBecomeActive", "willResignActive", "willTerminate",
+    ])
+    #expect(await journal.heard.contains("changes 1"))
+    var logs: [[String]] = [[], []]
+    for (index, stream) in [first, second].enumerated() {
+      for await event in stream {
+        logs[index].append("\(event.action)")
+        if case .moved(_, .notRunning, _) = event.action { break }
+      }
+    }
+    #expect(logs[0] == logs[1] && logs[0].count > 20)
+  }
+
+  // R-LIFE-06, R-FTS-06
+  @Test(.timeLimit(.minutes(1))) func aSuspendedAppRunsNothing() async throws {
+    let host = try host()
+    let count = Counter()
+    let app = try await host.launch(Manifest(identifier: "busy")) { _ in Journal() }
+    for _ in 0..<4 { try requeue(app, count) }
+    await wait(host, app.id, for: .active)
+    try await host.leave(app.id)
+    await wait(host, app.id, for: .suspended)
+    let stopped = count.value
+    // As many jobs of another app as would let these run a thousand times.
+    let other = try await host.launch(Manifest(identifier: "other")) { _ in Journal() }
+    for _ in 0..<1000 { try await other.task { }.value }
+    #expect(count.value == stopped && stopped > 0)
+    try await host.bringForward(app.id)
+    while count.value == stopped { await Task.yield() }
+    try await host.terminate(app.id)
+    await wait(host, app.id, for: .notRunning)
+  }
+
+  private func requeue(_ app: HostedApp, _ count: Counter) throws {
+    try app.submit {
+      count.add()
+      try? requeue(app, count)
+    }
+  }
+
+  // R-LIFE-08
+  @Test(.timeLimit(.minutes(1))) func terminationCancelsWhatIsQueuedOnceEach() async throws {
+    let host = try host()
+    let (ran, cancelled) = (Counter(), Counter())
+    let app = try await host.launch(Manifest(identifier: "queued")) { _ in Journal() }
+    await wait(host, app.id, for: .active)
+    try await host.leave(app.id)
+    await wait(host, app.id, for: .suspended)
+    for _ in 0..<10_000 { try app.submit(onCancel: { cancelled.add() }) { ran.add() } }
+    let task = try app.task { try await Task.sleep(for: .seconds(3600)) }
+    try await host.terminate(app.id)
+    await wait(host, app.id, for: .notRunning)
+    #expect(cancelled.value == 10_000 && ran.value == 0)
+    await #expect(throws: CancellationError.self) { try await task.value }
+    #expect(throws: HostError.self) { try app.submit {} }
+    #expect(throws: HostError.self) { try app.task {} }
+  }
+
+  // R-LIFE-08, R-CPU-01
+  @Test(.timeLimit(.minutes(1))) func aSliceThatWillNotEndIsNamedAndKeptInBackground() async throws {
+    let host = try host { $0.sliceAllowance = .milliseconds(20) }
+    let (isSpinning, mayEnd) = (Counter(), Counter())
+    let app = try await host.launch(Manifest(identifier: "spinner")) { _ in Journal() }
+    await wait(host, app.id, for: .active)
+    try app.submit {
+      isSpinning.add()
+      while mayEnd.value == 0 {}
+    }
+    while isSpinning.value == 0 { await Task.yield() }
+    let events = await host.observe()
+    try await host.terminate(app.id)
+    for await event in events { if event.action == .diagnose(.unendingSlice) { break } }
+    #expect(await host.state(of: app.id) == .terminated)
+    #expect(app.app.band == .background)
+    // Others go on.
+    let other = try await host.launch(Manifest(identifier: "other")) { _ in Journal() }
+    #expect(try await other.task { 42 }.value == 42)
+    mayEnd.add()
+    await wait(host, app.id, for: .notRunning)
+  }
+
+  // R-CPU-10, R-CPU-01
+  @Test(.timeLimit(.minutes(1))) func theBandFollowsTheState() async throws {
+    let host = try host { $0.suspendsOnReturn = false }
+    let app = try await host.launch(Manifest(identifier: "app")) { _ in Journal() }
+    await wait(host, app.id, for: .active)
+    #expect(app.app.band == .foreground)
+    try await host.leave(app.id)
+    #expect(app.app.band == .background)
+    try await host.bringForward(app.id)
+    #expect(app.app.band == .foreground)
+  }
+
+  // R-TASK-10, R-TASK-12, R-TASK-13, R-TASK-16
+  @Test(.timeLimit(.minutes(1))) func theScopedTaskKeepsItsAppAndIsCancelledAtItsLimit() async throws {
+    let host = try host { $0.tasks.wallClock = .milliseconds(50) }
+    let app = try await host.launch(Manifest(identifier: "uploader")) { _ in Journal() }
+    await wait(host, app.id, for: .active)
+    #expect(await app.isMultitaskingSupported())
+    #expect(try await app.withBackgroundTask(.upload) { 42 } == 42)
+    let clock = app.app.clock
+    let work = Task { try await app.withBackgroundTask(.upload) { try await clock.sleep(for: .seconds(3600)) } }
+    while await host.view(of: app.id)?.openTasks.count != 1 { await Task.yield() }
+    try await host.leave(app.id)
+    await #expect(throws: CancellationError.self) { try await work.value }
+    await wait(host, app.id, for: .suspended)
+    #expect(await host.view(of: app.id)?.openTasks == [])
+    await #expect(throws: HostError.self) { try await app.beginTask() }
+  }
+
+  // R-MSG-03
+  @Test(.timeLimit(.minutes(1))) func aMessageReanimates() async throws {
+    let host = try host()
+    let journal = Journal()
+    let app = try await host.launch(Manifest(identifier: "mail")) { _ in journal }
+    await wait(host, app.id, for: .active)
+    try await host.leave(app.id)
+    await wait(host, app.id, for: .suspended)
+    try await host.post(.app(app.id, .message(Message("mail"))))
+    await wait(host, app.id, for: .suspended)
+    #expect(await journal.heard.last == "message mail")
+  }
+
+  // R-FTS-03
+  @Test(.timeLimit(.minutes(1))) func aCallbackThatHangsEndsItsApp() async throws {
+    struct Hangs: AppDelegate {
+      func didEnterBackground() async { try? await Task.sleep(for: .seconds(3600)) }
+    }
+    let host = try host { $0.grace = .milliseconds(20) }
+    let app = try await host.launch(Manifest(identifier: "hangs")) { _ in Hangs() }
+    await wait(host, app.id, for: .active)
+    try await host.leave(app.id)
+    await wait(host, app.id, for: .notRunning)
+    #expect(throws: HostError.self) { try app.submit {} }
+  }
+
+  // R-GFX-03, R-GFX-01
+  @Test(.timeLimit(.minutes(1))) func drawingInBackgroundLeavesThePixelsAlone() async throws {
+    let host = try host { $0.suspendsOnReturn = false }
+    let app = try await host.launch(Manifest(identifier: "painter")) { _ in Journal() }
+    await wait(host, app.id, for: .active)
+    let buffer = try await app.makeDrawingBuffer(bytes: 10_000)
+    let raw = buffer.pixels.assumingMemoryBound(to: UInt8.self)
+    for index in 0..<buffer.count { raw[index] = 1 }
+    try await host.leave(app.id)
+    for index in 0..<buffer.count { raw[index] = 2 }
+    #expect(buffer.shown.load(as: UInt8.self) == 1)
+    try await host.bringForward(app.id)
+    #expect((0..<buffer.count).allSatisfy { raw[$0] == 1 })
+    raw[0] = 3
+    #expect(buffer.shown.load(as: UInt8.self) == 3)
+    await #expect(throws: HostError.self) { try await app.makeDrawingBuffer(bytes: 0) }
+  }
+
+  // R-AUD-07
+  @Test func codeIsKnownByTheFileThatHoldsIt() throws {
+    let handle = try #require(dlopen(nil, RTLD_NOW))
+    let (malloc, retain) = (try #require(dlsym(handle, "malloc")), try #require(dlsym(handle, "swift_retain")))
+    let good = try #require(LoadedObject.file(holding: malloc))
+    #expect(good.contains("libc.so"))
+    let bad = try #require(LoadedObject.file(holding: retain))
+    #expect(bad.contains("libswiftCore"))
+    var local = 0
+    #expect(withUnsafePointer(to: &local) { LoadedObject.file(holding: $0) } == nil)
+    var rig = try Rig([manifest("player", [.audio])]) { $0.audio.approvedLibraries = [good] }
+    try rig.does(.launch)
+    try rig.does(.audioBegan(.play))
+    try rig.does(.leave)
+    try rig.does(.realTimeCode(good))
+    #expect(rig.count(.pauseAudio) == 0)
+    try rig.does(.realTimeCode(bad))
+    #expect(rig.count(.pauseAudio) == 1)
+  }
+}
+
+final class Counter: Sendable {
+  private let count = Atomic<Int>(0)
+  func add() { count.add(1, ordering: .sequentiallyConsistent) }
+  var value: Int { count.load(ordering: .sequentiallyConsistent) }
+}
