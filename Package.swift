@@ -14,6 +14,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
+    .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
     .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
   ],
   targets: [
@@ -49,10 +50,12 @@ let package = Package(
         "Opportune", "COpportune",
         .product(name: "Histogram", package: "hdrhistogram-swift"),
       ]),
+    // Recorded use of real devices, in virtual time. Apart from the library, so that programs do not link SQLite.
+    .target(name: "OpportuneReplay", dependencies: ["OpportuneApps", .product(name: "GRDB", package: "GRDB.swift")]),
     .executableTarget(
       name: "OpportuneCommand",
       dependencies: [
-        "Opportune", "OpportuneBench", "COpportune",
+        "Opportune", "OpportuneBench", "OpportuneReplay", "COpportune",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ]),
@@ -65,6 +68,9 @@ let package = Package(
         .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
       ]),
     .testTarget(name: "OpportuneAppsTests", dependencies: ["Opportune", "OpportuneApps"]),
+    .testTarget(
+      name: "OpportuneReplayTests", dependencies: ["OpportuneReplay", "OpportuneApps"],
+      resources: [.copy("Fixtures")]),
     .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench"]),
   ],
   swiftLanguageModes: [.v6],

@@ -1,0 +1,95 @@
+import ArgumentParser
+import Foundation
+import OpportuneApps
+import OpportuneReplay
+
+struct ReplayCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "replay", abstract: "Runs a recording of app usage in virtual time, under a policy.",
+    discussion: """
+      Known recordings, by their tables: \(TraceReader.formatNames.joined(separator: ", ")). They are SQLite databases; \
+      unpack .gz files first. States that the device recorded are compared, never used.
+
+      Example: opportune replay usage.db --grace 10 --memory 2G --html usage.html
+      """)
+
+  @Argument(help: "The recording.", completion: .file()) var trace: String
+  @Option(help: "Main memory, in bytes or with K, M, G. (default: never short)") var memory: String?
+  @Option(help: "Share of memory above which apps are removed, in percent.") var criticalPoint: Double = 75
+  @Option(help: "Seconds from leaving the front to suspension.") var grace: Double = 5
+  @Option(help: "Seconds that tasks may run in background.") var taskTime: Double = 180
+  @Flag(inversion: .prefixedNo, help: "Run on battery; without it, mains lifts all restrictions.") var onBattery = true
+  @Option(help: "Bytes of an app whose size is not recorded, or with K, M, G.") var footprint = "64M"
+  @Option(
+    name: .customLong("manifest"),
+    help: "Background modes of the apps whose name contains a text, as music=audio,fetch. May be repeated; the first that fits.")
+  var manifests: [String] = []
+  @Option(help: "Write a timeline for Perfetto or chrome://tracing.", completion: .file()) var traceEvents: String?
+  @Option(help: "Write a self-contained page with a timeline.", completion: .file()) var html: String?
+  @Flag(help: "Print JSON.") var json = false
+
+  func validate() throws { _ = try options() }
+
+  func run() throws {
+    let report: ReplayReport
+    do {
+      report = try Replay.run(TraceReader.read(trace), options())
+    } catch let error as TraceError {
+      throw ValidationError(error.description)
+    }
+    if let traceEvents { try write(report.traceEvents(), to: traceEvents) }
+    if let html { try write(report.page(title: "Replay of \(trace.split(separator: "/").last ?? "")"), to: html) }
+    print(json ? try report.json() : report.text(), terminator: "")
+  }
+
+  private func options() throws -> ReplayOptions {
+    var options = ReplayOptions()
+    options.onBattery = onBattery
+    options.policy.power.fullOnMains = !onBattery
+    options.policy.grace = try seconds(grace, "--grace", from: 0)
+    options.policy.tasks.wallClock = try seconds(taskTime, "--task-time", from: 0.001)
+    options.policy.memory.capacity = try memory.map { try bytes($0, "--memory") }
+    guard criticalPoint > 0, criticalPoint <= 100 else {
+      throw ValidationError("--critical-point is \(criticalPoint), expected more than 0 and at most 100")
+    }
+    options.policy.memory.criticalPoint = criticalPoint / 100
+    options.footprint = try bytes(footprint, "--footprint")
+    for rule in manifests {
+      let parts = rule.split(separator: "=", maxSplits: 1).map(String.init)
+      guard parts.count == 2 else { throw ValidationError("--manifest '\(rule)': expected text=mode,mode") }
+      let modes = try parts[1].split(separator: ",").map { name in
+        guard let mode = Manifest.Mode(rawValue: String(name)) else {
+          let known = Manifest.Mode.allCases.map(\.rawValue).joined(separator: ", ")
+          throw ValidationError("--manifest '\(rule)': '\(name)' is no background mode; expected \(known)")
+        }
+        return mode
+      }
+      options.manifestRules.append((parts[0], Set(modes)))
+    }
+    return options
+  }
+
+  private func seconds(_ value: Double, _ name: String, from least: Double) throws -> Duration {
+    guard value >= least, value <= 86_400 * 365 else {
+      throw ValidationError("\(name) is \(value), expected \(least) to a year of seconds")
+    }
+    return .milliseconds(Int64((value * 1000).rounded()))
+  }
+
+  private func bytes(_ text: String, _ name: String) throws -> UInt64 {
+    let units: [Character: UInt64] = ["K": 1 << 10, "M": 1 << 20, "G": 1 << 30]
+    let unit = text.last.flatMap { units[Character($0.uppercased())] }
+    let number = UInt64(unit == nil ? Substring(text) : text.dropLast())
+    guard let number, number > 0, case let (product, overflow) = number.multipliedReportingOverflow(by: unit ?? 1), !overflow
+    else { throw ValidationError("\(name) is '\(text)', expected bytes, or a number with K, M or G") }
+    return product
+  }
+
+  private func write(_ text: String, to path: String) throws {
+    do {
+      try Data(text.utf8).write(to: URL(fileURLWithPath: path))
+    } catch {
+      throw ValidationError("'\(path)' cannot be written: \((error as NSError).localizedDescription)")
+    }
+  }
+}

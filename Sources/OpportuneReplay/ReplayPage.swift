@@ -1,0 +1,79 @@
+import OpportuneApps
+
+extension ReplayReport {
+  /// One self-contained page: what the text says, and a timeline. No script, nothing fetched.
+  package func page(title: String) -> String {
+    """
+    <!doctype html>
+    <html lang="en"><head><meta charset="utf-8"><title>\(escape(title))</title>
+    <meta name="viewport" content="width=device-width">
+    <style>
+    body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1100px; padding: 0 1em; color: #1b1b1b; background: #fff }
+    h1 { font-size: 1.3em } pre { font-size: 13px; overflow-x: auto; background: #f5f5f3; padding: 1em }
+    svg { width: 100%; height: auto } text { font: 11px system-ui, sans-serif; fill: #333 }
+    .foreground { fill: #1a7f4e } .background { fill: #e0a100 } .suspended { fill: #9aa7b5 } .hibernated { fill: #6a5acd }
+    .divergence { stroke: #c0262d; stroke-width: 1.5 } .key span { margin-right: 1.5em; white-space: nowrap }
+    .key i { display: inline-block; width: 1em; height: 1em; vertical-align: -0.15em; margin-right: 0.4em }
+    </style></head><body>
+    <h1>\(escape(title))</h1>
+    \(timeline())
+    <pre>\(escape(text(divergencesShown: 200)))</pre>
+    </body></html>
+
+    """
+  }
+
+  private static let colours: [(LifecycleState.Operational, String)] = [
+    (.foreground, "#1a7f4e"), (.background, "#e0a100"), (.suspended, "#9aa7b5"), (.hibernated, "#6a5acd"),
+  ]
+
+  private func timeline() -> String {
+    guard !spans.isEmpty, end > start else { return "<p>There is no timeline: the trace has no events.</p>" }
+    // Those that were in front or behind longest; the rest would be lines without a mark.
+    var weight: [String: Double] = [:]
+    for span in spans where span.state != .suspended { weight[span.app, default: 0] += span.end - span.start }
+    let shown = Array(apps.filter { weight[$0] != nil }.sorted { (weight[$1] ?? 0, $0) < (weight[$0] ?? 0, $1) }.prefix(40))
+    let (left, width, row) = (300.0, 780.0, 18.0)
+    let height = Double(shown.count) * row + 34
+    func x(_ at: Double) -> Double { left + (at - start) / (end - start) * width }
+    var out = ["<p class=\"key\">" + Self.colours.map { "<span><i style=\"background:\($0.1)\"></i>\($0.0.rawValue)</span>" }.joined()
+      + (divergences.isEmpty ? "" : "<span><i style=\"background:#c0262d;width:2px\"></i>differs from the recording</span>") + "</p>"]
+    out.append("<svg viewBox=\"0 0 1100 \(Int(height))\" role=\"img\" aria-label=\"States of each app over time\">")
+    let rows = Dictionary(shown.enumerated().map { ($0.element, Double($0.offset) * row + 4) }, uniquingKeysWith: { first, _ in first })
+    for app in shown {
+      let label = app.count > 46 ? "…" + app.suffix(45) : app
+      out.append("<text x=\"\(left - 8)\" y=\"\((rows[app] ?? 0) + 11)\" text-anchor=\"end\">\(escape(label))</text>")
+    }
+    for span in spans {
+      guard let y = rows[span.app] else { continue }
+      let begin = x(span.start)
+      let size = max(0.3, x(span.end) - begin)
+      out.append("<rect class=\"\(span.state.rawValue)\" x=\"\(short(begin))\" y=\"\(y)\" width=\"\(short(size))\" height=\"13\"><title>\(escape(span.app)): \(span.state.rawValue), \(time(span.start)), \(hours(span.end - span.start))</title></rect>")
+    }
+    for one in divergences {
+      guard let y = rows[one.app] else { continue }
+      out.append("<line class=\"divergence\" x1=\"\(short(x(one.at)))\" x2=\"\(short(x(one.at)))\" y1=\"\(y - 2)\" y2=\"\(y + 15)\"/>")
+    }
+    let bottom = Double(shown.count) * row + 20
+    out.append("<text x=\"\(left)\" y=\"\(bottom)\">\(time(start))</text>")
+    out.append("<text x=\"\(left + width)\" y=\"\(bottom)\" text-anchor=\"end\">\(time(end))</text></svg>")
+    if weight.count > shown.count { out.append("<p>\(weight.count - shown.count) more apps ran for less time and are not drawn.</p>") }
+    return out.joined(separator: "\n")
+  }
+
+  private func short(_ value: Double) -> String { "\((value * 100).rounded() / 100)" }
+}
+
+private func escape(_ text: String) -> String {
+  var result = ""
+  for character in text {
+    switch character {
+    case "&": result += "&amp;"
+    case "<": result += "&lt;"
+    case ">": result += "&gt;"
+    case "\"": result += "&quot;"
+    default: result.append(character)
+    }
+  }
+  return result
+}

@@ -1,0 +1,102 @@
+import Foundation
+import OpportuneApps
+import OpportuneReplay
+import Testing
+
+@Suite struct ReplayTests {
+  private func fixture(_ name: String) throws -> String {
+    try #require(Bundle.module.url(forResource: "Fixtures/\(name)", withExtension: "db")).path
+  }
+
+  // R-LIFE-22
+  @Test(arguments: ["android-app-usage", "ios-powerlog", "desktop-app-focus", "ios-screen-time"])
+  func everyFormatIsReadAndRepeats(_ name: String) throws {
+    let trace = try TraceReader.read(fixture(name))
+    #expect(trace.format == name)
+    let reports = try (0..<2).map { _ in try Replay.run(trace) }
+    #expect(reports[0].hash == reports[1].hash)
+    #expect(try reports[0].json() == reports[1].json())
+    if name == "ios-screen-time" {
+      #expect(!reports[0].sums.isEmpty && reports[0].events == 0)
+    } else {
+      #expect(reports[0].switches.values.reduce(0, +) > 0)
+    }
+  }
+
+  // R-FTS-02, R-LIFE-19
+  @Test func aLongerGraceMovesSwitchesFromSuspendedToBackground() throws {
+    let trace = try TraceReader.read(fixture("android-app-usage"))
+    var options = ReplayOptions()
+    var share: [Int] = []
+    for grace in [1, 60, 3600] as [Int64] {
+      options.policy.grace = .seconds(grace)
+      let report = try Replay.run(trace, options)
+      share.append(report.switches[.background] ?? 0)
+    }
+    #expect(share == share.sorted() && share[0] < share[2])
+  }
+
+  // R-MEM-11
+  @Test func shortMemoryMakesColdStarts() throws {
+    let trace = try TraceReader.read(fixture("android-app-usage"))
+    var options = ReplayOptions()
+    let ample = try Replay.run(trace, options)
+    options.policy.memory.capacity = 4 * options.footprint
+    let short = try Replay.run(trace, options)
+    #expect((short.switches[.cold] ?? 0) > (ample.switches[.cold] ?? 0))
+    #expect(short.kills["terminated", default: 0] > 0 && ample.kills["terminated", default: 0] == 0)
+  }
+
+  @Test func flippingOneRecordedStateAddsExactlyThatDivergence() throws {
+    var trace = try TraceReader.read(fixture("ios-powerlog"))
+    let before = try Replay.run(trace)
+    #expect(before.compared > 0 && before.compared > before.divergences.count)
+    let differing = Set(before.divergences.map { "\($0.at) \($0.app)" })
+    var flipped = 0
+    for index in trace.expectations.indices {
+      let row = trace.expectations[index]
+      guard row.state == .suspended, !differing.contains("\(row.at) \(row.app)"), flipped < 10 else { continue }
+      trace.expectations[index].state = .foreground
+      let after = try Replay.run(trace)
+      trace.expectations[index].state = row.state
+      guard after.compared == before.compared, after.divergences != before.divergences else { continue }  // not observable
+      flipped += 1
+      let added = after.divergences.filter { !before.divergences.contains($0) }
+      #expect(added.count == 1 && after.divergences.count == before.divergences.count + 1)
+      #expect(added.first?.app == row.app && added.first?.expected == .foreground && added.first?.cause == .unrecordedForeground)
+      #expect(after.hash == before.hash)  // never an input
+    }
+    #expect(flipped > 0)
+  }
+
+  @Test func whatCannotBeReadIsNamed() throws {
+    let folder = FileManager.default.temporaryDirectory.appendingPathComponent("replay-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    func file(_ name: String, _ data: Data) throws -> String {
+      let place = folder.appendingPathComponent(name)
+      try data.write(to: place)
+      return place.path
+    }
+    #expect(throws: TraceError.missing("/nonexistent")) { try TraceReader.read("/nonexistent") }
+    let packed = try file("a.gz", Data([0x1f, 0x8b, 8, 0]))
+    #expect(throws: TraceError.compressed(packed)) { try TraceReader.read(packed) }
+    let text = try file("b.db", Data(String(repeating: "no database", count: 200).utf8))
+    #expect(throws: TraceError.self) { try TraceReader.read(text) }
+    let cut = try file("c.db", Data(contentsOf: URL(fileURLWithPath: fixture("ios-powerlog"))).prefix(3000))
+    #expect(throws: TraceError.self) { try TraceReader.read(cut) }
+  }
+
+  @Test func theTimelinesAreWellFormed() throws {
+    let report = try Replay.run(TraceReader.read(fixture("ios-powerlog")))
+    struct Document: Decodable {
+      struct Event: Decodable { let name, ph: String; let pid: Int; let ts, dur: Double? }
+      let traceEvents: [Event]
+    }
+    let document = try JSONDecoder().decode(Document.self, from: Data(report.traceEvents().utf8))
+    #expect(document.traceEvents.count { $0.ph == "X" } == report.spans.count)
+    #expect(document.traceEvents.allSatisfy { $0.ph != "X" || ($0.ts ?? -1) >= 0 && ($0.dur ?? -1) >= 0 })
+    let page = report.page(title: "a <b> & \"c\"")
+    #expect(page.contains("a &lt;b&gt; &amp; &quot;c&quot;") && !page.contains("<script") && page.contains("<svg"))
+  }
+}
