@@ -22,7 +22,9 @@ struct ReplayCommand: ParsableCommand {
   @Option(help: "Bytes of an app whose size is not recorded, or with K, M, G.") var footprint = "64M"
   @Option(
     name: .customLong("manifest"),
-    help: "Background modes of the apps whose name contains a text, as music=audio,fetch. May be repeated; the first that fits.")
+    help:
+      "Background modes of the apps whose name contains a text, as music=audio,fetch. May be repeated; the first that fits."
+  )
   var manifests: [String] = []
   @Option(help: "Write a timeline for Perfetto or chrome://tracing.", completion: .file()) var traceEvents: String?
   @Option(help: "Write a self-contained page with a timeline.", completion: .file()) var html: String?
@@ -80,7 +82,8 @@ struct ReplayCommand: ParsableCommand {
     let units: [Character: UInt64] = ["K": 1 << 10, "M": 1 << 20, "G": 1 << 30]
     let unit = text.last.flatMap { units[Character($0.uppercased())] }
     let number = UInt64(unit == nil ? Substring(text) : text.dropLast())
-    guard let number, number > 0, case let (product, overflow) = number.multipliedReportingOverflow(by: unit ?? 1), !overflow
+    guard let number, number > 0, case (let product, let overflow) = number.multipliedReportingOverflow(by: unit ?? 1),
+      !overflow
     else { throw ValidationError("\(name) is '\(text)', expected bytes, or a number with K, M or G") }
     return product
   }

@@ -30,7 +30,9 @@ struct StatesCommand: ParsableCommand {
       let names = LifecycleState.allCases.map { "'\($0.name)'" }.joined(separator: ", ")
       throw ValidationError("'\(state)' is no state; expected one of \(names), or 'foreground'")
     }
-    if state != nil, form != .table, form != .json { throw ValidationError("--state goes with the table and with --json") }
+    if state != nil, form != .table, form != .json {
+      throw ValidationError("--state goes with the table and with --json")
+    }
   }
 
   func run() throws {
@@ -46,7 +48,9 @@ struct StatesCommand: ParsableCommand {
 
   private func rows(of state: String?) -> [Lifecycle.Rule] {
     guard let state else { return Lifecycle.rules }
-    return Lifecycle.rules.filter { $0.state.name == state || $0.state.rawName == state || $0.state.operational.rawValue == state }
+    return Lifecycle.rules.filter {
+      $0.state.name == state || $0.state.rawName == state || $0.state.operational.rawValue == state
+    }
   }
 
   private func printTable() {
@@ -68,7 +72,9 @@ struct StatesCommand: ParsableCommand {
   }
 
   private func printJSON() throws {
-    struct Row: Encodable { let state, event, condition, outcome: String, next: String?, effects: [String], reason: String? }
+    struct Row: Encodable {
+      let state, event, condition, outcome: String, next: String?, effects: [String], reason: String?
+    }
     let document = rows(of: state).map { rule in
       switch rule.outcome {
       case .move(let next, let effects):
@@ -77,11 +83,13 @@ struct StatesCommand: ParsableCommand {
           next: next.rawName, effects: effects.map(\.name), reason: nil)
       case .ignore(let why):
         Row(
-          state: rule.state.rawName, event: rule.event.name, condition: rule.condition.name, outcome: "ignored", next: nil,
+          state: rule.state.rawName, event: rule.event.name, condition: rule.condition.name, outcome: "ignored",
+          next: nil,
           effects: [], reason: why)
       case .refuse(let reason):
         Row(
-          state: rule.state.rawName, event: rule.event.name, condition: rule.condition.name, outcome: "error", next: nil,
+          state: rule.state.rawName, event: rule.event.name, condition: rule.condition.name, outcome: "error",
+          next: nil,
           effects: [], reason: reason.rawValue)
       }
     }

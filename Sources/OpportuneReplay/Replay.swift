@@ -43,7 +43,9 @@ package struct ReplayReport: Sendable {
     package var end: Double
   }
 
-  package enum Switch: String, Sendable, Hashable, CaseIterable { case foreground, background, suspended, hibernated, cold }
+  package enum Switch: String, Sendable, Hashable, CaseIterable {
+    case foreground, background, suspended, hibernated, cold
+  }
 
   package var format = ""
   package var start = 0.0

@@ -32,14 +32,20 @@ extension ReplayReport {
     // Those that were in front or behind longest; the rest would be lines without a mark.
     var weight: [String: Double] = [:]
     for span in spans where span.state != .suspended { weight[span.app, default: 0] += span.end - span.start }
-    let shown = Array(apps.filter { weight[$0] != nil }.sorted { (weight[$1] ?? 0, $0) < (weight[$0] ?? 0, $1) }.prefix(40))
+    let shown = Array(
+      apps.filter { weight[$0] != nil }.sorted { (weight[$1] ?? 0, $0) < (weight[$0] ?? 0, $1) }.prefix(40))
     let (left, width, row) = (300.0, 780.0, 18.0)
     let height = Double(shown.count) * row + 34
     func x(_ at: Double) -> Double { left + (at - start) / (end - start) * width }
-    var out = ["<p class=\"key\">" + Self.colours.map { "<span><i style=\"background:\($0.1)\"></i>\($0.0.rawValue)</span>" }.joined()
-      + (divergences.isEmpty ? "" : "<span><i style=\"background:#c0262d;width:2px\"></i>differs from the recording</span>") + "</p>"]
+    var out = [
+      "<p class=\"key\">"
+        + Self.colours.map { "<span><i style=\"background:\($0.1)\"></i>\($0.0.rawValue)</span>" }.joined()
+        + (divergences.isEmpty
+          ? "" : "<span><i style=\"background:#c0262d;width:2px\"></i>differs from the recording</span>") + "</p>"
+    ]
     out.append("<svg viewBox=\"0 0 1100 \(Int(height))\" role=\"img\" aria-label=\"States of each app over time\">")
-    let rows = Dictionary(shown.enumerated().map { ($0.element, Double($0.offset) * row + 4) }, uniquingKeysWith: { first, _ in first })
+    let rows = Dictionary(
+      shown.enumerated().map { ($0.element, Double($0.offset) * row + 4) }, uniquingKeysWith: { first, _ in first })
     for app in shown {
       let label = app.count > 46 ? "…" + app.suffix(45) : app
       out.append("<text x=\"\(left - 8)\" y=\"\((rows[app] ?? 0) + 11)\" text-anchor=\"end\">\(escape(label))</text>")
@@ -48,16 +54,22 @@ extension ReplayReport {
       guard let y = rows[span.app] else { continue }
       let begin = x(span.start)
       let size = max(0.3, x(span.end) - begin)
-      out.append("<rect class=\"\(span.state.rawValue)\" x=\"\(short(begin))\" y=\"\(y)\" width=\"\(short(size))\" height=\"13\"><title>\(escape(span.app)): \(span.state.rawValue), \(time(span.start)), \(hours(span.end - span.start))</title></rect>")
+      out.append(
+        "<rect class=\"\(span.state.rawValue)\" x=\"\(short(begin))\" y=\"\(y)\" width=\"\(short(size))\" height=\"13\"><title>\(escape(span.app)): \(span.state.rawValue), \(time(span.start)), \(hours(span.end - span.start))</title></rect>"
+      )
     }
     for one in divergences {
       guard let y = rows[one.app] else { continue }
-      out.append("<line class=\"divergence\" x1=\"\(short(x(one.at)))\" x2=\"\(short(x(one.at)))\" y1=\"\(y - 2)\" y2=\"\(y + 15)\"/>")
+      out.append(
+        "<line class=\"divergence\" x1=\"\(short(x(one.at)))\" x2=\"\(short(x(one.at)))\" y1=\"\(y - 2)\" y2=\"\(y + 15)\"/>"
+      )
     }
     let bottom = Double(shown.count) * row + 20
     out.append("<text x=\"\(left)\" y=\"\(bottom)\">\(time(start))</text>")
     out.append("<text x=\"\(left + width)\" y=\"\(bottom)\" text-anchor=\"end\">\(time(end))</text></svg>")
-    if weight.count > shown.count { out.append("<p>\(weight.count - shown.count) more apps ran for less time and are not drawn.</p>") }
+    if weight.count > shown.count {
+      out.append("<p>\(weight.count - shown.count) more apps ran for less time and are not drawn.</p>")
+    }
     return out.joined(separator: "\n")
   }
 

@@ -4,14 +4,15 @@ import OpportuneApps
 extension ReplayReport {
   /// For people.
   package func text(divergencesShown: Int = 20) -> String {
-    var lines = ["\(format): \(events) events of \(apps.count) apps, \(time(start)) to \(time(end))"]
     if !sums.isEmpty {
+      var lines = ["\(format): sums of \(apps.count) apps"]
       lines.append("only sums were recorded, so there is nothing to replay; seconds in front:")
       for (app, seconds) in sums.sorted(by: { ($1.value, $0.key) < ($0.value, $1.key) }).prefix(20) {
         lines.append("  \(pad("\(Int(seconds))", 9, left: true))  \(app)")
       }
       return lines.joined(separator: "\n") + "\n"
     }
+    var lines = ["\(format): \(events) events of \(apps.count) apps, \(time(start)) to \(time(end))"]
     lines.append("time in states, all apps together:")
     for state in LifecycleState.Operational.allCases {
       if let seconds = seconds[state] { lines.append("  \(pad(state.rawValue, 12)) \(hours(seconds))") }
@@ -20,21 +21,32 @@ extension ReplayReport {
     lines.append("switches: \(all)")
     for kind in Switch.allCases {
       guard let count = switches[kind], all > 0 else { continue }
-      lines.append("  \(pad(kind == .cold ? "cold start" : "from \(kind.rawValue)", 16)) \(pad("\(count)", 6, left: true))  \(percent(count, all))")
+      lines.append(
+        "  \(pad(kind == .cold ? "cold start" : "from \(kind.rawValue)", 16)) \(pad("\(count)", 6, left: true))  \(percent(count, all))"
+      )
     }
     lines.append("background time: granted at most \(hours(granted)), used \(hours(used))")
     lines.append("assertions: \(assertions) taken, \(refusals) refused")
-    lines.append("kills: " + (kills.isEmpty ? "none" : kills.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", ")))
+    lines.append(
+      "kills: "
+        + (kills.isEmpty
+          ? "none" : kills.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", ")))
     if compared + notObservable > 0 {
-      lines.append("recorded states: \(compared) compared, \(compared - divergences.count) the same, \(divergences.count) differ, \(notObservable) not observable")
+      lines.append(
+        "recorded states: \(compared) compared, \(compared - divergences.count) the same, \(divergences.count) differ, \(notObservable) not observable"
+      )
       for cause in DivergenceCause.allCases {
         let count = divergences.count { $0.cause == cause }
         if count > 0 { lines.append("  \(pad(cause.rawValue, 22)) \(count)") }
       }
       for one in divergences.prefix(divergencesShown) {
-        lines.append("  \(time(one.at)) \(one.app): expected \(one.expected.rawValue), got \(one.got.rawValue) (\(one.cause.rawValue))")
+        lines.append(
+          "  \(time(one.at)) \(one.app): expected \(one.expected.rawValue), got \(one.got.rawValue) (\(one.cause.rawValue))"
+        )
       }
-      if divergences.count > divergencesShown { lines.append("  … \(divergences.count - divergencesShown) more; --json has all") }
+      if divergences.count > divergencesShown {
+        lines.append("  … \(divergences.count - divergencesShown) more; --json has all")
+      }
     }
     lines.append("log hash: \(String(hash, radix: 16))")
     return lines.joined(separator: "\n") + "\n"
@@ -90,18 +102,21 @@ extension ReplayReport {
     var events = apps.enumerated().map {
       Event(name: "process_name", ph: "M", pid: $0.offset + 1, tid: 1, args: ["name": $0.element])
     }
-    let pids = Dictionary(apps.enumerated().map { ($0.element, $0.offset + 1) }, uniquingKeysWith: { first, _ in first })
+    let pids = Dictionary(
+      apps.enumerated().map { ($0.element, $0.offset + 1) }, uniquingKeysWith: { first, _ in first })
     for span in spans {
       events.append(
         Event(
-          name: span.state.rawValue, ph: "X", pid: pids[span.app] ?? 0, tid: 1, ts: ((span.start - start) * 1e6).rounded(),
+          name: span.state.rawValue, ph: "X", pid: pids[span.app] ?? 0, tid: 1,
+          ts: ((span.start - start) * 1e6).rounded(),
           dur: ((span.end - span.start) * 1e6).rounded(), cat: "state"))
     }
     for one in divergences {
       events.append(
         Event(
           name: "expected \(one.expected.rawValue)", ph: "i", pid: pids[one.app] ?? 0, tid: 1,
-          ts: ((one.at - start) * 1e6).rounded(), cat: "divergence", args: ["got": one.got.rawValue, "cause": one.cause.rawValue]))
+          ts: ((one.at - start) * 1e6).rounded(), cat: "divergence",
+          args: ["got": one.got.rawValue, "cause": one.cause.rawValue]))
     }
     return try encode(Document(traceEvents: events))
   }
@@ -119,7 +134,8 @@ func time(_ seconds: Double) -> String {
 
 func hours(_ seconds: Double) -> String {
   let whole = Int(seconds.rounded())
-  return whole >= 3600 ? "\(whole / 3600) h \(whole % 3600 / 60) min" : whole >= 60 ? "\(whole / 60) min \(whole % 60) s" : "\(whole) s"
+  return whole >= 3600
+    ? "\(whole / 3600) h \(whole % 3600 / 60) min" : whole >= 60 ? "\(whole / 60) min \(whole % 60) s" : "\(whole) s"
 }
 
 func percent(_ part: Int, _ whole: Int) -> String { "\(Int((Double(part) / Double(whole) * 100).rounded())) %" }

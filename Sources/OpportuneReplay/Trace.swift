@@ -54,7 +54,8 @@ package struct Trace: Sendable, Hashable {
   /// In time; what happened at once stays in the order of its source.
   mutating func sort() {
     inputs = inputs.enumerated().sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }.map(\.element)
-    expectations = expectations.enumerated().sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }.map(\.element)
+    expectations = expectations.enumerated().sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }.map(
+      \.element)
   }
 }
 

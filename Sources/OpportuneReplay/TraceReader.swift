@@ -15,7 +15,8 @@ package enum TraceError: Error, Sendable, Hashable, CustomStringConvertible {
     case .missing(let path): "'\(path)' cannot be read: no such file, or no right to it"
     case .compressed(let path): "'\(path)' is compressed; unpack it first: gunzip -k '\(path)'"
     case .notADatabase(let path, let reason): "'\(path)' is no SQLite database: \(reason)"
-    case .unknownFormat(let path, let known): "'\(path)' has none of the known formats: \(known.joined(separator: ", "))"
+    case .unknownFormat(let path, let known):
+      "'\(path)' has none of the known formats: \(known.joined(separator: ", "))"
     case .damaged(let path, let reason): "'\(path)' cannot be read to its end: \(reason)"
     }
   }
@@ -82,7 +83,8 @@ struct AndroidUsage: TraceFormat {
     var services: [String: Int64] = [:]
     var serial: Int64 = 0
     while let row = try rows.next() {
-      guard let stamp: Int64 = row["timestamp"], let type: Int64 = row["type"], let app: String = row["package_name"] else { continue }
+      guard let stamp: Int64 = row["timestamp"], let type: Int64 = row["type"], let app: String = row["package_name"]
+      else { continue }
       let at = Double(stamp) / 1000
       let instance: Int64 = row["instance_id"] ?? 0
       switch type {
@@ -97,7 +99,10 @@ struct AndroidUsage: TraceFormat {
         serial += 1
         services[app] = serial
         trace.inputs.append((at, .assertion(app, serial, begins: true)))
-      case 20: if let service = services.removeValue(forKey: app) { trace.inputs.append((at, .assertion(app, service, begins: false))) }
+      case 20:
+        if let service = services.removeValue(forKey: app) {
+          trace.inputs.append((at, .assertion(app, service, begins: false)))
+        }
       default:
         resumed = [:]
         services = [:]
@@ -121,8 +126,12 @@ struct PowerLog: TraceFormat {
   func read(_ database: Database) throws -> Trace {
     var trace = Trace(format: name)
     var apps: [Int64: String] = [:]
-    for row in try Row.fetchAll(database, sql: "SELECT timestamp, Identifier, pid, State FROM \(table) ORDER BY timestamp, ID") {
-      guard let at: Double = row["timestamp"], let app: String = row["Identifier"], let state = Self.states[row["State"] ?? 0] else { continue }
+    for row in try Row.fetchAll(
+      database, sql: "SELECT timestamp, Identifier, pid, State FROM \(table) ORDER BY timestamp, ID")
+    {
+      guard let at: Double = row["timestamp"], let app: String = row["Identifier"],
+        let state = Self.states[row["State"] ?? 0]
+      else { continue }
       trace.expectations.append(Trace.Expectation(at: at, app: app, state: state))
       if let process: Int64 = row["pid"] { apps[process] = app }
     }
@@ -142,9 +151,11 @@ struct PowerLog: TraceFormat {
       let app = bundle.hasPrefix("com.apple.springboard") ? "com.apple.springboard" : bundle
       trace.inputs.append((at, .front(known.contains(app) ? app : "com.apple.springboard")))
     }
-    try rows("PLPowerAssertionAgent_EventForward_Assertion", "Action, pid, AssertionOnBehalfOfPID, GlobalUniqueID") { row, at in
+    try rows("PLPowerAssertionAgent_EventForward_Assertion", "Action, pid, AssertionOnBehalfOfPID, GlobalUniqueID") {
+      row, at in
       let process: Int64 = row["AssertionOnBehalfOfPID"] ?? row["pid"] ?? -1
-      guard let app = apps[process], let action: Int64 = row["Action"], let identifier: Int64 = row["GlobalUniqueID"] else { return }
+      guard let app = apps[process], let action: Int64 = row["Action"], let identifier: Int64 = row["GlobalUniqueID"]
+      else { return }
       if action == 0 || action == 4 { trace.inputs.append((at, .assertion(app, identifier, begins: action == 0))) }
     }
     try rows("PLPushAgent_EventPoint_ReceivedPush", "BundleID") { row, at in
@@ -174,7 +185,9 @@ struct ScreenTime: TraceFormat {
         JOIN ZUSAGEBLOCK ON ZUSAGEBLOCK.Z_PK = ZUSAGECATEGORY.ZBLOCK ORDER BY ZSTARTDATE, ZUSAGETIMEDITEM.Z_PK
         """)
     for row in rows {
-      guard let start: Double = row["ZSTARTDATE"], let app: String = row["ZBUNDLEIDENTIFIER"], let seconds: Double = row["seconds"] else { continue }
+      guard let start: Double = row["ZSTARTDATE"], let app: String = row["ZBUNDLEIDENTIFIER"],
+        let seconds: Double = row["seconds"]
+      else { continue }
       trace.sums.append(Trace.UsageSum(at: start + appleEpoch, app: app, seconds: seconds))
     }
     return trace
@@ -190,9 +203,13 @@ struct DesktopFocus: TraceFormat {
     var trace = Trace(format: name)
     let rows = try Row.fetchAll(
       database,
-      sql: "SELECT ZVALUESTRING, ZSTARTDATE, ZENDDATE FROM ZOBJECT WHERE ZSTREAMNAME = '/app/inFocus' ORDER BY ZSTARTDATE, Z_PK")
+      sql:
+        "SELECT ZVALUESTRING, ZSTARTDATE, ZENDDATE FROM ZOBJECT WHERE ZSTREAMNAME = '/app/inFocus' ORDER BY ZSTARTDATE, Z_PK"
+    )
     for row in rows {
-      guard let app: String = row["ZVALUESTRING"], let start: Double = row["ZSTARTDATE"], let end: Double = row["ZENDDATE"] else { continue }
+      guard let app: String = row["ZVALUESTRING"], let start: Double = row["ZSTARTDATE"],
+        let end: Double = row["ZENDDATE"]
+      else { continue }
       trace.inputs.append((start + appleEpoch, .front(app)))
       trace.inputs.append((max(start, end) + appleEpoch, .left(app)))
     }

@@ -11,7 +11,6 @@ import Testing
     return rig
   }
 
-
   // R-AUD-01, R-AUD-02, R-CPU-09, R-AUD-09
   @Test func audioKeepsItsAppAndItsRealTimeThreads() throws {
     var rig = try Rig([manifest("player", [.audio]), manifest("mute")])

@@ -3,7 +3,7 @@ import Testing
 
 /// Services and restrictions, each on and off with each other one.
 @Suite struct CombinationTests {
-  private static let switches: [(String, (inout AppsPolicy, Bool) -> Void)] = [
+  private static let switches: [(String, @Sendable (inout AppsPolicy, Bool) -> Void)] = [
     ("switching", { $0.switching = $1 ? .all : .off }), ("tasks", { $0.tasks.isOn = $1 }),
     ("audio", { $0.audio.isOn = $1 }), ("messages", { $0.messages.isOn = $1 }),
     ("network keep-alive", { $0.network.isOn = $1 }), ("fetch", { $0.fetch.isOn = $1 }),
@@ -46,7 +46,7 @@ import Testing
     let r = try behind.restrictions()
     return [
       plain.state() == .suspended, !task.tasks().isEmpty,
-      try audio.host.system.timeRemaining(of: audio.app) == nil || policy.switching == .off, mail.delivered() == ["m"],
+      audio.host.system.timeRemaining(of: audio.app) == nil || policy.switching == .off, mail.delivered() == ["m"],
       phone.count(.data(bytes: 1)) == 1, news.count(.fetch) == 1, try mains.restrictions().storage == .foreground,
       r.cpu == .background, r.storage == .background, r.network == .background, !r.mayDraw,
       r.deniedHardware.contains(.camera), locked.diagnoses().contains(.heldLock(.fileDescriptor)),
@@ -82,6 +82,6 @@ import Testing
 
 extension Rig {
   fileprivate mutating func does(_ event: AppEvent, _ index: Int, orNot: Bool) throws {
-    do { try does(event, index) } catch where orNot {}
+    do { try does(event, index) } catch  where orNot {}
   }
 }

@@ -8,7 +8,9 @@ private actor Journal: AppDelegate {
   private(set) var heard: [String] = []
   private var image: UInt8 = 0
   private func note(_ text: String) { heard.append(text) }
-  nonisolated func didFinishLaunching(_ reason: LaunchReason) async { await note("didFinishLaunching \(reason.rawValue)") }
+  nonisolated func didFinishLaunching(_ reason: LaunchReason) async {
+    await note("didFinishLaunching \(reason.rawValue)")
+  }
   nonisolated func willEnterForeground() async { await note("willEnterForeground") }
   nonisolated func didBecomeActive() async { await note("didBecomeActive") }
   nonisolated func willResignActive() async { await note("willResignActive") }
@@ -61,10 +63,11 @@ private actor Journal: AppDelegate {
     try await host.terminate(app.id)
     await wait(host, app.id, for: .notRunning)
     let heard = await journal.heard.filter { $0 != "changes 1" }
-    #expect(heard == [
-      "didFinishLaunching user", "didBecomeActive", "willResignActive", "didEnterBackground", "willEnterForeground",
-      "didBecomeActive", "willResignActive", "willTerminate",
-    ])
+    #expect(
+      heard == [
+        "didFinishLaunching user", "didBecomeActive", "willResignActive", "didEnterBackground", "willEnterForeground",
+        "didBecomeActive", "willResignActive", "willTerminate",
+      ])
     #expect(await journal.heard.contains("changes 1"))
     var logs: [[String]] = [[], []]
     for (index, stream) in [first, second].enumerated() {
@@ -88,7 +91,7 @@ private actor Journal: AppDelegate {
     let stopped = count.value
     // As many jobs of another app as would let these run a thousand times.
     let other = try await host.launch(Manifest(identifier: "other")) { _ in Journal() }
-    for _ in 0..<1000 { try await other.task { }.value }
+    for _ in 0..<1000 { try await other.task {}.value }
     #expect(count.value == stopped && stopped > 0)
     try await host.bringForward(app.id)
     while count.value == stopped { await Task.yield() }

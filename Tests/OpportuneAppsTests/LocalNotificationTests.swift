@@ -41,7 +41,9 @@ import Testing
       let begin = rig.host.now
       try rig.does(.schedule(note))
       try rig.wait(3600 * 51)
-      let fired = rig.host.log.filter { $0.action == .notify(note) }.map { Int(($0.moment - begin).inSecondsRounded / 3600) }
+      let fired = rig.host.log.filter { $0.action == .notify(note) }.map {
+        Int(($0.moment - begin).inSecondsRounded / 3600)
+      }
       #expect(fired == hours)
       try rig.does(.cancelLocalNotifications)
     }

@@ -112,9 +112,10 @@ import Testing
     try rig.does(.bringForward)
     let heard = rig.actions(from: start).compactMap { if case .coalesced(let changes) = $0 { changes } else { nil } }
     #expect(heard.count == 1)
-    #expect(heard.first?.map { "\($0.kind)=\($0.value)" } == [
-      "address book=2", "camera roll=9", "orientation=landscape", "weather=rain",
-    ])
+    #expect(
+      heard.first?.map { "\($0.kind)=\($0.value)" } == [
+        "address book=2", "camera roll=9", "orientation=landscape", "weather=rain",
+      ])
   }
 
   // R-VOIP-04

@@ -36,7 +36,9 @@ struct Model {
       if case .expire(let task) = action {
         if !open.contains(task) { problems.append("\(task) expires and is not open") }
         expired[task] = moment
-        if let left, let limit = policy.tasks.wallClock, policy.tasks.cpuTime == nil, !policy.tasks.endsOnPowerLoss, policy.tasks.idleLimit == nil, moment - left != limit {
+        if let left, let limit = policy.tasks.wallClock, policy.tasks.cpuTime == nil, !policy.tasks.endsOnPowerLoss,
+          policy.tasks.idleLimit == nil, moment - left != limit
+        {
           problems.append("\(task) expires \(moment - left) after it left the front, not \(limit)")  // R-TASK-03
         }
       }
@@ -64,7 +66,8 @@ struct Model {
     if place == .behind, old != .behind { left = moment }
     if place == .front || place == .gone { left = nil }
     switch (old, place) {
-    case (.gone, .asleep), (.gone, .stored), (.front, .asleep), (.front, .stored), (.behind, .stored), (.stored, .asleep):
+    case (.gone, .asleep), (.gone, .stored), (.front, .asleep), (.front, .stored), (.behind, .stored),
+      (.stored, .asleep):
       problems.append("went from \(old) to \(place)")  // R-MEM-05, R-FTS-01: only by way of the states between
     case (.behind, .asleep):
       // R-FTS-01: not before the grace is over, if it came from the front and was not woken.
@@ -87,7 +90,8 @@ struct Model {
     case .willResignActive: allowed = [.didBecomeActive]
     case .didEnterBackground: allowed = [.didFinishLaunching, .willResignActive, .willEnterForeground]
     case .willEnterForeground: allowed = [.didEnterBackground]
-    case .willTerminate: allowed = [.didFinishLaunching, .didBecomeActive, .willResignActive, .didEnterBackground, .willEnterForeground]
+    case .willTerminate:
+      allowed = [.didFinishLaunching, .didBecomeActive, .willResignActive, .didEnterBackground, .willEnterForeground]
     }
     if callback == .didFinishLaunching { last = nil }  // a new life
     if !allowed.contains(last) { problems.append("\(callback) after \(last.map(\.rawValue) ?? "nothing")") }

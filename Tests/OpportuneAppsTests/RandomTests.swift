@@ -3,7 +3,9 @@ import Testing
 
 /// Random events against the model, and every event in every state.
 @Suite struct RandomTests {
-  private static let modes: [Set<Manifest.Mode>] = [[], [.audio], [.voip], [.fetch], [.location, .audio], [.audio, .voip, .fetch]]
+  private static let modes: [Set<Manifest.Mode>] = [
+    [], [.audio], [.voip], [.fetch], [.location, .audio], [.audio, .voip, .fetch],
+  ]
 
   private static func event(_ generator: inout SeededGenerator, _ open: [TaskID]) -> AppEvent {
     switch Int.random(in: 0..<34, using: &generator) {
@@ -51,7 +53,9 @@ import Testing
   }
 
   /// Runs a host with random events, and gives it with what the model found.
-  static func run(seed: UInt64, events: Int, keepsLog: Bool = true, apps count: Int = 4) throws -> (VirtualHost, [String]) {
+  static func run(seed: UInt64, events: Int, keepsLog: Bool = true, apps count: Int = 4) throws -> (
+    VirtualHost, [String]
+  ) {
     var generator = SeededGenerator(seed)
     let policy = policy(Int(seed % 840))
     var host = try VirtualHost(policy: policy, keepsLog: true, hashesLog: !keepsLog)
@@ -61,7 +65,9 @@ import Testing
     behaviour.expiration = Bool.random(using: &generator) ? .seconds(1) : nil
     behaviour.reaping = .milliseconds(Int64(Int.random(in: 0...2000, using: &generator)))
     host.behaviour = behaviour
-    let apps = (0..<count).map { host.register(manifest("app\($0)", modes[($0 + Int(seed % 6)) % modes.count], exits: $0 == 3)) }
+    let apps = (0..<count).map {
+      host.register(manifest("app\($0)", modes[($0 + Int(seed % 6)) % modes.count], exits: $0 == 3))
+    }
     var models = [Model](repeating: Model(), count: count)
     var read = 0
     for _ in 0..<events {
@@ -72,7 +78,9 @@ import Testing
       } else {
         try? host.post(event(&generator, open), app)
       }
-      if Bool.random(using: &generator) { try host.run(for: .milliseconds(Int64(Int.random(in: 0...9000, using: &generator)))) }
+      if Bool.random(using: &generator) {
+        try host.run(for: .milliseconds(Int64(Int.random(in: 0...9000, using: &generator))))
+      }
       for entry in host.log[read...] { models[entry.app.number].sees(entry.action, at: entry.moment, policy) }
       read = host.log.count
       var problems = models.enumerated().flatMap { index, model in model.problems.map { "app\(index): \($0)" } }
@@ -120,8 +128,10 @@ import Testing
   // R-LIFE-01
   @Test func everyEventInEveryStateToDepthFour() throws {
     let events: [AppEvent] = [
-      .launch, .launchInBackground(.system), .bringForward, .leave, .interrupt, .endInterruption, .terminate, .hibernate,
-      .memoryWarning, .locationEvent, .exited, .reaped, .stopped, .returned(.didEnterBackground), .message(Message("m")),
+      .launch, .launchInBackground(.system), .bringForward, .leave, .interrupt, .endInterruption, .terminate,
+      .hibernate,
+      .memoryWarning, .locationEvent, .exited, .reaped, .stopped, .returned(.didEnterBackground),
+      .message(Message("m")),
       .beginTask(.other), .audioBegan(.play),
     ]
     let policy = AppsPolicy()
@@ -143,7 +153,9 @@ import Testing
       }
     }
     descend(host, Model(), 1)
-    #expect(visited == (1...4).reduce(0) { sum, depth in sum + (0..<depth).reduce(1) { product, _ in product * events.count } })
+    #expect(
+      visited
+        == (1...4).reduce(0) { sum, depth in sum + (0..<depth).reduce(1) { product, _ in product * events.count } })
     #expect(problems.isEmpty, "\(problems.prefix(5))")
   }
 }

@@ -146,7 +146,9 @@ import Testing
   // R-MEM-11
   @Test func audioIsRemovedAfterTheSuspendedAndBeforeTheForeground() throws {
     for order in EvictionPolicy.Order.allCases {
-      var rig = try Rig([manifest("old"), manifest("new"), manifest("task"), manifest("player", [.audio]), manifest("front")]) {
+      var rig = try Rig([
+        manifest("old"), manifest("new"), manifest("task"), manifest("player", [.audio]), manifest("front"),
+      ]) {
         $0.memory.capacity = 1000
         $0.memory.criticalPoint = 0.75
         $0.memory.order = order

@@ -68,7 +68,9 @@ struct Rig {
 
   func count(_ action: AppEffect, _ index: Int = 0) -> Int { actions(index).count { $0 == action } }
 
-  func restrictions(_ index: Int = 0) throws -> Restrictions { try #require(host.system.view(of: apps[index])).restrictions }
+  func restrictions(_ index: Int = 0) throws -> Restrictions {
+    try #require(host.system.view(of: apps[index])).restrictions
+  }
 
   func broken(_ rule: BestPractice, _ index: Int = 0) -> Int {
     host.system.view(of: apps[index])?.brokenRules[rule] ?? 0

@@ -80,7 +80,9 @@ import Testing
     try rig.does(.launch, 1)
     #expect(rig.state(0) == .background && rig.state(1) == .active)
     let moves = rig.host.log.compactMap { entry -> AppID? in
-      if case .moved(_, let to, let event) = entry.action, event == .leave || (to == .inactive && event == .launchForeground) {
+      if case .moved(_, let to, let event) = entry.action,
+        event == .leave || (to == .inactive && event == .launchForeground)
+      {
         return entry.app
       }
       return nil
@@ -126,7 +128,9 @@ import Testing
 
   // R-LIFE-16, R-LIFE-24
   @Test func theSwitcherListsAndTerminatesInAnyState() throws {
-    var rig = try Rig([manifest("front"), manifest("behind"), manifest("frozen"), manifest("stored"), manifest("never")])
+    var rig = try Rig([
+      manifest("front"), manifest("behind"), manifest("frozen"), manifest("stored"), manifest("never"),
+    ])
     try rig.suspend(3)
     try rig.does(.hibernate, 3)
     try rig.suspend(2)

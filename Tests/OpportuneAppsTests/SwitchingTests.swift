@@ -98,7 +98,9 @@ import Testing
   @Test func hibernationIsOfSuspendedAppsAndComesBack() throws {
     var rig = try Rig()
     try rig.leave()
-    #expect(throws: AppsError.lifecycle(rig.app, LifecycleError(state: .background, event: .hibernate, reason: .executing))) {
+    #expect(
+      throws: AppsError.lifecycle(rig.app, LifecycleError(state: .background, event: .hibernate, reason: .executing))
+    ) {
       try rig.does(.hibernate)
     }
     try rig.wait(5)

@@ -242,7 +242,8 @@ import Testing
     try rig.leave()
     try rig.does(.beginTask(.upload))
     try rig.wait(30)
-    let note = LocalNotification(fireDate: .instant(rig.host.system.wallClock), body: "Upload done", action: "View Details")
+    let note = LocalNotification(
+      fireDate: .instant(rig.host.system.wallClock), body: "Upload done", action: "View Details")
     try rig.does(.schedule(note))
     try rig.does(.endTask(rig.tasks()[0]))
     try rig.wait(1)

@@ -63,7 +63,9 @@ import Testing
       flipped += 1
       let added = after.divergences.filter { !before.divergences.contains($0) }
       #expect(added.count == 1 && after.divergences.count == before.divergences.count + 1)
-      #expect(added.first?.app == row.app && added.first?.expected == .foreground && added.first?.cause == .unrecordedForeground)
+      #expect(
+        added.first?.app == row.app && added.first?.expected == .foreground
+          && added.first?.cause == .unrecordedForeground)
       #expect(after.hash == before.hash)  // never an input
     }
     #expect(flipped > 0)
@@ -90,7 +92,11 @@ import Testing
   @Test func theTimelinesAreWellFormed() throws {
     let report = try Replay.run(TraceReader.read(fixture("ios-powerlog")))
     struct Document: Decodable {
-      struct Event: Decodable { let name, ph: String; let pid: Int; let ts, dur: Double? }
+      struct Event: Decodable {
+        let name, ph: String
+        let pid: Int
+        let ts, dur: Double?
+      }
       let traceEvents: [Event]
     }
     let document = try JSONDecoder().decode(Document.self, from: Data(report.traceEvents().utf8))

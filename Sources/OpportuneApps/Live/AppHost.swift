@@ -201,17 +201,35 @@ public actor AppHost {
     case .launched(let reason): residents[id]?.reason = reason
     case .restrict(let restrictions): restrict(id, restrictions)
     case .expire(let task):
-      if let expired = expirations[task] { enqueue(id) { _ in expired() } then: { _ in } }
+      if let expired = expirations[task] {
+        enqueue(id) { _ in
+          expired()
+        } then: { _ in
+        }
+      }
     case .taskEnded(let task): expirations[task] = nil
-    case .pauseAudio: enqueue(id) { await $0.audioShould(play: false) } then: { _ in }
-    case .resumeAudio: enqueue(id) { await $0.audioShould(play: true) } then: { _ in }
+    case .pauseAudio:
+      enqueue(id) {
+        await $0.audioShould(play: false)
+      } then: { _ in
+      }
+    case .resumeAudio:
+      enqueue(id) {
+        await $0.audioShould(play: true)
+      } then: { _ in
+      }
     case .deliver(let message): notify(id, .message(message))
     case .coalesced(let changes): notify(id, .changes(changes))
     case .data(let bytes): notify(id, .data(bytes: bytes))
     case .heartbeat: notify(id, .heartbeat)
     case .locationEvent: notify(id, .location)
     case .completion: notify(id, .completion)
-    case .fetch: enqueue(id) { await $0.fetch() } then: { .fetched($0) }
+    case .fetch:
+      enqueue(id) {
+        await $0.fetch()
+      } then: {
+        .fetched($0)
+      }
     case .moved, .ignored, .taskBegan, .taskRefused, .notify, .ask, .granted, .denied, .revoked, .lockGranted,
       .lockRevoked, .diagnose:
       if case .diagnose(.callbackOverrun) = action, let resident = residents[id], resident.isEnding { finish(resident) }
@@ -233,7 +251,11 @@ public actor AppHost {
     case .saveState: for broker in brokers { broker.save(id) }
     case .restoreState: for broker in brokers { broker.restore(id) }
     case .deleteState: snapshots[id] = nil
-    case .warnOfMemory: enqueue(id) { await $0.didReceiveMemoryWarning() } then: { _ in }
+    case .warnOfMemory:
+      enqueue(id) {
+        await $0.didReceiveMemoryWarning()
+      } then: { _ in
+      }
     case .takeBack: takeBack(id)
     }
   }
@@ -273,7 +295,11 @@ public actor AppHost {
   }
 
   private func notify(_ id: AppID, _ notice: AppNotice) {
-    enqueue(id) { await $0.didReceive(notice) } then: { _ in notice == .heartbeat ? .heartbeatSent : .handled }
+    enqueue(id) {
+      await $0.didReceive(notice)
+    } then: { _ in
+      notice == .heartbeat ? .heartbeatSent : .handled
+    }
   }
 
   /// Runs something of a delegate on its app's executor, and says what came of it.
@@ -290,7 +316,8 @@ public actor AppHost {
   }
 
   private func enqueue(
-    _ id: AppID, _ body: @escaping @Sendable (any AppDelegate) async -> Void, then none: @escaping @Sendable (()) -> Void
+    _ id: AppID, _ body: @escaping @Sendable (any AppDelegate) async -> Void,
+    then none: @escaping @Sendable (()) -> Void
   ) {
     enqueue(id, body, then: { (_: ()) -> AppEvent? in nil })
   }

@@ -25,7 +25,9 @@ public final class DrawingBuffer: @unchecked Sendable {
   /// - Throws: ``HostError/memory(_:)``.
   init(bytes: Int) throws(HostError) {
     let page = Int(sysconf(Int32(_SC_PAGESIZE)))
-    guard bytes > 0, bytes <= 1 << 40 else { throw HostError.memory("a drawing buffer of \(bytes) bytes, expected 1 to 2^40") }
+    guard bytes > 0, bytes <= 1 << 40 else {
+      throw HostError.memory("a drawing buffer of \(bytes) bytes, expected 1 to 2^40")
+    }
     count = (bytes + page - 1) / page * page
     // A name for a moment: the object lives on without it.
     let name = "/opportune-drawing-\(getpid())-\(numbers.add(1, ordering: .relaxed).newValue)"

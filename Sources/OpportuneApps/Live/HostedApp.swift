@@ -104,7 +104,11 @@ public final class HostedApp: Sendable {
       work.cancel()
       throw error
     }
-    let result = await withTaskCancellationHandler { await work.result } onCancel: { work.cancel() }
+    let result = await withTaskCancellationHandler {
+      await work.result
+    } onCancel: {
+      work.cancel()
+    }
     try? await endTask(task)  // gone already if the app was terminated meanwhile
     return try result.get()
   }

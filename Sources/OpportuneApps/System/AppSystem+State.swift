@@ -108,7 +108,9 @@ extension AppSystem {
 
   func isHeldWithoutLimit(_ app: AppRecord) -> Bool {
     audioService(app) != nil || (app.isTracking && app.manifest.backgroundModes.contains(.location))
-      || app.work.contains { $0.value > 0 && policy.tasks.isOn && policy.tasks.eligible.contains($0.key) && app.budgetEnd == nil }
+      || app.work.contains {
+        $0.value > 0 && policy.tasks.isOn && policy.tasks.eligible.contains($0.key) && app.budgetEnd == nil
+      }
   }
 
   /// Whether anything keeps an app in background now.

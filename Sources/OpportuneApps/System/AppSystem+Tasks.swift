@@ -41,7 +41,9 @@ extension AppSystem {
   /// Starts the timers of the tasks of an app in background.
   mutating func armTasks(of id: AppID) {
     let app = apps[id.number]
-    guard app.state == .background, !app.tasks.isEmpty || hasEligibleWork(app), app.deadline(.handler) == nil else { return }
+    guard app.state == .background, !app.tasks.isEmpty || hasEligibleWork(app), app.deadline(.handler) == nil else {
+      return
+    }
     if let end = app.budgetEnd { arm(.tasks, of: id, at: end) }
     if let limit = policy.tasks.idleLimit, !app.tasks.isEmpty, app.deadline(.idle) == nil {
       arm(.idle, of: id, at: now + limit)
@@ -105,7 +107,9 @@ extension AppSystem {
   }
 
   mutating func workEnded(_ kind: TaskKind, _ id: AppID) throws(AppsError) {
-    guard let count = apps[id.number].work[kind], count > 0 else { throw AppsError.notHeld(id, "work of kind \(kind.rawValue)") }
+    guard let count = apps[id.number].work[kind], count > 0 else {
+      throw AppsError.notHeld(id, "work of kind \(kind.rawValue)")
+    }
     apps[id.number].work[kind] = count == 1 ? nil : count - 1
     if apps[id.number].tasks.isEmpty, !hasEligibleWork(apps[id.number]) { disarm(.tasks, of: id) }
     settle(id)

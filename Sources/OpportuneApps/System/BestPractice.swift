@@ -144,7 +144,9 @@ extension AppSystem {
 
   mutating func conductResigned(_ id: AppID) { if apps[id.number].conduct.timers > 0 { breaks(.pauseOnResign, id) } }
 
-  mutating func conductBeginsTask(_ id: AppID) { if !apps[id.number].conduct.hasAsked { breaks(.askForMultitasking, id) } }
+  mutating func conductBeginsTask(_ id: AppID) {
+    if !apps[id.number].conduct.hasAsked { breaks(.askForMultitasking, id) }
+  }
 
   mutating func conductTracks(_ id: AppID) {
     if apps[id.number].state == .background, power == .battery { breaks(.preferSignificantChanges, id) }
