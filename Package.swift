@@ -59,6 +59,8 @@ let package = Package(
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ]),
+    .executableTarget(name: "TenLines", dependencies: ["Opportune"], path: "docs/examples/TenLines"),
+    .executableTarget(name: "LaunchTimes", dependencies: ["Opportune"], path: "docs/examples/LaunchTimes"),
     .testTarget(name: "COpportuneTests", dependencies: ["COpportune"]),
     .testTarget(
       name: "OpportuneSchedulerTests",
