@@ -34,7 +34,6 @@
 
 #define SEGMENT_OF(index) ((index) / OPP_SEGMENT_SLOTS)
 #define SLOT_OF(index) ((index) % OPP_SEGMENT_SLOTS)
-#define DIRECTORY_FIRST 4
 
 /* --- The pool of segments -------------------------------------------------------------------- */
 
@@ -125,7 +124,7 @@ static opp_fifo *fifo_create(opp_source *source) {
     opp_fifo *fifo = aligned_alloc(OPP_LINE, sizeof(opp_fifo));
     if (fifo == NULL) return NULL;
     memset(fifo, 0, sizeof(*fifo));
-    opp_directory *directory = directory_create(DIRECTORY_FIRST, NULL);
+    opp_directory *directory = directory_create(OPP_DIRECTORY_FIRST, NULL);
     if (directory == NULL) {
         free(fifo);
         return NULL;

@@ -23,10 +23,8 @@
 #include "opp_lane.h"
 #include "opp_sync.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/timerfd.h>
 
 #define LINE 64
 #define ASLEEP_WORDS (OPP_LANE_WORKERS / 64)
@@ -206,7 +204,7 @@ opp_woken opp_lane_sleep(opp_lane *lane, uint32_t slot) {
  * alarm unarmed and others arm it again, and one that goes on late cannot pretend that a spent timer is armed.
  */
 struct opp_alarms {
-    int descriptor[OPP_ALARMS];
+    int timer[OPP_ALARMS];
     _Alignas(LINE) _Atomic(uint64_t) word[OPP_ALARMS];
 };
 
@@ -215,9 +213,9 @@ opp_alarms *opp_alarms_create(void) {
     if (alarms == NULL) return NULL;
     memset(alarms, 0, sizeof(*alarms));
     for (int i = 0; i < OPP_ALARMS; i++) {
-        alarms->descriptor[i] = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-        if (alarms->descriptor[i] >= 0) continue;
-        while (i-- > 0) close(alarms->descriptor[i]);
+        alarms->timer[i] = opp_timer_open();
+        if (alarms->timer[i] >= 0) continue;
+        while (i-- > 0) opp_timer_close(alarms->timer[i]);
         free(alarms);
         return NULL;
     }
@@ -225,14 +223,8 @@ opp_alarms *opp_alarms_create(void) {
 }
 
 void opp_alarms_destroy(opp_alarms *alarms) {
-    for (int i = 0; i < OPP_ALARMS; i++) close(alarms->descriptor[i]);
+    for (int i = 0; i < OPP_ALARMS; i++) opp_timer_close(alarms->timer[i]);
     free(alarms);
-}
-
-static void alarm_settime(opp_alarms *alarms, uint32_t which, int flags, uint64_t ns) {
-    if (ns == 0) ns = 1; /* 0 would disarm the timer */
-    struct itimerspec when = {.it_value = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)}};
-    timerfd_settime(alarms->descriptor[which], flags, &when, NULL);
 }
 
 void opp_alarms_arm(opp_alarms *alarms, uint32_t which, uint64_t delay_ns) {
@@ -240,27 +232,23 @@ void opp_alarms_arm(opp_alarms *alarms, uint32_t which, uint64_t delay_ns) {
      * waiter unarms (seq_cst) before it looks. */
     uint64_t word = opp_load(&alarms->word[which], seq_cst);
     if (word & 1) return;
-    alarm_settime(alarms, which, 0, delay_ns);
+    opp_timer_set(alarms->timer[which], false, delay_ns);
     opp_cas(&alarms->word[which], &word, word | 1, relaxed); /* relaxed: a note to others not to bother */
 }
 
 void opp_alarms_set(opp_alarms *alarms, uint32_t which, uint64_t at_ns) {
-    alarm_settime(alarms, which, TFD_TIMER_ABSTIME, at_ns);
+    opp_timer_set(alarms->timer[which], true, at_ns);
 }
 
 void opp_alarms_ring(opp_alarms *alarms, uint32_t which) {
-    alarm_settime(alarms, which, 0, 1);
+    opp_timer_set(alarms->timer[which], false, 1);
 }
 
 uint32_t opp_alarms_wait(opp_alarms *alarms) {
-    struct pollfd polled[OPP_ALARMS];
-    for (int i = 0; i < OPP_ALARMS; i++) polled[i] = (struct pollfd){.fd = alarms->descriptor[i], .events = POLLIN};
-    while (poll(polled, OPP_ALARMS, -1) <= 0) {}
+    uint32_t ready = opp_timer_wait(alarms->timer, OPP_ALARMS);
     uint32_t rung = 0;
     for (uint32_t i = 0; i < OPP_ALARMS; i++) {
-        uint64_t expiries;
-        if (!(polled[i].revents & POLLIN)) continue;
-        if (read(alarms->descriptor[i], &expiries, sizeof(expiries)) != (ssize_t)sizeof(expiries)) continue;
+        if (!(ready & 1u << i) || !opp_timer_read(alarms->timer[i])) continue;
         rung |= 1u << i;
         uint64_t word = opp_load(&alarms->word[i], relaxed);
         /* [alarm] seq_cst: see opp_alarms_arm(). Odd or even, the next even number. */

@@ -18,7 +18,9 @@
 
 OPP_BEGIN_DECLS
 
+#ifndef OPP_CHECKED
 #define OPP_LANE_WORKERS 1024
+#endif
 
 typedef struct opp_lane opp_lane;
 

@@ -30,9 +30,11 @@ OPP_BEGIN_DECLS
 #define OPP_LEVELS 64
 #define OPP_RANKS 64
 #define OPP_BANDS 3
+#ifndef OPP_CHECKED
 #define OPP_MAX_APPS 65536
 #define OPP_BYPASS_MAX 128
 #define OPP_TURN 16
+#endif
 
 /* A job, as far as the core knows: what it hands back when the job is taken. */
 typedef struct opp_job {
