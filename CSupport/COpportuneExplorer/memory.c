@@ -82,6 +82,7 @@ void memory_destroy(oppx *x) {
 void memory_begin(oppx *x) {
     memset(x->arena, 0, x->arena_used);
     x->arena_used = 0;
+    x->block_count = 0;
     x->location_count = 0;
     x->store_count = 0;
     x->hash = 0;
@@ -94,11 +95,28 @@ static bool in_arena(const oppx *x, const volatile void *object) {
     return (uintptr_t)object - (uintptr_t)x->arena < ARENA_BYTES;
 }
 
+/* The block that holds `offset`, or NULL: in a gap, or past all. */
+static block *block_at(oppx *x, uintptr_t offset) {
+    uint32_t low = 0, high = x->block_count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (x->blocks[middle].end <= offset) low = middle + 1;
+        else high = middle;
+    }
+    return low < x->block_count && x->blocks[low].start <= offset ? &x->blocks[low] : NULL;
+}
+
 static granule *granule_of(oppx *x, uintptr_t offset) {
     granule *granule = &x->granules[offset / GRANULE];
     if (granule->execution != (uint32_t)x->execution) {
         memset(granule, 0, sizeof(*granule));
         granule->execution = (uint32_t)x->execution;
+        const block *block = block_at(x, offset);
+        if (block != NULL) {
+            granule->live = block->live;
+            granule->writer = block->writer;
+            granule->written = block->written;
+        }
     }
     return granule;
 }
@@ -117,15 +135,10 @@ void *oppx_allocate(size_t size, size_t alignment) {
     size_t start = (x->arena_used + alignment - 1) / alignment * alignment;
     size_t bytes = size == 0 ? GRANULE : (size + GRANULE - 1) / GRANULE * GRANULE;
     if (start + bytes + GRANULE > ARENA_BYTES) oppx_fail("the execution needs more than %u bytes", ARENA_BYTES);
-    x->arena_used = start + bytes + GRANULE;
-    uint32_t now = clock_of(x);
-    for (size_t i = 0; i < bytes; i += GRANULE) {
-        granule *granule = granule_of(x, start + i);
-        granule->live = true;
-        granule->writer = (uint8_t)x->running;
-        granule->written = now;
-    }
-    granule_of(x, start + bytes)->live = false; /* a gap, which shows accesses past the end */
+    if (x->block_count == BLOCKS) oppx_fail("the execution allocates more than %u times", BLOCKS);
+    x->arena_used = start + bytes + GRANULE; /* a gap, which shows accesses past the end */
+    x->blocks[x->block_count++] =
+        (block){(uint32_t)start, (uint32_t)(start + bytes), clock_of(x), (uint8_t)x->running, true};
     return x->arena + start;
 }
 
@@ -186,13 +199,16 @@ void oppx_free(void *memory) {
     if (memory == NULL) return;
     if (!in_arena(x, memory)) oppx_fail("memory is freed that was not allocated");
     uintptr_t start = (uintptr_t)memory - (uintptr_t)x->arena;
-    if (!granule_of(x, start)->live) oppx_fail("memory is freed twice, or was not allocated");
-    for (uintptr_t at = start;; at += GRANULE) {
-        granule *granule = granule_of(x, at);
-        if (!granule->live) break;
+    block *block = block_at(x, start);
+    if (block == NULL || block->start != start) oppx_fail("memory is freed that was not allocated");
+    if (!block->live) oppx_fail("memory is freed twice");
+    /* What nobody has touched needs no look; its granules will learn of it from the block. */
+    for (uintptr_t at = start; at < block->end; at += GRANULE) {
+        if (x->granules[at / GRANULE].execution != (uint32_t)x->execution) continue;
         plain_access(x->arena + at, GRANULE, true);
-        granule->live = false;
+        granule_of(x, at)->live = false;
     }
+    block->live = false;
 }
 
 #define PLAIN(size)                                                                                      \
@@ -521,6 +537,7 @@ oppx_moment oppx_here(void) {
 }
 
 bool oppx_precedes(const oppx_moment *earlier, const oppx_moment *later) {
-    /* Its own clock stands one past its last step. */
+    /* Its own clock stands one past its last step, which is what another thread may have learned of. */
+    if (earlier->thread == later->thread) return earlier->clock[earlier->thread] <= later->clock[earlier->thread];
     return earlier->clock[earlier->thread] - 1 <= later->clock[earlier->thread];
 }

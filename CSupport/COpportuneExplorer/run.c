@@ -139,7 +139,7 @@ int oppx_futex_wake(const volatile void *word, int count) {
     oppx *x = oppx_self;
     if (x == NULL) return 0;
     run_point(x);
-    x->futex_calls++;
+    x->threads[x->running].futex_calls++;
     int woken = 0;
     while (woken < count) {
         thread *oldest = NULL;
@@ -278,7 +278,6 @@ void run_execution(oppx *x) {
     x->running = 0;
     x->concurrent = false;
     x->steps = x->alone = x->sleeps = 0;
-    x->futex_calls = 0;
     x->failed = x->abandoned = x->chosen = false;
     x->message[0] = 0;
     x->left = x->bounds;
@@ -292,6 +291,7 @@ void run_execution(oppx *x) {
         memset(&thread->learned, 0, sizeof(thread->learned));
         memset(&thread->released, 0, sizeof(thread->released));
         thread->known.at[i] = 1;
+        thread->futex_calls = 0;
         oppx_fiber_prepare(&thread->fiber, i == 0 ? main_entry : thread_entry, (void *)(uintptr_t)i);
     }
     oppx_fiber_switch(&x->main, &x->threads[0].fiber);
@@ -319,5 +319,5 @@ bool oppx_is_asleep(uint32_t thread) {
 }
 
 uint64_t oppx_futex_calls(void) {
-    return oppx_self->futex_calls;
+    return oppx_self->threads[oppx_self->running].futex_calls;
 }

@@ -24,6 +24,7 @@
 #define HISTORY 16          /* stores of one object that are remembered; older ones are not read any more */
 #define STORES (1u << 16)   /* of one execution */
 #define LOCATIONS 8192u
+#define BLOCKS 512u
 #define NEVER UINT32_MAX
 #define STEPS_MAX 20000u    /* of an execution */
 #define STEPS_ALONE 4000u   /* of a thread without another's in between */
@@ -65,6 +66,14 @@ typedef struct granule {
     vector read;
 } granule;
 
+/* An allocation. */
+typedef struct block {
+    uint32_t start, end; /* offsets in the arena */
+    uint32_t written;
+    uint8_t writer;
+    bool live;
+} block;
+
 typedef enum thread_state { READY, ASLEEP, WAITING, STOPPED, DONE } thread_state;
 
 typedef struct thread {
@@ -78,6 +87,7 @@ typedef struct thread {
     vector released;           /* at its last release fence */
     uint64_t hash;             /* of all that it did and saw */
     uint64_t priority;
+    uint64_t futex_calls;
 } thread;
 
 typedef enum choice_kind { CHOOSE_THREAD, CHOOSE_READ, CHOOSE_PLACE, CHOOSE_OTHER } choice_kind;
@@ -104,7 +114,6 @@ struct oppx {
     bool concurrent;       /* the threads run; else main is alone */
     uint64_t execution;
     uint32_t steps, alone, sleeps;
-    uint64_t futex_calls;
     uint64_t hash;         /* of all objects */
     bool failed, abandoned;
     char message[OPPX_TEXT];
@@ -112,6 +121,8 @@ struct oppx {
     /* memory.c */
     char *arena;
     size_t arena_used;
+    block blocks[BLOCKS]; /* by address */
+    uint32_t block_count;
     granule *granules;
     uint32_t *location_of; /* by byte of the arena */
     location *locations;

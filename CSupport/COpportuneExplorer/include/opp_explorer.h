@@ -206,7 +206,7 @@ void oppx_note(const char *_Nonnull format, ...) __attribute__((format(printf, 1
 uint32_t oppx_thread(void);       /* who runs: 0 is the main one */
 bool oppx_is_stopped(uint32_t thread); /* for ever */
 bool oppx_is_asleep(uint32_t thread);  /* in a futex or timer call, to be asked in quiet() and finish() */
-uint64_t oppx_futex_calls(void);       /* calls to wake somebody, in this execution */
+uint64_t oppx_futex_calls(void);       /* the calling thread's calls to wake somebody */
 
 /* A moment, for "happens before". */
 typedef struct oppx_moment {
