@@ -322,6 +322,24 @@ static bool bag_look_round(opp_bag *bag, const opp_source *own, const uint8_t *d
     return true;
 }
 
+/*
+ * Where the order is exact (no slack) one look round is not enough: a queue that was empty when it was looked at may
+ * have got an entry since, and another one, pushed after that, may be what was found in a queue looked at later. So the
+ * choice must be found again: by then all that was pushed before it is seen, as the acquire of its tail makes sure.
+ * Another choice the second time means that another thread has pushed or taken.
+ */
+static bool bag_look_twice(opp_bag *bag, peek *choice) {
+    uint32_t floor;
+    peek again;
+    for (;;) {
+        /* [fifos] acquire: a queue that was added before the choice was pushed is seen, and there is none. */
+        if (choice->fifo->next == NULL && opp_load(&bag->fifos, acquire) == choice->fifo) return true;
+        if (!bag_look_round(bag, NULL, NULL, 0, &floor, &again)) return false;
+        if (again.fifo == choice->fifo && again.head == choice->head) return true;
+        *choice = again;
+    }
+}
+
 bool opp_bag_remove(opp_bag *bag, opp_bag_memory *memory, const opp_source *own, const uint8_t *distance,
                     uint32_t slack, opp_job *job, bool *stolen) {
     opp_pool *pool = opp_core_pool(bag->core);
@@ -333,6 +351,7 @@ bool opp_bag_remove(opp_bag *bag, opp_bag_memory *memory, const opp_source *own,
     while (!taken) {
         uint32_t floor;
         if (!bag_look_round(bag, own, distance, slack, &floor, &front)) return false;
+        if (slack == 0 && !bag_look_twice(bag, &front)) return false;
         if (memory != NULL) *memory = (opp_bag_memory){.bag = bag, .fifo = front.fifo, .floor = floor};
         taken = fifo_claim(&front, pool);
     }
