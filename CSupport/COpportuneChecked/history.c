@@ -80,6 +80,7 @@ void history_take_ends(uint32_t number, bool found, void *payload, uint32_t tag)
     item->taken = true;
     item->take = taking->event;
     taking->item = (int)tag;
+    taking->level = item->level;
 }
 
 void history_drained(void *payload, uint32_t tag) {
@@ -139,7 +140,7 @@ void history_check_levels(void) {
         for (uint32_t i = 0; i < H.item_count; i++) {
             const item *item = &H.items[i];
             if (!item->accepted || item->given_back || !(taking->levels & 1ull << item->level)) continue;
-            if (taking->item >= 0 && H.items[taking->item].level >= item->level) continue;
+            if (taking->item >= 0 && taking->level >= item->level) continue;
             if (!event_before(&item->push, &taking->event)) continue;
             /* It was there all the while: it came out later. */
             if (item->drained || (item->taken && event_before(&taking->event, &item->take)))

@@ -32,6 +32,7 @@ typedef struct item {
 typedef struct taking {
     event event;
     int item;
+    uint32_t level; /* at which it was, when it came out */
     uint64_t levels;
 } taking;
 

@@ -31,7 +31,7 @@ static _Thread_local struct {
     opp_source *sources[OPPX_THREADS];
     opp_taker *takers[OPPX_THREADS];
     standing standing[OPPX_THREADS];
-    bool at_work[OPPX_THREADS]; /* inside an operation "work" */
+    bool showing[OPPX_THREADS]; /* inside of a resumption, whose jobs are not all shown yet */
     uint32_t permits_most, permits_last, threads;
     bool closes, sets_permits, suspends;
 } park;
@@ -153,7 +153,6 @@ static void park_rest(uint32_t thread) {
 
 /* Until one job is done: as a worker does, which sleeps if there is none. */
 static void park_work(uint32_t thread) {
-    park.at_work[thread] = true;
     bool worked = false;
     while (!worked && park.standing[thread] != STAND_CLOSED) {
         switch (park.standing[thread]) {
@@ -177,7 +176,6 @@ static void park_work(uint32_t thread) {
         case STAND_CLOSED: break;
         }
     }
-    park.at_work[thread] = false;
 }
 
 static void park_perform(uint32_t thread, const oppx_operation *operation) {
@@ -189,7 +187,9 @@ static void park_perform(uint32_t thread, const oppx_operation *operation) {
     case LANE_PERMITS: opp_lane_set_permits(park.lane, operation->argument[0] + 1u); break;
     case LANE_SUSPEND: opp_app_suspend(park.app); break;
     case LANE_RESUME:
+        park.showing[thread] = true;
         if (opp_app_resume(park.app) && opp_app_levels(park.app) != 0) park_notify();
+        park.showing[thread] = false;
         break;
     }
 }
@@ -221,6 +221,8 @@ static void park_judge(void) {
 static void park_finish(void) {
     park_judge();
     if (park.core == NULL) return;
+    for (uint32_t t = 1; t <= park.threads; t++)
+        if (oppx_is_stopped(t) && park.showing[t]) return;
     opp_app_resume(park.app);
     opp_taker *taker = opp_taker_create(park.core, park.sources[1], NULL);
     opp_taken taken;

@@ -40,6 +40,7 @@ static _Thread_local struct {
     uint32_t step_count;
     uint32_t app_of[HISTORY_ITEMS];
     opp_source *source_of[HISTORY_ITEMS];
+    int32_t showing[OPPX_THREADS]; /* the app that a thread is resuming or moving, or -1 */
     uint32_t threads;
 } runq;
 
@@ -70,6 +71,7 @@ static void runq_setup(const oppx_program *program) {
     for (uint32_t t = 1; t <= program->threads; t++) {
         runq.first_sources[t] = runq.sources[t] = opp_source_acquire(runq.core, 0);
         runq.takers[t] = opp_taker_create(runq.core, runq.sources[t], NULL);
+        runq.showing[t] = -1;
     }
 }
 
@@ -87,11 +89,13 @@ static void runq_push(uint32_t thread, uint32_t app, uint32_t rank) {
         oppx_fail("a push says level %d, not %u", result, level);
 }
 
-static void runq_take(opp_taker *taker, uint64_t levels, bool draining) {
+static void runq_take(opp_taker *taker, uint64_t levels) {
     opp_taken taken = {0};
-    uint32_t taking = draining ? 0 : history_take_begins(levels);
+    uint32_t taking = history_take_begins(levels);
     bool found = opp_take(taker, levels, &taken);
-    if (!draining) history_take_ends(taking, found, taken.job.ptr, taken.job.tag);
+    history_take_ends(taking, found, taken.job.ptr, taken.job.tag);
+    /* A job of an app that is moved under way counts as what it was when the take looked. */
+    if (found) checked_history.takings[taking].level = runq.moves[runq.app_of[taken.job.tag]] ? 63 : taken.level;
     if (found && !(levels & 1ull << taken.level)) oppx_fail("a take gives a job of level %u, unasked", taken.level);
     if (found && taken.app != runq.apps[runq.app_of[taken.job.tag]]) oppx_fail("a job comes out of another app");
 }
@@ -111,10 +115,12 @@ static void runq_step(const oppx_operation *operation) {
 }
 
 static void runq_perform(uint32_t thread, const oppx_operation *operation) {
+    bool shows = operation->kind == RUNQ_RESUME || operation->kind == RUNQ_BAND;
+    runq.showing[thread] = shows ? operation->argument[0] : -1;
     switch (operation->kind) {
     case RUNQ_PUSH: runq_push(thread, operation->argument[0], operation->argument[1]); break;
-    case RUNQ_TAKE: runq_take(runq.takers[thread], ALL_LEVELS, false); break;
-    case RUNQ_TAKE_HIGH: runq_take(runq.takers[thread], ALL_LEVELS << 20, false); break;
+    case RUNQ_TAKE: runq_take(runq.takers[thread], ALL_LEVELS); break;
+    case RUNQ_TAKE_HIGH: runq_take(runq.takers[thread], ALL_LEVELS << 20); break;
     case RUNQ_REST: opp_taker_rest(runq.takers[thread]); break;
     case RUNQ_SUSPEND:
     case RUNQ_RESUME: runq_step(operation); break;
@@ -126,6 +132,7 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
         runq.takers[thread] = opp_taker_create(runq.core, runq.sources[thread], NULL);
         break;
     }
+    runq.showing[thread] = -1;
 }
 
 static void runq_end(uint32_t thread) {
@@ -166,6 +173,20 @@ static void runq_check_suspension(uint32_t app) {
     if (asked && !stopped && runq.quiet[app] == 0) oppx_fail("nobody tells that the last taker has left app %u", app);
 }
 
+/* Nothing is left but what a stopped thread is about to show: its own job, or those of an app that it resumes or moves. */
+static void runq_check_empty(int app) {
+    uint64_t queued = opp_app_queued(runq.apps[app]);
+    for (uint32_t t = 1; t <= runq.threads; t++)
+        if (oppx_is_stopped(t) && runq.showing[t] == app) {
+            for (uint32_t i = 0; i < checked_history.item_count; i++)
+                if (runq.app_of[i] == (uint32_t)app) checked_history.items[i].push.over = false;
+            return;
+        }
+    for (uint32_t i = 0; i < checked_history.item_count; i++)
+        if (runq.app_of[i] == (uint32_t)app && !checked_history.items[i].push.over && queued > 0) queued--;
+    if (queued != 0) oppx_fail("app %d has %u jobs that no take finds", app, (unsigned)queued);
+}
+
 static void runq_finish(void) {
     for (uint32_t a = 0; a < APPS; a++) {
         runq_check_suspension(a);
@@ -174,9 +195,7 @@ static void runq_finish(void) {
     opp_taker *taker = opp_taker_create(runq.core, runq.sources[1], NULL);
     opp_taken taken;
     while (opp_take(taker, ALL_LEVELS, &taken)) history_drained(taken.job.ptr, taken.job.tag);
-    for (int a = 0; a < APPS; a++)
-        if (opp_app_queued(runq.apps[a]) != 0)
-            oppx_fail("app %d has %u jobs that no take finds", a, (unsigned)opp_app_queued(runq.apps[a]));
+    for (int a = 0; a < APPS; a++) runq_check_empty(a);
     if (opp_has_ready(runq.core, ALL_LEVELS)) oppx_fail("something is said to be ready, and is not");
     history_check_conservation();
     history_check_levels();
