@@ -1,6 +1,7 @@
 /*
- * A target with two bugs planted, each of which must be found within seconds: a stack whose push publishes with relaxed
- * order, and a sleeper that looks before it says that it sleeps. A fuzzer that finds neither is not looking.
+ * Two targets with a bug planted in each, which must be found within seconds: a stack whose push publishes with relaxed
+ * order, and a reader that looks before it says that it sleeps, and not after. A fuzzer that finds neither is not
+ * looking.
  */
 #include "checked.h"
 #include "history.h"
@@ -16,6 +17,7 @@ static _Thread_local struct {
     _Atomic(canary_node *) *top;
     _Atomic(uint32_t) *asleep;
     uint32_t threads;
+    bool sleeps;
 } canary;
 
 static const oppx_kind canary_kinds[] = {
@@ -26,6 +28,12 @@ static void canary_setup(const oppx_program *program) {
     canary.top = oppx_allocate(sizeof(*canary.top), 16);
     canary.asleep = oppx_allocate(sizeof(*canary.asleep), 16);
     canary.threads = program->threads;
+    canary.sleeps = false;
+}
+
+static void canary_setup_sleep(const oppx_program *program) {
+    canary_setup(program);
+    canary.sleeps = true;
 }
 
 static void canary_perform(uint32_t thread, const oppx_operation *operation) {
@@ -38,7 +46,9 @@ static void canary_perform(uint32_t thread, const oppx_operation *operation) {
         canary_node *top = opp_load(canary.top, relaxed);
         do {
             node->next = top;
-        } while (!opp_cas(canary.top, &top, node, relaxed)); /* the bug: release is missing */
+            /* The first bug: release is missing. */
+        } while (!(canary.sleeps ? opp_cas(canary.top, &top, node, seq_cst)
+                                 : opp_cas(canary.top, &top, node, relaxed)));
         history_push_ends(item, true);
         if (opp_load(canary.asleep, seq_cst) == 1) {
             opp_store(canary.asleep, 0, seq_cst);
@@ -46,8 +56,8 @@ static void canary_perform(uint32_t thread, const oppx_operation *operation) {
         }
         return;
     }
-    if (opp_load(canary.top, seq_cst) == NULL) {
-        opp_store(canary.asleep, 1, seq_cst); /* the bug: nobody looks again after this */
+    if (canary.sleeps && opp_load(canary.top, seq_cst) == NULL) {
+        opp_store(canary.asleep, 1, seq_cst); /* the second bug: nobody looks again after this */
         opp_futex_wait(canary.asleep, 1);
     }
     for (canary_node *node = opp_swap(canary.top, NULL, acq_rel); node != NULL; node = node->next) {
@@ -64,8 +74,13 @@ static void canary_quiet(void) {
 
 static void canary_finish(void) {}
 
-const oppx_target checked_canary = {
-    .name = "canary", .summary = "Two planted bugs, to show that the fuzzer is looking: it must fail.",
-    .kinds = canary_kinds, .kind_count = 2, .threads_max = 3, .operations_max = 3, .hidden = true,
-    .setup = canary_setup, .perform = canary_perform, .quiet = canary_quiet, .finish = canary_finish,
-};
+#define CANARY(name_, summary_, setup_)                                                                  \
+    {                                                                                                    \
+        .name = name_, .summary = summary_, .kinds = canary_kinds, .kind_count = 2, .threads_max = 3,    \
+        .operations_max = 3, .hidden = true, .setup = setup_, .perform = canary_perform,                 \
+        .quiet = canary_quiet, .finish = canary_finish                                                   \
+    }
+const oppx_target checked_canary =
+    CANARY("canary", "A planted bug that must be found: a release is missing.", canary_setup);
+const oppx_target checked_canary_sleep =
+    CANARY("canary-sleep", "A planted bug that must be found: a lost wake-up.", canary_setup_sleep);

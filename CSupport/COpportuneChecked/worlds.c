@@ -1,11 +1,12 @@
 /* The targets, and the small programs that are explored to the end. Add a world for each bug that was found. */
 #include "opp_checked.h"
 
+#include <errno.h>
 #include <string.h>
 
 static const oppx_target *const targets[] = {
     &checked_runq, &checked_bag,    &checked_parking, &checked_lane,   &checked_inbox,
-    &checked_alarms, &checked_table, &checked_canary,  &checked_litmus,
+    &checked_alarms, &checked_table,  &checked_canary,  &checked_canary_sleep, &checked_litmus,
 };
 
 const oppx_target *const *checked_targets(size_t *count) {
@@ -39,7 +40,7 @@ static const oppx_world worlds[] = {
     {"runq-suspend", "runq", "push 0 0 | take; rest | suspend 0", 3, 1, 0, true},
     {"runq-resume", "runq", "suspend 0; push 0 0; resume 0 | take; take", 2, 1, 0, true},
     {"runq-band", "runq", "push 0 0; band 0 1 | take; take_high", 2, 1, 0, true},
-    {"runq-adopt", "runq", "push 0 0; adopt; push 0 0 | take; adopt; take", 1, 1, 0, true},
+    {"runq-adopt", "runq", "push 0 0; adopt; push 0 0 | push 0 0; adopt; push 0 0; take", 2, 1, 0, true},
     {"lane-sleep", "lane", "submit; submit | work; work", ANY, 2, 0, true},
     {"lane-two-workers", "lane", "submit; submit | work; work | work; work", 3, 1, 0, true},
     {"lane-two-permits", "lane", "permits 1; submit; submit | work | work", 3, 1, 0, true},
@@ -53,10 +54,22 @@ static const oppx_world worlds[] = {
     {"parking-stopped", "parking", "submit; submit | work; work | submit", 1, 0, 1, true},
     {"inbox", "inbox", "fetch; fetch | push; push | push", ANY, ANY, 1, true},
     {"alarms", "alarms", "wait; wait; wait | post; post | post", 3, 2, 1, true},
+    {"table-alone", "table", "put 0 1; put 1 2; get 0; get 1; remove 0; get 0; put 2 3; get 1; put 1 4; get 1", 0, 0, 0, true},
     {"table", "table", "put 0 1; put 1 2; get 0 | put 0 2; remove 0; get 1", 2, 2, 1, true},
 };
 
 const oppx_world *checked_worlds(size_t *count) {
     *count = sizeof(worlds) / sizeof(worlds[0]);
     return worlds;
+}
+
+int checked_explore_world(oppx *explorer, const oppx_world *world, oppx_budget budget, oppx_figures *figures,
+                          oppx_finding *finding) {
+    const oppx_target *target = checked_target_named(world->target);
+    oppx_program program;
+    char error[OPPX_TEXT];
+    if (target == NULL || oppx_program_parse(target, world->program, &program, error) != 0) return -EINVAL;
+    oppx_exhaust(explorer, target, &program, (oppx_bounds){world->preemptions, world->stale, world->stalls}, budget,
+                 figures, finding);
+    return 0;
 }

@@ -78,7 +78,7 @@ static uint32_t record_choice(oppx *x, uint32_t options, uint32_t chosen) {
 }
 
 uint32_t choose_random_thread(oppx *x, const uint8_t *options, uint32_t count) {
-    if (x->depth >= OPPX_CHOICES) return 0;
+    if (count <= 1 || x->depth >= OPPX_CHOICES) return 0; /* as choose() does, which replays */
     /* The option 0 at the end: the running thread is stopped. */
     if (options[count - 1] == 0) {
         if (random_next(&x->random) % (2 * (uint64_t)(x->expected_steps + 8)) == 0)

@@ -8,6 +8,7 @@
  *   search.c   exhaustive search, fuzzing
  *   shrink.c   making a failure smaller
  *   report.c   the timeline
+ *   finding.c  findings as text
  *   program.c  text of programs
  *   sites.c    memory orders in the source, coverage
  */

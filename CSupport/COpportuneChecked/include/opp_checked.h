@@ -5,7 +5,7 @@
 #include "opp_explorer.h"
 
 extern const oppx_target checked_litmus, checked_bag, checked_runq, checked_parking, checked_lane, checked_inbox,
-    checked_table, checked_alarms, checked_canary;
+    checked_table, checked_alarms, checked_canary, checked_canary_sleep;
 
 /* All targets, in the order of a listing. */
 const oppx_target *_Nonnull const *_Nonnull checked_targets(size_t *_Nonnull count);
@@ -13,6 +13,10 @@ const oppx_target *_Nullable checked_target_named(const char *_Nonnull name);
 
 /* Small programs that are explored to the end. */
 const oppx_world *_Nonnull checked_worlds(size_t *_Nonnull count);
+
+/* Explores a world within its bounds. Returns 0, or -EINVAL if it names what is not there. */
+int checked_explore_world(oppx *_Nonnull explorer, const oppx_world *_Nonnull world, oppx_budget budget,
+                          oppx_figures *_Nonnull figures, oppx_finding *_Nonnull finding);
 
 /* --- Litmus tests: programs whose outcomes the language allows or forbids, to check the explorer itself. */
 typedef struct checked_litmus_test {

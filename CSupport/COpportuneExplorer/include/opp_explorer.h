@@ -88,7 +88,7 @@ int oppx_program_parse(const oppx_target *_Nonnull target, const char *_Nonnull 
                        char *_Nonnull error);
 /* Returns the length that the whole text has, as snprintf does. */
 size_t oppx_program_print(const oppx_target *_Nonnull target, const oppx_program *_Nonnull program,
-                          char *_Nonnull text, size_t size);
+                          char *_Nullable text, size_t size);
 
 /* --- Running ---------------------------------------------------------------------------------- */
 
@@ -118,6 +118,21 @@ typedef struct oppx_finding {
     uint32_t choice_count;
     uint8_t choice[OPPX_CHOICES];
 } oppx_finding;
+
+/* For callers that do not lay it out themselves. NULL where memory is short. */
+oppx_finding *_Nullable oppx_finding_create(void);
+void oppx_finding_destroy(oppx_finding *_Nonnull finding);
+bool oppx_finding_found(const oppx_finding *_Nonnull finding);
+const char *_Nonnull oppx_finding_message(const oppx_finding *_Nonnull finding);
+
+/* A finding as text: lines "name: value", comments after '#'. Returns the length that the whole text has. */
+size_t oppx_finding_print(const oppx_target *_Nonnull target, const oppx_finding *_Nonnull finding, char *_Nullable text,
+                          size_t size);
+/* Puts the name of the target that a finding's text is for into `name`. 0, or -EINVAL if it has none. */
+int oppx_finding_target(const char *_Nonnull text, char *_Nonnull name, size_t size);
+/* Returns 0, or -EINVAL with `error` (OPPX_TEXT bytes) saying what is wrong. */
+int oppx_finding_parse(const oppx_target *_Nonnull target, const char *_Nonnull text, oppx_finding *_Nonnull finding,
+                       char *_Nonnull error);
 
 /* How long to go on: until `*stop` is set (may be NULL), so many executions (0: no limit), so many ms (0: no limit). */
 typedef struct oppx_budget {
@@ -151,7 +166,7 @@ void oppx_shrink(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, op
 
 /* The execution as a timeline of threads against steps. Returns the length that the whole text has. */
 size_t oppx_timeline(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, oppx_finding *_Nonnull finding,
-                     char *_Nonnull text, size_t size);
+                     char *_Nullable text, size_t size);
 
 /* Edges of the checked code that ran at least once since the program began, and how many there are. */
 void oppx_coverage(size_t *_Nonnull covered, size_t *_Nonnull edges);
