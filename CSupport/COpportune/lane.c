@@ -204,7 +204,7 @@ opp_woken opp_lane_sleep(opp_lane *lane, uint32_t slot) {
  * alarm unarmed and others arm it again, and one that goes on late cannot pretend that a spent timer is armed.
  */
 struct opp_alarms {
-    int timer[OPP_ALARMS];
+    int descriptor[OPP_ALARMS + 1]; /* timers, and an event counter for the bell: setting a timer costs far more */
     _Alignas(LINE) _Atomic(uint64_t) word[OPP_ALARMS];
 };
 
@@ -212,10 +212,10 @@ opp_alarms *opp_alarms_create(void) {
     opp_alarms *alarms = aligned_alloc(LINE, sizeof(opp_alarms));
     if (alarms == NULL) return NULL;
     memset(alarms, 0, sizeof(*alarms));
-    for (int i = 0; i < OPP_ALARMS; i++) {
-        alarms->timer[i] = opp_timer_open();
-        if (alarms->timer[i] >= 0) continue;
-        while (i-- > 0) opp_timer_close(alarms->timer[i]);
+    for (int i = 0; i <= OPP_ALARMS; i++) {
+        alarms->descriptor[i] = i == OPP_BELL ? opp_bell_open() : opp_timer_open();
+        if (alarms->descriptor[i] >= 0) continue;
+        while (i-- > 0) opp_timer_close(alarms->descriptor[i]);
         free(alarms);
         return NULL;
     }
@@ -223,7 +223,7 @@ opp_alarms *opp_alarms_create(void) {
 }
 
 void opp_alarms_destroy(opp_alarms *alarms) {
-    for (int i = 0; i < OPP_ALARMS; i++) opp_timer_close(alarms->timer[i]);
+    for (int i = 0; i <= OPP_ALARMS; i++) opp_timer_close(alarms->descriptor[i]);
     free(alarms);
 }
 
@@ -232,24 +232,25 @@ void opp_alarms_arm(opp_alarms *alarms, uint32_t which, uint64_t delay_ns) {
      * waiter unarms (seq_cst) before it looks. */
     uint64_t word = opp_load(&alarms->word[which], seq_cst);
     if (word & 1) return;
-    opp_timer_set(alarms->timer[which], false, delay_ns);
+    opp_timer_set(alarms->descriptor[which], false, delay_ns);
     opp_cas(&alarms->word[which], &word, word | 1, relaxed); /* relaxed: a note to others not to bother */
 }
 
 void opp_alarms_set(opp_alarms *alarms, uint32_t which, uint64_t at_ns) {
-    opp_timer_set(alarms->timer[which], true, at_ns);
+    opp_timer_set(alarms->descriptor[which], true, at_ns);
 }
 
-void opp_alarms_ring(opp_alarms *alarms, uint32_t which) {
-    opp_timer_set(alarms->timer[which], false, 1);
+void opp_alarms_ring(opp_alarms *alarms) {
+    opp_bell_ring(alarms->descriptor[OPP_BELL]);
 }
 
 uint32_t opp_alarms_wait(opp_alarms *alarms) {
-    uint32_t ready = opp_timer_wait(alarms->timer, OPP_ALARMS);
+    uint32_t ready = opp_timer_wait(alarms->descriptor, OPP_ALARMS + 1);
     uint32_t rung = 0;
-    for (uint32_t i = 0; i < OPP_ALARMS; i++) {
-        if (!(ready & 1u << i) || !opp_timer_read(alarms->timer[i])) continue;
+    for (uint32_t i = 0; i <= OPP_ALARMS; i++) {
+        if (!(ready & 1u << i) || !opp_timer_read(alarms->descriptor[i])) continue;
         rung |= 1u << i;
+        if (i == OPP_BELL) continue;
         uint64_t word = opp_load(&alarms->word[i], relaxed);
         /* [alarm] seq_cst: see opp_alarms_arm(). Odd or even, the next even number. */
         while (!opp_cas(&alarms->word[i], &word, (word | 1) + 1, seq_cst)) {}

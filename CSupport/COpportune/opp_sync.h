@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -78,6 +79,18 @@ static inline void opp_timer_set(int timer, bool absolute, uint64_t ns) {
     if (ns == 0) ns = 1; /* 0 would disarm the timer */
     struct itimerspec when = {.it_value = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)}};
     timerfd_settime(timer, absolute ? TFD_TIMER_ABSTIME : 0, &when, NULL);
+}
+
+/* A descriptor that may stand among timers and goes off when it is rung, or -errno. */
+static inline int opp_bell_open(void) {
+    int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return bell < 0 ? -errno : bell;
+}
+
+static inline void opp_bell_ring(int bell) {
+    uint64_t one = 1;
+    /* It fails only where the counter is full, and then the bell rings already. */
+    while (write(bell, &one, sizeof(one)) < 0 && errno == EINTR) {}
 }
 
 /* Waits until one of `timers`, at most 8, has gone off. Returns the mask of those that have. */

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../COpportune/mapping.h" /* before opp_sync.h, which has the explorer's memory stand in for it */
 #include "../COpportune/opp_sync.h"
 #include "opp_checked.h"
 

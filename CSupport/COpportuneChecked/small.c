@@ -79,7 +79,8 @@ const oppx_target checked_inbox = {
 /* --- Alarms and inbox together, as a monitor uses them ------------------------------------------- */
 
 /*
- * Promised: whoever finds an alarm armed may rely on it: what it did before is seen after the wait that the alarm ends.
+ * Promised: whoever finds an alarm armed may rely on it: what it did before is seen after the wait that the alarm ends;
+ * so is what was done before the bell was rung.
  * The waiter fetches its inbox after each wait, so no message is left while it waits.
  */
 static _Thread_local struct {
@@ -88,7 +89,11 @@ static _Thread_local struct {
 } watch;
 
 static const oppx_kind alarm_kinds[] = {
-    {.name = "post", .weight = 4, .threads = 0xFC}, {.name = "wait", .weight = 1, .threads = 2}};
+    {.name = "post", .weight = 4, .threads = 0xFC},
+    {.name = "wait", .weight = 1, .threads = 2},
+    {.name = "ring", .weight = 2, .threads = 0xFC},
+};
+enum { ALARMS_POST, ALARMS_WAIT, ALARMS_RING };
 
 static void alarms_setup(const oppx_program *program) {
     inbox_setup(program);
@@ -98,14 +103,15 @@ static void alarms_setup(const oppx_program *program) {
 
 static void alarms_perform(uint32_t thread, const oppx_operation *operation) {
     (void)thread;
-    if (operation->kind == 0) {
-        uint32_t item = inbox_push();
-        opp_alarms_arm(watch.alarms, 0, 1000);
-        watch.armed[item] = true;
-    } else {
+    if (operation->kind == ALARMS_WAIT) {
         opp_alarms_wait(watch.alarms);
         inbox_fetch();
+        return;
     }
+    uint32_t item = inbox_push();
+    if (operation->kind == ALARMS_POST) opp_alarms_arm(watch.alarms, 0, 1000);
+    else opp_alarms_ring(watch.alarms);
+    watch.armed[item] = true;
 }
 
 static void alarms_quiet(void) {
@@ -125,6 +131,6 @@ static void alarms_finish(void) {
 const oppx_target checked_alarms = {
     .name = "alarms",
     .summary = "Alarms and inbox of a monitor: it does not wait while a message is left, and each alarm is set once.",
-    .kinds = alarm_kinds, .kind_count = 2, .threads_max = 4, .operations_max = 5, .stalls = 1,
+    .kinds = alarm_kinds, .kind_count = 3, .threads_max = 4, .operations_max = 5, .stalls = 1,
     .setup = alarms_setup, .perform = alarms_perform, .quiet = alarms_quiet, .finish = alarms_finish,
 };

@@ -89,6 +89,8 @@ void memory_begin(oppx *x) {
     memset(&x->strong, 0, sizeof(x->strong));
     memset(x->timer_open, 0, sizeof(x->timer_open));
     memset(x->timer_armed, 0, sizeof(x->timer_armed));
+    memset(x->timer_past, 0, sizeof(x->timer_past));
+    memset(x->rung, 0, sizeof(x->rung));
 }
 
 static bool in_arena(const oppx *x, const volatile void *object) {

@@ -178,13 +178,30 @@ void oppx_timer_close(int timer) {
     oppx_self->timer_open[timer] = false;
 }
 
+/* The order of what is done to a timer is part of the state: of two sets and a read, what is left depends on it. */
+static void timer_step(oppx *x, int timer, uint64_t what) {
+    x->hash -= x->timer_past[timer];
+    x->timer_past[timer] = mix(x->timer_past[timer], mix(x->threads[x->running].hash, what));
+    x->hash += x->timer_past[timer];
+    run_step(x, x->timer_past[timer]);
+}
+
 void oppx_timer_set(int timer) {
     oppx *x = oppx_self;
     run_point(x);
     x->timer_armed[timer] = true;
-    x->hash += mix((uint64_t)timer, x->threads[x->running].hash);
-    run_step(x, 3);
+    timer_step(x, timer, 3);
     if (NOTED(x)) note_step(x, "timer %d is set", timer);
+}
+
+void oppx_bell_ring(int timer) {
+    oppx *x = oppx_self;
+    run_point(x);
+    x->timer_armed[timer] = true;
+    vector_join(&x->rung[timer], &x->threads[x->running].known);
+    x->threads[x->running].known.at[x->running]++;
+    timer_step(x, timer, 5);
+    if (NOTED(x)) note_step(x, "bell %d is rung", timer);
 }
 
 uint32_t oppx_timer_wait(const int *timers, uint32_t count) {
@@ -213,8 +230,8 @@ bool oppx_timer_read(int timer) {
     run_point(x);
     bool was = x->timer_armed[timer];
     x->timer_armed[timer] = false;
-    x->hash += mix((uint64_t)timer + 16, x->threads[x->running].hash);
-    run_step(x, was);
+    vector_join(&x->threads[x->running].known, &x->rung[timer]);
+    timer_step(x, timer, was);
     return was;
 }
 

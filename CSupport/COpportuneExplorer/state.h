@@ -132,6 +132,8 @@ struct oppx {
     uint32_t store_count;
     vector strong;         /* seq_cst fences */
     bool timer_open[TIMERS], timer_armed[TIMERS];
+    uint64_t timer_past[TIMERS]; /* hash of what was done to it, in order */
+    vector rung[TIMERS];         /* what those who rang it as a bell knew */
 
     /* choose.c */
     driver driver;

@@ -18,8 +18,11 @@ final class LaneState: @unchecked Sendable {
   private let reserveAwake = Atomic<Bool>(false)
   /// The monitor's own: how many jobs the workers had begun and ended at the last look.
   var lastProgress: UInt64 = 0
+  /// The CPU time of the lane's workers when one of its jobs was last seen to have begun or ended.
+  var cpuAtProgress: UInt64 = 0
   /// The monitor's own: workers by slot.
   var workers: [Worker?] = []
+  var liveWorkers: Int { workers.count { $0 != nil } }
 
   init(lane: Lane, width: Int, configuration: SchedulerConfiguration) throws(SchedulerError) {
     guard let raw = opp_lane_create(UInt32(width)) else {
@@ -49,10 +52,19 @@ final class LaneState: @unchecked Sendable {
     return full ? mask & ~demotedMask : mask
   }
 
-  /// Counts one more worker among the demoted, unless the bound is reached: for a job that is known for a hog before
-  /// it starts. A job that turns out to be one, and cannot be sent back, may be `running` beyond it, to twice the bound.
-  func enterDemoted(running: Bool = false) -> Bool {
-    let limit = demotedLimit.load(ordering: .relaxed) * (running ? 2 : 1)
+  /// How far beyond the bound a demoted job may be counted.
+  enum Urgency: Int {
+    /// It has not started: it waits.
+    case starts = 1
+    /// It turned out to be a hog while it runs, and cannot be sent back.
+    case runs = 2
+    /// It keeps a permit that fresh work waits for, and none of the others gets to its end.
+    case starves = 16
+  }
+
+  /// Counts one more worker among the demoted, unless the bound, times `urgency`, is reached.
+  func enterDemoted(_ urgency: Urgency = .starts) -> Bool {
+    let limit = demotedLimit.load(ordering: .relaxed) * urgency.rawValue
     var count = demotedRunning.load(ordering: .relaxed)
     while count < limit {
       let (exchanged, original) = demotedRunning.compareExchange(

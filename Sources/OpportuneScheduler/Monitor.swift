@@ -19,8 +19,8 @@ final class Monitor: @unchecked Sendable {
     case checkWaiters
     case waitForQuiet(AppCore, CheckedContinuation<Void, Never>)
     case timer(SleepTimer)
-    case added(AppCore)
-    case snapshot(CheckedContinuation<[AppCore], Never>)
+    case added(AppRecord)
+    case snapshot(CheckedContinuation<[AppRecord], Never>)
     case shutDown(within: Duration, CheckedContinuation<[String], Never>)
   }
 
@@ -29,12 +29,7 @@ final class Monitor: @unchecked Sendable {
     init(_ message: Message) { self.message = message }
   }
 
-  private struct KnownApp {
-    weak var core: AppCore?
-    let name: String
-  }
-
-  private enum Alarm: UInt32 { case tick, watch, message, timers }
+  private enum Alarm: UInt32 { case tick, watch, timers }
 
   // The C objects are thread-safe; everything else is the thread's own.
   private let alarms: OpaquePointer
@@ -43,10 +38,10 @@ final class Monitor: @unchecked Sendable {
   private var engine: Engine?
   private var timers = TimerHeap<SleepTimer>()
   private var seen: [ObjectIdentifier: Seen] = [:]
-  private var blockedLast: [ObjectIdentifier: Blocked] = [:]
+  private var lookedAt: [ObjectIdentifier: Look] = [:]
   private var quietWaiters: [(AppCore, CheckedContinuation<Void, Never>)] = []
   private var shutdown: (deadline: UInt64, continuation: CheckedContinuation<[String], Never>)?
-  private var apps: [KnownApp] = []
+  private var apps: [AppRecord] = []
   private var live = 0
   private var lastLimits: UInt64 = 0
   private var quantum: UInt64 = 10_000_000
@@ -64,7 +59,7 @@ final class Monitor: @unchecked Sendable {
     var switches: Int64
   }
 
-  private struct Blocked {
+  private struct Look {
     let sequence: UInt64
     let cpu: UInt64
     let at: UInt64
@@ -117,7 +112,7 @@ final class Monitor: @unchecked Sendable {
     ring()
   }
 
-  func ring() { opp_alarms_ring(alarms, Alarm.message.rawValue) }
+  func ring() { opp_alarms_ring(alarms) }
 
   /// A worker is inside a job: look at it in a quantum.
   func armTick() { opp_alarms_arm(alarms, Alarm.tick.rawValue, quantum + 100_000) }
@@ -186,9 +181,13 @@ final class Monitor: @unchecked Sendable {
     case .ended(let worker):
       worker.lane.workers[Int(worker.slot)] = nil
       seen[ObjectIdentifier(worker)] = nil
-      blockedLast[ObjectIdentifier(worker)] = nil
+      lookedAt[ObjectIdentifier(worker)] = nil
       live -= 1
-      if !engine.isClosed, opp_lane_sleeping(worker.lane.raw) == 0 { _ = spawn(worker.lane, engine) }
+      // It may have given back a job that it took before the queues were emptied.
+      guard !engine.isClosed else { return engine.dropIfClosed() }
+      if opp_lane_sleeping(worker.lane.raw) == 0 { _ = spawn(worker.lane, engine) }
+      // It did not look at the queues after it gave its permit back.
+      if opp_has_ready(engine.core, worker.lane.takeable) { engine.wake(worker.lane) }
     case .ready(let level):
       if let lane = engine.lane(ofLevel: Int(level)) { engine.wake(lane) }
     case .reclassify:
@@ -200,10 +199,10 @@ final class Monitor: @unchecked Sendable {
     case .waitForQuiet(let app, let continuation):
       quietWaiters.append((app, continuation))
     case .added(let app):
-      apps.removeAll { $0.core == nil }
-      apps.append(KnownApp(core: app, name: app.name))
+      apps.removeAll(where: \.isGone)
+      apps.append(app)
     case .snapshot(let continuation):
-      continuation.resume(returning: apps.compactMap(\.core))
+      continuation.resume(returning: apps.filter { !$0.isGone })
     case .timer(let timer):
       _ = timers.insert(deadline: timer.deadline, tolerance: timer.tolerance, payload: timer)
     case .shutDown(let limit, let continuation):
@@ -289,6 +288,10 @@ final class Monitor: @unchecked Sendable {
     guard var known else { return }
     defer { seen[key] = known }
     guard cpu >= quantum else { return }
+    // A hog that sank into the background's lane must not keep its permit from those who live there. (law 3)
+    if worker.lane.lane == .background, opp_has_ready(engine.core, worker.lane.mask) {
+      replace(worker, reading, demoted: true, engine)
+    }
     let base = engine.base(ofRank: UInt8(reading.rank), depth: reading.depth, band: reading.band)
     let depth = engine.accounts.depth(
       ofRunning: reading.identity, from: reading.depth, cpu: cpu, offCPU: offCPU, base: base, band: reading.band)
@@ -297,22 +300,33 @@ final class Monitor: @unchecked Sendable {
       band: reading.band, rank: engine.configuration.bands.rank(base: base, depth: depth))
     _ = worker.report.setPriority(
       engine.priority(of: worker.lane.lane, level: level, depth: depth), during: reading)
-    known.depth = depth
     engine.accounts.blame(originOf: reading.identity, depth: depth)
     worker.report.deepen(to: depth, during: reading)
+    app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known.depth))
+    known.depth = depth
     replace(worker, reading, demoted: true, engine)
   }
 
-  /// Lets another worker take the place of one that is inside `reading`.
-  private func replace(_ worker: Worker, _ reading: WorkerReport.Reading, demoted: Bool, _ engine: Engine) {
+  /// The app that owns a place of the run queue, unless it is gone.
+  private func app(at place: OpaquePointer?) -> AppRecord? {
+    apps.first { place != nil && !$0.isGone && ($0.place == place || $0.runner == place) }
+  }
+
+  /// Lets another worker take the place of one that is inside `reading`; false if it keeps its place.
+  @discardableResult private func replace(
+    _ worker: Worker, _ reading: WorkerReport.Reading, demoted: Bool, _ engine: Engine,
+    urgency: LaneState.Urgency = .runs
+  ) -> Bool {
     let lane = worker.lane
-    guard !demoted || lane.enterDemoted(running: true) else { return }
+    // Not beyond the bound in the background's lane: there they are guests.
+    guard !demoted || lane.enterDemoted(lane.lane == .background ? .starts : urgency) else { return false }
     guard worker.report.isStillInside(reading), worker.detach(demoted: demoted) else {
       if demoted { lane.leaveDemoted() }
-      return
+      return false
     }
     if opp_has_ready(engine.core, lane.takeable) { engine.wake(lane) }
     if opp_lane_sleeping(lane.raw) == 0 { _ = spawn(lane, engine) }
+    return true
   }
 
   // MARK: Stalls
@@ -323,11 +337,11 @@ final class Monitor: @unchecked Sendable {
     let fresh = lane.mask & ~lane.demotedMask
     guard opp_has_ready(engine.core, fresh) else { return lane.setStalled(false) }
     let now = opp_now_ns()
+    let progress = lane.workers.reduce(0) { $0 &+ ($1?.report.count ?? 0) }
+    let starves = hasStood(lane, progress, engine)
     var flowing = false
     var reserve: (Worker, WorkerReport.Reading)?
-    var progress: UInt64 = 0
     for case let worker? in lane.workers {
-      progress &+= worker.report.count
       let standing = worker.currentStanding
       guard standing == .permit || standing == .reserve else { continue }
       guard let reading = worker.report.read(), now > reading.start, now - reading.start >= reserveDelay else {
@@ -335,16 +349,22 @@ final class Monitor: @unchecked Sendable {
         if standing == .permit { flowing = true }
         continue
       }
-      if stayedBlocked(worker, reading, now) {
+      if stayedBlocked(worker, reading, now, engine) {
         replace(worker, reading, demoted: false, engine)
+        flowing = true
+      } else if worker.depth > 0,
+        replace(worker, reading, demoted: true, engine, urgency: starves ? .starves : .runs)
+      {
+        // A known hog that was beyond the bound before.
         flowing = true
       } else if standing == .reserve {
         reserve = (worker, reading)
       }
     }
-    // The reserve is stuck too, and no job has begun or ended since the last look: it stays with its job and another
-    // takes its place, within the bound of demoted workers. With short jobs this never comes to pass.
-    if !flowing, let (worker, reading) = reserve, progress == lane.lastProgress {
+    // The reserve has been stuck for a quantum too, and no job has begun or ended since the last look: it stays with
+    // its job and another takes its place, within the bound of demoted workers. Not earlier: the more hogs share the
+    // CPUs, the later the first has used its quantum and is known, and its kin with it.
+    if !flowing, let (worker, reading) = reserve, progress == lane.lastProgress, now - reading.start >= quantum {
       replace(worker, reading, demoted: true, engine)
     }
     lane.lastProgress = progress
@@ -353,20 +373,34 @@ final class Monitor: @unchecked Sendable {
     if lane.lane != .background { armWatch() }
   }
 
+  /// Whether the lane's hogs have had the CPU for so long that each has had several quanta, and none has ended.
+  private func hasStood(_ lane: LaneState, _ progress: UInt64, _ engine: Engine) -> Bool {
+    // Without hogs beyond the bound there is nothing to ask.
+    guard lane.demotedCount > 0 else { return false }
+    var total: UInt64 = 0
+    for case let worker? in lane.workers {
+      var cpu: UInt64 = 0
+      if let meter = worker.report.meter, opp_thread_meter_cpu(meter, &cpu) == 0 { total &+= cpu }
+    }
+    if progress != lane.lastProgress { lane.cpuAtProgress = total }
+    return total > lane.cpuAtProgress + 4 * quantum * UInt64(lane.demotedCount + engine.width)
+  }
+
   /// Whether the worker is blocked and has hardly run since the last look: a moment on a contended lock, such as the
   /// kernel's on the memory map, is no reason to start one more thread that contends for it.
-  private func stayedBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64) -> Bool {
-    let key = ObjectIdentifier(worker)
+  private func stayedBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) -> Bool
+  {
     var cpu: UInt64 = 0
-    guard let meter = worker.report.meter, opp_thread_meter_is_blocked(meter) == 1,
-      opp_thread_meter_cpu(meter, &cpu) == 0
-    else {
-      blockedLast[key] = nil
-      return false
+    guard let meter = worker.report.meter, opp_thread_meter_cpu(meter, &cpu) == 0 else { return false }
+    let last = lookedAt.updateValue(
+      Look(sequence: reading.sequence, cpu: cpu, at: now), forKey: ObjectIdentifier(worker))
+    guard let last, last.sequence == reading.sequence, (cpu &- last.cpu) * 20 < now &- last.at else { return false }
+    switch opp_thread_meter_is_blocked(meter) {
+    case OPP_BLOCKED: return true
+    // Background that has no CPU holds the kernel's locks for long; more of it would only hold them longer.
+    case OPP_BLOCKED_IN_KERNEL: return worker.lane.lane != .background || worker.lane.liveWorkers <= 2 * engine.width
+    default: return false
     }
-    let last = blockedLast.updateValue(Blocked(sequence: reading.sequence, cpu: cpu, at: now), forKey: key)
-    guard let last, last.sequence == reading.sequence else { return false }
-    return (cpu &- last.cpu) * 20 < now &- last.at
   }
 
   // MARK: Changes of band
@@ -441,7 +475,7 @@ final class Monitor: @unchecked Sendable {
     }
     guard live == 0 || expired else { return false }
     let names = engine.lanes.flatMap { $0.workers }.compactMap { worker in
-      worker?.report.read()?.app.flatMap { place in apps.first { $0.core?.isAt(place) ?? false }?.name }
+      app(at: worker?.report.read()?.app)?.name
     }
     self.shutdown = nil
     shutdown.continuation.resume(returning: names)

@@ -108,6 +108,28 @@ public struct QuantumAccount: Sendable, Hashable {
     return verdict(since: before)
   }
 
+  /// Reports a slice that has ended, of which a monitor has seen some quanta already and lowered it for them.
+  ///
+  /// - Parameters:
+  ///   - seen: the depth that the monitor has lowered it to while it ran; less than ``depth`` says nothing.
+  ///   - cpu: CPU time of the whole slice in nanoseconds.
+  ///   - offCPU: nanoseconds of the whole slice off the CPU without waiting for one.
+  ///   - policy: the rules.
+  ///   - depthMax: as for ``slice(cpu:offCPU:idleBefore:policy:depthMax:)``.
+  /// - Returns: the net change from `seen`.
+  public mutating func slice(
+    seen: Int, cpu: UInt64, offCPU: UInt64, policy: QuantumPolicy, depthMax: Int = Self.depthMax
+  ) -> Verdict {
+    let lowered = UInt64(max(0, seen - depth))
+    depth = max(depth, min(seen, Self.depthMax))
+    let quanta = lowered / UInt64(max(1, policy.step))
+    let rest = cpu.saturatingSubtract(quanta * UInt64(max(1, policy.quantumNanoseconds)))
+    // What is left of the slice was off the CPU in the same proportion.
+    let share = cpu == 0 ? 1 : Double(rest) / Double(cpu)
+    return slice(
+      cpu: rest, offCPU: UInt64(Double(offCPU) * share), idleBefore: 0, policy: policy, depthMax: depthMax)
+  }
+
   private mutating func blockedBefore(_ idle: UInt64, _ policy: QuantumPolicy) {
     if idle >= UInt64(max(0, policy.blockingGapNanoseconds)) { block(policy) }
   }

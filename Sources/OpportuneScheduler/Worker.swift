@@ -31,6 +31,8 @@ final class Worker: @unchecked Sendable {
   private var applied: KernelPriority
   private var batch = StatisticsBatch()
   private var picks: UInt32 = 0
+  /// When the last job ended, if the next is taken right after it: a clock reading saved.
+  private var lastEnd: UInt64?
   private(set) var identity: UInt64 = 0
   private(set) var app: AppCore?
   private var isClosure = false
@@ -80,12 +82,20 @@ final class Worker: @unchecked Sendable {
     while true {
       switch standing.load(ordering: .relaxed) {
       case .permit:
+        guard isFit else {
+          if leave(.permit) { opp_lane_leave(lane.raw) }
+          return
+        }
         if !takeAndRun(from: lane.takeable) {
           if leave(.permit) { opp_lane_leave(lane.raw) }
           if !rest() { return }
         }
       case .reserve:
         // In reserve it runs on only while nobody else came free.
+        guard isFit else {
+          if leave(.reserve) { lane.reserveRests() }
+          return
+        }
         if !takeAndRun(from: lane.mask & ~lane.demotedMask) || !lane.isStalled, leave(.reserve) {
           lane.reserveRests()
         }
@@ -126,18 +136,23 @@ final class Worker: @unchecked Sendable {
   private func rest() -> Bool {
     guard let taker else { return false }
     opp_taker_rest(taker)
+    lastEnd = nil
     batch.flush()
     app = nil
     usage.anchor(report.meter)
     if engine.isSurplus(lane) { return false }
     opp_lane_lie_down(lane.raw, slot)
     // The last look, after the permit was given back and the bit was set; see lane.c, "No lost wake-up".
-    if opp_has_ready(engine.core, lane.takeable), opp_lane_enter(lane.raw) {
-      let woken = opp_lane_wake_up(lane.raw, slot)
-      if woken == .OPP_WOKEN_PERMIT { opp_lane_leave(lane.raw) }  // two are one too many
-      if woken == .OPP_WOKEN_RESERVE { lane.reserveRests() }
-      standing.store(.permit, ordering: .relaxed)
-      return woken != .OPP_WOKEN_CLOSED
+    if opp_has_ready(engine.core, lane.takeable) {
+      if opp_lane_enter(lane.raw) {
+        let woken = opp_lane_wake_up(lane.raw, slot)
+        if woken == .OPP_WOKEN_PERMIT { opp_lane_leave(lane.raw) }  // two are one too many
+        if woken == .OPP_WOKEN_RESERVE { lane.reserveRests() }
+        standing.store(.permit, ordering: .relaxed)
+        return woken != .OPP_WOKEN_CLOSED
+      }
+      // Something waits for a permit, and whoever queued it may have met a free one and nobody to give it to.
+      if lane.lane != .background { engine.monitor.armWatch() }
     }
     if engine.isDraining { engine.monitor.ring() }
     switch opp_lane_sleep(lane.raw, slot) {
@@ -207,7 +222,8 @@ final class Worker: @unchecked Sendable {
   private func begin(
     _ entry: JobEntry, _ app: AppCore, _ taken: opp_taken, _ identity: UInt64, _ band: Band, _ depth: Int
   ) {
-    let start = opp_now_ns()
+    let start = lastEnd ?? opp_now_ns()
+    lastEnd = nil
     if self.app !== app {
       batch.flush()
       self.app = app
@@ -244,6 +260,7 @@ final class Worker: @unchecked Sendable {
 
   private func end(_ entry: JobEntry, _ taken: opp_taken) {
     let time = opp_now_ns()
+    lastEnd = time
     let depth = report.depth
     let (cpu, offCPU) = usage.ended(at: time, meter: report.meter)
     if let changed = report.end() { applied = changed }
@@ -261,6 +278,10 @@ final class Worker: @unchecked Sendable {
   }
 
   // MARK: Kernel priority
+
+  /// Whether it may run fresh work. Without privilege a thread that was lowered cannot be raised again: it ends, and
+  /// the monitor starts another.
+  private var isFit: Bool { isUndemoted || restore() }
 
   private var isUndemoted: Bool { applied == engine.priority(of: lane.lane) }
 

@@ -83,28 +83,29 @@ OPP_MUST_USE opp_woken opp_lane_sleep(opp_lane *_Nonnull lane, uint32_t slot);
 
 /* --- Alarms --------------------------------------------------------------------------------- */
 
-/* One-shot timers on one descriptor, for one thread that waits and any that arm. */
+/* One-shot timers and a bell, for one thread that waits and any that arm. */
 typedef struct opp_alarms opp_alarms;
 
-#define OPP_ALARMS 4
+#define OPP_ALARMS 3
+#define OPP_BELL OPP_ALARMS /* its bit in what opp_alarms_wait() returns */
 
 opp_alarms *_Nullable opp_alarms_create(void);
 void opp_alarms_destroy(opp_alarms *_Nonnull alarms);
 
 /*
  * Arms alarm `which` (0 to OPP_ALARMS - 1) to go off in `delay_ns` unless it is armed already. Any thread; one
- * system call of 0.3 us when it was not armed, none when it was; wakes nobody now.
+ * system call when it was not armed, none when it was; wakes nobody now.
  */
 void opp_alarms_arm(opp_alarms *_Nonnull alarms, uint32_t which, uint64_t delay_ns);
 
 /* The waiting thread only: sets alarm `which` to go off at `at_ns` (CLOCK_MONOTONIC), whatever it was set to. */
 void opp_alarms_set(opp_alarms *_Nonnull alarms, uint32_t which, uint64_t at_ns);
 
-/* Makes the waiting thread return at once. Any thread. */
-void opp_alarms_ring(opp_alarms *_Nonnull alarms, uint32_t which);
+/* Rings the bell: makes the waiting thread return at once. Any thread; about 0.4 us. */
+void opp_alarms_ring(opp_alarms *_Nonnull alarms);
 
 /*
- * Waits until at least one alarm goes off and returns their mask. Those are unarmed then: what the caller looks
+ * Waits until at least one alarm goes off, or the bell rings, and returns their mask. Those are unarmed then: what the caller looks
  * at afterwards includes all that was done before the arming that it makes possible again.
  */
 uint32_t opp_alarms_wait(opp_alarms *_Nonnull alarms);

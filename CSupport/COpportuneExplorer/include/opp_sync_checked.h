@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define opp_relaxed memory_order_relaxed
@@ -93,6 +92,14 @@ static inline void opp_timer_set(int timer, bool absolute, uint64_t ns) {
     oppx_timer_set(timer);
 }
 
+static inline int opp_bell_open(void) {
+    return oppx_timer_open();
+}
+
+static inline void opp_bell_ring(int bell) {
+    oppx_bell_ring(bell);
+}
+
 static inline uint32_t opp_timer_wait(const int *timers, uint32_t count) {
     return oppx_timer_wait(timers, count);
 }
@@ -107,7 +114,7 @@ static inline bool opp_timer_read(int timer) {
 #define calloc(count, size) oppx_allocate((size_t)(count) * (size), 16)
 #define aligned_alloc(alignment, size) oppx_allocate(size, alignment)
 #define free(memory) oppx_free(memory)
-#define mmap(address, size, protection, flags, descriptor, offset) oppx_allocate(size, 4096)
-#define munmap(memory, size) oppx_free(memory)
+#define opp_map(size) oppx_allocate(size, 4096)
+#define opp_unmap(memory, size) oppx_free(memory)
 
 #endif
