@@ -1,3 +1,4 @@
+#include "checked.h"
 #include "history.h"
 
 #include <stdlib.h>
@@ -8,6 +9,11 @@ _Thread_local history checked_history;
 
 void history_begin(void) {
     H.item_count = H.taking_count = 0;
+    H.meeting = oppx_allocate(sizeof(*H.meeting), 16);
+}
+
+void history_meet(void) {
+    opp_add(H.meeting, 1, acq_rel);
 }
 
 bool event_before(const event *a, const event *b) {

@@ -37,6 +37,7 @@ typedef struct taking {
 } taking;
 
 typedef struct history {
+    _Atomic(uint32_t) *meeting;
     uint32_t item_count, taking_count;
     item items[HISTORY_ITEMS];
     taking takings[HISTORY_EVENTS];
@@ -57,6 +58,13 @@ uint32_t history_take_begins(uint64_t levels);
 void history_take_ends(uint32_t taking, bool found, void *payload, uint32_t tag);
 /* The judge, alone in the end, takes out what is left. */
 void history_drained(void *payload, uint32_t tag);
+
+/*
+ * The calling thread tells what it has done to all who meet later, and learns what those before it had done. Without
+ * this few operations of different threads are ordered, since nothing has to tell a pusher's friends that its push is
+ * over.
+ */
+void history_meet(void);
 
 bool event_before(const event *a, const event *b);
 

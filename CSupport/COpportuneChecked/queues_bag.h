@@ -9,7 +9,9 @@ static _Thread_local struct {
     opp_source *sources[OPPX_THREADS];
 } bag_run;
 
-static const oppx_kind bag_kinds[] = {{.name = "push", .weight = 3}, {.name = "take", .weight = 2}};
+static const oppx_kind bag_kinds[] = {
+    {.name = "push", .weight = 6}, {.name = "take", .weight = 4}, {.name = "meet", .weight = 1}};
+enum { BAG_PUSH, BAG_TAKE, BAG_MEET };
 
 static void bag_setup(const oppx_program *program) {
     history_begin();
@@ -19,7 +21,9 @@ static void bag_setup(const oppx_program *program) {
 }
 
 static void bag_perform(uint32_t thread, const oppx_operation *operation) {
-    if (operation->kind == 0) {
+    if (operation->kind == BAG_MEET) {
+        history_meet();
+    } else if (operation->kind == BAG_PUSH) {
         uint32_t item = history_push_begins(0, 0);
         opp_job job = {history_payload(item), item};
         history_push_ends(item, opp_bag_push(bag_run.bag, bag_run.sources[thread], job) == 0);
@@ -43,6 +47,6 @@ static void bag_finish(void) {
 const oppx_target checked_bag = {
     .name = "bag",
     .summary = "A strand's queue: each job out once, in the order of pushes that follow one another, whoever is stopped.",
-    .kinds = bag_kinds, .kind_count = 2, .threads_max = 4, .operations_max = 8, .stalls = 1,
+    .kinds = bag_kinds, .kind_count = 3, .threads_max = 4, .operations_max = 8, .stalls = 1,
     .setup = bag_setup, .perform = bag_perform, .finish = bag_finish,
 };

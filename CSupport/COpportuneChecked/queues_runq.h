@@ -8,7 +8,7 @@
  * moved may be given back, and then keep their number but not their place.
  */
 enum { APPS = 2, RANKS = 3 };
-enum { RUNQ_PUSH, RUNQ_TAKE, RUNQ_TAKE_HIGH, RUNQ_REST, RUNQ_SUSPEND, RUNQ_RESUME, RUNQ_BAND, RUNQ_ADOPT };
+enum { RUNQ_PUSH, RUNQ_TAKE, RUNQ_TAKE_HIGH, RUNQ_REST, RUNQ_SUSPEND, RUNQ_RESUME, RUNQ_BAND, RUNQ_ADOPT, RUNQ_MEET };
 
 static const oppx_kind runq_kinds[] = {
     {.name = "push", .arguments = 2, .limit = {APPS, RANKS}, .weight = 10},
@@ -19,6 +19,7 @@ static const oppx_kind runq_kinds[] = {
     {.name = "resume", .arguments = 1, .limit = {APPS}, .weight = 1},
     {.name = "band", .arguments = 2, .limit = {APPS, OPP_BANDS}, .weight = 1},
     {.name = "adopt", .weight = 1}, /* leaves its source to others and gets one */
+    {.name = "meet", .weight = 2},
 };
 
 typedef struct suspension {
@@ -125,6 +126,7 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
     case RUNQ_SUSPEND:
     case RUNQ_RESUME: runq_step(operation); break;
     case RUNQ_BAND: opp_app_set_band(runq.apps[operation->argument[0]], operation->argument[1]); break;
+    case RUNQ_MEET: history_meet(); break;
     case RUNQ_ADOPT: /* in this order, so that the taker's change of hands does not stand in for the source's */
         opp_source_release(runq.sources[thread]);
         runq.sources[thread] = opp_source_acquire(runq.core, 0);
