@@ -15,6 +15,13 @@ struct FuzzCommand: ParsableCommand {
       threads stopped for ever; a judge compares what came out with what the headers promise. A failure is made
       smaller and printed as a timeline, with what replays it. The status is 1 if there is one.
 
+      Each run first finds the bugs that are planted in the canaries; it ends with status 2 if it does not.
+
+      Examples:
+        opportune fuzz                                   every target for 10 seconds
+        opportune fuzz --target runq,parking --time 600  two of them for ten minutes each
+        opportune fuzz --target canary                   what a failure looks like
+
       Ctrl-C ends the run with what it has.
       """)
 
@@ -24,7 +31,7 @@ struct FuzzCommand: ParsableCommand {
   @Option(help: "Only these targets, separated by commas or repeated. (default: all but the canary)")
   var target: [String] = []
 
-  @Option(help: "Seconds for each target.")
+  @Option(name: [.long, .customLong("seconds")], help: "Seconds for each target.")
   var time: Double = 10
 
   @Option(help: "Number that the random choices follow from. (default: drawn, and printed)")
@@ -64,7 +71,9 @@ struct FuzzCommand: ParsableCommand {
       isInterrupted: { wasInterrupted.load(ordering: .relaxed) })
     if isTerminal { run.progress = { writeToStandardError("\r\u{1B}[K" + line($0)) } }
     writeToStandardError("seed \(seed)\n")
-    let report = try run.run()
+    let selfCheck = try checkSelf(seed: seed)
+    var report = try run.run()
+    report.selfCheck = selfCheck
     if isTerminal { writeToStandardError("\r\u{1B}[K") }
     if let finding = report.finding, let output { try write(finding.example, to: output) }
     print(json ? try FuzzJSON.encode(report) : summary(report), terminator: "")
@@ -79,6 +88,21 @@ struct FuzzCommand: ParsableCommand {
       return try names.map { (name) throws(FuzzError) in try FuzzTarget.named(name) }
     } catch {
       throw ValidationError(error.description)
+    }
+  }
+
+  private func checkSelf(seed: UInt64) throws -> [SelfCheck.Result] {
+    do {
+      let results = try SelfCheck.run(seed: seed)
+      for result in results {
+        let milliseconds = Int(result.seconds * 1000)
+        writeToStandardError(
+          "\(result.target): planted bug found in \(result.executions) schedules, \(milliseconds) ms\n")
+      }
+      return results
+    } catch {
+      writeToStandardError("Error: \(error)\n")
+      throw ExitCode(2)
     }
   }
 

@@ -12,6 +12,7 @@ public enum FuzzJSON {
     let seed: UInt64
     let threads: Int
     let wasInterrupted: Bool
+    let selfCheck: [SelfCheck.Result]
     let targets: [TargetOutcome]
     let finding: Failure?
   }
@@ -21,7 +22,8 @@ public enum FuzzJSON {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
     let document = Document(
-      seed: report.seed, threads: report.threads, wasInterrupted: report.wasInterrupted, targets: report.outcomes,
+      seed: report.seed, threads: report.threads, wasInterrupted: report.wasInterrupted,
+      selfCheck: report.selfCheck, targets: report.outcomes,
       finding: report.finding.map {
         .init(target: $0.target, message: $0.message, example: $0.example, timeline: $0.timeline)
       })

@@ -19,6 +19,8 @@ public struct TargetOutcome: Sendable, Codable, Equatable {
 public struct FuzzReport: Sendable {
   public let seed: UInt64
   public let threads: Int
+  /// The canaries, which were found first.
+  public var selfCheck: [SelfCheck.Result] = []
   public var outcomes: [TargetOutcome]
   public var finding: Finding?
   public var wasInterrupted: Bool

@@ -35,6 +35,8 @@ public enum FuzzError: Error, Equatable, CustomStringConvertible {
   case unknownTarget(String)
   /// An example's text.
   case badExample(String)
+  /// The bug that is planted in this canary was not found in time: the fuzzer does not look.
+  case blind(String, seconds: Double)
   case noMemory
 
   public var description: String {
@@ -42,6 +44,8 @@ public enum FuzzError: Error, Equatable, CustomStringConvertible {
     case .unknownTarget(let name):
       "'\(name)' is not a target; there are \(FuzzTarget.all.map(\.name).joined(separator: ", "))"
     case .badExample(let reason): "the example cannot be read: \(reason)"
+    case .blind(let name, let seconds):
+      "the bug planted in '\(name)' was not found in \(seconds) s, so finding nothing elsewhere means nothing"
     case .noMemory: "memory is short"
     }
   }

@@ -13,6 +13,29 @@ import Testing
     #expect(finding.timeline.contains("FAILS"))
   }
 
+  @Test func selfCheckFindsEveryCanary() throws {
+    let results = try SelfCheck.run(seed: 3)
+    #expect(results.map(\.target) == FuzzTarget.all.filter(\.isHidden).map(\.name))
+    #expect(!results.isEmpty)
+  }
+
+  @Test func reportIsEncodedWithItsFinding() throws {
+    let target = try FuzzTarget.named("canary")
+    let report = try FuzzRun(targets: [target], seconds: 60, seed: 9, threads: 2).run()
+    let json = try FuzzJSON.encode(report)
+    let document = try #require(
+      JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
+    #expect(document["seed"] as? Int == 9)
+    #expect((document["targets"] as? [Any])?.count == 1)
+    #expect(((document["finding"] as? [String: Any])?["example"] as? String)?.contains("target: canary") == true)
+  }
+
+  @Test func runStopsWhenToldTo() throws {
+    let targets = FuzzTarget.all.filter { !$0.isHidden }
+    let report = try FuzzRun(targets: targets, seconds: 3600, seed: 1, threads: 1, isInterrupted: { true }).run()
+    #expect(report.wasInterrupted && report.outcomes.count == 1)
+  }
+
   // R-CARD-09
   @Test(arguments: FuzzTarget.all.filter { !$0.isHidden }.map(\.name))
   func nothingIsFoundInTheFirstExecutions(name: String) throws {

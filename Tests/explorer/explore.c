@@ -6,7 +6,8 @@
  *   explore fuzz [NAME]        random programs, each target for MS
  *   explore check [FILE]       worlds and targets by turns, until something is found: exit status 1; with FILE those
  *                              that have to do with that file of the core
- *   explore orders [PART/OF]   weakens each order above relaxed in turn and says what catches it; of OF runs the PARTth
+ *   explore orders [WHICH]     weakens each order above relaxed in turn and says what catches it; WHICH is PART/OF,
+ *                              every OFth from number PART on, or FILE, or FILE:LINE
  *
  * Options before the command: --ms MS (for each world or target), --seed N, --timeline
  */
@@ -207,11 +208,19 @@ static int compare_sites(const void *a, const void *b) {
     return files != 0 ? files : (int)first->line - (int)second->line;
 }
 
-static int orders(int part, int of) {
+/* Whether a site is chosen by "FILE", "FILE:LINE" or, if NULL, at all. */
+static bool is_chosen(const oppx_site *site, const char *place) {
+    char whole[300];
+    if (place == NULL || strcmp(base_of(site->file), place) == 0) return true;
+    snprintf(whole, sizeof(whole), "%s:%u", base_of(site->file), site->line);
+    return strcmp(whole, place) == 0;
+}
+
+static int orders(const char *place, int part, int of) {
     size_t count, listed = 0;
     oppx_site *sites = oppx_sites(&count), *list[1024];
     for (size_t i = 0; i < count && listed < 1024; i++) {
-        bool known = targets_of(base_of(sites[i].file)) == NULL;
+        bool known = targets_of(base_of(sites[i].file)) == NULL || !is_chosen(&sites[i], place);
         for (size_t k = 0; k < listed; k++) known |= is_same_site(list[k], &sites[i]);
         if (!known) list[listed++] = &sites[i];
     }
@@ -255,9 +264,11 @@ int main(int count, char **arguments) {
     if (strcmp(command, "fuzz") == 0) return fuzz(name);
     if (strcmp(command, "check") == 0) return check(name);
     int part = 0, of = 1;
-    if (strcmp(command, "orders") == 0 && (name == NULL || (sscanf(name, "%d/%d", &part, &of) == 2 && of > 0)))
-        return orders(part, of);
-    fputs("usage: explore [--ms MS] [--seed N] [--timeline] litmus|worlds [NAME]|fuzz [NAME]|check|orders [PART/OF]\n",
+    if (strcmp(command, "orders") == 0) {
+        bool is_part = name != NULL && sscanf(name, "%d/%d", &part, &of) == 2 && of > 0 && part < of;
+        return orders(is_part ? NULL : name, is_part ? part : 0, is_part ? of : 1);
+    }
+    fputs("usage: explore [--ms MS] [--seed N] [--timeline] litmus|worlds [NAME]|fuzz [NAME]|check|orders [PART/OF|FILE[:LINE]]\n",
           stderr);
     return 2;
 }
