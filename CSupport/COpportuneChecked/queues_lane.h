@@ -3,8 +3,8 @@
  * jobs are a number, so that the lane alone is on trial; in `parking` they are in a run queue.
  *
  * Promised (opp_lane.h): when a push is followed by opp_lane_notify() and fewer workers than permits are at work, one is
- * woken or looks again, so nothing waits while a worker sleeps that might run it; nobody works without a permit but in
- * reserve, and permits do not get lost; opp_lane_notify() makes no system call while all permits are in use, and never
+ * woken or looks again, so nothing waits while a worker sleeps that might run it; what the waker did before is seen by
+ * the woken; nobody works without a permit but in reserve, and permits do not get lost; opp_lane_notify() makes no system call while all permits are in use, and never
  * more than one; a closed lane lets nobody sleep; a thread that is stopped in one of these calls does not keep the
  * others from ending theirs.
  */
@@ -32,6 +32,8 @@ static _Thread_local struct {
     opp_taker *takers[OPPX_THREADS];
     standing standing[OPPX_THREADS];
     bool showing[OPPX_THREADS]; /* inside of a resumption, whose jobs are not all shown yet */
+    oppx_moment wakings[OPPX_THREADS * OPPX_OPERATIONS]; /* the beginnings of calls that may wake somebody */
+    uint32_t waking_count;
     uint32_t permits_most, permits_last, threads;
     bool closes, sets_permits, suspends;
 } park;
@@ -78,7 +80,25 @@ static bool park_has_ready(void) {
     return park.core != NULL ? opp_has_ready(park.core, ALL_LEVELS) : opp_load(park.jobs, seq_cst) != 0;
 }
 
+static void park_waking_begins(void) {
+    if (park.waking_count < sizeof(park.wakings) / sizeof(park.wakings[0]))
+        park.wakings[park.waking_count++] = oppx_here();
+}
+
+/* The calling worker was woken by some other thread, and must know of it. */
+static void park_check_woken(uint32_t thread, oppx_moment before) {
+    oppx_moment here = oppx_here();
+    for (uint32_t i = 0; i < park.waking_count; i++) {
+        const oppx_moment *waking = &park.wakings[i];
+        if (waking->thread == thread) continue;
+        /* One that it did not know of before it lay down, or that was still going on then. */
+        if (oppx_precedes(waking, &here) && here.clock[waking->thread] > before.clock[waking->thread]) return;
+    }
+    oppx_fail("a worker is woken and does not see what its waker did");
+}
+
 static void park_notify(void) {
+    park_waking_begins();
     uint64_t calls = oppx_futex_calls();
     opp_notified notified = opp_lane_notify(park.lane);
     calls = oppx_futex_calls() - calls;
@@ -134,14 +154,18 @@ static void park_rest(uint32_t thread) {
     if (park.core != NULL) opp_taker_rest(park.takers[thread]);
     uint32_t slot = thread;
     opp_lane_lie_down(park.lane, slot);
+    oppx_moment lying = oppx_here();
     opp_woken woken;
     if (park_has_ready() && opp_lane_enter(park.lane)) {
         woken = opp_lane_wake_up(park.lane, slot);
+        if (woken != OPP_WOKEN_NOTHING) park_check_woken(thread, lying);
         if (woken == OPP_WOKEN_PERMIT) opp_lane_leave(park.lane);
         if (woken != OPP_WOKEN_CLOSED) woken = OPP_WOKEN_PERMIT;
         else opp_lane_leave(park.lane);
     } else {
         woken = opp_lane_sleep(park.lane, slot);
+        /* The lane may have been found closed, by which nobody is woken. */
+        if (woken != OPP_WOKEN_CLOSED) park_check_woken(thread, lying);
     }
     switch (woken) {
     case OPP_WOKEN_PERMIT: park_got_permit(thread); break;
@@ -182,7 +206,10 @@ static void park_perform(uint32_t thread, const oppx_operation *operation) {
     switch (operation->kind) {
     case LANE_SUBMIT: park_submit(thread); break;
     case LANE_WORK: park_work(thread); break;
-    case LANE_RESERVE: opp_lane_wake_reserve(park.lane); break;
+    case LANE_RESERVE:
+        park_waking_begins();
+        opp_lane_wake_reserve(park.lane);
+        break;
     case LANE_CLOSE: opp_lane_close(park.lane); break;
     case LANE_PERMITS: opp_lane_set_permits(park.lane, operation->argument[0] + 1u); break;
     case LANE_SUSPEND: opp_app_suspend(park.app); break;

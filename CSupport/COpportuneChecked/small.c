@@ -86,26 +86,38 @@ const oppx_target checked_inbox = {
 static _Thread_local struct {
     opp_alarms *alarms;
     bool armed[HISTORY_ITEMS]; /* the item's post is over */
+    _Atomic(uint32_t) *marks;  /* by thread: what it did that the waiter looks at, without an inbox */
+    uint32_t marked[OPPX_THREADS], seen[OPPX_THREADS];
 } watch;
 
 static const oppx_kind alarm_kinds[] = {
     {.name = "post", .weight = 4, .threads = 0xFC},
     {.name = "wait", .weight = 1, .threads = 2},
     {.name = "ring", .weight = 2, .threads = 0xFC},
+    {.name = "mark", .weight = 2, .threads = 0xFC},
 };
-enum { ALARMS_POST, ALARMS_WAIT, ALARMS_RING };
+enum { ALARMS_POST, ALARMS_WAIT, ALARMS_RING, ALARMS_MARK };
 
 static void alarms_setup(const oppx_program *program) {
     inbox_setup(program);
     watch.alarms = opp_alarms_create();
     memset(watch.armed, 0, sizeof(watch.armed));
+    memset(watch.marked, 0, sizeof(watch.marked));
+    memset(watch.seen, 0, sizeof(watch.seen));
+    watch.marks = oppx_allocate(OPPX_THREADS * sizeof(*watch.marks), 16);
 }
 
 static void alarms_perform(uint32_t thread, const oppx_operation *operation) {
-    (void)thread;
     if (operation->kind == ALARMS_WAIT) {
         opp_alarms_wait(watch.alarms);
+        for (uint32_t t = 0; t < OPPX_THREADS; t++) watch.seen[t] = opp_load(&watch.marks[t], seq_cst);
         inbox_fetch();
+        return;
+    }
+    if (operation->kind == ALARMS_MARK) {
+        opp_store(&watch.marks[thread], watch.marked[thread] + 1, seq_cst);
+        opp_alarms_arm(watch.alarms, 1, 1000);
+        watch.marked[thread]++;
         return;
     }
     uint32_t item = inbox_push();
@@ -116,6 +128,9 @@ static void alarms_perform(uint32_t thread, const oppx_operation *operation) {
 
 static void alarms_quiet(void) {
     if (oppx_is_stopped(1)) return;
+    for (uint32_t t = 0; t < OPPX_THREADS; t++)
+        if (watch.seen[t] < watch.marked[t])
+            oppx_fail("mark %u of thread %u is not seen, and the alarm is not set", watch.marked[t], t);
     fetched_count = 0;
     opp_inbox_fetch(inbox, inbox_each, NULL);
     /* Whoever is stopped: a post that is over has set the alarm, or found it set. */
@@ -131,6 +146,6 @@ static void alarms_finish(void) {
 const oppx_target checked_alarms = {
     .name = "alarms",
     .summary = "Alarms and inbox of a monitor: it does not wait while a message is left, and each alarm is set once.",
-    .kinds = alarm_kinds, .kind_count = 3, .threads_max = 4, .operations_max = 5, .stalls = 1,
+    .kinds = alarm_kinds, .kind_count = 4, .threads_max = 4, .operations_max = 5, .stalls = 1,
     .setup = alarms_setup, .perform = alarms_perform, .quiet = alarms_quiet, .finish = alarms_finish,
 };

@@ -61,6 +61,7 @@ static const oppx_world worlds[] = {
     {"parking-stopped", "parking", "submit; submit | work; work | submit", 1, 0, 1, true},
     {"inbox", "inbox", "fetch; fetch | push; push | push", ANY, ANY, 1, true},
     {"alarms", "alarms", "wait; wait; wait | post; post | post", 3, 2, 1, true},
+    {"alarms-mark", "alarms", "wait; wait; wait | mark; mark | mark", 3, 1, 0, true},
     {"alarms-bell", "alarms", "wait; wait | post; ring | ring", 3, 2, 1, true},
     {"table-alone", "table", "put 0 1; put 1 2; get 0; get 1; remove 0; get 0; put 2 3; get 1; put 1 4; get 1", 0, 0, 0, true},
     {"table", "table", "put 0 1; put 1 2; get 0 | put 0 2; remove 0; get 1", 2, 2, 1, true},
