@@ -5,7 +5,7 @@
  *                state is looked up: where it was explored with no less left of each bound, this execution ends.
  *  DRIVE_RANDOM  PCT: threads have random priorities, the first that can runs; at a few random steps the running one
  *                falls to the bottom. Loads mostly read the newest store.
- *  DRIVE_BYTES   a byte each, 0 when they run out.
+ *  DRIVE_BYTES   a byte each, from the back, 0 when they run out.
  *  DRIVE_REPLAY  as given, then 0.
  *
  * The state is a hash of what each thread did and saw, and of the stores of each object in their order: two executions
@@ -119,8 +119,7 @@ uint32_t choose(oppx *x, choice_kind kind, uint32_t options) {
             break;
         case DRIVE_BYTES:
             if (x->byte_count > 0) {
-                chosen = *x->bytes++ % options;
-                x->byte_count--;
+                chosen = x->bytes[--x->byte_count] % options;
             }
             break;
         case DRIVE_REPLAY:

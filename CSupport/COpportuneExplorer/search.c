@@ -97,11 +97,25 @@ void oppx_exhaust(oppx *x, const oppx_target *target, const oppx_program *progra
 
 /* --- Random ---------------------------------------------------------------------------------- */
 
-static void random_program(const oppx_target *target, uint64_t *random, oppx_program *program) {
+/* Where a program's numbers come from: `random`, or, if NULL, bytes, a byte a number. */
+typedef struct draws {
+    uint64_t *random;
+    const uint8_t *bytes;
+    size_t left;
+} draws;
+
+static uint32_t draw(draws *from, uint32_t limit) {
+    if (from->random != NULL) return (uint32_t)(random_next(from->random) % limit);
+    if (from->left == 0) return 0;
+    from->left--;
+    return *from->bytes++ % limit;
+}
+
+static void draw_program(const oppx_target *target, draws *from, oppx_program *program) {
     memset(program, 0, sizeof(*program));
     uint32_t most = target->threads_max;
     /* Now and then one thread alone: the promises hold there too, and more of them can be judged. */
-    program->threads = most < 2 || random_next(random) % 16 == 0 ? 1 : 2 + (uint32_t)(random_next(random) % (most - 1));
+    program->threads = most < 2 || draw(from, 16) == 15 ? 1 : 2 + draw(from, most - 1);
     for (uint32_t t = 0; t < program->threads; t++) {
         uint32_t total = 0;
         for (uint32_t k = 0; k < target->kind_count; k++) {
@@ -109,19 +123,19 @@ static void random_program(const oppx_target *target, uint64_t *random, oppx_pro
             if (kind->threads == 0 || kind->threads & 2u << t) total += kind->weight;
         }
         if (total == 0) continue;
-        program->count[t] = 1 + (uint32_t)(random_next(random) % target->operations_max);
+        program->count[t] = 1 + draw(from, target->operations_max);
         for (uint32_t i = 0; i < program->count[t]; i++) {
             oppx_operation *operation = &program->operation[t][i];
-            uint64_t draw = random_next(random) % total;
+            uint32_t drawn = draw(from, total);
             for (uint32_t k = 0; k < target->kind_count; k++) {
                 const oppx_kind *kind = &target->kinds[k];
                 if (kind->threads != 0 && !(kind->threads & 2u << t)) continue;
                 operation->kind = (uint8_t)k;
-                if (draw < kind->weight) break;
-                draw -= kind->weight;
+                if (drawn < kind->weight) break;
+                drawn -= kind->weight;
             }
             for (int a = 0; a < target->kinds[operation->kind].arguments; a++)
-                operation->argument[a] = (uint8_t)(random_next(random) % target->kinds[operation->kind].limit[a]);
+                operation->argument[a] = (uint8_t)draw(from, target->kinds[operation->kind].limit[a]);
         }
     }
 }
@@ -139,7 +153,7 @@ void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, 
     execute_prepare(x);
     while (!is_over(&budget, figures->executions, begun)) {
         x->random = (seed + figures->executions) * 0x9E3779B97F4A7C15u;
-        if (program == NULL) random_program(target, &x->random, &drawn);
+        if (program == NULL) draw_program(target, &(draws){.random = &x->random}, &drawn);
         x->program = program != NULL ? program : &drawn;
         /* How long such a program is, roughly; drawn from the program alone, so that each execution stands alone. */
         uint32_t operations = 0;
@@ -162,17 +176,15 @@ void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, 
 
 bool oppx_run_bytes(oppx *x, const oppx_target *target, const uint8_t *bytes, size_t size, oppx_finding *finding) {
     oppx_program program;
-    /* The first eight bytes draw the program, unless there are fewer; the rest are the choices. */
-    uint64_t seed = 0;
-    size_t head = size < 8 ? size : 8;
-    memcpy(&seed, bytes, head);
-    random_program(target, &seed, &program);
+    /* The program from the front, the choices from the back, so that a change of one leaves the other as it was. */
+    draws from = {.bytes = bytes, .left = size};
+    draw_program(target, &from, &program);
     x->target = target;
     x->program = &program;
     x->driver = DRIVE_BYTES;
     x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, (uint8_t)target->stalls};
-    x->bytes = bytes + head;
-    x->byte_count = size - head;
+    x->bytes = from.bytes;
+    x->byte_count = from.left;
     execute_prepare(x);
     execute(x);
     execute_done(x);
