@@ -30,3 +30,4 @@ static opp_core *core_of(const opp_core_config *config) {
 #include "queues_bag.h"
 #include "queues_runq.h"
 #include "queues_lane.h"
+#include "queues_records.h"

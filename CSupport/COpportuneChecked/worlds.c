@@ -6,7 +6,7 @@
 
 static const oppx_target *const targets[] = {
     &checked_runq, &checked_bag,    &checked_parking, &checked_lane,   &checked_inbox,
-    &checked_alarms, &checked_table,  &checked_canary,  &checked_canary_sleep, &checked_litmus,
+    &checked_alarms, &checked_table,  &checked_records, &checked_canary,  &checked_canary_sleep, &checked_litmus,
 };
 
 const oppx_target *const *checked_targets(size_t *count) {
@@ -48,6 +48,9 @@ static const oppx_world worlds[] = {
     {"runq-resume", "runq", "suspend 0; push 0 0; resume 0 | take; take", 2, 1, 0, true},
     {"runq-band", "runq", "push 0 0; band 0 1 | take; take_high", 2, 1, 0, true},
     {"runq-adopt", "runq", "push 0 0; adopt; push 0 0 | push 0 0; adopt; push 0 0; take", 2, 1, 0, true},
+    {"records-apps", "records", "app; keep | app; keep | take; take", 1, 1, 0, true},
+    {"records-bags", "records", "bag; bag | bag; bag", 2, 1, 0, true},
+    {"records-sources", "records", "keep; source; keep | source; take; look", 2, 1, 0, true},
     {"lane-sleep", "lane", "submit; submit | work; work", ANY, 2, 0, true},
     {"lane-two-workers", "lane", "submit; submit | work; work | work; work", 3, 1, 0, true},
     {"lane-two-permits", "lane", "permits 1; submit; submit | work | work", 3, 1, 0, true},

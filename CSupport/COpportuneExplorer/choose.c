@@ -4,7 +4,7 @@
  *  DRIVE_SEARCH  the first choices are given, the rest is 0; search.c counts them up. At a new choice of a thread the
  *                state is looked up: where it was explored with no less left of each bound, this execution ends.
  *  DRIVE_RANDOM  PCT: threads have random priorities, the first that can runs; at a few random steps the running one
- *                falls to the bottom. Loads mostly read the newest store.
+ *                falls to the bottom. Loads mostly read the newest store; some objects are late for one thread.
  *  DRIVE_BYTES   a byte each, from the back, 0 when they run out.
  *  DRIVE_REPLAY  as given, then 0.
  *
@@ -67,6 +67,11 @@ void choose_begin(oppx *x) {
     for (uint32_t i = 0; i < x->thread_count; i++)
         x->threads[i].priority = 16 + (random_next(&x->random) >> 8);
     uint32_t steps = x->expected_steps > 8 ? x->expected_steps : 8;
+    /* Every other time news of some objects comes late to one thread: chains of old reads, which chance rarely makes. */
+    uint64_t late = random_next(&x->random);
+    x->late_thread = late & 1 ? 1 + (uint32_t)((late >> 1) % x->program->threads) : 0;
+    x->late_left = 24;
+    x->late = random_next(&x->random) & random_next(&x->random);
     for (int i = 0; i < 4; i++) x->change_points[i] = (uint32_t)(random_next(&x->random) % (steps + steps / 4));
 }
 
@@ -97,6 +102,11 @@ uint32_t choose_random_thread(oppx *x, const uint8_t *options, uint32_t count) {
     return record_choice(x, count, best);
 }
 
+/* Not for ever: the language wants news to arrive some time, and a loop may wait for it. */
+static bool is_late(oppx *x) {
+    return x->running == x->late_thread && x->late >> (mix(x->object, 1) & 63) & 1 && x->late_left-- > 0;
+}
+
 uint32_t choose(oppx *x, choice_kind kind, uint32_t options) {
     if (!x->concurrent) return 0; /* alone: the newest, or the end */
     bool costs = kind == CHOOSE_READ || kind == CHOOSE_PLACE;
@@ -114,7 +124,8 @@ uint32_t choose(oppx *x, choice_kind kind, uint32_t options) {
             }
             break;
         case DRIVE_RANDOM:
-            if (costs ? random_next(&x->random) % 4 == 0 : true)
+            if (kind == CHOOSE_READ && is_late(x)) chosen = options - 1;
+            else if (!costs || random_next(&x->random) % 4 == 0)
                 chosen = (uint32_t)(random_next(&x->random) % options);
             break;
         case DRIVE_BYTES:

@@ -401,6 +401,7 @@ uint64_t oppx_load(oppx_site *site, const volatile void *object, uint32_t size) 
     location *location = location_get(x, object, size);
     tick(x, location);
     uint32_t floor = location_floor(x, location, order == memory_order_seq_cst);
+    x->object = (uint32_t)((uintptr_t)object - (uintptr_t)x->arena);
     uint32_t age = choose(x, CHOOSE_READ, location->count - floor);
     store *store = location_store(x, location, location->count - 1 - age);
     see(x, store, order);

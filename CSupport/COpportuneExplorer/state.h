@@ -145,6 +145,10 @@ struct oppx {
     size_t byte_count;
     uint64_t random;
     uint32_t change_points[4];
+    uint64_t late;           /* DRIVE_RANDOM: objects, by a hash, of which one thread reads the oldest value ... */
+    int32_t late_left;       /* so many times */
+    uint32_t late_thread;    /* ... this one; 0: none */
+    uint32_t object;         /* that the load which is being chosen reads */
     uint32_t expected_steps;
     seen_state *table;
     uint64_t table_mask, table_count;

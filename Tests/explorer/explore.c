@@ -4,6 +4,7 @@
  *   explore litmus             the explorer against what the language allows and forbids
  *   explore worlds [NAME]      the small worlds to the end; with NAME those whose names contain it
  *   explore fuzz [NAME]        random programs, each target for MS
+ *   explore program TARGET TEXT  one program at random for MS
  *   explore check [FILE]       worlds and targets by turns, until something is found: exit status 1; with FILE those
  *                              that have to do with that file of the core
  *   explore orders [WHICH]     weakens each order above relaxed in turn and says what catches it; WHICH is PART/OF,
@@ -103,6 +104,22 @@ static int fuzz(const char *name) {
     return found != 0;
 }
 
+/* One program at random for MS. */
+static int program(const char *name, const char *what) {
+    const oppx_target *target = name == NULL ? NULL : checked_target_named(name);
+    oppx_program program;
+    if (target == NULL || what == NULL || oppx_program_parse(target, what, &program, text) != 0) {
+        fprintf(stderr, "explore: %s\n", target == NULL ? "there is no such target" : what == NULL ? "no program" : text);
+        return 2;
+    }
+    oppx_figures figures;
+    oppx_fuzz(explorer, target, &program, option_seed, (oppx_budget){.milliseconds = option_ms}, &figures, &finding);
+    printf("%lu executions: %s\n", (unsigned long)figures.executions,
+           finding.found ? finding.message : "nothing found");
+    if (finding.found) show_finding(target);
+    return finding.found;
+}
+
 /* --- Until something is found ----------------------------------------------------------------- */
 
 static bool is_among(const char *name, const char *const *names) {
@@ -146,7 +163,7 @@ static const char *hunt(const char *const *names, uint64_t ms, uint64_t *executi
 static const char *const *targets_of(const char *file);
 
 static int check(const char *file) {
-    static const char *const all[] = {"bag", "runq", "lane", "parking", "inbox", "alarms", "table", NULL};
+    static const char *const all[] = {"bag", "runq", "lane", "parking", "inbox", "alarms", "table", "records", NULL};
     const char *const *names = file != NULL ? targets_of(file) : all;
     if (names == NULL) {
         fprintf(stderr, "explore: '%s' is not a file that is checked\n", file);
@@ -191,7 +208,7 @@ static bool is_same_site(const oppx_site *a, const oppx_site *b) {
 }
 
 static const char *const *targets_of(const char *file) {
-    static const char *const queues[] = {"bag", "runq", "parking", NULL};
+    static const char *const queues[] = {"bag", "runq", "parking", "records", NULL};
     static const char *const lanes[] = {"lane", "parking", "alarms", NULL};
     static const char *const inboxes[] = {"inbox", "alarms", NULL};
     static const char *const tables[] = {"table", NULL};
@@ -263,12 +280,14 @@ int main(int count, char **arguments) {
     if (strcmp(command, "worlds") == 0) return worlds(name);
     if (strcmp(command, "fuzz") == 0) return fuzz(name);
     if (strcmp(command, "check") == 0) return check(name);
+    if (strcmp(command, "program") == 0) return program(name, at + 2 < count ? arguments[at + 2] : NULL);
     int part = 0, of = 1;
     if (strcmp(command, "orders") == 0) {
         bool is_part = name != NULL && sscanf(name, "%d/%d", &part, &of) == 2 && of > 0 && part < of;
         return orders(is_part ? NULL : name, is_part ? part : 0, is_part ? of : 1);
     }
-    fputs("usage: explore [--ms MS] [--seed N] [--timeline] litmus|worlds [NAME]|fuzz [NAME]|check|orders [PART/OF|FILE[:LINE]]\n",
+    fputs("usage: explore [--ms MS] [--seed N] [--timeline] "
+          "litmus|worlds [NAME]|fuzz [NAME]|program TARGET TEXT|check [FILE]|orders [PART/OF|FILE[:LINE]]\n",
           stderr);
     return 2;
 }
