@@ -454,8 +454,9 @@ uint64_t opp_app_queued(const opp_app *app) {
 
 uint32_t opp_app_running(const opp_app *app) {
     uint32_t count = 0;
-    /* [takers] acquire: pairs with opp_taker_create(). */
-    for (opp_taker *taker = opp_load(&app->core->takers, acquire); taker != NULL; taker = taker->next)
+    /* [takers] acquire: pairs with opp_taker_create(). seq_cst: a taker that is not in this list yet announces itself
+     * later in the one order of the essay, and then sees the suspension. */
+    for (opp_taker *taker = opp_load(&app->core->takers, seq_cst); taker != NULL; taker = taker->next)
         count += opp_load(&taker->current, seq_cst) == app; /* [announce] see "Suspension" */
     return count;
 }

@@ -40,13 +40,19 @@ static void records_disown(const void *record) {
         if (records.owned[i] == record) records.owned[i] = NULL;
 }
 
+/* On one of two nodes, by turns; the other is far. */
+static void records_taker(uint32_t thread) {
+    static const uint8_t distances[2][64] = {{10, 20}, {20, 10}};
+    records.takers[thread] = opp_taker_create(records.core, records.sources[thread], distances[thread % 2]);
+}
+
 static void records_setup(const oppx_program *program) {
     history_begin();
     memset(&records, 0, sizeof(records));
     records.core = core_of(core_config(false, NULL, NULL));
     for (uint32_t t = 1; t <= program->threads; t++) {
-        records.sources[t] = opp_source_acquire(records.core, 0);
-        records.takers[t] = opp_taker_create(records.core, records.sources[t], NULL);
+        records.sources[t] = opp_source_acquire(records.core, t % 2);
+        records_taker(t);
     }
 }
 
@@ -109,14 +115,14 @@ static void records_perform(uint32_t thread, const oppx_operation *operation) {
     case RECORDS_SOURCE:
         opp_taker_destroy(records.takers[thread]);
         opp_source_release(records.sources[thread]);
-        records.sources[thread] = opp_source_acquire(records.core, 0);
-        records.takers[thread] = opp_taker_create(records.core, records.sources[thread], NULL);
+        records.sources[thread] = opp_source_acquire(records.core, thread % 2);
+        records_taker(thread);
         break;
     case RECORDS_LOOK:
         opp_has_ready(records.core, ALL_LEVELS);
         for (uint32_t index = 0; index < records.core->config.max_apps; index++) {
             opp_app *app = opp_load(&records.core->apps[index], acquire);
-            if (app != NULL) opp_app_running(app), opp_app_state_read(app);
+            if (app != NULL) opp_app_running(app), opp_app_queued(app);
         }
         break;
     }

@@ -8,7 +8,7 @@
  * moved may be given back, and then keep their number but not their place.
  */
 enum { APPS = 2, RANKS = 3 };
-enum { RUNQ_PUSH, RUNQ_TAKE, RUNQ_TAKE_HIGH, RUNQ_REST, RUNQ_SUSPEND, RUNQ_RESUME, RUNQ_BAND, RUNQ_ADOPT, RUNQ_MEET };
+enum { RUNQ_PUSH, RUNQ_TAKE, RUNQ_TAKE_HIGH, RUNQ_REST, RUNQ_SUSPEND, RUNQ_RESUME, RUNQ_BAND, RUNQ_ADOPT, RUNQ_MEET, RUNQ_WORKER, RUNQ_STATE };
 
 static const oppx_kind runq_kinds[] = {
     {.name = "push", .arguments = 2, .limit = {APPS, RANKS}, .weight = 10},
@@ -20,6 +20,8 @@ static const oppx_kind runq_kinds[] = {
     {.name = "band", .arguments = 2, .limit = {APPS, OPP_BANDS}, .weight = 1},
     {.name = "adopt", .weight = 1}, /* leaves its source to others and gets one */
     {.name = "meet", .weight = 2},
+    {.name = "worker", .weight = 1}, /* goes on with a new taker, as a new worker would */
+    {.name = "state", .arguments = 1, .limit = {APPS}, .weight = 1},
 };
 
 typedef struct suspension {
@@ -115,6 +117,15 @@ static void runq_step(const oppx_operation *operation) {
     oppx_note("   -> %s, %u inside", step->changed ? "changed" : "as it was", step->running);
 }
 
+/* Who sees a suspension knows what was done before it. */
+static void runq_state(uint32_t app) {
+    if (!opp_app_state_read(runq.apps[app]).suspended) return;
+    oppx_moment here = oppx_here();
+    for (uint32_t i = 0; i < runq.step_count; i++)
+        if (runq.steps[i].app == app && runq.steps[i].suspends && oppx_precedes(&runq.steps[i].event.begin, &here)) return;
+    oppx_fail("app %u is seen suspended, and what was done before is not seen", app);
+}
+
 static void runq_perform(uint32_t thread, const oppx_operation *operation) {
     bool shows = operation->kind == RUNQ_RESUME || operation->kind == RUNQ_BAND;
     runq.showing[thread] = shows ? operation->argument[0] : -1;
@@ -127,6 +138,11 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
     case RUNQ_RESUME: runq_step(operation); break;
     case RUNQ_BAND: opp_app_set_band(runq.apps[operation->argument[0]], operation->argument[1]); break;
     case RUNQ_MEET: history_meet(); break;
+    case RUNQ_WORKER:
+        opp_taker_rest(runq.takers[thread]);
+        runq.takers[thread] = opp_taker_create(runq.core, runq.sources[thread], NULL);
+        break;
+    case RUNQ_STATE: runq_state(operation->argument[0]); break;
     case RUNQ_ADOPT: /* in this order, so that the taker's change of hands does not stand in for the source's */
         opp_source_release(runq.sources[thread]);
         runq.sources[thread] = opp_source_acquire(runq.core, 0);
