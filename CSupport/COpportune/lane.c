@@ -73,8 +73,9 @@ static int lane_choose(opp_lane *lane) {
         uint64_t bits = opp_load(&lane->asleep[i], seq_cst);
         while (bits != 0) {
             uint64_t bit = bits & -bits;
-            /* seq_cst as above; L1: the one who saw the bit set clears it. */
-            if (opp_and(&lane->asleep[i], ~bit, seq_cst) & bit) return (int)(i * 64) + __builtin_ctzll(bit);
+            /* L1: the one who saw the bit set clears it. acquire: the cell is empty, which opp_lane_lie_down() releases.
+             * release: who lies down there next, or wakes by itself, comes after. */
+            if (opp_and(&lane->asleep[i], ~bit, acq_rel) & bit) return (int)(i * 64) + __builtin_ctzll(bit);
             bits &= ~bit;
         }
     }
@@ -93,9 +94,9 @@ bool opp_lane_enter(opp_lane *lane) {
     uint64_t count = opp_load(&lane->count, seq_cst); /* [count] see "No lost wake-up" */
     do {
         if (count_used(count) >= count_permits(count)) return false;
-        /* [count] seq_cst: as above. A failed exchange reloads relaxed, which can only see a later value of the
-         * same word. */
-    } while (!opp_cas(&lane->count, &count, count + 1, seq_cst));
+        /* acq_rel: who got the permit comes after who gave it back. Not seq_cst: taking a permit hides nothing from
+         * anybody. A failed exchange reloads relaxed, which can only see a later value of the same word. */
+    } while (!opp_cas(&lane->count, &count, count + 1, acq_rel));
     return true;
 }
 
@@ -136,12 +137,12 @@ void opp_lane_set_permits(opp_lane *lane, uint32_t permits) {
     if (permits < 1) permits = 1;
     if (permits > OPP_LANE_WORKERS) permits = OPP_LANE_WORKERS;
     uint64_t count = opp_load(&lane->count, relaxed);
-    /* [count] seq_cst: a new permit is a free one. */
-    while (!opp_cas(&lane->count, &count, (uint64_t)permits << 32 | count_used(count), seq_cst)) {}
+    /* relaxed: nobody is owed a wake-up by it; the next push finds the permit. */
+    while (!opp_cas(&lane->count, &count, (uint64_t)permits << 32 | count_used(count), relaxed)) {}
 }
 
 uint32_t opp_lane_working(const opp_lane *lane) {
-    return count_used(opp_load(&lane->count, seq_cst)); /* [count] */
+    return count_used(opp_load(&lane->count, relaxed)); /* relaxed: a number that may be old when it is read */
 }
 
 uint32_t opp_lane_sleeping(const opp_lane *lane) {
@@ -183,8 +184,8 @@ static opp_woken lane_receive(opp_lane *lane, uint32_t slot) {
 
 opp_woken opp_lane_wake_up(opp_lane *lane, uint32_t slot) {
     uint64_t bit = 1ull << slot % 64;
-    /* [asleep] L1: either we clear the bit, and nobody wakes us, or somebody has. */
-    if (opp_and(&lane->asleep[slot / 64], ~bit, seq_cst) & bit) return OPP_WOKEN_NOTHING;
+    /* L1: either we clear the bit, and nobody wakes us, or somebody has. relaxed: in the first case it was ours. */
+    if (opp_and(&lane->asleep[slot / 64], ~bit, relaxed) & bit) return OPP_WOKEN_NOTHING;
     return lane_receive(lane, slot);
 }
 
