@@ -73,9 +73,8 @@ static int lane_choose(opp_lane *lane) {
         uint64_t bits = opp_load(&lane->asleep[i], seq_cst);
         while (bits != 0) {
             uint64_t bit = bits & -bits;
-            /* L1: the one who saw the bit set clears it. acquire: the cell is empty, which opp_lane_lie_down() releases.
-             * release: who lies down there next, or wakes by itself, comes after. */
-            if (opp_and(&lane->asleep[i], ~bit, acq_rel) & bit) return (int)(i * 64) + __builtin_ctzll(bit);
+            /* L1: the one who saw the bit set clears it. acquire: the cell is empty, which opp_lane_lie_down() releases. */
+            if (opp_and(&lane->asleep[i], ~bit, acquire) & bit) return (int)(i * 64) + __builtin_ctzll(bit);
             bits &= ~bit;
         }
     }
@@ -94,9 +93,9 @@ bool opp_lane_enter(opp_lane *lane) {
     uint64_t count = opp_load(&lane->count, seq_cst); /* [count] see "No lost wake-up" */
     do {
         if (count_used(count) >= count_permits(count)) return false;
-        /* acq_rel: who got the permit comes after who gave it back. Not seq_cst: taking a permit hides nothing from
-         * anybody. A failed exchange reloads relaxed, which can only see a later value of the same word. */
-    } while (!opp_cas(&lane->count, &count, count + 1, acq_rel));
+        /* relaxed: it only counts, and taking a permit hides nothing from anybody. A failed exchange reloads relaxed,
+         * which can only see a later value of the same word. */
+    } while (!opp_cas(&lane->count, &count, count + 1, relaxed));
     return true;
 }
 

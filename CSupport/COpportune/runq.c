@@ -144,10 +144,10 @@ static bool hint_doubt(hints *words, uint32_t number) {
 static void hint_settle(hints *words, uint32_t number, bool holds) {
     hints *word = &words[number / WORD_BITS];
     uint64_t bit = 1ull << number % WORD_BITS;
-    /* [hint] release, both: what the look has seen is seen by who follows the hint. The word's own order is enough for
-     * the rest: the hint is set before the doubt is gone. */
-    if (holds) opp_or(word, bit, release);
-    opp_and(word, ~(bit << WORD_BITS), release);
+    /* relaxed, both: the word's own order sets the hint before the doubt is gone, and as only read-modify-writes change
+     * the word, who follows the hint still acquires what those who set it first had released. */
+    if (holds) opp_or(word, bit, relaxed);
+    opp_and(word, ~(bit << WORD_BITS), relaxed);
 }
 
 static level *core_level(opp_core *core, unsigned number) {
@@ -755,7 +755,7 @@ bool opp_has_ready(opp_core *core, uint64_t levels) {
         level *level = core_level(core, number);
         for (int64_t found = level_next_app(core, level, 0); found >= 0;
              found = level_next_app(core, level, (uint32_t)found + 1)) {
-            opp_app *app = opp_load(&core->apps[found], acquire); /* [apps] */
+            opp_app *app = opp_load(&core->apps[found], relaxed); /* relaxed: as in level_take() */
             if (app != NULL && app_has_queued(app, number)) return true;
         }
     }

@@ -80,6 +80,7 @@ static void records_bag(uint32_t thread) {
     opp_bag *bag = opp_bag_create(records.core);
     records_own(bag, "a bag");
     opp_job job;
+    if (!opp_bag_is_empty(bag)) oppx_fail("a new bag is not empty");
     if (opp_bag_take(bag, &job)) oppx_fail("a new bag holds a job");
     uint32_t item = history_push_begins(1, 0);
     history_push_ends(item, opp_bag_push(bag, records.sources[thread], (opp_job){history_payload(item), item}) == 0);

@@ -1,6 +1,7 @@
 /*
  * The explorer from a shell, without Swift: what scripts/explore, scripts/orders and scripts/mutants run.
  *
+ *   explore smoke              what every change must pass, in less than a minute: some of all this
  *   explore litmus             the explorer against what the language allows and forbids
  *   explore worlds [NAME]      the small worlds to the end; with NAME those whose names contain it
  *   explore fuzz [NAME]        random programs, each target for MS
@@ -160,6 +161,26 @@ static const char *hunt(const char *const *names, uint64_t ms, uint64_t *executi
     }
 }
 
+/* What every change must pass, in less than a minute: each world and target for a moment, and the canaries found. */
+static int smoke(void) {
+    size_t count, blind = 0;
+    option_timeline = true;
+    option_ms = 500;
+    if (litmus() != 0 || worlds(NULL) != 0) return 1;
+    option_ms = 1000;
+    if (fuzz(NULL) != 0) return 1;
+    const oppx_target *const *all = checked_targets(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(all[i]->name, "canary", 6) != 0) continue;
+        oppx_figures figures;
+        oppx_fuzz(explorer, all[i], NULL, option_seed, (oppx_budget){.milliseconds = 10000}, &figures, &finding);
+        printf("%-12s %s after %lu executions\n", all[i]->name, finding.found ? "found" : "NOT FOUND",
+               (unsigned long)figures.executions);
+        blind += !finding.found;
+    }
+    return blind != 0;
+}
+
 static const char *const *targets_of(const char *file);
 
 static int check(const char *file) {
@@ -276,6 +297,7 @@ int main(int count, char **arguments) {
         fputs("explore: memory is short\n", stderr);
         return 2;
     }
+    if (strcmp(command, "smoke") == 0) return smoke();
     if (strcmp(command, "litmus") == 0) return litmus();
     if (strcmp(command, "worlds") == 0) return worlds(name);
     if (strcmp(command, "fuzz") == 0) return fuzz(name);
@@ -287,7 +309,7 @@ int main(int count, char **arguments) {
         return orders(is_part ? NULL : name, is_part ? part : 0, is_part ? of : 1);
     }
     fputs("usage: explore [--ms MS] [--seed N] [--timeline] "
-          "litmus|worlds [NAME]|fuzz [NAME]|program TARGET TEXT|check [FILE]|orders [PART/OF|FILE[:LINE]]\n",
+          "smoke|litmus|worlds [NAME]|fuzz [NAME]|program TARGET TEXT|check [FILE]|orders [PART/OF|FILE[:LINE]]\n",
           stderr);
     return 2;
 }
