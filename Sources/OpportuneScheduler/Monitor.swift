@@ -49,14 +49,18 @@ final class Monitor: @unchecked Sendable {
 
   /// What the monitor remembers of a running job between two looks.
   private struct Seen {
-    var sequence: UInt64
+    let sequence: UInt64
+    /// Its depth at the first look, and by now.
+    let first: Int
     var depth: Int
-    /// CPU time before `at`, by estimate; the clock and the wait then.
+    /// CPU time, and time off the CPU without waiting for one, since it was last seen to have blocked.
     var credit: UInt64
-    var at: UInt64
-    var cpu: UInt64
-    var wait: UInt64
-    var switches: Int64
+    var offCPU: UInt64 = 0
+    /// The clocks at the last look.
+    var at: UInt64 = 0
+    var cpu: UInt64 = 0
+    var wait: UInt64 = 0
+    var switches: Int64 = 0
   }
 
   private struct Look {
@@ -264,28 +268,31 @@ final class Monitor: @unchecked Sendable {
     let key = ObjectIdentifier(worker)
     var usage = opp_thread_usage()
     guard opp_thread_meter_read(meter, &usage) == 0 else { return }
-    let wall = now > reading.start ? now - reading.start : 0
-    var cpu: UInt64
-    var offCPU: UInt64
-    var known = seen[key]
-    if let known, known.sequence == reading.sequence {
-      let since = usage.cpu_ns &- known.cpu
-      cpu = known.credit + since
-      // A thread that never gave the CPU up by itself was not blocked; else the clocks tell.
-      let blocked = opp_thread_meter_voluntary_switches(meter) != known.switches
-      offCPU = blocked ? (now - known.at).saturatingSubtract(since).saturatingSubtract(usage.wait_ns &- known.wait) : 0
+    let switches = opp_thread_meter_voluntary_switches(meter)
+    var known: Seen
+    if let last = seen[key], last.sequence == reading.sequence {
+      known = last
+      let used = usage.cpu_ns &- last.cpu
+      known.credit += used
+      // A thread that never gave the CPU up by itself was not blocked; else the clocks tell. Only for the time since
+      // the last look: the kernel counts a wait when it is over, so that one switch long ago would make a hog that
+      // waits for a CPU now look blocked.
+      if switches != last.switches {
+        known.offCPU += (now &- last.at).saturatingSubtract(used).saturatingSubtract(usage.wait_ns &- last.wait)
+      }
     } else {
-      let switches = opp_thread_meter_voluntary_switches(meter)
-      cpu = min(wall, usage.cpu_ns &- reading.cpuBefore)
-      // One switch is the sleep before the job. A thread that may have blocked since is judged from now on only.
-      let blocked = switches - reading.switchesBefore > 1
-      offCPU = blocked ? (wall - cpu).saturatingSubtract(usage.wait_ns &- reading.waitBefore) : 0
-      if Double(offCPU) > engine.configuration.quantum.offCPUShare * Double(quantum) { cpu = 0 }
-      known = Seen(
-        sequence: reading.sequence, depth: reading.depth, credit: cpu, at: now, cpu: usage.cpu_ns,
-        wait: usage.wait_ns, switches: switches)
+      let wall = now > reading.start ? now - reading.start : 0
+      let used = min(wall, usage.cpu_ns &- reading.cpuBefore)
+      known = Seen(sequence: reading.sequence, first: reading.depth, depth: reading.depth, credit: used)
+      if switches != reading.switchesBefore {
+        known.offCPU = (wall - used).saturatingSubtract(usage.wait_ns &- reading.waitBefore)
+      }
     }
-    guard var known else { return }
+    (known.at, known.cpu, known.wait, known.switches) = (now, usage.cpu_ns, usage.wait_ns, switches)
+    if Double(known.offCPU) > engine.configuration.quantum.offCPUShare * Double(max(quantum, known.credit)) {
+      (known.credit, known.offCPU) = (0, 0)
+    }
+    let (cpu, offCPU) = (known.credit, known.offCPU)
     defer { seen[key] = known }
     guard cpu >= quantum else { return }
     // A hog that sank into the background's lane must not keep its permit from those who live there. (law 3)
@@ -294,7 +301,7 @@ final class Monitor: @unchecked Sendable {
     }
     let base = engine.base(ofRank: UInt8(reading.rank), depth: reading.depth, band: reading.band)
     let depth = engine.accounts.depth(
-      ofRunning: reading.identity, from: reading.depth, cpu: cpu, offCPU: offCPU, base: base, band: reading.band)
+      ofRunning: reading.identity, from: known.first, cpu: cpu, offCPU: offCPU, base: base, band: reading.band)
     guard depth > known.depth else { return }
     let level = engine.configuration.bands.level(
       band: reading.band, rank: engine.configuration.bands.rank(base: base, depth: depth))
