@@ -34,6 +34,22 @@ let package = Package(
     // The few symbols of the Swift runtime that no public interface offers, kept apart from the C core, which C
     // programs link without Swift.
     .target(name: "COpportuneRuntime", path: "CSupport/COpportuneRuntime", cSettings: [.define("_GNU_SOURCE")]),
+    // The explorer of interleavings, and the core compiled once more, from its own sources, with each synchronisation
+    // a step of the explorer. The compiler reports plain accesses too, for races, and the edges that ran. Both are
+    // optimised in debug builds as well, where they would explore a fifth as much. Only the command and tests depend on
+    // them: flags that SwiftPM calls unsafe would keep users from the package.
+    .target(
+      name: "COpportuneExplorer", path: "CSupport/COpportuneExplorer",
+      cSettings: [.define("_GNU_SOURCE"), .unsafeFlags(["-O2"])]),
+    .target(
+      name: "COpportuneChecked",
+      dependencies: ["COpportuneExplorer"],
+      path: "CSupport/COpportuneChecked",
+      cSettings: [
+        .define("_GNU_SOURCE"), .define("OPP_CHECKED"), .headerSearchPath("../COpportune/include"),
+        .unsafeFlags(["-O2", "-fsanitize-coverage=inline-8bit-counters,trace-loads,trace-stores"]),
+      ]),
+    .target(name: "OpportuneFuzz", dependencies: ["COpportuneChecked", "COpportuneExplorer"]),
     .target(
       name: "OpportuneScheduler",
       dependencies: [
@@ -55,7 +71,7 @@ let package = Package(
     .executableTarget(
       name: "OpportuneCommand",
       dependencies: [
-        "Opportune", "OpportuneBench", "OpportuneReplay", "COpportune",
+        "Opportune", "OpportuneBench", "OpportuneFuzz", "OpportuneReplay", "COpportune",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ]),
@@ -73,6 +89,10 @@ let package = Package(
     .testTarget(
       name: "OpportuneReplayTests", dependencies: ["OpportuneReplay", "OpportuneApps"],
       resources: [.copy("Fixtures")]),
+    .testTarget(
+      name: "OpportuneFuzzTests",
+      dependencies: ["OpportuneFuzz", "COpportuneChecked", "COpportuneExplorer"],
+      resources: [.copy("Examples")]),
     .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench"]),
   ],
   swiftLanguageModes: [.v6],

@@ -34,7 +34,6 @@
 
 #define SEGMENT_OF(index) ((index) / OPP_SEGMENT_SLOTS)
 #define SLOT_OF(index) ((index) % OPP_SEGMENT_SLOTS)
-#define DIRECTORY_FIRST 4
 
 /* --- The pool of segments -------------------------------------------------------------------- */
 
@@ -58,8 +57,8 @@ uint64_t opp_pool_bytes(const opp_pool *pool) {
 }
 
 static opp_segment *pool_segment(const opp_pool *pool, uint32_t index) {
-    /* [slab-publish] acquire: pairs with the release in pool_grow(), so that the slab is mapped and numbered. */
-    opp_segment *slab = opp_load(&pool->slab[index / OPP_SLAB_SEGMENTS], acquire);
+    /* relaxed: the index came with an acquire of `top`, and whoever put it there had seen the slab. */
+    opp_segment *slab = opp_load(&pool->slab[index / OPP_SLAB_SEGMENTS], relaxed);
     return &slab[index % OPP_SLAB_SEGMENTS];
 }
 
@@ -88,8 +87,7 @@ static opp_segment *pool_grow(opp_pool *pool) {
     }
     opp_segment *slab = memory;
     for (uint32_t i = 0; i < OPP_SLAB_SEGMENTS; i++) slab[i].index = number * OPP_SLAB_SEGMENTS + i;
-    /* [slab-publish] release: see pool_segment(). */
-    opp_store(&pool->slab[number], slab, release);
+    opp_store(&pool->slab[number], slab, relaxed); /* relaxed: see pool_segment() */
     for (uint32_t i = 1; i < OPP_SLAB_SEGMENTS; i++) pool_put(pool, &slab[i]);
     return &slab[0];
 }
@@ -103,8 +101,9 @@ static opp_segment *pool_take(opp_pool *pool) {
         opp_segment *segment = pool_segment(pool, place - 1);
         /* relaxed: if another took the segment meanwhile this is rubbish, and the tag makes the exchange fail. */
         uint64_t desired = ((top >> 32) + 1) << 32 | opp_load(&segment->next, relaxed);
-        /* [pool] acquire as above; release keeps the chain of puts below this one visible to later takers. */
-        if (opp_cas(&pool->top, &top, desired, acq_rel)) return segment;
+        /* relaxed: what it reads has been acquired above, and a read-modify-write goes on with the release of the
+         * puts before it, so that later takers see them through it. */
+        if (opp_cas(&pool->top, &top, desired, relaxed)) return segment;
         /* [pool] acquire: the failed exchange read with relaxed order only. */
         top = opp_load(&pool->top, acquire);
     }
@@ -124,7 +123,7 @@ static opp_fifo *fifo_create(opp_source *source) {
     opp_fifo *fifo = aligned_alloc(OPP_LINE, sizeof(opp_fifo));
     if (fifo == NULL) return NULL;
     memset(fifo, 0, sizeof(*fifo));
-    opp_directory *directory = directory_create(DIRECTORY_FIRST, NULL);
+    opp_directory *directory = directory_create(OPP_DIRECTORY_FIRST, NULL);
     if (directory == NULL) {
         free(fifo);
         return NULL;
@@ -170,9 +169,11 @@ static int fifo_push(opp_fifo *fifo, opp_pool *pool, opp_job job, uint32_t stamp
     }
     opp_slot *slot = &segment->slot[SLOT_OF(tail)];
     opp_store(&slot->ptr, job.ptr, relaxed);
-    opp_store(&slot->word, (uint64_t)stamp << 32 | job.tag, relaxed);
+    /* [slot] release: a late reader that finds this in the slot of an index that has long been taken knows by it that
+     * head has moved, and does not mistake the stamp. Pairs with the acquire in fifo_peek(). */
+    opp_store(&slot->word, (uint64_t)stamp << 32 | job.tag, release);
     /* [publish] release: whoever sees this tail sees the slot and what the caller put into the job. Pairs with the
-     * load of tail in fifo_peek(). seq_cst besides: the pusher next reads hints and sleepers, and whoever clears a
+     * loads of tail in fifo_peek() and opp_bag_count(). seq_cst, with the latter, besides: the pusher next reads hints and sleepers, and whoever clears a
      * hint or goes to sleep next reads tail; in the one order of all four, one of the two sees the other. */
     opp_store(&fifo->tail, tail + 1, seq_cst);
     return 0;
@@ -189,19 +190,20 @@ typedef struct peek {
 /* Reads the front entry. False when there was none at the moment tail was read. */
 static bool fifo_peek(opp_fifo *fifo, peek *front) {
     for (;;) {
-        /* acquire: so that the loads below are not satisfied before it. */
-        uint64_t head = opp_load(&fifo->head, acquire);
-        /* [publish] acquire and seq_cst: see fifo_push(). */
-        uint64_t tail = opp_load(&fifo->tail, seq_cst);
+        /* relaxed: an old head is noticed below, or by the claim. */
+        uint64_t head = opp_load(&fifo->head, relaxed);
+        /* [publish] acquire: see fifo_push(). Not seq_cst: whoever finds nothing here looks again in opp_bag_count()
+         * before it lets a hint go or sleeps. */
+        uint64_t tail = opp_load(&fifo->tail, acquire);
         if (head >= tail) return false;
         /* [directory] acquire: pairs with fifo_reserve(). It was stored before the tail just read. */
         opp_directory *directory = opp_load(&fifo->directory, acquire);
-        /* acquire on these three: the look at head below must come after them. [entry] for the first. */
+        /* [entry] acquire: pairs with fifo_push(). */
         opp_segment *segment = opp_load(&directory->segment[SEGMENT_OF(head) & directory->mask], acquire);
         if (segment != NULL) {
             opp_slot *slot = &segment->slot[SLOT_OF(head)];
-            front->ptr = opp_load(&slot->ptr, acquire);
-            front->word = opp_load(&slot->word, acquire);
+            front->ptr = opp_load(&slot->ptr, relaxed); /* relaxed: right if the claim succeeds */
+            front->word = opp_load(&slot->word, acquire); /* [slot] acquire: so that the look at head is a later one */
             /* relaxed: only the stamp's sake; a claim checks again. */
             if (opp_load(&fifo->head, relaxed) == head) {
                 front->fifo = fifo;
@@ -295,8 +297,8 @@ static bool bag_look_round(opp_bag *bag, const opp_source *own, const uint8_t *d
                            uint32_t *floor, peek *choice) {
     bool found = false;
     peek oldest = {0}, near = {0};
-    /* [fifos] acquire, and seq_cst with the exchange in bag_fifo(): a queue whose push is over is in the list. */
-    for (opp_fifo *fifo = opp_load(&bag->fifos, seq_cst); fifo != NULL; fifo = fifo->next) {
+    /* [fifos] acquire; not seq_cst, for the same reason as tail in fifo_peek(). */
+    for (opp_fifo *fifo = opp_load(&bag->fifos, acquire); fifo != NULL; fifo = fifo->next) {
         peek front;
         if (!fifo_peek(fifo, &front)) continue;
         if (!found || older(stamp_of(&front), stamp_of(&oldest))) oldest = front;
@@ -322,6 +324,25 @@ static bool bag_look_round(opp_bag *bag, const opp_source *own, const uint8_t *d
     return true;
 }
 
+/*
+ * Where the order is exact (no slack) one look round is not enough: a queue that was empty when it was looked at may
+ * have got an entry since, and another one, pushed after that, may be what was found in a queue looked at later. So the
+ * choice must be found again: by then all that was pushed before it is seen, as the acquire of its tail makes sure.
+ * Another choice the second time means that another thread has pushed or taken.
+ */
+static bool bag_look_twice(opp_bag *bag, peek *choice) {
+    uint32_t floor;
+    peek again;
+    for (;;) {
+        /* A queue that was added before the choice was pushed would be seen, since the choice's tail was acquired, and
+         * there is none. relaxed: it is compared, not followed. */
+        if (choice->fifo->next == NULL && opp_load(&bag->fifos, relaxed) == choice->fifo) return true;
+        if (!bag_look_round(bag, NULL, NULL, 0, &floor, &again)) return false;
+        if (again.fifo == choice->fifo && again.head == choice->head) return true;
+        *choice = again;
+    }
+}
+
 bool opp_bag_remove(opp_bag *bag, opp_bag_memory *memory, const opp_source *own, const uint8_t *distance,
                     uint32_t slack, opp_job *job, bool *stolen) {
     opp_pool *pool = opp_core_pool(bag->core);
@@ -333,6 +354,7 @@ bool opp_bag_remove(opp_bag *bag, opp_bag_memory *memory, const opp_source *own,
     while (!taken) {
         uint32_t floor;
         if (!bag_look_round(bag, own, distance, slack, &floor, &front)) return false;
+        if (slack == 0 && !bag_look_twice(bag, &front)) return false;
         if (memory != NULL) *memory = (opp_bag_memory){.bag = bag, .fifo = front.fifo, .floor = floor};
         taken = fifo_claim(&front, pool);
     }
@@ -344,9 +366,10 @@ bool opp_bag_remove(opp_bag *bag, opp_bag_memory *memory, const opp_source *own,
 
 uint64_t opp_bag_count(const opp_bag *bag) {
     uint64_t count = 0;
-    /* [fifos] and [publish], as in bag_look_round() and fifo_peek(). */
+    /* [fifos] and [publish] acquire, and seq_cst with the exchange in bag_fifo() and the store in fifo_push(): see
+     * there. head relaxed: it counts too much if it is old, and too little only where others are taking. */
     for (opp_fifo *fifo = opp_load(&bag->fifos, seq_cst); fifo != NULL; fifo = fifo->next) {
-        uint64_t head = opp_load(&fifo->head, acquire);
+        uint64_t head = opp_load(&fifo->head, relaxed);
         uint64_t tail = opp_load(&fifo->tail, seq_cst);
         if (tail > head) count += tail - head;
     }

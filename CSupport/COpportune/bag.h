@@ -6,11 +6,14 @@
 #include "opp_sync.h"
 
 #define OPP_LINE 64
+#ifndef OPP_CHECKED
 #define OPP_SEGMENT_SLOTS 64
 #define OPP_SLAB_SEGMENTS 16
 #define OPP_SLABS 65536
+#define OPP_DIRECTORY_FIRST 4
 #define OPP_EPOCH_PUSHES 32
 #define OPP_SOURCE_CACHE 64
+#endif /* The checked build has smaller ones, so that every edge is near. */
 
 _Static_assert((OPP_SEGMENT_SLOTS & (OPP_SEGMENT_SLOTS - 1)) == 0, "slots are found by masking");
 /* An overtaker's epoch is at most floor + 1, the floor at most one older than the overtaken job's publication:

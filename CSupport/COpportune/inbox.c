@@ -37,14 +37,15 @@ int opp_inbox_push(opp_inbox *inbox, void *message) {
     node *top = opp_load(&inbox->top, relaxed);
     do {
         fresh->next = top;
-        /* [inbox] release: the node and the message are seen by who fetches them. seq_cst: before the alarm that
-         * the caller rings next, if it finds it set. */
-    } while (!opp_cas(&inbox->top, &top, fresh, seq_cst));
+        /* [inbox] release: the node and the message are seen by who fetches them. acquire: a fetch that was too early
+         * for this message is known by it, and what its thread did before, such as unarming the alarm that the caller
+         * arms next. */
+    } while (!opp_cas(&inbox->top, &top, fresh, acq_rel));
     return 0;
 }
 
 void opp_inbox_fetch(opp_inbox *inbox, void (*each)(void *, void *), void *context) {
-    node *taken = opp_swap(&inbox->top, NULL, acq_rel); /* [inbox] acquire: see opp_inbox_push() */
+    node *taken = opp_swap(&inbox->top, NULL, acq_rel); /* [inbox] see opp_inbox_push() */
     node *oldest = NULL;
     while (taken != NULL) {
         node *next = taken->next;

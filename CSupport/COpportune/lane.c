@@ -23,12 +23,8 @@
 #include "opp_lane.h"
 #include "opp_sync.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
 
 #define LINE 64
 #define ASLEEP_WORDS (OPP_LANE_WORKERS / 64)
@@ -77,8 +73,8 @@ static int lane_choose(opp_lane *lane) {
         uint64_t bits = opp_load(&lane->asleep[i], seq_cst);
         while (bits != 0) {
             uint64_t bit = bits & -bits;
-            /* seq_cst as above; L1: the one who saw the bit set clears it. */
-            if (opp_and(&lane->asleep[i], ~bit, seq_cst) & bit) return (int)(i * 64) + __builtin_ctzll(bit);
+            /* L1: the one who saw the bit set clears it. acquire: the cell is empty, which opp_lane_lie_down() releases. */
+            if (opp_and(&lane->asleep[i], ~bit, acquire) & bit) return (int)(i * 64) + __builtin_ctzll(bit);
             bits &= ~bit;
         }
     }
@@ -97,9 +93,9 @@ bool opp_lane_enter(opp_lane *lane) {
     uint64_t count = opp_load(&lane->count, seq_cst); /* [count] see "No lost wake-up" */
     do {
         if (count_used(count) >= count_permits(count)) return false;
-        /* [count] seq_cst: as above. A failed exchange reloads relaxed, which can only see a later value of the
-         * same word. */
-    } while (!opp_cas(&lane->count, &count, count + 1, seq_cst));
+        /* relaxed: it only counts, and taking a permit hides nothing from anybody. A failed exchange reloads relaxed,
+         * which can only see a later value of the same word. */
+    } while (!opp_cas(&lane->count, &count, count + 1, relaxed));
     return true;
 }
 
@@ -140,12 +136,12 @@ void opp_lane_set_permits(opp_lane *lane, uint32_t permits) {
     if (permits < 1) permits = 1;
     if (permits > OPP_LANE_WORKERS) permits = OPP_LANE_WORKERS;
     uint64_t count = opp_load(&lane->count, relaxed);
-    /* [count] seq_cst: a new permit is a free one. */
-    while (!opp_cas(&lane->count, &count, (uint64_t)permits << 32 | count_used(count), seq_cst)) {}
+    /* relaxed: nobody is owed a wake-up by it; the next push finds the permit. */
+    while (!opp_cas(&lane->count, &count, (uint64_t)permits << 32 | count_used(count), relaxed)) {}
 }
 
 uint32_t opp_lane_working(const opp_lane *lane) {
-    return count_used(opp_load(&lane->count, seq_cst)); /* [count] */
+    return count_used(opp_load(&lane->count, relaxed)); /* relaxed: a number that may be old when it is read */
 }
 
 uint32_t opp_lane_sleeping(const opp_lane *lane) {
@@ -187,8 +183,8 @@ static opp_woken lane_receive(opp_lane *lane, uint32_t slot) {
 
 opp_woken opp_lane_wake_up(opp_lane *lane, uint32_t slot) {
     uint64_t bit = 1ull << slot % 64;
-    /* [asleep] L1: either we clear the bit, and nobody wakes us, or somebody has. */
-    if (opp_and(&lane->asleep[slot / 64], ~bit, seq_cst) & bit) return OPP_WOKEN_NOTHING;
+    /* L1: either we clear the bit, and nobody wakes us, or somebody has. relaxed: in the first case it was ours. */
+    if (opp_and(&lane->asleep[slot / 64], ~bit, relaxed) & bit) return OPP_WOKEN_NOTHING;
     return lane_receive(lane, slot);
 }
 
@@ -217,10 +213,9 @@ opp_alarms *opp_alarms_create(void) {
     if (alarms == NULL) return NULL;
     memset(alarms, 0, sizeof(*alarms));
     for (int i = 0; i <= OPP_ALARMS; i++) {
-        alarms->descriptor[i] = i == OPP_BELL ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
-                                              : timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        alarms->descriptor[i] = i == OPP_BELL ? opp_bell_open() : opp_timer_open();
         if (alarms->descriptor[i] >= 0) continue;
-        while (i-- > 0) close(alarms->descriptor[i]);
+        while (i-- > 0) opp_timer_close(alarms->descriptor[i]);
         free(alarms);
         return NULL;
     }
@@ -228,14 +223,8 @@ opp_alarms *opp_alarms_create(void) {
 }
 
 void opp_alarms_destroy(opp_alarms *alarms) {
-    for (int i = 0; i <= OPP_ALARMS; i++) close(alarms->descriptor[i]);
+    for (int i = 0; i <= OPP_ALARMS; i++) opp_timer_close(alarms->descriptor[i]);
     free(alarms);
-}
-
-static void alarm_settime(opp_alarms *alarms, uint32_t which, int flags, uint64_t ns) {
-    if (ns == 0) ns = 1; /* 0 would disarm the timer */
-    struct itimerspec when = {.it_value = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)}};
-    timerfd_settime(alarms->descriptor[which], flags, &when, NULL);
 }
 
 void opp_alarms_arm(opp_alarms *alarms, uint32_t which, uint64_t delay_ns) {
@@ -243,29 +232,23 @@ void opp_alarms_arm(opp_alarms *alarms, uint32_t which, uint64_t delay_ns) {
      * waiter unarms (seq_cst) before it looks. */
     uint64_t word = opp_load(&alarms->word[which], seq_cst);
     if (word & 1) return;
-    alarm_settime(alarms, which, 0, delay_ns);
+    opp_timer_set(alarms->descriptor[which], false, delay_ns);
     opp_cas(&alarms->word[which], &word, word | 1, relaxed); /* relaxed: a note to others not to bother */
 }
 
 void opp_alarms_set(opp_alarms *alarms, uint32_t which, uint64_t at_ns) {
-    alarm_settime(alarms, which, TFD_TIMER_ABSTIME, at_ns);
+    opp_timer_set(alarms->descriptor[which], true, at_ns);
 }
 
 void opp_alarms_ring(opp_alarms *alarms) {
-    uint64_t one = 1;
-    /* It fails only where the counter is full, and then the bell rings already. */
-    while (write(alarms->descriptor[OPP_BELL], &one, sizeof(one)) < 0 && errno == EINTR) {}
+    opp_bell_ring(alarms->descriptor[OPP_BELL]);
 }
 
 uint32_t opp_alarms_wait(opp_alarms *alarms) {
-    struct pollfd polled[OPP_ALARMS + 1];
-    for (int i = 0; i <= OPP_ALARMS; i++) polled[i] = (struct pollfd){.fd = alarms->descriptor[i], .events = POLLIN};
-    while (poll(polled, OPP_ALARMS + 1, -1) <= 0) {}
+    uint32_t ready = opp_timer_wait(alarms->descriptor, OPP_ALARMS + 1);
     uint32_t rung = 0;
     for (uint32_t i = 0; i <= OPP_ALARMS; i++) {
-        uint64_t expiries;
-        if (!(polled[i].revents & POLLIN)) continue;
-        if (read(alarms->descriptor[i], &expiries, sizeof(expiries)) != (ssize_t)sizeof(expiries)) continue;
+        if (!(ready & 1u << i) || !opp_timer_read(alarms->descriptor[i])) continue;
         rung |= 1u << i;
         if (i == OPP_BELL) continue;
         uint64_t word = opp_load(&alarms->word[i], relaxed);

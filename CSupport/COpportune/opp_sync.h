@@ -1,6 +1,7 @@
 /*
- * All synchronisation of the C core: atomics, futex and clock. Nothing else in the core names
- * <stdatomic.h>, futex(2) or a clock, so that a checker can put its own versions in this one place.
+ * All synchronisation of the C core: atomics, futex, clock and timers. Nothing else in the core names atomic
+ * operations, futex(2), a clock or a timer, so that a checker can put its own versions in this one place: with
+ * OPP_CHECKED, opp_sync_checked.h of COpportuneExplorer has the same names.
  *
  * There are no stand-alone fences: ThreadSanitizer cannot follow them. Each access carries its order, and
  * the place that uses an order above relaxed says what it pairs with.
@@ -8,11 +9,19 @@
 #ifndef OPP_SYNC_H
 #define OPP_SYNC_H
 
+#ifdef OPP_CHECKED
+#include "opp_sync_checked.h"
+#else
+
 #include <errno.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,5 +63,53 @@ static inline int opp_futex_wake(_Atomic(uint32_t) *word, int count) {
     long woken = syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
     return woken < 0 ? -errno : (int)woken;
 }
+
+/* A one-shot timer on CLOCK_MONOTONIC: a descriptor, or -errno. */
+static inline int opp_timer_open(void) {
+    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    return timer < 0 ? -errno : timer;
+}
+
+static inline void opp_timer_close(int timer) {
+    close(timer);
+}
+
+/* Sets it to go off at `ns`, or in `ns` from now. */
+static inline void opp_timer_set(int timer, bool absolute, uint64_t ns) {
+    if (ns == 0) ns = 1; /* 0 would disarm the timer */
+    struct itimerspec when = {.it_value = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)}};
+    timerfd_settime(timer, absolute ? TFD_TIMER_ABSTIME : 0, &when, NULL);
+}
+
+/* A descriptor that may stand among timers and goes off when it is rung, or -errno. */
+static inline int opp_bell_open(void) {
+    int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return bell < 0 ? -errno : bell;
+}
+
+static inline void opp_bell_ring(int bell) {
+    uint64_t one = 1;
+    /* It fails only where the counter is full, and then the bell rings already. */
+    while (write(bell, &one, sizeof(one)) < 0 && errno == EINTR) {}
+}
+
+/* Waits until one of `timers`, at most 8, has gone off. Returns the mask of those that have. */
+static inline uint32_t opp_timer_wait(const int *timers, uint32_t count) {
+    struct pollfd polled[8];
+    for (uint32_t i = 0; i < count; i++) polled[i] = (struct pollfd){.fd = timers[i], .events = POLLIN};
+    while (poll(polled, count, -1) <= 0) {}
+    uint32_t ready = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (polled[i].revents & POLLIN) ready |= 1u << i;
+    return ready;
+}
+
+/* Whether it had gone off; makes it wait for its next expiry. */
+static inline bool opp_timer_read(int timer) {
+    uint64_t expiries;
+    return read(timer, &expiries, sizeof(expiries)) == (ssize_t)sizeof(expiries);
+}
+
+#endif /* OPP_CHECKED */
 
 #endif

@@ -144,8 +144,10 @@ static bool hint_doubt(hints *words, uint32_t number) {
 static void hint_settle(hints *words, uint32_t number, bool holds) {
     hints *word = &words[number / WORD_BITS];
     uint64_t bit = 1ull << number % WORD_BITS;
-    if (holds) opp_or(word, bit, seq_cst); /* [hint] before the doubt is gone */
-    opp_and(word, ~(bit << WORD_BITS), seq_cst);
+    /* relaxed, both: the word's own order sets the hint before the doubt is gone, and as only read-modify-writes change
+     * the word, who follows the hint still acquires what those who set it first had released. */
+    if (holds) opp_or(word, bit, relaxed);
+    opp_and(word, ~(bit << WORD_BITS), relaxed);
 }
 
 static level *core_level(opp_core *core, unsigned number) {
@@ -393,7 +395,7 @@ static bool app_holds(const opp_app *app, unsigned number) {
 
 uint64_t opp_app_levels(const opp_app *app) {
     const opp_core *core = app->core;
-    uint64_t state = opp_load(&app->state, seq_cst); /* [hint] */
+    uint64_t state = opp_load(&app->state, relaxed); /* relaxed: the caller's own step, or a later one, which shows itself */
     if (state & STATE_SUSPENDED) return 0;
     uint64_t levels = 0;
     for (int set = 0; set < core_sets(core); set++) {
@@ -454,8 +456,9 @@ uint64_t opp_app_queued(const opp_app *app) {
 
 uint32_t opp_app_running(const opp_app *app) {
     uint32_t count = 0;
-    /* [takers] acquire: pairs with opp_taker_create(). */
-    for (opp_taker *taker = opp_load(&app->core->takers, acquire); taker != NULL; taker = taker->next)
+    /* [takers] acquire: pairs with opp_taker_create(). seq_cst: a taker that is not in this list yet announces itself
+     * later in the one order of the essay, and then sees the suspension. */
+    for (opp_taker *taker = opp_load(&app->core->takers, seq_cst); taker != NULL; taker = taker->next)
         count += opp_load(&taker->current, seq_cst) == app; /* [announce] see "Suspension" */
     return count;
 }
@@ -469,8 +472,7 @@ static opp_bag *place_bag(opp_app *app, place *place, uint8_t rank) {
     opp_bag *fresh = malloc(sizeof(opp_bag));
     if (fresh == NULL) return NULL;
     opp_bag_init(fresh, app->core);
-    /* [bag] release: see above. seq_cst: before tail of the first push in the order of fifo_push(). */
-    if (opp_cas(&place->bag[rank], &bag, fresh, seq_cst)) {
+    if (opp_cas(&place->bag[rank], &bag, fresh, release)) { /* [bag] release: see above */
         opp_add(&app->core->queue_bytes, sizeof(opp_bag), relaxed); /* statistics */
         return fresh;
     }
@@ -571,7 +573,7 @@ const opp_app *opp_taker_current(const opp_taker *taker) {
 /* A place's rank: takes from its bag, or repairs the hint. */
 static bool place_take(opp_taker *taker, place *place, unsigned rank, opp_taken *taken) {
     if (!(hints_maybe_64(place->ranks) & 1ull << rank)) return false;
-    opp_bag *bag = opp_load(&place->bag[rank], acquire); /* [bag] */
+    opp_bag *bag = opp_load(&place->bag[rank], relaxed); /* relaxed: the hint was set by somebody who had seen it */
     if (bag == NULL) return false;
     if (opp_bag_remove(bag, &taker->memory, taker->own, taker->distance, 1, &taken->job, &taken->stolen))
         return true;
@@ -604,7 +606,8 @@ static bool taker_confirm(opp_taker *taker, opp_app *app, int set, uint64_t seen
 
 static bool app_take(opp_taker *taker, opp_app *app, unsigned number, uint64_t levels, opp_taken *taken) {
     const opp_core *core = app->core;
-    uint64_t state = opp_load(&app->state, seq_cst); /* [hint] */
+    /* relaxed: taker_confirm() looks again, and so does whoever lets a hint go. */
+    uint64_t state = opp_load(&app->state, relaxed);
     if (state & STATE_SUSPENDED) return false;
     for (int set = 0; set < core_sets(core); set++) {
         place *places = app->places[set];
@@ -621,7 +624,7 @@ static bool app_take(opp_taker *taker, opp_app *app, unsigned number, uint64_t l
             bool front = place_take(taker, &places[PLACE_FRONT], rank, taken);
             if (!front && !place_take(taker, &places[PLACE_BACK], rank, taken)) continue;
             taker->last.app = !front && shared == 0 ? app : NULL;
-            taker->last.bag = opp_load(&places[PLACE_BACK].bag[rank], acquire); /* [bag] */
+            taker->last.bag = opp_load(&places[PLACE_BACK].bag[rank], relaxed); /* relaxed: as in place_take() */
             taker->last.state = state;
             taker->last.number = (uint8_t)number;
             taker->last.rank = (uint8_t)rank;
@@ -680,7 +683,8 @@ static bool level_take(opp_taker *taker, unsigned number, uint64_t levels, opp_t
         int64_t found;
         while ((found = level_next_app(core, level, from)) >= 0 && (stretch == 0 || found < start)) {
             uint32_t index = (uint32_t)found;
-            opp_app *app = opp_load(&core->apps[index], acquire); /* [apps] */
+            /* relaxed: the hint was set by somebody who had seen the app. */
+            opp_app *app = opp_load(&core->apps[index], relaxed);
             if (app != NULL && app_take(taker, app, number, levels, taken)) {
                 taker->turn = index == taker->cursor[number] ? taker->turn + 1 : 1;
                 if (taker->turn > OPP_TURN) taker->turn = 1;
@@ -703,7 +707,7 @@ static bool level_take(opp_taker *taker, unsigned number, uint64_t levels, opp_t
 static bool last_take(opp_taker *taker, unsigned number, uint64_t levels, opp_taken *taken) {
     opp_app *app = taker->last.app;
     if (app == NULL || taker->last.number != number || taker->turn >= OPP_TURN) return false;
-    if (opp_load(&app->state, seq_cst) != taker->last.state) return false; /* [hint] */
+    if (opp_load(&app->state, relaxed) != taker->last.state) return false; /* relaxed: as in app_take() */
     int set = taker->last.set;
     if (hints_maybe_64(app->places[set][PLACE_FRONT].ranks) != 0) return false;
     if (!opp_bag_remove(taker->last.bag, &taker->memory, taker->own, taker->distance, 1, &taken->job,
@@ -751,7 +755,7 @@ bool opp_has_ready(opp_core *core, uint64_t levels) {
         level *level = core_level(core, number);
         for (int64_t found = level_next_app(core, level, 0); found >= 0;
              found = level_next_app(core, level, (uint32_t)found + 1)) {
-            opp_app *app = opp_load(&core->apps[found], acquire); /* [apps] */
+            opp_app *app = opp_load(&core->apps[found], relaxed); /* relaxed: as in level_take() */
             if (app != NULL && app_has_queued(app, number)) return true;
         }
     }

@@ -123,6 +123,9 @@ extension Scenario {
         streams: [Stream(interval: 2_000, jitter: 500, work: 1_400, burst: .onePerCore)],
         background: Chains(count: 10, link: 20_000), touchesMemory: true),
       Scenario(
+        "inversion", "light foreground beside ten chains of 2 ms jobs; both allocate, map, fault, unmap and free",
+        background: Chains(count: 10, link: 2_000), touchesMemory: true),
+      Scenario(
         "mixed", "two foreground apps, hogs, blocking jobs, memory traffic and a background app",
         streams: [.light, Stream(interval: 4_000, jitter: 2_000, work: 500, isSecondApp: true)],
         background: Chains(count: 10, link: 20_000), hogs: Chains(count: 4, link: 20_000), blockers: 2,

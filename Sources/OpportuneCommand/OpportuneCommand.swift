@@ -7,7 +7,9 @@ struct OpportuneCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "opportune",
     abstract: "Schedules foreground and background work so that the foreground never waits.",
-    subcommands: [BenchCommand.self, DoctorCommand.self, ReplayCommand.self, StatesCommand.self])
+    subcommands: [
+      BenchCommand.self, FuzzCommand.self, DoctorCommand.self, ReplayCommand.self, StatesCommand.self,
+    ])
 
   static func main() async {
     // Swift takes the arguments from this file; without it they are empty, and the help would be a riddle.

@@ -49,14 +49,18 @@ final class Monitor: @unchecked Sendable {
 
   /// What the monitor remembers of a running job between two looks.
   private struct Seen {
-    var sequence: UInt64
+    let sequence: UInt64
+    /// Its depth at the first look, and by now.
+    let first: Int
     var depth: Int
-    /// CPU time before `at`, by estimate; the clock and the wait then.
-    var credit: UInt64
-    var at: UInt64
-    var cpu: UInt64
-    var wait: UInt64
+    /// Voluntary context switches at the last look.
     var switches: Int64
+    /// Time off the CPU without waiting for one, nanoseconds, as far as known; and what shows as such where none is.
+    var offCPU: UInt64 = 0
+    var nothing: Int64 = 0
+    /// CPU time and time off the CPU when it was last seen to have blocked.
+    var judgedCPU: UInt64 = 0
+    var judgedOff: UInt64 = 0
   }
 
   private struct Look {
@@ -264,28 +268,29 @@ final class Monitor: @unchecked Sendable {
     let key = ObjectIdentifier(worker)
     var usage = opp_thread_usage()
     guard opp_thread_meter_read(meter, &usage) == 0 else { return }
+    let switches = opp_thread_meter_voluntary_switches(meter)
+    var known =
+      seen[key].flatMap { $0.sequence == reading.sequence ? $0 : nil }
+      ?? Seen(
+        sequence: reading.sequence, first: reading.depth, depth: reading.depth, switches: reading.switchesBefore)
     let wall = now > reading.start ? now - reading.start : 0
-    var cpu: UInt64
-    var offCPU: UInt64
-    var known = seen[key]
-    if let known, known.sequence == reading.sequence {
-      let since = usage.cpu_ns &- known.cpu
-      cpu = known.credit + since
-      // A thread that never gave the CPU up by itself was not blocked; else the clocks tell.
-      let blocked = opp_thread_meter_voluntary_switches(meter) != known.switches
-      offCPU = blocked ? (now - known.at).saturatingSubtract(since).saturatingSubtract(usage.wait_ns &- known.wait) : 0
-    } else {
-      let switches = opp_thread_meter_voluntary_switches(meter)
-      cpu = min(wall, usage.cpu_ns &- reading.cpuBefore)
-      // One switch is the sleep before the job. A thread that may have blocked since is judged from now on only.
-      let blocked = switches - reading.switchesBefore > 1
-      offCPU = blocked ? (wall - cpu).saturatingSubtract(usage.wait_ns &- reading.waitBefore) : 0
-      if Double(offCPU) > engine.configuration.quantum.offCPUShare * Double(quantum) { cpu = 0 }
-      known = Seen(
-        sequence: reading.sequence, depth: reading.depth, credit: cpu, at: now, cpu: usage.cpu_ns,
-        wait: usage.wait_ns, switches: switches)
+    let used = min(wall, usage.cpu_ns &- reading.cpuBefore)
+    // Time off the CPU is what neither clock has counted. The kernel counts a wait when it is over: a thread that waits
+    // for a CPU now seems to be off it by that much, one that waited as the slice began to have been on it. So a
+    // thread that has not given the CPU up by itself since the last look was not blocked since, and what comes out
+    // below nothing shows where nothing is.
+    let uncounted = Int64(wall - used) - Int64(clamping: usage.wait_ns &- reading.waitBefore)
+    known.nothing = min(known.nothing, uncounted)
+    let off = UInt64(clamping: uncounted - known.nothing)
+    known.offCPU = switches != known.switches ? off : min(off, known.offCPU)
+    known.switches = switches
+    known.judgedOff = min(known.judgedOff, known.offCPU)
+    if Double(known.offCPU - known.judgedOff)
+      > engine.configuration.quantum.offCPUShare * Double(max(quantum, used.saturatingSubtract(known.judgedCPU)))
+    {
+      (known.judgedCPU, known.judgedOff) = (used, known.offCPU)
     }
-    guard var known else { return }
+    let (cpu, offCPU) = (used.saturatingSubtract(known.judgedCPU), known.offCPU - known.judgedOff)
     defer { seen[key] = known }
     guard cpu >= quantum else { return }
     // A hog that sank into the background's lane must not keep its permit from those who live there. (law 3)
@@ -294,7 +299,7 @@ final class Monitor: @unchecked Sendable {
     }
     let base = engine.base(ofRank: UInt8(reading.rank), depth: reading.depth, band: reading.band)
     let depth = engine.accounts.depth(
-      ofRunning: reading.identity, from: reading.depth, cpu: cpu, offCPU: offCPU, base: base, band: reading.band)
+      ofRunning: reading.identity, from: known.first, cpu: cpu, offCPU: offCPU, base: base, band: reading.band)
     guard depth > known.depth else { return }
     let level = engine.configuration.bands.level(
       band: reading.band, rank: engine.configuration.bands.rank(base: base, depth: depth))

@@ -5,7 +5,8 @@ internal import COpportune
 /// A reading of the CPU clock costs 0.3 µs and one of the run-queue wait 0.4 µs more. So a slice of less than 50 µs
 /// counts as CPU time as it stands, and is charged by sampling: whenever such slices have added up to 100 µs, the task
 /// whose slice it is then pays for all of them. In the long run each pays its share. Longer slices are measured,
-/// against an anchor that is renewed after each of them and before each sleep.
+/// against an anchor that is renewed after each of them, at each sample and before each sleep: it is never much older
+/// than the slice, or a fresh job that is preempted would pay for those before it.
 struct SliceUsage {
   private static let measured: UInt64 = 50_000
   private static let sample: UInt64 = 100_000
@@ -14,7 +15,7 @@ struct SliceUsage {
   private var start: UInt64 = 0
   private var anchorCPU: UInt64 = 0
   private var anchorWait: UInt64 = 0
-  /// Voluntary context switches when the worker last lay down; the sleep that follows is one more.
+  /// Voluntary context switches when the worker last got up, or found that it need not lie down.
   private(set) var switchesAtAnchor: Int64 = 0
   private var pool: UInt64 = 0
 
@@ -32,6 +33,9 @@ struct SliceUsage {
     switchesAtAnchor = opp_thread_own_voluntary_switches()
   }
 
+  /// The sleep since the anchor was no blocking.
+  mutating func gotUp() { switchesAtAnchor = opp_thread_own_voluntary_switches() }
+
   mutating func began(at now: UInt64) { start = now }
 
   /// CPU time of the slice that ends now, and time off the CPU without waiting for one.
@@ -43,6 +47,8 @@ struct SliceUsage {
       if pool >= Self.sample {
         charge = pool
         pool = 0
+        var clock: UInt64 = 0
+        if let meter, opp_thread_meter_cpu(meter, &clock) == 0 { anchorCPU = clock }
       }
       return (wall, 0)
     }

@@ -155,7 +155,9 @@ final class Worker: @unchecked Sendable {
       if lane.lane != .background { engine.monitor.armWatch() }
     }
     if engine.isDraining { engine.monitor.ring() }
-    switch opp_lane_sleep(lane.raw, slot) {
+    let woken = opp_lane_sleep(lane.raw, slot)
+    usage.gotUp()
+    switch woken {
     case .OPP_WOKEN_PERMIT:
       standing.store(.permit, ordering: .relaxed)
       return true

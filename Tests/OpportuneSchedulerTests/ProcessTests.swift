@@ -110,25 +110,25 @@ private func setAffinity(of thread: Int32, to mask: [UInt64]) {
   {
     let child = await #expect(processExitsWith: .exitCode(7), observing: [\.standardErrorContent]) {
       dropPrivileges()
-      let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(1)))
+      let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(5)))
       let app = try scheduler.makeApp(named: "app")
       let other = try scheduler.makeApp(named: "other")
       let ended = Atomic<Int>(0)
       await onThread {
-        for _ in 0..<200 {
+        for _ in 0..<100 {
           do {
             try app.submit {
-              spinCPU(milliseconds: 4)
+              spinCPU(milliseconds: 20)
               ended.add(1, ordering: .relaxed)
             }
           } catch { require(false, "\(error)") }
         }
       }
-      while ended.load(ordering: .relaxed) < 200 {
+      while ended.load(ordering: .relaxed) < 100 {
         let seen = try await other.task { ownClass() }.value
         require(seen == [0, 0], "a fresh job ran in \(seen)")
       }
-      require(app.statistics.demotions >= 200, "hogs are demoted")
+      require(app.statistics.demotions >= 100, "hogs are demoted")
       try await scheduler.shutdown()
       exit(7)
     }

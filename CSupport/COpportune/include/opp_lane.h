@@ -18,7 +18,9 @@
 
 OPP_BEGIN_DECLS
 
+#ifndef OPP_CHECKED
 #define OPP_LANE_WORKERS 1024
+#endif
 
 typedef struct opp_lane opp_lane;
 
@@ -76,7 +78,7 @@ typedef enum OPP_CLOSED_ENUM opp_woken {
 /* Stays awake after all. If somebody had just woken it, says for what, and that must be honoured. */
 OPP_MUST_USE opp_woken opp_lane_wake_up(opp_lane *_Nonnull lane, uint32_t slot);
 
-/* Sleeps until woken. */
+/* Sleeps until woken. What the waker did before is seen after it, here and in opp_lane_wake_up(). */
 OPP_MUST_USE opp_woken opp_lane_sleep(opp_lane *_Nonnull lane, uint32_t slot);
 
 /* --- Alarms --------------------------------------------------------------------------------- */

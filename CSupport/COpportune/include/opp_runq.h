@@ -30,9 +30,11 @@ OPP_BEGIN_DECLS
 #define OPP_LEVELS 64
 #define OPP_RANKS 64
 #define OPP_BANDS 3
+#ifndef OPP_CHECKED
 #define OPP_MAX_APPS 65536
 #define OPP_BYPASS_MAX 128
 #define OPP_TURN 16
+#endif
 
 /* A job, as far as the core knows: what it hands back when the job is taken. */
 typedef struct opp_job {
@@ -137,7 +139,7 @@ OPP_MUST_USE int opp_push(opp_source *_Nonnull source, opp_app *_Nonnull app, ui
 
 /*
  * A taker for a worker. `own` is the worker's source, whose jobs it prefers; `distance[n]` is how far node n is
- * (10 is local), or NULL where all are alike. NULL where memory is short.
+ * (10 is local), for n from 0 to 63, or NULL where all are alike. NULL where memory is short.
  */
 opp_taker *_Nullable opp_taker_create(opp_core *_Nonnull core, opp_source *_Nonnull own,
                                       const uint8_t *_Nullable distance);

@@ -1,0 +1,80 @@
+/*
+ * What the threads of an execution did to a queue, and the judge of it.
+ *
+ * "Before" means "happens before", as the threads can tell it: of two operations that nothing orders, either may be
+ * taken to come first. The judge knows the promises of the headers, and nothing of how they are kept.
+ */
+#ifndef HISTORY_H
+#define HISTORY_H
+
+#include "opp_checked.h"
+
+#define HISTORY_ITEMS 256
+#define HISTORY_EVENTS 512
+
+typedef struct event {
+    uint32_t thread;
+    bool begun, over;
+    oppx_moment begin, end;
+} event;
+
+/* A job, pushed once. Its class: jobs of one class come out in order. */
+typedef struct item {
+    event push;
+    event take;
+    uint32_t class, level;
+    bool accepted, taken, drained;
+    bool given_back;        /* may have been, since its app changed */
+    uint32_t *payload;      /* plain memory that the pusher wrote */
+} item;
+
+/* A take that gave `item`, or nothing (-1). */
+typedef struct taking {
+    event event;
+    int item;
+    uint32_t level; /* at which it was, when it came out */
+    uint64_t levels;
+} taking;
+
+typedef struct history {
+    _Atomic(uint32_t) *meeting;
+    uint32_t item_count, taking_count;
+    item items[HISTORY_ITEMS];
+    taking takings[HISTORY_EVENTS];
+} history;
+
+/* One per exploring thread. */
+extern _Thread_local history checked_history;
+
+void history_begin(void);
+
+/* Around a push. The handle stands for the job; the tag is its number. */
+uint32_t history_push_begins(uint32_t class, uint32_t level);
+void *history_payload(uint32_t item);
+void history_push_ends(uint32_t item, bool accepted);
+
+uint32_t history_take_begins(uint64_t levels);
+/* `payload` and `tag` as they came out; found == false: nothing did. */
+void history_take_ends(uint32_t taking, bool found, void *payload, uint32_t tag);
+/* The judge, alone in the end, takes out what is left. */
+void history_drained(void *payload, uint32_t tag);
+
+/*
+ * The calling thread tells what it has done to all who meet later, and learns what those before it had done. Without
+ * this few operations of different threads are ordered, since nothing has to tell a pusher's friends that its push is
+ * over.
+ */
+void history_meet(void);
+
+bool event_before(const event *a, const event *b);
+
+/* Every accepted item out exactly once, none invented. */
+void history_check_conservation(void);
+/* Of two items of one class, the second of which was pushed after the first: not taken the other way round. */
+void history_check_order(void);
+/* No item of a class is overtaken by more than `limit` later ones of any one thread. */
+void history_check_bypass(uint32_t limit);
+/* A take that finds nothing, or an item of a lower level, passes over none that it must have seen. */
+void history_check_levels(void);
+
+#endif

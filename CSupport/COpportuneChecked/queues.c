@@ -1,0 +1,33 @@
+/* The run queue, its bags, and their targets. */
+#include "checked.h"
+#include "history.h"
+
+CHECKED_CORE_BEGIN
+#include "../COpportune/bag.c"
+#include "../COpportune/lane.c"
+#include "../COpportune/runq.c"
+CHECKED_CORE_END
+
+#define ALL_LEVELS (~0ull)
+
+/* Ranks 0 to 2 of each band stand at levels of their own, as far apart as the tests need. */
+static const opp_core_config *core_config(bool stay, void (*on_ready)(void *, uint8_t),
+                                          void (*on_quiet)(void *, opp_app *)) {
+    static _Thread_local opp_core_config config;
+    config = (opp_core_config){.max_apps = 3, .stay = stay, .on_ready = on_ready, .on_quiet = on_quiet};
+    for (int band = 0; band < OPP_BANDS; band++)
+        for (int rank = 0; rank < OPP_RANKS; rank++)
+            config.level_of[band][rank] = (uint8_t)(band * 20 + (rank < 2 ? 2 - rank : 0));
+    return &config;
+}
+
+static opp_core *core_of(const opp_core_config *config) {
+    opp_core *core;
+    if (opp_core_create(config, &core) != 0) oppx_fail("the core cannot be made");
+    return core;
+}
+
+#include "queues_bag.h"
+#include "queues_runq.h"
+#include "queues_lane.h"
+#include "queues_records.h"

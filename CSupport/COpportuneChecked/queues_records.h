@@ -1,0 +1,154 @@
+/*
+ * Target records: apps, strands' bags, sources and takers that come and go.
+ *
+ * Promised (opp_runq.h): a record belongs to one owner at a time, who finds nothing of the last one's in it, and may
+ * write its plain fields; what an owner queues comes out, with the context that it set.
+ */
+enum { RECORDS_APP, RECORDS_KEEP, RECORDS_BAG, RECORDS_TAKE, RECORDS_SOURCE, RECORDS_LOOK };
+
+static const oppx_kind records_kinds[] = {
+    {.name = "app", .weight = 3},    /* makes an app and gives it up */
+    {.name = "keep", .weight = 3},   /* makes an app, and a job of it */
+    {.name = "bag", .weight = 3},    /* makes a bag, uses it and gives it up */
+    {.name = "take", .weight = 4},   /* of any app */
+    {.name = "source", .weight = 2}, /* leaves its source and its taker, and gets others */
+    {.name = "look", .weight = 1},   /* whether anything is ready, and who runs */
+};
+
+enum { RECORDS_OWNED = 16 };
+
+static _Thread_local struct {
+    opp_core *core;
+    opp_source *sources[OPPX_THREADS];
+    opp_taker *takers[OPPX_THREADS];
+    const void *owned[RECORDS_OWNED]; /* apps and bags that have an owner now */
+    opp_app *app_of[HISTORY_ITEMS];
+} records;
+
+static void records_own(const void *record, const char *what) {
+    int place = -1;
+    for (int i = 0; i < RECORDS_OWNED; i++) {
+        if (records.owned[i] == record) oppx_fail("%s has two owners", what);
+        if (records.owned[i] == NULL) place = i;
+    }
+    if (place < 0) oppx_fail("more records have owners than the target has room for");
+    records.owned[place] = record;
+}
+
+static void records_disown(const void *record) {
+    for (int i = 0; i < RECORDS_OWNED; i++)
+        if (records.owned[i] == record) records.owned[i] = NULL;
+}
+
+/* On one of two nodes, by turns; the other is far. */
+static void records_taker(uint32_t thread) {
+    static const uint8_t distances[2][64] = {{10, 20}, {20, 10}};
+    records.takers[thread] = opp_taker_create(records.core, records.sources[thread], distances[thread % 2]);
+}
+
+static void records_setup(const oppx_program *program) {
+    history_begin();
+    memset(&records, 0, sizeof(records));
+    records.core = core_of(core_config(false, NULL, NULL));
+    for (uint32_t t = 1; t <= program->threads; t++) {
+        records.sources[t] = opp_source_acquire(records.core, t % 2);
+        records_taker(t);
+    }
+}
+
+static opp_app *records_app(void) {
+    opp_app *app = opp_app_create(records.core, 1, false);
+    if (app == NULL) return NULL; /* all are in use */
+    records_own(app, "an app");
+    if (opp_app_context(app) != NULL) oppx_fail("a new app has a context");
+    opp_app_state state = opp_app_state_read(app);
+    if (state.suspended || state.band != 1) oppx_fail("a new app has not the state that was asked for");
+    opp_app_set_context(app, app);
+    return app;
+}
+
+static void records_keep(uint32_t thread) {
+    opp_app *app = records_app();
+    if (app == NULL) return;
+    uint32_t item = history_push_begins(0, 22);
+    records.app_of[item] = app;
+    int result = opp_push(records.sources[thread], app, 0, (opp_job){history_payload(item), item});
+    history_push_ends(item, result >= 0);
+}
+
+static void records_bag(uint32_t thread) {
+    opp_bag *bag = opp_bag_create(records.core);
+    records_own(bag, "a bag");
+    opp_job job;
+    if (!opp_bag_is_empty(bag)) oppx_fail("a new bag is not empty");
+    if (opp_bag_take(bag, &job)) oppx_fail("a new bag holds a job");
+    uint32_t item = history_push_begins(1, 0);
+    history_push_ends(item, opp_bag_push(bag, records.sources[thread], (opp_job){history_payload(item), item}) == 0);
+    uint32_t taking = history_take_begins(0);
+    if (!opp_bag_take(bag, &job)) oppx_fail("a bag's owner does not find what it pushed");
+    history_take_ends(taking, true, job.ptr, job.tag);
+    records_disown(bag);
+    opp_bag_destroy(bag, NULL, NULL);
+}
+
+static void records_take(uint32_t thread) {
+    opp_taken taken = {0};
+    uint32_t taking = history_take_begins(ALL_LEVELS);
+    bool found = opp_take(records.takers[thread], ALL_LEVELS, &taken);
+    history_take_ends(taking, found, taken.job.ptr, taken.job.tag);
+    if (!found) return;
+    if (taken.app != records.app_of[taken.job.tag]) oppx_fail("a job comes out of another app");
+    if (taken.context != taken.app) oppx_fail("a job comes out without its app's context");
+}
+
+static void records_perform(uint32_t thread, const oppx_operation *operation) {
+    switch (operation->kind) {
+    case RECORDS_APP: {
+        opp_app *app = records_app();
+        if (app == NULL) break;
+        records_disown(app);
+        opp_app_destroy(app);
+        break;
+    }
+    case RECORDS_KEEP: records_keep(thread); break;
+    case RECORDS_BAG: records_bag(thread); break;
+    case RECORDS_TAKE: records_take(thread); break;
+    case RECORDS_SOURCE:
+        opp_taker_destroy(records.takers[thread]);
+        opp_source_release(records.sources[thread]);
+        records.sources[thread] = opp_source_acquire(records.core, thread % 2);
+        records_taker(thread);
+        break;
+    case RECORDS_LOOK:
+        opp_has_ready(records.core, ALL_LEVELS);
+        for (uint32_t index = 0; index < records.core->config.max_apps; index++) {
+            opp_app *app = opp_load(&records.core->apps[index], acquire);
+            if (app != NULL) opp_app_running(app), opp_app_queued(app);
+        }
+        break;
+    }
+}
+
+static void records_end(uint32_t thread) {
+    opp_taker_rest(records.takers[thread]);
+}
+
+static void records_finish(void) {
+    opp_source *source = opp_source_acquire(records.core, 0);
+    opp_taker *taker = opp_taker_create(records.core, source, NULL);
+    opp_taken taken;
+    while (opp_take(taker, ALL_LEVELS, &taken)) history_drained(taken.job.ptr, taken.job.tag);
+    /* A stopped thread may hold a bag, and the job in it. */
+    bool stopped = false;
+    for (uint32_t t = 1; t < OPPX_THREADS; t++) stopped |= oppx_is_stopped(t);
+    if (!stopped) history_check_conservation();
+    history_check_levels();
+}
+
+const oppx_target checked_records = {
+    .name = "records",
+    .summary = "Apps, bags, sources and takers that come and go: one owner each, nothing of the last one's is left.",
+    .kinds = records_kinds, .kind_count = sizeof(records_kinds) / sizeof(records_kinds[0]),
+    .threads_max = 4, .operations_max = 8, .stalls = 1,
+    .setup = records_setup, .perform = records_perform, .end = records_end, .finish = records_finish,
+};

@@ -1,0 +1,90 @@
+/* The targets, and the small programs that are explored to the end. Add a world for each bug that was found. */
+#include "opp_checked.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const oppx_target *const targets[] = {
+    &checked_runq, &checked_bag,    &checked_parking, &checked_lane,   &checked_inbox,
+    &checked_alarms, &checked_table,  &checked_records, &checked_canary,  &checked_canary_sleep, &checked_litmus,
+};
+
+const oppx_target *const *checked_targets(size_t *count) {
+    *count = sizeof(targets) / sizeof(targets[0]);
+    return targets;
+}
+
+const oppx_target *checked_target_named(const char *name) {
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++)
+        if (strcmp(targets[i]->name, name) == 0) return targets[i];
+    return NULL;
+}
+
+#define ANY OPPX_UNBOUNDED
+
+/* name, target, program, preemptions, old values, threads stopped, quick */
+static const oppx_world worlds[] = {
+    {"bag-two-pushers", "bag", "push; push | push; push | take", 2, 1, 0, true},
+    {"bag-push-take", "bag", "push; push; push | take; take", ANY, 2, 0, true},
+    {"bag-recycle", "bag", "push; push; push; push; push | take; take; take | take; take", 2, 1, 0, true},
+    {"bag-stopped", "bag", "push; push; push | push | take; take; take", 2, 1, 1, true},
+    {"bag-first-push", "bag", "push | push | take", ANY, ANY, 0, true},
+    {"bag-two-takers", "bag", "push; push; push | take; take | take; take", 3, 1, 0, true},
+    {"bag-pool", "bag",
+     "push; push; push; push; take; take; take; take; push; push; push | push; push; push; take; take", 1, 0, 0, true},
+    {"bag-order", "bag", "push; meet | meet; push; push | take; take; take", 3, 1, 0, true},
+    {"runq-push-take", "runq", "push 0 0 | take; take", 3, 2, 0, true},
+    {"runq-same-rank", "runq", "push 0 0; push 0 0 | take; take", 2, 1, 0, true},
+    {"runq-two-pushers", "runq", "push 0 0 | push 0 0 | take; take", 2, 1, 0, true},
+    {"runq-two-takers", "runq", "push 0 0; push 0 0 | take; take | take", 2, 1, 0, true},
+    {"runq-repair", "runq", "push 0 0; take; take; push 0 0 | take; take", 2, 1, 0, true},
+    {"runq-bypass", "runq",
+     "push 0 0; meet | push 0 0; take; meet; push 0 0; push 0 0; take; push 0 0; take; push 0 0; take; push 0 0; take; "
+     "push 0 0; take; push 0 0; take; push 0 0; take; push 0 0; take; push 0 0; take; push 0 0; take; push 0 0; take",
+     1, 0, 0, true},
+    {"runq-stopped", "runq", "push 0 0; push 0 0 | take; push 0 0 | take", 1, 0, 1, true},
+    {"runq-levels", "runq", "push 0 0; push 1 0 | take; take", 2, 1, 0, true},
+    {"runq-suspend", "runq", "push 0 0 | take; rest | suspend 0", 3, 1, 0, true},
+    {"runq-suspend-new-worker", "runq", "push 0 0; worker; take; rest | suspend 0", 3, 1, 0, true},
+    {"runq-state", "runq", "suspend 0 | state 0", OPPX_UNBOUNDED, 2, 0, true},
+    {"runq-resume", "runq", "suspend 0; push 0 0; resume 0 | take; take", 2, 1, 0, true},
+    {"runq-band", "runq", "push 0 0; band 0 1 | take; take_high", 2, 1, 0, true},
+    {"runq-adopt", "runq", "push 0 0; adopt; push 0 0 | push 0 0; adopt; push 0 0; take", 2, 1, 0, true},
+    {"records-apps", "records", "app; keep | app; keep | take; take", 1, 1, 0, true},
+    {"records-bags", "records", "bag; bag | bag; bag", 2, 1, 0, true},
+    {"records-nodes", "records", "keep; take | take | keep; take", 2, 1, 0, true},
+    {"records-sources", "records", "keep; source; keep | source; take; look", 2, 1, 0, true},
+    {"lane-sleep", "lane", "submit; submit | work; work", ANY, 2, 0, true},
+    {"lane-two-workers", "lane", "submit; submit | work; work | work; work", 3, 1, 0, true},
+    {"lane-two-permits", "lane", "permits 1; submit; submit | work | work", 3, 1, 0, true},
+    {"lane-two-submitters", "lane", "submit | submit | work; work", 4, 1, 0, true},
+    {"lane-reserve", "lane", "submit; reserve | work; work | work", 3, 1, 0, true},
+    {"lane-close", "lane", "submit; close | work; work | work; work", 3, 1, 0, true},
+    {"lane-stopped", "lane", "submit; submit | work; work | submit", 2, 1, 1, true},
+    {"parking", "parking", "submit; submit | work; work", 2, 1, 0, true},
+    {"parking-two-submitters", "parking", "submit | submit | work; work", 2, 0, 0, true},
+    {"parking-suspend", "parking", "submit; suspend; resume | work; work", 2, 1, 0, true},
+    {"parking-stopped", "parking", "submit; submit | work; work | submit", 1, 0, 1, true},
+    {"inbox", "inbox", "fetch; fetch | push; push | push", ANY, ANY, 1, true},
+    {"alarms", "alarms", "wait; wait; wait | post; post | post", 3, 2, 1, true},
+    {"alarms-mark", "alarms", "wait; wait; wait | mark; mark | mark", 3, 1, 0, true},
+    {"alarms-bell", "alarms", "wait; wait | post; ring | ring", 3, 2, 1, true},
+    {"table-alone", "table", "put 0 1; put 1 2; get 0; get 1; remove 0; get 0; put 2 3; get 1; put 1 4; get 1", 0, 0, 0, true},
+    {"table", "table", "put 0 1; put 1 2; get 0 | put 0 2; remove 0; get 1", 2, 2, 1, true},
+};
+
+const oppx_world *checked_worlds(size_t *count) {
+    *count = sizeof(worlds) / sizeof(worlds[0]);
+    return worlds;
+}
+
+int checked_explore_world(oppx *explorer, const oppx_world *world, oppx_budget budget, oppx_figures *figures,
+                          oppx_finding *finding) {
+    const oppx_target *target = checked_target_named(world->target);
+    oppx_program program;
+    char error[OPPX_TEXT];
+    if (target == NULL || oppx_program_parse(target, world->program, &program, error) != 0) return -EINVAL;
+    oppx_exhaust(explorer, target, &program, (oppx_bounds){world->preemptions, world->stale, world->stalls}, budget,
+                 figures, finding);
+    return 0;
+}

@@ -1,0 +1,546 @@
+/*
+ * Memory as C11 describes it, as an abstract machine.
+ *
+ * An object has a modification order, a list of stores. A thread knows a part of the past, as a vector of clocks; each
+ * store has the times at which each thread first saw it, so a store is known to whoever knows one of these times. A
+ * load reads any store that is not followed by a known one (coherence); an acquiring load learns what the store
+ * releases. A store is put anywhere behind the last known one, except between a read-modify-write and what that read.
+ * seq_cst operations of one object moreover keep to the order of execution.
+ *
+ * This is the model RC11 with C++20's release sequences, except that
+ *  - a store is seen by loads that are executed later only, so that load buffering, which the language allows for
+ *    relaxed accesses (and RC11 forbids), does not appear;
+ *  - the one order of all seq_cst operations is the order of execution, which also agrees with reads-from: a few
+ *    outcomes in which a relaxed access overtakes a seq_cst store of the same thread do not appear;
+ *  - a seq_cst fence also lets the later fence learn what the earlier one knew.
+ * Each leaves outcomes out and invents none. An object remembers HISTORY stores.
+ *
+ * Plain accesses, reported by the compiler's instrumentation, are not scheduled. Two of them, or one and an atomic
+ * access, of which one writes and neither happens before the other, are a race, wherever they stand in the schedule.
+ * Freeing counts as writing.
+ */
+#include "state.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+_Thread_local oppx *oppx_self;
+
+uint64_t mix(uint64_t a, uint64_t b) {
+    uint64_t z = a * 0x9E3779B97F4A7C15u ^ (b + 0xD1B54A32D192ED03u + (a << 6) + (a >> 2));
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+void vector_join(vector *into, const vector *other) {
+    for (int i = 0; i < OPPX_THREADS; i++)
+        if (other->at[i] > into->at[i]) into->at[i] = other->at[i];
+}
+
+static bool vector_knows_any(const vector *known, const vector *times) {
+    for (int i = 0; i < OPPX_THREADS; i++)
+        if (times->at[i] <= known->at[i]) return true;
+    return false;
+}
+
+/* --- The arena ------------------------------------------------------------------------------- */
+
+int memory_create(oppx *x) {
+    /* The same low bits of addresses in every explorer and process: hashes of addresses then fall alike. */
+    size_t align = 64u * ARENA_BYTES;
+    char *space = mmap(NULL, align + ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                       -1, 0);
+    if (space == MAP_FAILED) return -1;
+    char *arena = (char *)(((uintptr_t)space + align - 1) / align * align);
+    if (arena != space) munmap(space, (size_t)(arena - space));
+    munmap(arena + ARENA_BYTES, (size_t)(space + align - arena));
+    x->arena = arena;
+    x->granules = mmap(NULL, ARENA_BYTES / GRANULE * sizeof(granule), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    x->location_of = mmap(NULL, ARENA_BYTES * sizeof(uint32_t), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    x->locations = calloc(LOCATIONS, sizeof(location));
+    x->stores = malloc(STORES * sizeof(store));
+    if (x->granules == MAP_FAILED) x->granules = NULL;
+    if (x->location_of == MAP_FAILED) x->location_of = NULL;
+    return x->granules && x->location_of && x->locations && x->stores ? 0 : -1;
+}
+
+void memory_destroy(oppx *x) {
+    if (x->arena != NULL) munmap(x->arena, ARENA_BYTES);
+    if (x->granules != NULL) munmap(x->granules, ARENA_BYTES / GRANULE * sizeof(granule));
+    if (x->location_of != NULL) munmap(x->location_of, ARENA_BYTES * sizeof(uint32_t));
+    free(x->locations);
+    free(x->stores);
+}
+
+void memory_begin(oppx *x) {
+    memset(x->arena, 0, x->arena_used);
+    x->arena_used = 0;
+    x->block_count = 0;
+    x->location_count = 0;
+    x->store_count = 0;
+    x->hash = 0;
+    memset(&x->strong, 0, sizeof(x->strong));
+    memset(x->timer_open, 0, sizeof(x->timer_open));
+    memset(x->timer_armed, 0, sizeof(x->timer_armed));
+    memset(x->timer_past, 0, sizeof(x->timer_past));
+    memset(x->rung, 0, sizeof(x->rung));
+}
+
+static bool in_arena(const oppx *x, const volatile void *object) {
+    return (uintptr_t)object - (uintptr_t)x->arena < ARENA_BYTES;
+}
+
+/* The block that holds `offset`, or NULL: in a gap, or past all. */
+static block *block_at(oppx *x, uintptr_t offset) {
+    uint32_t low = 0, high = x->block_count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (x->blocks[middle].end <= offset) low = middle + 1;
+        else high = middle;
+    }
+    return low < x->block_count && x->blocks[low].start <= offset ? &x->blocks[low] : NULL;
+}
+
+static granule *granule_of(oppx *x, uintptr_t offset) {
+    granule *granule = &x->granules[offset / GRANULE];
+    if (granule->execution != (uint32_t)x->execution) {
+        memset(granule, 0, sizeof(*granule));
+        granule->execution = (uint32_t)x->execution;
+        const block *block = block_at(x, offset);
+        if (block != NULL) {
+            granule->live = block->live;
+            granule->writer = block->writer;
+            granule->written = block->written;
+        }
+    }
+    return granule;
+}
+
+static thread *current(oppx *x) {
+    return &x->threads[x->running];
+}
+
+static uint32_t clock_of(oppx *x) {
+    return current(x)->known.at[x->running];
+}
+
+void *oppx_allocate(size_t size, size_t alignment) {
+    oppx *x = oppx_self;
+    if (alignment < 16) alignment = 16;
+    size_t start = (x->arena_used + alignment - 1) / alignment * alignment;
+    size_t bytes = size == 0 ? GRANULE : (size + GRANULE - 1) / GRANULE * GRANULE;
+    if (start + bytes + GRANULE > ARENA_BYTES) oppx_fail("the execution needs more than %u bytes", ARENA_BYTES);
+    if (x->block_count == BLOCKS) oppx_fail("the execution allocates more than %u times", BLOCKS);
+    x->arena_used = start + bytes + GRANULE; /* a gap, which shows accesses past the end */
+    x->blocks[x->block_count++] =
+        (block){(uint32_t)start, (uint32_t)(start + bytes), clock_of(x), (uint8_t)x->running, true};
+    return x->arena + start;
+}
+
+static void location_forget(oppx *x, location *location) {
+    x->hash -= location->hash;
+    location->execution = 0;
+}
+
+static location *location_find(oppx *x, const volatile void *object) {
+    uint32_t index = x->location_of[(uintptr_t)object - (uintptr_t)x->arena];
+    location *location = &x->locations[index];
+    if (index >= x->location_count || location->execution != x->execution || location->object != object) return NULL;
+    return location;
+}
+
+/* --- Plain accesses -------------------------------------------------------------------------- */
+
+static const char *plain_check(oppx *x, granule *granule, bool writes) {
+    const vector *known = &current(x)->known;
+    if (!granule->live) return "memory that is not allocated, or freed";
+    if (granule->written > known->at[granule->writer]) return "what another thread writes at the same time";
+    for (int i = 0; writes && i < OPPX_THREADS; i++)
+        if (granule->read.at[i] > known->at[i]) return "what another thread reads at the same time";
+    return NULL;
+}
+
+static void plain_access(const volatile void *object, uint32_t size, bool writes) {
+    oppx *x = oppx_self;
+    if (x == NULL || !in_arena(x, object) || x->abandoned) return;
+    uintptr_t start = (uintptr_t)object - (uintptr_t)x->arena;
+    uint32_t now = clock_of(x);
+    for (uintptr_t at = start & ~(uintptr_t)(GRANULE - 1); at < start + size; at += GRANULE) {
+        granule *granule = granule_of(x, at);
+        const char *wrong = plain_check(x, granule, writes);
+        if (wrong != NULL)
+            oppx_fail("a data race: thread %u %s %s (at +%zu)", x->running, writes ? "writes" : "reads", wrong,
+                      (size_t)at);
+        if (writes) {
+            granule->writer = (uint8_t)x->running;
+            granule->written = now;
+        } else {
+            granule->read.at[x->running] = now;
+        }
+        for (uint32_t i = 0; writes && i < GRANULE; i++) {
+            location *location = location_find(x, x->arena + at + i);
+            if (location == NULL) continue;
+            for (int t = 0; t < OPPX_THREADS; t++)
+                if (location->accessed.at[t] > current(x)->known.at[t])
+                    oppx_fail("a data race: thread %u writes what thread %d accesses atomically at the same time",
+                              x->running, t);
+            location_forget(x, location);
+        }
+    }
+}
+
+void oppx_free(void *memory) {
+    oppx *x = oppx_self;
+    if (memory == NULL) return;
+    if (!in_arena(x, memory)) oppx_fail("memory is freed that was not allocated");
+    uintptr_t start = (uintptr_t)memory - (uintptr_t)x->arena;
+    block *block = block_at(x, start);
+    if (block == NULL || block->start != start) oppx_fail("memory is freed that was not allocated");
+    if (!block->live) oppx_fail("memory is freed twice");
+    /* What nobody has touched needs no look; its granules will learn of it from the block. */
+    for (uintptr_t at = start; at < block->end; at += GRANULE) {
+        if (x->granules[at / GRANULE].execution != (uint32_t)x->execution) continue;
+        plain_access(x->arena + at, GRANULE, true);
+        granule_of(x, at)->live = false;
+    }
+    block->live = false;
+}
+
+#define PLAIN(size)                                                                                      \
+    void __sanitizer_cov_load##size(const void *object);                                                 \
+    void __sanitizer_cov_store##size(void *object);                                                      \
+    void __sanitizer_cov_load##size(const void *object) { plain_access(object, size, false); }           \
+    void __sanitizer_cov_store##size(void *object) { plain_access(object, size, true); }
+PLAIN(1)
+PLAIN(2)
+PLAIN(4)
+PLAIN(8)
+PLAIN(16)
+
+/* --- Histories ------------------------------------------------------------------------------- */
+
+static uint64_t raw_read(const volatile void *object, uint32_t size) {
+    switch (size) {
+    case 1: return *(const volatile uint8_t *)object;
+    case 2: return *(const volatile uint16_t *)object;
+    case 4: return *(const volatile uint32_t *)object;
+    default: return *(const volatile uint64_t *)object;
+    }
+}
+
+static void raw_write(volatile void *object, uint32_t size, uint64_t value) {
+    switch (size) {
+    case 1: *(volatile uint8_t *)object = (uint8_t)value; break;
+    case 2: *(volatile uint16_t *)object = (uint16_t)value; break;
+    case 4: *(volatile uint32_t *)object = (uint32_t)value; break;
+    default: *(volatile uint64_t *)object = value; break;
+    }
+}
+
+static uint64_t truncate_to(uint64_t value, uint32_t size) {
+    return size >= 8 ? value : value & ((1ull << size * 8) - 1);
+}
+
+static store *location_store(oppx *x, const location *location, uint32_t place) {
+    return &x->stores[location->order[place]];
+}
+
+static void location_rehash(oppx *x, location *location) {
+    uint64_t hash = mix((uintptr_t)location->object - (uintptr_t)x->arena, location->dropped);
+    for (uint32_t i = 0; i < location->count; i++) hash = mix(hash, location_store(x, location, i)->hash);
+    hash = mix(hash, (uint64_t)(location->strongest + 1));
+    x->hash += hash - location->hash;
+    location->hash = hash;
+}
+
+static uint32_t store_new(oppx *x) {
+    if (x->store_count == STORES) oppx_fail("the execution has more than %u stores", STORES);
+    return x->store_count++;
+}
+
+/* The object's record; its history begins with what the memory holds. */
+static location *location_get(oppx *x, const volatile void *object, uint32_t size) {
+    if (!in_arena(x, object)) oppx_fail("an atomic access to %p, which is not allocated", (void *)(uintptr_t)object);
+    location *location = location_find(x, object);
+    uintptr_t offset = (uintptr_t)object - (uintptr_t)x->arena;
+    granule *granule = granule_of(x, offset);
+    const vector *known = &current(x)->known;
+    if (!granule->live) oppx_fail("an atomic access to memory that is freed or not allocated (at +%zu)", offset);
+    if (granule->written > known->at[granule->writer])
+        oppx_fail("thread %u accesses an object whose initialisation by thread %u it may not see (at +%zu)",
+                  x->running, granule->writer, offset);
+    if (location != NULL) return location;
+    if (x->location_count == LOCATIONS) oppx_fail("the execution has more than %u objects", LOCATIONS);
+    uint32_t index = x->location_count++;
+    x->location_of[offset] = index;
+    location = &x->locations[index];
+    memset(location, 0, sizeof(*location));
+    location->execution = x->execution;
+    location->object = object;
+    location->size = size;
+    location->strongest = -1;
+    location->count = 1;
+    location->order[0] = store_new(x);
+    store *first = location_store(x, location, 0);
+    memset(first, 0, sizeof(*first));
+    first->value = raw_read(object, size);
+    memset(&first->seen, 0xFF, sizeof(first->seen));
+    first->seen.at[granule->writer] = granule->written;
+    first->hash = mix(first->value, offset);
+    location_rehash(x, location);
+    return location;
+}
+
+/* The first place that may be read, or written behind: what is before it has been overwritten, as the thread knows. */
+static uint32_t location_floor(oppx *x, const location *location, bool strong) {
+    const vector *known = &current(x)->known;
+    uint32_t place = location->count - 1;
+    while (place > 0 && !vector_knows_any(known, &location_store(x, location, place)->seen)) place--;
+    if (strong && location->strongest > (int32_t)place) place = (uint32_t)location->strongest;
+    return place;
+}
+
+static bool is_acquire(uint8_t order) {
+    return order == memory_order_acquire || order == memory_order_acq_rel || order == memory_order_seq_cst;
+}
+
+static bool is_release(uint8_t order) {
+    return order == memory_order_release || order == memory_order_acq_rel || order == memory_order_seq_cst;
+}
+
+static void see(oppx *x, store *store, uint8_t order) {
+    thread *thread = current(x);
+    uint32_t now = clock_of(x);
+    if (store->seen.at[x->running] > now) store->seen.at[x->running] = now;
+    vector_join(&thread->learned, &store->release);
+    if (is_acquire(order)) vector_join(&thread->known, &store->release);
+}
+
+/* A new store behind `place`. `read` is what a read-modify-write read, else NULL. */
+static void put(oppx *x, location *location, uint32_t place, uint64_t value, uint8_t order, const store *read) {
+    thread *thread = current(x);
+    if (location->count == HISTORY) {
+        /* The oldest is forgotten. */
+        location->dropped = mix(location->dropped, location_store(x, location, 0)->hash);
+        memmove(location->order, location->order + 1, (HISTORY - 1) * sizeof(location->order[0]));
+        location->count--;
+        if (location->strongest >= 0) location->strongest--;
+        if (place > 0) place--;
+    }
+    uint32_t index = store_new(x);
+    store *fresh = &x->stores[index];
+    memset(fresh, 0, sizeof(*fresh));
+    fresh->value = value;
+    fresh->attached = read != NULL;
+    fresh->hash = mix(thread->hash, value);
+    memset(&fresh->seen, 0xFF, sizeof(fresh->seen));
+    fresh->seen.at[x->running] = clock_of(x);
+    fresh->release = is_release(order) ? thread->known : thread->released;
+    if (read != NULL) vector_join(&fresh->release, &read->release);
+    uint32_t at = place + 1;
+    memmove(location->order + at + 1, location->order + at, (location->count - at) * sizeof(location->order[0]));
+    location->order[at] = index;
+    location->count++;
+    if (order == memory_order_seq_cst) location->strongest = (int32_t)at;
+    else if (location->strongest >= (int32_t)at) location->strongest++;
+    location_rehash(x, location);
+    raw_write((volatile void *)(uintptr_t)location->object, location->size,
+              location_store(x, location, location->count - 1)->value);
+}
+
+static void tick(oppx *x, location *location) {
+    location->accessed.at[x->running] = clock_of(x);
+}
+
+/* A step is over: what follows it, plain accesses too, is not released by it. */
+static void tock(oppx *x) {
+    current(x)->known.at[x->running]++;
+}
+
+static bool is_free_behind(oppx *x, const location *location, uint32_t place) {
+    return place + 1 == location->count || !location_store(x, location, place + 1)->attached;
+}
+
+uint64_t memory_newest(oppx *x, const volatile void *object, uint32_t size) {
+    location *location = location_get(x, object, size);
+    return location_store(x, location, location->count - 1)->value;
+}
+
+/* --- Operations ------------------------------------------------------------------------------ */
+
+static uint8_t order_of(oppx_site *site) {
+    site->hits++;
+    return site->weakened != 0 ? (uint8_t)(site->weakened - 1) : site->order;
+}
+
+static const char *file_of(const oppx_site *site) {
+    const char *slash = strrchr(site->file, '/');
+    return slash != NULL ? slash + 1 : site->file;
+}
+
+static void note(oppx *x, const oppx_site *site, uint8_t order, const char *verb, uint64_t value, uint32_t age) {
+    char old[24] = "";
+    if (age != 0) snprintf(old, sizeof(old), ", %u behind", age);
+    const char *object = site->object[0] == '&' ? site->object + 1 : site->object;
+    note_step(x, "%s %s = 0x%" PRIx64 "%s  %s %s:%u", verb, object, value, old, oppx_order_name(order),
+              file_of(site), site->line);
+}
+
+uint64_t oppx_load(oppx_site *site, const volatile void *object, uint32_t size) {
+    oppx *x = oppx_self;
+    if (x == NULL) return raw_read(object, size);
+    run_point(x);
+    uint8_t order = order_of(site);
+    location *location = location_get(x, object, size);
+    tick(x, location);
+    uint32_t floor = location_floor(x, location, order == memory_order_seq_cst);
+    x->object = (uint32_t)((uintptr_t)object - (uintptr_t)x->arena);
+    uint32_t age = choose(x, CHOOSE_READ, location->count - floor);
+    store *store = location_store(x, location, location->count - 1 - age);
+    see(x, store, order);
+    run_step(x, mix(store->hash, (uintptr_t)object - (uintptr_t)x->arena));
+    tock(x);
+    if (NOTED(x)) note(x, site, order, "load", store->value, age);
+    return store->value;
+}
+
+void oppx_store(oppx_site *site, volatile void *object, uint32_t size, uint64_t value) {
+    oppx *x = oppx_self;
+    if (x == NULL) {
+        raw_write(object, size, value);
+        return;
+    }
+    run_point(x);
+    uint8_t order = order_of(site);
+    location *location = location_get(x, object, size);
+    tick(x, location);
+    uint32_t floor = location_floor(x, location, order == memory_order_seq_cst);
+    uint32_t places[HISTORY], count = 0;
+    for (uint32_t place = location->count; place-- > floor;)
+        if (is_free_behind(x, location, place)) places[count++] = place;
+    uint32_t age = choose(x, CHOOSE_PLACE, count);
+    value = truncate_to(value, size);
+    run_step(x, mix((uintptr_t)object - (uintptr_t)x->arena, value));
+    put(x, location, places[age], value, order, NULL);
+    tock(x);
+    if (NOTED(x)) note(x, site, order, "store", value, age);
+}
+
+/* The places whose store a read-modify-write may read, newest first. */
+static uint32_t rmw_places(oppx *x, const location *location, uint32_t floor, uint32_t *places) {
+    uint32_t count = 0;
+    for (uint32_t place = location->count; place-- > floor;)
+        if (is_free_behind(x, location, place)) places[count++] = place;
+    return count;
+}
+
+uint64_t oppx_rmw(oppx_site *site, volatile void *object, uint32_t size, int what, uint64_t value) {
+    static const char *const verbs[] = {"swap", "add", "sub", "or", "and"};
+    oppx *x = oppx_self;
+    if (x != NULL) run_point(x);
+    uint8_t order = order_of(site);
+    uint64_t old, fresh;
+    location *location = NULL;
+    store *store = NULL;
+    uint32_t places[HISTORY], age = 0;
+    if (x != NULL) {
+        location = location_get(x, object, size);
+        tick(x, location);
+        uint32_t floor = location_floor(x, location, order == memory_order_seq_cst);
+        age = choose(x, CHOOSE_PLACE, rmw_places(x, location, floor, places));
+        store = location_store(x, location, places[age]);
+        old = store->value;
+    } else {
+        old = raw_read(object, size);
+    }
+    switch (what) {
+    case OPPX_SWAP: fresh = value; break;
+    case OPPX_ADD: fresh = old + value; break;
+    case OPPX_SUB: fresh = old - value; break;
+    case OPPX_OR: fresh = old | value; break;
+    default: fresh = old & value; break;
+    }
+    fresh = truncate_to(fresh, size);
+    if (x == NULL) {
+        raw_write(object, size, fresh);
+        return old;
+    }
+    see(x, store, order);
+    run_step(x, mix(store->hash, (uintptr_t)object - (uintptr_t)x->arena));
+    put(x, location, places[age], fresh, order, store);
+    tock(x);
+    if (NOTED(x)) note(x, site, order, verbs[what], fresh, age);
+    return old;
+}
+
+bool oppx_cas(oppx_site *site, volatile void *object, uint32_t size, uint64_t *expected, uint64_t desired) {
+    oppx *x = oppx_self;
+    if (x == NULL) {
+        uint64_t old = raw_read(object, size);
+        if (old == *expected) raw_write(object, size, desired);
+        else *expected = old;
+        return old == *expected;
+    }
+    run_point(x);
+    uint8_t order = order_of(site);
+    location *location = location_get(x, object, size);
+    tick(x, location);
+    /* It succeeds on any store of the expected value that nothing is attached to yet, and fails, as a relaxed load,
+     * on any of another value. */
+    uint32_t strict = location_floor(x, location, order == memory_order_seq_cst);
+    uint32_t floor = location_floor(x, location, false);
+    uint32_t places[HISTORY], count = 0;
+    for (uint32_t place = location->count; place-- > floor;) {
+        bool equal = location_store(x, location, place)->value == *expected;
+        if (equal ? place >= strict && is_free_behind(x, location, place) : true) places[count++] = place;
+    }
+    uint32_t age = choose(x, CHOOSE_PLACE, count);
+    store *store = location_store(x, location, places[age]);
+    bool succeeds = store->value == *expected;
+    see(x, store, succeeds ? order : memory_order_relaxed);
+    run_step(x, mix(store->hash, mix((uintptr_t)object - (uintptr_t)x->arena, succeeds)));
+    if (succeeds) put(x, location, places[age], truncate_to(desired, size), order, store);
+    else *expected = store->value;
+    tock(x);
+    if (NOTED(x)) note(x, site, order, succeeds ? "cas" : "cas fails", succeeds ? desired : *expected, age);
+    return succeeds;
+}
+
+void oppx_fence(oppx_site *site) {
+    oppx *x = oppx_self;
+    if (x == NULL) return;
+    run_point(x);
+    uint8_t order = order_of(site);
+    thread *thread = current(x);
+    if (is_acquire(order)) vector_join(&thread->known, &thread->learned);
+    if (order == memory_order_seq_cst) {
+        vector_join(&thread->known, &x->strong);
+        x->strong = thread->known;
+    }
+    if (is_release(order)) thread->released = thread->known;
+    tock(x);
+    run_step(x, order == memory_order_seq_cst ? mix(x->strong.at[1], mix(x->strong.at[2], x->strong.at[3])) : order);
+    if (NOTED(x)) note_step(x, "fence  %s %s:%u", oppx_order_name(order), file_of(site), site->line);
+}
+
+/* --- Moments --------------------------------------------------------------------------------- */
+
+oppx_moment oppx_here(void) {
+    oppx *x = oppx_self;
+    oppx_moment moment = {.thread = x->running};
+    memcpy(moment.clock, current(x)->known.at, sizeof(moment.clock));
+    return moment;
+}
+
+bool oppx_precedes(const oppx_moment *earlier, const oppx_moment *later) {
+    /* Its own clock stands one past its last step, which is what another thread may have learned of. */
+    if (earlier->thread == later->thread) return earlier->clock[earlier->thread] <= later->clock[earlier->thread];
+    return earlier->clock[earlier->thread] - 1 <= later->clock[earlier->thread];
+}

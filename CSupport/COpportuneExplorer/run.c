@@ -1,0 +1,340 @@
+/*
+ * Threads. Each step of a thread begins with run_point(), where another may be chosen to go on; a thread that goes on
+ * is switched to directly. Choice 0 is always "as before": the running thread goes on.
+ *
+ * A thread that is stopped never runs again, and its being stopped is no failure; all else goes on without it. When
+ * nobody can run, the target's quiet() judges whether the sleepers may sleep.
+ */
+#include "state.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void thread_entry(void *argument);
+
+/* --- Failing --------------------------------------------------------------------------------- */
+
+_Noreturn void run_leave(oppx *x) {
+    x->abandoned = true;
+    oppx_fiber here;
+    oppx_fiber_switch(&here, &x->main);
+    __builtin_unreachable();
+}
+
+
+void oppx_fail(const char *format, ...) {
+    oppx *x = oppx_self;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(x->message, sizeof(x->message), format, arguments);
+    va_end(arguments);
+    x->failed = true;
+    if (NOTED(x)) note_step(x, "FAILS: %s", x->message);
+    run_leave(x);
+}
+
+/* --- Who runs -------------------------------------------------------------------------------- */
+
+static bool can_run(oppx *x, uint32_t number) {
+    const thread *thread = &x->threads[number];
+    if (thread->state == READY) return true;
+    if (thread->state != WAITING) return false;
+    for (uint32_t i = 0; i < TIMERS; i++)
+        if (thread->timers & 1u << i && x->timer_armed[i]) return true;
+    return false;
+}
+
+static void go_to(oppx *x, uint32_t number) {
+    uint32_t before = x->running;
+    if (before == number) return;
+    x->alone = 0;
+    x->running = number;
+    x->chosen = true;
+    oppx_fiber_switch(&x->threads[before].fiber, &x->threads[number].fiber);
+}
+
+/* The running thread cannot go on: another does, or the execution ends. */
+static void run_another(oppx *x) {
+    uint8_t options[OPPX_THREADS];
+    uint32_t count = 0;
+    for (uint32_t i = 1; i < x->thread_count; i++)
+        if (can_run(x, i)) options[count++] = (uint8_t)i;
+    if (count == 0) {
+        oppx_fiber *own = &x->threads[x->running].fiber;
+        oppx_fiber_switch(own, &x->main);
+        return;
+    }
+    uint32_t chosen = x->driver == DRIVE_RANDOM ? choose_random_thread(x, options, count)
+                                                : choose(x, CHOOSE_THREAD, count);
+    x->chosen = true;
+    go_to(x, options[chosen]);
+}
+
+void run_point(oppx *x) {
+    if (!x->concurrent) {
+        if (++x->alone > STEPS_ALONE * 4) oppx_fail("livelock: %u steps of the main thread alone", x->alone);
+        return;
+    }
+    if (++x->steps > STEPS_MAX) oppx_fail("livelock: no end after %u steps", STEPS_MAX);
+    if (++x->alone > STEPS_ALONE) oppx_fail("livelock: thread %u does not finish alone", x->running);
+    if (x->chosen) { /* it was chosen for this very step */
+        x->chosen = false;
+        return;
+    }
+    uint8_t options[OPPX_THREADS + 1];
+    uint32_t count = 0;
+    options[count++] = (uint8_t)x->running;
+    for (uint32_t i = 1; i < x->thread_count && x->left.preemptions > 0; i++)
+        if (i != x->running && can_run(x, i)) options[count++] = (uint8_t)i;
+    uint32_t threads = count;
+    if (x->left.stalls > 0) options[count++] = 0; /* the running thread is stopped */
+    if (count == 1) return;
+    uint32_t chosen = x->driver == DRIVE_RANDOM ? choose_random_thread(x, options, count)
+                                                : choose(x, CHOOSE_THREAD, count);
+    if (chosen == 0) return;
+    if (chosen < threads) {
+        if (x->left.preemptions != OPPX_UNBOUNDED) x->left.preemptions--;
+        go_to(x, options[chosen]);
+        x->chosen = false;
+        return;
+    }
+    x->left.stalls--;
+    x->threads[x->running].state = STOPPED;
+    if (NOTED(x)) note_step(x, "-- stopped for ever --");
+    run_another(x);
+    __builtin_unreachable();
+}
+
+void run_step(oppx *x, uint64_t what) {
+    thread *thread = &x->threads[x->running];
+    thread->hash = mix(thread->hash, what);
+}
+
+/* --- Sleeping and waking --------------------------------------------------------------------- */
+
+int oppx_futex_wait(const volatile void *word, uint32_t expected) {
+    oppx *x = oppx_self;
+    if (x == NULL) return -EAGAIN;
+    run_point(x);
+    uint32_t value = (uint32_t)memory_newest(x, word, 4);
+    run_step(x, mix(value, 1));
+    if (value != expected) {
+        if (NOTED(x)) note_step(x, "futex wait: the word has changed");
+        return 0;
+    }
+    if (!x->concurrent) oppx_fail("the main thread sleeps for ever");
+    thread *thread = &x->threads[x->running];
+    if (NOTED(x)) note_step(x, "futex wait: sleeps");
+    thread->state = ASLEEP;
+    thread->word = word;
+    thread->queue = x->sleeps++;
+    run_another(x);
+    if (NOTED(x)) note_step(x, "wakes up");
+    return 0;
+}
+
+int oppx_futex_wake(const volatile void *word, int count) {
+    oppx *x = oppx_self;
+    if (x == NULL) return 0;
+    run_point(x);
+    x->threads[x->running].futex_calls++;
+    int woken = 0;
+    while (woken < count) {
+        thread *oldest = NULL;
+        for (uint32_t i = 1; i < x->thread_count; i++) {
+            thread *thread = &x->threads[i];
+            if (thread->state == ASLEEP && thread->word == word && (oldest == NULL || thread->queue < oldest->queue))
+                oldest = thread;
+        }
+        if (oldest == NULL) break;
+        oldest->state = READY;
+        oldest->hash = mix(oldest->hash, x->threads[x->running].hash);
+        woken++;
+    }
+    run_step(x, mix((uint64_t)woken, 2));
+    if (NOTED(x)) note_step(x, "futex wake: %d woken", woken);
+    return woken;
+}
+
+/* Time is a choice too: an armed timer may go off at any moment from now on. */
+uint64_t oppx_now(void) {
+    oppx *x = oppx_self;
+    return x == NULL ? 0 : x->steps;
+}
+
+int oppx_timer_open(void) {
+    oppx *x = oppx_self;
+    for (uint32_t i = 0; x != NULL && i < TIMERS; i++)
+        if (!x->timer_open[i]) {
+            x->timer_open[i] = true;
+            return (int)i;
+        }
+    return -EMFILE;
+}
+
+void oppx_timer_close(int timer) {
+    oppx_self->timer_open[timer] = false;
+}
+
+/* The order of what is done to a timer is part of the state: of two sets and a read, what is left depends on it. */
+static void timer_step(oppx *x, int timer, uint64_t what) {
+    x->hash -= x->timer_past[timer];
+    x->timer_past[timer] = mix(x->timer_past[timer], mix(x->threads[x->running].hash, what));
+    x->hash += x->timer_past[timer];
+    run_step(x, x->timer_past[timer]);
+}
+
+void oppx_timer_set(int timer) {
+    oppx *x = oppx_self;
+    run_point(x);
+    x->timer_armed[timer] = true;
+    timer_step(x, timer, 3);
+    if (NOTED(x)) note_step(x, "timer %d is set", timer);
+}
+
+void oppx_bell_ring(int timer) {
+    oppx *x = oppx_self;
+    run_point(x);
+    x->timer_armed[timer] = true;
+    vector_join(&x->rung[timer], &x->threads[x->running].known);
+    x->threads[x->running].known.at[x->running]++;
+    timer_step(x, timer, 5);
+    if (NOTED(x)) note_step(x, "bell %d is rung", timer);
+}
+
+uint32_t oppx_timer_wait(const int *timers, uint32_t count) {
+    oppx *x = oppx_self;
+    run_point(x);
+    uint32_t mask = 0, ready = 0;
+    for (uint32_t i = 0; i < count; i++) mask |= 1u << timers[i];
+    thread *thread = &x->threads[x->running];
+    thread->state = WAITING;
+    thread->timers = mask;
+    if (!can_run(x, x->running)) {
+        if (!x->concurrent) oppx_fail("the main thread waits for a timer that nobody sets");
+        if (NOTED(x)) note_step(x, "waits for timers");
+        run_another(x);
+    }
+    thread->state = READY;
+    for (uint32_t i = 0; i < count; i++)
+        if (x->timer_armed[timers[i]]) ready |= 1u << i;
+    run_step(x, mix(ready, 4));
+    if (NOTED(x)) note_step(x, "timers have gone off: 0x%x", ready);
+    return ready;
+}
+
+bool oppx_timer_read(int timer) {
+    oppx *x = oppx_self;
+    run_point(x);
+    bool was = x->timer_armed[timer];
+    x->timer_armed[timer] = false;
+    vector_join(&x->threads[x->running].known, &x->rung[timer]);
+    timer_step(x, timer, was);
+    return was;
+}
+
+/* --- An execution ---------------------------------------------------------------------------- */
+
+static void thread_entry(void *argument) {
+    oppx *x = oppx_self;
+    uint32_t number = (uint32_t)(uintptr_t)argument;
+    for (uint32_t i = 0; i < x->program->count[number - 1]; i++) {
+        const oppx_operation *operation = &x->program->operation[number - 1][i];
+        if (NOTED(x)) {
+            const oppx_kind *kind = &x->target->kinds[operation->kind];
+            char arguments[40] = "";
+            for (int a = 0, at = 0; a < kind->arguments; a++)
+                at += snprintf(arguments + at, sizeof(arguments) - (size_t)at, " %u", operation->argument[a]);
+            note_step(x, "[%s%s]", kind->name, arguments);
+        }
+        x->target->perform(number, operation);
+    }
+    if (x->target->end != NULL) x->target->end(number);
+    x->threads[number].state = DONE;
+    run_another(x);
+    __builtin_unreachable();
+}
+
+/* Main's part, on a fiber of its own so that it can be left anywhere. */
+static void main_entry(void *argument) {
+    (void)argument;
+    oppx *x = oppx_self;
+    x->target->setup(x->program);
+    for (uint32_t i = 1; i < x->thread_count; i++) {
+        x->threads[i].known = x->threads[0].known;
+        x->threads[i].known.at[i] = 1;
+    }
+    x->threads[0].known.at[0]++;
+    x->concurrent = true;
+    x->running = 0;
+    run_another(x); /* returns never: main is left for good when nobody can run any more */
+    __builtin_unreachable();
+}
+
+static void judge_entry(void *argument) {
+    (void)argument;
+    oppx *x = oppx_self;
+    bool all_done = true;
+    for (uint32_t i = 1; i < x->thread_count; i++) {
+        all_done &= x->threads[i].state == DONE || x->threads[i].state == STOPPED;
+        vector_join(&x->threads[0].known, &x->threads[i].known);
+    }
+    if (!all_done) {
+        if (x->target->quiet != NULL) x->target->quiet();
+        else oppx_fail("deadlock: nobody can run, and not all have finished");
+    }
+    x->target->finish();
+    run_leave(x);
+}
+
+void run_execution(oppx *x) {
+    x->execution++;
+    x->thread_count = x->program->threads + 1;
+    x->running = 0;
+    x->concurrent = false;
+    x->steps = x->alone = x->sleeps = 0;
+    x->failed = x->abandoned = x->chosen = false;
+    x->message[0] = 0;
+    x->left = x->bounds;
+    memory_begin(x);
+    choose_begin(x);
+    for (uint32_t i = 0; i < x->thread_count; i++) {
+        thread *thread = &x->threads[i];
+        thread->state = READY;
+        thread->hash = i + 1;
+        memset(&thread->known, 0, sizeof(thread->known));
+        memset(&thread->learned, 0, sizeof(thread->learned));
+        memset(&thread->released, 0, sizeof(thread->released));
+        thread->known.at[i] = 1;
+        thread->futex_calls = 0;
+        oppx_fiber_prepare(&thread->fiber, i == 0 ? main_entry : thread_entry, (void *)(uintptr_t)i);
+    }
+    oppx_fiber_switch(&x->main, &x->threads[0].fiber);
+    if (!x->abandoned) {
+        x->concurrent = false;
+        x->running = 0;
+        x->alone = 0;
+        oppx_fiber_prepare(&x->threads[0].fiber, judge_entry, NULL);
+        oppx_fiber_switch(&x->main, &x->threads[0].fiber);
+    }
+}
+
+/* --- What targets ask ------------------------------------------------------------------------ */
+
+uint32_t oppx_thread(void) {
+    return oppx_self->running;
+}
+
+bool oppx_is_stopped(uint32_t thread) {
+    return oppx_self->threads[thread].state == STOPPED;
+}
+
+bool oppx_is_asleep(uint32_t thread) {
+    return oppx_self->threads[thread].state == ASLEEP || oppx_self->threads[thread].state == WAITING;
+}
+
+uint64_t oppx_futex_calls(void) {
+    return oppx_self->threads[oppx_self->running].futex_calls;
+}

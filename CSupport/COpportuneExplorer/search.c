@@ -1,0 +1,209 @@
+/* Series of executions: exhaustive, random, from bytes, replayed. */
+#include "state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define TABLE_FIRST (1ull << 16)
+#define TABLE_LAST (1ull << 24)
+
+static uint64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+static void keep_finding(oppx *x, oppx_finding *finding) {
+    finding->found = x->failed;
+    memcpy(finding->message, x->message, sizeof(finding->message));
+    finding->program = *x->program;
+    finding->bounds = x->bounds;
+    finding->choice_count = x->depth;
+    memcpy(finding->choice, x->choice, x->depth);
+}
+
+static bool is_over(const oppx_budget *budget, uint64_t executions, uint64_t begun) {
+    if (budget->stop != NULL && *budget->stop) return true;
+    if (budget->executions != 0 && executions >= budget->executions) return true;
+    /* The clock is read rarely: it costs as much as a short execution. */
+    return budget->milliseconds != 0 && executions % 16 == 0 && now_ms() - begun >= budget->milliseconds;
+}
+
+/* --- Exhaustive ------------------------------------------------------------------------------ */
+
+static bool table_grow(oppx *x) {
+    uint64_t size = x->table == NULL ? TABLE_FIRST : (x->table_mask + 1) * 4;
+    if (size > TABLE_LAST) return false;
+    seen_state *larger = calloc(size, sizeof(seen_state));
+    if (larger == NULL) return false;
+    for (uint64_t i = 0; x->table != NULL && i <= x->table_mask; i++) {
+        if (!x->table[i].used) continue;
+        uint64_t place = x->table[i].key >> 8 & (size - 1);
+        while (larger[place].used) place = (place + 1) & (size - 1);
+        larger[place] = x->table[i];
+    }
+    free(x->table);
+    x->table = larger;
+    x->table_mask = size - 1;
+    return true;
+}
+
+/* The next list of choices in order. False when the last has been. */
+static bool search_next(oppx *x) {
+    uint32_t depth = x->depth;
+    while (depth > 0 && x->choice[depth - 1] + 1 >= x->options[depth - 1]) depth--;
+    if (depth == 0) return false;
+    x->choice[depth - 1]++;
+    x->stack_depth = depth;
+    return true;
+}
+
+void oppx_exhaust(oppx *x, const oppx_target *target, const oppx_program *program, oppx_bounds bounds,
+                  oppx_budget budget, oppx_figures *figures, oppx_finding *finding) {
+    memset(figures, 0, sizeof(*figures));
+    finding->found = false;
+    x->target = target;
+    x->program = program;
+    x->driver = DRIVE_SEARCH;
+    x->bounds = bounds;
+    x->stack_depth = 0;
+    x->pruned = 0;
+    if (x->table != NULL) memset(x->table, 0, (x->table_mask + 1) * sizeof(seen_state));
+    else table_grow(x);
+    x->table_count = 0;
+    if (x->table == NULL) return;
+    uint64_t begun = now_ms();
+    execute_prepare(x);
+    while (!is_over(&budget, figures->executions, begun)) {
+        execute(x);
+        figures->executions++;
+        figures->steps += x->steps;
+        if (x->failed) {
+            keep_finding(x, finding);
+            break;
+        }
+        if (!search_next(x)) {
+            figures->complete = x->depth < OPPX_CHOICES;
+            break;
+        }
+        if (x->table_count > x->table_mask / 2) table_grow(x);
+    }
+    execute_done(x);
+    figures->states = x->table_count;
+    figures->pruned = x->pruned;
+}
+
+/* --- Random ---------------------------------------------------------------------------------- */
+
+/* Where a program's numbers come from: `random`, or, if NULL, bytes, a byte a number. */
+typedef struct draws {
+    uint64_t *random;
+    const uint8_t *bytes;
+    size_t left;
+} draws;
+
+static uint32_t draw(draws *from, uint32_t limit) {
+    if (from->random != NULL) return (uint32_t)(random_next(from->random) % limit);
+    if (from->left == 0) return 0;
+    from->left--;
+    return *from->bytes++ % limit;
+}
+
+static void draw_program(const oppx_target *target, draws *from, oppx_program *program) {
+    memset(program, 0, sizeof(*program));
+    uint32_t most = target->threads_max;
+    /* Now and then one thread alone: the promises hold there too, and more of them can be judged. */
+    program->threads = most < 2 || draw(from, 16) == 15 ? 1 : 2 + draw(from, most - 1);
+    for (uint32_t t = 0; t < program->threads; t++) {
+        uint32_t total = 0;
+        for (uint32_t k = 0; k < target->kind_count; k++) {
+            const oppx_kind *kind = &target->kinds[k];
+            if (kind->threads == 0 || kind->threads & 2u << t) total += kind->weight;
+        }
+        if (total == 0) continue;
+        program->count[t] = 1 + draw(from, target->operations_max);
+        for (uint32_t i = 0; i < program->count[t]; i++) {
+            oppx_operation *operation = &program->operation[t][i];
+            uint32_t drawn = draw(from, total);
+            for (uint32_t k = 0; k < target->kind_count; k++) {
+                const oppx_kind *kind = &target->kinds[k];
+                if (kind->threads != 0 && !(kind->threads & 2u << t)) continue;
+                operation->kind = (uint8_t)k;
+                if (drawn < kind->weight) break;
+                drawn -= kind->weight;
+            }
+            for (int a = 0; a < target->kinds[operation->kind].arguments; a++)
+                operation->argument[a] = (uint8_t)draw(from, target->kinds[operation->kind].limit[a]);
+        }
+    }
+}
+
+void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, uint64_t seed, oppx_budget budget,
+               oppx_figures *figures, oppx_finding *finding) {
+    memset(figures, 0, sizeof(*figures));
+    finding->found = false;
+    oppx_program drawn;
+    x->target = target;
+    x->driver = DRIVE_RANDOM;
+    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, 0};
+    x->expected_steps = 100;
+    uint64_t begun = now_ms();
+    execute_prepare(x);
+    while (!is_over(&budget, figures->executions, begun)) {
+        x->random = (seed + figures->executions) * 0x9E3779B97F4A7C15u;
+        if (program == NULL) draw_program(target, &(draws){.random = &x->random}, &drawn);
+        x->program = program != NULL ? program : &drawn;
+        /* How long such a program is, roughly; drawn from the program alone, so that each execution stands alone. */
+        uint32_t operations = 0;
+        for (uint32_t t = 0; t < x->program->threads; t++) operations += x->program->count[t];
+        x->expected_steps = 12 * operations;
+        x->bounds.stalls = target->stalls != 0 && random_next(&x->random) % 4 == 0 ? 1 : 0;
+        execute(x);
+        figures->executions++;
+        figures->steps += x->steps;
+        if (x->failed) {
+            keep_finding(x, finding);
+            break;
+        }
+    }
+    execute_done(x);
+    figures->states = figures->executions;
+}
+
+/* --- Given ----------------------------------------------------------------------------------- */
+
+bool oppx_run_bytes(oppx *x, const oppx_target *target, const uint8_t *bytes, size_t size, oppx_finding *finding) {
+    oppx_program program;
+    /* The program from the front, the choices from the back, so that a change of one leaves the other as it was. */
+    draws from = {.bytes = bytes, .left = size};
+    draw_program(target, &from, &program);
+    x->target = target;
+    x->program = &program;
+    x->driver = DRIVE_BYTES;
+    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, (uint8_t)target->stalls};
+    x->bytes = from.bytes;
+    x->byte_count = from.left;
+    execute_prepare(x);
+    execute(x);
+    execute_done(x);
+    finding->found = false;
+    if (x->failed) keep_finding(x, finding);
+    return x->failed;
+}
+
+bool oppx_replay(oppx *x, const oppx_target *target, oppx_finding *finding) {
+    x->target = target;
+    x->program = &finding->program;
+    x->driver = DRIVE_REPLAY;
+    x->bounds = finding->bounds;
+    x->stack_depth = finding->choice_count < OPPX_CHOICES ? finding->choice_count : OPPX_CHOICES;
+    memcpy(x->choice, finding->choice, x->stack_depth);
+    execute_prepare(x);
+    execute(x);
+    execute_done(x);
+    finding->found = x->failed;
+    memcpy(finding->message, x->message, sizeof(finding->message));
+    return x->failed;
+}

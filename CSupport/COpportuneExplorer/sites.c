@@ -1,0 +1,58 @@
+/* The places that name a memory order, which each put a record into one section; and which code has run. */
+#include "state.h"
+
+#include <string.h>
+
+extern oppx_site __start_oppx_sites[] __attribute__((weak));
+extern oppx_site __stop_oppx_sites[] __attribute__((weak));
+
+oppx_site *oppx_sites(size_t *count) {
+    *count = (size_t)(__stop_oppx_sites - __start_oppx_sites);
+    return __start_oppx_sites;
+}
+
+size_t oppx_weaken(const char *file, uint32_t line, uint8_t order) {
+    size_t count, found = 0;
+    oppx_site *sites = oppx_sites(&count);
+    for (size_t i = 0; i < count; i++) {
+        const char *slash = strrchr(sites[i].file, '/');
+        if (sites[i].line != line || strcmp(slash != NULL ? slash + 1 : sites[i].file, file) != 0) continue;
+        sites[i].weakened = (uint8_t)(order + 1);
+        found++;
+    }
+    return found;
+}
+
+const char *oppx_order_name(uint8_t order) {
+    static const char *const names[] = {"relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst"};
+    return order < sizeof(names) / sizeof(names[0]) ? names[order] : "?";
+}
+
+/* --- Coverage: a counter an edge, from -fsanitize-coverage=inline-8bit-counters ---------------- */
+
+#define RANGES 64
+
+static struct {
+    const uint8_t *start, *end;
+} ranges[RANGES];
+static int range_count;
+
+#ifndef OPP_LIBFUZZER
+void __sanitizer_cov_8bit_counters_init(uint8_t *start, uint8_t *end);
+void __sanitizer_cov_8bit_counters_init(uint8_t *start, uint8_t *end) {
+    for (int i = 0; i < range_count; i++)
+        if (ranges[i].start == start) return;
+    if (range_count == RANGES) return;
+    ranges[range_count].start = start;
+    ranges[range_count++].end = end;
+}
+#endif
+
+void oppx_coverage(size_t *covered, size_t *edges) {
+    *covered = *edges = 0;
+    for (int i = 0; i < range_count; i++)
+        for (const uint8_t *counter = ranges[i].start; counter < ranges[i].end; counter++) {
+            *edges += 1;
+            *covered += *counter != 0;
+        }
+}

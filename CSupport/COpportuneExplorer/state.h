@@ -1,0 +1,201 @@
+/*
+ * The state of one execution. Private to the explorer.
+ *
+ *   memory.c   objects: histories of stores, which a load may read, happens-before, races, allocation
+ *   run.c      threads: who runs next, sleeping and waking, the life of an execution
+ *   choose.c   how a choice is made: searched, drawn, read from bytes, replayed
+ *   explorer.c creation; crashes
+ *   search.c   exhaustive search, fuzzing
+ *   shrink.c   making a failure smaller
+ *   report.c   the timeline
+ *   finding.c  findings as text
+ *   program.c  text of programs
+ *   sites.c    memory orders in the source, coverage
+ */
+#ifndef OPPX_STATE_H
+#define OPPX_STATE_H
+
+#include "fiber.h"
+#include "opp_explorer.h"
+
+#include <signal.h>
+
+#define ARENA_BYTES (1u << 20)
+#define GRANULE 4u
+#define HISTORY 16          /* stores of one object that are remembered; older ones are not read any more */
+#define STORES (1u << 16)   /* of one execution */
+#define LOCATIONS 8192u
+#define BLOCKS 512u
+#define NEVER UINT32_MAX
+#define STEPS_MAX 20000u    /* of an execution */
+#define STEPS_ALONE 4000u   /* of a thread without another's in between */
+#define TIMERS 8u
+
+/* Clock vectors: [t] is how much of thread t's past is known. */
+typedef struct vector {
+    uint32_t at[OPPX_THREADS];
+} vector;
+
+typedef struct store {
+    uint64_t value;
+    uint64_t hash;
+    vector seen;    /* when each thread first wrote or read it, or NEVER */
+    vector release; /* what an acquiring reader learns */
+    bool attached;  /* the write of a read-modify-write of the store before it: nothing comes in between */
+} store;
+
+/* An object that was accessed atomically in this execution. */
+typedef struct location {
+    uint64_t execution; /* the one it belongs to */
+    const volatile void *object;
+    uint64_t hash;       /* of its modification order */
+    uint64_t dropped;    /* of stores that were forgotten */
+    vector accessed;     /* when each thread accessed it last */
+    uint32_t size;
+    uint32_t name;       /* index of the site that accessed it first */
+    int32_t strongest;   /* index of the last seq_cst store, -1 for none */
+    uint32_t count;
+    uint32_t order[HISTORY]; /* modification order: indices of stores */
+} location;
+
+/* Four bytes of the arena: plain accesses. Valid in `execution` only. */
+typedef struct granule {
+    uint32_t execution;
+    bool live;
+    uint8_t writer;
+    uint32_t written;
+    vector read;
+} granule;
+
+/* An allocation. */
+typedef struct block {
+    uint32_t start, end; /* offsets in the arena */
+    uint32_t written;
+    uint8_t writer;
+    bool live;
+} block;
+
+typedef enum thread_state { READY, ASLEEP, WAITING, STOPPED, DONE } thread_state;
+
+typedef struct thread {
+    oppx_fiber fiber;
+    thread_state state;
+    const volatile void *word; /* ASLEEP: at this futex */
+    uint32_t queue;            /* ASLEEP: since when, to wake the oldest first */
+    uint32_t timers;           /* WAITING: for any of this mask */
+    vector known;              /* what happens before its next step */
+    vector learned;            /* by relaxed reads, for an acquire fence */
+    vector released;           /* at its last release fence */
+    uint64_t hash;             /* of all that it did and saw */
+    uint64_t priority;
+    uint64_t futex_calls;
+} thread;
+
+typedef enum choice_kind { CHOOSE_THREAD, CHOOSE_READ, CHOOSE_PLACE, CHOOSE_OTHER } choice_kind;
+typedef enum driver { DRIVE_SEARCH, DRIVE_RANDOM, DRIVE_BYTES, DRIVE_REPLAY } driver;
+
+typedef struct record { /* a step of the timeline */
+    uint32_t thread;
+    char text[120];
+} record;
+
+typedef struct seen_state {
+    uint64_t key;
+    uint8_t preemptions, stale, stalls, used;
+} seen_state;
+
+struct oppx {
+    const oppx_target *target;
+    const oppx_program *program;
+    oppx_fiber main;
+    thread threads[OPPX_THREADS];
+    uint32_t thread_count; /* with main */
+    uint32_t running;
+    bool chosen;           /* the running thread was, and has not done its step yet */
+    bool concurrent;       /* the threads run; else main is alone */
+    uint64_t execution;
+    uint32_t steps, alone, sleeps;
+    uint64_t hash;         /* of all objects */
+    bool failed, abandoned;
+    char message[OPPX_TEXT];
+
+    /* memory.c */
+    char *arena;
+    size_t arena_used;
+    block blocks[BLOCKS]; /* by address */
+    uint32_t block_count;
+    granule *granules;
+    uint32_t *location_of; /* by byte of the arena */
+    location *locations;
+    uint32_t location_count;
+    store *stores;
+    uint32_t store_count;
+    vector strong;         /* seq_cst fences */
+    bool timer_open[TIMERS], timer_armed[TIMERS];
+    uint64_t timer_past[TIMERS]; /* hash of what was done to it, in order */
+    vector rung[TIMERS];         /* what those who rang it as a bell knew */
+
+    /* choose.c */
+    driver driver;
+    oppx_bounds bounds, left;
+    uint32_t depth;
+    uint8_t choice[OPPX_CHOICES], options[OPPX_CHOICES];
+    uint32_t stack_depth;  /* DRIVE_SEARCH: choices that are replayed; DRIVE_REPLAY: how many there are */
+    const uint8_t *bytes;
+    size_t byte_count;
+    uint64_t random;
+    uint32_t change_points[4];
+    uint64_t late;           /* DRIVE_RANDOM: objects, by a hash, of which one thread reads the oldest value ... */
+    int32_t late_left;       /* so many times */
+    uint32_t late_thread;    /* ... this one; 0: none */
+    uint32_t object;         /* that the load which is being chosen reads */
+    uint32_t expected_steps;
+    seen_state *table;
+    uint64_t table_mask, table_count;
+    uint64_t pruned;
+
+    /* report.c */
+    record *records;
+    uint32_t record_count, record_limit;
+
+    /* explorer.c */
+    bool executing; /* a crash is the checked code's */
+    void *signal_stack;
+    stack_t former_stack;
+};
+
+extern _Thread_local oppx *oppx_self;
+
+#define RECORDS 4096u
+
+/* memory.c */
+int memory_create(oppx *x);
+void memory_destroy(oppx *x);
+void memory_begin(oppx *x);
+uint64_t memory_newest(oppx *x, const volatile void *object, uint32_t size);
+void vector_join(vector *into, const vector *other);
+uint64_t mix(uint64_t a, uint64_t b);
+
+/* run.c */
+void run_execution(oppx *x); /* fills in `failed` and `message` */
+void run_point(oppx *x);     /* before each step */
+void run_step(oppx *x, uint64_t what); /* a step's result enters the thread's hash */
+void run_block(oppx *x);     /* the running thread has become ASLEEP or WAITING */
+_Noreturn void run_leave(oppx *x); /* ends the execution, from a fiber */
+
+/* choose.c */
+uint32_t choose(oppx *x, choice_kind kind, uint32_t options);
+void choose_begin(oppx *x);
+uint32_t choose_random_thread(oppx *x, const uint8_t *options, uint32_t count);
+uint64_t random_next(uint64_t *state);
+
+/* explorer.c */
+void execute_prepare(oppx *x); /* before a series of executions on this thread */
+void execute(oppx *x);         /* run_execution() with crashes caught */
+void execute_done(oppx *x);
+
+/* report.c */
+void note_step(oppx *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define NOTED(x) ((x)->records != NULL)
+
+#endif

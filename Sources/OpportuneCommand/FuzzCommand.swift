@@ -1,0 +1,193 @@
+import ArgumentParser
+import Glibc
+import OpportuneFuzz
+import Synchronization
+
+/// Set by Ctrl-C; asked by the run every tenth of a second.
+private let wasInterrupted = Atomic<Bool>(false)
+
+struct FuzzCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "fuzz",
+    abstract: "Searches the queues for schedules that break what they promise.",
+    discussion: """
+      Random programs of a few threads run under chosen schedules, with memory as weak as the language allows and
+      threads stopped for ever; a judge compares what came out with what the headers promise. A failure is made
+      smaller and printed as a timeline, with what replays it. The status is 1 if there is one.
+
+      Each run first finds the bugs that are planted in the canaries; it ends with status 2 if it does not.
+
+      Examples:
+        opportune fuzz                                   every target for 10 seconds
+        opportune fuzz --target runq,parking --time 600  two of them for ten minutes each
+        opportune fuzz --target canary                   what a failure looks like
+
+      Ctrl-C ends the run with what it has.
+      """)
+
+  @Flag(help: "Say what the targets are, and what holds of them.")
+  var list = false
+
+  @Option(help: "Only these targets, separated by commas or repeated. (default: all but the canary)")
+  var target: [String] = []
+
+  @Option(name: [.long, .customLong("seconds")], help: "Seconds for each target.")
+  var time: Double = 10
+
+  @Option(help: "Number that the random choices follow from. (default: drawn, and printed)")
+  var seed: UInt64?
+
+  @Option(help: "Run this example again instead, and print its timeline.", completion: .file())
+  var replay: String?
+
+  @Option(help: "Threads that fuzz, each its own schedules. (default: one a core)")
+  var threads: Int?
+
+  @Option(help: "Write the example of a failure to this file.", completion: .file())
+  var output: String?
+
+  @Flag(help: "Print JSON, and nothing else, to standard output.")
+  var json = false
+
+  func validate() throws {
+    if !(time > 0 && time <= 31_536_000) {
+      throw ValidationError("--time \(time) is out of range: expected more than 0 and at most 31536000 seconds")
+    }
+    if let threads, !(1...1024).contains(threads) {
+      throw ValidationError("--threads \(threads) is out of range: expected 1 to 1024")
+    }
+    _ = try targets()
+  }
+
+  func run() throws {
+    if list { return print(listing()) }
+    if let replay { return try run(example: replay) }
+    interceptInterrupts()
+    let isTerminal = isatty(STDERR_FILENO) == 1
+    let seed = seed ?? UInt64.random(in: 1...UInt64(UInt32.max))
+    var run = FuzzRun(
+      targets: try targets(), seconds: time, seed: seed,
+      threads: threads ?? max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))),
+      isInterrupted: { wasInterrupted.load(ordering: .relaxed) })
+    if isTerminal { run.progress = { writeToStandardError("\r\u{1B}[K" + line($0)) } }
+    writeToStandardError("seed \(seed)\n")
+    let selfCheck = try checkSelf(seed: seed)
+    var report = try run.run()
+    report.selfCheck = selfCheck
+    if isTerminal { writeToStandardError("\r\u{1B}[K") }
+    if let finding = report.finding, let output { try write(finding.example, to: output) }
+    print(json ? try FuzzJSON.encode(report) : summary(report), terminator: "")
+    if report.finding != nil { throw ExitCode(1) }
+    if report.wasInterrupted { throw ExitCode(130) }
+  }
+
+  private func targets() throws -> [FuzzTarget] {
+    let names = target.flatMap { $0.split(separator: ",").map(String.init) }
+    if names.isEmpty { return FuzzTarget.all.filter { !$0.isHidden } }
+    do {
+      return try names.map { (name) throws(FuzzError) in try FuzzTarget.named(name) }
+    } catch {
+      throw ValidationError(error.description)
+    }
+  }
+
+  private func checkSelf(seed: UInt64) throws -> [SelfCheck.Result] {
+    do {
+      let results = try SelfCheck.run(seed: seed)
+      for result in results {
+        let milliseconds = Int(result.seconds * 1000)
+        writeToStandardError(
+          "\(result.target): planted bug found in \(result.executions) schedules, \(milliseconds) ms\n")
+      }
+      return results
+    } catch {
+      writeToStandardError("Error: \(error)\n")
+      throw ExitCode(2)
+    }
+  }
+
+  private func listing() -> String {
+    FuzzTarget.all.map { "\($0.name.padded(to: 10))  \($0.summary)" }.joined(separator: "\n")
+  }
+
+  private func run(example path: String) throws {
+    guard let example = read(path) else {
+      throw ValidationError("'\(path)' cannot be read: \(String(cString: strerror(errno)))")
+    }
+    let finding: Finding?
+    do {
+      finding = try Explorer().replay(example)
+    } catch {
+      throw ValidationError("'\(path)': \(error.description)")
+    }
+    guard let finding else { return print("it does not fail") }
+    print(finding.timeline)
+    print("\(finding.target): \(finding.message)")
+    throw ExitCode(1)
+  }
+
+  private func summary(_ report: FuzzReport) -> String {
+    var text = report.outcomes.map { line($0) + "\n" }.joined()
+    guard let finding = report.finding else { return text }
+    text += "\n" + finding.timeline + "\n\(finding.target): \(finding.message)\n\n"
+    if let output {
+      text += "Run it again with:  opportune fuzz --replay \(output)\n"
+    } else {
+      text += "Run it again with:  opportune fuzz --replay /dev/stdin <<'END'\n\(finding.example)END\n"
+    }
+    return text
+  }
+}
+
+private func line(_ outcome: TargetOutcome) -> String {
+  let rate = Int(outcome.executionsPerSecond)
+  let steps = Int(outcome.stepsPerSecond / 1000)
+  return outcome.target.padded(to: 10)
+    + "  \(outcome.executions) schedules, \(rate)/s, \(steps) k steps/s, \(outcome.edgesCovered) of "
+    + "\(outcome.edges) edges, \(Int(outcome.seconds.rounded())) s"
+}
+
+extension String {
+  fileprivate func padded(to width: Int) -> String {
+    self + String(repeating: " ", count: max(0, width - count))
+  }
+}
+
+private func read(_ path: String) -> String? {
+  guard let file = fopen(path, "r") else { return nil }
+  defer { fclose(file) }
+  var bytes: [UInt8] = []
+  var buffer = [UInt8](repeating: 0, count: 4096)
+  // An example has at most a few thousand choices; whatever is longer than a megabyte is none.
+  while bytes.count < 1 << 20 {
+    let count = fread(&buffer, 1, buffer.count, file)
+    if count == 0 { break }
+    bytes += buffer[..<count]
+  }
+  return String(decoding: bytes, as: UTF8.self)
+}
+
+private func write(_ text: String, to path: String) throws {
+  guard let file = fopen(path, "w") else {
+    throw ValidationError("'\(path)' cannot be written: \(String(cString: strerror(errno)))")
+  }
+  let written = fputs(text, file)
+  guard fclose(file) == 0, written >= 0 else {
+    throw ValidationError("'\(path)' could not be written to its end: \(String(cString: strerror(errno)))")
+  }
+}
+
+private func writeToStandardError(_ text: String) {
+  let bytes = Array(text.utf8)
+  _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
+}
+
+/// The first Ctrl-C asks the run to end; a second one ends the program.
+private func interceptInterrupts() {
+  _ = wasInterrupted.load(ordering: .relaxed)  // initialised before a handler may need it
+  var action = sigaction()
+  action.__sigaction_handler.sa_handler = { _ in wasInterrupted.store(true, ordering: .relaxed) }
+  // The default action comes back with the first signal; system calls go on.
+  action.sa_flags = Int32(bitPattern: UInt32(SA_RESETHAND)) | Int32(SA_RESTART)
+  sigaction(SIGINT, &action, nil)
+}

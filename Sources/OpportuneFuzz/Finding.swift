@@ -1,0 +1,23 @@
+import COpportuneChecked
+import COpportuneExplorer
+
+/// A failure, with all that it takes to see it again.
+public struct Finding: Sendable, Equatable {
+  /// The target's name.
+  public let target: String
+  /// What is wrong, as the judge says it.
+  public let message: String
+  /// The program and its schedule: what ``Explorer/replay(_:)`` reads.
+  public let example: String
+  /// Threads against steps.
+  public let timeline: String
+}
+
+/// Reads text that a C function writes as `snprintf` does: it says how long the whole is.
+func text(_ write: (UnsafeMutablePointer<CChar>?, Int) -> Int) -> String {
+  let length = write(nil, 0)
+  return withUnsafeTemporaryAllocation(of: CChar.self, capacity: length + 1) { buffer in
+    _ = write(buffer.baseAddress, length + 1)
+    return buffer.baseAddress.map { String(cString: $0) } ?? ""
+  }
+}

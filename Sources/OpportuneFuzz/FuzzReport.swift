@@ -1,0 +1,27 @@
+/// What fuzzing one target came to.
+public struct TargetOutcome: Sendable, Codable, Equatable {
+  public let target: String
+  /// Programs run, each under one schedule.
+  public let executions: UInt64
+  /// Operations on atomics, futexes and timers.
+  public let steps: UInt64
+  /// Wall-clock.
+  public let seconds: Double
+  /// Edges of the checked code that ran since the program began, of how many.
+  public let edgesCovered: Int
+  public let edges: Int
+
+  public var executionsPerSecond: Double { seconds > 0 ? Double(executions) / seconds : 0 }
+  public var stepsPerSecond: Double { seconds > 0 ? Double(steps) / seconds : 0 }
+}
+
+/// What a ``FuzzRun`` came to.
+public struct FuzzReport: Sendable {
+  public let seed: UInt64
+  public let threads: Int
+  /// The canaries, which were found first.
+  public var selfCheck: [SelfCheck.Result] = []
+  public var outcomes: [TargetOutcome]
+  public var finding: Finding?
+  public var wasInterrupted: Bool
+}

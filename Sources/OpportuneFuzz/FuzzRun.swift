@@ -1,0 +1,114 @@
+import Dispatch
+import Synchronization
+
+/// Fuzzes targets one after another, each on several threads, until one fails, time is over or the caller says stop.
+public struct FuzzRun: Sendable {
+  /// At least one.
+  public var targets: [FuzzTarget]
+  /// For each target; above 0.
+  public var seconds: Double
+  public var seed: UInt64
+  /// 1 to 1024.
+  public var threads: Int
+  /// Asked every tenth of a second.
+  public var isInterrupted: @Sendable () -> Bool
+  /// Called about twice a second, on the caller's thread.
+  public var progress: (@Sendable (TargetOutcome) -> Void)?
+
+  public init(
+    targets: [FuzzTarget], seconds: Double, seed: UInt64, threads: Int,
+    isInterrupted: @escaping @Sendable () -> Bool = { false },
+    progress: (@Sendable (TargetOutcome) -> Void)? = nil
+  ) {
+    self.targets = targets
+    self.seconds = seconds
+    self.seed = seed
+    self.threads = threads
+    self.isInterrupted = isInterrupted
+    self.progress = progress
+  }
+
+  /// Blocks until all is done. Ends with the first target that fails.
+  ///
+  /// - Throws: ``FuzzError/noMemory``.
+  public func run() throws(FuzzError) -> FuzzReport {
+    var report = FuzzReport(seed: seed, threads: threads, outcomes: [], finding: nil, wasInterrupted: false)
+    for target in targets where report.finding == nil && !report.wasInterrupted {
+      let outcome = try run(target, &report.finding)
+      report.outcomes.append(outcome)
+      report.wasInterrupted = isInterrupted()
+    }
+    return report
+  }
+
+  private func run(_ target: FuzzTarget, _ finding: inout Finding?) throws(FuzzError) -> TargetOutcome {
+    let shared = Shared(target: target.name)
+    let begun = DispatchTime.now()
+    let end = begun + seconds
+    let group = DispatchGroup()
+    for thread in 0..<threads {
+      DispatchQueue.global().async(group: group) {
+        // Seeds of the threads lie apart by more than any of them can use up.
+        fuzz(target, seed: seed &+ UInt64(thread) << 40, until: end, shared)
+      }
+    }
+    while group.wait(timeout: .now() + 0.5) == .timedOut {
+      if isInterrupted() { shared.stop() }
+      progress?(shared.outcome(since: begun))
+    }
+    if shared.isShortOfMemory { throw .noMemory }
+    finding = shared.finding
+    return shared.outcome(since: begun)
+  }
+
+  private func fuzz(_ target: FuzzTarget, seed: UInt64, until end: DispatchTime, _ shared: Shared) {
+    guard let explorer = try? Explorer() else { return shared.noteShortOfMemory() }
+    var seed = seed
+    while !shared.isStopped, DispatchTime.now() < end {
+      let left = (end.uptimeNanoseconds - min(end.uptimeNanoseconds, DispatchTime.now().uptimeNanoseconds)) / 1_000_000
+      let (figures, failed) = explorer.fuzz(target, seed: seed, milliseconds: max(1, min(100, left)))
+      shared.add(figures)
+      seed &+= figures.executions
+      if failed {
+        shared.stop()
+        shared.note(explorer.shrunkFinding(of: target, milliseconds: 20_000))
+      } else if isInterrupted() {
+        shared.stop()
+      }
+    }
+  }
+}
+
+/// What the threads of one target share.
+private final class Shared: Sendable {
+  private struct State {
+    var figures = FuzzFigures()
+    var finding: Finding?
+    var isShortOfMemory = false
+  }
+
+  private let target: String
+  private let state = Mutex(State())
+  private let stopped = Atomic<Bool>(false)
+
+  init(target: String) { self.target = target }
+
+  // relaxed: a wish, which publishes nothing.
+  var isStopped: Bool { stopped.load(ordering: .relaxed) }
+  func stop() { stopped.store(true, ordering: .relaxed) }
+
+  func add(_ figures: FuzzFigures) { state.withLock { $0.figures.add(figures) } }
+  func note(_ finding: Finding) { state.withLock { $0.finding = $0.finding ?? finding } }
+  func noteShortOfMemory() { state.withLock { $0.isShortOfMemory = true } }
+  var finding: Finding? { state.withLock { $0.finding } }
+  var isShortOfMemory: Bool { state.withLock { $0.isShortOfMemory } }
+
+  func outcome(since begun: DispatchTime) -> TargetOutcome {
+    let seconds = Double(DispatchTime.now().uptimeNanoseconds - begun.uptimeNanoseconds) / 1e9
+    let (covered, edges) = coverage()
+    let figures = state.withLock { $0.figures }
+    return TargetOutcome(
+      target: target, executions: figures.executions, steps: figures.steps, seconds: seconds, edgesCovered: covered,
+      edges: edges)
+  }
+}

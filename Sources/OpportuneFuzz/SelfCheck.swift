@@ -1,0 +1,31 @@
+import Dispatch
+
+/// Whether the fuzzer finds what there is to find: each canary has a bug planted, which must turn up.
+///
+/// A run that finds nothing says something only if this holds, so `opportune fuzz` begins with it.
+public enum SelfCheck {
+  /// A canary and how long its bug took to find.
+  public struct Result: Sendable, Equatable, Codable {
+    public let target: String
+    public let executions: UInt64
+    public let seconds: Double
+  }
+
+  /// Fuzzes each canary on the caller's thread. Blocks for some milliseconds, if all is well.
+  ///
+  /// - Parameters:
+  ///   - seed: as for ``Explorer/fuzz(_:seed:milliseconds:executions:)``.
+  ///   - milliseconds: for each canary, at most; above 0.
+  /// - Throws: ``FuzzError/blind(_:seconds:)`` if a planted bug is not found, ``FuzzError/noMemory``.
+  public static func run(seed: UInt64, milliseconds: UInt64 = 20_000) throws(FuzzError) -> [Result] {
+    var results: [Result] = []
+    for target in FuzzTarget.all where target.isHidden {
+      let begun = DispatchTime.now().uptimeNanoseconds
+      let (figures, failed) = try Explorer().fuzz(target, seed: seed, milliseconds: milliseconds)
+      let seconds = Double(DispatchTime.now().uptimeNanoseconds - begun) / 1e9
+      guard failed else { throw .blind(target.name, seconds: seconds) }
+      results.append(Result(target: target.name, executions: figures.executions, seconds: seconds))
+    }
+    return results
+  }
+}

@@ -1,0 +1,47 @@
+import COpportuneChecked
+import COpportuneExplorer
+
+/// A small program that is explored to the end within bounds.
+///
+/// `@unchecked Sendable`: it points to a constant of the C side.
+public struct World: @unchecked Sendable {
+  let raw: UnsafePointer<oppx_world>
+
+  public var name: String { String(cString: raw.pointee.name) }
+  public var target: String { String(cString: raw.pointee.target) }
+  public var program: String { String(cString: raw.pointee.program) }
+  /// Small enough for every run of the tests.
+  public var isQuick: Bool { raw.pointee.quick }
+
+  public static let all: [World] = {
+    var count = 0
+    let list = checked_worlds(&count)
+    return (0..<count).map { World(raw: list + $0) }
+  }()
+}
+
+/// A program whose outcome the language allows or forbids: what the explorer itself is checked by.
+///
+/// `@unchecked Sendable`: it points to a constant of the C side.
+public struct LitmusTest: @unchecked Sendable {
+  let raw: UnsafePointer<checked_litmus_test>
+
+  public var name: String { String(cString: raw.pointee.name) }
+  public var isAllowed: Bool { raw.pointee.allowed }
+
+  public static let all: [LitmusTest] = {
+    var count = 0
+    let list = checked_litmus_tests(&count)
+    return (0..<count).map { LitmusTest(raw: list + $0) }
+  }()
+
+  /// Whether the outcome appears in some execution; all are explored.
+  ///
+  /// - Throws: ``FuzzError/noMemory``.
+  public func appears() throws(FuzzError) -> Bool {
+    guard let explorer = oppx_create() else { throw .noMemory }
+    defer { oppx_destroy(explorer) }
+    var figures = oppx_figures()
+    return checked_litmus_appears(explorer, raw, &figures)
+  }
+}

@@ -1,0 +1,99 @@
+import Foundation
+import OpportuneFuzz
+import Testing
+
+@Suite struct FuzzTests {
+  // R-CARD-09
+  @Test(arguments: ["canary", "canary-sleep"])
+  func plantedBugIsFound(name: String) throws {
+    let target = try FuzzTarget.named(name)
+    let report = try FuzzRun(targets: [target], seconds: 60, seed: 1, threads: 1).run()
+    let finding = try #require(report.finding)
+    #expect(try Explorer().replay(finding.example)?.message == finding.message)
+    #expect(finding.timeline.contains("FAILS"))
+  }
+
+  @Test func selfCheckFindsEveryCanary() throws {
+    let results = try SelfCheck.run(seed: 3)
+    #expect(results.map(\.target) == FuzzTarget.all.filter(\.isHidden).map(\.name))
+    #expect(!results.isEmpty)
+  }
+
+  @Test func reportIsEncodedWithItsFinding() throws {
+    let target = try FuzzTarget.named("canary")
+    let report = try FuzzRun(targets: [target], seconds: 60, seed: 9, threads: 2).run()
+    let json = try FuzzJSON.encode(report)
+    let document = try #require(
+      JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
+    #expect(document["seed"] as? Int == 9)
+    #expect((document["targets"] as? [Any])?.count == 1)
+    #expect(((document["finding"] as? [String: Any])?["example"] as? String)?.contains("target: canary") == true)
+  }
+
+  @Test func runStopsWhenToldTo() throws {
+    let targets = FuzzTarget.all.filter { !$0.isHidden }
+    let report = try FuzzRun(targets: targets, seconds: 3600, seed: 1, threads: 1, isInterrupted: { true }).run()
+    #expect(report.wasInterrupted && report.outcomes.count == 1)
+  }
+
+  // R-CARD-09
+  @Test(arguments: FuzzTarget.all.filter { !$0.isHidden }.map(\.name))
+  func nothingIsFoundInTheFirstExecutions(name: String) throws {
+    let explorer = try Explorer()
+    let target = try FuzzTarget.named(name)
+    let (figures, failed) = explorer.fuzz(target, seed: 1, milliseconds: 600_000, executions: 2000)
+    if failed { Issue.record("\(explorer.shrunkFinding(of: target, milliseconds: 5000).timeline)") }
+    #expect(figures.executions == 2000)
+  }
+
+  @Test func executionsDependOnTheirSeedAlone() throws {
+    let target = try FuzzTarget.named("runq")
+    let first = try Explorer().fuzz(target, seed: 7, milliseconds: 600_000, executions: 50).figures
+    let explorer = try Explorer()
+    let half = explorer.fuzz(target, seed: 7, milliseconds: 600_000, executions: 20).figures
+    let rest = explorer.fuzz(target, seed: 27, milliseconds: 600_000, executions: 30).figures
+    #expect(half.steps + rest.steps == first.steps)
+  }
+
+  @Test func shrinkingLeavesFewOperations() throws {
+    let explorer = try Explorer()
+    let target = try FuzzTarget.named("canary-sleep")
+    let (_, failed) = explorer.fuzz(target, seed: 1, milliseconds: 600_000)
+    #expect(failed)
+    let finding = explorer.shrunkFinding(of: target, milliseconds: 60_000)
+    let program = try #require(finding.example.split(separator: "\n").first { $0.hasPrefix("program:") })
+    // The least that shows it: one thread that looks and one that pushes.
+    #expect(program == "program: pop_all | push")
+  }
+}
+
+/// Failures of the past, which must not come back: each file in Examples.
+@Suite struct ExampleTests {
+  static let examples: [String] = {
+    let folder = Bundle.module.resourceURL?.appendingPathComponent("Examples").path ?? ""
+    let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+    return names.filter { $0.hasSuffix(".example") }.sorted().map { folder + "/" + $0 }
+  }()
+
+  @Test func thereAreExamples() { #expect(!Self.examples.isEmpty) }
+
+  // R-CARD-09
+  @Test(arguments: examples)
+  func exampleIsMended(path: String) throws {
+    let finding = try Explorer().replay(String(contentsOfFile: path, encoding: .utf8))
+    #expect(finding == nil, "\(finding?.timeline ?? "")")
+  }
+
+  @Test(arguments: [
+    ("", "there is no line 'target"), ("target: nobody\n", "'nobody' is not a target"),
+    ("target: bag\n", "there is no line 'program"), ("target: bag\nprogram: leap\n", "no such operation at 'leap'"),
+    ("target: bag\nprogram: push\n", "there is no line 'bounds"),
+    ("target: runq\nprogram: push 9 0\n", "the number is too large at '9 0'"),
+    ("target: bag\nprogram: push\nbounds: 1 1 1\nchoices: -9000000\n", "there are more than 8192"),
+    ("target: bag\nprogram: push\nbounds: 1 1 1\nchoices: 0 x\n", "a choice is a number, not ' x'"),
+  ])
+  func badExampleIsRefused(text: String, reason: String) throws {
+    let error = #expect(throws: FuzzError.self) { _ = try Explorer().replay(text) }
+    #expect(error?.description.contains(reason) == true, "\(error?.description ?? "")")
+  }
+}

@@ -1,0 +1,315 @@
+/*
+ * The explorer from a shell, without Swift: what scripts/explore, scripts/orders and scripts/mutants run.
+ *
+ *   explore smoke              what every change must pass, in less than a minute: some of all this
+ *   explore litmus             the explorer against what the language allows and forbids
+ *   explore worlds [NAME]      the small worlds to the end; with NAME those whose names contain it
+ *   explore fuzz [NAME]        random programs, each target for MS
+ *   explore program TARGET TEXT  one program at random for MS
+ *   explore check [FILE]       worlds and targets by turns, until something is found: exit status 1; with FILE those
+ *                              that have to do with that file of the core
+ *   explore orders [WHICH]     weakens each order above relaxed in turn and says what catches it; WHICH is PART/OF,
+ *                              every OFth from number PART on, or FILE, or FILE:LINE
+ *
+ * Options before the command: --ms MS (for each world or target), --seed N, --timeline
+ */
+#include "opp_checked.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static uint64_t option_ms = 10000, option_seed = 1;
+static bool option_timeline;
+static oppx *explorer;
+static oppx_finding finding;
+static char text[1 << 20];
+
+static double now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void show_finding(const oppx_target *target) {
+    if (!option_timeline) return;
+    oppx_shrink(explorer, target, &finding, 20000);
+    oppx_finding_print(target, &finding, text, sizeof(text));
+    puts(text);
+    oppx_timeline(explorer, target, &finding, text, sizeof(text));
+    puts(text);
+}
+
+static bool run_world(const oppx_world *world, uint64_t ms, oppx_figures *figures) {
+    if (checked_explore_world(explorer, world, (oppx_budget){.milliseconds = ms}, figures, &finding) != 0) {
+        fprintf(stderr, "world %s names what is not there\n", world->name);
+        exit(2);
+    }
+    return finding.found;
+}
+
+static int litmus(void) {
+    size_t count, wrong = 0;
+    const checked_litmus_test *tests = checked_litmus_tests(&count);
+    for (size_t i = 0; i < count; i++) {
+        oppx_figures figures;
+        bool appears = checked_litmus_appears(explorer, &tests[i], &figures);
+        bool right = appears == tests[i].allowed && (appears || figures.complete);
+        wrong += !right;
+        printf("%-5s %-76s %-9s %6lu executions\n", right ? "ok" : "WRONG", tests[i].name,
+               appears ? "appears" : "absent", (unsigned long)figures.executions);
+    }
+    printf("%zu tests, %zu wrong\n", count, wrong);
+    return wrong != 0;
+}
+
+static int worlds(const char *name) {
+    size_t count, found = 0;
+    const oppx_world *all = checked_worlds(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (name != NULL && strstr(all[i].name, name) == NULL) continue;
+        oppx_figures figures;
+        double begun = now();
+        bool failed = run_world(&all[i], option_ms, &figures);
+        double seconds = now() - begun;
+        printf("%-24s %-8s %9lu executions %9lu states %10lu steps %6.2f s %5.2f M/s  %s\n", all[i].name,
+               failed ? "FOUND" : figures.complete ? "complete" : "cut", (unsigned long)figures.executions,
+               (unsigned long)figures.states, (unsigned long)figures.steps, seconds,
+               (double)figures.steps / seconds / 1e6, failed ? finding.message : "");
+        fflush(stdout);
+        found += failed;
+        if (failed) show_finding(checked_target_named(all[i].target));
+    }
+    return found != 0;
+}
+
+static int fuzz(const char *name) {
+    size_t count, found = 0;
+    const oppx_target *const *all = checked_targets(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (name != NULL ? strcmp(all[i]->name, name) != 0 : all[i]->hidden) continue;
+        oppx_figures figures;
+        double begun = now();
+        oppx_fuzz(explorer, all[i], NULL, option_seed, (oppx_budget){.milliseconds = option_ms}, &figures, &finding);
+        double seconds = now() - begun;
+        printf("%-10s %-6s %9lu executions %7.0f/s %11lu steps %5.2f M/s  %s\n", all[i]->name,
+               finding.found ? "FOUND" : "ok", (unsigned long)figures.executions, (double)figures.executions / seconds,
+               (unsigned long)figures.steps, (double)figures.steps / seconds / 1e6,
+               finding.found ? finding.message : "");
+        fflush(stdout);
+        found += finding.found;
+        if (finding.found) show_finding(all[i]);
+    }
+    return found != 0;
+}
+
+/* One program at random for MS. */
+static int program(const char *name, const char *what) {
+    const oppx_target *target = name == NULL ? NULL : checked_target_named(name);
+    oppx_program program;
+    if (target == NULL || what == NULL || oppx_program_parse(target, what, &program, text) != 0) {
+        fprintf(stderr, "explore: %s\n", target == NULL ? "there is no such target" : what == NULL ? "no program" : text);
+        return 2;
+    }
+    oppx_figures figures;
+    oppx_fuzz(explorer, target, &program, option_seed, (oppx_budget){.milliseconds = option_ms}, &figures, &finding);
+    printf("%lu executions: %s\n", (unsigned long)figures.executions,
+           finding.found ? finding.message : "nothing found");
+    if (finding.found) show_finding(target);
+    return finding.found;
+}
+
+/* --- Until something is found ----------------------------------------------------------------- */
+
+static bool is_among(const char *name, const char *const *names) {
+    for (; *names != NULL; names++)
+        if (strcmp(name, *names) == 0) return true;
+    return false;
+}
+
+/* Runs what may find something in a target of `names`, for `ms` each: short rounds first. Returns what found it. */
+static const char *hunt(const char *const *names, uint64_t ms, uint64_t *executions, const oppx_target **found) {
+    size_t world_count, target_count;
+    const oppx_world *world = checked_worlds(&world_count);
+    const oppx_target *const *target = checked_targets(&target_count);
+    bool done[256] = {false}; /* worlds that were explored to the end */
+    *executions = 0;
+    for (uint64_t round = ms < 40 ? ms : 40;; round = round * 5 < ms ? round * 5 : ms) {
+        for (size_t i = 0; i < world_count; i++) {
+            oppx_figures figures;
+            if (done[i % 256] || !is_among(world[i].target, names)) continue;
+            bool failed = run_world(&world[i], round, &figures);
+            *executions += figures.executions;
+            done[i % 256] = figures.complete;
+            if (!failed) continue;
+            *found = checked_target_named(world[i].target);
+            return world[i].name;
+        }
+        for (size_t i = 0; i < target_count; i++) {
+            oppx_figures figures;
+            if (!is_among(target[i]->name, names)) continue;
+            oppx_fuzz(explorer, target[i], NULL, option_seed + round * 1000000, (oppx_budget){.milliseconds = round},
+                      &figures, &finding);
+            *executions += figures.executions;
+            if (!finding.found) continue;
+            *found = target[i];
+            return target[i]->name;
+        }
+        if (round >= ms) return NULL;
+    }
+}
+
+/* What every change must pass, in less than a minute: each world and target for a moment, and the canaries found. */
+static int smoke(void) {
+    size_t count, blind = 0;
+    option_timeline = true;
+    option_ms = 500;
+    if (litmus() != 0 || worlds(NULL) != 0) return 1;
+    option_ms = 1000;
+    if (fuzz(NULL) != 0) return 1;
+    const oppx_target *const *all = checked_targets(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(all[i]->name, "canary", 6) != 0) continue;
+        oppx_figures figures;
+        oppx_fuzz(explorer, all[i], NULL, option_seed, (oppx_budget){.milliseconds = 10000}, &figures, &finding);
+        printf("%-12s %s after %lu executions\n", all[i]->name, finding.found ? "found" : "NOT FOUND",
+               (unsigned long)figures.executions);
+        blind += !finding.found;
+    }
+    return blind != 0;
+}
+
+static const char *const *targets_of(const char *file);
+
+static int check(const char *file) {
+    static const char *const all[] = {"bag", "runq", "lane", "parking", "inbox", "alarms", "table", "records", NULL};
+    const char *const *names = file != NULL ? targets_of(file) : all;
+    if (names == NULL) {
+        fprintf(stderr, "explore: '%s' is not a file that is checked\n", file);
+        return 2;
+    }
+    uint64_t executions;
+    double begun = now();
+    const oppx_target *target = NULL;
+    const char *where = hunt(names, option_ms, &executions, &target);
+    printf("%s\t%lu\t%.2f\t%s\n", where == NULL ? "-" : where, (unsigned long)executions, now() - begun,
+           where == NULL ? "nothing found" : finding.message);
+    if (where != NULL) show_finding(target);
+    return where != NULL;
+}
+
+/* --- Orders ----------------------------------------------------------------------------------- */
+
+/* The orders just below `order` for what a site does; ends with 255. */
+static const uint8_t *weaker(const oppx_site *site) {
+    enum { RLX = memory_order_relaxed, ACQ = memory_order_acquire, REL = memory_order_release,
+           AR = memory_order_acq_rel, END = 255 };
+    static const uint8_t acquire[] = {ACQ, END}, release[] = {REL, END}, both[] = {AR, END}, halves[] = {ACQ, REL, END},
+                         relaxed[] = {RLX, END}, none[] = {END};
+    switch (site->order) {
+    case memory_order_seq_cst:
+        return site->kind == OPPX_LOAD ? acquire : site->kind == OPPX_STORE ? release : both;
+    case memory_order_acq_rel: return halves;
+    case memory_order_acquire:
+    case memory_order_release: return relaxed;
+    default: return none;
+    }
+}
+
+static const char *base_of(const char *file) {
+    const char *slash = strrchr(file, '/');
+    return slash != NULL ? slash + 1 : file;
+}
+
+static bool is_same_site(const oppx_site *a, const oppx_site *b) {
+    return a->line == b->line && a->kind == b->kind && a->order == b->order && strcmp(base_of(a->file), base_of(b->file)) == 0 &&
+           strcmp(a->object, b->object) == 0;
+}
+
+static const char *const *targets_of(const char *file) {
+    static const char *const queues[] = {"bag", "runq", "parking", "records", NULL};
+    static const char *const lanes[] = {"lane", "parking", "alarms", NULL};
+    static const char *const inboxes[] = {"inbox", "alarms", NULL};
+    static const char *const tables[] = {"table", NULL};
+    if (strcmp(file, "bag.c") == 0 || strcmp(file, "runq.c") == 0) return queues;
+    if (strcmp(file, "lane.c") == 0) return lanes;
+    if (strcmp(file, "inbox.c") == 0) return inboxes;
+    if (strcmp(file, "table.c") == 0) return tables;
+    return NULL;
+}
+
+static int compare_sites(const void *a, const void *b) {
+    const oppx_site *first = *(oppx_site *const *)a, *second = *(oppx_site *const *)b;
+    int files = strcmp(base_of(first->file), base_of(second->file));
+    return files != 0 ? files : (int)first->line - (int)second->line;
+}
+
+/* Whether a site is chosen by "FILE", "FILE:LINE" or, if NULL, at all. */
+static bool is_chosen(const oppx_site *site, const char *place) {
+    char whole[300];
+    if (place == NULL || strcmp(base_of(site->file), place) == 0) return true;
+    snprintf(whole, sizeof(whole), "%s:%u", base_of(site->file), site->line);
+    return strcmp(whole, place) == 0;
+}
+
+static int orders(const char *place, int part, int of) {
+    size_t count, listed = 0;
+    oppx_site *sites = oppx_sites(&count), *list[1024];
+    for (size_t i = 0; i < count && listed < 1024; i++) {
+        bool known = targets_of(base_of(sites[i].file)) == NULL || !is_chosen(&sites[i], place);
+        for (size_t k = 0; k < listed; k++) known |= is_same_site(list[k], &sites[i]);
+        if (!known) list[listed++] = &sites[i];
+    }
+    qsort(list, listed, sizeof(list[0]), compare_sites);
+    int number = 0, survived = 0;
+    for (size_t k = 0; k < listed; k++)
+        for (const uint8_t *order = weaker(list[k]); *order != 255; order++) {
+            if (number++ % of != part) continue;
+            for (size_t i = 0; i < count; i++)
+                if (is_same_site(list[k], &sites[i])) sites[i].weakened = (uint8_t)(*order + 1);
+            uint64_t executions;
+            double begun = now();
+            const oppx_target *target;
+            const char *where = hunt(targets_of(base_of(list[k]->file)), option_ms, &executions, &target);
+            for (size_t i = 0; i < count; i++) sites[i].weakened = 0;
+            survived += where == NULL;
+            printf("%s:%u\t%s\t%s\t%s\t%s\t%lu\t%.2f\t%s\n", base_of(list[k]->file), list[k]->line, list[k]->object,
+                   oppx_order_name(list[k]->order), oppx_order_name(*order), where == NULL ? "SURVIVED" : where,
+                   (unsigned long)executions, now() - begun, where == NULL ? "" : finding.message);
+            fflush(stdout);
+        }
+    return survived != 0;
+}
+
+int main(int count, char **arguments) {
+    int at = 1;
+    for (; at < count && strncmp(arguments[at], "--", 2) == 0; at++) {
+        if (strcmp(arguments[at], "--timeline") == 0) option_timeline = true;
+        else if (at + 1 < count && strcmp(arguments[at], "--ms") == 0) option_ms = strtoull(arguments[++at], NULL, 10);
+        else if (at + 1 < count && strcmp(arguments[at], "--seed") == 0) option_seed = strtoull(arguments[++at], NULL, 10);
+        else count = 0;
+    }
+    const char *command = at < count ? arguments[at] : "", *name = at + 1 < count ? arguments[at + 1] : NULL;
+    explorer = oppx_create();
+    if (explorer == NULL) {
+        fputs("explore: memory is short\n", stderr);
+        return 2;
+    }
+    if (strcmp(command, "smoke") == 0) return smoke();
+    if (strcmp(command, "litmus") == 0) return litmus();
+    if (strcmp(command, "worlds") == 0) return worlds(name);
+    if (strcmp(command, "fuzz") == 0) return fuzz(name);
+    if (strcmp(command, "check") == 0) return check(name);
+    if (strcmp(command, "program") == 0) return program(name, at + 2 < count ? arguments[at + 2] : NULL);
+    int part = 0, of = 1;
+    if (strcmp(command, "orders") == 0) {
+        bool is_part = name != NULL && sscanf(name, "%d/%d", &part, &of) == 2 && of > 0 && part < of;
+        return orders(is_part ? NULL : name, is_part ? part : 0, is_part ? of : 1);
+    }
+    fputs("usage: explore [--ms MS] [--seed N] [--timeline] "
+          "smoke|litmus|worlds [NAME]|fuzz [NAME]|program TARGET TEXT|check [FILE]|orders [PART/OF|FILE[:LINE]]\n",
+          stderr);
+    return 2;
+}
