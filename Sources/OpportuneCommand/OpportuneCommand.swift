@@ -8,7 +8,7 @@ struct OpportuneCommand: AsyncParsableCommand {
     commandName: "opportune",
     abstract: "Schedules foreground and background work so that the foreground never waits.",
     subcommands: [
-      BenchCommand.self, FuzzCommand.self, DoctorCommand.self, ReplayCommand.self, StatesCommand.self,
+      BenchCommand.self, FuzzCommand.self, DoctorCommand.self, NotifyCommand.self, ReplayCommand.self, StatesCommand.self,
     ])
 
   static func main() async {

@@ -114,7 +114,7 @@ private actor Journal: AppDelegate {
     await wait(host, app.id, for: .active)
     try await host.leave(app.id)
     await wait(host, app.id, for: .suspended)
-    for _ in 0..<10_000 { try app.submit(onCancel: { cancelled.add() }) { ran.add() } }
+    for _ in 0..<10_000 { try app.submit(onCancel: { cancelled.add() }, { ran.add() }) }
     let task = try app.task { try await Task.sleep(for: .seconds(3600)) }
     try await host.terminate(app.id)
     await wait(host, app.id, for: .notRunning)

@@ -1,3 +1,4 @@
+import Foundation
 import OpportuneApps
 import Testing
 
@@ -93,7 +94,9 @@ import Testing
 
   // R-LIFE-01, R-LIFE-06, R-TASK-03, R-SAMP-10, R-CARD-05
   @Test(arguments: 0..<200 as Range<UInt64>) func aModelOfTheRequirementsFindsNothing(_ seed: UInt64) throws {
-    let (host, problems) = try Self.run(seed: seed, events: 500)
+    // OPPORTUNE_RANDOM_EVENTS=5000 makes a million of them, with all seeds.
+    let events = ProcessInfo.processInfo.environment["OPPORTUNE_RANDOM_EVENTS"].flatMap { Int($0) } ?? 500
+    let (host, problems) = try Self.run(seed: seed, events: events)
     let tail = host.log.suffix(12).map(\.description).joined(separator: "\n")
     #expect(problems.isEmpty, "\(problems)\n\(tail)")
   }

@@ -59,7 +59,7 @@ import Testing
       trace.expectations[index].state = .foreground
       let after = try Replay.run(trace)
       trace.expectations[index].state = row.state
-      guard after.compared == before.compared, after.divergences != before.divergences else { continue }  // not observable
+      guard after.compared == before.compared, after.divergences != before.divergences else { continue }
       flipped += 1
       let added = after.divergences.filter { !before.divergences.contains($0) }
       #expect(added.count == 1 && after.divergences.count == before.divergences.count + 1)

@@ -1,0 +1,174 @@
+import OpportuneScheduler
+
+/// How effects are carried out: callbacks on the app's executor, the rest on the host's strand.
+extension AppHost {
+  func carryOut(_ effects: [Effect]) {
+    for effect in effects {
+      let entry = VirtualHost.Entry(moment: system.now, app: effect.app, action: effect.action)
+      for observer in observers.values { observer.yield(entry) }
+      carryOut(effect.action, effect.app)
+    }
+  }
+
+  func carryOut(_ action: AppEffect, _ id: AppID) {
+    switch action {
+    case .lifecycle(let effect): carryOut(effect, id)
+    case .launched(let reason): residents[id]?.reason = reason
+    case .restrict(let restrictions): restrict(id, restrictions)
+    case .expire(let task):
+      if let expired = expirations[task] {
+        enqueue(id) { _ in
+          expired()
+        } then: { _ in
+        }
+      }
+    case .taskEnded(let task): expirations[task] = nil
+    case .pauseAudio:
+      enqueue(id) {
+        await $0.audioShould(play: false)
+      } then: { _ in
+      }
+    case .resumeAudio:
+      enqueue(id) {
+        await $0.audioShould(play: true)
+      } then: { _ in
+      }
+    case .deliver(let message): notify(id, .message(message))
+    case .coalesced(let changes): notify(id, .changes(changes))
+    case .data(let bytes): notify(id, .data(bytes: bytes))
+    case .heartbeat: notify(id, .heartbeat)
+    case .locationEvent: notify(id, .location)
+    case .completion: notify(id, .completion)
+    case .fetch:
+      enqueue(id) {
+        await $0.fetch()
+      } then: {
+        .fetched($0)
+      }
+    case .moved, .ignored, .taskBegan, .taskRefused, .notify, .ask, .granted, .denied, .revoked, .lockGranted,
+      .lockRevoked, .diagnose:
+      if case .diagnose(.callbackOverrun) = action, let resident = residents[id], resident.isEnding { finish(resident) }
+    }
+  }
+
+  func carryOut(_ effect: LifecycleEffect, _ id: AppID) {
+    switch effect {
+    case .start: start(id)
+    case .deliver(let callback):
+      guard let resident = residents[id] else { return }
+      resident.callbacks.append(callback)
+      callNext(resident)
+    case .stopExecution: stop(id)
+    case .resumeExecution:
+      for broker in brokers { broker.release(id) }
+      residents[id]?.app.app.resume()
+    case .takeSnapshot: snapshots[id] = residents[id]?.delegate.snapshot()
+    case .saveState: for broker in brokers { broker.save(id) }
+    case .restoreState: for broker in brokers { broker.restore(id) }
+    case .deleteState: snapshots[id] = nil
+    case .warnOfMemory:
+      enqueue(id) {
+        await $0.didReceiveMemoryWarning()
+      } then: { _ in
+      }
+    case .takeBack: takeBack(id)
+    }
+  }
+
+  func start(_ id: AppID) {
+    guard let make = makers[id], let manifest = system.view(of: id)?.manifest else { return }
+    if let old = residents[id] { finish(old) }
+    lives += 1
+    // Without a place in the scheduler the app cannot run: its callbacks overrun, and it ends.
+    guard let place = try? scheduler.makeApp(named: manifest.identifier, band: .foreground) else { return }
+    let app = HostedApp(id: id, manifest: manifest, app: place, host: self, life: lives)
+    residents[id] = Resident(app, make(app))
+  }
+
+  func callNext(_ resident: Resident) {
+    guard !resident.isCalling, let callback = resident.callbacks.first else { return }
+    resident.isCalling = true
+    let delegate = resident.delegate
+    let reason = resident.reason
+    let app = resident.app
+    // Refused only at the end, when no callback is due any more.
+    _ = try? app.task(name: callback.rawValue, priority: .high) {
+      await delegate.handle(callback, reason)
+      await self.returned(callback, app)
+    }
+  }
+
+  func returned(_ callback: Callback, _ app: HostedApp) {
+    guard let resident = residents[app.id], resident.app === app, resident.callbacks.first == callback else { return }
+    resident.callbacks.removeFirst()
+    resident.isCalling = false
+    if !resident.isEnding || callback == .willTerminate || !resident.callbacks.isEmpty {
+      try? post(.app(app.id, .returned(callback)))
+    }
+    callNext(resident)
+    if resident.isEnding, resident.callbacks.isEmpty { finish(resident) }
+  }
+
+  func notify(_ id: AppID, _ notice: AppNotice) {
+    enqueue(id) {
+      await $0.didReceive(notice)
+    } then: { _ in
+      notice == .heartbeat ? .heartbeatSent : .handled
+    }
+  }
+
+  /// Runs something of a delegate on its app's executor, and says what came of it.
+  func enqueue<Result: Sendable>(
+    _ id: AppID, _ body: @escaping @Sendable (any AppDelegate) async -> Result,
+    then answer: @escaping @Sendable (Result) -> AppEvent?
+  ) {
+    guard let resident = residents[id], !resident.isEnding else { return }
+    let (app, delegate) = (resident.app, resident.delegate)
+    _ = try? app.task(priority: .high) {
+      let result = await body(delegate)
+      if let event = answer(result) { try? await self.post(event, app) }
+    }
+  }
+
+  func enqueue(
+    _ id: AppID, _ body: @escaping @Sendable (any AppDelegate) async -> Void,
+    then none: @escaping @Sendable (()) -> Void
+  ) {
+    enqueue(id, body, then: { (_: ()) -> AppEvent? in nil })
+  }
+
+  func restrict(_ id: AppID, _ restrictions: Restrictions) {
+    for broker in brokers { broker.restrict(id, to: restrictions) }
+    guard let resident = residents[id], !resident.isEnding else { return }
+    for buffer in resident.buffers { buffer.setAccepts(restrictions.mayDraw) }
+    // Neither band needs a lane that could be missing.
+    switch restrictions.cpu {
+    case .foreground: try? resident.app.app.setBand(.foreground)
+    case .background: try? resident.app.app.setBand(.background)
+    case .none: break
+    }
+  }
+
+  /// Nothing starts from here on; when the last slice has ended, the system hears of it. (R-FTS-06)
+  func stop(_ id: AppID) {
+    guard let resident = residents[id] else { return }
+    let app = resident.app
+    app.app.suspend()
+    for broker in brokers { broker.hold(id) }
+    if app.app.activity == .suspended {
+      // Not at once: the effects that come with this one are carried out first.
+      Task { self.stopped(app) }
+    } else {
+      Task {
+        await app.app.untilSuspended()
+        self.stopped(app)
+      }
+    }
+  }
+
+  func stopped(_ app: HostedApp) {
+    guard residents[app.id]?.app === app, app.app.activity == .suspended else { return }
+    guard system.state(of: app.id) == .stopping else { return }
+    try? post(.app(app.id, .stopped))
+  }
+}

@@ -1,0 +1,91 @@
+import OpportuneScheduler
+
+/// The end of an app, and what it opened.
+extension AppHost {
+  func takeBack(_ id: AppID) {
+    for broker in brokers { broker.takeBack(id) }
+    guard let resident = residents[id] else { return }
+    resident.isEnding = true
+    let isDying = system.state(of: id) == .terminated
+    let overran = isDying && (system.view(of: id)?.callbacks.isEmpty ?? true)
+    if overran || resident.callbacks.isEmpty { finish(resident) }
+  }
+
+  /// Cancels what is left; whatever does not end runs on in background, off the foreground's cores.
+  func finish(_ resident: Resident) {
+    let app = resident.app
+    guard residents[app.id]?.app === app else { return }
+    resident.callbacks = []
+    for buffer in resident.buffers { buffer.setAccepts(false) }
+    try? app.app.setBand(.background)
+    let isEmpty = app.end()
+    app.app.resume()  // so that what is queued can be told that it is cancelled
+    residents[app.id] = nil
+    if isEmpty {
+      reap(app.id)
+    } else {
+      ending[app.id, default: []].append(app)
+      let clock = control.clock
+      let limit = policy.sliceAllowance
+      Task {
+        try? await clock.sleep(for: limit)
+        self.reportUnending(app)
+      }
+    }
+  }
+
+  func isEmpty(_ id: AppID, _ life: UInt64) {
+    ending[id]?.removeAll { $0.life == life }
+    if ending[id]?.isEmpty == true {
+      ending[id] = nil
+      reap(id)
+    }
+  }
+
+  func reap(_ id: AppID) {
+    guard system.state(of: id) == .terminated, residents[id] == nil else { return }
+    // After the effects that are being carried out.
+    Task {
+      if self.system.state(of: id) == .terminated, self.residents[id] == nil { try? self.post(.app(id, .reaped)) }
+    }
+  }
+
+  func reportUnending(_ app: HostedApp) {
+    guard ending[app.id]?.contains(where: { $0 === app }) == true else { return }
+    let entry = VirtualHost.Entry(moment: system.now, app: app.id, action: .diagnose(.unendingSlice))
+    for observer in observers.values { observer.yield(entry) }
+  }
+
+  // MARK: Tasks and buffers
+
+  func beginTask(
+    _ kind: TaskKind, _ app: HostedApp, _ expired: @escaping @Sendable () -> Void
+  ) throws(HostError) -> TaskID {
+    guard residents[app.id]?.app === app else { throw HostError.terminated(app.manifest.identifier) }
+    let effects: [Effect]
+    do {
+      effects = try system.handle(.app(app.id, .beginTask(kind)), at: clock)
+    } catch {
+      throw HostError.apps(error)
+    }
+    var result: TaskID?
+    var refusal = TaskRefusal.notSupported
+    for effect in effects where effect.app == app.id {
+      if case .taskBegan(let task) = effect.action { result = task }
+      if case .taskRefused(let reason) = effect.action { refusal = reason }
+    }
+    if let result { expirations[result] = expired }
+    carryOut(effects)
+    rearm()
+    guard let result else { throw HostError.refused(refusal) }
+    return result
+  }
+
+  func adopt(_ buffer: DrawingBuffer, _ app: HostedApp) throws(HostError) {
+    guard let resident = residents[app.id], resident.app === app else {
+      throw HostError.terminated(app.manifest.identifier)
+    }
+    resident.buffers.append(buffer)
+    buffer.setAccepts(system.view(of: app.id)?.restrictions.mayDraw ?? false)
+  }
+}
