@@ -95,6 +95,8 @@ public final class PushSocket: Sendable {
     setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
     setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
     guard let user = LocalSocket.user(of: client), users.contains(user) else {
+      // Read first: closing with something unread would take the answer away from the client.
+      _ = LocalSocket.readLine(from: client)
       _ = LocalSocket.write(Data("this user may not push\n".utf8), to: client)
       return
     }
