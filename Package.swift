@@ -14,6 +14,8 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
+    .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
+    .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
     .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
   ],
   targets: [
@@ -41,7 +43,16 @@ let package = Package(
         .product(name: "Metrics", package: "swift-metrics"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ]),
-    .target(name: "Opportune", dependencies: ["OpportuneScheduler"]),
+    .target(
+      name: "OpportuneIO",
+      dependencies: [
+        "OpportuneScheduler", "COpportune",
+        .product(name: "SystemPackage", package: "swift-system"),
+        .product(name: "DequeModule", package: "swift-collections"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "Metrics", package: "swift-metrics"),
+      ]),
+    .target(name: "Opportune", dependencies: ["OpportuneScheduler", "OpportuneIO"]),
     .target(
       name: "OpportuneBench",
       dependencies: [
@@ -58,6 +69,7 @@ let package = Package(
     .testTarget(name: "COpportuneTests", dependencies: ["COpportune"]),
     .testTarget(
       name: "OpportuneSchedulerTests", dependencies: ["Opportune", "OpportuneScheduler", "COpportune"]),
+    .testTarget(name: "OpportuneIOTests", dependencies: ["OpportuneIO", "OpportuneScheduler", "COpportune"]),
     .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench"]),
   ],
   swiftLanguageModes: [.v6],
