@@ -84,3 +84,7 @@ int32_t opp_ring_try(const opp_ring_op *op) {
     }
     return ring_call(&now);
 }
+
+int32_t opp_open_direct(void) {
+    return O_DIRECT;
+}

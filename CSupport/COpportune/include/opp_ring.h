@@ -181,6 +181,9 @@ uint64_t opp_ring_wakeups(const opp_ring *_Nonnull ring);
  */
 int32_t opp_ring_try(const opp_ring_op *_Nonnull op);
 
+/* O_DIRECT, which differs between processors. */
+int32_t opp_open_direct(void);
+
 OPP_END_DECLS
 
 #endif

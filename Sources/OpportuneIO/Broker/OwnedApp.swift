@@ -1,0 +1,44 @@
+/// What the owner thread knows of an app. Touched on that thread only.
+final class OwnedApp {
+  let slot: Int
+  let name: String
+  weak var handle: AppIO?
+  var state: IOState
+  var isTerminated = false
+  /// What the kernel has.
+  var inFlight: [Request] = []
+  /// Answers that wait for the app's resumption.
+  var held: [Request] = []
+  /// Descriptors that were made through the broker.
+  var descriptors: [Int32: OwnedDescriptor] = [:]
+  var watches: [Watch] = []
+  var counters = [IOStatistics.Class(), IOStatistics.Class()]
+  /// Called when the last request of a terminated app has left the kernel.
+  var onQuiet: [() -> Void] = []
+
+  init(slot: Int, name: String, state: IOState) {
+    self.slot = slot
+    self.name = name
+    self.state = state
+  }
+
+  func add(_ request: Request) {
+    request.indexInApp = inFlight.count
+    inFlight.append(request)
+  }
+
+  func remove(_ request: Request) {
+    let index = request.indexInApp
+    guard index >= 0, index < inFlight.count, inFlight[index] === request else { return }
+    inFlight.swapAt(index, inFlight.count - 1)
+    inFlight[index].indexInApp = index
+    inFlight.removeLast()
+    request.indexInApp = -1
+  }
+}
+
+/// A descriptor of an app.
+struct OwnedDescriptor {
+  var isSocket: Bool
+  var moderation = SocketModeration()
+}

@@ -1,0 +1,196 @@
+internal import COpportune
+import SystemPackage
+
+/// One call: from the caller's thread to the owner's, to the kernel, and back.
+///
+/// It owns what the kernel may touch (`op` points into `buffers` and `scratch`) and is retained by the tag that the
+/// kernel carries, so nothing of it is freed before the last completion. The caller fills it in and posts it; from then
+/// on it is the owner thread's alone, until `continuation` is resumed: then the caller reads `outcome`.
+final class Request: Message, @unchecked Sendable {
+  enum Outcome {
+    case pending
+    case value(Int)
+    case failed(IOError.Code)
+  }
+
+  enum Phase {
+    case new
+    case queued(Arbiter<Request>.Ticket)
+    /// In the kernel, or waiting for room in the ring.
+    case inFlight
+    case ended
+  }
+
+  let app: AppIO
+  let device: Device
+  let code: opp_ring_code
+  var op = opp_ring_op()
+  /// Bytes that are to be moved; 0 for requests that move none.
+  var total = 0
+  /// Whether a short transfer goes on until all is done or the stream ends.
+  var wantsAll = false
+  /// Whether the file has a position of its own that is used.
+  var isStream = false
+  /// `CLOCK_MONOTONIC` in nanoseconds.
+  var deadline = UInt64.max
+  var buffers: [IOBuffer] = []
+  /// Paths, addresses, vectors.
+  var scratch: [UnsafeMutableRawPointer] = []
+  /// Runs on the owner thread, before the caller goes on.
+  var onEnd: ((Owner, Outcome) -> Void)?
+  var continuation: UnsafeContinuation<Void, Never>?
+  var outcome = Outcome.pending
+
+  // The owner's.
+  var phase = Phase.new
+  var grant: Arbiter<Request>.Grant?
+  var done = 0
+  var piece = 0
+  var submittedAt: UInt64 = 0
+  var sentAt: UInt64 = 0
+  var isPolling = false
+  var retries = 0
+  var firstResult: Int32?
+  /// Why it is to end before its time, if it is.
+  var reason: IOError.Code?
+  /// Whether the caller has its answer already.
+  var isDetached = false
+  var indexInApp = -1
+
+  init(_ app: AppIO, _ code: opp_ring_code, on device: Device, descriptor: Int32 = -1) {
+    self.app = app
+    self.code = code
+    self.device = device
+    op.code = UInt8(code.rawValue)
+    op.fd = descriptor
+  }
+
+  deinit {
+    for memory in scratch { memory.deallocate() }
+  }
+
+  override func arrive(at owner: Owner) { owner.submit(self) }
+
+  override func refuse() {
+    releaseBuffers()
+    outcome = .failed(.unavailable)
+    continuation?.resume()
+  }
+
+  func releaseBuffers() {
+    for buffer in buffers { buffer.giveBack() }
+    buffers = []
+  }
+
+  // MARK: What the kernel points to
+
+  /// Claims `range` of a buffer, as far as it goes, for a transfer.
+  func use(_ buffer: IOBuffer, _ range: Range<Int>?) throws(IOError) {
+    let range = range ?? 0..<buffer.count
+    guard range.lowerBound >= 0, range.upperBound <= buffer.count, let address = buffer.address else {
+      throw IOError(.configuration, "range \(range) is not within the buffer's 0..<\(buffer.count)")
+    }
+    try buffer.claim()
+    buffers.append(buffer)
+    total = range.count
+    op.address = UInt64(UInt(bitPattern: address + range.lowerBound))
+  }
+
+  func allocate(_ count: Int, alignment: Int = 8) -> UnsafeMutableRawPointer {
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: max(1, count), alignment: alignment)
+    scratch.append(memory)
+    return memory
+  }
+
+  /// A copy of the path, as a C string.
+  func copy(_ path: FilePath) -> UInt64 {
+    path.withPlatformString { text in
+      var count = 0
+      while text[count] != 0 { count += 1 }
+      let memory = allocate(count + 1)
+      memory.copyMemory(from: text, byteCount: count + 1)
+      return UInt64(UInt(bitPattern: memory))
+    }
+  }
+
+  // MARK: What it is
+
+  var movesBytes: Bool { total > 0 }
+  var isClose: Bool { code == .OPP_RING_CLOSE }
+
+  /// Whether it makes a descriptor.
+  var opensDescriptor: Bool { code == .OPP_RING_OPEN || code == .OPP_RING_ACCEPT }
+
+  /// Whether it waits for others, so that it does not occupy the device.
+  var waitsForOthers: Bool {
+    code == .OPP_RING_RECEIVE || code == .OPP_RING_RECEIVE_MESSAGE || code == .OPP_RING_ACCEPT
+      || code == .OPP_RING_CONNECT || code == .OPP_RING_POLL
+  }
+
+  var writes: Bool {
+    code == .OPP_RING_WRITE || code == .OPP_RING_WRITEV || code == .OPP_RING_WRITE_FIXED || sends
+  }
+
+  var sends: Bool {
+    code == .OPP_RING_SEND || code == .OPP_RING_SEND_ZERO_COPY || code == .OPP_RING_SEND_MESSAGE
+  }
+
+  /// Whether it only brings something in, which an app that is terminated has no use for. (R-FTS-07)
+  var isDroppedAtTermination: Bool {
+    waitsForOthers || code == .OPP_RING_READ || code == .OPP_RING_READV || code == .OPP_RING_READ_FIXED
+  }
+
+  /// Whether it may be done on the calling thread, as far as that takes no waiting.
+  var canBeTriedAtOnce: Bool {
+    total > 0 && (code == .OPP_RING_READ || code == .OPP_RING_RECEIVE || code == .OPP_RING_SEND)
+  }
+
+  /// What the descriptor is polled for where it answers that it would have to wait.
+  var pollEvents: UInt32 { UInt32(writes || code == .OPP_RING_CONNECT ? POLLOUT : POLLIN) }
+
+  // MARK: The answer
+
+  /// The caller's, after the continuation.
+  func value() throws(IOError) -> Int {
+    switch outcome {
+    case .value(let value): return value
+    case .failed(let code): throw error(code)
+    case .pending: throw IOError(.unavailable, "\(code) was never answered")
+    }
+  }
+
+  func error(_ code: IOError.Code) -> IOError {
+    var text = "\(Self.names[Int(self.code.rawValue)])"
+    if op.fd >= 0 { text += " on descriptor \(op.fd)" }
+    if total > 0 { text += ", \(done) of \(total) bytes done" }
+    let reason =
+      switch code {
+      case .system(let errno): "\(errno)"
+      case .cancelled: "the task was cancelled"
+      case .deadlineExceeded: "the deadline passed"
+      case .terminated: "app \"\(app.name)\" was terminated"
+      case .unavailable: "the broker was shut down"
+      case .endOfStream: "the stream ended"
+      case .configuration, .bufferInUse, .forked: "refused"
+      }
+    return IOError(code, "\(text): \(reason)")
+  }
+
+  /// By `opp_ring_code`.
+  private static let names = [
+    "nop", "read", "write", "vectored read", "vectored write", "fixed read", "fixed write", "fsync", "fdatasync",
+    "allocate", "truncate", "open", "close", "stat", "rename", "unlink", "connect", "accept", "accept", "send",
+    "zero-copy send", "receive", "send of a message", "receive of a message", "shutdown", "poll", "cancel", "cancel",
+    "request",
+  ]
+}
+
+/// Which queue a request goes through.
+enum Device: Int, CaseIterable {
+  case storage, network
+  /// None: it costs the device nothing.
+  case none
+}
+
+private let POLLIN = 1
+private let POLLOUT = 4
