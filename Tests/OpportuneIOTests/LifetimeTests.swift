@@ -106,7 +106,9 @@ import Testing
       await withTaskGroup { group in
         for number in 0..<64 {
           group.addTask {
-            guard let buffer = try? IOBuffer(copying: [UInt8](repeating: UInt8(number + 1), count: 65_536)) else { return }
+            guard let buffer = try? IOBuffer(copying: [UInt8](repeating: UInt8(number + 1), count: 65_536)) else {
+              return
+            }
             do {
               _ = try await io.write(file, from: buffer, at: Int64(number) * 65_536)
               ended.add(number)
@@ -189,7 +191,7 @@ import Testing
     try await eventually("the answers") { try await broker.statistics().apps[0].held == 3 }
     // Submitted while suspended: stays in our queue.
     let later = Task { try await io.read(ends.read, into: try IOBuffer(count: 1)) }
-    try await eventually("the queue") { try await broker.statistics().storage.backgroundQueued == 1 }
+    try await eventually("the queue") { try await broker.statistics().storage.foregroundQueued == 1 }
     #expect(try await broker.statistics().apps[0].inFlight == 0)
     #expect(done.count == 0)
     #expect(reported.count == (policy == .report ? 1 : 0))
@@ -214,7 +216,10 @@ import Testing
     app.suspend()
     #expect(io.state == .suspended)
     let reading = Task { try await io.readFile("/proc/self/status").count }
-    try await eventually("the queue") { try await broker.statistics().storage.backgroundQueued == 1 }
+    try await eventually("the queue") {
+      let storage = try await broker.statistics().storage
+      return storage.backgroundQueued + storage.foregroundQueued == 1
+    }
     try app.setBand(.background)
     #expect(io.state == .suspended)
     io.setState(.active)  // not the caller's to set

@@ -1,4 +1,5 @@
 internal import COpportune
+import Glibc
 import OpportuneScheduler
 import Synchronization
 import SystemPackage
@@ -95,7 +96,7 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   func perform(_ request: Request, within limit: Duration?) async throws(IOError) -> Int {
     if let limit {
       request.deadline = opp_now_ns().addingReportingOverflow(limit.nanoseconds).partialValue
-    } else if let value = tryAtOnce(request) {
+    } else if let value = try tryAtOnce(request) {
       return value
     }
     await withTaskCancellationHandler {
@@ -110,14 +111,19 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   }
 
   /// Foreground that needs no waiting is done here and now: no queue could give it a better place.
-  private func tryAtOnce(_ request: Request) -> Int? {
+  private func tryAtOnce(_ request: Request) throws(IOError) -> Int? {
     guard owner.configuration.triesAtOnce, state == .active, request.canBeTriedAtOnce, !owner.hasFault else {
       return nil
     }
     var op = request.op
     op.length = UInt32(min(request.total, 1 << 30))
     let moved = opp_ring_try(&op)
-    guard moved >= 0 else { return nil }
+    if moved == -EAGAIN || moved == -EOPNOTSUPP || moved == -EINTR { return nil }
+    guard moved >= 0 else {
+      // Not asked again: a socket tells some errors once.
+      request.releaseBuffers()
+      throw request.error(.system(Errno(rawValue: -moved)))
+    }
     atOnce.wrappingAdd(1, ordering: .relaxed)
     if request.writes {
       bytesWrittenAtOnce.wrappingAdd(UInt64(moved), ordering: .relaxed)
@@ -126,8 +132,8 @@ public final class AppIO: AppObserver, @unchecked Sendable {
     }
     request.done = Int(moved)
     if request.wantsAll, moved > 0, request.done < request.total { return nil }
-    // Only the end of a file is known to be one: a read may stop where the cache does.
-    if request.code == .OPP_RING_READ, request.done < request.total { return nil }
+    // It may have stopped where the cache does; the rest is asked for there. A stream gives what it has.
+    if request.code == .OPP_RING_READ, !request.isStream, moved > 0, request.done < request.total { return nil }
     request.releaseBuffers()
     return request.done
   }

@@ -78,7 +78,8 @@ public final class IOBroker: Sendable {
   /// - Throws: ``IOError``: `unavailable` after the shutdown.
   public func statistics() async throws(IOError) -> IOStatistics {
     let result: IOStatistics? = await withUnsafeContinuation { continuation in
-      owner.post(Control(refused: { continuation.resume(returning: nil) }) { continuation.resume(returning: $0.statistics()) })
+      owner.post(
+        Control(refused: { continuation.resume(returning: nil) }) { continuation.resume(returning: $0.statistics()) })
     }
     guard let result else { throw IOError(.unavailable, "the broker was shut down") }
     return result

@@ -3,7 +3,11 @@ final class OwnedApp {
   let slot: Int
   let name: String
   weak var handle: AppIO?
-  var state: IOState
+  var state: IOState {
+    didSet { if state != .suspended { runningState = state } }
+  }
+  /// The state, or, of a suspended app, the one before.
+  private(set) var runningState: IOState
   var isTerminated = false
   /// What the kernel has.
   var inFlight: [Request] = []
@@ -20,6 +24,7 @@ final class OwnedApp {
     self.slot = slot
     self.name = name
     self.state = state
+    runningState = state == .suspended ? .background : state
   }
 
   func add(_ request: Request) {

@@ -94,7 +94,8 @@ extension Owner {
     let priority: opp_ring_priority =
       switch ioClass {
       case .foreground: .OPP_RING_PRIORITY_REAL_TIME
-      case .background: configuration.kernelPriorities == .idleBackground ? .OPP_RING_PRIORITY_IDLE : .OPP_RING_PRIORITY_NONE
+      case .background:
+        configuration.kernelPriorities == .idleBackground ? .OPP_RING_PRIORITY_IDLE : .OPP_RING_PRIORITY_NONE
       }
     return UInt8(priority.rawValue)
   }
@@ -275,7 +276,7 @@ extension Owner {
     device == .network ? configuration.network : configuration.storage
   }
 
-  func ioClass(of app: OwnedApp, _ device: Device) -> IOClass { policy(of: device).ioClass(of: app.state) }
+  func ioClass(of app: OwnedApp, _ device: Device) -> IOClass { policy(of: device).ioClass(of: app.runningState) }
 }
 
 extension Request.Phase {

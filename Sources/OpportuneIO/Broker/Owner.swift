@@ -141,7 +141,7 @@ final class Owner: @unchecked Sendable {
         fireTimers()
         dispatchAll()
         sendOutbox()
-        let count = opp_ring_wait(ring, first, UInt32(completions.count), outbox.isEmpty ? wakeTime : 0)
+        let count = opp_ring_wait(ring, first, UInt32(completions.count), wakeTime)
         now = opp_now_ns()
         if count < 0 {
           logger.error("the ring fails", metadata: ["reason": "\(String(cString: strerror(-count)))"])
@@ -153,6 +153,7 @@ final class Owner: @unchecked Sendable {
   }
 
   private var wakeTime: UInt64 {
+    if !outbox.isEmpty || (isEnding && inFlight == 0) { return 0 }
     var time = timers.next ?? .max
     for index in arbiters.indices { time = min(time, arbiters[index].wakeTime(now: now) ?? .max) }
     return time

@@ -222,7 +222,8 @@ public struct FileStatus: Sendable, Hashable {
 
   init(_ about: UnsafeRawPointer) {
     size = Int64(clamping: about.load(fromByteOffset: 40, as: UInt64.self))
-    allocated = Int64(clamping: about.load(fromByteOffset: 48, as: UInt64.self)).multipliedReportingOverflow(by: 512)
+    allocated =
+      Int64(clamping: about.load(fromByteOffset: 48, as: UInt64.self)).multipliedReportingOverflow(by: 512)
       .partialValue
     mode = UInt32(about.load(fromByteOffset: 28, as: UInt16.self))
     permissions = FilePermissions(rawValue: CModeT(mode & 0o7777))

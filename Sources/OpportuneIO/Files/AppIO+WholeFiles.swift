@@ -1,6 +1,6 @@
 import Glibc
-import SystemPackage
 import Synchronization
+import SystemPackage
 
 /// Whole files.
 extension AppIO {

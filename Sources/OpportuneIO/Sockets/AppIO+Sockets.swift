@@ -5,7 +5,8 @@ import SystemPackage
 /// Sockets: TCP, UDP and Unix domain. Every call throws ``IOError`` and takes a `limit` from now on; see ``AppIO``.
 extension AppIO {
   /// Connects a stream socket.
-  public func connect(to address: SocketAddress, within limit: Duration? = nil) async throws(IOError) -> FileDescriptor {
+  public func connect(to address: SocketAddress, within limit: Duration? = nil) async throws(IOError) -> FileDescriptor
+  {
     let socket = try makeSocket(address.family, SOCK_STREAM)
     do throws(IOError) {
       let request = try request(.OPP_RING_CONNECT, .network, socket)
@@ -165,7 +166,8 @@ extension AppIO {
   ) throws(IOError) -> UnsafeMutablePointer<msghdr> {
     try request.use(buffer, range)
     let vector = request.allocate(MemoryLayout<iovec>.stride).initializeMemory(
-      as: iovec.self, to: iovec(iov_base: UnsafeMutableRawPointer(bitPattern: UInt(request.op.address)), iov_len: request.total))
+      as: iovec.self,
+      to: iovec(iov_base: UnsafeMutableRawPointer(bitPattern: UInt(request.op.address)), iov_len: request.total))
     let memory = request.allocate(MemoryLayout<msghdr>.stride)
     let message = memory.initializeMemory(as: msghdr.self, to: msghdr())
     message.pointee.msg_iov = vector

@@ -28,7 +28,9 @@ public enum SocketAddress: Sendable, Hashable {
       let address = memory.bindMemory(to: sockaddr_in.self, capacity: 1)
       address.pointee.sin_family = sa_family_t(AF_INET)
       address.pointee.sin_port = port.bigEndian
-      guard inet_pton(AF_INET, text, &address.pointee.sin_addr) == 1 else { throw Self.refused(text, "an IPv4 address") }
+      guard inet_pton(AF_INET, text, &address.pointee.sin_addr) == 1 else {
+        throw Self.refused(text, "an IPv4 address")
+      }
       return MemoryLayout<sockaddr_in>.size
     case .ipv6(let text, let port):
       let address = memory.bindMemory(to: sockaddr_in6.self, capacity: 1)
