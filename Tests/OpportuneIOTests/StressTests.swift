@@ -53,7 +53,7 @@ import Testing
                 _ = await task.result
               }
               total.add(1)
-              group(task, isOver)
+              watch(task, isOver)
             }
             io.setState(number % 2 == 0 ? .active : .background)
             if number == 3 { await io.terminate() }
@@ -69,7 +69,7 @@ import Testing
       for end in [ends.readEnd, ends.writeEnd] { try end.close() }
     }
 
-    func group(_ task: Task<Void, any Error>, _ isOver: Numbers) {
+    func watch(_ task: Task<Void, any Error>, _ isOver: Numbers) {
       Task {
         _ = await task.result
         isOver.add(1)
