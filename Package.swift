@@ -53,10 +53,15 @@ let package = Package(
         .product(name: "Metrics", package: "swift-metrics"),
       ]),
     .target(name: "Opportune", dependencies: ["OpportuneScheduler", "OpportuneIO"]),
+    // The loops of `opportune bench io` below Swift, among them one over bare liburing.
+    .target(
+      name: "COpportuneBench", dependencies: ["COpportune", "CLiburing"], path: "CSupport/COpportuneBench",
+      cSettings: [.define("_GNU_SOURCE")]),
     .target(
       name: "OpportuneBench",
       dependencies: [
-        "Opportune", "COpportune",
+        "Opportune", "COpportune", "COpportuneBench", "OpportuneIO",
+        .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "Histogram", package: "hdrhistogram-swift"),
       ]),
     .executableTarget(

@@ -110,6 +110,9 @@ public final class AppIO: AppObserver, @unchecked Sendable {
     return try request.value()
   }
 
+  /// A request that does nothing, through the storage queue to the kernel and back: what the path costs.
+  package func nop() async throws(IOError) { try await perform(try request(.OPP_RING_NOP), within: nil) }
+
   /// Foreground that needs no waiting is done here and now: no queue could give it a better place.
   private func tryAtOnce(_ request: Request) throws(IOError) -> Int? {
     guard owner.configuration.triesAtOnce, state == .active, request.canBeTriedAtOnce, !owner.hasFault else {
