@@ -66,6 +66,9 @@ public struct IOConfiguration: Sendable {
   public var triesAtOnce = true
   /// Sends of at least so many bytes are made without copying; `nil` is never. 4096 to 2^30.
   public var zeroCopyFrom: Int?
+  /// How long the broker's thread keeps looking before it sleeps, after it has found something: saves the wake-ups of
+  /// dense traffic at the price of CPU time. 0, the default, to 1 ms; see `docs/decisions`.
+  public var lingers = Duration.zero
   /// Requests handed to the kernel at once; 8 to 4096.
   public var entries = 256
   /// Room for completions; `nil` is four times ``entries``. Nothing is lost where it overflows. 8 to 65,536.
@@ -86,6 +89,7 @@ public struct IOConfiguration: Sendable {
       if let size = restriction.sendBuffer { try require(size, in: Self.bufferRange, "\(name).sendBuffer") }
     }
     if let zeroCopyFrom { try require(zeroCopyFrom, in: 4096...1 << 30, "zeroCopyFrom") }
+    try require(lingers, in: .zero ... .milliseconds(1), "lingers")
     try require(entries, in: 8...4096, "entries")
     if let completions { try require(completions, in: 8...65_536, "completions") }
     try require(threads, in: 1...64, "threads")

@@ -243,20 +243,14 @@ extension Owner {
     request.outcome = outcome
     request.onEnd?(self, outcome)
     request.onEnd = nil
-    guard let app = owned(request.app) else { return resume(request) }
+    guard let app = owned(request.app) else { return request.answer() }
     count(outcome, ioClass(of: app, request.device), app)
     if case .value(let value) = outcome, request.opensDescriptor {
       adopt(Int32(value), isSocket: request.code == .OPP_RING_ACCEPT, by: app)
     }
-    guard app.state == .suspended, !app.isTerminated else { return resume(request) }
+    guard app.state == .suspended, !app.isTerminated else { return request.answer() }
     app.held.append(request)
     if app.held.count == 1, configuration.heldCompletions == .report { configuration.onHeldCompletion?(app.name) }
-  }
-
-  func resume(_ request: Request) {
-    let continuation = request.continuation
-    request.continuation = nil
-    continuation?.resume()
   }
 
   private func count(_ outcome: Request.Outcome, _ ioClass: IOClass, _ app: OwnedApp) {

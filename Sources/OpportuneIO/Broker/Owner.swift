@@ -133,16 +133,25 @@ final class Owner: @unchecked Sendable {
   }
 
   private func run() {
+    let lingerTime = configuration.lingers.nanoseconds
+    var lingerUntil: UInt64 = 0
+    var hasHeard = false
     withUnsafeTemporaryAllocation(of: opp_ring_completion.self, capacity: 128) { completions in
       guard let first = completions.baseAddress else { return }
       while !(isEnding && inFlight == 0) {
         now = opp_now_ns()
-        forEachPosted { $0.arrive(at: self) }
+        forEachPosted {
+          hasHeard = true
+          $0.arrive(at: self)
+        }
         fireTimers()
         dispatchAll()
         sendOutbox()
-        let count = opp_ring_wait(ring, first, UInt32(completions.count), wakeTime)
+        let wakeAt = now < lingerUntil ? 0 : wakeTime
+        let count = opp_ring_wait(ring, first, UInt32(completions.count), wakeAt)
         now = opp_now_ns()
+        if lingerTime > 0, count > 0 || hasHeard { lingerUntil = now + lingerTime }
+        hasHeard = false
         if count < 0 {
           logger.error("the ring fails", metadata: ["reason": "\(String(cString: strerror(-count)))"])
           opp_pause()

@@ -1,4 +1,5 @@
 internal import COpportune
+import Synchronization
 import SystemPackage
 
 /// One call: from the caller's thread to the owner's, to the kernel, and back.
@@ -40,6 +41,9 @@ final class Request: Message, @unchecked Sendable {
   var onEnd: ((Owner, Outcome) -> Void)?
   var continuation: UnsafeContinuation<Void, Never>?
   var outcome = Outcome.pending
+  /// [answer] Stored with release after `outcome`, loaded with acquire before it is read. The runtime orders the two as
+  /// well, but where the answer comes before the caller has suspended the thread sanitizer does not see that.
+  private let isAnswered = Atomic<Bool>(false)
 
   // The owner's.
   var phase = Phase.new
@@ -74,7 +78,15 @@ final class Request: Message, @unchecked Sendable {
   override func refuse() {
     releaseBuffers()
     outcome = .failed(.unavailable)
-    continuation?.resume()
+    answer()
+  }
+
+  /// Has the caller go on; it may not be touched afterwards.
+  func answer() {
+    guard let continuation else { return }
+    self.continuation = nil
+    isAnswered.store(true, ordering: .releasing)
+    continuation.resume()
   }
 
   func releaseBuffers() {
@@ -152,6 +164,7 @@ final class Request: Message, @unchecked Sendable {
 
   /// The caller's, after the continuation.
   func value() throws(IOError) -> Int {
+    _ = isAnswered.load(ordering: .acquiring)
     switch outcome {
     case .value(let value): return value
     case .failed(let code): throw error(code)
