@@ -65,7 +65,3 @@ func connectedPair(_ io: AppIO, _ other: AppIO? = nil) async throws -> (FileDesc
   try await listener.close()
   return (server, client)
 }
-
-func openDescriptors() -> Int {
-  (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count) ?? 0
-}

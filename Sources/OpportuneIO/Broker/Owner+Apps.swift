@@ -29,7 +29,7 @@ extension Owner {
       for watch in app.watches { watch.disarm(at: self) }
       let held = app.held
       app.held = []
-      for request in held { request.answer() }
+      for request in held { answer(request) }
     }
   }
 
@@ -76,7 +76,7 @@ extension Owner {
       }
       let held = app.held
       app.held = []
-      for request in held { request.answer() }
+      for request in held { answer(request) }
     }
     becameQuieter(app)
   }

@@ -243,14 +243,19 @@ extension Owner {
     request.outcome = outcome
     request.onEnd?(self, outcome)
     request.onEnd = nil
-    guard let app = owned(request.app) else { return request.answer() }
+    guard let app = owned(request.app) else { return answer(request) }
     count(outcome, ioClass(of: app, request.device), app)
     if case .value(let value) = outcome, request.opensDescriptor {
       adopt(Int32(value), isSocket: request.code == .OPP_RING_ACCEPT, by: app)
     }
-    guard app.state == .suspended, !app.isTerminated else { return request.answer() }
+    guard app.state == .suspended, !app.isTerminated else { return answer(request) }
     app.held.append(request)
     if app.held.count == 1, configuration.heldCompletions == .report { configuration.onHeldCompletion?(app.name) }
+  }
+
+  /// At the end of the turn: see ``answers``.
+  func answer(_ request: Request) {
+    if let continuation = request.takeAnswer() { answers.append(continuation) }
   }
 
   private func count(_ outcome: Request.Outcome, _ ioClass: IOClass, _ app: OwnedApp) {

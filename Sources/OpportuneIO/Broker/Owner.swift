@@ -28,6 +28,10 @@ final class Owner: @unchecked Sendable {
   /// Requests of ours and of apps that the kernel has, or that are in the outbox.
   private var inFlight = 0
   private(set) var now: UInt64 = 0
+  /// Callers that may go on. They are told when this thread has let go of their requests, so that they free them: the
+  /// allocator's lock for memory of a background thread may be held by that thread while the kernel has stopped it, and
+  /// this one must not wait for it (law 1).
+  var answers: [UnsafeContinuation<Void, Never>] = []
   private var isEnding = false
   private var onEnded: [() -> Void] = []
   /// Cleared where the kernel refuses them.
@@ -147,6 +151,7 @@ final class Owner: @unchecked Sendable {
         fireTimers()
         dispatchAll()
         sendOutbox()
+        sendAnswers()
         let wakeAt = now < lingerUntil ? 0 : wakeTime
         let count = opp_ring_wait(ring, first, UInt32(completions.count), wakeAt)
         now = opp_now_ns()
@@ -157,8 +162,14 @@ final class Owner: @unchecked Sendable {
           opp_pause()
         }
         for index in 0..<max(0, Int(count)) { arrived(completions[index]) }
+        sendAnswers()
       }
     }
+  }
+
+  private func sendAnswers() {
+    for continuation in answers { continuation.resume() }
+    answers.removeAll(keepingCapacity: true)
   }
 
   private var wakeTime: UInt64 {

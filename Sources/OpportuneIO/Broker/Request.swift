@@ -81,12 +81,15 @@ final class Request: Message, @unchecked Sendable {
     answer()
   }
 
-  /// Has the caller go on; it may not be touched afterwards.
-  func answer() {
-    guard let continuation else { return }
+  /// Has the caller go on.
+  func answer() { takeAnswer()?.resume() }
+
+  /// The caller's continuation, to be resumed; the request may not be touched afterwards.
+  func takeAnswer() -> UnsafeContinuation<Void, Never>? {
+    guard let continuation else { return nil }
     self.continuation = nil
     isAnswered.store(true, ordering: .releasing)
-    continuation.resume()
+    return continuation
   }
 
   func releaseBuffers() {
