@@ -45,6 +45,8 @@ import Testing
     }
     for _ in 0..<5 { try await io.close(try await io.connect(to: try listener.address())) }
     #expect(try await counting.value == 5)
+    #expect(await code { _ = try await listener.accept() } == .system(.badFileDescriptor))
+    try await listener.close()
   }
 
   @Test(arguments: backends)

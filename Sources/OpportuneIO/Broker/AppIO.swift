@@ -94,10 +94,10 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   /// - Parameter limit: from now; `nil` is none.
   @discardableResult
   func perform(_ request: Request, within limit: Duration?) async throws(IOError) -> Int {
+    if limit != .zero, let value = try tryAtOnce(request) { return value }
     if let limit {
-      request.deadline = opp_now_ns().addingReportingOverflow(limit.nanoseconds).partialValue
-    } else if let value = try tryAtOnce(request) {
-      return value
+      let (deadline, overflow) = opp_now_ns().addingReportingOverflow(limit.nanoseconds)
+      request.deadline = overflow ? .max : deadline
     }
     await withTaskCancellationHandler {
       await withUnsafeContinuation { continuation in

@@ -1,5 +1,6 @@
 internal import COpportune
 import Glibc
+import Synchronization
 import SystemPackage
 
 /// Sockets: TCP, UDP and Unix domain. Every call throws ``IOError`` and takes a `limit` from now on; see ``AppIO``.
@@ -181,15 +182,25 @@ extension AppIO {
 }
 
 /// A listening socket: the connections made to it, as a sequence of descriptors. Ends when the socket is closed.
-public struct Listener: AsyncSequence, Sendable {
+public final class Listener: AsyncSequence, Sendable {
   public typealias Element = FileDescriptor
   public typealias Failure = IOError
 
   let io: AppIO
   public let descriptor: FileDescriptor
+  /// The number may be another's by then.
+  private let isClosed = Atomic<Bool>(false)
+
+  init(io: AppIO, descriptor: FileDescriptor) {
+    self.io = io
+    self.descriptor = descriptor
+  }
 
   /// Waits for a connection. Each is in `io`'s app.
   public func accept(within limit: Duration? = nil) async throws(IOError) -> FileDescriptor {
+    guard !isClosed.load(ordering: .acquiring) else {
+      throw IOError(.system(.badFileDescriptor), "accept on a listener that was closed")
+    }
     let request = try io.request(.OPP_RING_ACCEPT, .network, descriptor)
     request.op.flags = UInt32(SOCK_CLOEXEC.rawValue)
     return FileDescriptor(rawValue: Int32(try await io.perform(request, within: limit)))
@@ -198,7 +209,11 @@ public struct Listener: AsyncSequence, Sendable {
   /// Where it listens.
   public func address() throws(IOError) -> SocketAddress { try io.address(of: descriptor) }
 
-  public func close() async throws(IOError) { try await io.close(descriptor) }
+  /// Ends it; accepts that wait end with an error. Once only: later calls do nothing.
+  public func close() async throws(IOError) {
+    guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
+    try await io.close(descriptor)
+  }
 
   public func makeAsyncIterator() -> Iterator { Iterator(listener: self) }
 
