@@ -161,7 +161,7 @@ final class Request: Message, @unchecked Sendable {
   }
 
   /// What the descriptor is polled for where it answers that it would have to wait.
-  var pollEvents: UInt32 { UInt32(writes || code == .OPP_RING_CONNECT ? POLLOUT : POLLIN) }
+  var pollEvents: UInt32 { UInt32(writes || code == .OPP_RING_CONNECT ? pollOut : pollIn) }
 
   // MARK: The answer
 
@@ -208,5 +208,5 @@ enum Device: Int, CaseIterable {
   case none
 }
 
-private let POLLIN = 1
-private let POLLOUT = 4
+private let pollIn = 1
+private let pollOut = 4

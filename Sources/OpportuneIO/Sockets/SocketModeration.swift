@@ -14,7 +14,7 @@ struct SocketModeration: Equatable {
     var locks: Int32
   }
 
-  private static let SO_BUF_LOCK: Int32 = 72
+  private static let bufferLock: Int32 = 72
   private static let sendLock: Int32 = 1
   private static let receiveLock: Int32 = 2
   private static let largestWindow: Int32 = 1 << 30
@@ -33,15 +33,15 @@ struct SocketModeration: Equatable {
     if let size {
       if saved == nil {
         saved = Saved(
-          size: Self.get(socket, option), locks: Self.get(socket, Self.SO_BUF_LOCK))
+          size: Self.get(socket, option), locks: Self.get(socket, Self.bufferLock))
       }
       Self.set(socket, SOL_SOCKET, option, Int32(clamping: size))
     } else if let before = saved {
       saved = nil
       // The kernel doubles what it is told, and tells the double.
       Self.set(socket, SOL_SOCKET, option, before.size / 2)
-      let others = Self.get(socket, Self.SO_BUF_LOCK) & ~lock
-      Self.set(socket, SOL_SOCKET, Self.SO_BUF_LOCK, others | before.locks & lock)
+      let others = Self.get(socket, Self.bufferLock) & ~lock
+      Self.set(socket, SOL_SOCKET, Self.bufferLock, others | before.locks & lock)
     }
   }
 
