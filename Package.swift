@@ -73,7 +73,12 @@ let package = Package(
       ]),
     .testTarget(name: "COpportuneTests", dependencies: ["COpportune"]),
     .testTarget(
-      name: "OpportuneSchedulerTests", dependencies: ["Opportune", "OpportuneScheduler", "COpportune"]),
+      name: "OpportuneSchedulerTests",
+      dependencies: [
+        "Opportune", "OpportuneScheduler", "COpportune",
+        .product(name: "MetricsTestKit", package: "swift-metrics"),
+        .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
+      ]),
     .testTarget(name: "OpportuneIOTests", dependencies: ["OpportuneIO", "OpportuneScheduler", "COpportune"]),
     .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench"]),
   ],

@@ -1,7 +1,8 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
-// A package of its own, so that users of the library never fetch what only benchmarks need.
+// A package of its own, so that users of the library never fetch what only benchmarks need. The queues of the C core
+// are measured by `core/`, which needs no Swift: see `scripts/bench-core`.
 let package = Package(
   name: "opportune-bench",
   dependencies: [
@@ -10,15 +11,17 @@ let package = Package(
     .package(url: "https://github.com/ordo-one/benchmark", from: "1.38.1", traits: []),
   ],
   targets: [
+    // The operations and their rivals, for both programs below.
+    .target(
+      name: "Operations",
+      dependencies: [.product(name: "Opportune", package: "opportune")]),
     .executableTarget(
       name: "OpportuneMicro",
-      dependencies: [
-        .product(name: "Opportune", package: "opportune"),
-        .product(name: "COpportune", package: "opportune"),
-        .product(name: "Benchmark", package: "benchmark"),
-      ],
+      dependencies: ["Operations", .product(name: "Benchmark", package: "benchmark")],
       path: "Benchmarks/OpportuneMicro",
-      plugins: [.plugin(name: "BenchmarkPlugin", package: "benchmark")])
+      plugins: [.plugin(name: "BenchmarkPlugin", package: "benchmark")]),
+    // Does one operation so many times, for `scripts/count-ops`.
+    .executableTarget(name: "OpportuneOps", dependencies: ["Operations"]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -27,10 +27,10 @@
  * take, before the claim: nothing has happened. After it: it holds one entry and, by B4, at most one segment.
  */
 #include "bag.h"
+#include "mapping.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define SEGMENT_OF(index) ((index) / OPP_SEGMENT_SLOTS)
 #define SLOT_OF(index) ((index) % OPP_SEGMENT_SLOTS)
@@ -48,7 +48,7 @@ void opp_pool_free(opp_pool *pool) {
     uint32_t count = opp_load(&pool->slab_count, relaxed);
     for (uint32_t i = 0; i < count && i < OPP_SLABS; i++) {
         opp_segment *slab = opp_load(&pool->slab[i], relaxed);
-        if (slab != NULL) munmap(slab, OPP_SLAB_SEGMENTS * sizeof(opp_segment));
+        if (slab != NULL) opp_unmap(slab, OPP_SLAB_SEGMENTS * sizeof(opp_segment));
     }
 }
 
@@ -77,14 +77,13 @@ static void pool_put(opp_pool *pool, opp_segment *segment) {
 
 static opp_segment *pool_grow(opp_pool *pool) {
     size_t bytes = OPP_SLAB_SEGMENTS * sizeof(opp_segment);
-    /* Not malloc: its locks may be held by a background thread. */
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return NULL;
+    void *memory = opp_map(bytes);
+    if (memory == NULL) return NULL;
     /* relaxed: the number is ours alone. */
     uint32_t number = opp_add(&pool->slab_count, 1, relaxed);
     if (number >= OPP_SLABS) {
         opp_sub(&pool->slab_count, 1, relaxed);
-        munmap(memory, bytes);
+        opp_unmap(memory, bytes);
         return NULL;
     }
     opp_segment *slab = memory;

@@ -106,8 +106,10 @@ int opp_thread_meter_is_blocked(const opp_thread_meter *meter) {
     case 'X':
     case 'Z':
         return -ESRCH;
+    case 'D':
+        return OPP_BLOCKED_IN_KERNEL;
     default:
-        return 1;
+        return OPP_BLOCKED;
     }
 }
 

@@ -31,10 +31,10 @@
  * while a taker goes from job to job of one app, so it costs nothing there.
  */
 #include "bag.h"
+#include "mapping.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define STATE_BAND 3u
 #define STATE_SUSPENDED 4u
@@ -84,6 +84,7 @@ struct opp_core {
     _Atomic(opp_bag *) bags;               /* strands' bags; grows only */
     _Atomic(uint64_t) queue_bytes;         /* statistics */
     _Atomic(uint32_t) holds;               /* the scheduler's and one a registered thread */
+    _Atomic(bool) destroyed;
     _Alignas(OPP_LINE) hints ready[HINTS_64]; /* a bit for each level */
     _Alignas(OPP_LINE) _Atomic(uint32_t) epoch;
     opp_pool pool;
@@ -184,12 +185,11 @@ int opp_core_create(const opp_core_config *config, opp_core **result) {
     uint32_t words = (config->max_apps + WORD_BITS - 1) / WORD_BITS;
     size_t level_bytes = (sizeof(level) + words * sizeof(hints) + OPP_LINE - 1) / OPP_LINE * OPP_LINE;
     /* Mapped, not allocated: most of the tables is never touched. */
-    opp_core *core = mmap(NULL, sizeof(opp_core), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (core == MAP_FAILED) return -ENOMEM;
-    char *levels =
-        mmap(NULL, level_bytes * OPP_LEVELS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (levels == MAP_FAILED) {
-        munmap(core, sizeof(opp_core));
+    opp_core *core = opp_map(sizeof(opp_core));
+    if (core == NULL) return -ENOMEM;
+    char *levels = opp_map(level_bytes * OPP_LEVELS);
+    if (levels == NULL) {
+        opp_unmap(core, sizeof(opp_core));
         return -ENOMEM;
     }
     core->config = *config;
@@ -237,7 +237,12 @@ void opp_core_drain(opp_core *core, void (*drop)(opp_job, void *), void *context
 
 void opp_core_destroy(opp_core *core, void (*drop)(opp_job, void *), void *context) {
     core_empty(core, false, drop, context);
+    opp_store(&core->destroyed, true, relaxed); /* relaxed: who sees it only gives up a hold of its own */
     opp_core_release(core);
+}
+
+bool opp_core_is_destroyed(const opp_core *core) {
+    return opp_load(&core->destroyed, relaxed);
 }
 
 void opp_core_retain(opp_core *core) {
@@ -257,8 +262,8 @@ void opp_core_release(opp_core *core) {
         free(taker);
     }
     opp_pool_free(&core->pool);
-    munmap(core->levels, core->level_bytes * OPP_LEVELS);
-    munmap(core, sizeof(opp_core));
+    opp_unmap(core->levels, core->level_bytes * OPP_LEVELS);
+    opp_unmap(core, sizeof(opp_core));
 }
 
 uint64_t opp_core_memory(const opp_core *core) {

@@ -17,20 +17,31 @@ typedef struct registration {
 static _Thread_local registration *registrations;
 static _Thread_local void *current_worker;
 static _Thread_local bool ending;
+static _Thread_local uint64_t number;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static _Atomic(uint32_t) fork_generation;
+static _Atomic(uint64_t) numbers;
 
-static void thread_ends(void *first) {
-    ending = true;
-    for (registration *entry = first, *next; entry != NULL; entry = next) {
-        next = entry->next;
+/* Drops the registrations with cores that are gone, or with `all` of them. */
+static void forget(bool all) {
+    for (registration **link = &registrations, *entry; (entry = *link) != NULL;) {
+        if (!all && !opp_core_is_destroyed(entry->core)) {
+            link = &entry->next;
+            continue;
+        }
+        *link = entry->next;
         opp_source_release(entry->source);
         opp_core_release(entry->core);
         free(entry);
     }
-    registrations = NULL;
+}
+
+static void thread_ends(void *unused) {
+    (void)unused;
+    ending = true;
+    forget(true);
 }
 
 static void forked(void) {
@@ -53,6 +64,7 @@ static opp_source *thread_register(opp_core *core, uint8_t node, int *error) {
         return NULL;
     }
     pthread_once(&once, set_up);
+    forget(false); /* a thread that outlives many schedulers keeps the memory of a few at most */
     registration *entry = malloc(sizeof(registration));
     opp_source *source = entry == NULL ? NULL : opp_source_acquire(core, node);
     if (source == NULL) {
@@ -63,7 +75,7 @@ static opp_source *thread_register(opp_core *core, uint8_t node, int *error) {
     opp_core_retain(core);
     *entry = (registration){.core = core, .source = source, .next = registrations};
     registrations = entry;
-    pthread_setspecific(key, entry);
+    pthread_setspecific(key, entry); /* any value but NULL: it is what makes thread_ends() run */
     return source;
 }
 
@@ -71,6 +83,17 @@ opp_source *opp_thread_source(opp_core *core, uint8_t node, int *error) {
     for (registration *entry = registrations; entry != NULL; entry = entry->next)
         if (entry->core == core) return entry->source;
     return thread_register(core, node, error);
+}
+
+unsigned opp_thread_registrations(void) {
+    unsigned count = 0;
+    for (const registration *entry = registrations; entry != NULL; entry = entry->next) count++;
+    return count;
+}
+
+uint64_t opp_thread_number(void) {
+    if (number == 0) number = opp_add(&numbers, 1, relaxed) + 1; /* relaxed: only that it is nobody else's counts */
+    return number;
 }
 
 void *opp_thread_worker(void) {

@@ -20,6 +20,9 @@ struct Chain: Sendable {
       }, with: submit)
   }
 
+  /// Submits one link, which nothing follows.
+  func startOnce() { state.submit({ runLink() }, with: submit) }
+
   /// A thread of its own submits a link whenever one has ended, until the window's end.
   func startOutside() throws(BenchError) -> SystemThread {
     try SystemThread(named: "chain-outside") {

@@ -67,6 +67,8 @@ public struct ContenderKind: Sendable {
     case onlyWithHogs
     /// Not where CPU-bound jobs would get its real-time class: nothing else would run on the machine.
     case notWithHogs
+    /// Everywhere, but only if it is asked for by name: a variant, for choosing a default.
+    case whereNamed
   }
 
   /// All contenders that this build knows, in the order of the tables.
@@ -93,7 +95,7 @@ public struct ContenderKind: Sendable {
 
   /// The kinds of `names` (all where empty), checked against this user's rights.
   public static func select(_ names: [String], isRoot: Bool) throws(BenchError) -> [ContenderKind] {
-    if names.isEmpty { return all.filter { isRoot || !$0.needsRoot } }
+    if names.isEmpty { return all.filter { (isRoot || !$0.needsRoot) && $0.place != .whereNamed } }
     var chosen: [ContenderKind] = []
     for name in names {
       guard let kind = all.first(where: { $0.name == name }) else {

@@ -10,6 +10,9 @@ struct UsageReading: Sendable {
   var process: Nanoseconds = 0
   var backgroundWork: UInt64 = 0
   var backgroundCPU: Nanoseconds = 0
+  /// Context switches of this process's threads, and its resident memory in bytes.
+  var switches: UInt64 = 0
+  var resident: UInt64 = 0
   /// CPU time of a fixed piece of work ÷ what it takes undisturbed.
   var canary = 1.0
 }
@@ -114,6 +117,14 @@ struct NoiseMeter {
     reading.process = Clock.processCPU()
     reading.backgroundWork = state.work.load(ordering: .relaxed)
     reading.backgroundCPU = state.backgroundCPU.load(ordering: .relaxed)
+    var usage = rusage()
+    if getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage) == 0 {
+      reading.switches = UInt64(clamping: usage.ru_nvcsw) + UInt64(clamping: usage.ru_nivcsw)
+    }
+    if let text = TextFile.read("/proc/self/statm", limit: 256) {
+      let pages = text.split(separator: " ").dropFirst().first.flatMap { UInt64($0) } ?? 0
+      reading.resident = pages * UInt64(max(0, sysconf(Int32(_SC_PAGESIZE))))
+    }
     if let text = TextFile.read("/proc/stat", limit: 4096), let ticks = Self.parse(text) {
       reading.machineBusy = ticks.busy &* tickNanoseconds
       reading.stolen = ticks.stolen &* tickNanoseconds

@@ -3,8 +3,9 @@ import Synchronization
 
 /// Opportune itself: two foreground apps and a background app of one scheduler.
 final class OpportuneContender: Contender {
-  let name = "opportune"
+  let name: String
   let lockFreeNote = "yes"
+  private let backgroundClass: BackgroundClass
 
   private struct Running: Sendable {
     let scheduler: Scheduler
@@ -16,8 +17,15 @@ final class OpportuneContender: Contender {
   // Written by start() before any thread of the bench sees the contender, so no reader waits for the writer.
   private nonisolated(unsafe) var running: Running?
 
+  init(name: String, backgroundClass: BackgroundClass) {
+    self.name = name
+    self.backgroundClass = backgroundClass
+  }
+
   func start(_ setup: ContenderSetup) throws {
-    let scheduler = try Scheduler(configuration: Scheduler.Configuration())
+    var configuration = Scheduler.Configuration()
+    configuration.backgroundClass = backgroundClass
+    let scheduler = try Scheduler(configuration: configuration)
     running = Running(
       scheduler: scheduler,
       interactive: try scheduler.makeApp(named: "interactive", band: .foreground),
@@ -54,6 +62,18 @@ final class OpportuneContender: Contender {
   }
 }
 
+/// As it comes, and, where asked for, with each other class of the background lane.
 let opportuneKinds = [
-  ContenderKind(name: "opportune", place: .everywhere, needsRoot: false) { OpportuneContender() }
+  opportune("opportune", Scheduler.Configuration().backgroundClass, .everywhere),
+  opportune("opportune-idle", .idle, .whereNamed),
+  opportune("opportune-nice19", .nice19, .whereNamed),
+  opportune("opportune-nice19-slice", .nice19LongSlice, .whereNamed),
 ]
+
+private func opportune(
+  _ name: String, _ backgroundClass: BackgroundClass, _ place: ContenderKind.Place
+) -> ContenderKind {
+  ContenderKind(name: name, place: place, needsRoot: false) {
+    OpportuneContender(name: name, backgroundClass: backgroundClass)
+  }
+}

@@ -28,6 +28,7 @@ public struct ResultRow: Sendable {
   public var unfinished: Int
   public var refused: Int
   public var samples: Int
+  public var footprint: Footprint
   /// The same foreground with nothing beside it.
   public var alone: AloneRow
   /// p99 ÷ p99 of the limit in the same run.
@@ -88,7 +89,7 @@ extension ResultRow {
       lockFree: tally.contender.make().lockFreeNote, latency: latency,
       lateness: tally.beside.lateness.percentiles, intendedFinish: tally.beside.intendedFinish.percentiles,
       kept: BackgroundKept.interval(tally.pairs), unfinished: tally.beside.unfinished, refused: tally.refused,
-      samples: tally.beside.samples,
+      samples: tally.beside.samples, footprint: tally.footprint,
       alone: AloneRow(
         latency: tally.foregroundAlone.latency.percentiles,
         intendedFinish: tally.foregroundAlone.intendedFinish.percentiles,

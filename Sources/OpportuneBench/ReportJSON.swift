@@ -59,6 +59,8 @@ public enum ReportJSON {
     let unfinished: Int
     let refused: Int
     let samples: Int
+    let contextSwitchesPerS: Double
+    let residentMib: Double
     let alone: Alone
     let limit: String
     let p99RatioToLimit: Double?
@@ -76,6 +78,8 @@ public enum ReportJSON {
       unfinished = row.unfinished
       refused = row.refused
       samples = row.samples
+      contextSwitchesPerS = rounded(row.footprint.switchesPerSecond)
+      residentMib = rounded(row.footprint.residentMebibytes)
       alone = Alone(
         latencyUs: rounded(row.alone.latency), intendedFinishUs: rounded(row.alone.intendedFinish),
         samples: row.alone.samples)

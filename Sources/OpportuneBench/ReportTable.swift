@@ -58,7 +58,7 @@ public enum ReportTable {
     var cells = [
       [
         scenario, "p50", "p90", "p99", "p99.9", "max", "× \(limit)", "alone p99", "background kept",
-        "not started", "samples",
+        "not started", "samples", "switches/s", "MiB",
       ]
     ]
     for row in rows {
@@ -68,7 +68,8 @@ public enum ReportTable {
         microseconds(latency.p999), microseconds(latency.max),
         row.ratioToLimit.map { fixed($0, 2) } ?? "–",
         row.alone.samples > 0 ? microseconds(row.alone.latency.p99) : "–", kept(row.kept),
-        String(row.unfinished), String(row.samples),
+        String(row.unfinished), String(row.samples), microseconds(row.footprint.switchesPerSecond),
+        fixed(row.footprint.residentMebibytes, 0),
       ])
     }
     return ["Latency in us, submit to start"] + align(cells)

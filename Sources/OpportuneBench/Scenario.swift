@@ -54,6 +54,8 @@ public struct Scenario: Sendable, Hashable {
     case outside
     /// Nobody: one task runs all links and yields between them.
     case yielding
+    /// Nobody: each chain is one link, and all are submitted at the beginning.
+    case once
   }
 
   /// The foreground can hurt itself: hogs or blocking jobs in its own app.
@@ -64,8 +66,10 @@ public struct Scenario: Sendable, Hashable {
 
   /// Whether `kind` has something to say here.
   func admits(_ kind: ContenderKind) -> Bool {
-    switch kind.place {
-    case .everywhere: true
+    // Ten thousand threads at once measure the machine's limits, not a contender.
+    if hogs?.variant == .once, kind.name == "thread-per-job" { return false }
+    return switch kind.place {
+    case .everywhere, .whereNamed: true
     case .onlyWithHogs: hurtsItself
     case .notWithHogs: hogs == nil
     }
@@ -108,6 +112,9 @@ extension Scenario {
         "heavy-20ms", "0.9 ms of foreground work every 2 ms beside ten chains of 20 ms jobs",
         streams: [.heavy], background: Chains(count: 10, link: 20_000)),
     ] + hogs("hog-20ms", link: 20_000, repeats: 5) + hogs("hog-1s", link: 1_000_000, repeats: 2) + [
+      Scenario(
+        "hogs-10000", "light foreground beside 10,000 CPU-bound jobs of 20 ms of its own app, submitted at once",
+        hogs: Chains(count: 10_000, link: 20_000, variant: .once), defaultRepeats: 2),
       Scenario(
         "block-1s", "light foreground beside twelve jobs of its own app in a blocking read of 1 s",
         blockers: 12, defaultRepeats: 2),

@@ -7,6 +7,7 @@ struct Tally: Sendable {
   var pairs: [(beside: WindowUsage, alone: WindowUsage)] = []
   var refused = 0
   var answersChecked = 0
+  var footprint = Footprint()
   var timeline: [TimelinePoint] = []
 
   init(scenario: Scenario, contender: ContenderKind) {
@@ -18,6 +19,7 @@ struct Tally: Sendable {
     let leftOut = rule.leftOut(window.slices, cores: cores)
     beside.count(window.samples, windowEnd: window.end) { time in leftOut.contains { $0.contains(time) } }
     refused += window.refused
+    footprint.count(window.slices)
     for slice in window.slices {
       var histogram = TimeHistogram()
       for sample in window.samples
@@ -41,6 +43,25 @@ struct Tally: Sendable {
     }
     refused += window.refused
   }
+}
+
+/// What the process cost the kernel while a contender ran, the generator of the load included.
+public struct Footprint: Sendable, Equatable {
+  private var switches = 0.0
+  private var seconds = 0.0
+  private var resident: UInt64 = 0
+
+  mutating func count(_ slices: [Slice]) {
+    for slice in slices {
+      switches += Double(slice.end.switches &- slice.begin.switches)
+      seconds += slice.seconds
+      resident = max(resident, slice.end.resident)
+    }
+  }
+
+  /// Context switches a second, and the most memory that was resident, in mebibytes.
+  public var switchesPerSecond: Double { seconds > 0 ? switches / seconds : 0 }
+  public var residentMebibytes: Double { Double(resident) / 1_048_576 }
 }
 
 /// About 100 ms of the run, for the timeline. Latencies in microseconds.

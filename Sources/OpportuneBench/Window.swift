@@ -120,6 +120,7 @@ struct WindowRunner {
         let chain = chain(chains, state, contender.submitForegroundHog)
         switch chains.variant {
         case .linked: chain.startLinked()
+        case .once: chain.startOnce()
         case .outside: load.threads.append(try chain.startOutside())
         case .yielding: chain.startYielding(with: contender)
         }

@@ -22,7 +22,7 @@ struct BenchLatencyCommand: AsyncParsableCommand {
   @Option(help: "Scenarios, separated by commas or repeated; or all. (default: search)")
   var scenario: [String] = []
 
-  @Option(help: "Only these contenders, separated by commas or repeated. (default: all this user may run)")
+  @Option(help: "Only these contenders, separated by commas or repeated. (default: all that this user may run, less the variants of opportune)")
   var contender: [String] = []
 
   @Option(help: "Seconds of each scenario and contender beside its background, all repeats together.")

@@ -3,13 +3,14 @@ import FoundationEssentials
 import Glibc
 import Opportune
 
-struct DoctorCommand: ParsableCommand {
+struct DoctorCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "doctor",
     abstract: "Says what the machine gives Opportune, what it lacks, what that costs and how to mend it.",
     discussion: """
-      Looks only: nothing is changed, and no privilege is needed. What it finds holds for the user and the \
-      container that it runs in, so run it as your program runs. The exit status is 0 whatever is found.
+      Looks, and starts a scheduler for a moment to see whether it does as it should. Nothing is changed, and no \
+      privilege is needed. What it finds holds for the user and the container that it runs in, so run it as your \
+      program runs. The exit status is 0 whatever is found.
       """)
 
   @Flag(help: "Print JSON.")
@@ -18,8 +19,8 @@ struct DoctorCommand: ParsableCommand {
   @Flag(help: "Exit with status 1 if anything is missing.")
   var strict = false
 
-  mutating func run() throws {
-    let diagnosis = Diagnosis.run()
+  mutating func run() async throws {
+    let diagnosis = await Diagnosis.runWithSelfTest()
     if json {
       let encoder = JSONEncoder()
       encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]

@@ -56,8 +56,10 @@ final class Accounts: @unchecked Sendable {
     opp_table_remove(origins, identity)
   }
 
-  static func origin(source: OpaquePointer, app: AppCore) -> UInt64 {
-    originBit | (UInt64(UInt(bitPattern: source)) << 16) ^ app.number
+  /// The calling thread's, in `app`. Not made from the thread's source, which another thread takes over when this one
+  /// has ended, and with it would take over the blame.
+  static func origin(in app: AppCore) -> UInt64 {
+    originBit | (opp_thread_number() &* 0x9E37_79B9_7F4A_7C15) ^ app.number
   }
 
   // MARK: At a submission
@@ -113,21 +115,20 @@ final class Accounts: @unchecked Sendable {
   private static let whileRunning: UInt64 = 1_800_000_000_000
 
   /// Charges a slice that has ended.
+  ///
+  /// - Parameter depth: how deep it ran at last; what the monitor has lowered meanwhile is counted already.
   func charge(
     _ identity: UInt64, cpu: UInt64, offCPU: UInt64, at now: UInt64, depth: Int, base: Int, band: Band,
     statistics: StatisticsBlock?
   ) {
     guard identity != 0 else { return }
     var account = read(identity) ?? QuantumAccount(depth: depth, at: now)
-    let verdict = account.slice(
+    _ = account.slice(
       cpu: cpu, offCPU: offCPU, idleBefore: 0, policy: policy, depthMax: bands.depthMax(of: band, rank: base))
     account.ended(at: now)
     write(account, identity)
-    switch verdict {
-    case .lower(let steps): statistics?.add(.demotions, UInt64(steps))
-    case .restore(let steps): statistics?.add(.restored, UInt64(steps))
-    case .none: break
-    }
+    if account.depth > depth { statistics?.add(.demotions, UInt64(account.depth - depth)) }
+    if account.depth < depth { statistics?.add(.restored, UInt64(depth - account.depth)) }
     answer(of: identity, account: account, usedQuantum: cpu >= UInt64(policy.quantumNanoseconds))
   }
 

@@ -63,9 +63,10 @@ public final class App: Sendable {
   /// Resumes the app: all that is queued runs, in order.
   public func resume() { core.resume() }
 
-  /// Waits until no slice of the app runs any more, or until it is resumed. Returns at once if it is not suspended.
+  /// Waits until no slice of the app runs any more, or until it is resumed. Returns at once if it is not suspended, and
+  /// in the child of a `fork()`, where nothing of it runs.
   public func untilSuspended() async {
-    guard core.state.suspended, !core.isQuiet else { return }
+    guard core.state.suspended, !core.isQuiet, !core.engine.isForked else { return }
     await withCheckedContinuation { core.engine.monitor.post(.waitForQuiet(core, $0)) }
   }
 

@@ -32,8 +32,8 @@ public struct AppClock: Clock {
 
   /// Sleeps until `deadline`, or up to `tolerance` longer, by default the configuration's `timerTolerance`.
   ///
-  /// - Throws: `CancellationError` when the task is cancelled, at once. After the scheduler's shutdown the sleep ends
-  ///   early.
+  /// - Throws: `CancellationError` when the task is cancelled, at once. After the scheduler's shutdown, and in the child of a
+  ///   `fork()`, the sleep ends early.
   public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
     try Task.checkCancellation()
     let tolerance = tolerance ?? engine.configuration.timerTolerance
@@ -42,7 +42,7 @@ public struct AppClock: Clock {
     await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         guard timer.wait(continuation) else { return continuation.resume() }
-        if engine.isClosed { timer.fire() } else { engine.monitor.add(timer) }
+        if engine.isClosed || engine.isForked { timer.fire() } else { engine.monitor.add(timer) }
       }
     } onCancel: {
       timer.fire()

@@ -23,7 +23,7 @@ final class AppCore: @unchecked Sendable {
       .tooManyApps,
       "no app \"\(name)\": the scheduler holds \(engine.configuration.maximumApps) apps, its maximumApps, or memory is short"
     )
-    let statistics = try StatisticsBlock()
+    let statistics = try StatisticsBlock(isCollecting: engine.configuration.collectsStatistics)
     guard let raw = opp_app_create(engine.core, band.rawValue, false) else { throw full }
     guard let runner = opp_app_create(engine.core, band.rawValue, false) else {
       opp_app_destroy(raw)
@@ -60,10 +60,15 @@ final class AppCore: @unchecked Sendable {
   ///
   /// - Parameter tree: where the job belongs to a task that may be lent a higher band.
   func enqueue(_ job: UnownedJob, of tree: TaskTree? = nil) {
+    if !tryEnqueue(job, of: tree) { engine.escape(job, self) }
+  }
+
+  /// The same, but false where it cannot be queued; the job is then the caller's still.
+  func tryEnqueue(_ job: UnownedJob, of tree: TaskTree? = nil) -> Bool {
     let pointer = unsafeBitCast(job, to: UnsafeMutableRawPointer.self)
     let kind = Int32(opp_runtime_job_kind(pointer))
     let worker = Worker.current(of: engine)
-    guard engine.accepts, let source = engine.source(worker) else { return engine.escape(job, self) }
+    guard engine.accepts, let source = engine.source(worker) else { return false }
     let isTask = kind == OPP_RUNTIME_JOB_TASK || !engine.knowsJobLayout
     let identity = isTask ? opp_runtime_task_id(pointer) : 0
     let isActor =
@@ -71,24 +76,24 @@ final class AppCore: @unchecked Sendable {
     // Jobs of actors and yields, which have no identity, start at the level of the slice that leaves them behind.
     let depth = engine.accounts.depth(
       ofQueued: identity, submitter: worker,
-      origin: worker == nil ? Accounts.origin(source: source, app: self) : nil, app: self)
+      origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
     let lender = isActor ? nil : tree?.lendingApp
     let rank = engine.rank(
       of: TaskPriority(rawValue: job.priority.rawValue), band: (lender ?? self).band, depth: depth)
-    let stamp = identity & 7 == 0 ? opp_now_ns() : nil
+    let stamp = statistics.stamp(identity)
     // A yield's own job, and what a task that has just been suspended leaves behind, the worker takes up itself.
     let isOwn = worker.map { kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving } ?? false
     let owner = lender ?? self
     let place = isActor ? runner : owner.raw
-    if let tree {
-      let promotable = PromotableJob(job, of: tree, identity: identity, rank: rank)
-      if lender == nil, !isActor { tree.willQueue(promotable) }
-      if promotable.push(to: owner, place, source: source, stamp: stamp, by: isOwn ? worker : nil) { return }
-    } else {
+    guard let tree else {
       let entry = JobEntry(.task, pointer, queuedAt: stamp)
-      if push(entry, to: place, rank: rank, source: source, by: isOwn ? worker : nil) { return }
+      return push(entry, to: place, rank: rank, source: source, by: isOwn ? worker : nil)
     }
-    engine.escape(job, self)
+    let promotable = PromotableJob(job, of: tree, identity: identity, rank: rank)
+    if lender == nil, !isActor { tree.willQueue(promotable) }
+    if promotable.push(to: owner, place, source: source, stamp: stamp, by: isOwn ? worker : nil) { return true }
+    // Somebody who lends may have queued it meanwhile, and it may run already.
+    return !promotable.claim()
   }
 
   /// Queues a closure.
@@ -103,9 +108,9 @@ final class AppCore: @unchecked Sendable {
     let closure = Closure(app: self, identity: identity, body: body, cancelled: cancelled)
     let depth = engine.accounts.depth(
       ofQueued: identity, submitter: worker,
-      origin: worker == nil ? Accounts.origin(source: source, app: self) : nil, app: self)
+      origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
     let retained = Unmanaged.passRetained(closure)
-    let entry = JobEntry(.closure, retained.toOpaque(), queuedAt: number & 7 == 0 ? opp_now_ns() : nil)
+    let entry = JobEntry(.closure, retained.toOpaque(), queuedAt: statistics.stamp(number))
     let rank = engine.rank(of: priority ?? .medium, band: band, depth: depth)
     guard push(entry, to: raw, rank: rank, source: source, by: nil) else {
       retained.release()

@@ -79,6 +79,15 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
     release(queued.exchange(word, ordering: .acquiringAndReleasing), as: PromotableJob.self)
   }
 
+  /// `job` starts, so it need not be queued again. Ends the cycle that tree and job make while it waits.
+  func didStart(_ job: PromotableJob) {
+    let word = UInt(bitPattern: Unmanaged.passUnretained(job).toOpaque())
+    // The caller holds the job, so the same word is the same job. acquiringAndReleasing, as every exchange of it.
+    if queued.compareExchange(expected: word, desired: 0, ordering: .acquiringAndReleasing).exchanged {
+      release(word, as: PromotableJob.self)
+    }
+  }
+
   /// The caller is about to wait for the task: if it works for an app of a higher band, the task goes there.
   func lend() {
     guard let worker = Worker.current(of: app.engine), let source = worker.source, let candidate = worker.app,
@@ -127,7 +136,11 @@ final class PromotableJob: @unchecked Sendable {
   }
 
   /// True for one caller.
-  private func claim() -> Bool { !started.exchange(true, ordering: .acquiringAndReleasing) }
+  func claim() -> Bool {
+    if started.exchange(true, ordering: .acquiringAndReleasing) { return false }
+    tree.didStart(self)
+    return true
+  }
 
   /// A worker has taken one of its entries.
   func run(on worker: Worker) {

@@ -71,11 +71,12 @@ public struct SchedulerConfiguration: Sendable, Hashable {
   /// How many apps may exist at a time; 1 to 65,536, 4,096 by default.
   public var maximumApps = 4096
 
-  /// Whether tasks that leave for the runtime's global pool are counted. Off by default: it places a hook in
-  /// the runtime.
+  /// Whether tasks that apps' work starts in the runtime's global pool are counted, once each. Off by default: it
+  /// places a hook in the runtime. A task that is older than the hook counts when an app's work resumes it.
   public var countsEscapes = false
 
-  /// Whether jobs, CPU time and waiting times are counted; on by default, and cheap.
+  /// Whether each app's jobs, CPU time and waiting times are counted; on by default, and cheap. Off, apps have no
+  /// counters, and their statistics say so; CPU time is still measured where demotion needs it.
   public var collectsStatistics = true
 
   /// The defaults.

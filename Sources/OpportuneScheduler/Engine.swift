@@ -118,11 +118,18 @@ final class Engine: @unchecked Sendable {
   var isDraining: Bool { phase.load(ordering: .relaxed) == .draining }
   var isClosed: Bool { phase.load(ordering: .sequentiallyConsistent) == .closed }
 
-  func checkAccepts() throws(SchedulerError) {
-    if forks != opp_fork_generation() {
+  /// This is the child of a fork(): nobody is there to answer.
+  var isForked: Bool { forks != opp_fork_generation() }
+
+  func checkFork() throws(SchedulerError) {
+    if isForked {
       throw SchedulerError(
         .forked, "scheduler \"\(configuration.name)\" was made before fork(); make a new one in the child")
     }
+  }
+
+  func checkAccepts() throws(SchedulerError) {
+    try checkFork()
     if phase.load(ordering: .relaxed) != .running {
       throw SchedulerError(.shutDown, "scheduler \"\(configuration.name)\" is shut down, or shutting down")
     }

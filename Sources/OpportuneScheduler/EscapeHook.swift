@@ -1,5 +1,6 @@
 internal import COpportune
 internal import COpportuneRuntime
+import Glibc
 import Synchronization
 
 /// The runtime's hook on what goes to the global pool: counts what escapes from apps, and, where a program asks for
@@ -31,26 +32,85 @@ enum EscapeHook {
     return false
   }
 
+  /// Which tasks have been here, by their ids, with the app that each belongs to: the address of its core, or `nobodys`.
+  /// Forgetful: a task that was forgotten counts as new, so it may be counted twice, or run with who resumes it.
+  // The table is lock-free.
+  private nonisolated(unsafe) static let tasks = opp_table_create(1 << 14)
+  private static let nobodys: UInt64 = 1
+
   /// Called by the runtime on the thread that enqueues. True if the job was taken over.
+  ///
+  /// Only a task's first enqueue tells whose it is. Later ones are made by whoever resumes it: an app whose result the
+  /// task was waiting for, perhaps, and has nothing else to do with it.
   private static func seen(_ job: UnsafeMutableRawPointer) -> Bool {
     let worker = opp_thread_worker().map { Unmanaged<Worker>.fromOpaque($0).takeUnretainedValue() }
-    let named = UnsafeRawPointer(bitPattern: owner.load(ordering: .acquiring))
-    guard let named else {
+    let identity = opp_runtime_task_id(job)
+    let known = identity == 0 ? 0 : tasks.map { opp_table_get($0, identity) } ?? 0
+    guard let named = UnsafeRawPointer(bitPattern: owner.load(ordering: .acquiring)) else {
+      guard known == 0 else { return false }
+      if identity != 0, let tasks { opp_table_put(tasks, identity, nobodys) }
       worker?.app?.statistics.add(.escapes, 1)
       worker?.engine.noteEscape()
       return false
     }
-    let core = worker?.app ?? Unmanaged<AppCore>.fromOpaque(named).takeUnretainedValue()
-    // A scheduler that is gone passes its jobs to the global pool, which must not pass them back.
-    guard core.engine.accepts else { return false }
-    core.enqueue(unsafeBitCast(job, to: UnownedJob.self))
-    return true
+    var core = Unmanaged<AppCore>.fromOpaque(named).takeUnretainedValue()
+    if known == 0 {
+      core = worker?.app ?? core
+      if identity != 0, let tasks { opp_table_put(tasks, identity, apps.add(core)) }
+    } else if let app = apps[known] {
+      core = app
+    }
+    // What cannot be queued (the scheduler is gone, the thread is ending) is not passed to the global pool from here,
+    // which would pass it back.
+    return core.tryEnqueue(unsafeBitCast(job, to: UnownedJob.self))
+  }
+
+  private static let apps = WeakApps()
+}
+
+/// Apps by the addresses of their cores, without keeping them. Any thread.
+private final class WeakApps: @unchecked Sendable {
+  private struct Entry { weak var core: AppCore? }
+
+  private let lock: UnsafeMutablePointer<pthread_mutex_t>
+  private var entries: [UInt64: Entry] = [:]
+  private var pruneAt = 64
+
+  init() {
+    lock = .allocate(capacity: 1)
+    lock.initialize(to: pthread_mutex_t())
+    pthread_mutex_init(lock, nil)
+  }
+
+  deinit {
+    pthread_mutex_destroy(lock)
+    lock.deallocate()
+  }
+
+  /// Its address, which another app may have later, when this one is gone.
+  func add(_ core: AppCore) -> UInt64 {
+    let address = UInt64(UInt(bitPattern: Unmanaged.passUnretained(core).toOpaque()))
+    pthread_mutex_lock(lock)
+    defer { pthread_mutex_unlock(lock) }
+    if entries[address]?.core === core { return address }
+    entries[address] = Entry(core: core)
+    if entries.count > pruneAt {
+      entries = entries.filter { $0.value.core != nil }
+      pruneAt = 2 * entries.count + 64
+    }
+    return address
+  }
+
+  subscript(address: UInt64) -> AppCore? {
+    pthread_mutex_lock(lock)
+    defer { pthread_mutex_unlock(lock) }
+    return entries[address]?.core
   }
 }
 
 extension Scheduler {
   /// Makes this scheduler the program's default executor: `Task { }`, detached tasks and whatever else would go to the
-  /// language's global pool runs on the app whose work starts it, or on `app` if no app's work does.
+  /// language's global pool runs on the app whose work starts it, to its end, or on `app` if no app's work does.
   ///
   /// Experimental and off by default: it rests on a hook that the runtime's makers do not support. For the whole process
   /// and for its whole life; call it once, early.
@@ -58,7 +118,11 @@ extension Scheduler {
   /// - Throws: ``SchedulerError``: `runtimeHookMissing` where this Swift runtime has no hook; `defaultExecutorTaken` if an
   ///   app was named before.
   public func becomeDefaultExecutor(for app: App) throws(SchedulerError) {
-    guard EscapeHook.install() else {
+    try becomeDefaultExecutor(for: app, hooked: EscapeHook.install())
+  }
+
+  func becomeDefaultExecutor(for app: App, hooked: Bool) throws(SchedulerError) {
+    guard hooked else {
       throw SchedulerError(
         .runtimeHookMissing, "this Swift runtime does not offer swift_task_enqueueGlobal_hook; use apps' executors")
     }

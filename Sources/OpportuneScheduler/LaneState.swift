@@ -20,6 +20,7 @@ final class LaneState: @unchecked Sendable {
   var lastProgress: UInt64 = 0
   /// The monitor's own: workers by slot.
   var workers: [Worker?] = []
+  var liveWorkers: Int { workers.count { $0 != nil } }
 
   init(lane: Lane, width: Int, configuration: SchedulerConfiguration) throws(SchedulerError) {
     guard let raw = opp_lane_create(UInt32(width)) else {

@@ -43,7 +43,7 @@ final class Monitor: @unchecked Sendable {
   private var engine: Engine?
   private var timers = TimerHeap<SleepTimer>()
   private var seen: [ObjectIdentifier: Seen] = [:]
-  private var blockedLast: [ObjectIdentifier: Blocked] = [:]
+  private var lookedAt: [ObjectIdentifier: Look] = [:]
   private var quietWaiters: [(AppCore, CheckedContinuation<Void, Never>)] = []
   private var shutdown: (deadline: UInt64, continuation: CheckedContinuation<[String], Never>)?
   private var apps: [KnownApp] = []
@@ -64,7 +64,7 @@ final class Monitor: @unchecked Sendable {
     var switches: Int64
   }
 
-  private struct Blocked {
+  private struct Look {
     let sequence: UInt64
     let cpu: UInt64
     let at: UInt64
@@ -186,9 +186,13 @@ final class Monitor: @unchecked Sendable {
     case .ended(let worker):
       worker.lane.workers[Int(worker.slot)] = nil
       seen[ObjectIdentifier(worker)] = nil
-      blockedLast[ObjectIdentifier(worker)] = nil
+      lookedAt[ObjectIdentifier(worker)] = nil
       live -= 1
-      if !engine.isClosed, opp_lane_sleeping(worker.lane.raw) == 0 { _ = spawn(worker.lane, engine) }
+      // It may have given back a job that it took before the queues were emptied.
+      guard !engine.isClosed else { return engine.dropIfClosed() }
+      if opp_lane_sleeping(worker.lane.raw) == 0 { _ = spawn(worker.lane, engine) }
+      // It did not look at the queues after it gave its permit back.
+      if opp_has_ready(engine.core, worker.lane.takeable) { engine.wake(worker.lane) }
     case .ready(let level):
       if let lane = engine.lane(ofLevel: Int(level)) { engine.wake(lane) }
     case .reclassify:
@@ -289,6 +293,10 @@ final class Monitor: @unchecked Sendable {
     guard var known else { return }
     defer { seen[key] = known }
     guard cpu >= quantum else { return }
+    // A hog that sank into the background's lane must not keep its permit from those who live there. (law 3)
+    if worker.lane.lane == .background, opp_has_ready(engine.core, worker.lane.mask) {
+      replace(worker, reading, demoted: true, engine)
+    }
     let base = engine.base(ofRank: UInt8(reading.rank), depth: reading.depth, band: reading.band)
     let depth = engine.accounts.depth(
       ofRunning: reading.identity, from: reading.depth, cpu: cpu, offCPU: offCPU, base: base, band: reading.band)
@@ -297,16 +305,25 @@ final class Monitor: @unchecked Sendable {
       band: reading.band, rank: engine.configuration.bands.rank(base: base, depth: depth))
     _ = worker.report.setPriority(
       engine.priority(of: worker.lane.lane, level: level, depth: depth), during: reading)
-    known.depth = depth
     engine.accounts.blame(originOf: reading.identity, depth: depth)
     worker.report.deepen(to: depth, during: reading)
+    app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known.depth))
+    known.depth = depth
     replace(worker, reading, demoted: true, engine)
+  }
+
+  /// The app that owns a place of the run queue, unless it is gone.
+  private func app(at place: OpaquePointer?) -> AppCore? {
+    guard let place else { return nil }
+    for case let core? in apps.lazy.map(\.core) where core.isAt(place) { return core }
+    return nil
   }
 
   /// Lets another worker take the place of one that is inside `reading`.
   private func replace(_ worker: Worker, _ reading: WorkerReport.Reading, demoted: Bool, _ engine: Engine) {
     let lane = worker.lane
-    guard !demoted || lane.enterDemoted(running: true) else { return }
+    // Not beyond the bound in the background's lane: there they are guests.
+    guard !demoted || lane.enterDemoted(running: lane.lane != .background) else { return }
     guard worker.report.isStillInside(reading), worker.detach(demoted: demoted) else {
       if demoted { lane.leaveDemoted() }
       return
@@ -335,16 +352,17 @@ final class Monitor: @unchecked Sendable {
         if standing == .permit { flowing = true }
         continue
       }
-      if stayedBlocked(worker, reading, now) {
+      if stayedBlocked(worker, reading, now, engine) {
         replace(worker, reading, demoted: false, engine)
         flowing = true
       } else if standing == .reserve {
         reserve = (worker, reading)
       }
     }
-    // The reserve is stuck too, and no job has begun or ended since the last look: it stays with its job and another
-    // takes its place, within the bound of demoted workers. With short jobs this never comes to pass.
-    if !flowing, let (worker, reading) = reserve, progress == lane.lastProgress {
+    // The reserve has been stuck for a quantum too, and no job has begun or ended since the last look: it stays with
+    // its job and another takes its place, within the bound of demoted workers. Not earlier: the more hogs share the
+    // CPUs, the later the first has used its quantum and is known, and its kin with it.
+    if !flowing, let (worker, reading) = reserve, progress == lane.lastProgress, now - reading.start >= quantum {
       replace(worker, reading, demoted: true, engine)
     }
     lane.lastProgress = progress
@@ -355,18 +373,18 @@ final class Monitor: @unchecked Sendable {
 
   /// Whether the worker is blocked and has hardly run since the last look: a moment on a contended lock, such as the
   /// kernel's on the memory map, is no reason to start one more thread that contends for it.
-  private func stayedBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64) -> Bool {
-    let key = ObjectIdentifier(worker)
+  private func stayedBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) -> Bool {
     var cpu: UInt64 = 0
-    guard let meter = worker.report.meter, opp_thread_meter_is_blocked(meter) == 1,
-      opp_thread_meter_cpu(meter, &cpu) == 0
-    else {
-      blockedLast[key] = nil
-      return false
+    guard let meter = worker.report.meter, opp_thread_meter_cpu(meter, &cpu) == 0 else { return false }
+    let last = lookedAt.updateValue(
+      Look(sequence: reading.sequence, cpu: cpu, at: now), forKey: ObjectIdentifier(worker))
+    guard let last, last.sequence == reading.sequence, (cpu &- last.cpu) * 20 < now &- last.at else { return false }
+    switch opp_thread_meter_is_blocked(meter) {
+    case OPP_BLOCKED: return true
+    // Background that has no CPU holds the kernel's locks for long; more of it would only hold them longer.
+    case OPP_BLOCKED_IN_KERNEL: return worker.lane.lane != .background || worker.lane.liveWorkers <= 2 * engine.width
+    default: return false
     }
-    let last = blockedLast.updateValue(Blocked(sequence: reading.sequence, cpu: cpu, at: now), forKey: key)
-    guard let last, last.sequence == reading.sequence else { return false }
-    return (cpu &- last.cpu) * 20 < now &- last.at
   }
 
   // MARK: Changes of band

@@ -48,7 +48,7 @@ public final class Scheduler: Sendable {
 
   deinit {
     // Not shut down: what is queued still runs, then the threads end.
-    guard engine.beginDraining() else { return }
+    guard !engine.isForked, engine.beginDraining() else { return }
     let monitor = engine.monitor
     Task.detached { _ = await withCheckedContinuation { monitor.post(.shutDown(within: .seconds(86_400), $0)) } }
   }
@@ -77,8 +77,9 @@ public final class Scheduler: Sendable {
   ///
   /// - Parameter limit: how long to wait for jobs that run or are queued.
   /// - Throws: ``SchedulerError``: `jobsStillRunning` if a job does not end within the limit; the message names its app.
-  ///   Its thread ends when the job does. `shutDown` if it was called before.
+  ///   Its thread ends when the job does. `shutDown` if it was called before; `forked` in the child of a `fork()`.
   public func shutdown(within limit: Duration = .seconds(10)) async throws(SchedulerError) {
+    try engine.checkFork()
     guard engine.beginDraining() else {
       throw SchedulerError(.shutDown, "scheduler \"\(configuration.name)\" was shut down before")
     }
@@ -92,9 +93,10 @@ public final class Scheduler: Sendable {
     }
   }
 
-  /// What all apps have done, and what the lanes look like now.
+  /// What all apps have done, and what the lanes look like now. Without apps after the shutdown and in the child of a
+  /// `fork()`.
   public func statistics() async -> SchedulerStatistics {
-    guard !engine.isClosed else { return SchedulerStatistics(engine, apps: []) }
+    guard !engine.isClosed, !engine.isForked else { return SchedulerStatistics(engine, apps: []) }
     let apps = await withCheckedContinuation { engine.monitor.post(.snapshot($0)) }
     return SchedulerStatistics(engine, apps: apps)
   }

@@ -12,29 +12,35 @@ public struct SchedulerService: Service {
   private let scheduler: Scheduler
   private let interval: Duration
   private let limit: Duration
+  private let factory: any MetricsFactory
 
   /// - Parameters:
   ///   - interval: between two reports; at least a second.
   ///   - limit: how long the shutdown waits for jobs that run or are queued.
+  ///   - factory: where the figures go; the program's own metrics by default.
   public init(
     _ scheduler: Scheduler, reportingEvery interval: Duration = .seconds(10),
-    shutdownWithin limit: Duration = .seconds(10)
+    shutdownWithin limit: Duration = .seconds(10), metrics factory: any MetricsFactory = MetricsSystem.factory
   ) {
     self.scheduler = scheduler
     self.interval = max(interval, .seconds(1))
     self.limit = limit
+    self.factory = factory
   }
 
+  /// Reports until the group shuts down or the task is cancelled, and then shuts the scheduler down.
+  ///
+  /// - Throws: ``SchedulerError``: `jobsStillRunning`; `shutDown`, and at once, if somebody else has shut it down.
   public func run() async throws {
     await cancelWhenGracefulShutdown { await report() }
     try await scheduler.shutdown(within: limit)
   }
 
-  /// Until it is cancelled, and once more then.
+  /// Until it is cancelled, and once more then; or until somebody has shut the scheduler down, whose clock stands still.
   private func report() async {
-    var reporter = MetricsReporter()
+    var reporter = MetricsReporter(to: factory)
     let clock = AppClock(scheduler.engine)
-    while !Task.isCancelled {
+    while !Task.isCancelled, !scheduler.engine.isClosed {
       try? await clock.sleep(for: interval, tolerance: interval / 10)  // only a cancellation ends it early
       reporter.report(await scheduler.statistics())
     }
@@ -43,40 +49,59 @@ public struct SchedulerService: Service {
 
 /// Hands statistics to `swift-metrics`: counters as what was added since the last report, the rest as gauges.
 ///
-/// Names begin with `opportune_`; the dimension `app` is the app's name, `lane` the lane's.
+/// Names begin with `opportune_`; the dimension `app` is the app's name, `band` the band that it is in when reported,
+/// `lane` the lane's. Apps of the same name and band add up.
 public struct MetricsReporter: Sendable {
-  private var last: [String: UInt64] = [:]
+  private typealias Counts = [String: UInt64]
 
-  public init() {}
+  private let factory: any MetricsFactory
+  /// What was reported last: of each app, by its number, and of each lane.
+  private var apps: [UInt64: Counts] = [:]
+  private var lanes: [Lane: Counts] = [:]
+
+  /// - Parameter factory: where to; the program's own by default.
+  public init(to factory: any MetricsFactory = MetricsSystem.factory) { self.factory = factory }
 
   /// Reports one snapshot. Not thread-safe: one reporter belongs to one caller.
   public mutating func report(_ statistics: SchedulerStatistics) {
-    for app in statistics.apps {
-      let dimensions = [("app", app.name), ("band", "\(app.band)")]
-      count("opportune_jobs", app.jobs, dimensions)
-      count("opportune_cpu_nanoseconds", UInt64(clamping: app.cpuTime.clampedNanoseconds), dimensions)
-      count("opportune_demotions", app.demotions, dimensions)
-      count("opportune_stolen", app.stolen, dimensions)
-      count("opportune_cancelled", app.cancelled, dimensions)
-      count("opportune_escapes", app.escapes, dimensions)
-      for share in [0.5, 0.99] {
-        guard let wait = app.waiting.quantile(share) else { continue }
-        Gauge(label: "opportune_wait_nanoseconds", dimensions: dimensions + [("quantile", "\(share)")])
-          .record(wait.clampedNanoseconds)
-      }
-    }
+    // Apps that are gone are forgotten.
+    var reported: [UInt64: Counts] = [:]
+    for app in statistics.apps where app.isCollected { reported[app.number] = report(app, since: apps[app.number]) }
+    apps = reported
     for lane in statistics.lanes {
       let dimensions = [("lane", "\(lane.lane)")]
-      count("opportune_wakeups", lane.wakeups, dimensions)
-      Gauge(label: "opportune_workers_working", dimensions: dimensions).record(lane.working)
-      Gauge(label: "opportune_workers_demoted", dimensions: dimensions).record(lane.demoted)
+      lanes[lane.lane] = add(["opportune_wakeups": lane.wakeups], since: lanes[lane.lane], dimensions)
+      gauge("opportune_workers_working", dimensions, lane.working)
+      gauge("opportune_workers_demoted", dimensions, lane.demoted)
     }
-    Gauge(label: "opportune_queue_bytes").record(statistics.queueMemory)
+    gauge("opportune_queue_bytes", [], Int64(clamping: statistics.queueMemory))
   }
 
-  private mutating func count(_ label: String, _ value: UInt64, _ dimensions: [(String, String)]) {
-    let key = label + dimensions.map { "|\($0.0)=\($0.1)" }.joined()
-    let before = last.updateValue(value, forKey: key) ?? 0
-    if value > before { Counter(label: label, dimensions: dimensions).increment(by: Int64(clamping: value - before)) }
+  private func report(_ app: AppStatistics, since last: Counts?) -> Counts {
+    let dimensions = [("app", app.name), ("band", "\(app.band)")]
+    for share in [0.5, 0.99] {
+      guard let wait = app.waiting.quantile(share) else { continue }
+      gauge("opportune_wait_nanoseconds", dimensions + [("quantile", "\(share)")], wait.clampedNanoseconds)
+    }
+    let counts = [
+      "opportune_jobs": app.jobs, "opportune_cpu_nanoseconds": UInt64(clamping: app.cpuTime.clampedNanoseconds),
+      "opportune_demotions": app.demotions, "opportune_stolen": app.stolen, "opportune_cancelled": app.cancelled,
+      "opportune_escapes": app.escapes,
+    ]
+    return add(counts, since: last, dimensions)
+  }
+
+  /// Counts what was added, and returns the counts for the next time.
+  private func add(_ counts: Counts, since last: Counts?, _ dimensions: [(String, String)]) -> Counts {
+    for (label, value) in counts {
+      let added = value.saturatingSubtract(last?[label] ?? 0)
+      guard added > 0 else { continue }
+      Counter(label: label, dimensions: dimensions, factory: factory).increment(by: Int64(clamping: added))
+    }
+    return counts
+  }
+
+  private func gauge(_ label: String, _ dimensions: [(String, String)], _ value: some BinaryInteger) {
+    Gauge(label: label, dimensions: dimensions, factory: factory).record(Int64(value))
   }
 }

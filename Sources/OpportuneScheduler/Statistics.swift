@@ -6,6 +6,8 @@ public struct AppStatistics: Sendable {
   /// The app's name and present band.
   public let name: String
   public let band: Band
+  /// Whether the counters below are kept; without ``SchedulerConfiguration/collectsStatistics`` they are zero.
+  public let isCollected: Bool
   /// Jobs run: slices of tasks, closures, turns of strands.
   public let jobs: UInt64
   /// Closures and strands' closures accepted, and those that were cancelled by a shutdown.
@@ -24,10 +26,15 @@ public struct AppStatistics: Sendable {
   /// How long jobs waited in the queue; one job in eight is measured.
   public let waiting: WaitingHistogram
 
+  /// Tells apps of the same name apart.
+  let number: UInt64
+
   init(_ core: AppCore) {
+    number = core.number
     let values = core.statistics.read()
     let counter = withUnsafeBytes(of: values.counter) { Array($0.bindMemory(to: UInt64.self)) }
     name = core.name
+    isCollected = core.statistics.isCollecting
     band = core.band
     jobs = counter[Int(opp_counter.OPP_COUNTER_JOBS.rawValue)]
     cpuTime = .nanoseconds(Int64(clamping: counter[Int(opp_counter.OPP_COUNTER_CPU_NS.rawValue)]))
@@ -78,6 +85,8 @@ public struct SchedulerStatistics: Sendable {
     public let wakeups: UInt64
   }
 
+  /// Whether apps' counters are kept: ``SchedulerConfiguration/collectsStatistics``. The rest is told all the same.
+  public let isCollected: Bool
   /// Every living app.
   public let apps: [AppStatistics]
   public let lanes: [LaneStatistics]
@@ -89,6 +98,7 @@ public struct SchedulerStatistics: Sendable {
   public let queueMemory: UInt64
 
   init(_ engine: Engine, apps: [AppCore]) {
+    isCollected = engine.configuration.collectsStatistics
     self.apps = apps.map(AppStatistics.init)
     lanes = engine.lanes.map {
       LaneStatistics(

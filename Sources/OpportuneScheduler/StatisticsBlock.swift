@@ -1,6 +1,7 @@
 internal import COpportune
 
-/// An app's counters; workers add to them in batches.
+/// An app's counters; workers add to them in batches. Without ``SchedulerConfiguration/collectsStatistics`` there are
+/// none, and nothing is counted or timed for them.
 final class StatisticsBlock: @unchecked Sendable {
   enum Counter {
     case jobs, cpuNanoseconds, stolen, demotions, restored, escapes, cancelled, submitted
@@ -20,26 +21,40 @@ final class StatisticsBlock: @unchecked Sendable {
   }
 
   // Every access to what it points to is atomic: that makes the class Sendable.
-  private let raw: OpaquePointer
+  private let raw: OpaquePointer?
 
-  init() throws(SchedulerError) {
+  init(isCollecting: Bool) throws(SchedulerError) {
+    guard isCollecting else {
+      raw = nil
+      return
+    }
     guard let raw = opp_stats_create() else {
       throw SchedulerError(.outOfMemory, "no memory for an app's counters")
     }
     self.raw = raw
   }
 
-  deinit { opp_stats_destroy(raw) }
-
-  func add(_ counter: Counter, _ amount: UInt64) {
-    if amount > 0 { opp_stats_add(raw, counter.raw, amount) }
+  deinit {
+    if let raw { opp_stats_destroy(raw) }
   }
 
-  func waited(microseconds: UInt64) { opp_stats_waited(raw, microseconds) }
+  var isCollecting: Bool { raw != nil }
 
+  func add(_ counter: Counter, _ amount: UInt64) {
+    if amount > 0, let raw { opp_stats_add(raw, counter.raw, amount) }
+  }
+
+  /// The time, where the wait of the job of this number is to be measured: one in eight.
+  func stamp(_ number: UInt64) -> UInt64? { raw != nil && number & 7 == 0 ? opp_now_ns() : nil }
+
+  func waited(microseconds: UInt64) {
+    if let raw { opp_stats_waited(raw, microseconds) }
+  }
+
+  /// Zeros where nothing is collected.
   func read() -> opp_stats_values {
     var values = opp_stats_values()
-    opp_stats_read(raw, &values)
+    if let raw { opp_stats_read(raw, &values) }
     return values
   }
 }

@@ -132,12 +132,16 @@ final class Worker: @unchecked Sendable {
     if engine.isSurplus(lane) { return false }
     opp_lane_lie_down(lane.raw, slot)
     // The last look, after the permit was given back and the bit was set; see lane.c, "No lost wake-up".
-    if opp_has_ready(engine.core, lane.takeable), opp_lane_enter(lane.raw) {
-      let woken = opp_lane_wake_up(lane.raw, slot)
-      if woken == .OPP_WOKEN_PERMIT { opp_lane_leave(lane.raw) }  // two are one too many
-      if woken == .OPP_WOKEN_RESERVE { lane.reserveRests() }
-      standing.store(.permit, ordering: .relaxed)
-      return woken != .OPP_WOKEN_CLOSED
+    if opp_has_ready(engine.core, lane.takeable) {
+      if opp_lane_enter(lane.raw) {
+        let woken = opp_lane_wake_up(lane.raw, slot)
+        if woken == .OPP_WOKEN_PERMIT { opp_lane_leave(lane.raw) }  // two are one too many
+        if woken == .OPP_WOKEN_RESERVE { lane.reserveRests() }
+        standing.store(.permit, ordering: .relaxed)
+        return woken != .OPP_WOKEN_CLOSED
+      }
+      // Something waits for a permit, and whoever queued it may have met a free one and nobody to give it to.
+      if lane.lane != .background { engine.monitor.armWatch() }
     }
     if engine.isDraining { engine.monitor.ring() }
     switch opp_lane_sleep(lane.raw, slot) {

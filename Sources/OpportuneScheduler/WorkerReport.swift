@@ -62,14 +62,16 @@ final class WorkerReport: Sendable {
     identity: UInt64, app: OpaquePointer, band: Band, rank: UInt8, depth: Int, start: UInt64,
     usage: borrowing SliceUsage
   ) {
-    self.identity.store(identity, ordering: .relaxed)
-    self.app.store(UInt(bitPattern: app), ordering: .relaxed)
-    liveDepth.store(depth, ordering: .relaxed)
-    place.store(UInt64(band.rawValue) | UInt64(rank) << 8 | UInt64(depth) << 16, ordering: .relaxed)
-    self.start.store(start, ordering: .relaxed)
-    cpuBefore.store(usage.cpuAtAnchor, ordering: .relaxed)
-    waitBefore.store(usage.waitAtAnchor, ordering: .relaxed)
-    switchesBefore.store(usage.switchesAtAnchor, ordering: .relaxed)
+    // releasing, each: no field of this job is seen before the even number that ended the last one, which comes first in
+    // program order; a later plain store could pass it on Arm. Pairs with the acquiring loads in read().
+    self.identity.store(identity, ordering: .releasing)
+    self.app.store(UInt(bitPattern: app), ordering: .releasing)
+    liveDepth.store(depth, ordering: .releasing)
+    place.store(UInt64(band.rawValue) | UInt64(rank) << 8 | UInt64(depth) << 16, ordering: .releasing)
+    self.start.store(start, ordering: .releasing)
+    cpuBefore.store(usage.cpuAtAnchor, ordering: .releasing)
+    waitBefore.store(usage.waitAtAnchor, ordering: .releasing)
+    switchesBefore.store(usage.switchesAtAnchor, ordering: .releasing)
     // release publishes the fields to read(). seqCst: before the look at the alarm, which the monitor unarms before it
     // looks here; one of the two sees the other.
     sequence.store(sequence.load(ordering: .relaxed) + 1, ordering: .sequentiallyConsistent)
@@ -77,7 +79,7 @@ final class WorkerReport: Sendable {
 
   /// The job has ended. Returns the kernel priority that the monitor has given the thread meanwhile, if it did.
   func end() -> KernelPriority? {
-    // release: the fields of the next job are written after this.
+    // release: our use of the fields is over.
     sequence.store(sequence.load(ordering: .relaxed) + 1, ordering: .sequentiallyConsistent)
     // seqCst with claim(): either it sees the even number, or we see what it has begun.
     guard change.load(ordering: .sequentiallyConsistent) != .none else { return nil }

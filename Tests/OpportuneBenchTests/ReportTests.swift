@@ -18,6 +18,10 @@ import Testing
         }, windowEnd: 1_000_000_000)
       let usage = WindowUsage(work: 10, capacity: 10, process: 10, backgroundJobs: 10)
       tally.pairs = [(beside: usage, alone: usage)]
+      var (before, after) = (UsageReading(), UsageReading())
+      before.switches = 100
+      (after.time, after.switches, after.resident) = (500_000_000, 1_100, 3 << 20)
+      tally.footprint.count([Slice(begin: before, end: after)])
       tally.timeline = [TimelinePoint(second: 0.1, median: 20, max: 40, isLeftOut: false)]
       return tally
     }
@@ -41,6 +45,7 @@ import Testing
       #expect(Set(percentiles.keys) == ["p50", "p90", "p99", "p999", "max"])
     }
     #expect(row["background_kept"] as? Double == 1)
+    #expect(row["context_switches_per_s"] as? Double == 2000 && row["resident_mib"] as? Double == 3)
     #expect(row["unfinished"] as? Int == 0 && row["samples"] as? Int == 100)
   }
 

@@ -18,7 +18,7 @@ import Testing
     #expect(try Scenario.select(["all"]) == Scenario.all)
     let issue = [
       "light-200us", "light-20ms", "light-1s", "heavy-20ms", "hog-20ms", "hog-1s", "hog-1s-outside",
-      "hog-20ms-yielding", "block-1s", "full", "mixed", "search",
+      "hog-20ms-yielding", "hogs-10000", "block-1s", "full", "mixed", "search",
     ]
     #expect(Set(issue).isSubset(of: Set(Scenario.all.map(\.name))))
   }

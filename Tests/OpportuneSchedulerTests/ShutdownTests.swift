@@ -191,6 +191,39 @@ import Testing
   }
 
   // R-CARD-07
+  @Test func childOfAForkWaitsForNobody() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let strand = try app.thread(named: "strand")
+    let inside = Record<Int>()
+    let release = Flag()
+    try app.submit {
+      inside.add(0)
+      release.spin()
+    }
+    _ = await inside.reaching(1)
+    app.suspend()  // with a job inside: the child sees it suspending for ever
+    let symbol = try #require(dlsym(nil, "fork"))
+    let fork = unsafeBitCast(symbol, to: (@convention(c) () -> Int32).self)
+    let status = Record<Int32>()
+    await onThread {
+      let child = fork()
+      if child == 0 {
+        alarm(60)
+        _exit(refusals(scheduler, app, strand))
+      }
+      var result: Int32 = -1
+      while waitpid(child, &result, 0) < 0, errno == EINTR {}
+      status.add(result)
+    }
+    #expect(status.values == [0], "in the high byte, which call did not refuse; 14: it waited until the alarm")
+    release.raise()
+    app.resume()
+    #expect(try await app.task { 1 }.value == 1)
+    try await scheduler.shutdown()
+  }
+
+  // R-CARD-07
   @Test func submitWhileTheThreadEnds() async throws {
     let scheduler = try makeScheduler(workers: 1)
     let app = try scheduler.makeApp(named: "app")
@@ -224,27 +257,39 @@ import Testing
   }
 }
 
-/// Calls a closure when the calling thread ends, from the destructor of its thread-local storage.
-private final class ThreadEnd: Sendable {
-  private final class Box: Sendable {
-    let body: @Sendable () -> Void
-    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+/// In the child: every call that could wait for threads of the parent's. 0, or the number of the call that went wrong.
+private func refusals(_ scheduler: Scheduler, _ app: App, _ strand: Strand) -> Int32 {
+  func isRefused(_ call: () throws -> Void) -> Bool {
+    do {
+      try call()
+      return false
+    } catch { return (error as? SchedulerError)?.code == .forked }
   }
-
-  private let key: pthread_key_t
-
-  init() {
-    var key = pthread_key_t()
-    let result = pthread_key_create(&key) { pointer in
-      pointer.map { Unmanaged<Box>.fromOpaque($0).takeRetainedValue().body() }
-    }
-    precondition(result == 0)
-    self.key = key
+  guard isRefused({ try app.submit {} }) else { return 1 }
+  guard isRefused({ try strand.submit {} }) else { return 2 }
+  guard isRefused({ _ = try scheduler.makeApp(named: "new") }) else { return 3 }
+  app.resume()
+  app.suspend()
+  let result = Record<Int32>()
+  // Nobody runs the global pool here either: the caller's thread runs the task.
+  let task = Task(executorPreference: CallersThread()) {
+    do throws(SchedulerError) {
+      try await scheduler.shutdown()
+      return result.add(4)
+    } catch { if error.code != .forked { return result.add(5) } }
+    guard await scheduler.statistics().apps.isEmpty else { return result.add(6) }
+    await app.untilSuspended()
+    do { try await app.clock.sleep(for: .seconds(3600)) } catch { return result.add(7) }
+    result.add(0)
   }
+  withExtendedLifetime(task) {}
+  return result.values.first ?? 8
+}
 
-  deinit { pthread_key_delete(key) }
-
-  func atEnd(_ body: @escaping @Sendable () -> Void) {
-    pthread_setspecific(key, Unmanaged.passRetained(Box(body)).toOpaque())
+/// Runs a job at once, where it is queued.
+private final class CallersThread: TaskExecutor {
+  func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    job.runSynchronously(on: asUnownedTaskExecutor())
   }
 }

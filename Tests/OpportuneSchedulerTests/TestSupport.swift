@@ -101,6 +101,31 @@ func onThread(_ body: @escaping @Sendable () -> Void) async {
   }
 }
 
+/// Calls a closure when the calling thread ends, from the destructor of its thread-local storage.
+final class ThreadEnd: Sendable {
+  private final class Box: Sendable {
+    let body: @Sendable () -> Void
+    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+  }
+
+  private let key: pthread_key_t
+
+  init() {
+    var key = pthread_key_t()
+    let result = pthread_key_create(&key) { pointer in
+      pointer.map { Unmanaged<Box>.fromOpaque($0).takeRetainedValue().body() }
+    }
+    precondition(result == 0)
+    self.key = key
+  }
+
+  deinit { pthread_key_delete(key) }
+
+  func atEnd(_ body: @escaping @Sendable () -> Void) {
+    pthread_setspecific(key, Unmanaged.passRetained(Box(body)).toOpaque())
+  }
+}
+
 func makeScheduler(
   workers: Int, quantum: QuantumPolicy = QuantumPolicy(), reserveDelay: Duration = .microseconds(500),
   queued: SchedulerConfiguration.QueuedJobs = .follow

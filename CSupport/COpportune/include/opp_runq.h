@@ -76,6 +76,9 @@ void opp_core_drain(opp_core *_Nonnull core, void (*_Nonnull drop)(opp_job job, 
 void opp_core_retain(opp_core *_Nonnull core);
 void opp_core_release(opp_core *_Nonnull core);
 
+/* Whether opp_core_destroy() was called; for holders, who should then let go. */
+bool opp_core_is_destroyed(const opp_core *_Nonnull core);
+
 /* --- Sources -------------------------------------------------------------------------------- */
 
 /*

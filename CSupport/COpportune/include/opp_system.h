@@ -93,8 +93,13 @@ int opp_thread_meter_read(const opp_thread_meter *_Nonnull meter, opp_thread_usa
 int64_t opp_thread_meter_voluntary_switches(const opp_thread_meter *_Nonnull meter);
 
 /*
- * Whether the thread is blocked at this moment: off the CPU and not waiting for one (about 3 us). 1, 0, or -errno.
+ * Whether the thread is blocked at this moment: off the CPU and not waiting for one (3 to 15 us). 0, or
+ * OPP_BLOCKED, or OPP_BLOCKED_IN_KERNEL where the wait cannot be interrupted (for a disk, or for a lock of the kernel's
+ * such as that of the memory map), or -errno.
  */
+#define OPP_BLOCKED 1
+#define OPP_BLOCKED_IN_KERNEL 2
+
 int opp_thread_meter_is_blocked(const opp_thread_meter *_Nonnull meter);
 
 /* The calling thread's own voluntary context switches, the same count, in 0.2 us. */

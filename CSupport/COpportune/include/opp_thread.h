@@ -11,17 +11,26 @@
 OPP_BEGIN_DECLS
 
 /*
- * The calling thread's source in `core`; registers the thread on first use, which keeps `core` until the thread
- * ends or leaves it. NULL where the thread is already ending (its thread-local storage is being torn down) or
+ * The calling thread's source in `core`; registers the thread on first use, which keeps the memory of `core` until the
+ * thread ends, or registers with another core after this one was destroyed. NULL where the thread is already ending (its thread-local storage is being torn down) or
  * memory is short: then *error is -ESHUTDOWN or -ENOMEM.
  */
 #define OPP_ESHUTDOWN 108 /* ESHUTDOWN, as a number that Swift imports too */
 
 opp_source *_Nullable opp_thread_source(opp_core *_Nonnull core, uint8_t node, int *_Nonnull error);
 
+/* How many cores the calling thread is registered with. */
+unsigned opp_thread_registrations(void);
+
 /* The worker that the calling thread is; NULL on threads that are none. */
 void *_Nullable opp_thread_worker(void);
 void opp_thread_set_worker(void *_Nullable worker);
+
+/*
+ * The calling thread's own number in this process, from 1 on and never given to another; a source and a kernel id are.
+ * A few nanoseconds.
+ */
+uint64_t opp_thread_number(void);
 
 /* Grows by one in the child of each fork(); a scheduler made before that has no threads there. */
 uint32_t opp_fork_generation(void);

@@ -103,6 +103,7 @@ extension Diagnosis.Area {
     case .accounting: "Accounting"
     case .io: "Input and output"
     case .runtime: "Swift runtime"
+    case .selfTest: "Self-test"
     }
   }
 }

@@ -22,6 +22,8 @@ public struct Diagnosis: Sendable, Hashable, Codable {
     case io
     /// The Swift runtime.
     case runtime
+    /// What a scheduler did that was started to see.
+    case selfTest
   }
 
   /// How well it is.

@@ -1,0 +1,177 @@
+import COpportune
+import Foundation
+import Synchronization
+import Testing
+
+@testable import OpportuneScheduler
+
+/// Options of the configuration that no other test selects, each by what it changes in a running scheduler.
+@Suite(.timeLimit(.minutes(3)), .serialized) struct ConfiguredTests {
+  private func scheduler(_ change: (inout SchedulerConfiguration) -> Void) throws -> Scheduler {
+    var configuration = SchedulerConfiguration()
+    configuration.workers = .fixed(1)
+    change(&configuration)
+    return try Scheduler(configuration: configuration)
+  }
+
+  // R-CPU-01
+  @Test(arguments: BackgroundClass.allCases) func backgroundClassIsTheWorkers(choice: BackgroundClass) async throws {
+    let scheduler = try scheduler { $0.backgroundClass = choice }
+    let app = try scheduler.makeApp(named: "app", band: .background)
+    let (policy, nice, slice) = try await app.task {
+      var parameters = opp_sched_params()
+      _ = opp_thread_get_sched(0, &parameters)
+      return (sched_getscheduler(0), Int(parameters.nice), parameters.slice_ns)
+    }.value
+    let hasSlice = KernelPrivileges.probe().canSetSlice
+    switch choice {
+    case .idle: #expect(policy == schedIdle)
+    case .nice19: #expect(policy == 0 && nice == 19)
+    case .nice19LongSlice: #expect(policy == 0 && nice == 19 && (slice == 100_000_000 || !hasSlice))
+    }
+    try await scheduler.shutdown()
+  }
+
+  // R-SYS-03
+  @Test func workersFollowTheMachineOrTheNumber() async throws {
+    let automatic = try scheduler { $0.workers = .automatic }
+    #expect(automatic.width == Topology().width)
+    try await automatic.shutdown()
+    let fixed = try scheduler { $0.workers = .fixed(5) }
+    #expect(fixed.width == 5)
+    // So many run at once, whatever the machine has.
+    let app = try fixed.makeApp(named: "app")
+    let inside = Record<Int>()
+    let release = Flag()
+    for number in 0..<5 {
+      try app.submit {
+        inside.add(number)
+        release.spin()
+      }
+    }
+    _ = await inside.reaching(5)
+    release.raise()
+    try await fixed.shutdown()
+  }
+
+  // R-CPU-06
+  @Test(arguments: [1, 4]) func demotedWorkersAreBoundedByTheOption(perCore: Int) async throws {
+    let scheduler = try scheduler {
+      $0.quantum = QuantumPolicy(quantum: .milliseconds(1))
+      $0.demotedLimitPerCore = perCore
+    }
+    let app = try scheduler.makeApp(named: "app")
+    let other = try scheduler.makeApp(named: "other")
+    let inside = Record<Int>()
+    let release = Flag()
+    let refused = Record<Int>()
+    await onThread {
+      for number in 0..<40 {
+        do {
+          try app.submit {
+            inside.add(number)
+            release.spin()
+          }
+        } catch { refused.add(number) }
+      }
+    }
+    // Hogs that do not end: known for what they are after the first, they wait, and fresh work keeps its workers.
+    for number in 0..<1000 { #expect(try await other.task { number }.value == number) }
+    #expect(!release.isUp && refused.count == 0)
+    // Up to the bound, up to twice the bound of those that were found out while they ran; permit and reserve. In the
+    // background's lane, where the overlap is served, up to the bound and a permit.
+    #expect((1...3 * perCore + 3).contains(inside.count), "\(inside.values)")
+    release.raise()
+    _ = await inside.reaching(40)
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-06
+  @Test(arguments: [1, 64]) func boundOfDemotedWorkersIsPerCore(perCore: Int) throws {
+    var configuration = SchedulerConfiguration()
+    configuration.demotedLimitPerCore = perCore
+    let lane = try LaneState(lane: .foreground, width: 3, configuration: configuration)
+    #expect(lane.takeable == lane.mask && lane.demotedMask != 0)
+    for _ in 0..<3 * perCore { #expect(lane.enterDemoted()) }
+    #expect(!lane.enterDemoted() && lane.demotedCount == 3 * perCore)
+    #expect(lane.takeable == lane.mask & ~lane.demotedMask, "beyond it only fresh work is taken")
+    for _ in 0..<3 * perCore { #expect(lane.enterDemoted(running: true)) }
+    #expect(!lane.enterDemoted(running: true), "those that were found out as they ran may be as many again")
+    for _ in 0..<3 * perCore + 1 { lane.leaveDemoted() }
+    #expect(lane.takeable == lane.mask && lane.demotedCount == 3 * perCore - 1)
+    lane.setWidth(2, configuration)
+    #expect(lane.takeable == lane.mask & ~lane.demotedMask, "a machine that shrinks lowers it")
+  }
+
+  @Test(arguments: [.microseconds(50), .milliseconds(10)] as [Duration])
+  func reserveComesAfterItsDelay(delay: Duration) async throws {
+    let scheduler = try scheduler {
+      $0.quantum = QuantumPolicy(quantum: .milliseconds(500))
+      $0.reserveDelay = delay
+    }
+    let app = try scheduler.makeApp(named: "app")
+    let held = Record<AppClock.Instant>()
+    let release = Flag()
+    try app.submit {
+      held.add(app.clock.now)
+      release.spin()
+    }
+    let begun = try #require(await held.reaching(1).first)
+    try app.submit { held.add(app.clock.now) }
+    let served = await held.reaching(2)[1]
+    // How much later is the machine's affair; that it is not earlier is the option's.
+    #expect(begun.duration(to: served) >= delay)
+    release.raise()
+    try await scheduler.shutdown()
+  }
+
+  @Test func timersWaitForEachOtherWithinTheTolerance() async throws {
+    let scheduler = try scheduler { $0.timerTolerance = .seconds(1) }
+    let clock = try scheduler.makeApp(named: "app").clock
+    let start = clock.now
+    async let exact: Void = clock.sleep(until: start.advanced(by: .milliseconds(300)), tolerance: .zero)
+    // It could fire after 50 ms; with a second's tolerance it waits for the other one.
+    try await clock.sleep(until: start.advanced(by: .milliseconds(50)))
+    #expect(start.duration(to: clock.now) >= .milliseconds(300))
+    try await exact
+    try await scheduler.shutdown()
+  }
+
+  @Test func appsAreBounded() async throws {
+    let scheduler = try scheduler { $0.maximumApps = 2 }
+    var apps = try (0..<2).map { try scheduler.makeApp(named: "app \($0)") }
+    let error = #expect(throws: SchedulerError.self) { try scheduler.makeApp(named: "third") }
+    #expect(error?.code == .tooManyApps && error?.message.contains("third") == true)
+    // One that has gone makes room.
+    apps.removeLast()
+    while true {
+      do throws(SchedulerError) {
+        apps.append(try scheduler.makeApp(named: "again"))
+        break
+      } catch { #expect(error.code == .tooManyApps) }
+      await Task.yield()
+    }
+    #expect(try await apps[1].task { 1 }.value == 1)
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-09
+  @Test(.enabled(if: isRoot, "SCHED_RR needs privilege")) func realTimeLaneIsRoundRobin() async throws {
+    try #require(KernelPrivileges.probe().canUseRR)
+    let scheduler = try scheduler { $0.lanes = [.foreground, .background, .realTime] }
+    let app = try scheduler.makeApp(named: "app", band: .realTime)
+    #expect(try await app.task { sched_getscheduler(0) & 7 }.value == SCHED_RR)
+    try app.setBand(.background)
+    #expect(try await app.task { sched_getscheduler(0) & 7 }.value == schedIdle)
+    try await scheduler.shutdown()
+  }
+
+  @Test func threadsHaveTheName() async throws {
+    let scheduler = try scheduler { $0.name = "kitchen" }
+    let app = try scheduler.makeApp(named: "app")
+    let thread = try await app.task { opp_thread_id() }.value
+    let name = try String(contentsOfFile: "/proc/self/task/\(thread)/comm", encoding: .utf8)
+    #expect(name.hasPrefix("kitchen-fg"))
+    try await scheduler.shutdown()
+  }
+}

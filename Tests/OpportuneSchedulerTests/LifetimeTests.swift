@@ -1,0 +1,67 @@
+import COpportune
+import Testing
+
+@testable import OpportuneScheduler
+
+/// What a scheduler leaves behind when it is shut down: nothing, once its threads have ended.
+@Suite struct LifetimeTests {
+  /// Waits until `object` is gone, which the scheduler's last thread decides. A minute means that it is kept for good.
+  private func isFreed(_ object: () -> AnyObject?) async -> Bool {
+    let end = opp_now_ns() + 60_000_000_000
+    while object() != nil {
+      if opp_now_ns() > end { return false }
+      await Task.yield()
+    }
+    return true
+  }
+
+  private struct Remains {
+    weak var engine: Engine?
+    weak var app: AppCore?
+    weak var monitor: Monitor?
+    weak var strand: Strand?
+  }
+
+  /// Uses every kind of job once, then lets go of everything.
+  private func useAndShutDown(forgetting: Bool) async throws -> Remains {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "short")
+    let done = Record<Int>()
+    try app.submit { done.add(1) }
+    #expect(try await app.task { 2 }.value == 2)
+    await Task(executorPreference: app.executor) { done.add(3) }.value
+    let strand = try app.thread(named: "short")
+    try strand.submit { done.add(4) }
+    try await app.clock.sleep(for: .microseconds(1))
+    _ = await done.reaching(3)
+    let remains = Remains(engine: scheduler.engine, app: app.core, monitor: scheduler.engine.monitor, strand: strand)
+    if !forgetting { try await scheduler.shutdown() }
+    return remains
+  }
+
+  // R-SYS-03
+  @Test(arguments: [false, true]) func nothingIsLeftOfAScheduler(forgetting: Bool) async throws {
+    let remains = try await useAndShutDown(forgetting: forgetting)
+    #expect(await isFreed { remains.strand })
+    #expect(await isFreed { remains.app })
+    #expect(await isFreed { remains.engine })
+    #expect(await isFreed { remains.monitor })
+  }
+
+  @Test func aThreadThatOutlivesManySchedulersKeepsOneAtMost() async throws {
+    await onThread {
+      var kept: [Int] = []
+      for _ in 0..<8 {
+        var config = opp_core_config()
+        config.max_apps = 1
+        var core: OpaquePointer?
+        guard opp_core_create(&config, &core) == 0, let core else { continue }
+        var error: Int32 = 0
+        #expect(opp_thread_source(core, 0, &error) != nil)
+        kept.append(Int(opp_thread_registrations()))
+        opp_core_destroy(core, nil, nil)
+      }
+      #expect(kept == Array(repeating: 1, count: 8))
+    }
+  }
+}

@@ -1,0 +1,169 @@
+import COpportune
+import Foundation
+import Synchronization
+import Testing
+
+@testable import OpportuneScheduler
+
+/// Names what does not hold, and ends the process: in a process of its own nobody hears an expectation.
+private func require(_ holds: Bool, _ what: @autoclosure () -> String) {
+  guard !holds else { return }
+  FileHandle.standardError.write(Data("does not hold: \(what())\n".utf8))
+  _exit(1)
+}
+
+/// All threads of the process become an ordinary user's, for good.
+private func dropPrivileges() {
+  require(setgroups(0, nil) == 0 && setgid(65534) == 0 && setuid(65534) == 0, "privileges can be dropped")
+  var none = rlimit(rlim_cur: 0, rlim_max: 0)
+  for limit in [__RLIMIT_NICE, __RLIMIT_RTPRIO] { _ = setrlimit(__rlimit_resource_t(limit.rawValue), &none) }
+  require(!KernelPrivileges.probe().canRaise, "an ordinary user may not raise")
+}
+
+/// Policy and nice value of the calling thread.
+private func ownClass() -> [Int32] {
+  [sched_getscheduler(0), getpriority(__priority_which_t(PRIO_PROCESS.rawValue), UInt32(opp_thread_id()))]
+}
+
+// The C library's module leaves these out.
+private typealias AffinityCall = @convention(c) (Int32, Int, UnsafeMutableRawPointer) -> Int32
+private func call(_ name: String) -> AffinityCall? { dlsym(nil, name).map { unsafeBitCast($0, to: AffinityCall.self) } }
+
+/// The CPUs of the calling thread, a bit each.
+private func affinity() -> [UInt64] {
+  var mask = [UInt64](repeating: 0, count: 128)
+  let isRead = mask.withUnsafeMutableBytes { bytes in
+    bytes.baseAddress.flatMap { call("sched_getaffinity")?(0, bytes.count, $0) } == 0
+  }
+  return isRead ? mask : []
+}
+
+/// A thread that has ended meanwhile is left out.
+private func setAffinity(of thread: Int32, to mask: [UInt64]) {
+  var mask = mask
+  mask.withUnsafeMutableBytes { bytes in
+    _ = bytes.baseAddress.flatMap { call("sched_setaffinity")?(thread, bytes.count, $0) }
+  }
+}
+
+/// What changes a whole process, each in one of its own.
+@Suite(.timeLimit(.minutes(3)), .serialized) struct ProcessTests {
+  // R-CPU-10 R-CPU-01
+  @Test(.enabled(if: isRoot, "only root can become an ordinary user")) func anOrdinaryUserIsRaisedWithTheNextJob() async
+  {
+    await #expect(processExitsWith: .exitCode(7)) {
+      dropPrivileges()
+      let scheduler = try makeScheduler(workers: 1)
+      let app = try scheduler.makeApp(named: "app", band: .background)
+      let classes = Record<[Int32]>()
+      let release = Flag()
+      try app.submit {
+        classes.add(ownClass())
+        release.spin()
+        classes.add(ownClass())
+      }
+      _ = await classes.reaching(1)
+      try app.setBand(.foreground)
+      // The job that runs goes on as it is; the next is a foreground job, and does not wait for it.
+      let next = try await app.task { ownClass() }.value
+      require(next == [0, 0], "the next job runs in the foreground's class, not in \(next)")
+      release.raise()
+      let seen = await classes.reaching(2)
+      require(seen.map { $0[0] } == [schedIdle, schedIdle], "the running job stays in the background's, not \(seen)")
+      try await scheduler.shutdown()
+      exit(7)
+    }
+  }
+
+  // R-CPU-10 R-CPU-01
+  @Test(.enabled(if: isRoot, "only root can become an ordinary user"))
+  func anOrdinaryUserIsLoweredAtOnceAndReplaced() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      dropPrivileges()
+      let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(500)))
+      let other = try scheduler.makeApp(named: "other")
+      for _ in 0..<20 {
+        let app = try scheduler.makeApp(named: "app")
+        let lowered = Record<Bool>()
+        let release = Flag()
+        try app.submit {
+          lowered.add(false)
+          while sched_getscheduler(0) != schedIdle { opp_pause() }
+          lowered.add(true)
+          release.spin()
+        }
+        _ = await lowered.reaching(1)
+        try app.setBand(.background)
+        _ = await lowered.reaching(2)
+        let substitute = try await other.task { ownClass() }.value
+        require(substitute == [0, 0], "the substitute runs in the lane's class, not in \(substitute)")
+        release.raise()
+        // The lowered thread cannot come back, so it must not take foreground work any more.
+        for _ in 0..<50 {
+          let seen = try await other.task { ownClass() }.value
+          require(seen == [0, 0], "a foreground job ran in \(seen)")
+        }
+      }
+      try await scheduler.shutdown()
+      exit(7)
+    }
+  }
+
+  // R-CPU-06 R-CPU-02
+  @Test(.enabled(if: isRoot, "only root can become an ordinary user")) func anOrdinaryUsersHogsLeaveFreshWorkAlone()
+    async
+  {
+    await #expect(processExitsWith: .exitCode(7)) {
+      dropPrivileges()
+      let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(1)))
+      let app = try scheduler.makeApp(named: "app")
+      let other = try scheduler.makeApp(named: "other")
+      let ended = Atomic<Int>(0)
+      await onThread {
+        for _ in 0..<200 {
+          do {
+            try app.submit {
+              spinCPU(milliseconds: 4)
+              ended.add(1, ordering: .relaxed)
+            }
+          } catch { require(false, "\(error)") }
+        }
+      }
+      while ended.load(ordering: .relaxed) < 200 {
+        let seen = try await other.task { ownClass() }.value
+        require(seen == [0, 0], "a fresh job ran in \(seen)")
+      }
+      require(app.statistics.demotions >= 200, "hogs are demoted")
+      try await scheduler.shutdown()
+      exit(7)
+    }
+  }
+
+  // R-SYS-03
+  @Test(.enabled(if: Topology().cpuCount > 1, "needs two CPUs")) func widthFollowsTheAffinity() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      let before = Topology().width
+      let all = affinity()
+      guard let first = all.firstIndex(where: { $0 != 0 }) else { return require(false, "affinity can be read") }
+      var one = [UInt64](repeating: 0, count: all.count)
+      one[first] = all[first] & ~(all[first] &- 1)
+      let scheduler = try Scheduler()
+      let app = try scheduler.makeApp(named: "app")
+      require(scheduler.width == before, "it begins with all")
+      let release = Flag()
+      try app.submit { release.spin() }
+      for (set, width) in [(one, 1), (all, before)] {
+        // As `taskset -a -p` does: every thread.
+        for thread in try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task") {
+          setAffinity(of: Int32(thread) ?? 0, to: set)
+        }
+        // While something runs the monitor looks once a second.
+        while scheduler.width != width { await Task.yield() }
+        for number in 0..<20 { require(try await app.task { number }.value == number, "work goes on") }
+      }
+      release.raise()
+      try await scheduler.shutdown()
+      exit(7)
+    }
+  }
+}

@@ -1,0 +1,52 @@
+import COpportune
+import Foundation
+import Testing
+
+@testable import OpportuneScheduler
+
+@Suite(.timeLimit(.minutes(3))) struct StatisticsTests {
+  /// Runs work of every kind that is counted, and returns the app's statistics and the scheduler's.
+  private func statistics(isCollecting: Bool) async throws -> (AppStatistics, SchedulerStatistics) {
+    var configuration = SchedulerConfiguration()
+    configuration.workers = .fixed(1)
+    configuration.collectsStatistics = isCollecting
+    let scheduler = try Scheduler(configuration: configuration)
+    let app = try scheduler.makeApp(named: "app")
+    let ran = Record<Int>()
+    for number in 0..<64 { try app.submit { ran.add(number) } }
+    try app.submit {
+      spinCPU(milliseconds: 40)
+      ran.add(64)
+    }
+    #expect(try await app.task { 1 }.value == 1)
+    _ = await ran.reaching(65)
+    let lanes = await scheduler.statistics()
+    app.suspend()
+    try app.submit {}
+    try await scheduler.shutdown()
+    return (app.statistics, lanes)
+  }
+
+  @Test func everythingIsCounted() async throws {
+    let (app, scheduler) = try await statistics(isCollecting: true)
+    #expect(app.isCollected && scheduler.isCollected)
+    #expect(app.jobs >= 66 && app.submitted == 66 && app.cancelled == 1)
+    #expect(app.cpuTime >= .milliseconds(35))
+    #expect(app.demotions > 0)
+    #expect(app.waiting.count > 0)
+    #expect(scheduler.apps.map(\.name) == ["app"])
+  }
+
+  @Test func nothingIsCountedWhereItIsOff() async throws {
+    let (app, scheduler) = try await statistics(isCollecting: false)
+    #expect(!app.isCollected && !scheduler.isCollected)
+    #expect(app.name == "app" && app.band == .foreground)
+    #expect(app.jobs == 0 && app.submitted == 0 && app.cancelled == 0 && app.stolen == 0)
+    #expect(app.cpuTime == .zero && app.demotions == 0 && app.restored == 0)
+    #expect(app.waiting.count == 0 && app.waiting.quantile(0.5) == nil)
+    // What the lanes look like is told all the same.
+    #expect(scheduler.apps.map(\.name) == ["app"])
+    #expect(scheduler.lanes.map(\.lane) == [.foreground, .background])
+    #expect(scheduler.queueMemory > 0)
+  }
+}

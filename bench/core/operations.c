@@ -1,0 +1,93 @@
+#include "operations.h"
+#include "check.h"
+#include "park.h"
+#include "queues.h"
+#include "ring.h"
+#include "setup.h"
+
+#include <string.h>
+
+static void cycle(const contender *contender, uint64_t n, uint64_t batch) {
+    void *queue = CHECKED(contender->make(1, batch < 64 ? 64 : batch));
+    queue_cycle(contender, queue, n, batch);
+    contender->destroy(queue);
+}
+
+/* `queued` jobs wait; the app is suspended and resumed, or lowered and raised, n times. */
+static void toggle(uint64_t n, uint64_t queued, bool suspends) {
+    opp_core *core = CHECKED(setup_core());
+    opp_source *source = CHECKED(opp_source_acquire(core, 0));
+    opp_app *app = CHECKED(opp_app_create(core, SETUP_FOREGROUND, false));
+    for (uint64_t i = 0; i < queued; i++) CHECK(opp_push(source, app, SETUP_RANK, (opp_job){core, 0}) >= 0);
+    for (uint64_t i = 0; i < n; i++)
+        CHECK(suspends ? opp_app_suspend(app) && opp_app_resume(app)
+                       : opp_app_set_band(app, SETUP_BACKGROUND) && opp_app_set_band(app, SETUP_FOREGROUND));
+    opp_core_destroy(core, NULL, NULL);
+}
+
+static void push_take(uint64_t n) { cycle(&runq_contender, n, 1); }
+static void push_take_batch(uint64_t n) { cycle(&runq_contender, n, 1000); }
+static void strand(uint64_t n) { cycle(&bag_contender, n, 1); }
+static void inbox(uint64_t n) { cycle(&inbox_contender, n, 1); }
+static void deque(uint64_t n) { cycle(&mutex_contender, n, 1); }
+static void chase_lev(uint64_t n) { cycle(&chase_lev_contender, n, 1); }
+static void boost(uint64_t n) { cycle(&boost_contender, n, 1); }
+static void ck_fifo(uint64_t n) { cycle(&ck_fifo_contender, n, 1); }
+static void busy_notify(uint64_t n) { park_busy_notify(n); }
+static void park_lane(uint64_t n) { park_round_trip(PARK_LANE, n); }
+static void park_futex(uint64_t n) { park_round_trip(PARK_FUTEX, n); }
+static void park_condition(uint64_t n) { park_round_trip(PARK_CONDITION, n); }
+static void ring_alarm(uint64_t n) { ring_call(RING_ALARM, n); }
+static void ring_event(uint64_t n) { ring_call(RING_EVENT, n); }
+static void suspend_1(uint64_t n) { toggle(n, 1, true); }
+static void suspend_100000(uint64_t n) { toggle(n, 100000, true); }
+static void band_1(uint64_t n) { toggle(n, 1, false); }
+static void band_100000(uint64_t n) { toggle(n, 100000, false); }
+
+static const struct {
+    const char *name, *what;
+    void (*run)(uint64_t n);
+} operations[] = {
+    {"push-take", "run queue, one at a time", push_take},
+    {"push-take-1000", "run queue, 1000 at a time", push_take_batch},
+    {"strand", "a strand's bag, push and take", strand},
+    {"inbox", "inbox, push and fetch", inbox},
+    {"mutex", "deque under a mutex", deque},
+    {"chase-lev", "Chase-Lev deque", chase_lev},
+    {"boost", "Boost.Lockfree queue", boost},
+    {"ck-fifo", "ConcurrencyKit fifo_mpmc", ck_fifo},
+    {"notify-busy", "wake-up call to a busy lane", busy_notify},
+    {"park", "park and wake round trip, lane", park_lane},
+    {"park-futex", "the same, bare futex", park_futex},
+    {"park-condition", "the same, condition variable", park_condition},
+    {"ring", "make the monitor look", ring_alarm},
+    {"ring-eventfd", "the same, eventfd", ring_event},
+    {"suspend-1", "suspend and resume with 1 job queued", suspend_1},
+    {"suspend-100000", "the same with 100,000", suspend_100000},
+    {"band-1", "to the background and back with 1 job queued", band_1},
+    {"band-100000", "the same with 100,000", band_100000},
+};
+
+#define COUNT (sizeof(operations) / sizeof(operations[0]))
+
+int operation_list(void) {
+    for (size_t i = 0; i < COUNT; i++) printf("%-16s %s\n", operations[i].name, operations[i].what);
+    return 0;
+}
+
+int operation_run(const char *name, const char *number) {
+    char *end;
+    unsigned long long n = strtoull(number, &end, 10);
+    if (*end != 0 || n == 0) {
+        fprintf(stderr, "error: %s is not a number of operations\n", number);
+        return 2;
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        if (strcmp(name, operations[i].name) == 0) {
+            operations[i].run(n);
+            return 0;
+        }
+    fprintf(stderr, "error: there is no operation %s; they are:\n", name);
+    operation_list();
+    return 2;
+}

@@ -1,0 +1,124 @@
+/* Waking a sleeper and being woken: the lane's way, a bare futex, a condition variable. */
+#include "park.h"
+#include "check.h"
+#include "opportune.h"
+#include "sample.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+const char *const park_name[PARK_KINDS] = {"opportune lane", "bare futex", "mutex + condition"};
+
+/* One side's bed. Its owner waits until `rung` is set; the other side sets it. */
+typedef struct bed {
+    opp_lane *lane;
+    pthread_mutex_t mutex;
+    pthread_cond_t condition;
+    _Alignas(64) _Atomic(uint32_t) rung;
+} bed;
+
+static void lane_wait(bed *bed) {
+    while (!atomic_exchange(&bed->rung, 0)) {
+        /* As a worker does: gives its permit back, lies down, looks once more, sleeps. */
+        opp_lane_leave(bed->lane);
+        opp_lane_lie_down(bed->lane, 0);
+        if (atomic_load(&bed->rung) && opp_lane_enter(bed->lane)) {
+            if (opp_lane_wake_up(bed->lane, 0) == OPP_WOKEN_PERMIT) opp_lane_leave(bed->lane);
+        } else {
+            CHECK(opp_lane_sleep(bed->lane, 0) == OPP_WOKEN_PERMIT);
+        }
+    }
+}
+
+static void lane_ring(bed *bed) {
+    atomic_store(&bed->rung, 1);
+    (void)opp_lane_notify(bed->lane);
+}
+
+static void futex_wait(bed *bed) {
+    while (!atomic_exchange(&bed->rung, 0)) syscall(SYS_futex, &bed->rung, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+}
+
+static void futex_ring(bed *bed) {
+    atomic_store(&bed->rung, 1);
+    syscall(SYS_futex, &bed->rung, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void condition_wait(bed *bed) {
+    pthread_mutex_lock(&bed->mutex);
+    while (!atomic_exchange(&bed->rung, 0)) pthread_cond_wait(&bed->condition, &bed->mutex);
+    pthread_mutex_unlock(&bed->mutex);
+}
+
+static void condition_ring(bed *bed) {
+    pthread_mutex_lock(&bed->mutex);
+    atomic_store(&bed->rung, 1);
+    pthread_mutex_unlock(&bed->mutex);
+    pthread_cond_signal(&bed->condition);
+}
+
+static const struct {
+    void (*wait)(bed *);
+    void (*ring)(bed *);
+} ways[PARK_KINDS] = {{lane_wait, lane_ring}, {futex_wait, futex_ring}, {condition_wait, condition_ring}};
+
+typedef struct pair {
+    bed here, there;
+    park_kind kind;
+    uint64_t n;
+} pair;
+
+static void bed_make(bed *bed) {
+    bed->lane = CHECKED(opp_lane_create(1));
+    CHECK(opp_lane_enter(bed->lane));
+    CHECK(pthread_mutex_init(&bed->mutex, NULL) == 0 && pthread_cond_init(&bed->condition, NULL) == 0);
+    atomic_init(&bed->rung, 0);
+}
+
+static void bed_destroy(bed *bed) {
+    opp_lane_destroy(bed->lane);
+    pthread_cond_destroy(&bed->condition);
+    pthread_mutex_destroy(&bed->mutex);
+}
+
+static void *there_main(void *object) {
+    pair *pair = object;
+    for (uint64_t i = 0; i < pair->n; i++) {
+        ways[pair->kind].wait(&pair->there);
+        ways[pair->kind].ring(&pair->here);
+    }
+    return NULL;
+}
+
+double park_round_trip(park_kind kind, uint64_t n) {
+    pair pair = {.kind = kind, .n = n};
+    pthread_t thread;
+    bed_make(&pair.here);
+    bed_make(&pair.there);
+    CHECK(pthread_create(&thread, NULL, there_main, &pair) == 0);
+    uint64_t start = now_ns();
+    for (uint64_t i = 0; i < n; i++) {
+        ways[kind].ring(&pair.there);
+        ways[kind].wait(&pair.here);
+    }
+    uint64_t end = now_ns();
+    CHECK(pthread_join(thread, NULL) == 0);
+    bed_destroy(&pair.here);
+    bed_destroy(&pair.there);
+    return (double)(end - start) / (double)n;
+}
+
+double park_busy_notify(uint64_t n) {
+    opp_lane *lane = CHECKED(opp_lane_create(1));
+    CHECK(opp_lane_enter(lane));
+    uint64_t start = now_ns(), busy = 0;
+    for (uint64_t i = 0; i < n; i++) busy += opp_lane_notify(lane) == OPP_NOTIFIED_BUSY;
+    uint64_t end = now_ns();
+    CHECK(busy == n && opp_lane_wakeups(lane) == 0);
+    opp_lane_destroy(lane);
+    return (double)(end - start) / (double)n;
+}
