@@ -79,7 +79,13 @@ let package = Package(
         .product(name: "MetricsTestKit", package: "swift-metrics"),
         .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
       ]),
-    .testTarget(name: "OpportuneIOTests", dependencies: ["OpportuneIO", "OpportuneScheduler", "COpportune"]),
+    .target(name: "CIOTestSupport", path: "Tests/CIOTestSupport", cSettings: [.define("_GNU_SOURCE")]),
+    .testTarget(
+      name: "OpportuneIOTests",
+      dependencies: [
+        "OpportuneIO", "OpportuneScheduler", "COpportune", "CIOTestSupport",
+        .product(name: "MetricsTestKit", package: "swift-metrics"),
+      ]),
     .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench"]),
   ],
   swiftLanguageModes: [.v6],

@@ -14,12 +14,14 @@
 #include "ring.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #define NONE UINT32_MAX
 #define SLOTS_MIN 4096u
@@ -201,6 +203,23 @@ static int32_t accept_now(const opp_ring_op *op) {
     return ring_call(op);
 }
 
+/* Where RWF_NOWAIT is not known: what a pipe takes without waiting when it says that it can be written to. */
+static int32_t write_now(const opp_ring_op *op) {
+    opp_ring_op now = *op;
+    now.flags |= RWF_NOWAIT;
+    int32_t result = ring_call(&now);
+    if (result != -EOPNOTSUPP) return result;
+    int32_t ready = poll_now(op->fd, POLLOUT);
+    if (ready < 0) return ready;
+    now.flags = op->flags;
+    struct iovec first = {.iov_base = (void *)(uintptr_t)op->address, .iov_len = op->length};
+    if (op->code == OPP_RING_WRITEV) first = *(const struct iovec *)(uintptr_t)op->address;
+    now.code = OPP_RING_WRITE;
+    now.address = (uintptr_t)first.iov_base;
+    now.length = (uint32_t)(first.iov_len < PIPE_BUF ? first.iov_len : PIPE_BUF);
+    return ring_call(&now);
+}
+
 /* -EAGAIN where it has to wait. */
 static int32_t attempt(slot *slot) {
     const opp_ring_op *op = &slot->op;
@@ -214,9 +233,11 @@ static int32_t attempt(slot *slot) {
         plain.code = OPP_RING_SEND;
         return opp_ring_try(&plain);
     }
+    case OPP_RING_WRITE:
+    case OPP_RING_WRITEV: return write_now(op);
     default: {
         int32_t result = opp_ring_try(op);
-        if (result != -EOPNOTSUPP) return result; /* writes to pipes, and what knows no RWF_NOWAIT */
+        if (result != -EOPNOTSUPP) return result; /* what knows no RWF_NOWAIT */
         int32_t ready = poll_now(op->fd, slot->events);
         return ready < 0 ? ready : ring_call(op);
     }
@@ -278,6 +299,18 @@ static int32_t cancel(threads *state, const opp_ring_op *wanted) {
 
 /* --- The verbs ------------------------------------------------------------------------------ */
 
+/* Sends and receives that are not to wait, as io_uring has it. */
+static bool answers_again(const opp_ring_op *op) {
+    switch ((opp_ring_code)op->code) {
+    case OPP_RING_SEND:
+    case OPP_RING_SEND_ZERO_COPY:
+    case OPP_RING_SEND_MESSAGE:
+    case OPP_RING_RECEIVE:
+    case OPP_RING_RECEIVE_MESSAGE: return (op->flags & MSG_DONTWAIT) != 0;
+    default: return false;
+    }
+}
+
 static int threads_prepare(opp_ring *ring, const opp_ring_op *op) {
     threads *state = ring->state;
     uint32_t index = state->free;
@@ -292,7 +325,12 @@ static int threads_prepare(opp_ring *ring, const opp_ring_op *op) {
         finish(state, index, cancel(state, op));
     } else if (waits_in_poll(op, &slot->events)) {
         slot->state = WAITING;
-        if (!try_waiting(state, index, false)) state->waiting[state->waiting_count++] = index;
+        if (try_waiting(state, index, false)) return 0;
+        if (answers_again(op)) {
+            finish(state, index, -EAGAIN);
+        } else {
+            state->waiting[state->waiting_count++] = index;
+        }
     } else {
         slot->next = NONE;
         pthread_mutex_lock(&state->lock);

@@ -25,7 +25,7 @@ import Testing
       let granted1 = arbiter.next(now: UInt64(step))
       let grant = try #require(granted1)
       counts[grant.ioClass.index] += 1
-      arbiter.finished(grant, sentAt: 0, submittedAt: 0, now: UInt64(step))
+      arbiter.finished(grant, sentAt: 0, queuedAt: 0, now: UInt64(step))
       #expect(abs(counts[1] * (foreground + background) - step * background) <= foreground + background)
     }
   }
@@ -37,7 +37,7 @@ import Testing
     var served: [IOClass] = []
     while let grant = arbiter.next(now: 0) {
       served.append(grant.ioClass)
-      arbiter.finished(grant, sentAt: 0, submittedAt: 0, now: 0)
+      arbiter.finished(grant, sentAt: 0, queuedAt: 0, now: 0)
     }
     #expect(served == Array(repeating: .foreground, count: 20) + Array(repeating: .background, count: 20))
   }
@@ -87,7 +87,7 @@ import Testing
       if let grant = arbiter.next(now: now) {
         moved += grant.cost.bytes
         #expect(moved <= 10_000 + now / 1000)
-        arbiter.finished(grant, sentAt: now, submittedAt: now, now: now)
+        arbiter.finished(grant, sentAt: now, queuedAt: now, now: now)
       } else if let wake = arbiter.wakeTime(now: now) {
         #expect(wake > now)
         now = wake
@@ -175,7 +175,7 @@ import Testing
     _ = arbiter.submit(2, app: 1, cost: four)
     let granted18 = arbiter.next(now: 0)
     let first = try #require(granted18)
-    arbiter.finished(first, sentAt: 0, submittedAt: 0, now: 0)
+    arbiter.finished(first, sentAt: 0, queuedAt: 0, now: 0)
     _ = arbiter.submit(1, app: 1, cost: four, at: first.ticket)
     let answer19 = arbiter.next(now: 0)?.item
     #expect(answer19 == 1)
@@ -238,7 +238,7 @@ import Testing
         if let grant = arbiter.next(now: now) { model.granted(grant) }
       case 8:
         if let grant = model.inFlight.popFirst(where: { _ in Bool.random(using: &generator) }) {
-          arbiter.finished(grant, sentAt: now, submittedAt: now, now: now + 40_000)
+          arbiter.finished(grant, sentAt: now, queuedAt: now, now: now + 40_000)
         }
       case 9:
         if let item = model.queued.keys.randomElement(using: &generator), let ticket = model.queued[item] {
@@ -272,7 +272,7 @@ import Testing
     while !model.queued.isEmpty, stuck < 100_000 {
       now += 1_000_000
       while let grant = model.inFlight.popLast() {
-        arbiter.finished(grant, sentAt: now, submittedAt: now, now: now)
+        arbiter.finished(grant, sentAt: now, queuedAt: now, now: now)
       }
       if let grant = arbiter.next(now: now) { model.granted(grant) } else { stuck += 1 }
     }

@@ -133,12 +133,4 @@ import Testing
     _ = try await broker.makeApp(named: "b", state: .background).readFile("/proc/self/status")
     #expect(Set(seen.values) == (priorities == .none ? [0] : [0, 1]))
   }
-
-  @Test func refusalOfUringIsSaidOnce() throws {
-    // What a refusal looks like from above: the abilities, and every other test on the thread backend.
-    let broker = try makeBroker(.threads)
-    #expect(!broker.abilities.usesUring)
-    #expect(broker.abilities.refusal == nil)
-    #expect(broker.configuration.backend == .threads)
-  }
 }

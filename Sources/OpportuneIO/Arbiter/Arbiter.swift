@@ -168,6 +168,13 @@ struct Arbiter<Item> {
     return nil
   }
 
+  /// Takes what `matches` out of an app's queues, oldest first of each class.
+  mutating func remove(of app: Int, where matches: (Item) -> Bool) -> [Item] {
+    IOClass.allCases.flatMap { ioClass in
+      (self[app]?.queues[ioClass.index] ?? []).filter { matches($0.item) }.compactMap { cancel($0.ticket) }
+    }
+  }
+
   /// The first place in the app's queue whose number is not below `number`.
   private func position(of number: UInt64, in app: Int, _ ioClass: IOClass) -> Int {
     guard let queue = self[app]?.queues[ioClass.index] else { return 0 }
@@ -210,14 +217,22 @@ struct Arbiter<Item> {
     return wait > 0 ? now + wait : nil
   }
 
+  /// Takes back a grant of which no use was made.
+  mutating func abandon(_ grant: Grant) {
+    if grant.cost.occupies { inFlight[grant.ioClass.index] -= 1 }
+    guard grant.ioClass == .background else { return }
+    bytes?.giveBack(grant.cost.bytes)
+    operations?.giveBack(1)
+  }
+
   /// A granted request has ended.
-  mutating func finished(_ grant: Grant, sentAt: UInt64, submittedAt: UInt64, now: UInt64) {
+  mutating func finished(_ grant: Grant, sentAt: UInt64, queuedAt: UInt64, now: UInt64) {
     guard grant.cost.occupies else { return }
     inFlight[grant.ioClass.index] -= 1
     switch grant.ioClass {
     case .foreground:
       adaptive?.foregroundFinished(
-        sentAt: sentAt, latency: now > submittedAt ? now - submittedAt : 0, now: now, wasLimiting: capWasReached)
+        sentAt: sentAt, latency: now > queuedAt ? now - queuedAt : 0, now: now, wasLimiting: capWasReached)
       capWasReached = false
     case .background:
       adaptive?.backgroundFinished(now: now, wasLimiting: capWasReached)

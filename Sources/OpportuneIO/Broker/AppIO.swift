@@ -32,10 +32,10 @@ public final class AppIO: AppObserver, @unchecked Sendable {
 
   // Requests hold the app, so there is none.
   deinit {
-    let (slot, broker) = (slot, broker)
+    let (slot, broker, done) = (slot, broker, doneAtOnce)
     broker.owner.post(
       Control {
-        $0.forget(slot: slot)
+        $0.forget(slot: slot, done)
         broker.giveBack(slot)
       })
   }
@@ -94,6 +94,10 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   /// - Parameter limit: from now; `nil` is none.
   @discardableResult
   func perform(_ request: Request, within limit: Duration?) async throws(IOError) -> Int {
+    if Task.isCancelled, !request.isClose {
+      request.releaseBuffers()
+      throw request.error(.cancelled)
+    }
     if limit != .zero, let value = try tryAtOnce(request) { return value }
     if let limit {
       let (deadline, overflow) = opp_now_ns().addingReportingOverflow(limit.nanoseconds)
@@ -141,12 +145,17 @@ public final class AppIO: AppObserver, @unchecked Sendable {
     return request.done
   }
 
-  /// Requests done at once, and their bytes.
-  var doneAtOnce: (requests: UInt64, bytes: (read: UInt64, written: UInt64)) {
-    (
-      atOnce.load(ordering: .relaxed),
-      (bytesReadAtOnce.load(ordering: .relaxed), bytesWrittenAtOnce.load(ordering: .relaxed))
-    )
+  /// What was done at once.
+  var doneAtOnce: DoneAtOnce {
+    DoneAtOnce(
+      requests: atOnce.load(ordering: .relaxed), bytesRead: bytesReadAtOnce.load(ordering: .relaxed),
+      bytesWritten: bytesWrittenAtOnce.load(ordering: .relaxed))
+  }
+
+  struct DoneAtOnce {
+    let requests: UInt64
+    let bytesRead: UInt64
+    let bytesWritten: UInt64
   }
 }
 

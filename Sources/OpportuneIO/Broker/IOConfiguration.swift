@@ -49,6 +49,20 @@ public struct IOConfiguration: Sendable {
     case report
   }
 
+  /// Buffers that the kernel is told of beforehand, for direct reads and writes: it pins their pages once instead of at
+  /// each request. They count against `RLIMIT_MEMLOCK`.
+  public struct RegisteredBuffers: Sendable, Hashable, Codable {
+    /// How many; 1 to 1024.
+    public var count: Int
+    /// Bytes of each: a multiple of 4096, to 64 MiB.
+    public var size: Int
+
+    public init(count: Int, size: Int) {
+      self.count = count
+      self.size = size
+    }
+  }
+
   public static let bufferRange: ClosedRange<Int> = 1024...64 << 20
 
   public var backend = Backend.automatic
@@ -69,6 +83,9 @@ public struct IOConfiguration: Sendable {
   /// How long the broker's thread keeps looking before it sleeps, after it has found something: saves the wake-ups of
   /// dense traffic at the price of CPU time. 0, the default, to 1 ms; see `docs/decisions`.
   public var lingers = Duration.zero
+  /// What ``IOBroker/registeredBuffer()`` gives; `nil` is nothing. Where the kernel refuses them, the logger says so and
+  /// they are buffers like others.
+  public var registeredBuffers: RegisteredBuffers?
   /// Requests handed to the kernel at once; 8 to 4096.
   public var entries = 256
   /// Room for completions; `nil` is four times ``entries``. Nothing is lost where it overflows. 8 to 65,536.
@@ -89,6 +106,14 @@ public struct IOConfiguration: Sendable {
       if let size = restriction.sendBuffer { try require(size, in: Self.bufferRange, "\(name).sendBuffer") }
     }
     if let zeroCopyFrom { try require(zeroCopyFrom, in: 4096...1 << 30, "zeroCopyFrom") }
+    if let registeredBuffers {
+      try require(registeredBuffers.count, in: 1...1024, "registeredBuffers.count")
+      try require(registeredBuffers.size, in: 4096...64 << 20, "registeredBuffers.size")
+      guard registeredBuffers.size % 4096 == 0 else {
+        throw IOError(
+          .configuration, "registeredBuffers.size is \(registeredBuffers.size): expected a multiple of 4096")
+      }
+    }
     try require(lingers, in: .zero ... .milliseconds(1), "lingers")
     try require(entries, in: 8...4096, "entries")
     if let completions { try require(completions, in: 8...65_536, "completions") }

@@ -11,6 +11,12 @@ final class OwnedApp {
   var isTerminated = false
   /// What the kernel has.
   var inFlight: [Request] = []
+  /// What goes to no queue, while the app is suspended.
+  var parked: [Request] = []
+  /// Closes that wait for what is in flight on their descriptor.
+  var closing: [Int32: Request] = [:]
+  /// Closes of ours at the end.
+  var lastCloses = 0
   /// Answers that wait for the app's resumption.
   var held: [Request] = []
   /// Descriptors that were made through the broker.
@@ -26,6 +32,15 @@ final class OwnedApp {
     self.state = state
     runningState = state == .suspended ? .background : state
   }
+
+  /// Keeps a request of a suspended app.
+  func park(_ request: Request) {
+    request.phase = .parked
+    parked.append(request)
+  }
+
+  /// Whether something is in flight on a descriptor.
+  func isBusy(_ descriptor: Int32) -> Bool { inFlight.contains { $0.op.fd == descriptor } }
 
   func add(_ request: Request) {
     request.indexInApp = inFlight.count

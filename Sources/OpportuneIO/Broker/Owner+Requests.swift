@@ -7,7 +7,6 @@ extension Owner {
   // MARK: In
 
   func submit(_ request: Request) {
-    request.submittedAt = now
     guard let app = owned(request.app), !app.isTerminated, !refuses else {
       return end(request, .failed(refuses ? .unavailable : .terminated))
     }
@@ -19,9 +18,14 @@ extension Owner {
   }
 
   /// Into the arbiter's queue; with the ticket of a piece before, back to its place there.
-  private func enqueue(_ request: Request, at ticket: Arbiter<Request>.Ticket? = nil) {
+  func enqueue(_ request: Request, at ticket: Arbiter<Request>.Ticket? = nil) {
     guard let app = owned(request.app) else { return end(request, .failed(.terminated)) }
-    guard request.device != .none else { return send(request) }
+    request.queuedAt = now
+    guard app.closing[request.op.fd] == nil else { return end(request, .failed(.system(.badFileDescriptor))) }
+    guard request.device != .none else {
+      guard app.state != .suspended else { return app.park(request) }
+      return request.isClose ? close(request, of: app) : send(request)
+    }
     let isBackground = ioClass(of: app, request.device) == .background
     request.piece = nextPiece(of: request, isBackground ? policy(of: request.device).chunk : .max)
     let cost = Arbiter<Request>.Cost(bytes: UInt64(request.piece), occupies: !request.waitsForOthers)
@@ -31,9 +35,7 @@ extension Owner {
   }
 
   private func nextPiece(of request: Request, _ chunk: Int) -> Int {
-    let isWhole = request.code == .OPP_RING_READV || request.code == .OPP_RING_WRITEV
-    let left = request.total - request.done
-    return isWhole ? left : min(left, chunk, 1 << 30)
+    min(request.total - request.done, chunk, 1 << 30)
   }
 
   // MARK: To the kernel
@@ -48,8 +50,7 @@ extension Owner {
     let request = grant.item
     // Suspended since: it must not reach the kernel, whatever the owner has heard of it so far.
     if request.app.state == .suspended, let app = owned(request.app), app.state != .suspended {
-      arbiters[device].finished(grant, sentAt: now, submittedAt: now, now: now)
-      arbiters[device].refund(grant.cost.bytes, of: grant.ioClass)
+      arbiters[device].abandon(grant)
       setState(.suspended, of: app)
       return enqueue(request, at: grant.ticket)
     }
@@ -58,6 +59,7 @@ extension Owner {
       // It was cut as foreground, if it became background while it waited.
       request.piece = min(request.piece, nextPiece(of: request, arbiters[device].policy.chunk))
     }
+    owned(request.app)?.counters[grant.ioClass.index].waiting.record(now - request.queuedAt)
     send(request)
   }
 
@@ -65,20 +67,23 @@ extension Owner {
     request.phase = .inFlight
     request.sentAt = now
     var op = request.op
-    if request.movesBytes, request.code != .OPP_RING_READV, request.code != .OPP_RING_WRITEV {
-      op.address += UInt64(request.done)
-      op.length = UInt32(request.piece)
+    if request.movesBytes {
       if !request.isStream { op.offset += UInt64(request.done) }
+      if request.vectorCount > 0 {
+        (op.address, op.length) = request.vectorsOfPiece()
+      } else {
+        op.address += UInt64(request.done)
+        op.length = UInt32(request.piece)
+        request.useRegistration(of: &op)
+      }
     }
-    let ioClass = request.grant?.ioClass
-    op.priority = priority(of: request, ioClass)
+    op.priority = priority(of: request, request.grant?.ioClass)
+    // Where the socket takes no more, the request waits in a poll, outside of the device's queue: else a few peers that
+    // do not read would hold up everybody's sends, and their own app's end.
+    if request.sends { op.flags |= UInt32(MSG_DONTWAIT) }
     if request.code == .OPP_RING_SEND, let least = configuration.zeroCopyFrom, can.zero_copy, request.piece >= least {
       op.code = UInt8(opp_ring_code.OPP_RING_SEND_ZERO_COPY.rawValue)
     }
-    if let ioClass, let app = owned(request.app) {
-      app.counters[ioClass.index].waiting.record(now - request.submittedAt)
-    }
-    if request.isClose { willClose(request) }
     begin(op, request)
   }
 
@@ -100,15 +105,24 @@ extension Owner {
     return UInt8(priority.rawValue)
   }
 
-  /// What is in flight on a descriptor that is closed would go on, and answer on another that gets its number.
-  private func willClose(_ request: Request) {
-    guard let app = owned(request.app) else { return }
-    app.descriptors[request.op.fd] = nil
-    for watch in app.watches { watch.drop(request.op.fd, at: self) }
-    guard app.inFlight.contains(where: { $0.op.fd == request.op.fd }) else { return }
+  /// Closes a descriptor when nothing of the app is in flight on it any more. What is queued on it ends here: it would
+  /// reach whatever gets the number next.
+  private func close(_ request: Request, of app: OwnedApp) {
+    let descriptor = request.op.fd
+    app.descriptors[descriptor] = nil
+    for watch in app.watches { watch.drop(descriptor, at: self) }
+    for device in arbiters.indices {
+      for queued in arbiters[device].remove(of: app.slot, where: { $0.op.fd == descriptor }) {
+        end(queued, .failed(.system(.canceled)))
+      }
+    }
+    guard app.isBusy(descriptor) else { return send(request) }
+    app.closing[descriptor] = request
+    request.phase = .parked
+    for other in app.inFlight where other.op.fd == descriptor { other.reason = other.reason ?? .system(.canceled) }
     var op = opp_ring_op()
     op.code = UInt8(opp_ring_code.OPP_RING_CANCEL_FD.rawValue)
-    op.fd = request.op.fd
+    op.fd = descriptor
     prepare(op)
   }
 
@@ -117,30 +131,34 @@ extension Owner {
   /// The kernel has let go of the request.
   func finished(_ request: Request, _ result: Int32) {
     let app = owned(request.app)
-    app?.remove(request)
+    if let app {
+      app.remove(request)
+      if let close = app.closing[request.op.fd], !app.isBusy(request.op.fd) {
+        app.closing[request.op.fd] = nil
+        send(close)
+      }
+    }
     let result = request.firstResult ?? result
     request.firstResult = nil
     if request.isDetached { return release(request, result) }
-    let wasPolling = request.isPolling
-    request.isPolling = false
-    if request.reason == nil, request.phase.isInFlight {
-      if wasPolling, result >= 0 { return again(request) }
-      if !wasPolling, retry(request, result) { return }
+    if request.isPolling {
+      request.isPolling = false
+      if let reason = request.reason { return end(request, .failed(reason)) }
+      return result < 0
+        ? end(request, .failed(.system(Errno(rawValue: -result)))) : enqueue(request, at: request.ticket)
     }
+    if request.reason == nil, retry(request, result) { return }
     account(request, result, app)
+    let ticket = request.grant?.ticket
+    request.grant = nil
     guard result >= 0 || request.reason != nil else { return end(request, .failed(.system(Errno(rawValue: -result)))) }
-    if result >= 0, request.movesBytes {
-      request.done += Int(result)
-      if goesOn(request, Int(result)) {
-        let ticket = request.grant?.ticket
-        request.grant = nil
-        if request.reason == nil, app?.isTerminated == false { return enqueue(request, at: ticket) }
-      } else {
-        return end(request, .value(request.done))
-      }
+    guard request.movesBytes else {
+      return end(request, result < 0 ? .failed(request.reason ?? .cancelled) : .value(Int(result)))
     }
-    if let reason = request.reason, result < 0 || request.movesBytes { return end(request, .failed(reason)) }
-    end(request, .value(Int(result)))
+    request.done += Int(max(0, result))
+    if result >= 0, !goesOn(request, Int(result)) { return end(request, .value(request.done)) }
+    if let reason = request.reason { return end(request, .failed(reason)) }
+    enqueue(request, at: ticket)
   }
 
   /// Answers that are no answer: true where it was sent again.
@@ -148,8 +166,13 @@ extension Owner {
     switch result {
     case -EINTR where !request.isClose:
       again(request)
-    case -EAGAIN where request.waitsForOthers || request.isStream || request.sends:
-      // A descriptor that does not block: wait until it would not.
+    case -EAGAIN where request.device == .network || request.isOfStream:
+      // Wait until it would not have to, without a place in the device's queue.
+      if let grant = request.grant {
+        request.ticket = grant.ticket
+        request.grant = nil
+        arbiters[request.device.rawValue].abandon(grant)
+      }
       request.isPolling = true
       var op = opp_ring_op()
       op.code = UInt8(opp_ring_code.OPP_RING_POLL.rawValue)
@@ -169,6 +192,11 @@ extension Owner {
   }
 
   private func again(_ request: Request) {
+    if let grant = request.grant, owned(request.app)?.state == .suspended {
+      request.grant = nil
+      arbiters[request.device.rawValue].abandon(grant)
+      return enqueue(request, at: grant.ticket)
+    }
     let sentAt = request.sentAt
     send(request)
     request.sentAt = sentAt
@@ -178,7 +206,7 @@ extension Owner {
   private func account(_ request: Request, _ result: Int32, _ app: OwnedApp?) {
     guard let grant = request.grant else { return }
     let device = request.device.rawValue
-    arbiters[device].finished(grant, sentAt: request.sentAt, submittedAt: request.submittedAt, now: now)
+    arbiters[device].finished(grant, sentAt: request.sentAt, queuedAt: request.queuedAt, now: now)
     let moved = request.movesBytes ? UInt64(max(0, result)) : grant.cost.bytes
     if moved < grant.cost.bytes { arbiters[device].refund(grant.cost.bytes - moved, of: grant.ioClass) }
     guard let app else { return }
@@ -203,7 +231,7 @@ extension Owner {
     request.phase = .ended
     request.releaseBuffers()
     request.grant = nil
-    if request.opensDescriptor, result >= 0 { close(result) }
+    if request.opensDescriptor, result >= 0 { close(result) {} }
     if let app = owned(request.app) { becameQuieter(app) }
   }
 
@@ -212,10 +240,14 @@ extension Owner {
   /// Ends a request for a reason of ours: at once where it is queued. In the kernel it is cancelled; at a deadline or a
   /// termination the caller does not wait for that.
   func end(_ request: Request, early reason: IOError.Code) {
+    if request.isClose, reason == .cancelled { return }  // what is open must not stay so
     switch request.phase {
     case .new: request.reason = request.reason ?? reason  // its message is still on the way
     case .queued(let ticket):
       _ = arbiters[request.device.rawValue].cancel(ticket)
+      end(request, .failed(reason))
+    case .parked:
+      owned(request.app)?.parked.removeAll { $0 === request }
       end(request, .failed(reason))
     case .ended: break
     case .inFlight:
@@ -230,7 +262,7 @@ extension Owner {
 
   // MARK: Out
 
-  private func end(_ request: Request, _ outcome: Request.Outcome) {
+  func end(_ request: Request, _ outcome: Request.Outcome) {
     request.phase = .ended
     request.grant = nil
     request.releaseBuffers()
@@ -239,14 +271,13 @@ extension Owner {
   }
 
   /// Gives the caller its answer, or keeps it while the app is suspended.
-  private func deliver(_ request: Request, _ outcome: Request.Outcome) {
+  func deliver(_ request: Request, _ outcome: Request.Outcome) {
     request.outcome = outcome
-    request.onEnd?(self, outcome)
-    request.onEnd = nil
     guard let app = owned(request.app) else { return answer(request) }
     count(outcome, ioClass(of: app, request.device), app)
     if case .value(let value) = outcome, request.opensDescriptor {
       adopt(Int32(value), isSocket: request.code == .OPP_RING_ACCEPT, by: app)
+      if app.isTerminated { request.outcome = .failed(.terminated) }
     }
     guard app.state == .suspended, !app.isTerminated else { return answer(request) }
     app.held.append(request)

@@ -15,12 +15,15 @@ final class Owner: @unchecked Sendable {
   let ring: OpaquePointer
   let can: opp_ring_abilities
   private let faults: Faults?
+  let registered: RegisteredBuffers?
   private let forks = opp_fork_generation()
   private let hasEnded = Atomic<Bool>(false)
 
   // The owner thread's.
   var arbiters: [Arbiter<Request>]
   var apps: [OwnedApp?] = []
+  /// What apps did that are not there any more, by class.
+  var gone = [IOStatistics.Class(), IOStatistics.Class()]
   var timers = TimerQueue<Timer>()
   private var timersBeforeCompaction = 1024
   /// Requests for which the ring had no room.
@@ -46,6 +49,7 @@ final class Owner: @unchecked Sendable {
     self.configuration = configuration
     self.logger = logger
     faults = configuration.fault.map(Faults.init)
+    registered = configuration.registeredBuffers.map { RegisteredBuffers($0) }
     usesPriorities = configuration.kernelPriorities != .none
     var config = opp_ring_config()
     config.backend =
@@ -72,7 +76,10 @@ final class Owner: @unchecked Sendable {
     self.ring = ring
     can = opp_ring_can(ring)
     let now = opp_now_ns()
-    arbiters = [Arbiter(configuration.storage, now: now), Arbiter(configuration.network, now: now)]
+    var storage = configuration.storage
+    // Behind more requests than there are threads, foreground would wait for background in the threads' queue.
+    if can.backend == .OPP_RING_THREADS { storage.depth = min(storage.depth, configuration.threads) }
+    arbiters = [Arbiter(storage, now: now), Arbiter(configuration.network, now: now)]
     if can.refused != 0 {
       logger.warning(
         "io_uring is refused here; files go over threads, sockets over poll",
@@ -93,6 +100,7 @@ final class Owner: @unchecked Sendable {
 
   /// Hands a message over. Where the owner thread has ended, it is refused here and now.
   func post(_ message: Message) {
+    guard forks == opp_fork_generation() else { return message.refuse() }  // the thread is in the parent
     message.link.pointee.owner = Unmanaged.passRetained(message).toOpaque()
     opp_ring_post(ring, message.link)
     // [end] after the post: either the thread's last look takes the message, or this one sees that it has ended.
@@ -127,6 +135,7 @@ final class Owner: @unchecked Sendable {
     let owner = Unmanaged<Owner>.fromOpaque(context).takeRetainedValue()
     let error = opp_ring_start(owner.ring)
     if error == 0 {
+      owner.registerBuffers()
       owner.run()
     } else {
       owner.logger.error("the broker cannot start", metadata: ["reason": "\(String(cString: strerror(-error)))"])
@@ -134,6 +143,18 @@ final class Owner: @unchecked Sendable {
     owner.hasEnded.store(true, ordering: .sequentiallyConsistent)  // [end] before the last look
     owner.refusePosted()
     for body in owner.onEnded { body() }
+  }
+
+  private func registerBuffers() {
+    guard let registered else { return }
+    let error = registered.register(with: ring)
+    guard error != 0 else { return }
+    logger.warning(
+      "the kernel registers no buffers; they are used as others are",
+      metadata: [
+        "reason": "\(String(cString: strerror(-error)))", "bytes": "\(registered.count * registered.size)",
+        "remedy": "a higher RLIMIT_MEMLOCK, or CAP_IPC_LOCK",
+      ])
   }
 
   private func run() {
@@ -222,12 +243,16 @@ final class Owner: @unchecked Sendable {
     guard let tag = UnsafeRawPointer(bitPattern: UInt(completion.tag)) else { return }  // 0: a cancellation's own
     let message = Unmanaged<Message>.fromOpaque(tag)
     guard isLast else {
-      (message.takeUnretainedValue() as? Request)?.firstResult = completion.result
+      guard let request = message.takeUnretainedValue() as? Request else { return }
+      request.firstResult = completion.result
+      letGo(request)
+      if let app = owned(request.app) { becameQuieter(app) }
       return
     }
     switch message.takeRetainedValue() {
     case let request as Request: finished(request, completion.result)
     case let poll as Poll: poll.arrived(completion.result)
+    case let closing as Closing: closing.body()
     default: break
     }
   }
@@ -257,15 +282,11 @@ final class Owner: @unchecked Sendable {
 
 extension Owner {
   func statistics() -> IOStatistics {
-    var classes = [IOStatistics.Class(), IOStatistics.Class()]
+    var classes = gone
     var list: [IOStatistics.App] = []
     for case let app? in apps {
       var foreground = app.counters[0]
-      if let (requests, bytes) = app.handle?.doneAtOnce {
-        foreground.atOnce = requests
-        foreground.bytesRead += bytes.read
-        foreground.bytesWritten += bytes.written
-      }
+      if let done = app.handle?.doneAtOnce { foreground.add(done) }
       classes[0].add(foreground)
       classes[1].add(app.counters[1])
       list.append(

@@ -1,4 +1,5 @@
 internal import COpportune
+import Glibc
 import Synchronization
 import SystemPackage
 
@@ -17,6 +18,8 @@ final class Request: Message, @unchecked Sendable {
   enum Phase {
     case new
     case queued(Arbiter<Request>.Ticket)
+    /// Outside of the queues: a suspended app's, or a close that waits for what is in flight.
+    case parked
     /// In the kernel, or waiting for room in the ring.
     case inFlight
     case ended
@@ -32,13 +35,15 @@ final class Request: Message, @unchecked Sendable {
   var wantsAll = false
   /// Whether the file has a position of its own that is used.
   var isStream = false
+  /// Whether that is of a pipe, a terminal or the like, which waits for somebody at the other end.
+  var isOfStream = false
   /// `CLOCK_MONOTONIC` in nanoseconds.
   var deadline = UInt64.max
   var buffers: [IOBuffer] = []
   /// Paths, addresses, vectors.
   var scratch: [UnsafeMutableRawPointer] = []
-  /// Runs on the owner thread, before the caller goes on.
-  var onEnd: ((Owner, Outcome) -> Void)?
+  /// Of a vectored transfer: in `scratch` the vectors, and as much room for those of a piece.
+  var vectorCount = 0
   var continuation: UnsafeContinuation<Void, Never>?
   var outcome = Outcome.pending
   /// [answer] Stored with release after `outcome`, loaded with acquire before it is read. The runtime orders the two as
@@ -48,9 +53,12 @@ final class Request: Message, @unchecked Sendable {
   // The owner's.
   var phase = Phase.new
   var grant: Arbiter<Request>.Grant?
+  /// Its place in the queue, while it is in a poll.
+  var ticket: Arbiter<Request>.Ticket?
   var done = 0
   var piece = 0
-  var submittedAt: UInt64 = 0
+  /// When its present piece was queued, and sent.
+  var queuedAt: UInt64 = 0
   var sentAt: UInt64 = 0
   var isPolling = false
   var retries = 0
@@ -111,6 +119,45 @@ final class Request: Message, @unchecked Sendable {
     op.address = UInt64(UInt(bitPattern: address + range.lowerBound))
   }
 
+  /// Takes the descriptor's own position, which a pipe or a terminal needs.
+  func useOwnPosition() {
+    op.offset = .max
+    isStream = true
+    var about = stat()
+    guard fstat(op.fd, &about) == 0 else { return }  // the kernel will say what is wrong
+    isOfStream = ![UInt32(S_IFREG), UInt32(S_IFBLK)].contains(about.st_mode & UInt32(S_IFMT))
+  }
+
+  /// Names the buffer by its registration, where it has one.
+  func useRegistration(of op: inout opp_ring_op) {
+    guard !isStream, code == .OPP_RING_READ || code == .OPP_RING_WRITE, let number = buffers.first?.registration else {
+      return
+    }
+    let fixed: opp_ring_code = code == .OPP_RING_READ ? .OPP_RING_READ_FIXED : .OPP_RING_WRITE_FIXED
+    op.code = UInt8(fixed.rawValue)
+    op.index = Int32(number)
+  }
+
+  /// The vectors of the present piece: where they are, and how many.
+  func vectorsOfPiece() -> (UInt64, UInt32) {
+    let all = scratch[0].assumingMemoryBound(to: iovec.self)
+    let cut = all + vectorCount
+    var (skip, left, count) = (done, piece, 0)
+    for index in 0..<vectorCount where left > 0 {
+      let vector = all[index]
+      guard skip < vector.iov_len else {
+        skip -= vector.iov_len
+        continue
+      }
+      let length = min(vector.iov_len - skip, left)
+      cut[count] = iovec(iov_base: vector.iov_base?.advanced(by: skip), iov_len: length)
+      count += 1
+      left -= length
+      skip = 0
+    }
+    return (UInt64(UInt(bitPattern: cut)), UInt32(count))
+  }
+
   func allocate(_ count: Int, alignment: Int = 8) -> UnsafeMutableRawPointer {
     let memory = UnsafeMutableRawPointer.allocate(byteCount: max(1, count), alignment: alignment)
     scratch.append(memory)
@@ -138,7 +185,7 @@ final class Request: Message, @unchecked Sendable {
 
   /// Whether it waits for others, so that it does not occupy the device.
   var waitsForOthers: Bool {
-    code == .OPP_RING_RECEIVE || code == .OPP_RING_RECEIVE_MESSAGE || code == .OPP_RING_ACCEPT
+    isOfStream || code == .OPP_RING_RECEIVE || code == .OPP_RING_RECEIVE_MESSAGE || code == .OPP_RING_ACCEPT
       || code == .OPP_RING_CONNECT || code == .OPP_RING_POLL
   }
 
@@ -152,7 +199,7 @@ final class Request: Message, @unchecked Sendable {
 
   /// Whether it only brings something in, which an app that is terminated has no use for. (R-FTS-07)
   var isDroppedAtTermination: Bool {
-    waitsForOthers || code == .OPP_RING_READ || code == .OPP_RING_READV || code == .OPP_RING_READ_FIXED
+    waitsForOthers || isPolling || code == .OPP_RING_READ || code == .OPP_RING_READV || code == .OPP_RING_READ_FIXED
   }
 
   /// Whether it may be done on the calling thread, as far as that takes no waiting.

@@ -18,7 +18,9 @@ extension AppIO {
     return FileDescriptor(rawValue: Int32(try await perform(request, within: limit)))
   }
 
-  /// Closes a descriptor. What else is in flight on it is cancelled; what has reached the device ends there.
+  /// Closes a descriptor. What else this app has queued or in flight on it is cancelled, with the error `canceled`; the
+  /// call returns when the kernel has let go of that, since the number may be another file's afterwards. Cancelling the
+  /// task has no effect on it.
   public func close(_ descriptor: FileDescriptor) async throws(IOError) {
     try await perform(try request(.OPP_RING_CLOSE, .none, descriptor), within: nil)
   }
@@ -59,8 +61,8 @@ extension AppIO {
     if let offset { try require(offset, in: 0...Int64.max, "offset") }
     let request = try request(code, .storage, descriptor)
     try request.use(buffer, range)
-    request.isStream = offset == nil
-    request.op.offset = offset.map { UInt64($0) } ?? .max
+    request.op.offset = UInt64(offset ?? 0)
+    if offset == nil { request.useOwnPosition() }
     return request
   }
 
@@ -89,8 +91,9 @@ extension AppIO {
     try require(buffers.count, in: 1...1024, "buffers.count")
     if let offset { try require(offset, in: 0...Int64.max, "offset") }
     let request = try request(code, .storage, descriptor)
-    let memory = request.allocate(buffers.count * MemoryLayout<iovec>.stride)
-    let vectors = memory.bindMemory(to: iovec.self, capacity: buffers.count)
+    // Twice: as they are, and cut to a piece.
+    let memory = request.allocate(2 * buffers.count * MemoryLayout<iovec>.stride)
+    let vectors = memory.bindMemory(to: iovec.self, capacity: 2 * buffers.count)
     for (index, buffer) in buffers.enumerated() {
       do {
         try buffer.claim()
@@ -102,10 +105,9 @@ extension AppIO {
       request.total += buffer.count
       vectors[index] = iovec(iov_base: buffer.address, iov_len: buffer.count)
     }
-    request.op.address = UInt64(UInt(bitPattern: memory))
-    request.op.length = UInt32(buffers.count)
-    request.isStream = offset == nil
-    request.op.offset = offset.map { UInt64($0) } ?? .max
+    request.vectorCount = buffers.count
+    request.op.offset = UInt64(offset ?? 0)
+    if offset == nil { request.useOwnPosition() }
     return request
   }
 

@@ -54,25 +54,25 @@ extension AppIO {
     permissions: FilePermissions = [.ownerReadWrite, .groupRead, .otherRead], isDurable: Bool = true,
     within time: Duration? = nil
   ) async throws(IOError) {
-    guard let last = path.lastComponent else {
+    guard path.lastComponent != nil else {
       throw IOError(.configuration, "\"\(path)\" names no file")
     }
     let folder = path.removingLastComponent()
-    let name = ".\(last.string.prefix(64)).\(getpid())-\(temporaryNumber.wrappingAdd(1, ordering: .relaxed).newValue)"
+    let name = ".opportune-\(getpid())-\(temporaryNumber.wrappingAdd(1, ordering: .relaxed).newValue)"
     let temporary = folder.appending(name)
     let file = try await open(
       temporary, .writeOnly, options: [.create, .exclusiveCreate], permissions: permissions, within: time)
+    var isOpen = true
     do throws(IOError) {
       if !bytes.isEmpty { try await write(file, from: try IOBuffer(copying: bytes), at: 0, within: time) }
       try await synchronize(file, within: time)
+      isOpen = false  // whatever the close answers
       try await close(file)
       try await rename(temporary, to: path, within: time)
     } catch {
       // Whatever happened, also a cancellation: the half-made file must not stay. Not cancellable itself.
-      await Task { [self] in
-        try? await close(file)
-        try? await remove(temporary)
-      }.value
+      if isOpen { try? await close(file) }
+      await Task { [self] in try? await remove(temporary) }.value
       throw error
     }
     if isDurable { try await synchronizeFolder(folder.isEmpty ? "." : folder, time) }

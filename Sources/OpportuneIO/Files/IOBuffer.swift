@@ -11,6 +11,9 @@ public final class IOBuffer: @unchecked Sendable {
   // Sendable: the memory is only touched by whoever has claimed it, and claims are exclusive.
   private let memory: UnsafeMutableRawBufferPointer
   private let isClaimed = Atomic<Bool>(false)
+  /// Where the memory is one of a pool's.
+  private let pool: RegisteredBuffers?
+  private let indexInPool: Int
 
   public static let countRange: ClosedRange<Int> = 1...1 << 30
   public static let alignmentRange: ClosedRange<Int> = 16...1 << 21
@@ -26,6 +29,8 @@ public final class IOBuffer: @unchecked Sendable {
     guard alignment.nonzeroBitCount == 1 else {
       throw IOError(.configuration, "alignment is \(alignment): expected a power of two")
     }
+    pool = nil
+    indexInPool = 0
     memory = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: alignment)
     _ = memory.initializeMemory(as: UInt8.self, repeating: 0)
   }
@@ -36,8 +41,20 @@ public final class IOBuffer: @unchecked Sendable {
     memory.copyBytes(from: bytes)
   }
 
-  deinit { memory.deallocate() }
+  init?(from pool: RegisteredBuffers) {
+    guard let taken = pool.take() else { return nil }
+    self.pool = pool
+    (indexInPool, memory) = taken
+  }
 
+  deinit {
+    if let pool { pool.giveBack(indexInPool) } else { memory.deallocate() }
+  }
+
+  /// Its number, where the kernel knows it. The owner thread's.
+  var registration: Int? { pool?.isRegistered == true ? indexInPool : nil }
+
+  /// Bytes.
   public var count: Int { memory.count }
 
   /// Whether a request has it.

@@ -18,6 +18,12 @@ public struct IOStatistics: Sendable {
     public internal(set) var waiting = LatencyHistogram()
     public internal(set) var inDevice = LatencyHistogram()
 
+    mutating func add(_ done: AppIO.DoneAtOnce) {
+      atOnce += done.requests
+      bytesRead += done.bytesRead
+      bytesWritten += done.bytesWritten
+    }
+
     mutating func add(_ other: Class) {
       submitted += other.submitted
       completed += other.completed
@@ -60,7 +66,7 @@ public struct IOStatistics: Sendable {
   public let apps: [App]
   public let storage: Device
   public let network: Device
-  /// Of all apps that are there.
+  /// Of all apps, those that are gone as well.
   public let foreground: Class
   public let background: Class
   /// How often the owner thread was woken.
@@ -71,7 +77,7 @@ public struct IOStatistics: Sendable {
 
 /// Hands statistics to `swift-metrics`: counters as what was added since the last report, the rest as gauges.
 ///
-/// Names begin with `opportune_io_`; the dimensions are `app` and `class`, or `device` and `class`.
+/// Apps of one name are one. Names begin with `opportune_io_`; the dimensions are `app` and `class`, or `device` and `class`.
 public struct IOMetricsReporter: Sendable {
   private var last: [String: UInt64] = [:]
 
@@ -79,9 +85,24 @@ public struct IOMetricsReporter: Sendable {
 
   /// Reports one snapshot. Not thread-safe: one reporter belongs to one caller.
   public mutating func report(_ statistics: IOStatistics) {
+    var apps: [String: (foreground: IOStatistics.Class, background: IOStatistics.Class)] = [:]
     for app in statistics.apps {
-      for (name, values) in [("foreground", app.foreground), ("background", app.background)] {
-        let dimensions = [("app", app.name), ("class", name)]
+      apps[app.name, default: (IOStatistics.Class(), IOStatistics.Class())].foreground.add(app.foreground)
+      apps[app.name, default: (IOStatistics.Class(), IOStatistics.Class())].background.add(app.background)
+    }
+    var seen: [String: UInt64] = [:]
+    defer { last = seen }
+    func count(_ label: String, _ value: UInt64, _ dimensions: [(String, String)]) {
+      let key = label + dimensions.map { "|\($0.0)=\($0.1)" }.joined()
+      seen[key] = value
+      // Less than before: another app that has the name of one that is gone.
+      let before = last[key] ?? 0
+      let added = value >= before ? value - before : value
+      if added > 0 { Counter(label: label, dimensions: dimensions).increment(by: Int64(clamping: added)) }
+    }
+    for (app, classes) in apps {
+      for (name, values) in [("foreground", classes.foreground), ("background", classes.background)] {
+        let dimensions = [("app", app), ("class", name)]
         count("opportune_io_requests", values.submitted, dimensions)
         count("opportune_io_failed", values.failed, dimensions)
         count("opportune_io_cancelled", values.cancelled, dimensions)
@@ -95,10 +116,13 @@ public struct IOMetricsReporter: Sendable {
     for (name, device) in [("storage", statistics.storage), ("network", statistics.network)] {
       let dimensions = [("device", name)]
       Gauge(label: "opportune_io_background_cap", dimensions: dimensions).record(device.cap)
-      Gauge(label: "opportune_io_queued", dimensions: dimensions + [("class", "foreground")])
-        .record(device.foregroundQueued)
-      Gauge(label: "opportune_io_queued", dimensions: dimensions + [("class", "background")])
-        .record(device.backgroundQueued)
+      for (label, foreground, background) in [
+        ("opportune_io_queued", device.foregroundQueued, device.backgroundQueued),
+        ("opportune_io_in_flight", device.foregroundInFlight, device.backgroundInFlight),
+      ] {
+        Gauge(label: label, dimensions: dimensions + [("class", "foreground")]).record(foreground)
+        Gauge(label: label, dimensions: dimensions + [("class", "background")]).record(background)
+      }
       if let tokens = device.byteTokens {
         Gauge(label: "opportune_io_byte_tokens", dimensions: dimensions).record(tokens)
       }
@@ -114,11 +138,5 @@ public struct IOMetricsReporter: Sendable {
       guard let time = times.quantile(share) else { continue }
       Gauge(label: label, dimensions: dimensions + [("quantile", "\(share)")]).record(time.nanoseconds)
     }
-  }
-
-  private mutating func count(_ label: String, _ value: UInt64, _ dimensions: [(String, String)]) {
-    let key = label + dimensions.map { "|\($0.0)=\($0.1)" }.joined()
-    let before = last.updateValue(value, forKey: key) ?? 0
-    if value > before { Counter(label: label, dimensions: dimensions).increment(by: Int64(clamping: value - before)) }
   }
 }

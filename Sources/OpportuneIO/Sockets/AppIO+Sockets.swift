@@ -9,6 +9,7 @@ extension AppIO {
   public func connect(to address: SocketAddress, within limit: Duration? = nil) async throws(IOError) -> FileDescriptor
   {
     let socket = try makeSocket(address.family, SOCK_STREAM)
+    adopt(socket)
     do throws(IOError) {
       let request = try request(.OPP_RING_CONNECT, .network, socket)
       let memory = request.allocate(SocketAddress.storageCount)
@@ -17,7 +18,7 @@ extension AppIO {
       try await perform(request, within: limit)
       return socket
     } catch {
-      await Task { [self] in try? await close(socket) }.value
+      try? await close(socket)
       throw error
     }
   }
@@ -30,13 +31,16 @@ extension AppIO {
   public func listen(on address: SocketAddress, backlog: Int = 128) async throws(IOError) -> Listener {
     try require(backlog, in: 1...65_535, "backlog")
     let socket = try bound(to: address, SOCK_STREAM)
-    guard Glibc.listen(socket.rawValue, Int32(backlog)) == 0 else { throw await failed("listen", socket) }
+    guard Glibc.listen(socket.rawValue, Int32(backlog)) == 0 else { throw Self.failure("listen", closing: socket) }
+    adopt(socket)
     return Listener(io: self, descriptor: socket)
   }
 
   /// A datagram socket at an address.
   public func datagramSocket(on address: SocketAddress) async throws(IOError) -> FileDescriptor {
-    try bound(to: address, SOCK_DGRAM)
+    let socket = try bound(to: address, SOCK_DGRAM)
+    adopt(socket)
+    return socket
   }
 
   /// The address that a socket is bound to.
@@ -56,11 +60,16 @@ extension AppIO {
     try owner.checkFork()
     let socket = Glibc.socket(family, Int32(kind.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     guard socket >= 0 else { throw Self.failure("socket") }
-    owner.post(
-      Control { owner in
-        if let app = owner.owned(self) { owner.adopt(socket, isSocket: true, by: app) }
-      })
     return FileDescriptor(rawValue: socket)
+  }
+
+  /// Makes the socket the app's, which closes it at its end. What is done to it from now on goes through the broker: by
+  /// its number it may be another file afterwards.
+  private func adopt(_ socket: FileDescriptor) {
+    owner.post(
+      Control(refused: { _ = Glibc.close(socket.rawValue) }) { owner in
+        if let app = owner.owned(self) { owner.adopt(socket.rawValue, isSocket: true, by: app) }
+      })
   }
 
   private func bound(to address: SocketAddress, _ kind: __socket_type) throws(IOError) -> FileDescriptor {
@@ -70,17 +79,13 @@ extension AppIO {
     let socket = try makeSocket(address.family, kind)
     if address.family != AF_UNIX { SocketModeration.set(socket.rawValue, SOL_SOCKET, SO_REUSEADDR, 1) }
     let result = bind(socket.rawValue, memory.assumingMemoryBound(to: sockaddr.self), socklen_t(count))
-    guard result == 0 else {
-      let error = Self.failure("bind to \(address)")
-      Task { [self] in try? await close(socket) }
-      throw error
-    }
+    guard result == 0 else { throw Self.failure("bind to \(address)", closing: socket) }
     return socket
   }
 
-  private func failed(_ call: String, _ socket: FileDescriptor) async -> IOError {
-    let error = Self.failure(call)
-    try? await close(socket)
+  private static func failure(_ call: String, closing socket: FileDescriptor) -> IOError {
+    let error = failure(call)
+    _ = Glibc.close(socket.rawValue)
     return error
   }
 
@@ -105,7 +110,8 @@ extension AppIO {
     return try await perform(request, within: limit)
   }
 
-  /// Sends all of a range of a buffer. Returns when the kernel has taken it.
+  /// Sends all of a range of a buffer. Returns when the kernel has taken it. One send at a time on a stream socket: the
+  /// parts of two may alternate.
   public func send(
     _ socket: FileDescriptor, from buffer: IOBuffer, _ range: Range<Int>? = nil, within limit: Duration? = nil
   ) async throws(IOError) {

@@ -89,7 +89,10 @@ final class Watch {
   func heartbeatIsDue(at owner: Owner) {
     guard isArmed, owner.now >= dueAt else { return }
     report(.heartbeatDue)
-    setHeartbeat(at: owner)
+    guard let interval else { return }
+    // From when it was due, so that lateness does not add up; those that were missed are one.
+    dueAt = owner.now &+ interval &- (owner.now - dueAt) % interval
+    owner.setTimer(.heartbeat(self), at: dueAt)
   }
 
   private static let pollIn: UInt32 = 0x1

@@ -7,6 +7,7 @@ import Glibc
 struct SocketModeration: Equatable {
   private var receive: Saved?
   private var send: Saved?
+  private var isClamped = false
   private(set) var dropsIncoming = false
 
   private struct Saved: Equatable {
@@ -20,11 +21,15 @@ struct SocketModeration: Equatable {
   private static let largestWindow: Int32 = 1 << 30
 
   /// Makes the socket as `restriction` says, from whatever it was made before.
+  ///
+  /// The buffers of one that listens are left alone: its connections would inherit them, and with that what they are
+  /// restored to.
   mutating func apply(_ restriction: IOConfiguration.SocketRestriction, to socket: Int32, isKeptAlive: Bool) {
+    drop(restriction.dropsIncoming && !isKeptAlive, socket)
+    guard Self.get(socket, SO_ACCEPTCONN) == 0 else { return }
     limit(&receive, restriction.receiveBuffer, socket, SO_RCVBUF, Self.receiveLock)
     limit(&send, restriction.sendBuffer, socket, SO_SNDBUF, Self.sendLock)
-    clampWindow(restriction.receiveBuffer.map { Int32(clamping: $0) } ?? Self.largestWindow, socket)
-    drop(restriction.dropsIncoming && !isKeptAlive, socket)
+    clampWindow(restriction.receiveBuffer, socket)
   }
 
   private func limit(
@@ -45,9 +50,11 @@ struct SocketModeration: Equatable {
     }
   }
 
-  private func clampWindow(_ size: Int32, _ socket: Int32) {
+  private mutating func clampWindow(_ size: Int?, _ socket: Int32) {
+    guard size != nil || isClamped else { return }
+    isClamped = size != nil
     // Refused by what is no TCP socket: nothing is lost there.
-    Self.set(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP, size)
+    Self.set(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP, size.map { Int32(clamping: $0) } ?? Self.largestWindow)
   }
 
   private mutating func drop(_ drops: Bool, _ socket: Int32) {
