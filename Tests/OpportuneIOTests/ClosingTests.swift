@@ -56,7 +56,7 @@ import Testing
     try await withFolder { folder in
       let path = folder.appending("f")
       try await io.writeFile(path, [UInt8](repeating: 1, count: 100_000))
-      for turn in 0..<60 {
+      for turn in 0..<30 {
         let task = Task {
           if turn % 3 == 0 {
             _ = try await io.readFile(path)

@@ -154,6 +154,72 @@ import Testing
     }
   }
 
+  /// Vectored ones are cut as well, between and within their buffers.
+  // R-DISK-02
+  @Test(arguments: backends)
+  func vectoredBackgroundTransfersAreCut(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let sizes = Numbers()
+      let broker = try makeBroker(backend) {
+        $0.storage.chunk = 4096
+        $0.fault = { op in
+          guard op.code == 3 || op.code == 4, let list = UnsafeRawPointer(bitPattern: UInt(op.address)) else {
+            return nil
+          }
+          let vectors = UnsafeBufferPointer(start: list.assumingMemoryBound(to: iovec.self), count: Int(op.length))
+          sizes.add(vectors.reduce(0) { $0 + $1.iov_len })
+          return nil
+        }
+      }
+      let io = try broker.makeApp(named: "background", state: .background)
+      let file = try await io.open(folder.appending("cut"), .readWrite, options: [.create])
+      let bytes = (0..<20_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
+      let parts = try [0..<1000, 1000..<9000, 9000..<9001, 9001..<20_000].map { try IOBuffer(copying: bytes[$0]) }
+      #expect(try await io.write(file, from: parts, at: 0) == 20_000)
+      #expect(sizes.values == [4096, 4096, 4096, 4096, 3616])
+      #expect(try await io.readFile(folder.appending("cut")) == bytes)
+      let back = try [IOBuffer(count: 6000), IOBuffer(count: 3), IOBuffer(count: 17_000)]
+      #expect(try await io.read(file, into: back, at: 0) == 20_000)
+      #expect(try back[0].bytes() + back[1].bytes() + back[2].bytes(in: 0..<13_997) == bytes)
+      try await io.close(file)
+    }
+  }
+
+  // R-CARD-04
+  @Test(arguments: backends)
+  func registeredBuffersAreUsedAndGivenBack(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let codes = Numbers()
+      let broker = try makeBroker(backend) {
+        $0.registeredBuffers = .init(count: 2, size: 8192)
+        $0.fault = { op in
+          codes.add(Int(op.code) * 10 + Int(op.index))
+          return nil
+        }
+      }
+      let io = try broker.makeApp(named: "registered")
+      let file = try await io.open(folder.appending("a"), .readWrite, options: [.create])
+      var first = broker.registeredBuffer()
+      let second = try #require(broker.registeredBuffer())
+      #expect(first != nil && second.count == 8192 && broker.registeredBuffer() == nil)
+      try second.withBytes { $0.copyBytes(from: (0..<8192).map { UInt8(truncatingIfNeeded: $0 / 32) }) }
+      #expect(try await io.write(file, from: second, at: 0) == 8192)
+      if let buffer = first {
+        #expect(try await io.read(file, into: buffer, 100..<200, at: 3200) == 100)
+        #expect(try buffer.bytes(in: 100..<103) == [100, 100, 100])
+      }
+      // 5 and 6 are reads and writes of registered buffers; a kernel that refuses those is served by plain ones.
+      if codes.values.contains(21) || codes.values.contains(20) {
+        print("skipped: this kernel registers no buffers here (RLIMIT_MEMLOCK)")
+      } else {
+        #expect(codes.values.contains(61) && codes.values.contains(50))
+      }
+      first = nil
+      #expect(try broker.registeredBuffer()?.bytes() == [UInt8](repeating: 0, count: 8192))
+      try await io.close(file)
+    }
+  }
+
   @Test func argumentsAreChecked() async throws {
     let io = try makeBroker(.threads).makeApp(named: "checked")
     let file = FileDescriptor(rawValue: 99_999)
@@ -169,8 +235,12 @@ import Testing
     #expect(await code { try await io.writeFile("/", []) } == .configuration)
     var configuration = IOConfiguration()
     configuration.entries = 7
-    let error = await code { _ = try IOBroker(configuration: configuration) }
-    #expect(error == .configuration)
+    #expect(await code { _ = try IOBroker(configuration: configuration) } == .configuration)
+    for (count, size) in [(0, 4096), (1025, 4096), (1, 4095), (1, 4097), (1, 128 << 20)] {
+      configuration = IOConfiguration()
+      configuration.registeredBuffers = .init(count: count, size: size)
+      #expect(await code { _ = try IOBroker(configuration: configuration) } == .configuration)
+    }
   }
 }
 

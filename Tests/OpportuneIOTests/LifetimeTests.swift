@@ -242,9 +242,9 @@ import Testing
   }
 
   // R-FTS-08
-  @Test(arguments: backends)
-  func idleMakesNoWakeups(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend)
+  @Test(arguments: backends, [Duration.zero, .microseconds(200)])
+  func idleMakesNoWakeups(backend: IOConfiguration.Backend, lingers: Duration) async throws {
+    let broker = try makeBroker(backend) { $0.lingers = lingers }
     let io = try broker.makeApp(named: "idle")
     let ends = try pipe()
     let reading = Task { try await io.read(ends.read, into: try IOBuffer(count: 1)) }

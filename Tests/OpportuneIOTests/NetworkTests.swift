@@ -93,6 +93,28 @@ import Testing
     }
   }
 
+  /// A connection that was accepted in the background is like any other afterwards: it inherits nothing small.
+  // R-NET-02, R-NET-08
+  @Test(arguments: backends)
+  func connectionsAcceptedInTheBackgroundRecover(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let peer = try broker.makeApp(named: "peer")
+    let io = try broker.makeApp(named: "accepts", state: .background)
+    let (server, client) = try await connectedPair(io, peer)
+    func sizes(_ socket: FileDescriptor) -> [Int32] {
+      [SO_RCVBUF, 72].map { SocketModeration.get(socket.rawValue, $0) }
+    }
+    _ = try await broker.statistics()
+    #expect(sizes(server)[0] <= 8192)
+    io.setState(.active)
+    _ = try await broker.statistics()
+    let (usual, other) = try await connectedPair(io, peer)
+    _ = try await broker.statistics()
+    #expect(sizes(server)[1] == 0)  // the kernel may tune it again
+    #expect(sizes(server)[0] * 2 >= sizes(usual)[0], "\(sizes(server)) against \(sizes(usual))")
+    for socket in [server, client, usual, other] { try await io.close(socket) }
+  }
+
   // R-NET-01
   @Test(arguments: backends, [IOState.suspended, .background])
   func packetsAreDroppedAsConfigured(backend: IOConfiguration.Backend, state: IOState) async throws {

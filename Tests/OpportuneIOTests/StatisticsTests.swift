@@ -1,4 +1,5 @@
 import Foundation
+import MetricsTestKit
 import SystemPackage
 import Testing
 
@@ -79,9 +80,44 @@ import Testing
       #expect((statistics.storage.operationTokens ?? 0) <= 1000)
       #expect(statistics.network.byteTokens == nil)
       #expect(statistics.usesUring == (backend == .uring))
-      var reporter = IOMetricsReporter()
-      reporter.report(statistics)  // to nobody: that it bears all values
     }
+  }
+
+  /// What an app did counts on when it is gone, and to swift-metrics each unit once.
+  @Test(arguments: backends)
+  func metricsAreWhatTheStatisticsSay(backend: IOConfiguration.Backend) async throws {
+    let metrics = TestMetrics()
+    let broker = try makeBroker(backend) { $0.storage.bytes = .init(perSecond: 1_000_000_000) }
+    var reporter = IOMetricsReporter(to: metrics)
+    let name = "metrics"
+    func read() async throws {
+      let io = try broker.makeApp(named: name, state: .background)
+      let file = try await io.open("/dev/zero", .readOnly)
+      #expect(try await io.read(file, into: try IOBuffer(count: 5000), at: 0) == 5000)
+      try await io.close(file)
+      reporter.report(try await broker.statistics())
+      reporter.report(try await broker.statistics())  // nothing new
+    }
+    try await read()
+    try await eventually("the app's going") { try await broker.statistics().apps.isEmpty }
+    try await read()
+    #expect(try await broker.statistics().background.bytesRead == 10_000)
+    let app = [("app", name), ("class", "background")]
+    #expect(try metrics.expectCounter("opportune_io_bytes_read", app).values.reduce(0, +) == 10_000)
+    #expect(try metrics.expectCounter("opportune_io_requests", app).values.reduce(0, +) == 6)
+    for label in ["opportune_io_waiting_nanoseconds", "opportune_io_device_nanoseconds"] {
+      for quantile in ["0.5", "0.99"] {
+        let gauge = try metrics.expectGauge(label, app + [("quantile", quantile)])
+        #expect((gauge.lastValue ?? 0) >= 1024)
+      }
+    }
+    for label in ["opportune_io_queued", "opportune_io_in_flight"] {
+      for ioClass in ["foreground", "background"] {
+        #expect(try metrics.expectGauge(label, [("device", "storage"), ("class", ioClass)]).lastValue == 0)
+      }
+    }
+    #expect(try metrics.expectGauge("opportune_io_background_cap", [("device", "storage")]).lastValue == 4)
+    #expect(try metrics.expectGauge("opportune_io_byte_tokens", [("device", "storage")]).lastValue != nil)
   }
 
   // R-DISK-02

@@ -86,6 +86,7 @@ struct Arbiter<Item> {
       queued[ioClass.index] -= gone.queues[ioClass.index].count
       ready[ioClass.index].removeAll { $0 == app }
     }
+    for entry in gone.queues.joined() { refundInstalments(of: entry) }
     return gone.queues.joined().sorted { $0.ticket.number < $1.ticket.number }.map(\.item)
   }
 
@@ -111,7 +112,11 @@ struct Arbiter<Item> {
     else { return }
     queued[other] -= moving.count
     queued[ioClass.index] += moving.count
-    merged.append(contentsOf: moving)
+    for var entry in moving {
+      refundInstalments(of: entry)
+      entry.due = entry.cost.bytes
+      merged.append(entry)
+    }
     merged.sort { $0.ticket.number < $1.ticket.number }
     apps[app]?.queues[ioClass.index] = merged
     apps[app]?.queues[other] = []
@@ -162,10 +167,14 @@ struct Arbiter<Item> {
       guard place < queue.count, queue[place].ticket.number == ticket.number else { continue }
       queued[ioClass.index] -= 1
       let entry = apps[ticket.app]?.queues[ioClass.index].remove(at: place)
-      if let entry, entry.due < entry.cost.bytes { bytes?.giveBack(entry.cost.bytes - entry.due) }
+      if let entry { refundInstalments(of: entry) }
       return entry?.item
     }
     return nil
+  }
+
+  private mutating func refundInstalments(of entry: Entry) {
+    if entry.due < entry.cost.bytes { bytes?.giveBack(entry.cost.bytes - entry.due) }
   }
 
   /// Takes what `matches` out of an app's queues, oldest first of each class.
@@ -213,7 +222,9 @@ struct Arbiter<Item> {
     if policy.ratio.isStrict, queued[0] > 0, ready[0].contains(where: { self[$0]?.queues[0].isEmpty == false }) {
       return nil
     }
-    let wait = max(bytes?.wait(for: entry.due) ?? 0, operations?.wait(for: 1) ?? 0)
+    // For at most half of the bucket, so that what comes in while a wake-up is late still fits.
+    let instalment = bytes.map { min(entry.due, max(1, $0.burst / 2)) } ?? 0
+    let wait = max(bytes?.wait(for: instalment) ?? 0, operations?.wait(for: 1) ?? 0)
     return wait > 0 ? now + wait : nil
   }
 
@@ -275,8 +286,9 @@ struct Arbiter<Item> {
     !cost.occupies || (inFlight[1] < cap && inFlight[0] + inFlight[1] < max(1, policy.depth - 1))
   }
 
-  /// Whether the first background request may go as far as cap and tokens are concerned. What costs more than the burst
-  /// pays in instalments, so that the level never is negative.
+  /// Whether the first background request may go as far as cap and tokens are concerned. It pays in instalments, with
+  /// what is there: so it may cost more than the burst, the level never is negative, and nothing that comes in while it
+  /// waits is lost to a full bucket.
   private mutating func payForBackground() -> Bool {
     guard let app = ready[1].first, var entry = self[app]?.queues[1].first else { return false }
     guard isWithinCap(entry.cost) else {
@@ -284,12 +296,10 @@ struct Arbiter<Item> {
       return false
     }
     guard (operations?.available ?? 1) >= 1 else { return false }
-    guard let burst = bytes?.burst, entry.due > 0 else { return true }
-    if entry.due > burst {
-      entry.due -= bytes?.takeUp(to: entry.due - burst) ?? 0
-      apps[app]?.queues[1][0].due = entry.due
-    }
-    return (bytes?.available ?? .max) >= entry.due
+    guard bytes != nil, entry.due > 0 else { return true }
+    entry.due -= bytes?.takeUp(to: entry.due) ?? 0
+    apps[app]?.queues[1][0].due = entry.due
+    return entry.due == 0
   }
 
   private mutating func grant(_ ioClass: IOClass) -> Grant? {
@@ -299,7 +309,6 @@ struct Arbiter<Item> {
     apps[app]?.isReady[index] = false
     makeReady(app, ioClass)
     if ioClass == .background {
-      _ = bytes?.take(entry.due)
       _ = operations?.take(1)
     }
     if entry.cost.occupies { inFlight[index] += 1 }

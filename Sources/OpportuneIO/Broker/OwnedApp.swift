@@ -1,6 +1,7 @@
 /// What the owner thread knows of an app. Touched on that thread only.
 final class OwnedApp {
   let slot: Int
+  let number: UInt64
   let name: String
   weak var handle: AppIO?
   var state: IOState {
@@ -26,8 +27,9 @@ final class OwnedApp {
   /// Called when the last request of a terminated app has left the kernel.
   var onQuiet: [() -> Void] = []
 
-  init(slot: Int, name: String, state: IOState) {
+  init(slot: Int, number: UInt64, name: String, state: IOState) {
     self.slot = slot
+    self.number = number
     self.name = name
     self.state = state
     runningState = state == .suspended ? .background : state

@@ -4,7 +4,8 @@ internal import COpportune
 extension Owner {
   func add(slot: Int, name: String, state: IOState, _ handle: AppIO?) {
     while apps.count <= slot { apps.append(nil) }
-    let app = OwnedApp(slot: slot, name: name, state: state)
+    lastApp += 1
+    let app = OwnedApp(slot: slot, number: lastApp, name: name, state: state)
     app.handle = handle
     apps[slot] = app
     for device in arbiters.indices { arbiters[device].addApp(slot, state: state) }

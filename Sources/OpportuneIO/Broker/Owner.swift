@@ -22,6 +22,7 @@ final class Owner: @unchecked Sendable {
   // The owner thread's.
   var arbiters: [Arbiter<Request>]
   var apps: [OwnedApp?] = []
+  var lastApp: UInt64 = 0
   /// What apps did that are not there any more, by class.
   var gone = [IOStatistics.Class(), IOStatistics.Class()]
   var timers = TimerQueue<Timer>()
@@ -291,7 +292,7 @@ extension Owner {
       classes[1].add(app.counters[1])
       list.append(
         IOStatistics.App(
-          name: app.name, state: app.state, foreground: foreground, background: app.counters[1],
+          number: app.number, name: app.name, state: app.state, foreground: foreground, background: app.counters[1],
           inFlight: app.inFlight.count, held: app.held.count, openDescriptors: app.descriptors.count))
     }
     return IOStatistics(
