@@ -32,6 +32,13 @@ struct BenchIOCommand: AsyncParsableCommand {
   @Flag(help: "Print JSON, and nothing else, to standard output; or write it to the file that follows.")
   var json = false
 
+  @Option(
+    help: "SwiftNIO's echo server, of `swift build -c release --product EchoRival` in bench/.", completion: .file())
+  var echoRival: String?
+
+  @Option(help: "Write the storage figure's Pareto front as SVG to this file.", completion: .file())
+  var svg: String?
+
   @Argument(help: "With --json: the file to write it to.", completion: .file())
   var jsonFile: String?
 
@@ -58,6 +65,7 @@ struct BenchIOCommand: AsyncParsableCommand {
       let text = try report.json()
       if let jsonFile { try write(text, to: jsonFile) } else { print(text, terminator: "") }
     }
+    if let svg { try write(IOParetoChart(report).svg(), to: svg) }
     if !json || jsonFile != nil { print(report.table(), terminator: "") }
     if report.wasInterrupted { throw ExitCode(130) }
   }
@@ -66,7 +74,7 @@ struct BenchIOCommand: AsyncParsableCommand {
     do {
       return try IOBenchOptions(
         figures: figure.flatMap { $0.split(separator: ",").map(String.init) }, seconds: seconds, repeats: repeats,
-        folder: folder, fileMebibytes: fileMebibytes)
+        folder: folder, fileMebibytes: fileMebibytes, echoRival: echoRival)
     } catch {
       throw ValidationError(error.description)
     }

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 @testable import OpportuneBench
@@ -22,6 +23,23 @@ import Testing
       let offset = offsets.next(1_000_000, 4096)
       #expect(offset % 4096 == 0 && offset >= 0 && offset + 4096 <= 1_000_000)
     }
+  }
+
+  @Test func theFrontIsOfWhatNothingBeats() {
+    let points = [("a", 1.0, 10.0), ("b", 0.5, 2), ("c", 0.4, 3), ("d", 0.2, 1), ("e", 0.2, 1.5)].map {
+      IOParetoChart.Point(mode: $0.0, kept: $0.1, cost: $0.2)
+    }
+    #expect(IOParetoChart.front(points).map(\.mode) == ["d", "b", "a"])
+    var report = IOBenchReport(machine: .current(), seconds: 1, repeats: 1)
+    for point in points {
+      var result = IOResult(.storage, point.mode, load: "x<y")
+      result.backgroundKept = point.kept
+      result.p99RatioToAlone = point.cost
+      report.results.append(result)
+    }
+    let svg = IOParetoChart(report).svg()
+    #expect(svg.components(separatedBy: "<circle").count == 6)
+    #expect(svg.contains("x&lt;y") && !svg.contains("nan"))
   }
 
   @Test func reportsAreTablesAndJSON() throws {

@@ -13,7 +13,7 @@ import Testing
       let broker = try makeBroker(backend) { $0.storage.bytes = .init(perSecond: 1, burst: 1) }
       let io = try broker.makeApp(named: "background", state: .background)
       let file = try await io.open(folder.appending("a"), .readWrite, options: [.create])
-      let writing = Task { try await io.write(file, from: try IOBuffer(copying: [1, 2, 3]), at: 0) }
+      let writing = Task { try await io.write(file, from: try IOBuffer(count: 100_000), at: 0) }
       try await eventually("the queue") { try await broker.statistics().storage.backgroundQueued == 1 }
       try await io.close(file)
       #expect(await code { _ = try await writing.value } == .system(.canceled))

@@ -22,6 +22,14 @@ int64_t opp_bench_handed_over(uint32_t count, int fd, uint64_t size);
 /* Bytes of memory in use that `count` NOPs over the C core's ring added; 0 is none. Or -errno. */
 int64_t opp_bench_ring_bytes(uint32_t count);
 
+/*
+ * Has `connections` (1 to 1024) connections to 127.0.0.1:`port` send `size` (1 to 4096) bytes and wait for them to come
+ * back, one after the other, until CLOCK_MONOTONIC reaches `end_ns`. `record` is told the nanoseconds of each exchange
+ * that lies between `start_ns` and `end_ns`. On the calling thread. Returns how many those were, or -errno.
+ */
+int64_t opp_bench_echo(uint16_t port, uint32_t connections, uint32_t size, uint64_t start_ns, uint64_t end_ns,
+                       void (*_Nonnull record)(void *_Nonnull context, uint64_t ns), void *_Nonnull context);
+
 OPP_END_DECLS
 
 #endif

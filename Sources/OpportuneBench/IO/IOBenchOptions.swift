@@ -1,3 +1,5 @@
+import Glibc
+
 /// What `opportune bench io` is to measure.
 public struct IOBenchOptions: Sendable {
   public enum Figure: String, Sendable, CaseIterable {
@@ -12,10 +14,12 @@ public struct IOBenchOptions: Sendable {
   public var folder: String
   /// Of the test file, in MiB.
   public var fileMebibytes: Int
+  /// The program of SwiftNIO's echo server; `nil` leaves it out.
+  public var echoRival: String?
 
   public init(
     figures: [String] = [], seconds: Double = 30, repeats: Int = 3, folder: String = "/var/tmp",
-    fileMebibytes: Int = 1024
+    fileMebibytes: Int = 1024, echoRival: String? = nil
   ) throws(BenchError) {
     var chosen: [Figure] = []
     for name in figures {
@@ -39,5 +43,9 @@ public struct IOBenchOptions: Sendable {
     self.repeats = repeats
     self.folder = folder
     self.fileMebibytes = fileMebibytes
+    if let echoRival, access(echoRival, X_OK) != 0 {
+      throw .invalid("--echo-rival", echoRival, expected: "a program, as `swift build` in bench/ makes it")
+    }
+    self.echoRival = echoRival
   }
 }
