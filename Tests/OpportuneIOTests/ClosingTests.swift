@@ -18,7 +18,7 @@ import Testing
       try await io.close(file)
       #expect(await code { _ = try await writing.value } == .system(.canceled))
       #expect(try await broker.statistics().storage.backgroundQueued == 0)
-      #expect(try FileManager.default.contents(atPath: folder.appending("a").string) == Data())
+      #expect(try await io.status(folder.appending("a")).size == 0)
     }
   }
 

@@ -236,7 +236,10 @@ import Testing
     do {
       let broker = try makeBroker(backend)
       owner = broker.owner
-      _ = try await broker.makeApp(named: "dropped").readFile("/proc/self/status")
+      // A deadline that is far off holds nobody.
+      let io = try broker.makeApp(named: "dropped")
+      _ = try await io.readFile("/proc/self/status", within: .seconds(3600))
+      _ = try io.keepAlive([], heartbeat: .seconds(3600))
     }
     try await eventually("the end") { owner == nil }
   }

@@ -13,7 +13,11 @@ extension Owner {
     app.counters[ioClass(of: app, request.device).index].submitted += 1
     if let reason = request.reason { return end(request, .failed(reason)) }
     if request.deadline <= now { return end(request, .failed(.deadlineExceeded)) }
-    if request.deadline != .max { setTimer(.deadline(request), at: request.deadline) }
+    if request.deadline != .max {
+      let timer = Deadline(request)
+      request.timer = timer
+      setTimer(.deadline(timer), at: request.deadline)
+    }
     enqueue(request)
   }
 
@@ -273,6 +277,7 @@ extension Owner {
   /// Gives the caller its answer, or keeps it while the app is suspended.
   func deliver(_ request: Request, _ outcome: Request.Outcome) {
     request.outcome = outcome
+    request.timer?.request = nil
     guard let app = owned(request.app) else { return answer(request) }
     count(outcome, ioClass(of: app, request.device), app)
     if case .value(let value) = outcome, request.opensDescriptor {

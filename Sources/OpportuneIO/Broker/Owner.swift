@@ -42,7 +42,7 @@ final class Owner: @unchecked Sendable {
   var usesPriorities: Bool
 
   enum Timer {
-    case deadline(Request)
+    case deadline(Deadline)
     case heartbeat(Watch)
   }
 
@@ -143,6 +143,7 @@ final class Owner: @unchecked Sendable {
     }
     owner.hasEnded.store(true, ordering: .sequentiallyConsistent)  // [end] before the last look
     owner.refusePosted()
+    owner.timers = TimerQueue()  // a watch's holds its app, which holds the broker
     for body in owner.onEnded { body() }
   }
 
@@ -204,7 +205,7 @@ final class Owner: @unchecked Sendable {
   private func fireTimers() {
     while let timer = timers.pop(dueAt: now) {
       switch timer {
-      case .deadline(let request): end(request, early: .deadlineExceeded)
+      case .deadline(let deadline): if let request = deadline.request { end(request, early: .deadlineExceeded) }
       case .heartbeat(let watch): watch.heartbeatIsDue(at: self)
       }
     }
@@ -215,7 +216,7 @@ final class Owner: @unchecked Sendable {
     guard timers.count > timersBeforeCompaction else { return }
     timers.compact { timer in
       switch timer {
-      case .deadline(let request): if case .ended = request.phase { false } else { true }
+      case .deadline(let deadline): deadline.request != nil
       case .heartbeat(let watch): !watch.isStopped
       }
     }

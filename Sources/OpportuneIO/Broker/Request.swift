@@ -39,6 +39,8 @@ final class Request: Message, @unchecked Sendable {
   var isOfStream = false
   /// `CLOCK_MONOTONIC` in nanoseconds.
   var deadline = UInt64.max
+  /// The owner's: its place among the timers.
+  var timer: Deadline?
   var buffers: [IOBuffer] = []
   /// Paths, addresses, vectors.
   var scratch: [UnsafeMutableRawPointer] = []
@@ -246,6 +248,13 @@ final class Request: Message, @unchecked Sendable {
     "zero-copy send", "receive", "send of a message", "receive of a message", "shutdown", "poll", "cancel", "cancel",
     "request",
   ]
+}
+
+/// A deadline among the timers, which stays there until its time. It lets go of the request when that has its answer, so
+/// that a deadline far off keeps neither the request nor its app and broker.
+final class Deadline {
+  var request: Request?
+  init(_ request: Request) { self.request = request }
 }
 
 /// Which queue a request goes through.
