@@ -38,6 +38,11 @@ int ring_threads_create(opp_ring *ring);
 /* Carries `op` out by system calls, waiting as they do. In ring_call.c. */
 int32_t ring_call(const opp_ring_op *op);
 
+/* The owner. Only it writes, so no locked addition is needed. */
+static inline void ring_count_wakeup(opp_ring *ring) {
+    opp_store(&ring->wakeups, opp_load(&ring->wakeups, relaxed) + 1, relaxed); /* statistics */
+}
+
 /* Tags above OPP_RING_TAGS are the backends' own. */
 #define RING_TAG_WAKE (OPP_RING_TAGS + 1)
 

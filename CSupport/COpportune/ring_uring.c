@@ -17,37 +17,38 @@
 typedef struct shape {
     uint8_t opcode;
     bool takes_priority;
+    bool is_special; /* uring_prepare() moves its fields about */
 } shape;
 
 static const shape shapes[OPP_RING_CODES] = {
-    [OPP_RING_NOP] = {IORING_OP_NOP, false},
-    [OPP_RING_READ] = {IORING_OP_READ, true},
-    [OPP_RING_WRITE] = {IORING_OP_WRITE, true},
-    [OPP_RING_READV] = {IORING_OP_READV, true},
-    [OPP_RING_WRITEV] = {IORING_OP_WRITEV, true},
-    [OPP_RING_READ_FIXED] = {IORING_OP_READ_FIXED, true},
-    [OPP_RING_WRITE_FIXED] = {IORING_OP_WRITE_FIXED, true},
-    [OPP_RING_FSYNC] = {IORING_OP_FSYNC, false},
-    [OPP_RING_FDATASYNC] = {IORING_OP_FSYNC, false},
-    [OPP_RING_ALLOCATE] = {IORING_OP_FALLOCATE, false},
-    [OPP_RING_TRUNCATE] = {OP_FTRUNCATE, false},
-    [OPP_RING_OPEN] = {IORING_OP_OPENAT, false},
-    [OPP_RING_CLOSE] = {IORING_OP_CLOSE, false},
-    [OPP_RING_STAT] = {IORING_OP_STATX, false},
-    [OPP_RING_RENAME] = {IORING_OP_RENAMEAT, false},
-    [OPP_RING_UNLINK] = {IORING_OP_UNLINKAT, false},
-    [OPP_RING_CONNECT] = {IORING_OP_CONNECT, false},
-    [OPP_RING_ACCEPT] = {IORING_OP_ACCEPT, false},
-    [OPP_RING_ACCEPT_MANY] = {IORING_OP_ACCEPT, false},
-    [OPP_RING_SEND] = {IORING_OP_SEND, false},
-    [OPP_RING_SEND_ZERO_COPY] = {IORING_OP_SEND_ZC, false},
-    [OPP_RING_RECEIVE] = {IORING_OP_RECV, false},
-    [OPP_RING_SEND_MESSAGE] = {IORING_OP_SENDMSG, false},
-    [OPP_RING_RECEIVE_MESSAGE] = {IORING_OP_RECVMSG, false},
-    [OPP_RING_SHUTDOWN] = {IORING_OP_SHUTDOWN, false},
-    [OPP_RING_POLL] = {IORING_OP_POLL_ADD, false},
-    [OPP_RING_CANCEL] = {IORING_OP_ASYNC_CANCEL, false},
-    [OPP_RING_CANCEL_FD] = {IORING_OP_ASYNC_CANCEL, false},
+    [OPP_RING_NOP] = {IORING_OP_NOP, false, false},
+    [OPP_RING_READ] = {IORING_OP_READ, true, false},
+    [OPP_RING_WRITE] = {IORING_OP_WRITE, true, false},
+    [OPP_RING_READV] = {IORING_OP_READV, true, false},
+    [OPP_RING_WRITEV] = {IORING_OP_WRITEV, true, false},
+    [OPP_RING_READ_FIXED] = {IORING_OP_READ_FIXED, true, true},
+    [OPP_RING_WRITE_FIXED] = {IORING_OP_WRITE_FIXED, true, true},
+    [OPP_RING_FSYNC] = {IORING_OP_FSYNC, false, false},
+    [OPP_RING_FDATASYNC] = {IORING_OP_FSYNC, false, true},
+    [OPP_RING_ALLOCATE] = {IORING_OP_FALLOCATE, false, true},
+    [OPP_RING_TRUNCATE] = {OP_FTRUNCATE, false, false},
+    [OPP_RING_OPEN] = {IORING_OP_OPENAT, false, false},
+    [OPP_RING_CLOSE] = {IORING_OP_CLOSE, false, false},
+    [OPP_RING_STAT] = {IORING_OP_STATX, false, true},
+    [OPP_RING_RENAME] = {IORING_OP_RENAMEAT, false, true},
+    [OPP_RING_UNLINK] = {IORING_OP_UNLINKAT, false, false},
+    [OPP_RING_CONNECT] = {IORING_OP_CONNECT, false, true},
+    [OPP_RING_ACCEPT] = {IORING_OP_ACCEPT, false, false},
+    [OPP_RING_ACCEPT_MANY] = {IORING_OP_ACCEPT, false, true},
+    [OPP_RING_SEND] = {IORING_OP_SEND, false, false},
+    [OPP_RING_SEND_ZERO_COPY] = {IORING_OP_SEND_ZC, false, false},
+    [OPP_RING_RECEIVE] = {IORING_OP_RECV, false, false},
+    [OPP_RING_SEND_MESSAGE] = {IORING_OP_SENDMSG, false, true},
+    [OPP_RING_RECEIVE_MESSAGE] = {IORING_OP_RECVMSG, false, true},
+    [OPP_RING_SHUTDOWN] = {IORING_OP_SHUTDOWN, false, false},
+    [OPP_RING_POLL] = {IORING_OP_POLL_ADD, false, false},
+    [OPP_RING_CANCEL] = {IORING_OP_ASYNC_CANCEL, false, true},
+    [OPP_RING_CANCEL_FD] = {IORING_OP_ASYNC_CANCEL, false, true},
 };
 
 typedef struct uring {
@@ -110,22 +111,13 @@ static uint16_t priority_value(uint8_t priority) {
     return priority == OPP_RING_PRIORITY_NONE ? 0 : (uint16_t)(priority << 13 | (priority == 3 ? 0 : 4));
 }
 
-static int uring_prepare(opp_ring *ring, const opp_ring_op *op) {
-    uring *state = ring->state;
-    /* One place is kept for the request that waits for the eventfd. */
-    if (io_uring_sq_space_left(&state->ring) <= 1) return -EBUSY;
-    struct io_uring_sqe *sqe = io_uring_get_sqe(&state->ring);
-    if (sqe == NULL) return -EBUSY;
-    memset(sqe, 0, sizeof(*sqe));
-    const shape *shape = &shapes[op->code];
-    sqe->opcode = shape->opcode;
-    sqe->fd = op->fd;
-    sqe->addr = op->address;
-    sqe->len = op->length;
-    sqe->off = op->offset;
-    sqe->rw_flags = (int)op->flags;
-    sqe->user_data = op->tag;
-    if (shape->takes_priority) sqe->ioprio = priority_value(op->priority);
+/* As io_uring_get_sqe(), which counts the room anew; the kernel moves `khead` only while this thread is in it. */
+static struct io_uring_sqe *next_entry(struct io_uring_sq *queue, unsigned kept) {
+    if (queue->sqe_tail - *queue->khead + kept >= queue->ring_entries) return NULL;
+    return &queue->sqes[queue->sqe_tail++ & queue->ring_mask];
+}
+
+static void move_fields(struct io_uring_sqe *sqe, const opp_ring_op *op) {
     switch ((opp_ring_code)op->code) {
     case OPP_RING_READ_FIXED:
     case OPP_RING_WRITE_FIXED: sqe->buf_index = (uint16_t)op->index; break;
@@ -160,16 +152,40 @@ static int uring_prepare(opp_ring *ring, const opp_ring_op *op) {
     case OPP_RING_POLL:
     case OPP_RING_CODES: break;
     }
+}
+
+static int uring_prepare(opp_ring *ring, const opp_ring_op *op) {
+    uring *state = ring->state;
+    /* One place is kept for the request that waits for the eventfd. */
+    struct io_uring_sqe *sqe = next_entry(&state->ring.sq, 1);
+    if (sqe == NULL) return -EBUSY;
+    const shape *shape = &shapes[op->code];
+    *sqe = (struct io_uring_sqe){
+        .opcode = shape->opcode,
+        .ioprio = shape->takes_priority ? priority_value(op->priority) : 0,
+        .fd = op->fd,
+        .off = op->offset,
+        .addr = op->address,
+        .len = op->length,
+        .rw_flags = (int)op->flags,
+        .user_data = op->tag,
+    };
+    if (shape->is_special) move_fields(sqe, op);
     return 0;
 }
 
 static void arm_wake(opp_ring *ring, uring *state) {
     if (state->wake_armed) return;
-    struct io_uring_sqe *sqe = io_uring_get_sqe(&state->ring);
+    struct io_uring_sqe *sqe = next_entry(&state->ring.sq, 0);
     if (sqe == NULL) return; /* uring_prepare() leaves it one */
     io_uring_prep_read(sqe, ring->event, &state->wake_count, sizeof(state->wake_count), 0);
     sqe->user_data = RING_TAG_WAKE;
     state->wake_armed = true;
+}
+
+static uint32_t flags_of(uint32_t flags) {
+    return (flags & IORING_CQE_F_MORE ? OPP_COMPLETION_MORE : 0) |
+           (flags & IORING_CQE_F_NOTIF ? OPP_COMPLETION_RELEASED : 0);
 }
 
 /* Moves completions out; the wake-up is ours. */
@@ -187,8 +203,7 @@ static uint32_t reap(uring *state, opp_ring_completion *completions, uint32_t ro
             completions[taken++] = (opp_ring_completion){
                 .tag = cqe->user_data,
                 .result = cqe->res,
-                .flags = (cqe->flags & IORING_CQE_F_MORE ? OPP_COMPLETION_MORE : 0) |
-                         (cqe->flags & IORING_CQE_F_NOTIF ? OPP_COMPLETION_RELEASED : 0),
+                .flags = cqe->flags == 0 ? 0 : flags_of(cqe->flags),
             };
         }
         seen++;
@@ -220,7 +235,7 @@ static int uring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t
             error = io_uring_submit_and_wait_timeout(&state->ring, &first, 1, &time, NULL);
         }
         uint32_t taken = reap(state, completions, room, &woken);
-        if (sleep && (taken > 0 || woken)) opp_add(&ring->wakeups, 1, relaxed);
+        if (sleep && (taken > 0 || woken)) ring_count_wakeup(ring);
         if (taken > 0 || woken || !sleep || error == -ETIME) return (int)taken;
         if (error == -EINTR || error >= 0) {
             if (until_ns != UINT64_MAX && opp_sync_now() >= until_ns) return 0;
