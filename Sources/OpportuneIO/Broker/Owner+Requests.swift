@@ -291,7 +291,9 @@ extension Owner {
 
   /// At the end of the turn: see ``answers``.
   func answer(_ request: Request) {
-    if let continuation = request.takeAnswer() { answers.append(continuation) }
+    guard let continuation = request.takeAnswer() else { return }
+    let index = owned(request.app).map { ioClass(of: $0, request.device).index } ?? 0
+    answers[index].append(continuation)
   }
 
   private func count(_ outcome: Request.Outcome, _ ioClass: IOClass, _ app: OwnedApp) {

@@ -34,8 +34,8 @@ final class Owner: @unchecked Sendable {
   private(set) var now: UInt64 = 0
   /// Callers that may go on. They are told when this thread has let go of their requests, so that they free them: the
   /// allocator's lock for memory of a background thread may be held by that thread while the kernel has stopped it, and
-  /// this one must not wait for it (law 1).
-  var answers: [UnsafeContinuation<Void, Never>] = []
+  /// this one must not wait for it (law 1). By class: foreground is told first, as each telling may wake a thread.
+  var answers: [[UnsafeContinuation<Void, Never>]] = [[], []]
   private var isEnding = false
   private var onEnded: [() -> Void] = []
   /// Cleared where the kernel refuses them.
@@ -191,8 +191,10 @@ final class Owner: @unchecked Sendable {
   }
 
   private func sendAnswers() {
-    for continuation in answers { continuation.resume() }
-    answers.removeAll(keepingCapacity: true)
+    for index in answers.indices {
+      for continuation in answers[index] { continuation.resume() }
+      answers[index].removeAll(keepingCapacity: true)
+    }
   }
 
   private var wakeTime: UInt64 {
