@@ -14,6 +14,8 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
+    .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
+    .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
     .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
   ],
   targets: [
@@ -57,11 +59,25 @@ let package = Package(
         .product(name: "Metrics", package: "swift-metrics"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ]),
-    .target(name: "Opportune", dependencies: ["OpportuneScheduler"]),
+    .target(
+      name: "OpportuneIO",
+      dependencies: [
+        "OpportuneScheduler", "COpportune",
+        .product(name: "SystemPackage", package: "swift-system"),
+        .product(name: "DequeModule", package: "swift-collections"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "Metrics", package: "swift-metrics"),
+      ]),
+    .target(name: "Opportune", dependencies: ["OpportuneScheduler", "OpportuneIO"]),
+    // The loops of `opportune bench io` below Swift, among them one over bare liburing.
+    .target(
+      name: "COpportuneBench", dependencies: ["COpportune", "CLiburing"], path: "CSupport/COpportuneBench",
+      cSettings: [.define("_GNU_SOURCE")]),
     .target(
       name: "OpportuneBench",
       dependencies: [
-        "Opportune", "COpportune",
+        "Opportune", "COpportune", "COpportuneBench", "OpportuneIO",
+        .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "Histogram", package: "hdrhistogram-swift"),
       ]),
     .executableTarget(
@@ -83,6 +99,13 @@ let package = Package(
       name: "OpportuneFuzzTests",
       dependencies: ["OpportuneFuzz", "COpportuneChecked", "COpportuneExplorer"],
       resources: [.copy("Examples")]),
+    .target(name: "CIOTestSupport", path: "Tests/CIOTestSupport", cSettings: [.define("_GNU_SOURCE")]),
+    .testTarget(
+      name: "OpportuneIOTests",
+      dependencies: [
+        "OpportuneIO", "OpportuneScheduler", "COpportune", "CIOTestSupport",
+        .product(name: "MetricsTestKit", package: "swift-metrics"),
+      ]),
     .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench"]),
   ],
   swiftLanguageModes: [.v6],

@@ -1,1 +1,2 @@
+@_exported import OpportuneIO
 @_exported import OpportuneScheduler
