@@ -1,8 +1,10 @@
 /*
  * The forgetful table. Every access is relaxed: an entry stands for itself and publishes nothing.
  *
- * Invariant: a place's value is 0 while its key is being changed, so a reader that sees the new key before the new
- * value finds nothing rather than another's. Two writers in one place at one instant may break that; see the header.
+ * Invariant: a value is found under the key that it was put in with, or not at all. A place holds the value, and a seal
+ * made of key and value; two words that do not belong together, because a writer is or was between its two stores while
+ * another used the place, are no key's entry: then either is forgotten. A writer may stand there for seconds, which
+ * was enough to charge a fresh task with a hog's account when a place held the plain key.
  */
 #include "opp_table.h"
 #include "opp_sync.h"
@@ -13,8 +15,8 @@
 #define WAYS 4u
 
 typedef struct place {
-    _Atomic(uint64_t) key;
     _Atomic(uint64_t) value;
+    _Atomic(uint64_t) seal;
 } place;
 
 /* A cache line: one set. */
@@ -51,44 +53,56 @@ void opp_table_destroy(opp_table *table) {
     free(table);
 }
 
-static uint32_t table_set(const opp_table *table, uint64_t key) {
+static set *table_set(const opp_table *table, uint64_t key) {
     /* Fibonacci hashing: task ids are consecutive numbers, and so are the sets of neighbours then not. */
-    return (uint32_t)((key * 0x9E3779B97F4A7C15u) >> 32) & table->mask;
+    return &table->sets[(uint32_t)((key * 0x9E3779B97F4A7C15u) >> 32) & table->mask];
 }
 
-static place *table_find(const opp_table *table, uint64_t key) {
-    set *set = &table->sets[table_set(table, key)];
-    for (uint32_t i = 0; i < WAYS; i++)
-        if (opp_load(&set->way[i].key, relaxed) == key) return &set->way[i];
+/* Values differ in few bits, as keys do: the product keeps the difference of two values from being that of two keys. */
+static uint64_t table_seal(uint64_t key, uint64_t value) {
+    return key ^ value * 0xD6E8FEB86659FD93u;
+}
+
+/* 0 where the place is empty; where two words do not belong together, a key that nobody has. */
+static uint64_t place_key(const place *place, uint64_t value) {
+    return table_seal(opp_load(&place->seal, relaxed), value);
+}
+
+static void place_fill(place *place, uint64_t key, uint64_t value) {
+    opp_store(&place->value, value, relaxed);
+    opp_store(&place->seal, table_seal(key, value), relaxed);
+}
+
+/* The place of `key`, or for key 0 an empty one. */
+static place *set_find(set *set, uint64_t key, uint64_t *value) {
+    for (uint32_t i = 0; i < WAYS; i++) {
+        *value = opp_load(&set->way[i].value, relaxed);
+        if (place_key(&set->way[i], *value) == key) return &set->way[i];
+    }
     return NULL;
 }
 
 uint64_t opp_table_get(const opp_table *table, uint64_t key) {
-    place *place = table_find(table, key);
-    return place == NULL ? 0 : opp_load(&place->value, relaxed);
+    uint64_t value;
+    return set_find(table_set(table, key), key, &value) == NULL ? 0 : value;
 }
 
 void opp_table_put(opp_table *table, uint64_t key, uint64_t value) {
-    place *place = table_find(table, key);
-    uint32_t number = table_set(table, key);
-    for (uint32_t i = 0; place == NULL && i < WAYS; i++)
-        if (opp_load(&table->sets[number].way[i].key, relaxed) == 0) place = &table->sets[number].way[i];
+    set *set = table_set(table, key);
+    uint64_t old;
+    place *place = set_find(set, key, &old);
+    if (place == NULL) place = set_find(set, 0, &old);
     if (place == NULL) {
-        place = &table->sets[number].way[opp_add(&table->next[number], 1, relaxed) % WAYS];
+        place = &set->way[opp_add(&table->next[set - table->sets], 1, relaxed) % WAYS];
         opp_add(&table->evictions, 1, relaxed);
     }
-    if (opp_load(&place->key, relaxed) != key) {
-        opp_store(&place->value, 0, relaxed);
-        opp_store(&place->key, key, relaxed);
-    }
-    opp_store(&place->value, value, relaxed);
+    place_fill(place, key, value);
 }
 
 void opp_table_remove(opp_table *table, uint64_t key) {
-    place *place = table_find(table, key);
-    if (place == NULL) return;
-    opp_store(&place->value, 0, relaxed);
-    opp_store(&place->key, 0, relaxed);
+    uint64_t value;
+    place *place = set_find(table_set(table, key), key, &value);
+    if (place != NULL) place_fill(place, 0, 0);
 }
 
 uint64_t opp_table_evictions(const opp_table *table) {

@@ -1,5 +1,5 @@
 /*
- * Target table. Promised is little: a value that comes out was put in by somebody, for some key, not later; one thread
+ * Target table. Promised is little: a value that comes out was put in for that key, not later; one thread
  * alone finds what it put, until it is driven out.
  */
 #include "checked.h"
@@ -55,6 +55,8 @@ static void table_perform(uint32_t thread, const oppx_operation *operation) {
         uint64_t value = opp_table_get(table_run.table, key);
         bool known = value == 0;
         for (uint32_t i = 0; i < table_run.put_count; i++) known |= table_run.values[i] == value;
+        if (value != 0 && (value >> 8 & 0xFFFFFF) != key)
+            oppx_fail("key %llu has another's value: %llx", (unsigned long long)key, (unsigned long long)value);
         if (!known) oppx_fail("a value that nobody put: %llx", (unsigned long long)value);
         if (table_run.threads == 1 && value != *alone && !(value == 0 && opp_table_evictions(table_run.table) > 0))
             oppx_fail("one thread alone put %llx and gets %llx", (unsigned long long)*alone, (unsigned long long)value);
@@ -70,7 +72,7 @@ static void table_finish(void) {
 
 const oppx_target checked_table = {
     .name = "table",
-    .summary = "The forgetful table: what comes out was put in; one thread alone finds what it put.",
+    .summary = "The forgetful table: what comes out was put in for that key; one thread alone finds what it put.",
     .kinds = table_kinds, .kind_count = 3, .threads_max = 3, .operations_max = 10, .stalls = 1,
     .setup = table_setup, .perform = table_perform, .finish = table_finish,
 };

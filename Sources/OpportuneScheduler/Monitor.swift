@@ -53,14 +53,14 @@ final class Monitor: @unchecked Sendable {
     /// Its depth at the first look, and by now.
     let first: Int
     var depth: Int
-    /// CPU time, and time off the CPU without waiting for one, since it was last seen to have blocked.
-    var credit: UInt64
+    /// Voluntary context switches at the last look.
+    var switches: Int64
+    /// Time off the CPU without waiting for one, nanoseconds, as far as known; and what shows as such where none is.
     var offCPU: UInt64 = 0
-    /// The clocks at the last look.
-    var at: UInt64 = 0
-    var cpu: UInt64 = 0
-    var wait: UInt64 = 0
-    var switches: Int64 = 0
+    var nothing: Int64 = 0
+    /// CPU time and time off the CPU when it was last seen to have blocked.
+    var judgedCPU: UInt64 = 0
+    var judgedOff: UInt64 = 0
   }
 
   private struct Look {
@@ -269,30 +269,28 @@ final class Monitor: @unchecked Sendable {
     var usage = opp_thread_usage()
     guard opp_thread_meter_read(meter, &usage) == 0 else { return }
     let switches = opp_thread_meter_voluntary_switches(meter)
-    var known: Seen
-    if let last = seen[key], last.sequence == reading.sequence {
-      known = last
-      let used = usage.cpu_ns &- last.cpu
-      known.credit += used
-      // A thread that never gave the CPU up by itself was not blocked; else the clocks tell. Only for the time since
-      // the last look: the kernel counts a wait when it is over, so that one switch long ago would make a hog that
-      // waits for a CPU now look blocked.
-      if switches != last.switches {
-        known.offCPU += (now &- last.at).saturatingSubtract(used).saturatingSubtract(usage.wait_ns &- last.wait)
-      }
-    } else {
-      let wall = now > reading.start ? now - reading.start : 0
-      let used = min(wall, usage.cpu_ns &- reading.cpuBefore)
-      known = Seen(sequence: reading.sequence, first: reading.depth, depth: reading.depth, credit: used)
-      if switches != reading.switchesBefore {
-        known.offCPU = (wall - used).saturatingSubtract(usage.wait_ns &- reading.waitBefore)
-      }
+    var known =
+      seen[key].flatMap { $0.sequence == reading.sequence ? $0 : nil }
+      ?? Seen(
+        sequence: reading.sequence, first: reading.depth, depth: reading.depth, switches: reading.switchesBefore)
+    let wall = now > reading.start ? now - reading.start : 0
+    let used = min(wall, usage.cpu_ns &- reading.cpuBefore)
+    // Time off the CPU is what neither clock has counted. The kernel counts a wait when it is over: a thread that waits
+    // for a CPU now seems to be off it by that much, one that waited as the slice began to have been on it. So a
+    // thread that has not given the CPU up by itself since the last look was not blocked since, and what comes out
+    // below nothing shows where nothing is.
+    let uncounted = Int64(wall - used) - Int64(clamping: usage.wait_ns &- reading.waitBefore)
+    known.nothing = min(known.nothing, uncounted)
+    let off = UInt64(clamping: uncounted - known.nothing)
+    known.offCPU = switches != known.switches ? off : min(off, known.offCPU)
+    known.switches = switches
+    known.judgedOff = min(known.judgedOff, known.offCPU)
+    if Double(known.offCPU - known.judgedOff)
+      > engine.configuration.quantum.offCPUShare * Double(max(quantum, used.saturatingSubtract(known.judgedCPU)))
+    {
+      (known.judgedCPU, known.judgedOff) = (used, known.offCPU)
     }
-    (known.at, known.cpu, known.wait, known.switches) = (now, usage.cpu_ns, usage.wait_ns, switches)
-    if Double(known.offCPU) > engine.configuration.quantum.offCPUShare * Double(max(quantum, known.credit)) {
-      (known.credit, known.offCPU) = (0, 0)
-    }
-    let (cpu, offCPU) = (known.credit, known.offCPU)
+    let (cpu, offCPU) = (used.saturatingSubtract(known.judgedCPU), known.offCPU - known.judgedOff)
     defer { seen[key] = known }
     guard cpu >= quantum else { return }
     // A hog that sank into the background's lane must not keep its permit from those who live there. (law 3)
