@@ -68,7 +68,7 @@ enum HogOrigin: CaseIterable {
     var passedBy = 0
     for _ in 0..<100 {
       let before = ended.load(ordering: .relaxed)
-      passedBy += try await app.task(priority: priority) { ended.load(ordering: .relaxed) - before }.value
+      passedBy += try await app.task(priority: priority) { @Sendable in ended.load(ordering: .relaxed) - before }.value
       let foreground = try #require(await scheduler.statistics().lanes.first { $0.lane == .foreground })
       lanes = max(lanes, foreground.demoted)
     }
