@@ -87,11 +87,12 @@ let package = Package(
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ]),
+    .target(name: "TestSupport", path: "Tests/TestSupport"),
     .testTarget(name: "COpportuneTests", dependencies: ["COpportune"]),
     .testTarget(
       name: "OpportuneSchedulerTests",
       dependencies: [
-        "Opportune", "OpportuneScheduler", "COpportune",
+        "Opportune", "OpportuneScheduler", "COpportune", "TestSupport",
         .product(name: "MetricsTestKit", package: "swift-metrics"),
         .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
       ]),
@@ -103,7 +104,7 @@ let package = Package(
     .testTarget(
       name: "OpportuneIOTests",
       dependencies: [
-        "OpportuneIO", "OpportuneScheduler", "COpportune", "CIOTestSupport",
+        "OpportuneIO", "OpportuneScheduler", "COpportune", "CIOTestSupport", "TestSupport",
         .product(name: "MetricsTestKit", package: "swift-metrics"),
       ]),
     .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench"]),

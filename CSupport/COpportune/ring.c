@@ -96,15 +96,18 @@ int opp_ring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t roo
     return count < 0 ? count : (int)taken + count;
 }
 
+void ring_wake(opp_ring *ring) {
+    /* [sleep] seq_cst: after the caller's own seq_cst exchange, which the owner looks at once it has set `sleeping`. */
+    if (opp_load(&ring->sleeping, seq_cst) != 0) opp_bell_ring(ring->event);
+}
+
 void opp_ring_post(opp_ring *ring, opp_link *link) {
     opp_link *top = opp_load(&ring->posted, relaxed);
     do {
         link->next = top;
         /* [post] release: the message is seen by who fetches it. seq_cst: before the look at `sleeping`, [sleep]. */
     } while (!opp_cas(&ring->posted, &top, link, seq_cst));
-    if (opp_load(&ring->sleeping, seq_cst) == 0) return;
-    uint64_t one = 1;
-    while (write(ring->event, &one, sizeof(one)) < 0 && errno == EINTR) continue;
+    ring_wake(ring);
 }
 
 opp_link *opp_ring_fetch(opp_ring *ring) {

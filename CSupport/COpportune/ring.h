@@ -35,6 +35,9 @@ struct opp_ring {
 int ring_uring_create(opp_ring *ring);
 int ring_threads_create(opp_ring *ring);
 
+/* Wakes the owner if it sleeps, after the caller has put something where the owner looks, by a seq_cst exchange. */
+void ring_wake(opp_ring *ring);
+
 /* Carries `op` out by system calls, waiting as they do. In ring_call.c. */
 int32_t ring_call(const opp_ring_op *op);
 

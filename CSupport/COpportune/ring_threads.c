@@ -71,9 +71,7 @@ static void push_done(threads *state, uint32_t index) {
         /* [done] release: the result is seen by who takes the stack. seq_cst: before the look at `sleeping`, which the
          * owner sets before it looks at `done`. */
     } while (!opp_cas(&state->done, &top, index, seq_cst));
-    if (opp_load(&state->ring->sleeping, seq_cst) == 0) return;
-    uint64_t one = 1;
-    while (write(state->ring->event, &one, sizeof(one)) < 0 && errno == EINTR) continue;
+    ring_wake(state->ring);
 }
 
 static void run(void *context) {

@@ -117,30 +117,39 @@ typedef struct handover {
     opp_ring *ring;
     opp_link link;
     opp_ring_op op;
-    _Atomic(uint32_t) answered; /* grows by one with each answer; UINT32_MAX stops the owner */
+    _Atomic(uint32_t) answered; /* grows by one with each answer, and as the owner ends */
     _Atomic(bool) stop;
     int error;
 } handover;
 
+static void answer(handover *self) {
+    /* release: `error` is seen by who finds the answer counted. */
+    atomic_fetch_add_explicit(&self->answered, 1, memory_order_release);
+    syscall(SYS_futex, &self->answered, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* relaxed: the message that is posted after it makes the owner look again, and is fetched with acquire. */
+static bool is_stopped(handover *self) {
+    return atomic_load_explicit(&self->stop, memory_order_relaxed);
+}
+
 static void *own(void *context) {
     handover *self = context;
     self->error = opp_ring_start(self->ring);
-    while (self->error == 0 && !atomic_load(&self->stop)) {
+    while (self->error == 0 && !is_stopped(self)) {
         opp_ring_completion completion;
         int taken = opp_ring_wait(self->ring, &completion, 1, UINT64_MAX);
         if (taken < 0) self->error = taken;
         if (taken > 0) {
             if (completion.result < 0) self->error = completion.result;
-            atomic_fetch_add(&self->answered, 1);
-            syscall(SYS_futex, &self->answered, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+            answer(self);
         }
-        if (opp_ring_fetch(self->ring) != NULL && !atomic_load(&self->stop)) {
+        if (opp_ring_fetch(self->ring) != NULL && !is_stopped(self)) {
             int error = opp_ring_prepare(self->ring, &self->op);
             if (error != 0) self->error = error;
         }
     }
-    atomic_fetch_add(&self->answered, 1);
-    syscall(SYS_futex, &self->answered, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    answer(self);
     return NULL;
 }
 
@@ -157,13 +166,14 @@ int64_t opp_bench_handed_over(uint32_t count, int fd, uint64_t size) {
         self.op = (opp_ring_op){.code = fd < 0 ? OPP_RING_NOP : OPP_RING_READ, .fd = fd, .length = BLOCK,
                                 .address = (uint64_t)(uintptr_t)memory, .offset = next_offset(&seed, size)};
         opp_ring_post(self.ring, &self.link);
-        while (atomic_load(&self.answered) == i) {
+        /* acquire: see answer(). */
+        while (atomic_load_explicit(&self.answered, memory_order_acquire) == i) {
             syscall(SYS_futex, &self.answered, FUTEX_WAIT_PRIVATE, i, NULL, NULL, 0);
         }
         if (self.error != 0) break;
     }
     int64_t time = (int64_t)(opp_now_ns() - start);
-    atomic_store(&self.stop, true);
+    atomic_store_explicit(&self.stop, true, memory_order_relaxed); /* see is_stopped() */
     opp_ring_post(self.ring, &self.link);
     pthread_join(thread, NULL);
     opp_ring_destroy(self.ring);

@@ -1,9 +1,6 @@
 import ArgumentParser
 import Glibc
 import OpportuneBench
-import Synchronization
-
-private let wasInterrupted = Atomic<Bool>(false)
 
 struct BenchIOCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -43,9 +40,7 @@ struct BenchIOCommand: AsyncParsableCommand {
   var jsonFile: String?
 
   func validate() throws {
-    if let jsonFile, !json {
-      throw ValidationError("'\(jsonFile)' is not expected: a file only goes with --json")
-    }
+    try checkJSONFile(jsonFile, json: json)
     guard access(folder, W_OK | X_OK) == 0 else {
       throw ValidationError("'\(folder)' is no folder that you may write to")
     }
@@ -55,47 +50,21 @@ struct BenchIOCommand: AsyncParsableCommand {
   mutating func run() async throws {
     interceptInterrupts()
     let report = try await IOBench(
-      options: try options(), isInterrupted: { wasInterrupted.load(ordering: .relaxed) },
-      progress: { line in
-        let bytes = Array((line + "\n").utf8)
-        _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
-      }
+      options: try options(), isInterrupted: wasInterrupted,
+      progress: printToStandardError
     ).run()
-    if json {
-      let text = try report.json()
-      if let jsonFile { try write(text, to: jsonFile) } else { print(text, terminator: "") }
-    }
+    try printReport(json: json, to: jsonFile, encoded: { try report.json() }, table: { report.table() })
     if let svg { try write(IOParetoChart(report).svg(), to: svg) }
-    if !json || jsonFile != nil { print(report.table(), terminator: "") }
     if report.wasInterrupted { throw ExitCode(130) }
   }
 
   private func options() throws -> IOBenchOptions {
     do {
       return try IOBenchOptions(
-        figures: figure.flatMap { $0.split(separator: ",").map(String.init) }, seconds: seconds, repeats: repeats,
+        figures: names(figure), seconds: seconds, repeats: repeats,
         folder: folder, fileMebibytes: fileMebibytes, echoRival: echoRival)
     } catch {
       throw ValidationError(error.description)
     }
   }
-
-  private func write(_ text: String, to path: String) throws {
-    guard let file = fopen(path, "w") else {
-      throw ValidationError("'\(path)' cannot be written: \(String(cString: strerror(errno)))")
-    }
-    let written = fputs(text, file)
-    guard fclose(file) == 0, written >= 0 else {
-      throw ValidationError("'\(path)' could not be written to its end: \(String(cString: strerror(errno)))")
-    }
-  }
-}
-
-/// The first Ctrl-C asks the run to end; a second one ends the program.
-private func interceptInterrupts() {
-  _ = wasInterrupted.load(ordering: .relaxed)  // initialised before a handler may need it
-  var action = sigaction()
-  action.__sigaction_handler.sa_handler = { _ in wasInterrupted.store(true, ordering: .relaxed) }
-  action.sa_flags = Int32(bitPattern: UInt32(SA_RESETHAND)) | Int32(SA_RESTART)
-  sigaction(SIGINT, &action, nil)
 }

@@ -1,6 +1,7 @@
 import Foundation
 import MetricsTestKit
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO

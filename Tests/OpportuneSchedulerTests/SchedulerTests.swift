@@ -1,6 +1,7 @@
 import Glibc
 import Opportune
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
