@@ -15,6 +15,8 @@ let package = Package(
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
     .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+    .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
+    .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
     .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
   ],
   targets: [
@@ -59,11 +61,25 @@ let package = Package(
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ]),
     .target(name: "OpportuneApps", dependencies: ["OpportuneScheduler"]),
-    .target(name: "Opportune", dependencies: ["OpportuneScheduler", "OpportuneApps"]),
+    .target(
+      name: "OpportuneIO",
+      dependencies: [
+        "OpportuneScheduler", "COpportune",
+        .product(name: "SystemPackage", package: "swift-system"),
+        .product(name: "DequeModule", package: "swift-collections"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "Metrics", package: "swift-metrics"),
+      ]),
+    .target(name: "Opportune", dependencies: ["OpportuneScheduler", "OpportuneIO", "OpportuneApps"]),
+    // The loops of `opportune bench io` below Swift, among them one over bare liburing.
+    .target(
+      name: "COpportuneBench", dependencies: ["COpportune", "CLiburing"], path: "CSupport/COpportuneBench",
+      cSettings: [.define("_GNU_SOURCE")]),
     .target(
       name: "OpportuneBench",
       dependencies: [
-        "Opportune", "COpportune",
+        "Opportune", "COpportune", "COpportuneBench", "OpportuneIO",
+        .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "Histogram", package: "hdrhistogram-swift"),
       ]),
     // Recorded use of real devices, in virtual time. Apart from the library, so that programs do not link SQLite.
@@ -77,15 +93,16 @@ let package = Package(
       ]),
     .executableTarget(name: "TenLines", dependencies: ["Opportune"], path: "docs/examples/TenLines"),
     .executableTarget(name: "LaunchTimes", dependencies: ["Opportune"], path: "docs/examples/LaunchTimes"),
+    .target(name: "TestSupport", path: "Tests/TestSupport"),
     .testTarget(name: "COpportuneTests", dependencies: ["COpportune"]),
     .testTarget(
       name: "OpportuneSchedulerTests",
       dependencies: [
-        "Opportune", "OpportuneScheduler", "COpportune",
+        "Opportune", "OpportuneScheduler", "COpportune", "TestSupport",
         .product(name: "MetricsTestKit", package: "swift-metrics"),
         .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
       ]),
-    .testTarget(name: "OpportuneAppsTests", dependencies: ["Opportune", "OpportuneApps"]),
+    .testTarget(name: "OpportuneAppsTests", dependencies: ["Opportune", "OpportuneApps", "TestSupport"]),
     .testTarget(
       name: "OpportuneReplayTests", dependencies: ["OpportuneReplay", "OpportuneApps"],
       resources: [.copy("Fixtures")]),
@@ -93,6 +110,13 @@ let package = Package(
       name: "OpportuneFuzzTests",
       dependencies: ["OpportuneFuzz", "COpportuneChecked", "COpportuneExplorer"],
       resources: [.copy("Examples")]),
+    .target(name: "CIOTestSupport", path: "Tests/CIOTestSupport", cSettings: [.define("_GNU_SOURCE")]),
+    .testTarget(
+      name: "OpportuneIOTests",
+      dependencies: [
+        "OpportuneIO", "OpportuneScheduler", "COpportune", "CIOTestSupport", "TestSupport",
+        .product(name: "MetricsTestKit", package: "swift-metrics"),
+      ]),
     .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench"]),
   ],
   swiftLanguageModes: [.v6],

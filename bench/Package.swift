@@ -9,6 +9,7 @@ let package = Package(
     .package(name: "opportune", path: ".."),
     // Without its traits it needs no allocator of its own; `scripts/count-ops` counts allocations instead.
     .package(url: "https://github.com/ordo-one/benchmark", from: "1.38.1", traits: []),
+    .package(url: "https://github.com/apple/swift-nio", from: "2.80.0"),
   ],
   targets: [
     // The operations and their rivals, for both programs below.
@@ -20,6 +21,10 @@ let package = Package(
       dependencies: ["Operations", .product(name: "Benchmark", package: "benchmark")],
       path: "Benchmarks/OpportuneMicro",
       plugins: [.plugin(name: "BenchmarkPlugin", package: "benchmark")]),
+    // SwiftNIO's echo server, which `opportune bench io --echo-rival` measures beside the broker's.
+    .executableTarget(
+      name: "EchoRival",
+      dependencies: [.product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")]),
     // Does one operation so many times, for `scripts/count-ops`.
     .executableTarget(name: "OpportuneOps", dependencies: ["Operations"]),
   ],

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Thread_local history checked_history;
+_Thread_local history *checked_history_of_thread;
 #define H checked_history
 
 void history_begin(void) {
+    checked_history_of_thread = oppx_state(OPPX_STATE_HISTORY, sizeof(history));
     H.item_count = H.taking_count = 0;
     H.meeting = oppx_allocate(sizeof(*H.meeting), 16);
 }

@@ -44,7 +44,8 @@ typedef struct history {
 } history;
 
 /* One per exploring thread. */
-extern _Thread_local history checked_history;
+extern _Thread_local history *checked_history_of_thread;
+#define checked_history (*checked_history_of_thread)
 
 void history_begin(void);
 

@@ -182,13 +182,16 @@ const checked_litmus_test *checked_litmus_tests(size_t *count) {
 }
 
 bool checked_litmus_appears(oppx *explorer, const checked_litmus_test *test, oppx_figures *figures) {
-    static _Thread_local oppx_finding finding;
     oppx_program program;
     char error[OPPX_TEXT];
     if (oppx_program_parse(&checked_litmus, test->program, &program, error) != 0) return false;
+    oppx_finding *finding = oppx_finding_create();
+    if (finding == NULL) return false;
     bool race = strcmp(test->outcome, "race") == 0;
     run.wanted = test->outcome;
     oppx_exhaust(explorer, &checked_litmus, &program,
-                 (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, 0}, (oppx_budget){0}, figures, &finding);
-    return finding.found && (strncmp(finding.message, "a data race", 11) == 0) == race;
+                 (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, 0}, (oppx_budget){0}, figures, finding);
+    bool appears = finding->found && (strncmp(finding->message, "a data race", 11) == 0) == race;
+    oppx_finding_destroy(finding);
+    return appears;
 }

@@ -22,7 +22,7 @@ static const oppx_kind parking_kinds[] = {
 
 typedef enum standing { STAND_NONE, STAND_PERMIT, STAND_RESERVE, STAND_CLOSED } standing;
 
-static _Thread_local struct {
+typedef struct park_state {
     opp_lane *lane;
     _Atomic(uint32_t) *jobs;   /* target lane: what is queued */
     _Atomic(uint32_t) *inside; /* workers with a permit */
@@ -36,9 +36,12 @@ static _Thread_local struct {
     uint32_t waking_count;
     uint32_t permits_most, permits_last, threads;
     bool closes, sets_permits, suspends;
-} park;
+} park_state;
+static _Thread_local park_state *park_of_thread; /* see oppx_state() */
+#define park (*park_of_thread)
 
 static void park_begin(const oppx_program *program) {
+    park_of_thread = oppx_state(OPPX_STATE_TARGET, sizeof(park_state));
     history_begin();
     memset(&park, 0, sizeof(park));
     park.threads = program->threads;

@@ -17,13 +17,15 @@ static const oppx_kind records_kinds[] = {
 
 enum { RECORDS_OWNED = 16 };
 
-static _Thread_local struct {
+typedef struct records_state {
     opp_core *core;
     opp_source *sources[OPPX_THREADS];
     opp_taker *takers[OPPX_THREADS];
     const void *owned[RECORDS_OWNED]; /* apps and bags that have an owner now */
     opp_app *app_of[HISTORY_ITEMS];
-} records;
+} records_state;
+static _Thread_local records_state *records_of_thread; /* see oppx_state() */
+#define records (*records_of_thread)
 
 static void records_own(const void *record, const char *what) {
     int place = -1;
@@ -47,6 +49,7 @@ static void records_taker(uint32_t thread) {
 }
 
 static void records_setup(const oppx_program *program) {
+    records_of_thread = oppx_state(OPPX_STATE_TARGET, sizeof(records_state));
     history_begin();
     memset(&records, 0, sizeof(records));
     records.core = core_of(core_config(false, NULL, NULL));

@@ -31,7 +31,7 @@ typedef struct suspension {
     uint32_t running; /* takers that it saw inside */
 } suspension;
 
-static _Thread_local struct {
+typedef struct runq_state {
     opp_core *core;
     opp_app *apps[APPS];
     opp_source *sources[OPPX_THREADS], *first_sources[OPPX_THREADS];
@@ -45,7 +45,9 @@ static _Thread_local struct {
     opp_source *source_of[HISTORY_ITEMS];
     int32_t showing[OPPX_THREADS]; /* the app that a thread is resuming or moving, or -1 */
     uint32_t threads;
-} runq;
+} runq_state;
+static _Thread_local runq_state *runq_of_thread; /* see oppx_state() */
+#define runq (*runq_of_thread)
 
 static void runq_on_quiet(void *context, opp_app *app) {
     (void)context;
@@ -54,6 +56,7 @@ static void runq_on_quiet(void *context, opp_app *app) {
 }
 
 static void runq_setup(const oppx_program *program) {
+    runq_of_thread = oppx_state(OPPX_STATE_TARGET, sizeof(runq_state));
     history_begin();
     memset(runq.changes, 0, sizeof(runq.changes));
     memset(runq.moves, 0, sizeof(runq.moves));
@@ -118,7 +121,7 @@ static void runq_step(const oppx_operation *operation) {
 }
 
 /* Who sees a suspension knows what was done before it. */
-static void runq_state(uint32_t app) {
+static void runq_look(uint32_t app) {
     if (!opp_app_state_read(runq.apps[app]).suspended) return;
     oppx_moment here = oppx_here();
     for (uint32_t i = 0; i < runq.step_count; i++)
@@ -142,7 +145,7 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
         opp_taker_rest(runq.takers[thread]);
         runq.takers[thread] = opp_taker_create(runq.core, runq.sources[thread], NULL);
         break;
-    case RUNQ_STATE: runq_state(operation->argument[0]); break;
+    case RUNQ_STATE: runq_look(operation->argument[0]); break;
     case RUNQ_ADOPT: /* in this order, so that the taker's change of hands does not stand in for the source's */
         opp_source_release(runq.sources[thread]);
         runq.sources[thread] = opp_source_acquire(runq.core, 0);

@@ -17,15 +17,18 @@ static const oppx_kind table_kinds[] = {
     {.name = "remove", .arguments = 1, .limit = {KEYS}, .weight = 1},
 };
 
-static _Thread_local struct {
+typedef struct table_run_state {
     opp_table *table;
     event puts[OPPX_THREADS * OPPX_OPERATIONS];
     uint64_t values[OPPX_THREADS * OPPX_OPERATIONS];
     uint32_t put_count, threads;
     uint64_t alone[KEYS]; /* what one thread alone must find, or nothing */
-} table_run;
+} table_run_state;
+static _Thread_local table_run_state *table_run_of_thread; /* see oppx_state() */
+#define table_run (*table_run_of_thread)
 
 static void table_setup(const oppx_program *program) {
+    table_run_of_thread = oppx_state(OPPX_STATE_TARGET, sizeof(table_run_state));
     table_run.table = opp_table_create(4);
     table_run.put_count = 0;
     table_run.threads = program->threads;

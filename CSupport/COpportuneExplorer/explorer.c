@@ -61,9 +61,21 @@ void oppx_destroy(oppx *x) {
     memory_destroy(x);
     for (int i = 0; i < OPPX_THREADS; i++)
         if (x->threads[i].fiber.stack != NULL) munmap(x->threads[i].fiber.stack, STACK_BYTES);
+    for (int i = 0; i < OPPX_STATES; i++) free(x->state[i]);
     free(x->table);
     free(x->records);
     free(x);
+}
+
+void *oppx_state(int which, size_t size) {
+    oppx *x = oppx_self;
+    if (x->state_size[which] < size) {
+        free(x->state[which]);
+        x->state[which] = calloc(1, size);
+        x->state_size[which] = x->state[which] != NULL ? size : 0;
+        if (x->state[which] == NULL) oppx_fail("memory is short");
+    }
+    return x->state[which];
 }
 
 /* One execution on the calling thread, with a signal stack lent to it. */

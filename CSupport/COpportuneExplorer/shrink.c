@@ -118,9 +118,11 @@ static void shrink_choices(oppx *x, const oppx_target *target, oppx_finding *fin
 }
 
 void oppx_shrink(oppx *x, const oppx_target *target, oppx_finding *finding, uint64_t milliseconds) {
-    static _Thread_local oppx_finding attempt;
+    oppx_finding *attempt = oppx_finding_create();
+    if (attempt == NULL) return;
     uint64_t end = now_ms() + milliseconds;
-    while (shrink_program(x, target, finding, &attempt, end)) {}
-    shrink_choices(x, target, finding, &attempt, end);
+    while (shrink_program(x, target, finding, attempt, end)) {}
+    shrink_choices(x, target, finding, attempt, end);
+    oppx_finding_destroy(attempt);
     oppx_replay(x, target, finding);
 }

@@ -145,6 +145,8 @@ struct oppx {
     size_t byte_count;
     uint64_t random;
     uint32_t change_points[4];
+    void *state[OPPX_STATES];     /* targets' */
+    size_t state_size[OPPX_STATES];
     uint64_t late;           /* DRIVE_RANDOM: objects, by a hash, of which one thread reads the oldest value ... */
     int32_t late_left;       /* so many times */
     uint32_t late_thread;    /* ... this one; 0: none */

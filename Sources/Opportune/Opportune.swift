@@ -1,2 +1,3 @@
 @_exported import OpportuneApps
+@_exported import OpportuneIO
 @_exported import OpportuneScheduler

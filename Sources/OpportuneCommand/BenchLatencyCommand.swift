@@ -1,10 +1,6 @@
 import ArgumentParser
 import Glibc
 import OpportuneBench
-import Synchronization
-
-/// Set by Ctrl-C; asked by the run every 100 ms.
-private let wasInterrupted = Atomic<Bool>(false)
 
 struct BenchLatencyCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -48,9 +44,7 @@ struct BenchLatencyCommand: AsyncParsableCommand {
   var html: String?
 
   func validate() throws {
-    if let jsonFile, !json {
-      throw ValidationError("'\(jsonFile)' is not expected: a file only goes with --json")
-    }
+    try checkJSONFile(jsonFile, json: json)
     for file in [jsonFile, html].compactMap({ $0 }) where !isWritable(file) {
       throw ValidationError("'\(file)' cannot be written: expected a file in a folder that you may write to")
     }
@@ -61,15 +55,12 @@ struct BenchLatencyCommand: AsyncParsableCommand {
     let options = try options()
     interceptInterrupts()
     let report = try await BenchRun(
-      options: options, isInterrupted: { wasInterrupted.load(ordering: .relaxed) },
+      options: options, isInterrupted: wasInterrupted,
       progress: printToStandardError
     ).run()
     if let html { try write(HTMLReport.render(report), to: html) }
-    if json {
-      let text = try ReportJSON.encode(report)
-      if let jsonFile { try write(text, to: jsonFile) } else { print(text, terminator: "") }
-    }
-    if !json || jsonFile != nil { print(ReportTable.render(report), terminator: "") }
+    try printReport(
+      json: json, to: jsonFile, encoded: { try ReportJSON.encode(report) }, table: { ReportTable.render(report) })
     if !report.noise.isValid { throw ExitCode(2) }
     if report.wasInterrupted { throw ExitCode(130) }
   }
@@ -77,7 +68,7 @@ struct BenchLatencyCommand: AsyncParsableCommand {
   private func options() throws -> BenchOptions {
     do {
       return try BenchOptions(
-        scenarios: scenario, contenders: contender.flatMap { $0.split(separator: ",").map(String.init) },
+        scenarios: scenario, contenders: names(contender),
         seconds: seconds, repeats: repeats, trees: tree, isRoot: MachineReport.isRoot)
     } catch {
       throw ValidationError(error.description)
@@ -89,29 +80,4 @@ struct BenchLatencyCommand: AsyncParsableCommand {
     let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
     return access(folder, W_OK) == 0
   }
-
-  private func write(_ text: String, to path: String) throws {
-    guard let file = fopen(path, "w") else {
-      throw ValidationError("'\(path)' cannot be written: \(String(cString: strerror(errno)))")
-    }
-    let written = fputs(text, file)
-    guard fclose(file) == 0, written >= 0 else {
-      throw ValidationError("'\(path)' could not be written to its end: \(String(cString: strerror(errno)))")
-    }
-  }
-}
-
-@Sendable private func printToStandardError(_ line: String) {
-  let bytes = Array((line + "\n").utf8)
-  _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
-}
-
-/// The first Ctrl-C asks the run to end; a second one ends the program.
-private func interceptInterrupts() {
-  _ = wasInterrupted.load(ordering: .relaxed)  // initialised before a handler may need it
-  var action = sigaction()
-  action.__sigaction_handler.sa_handler = { _ in wasInterrupted.store(true, ordering: .relaxed) }
-  // The default action comes back with the first signal; system calls go on.
-  action.sa_flags = Int32(bitPattern: UInt32(SA_RESETHAND)) | Int32(SA_RESTART)
-  sigaction(SIGINT, &action, nil)
 }

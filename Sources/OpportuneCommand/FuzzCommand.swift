@@ -1,10 +1,6 @@
 import ArgumentParser
 import Glibc
 import OpportuneFuzz
-import Synchronization
-
-/// Set by Ctrl-C; asked by the run every tenth of a second.
-private let wasInterrupted = Atomic<Bool>(false)
 
 struct FuzzCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -68,7 +64,7 @@ struct FuzzCommand: ParsableCommand {
     var run = FuzzRun(
       targets: try targets(), seconds: time, seed: seed,
       threads: threads ?? max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))),
-      isInterrupted: { wasInterrupted.load(ordering: .relaxed) })
+      isInterrupted: wasInterrupted)
     if isTerminal { run.progress = { writeToStandardError("\r\u{1B}[K" + line($0)) } }
     writeToStandardError("seed \(seed)\n")
     let selfCheck = try checkSelf(seed: seed)
@@ -82,10 +78,10 @@ struct FuzzCommand: ParsableCommand {
   }
 
   private func targets() throws -> [FuzzTarget] {
-    let names = target.flatMap { $0.split(separator: ",").map(String.init) }
-    if names.isEmpty { return FuzzTarget.all.filter { !$0.isHidden } }
+    let chosen = names(target)
+    if chosen.isEmpty { return FuzzTarget.all.filter { !$0.isHidden } }
     do {
-      return try names.map { (name) throws(FuzzError) in try FuzzTarget.named(name) }
+      return try chosen.map { (name) throws(FuzzError) in try FuzzTarget.named(name) }
     } catch {
       throw ValidationError(error.description)
     }
@@ -165,29 +161,4 @@ private func read(_ path: String) -> String? {
     bytes += buffer[..<count]
   }
   return String(decoding: bytes, as: UTF8.self)
-}
-
-private func write(_ text: String, to path: String) throws {
-  guard let file = fopen(path, "w") else {
-    throw ValidationError("'\(path)' cannot be written: \(String(cString: strerror(errno)))")
-  }
-  let written = fputs(text, file)
-  guard fclose(file) == 0, written >= 0 else {
-    throw ValidationError("'\(path)' could not be written to its end: \(String(cString: strerror(errno)))")
-  }
-}
-
-private func writeToStandardError(_ text: String) {
-  let bytes = Array(text.utf8)
-  _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
-}
-
-/// The first Ctrl-C asks the run to end; a second one ends the program.
-private func interceptInterrupts() {
-  _ = wasInterrupted.load(ordering: .relaxed)  // initialised before a handler may need it
-  var action = sigaction()
-  action.__sigaction_handler.sa_handler = { _ in wasInterrupted.store(true, ordering: .relaxed) }
-  // The default action comes back with the first signal; system calls go on.
-  action.sa_flags = Int32(bitPattern: UInt32(SA_RESETHAND)) | Int32(SA_RESTART)
-  sigaction(SIGINT, &action, nil)
 }

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import OpportuneApps
 import OpportuneReplay
 
@@ -86,13 +85,5 @@ struct ReplayCommand: ParsableCommand {
       !overflow
     else { throw ValidationError("\(name) is '\(text)', expected bytes, or a number with K, M or G") }
     return product
-  }
-
-  private func write(_ text: String, to path: String) throws {
-    do {
-      try Data(text.utf8).write(to: URL(fileURLWithPath: path))
-    } catch {
-      throw ValidationError("'\(path)' cannot be written: \((error as NSError).localizedDescription)")
-    }
   }
 }

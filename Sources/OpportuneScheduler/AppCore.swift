@@ -12,6 +12,7 @@ final class AppCore: @unchecked Sendable {
   let number: UInt64
   let statistics: StatisticsBlock
   let record: AppRecord
+  let observers = AppObservers()
   // Every access to what they point to goes through the core, which is thread-safe.
   let raw: OpaquePointer
   let runner: OpaquePointer
@@ -138,16 +139,20 @@ final class AppCore: @unchecked Sendable {
     guard opp_app_set_band(raw, band.rawValue) else { return }
     wakeForQueued()
     engine.monitor.post(.reclassify)
+    observers.tell()
   }
 
   func suspend() {
-    if opp_app_suspend(raw) { engine.monitor.post(.checkWaiters) }
+    guard opp_app_suspend(raw) else { return }
+    engine.monitor.post(.checkWaiters)
+    observers.tell()
   }
 
   func resume() {
     guard opp_app_resume(raw) else { return }
     wakeForQueued()
     engine.monitor.post(.checkWaiters)
+    observers.tell()
   }
 
   private func wakeForQueued() {

@@ -18,8 +18,10 @@ final class LaneState: @unchecked Sendable {
   private let reserveAwake = Atomic<Bool>(false)
   /// The monitor's own: how many jobs the workers had begun and ended at the last look.
   var lastProgress: UInt64 = 0
-  /// The CPU time of the lane's workers when one of its jobs was last seen to have begun or ended.
-  var cpuAtProgress: UInt64 = 0
+  /// The CPU time of the lane's workers at the first look after one of its jobs was seen to have begun or ended, and
+  /// when that was last looked at.
+  var cpuAtProgress: UInt64?
+  var stoodLookAt: UInt64 = 0
   /// The monitor's own: workers by slot.
   var workers: [Worker?] = []
   var liveWorkers: Int { workers.count { $0 != nil } }

@@ -343,7 +343,7 @@ final class Monitor: @unchecked Sendable {
     guard opp_has_ready(engine.core, fresh) else { return lane.setStalled(false) }
     let now = opp_now_ns()
     let progress = lane.workers.reduce(0) { $0 &+ ($1?.report.count ?? 0) }
-    let starves = hasStood(lane, progress, engine)
+    if progress != lane.lastProgress { lane.cpuAtProgress = nil }
     var flowing = false
     var reserve: (Worker, WorkerReport.Reading)?
     for case let worker? in lane.workers {
@@ -358,7 +358,8 @@ final class Monitor: @unchecked Sendable {
         replace(worker, reading, demoted: false, engine)
         flowing = true
       } else if worker.depth > 0,
-        replace(worker, reading, demoted: true, engine, urgency: starves ? .starves : .runs)
+        replace(worker, reading, demoted: true, engine)
+          || hasStood(lane, now, engine) && replace(worker, reading, demoted: true, engine, urgency: .starves)
       {
         // A known hog that was beyond the bound before.
         flowing = true
@@ -378,17 +379,21 @@ final class Monitor: @unchecked Sendable {
     if lane.lane != .background { armWatch() }
   }
 
-  /// Whether the lane's hogs have had the CPU for so long that each has had several quanta, and none has ended.
-  private func hasStood(_ lane: LaneState, _ progress: UInt64, _ engine: Engine) -> Bool {
-    // Without hogs beyond the bound there is nothing to ask.
-    guard lane.demotedCount > 0 else { return false }
+  /// Whether the lane's hogs have had the CPU for so long that each has had several quanta, and none has ended. It
+  /// reads the clocks of all workers, hence once a quantum.
+  private func hasStood(_ lane: LaneState, _ now: UInt64, _ engine: Engine) -> Bool {
+    guard lane.cpuAtProgress == nil || now &- lane.stoodLookAt >= quantum else { return false }
+    lane.stoodLookAt = now
     var total: UInt64 = 0
     for case let worker? in lane.workers {
       var cpu: UInt64 = 0
       if let meter = worker.report.meter, opp_thread_meter_cpu(meter, &cpu) == 0 { total &+= cpu }
     }
-    if progress != lane.lastProgress { lane.cpuAtProgress = total }
-    return total > lane.cpuAtProgress + 4 * quantum * UInt64(lane.demotedCount + engine.width)
+    guard let begun = lane.cpuAtProgress else {
+      lane.cpuAtProgress = total
+      return false
+    }
+    return total > begun + 4 * quantum * UInt64(lane.demotedCount + engine.width)
   }
 
   /// Whether the worker is blocked and has hardly run since the last look: a moment on a contended lock, such as the

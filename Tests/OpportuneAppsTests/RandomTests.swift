@@ -1,5 +1,6 @@
 import Foundation
 import OpportuneApps
+import TestSupport
 import Testing
 
 /// Random events against the model, and every event in every state.
@@ -57,7 +58,7 @@ import Testing
   static func run(seed: UInt64, events: Int, keepsLog: Bool = true, apps count: Int = 4) throws -> (
     VirtualHost, [String]
   ) {
-    var generator = SeededGenerator(seed)
+    var generator = SeededGenerator(seed: seed)
     let policy = policy(Int(seed % 840))
     var host = try VirtualHost(policy: policy, keepsLog: true, hashesLog: !keepsLog)
     var behaviour = Behaviour()
@@ -110,7 +111,7 @@ import Testing
 
   // R-LIFE-01
   @Test func refusedEventsChangeNothing() throws {
-    var generator = SeededGenerator(11)
+    var generator = SeededGenerator(seed: 11)
     var host = try VirtualHost()
     let app = host.register(manifest("app", [.audio]))
     var refused = 0

@@ -1,6 +1,7 @@
 import Glibc
 import Opportune
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
@@ -374,7 +375,8 @@ struct StressTests {
     try await scheduler.shutdown()
     let total = accepted.count
     #expect(ran.count + cancelled.count == total)
-    #expect(cancelled.count == 100)
+    // The suspended app's: at least the last hundred, at most all of them.
+    #expect((100...2100).contains(cancelled.count))
     #expect(total == 8100)
   }
 

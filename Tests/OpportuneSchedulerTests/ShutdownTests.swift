@@ -160,67 +160,56 @@ import Testing
     try await clock.sleep(for: .seconds(3600))  // there is nobody to wait for any more
   }
 
+  // A child has one thread, and may wait for a lock of the runtime's that another had: these fork in a process of their
+  // own, where no other test runs.
+
   // R-CARD-07
-  @Test func childOfAForkIsRefused() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
-    try app.submit {}
-    // Swift hides fork(): a child may do little. This one asks, and leaves.
-    let symbol = try #require(dlsym(nil, "fork"))
-    let fork = unsafeBitCast(symbol, to: (@convention(c) () -> Int32).self)
-    let status = Record<Int32>()
-    await onThread {
-      let child = fork()
-      if child == 0 {
-        alarm(60)
+  @Test func childOfAForkIsRefused() async {
+    let child = await #expect(processExitsWith: .exitCode(7), observing: [\.standardErrorContent]) {
+      let scheduler = try makeScheduler(workers: 1)
+      let app = try scheduler.makeApp(named: "app")
+      try app.submit {}
+      let status = try await statusOfChild {
         do throws(SchedulerError) {
           try app.submit {}
-          _exit(1)
+          return 1
         } catch {
-          _exit(error.code == .forked ? 0 : 2)
+          return error.code == .forked ? 0 : 2
         }
       }
-      var result: Int32 = -1
-      while waitpid(child, &result, 0) < 0, errno == EINTR {}
-      status.add(result)
+      require(status == 0, "a submission is refused, not \(status)")
+      let answer = try await app.task { 1 }.value
+      require(answer == 1, "the parent goes on")
+      try await scheduler.shutdown()
+      exit(7)
     }
-    #expect(status.values == [0])
-    // The parent goes on.
-    #expect(try await app.task { 1 }.value == 1)
-    try await scheduler.shutdown()
+    explain(child)
   }
 
   // R-CARD-07
-  @Test func childOfAForkWaitsForNobody() async throws {
-    let scheduler = try makeScheduler(workers: 1)
-    let app = try scheduler.makeApp(named: "app")
-    let strand = try app.thread(named: "strand")
-    let inside = Record<Int>()
-    let release = Flag()
-    try app.submit {
-      inside.add(0)
-      release.spin()
-    }
-    _ = await inside.reaching(1)
-    app.suspend()  // with a job inside: the child sees it suspending for ever
-    let symbol = try #require(dlsym(nil, "fork"))
-    let fork = unsafeBitCast(symbol, to: (@convention(c) () -> Int32).self)
-    let status = Record<Int32>()
-    await onThread {
-      let child = fork()
-      if child == 0 {
-        alarm(60)
-        _exit(refusals(scheduler, app, strand))
+  @Test func childOfAForkWaitsForNobody() async {
+    let child = await #expect(processExitsWith: .exitCode(7), observing: [\.standardErrorContent]) {
+      let scheduler = try makeScheduler(workers: 1)
+      let app = try scheduler.makeApp(named: "app")
+      let strand = try app.thread(named: "strand")
+      let inside = Record<Int>()
+      let release = Flag()
+      try app.submit {
+        inside.add(0)
+        release.spin()
       }
-      var result: Int32 = -1
-      while waitpid(child, &result, 0) < 0, errno == EINTR {}
-      status.add(result)
+      _ = await inside.reaching(1)
+      app.suspend()  // with a job inside: the child sees it suspending for ever
+      let status = try await statusOfChild { refusals(scheduler, app, strand) }
+      require(status == 0, "in the high byte, which call did not refuse; 14: it waited until the alarm: \(status)")
+      release.raise()
+      app.resume()
+      let answer = try await app.task { 1 }.value
+      require(answer == 1, "the parent goes on")
+      try await scheduler.shutdown()
+      exit(7)
     }
-    #expect(status.values == [0], "in the high byte, which call did not refuse; 14: it waited until the alarm")
-    release.raise()
-    app.resume()
-    #expect(try await app.task { 1 }.value == 1)
-    try await scheduler.shutdown()
+    explain(child)
   }
 
   // R-CARD-07
@@ -255,6 +244,25 @@ import Testing
     #expect(ran.values.filter { $0 == 1 }.count == codes.values.filter { $0 == nil }.count)
     #expect(ran.values.filter { $0 == 0 }.count == 11)
   }
+}
+
+/// What waitpid() says of a child that runs `body` and exits with what it returns. Swift hides fork(): a child may do
+/// little. These ask, and leave.
+private func statusOfChild(_ body: @escaping @Sendable () -> Int32) async throws -> Int32 {
+  let symbol = try #require(dlsym(nil, "fork"))
+  let fork = unsafeBitCast(symbol, to: (@convention(c) () -> Int32).self)
+  let status = Record<Int32>()
+  await onThread {
+    let child = fork()
+    if child == 0 {
+      alarm(60)
+      _exit(body())
+    }
+    var result: Int32 = -1
+    while waitpid(child, &result, 0) < 0, errno == EINTR {}
+    status.add(result)
+  }
+  return try #require(status.values.first)
 }
 
 /// In the child: every call that could wait for threads of the parent's. 0, or the number of the call that went wrong.

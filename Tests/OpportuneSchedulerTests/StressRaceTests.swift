@@ -1,6 +1,7 @@
 import COpportune
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler

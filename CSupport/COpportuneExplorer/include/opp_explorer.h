@@ -215,6 +215,13 @@ bool oppx_timer_read(int timer);
 void *_Nullable oppx_allocate(size_t size, size_t alignment);
 void oppx_free(void *_Nullable memory);
 
+/*
+ * A target's own state, to be asked for in setup(), which must set it up: it holds what the last execution of this
+ * explorer left, of any target. Thread-local variables would do, but they take room on the stack of every thread of the program.
+ */
+enum { OPPX_STATE_HISTORY, OPPX_STATE_TARGET, OPPX_STATES };
+void *_Nonnull oppx_state(int which, size_t size);
+
 /* The judge's: ends the execution as a failure. */
 void oppx_fail(const char *_Nonnull format, ...) __attribute__((format(printf, 1, 2), noreturn));
 /* A line of the timeline: what an operation returned, say. Ignored while nobody looks. */

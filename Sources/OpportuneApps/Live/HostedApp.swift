@@ -16,7 +16,7 @@ public final class HostedApp: Sendable {
   let life: UInt64
   /// Closures and tasks that were accepted and have not ended, twice over; the lowest bit says that the life is over.
   private let open = Atomic<UInt>(0)
-  private let cancellables = Cancellables()
+  private let tasks = OpenTasks()
 
   init(id: AppID, manifest: Manifest, app: App, host: AppHost, life: UInt64) {
     self.id = id
@@ -60,16 +60,16 @@ public final class HostedApp: Sendable {
     operation: @escaping @Sendable () async throws -> Success
   ) throws(HostError) -> AppTask<Success> {
     try enter()
-    let key = cancellables.key()
+    let entry = OpenTasks.Entry()
     let task = app.task(name: name, priority: priority) {
       defer {
-        self.cancellables.remove(key)
+        entry.close()
         self.leave()
       }
       return try await operation()
     }
-    cancellables.add(key) { task.cancel() }
-    if isOver { task.cancel() }
+    tasks.add(entry) { task.cancel() }
+    if isOver { tasks.cancelAll() }
     return task
   }
 
@@ -132,7 +132,8 @@ public final class HostedApp: Sendable {
 
   // MARK: The end
 
-  private var isOver: Bool { open.load(ordering: .acquiring) & 1 != 0 }
+  // sequentiallyConsistent: after a task was added, whose entry `end` takes after it has set the bit.
+  private var isOver: Bool { open.load(ordering: .sequentiallyConsistent) & 1 != 0 }
 
   private func enter() throws(HostError) {
     // acquiringAndReleasing: pairs with `end`, so that whoever enters before it is counted by it.
@@ -150,8 +151,9 @@ public final class HostedApp: Sendable {
 
   /// Nothing is accepted from here on, tasks are cancelled, what is queued is told so. True if nothing is open.
   func end() -> Bool {
-    let before = open.bitwiseOr(1, ordering: .acquiringAndReleasing).oldValue
-    cancellables.cancelAll()
+    // sequentiallyConsistent: before the look at the tasks; see `isOver`.
+    let before = open.bitwiseOr(1, ordering: .sequentiallyConsistent).oldValue
+    tasks.cancelAll()
     return before & ~1 == 0
   }
 }
@@ -178,34 +180,5 @@ extension HostError: CustomStringConvertible {
     case .scheduler(let error): "\(error)"
     case .memory(let message): message
     }
-  }
-}
-
-/// How to cancel what runs. A spin lock: held for a few instructions, never while calling out.
-private final class Cancellables: @unchecked Sendable {
-  private let isLocked = Atomic<Bool>(false)
-  private let keys = Atomic<UInt64>(0)
-  // Touched with the lock alone.
-  private var entries: [UInt64: @Sendable () -> Void] = [:]
-  /// Removed before they were added.
-  private var gone: Set<UInt64> = []
-
-  func key() -> UInt64 { keys.add(1, ordering: .relaxed).newValue }
-
-  func add(_ key: UInt64, _ cancel: @escaping @Sendable () -> Void) {
-    locked { if gone.remove(key) == nil { entries[key] = cancel } }
-  }
-
-  func remove(_ key: UInt64) {
-    locked { if entries.removeValue(forKey: key) == nil { gone.insert(key) } }
-  }
-
-  func cancelAll() { for cancel in locked({ Array(entries.values) }) { cancel() } }
-
-  private func locked<Result>(_ body: () -> Result) -> Result {
-    // acquiring and releasing: each holder sees what the one before wrote.
-    while isLocked.exchange(true, ordering: .acquiring) {}
-    defer { isLocked.store(false, ordering: .releasing) }
-    return body()
   }
 }

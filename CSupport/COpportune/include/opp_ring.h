@@ -1,0 +1,189 @@
+/*
+ * I/O requests to the kernel and their completions, for one owner thread that waits for both those and for messages of
+ * other threads in one place.
+ *
+ * Over io_uring; where the kernel refuses that, or on demand, over a small pool of threads for files and poll(2) for
+ * sockets, behind the same verbs. Nothing is decided here: requests go in the order in which they are prepared.
+ *
+ * What is promised (see ring.c for why it holds):
+ *  - Each prepared request has exactly one completion, or, where OPP_COMPLETION_MORE is set, one more to come.
+ *  - opp_ring_post() never blocks, and a thread that is stopped inside it keeps no other's message from the owner.
+ *  - No call allocates after opp_ring_create() and opp_ring_start(), in the ring backend and in the thread backend.
+ *  - An owner with nothing to do sleeps without a wake-up.
+ * Memory that a request points to belongs to the kernel from opp_ring_prepare() to its (last) completion.
+ */
+#ifndef OPP_RING_H
+#define OPP_RING_H
+
+#include "opp_base.h"
+
+OPP_BEGIN_DECLS
+
+typedef struct opp_ring opp_ring;
+
+/* --- Requests ------------------------------------------------------------------------------- */
+
+/* What the fields of opp_ring_op mean is said behind each; unnamed ones are 0. */
+typedef enum OPP_CLOSED_ENUM opp_ring_code {
+    OPP_RING_NOP = 0,
+    OPP_RING_READ,        /* fd, address, length, offset (-1: the file's own), flags: RWF_* */
+    OPP_RING_WRITE,       /* the same */
+    OPP_RING_READV,       /* fd, address: struct iovec[length], offset, flags: RWF_* */
+    OPP_RING_WRITEV,      /* the same */
+    OPP_RING_READ_FIXED,  /* as READ, in registered buffer `index` */
+    OPP_RING_WRITE_FIXED, /* as WRITE, from registered buffer `index` */
+    OPP_RING_FSYNC,       /* fd */
+    OPP_RING_FDATASYNC,   /* fd */
+    OPP_RING_ALLOCATE,    /* fd, offset, second: length, length: mode */
+    OPP_RING_TRUNCATE,    /* fd, offset: length; -EOPNOTSUPP before Linux 6.9 */
+    OPP_RING_OPEN,        /* fd: folder or AT_FDCWD, address: path, length: mode, flags: O_* */
+    OPP_RING_CLOSE,       /* fd */
+    OPP_RING_STAT,        /* fd, address: path, length: STATX_*, second: struct statx *, flags: AT_* */
+    OPP_RING_RENAME,      /* fd, address: path; index: folder, second: path; flags: RENAME_* */
+    OPP_RING_UNLINK,      /* fd, address: path, flags: AT_* */
+    OPP_RING_CONNECT,     /* fd, address: struct sockaddr, second: its size */
+    OPP_RING_ACCEPT,      /* fd, flags: SOCK_* */
+    OPP_RING_ACCEPT_MANY, /* fd, flags: SOCK_*; completes once for each, until it fails */
+    OPP_RING_SEND,        /* fd, address, length, flags: MSG_* */
+    OPP_RING_SEND_ZERO_COPY, /* as SEND; the buffer is free at the completion with OPP_COMPLETION_RELEASED */
+    OPP_RING_RECEIVE,     /* fd, address, length, flags: MSG_* */
+    OPP_RING_SEND_MESSAGE,    /* fd, address: struct msghdr, flags: MSG_* */
+    OPP_RING_RECEIVE_MESSAGE, /* the same */
+    OPP_RING_SHUTDOWN,    /* fd, length: SHUT_* */
+    OPP_RING_POLL,        /* fd, flags: POLL*; once */
+    OPP_RING_CANCEL,      /* second: the tag of another request: 0, -ENOENT, or -EALREADY */
+    OPP_RING_CANCEL_FD,   /* fd: all requests on it; the result is their number */
+    OPP_RING_CODES
+} opp_ring_code;
+
+/* Kernel I/O priority; for reads and writes of files, where the device's scheduler knows it. */
+typedef enum OPP_CLOSED_ENUM opp_ring_priority {
+    OPP_RING_PRIORITY_NONE = 0,
+    OPP_RING_PRIORITY_REAL_TIME = 1,
+    OPP_RING_PRIORITY_BEST_EFFORT = 2,
+    OPP_RING_PRIORITY_IDLE = 3,
+} opp_ring_priority;
+
+typedef struct opp_ring_op {
+    uint8_t code;     /* opp_ring_code */
+    uint8_t priority; /* opp_ring_priority */
+    int32_t fd;
+    int32_t index;
+    uint32_t length;
+    uint32_t flags;
+    uint64_t address; /* of memory; 64 bits wide, as the kernel has it */
+    uint64_t second;
+    uint64_t offset;
+    uint64_t tag; /* the caller's; below OPP_RING_TAGS */
+} opp_ring_op;
+
+#define OPP_RING_TAGS (UINT64_MAX - 15)
+
+typedef struct opp_ring_completion {
+    uint64_t tag;
+    int32_t result; /* as the system call's, or -errno */
+    uint32_t flags;
+} opp_ring_completion;
+
+#define OPP_COMPLETION_MORE 1u     /* the request has at least one more completion */
+#define OPP_COMPLETION_RELEASED 2u /* zero-copy only: the kernel has let go of the buffer; the result says nothing */
+
+/* --- Rings ---------------------------------------------------------------------------------- */
+
+typedef enum OPP_CLOSED_ENUM opp_ring_backend {
+    OPP_RING_AUTOMATIC = 0, /* io_uring, or threads where it is refused */
+    OPP_RING_URING = 1,     /* io_uring, or an error */
+    OPP_RING_THREADS = 2,
+} opp_ring_backend;
+
+typedef struct opp_ring_config {
+    opp_ring_backend backend;
+    uint32_t entries;     /* requests prepared between two waits; 1 to 4096, rounded up to a power of two */
+    uint32_t completions; /* room for completions; 0 is four times `entries`. Where it overflows, nothing is lost */
+    uint32_t threads;     /* of the thread backend; 1 to 64 */
+    /*
+     * For tests: asked before a request goes to the kernel. Any other answer than OPP_RING_NO_FAULT becomes the result
+     * of the request, which the kernel then never sees.
+     */
+    int32_t (*_Nullable fault)(void *_Nullable context, const opp_ring_op *_Nonnull op);
+    void *_Nullable context;
+} opp_ring_config;
+
+#define OPP_RING_NO_FAULT INT32_MIN
+
+/*
+ * Any thread. Returns 0, -EINVAL (a value is out of its range), -ENOMEM, or with OPP_RING_URING what the kernel
+ * answered: -ENOSYS, -EPERM (seccomp or kernel.io_uring_disabled), -EMFILE.
+ */
+OPP_MUST_USE int opp_ring_create(const opp_ring_config *_Nonnull config, opp_ring *_Nullable *_Nonnull ring);
+
+/* The thread that calls this is the owner from now on. 0 or -errno. */
+OPP_MUST_USE int opp_ring_start(opp_ring *_Nonnull ring);
+
+/*
+ * The owner, or anybody before opp_ring_start(). Nothing may be in flight: the kernel goes on with that after the ring is
+ * closed, in memory that the caller believes to be its own.
+ */
+void opp_ring_destroy(opp_ring *_Nonnull ring);
+
+typedef struct opp_ring_abilities {
+    opp_ring_backend backend;   /* the one in use */
+    int32_t refused;            /* what the kernel answered where threads are used instead; 0 where they were asked for */
+    bool single_issuer;         /* SINGLE_ISSUER and DEFER_TASKRUN: completions cost no interrupt of the owner */
+    bool zero_copy;
+    bool accept_many;
+    bool truncate;
+    uint64_t codes;             /* bit n: opp_ring_code n goes to the kernel as a request */
+} opp_ring_abilities;
+
+/* What this ring can; fixed by opp_ring_create(). Any thread. */
+opp_ring_abilities opp_ring_can(const opp_ring *_Nonnull ring);
+
+/* The owner: buffers for READ_FIXED and WRITE_FIXED, as struct iovec[count]; once per ring. 0 or -errno. */
+OPP_MUST_USE int opp_ring_register_buffers(opp_ring *_Nonnull ring, const void *_Nonnull vectors, uint32_t count);
+
+/* --- The owner ------------------------------------------------------------------------------ */
+
+/* Copies the request. Returns 0, -EBUSY (full: wait first), -EINVAL (no such code, or a tag out of range). */
+OPP_MUST_USE int opp_ring_prepare(opp_ring *_Nonnull ring, const opp_ring_op *_Nonnull op);
+
+/*
+ * Hands all prepared requests to the kernel and takes up to `room` completions. With none it waits until there is one,
+ * a message was posted, or CLOCK_MONOTONIC reaches `until_ns` (0: does not wait; UINT64_MAX: for ever).
+ * Returns how many completions were taken; 0 where it was a message or the time. A signal is no reason to return.
+ */
+OPP_MUST_USE int opp_ring_wait(opp_ring *_Nonnull ring, opp_ring_completion *_Nonnull completions, uint32_t room,
+                               uint64_t until_ns);
+
+/* --- Messages ------------------------------------------------------------------------------- */
+
+/* A link in the poster's own memory: posting allocates nothing. */
+typedef struct opp_link {
+    struct opp_link *_Nullable next;
+    void *_Nullable owner;
+} opp_link;
+
+/* Any thread. The link belongs to the ring until it is fetched. */
+void opp_ring_post(opp_ring *_Nonnull ring, opp_link *_Nonnull link);
+
+/* The owner: all links posted, as a list, in order of completed posts of one thread. NULL where there is none. */
+opp_link *_Nullable opp_ring_fetch(opp_ring *_Nonnull ring);
+
+/* Wake-ups so far: how often the owner slept and was woken. Any thread. */
+uint64_t opp_ring_wakeups(const opp_ring *_Nonnull ring);
+
+/* --- Without a ring ------------------------------------------------------------------------- */
+
+/*
+ * Carries a request out on the calling thread as far as that takes no waiting, and answers -EAGAIN otherwise. Any thread.
+ * For READ, READV, RECEIVE, SEND and the two messages; -EOPNOTSUPP for the rest, and where it cannot be told: O_DIRECT,
+ * some file systems and devices.
+ */
+int32_t opp_ring_try(const opp_ring_op *_Nonnull op);
+
+/* O_DIRECT, which differs between processors. */
+int32_t opp_open_direct(void);
+
+OPP_END_DECLS
+
+#endif

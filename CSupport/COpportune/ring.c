@@ -1,0 +1,128 @@
+/*
+ * What both backends share: the messages, and when the owner sleeps.
+ *
+ * Messages are a stack pushed by compare-and-swap and taken whole by exchange, as in inbox.c, with the links in the
+ * posters' memory. Sleeping is agreed on as by Dekker: a poster pushes and then looks at `sleeping`; the owner sets
+ * `sleeping` and then looks at the stack. Both orders are sequentially consistent, so one of them sees the other, and
+ * the owner sleeps only where every poster that has pushed since will write the eventfd.
+ *
+ * Every poster that finds the owner asleep writes, even where another is about to: that one may be a background thread
+ * which the kernel has stopped between its push and its write, and nobody's message may wait for it.
+ */
+#include "ring.h"
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+
+static int check(const opp_ring_config *config) {
+    if (config->backend > OPP_RING_THREADS) return -EINVAL;
+    if (config->entries < 1 || config->entries > RING_OP_COUNT_MAX) return -EINVAL;
+    if (config->completions != 0 && config->completions > 16 * RING_OP_COUNT_MAX) return -EINVAL;
+    if (config->threads < 1 || config->threads > RING_THREADS_MAX) return -EINVAL;
+    return 0;
+}
+
+int opp_ring_create(const opp_ring_config *config, opp_ring **created) {
+    *created = NULL;
+    int error = check(config);
+    if (error != 0) return error;
+    opp_ring *ring = aligned_alloc(64, (sizeof(opp_ring) + 63) / 64 * 64);
+    if (ring == NULL) return -ENOMEM;
+    *ring = (opp_ring){.config = *config};
+    /* Blocking, so that the ring's read of it waits for the write. */
+    ring->event = eventfd(0, EFD_CLOEXEC);
+    if (ring->event < 0) {
+        error = -errno;
+        free(ring);
+        return error;
+    }
+    error = -ENOSYS;
+    if (config->backend != OPP_RING_THREADS) error = ring_uring_create(ring);
+    if (error != 0 && config->backend != OPP_RING_URING) {
+        int32_t refused = config->backend == OPP_RING_AUTOMATIC ? error : 0;
+        error = ring_threads_create(ring);
+        ring->can.refused = refused;
+    }
+    if (error != 0) {
+        close(ring->event);
+        free(ring);
+        return error;
+    }
+    *created = ring;
+    return 0;
+}
+
+int opp_ring_start(opp_ring *ring) {
+    return ring->backend->start(ring);
+}
+
+void opp_ring_destroy(opp_ring *ring) {
+    ring->backend->destroy(ring);
+    close(ring->event);
+    free(ring);
+}
+
+opp_ring_abilities opp_ring_can(const opp_ring *ring) {
+    return ring->can;
+}
+
+int opp_ring_register_buffers(opp_ring *ring, const void *vectors, uint32_t count) {
+    return ring->backend->register_buffers(ring, vectors, count);
+}
+
+int opp_ring_prepare(opp_ring *ring, const opp_ring_op *op) {
+    if (op->code >= OPP_RING_CODES || op->tag >= OPP_RING_TAGS) return -EINVAL;
+    if (ring->config.fault != NULL) {
+        if (ring->fault_count == RING_FAULTS) return -EBUSY;
+        int32_t result = ring->config.fault(ring->config.context, op);
+        if (result != OPP_RING_NO_FAULT) {
+            ring->faults[ring->fault_count++] = (opp_ring_completion){.tag = op->tag, .result = result};
+            return 0;
+        }
+    }
+    return ring->backend->prepare(ring, op);
+}
+
+int opp_ring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t until_ns) {
+    uint32_t taken = 0;
+    while (taken < room && ring->fault_count > 0) completions[taken++] = ring->faults[--ring->fault_count];
+    bool sleep = taken == 0 && until_ns != 0;
+    if (sleep) {
+        opp_store(&ring->sleeping, 1, seq_cst); /* [sleep] before the look at the stack: see opp_ring_post() */
+        if (opp_load(&ring->posted, seq_cst) != NULL) sleep = false;
+    }
+    int count = ring->backend->wait(ring, completions + taken, room - taken, sleep, until_ns);
+    opp_store(&ring->sleeping, 0, relaxed); /* a write too many only costs its time */
+    return count < 0 ? count : (int)taken + count;
+}
+
+void ring_wake(opp_ring *ring) {
+    /* [sleep] seq_cst: after the caller's own seq_cst exchange, which the owner looks at once it has set `sleeping`. */
+    if (opp_load(&ring->sleeping, seq_cst) != 0) opp_bell_ring(ring->event);
+}
+
+void opp_ring_post(opp_ring *ring, opp_link *link) {
+    opp_link *top = opp_load(&ring->posted, relaxed);
+    do {
+        link->next = top;
+        /* [post] release: the message is seen by who fetches it. seq_cst: before the look at `sleeping`, [sleep]. */
+    } while (!opp_cas(&ring->posted, &top, link, seq_cst));
+    ring_wake(ring);
+}
+
+opp_link *opp_ring_fetch(opp_ring *ring) {
+    if (opp_load(&ring->posted, relaxed) == NULL) return NULL;
+    opp_link *taken = opp_swap(&ring->posted, NULL, acq_rel); /* [post] acquire */
+    opp_link *oldest = NULL;
+    while (taken != NULL) {
+        opp_link *next = taken->next;
+        taken->next = oldest;
+        oldest = taken;
+        taken = next;
+    }
+    return oldest;
+}
+
+uint64_t opp_ring_wakeups(const opp_ring *ring) {
+    return opp_load(&ring->wakeups, relaxed);
+}

@@ -1,0 +1,55 @@
+/* What the two backends of a ring share. */
+#ifndef RING_H
+#define RING_H
+
+#include "opp_ring.h"
+#include "opp_sync.h"
+
+typedef struct ring_backend {
+    int (*start)(opp_ring *ring);
+    void (*destroy)(opp_ring *ring);
+    int (*prepare)(opp_ring *ring, const opp_ring_op *op);
+    /* Submits, then takes completions; waits where `sleep` says so and there is none. */
+    int (*wait)(opp_ring *ring, opp_ring_completion *completions, uint32_t room, bool sleep, uint64_t until_ns);
+    int (*register_buffers)(opp_ring *ring, const void *vectors, uint32_t count);
+} ring_backend;
+
+#define RING_FAULTS 64
+
+struct opp_ring {
+    const ring_backend *backend;
+    opp_ring_config config;
+    opp_ring_abilities can;
+    void *state; /* the backend's */
+    int event;   /* an eventfd: written to wake the owner */
+
+    /* Completions that config.fault made. */
+    opp_ring_completion faults[RING_FAULTS];
+    uint32_t fault_count;
+
+    _Alignas(64) _Atomic(opp_link *) posted; /* any thread */
+    _Alignas(64) _Atomic(uint32_t) sleeping; /* the owner */
+    _Atomic(uint64_t) wakeups;               /* the owner */
+};
+
+int ring_uring_create(opp_ring *ring);
+int ring_threads_create(opp_ring *ring);
+
+/* Wakes the owner if it sleeps, after the caller has put something where the owner looks, by a seq_cst exchange. */
+void ring_wake(opp_ring *ring);
+
+/* Carries `op` out by system calls, waiting as they do. In ring_call.c. */
+int32_t ring_call(const opp_ring_op *op);
+
+/* The owner. Only it writes, so no locked addition is needed. */
+static inline void ring_count_wakeup(opp_ring *ring) {
+    opp_store(&ring->wakeups, opp_load(&ring->wakeups, relaxed) + 1, relaxed); /* statistics */
+}
+
+/* Tags above OPP_RING_TAGS are the backends' own. */
+#define RING_TAG_WAKE (OPP_RING_TAGS + 1)
+
+#define RING_OP_COUNT_MAX 4096u
+#define RING_THREADS_MAX 64u
+
+#endif

@@ -1,0 +1,90 @@
+/* Requests carried out by plain system calls: for the thread backend, and for what needs no waiting at all. */
+#include "ring.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+static void *pointer(uint64_t address) {
+    return (void *)(uintptr_t)address;
+}
+
+/* As io_uring has it: offset -1 is the file's own position. */
+static ssize_t read_vectors(const opp_ring_op *op, const struct iovec *vectors, int count) {
+    return preadv2(op->fd, vectors, count, (off_t)op->offset, (int)op->flags);
+}
+
+static ssize_t write_vectors(const opp_ring_op *op, const struct iovec *vectors, int count) {
+    return pwritev2(op->fd, vectors, count, (off_t)op->offset, (int)op->flags);
+}
+
+static ssize_t call(const opp_ring_op *op) {
+    struct iovec one = {.iov_base = pointer(op->address), .iov_len = op->length};
+    int flags = (int)op->flags;
+    switch ((opp_ring_code)op->code) {
+    case OPP_RING_NOP: return 0;
+    case OPP_RING_READ:
+    case OPP_RING_READ_FIXED: return read_vectors(op, &one, 1);
+    case OPP_RING_WRITE:
+    case OPP_RING_WRITE_FIXED: return write_vectors(op, &one, 1);
+    case OPP_RING_READV: return read_vectors(op, pointer(op->address), (int)op->length);
+    case OPP_RING_WRITEV: return write_vectors(op, pointer(op->address), (int)op->length);
+    case OPP_RING_FSYNC: return fsync(op->fd);
+    case OPP_RING_FDATASYNC: return fdatasync(op->fd);
+    case OPP_RING_ALLOCATE: return fallocate(op->fd, (int)op->length, (off_t)op->offset, (off_t)op->second);
+    case OPP_RING_TRUNCATE: return ftruncate(op->fd, (off_t)op->offset);
+    case OPP_RING_OPEN: return openat(op->fd, pointer(op->address), flags, op->length);
+    case OPP_RING_CLOSE: return close(op->fd);
+    case OPP_RING_STAT: return statx(op->fd, pointer(op->address), flags, op->length, pointer(op->second));
+    case OPP_RING_RENAME: return renameat2(op->fd, pointer(op->address), op->index, pointer(op->second), op->flags);
+    case OPP_RING_UNLINK: return unlinkat(op->fd, pointer(op->address), flags);
+    case OPP_RING_CONNECT: return connect(op->fd, pointer(op->address), (socklen_t)op->second);
+    case OPP_RING_ACCEPT:
+    case OPP_RING_ACCEPT_MANY: return accept4(op->fd, NULL, NULL, flags);
+    case OPP_RING_SEND:
+    case OPP_RING_SEND_ZERO_COPY: return send(op->fd, pointer(op->address), op->length, flags | MSG_NOSIGNAL);
+    case OPP_RING_RECEIVE: return recv(op->fd, pointer(op->address), op->length, flags);
+    case OPP_RING_SEND_MESSAGE: return sendmsg(op->fd, pointer(op->address), flags | MSG_NOSIGNAL);
+    case OPP_RING_RECEIVE_MESSAGE: return recvmsg(op->fd, pointer(op->address), flags);
+    case OPP_RING_SHUTDOWN: return shutdown(op->fd, (int)op->length);
+    case OPP_RING_POLL:
+    case OPP_RING_CANCEL:
+    case OPP_RING_CANCEL_FD:
+    case OPP_RING_CODES: break;
+    }
+    errno = EOPNOTSUPP;
+    return -1;
+}
+
+int32_t ring_call(const opp_ring_op *op) {
+    ssize_t result = call(op);
+    return result < 0 ? -errno : (int32_t)result;
+}
+
+int32_t opp_ring_try(const opp_ring_op *op) {
+    opp_ring_op now = *op;
+    switch ((opp_ring_code)op->code) {
+    case OPP_RING_READ:
+    case OPP_RING_READV: {
+        /* RWF_NOWAIT does not wait for a place in a queue, but for the device it does: direct reads would sleep here. */
+        int mode = fcntl(op->fd, F_GETFL);
+        if (mode < 0) return -errno;
+        if (mode & O_DIRECT) return -EOPNOTSUPP;
+        now.flags |= RWF_NOWAIT;
+        break;
+    }
+    case OPP_RING_RECEIVE:
+    case OPP_RING_SEND:
+    case OPP_RING_SEND_MESSAGE:
+    case OPP_RING_RECEIVE_MESSAGE: now.flags |= MSG_DONTWAIT; break;
+    default: return -EOPNOTSUPP;
+    }
+    return ring_call(&now);
+}
+
+int32_t opp_open_direct(void) {
+    return O_DIRECT;
+}

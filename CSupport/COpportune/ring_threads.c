@@ -1,0 +1,464 @@
+/*
+ * The backend for kernels that refuse io_uring: system calls on a few threads for files, poll(2) in the owner for
+ * sockets and pipes.
+ *
+ * A request has a slot from prepare to completion. Who may touch it, by state:
+ *   FREE, WAITING  the owner
+ *   QUEUED         whoever holds `lock`; it is in the list `first`..`last`
+ *   RUNNING        the thread that took it; it then pushes it to `done`, by compare-and-swap
+ *   DONE           the owner, which takes `done` whole
+ * All threads are of the owner's scheduling class, and `lock` is held for a few instructions only, never in a call that
+ * waits: no background thread of the program ever holds it.
+ */
+#include "opp_system.h"
+#include "ring.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#define NONE UINT32_MAX
+#define SLOTS_MIN 4096u
+#define IOPRIO_WHO_PROCESS 1
+
+typedef enum slot_state { FREE, WAITING, QUEUED, RUNNING, DONE } slot_state;
+
+typedef struct slot {
+    opp_ring_op op;
+    slot_state state;
+    uint32_t next;
+    int32_t result;
+    short events;   /* WAITING: what poll(2) is asked for */
+    int old_flags;  /* WAITING for a connection: the descriptor's flags, or -1 */
+} slot;
+
+typedef struct threads {
+    opp_ring *ring;
+    uint32_t slot_count;
+    slot *slots;
+    struct pollfd *polls;  /* [0] is the eventfd */
+    uint32_t *waiting;     /* slots; polls[i + 1] is of waiting[i] */
+    uint32_t waiting_count;
+    uint32_t free;
+    uint32_t ready_first, ready_last; /* DONE, in order; the owner's */
+
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    uint32_t first, last; /* QUEUED */
+    uint32_t alive;
+    bool closing;
+
+    _Alignas(64) _Atomic(uint32_t) done; /* a stack */
+} threads;
+
+/* --- The threads ---------------------------------------------------------------------------- */
+
+static void set_priority(uint8_t priority) {
+    int value = priority == OPP_RING_PRIORITY_NONE ? 0 : priority << 13 | (priority == OPP_RING_PRIORITY_IDLE ? 0 : 4);
+    (void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, value); /* a wish: without it the order is the same */
+}
+
+static void push_done(threads *state, uint32_t index) {
+    uint32_t top = opp_load(&state->done, relaxed);
+    do {
+        state->slots[index].next = top;
+        /* [done] release: the result is seen by who takes the stack. seq_cst: before the look at `sleeping`, which the
+         * owner sets before it looks at `done`. */
+    } while (!opp_cas(&state->done, &top, index, seq_cst));
+    ring_wake(state->ring);
+}
+
+static void run(void *context) {
+    threads *state = context;
+    uint8_t priority = OPP_RING_PRIORITY_NONE;
+    pthread_mutex_lock(&state->lock);
+    for (;;) {
+        while (state->first == NONE && !state->closing) pthread_cond_wait(&state->work, &state->lock);
+        if (state->first == NONE) break;
+        uint32_t index = state->first;
+        slot *slot = &state->slots[index];
+        state->first = slot->next;
+        slot->state = RUNNING;
+        pthread_mutex_unlock(&state->lock);
+        if (slot->op.priority != priority) set_priority(priority = slot->op.priority);
+        slot->result = ring_call(&slot->op);
+        push_done(state, index);
+        pthread_mutex_lock(&state->lock);
+    }
+    state->alive--;
+    pthread_cond_broadcast(&state->work);
+    pthread_mutex_unlock(&state->lock);
+}
+
+/* --- The owner: completions ----------------------------------------------------------------- */
+
+static void finish(threads *state, uint32_t index, int32_t result) {
+    slot *slot = &state->slots[index];
+    slot->state = DONE;
+    slot->result = result;
+    slot->next = NONE;
+    if (state->ready_first == NONE) {
+        state->ready_first = index;
+    } else {
+        state->slots[state->ready_last].next = index;
+    }
+    state->ready_last = index;
+}
+
+static void take_done(threads *state) {
+    if (opp_load(&state->done, seq_cst) == NONE) return; /* after `sleeping`: see push_done() */
+    uint32_t index = opp_swap(&state->done, NONE, acq_rel); /* [done] acquire */
+    uint32_t oldest = NONE;
+    while (index != NONE) {
+        uint32_t next = state->slots[index].next;
+        state->slots[index].next = oldest;
+        oldest = index;
+        index = next;
+    }
+    while (oldest != NONE) {
+        uint32_t next = state->slots[oldest].next;
+        finish(state, oldest, state->slots[oldest].result);
+        oldest = next;
+    }
+}
+
+static uint32_t take_ready(threads *state, opp_ring_completion *completions, uint32_t room) {
+    uint32_t taken = 0;
+    while (taken < room && state->ready_first != NONE) {
+        uint32_t index = state->ready_first;
+        slot *slot = &state->slots[index];
+        state->ready_first = slot->next;
+        completions[taken++] = (opp_ring_completion){.tag = slot->op.tag, .result = slot->result};
+        slot->state = FREE;
+        slot->next = state->free;
+        state->free = index;
+    }
+    return taken;
+}
+
+/* --- The owner: sockets --------------------------------------------------------------------- */
+
+static bool is_pollable(int fd) {
+    struct stat about;
+    return fstat(fd, &about) == 0 && (S_ISFIFO(about.st_mode) || S_ISSOCK(about.st_mode) || S_ISCHR(about.st_mode));
+}
+
+/* Whether the owner waits for the request in poll(2); then `events`. */
+static bool waits_in_poll(const opp_ring_op *op, short *events) {
+    *events = POLLIN;
+    switch ((opp_ring_code)op->code) {
+    case OPP_RING_ACCEPT:
+    case OPP_RING_ACCEPT_MANY:
+    case OPP_RING_RECEIVE:
+    case OPP_RING_RECEIVE_MESSAGE: return true;
+    case OPP_RING_CONNECT:
+    case OPP_RING_SEND:
+    case OPP_RING_SEND_ZERO_COPY:
+    case OPP_RING_SEND_MESSAGE: *events = POLLOUT; return true;
+    case OPP_RING_POLL: *events = (short)op->flags; return true;
+    case OPP_RING_READ:
+    case OPP_RING_READV: return is_pollable(op->fd);
+    case OPP_RING_WRITE:
+    case OPP_RING_WRITEV: *events = POLLOUT; return is_pollable(op->fd);
+    default: return false;
+    }
+}
+
+static int32_t poll_now(int fd, short events) {
+    struct pollfd one = {.fd = fd, .events = events};
+    int count = poll(&one, 1, 0);
+    return count < 0 ? -errno : count == 0 ? -EAGAIN : one.revents;
+}
+
+static int32_t connect_now(slot *slot) {
+    if (slot->old_flags < 0) {
+        slot->old_flags = fcntl(slot->op.fd, F_GETFL);
+        if (slot->old_flags < 0) return -errno;
+        (void)fcntl(slot->op.fd, F_SETFL, slot->old_flags | O_NONBLOCK);
+        int32_t result = ring_call(&slot->op);
+        /* A Unix socket with a full backlog says EAGAIN; it is asked again when it can be written to. */
+        return result == -EINPROGRESS ? -EAGAIN : result;
+    }
+    int32_t ready = poll_now(slot->op.fd, POLLOUT);
+    if (ready < 0) return ready;
+    int error = 0;
+    socklen_t size = sizeof(error);
+    if (getsockopt(slot->op.fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0) return -errno;
+    return -error;
+}
+
+static int32_t accept_now(const opp_ring_op *op) {
+    int flags = fcntl(op->fd, F_GETFL);
+    if (flags < 0) return -errno;
+    /* For good: another process may share the descriptor and take the connection first. */
+    if ((flags & O_NONBLOCK) == 0) (void)fcntl(op->fd, F_SETFL, flags | O_NONBLOCK);
+    return ring_call(op);
+}
+
+/* Where RWF_NOWAIT is not known: what a pipe takes without waiting when it says that it can be written to. */
+static int32_t write_now(const opp_ring_op *op) {
+    opp_ring_op now = *op;
+    now.flags |= RWF_NOWAIT;
+    int32_t result = ring_call(&now);
+    if (result != -EOPNOTSUPP) return result;
+    int32_t ready = poll_now(op->fd, POLLOUT);
+    if (ready < 0) return ready;
+    now.flags = op->flags;
+    struct iovec first = {.iov_base = (void *)(uintptr_t)op->address, .iov_len = op->length};
+    if (op->code == OPP_RING_WRITEV) first = *(const struct iovec *)(uintptr_t)op->address;
+    now.code = OPP_RING_WRITE;
+    now.address = (uintptr_t)first.iov_base;
+    now.length = (uint32_t)(first.iov_len < PIPE_BUF ? first.iov_len : PIPE_BUF);
+    return ring_call(&now);
+}
+
+/* -EAGAIN where it has to wait. */
+static int32_t attempt(slot *slot) {
+    const opp_ring_op *op = &slot->op;
+    switch ((opp_ring_code)op->code) {
+    case OPP_RING_POLL: return poll_now(op->fd, (short)op->flags);
+    case OPP_RING_CONNECT: return connect_now(slot);
+    case OPP_RING_ACCEPT:
+    case OPP_RING_ACCEPT_MANY: return accept_now(op);
+    case OPP_RING_SEND_ZERO_COPY: {
+        opp_ring_op plain = *op;
+        plain.code = OPP_RING_SEND;
+        return opp_ring_try(&plain);
+    }
+    case OPP_RING_WRITE:
+    case OPP_RING_WRITEV: return write_now(op);
+    default: {
+        int32_t result = opp_ring_try(op);
+        if (result != -EOPNOTSUPP) return result; /* what knows no RWF_NOWAIT */
+        int32_t ready = poll_now(op->fd, slot->events);
+        return ready < 0 ? ready : ring_call(op);
+    }
+    }
+}
+
+/* Carries it out as far as it goes without waiting. Whether it ended. */
+static bool try_waiting(threads *state, uint32_t index, bool cancelled) {
+    slot *slot = &state->slots[index];
+    int32_t result = cancelled ? -ECANCELED : attempt(slot);
+    if (result == -EAGAIN) return false;
+    if (slot->old_flags >= 0) (void)fcntl(slot->op.fd, F_SETFL, slot->old_flags);
+    finish(state, index, result);
+    return true;
+}
+
+/* --- The owner: cancelling ------------------------------------------------------------------ */
+
+static uint32_t cancel_waiting(threads *state, const opp_ring_op *wanted) {
+    uint32_t count = 0, kept = 0;
+    for (uint32_t i = 0; i < state->waiting_count; i++) {
+        const opp_ring_op *op = &state->slots[state->waiting[i]].op;
+        bool matches = wanted->code == OPP_RING_CANCEL ? op->tag == wanted->second : op->fd == wanted->fd;
+        if (matches) {
+            count += try_waiting(state, state->waiting[i], true);
+        } else {
+            state->waiting[kept++] = state->waiting[i];
+        }
+    }
+    state->waiting_count = kept;
+    return count;
+}
+
+static int32_t cancel(threads *state, const opp_ring_op *wanted) {
+    uint32_t count = cancel_waiting(state, wanted);
+    bool running = false;
+    pthread_mutex_lock(&state->lock);
+    for (uint32_t *link = &state->first, previous = NONE; *link != NONE;) {
+        uint32_t index = *link;
+        slot *slot = &state->slots[index];
+        bool matches = wanted->code == OPP_RING_CANCEL ? slot->op.tag == wanted->second : slot->op.fd == wanted->fd;
+        if (matches) {
+            *link = slot->next;
+            if (state->last == index) state->last = previous;
+            finish(state, index, -ECANCELED);
+            count++;
+        } else {
+            previous = index;
+            link = &slot->next;
+        }
+    }
+    for (uint32_t i = 0; i < state->slot_count && wanted->code == OPP_RING_CANCEL && count == 0; i++) {
+        if (state->slots[i].state == RUNNING && state->slots[i].op.tag == wanted->second) running = true;
+    }
+    pthread_mutex_unlock(&state->lock);
+    if (wanted->code == OPP_RING_CANCEL_FD) return (int32_t)count;
+    return count > 0 ? 0 : running ? -EALREADY : -ENOENT;
+}
+
+/* --- The verbs ------------------------------------------------------------------------------ */
+
+/* Sends and receives that are not to wait, as io_uring has it. */
+static bool answers_again(const opp_ring_op *op) {
+    switch ((opp_ring_code)op->code) {
+    case OPP_RING_SEND:
+    case OPP_RING_SEND_ZERO_COPY:
+    case OPP_RING_SEND_MESSAGE:
+    case OPP_RING_RECEIVE:
+    case OPP_RING_RECEIVE_MESSAGE: return (op->flags & MSG_DONTWAIT) != 0;
+    default: return false;
+    }
+}
+
+static int threads_prepare(opp_ring *ring, const opp_ring_op *op) {
+    threads *state = ring->state;
+    uint32_t index = state->free;
+    if (index == NONE) return -EBUSY;
+    slot *slot = &state->slots[index];
+    state->free = slot->next;
+    slot->op = *op;
+    slot->old_flags = -1;
+    if (op->code == OPP_RING_NOP) {
+        finish(state, index, 0);
+    } else if (op->code == OPP_RING_CANCEL || op->code == OPP_RING_CANCEL_FD) {
+        finish(state, index, cancel(state, op));
+    } else if (waits_in_poll(op, &slot->events)) {
+        slot->state = WAITING;
+        if (try_waiting(state, index, false)) return 0;
+        if (answers_again(op)) {
+            finish(state, index, -EAGAIN);
+        } else {
+            state->waiting[state->waiting_count++] = index;
+        }
+    } else {
+        slot->next = NONE;
+        pthread_mutex_lock(&state->lock);
+        slot->state = QUEUED;
+        if (state->first == NONE) {
+            state->first = index;
+        } else {
+            state->slots[state->last].next = index;
+        }
+        state->last = index;
+        pthread_cond_signal(&state->work);
+        pthread_mutex_unlock(&state->lock);
+    }
+    return 0;
+}
+
+/* Waits in ppoll(2); tries what became ready. False where the time is over. */
+static bool poll_all(threads *state, uint64_t until_ns) {
+    state->polls[0] = (struct pollfd){.fd = state->ring->event, .events = POLLIN};
+    for (uint32_t i = 0; i < state->waiting_count; i++) {
+        const slot *slot = &state->slots[state->waiting[i]];
+        state->polls[i + 1] = (struct pollfd){.fd = slot->op.fd, .events = slot->events};
+    }
+    struct timespec time, *limit = NULL;
+    if (until_ns != UINT64_MAX) {
+        uint64_t now = opp_sync_now();
+        uint64_t left = until_ns > now ? until_ns - now : 0;
+        time = (struct timespec){.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
+        limit = &time;
+    }
+    int ready = ppoll(state->polls, state->waiting_count + 1, limit, NULL);
+    if (ready <= 0) return ready < 0 || until_ns == UINT64_MAX || opp_sync_now() < until_ns;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < state->waiting_count; i++) {
+        bool ended = state->polls[i + 1].revents != 0 && try_waiting(state, state->waiting[i], false);
+        if (!ended) state->waiting[kept++] = state->waiting[i];
+    }
+    state->waiting_count = kept;
+    return true;
+}
+
+static int threads_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t room, bool sleep,
+                        uint64_t until_ns) {
+    threads *state = ring->state;
+    take_done(state);
+    if (!sleep || state->ready_first != NONE) {
+        if (state->ready_first == NONE && state->waiting_count > 0) (void)poll_all(state, 0);
+        return (int)take_ready(state, completions, room);
+    }
+    for (;;) {
+        bool on_time = poll_all(state, until_ns);
+        bool woken = state->polls[0].revents != 0 && on_time;
+        if (woken) {
+            uint64_t count;
+            while (read(ring->event, &count, sizeof(count)) < 0 && errno == EINTR) continue;
+        }
+        take_done(state);
+        uint32_t taken = take_ready(state, completions, room);
+        if (taken > 0 || woken) ring_count_wakeup(ring);
+        if (taken > 0 || woken || !on_time) return (int)taken;
+    }
+}
+
+static int threads_start(opp_ring *ring) {
+    threads *state = ring->state;
+    for (uint32_t i = 0; i < ring->config.threads; i++) {
+        pthread_mutex_lock(&state->lock);
+        state->alive++;
+        pthread_mutex_unlock(&state->lock);
+        int error = opp_thread_start("opportune-io", 256 << 10, run, state);
+        if (error == 0) continue;
+        pthread_mutex_lock(&state->lock);
+        state->alive--;
+        pthread_mutex_unlock(&state->lock);
+        if (i == 0) return error;
+        break; /* fewer will do */
+    }
+    return 0;
+}
+
+static void threads_free(threads *state) {
+    free(state->slots);
+    free(state->polls);
+    free(state->waiting);
+    free(state);
+}
+
+static void threads_destroy(opp_ring *ring) {
+    threads *state = ring->state;
+    pthread_mutex_lock(&state->lock);
+    state->closing = true;
+    pthread_cond_broadcast(&state->work);
+    while (state->alive > 0) pthread_cond_wait(&state->work, &state->lock);
+    pthread_mutex_unlock(&state->lock);
+    pthread_cond_destroy(&state->work);
+    pthread_mutex_destroy(&state->lock);
+    threads_free(state);
+}
+
+static int threads_register_buffers(opp_ring *ring, const void *vectors, uint32_t count) {
+    (void)ring, (void)vectors, (void)count; /* READ_FIXED is a plain read here */
+    return 0;
+}
+
+static const ring_backend backend = {threads_start, threads_destroy, threads_prepare, threads_wait,
+                                     threads_register_buffers};
+
+int ring_threads_create(opp_ring *ring) {
+    uint32_t count = 4 * ring->config.entries;
+    if (count < SLOTS_MIN) count = SLOTS_MIN;
+    threads *state = aligned_alloc(64, (sizeof(threads) + 63) / 64 * 64);
+    if (state == NULL) return -ENOMEM;
+    memset(state, 0, sizeof(*state));
+    state->ring = ring;
+    state->slot_count = count;
+    state->slots = calloc(count, sizeof(slot));
+    state->polls = calloc(count + 1, sizeof(struct pollfd));
+    state->waiting = calloc(count, sizeof(uint32_t));
+    if (state->slots == NULL || state->polls == NULL || state->waiting == NULL) {
+        threads_free(state);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) state->slots[i].next = i + 1 < count ? i + 1 : NONE;
+    state->ready_first = state->first = state->last = NONE;
+    opp_store(&state->done, NONE, relaxed);
+    pthread_mutex_init(&state->lock, NULL);
+    pthread_cond_init(&state->work, NULL);
+    ring->state = state;
+    ring->backend = &backend;
+    ring->can = (opp_ring_abilities){.backend = OPP_RING_THREADS, .truncate = true};
+    ring->can.codes = (UINT64_C(1) << OPP_RING_CODES) - 1;
+    return 0;
+}

@@ -1,0 +1,161 @@
+import COpportune
+import COpportuneBench
+import Glibc
+import Opportune
+import SystemPackage
+
+/// Figure 4: echo servers and 64 connections over loopback, each with one message under way: ours alone, ours beside a
+/// background app that receives flat out, and SwiftNIO's. The client is the same for all, in C.
+extension IOBench {
+  private static let connections: UInt32 = 64
+  private static let messageSize: UInt32 = 64
+
+  func measureEcho(_ report: inout IOBenchReport) async throws {
+    if options.echoRival == nil {
+      report.notes.append("echo: SwiftNIO is skipped; build it in bench/ and name it by --echo-rival")
+    }
+    var (alone, rival) = (0.0, 0.0)
+    for mode in ["swift-nio", "alone", "beside-background"] where mode != "swift-nio" || options.echoRival != nil {
+      let windows = try await repeats("echo, \(mode)") {
+        if mode == "swift-nio", let program = options.echoRival { return try await echoOfRival(program) }
+        return try await echo(mode == "beside-background")
+      }
+      guard !windows.isEmpty else { return }
+      var result = IOResult(.echo, mode, load: "64-connections")
+      result.latencyUs = .median(windows.map(\.latency))
+      result.p99RangeUs = range(windows.map(\.latency.p99))
+      result.operationsPerSecond = median(windows.map(\.rate))
+      result.operationsRange = range(windows.map(\.rate))
+      if mode == "swift-nio" { rival = median(windows.map(\.rate)) }
+      if mode == "alone" { alone = result.latencyUs?.p99 ?? 0 }
+      if mode != "swift-nio" {
+        result.p99RatioToAlone = (result.latencyUs?.p99 ?? 0) / max(alone, 0.001)
+        if rival > 0 { result.ratioToRival = median(windows.map(\.rate)) / rival }
+      }
+      if mode == "beside-background" { result.megabytesPerSecond = median(windows.map(\.background)) }
+      report.results.append(result)
+    }
+  }
+
+  private struct Window {
+    var latency: Percentiles
+    var rate: Double
+    var background = 0.0
+  }
+
+  private func echo(_ isLoaded: Bool) async throws -> Window {
+    let scheduler = try Scheduler()
+    let broker = try IOBroker()
+    let foregroundApp = try scheduler.makeApp(named: "echo")
+    let backgroundApp = try scheduler.makeApp(named: "download", band: .background)
+    let foreground = try broker.attach(foregroundApp)
+    let background = try broker.attach(backgroundApp)
+    let listener = try await foreground.listen(on: .ipv4("127.0.0.1", port: 0))
+    guard case .ipv4(_, let port) = try listener.address() else { throw BenchError(.system, "no port") }
+    foregroundApp.task {
+      for try await connection in listener {
+        foregroundApp.task {
+          let buffer = try IOBuffer(count: 4096)
+          while true {
+            let count = try await foreground.receive(connection, into: buffer)
+            if count == 0 { return try await foreground.close(connection) }
+            try await foreground.send(connection, from: buffer, 0..<count)
+          }
+        }
+      }
+    }
+    let start = opp_now_ns() + 100_000_000
+    let end = start + windowNanoseconds
+    let download = isLoaded ? try await receiveFlatOut(foregroundApp, foreground, backgroundApp, background, end) : nil
+    var window = try await load(port, start, end)
+    window.background = Double(try await download?.value ?? 0) / options.seconds / 1e6
+    await broker.shutdown()
+    try await scheduler.shutdown()
+    return window
+  }
+
+  /// SwiftNIO's server: a program that prints its port, and ends with its input.
+  private func echoOfRival(_ program: String) async throws -> Window {
+    let (input, output) = (try FileDescriptor.pipe(), try FileDescriptor.pipe())
+    var actions = posix_spawn_file_actions_t()
+    posix_spawn_file_actions_init(&actions)
+    defer { posix_spawn_file_actions_destroy(&actions) }
+    posix_spawn_file_actions_adddup2(&actions, input.readEnd.rawValue, 0)
+    posix_spawn_file_actions_adddup2(&actions, output.writeEnd.rawValue, 1)
+    for end in [input.writeEnd, output.readEnd] { posix_spawn_file_actions_addclose(&actions, end.rawValue) }
+    var arguments: [UnsafeMutablePointer<CChar>?] = [strdup(program), nil]
+    defer { free(arguments[0]) }
+    var process: pid_t = 0
+    let error = posix_spawn(&process, program, &actions, nil, &arguments, environ)
+    try input.readEnd.close()
+    try output.writeEnd.close()
+    defer {
+      try? output.readEnd.close()
+      try? input.writeEnd.close()  // which ends it
+      if error == 0 {
+        var status: Int32 = 0
+        while waitpid(process, &status, 0) < 0, errno == EINTR {}
+      }
+    }
+    guard error == 0 else { throw BenchError(.system, "\(program) cannot be started: \(message(ofErrno: error))") }
+    var line = [UInt8](repeating: 0, count: 16)
+    let count = try line.withUnsafeMutableBytes { try output.readEnd.read(into: $0) }
+    let digits = String(decoding: line[0..<count], as: UTF8.self).prefix { $0.isNumber }
+    guard let port = UInt16(digits) else { throw BenchError(.system, "\(program) prints no port") }
+    let start = opp_now_ns() + 100_000_000
+    return try await load(port, start, start + windowNanoseconds)
+  }
+
+  private func load(_ port: UInt16, _ start: UInt64, _ end: UInt64) async throws -> Window {
+    let times = Times()
+    let result: Int64 = try await withCheckedThrowingContinuation { continuation in
+      do {
+        _ = try SystemThread(named: "echo-client") {
+          let count = opp_bench_echo(
+            port, Self.connections, Self.messageSize, start, end,
+            { Unmanaged<Times>.fromOpaque($0).takeUnretainedValue().histogram.record($1) },
+            Unmanaged.passUnretained(times).toOpaque())
+          continuation.resume(returning: count)
+        }
+      } catch {
+        continuation.resume(throwing: error)
+      }
+    }
+    guard result >= 0 else {
+      throw BenchError(.system, "the echo client failed: \(message(ofErrno: Int32(clamping: -result)))")
+    }
+    return Window(latency: times.histogram.percentiles, rate: Double(result) / options.seconds)
+  }
+
+  /// Written to by the client's thread, read when that has ended.
+  private final class Times: @unchecked Sendable {
+    var histogram = TimeHistogram()
+  }
+
+  /// A sender that never rests, and a background app that receives what it sends.
+  private func receiveFlatOut(
+    _ senderApp: App, _ sender: AppIO, _ receiverApp: App, _ receiver: AppIO, _ end: UInt64
+  ) async throws -> AppTask<Int> {
+    let listener = try await sender.listen(on: .ipv4("127.0.0.1", port: 0))
+    let address = try listener.address()
+    receiverApp.task {
+      let connection = try await listener.accept()
+      let buffer = try IOBuffer(count: 256 << 10)
+      while opp_now_ns() < end { try await sender.send(connection, from: buffer) }
+      try await sender.close(connection)
+      try await listener.close()
+    }
+    return receiverApp.task {
+      let socket = try await receiver.connect(to: address)
+      let buffer = try IOBuffer(count: 256 << 10)
+      var total = 0
+      while true {
+        let count = try await receiver.receive(socket, into: buffer)
+        if count == 0 { break }
+        total += count
+      }
+      try await receiver.close(socket)
+      return total
+    }
+  }
+}

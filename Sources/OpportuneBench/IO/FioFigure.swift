@@ -1,0 +1,91 @@
+import COpportune
+import FoundationEssentials
+import Glibc
+import Opportune
+import SystemPackage
+
+/// Figure 3: the same random reads by fio and by the broker.
+extension IOBench {
+  func measureBesideFio(_ report: inout IOBenchReport, _ file: TestFile) async throws {
+    let places: [String] = ["/usr/bin/fio", "/usr/local/bin/fio"]
+    let program = places.first { access($0, X_OK) == 0 }
+    if program == nil { report.notes.append("fio: skipped, there is no fio here (apt-get install fio)") }
+    for depth in [1, 32] {
+      var rival: Double?
+      if let program {
+        let rates = try await repeats("fio, depth \(depth), fio") { try fio(program, file, depth) }
+        rival = median(rates)
+        var result = IOResult(.fio, "fio", load: "4k-random-\(depth)")
+        result.operationsPerSecond = rival
+        result.operationsRange = range(rates)
+        report.results.append(result)
+      }
+      for (mode, lingers) in [("broker", Duration.zero), ("broker-lingers-50us", .microseconds(50))] {
+        let rates = try await repeats("fio, depth \(depth), \(mode)") { try await ours(file, depth, lingers) }
+        var result = IOResult(.fio, mode, load: "4k-random-\(depth)")
+        result.operationsPerSecond = median(rates)
+        result.operationsRange = range(rates)
+        if let rival, rival > 0 { result.ratioToRival = median(rates) / rival }
+        report.results.append(result)
+      }
+    }
+  }
+
+  private struct FioOutput: Decodable {
+    struct Job: Decodable {
+      struct Direction: Decodable { var iops: Double }
+      var read: Direction
+    }
+    var jobs: [Job]
+  }
+
+  private func fio(_ program: String, _ file: TestFile, _ depth: Int) throws -> Double {
+    let output = FilePath(options.folder).appending("opportune-fio-\(getpid()).json").string
+    defer { unlink(output) }
+    let arguments = [
+      program, "--name=x", "--filename=\(file.path.string)", "--ioengine=io_uring", "--rw=randread", "--bs=4k",
+      "--direct=1", "--iodepth=\(depth)", "--time_based", "--runtime=\(options.seconds)s", "--output-format=json",
+      "--output=\(output)", "--allow_file_create=0",
+    ]
+    var process: pid_t = 0
+    var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
+    defer { for pointer in pointers { free(pointer) } }
+    let error = posix_spawn(&process, program, nil, nil, &pointers, environ)
+    guard error == 0 else { throw BenchError(.system, "fio cannot be started: \(String(cString: strerror(error)))") }
+    var status: Int32 = 0
+    while waitpid(process, &status, 0) < 0, errno == EINTR {}
+    guard status == 0, let text = TextFile.read(output),
+      let parsed = try? JSONDecoder().decode(FioOutput.self, from: Data(text.utf8)), let job = parsed.jobs.first
+    else { throw BenchError(.system, "fio failed with status \(status)") }
+    return job.read.iops
+  }
+
+  private func ours(_ file: TestFile, _ depth: Int, _ lingers: Duration) async throws -> Double {
+    var configuration = IOConfiguration()
+    configuration.lingers = lingers
+    let broker = try IOBroker(configuration: configuration)
+    let io = try broker.makeApp(named: "reader")
+    let descriptor = try await io.open(file.path, .readOnly, options: .direct)
+    let start = opp_now_ns()
+    let end = start + windowNanoseconds
+    let total = try await withThrowingTaskGroup(of: Int.self) { group in
+      for number in 0..<depth {
+        group.addTask {
+          let buffer = try IOBuffer(count: 4096)
+          var offsets = Offsets(UInt64(number) + 1)
+          var count = 0
+          while opp_now_ns() < end {
+            _ = try await io.read(descriptor, into: buffer, at: offsets.next(file.size, 4096))
+            count += 1
+          }
+          return count
+        }
+      }
+      return try await group.reduce(0, +)
+    }
+    let seconds = Double(opp_now_ns() - start) / 1e9
+    try await io.close(descriptor)
+    await broker.shutdown()
+    return Double(total) / seconds
+  }
+}

@@ -1,0 +1,92 @@
+import COpportune
+import Glibc
+import Opportune
+import SystemPackage
+
+/// The five figures of the I/O broker, in one run.
+public struct IOBench: Sendable {
+  let options: IOBenchOptions
+  let isInterrupted: @Sendable () -> Bool
+  let progress: @Sendable (String) -> Void
+
+  public init(
+    options: IOBenchOptions, isInterrupted: @escaping @Sendable () -> Bool,
+    progress: @escaping @Sendable (String) -> Void
+  ) {
+    self.options = options
+    self.isInterrupted = isInterrupted
+    self.progress = progress
+  }
+
+  public func run() async throws -> IOBenchReport {
+    var report = IOBenchReport(machine: .current(), seconds: options.seconds, repeats: options.repeats)
+    let file = try await TestFile(options)
+    defer { file.remove() }
+    for figure in options.figures where !isInterrupted() {
+      switch figure {
+      case .storage: try await measureStorage(&report, file)
+      case .cost: try await measureCost(&report, file)
+      case .fio: try await measureBesideFio(&report, file)
+      case .echo: try await measureEcho(&report)
+      case .rates: try await measureRates(&report, file)
+      }
+    }
+    report.wasInterrupted = isInterrupted()
+    return report
+  }
+
+  /// The repeats of one point, unless Ctrl-C came.
+  func repeats<Value>(_ name: String, _ body: () async throws -> Value) async throws -> [Value] {
+    var values: [Value] = []
+    for number in 0..<options.repeats where !isInterrupted() {
+      progress("\(name), repeat \(number + 1) of \(options.repeats)")
+      values.append(try await body())
+    }
+    return values
+  }
+
+  var windowNanoseconds: UInt64 { UInt64(options.seconds * 1e9) }
+}
+
+/// A file of real blocks on the device.
+struct TestFile: Sendable {
+  let path: FilePath
+  let size: Int64
+
+  init(_ options: IOBenchOptions) async throws {
+    path = FilePath(options.folder).appending("opportune-bench-io-\(getpid())")
+    size = Int64(options.fileMebibytes) << 20
+    let broker = try IOBroker()
+    let io = try broker.makeApp(named: "setup")
+    let file = try await io.open(path, .writeOnly, options: [.create, .truncate, .direct])
+    let buffer = try IOBuffer(count: 1 << 20)
+    try buffer.withBytes { bytes in
+      for index in bytes.indices { bytes[index] = UInt8(truncatingIfNeeded: index &* 31) }
+    }
+    for offset in 0..<Int64(options.fileMebibytes) { try await io.write(file, from: buffer, at: offset << 20) }
+    try await io.synchronize(file)
+    try await io.close(file)
+    await broker.shutdown()
+  }
+
+  func remove() { unlink(path.string) }
+}
+
+/// Offsets for one task.
+struct Offsets {
+  private var state: UInt64
+
+  init(_ seed: UInt64) { state = seed &* 0x9E37_79B9_7F4A_7C15 | 1 }
+
+  mutating func next(_ size: Int64, _ block: Int64) -> Int64 {
+    state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+    return Int64(state >> 20) % (size / block) * block
+  }
+}
+
+/// Counts of many tasks, each its own; read when they have ended.
+final class OperationCount: @unchecked Sendable {
+  // Sendable: written by one task, read after it was awaited.
+  var operations = 0
+  var bytes = 0
+}

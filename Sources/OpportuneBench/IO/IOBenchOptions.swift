@@ -1,0 +1,51 @@
+import Glibc
+
+/// What `opportune bench io` is to measure.
+public struct IOBenchOptions: Sendable {
+  public enum Figure: String, Sendable, CaseIterable {
+    case storage, cost, fio, echo, rates
+  }
+
+  public var figures: [Figure]
+  /// Of each point and repeat.
+  public var seconds: Double
+  public var repeats: Int
+  /// Where the test file goes; must be on the device that is meant, and know O_DIRECT.
+  public var folder: String
+  /// Of the test file, in MiB.
+  public var fileMebibytes: Int
+  /// The program of SwiftNIO's echo server; `nil` leaves it out.
+  public var echoRival: String?
+
+  public init(
+    figures: [String] = [], seconds: Double = 30, repeats: Int = 3, folder: String = "/var/tmp",
+    fileMebibytes: Int = 1024, echoRival: String? = nil
+  ) throws(BenchError) {
+    var chosen: [Figure] = []
+    for name in figures {
+      guard let figure = Figure(rawValue: name) else {
+        throw .invalid(
+          "--figure", name, expected: Figure.allCases.map(\.rawValue).joined(separator: ", "))
+      }
+      chosen.append(figure)
+    }
+    guard seconds.isFinite, (0.2...600).contains(seconds) else {
+      throw .invalid("--seconds", "\(seconds)", expected: "a number from 0.2 to 600")
+    }
+    guard (1...20).contains(repeats) else {
+      throw .invalid("--repeats", "\(repeats)", expected: "a whole number from 1 to 20")
+    }
+    guard (16...65_536).contains(fileMebibytes) else {
+      throw .invalid("--file-mebibytes", "\(fileMebibytes)", expected: "a whole number from 16 to 65536")
+    }
+    self.figures = chosen.isEmpty ? Figure.allCases : chosen
+    self.seconds = seconds
+    self.repeats = repeats
+    self.folder = folder
+    self.fileMebibytes = fileMebibytes
+    if let echoRival, access(echoRival, X_OK) != 0 {
+      throw .invalid("--echo-rival", echoRival, expected: "a program, as `swift build` in bench/ makes it")
+    }
+    self.echoRival = echoRival
+  }
+}

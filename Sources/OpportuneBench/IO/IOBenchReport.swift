@@ -1,0 +1,113 @@
+import FoundationEssentials
+
+/// One measured point: medians over the repeats.
+public struct IOResult: Sendable, Encodable {
+  public var figure: String
+  public var mode: String
+  public var load: String?
+  /// Of the foreground, in microseconds; the median of the repeats' percentiles.
+  public var latencyUs: Percentiles?
+  /// Smallest and largest of the repeats.
+  public var p99RangeUs: [Double]?
+  /// Foreground p99 ÷ that of `alone`.
+  public var p99RatioToAlone: Double?
+  public var operationsPerSecond: Double?
+  public var operationsRange: [Double]?
+  public var megabytesPerSecond: Double?
+  /// Background operations ÷ those of `uncontrolled` in the same run.
+  public var backgroundKept: Double?
+  /// Of the figure's own rival: bare liburing, fio, or the limit that was set.
+  public var ratioToRival: Double?
+  public var note: String?
+
+  init(_ figure: IOBenchOptions.Figure, _ mode: String, load: String? = nil) {
+    self.figure = figure.rawValue
+    self.mode = mode
+    self.load = load
+  }
+}
+
+public struct IOBenchReport: Sendable {
+  public var machine: MachineReport
+  public var seconds: Double
+  public var repeats: Int
+  public var results: [IOResult] = []
+  public var notes: [String] = []
+  public var wasInterrupted = false
+
+  private struct Document: Encodable {
+    let machine: MachineReport
+    let seconds: Double
+    let repeats: Int
+    let results: [IOResult]
+    let notes: [String]
+    let interrupted: Bool
+  }
+
+  public func json() throws -> String {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+    encoder.keyEncodingStrategy = .convertToSnakeCase
+    let document = Document(
+      machine: machine, seconds: seconds, repeats: repeats, results: results.map(\.rounded), notes: notes,
+      interrupted: wasInterrupted)
+    return String(decoding: try encoder.encode(document), as: UTF8.self) + "\n"
+  }
+
+  public func table() -> String {
+    let header = ["figure", "mode", "load", "p50", "p99", "p99.9 µs", "÷ alone", "ops/s", "MB/s", "kept", "÷ rival"]
+    var rows = [header]
+    for result in results {
+      rows.append([
+        result.figure, result.mode, result.load ?? "", text(result.latencyUs?.p50, 1), text(result.latencyUs?.p99, 1),
+        text(result.latencyUs?.p999, 1), text(result.p99RatioToAlone, 2), text(result.operationsPerSecond, 0),
+        text(result.megabytesPerSecond, 1), text(result.backgroundKept, 2), text(result.ratioToRival, 3),
+      ])
+    }
+    let widths = header.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
+    var lines = rows.map { row in
+      row.enumerated().map { column, cell in
+        let fill = String(repeating: " ", count: widths[column] - cell.count)
+        return column < 3 ? cell + fill : fill + cell
+      }.joined(separator: "  ")
+    }
+    lines += notes.map { "note: \($0)" }
+    return lines.joined(separator: "\n") + "\n"
+  }
+
+  private func text(_ value: Double?, _ digits: Int) -> String {
+    value.map { fixed($0, digits) } ?? ""
+  }
+}
+
+extension IOResult {
+  fileprivate var rounded: IOResult {
+    func round(_ value: Double?) -> Double? { value.map { ($0 * 1000).rounded() / 1000 } }
+    var copy = self
+    copy.p99RatioToAlone = round(p99RatioToAlone)
+    copy.operationsPerSecond = round(operationsPerSecond)
+    copy.operationsRange = operationsRange?.compactMap(round)
+    copy.megabytesPerSecond = round(megabytesPerSecond)
+    copy.backgroundKept = round(backgroundKept)
+    copy.ratioToRival = round(ratioToRival)
+    return copy
+  }
+}
+
+func median(_ values: [Double]) -> Double {
+  let sorted = values.sorted()
+  guard let last = sorted.last else { return 0 }
+  let middle = sorted.count / 2
+  return sorted.count % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + (sorted.count > 1 ? sorted[middle] : last)) / 2
+}
+
+extension Percentiles {
+  /// Each percentile's median over the repeats.
+  static func median(_ repeats: [Percentiles]) -> Percentiles {
+    var result = Percentiles()
+    for path in [\Percentiles.p50, \.p90, \.p99, \.p999, \.max] as [WritableKeyPath<Percentiles, Double>] {
+      result[keyPath: path] = OpportuneBench.median(repeats.map { $0[keyPath: path] })
+    }
+    return result
+  }
+}

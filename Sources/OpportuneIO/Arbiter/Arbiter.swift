@@ -1,0 +1,332 @@
+import DequeModule
+
+/// Who goes next to a device: queues of requests by app and class, and everything that holds background back.
+///
+/// A pure state machine: no I/O, no clock but the `now` (nanoseconds) that it is handed. The broker's owner thread feeds
+/// it; tests and simulations do as well.
+///
+/// Invariants:
+///  - an item that was submitted comes out of exactly one of `next`, `cancel` and `removeApp`;
+///  - each app's queue of each class is in the order of tickets;
+///  - an app with something queued in a class, and not suspended, is in `ready` of that class, once.
+struct Arbiter<Item> {
+  /// What a request costs.
+  struct Cost: Equatable {
+    var bytes: UInt64
+    /// Whether it occupies the device while it is in flight. A receive or accept waits for others, so it does not.
+    var occupies = true
+  }
+
+  /// Names a queued request.
+  struct Ticket: Equatable {
+    let number: UInt64
+    let app: Int
+    /// The class in which it was submitted.
+    let origin: IOClass
+  }
+
+  struct Grant {
+    let item: Item
+    let ticket: Ticket
+    let ioClass: IOClass
+    let cost: Cost
+  }
+
+  private struct Entry {
+    let ticket: Ticket
+    let item: Item
+    let cost: Cost
+    /// Bytes still to be paid for by background before it may go.
+    var due: UInt64
+  }
+
+  private struct App {
+    var state: IOState
+    var ioClass: IOClass
+    var queues: [Deque<Entry>] = [[], []]
+    var isReady = [false, false]
+  }
+
+  let policy: DevicePolicy
+  private var apps: [App?] = []
+  private var ready: [Deque<Int>] = [[], []]
+  private var turn: RatioTurn
+  private var lastNumber: UInt64 = 0
+  private(set) var adaptive: AdaptiveCap?
+  private(set) var bytes: TokenBucket?
+  private(set) var operations: TokenBucket?
+  private(set) var inFlight = [0, 0]
+  private(set) var queued = [0, 0]
+  /// Whether background was held back by the cap since the last foreground request ended.
+  private var capWasReached = false
+
+  init(_ policy: DevicePolicy, now: UInt64) {
+    self.policy = policy
+    turn = RatioTurn(policy.ratio)
+    bytes = policy.bytes.map { TokenBucket(rate: UInt64($0.perSecond), burst: UInt64($0.burst), now: now) }
+    operations = policy.operations.map { TokenBucket(rate: UInt64($0.perSecond), burst: UInt64($0.burst), now: now) }
+    if case .adaptive(let target, let maximum) = policy.cap {
+      adaptive = AdaptiveCap(targetNanoseconds: target.nanoseconds, maximum: maximum)
+    }
+  }
+
+  // MARK: Apps
+
+  /// `app` is a small number of the caller's choice.
+  mutating func addApp(_ app: Int, state: IOState) {
+    while apps.count <= app { apps.append(nil) }
+    apps[app] = App(state: state, ioClass: policy.ioClass(of: state))
+  }
+
+  /// Forgets the app and returns what it had queued, oldest first.
+  mutating func removeApp(_ app: Int) -> [Item] {
+    guard let gone = self[app] else { return [] }
+    apps[app] = nil
+    for ioClass in IOClass.allCases {
+      queued[ioClass.index] -= gone.queues[ioClass.index].count
+      ready[ioClass.index].removeAll { $0 == app }
+    }
+    for entry in gone.queues.joined() { refundInstalments(of: entry) }
+    return gone.queues.joined().sorted { $0.ticket.number < $1.ticket.number }.map(\.item)
+  }
+
+  mutating func setState(_ state: IOState, of app: Int) {
+    guard let before = self[app], before.state != state else { return }
+    apps[app]?.state = state
+    if state == .suspended {
+      for ioClass in IOClass.allCases {
+        ready[ioClass.index].removeAll { $0 == app }
+        apps[app]?.isReady[ioClass.index] = false
+      }
+      return
+    }
+    let ioClass = policy.ioClass(of: state)
+    apps[app]?.ioClass = ioClass
+    if policy.queuedRequests == .follow { moveQueued(of: app, to: ioClass) }
+    for ioClass in IOClass.allCases { makeReady(app, ioClass) }
+  }
+
+  private mutating func moveQueued(of app: Int, to ioClass: IOClass) {
+    let other = ioClass.other.index
+    guard var merged = apps[app]?.queues[ioClass.index], let moving = apps[app]?.queues[other], !moving.isEmpty
+    else { return }
+    queued[other] -= moving.count
+    queued[ioClass.index] += moving.count
+    for var entry in moving {
+      refundInstalments(of: entry)
+      entry.due = entry.cost.bytes
+      merged.append(entry)
+    }
+    merged.sort { $0.ticket.number < $1.ticket.number }
+    apps[app]?.queues[ioClass.index] = merged
+    apps[app]?.queues[other] = []
+  }
+
+  private subscript(app: Int) -> App? { apps.indices.contains(app) ? apps[app] : nil }
+
+  private mutating func makeReady(_ app: Int, _ ioClass: IOClass) {
+    let index = ioClass.index
+    guard apps.indices.contains(app), let entry = apps[app], entry.state != .suspended, !entry.isReady[index],
+      !entry.queues[index].isEmpty
+    else { return }
+    apps[app]?.isReady[index] = true
+    ready[index].append(app)
+  }
+
+  // MARK: Requests
+
+  /// Queues an item in its app's present class, or, with `at`, puts the rest of one that was granted before back where
+  /// it was. Returns nil for an app that is not there.
+  mutating func submit(_ item: Item, app: Int, cost: Cost, at former: Ticket? = nil) -> Ticket? {
+    guard apps.indices.contains(app), let present = apps[app]?.ioClass else { return nil }
+    let ticket: Ticket
+    if let former {
+      ticket = former
+    } else {
+      lastNumber += 1
+      ticket = Ticket(number: lastNumber, app: app, origin: present)
+    }
+    let ioClass = policy.queuedRequests == .stay ? ticket.origin : present
+    let entry = Entry(ticket: ticket, item: item, cost: cost, due: cost.bytes)
+    if former != nil {
+      let place = position(of: ticket.number, in: app, ioClass)
+      apps[app]?.queues[ioClass.index].insert(entry, at: place)
+    } else {
+      apps[app]?.queues[ioClass.index].append(entry)
+    }
+    queued[ioClass.index] += 1
+    makeReady(app, ioClass)
+    return ticket
+  }
+
+  /// Takes a queued item out; nil where it is not queued any more.
+  mutating func cancel(_ ticket: Ticket) -> Item? {
+    for ioClass in IOClass.allCases {
+      guard let queue = self[ticket.app]?.queues[ioClass.index] else { return nil }
+      let place = position(of: ticket.number, in: ticket.app, ioClass)
+      guard place < queue.count, queue[place].ticket.number == ticket.number else { continue }
+      queued[ioClass.index] -= 1
+      let entry = apps[ticket.app]?.queues[ioClass.index].remove(at: place)
+      if let entry { refundInstalments(of: entry) }
+      return entry?.item
+    }
+    return nil
+  }
+
+  private mutating func refundInstalments(of entry: Entry) {
+    if entry.due < entry.cost.bytes { bytes?.giveBack(entry.cost.bytes - entry.due) }
+  }
+
+  /// Takes what `matches` out of an app's queues, oldest first of each class.
+  mutating func remove(of app: Int, where matches: (Item) -> Bool) -> [Item] {
+    IOClass.allCases.flatMap { ioClass in
+      (self[app]?.queues[ioClass.index] ?? []).filter { matches($0.item) }.compactMap { cancel($0.ticket) }
+    }
+  }
+
+  /// The first place in the app's queue whose number is not below `number`.
+  private func position(of number: UInt64, in app: Int, _ ioClass: IOClass) -> Int {
+    guard let queue = self[app]?.queues[ioClass.index] else { return 0 }
+    var low = 0
+    var high = queue.count
+    while low < high {
+      let middle = (low + high) / 2
+      if queue[middle].ticket.number < number { low = middle + 1 } else { high = middle }
+    }
+    return low
+  }
+
+  /// The request that goes to the device now, if any may.
+  mutating func next(now: UInt64) -> Grant? {
+    bytes?.advance(to: now)
+    operations?.advance(to: now)
+    let hasForeground = front(.foreground) != nil
+    let wantsForeground = hasForeground && hasRoom(.foreground)
+    let mayBackground = front(.background) != nil && payForBackground()
+    if wantsForeground, mayBackground {
+      let choice = turn.next
+      turn.take()
+      return grant(choice)
+    }
+    if wantsForeground { return grant(.foreground) }
+    // Strict: not even where foreground waits for room only.
+    if mayBackground, !(hasForeground && policy.ratio.isStrict) { return grant(.background) }
+    return nil
+  }
+
+  /// When background that waits for tokens alone may go on; nil where it waits for nothing or for something else.
+  func wakeTime(now: UInt64) -> UInt64? {
+    guard let app = ready[1].first(where: { self[$0]?.queues[1].isEmpty == false }),
+      let entry = self[app]?.queues[1].first, isWithinCap(entry.cost)
+    else { return nil }
+    if policy.ratio.isStrict, queued[0] > 0, ready[0].contains(where: { self[$0]?.queues[0].isEmpty == false }) {
+      return nil
+    }
+    // For at most half of the bucket, so that what comes in while a wake-up is late still fits.
+    let instalment = bytes.map { min(entry.due, max(1, $0.burst / 2)) } ?? 0
+    let wait = max(bytes?.wait(for: instalment) ?? 0, operations?.wait(for: 1) ?? 0)
+    return wait > 0 ? now + wait : nil
+  }
+
+  /// Takes back a grant of which no use was made.
+  mutating func abandon(_ grant: Grant) {
+    if grant.cost.occupies { inFlight[grant.ioClass.index] -= 1 }
+    guard grant.ioClass == .background else { return }
+    bytes?.giveBack(grant.cost.bytes)
+    operations?.giveBack(1)
+  }
+
+  /// A granted request has ended.
+  mutating func finished(_ grant: Grant, sentAt: UInt64, queuedAt: UInt64, now: UInt64) {
+    guard grant.cost.occupies else { return }
+    inFlight[grant.ioClass.index] -= 1
+    switch grant.ioClass {
+    case .foreground:
+      adaptive?.foregroundFinished(
+        sentAt: sentAt, latency: now > queuedAt ? now - queuedAt : 0, now: now, wasLimiting: capWasReached)
+      capWasReached = false
+    case .background:
+      adaptive?.backgroundFinished(now: now, wasLimiting: capWasReached)
+    }
+  }
+
+  /// Background bytes that were paid for and not moved, as by a short receive.
+  mutating func refund(_ unused: UInt64, of ioClass: IOClass) {
+    if ioClass == .background { bytes?.giveBack(unused) }
+  }
+
+  /// Background requests that may be in flight now.
+  var cap: Int {
+    let room = policy.depth > 1 ? policy.depth - 1 : 1
+    return switch policy.cap {
+    case .none: room
+    case .fixed(let count): min(count, room)
+    case .adaptive: min(adaptive?.value ?? 1, room)
+    }
+  }
+
+  // MARK: Granting
+
+  /// The app whose turn it is in a class; apps that have nothing queued any more leave the round here.
+  private mutating func front(_ ioClass: IOClass) -> Int? {
+    while let app = ready[ioClass.index].first {
+      if self[app]?.queues[ioClass.index].isEmpty == false { return app }
+      ready[ioClass.index].removeFirst()
+      apps[app]?.isReady[ioClass.index] = false
+    }
+    return nil
+  }
+
+  private func hasRoom(_ ioClass: IOClass) -> Bool {
+    guard let app = ready[ioClass.index].first, let entry = self[app]?.queues[ioClass.index].first else { return false }
+    return !entry.cost.occupies || inFlight[0] + inFlight[1] < policy.depth
+  }
+
+  private func isWithinCap(_ cost: Cost) -> Bool {
+    !cost.occupies || (inFlight[1] < cap && inFlight[0] + inFlight[1] < max(1, policy.depth - 1))
+  }
+
+  /// Whether the first background request may go as far as cap and tokens are concerned. It pays in instalments, with
+  /// what is there: so it may cost more than the burst, the level never is negative, and nothing that comes in while it
+  /// waits is lost to a full bucket.
+  private mutating func payForBackground() -> Bool {
+    guard let app = ready[1].first, var entry = self[app]?.queues[1].first else { return false }
+    guard isWithinCap(entry.cost) else {
+      capWasReached = true
+      return false
+    }
+    guard (operations?.available ?? 1) >= 1 else { return false }
+    guard bytes != nil, entry.due > 0 else { return true }
+    entry.due -= bytes?.takeUp(to: entry.due) ?? 0
+    apps[app]?.queues[1][0].due = entry.due
+    return entry.due == 0
+  }
+
+  private mutating func grant(_ ioClass: IOClass) -> Grant? {
+    let index = ioClass.index
+    guard let app = ready[index].popFirst(), let entry = apps[app]?.queues[index].popFirst() else { return nil }
+    queued[index] -= 1
+    apps[app]?.isReady[index] = false
+    makeReady(app, ioClass)
+    if ioClass == .background {
+      _ = operations?.take(1)
+    }
+    if entry.cost.occupies { inFlight[index] += 1 }
+    return Grant(item: entry.item, ticket: entry.ticket, ioClass: ioClass, cost: entry.cost)
+  }
+}
+
+extension IOClass {
+  var index: Int { Int(rawValue) }
+  var other: IOClass { self == .foreground ? .background : .foreground }
+}
+
+extension Duration {
+  /// Clamped to what fits; 0 for negative ones.
+  var nanoseconds: UInt64 {
+    let (seconds, attoseconds) = components
+    guard seconds >= 0, attoseconds >= 0 else { return 0 }
+    let (whole, overflow) = UInt64(seconds).multipliedReportingOverflow(by: 1_000_000_000)
+    return overflow ? .max : whole.addingReportingOverflow(UInt64(attoseconds / 1_000_000_000)).partialValue
+  }
+}

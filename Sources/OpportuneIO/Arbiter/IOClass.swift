@@ -1,0 +1,19 @@
+/// The two classes that a device is shared between. (R-DISK-01, R-NET-03)
+public enum IOClass: UInt8, Sendable, Hashable, CaseIterable, Codable {
+  /// Somebody waits for it.
+  case foreground = 0
+  /// Nobody waits for it: rate limited, capped, cut into chunks.
+  case background = 1
+}
+
+/// What an app is to the broker: decides the class of its requests.
+public enum IOState: Sendable, Hashable, CaseIterable, Codable {
+  /// In the foreground, with the user.
+  case active
+  /// In the foreground beside another; limited like background where ``DevicePolicy/limitsInactive`` says so.
+  case inactive
+  /// In the background.
+  case background
+  /// Submits nothing; what is queued waits, what the kernel does for it goes on. (R-FTS-07)
+  case suspended
+}

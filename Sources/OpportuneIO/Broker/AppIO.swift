@@ -1,0 +1,181 @@
+internal import COpportune
+import Glibc
+import OpportuneScheduler
+import Synchronization
+import SystemPackage
+
+/// The I/O of one app: files and sockets in the class of the app's state.
+///
+/// All calls may be made from any thread. Each ends exactly once: with its result, an error of the kernel, at its
+/// deadline, by cancellation of the task that made it (the kernel is asked to give the request up, and the call returns
+/// when it has), or with the app. Close descriptors by ``close(_:)``: the broker closes what is open when the app is
+/// terminated.
+public final class AppIO: AppObserver, @unchecked Sendable {
+  public let name: String
+  let broker: IOBroker
+  let slot: Int
+  private let app: App?
+  private let stateWord: Atomic<UInt8>
+  private let atOnce = Atomic<UInt64>(0)
+  private let bytesReadAtOnce = Atomic<UInt64>(0)
+  private let bytesWrittenAtOnce = Atomic<UInt64>(0)
+
+  // Sendable: constants and atomics.
+  init(_ broker: IOBroker, _ slot: Int, name: String, state: IOState, of app: App?) {
+    self.broker = broker
+    self.slot = slot
+    self.name = name
+    self.app = app
+    stateWord = Atomic(state.code)
+    broker.owner.post(Control { [weak self] in $0.add(slot: slot, name: name, state: state, self) })
+  }
+
+  // Requests hold the app, so there is none.
+  deinit {
+    let (slot, broker, done) = (slot, broker, doneAtOnce)
+    broker.owner.post(
+      Control {
+        $0.forget(slot: slot, done)
+        broker.giveBack(slot)
+      })
+  }
+
+  var owner: Owner { broker.owner }
+
+  // MARK: State
+
+  /// What its requests are treated as.
+  public var state: IOState { IOState(code: stateWord.load(ordering: .acquiring)) }
+
+  /// Sets the state of an app that is not attached to the scheduler's; ignored for one that is, which follows that.
+  /// From the return on, no request of a suspended app goes to the kernel that was not being handed over.
+  public func setState(_ state: IOState) {
+    if app == nil { change(to: state) }
+  }
+
+  /// The scheduler's app changed its band, or was suspended or resumed.
+  public func appDidChange() {
+    if let app { change(to: IOState(of: app)) }
+  }
+
+  private func change(to state: IOState) {
+    guard stateWord.exchange(state.code, ordering: .acquiringAndReleasing) != state.code else { return }
+    owner.post(
+      Control { owner in
+        // What it is by now: two changes may be told of in either order.
+        if let app = owner.owned(self) { owner.setState(self.state, of: app) }
+      })
+  }
+
+  /// Ends the app's I/O. What is queued, reads, receives, accepts and connections end with `terminated`. Writes and sends
+  /// that the kernel has accepted go on to their end; then all descriptors that the broker made for the app are closed,
+  /// and the call returns. (R-FTS-07)
+  public func terminate() async {
+    await withUnsafeContinuation { continuation in
+      owner.post(
+        Control(refused: { continuation.resume() }) { owner in
+          guard let app = owner.owned(self) else { return continuation.resume() }
+          owner.terminate(app) { continuation.resume() }
+        })
+    }
+  }
+
+  // MARK: Requests
+
+  func request(_ code: opp_ring_code, _ device: Device = .storage, _ descriptor: FileDescriptor? = nil) throws(IOError)
+    -> Request
+  {
+    try owner.checkFork()
+    return Request(self, code, on: device, descriptor: descriptor?.rawValue ?? -1)
+  }
+
+  /// Carries a request out.
+  ///
+  /// - Parameter limit: from now; `nil` is none.
+  @discardableResult
+  func perform(_ request: Request, within limit: Duration?) async throws(IOError) -> Int {
+    if Task.isCancelled, !request.isClose {
+      request.releaseBuffers()
+      throw request.error(.cancelled)
+    }
+    if limit != .zero, let value = try tryAtOnce(request) { return value }
+    if let limit {
+      let (deadline, overflow) = opp_now_ns().addingReportingOverflow(limit.nanoseconds)
+      request.deadline = overflow ? .max : deadline
+    }
+    await withTaskCancellationHandler {
+      await withUnsafeContinuation { continuation in
+        request.continuation = continuation
+        owner.post(request)
+      }
+    } onCancel: {
+      owner.post(Control { $0.end(request, early: .cancelled) })
+    }
+    return try request.value()
+  }
+
+  /// A request that does nothing, through the storage queue to the kernel and back: what the path costs.
+  package func nop() async throws(IOError) { try await perform(try request(.OPP_RING_NOP), within: nil) }
+
+  /// Foreground that needs no waiting is done here and now: no queue could give it a better place.
+  private func tryAtOnce(_ request: Request) throws(IOError) -> Int? {
+    guard owner.configuration.triesAtOnce, state == .active, request.canBeTriedAtOnce, !owner.hasFault else {
+      return nil
+    }
+    var op = request.op
+    op.length = UInt32(min(request.total, 1 << 30))
+    let moved = opp_ring_try(&op)
+    if moved == -EAGAIN || moved == -EOPNOTSUPP || moved == -EINTR { return nil }
+    guard moved >= 0 else {
+      // Not asked again: a socket tells some errors once.
+      request.releaseBuffers()
+      throw request.error(.system(Errno(rawValue: -moved)))
+    }
+    atOnce.wrappingAdd(1, ordering: .relaxed)
+    if request.writes {
+      bytesWrittenAtOnce.wrappingAdd(UInt64(moved), ordering: .relaxed)
+    } else {
+      bytesReadAtOnce.wrappingAdd(UInt64(moved), ordering: .relaxed)
+    }
+    request.done = Int(moved)
+    if request.wantsAll, moved > 0, request.done < request.total { return nil }
+    // It may have stopped where the cache does; the rest is asked for there. A stream gives what it has.
+    if request.code == .OPP_RING_READ, !request.isStream, moved > 0, request.done < request.total { return nil }
+    request.releaseBuffers()
+    return request.done
+  }
+
+  /// What was done at once.
+  var doneAtOnce: DoneAtOnce {
+    DoneAtOnce(
+      requests: atOnce.load(ordering: .relaxed), bytesRead: bytesReadAtOnce.load(ordering: .relaxed),
+      bytesWritten: bytesWrittenAtOnce.load(ordering: .relaxed))
+  }
+
+  struct DoneAtOnce {
+    let requests: UInt64
+    let bytesRead: UInt64
+    let bytesWritten: UInt64
+  }
+}
+
+extension IOState {
+  var code: UInt8 {
+    switch self {
+    case .active: 0
+    case .inactive: 1
+    case .background: 2
+    case .suspended: 3
+    }
+  }
+
+  init(code: UInt8) {
+    self =
+      switch code {
+      case 0: .active
+      case 1: .inactive
+      case 2: .background
+      default: .suspended
+      }
+  }
+}

@@ -1,0 +1,140 @@
+internal import COpportune
+import Logging
+import OpportuneScheduler
+import Synchronization
+
+/// The one place that orders I/O by class before the kernel sees it.
+///
+/// ```swift
+/// let broker = try IOBroker()
+/// let files = try broker.attach(app)             // follows the scheduler's app
+/// let file = try await files.open("/etc/hosts", .readOnly)
+/// ```
+///
+/// One thread of its own talks to the kernel; it sleeps while there is nothing to do. All members may be used from any
+/// thread. Apps hold their broker; the last of them to go ends it, if ``shutdown()`` has not.
+public final class IOBroker: Sendable {
+  let owner: Owner
+  private let slots = SlotPool()
+
+  /// What it was made with.
+  public var configuration: IOConfiguration { owner.configuration }
+
+  /// - Parameters:
+  ///   - configuration: checked first.
+  ///   - logger: for the few events worth a line; says nothing by default.
+  /// - Throws: ``IOError``: `configuration`, `unavailable`.
+  public init(
+    configuration: IOConfiguration = IOConfiguration(),
+    logger: Logger = Logger(label: "opportune.io", factory: { _ in SwiftLogNoOpLogHandler() })
+  ) throws(IOError) {
+    try configuration.validate()
+    owner = try Owner(configuration, logger)
+  }
+
+  deinit { owner.post(Control { $0.shutDown {} }) }
+
+  /// What this kernel gives the broker.
+  public struct Abilities: Sendable, Hashable {
+    /// io_uring; else a few threads and `poll`.
+    public let usesUring: Bool
+    /// Why not, where it was asked for: `ENOSYS`, `EPERM`.
+    public let refusal: Int32?
+    /// `SINGLE_ISSUER` and `DEFER_TASKRUN`.
+    public let isSingleIssuer: Bool
+    public let sendsWithoutCopying: Bool
+  }
+
+  public var abilities: Abilities {
+    let can = owner.can
+    return Abilities(
+      usesUring: can.backend == .OPP_RING_URING, refusal: can.refused == 0 ? nil : -can.refused,
+      isSingleIssuer: can.single_issuer, sendsWithoutCopying: can.zero_copy)
+  }
+
+  /// An app whose state the caller sets.
+  ///
+  /// - Throws: ``IOError``: `forked`.
+  public func makeApp(named name: String, state: IOState = .active) throws(IOError) -> AppIO {
+    try owner.checkFork()
+    return AppIO(self, slots.take(), name: name, state: state, of: nil)
+  }
+
+  /// The I/O of an app of the scheduler: its class follows the app's band, and a suspended app's requests are held.
+  ///
+  /// - Throws: ``IOError``: `forked`.
+  public func attach(_ app: App) throws(IOError) -> AppIO {
+    try owner.checkFork()
+    let attached = AppIO(self, slots.take(), name: app.name, state: IOState(of: app), of: app)
+    app.addObserver(attached)
+    attached.appDidChange()  // what happened in between
+    return attached
+  }
+
+  func giveBack(_ slot: Int) { slots.giveBack(slot) }
+
+  /// What all apps have done, and what the queues look like now.
+  ///
+  /// - Throws: ``IOError``: `unavailable` after the shutdown.
+  public func statistics() async throws(IOError) -> IOStatistics {
+    let result: IOStatistics? = await withUnsafeContinuation { continuation in
+      owner.post(
+        Control(refused: { continuation.resume(returning: nil) }) { continuation.resume(returning: $0.statistics()) })
+    }
+    guard let result else { throw IOError(.unavailable, "the broker was shut down") }
+    return result
+  }
+
+  /// Terminates every app, waits until the kernel has let go of all requests, and ends the thread. May be called again.
+  public func shutdown() async {
+    await withUnsafeContinuation { continuation in
+      owner.post(Control(refused: { continuation.resume() }) { $0.shutDown { continuation.resume() } })
+    }
+  }
+}
+
+extension IOState {
+  init(of app: App) {
+    self =
+      switch app.activity {
+      case .suspending, .suspended: .suspended
+      case .active: app.band == .background ? .background : .active
+      }
+  }
+}
+
+/// Small numbers, used again.
+private final class SlotPool: Sendable {
+  /// Bits that are set are in use; a word more is made of the rest's count.
+  private let words: [AtomicWord] = (0..<64).map { _ in AtomicWord() }
+  private let overflow = Atomic<Int>(64 * 64)
+
+  func take() -> Int {
+    for (index, word) in words.enumerated() {
+      if let bit = word.take() { return index * 64 + bit }
+    }
+    return overflow.wrappingAdd(1, ordering: .relaxed).oldValue
+  }
+
+  func giveBack(_ slot: Int) {
+    if slot < 64 * 64 { words[slot / 64].giveBack(slot % 64) }
+  }
+}
+
+private final class AtomicWord: Sendable {
+  private let bits = Atomic<UInt64>(0)
+
+  func take() -> Int? {
+    var seen = bits.load(ordering: .relaxed)
+    while seen != .max {
+      let bit = (~seen).trailingZeroBitCount
+      let (exchanged, original) = bits.compareExchange(
+        expected: seen, desired: seen | 1 << UInt64(bit), ordering: .relaxed)
+      if exchanged { return bit }
+      seen = original
+    }
+    return nil
+  }
+
+  func giveBack(_ bit: Int) { bits.bitwiseAnd(~(1 << UInt64(bit)), ordering: .relaxed) }
+}

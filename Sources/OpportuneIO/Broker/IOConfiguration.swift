@@ -1,0 +1,122 @@
+internal import COpportune
+
+/// What a broker is made with.
+public struct IOConfiguration: Sendable {
+  /// What carries requests to the kernel.
+  public enum Backend: Sendable, Hashable, CaseIterable, Codable {
+    /// io_uring, or threads where the kernel refuses it; the logger says so once.
+    case automatic
+    /// io_uring, or an error.
+    case uring
+    /// A few threads for files, `poll` for sockets. The same class order, less speed.
+    case threads
+  }
+
+  /// Kernel I/O priorities of file requests; they matter only where the device's scheduler knows them (mq-deadline).
+  public enum KernelPriorities: Sendable, Hashable, CaseIterable, Codable {
+    case none
+    /// Foreground is real-time where the process may; background keeps the process's own.
+    case raiseForeground
+    /// Foreground is real-time, background is idle. The kernel starves idle requests for long: see `docs/`.
+    case idleBackground
+  }
+
+  /// What a state lets through to an app's sockets. (R-NET-01, R-NET-02, R-NET-08)
+  public struct SocketRestriction: Sendable, Hashable, Codable {
+    /// Bytes that the socket takes in before the sender is told to wait: `SO_RCVBUF` and the TCP window; `nil` leaves
+    /// it as it is. The kernel has a lowest value of its own, some 2 KiB.
+    public var receiveBuffer: Int?
+    /// Bytes that it holds to be sent: `SO_SNDBUF`; `nil` leaves it as it is.
+    public var sendBuffer: Int?
+    /// Whether incoming packets are dropped. The socket stays open, and its peer sends again.
+    public var dropsIncoming: Bool
+
+    public init(receiveBuffer: Int? = nil, sendBuffer: Int? = nil, dropsIncoming: Bool = false) {
+      self.receiveBuffer = receiveBuffer
+      self.sendBuffer = sendBuffer
+      self.dropsIncoming = dropsIncoming
+    }
+
+    /// As in the foreground.
+    public static let none = SocketRestriction()
+  }
+
+  /// What completions do that come while their app is suspended. (R-FTS-08)
+  public enum HeldCompletions: Sendable, Hashable, CaseIterable, Codable {
+    /// They wait for the app's resumption.
+    case wait
+    /// They wait as well, and the first is reported to ``IOConfiguration/onHeldCompletion``, which may resume the app.
+    case report
+  }
+
+  /// Buffers that the kernel is told of beforehand, for direct reads and writes: it pins their pages once instead of at
+  /// each request. They count against `RLIMIT_MEMLOCK`.
+  public struct RegisteredBuffers: Sendable, Hashable, Codable {
+    /// How many; 1 to 1024.
+    public var count: Int
+    /// Bytes of each: a multiple of 4096, to 64 MiB.
+    public var size: Int
+
+    public init(count: Int, size: Int) {
+      self.count = count
+      self.size = size
+    }
+  }
+
+  public static let bufferRange: ClosedRange<Int> = 1024...64 << 20
+
+  public var backend = Backend.automatic
+  public var storage = DevicePolicy.storage
+  public var network = DevicePolicy.network
+  public var kernelPriorities = KernelPriorities.raiseForeground
+  /// For sockets of apps in the background; small buffers by default.
+  public var backgroundSockets = SocketRestriction(receiveBuffer: 4096, sendBuffer: 8192)
+  /// For sockets of suspended apps, except those that are kept alive; packets are dropped by default.
+  public var suspendedSockets = SocketRestriction(receiveBuffer: 4096, sendBuffer: 8192, dropsIncoming: true)
+  public var heldCompletions = HeldCompletions.wait
+  /// Called on the broker's thread with the app's name; must not block.
+  public var onHeldCompletion: (@Sendable (String) -> Void)?
+  /// Whether foreground reads and receives that need no waiting are done at once, on the calling thread.
+  public var triesAtOnce = true
+  /// Sends of at least so many bytes are made without copying; `nil` is never. 4096 to 2^30.
+  public var zeroCopyFrom: Int?
+  /// How long the broker's thread keeps looking before it sleeps, after it has found something: saves the wake-ups of
+  /// dense traffic at the price of CPU time. 0, the default, to 1 ms; see `docs/decisions`.
+  public var lingers = Duration.zero
+  /// What ``IOBroker/registeredBuffer()`` gives; `nil` is nothing. Where the kernel refuses them, the logger says so and
+  /// they are buffers like others.
+  public var registeredBuffers: RegisteredBuffers?
+  /// Requests handed to the kernel at once; 8 to 4096.
+  public var entries = 256
+  /// Room for completions; `nil` is four times ``entries``. Nothing is lost where it overflows. 8 to 65,536.
+  public var completions: Int?
+  /// Threads where io_uring is not used; 1 to 64.
+  public var threads = 8
+  /// For tests: see `opp_ring_config.fault`. The descriptor, the number of the request's code, and the answer.
+  var fault: (@Sendable (opp_ring_op) -> Int32?)?
+
+  public init() {}
+
+  /// - Throws: ``IOError`` with code `configuration`: the message names the setting, its value and the limits.
+  public func validate() throws(IOError) {
+    try storage.validate()
+    try network.validate()
+    for (restriction, name) in [(backgroundSockets, "backgroundSockets"), (suspendedSockets, "suspendedSockets")] {
+      if let size = restriction.receiveBuffer { try require(size, in: Self.bufferRange, "\(name).receiveBuffer") }
+      if let size = restriction.sendBuffer { try require(size, in: Self.bufferRange, "\(name).sendBuffer") }
+    }
+    if let zeroCopyFrom { try require(zeroCopyFrom, in: 4096...1 << 30, "zeroCopyFrom") }
+    if let registeredBuffers {
+      try require(registeredBuffers.count, in: 1...1024, "registeredBuffers.count")
+      try require(registeredBuffers.size, in: 4096...64 << 20, "registeredBuffers.size")
+      guard registeredBuffers.size % 4096 == 0 else {
+        throw IOError(
+          .configuration, "registeredBuffers.size is \(registeredBuffers.size): expected a multiple of 4096")
+      }
+    }
+    try require(lingers, in: .zero ... .milliseconds(1), "lingers")
+    try require(entries, in: 8...4096, "entries")
+    if let completions { try require(completions, in: 8...65_536, "completions") }
+    try require(threads, in: 1...64, "threads")
+  }
+}

@@ -1,0 +1,66 @@
+/// What the owner thread knows of an app. Touched on that thread only.
+final class OwnedApp {
+  let slot: Int
+  let number: UInt64
+  let name: String
+  weak var handle: AppIO?
+  var state: IOState {
+    didSet { if state != .suspended { runningState = state } }
+  }
+  /// The state, or, of a suspended app, the one before.
+  private(set) var runningState: IOState
+  var isTerminated = false
+  /// What the kernel has.
+  var inFlight: [Request] = []
+  /// What goes to no queue, while the app is suspended.
+  var parked: [Request] = []
+  /// Closes that wait for what is in flight on their descriptor.
+  var closing: [Int32: Request] = [:]
+  /// Closes of ours at the end.
+  var lastCloses = 0
+  /// Answers that wait for the app's resumption.
+  var held: [Request] = []
+  /// Descriptors that were made through the broker.
+  var descriptors: [Int32: OwnedDescriptor] = [:]
+  var watches: [Watch] = []
+  var counters = [IOStatistics.Class(), IOStatistics.Class()]
+  /// Called when the last request of a terminated app has left the kernel.
+  var onQuiet: [() -> Void] = []
+
+  init(slot: Int, number: UInt64, name: String, state: IOState) {
+    self.slot = slot
+    self.number = number
+    self.name = name
+    self.state = state
+    runningState = state == .suspended ? .background : state
+  }
+
+  /// Keeps a request of a suspended app.
+  func park(_ request: Request) {
+    request.phase = .parked
+    parked.append(request)
+  }
+
+  /// Whether something is in flight on a descriptor.
+  func isBusy(_ descriptor: Int32) -> Bool { inFlight.contains { $0.op.fd == descriptor } }
+
+  func add(_ request: Request) {
+    request.indexInApp = inFlight.count
+    inFlight.append(request)
+  }
+
+  func remove(_ request: Request) {
+    let index = request.indexInApp
+    guard index >= 0, index < inFlight.count, inFlight[index] === request else { return }
+    inFlight.swapAt(index, inFlight.count - 1)
+    inFlight[index].indexInApp = index
+    inFlight.removeLast()
+    request.indexInApp = -1
+  }
+}
+
+/// A descriptor of an app.
+struct OwnedDescriptor {
+  var isSocket: Bool
+  var moderation = SocketModeration()
+}

@@ -1,0 +1,139 @@
+internal import COpportune
+
+/// Apps, as the owner thread sees them: their state, their end.
+extension Owner {
+  func add(slot: Int, name: String, state: IOState, _ handle: AppIO?) {
+    while apps.count <= slot { apps.append(nil) }
+    lastApp += 1
+    let app = OwnedApp(slot: slot, number: lastApp, name: name, state: state)
+    app.handle = handle
+    apps[slot] = app
+    for device in arbiters.indices { arbiters[device].addApp(slot, state: state) }
+  }
+
+  /// The handle is gone, so nothing of it is queued, in flight or held.
+  func forget(slot: Int, _ done: AppIO.DoneAtOnce) {
+    guard apps.indices.contains(slot), let app = apps[slot] else { return }
+    for index in gone.indices { gone[index].add(app.counters[index]) }
+    gone[0].add(done)
+    for watch in app.watches { watch.stop(at: self) }
+    for device in arbiters.indices { _ = arbiters[device].removeApp(slot) }
+    apps[slot] = nil
+  }
+
+  func setState(_ state: IOState, of app: OwnedApp) {
+    guard app.state != state, !app.isTerminated else { return }
+    app.state = state
+    for device in arbiters.indices { arbiters[device].setState(state, of: app.slot) }
+    for descriptor in app.descriptors.keys { moderate(descriptor, of: app) }
+    if state == .suspended {
+      for watch in app.watches { watch.arm(at: self) }
+    } else {
+      for watch in app.watches { watch.disarm(at: self) }
+      answerHeld(app)
+      let parked = app.parked
+      app.parked = []
+      for request in parked { enqueue(request) }
+    }
+  }
+
+  private func answerHeld(_ app: OwnedApp) {
+    let held = app.held
+    app.held = []
+    for request in held { answer(request) }
+  }
+
+  // MARK: Descriptors
+
+  /// From now on the descriptor is the app's, and is closed with it. Where that has ended already, it is closed now.
+  func adopt(_ descriptor: Int32, isSocket: Bool, by app: OwnedApp) {
+    guard !app.isTerminated else { return close(descriptor) {} }
+    app.descriptors[descriptor] = OwnedDescriptor(isSocket: isSocket)
+    moderate(descriptor, of: app)
+  }
+
+  /// Makes a socket as its app's state has it.
+  func moderate(_ descriptor: Int32, of app: OwnedApp) {
+    guard var owned = app.descriptors[descriptor], owned.isSocket else { return }
+    let restriction: IOConfiguration.SocketRestriction =
+      switch app.state {
+      case .active: .none
+      case .inactive: configuration.network.limitsInactive ? configuration.backgroundSockets : .none
+      case .background: configuration.backgroundSockets
+      case .suspended: configuration.suspendedSockets
+      }
+    let isKeptAlive = app.watches.contains { $0.watches(descriptor) }
+    owned.moderation.apply(restriction, to: descriptor, isKeptAlive: isKeptAlive)
+    app.descriptors[descriptor] = owned
+  }
+
+  // MARK: The end
+
+  /// Ends an app: what is queued or only brings something in ends now; writes that the kernel has go on, and hold their
+  /// buffers (R-FTS-07). Then its descriptors are closed, and `body` is called.
+  func terminate(_ app: OwnedApp, then body: @escaping () -> Void) {
+    app.onQuiet.append(body)
+    if !app.isTerminated {
+      app.isTerminated = true
+      for watch in app.watches { watch.stop(at: self) }
+      for device in arbiters.indices {
+        for request in arbiters[device].removeApp(app.slot) { end(request, .failed(.terminated)) }
+      }
+      for request in app.parked { end(request, .failed(.terminated)) }
+      app.parked = []
+      for request in app.inFlight where !request.isDetached {
+        if request.isDroppedAtTermination {
+          end(request, early: .terminated)
+        } else {
+          request.reason = .terminated
+          letGo(request)
+        }
+      }
+      // Whoever waits for a descriptor gets none any more.
+      for request in app.held where request.opensDescriptor { request.outcome = .failed(.terminated) }
+      answerHeld(app)
+    }
+    becameQuieter(app)
+  }
+
+  /// A zero-copy send of a terminated app that the kernel has accepted: its buffer stays until the peer has it all, which
+  /// may be never, so nobody waits for that.
+  func letGo(_ request: Request) {
+    guard let moved = request.firstResult, !request.isDetached, owned(request.app)?.isTerminated == true else { return }
+    request.isDetached = true
+    deliver(request, Int(moved) == request.total - request.done ? .value(request.total) : .failed(.terminated))
+  }
+
+  /// After each request that ends.
+  func becameQuieter(_ app: OwnedApp) {
+    guard app.isTerminated, app.closing.isEmpty, app.inFlight.allSatisfy({ $0.firstResult != nil }) else { return }
+    let descriptors = app.descriptors.keys
+    app.descriptors = [:]
+    for descriptor in descriptors {
+      app.lastCloses += 1
+      close(descriptor) { [self] in
+        app.lastCloses -= 1
+        becameQuieter(app)
+      }
+    }
+    guard app.lastCloses == 0 else { return }
+    let waiters = app.onQuiet
+    app.onQuiet = []
+    for body in waiters { body() }
+  }
+
+  /// Closes a descriptor of ours.
+  func close(_ descriptor: Int32, then body: @escaping () -> Void) {
+    var op = opp_ring_op()
+    op.code = UInt8(opp_ring_code.OPP_RING_CLOSE.rawValue)
+    op.fd = descriptor
+    op.tag = UInt64(UInt(bitPattern: Unmanaged<Message>.passRetained(Closing(body)).toOpaque()))
+    prepare(op)
+  }
+}
+
+/// What the tag of a close of ours names.
+final class Closing: Message {
+  let body: () -> Void
+  init(_ body: @escaping () -> Void) { self.body = body }
+}

@@ -1,0 +1,321 @@
+internal import COpportune
+import Glibc
+import SystemPackage
+
+/// The way of a request through the owner thread. Each step is taken once; `end` is the only way out.
+extension Owner {
+  // MARK: In
+
+  func submit(_ request: Request) {
+    guard let app = owned(request.app), !app.isTerminated, !refuses else {
+      return end(request, .failed(refuses ? .unavailable : .terminated))
+    }
+    app.counters[ioClass(of: app, request.device).index].submitted += 1
+    if let reason = request.reason { return end(request, .failed(reason)) }
+    if request.deadline <= now { return end(request, .failed(.deadlineExceeded)) }
+    if request.deadline != .max {
+      let timer = Deadline(request)
+      request.timer = timer
+      setTimer(.deadline(timer), at: request.deadline)
+    }
+    enqueue(request)
+  }
+
+  /// Into the arbiter's queue; with the ticket of a piece before, back to its place there.
+  func enqueue(_ request: Request, at ticket: Arbiter<Request>.Ticket? = nil) {
+    guard let app = owned(request.app) else { return end(request, .failed(.terminated)) }
+    request.queuedAt = now
+    guard app.closing[request.op.fd] == nil else { return end(request, .failed(.system(.badFileDescriptor))) }
+    guard request.device != .none else {
+      guard app.state != .suspended else { return app.park(request) }
+      return request.isClose ? close(request, of: app) : send(request)
+    }
+    let isBackground = ioClass(of: app, request.device) == .background
+    request.piece = nextPiece(of: request, isBackground ? policy(of: request.device).chunk : .max)
+    let cost = Arbiter<Request>.Cost(bytes: UInt64(request.piece), occupies: !request.waitsForOthers)
+    let queued = arbiters[request.device.rawValue].submit(request, app: app.slot, cost: cost, at: ticket)
+    guard let queued else { return end(request, .failed(.terminated)) }
+    request.phase = .queued(queued)
+  }
+
+  private func nextPiece(of request: Request, _ chunk: Int) -> Int {
+    min(request.total - request.done, chunk, 1 << 30)
+  }
+
+  // MARK: To the kernel
+
+  func dispatchAll() {
+    for device in arbiters.indices {
+      while let grant = arbiters[device].next(now: now) { dispatch(grant, device) }
+    }
+  }
+
+  private func dispatch(_ grant: Arbiter<Request>.Grant, _ device: Int) {
+    let request = grant.item
+    // Suspended since: it must not reach the kernel, whatever the owner has heard of it so far.
+    if request.app.state == .suspended, let app = owned(request.app), app.state != .suspended {
+      arbiters[device].abandon(grant)
+      setState(.suspended, of: app)
+      return enqueue(request, at: grant.ticket)
+    }
+    request.grant = grant
+    if grant.ioClass == .background {
+      // It was cut as foreground, if it became background while it waited.
+      request.piece = min(request.piece, nextPiece(of: request, arbiters[device].policy.chunk))
+    }
+    owned(request.app)?.counters[grant.ioClass.index].waiting.record(now - request.queuedAt)
+    send(request)
+  }
+
+  private func send(_ request: Request) {
+    request.phase = .inFlight
+    request.sentAt = now
+    var op = request.op
+    if request.movesBytes {
+      if !request.isStream { op.offset += UInt64(request.done) }
+      if request.vectorCount > 0 {
+        (op.address, op.length) = request.vectorsOfPiece()
+      } else {
+        op.address += UInt64(request.done)
+        op.length = UInt32(request.piece)
+        request.useRegistration(of: &op)
+      }
+    }
+    op.priority = priority(of: request, request.grant?.ioClass)
+    // Where the socket takes no more, the request waits in a poll, outside of the device's queue: else a few peers that
+    // do not read would hold up everybody's sends, and their own app's end.
+    if request.sends { op.flags |= UInt32(MSG_DONTWAIT) }
+    if request.code == .OPP_RING_SEND, let least = configuration.zeroCopyFrom, can.zero_copy, request.piece >= least {
+      op.code = UInt8(opp_ring_code.OPP_RING_SEND_ZERO_COPY.rawValue)
+    }
+    begin(op, request)
+  }
+
+  private func begin(_ op: opp_ring_op, _ request: Request) {
+    var op = op
+    op.tag = UInt64(UInt(bitPattern: Unmanaged<Message>.passRetained(request).toOpaque()))
+    owned(request.app)?.add(request)
+    prepare(op)
+  }
+
+  private func priority(of request: Request, _ ioClass: IOClass?) -> UInt8 {
+    guard usesPriorities, let ioClass, request.device == .storage, request.movesBytes else { return 0 }
+    let priority: opp_ring_priority =
+      switch ioClass {
+      case .foreground: .OPP_RING_PRIORITY_REAL_TIME
+      case .background:
+        configuration.kernelPriorities == .idleBackground ? .OPP_RING_PRIORITY_IDLE : .OPP_RING_PRIORITY_NONE
+      }
+    return UInt8(priority.rawValue)
+  }
+
+  /// Closes a descriptor when nothing of the app is in flight on it any more. What is queued on it ends here: it would
+  /// reach whatever gets the number next.
+  private func close(_ request: Request, of app: OwnedApp) {
+    let descriptor = request.op.fd
+    app.descriptors[descriptor] = nil
+    for watch in app.watches { watch.drop(descriptor, at: self) }
+    for device in arbiters.indices {
+      for queued in arbiters[device].remove(of: app.slot, where: { $0.op.fd == descriptor }) {
+        end(queued, .failed(.system(.canceled)))
+      }
+    }
+    guard app.isBusy(descriptor) else { return send(request) }
+    app.closing[descriptor] = request
+    request.phase = .parked
+    for other in app.inFlight where other.op.fd == descriptor { other.reason = other.reason ?? .system(.canceled) }
+    var op = opp_ring_op()
+    op.code = UInt8(opp_ring_code.OPP_RING_CANCEL_FD.rawValue)
+    op.fd = descriptor
+    prepare(op)
+  }
+
+  // MARK: Back
+
+  /// The kernel has let go of the request.
+  func finished(_ request: Request, _ result: Int32) {
+    let app = owned(request.app)
+    if let app {
+      app.remove(request)
+      if let close = app.closing[request.op.fd], !app.isBusy(request.op.fd) {
+        app.closing[request.op.fd] = nil
+        send(close)
+      }
+    }
+    let result = request.firstResult ?? result
+    request.firstResult = nil
+    if request.isDetached { return release(request, result) }
+    if request.isPolling {
+      request.isPolling = false
+      if let reason = request.reason { return end(request, .failed(reason)) }
+      return result < 0
+        ? end(request, .failed(.system(Errno(rawValue: -result)))) : enqueue(request, at: request.ticket)
+    }
+    if request.reason == nil, retry(request, result) { return }
+    account(request, result, app)
+    let ticket = request.grant?.ticket
+    request.grant = nil
+    guard result >= 0 || request.reason != nil else { return end(request, .failed(.system(Errno(rawValue: -result)))) }
+    guard request.movesBytes else {
+      return end(request, result < 0 ? .failed(request.reason ?? .cancelled) : .value(Int(result)))
+    }
+    request.done += Int(max(0, result))
+    if result >= 0, !goesOn(request, Int(result)) { return end(request, .value(request.done)) }
+    if let reason = request.reason { return end(request, .failed(reason)) }
+    enqueue(request, at: ticket)
+  }
+
+  /// Answers that are no answer: true where it was sent again.
+  private func retry(_ request: Request, _ result: Int32) -> Bool {
+    switch result {
+    case -EINTR where !request.isClose:
+      again(request)
+    case -EAGAIN where request.device == .network || request.isOfStream:
+      // Wait until it would not have to, without a place in the device's queue.
+      if let grant = request.grant {
+        request.ticket = grant.ticket
+        request.grant = nil
+        arbiters[request.device.rawValue].abandon(grant)
+      }
+      request.isPolling = true
+      var op = opp_ring_op()
+      op.code = UInt8(opp_ring_code.OPP_RING_POLL.rawValue)
+      op.fd = request.op.fd
+      op.flags = request.pollEvents
+      begin(op, request)
+    case -EAGAIN where request.retries < 16:
+      request.retries += 1
+      again(request)
+    case -EPERM where usesPriorities && request.device == .storage && request.movesBytes:
+      // Real-time I/O priority is not for everybody. Once is enough.
+      usesPriorities = false
+      again(request)
+    default: return false
+    }
+    return true
+  }
+
+  private func again(_ request: Request) {
+    if let grant = request.grant, owned(request.app)?.state == .suspended {
+      request.grant = nil
+      arbiters[request.device.rawValue].abandon(grant)
+      return enqueue(request, at: grant.ticket)
+    }
+    let sentAt = request.sentAt
+    send(request)
+    request.sentAt = sentAt
+  }
+
+  /// Tells the arbiter, and counts.
+  private func account(_ request: Request, _ result: Int32, _ app: OwnedApp?) {
+    guard let grant = request.grant else { return }
+    let device = request.device.rawValue
+    arbiters[device].finished(grant, sentAt: request.sentAt, queuedAt: request.queuedAt, now: now)
+    let moved = request.movesBytes ? UInt64(max(0, result)) : grant.cost.bytes
+    if moved < grant.cost.bytes { arbiters[device].refund(grant.cost.bytes - moved, of: grant.ioClass) }
+    guard let app else { return }
+    app.counters[grant.ioClass.index].inDevice.record(now - request.sentAt)
+    guard request.movesBytes else { return }
+    if request.writes {
+      app.counters[grant.ioClass.index].bytesWritten += moved
+    } else {
+      app.counters[grant.ioClass.index].bytesRead += moved
+    }
+  }
+
+  /// Whether a transfer that moved `moved` bytes this time is to go on.
+  private func goesOn(_ request: Request, _ moved: Int) -> Bool {
+    guard request.done < request.total, moved > 0 else { return false }
+    return request.wantsAll || (moved == request.piece && !request.waitsForOthers)
+  }
+
+  /// A request whose caller has its answer already.
+  private func release(_ request: Request, _ result: Int32) {
+    account(request, result, owned(request.app))
+    request.phase = .ended
+    request.releaseBuffers()
+    request.grant = nil
+    if request.opensDescriptor, result >= 0 { close(result) {} }
+    if let app = owned(request.app) { becameQuieter(app) }
+  }
+
+  // MARK: Before its time
+
+  /// Ends a request for a reason of ours: at once where it is queued. In the kernel it is cancelled; at a deadline or a
+  /// termination the caller does not wait for that.
+  func end(_ request: Request, early reason: IOError.Code) {
+    if request.isClose, reason == .cancelled { return }  // what is open must not stay so
+    switch request.phase {
+    case .new: request.reason = request.reason ?? reason  // its message is still on the way
+    case .queued(let ticket):
+      _ = arbiters[request.device.rawValue].cancel(ticket)
+      end(request, .failed(reason))
+    case .parked:
+      owned(request.app)?.parked.removeAll { $0 === request }
+      end(request, .failed(reason))
+    case .ended: break
+    case .inFlight:
+      guard !request.isDetached else { return }
+      request.reason = request.reason ?? reason
+      cancelInKernel(request)
+      if reason == .cancelled { return }
+      request.isDetached = true
+      deliver(request, .failed(reason))
+    }
+  }
+
+  // MARK: Out
+
+  func end(_ request: Request, _ outcome: Request.Outcome) {
+    request.phase = .ended
+    request.grant = nil
+    request.releaseBuffers()
+    deliver(request, outcome)
+    if let app = owned(request.app) { becameQuieter(app) }
+  }
+
+  /// Gives the caller its answer, or keeps it while the app is suspended.
+  func deliver(_ request: Request, _ outcome: Request.Outcome) {
+    request.outcome = outcome
+    request.timer?.request = nil
+    guard let app = owned(request.app) else { return answer(request) }
+    count(outcome, ioClass(of: app, request.device), app)
+    if case .value(let value) = outcome, request.opensDescriptor {
+      adopt(Int32(value), isSocket: request.code == .OPP_RING_ACCEPT, by: app)
+      if app.isTerminated { request.outcome = .failed(.terminated) }
+    }
+    guard app.state == .suspended, !app.isTerminated else { return answer(request) }
+    app.held.append(request)
+    if app.held.count == 1, configuration.heldCompletions == .report { configuration.onHeldCompletion?(app.name) }
+  }
+
+  /// At the end of the turn: see ``answers``.
+  func answer(_ request: Request) {
+    guard let continuation = request.takeAnswer() else { return }
+    let index = owned(request.app).map { ioClass(of: $0, request.device).index } ?? 0
+    answers[index].append(continuation)
+  }
+
+  private func count(_ outcome: Request.Outcome, _ ioClass: IOClass, _ app: OwnedApp) {
+    switch outcome {
+    case .value, .pending: app.counters[ioClass.index].completed += 1
+    case .failed(.cancelled), .failed(.deadlineExceeded), .failed(.terminated):
+      app.counters[ioClass.index].cancelled += 1
+    case .failed: app.counters[ioClass.index].failed += 1
+    }
+  }
+
+  // MARK: Small answers
+
+  func owned(_ app: AppIO) -> OwnedApp? { apps.indices.contains(app.slot) ? apps[app.slot] : nil }
+
+  func policy(of device: Device) -> DevicePolicy {
+    device == .network ? configuration.network : configuration.storage
+  }
+
+  func ioClass(of app: OwnedApp, _ device: Device) -> IOClass { policy(of: device).ioClass(of: app.runningState) }
+}
+
+extension Request.Phase {
+  var isInFlight: Bool { if case .inFlight = self { true } else { false } }
+}

@@ -1,0 +1,318 @@
+internal import COpportune
+import DequeModule
+import Glibc
+import Logging
+import Synchronization
+
+/// The broker itself: one thread of the foreground's class that owns the ring, both arbiters and all state of requests.
+/// Other threads talk to it by messages, which never block and wait for no other thread (law 1): a background thread
+/// that is stopped while it submits holds back its own request and nobody else's.
+///
+/// `arbiters`, `apps`, `timers` and `outbox` are touched on that thread only; that makes the class Sendable.
+final class Owner: @unchecked Sendable {
+  let configuration: IOConfiguration
+  let logger: Logger
+  let ring: OpaquePointer
+  let can: opp_ring_abilities
+  private let faults: Faults?
+  let registered: RegisteredBuffers?
+  private let forks = opp_fork_generation()
+  private let hasEnded = Atomic<Bool>(false)
+
+  // The owner thread's.
+  var arbiters: [Arbiter<Request>]
+  var apps: [OwnedApp?] = []
+  var lastApp: UInt64 = 0
+  /// What apps did that are not there any more, by class.
+  var gone = [IOStatistics.Class(), IOStatistics.Class()]
+  var timers = TimerQueue<Timer>()
+  private var timersBeforeCompaction = 1024
+  /// Requests for which the ring had no room.
+  private var outbox = Deque<opp_ring_op>()
+  /// Requests of ours and of apps that the kernel has, or that are in the outbox.
+  private var inFlight = 0
+  private(set) var now: UInt64 = 0
+  /// Callers that may go on. They are told when this thread has let go of their requests, so that they free them: the
+  /// allocator's lock for memory of a background thread may be held by that thread while the kernel has stopped it, and
+  /// this one must not wait for it (law 1). By class: foreground is told first, as each telling may wake a thread.
+  var answers: [[UnsafeContinuation<Void, Never>]] = [[], []]
+  private var isEnding = false
+  private var onEnded: [() -> Void] = []
+  /// Cleared where the kernel refuses them.
+  var usesPriorities: Bool
+
+  enum Timer {
+    case deadline(Deadline)
+    case heartbeat(Watch)
+  }
+
+  init(_ configuration: IOConfiguration, _ logger: Logger) throws(IOError) {
+    self.configuration = configuration
+    self.logger = logger
+    faults = configuration.fault.map(Faults.init)
+    registered = configuration.registeredBuffers.map { RegisteredBuffers($0) }
+    usesPriorities = configuration.kernelPriorities != .none
+    var config = opp_ring_config()
+    config.backend =
+      switch configuration.backend {
+      case .automatic: .OPP_RING_AUTOMATIC
+      case .uring: .OPP_RING_URING
+      case .threads: .OPP_RING_THREADS
+      }
+    config.entries = UInt32(configuration.entries)
+    config.completions = UInt32(configuration.completions ?? 0)
+    config.threads = UInt32(configuration.threads)
+    if let faults {
+      config.context = Unmanaged.passUnretained(faults).toOpaque()
+      config.fault = { context, op in
+        guard let context else { return Int32.min }
+        return Unmanaged<Faults>.fromOpaque(context).takeUnretainedValue().answer(op.pointee) ?? Int32.min
+      }
+    }
+    var created: OpaquePointer?
+    let error = opp_ring_create(&config, &created)
+    guard error == 0, let ring = created else {
+      throw IOError(.unavailable, "no ring: \(String(cString: strerror(-error)))")
+    }
+    self.ring = ring
+    can = opp_ring_can(ring)
+    let now = opp_now_ns()
+    var storage = configuration.storage
+    // Behind more requests than there are threads, foreground would wait for background in the threads' queue.
+    if can.backend == .OPP_RING_THREADS { storage.depth = min(storage.depth, configuration.threads) }
+    arbiters = [Arbiter(storage, now: now), Arbiter(configuration.network, now: now)]
+    if can.refused != 0 {
+      logger.warning(
+        "io_uring is refused here; files go over threads, sockets over poll",
+        metadata: ["reason": "\(String(cString: strerror(-can.refused)))"])
+    }
+    let context = Unmanaged.passRetained(self)
+    let threadError = opp_thread_start("opportune-io", 0, { Owner.main($0) }, context.toOpaque())
+    guard threadError == 0 else {
+      context.release()
+      throw IOError(.unavailable, "no thread for the broker: \(String(cString: strerror(-threadError)))")
+    }
+  }
+
+  // The thread holds the owner, so it has ended, and nothing is in flight.
+  deinit { opp_ring_destroy(ring) }
+
+  // MARK: Any thread
+
+  /// Hands a message over. Where the owner thread has ended, it is refused here and now.
+  func post(_ message: Message) {
+    guard forks == opp_fork_generation() else { return message.refuse() }  // the thread is in the parent
+    message.link.pointee.owner = Unmanaged.passRetained(message).toOpaque()
+    opp_ring_post(ring, message.link)
+    // [end] after the post: either the thread's last look takes the message, or this one sees that it has ended.
+    if hasEnded.load(ordering: .sequentiallyConsistent) { refusePosted() }
+  }
+
+  var hasFault: Bool { faults != nil }
+
+  func checkFork() throws(IOError) {
+    guard forks == opp_fork_generation() else {
+      throw IOError(.forked, "the broker was made before fork(); make a new one in the child")
+    }
+  }
+
+  private func refusePosted() {
+    forEachPosted { $0.refuse() }
+  }
+
+  private func forEachPosted(_ body: (Message) -> Void) {
+    var link = opp_ring_fetch(ring)
+    while let current = link {
+      link = current.pointee.next
+      guard let owner = current.pointee.owner else { continue }
+      body(Unmanaged<Message>.fromOpaque(owner).takeRetainedValue())
+    }
+  }
+
+  // MARK: The thread
+
+  private static func main(_ context: UnsafeMutableRawPointer?) {
+    guard let context else { return }
+    let owner = Unmanaged<Owner>.fromOpaque(context).takeRetainedValue()
+    let error = opp_ring_start(owner.ring)
+    if error == 0 {
+      owner.registerBuffers()
+      owner.run()
+    } else {
+      owner.logger.error("the broker cannot start", metadata: ["reason": "\(String(cString: strerror(-error)))"])
+    }
+    owner.hasEnded.store(true, ordering: .sequentiallyConsistent)  // [end] before the last look
+    owner.refusePosted()
+    owner.timers = TimerQueue()  // a watch's holds its app, which holds the broker
+    for body in owner.onEnded { body() }
+  }
+
+  private func registerBuffers() {
+    guard let registered else { return }
+    let error = registered.register(with: ring)
+    guard error != 0 else { return }
+    logger.warning(
+      "the kernel registers no buffers; they are used as others are",
+      metadata: [
+        "reason": "\(String(cString: strerror(-error)))", "bytes": "\(registered.count * registered.size)",
+        "remedy": "a higher RLIMIT_MEMLOCK, or CAP_IPC_LOCK",
+      ])
+  }
+
+  private func run() {
+    let lingerTime = configuration.lingers.nanoseconds
+    var lingerUntil: UInt64 = 0
+    var hasHeard = false
+    withUnsafeTemporaryAllocation(of: opp_ring_completion.self, capacity: 128) { completions in
+      guard let first = completions.baseAddress else { return }
+      while !(isEnding && inFlight == 0) {
+        now = opp_now_ns()
+        forEachPosted {
+          hasHeard = true
+          $0.arrive(at: self)
+        }
+        fireTimers()
+        dispatchAll()
+        sendOutbox()
+        sendAnswers()
+        let wakeAt = now < lingerUntil ? 0 : wakeTime
+        let count = opp_ring_wait(ring, first, UInt32(completions.count), wakeAt)
+        now = opp_now_ns()
+        if lingerTime > 0, count > 0 || hasHeard { lingerUntil = now + lingerTime }
+        hasHeard = false
+        if count < 0 {
+          logger.error("the ring fails", metadata: ["reason": "\(String(cString: strerror(-count)))"])
+          opp_pause()
+        }
+        for index in 0..<max(0, Int(count)) { arrived(completions[index]) }
+        sendAnswers()
+      }
+    }
+  }
+
+  private func sendAnswers() {
+    for index in answers.indices {
+      for continuation in answers[index] { continuation.resume() }
+      answers[index].removeAll(keepingCapacity: true)
+    }
+  }
+
+  private var wakeTime: UInt64 {
+    if !outbox.isEmpty || (isEnding && inFlight == 0) { return 0 }
+    var time = timers.next ?? .max
+    for index in arbiters.indices { time = min(time, arbiters[index].wakeTime(now: now) ?? .max) }
+    return time
+  }
+
+  private func fireTimers() {
+    while let timer = timers.pop(dueAt: now) {
+      switch timer {
+      case .deadline(let deadline): if let request = deadline.request { end(request, early: .deadlineExceeded) }
+      case .heartbeat(let watch): watch.heartbeatIsDue(at: self)
+      }
+    }
+  }
+
+  func setTimer(_ timer: Timer, at time: UInt64) {
+    timers.add(timer, at: time)
+    guard timers.count > timersBeforeCompaction else { return }
+    timers.compact { timer in
+      switch timer {
+      case .deadline(let deadline): deadline.request != nil
+      case .heartbeat(let watch): !watch.isStopped
+      }
+    }
+    timersBeforeCompaction = max(1024, 2 * timers.count)
+  }
+
+  // MARK: The ring
+
+  /// Puts a request into the ring, or behind those that wait for room.
+  func prepare(_ op: opp_ring_op) {
+    inFlight += 1
+    var op = op
+    if !outbox.isEmpty || opp_ring_prepare(ring, &op) != 0 { outbox.append(op) }
+  }
+
+  private func sendOutbox() {
+    while var op = outbox.first {
+      guard opp_ring_prepare(ring, &op) == 0 else { return }
+      outbox.removeFirst()
+    }
+  }
+
+  private func arrived(_ completion: opp_ring_completion) {
+    let isLast = completion.flags & UInt32(OPP_COMPLETION_MORE) == 0
+    if isLast { inFlight -= 1 }
+    guard let tag = UnsafeRawPointer(bitPattern: UInt(completion.tag)) else { return }  // 0: a cancellation's own
+    let message = Unmanaged<Message>.fromOpaque(tag)
+    guard isLast else {
+      guard let request = message.takeUnretainedValue() as? Request else { return }
+      request.firstResult = completion.result
+      letGo(request)
+      if let app = owned(request.app) { becameQuieter(app) }
+      return
+    }
+    switch message.takeRetainedValue() {
+    case let request as Request: finished(request, completion.result)
+    case let poll as Poll: poll.arrived(completion.result)
+    case let closing as Closing: closing.body()
+    default: break
+    }
+  }
+
+  /// Asks the kernel to give up what `message` stands for. That still ends with its own completion.
+  func cancelInKernel(_ message: Message) {
+    var op = opp_ring_op()
+    op.code = UInt8(opp_ring_code.OPP_RING_CANCEL.rawValue)
+    op.fd = -1
+    op.second = UInt64(UInt(bitPattern: Unmanaged.passUnretained(message).toOpaque()))
+    prepare(op)
+  }
+
+  // MARK: Ending
+
+  /// Ends the thread when nothing is in flight any more.
+  func shutDown(then body: @escaping () -> Void) {
+    onEnded.append(body)
+    guard !isEnding else { return }
+    isEnding = true
+    for case let app? in apps { terminate(app) {} }
+  }
+
+  /// Whether new requests are refused.
+  var refuses: Bool { isEnding }
+}
+
+extension Owner {
+  func statistics() -> IOStatistics {
+    var classes = gone
+    var list: [IOStatistics.App] = []
+    for case let app? in apps {
+      var foreground = app.counters[0]
+      if let done = app.handle?.doneAtOnce { foreground.add(done) }
+      classes[0].add(foreground)
+      classes[1].add(app.counters[1])
+      list.append(
+        IOStatistics.App(
+          number: app.number, name: app.name, state: app.state, foreground: foreground, background: app.counters[1],
+          inFlight: app.inFlight.count, held: app.held.count, openDescriptors: app.descriptors.count))
+    }
+    return IOStatistics(
+      apps: list, storage: statistics(of: arbiters[0]), network: statistics(of: arbiters[1]), foreground: classes[0],
+      background: classes[1], wakeups: opp_ring_wakeups(ring), usesUring: can.backend == .OPP_RING_URING)
+  }
+
+  private func statistics(of arbiter: Arbiter<Request>) -> IOStatistics.Device {
+    IOStatistics.Device(
+      foregroundQueued: arbiter.queued[0], backgroundQueued: arbiter.queued[1],
+      foregroundInFlight: arbiter.inFlight[0], backgroundInFlight: arbiter.inFlight[1], cap: arbiter.cap,
+      byteTokens: arbiter.bytes?.available, operationTokens: arbiter.operations?.available)
+  }
+}
+
+/// Keeps a test's closure where the C callback finds it.
+private final class Faults: Sendable {
+  let answer: @Sendable (opp_ring_op) -> Int32?
+  init(_ answer: @escaping @Sendable (opp_ring_op) -> Int32?) { self.answer = answer }
+}

@@ -1,0 +1,268 @@
+internal import COpportune
+import Glibc
+import Synchronization
+import SystemPackage
+
+/// One call: from the caller's thread to the owner's, to the kernel, and back.
+///
+/// It owns what the kernel may touch (`op` points into `buffers` and `scratch`) and is retained by the tag that the
+/// kernel carries, so nothing of it is freed before the last completion. The caller fills it in and posts it; from then
+/// on it is the owner thread's alone, until `continuation` is resumed: then the caller reads `outcome`.
+final class Request: Message, @unchecked Sendable {
+  enum Outcome {
+    case pending
+    case value(Int)
+    case failed(IOError.Code)
+  }
+
+  enum Phase {
+    case new
+    case queued(Arbiter<Request>.Ticket)
+    /// Outside of the queues: a suspended app's, or a close that waits for what is in flight.
+    case parked
+    /// In the kernel, or waiting for room in the ring.
+    case inFlight
+    case ended
+  }
+
+  let app: AppIO
+  let device: Device
+  let code: opp_ring_code
+  var op = opp_ring_op()
+  /// Bytes that are to be moved; 0 for requests that move none.
+  var total = 0
+  /// Whether a short transfer goes on until all is done or the stream ends.
+  var wantsAll = false
+  /// Whether the file has a position of its own that is used.
+  var isStream = false
+  /// Whether that is of a pipe, a terminal or the like, which waits for somebody at the other end.
+  var isOfStream = false
+  /// `CLOCK_MONOTONIC` in nanoseconds.
+  var deadline = UInt64.max
+  /// The owner's: its place among the timers.
+  var timer: Deadline?
+  var buffers: [IOBuffer] = []
+  /// Paths, addresses, vectors.
+  var scratch: [UnsafeMutableRawPointer] = []
+  /// Of a vectored transfer: in `scratch` the vectors, and as much room for those of a piece.
+  var vectorCount = 0
+  var continuation: UnsafeContinuation<Void, Never>?
+  var outcome = Outcome.pending
+  /// [answer] Stored with release after `outcome`, loaded with acquire before it is read. The runtime orders the two as
+  /// well, but where the answer comes before the caller has suspended the thread sanitizer does not see that.
+  private let isAnswered = Atomic<Bool>(false)
+
+  // The owner's.
+  var phase = Phase.new
+  var grant: Arbiter<Request>.Grant?
+  /// Its place in the queue, while it is in a poll.
+  var ticket: Arbiter<Request>.Ticket?
+  var done = 0
+  var piece = 0
+  /// When its present piece was queued, and sent.
+  var queuedAt: UInt64 = 0
+  var sentAt: UInt64 = 0
+  var isPolling = false
+  var retries = 0
+  var firstResult: Int32?
+  /// Why it is to end before its time, if it is.
+  var reason: IOError.Code?
+  /// Whether the caller has its answer already.
+  var isDetached = false
+  var indexInApp = -1
+
+  init(_ app: AppIO, _ code: opp_ring_code, on device: Device, descriptor: Int32 = -1) {
+    self.app = app
+    self.code = code
+    self.device = device
+    op.code = UInt8(code.rawValue)
+    op.fd = descriptor
+  }
+
+  deinit {
+    for memory in scratch { memory.deallocate() }
+  }
+
+  override func arrive(at owner: Owner) { owner.submit(self) }
+
+  override func refuse() {
+    releaseBuffers()
+    outcome = .failed(.unavailable)
+    answer()
+  }
+
+  /// Has the caller go on.
+  func answer() { takeAnswer()?.resume() }
+
+  /// The caller's continuation, to be resumed; the request may not be touched afterwards.
+  func takeAnswer() -> UnsafeContinuation<Void, Never>? {
+    guard let continuation else { return nil }
+    self.continuation = nil
+    isAnswered.store(true, ordering: .releasing)
+    return continuation
+  }
+
+  func releaseBuffers() {
+    for buffer in buffers { buffer.giveBack() }
+    buffers = []
+  }
+
+  // MARK: What the kernel points to
+
+  /// Claims `range` of a buffer, as far as it goes, for a transfer.
+  func use(_ buffer: IOBuffer, _ range: Range<Int>?) throws(IOError) {
+    let range = range ?? 0..<buffer.count
+    guard range.lowerBound >= 0, range.upperBound <= buffer.count, let address = buffer.address else {
+      throw IOError(.configuration, "range \(range) is not within the buffer's 0..<\(buffer.count)")
+    }
+    try buffer.claim()
+    buffers.append(buffer)
+    total = range.count
+    op.address = UInt64(UInt(bitPattern: address + range.lowerBound))
+  }
+
+  /// Takes the descriptor's own position, which a pipe or a terminal needs.
+  func useOwnPosition() {
+    op.offset = .max
+    isStream = true
+    var about = stat()
+    guard fstat(op.fd, &about) == 0 else { return }  // the kernel will say what is wrong
+    isOfStream = ![UInt32(S_IFREG), UInt32(S_IFBLK)].contains(about.st_mode & UInt32(S_IFMT))
+  }
+
+  /// Names the buffer by its registration, where it has one.
+  func useRegistration(of op: inout opp_ring_op) {
+    guard !isStream, code == .OPP_RING_READ || code == .OPP_RING_WRITE, let number = buffers.first?.registration else {
+      return
+    }
+    let fixed: opp_ring_code = code == .OPP_RING_READ ? .OPP_RING_READ_FIXED : .OPP_RING_WRITE_FIXED
+    op.code = UInt8(fixed.rawValue)
+    op.index = Int32(number)
+  }
+
+  /// The vectors of the present piece: where they are, and how many.
+  func vectorsOfPiece() -> (UInt64, UInt32) {
+    let all = scratch[0].assumingMemoryBound(to: iovec.self)
+    let cut = all + vectorCount
+    var (skip, left, count) = (done, piece, 0)
+    for index in 0..<vectorCount where left > 0 {
+      let vector = all[index]
+      guard skip < vector.iov_len else {
+        skip -= vector.iov_len
+        continue
+      }
+      let length = min(vector.iov_len - skip, left)
+      cut[count] = iovec(iov_base: vector.iov_base?.advanced(by: skip), iov_len: length)
+      count += 1
+      left -= length
+      skip = 0
+    }
+    return (UInt64(UInt(bitPattern: cut)), UInt32(count))
+  }
+
+  func allocate(_ count: Int, alignment: Int = 8) -> UnsafeMutableRawPointer {
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: max(1, count), alignment: alignment)
+    scratch.append(memory)
+    return memory
+  }
+
+  /// A copy of the path, as a C string.
+  func copy(_ path: FilePath) -> UInt64 {
+    path.withPlatformString { text in
+      var count = 0
+      while text[count] != 0 { count += 1 }
+      let memory = allocate(count + 1)
+      memory.copyMemory(from: text, byteCount: count + 1)
+      return UInt64(UInt(bitPattern: memory))
+    }
+  }
+
+  // MARK: What it is
+
+  var movesBytes: Bool { total > 0 }
+  var isClose: Bool { code == .OPP_RING_CLOSE }
+
+  /// Whether it makes a descriptor.
+  var opensDescriptor: Bool { code == .OPP_RING_OPEN || code == .OPP_RING_ACCEPT }
+
+  /// Whether it waits for others, so that it does not occupy the device.
+  var waitsForOthers: Bool {
+    isOfStream || code == .OPP_RING_RECEIVE || code == .OPP_RING_RECEIVE_MESSAGE || code == .OPP_RING_ACCEPT
+      || code == .OPP_RING_CONNECT || code == .OPP_RING_POLL
+  }
+
+  var writes: Bool {
+    code == .OPP_RING_WRITE || code == .OPP_RING_WRITEV || code == .OPP_RING_WRITE_FIXED || sends
+  }
+
+  var sends: Bool {
+    code == .OPP_RING_SEND || code == .OPP_RING_SEND_ZERO_COPY || code == .OPP_RING_SEND_MESSAGE
+  }
+
+  /// Whether it only brings something in, which an app that is terminated has no use for. (R-FTS-07)
+  var isDroppedAtTermination: Bool {
+    waitsForOthers || isPolling || code == .OPP_RING_READ || code == .OPP_RING_READV || code == .OPP_RING_READ_FIXED
+  }
+
+  /// Whether it may be done on the calling thread, as far as that takes no waiting.
+  var canBeTriedAtOnce: Bool {
+    total > 0 && (code == .OPP_RING_READ || code == .OPP_RING_RECEIVE || code == .OPP_RING_SEND)
+  }
+
+  /// What the descriptor is polled for where it answers that it would have to wait.
+  var pollEvents: UInt32 { UInt32(writes || code == .OPP_RING_CONNECT ? pollOut : pollIn) }
+
+  // MARK: The answer
+
+  /// The caller's, after the continuation.
+  func value() throws(IOError) -> Int {
+    _ = isAnswered.load(ordering: .acquiring)
+    switch outcome {
+    case .value(let value): return value
+    case .failed(let code): throw error(code)
+    case .pending: throw IOError(.unavailable, "\(code) was never answered")
+    }
+  }
+
+  func error(_ code: IOError.Code) -> IOError {
+    var text = "\(Self.names[Int(self.code.rawValue)])"
+    if op.fd >= 0 { text += " on descriptor \(op.fd)" }
+    if total > 0 { text += ", \(done) of \(total) bytes done" }
+    let reason =
+      switch code {
+      case .system(let errno): "\(errno)"
+      case .cancelled: "the task was cancelled"
+      case .deadlineExceeded: "the deadline passed"
+      case .terminated: "app \"\(app.name)\" was terminated"
+      case .unavailable: "the broker was shut down"
+      case .endOfStream: "the stream ended"
+      case .configuration, .bufferInUse, .forked: "refused"
+      }
+    return IOError(code, "\(text): \(reason)")
+  }
+
+  /// By `opp_ring_code`.
+  private static let names = [
+    "nop", "read", "write", "vectored read", "vectored write", "fixed read", "fixed write", "fsync", "fdatasync",
+    "allocate", "truncate", "open", "close", "stat", "rename", "unlink", "connect", "accept", "accept", "send",
+    "zero-copy send", "receive", "send of a message", "receive of a message", "shutdown", "poll", "cancel", "cancel",
+    "request",
+  ]
+}
+
+/// A deadline among the timers, which stays there until its time. It lets go of the request when that has its answer, so
+/// that a deadline far off keeps neither the request nor its app and broker.
+final class Deadline {
+  var request: Request?
+  init(_ request: Request) { self.request = request }
+}
+
+/// Which queue a request goes through.
+enum Device: Int, CaseIterable {
+  case storage, network
+  /// None: it costs the device nothing.
+  case none
+}
+
+private let pollIn = 1
+private let pollOut = 4

@@ -1,0 +1,236 @@
+internal import COpportune
+import Glibc
+import SystemPackage
+
+/// Files. Every call throws ``IOError`` and takes a `limit` from now on, `nil` being none; see ``AppIO`` for how calls end.
+/// Descriptors are swift-system's: the owner closes them by ``close(_:)``.
+extension AppIO {
+  /// Opens a file, always close-on-exec.
+  public func open(
+    _ path: FilePath, _ mode: FileDescriptor.AccessMode, options: FileDescriptor.OpenOptions = [],
+    permissions: FilePermissions = [.ownerReadWrite, .groupRead, .otherRead], within limit: Duration? = nil
+  ) async throws(IOError) -> FileDescriptor {
+    let request = try request(.OPP_RING_OPEN)
+    request.op.fd = AT_FDCWD
+    request.op.address = request.copy(path)
+    request.op.flags = UInt32(bitPattern: mode.rawValue | options.rawValue | O_CLOEXEC)
+    request.op.length = UInt32(permissions.rawValue)
+    return FileDescriptor(rawValue: Int32(try await perform(request, within: limit)))
+  }
+
+  /// Closes a descriptor. What else this app has queued or in flight on it is cancelled, with the error `canceled`; the
+  /// call returns when the kernel has let go of that, since the number may be another file's afterwards. Cancelling the
+  /// task has no effect on it.
+  public func close(_ descriptor: FileDescriptor) async throws(IOError) {
+    try await perform(try request(.OPP_RING_CLOSE, .none, descriptor), within: nil)
+  }
+
+  /// Reads into a buffer.
+  ///
+  /// - Parameters:
+  ///   - range: of the buffer; `nil` is all of it.
+  ///   - offset: in the file, in bytes; `nil` is the descriptor's own position, as pipes and terminals need it.
+  ///   - untilFull: whether to go on until the range is full or the file ends.
+  /// - Returns: how many bytes; 0 at the end.
+  public func read(
+    _ descriptor: FileDescriptor, into buffer: IOBuffer, _ range: Range<Int>? = nil, at offset: Int64? = nil,
+    untilFull: Bool = false, within limit: Duration? = nil
+  ) async throws(IOError) -> Int {
+    let request = try transfer(.OPP_RING_READ, descriptor, buffer, range, offset)
+    request.wantsAll = untilFull
+    return try await perform(request, within: limit)
+  }
+
+  /// Writes all of a range of a buffer.
+  ///
+  /// - Parameters: as in ``read(_:into:_:at:untilFull:within:)``.
+  /// - Returns: the length of the range. Where an error or a cancellation came in between, some of it may be written.
+  @discardableResult
+  public func write(
+    _ descriptor: FileDescriptor, from buffer: IOBuffer, _ range: Range<Int>? = nil, at offset: Int64? = nil,
+    within limit: Duration? = nil
+  ) async throws(IOError) -> Int {
+    let request = try transfer(.OPP_RING_WRITE, descriptor, buffer, range, offset)
+    request.wantsAll = true
+    return try await perform(request, within: limit)
+  }
+
+  private func transfer(
+    _ code: opp_ring_code, _ descriptor: FileDescriptor, _ buffer: IOBuffer, _ range: Range<Int>?, _ offset: Int64?
+  ) throws(IOError) -> Request {
+    if let offset { try require(offset, in: 0...Int64.max, "offset") }
+    let request = try request(code, .storage, descriptor)
+    try request.use(buffer, range)
+    request.op.offset = UInt64(offset ?? 0)
+    if offset == nil { request.useOwnPosition() }
+    return request
+  }
+
+  /// Reads into several buffers, one after the other, in one request; 1 to 1024 of them.
+  ///
+  /// - Returns: how many bytes; may be fewer than there is room for.
+  public func read(
+    _ descriptor: FileDescriptor, into buffers: [IOBuffer], at offset: Int64? = nil, within limit: Duration? = nil
+  ) async throws(IOError) -> Int {
+    try await perform(vectors(.OPP_RING_READV, descriptor, buffers, offset), within: limit)
+  }
+
+  /// Writes several buffers, one after the other, in one request; 1 to 1024 of them.
+  ///
+  /// - Returns: how many bytes; may be fewer than there are.
+  @discardableResult
+  public func write(
+    _ descriptor: FileDescriptor, from buffers: [IOBuffer], at offset: Int64? = nil, within limit: Duration? = nil
+  ) async throws(IOError) -> Int {
+    try await perform(vectors(.OPP_RING_WRITEV, descriptor, buffers, offset), within: limit)
+  }
+
+  private func vectors(
+    _ code: opp_ring_code, _ descriptor: FileDescriptor, _ buffers: [IOBuffer], _ offset: Int64?
+  ) throws(IOError) -> Request {
+    try require(buffers.count, in: 1...1024, "buffers.count")
+    if let offset { try require(offset, in: 0...Int64.max, "offset") }
+    let request = try request(code, .storage, descriptor)
+    // Twice: as they are, and cut to a piece.
+    let memory = request.allocate(2 * buffers.count * MemoryLayout<iovec>.stride)
+    let vectors = memory.bindMemory(to: iovec.self, capacity: 2 * buffers.count)
+    for (index, buffer) in buffers.enumerated() {
+      do {
+        try buffer.claim()
+      } catch {
+        request.releaseBuffers()
+        throw error
+      }
+      request.buffers.append(buffer)
+      request.total += buffer.count
+      vectors[index] = iovec(iov_base: buffer.address, iov_len: buffer.count)
+    }
+    request.vectorCount = buffers.count
+    request.op.offset = UInt64(offset ?? 0)
+    if offset == nil { request.useOwnPosition() }
+    return request
+  }
+
+  /// Returns when the device has what was written.
+  ///
+  /// - Parameter dataOnly: leaves out what is not needed to read the data back (`fdatasync`).
+  public func synchronize(
+    _ descriptor: FileDescriptor, dataOnly: Bool = false, within limit: Duration? = nil
+  ) async throws(IOError) {
+    let code: opp_ring_code = dataOnly ? .OPP_RING_FDATASYNC : .OPP_RING_FSYNC
+    try await perform(try request(code, .storage, descriptor), within: limit)
+  }
+
+  /// Sets space aside, so that writes there do not fail for want of it; the file grows to it.
+  public func allocate(
+    _ descriptor: FileDescriptor, at offset: Int64 = 0, count: Int64, within limit: Duration? = nil
+  ) async throws(IOError) {
+    try require(offset, in: 0...Int64.max, "offset")
+    try require(count, in: 1...Int64.max, "count")
+    let request = try request(.OPP_RING_ALLOCATE, .storage, descriptor)
+    request.op.offset = UInt64(offset)
+    request.op.second = UInt64(count)
+    try await perform(request, within: limit)
+  }
+
+  /// Makes the file so long, cutting it or adding zeroes.
+  public func truncate(
+    _ descriptor: FileDescriptor, to count: Int64, within limit: Duration? = nil
+  ) async throws(IOError) {
+    try require(count, in: 0...Int64.max, "count")
+    let request = try request(.OPP_RING_TRUNCATE, .storage, descriptor)
+    request.op.offset = UInt64(count)
+    guard owner.can.truncate else {
+      // Before Linux 6.9 the ring has none: a call that rarely waits, on this thread.
+      while ftruncate(descriptor.rawValue, off_t(count)) != 0 {
+        if errno != EINTR { throw request.error(.system(Errno(rawValue: errno))) }
+      }
+      return
+    }
+    try await perform(request, within: limit)
+  }
+
+  /// Renames a file, or replaces `new` by it in one step.
+  public func rename(_ old: FilePath, to new: FilePath, within limit: Duration? = nil) async throws(IOError) {
+    let request = try request(.OPP_RING_RENAME)
+    request.op.fd = AT_FDCWD
+    request.op.index = AT_FDCWD
+    request.op.address = request.copy(old)
+    request.op.second = request.copy(new)
+    try await perform(request, within: limit)
+  }
+
+  /// Removes a file, or, with `folder`, an empty folder.
+  public func remove(_ path: FilePath, folder: Bool = false, within limit: Duration? = nil) async throws(IOError) {
+    let request = try request(.OPP_RING_UNLINK)
+    request.op.fd = AT_FDCWD
+    request.op.address = request.copy(path)
+    request.op.flags = folder ? UInt32(AT_REMOVEDIR) : 0
+    try await perform(request, within: limit)
+  }
+
+  /// `AT_EMPTY_PATH`, which Glibc's module does not have.
+  private static let emptyPath: Int32 = 0x1000
+
+  /// What a file is.
+  public func status(_ path: FilePath, within limit: Duration? = nil) async throws(IOError) -> FileStatus {
+    try await status(AT_FDCWD, path, 0, limit)
+  }
+
+  /// What an open file is.
+  public func status(_ descriptor: FileDescriptor, within limit: Duration? = nil) async throws(IOError) -> FileStatus {
+    try await status(descriptor.rawValue, "", Self.emptyPath, limit)
+  }
+
+  private func status(
+    _ descriptor: Int32, _ path: FilePath, _ flags: Int32, _ limit: Duration?
+  ) async throws(IOError) -> FileStatus {
+    let request = try request(.OPP_RING_STAT)
+    request.op.fd = descriptor
+    request.op.address = request.copy(path)
+    request.op.flags = UInt32(bitPattern: flags)
+    request.op.length = FileStatus.wanted
+    let memory = request.allocate(FileStatus.count)
+    request.op.second = UInt64(UInt(bitPattern: memory))
+    try await perform(request, within: limit)
+    return FileStatus(memory)
+  }
+}
+
+extension FileDescriptor.OpenOptions {
+  /// Past the page cache (`O_DIRECT`): buffers, offsets and counts must then be multiples of the device's block.
+  public static let direct = FileDescriptor.OpenOptions(rawValue: opp_open_direct())
+}
+
+/// What a file is: as `stat` says.
+public struct FileStatus: Sendable, Hashable {
+  /// Bytes.
+  public let size: Int64
+  /// Bytes on the device.
+  public let allocated: Int64
+  /// Type and permissions, as `st_mode`.
+  public let mode: UInt32
+  public let permissions: FilePermissions
+  /// Since 1970, in nanoseconds.
+  public let modified: Int64
+
+  public var isFolder: Bool { mode & UInt32(S_IFMT) == UInt32(S_IFDIR) }
+  public var isRegularFile: Bool { mode & UInt32(S_IFMT) == UInt32(S_IFREG) }
+
+  /// `STATX_BASIC_STATS`, and the size of `struct statx`, whose places are the kernel's interface; Glibc's module has
+  /// neither.
+  static let wanted: UInt32 = 0x7ff
+  static let count = 256
+
+  init(_ about: UnsafeRawPointer) {
+    size = Int64(clamping: about.load(fromByteOffset: 40, as: UInt64.self))
+    allocated =
+      Int64(clamping: about.load(fromByteOffset: 48, as: UInt64.self)).multipliedReportingOverflow(by: 512)
+      .partialValue
+    mode = UInt32(about.load(fromByteOffset: 28, as: UInt16.self))
+    permissions = FilePermissions(rawValue: CModeT(mode & 0o7777))
+    modified =
+      about.load(fromByteOffset: 112, as: Int64.self) &* 1_000_000_000
+      &+ Int64(about.load(fromByteOffset: 120, as: UInt32.self))
+  }
+}

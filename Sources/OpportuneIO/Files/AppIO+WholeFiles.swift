@@ -1,0 +1,166 @@
+import Glibc
+import Synchronization
+import SystemPackage
+
+/// Whole files.
+extension AppIO {
+  /// The contents of a file.
+  ///
+  /// - Parameters:
+  ///   - limit: refused above so many bytes, with `configuration`; 1 GiB by default.
+  ///   - time: for each request.
+  public func readFile(
+    _ path: FilePath, upTo limit: Int = 1 << 30, within time: Duration? = nil
+  ) async throws(IOError) -> [UInt8] {
+    let file = try await open(path, .readOnly, within: time)
+    let result: Result<[UInt8], IOError>
+    do throws(IOError) {
+      result = .success(try await readAll(file, path, limit, time))
+    } catch {
+      result = .failure(error)
+    }
+    try await close(file)
+    return try result.get()
+  }
+
+  private func readAll(
+    _ file: FileDescriptor, _ path: FilePath, _ limit: Int, _ time: Duration?
+  ) async throws(IOError) -> [UInt8] {
+    let size = Int(try await status(file, within: time).size)
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(min(size, limit))
+    // Files of /proc have no size, and any file may grow meanwhile.
+    let buffer = try IOBuffer(count: min(max(size + 1, 4096), 1 << 20))
+    while true {
+      let count = try await read(file, into: buffer, at: Int64(bytes.count), untilFull: true, within: time)
+      guard bytes.count + count <= limit else {
+        throw IOError(.configuration, "\(path) has more than \(limit) bytes, the limit that was given")
+      }
+      bytes.append(contentsOf: try buffer.bytes(in: 0..<count))
+      if count < buffer.count { return bytes }
+    }
+  }
+
+  /// Writes a file in one step: whoever opens `path` finds the old contents or the new, whole, also after a crash.
+  ///
+  /// The new contents go to a file beside it, to the device, and are then renamed.
+  ///
+  /// - Parameters:
+  ///   - isDurable: whether the call returns only when the device has it all; else a crash may bring the old contents
+  ///     back, never a mixture.
+  ///   - time: for each request.
+  public func writeFile(
+    _ path: FilePath, _ bytes: some Collection<UInt8> & Sendable,
+    permissions: FilePermissions = [.ownerReadWrite, .groupRead, .otherRead], isDurable: Bool = true,
+    within time: Duration? = nil
+  ) async throws(IOError) {
+    guard path.lastComponent != nil else {
+      throw IOError(.configuration, "\"\(path)\" names no file")
+    }
+    let folder = path.removingLastComponent()
+    let name = ".opportune-\(getpid())-\(temporaryNumber.wrappingAdd(1, ordering: .relaxed).newValue)"
+    let temporary = folder.appending(name)
+    let file = try await open(
+      temporary, .writeOnly, options: [.create, .exclusiveCreate], permissions: permissions, within: time)
+    var isOpen = true
+    do throws(IOError) {
+      if !bytes.isEmpty { try await write(file, from: try IOBuffer(copying: bytes), at: 0, within: time) }
+      try await synchronize(file, within: time)
+      isOpen = false  // whatever the close answers
+      try await close(file)
+      try await rename(temporary, to: path, within: time)
+    } catch {
+      // Whatever happened, also a cancellation: the half-made file must not stay. Not cancellable itself.
+      if isOpen { try? await close(file) }
+      await Task { [self] in try? await remove(temporary) }.value
+      throw error
+    }
+    if isDurable { try await synchronizeFolder(folder.isEmpty ? "." : folder, time) }
+  }
+
+  private func synchronizeFolder(_ path: FilePath, _ time: Duration?) async throws(IOError) {
+    let folder = try await open(path, .readOnly, options: [.directory], within: time)
+    do throws(IOError) {
+      try await synchronize(folder, within: time)
+    } catch {
+      try? await close(folder)
+      throw error
+    }
+    try await close(folder)
+  }
+
+  /// A file in pieces, read as they are asked for, one ahead of none.
+  ///
+  /// - Parameter count: bytes of each piece but the last; 1 to 2^30.
+  public func chunks(of path: FilePath, count: Int = 128 << 10) throws(IOError) -> FileChunks {
+    try require(count, in: IOBuffer.countRange, "count")
+    return FileChunks(io: self, path: path, count: count)
+  }
+}
+
+private let temporaryNumber = Atomic<UInt64>(0)
+
+/// The pieces of a file, in order. The file is open from the first piece until the last, an error, or the iterator's end.
+public struct FileChunks: AsyncSequence, Sendable {
+  public typealias Element = [UInt8]
+  public typealias Failure = IOError
+
+  let io: AppIO
+  let path: FilePath
+  let count: Int
+
+  public func makeAsyncIterator() -> Iterator { Iterator(io: io, path: path, count: count) }
+
+  /// One reader; not for several tasks at once.
+  public final class Iterator: AsyncIteratorProtocol {
+    private let io: AppIO
+    private let path: FilePath
+    private let count: Int
+    private var file: FileDescriptor?
+    private var offset: Int64 = 0
+    private var isAtEnd = false
+
+    init(io: AppIO, path: FilePath, count: Int) {
+      self.io = io
+      self.path = path
+      self.count = count
+    }
+
+    deinit {
+      guard let file else { return }
+      // Left before the end. Nobody waits for this.
+      Task { [io] in try? await io.close(file) }
+    }
+
+    public func next() async throws(IOError) -> [UInt8]? {
+      try await next(isolation: nil)
+    }
+
+    public func next(isolation actor: isolated (any Actor)?) async throws(IOError) -> [UInt8]? {
+      guard !isAtEnd else { return nil }
+      do throws(IOError) {
+        let file: FileDescriptor
+        if let open = self.file {
+          file = open
+        } else {
+          file = try await io.open(path, .readOnly)
+          self.file = file
+        }
+        let buffer = try IOBuffer(count: count)
+        let read = try await io.read(file, into: buffer, at: offset, untilFull: true)
+        offset += Int64(read)
+        if read < count, let file = takeFile() { try await io.close(file) }
+        return read > 0 ? try buffer.bytes(in: 0..<read) : nil
+      } catch {
+        if let file = takeFile() { try? await io.close(file) }
+        throw error
+      }
+    }
+
+    private func takeFile() -> FileDescriptor? {
+      isAtEnd = true
+      defer { file = nil }
+      return file
+    }
+  }
+}

@@ -1,0 +1,76 @@
+/// What a broker has done and what it holds, at one moment. A value.
+public struct IOStatistics: Sendable {
+  /// Of one class.
+  public struct Class: Sendable {
+    /// Requests submitted, and how they ended. The rest is queued, in flight or held.
+    public internal(set) var submitted: UInt64 = 0
+    public internal(set) var completed: UInt64 = 0
+    public internal(set) var failed: UInt64 = 0
+    /// Cancelled, past their deadline, or ended with their app.
+    public internal(set) var cancelled: UInt64 = 0
+    /// Done at once on the calling thread; counted in none of the others.
+    public internal(set) var atOnce: UInt64 = 0
+    public internal(set) var bytesRead: UInt64 = 0
+    public internal(set) var bytesWritten: UInt64 = 0
+    /// From the call's arrival to the kernel, and from there to the completion; of each piece.
+    public internal(set) var waiting = LatencyHistogram()
+    public internal(set) var inDevice = LatencyHistogram()
+
+    mutating func add(_ done: AppIO.DoneAtOnce) {
+      atOnce += done.requests
+      bytesRead += done.bytesRead
+      bytesWritten += done.bytesWritten
+    }
+
+    mutating func add(_ other: Class) {
+      submitted += other.submitted
+      completed += other.completed
+      failed += other.failed
+      cancelled += other.cancelled
+      atOnce += other.atOnce
+      bytesRead += other.bytesRead
+      bytesWritten += other.bytesWritten
+      waiting.add(other.waiting)
+      inDevice.add(other.inDevice)
+    }
+  }
+
+  public struct App: Sendable {
+    /// No other app of this broker has had it.
+    public let number: UInt64
+    public let name: String
+    public let state: IOState
+    public let foreground: Class
+    public let background: Class
+    /// Requests that the kernel has, and answers that wait for the app's resumption.
+    public let inFlight: Int
+    public let held: Int
+    /// Descriptors that were made through the broker and are open.
+    public let openDescriptors: Int
+  }
+
+  /// Of one device.
+  public struct Device: Sendable {
+    /// Requests that wait in our queue, and that are in flight, by class.
+    public let foregroundQueued: Int
+    public let backgroundQueued: Int
+    public let foregroundInFlight: Int
+    public let backgroundInFlight: Int
+    /// Background requests that may be in flight now.
+    public let cap: Int
+    /// Tokens left; nil where there is no limit.
+    public let byteTokens: UInt64?
+    public let operationTokens: UInt64?
+  }
+
+  public let apps: [App]
+  public let storage: Device
+  public let network: Device
+  /// Of all apps, those that are gone as well.
+  public let foreground: Class
+  public let background: Class
+  /// How often the owner thread was woken.
+  public let wakeups: UInt64
+  /// Whether io_uring carries the requests; else threads do.
+  public let usesUring: Bool
+}

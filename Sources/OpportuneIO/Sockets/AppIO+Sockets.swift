@@ -1,0 +1,242 @@
+internal import COpportune
+import Glibc
+import Synchronization
+import SystemPackage
+
+/// Sockets: TCP, UDP and Unix domain. Every call throws ``IOError`` and takes a `limit` from now on; see ``AppIO``.
+extension AppIO {
+  /// Connects a stream socket.
+  public func connect(to address: SocketAddress, within limit: Duration? = nil) async throws(IOError) -> FileDescriptor
+  {
+    let socket = try makeSocket(address.family, SOCK_STREAM)
+    adopt(socket)
+    do throws(IOError) {
+      let request = try request(.OPP_RING_CONNECT, .network, socket)
+      let memory = request.allocate(SocketAddress.storageCount)
+      request.op.second = UInt64(try address.write(to: memory))
+      request.op.address = UInt64(UInt(bitPattern: memory))
+      try await perform(request, within: limit)
+      return socket
+    } catch {
+      try? await close(socket)
+      throw error
+    }
+  }
+
+  /// Listens for stream connections.
+  ///
+  /// - Parameters:
+  ///   - address: port 0 is one that is free; ``address(of:)`` tells which.
+  ///   - backlog: connections that wait to be accepted; 1 to 65,535.
+  public func listen(on address: SocketAddress, backlog: Int = 128) async throws(IOError) -> Listener {
+    try require(backlog, in: 1...65_535, "backlog")
+    let socket = try bound(to: address, SOCK_STREAM)
+    guard Glibc.listen(socket.rawValue, Int32(backlog)) == 0 else { throw Self.failure("listen", closing: socket) }
+    adopt(socket)
+    return Listener(io: self, descriptor: socket)
+  }
+
+  /// A datagram socket at an address.
+  public func datagramSocket(on address: SocketAddress) async throws(IOError) -> FileDescriptor {
+    let socket = try bound(to: address, SOCK_DGRAM)
+    adopt(socket)
+    return socket
+  }
+
+  /// The address that a socket is bound to.
+  public func address(of socket: FileDescriptor) throws(IOError) -> SocketAddress {
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: SocketAddress.storageCount, alignment: 8)
+    defer { memory.deallocate() }
+    var count = socklen_t(SocketAddress.storageCount)
+    let result = getsockname(socket.rawValue, memory.assumingMemoryBound(to: sockaddr.self), &count)
+    guard result == 0 else { throw Self.failure("getsockname") }
+    guard let address = SocketAddress(memory, count: Int(count)) else {
+      throw IOError(.system(.addressFamilyNotSupported), "the socket's address is of no family known here")
+    }
+    return address
+  }
+
+  private func makeSocket(_ family: Int32, _ kind: __socket_type) throws(IOError) -> FileDescriptor {
+    try owner.checkFork()
+    let socket = Glibc.socket(family, Int32(kind.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    guard socket >= 0 else { throw Self.failure("socket") }
+    return FileDescriptor(rawValue: socket)
+  }
+
+  /// Makes the socket the app's, which closes it at its end. What is done to it from now on goes through the broker: by
+  /// its number it may be another file afterwards.
+  private func adopt(_ socket: FileDescriptor) {
+    owner.post(
+      Control(refused: { _ = Glibc.close(socket.rawValue) }) { owner in
+        if let app = owner.owned(self) { owner.adopt(socket.rawValue, isSocket: true, by: app) }
+      })
+  }
+
+  private func bound(to address: SocketAddress, _ kind: __socket_type) throws(IOError) -> FileDescriptor {
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: SocketAddress.storageCount, alignment: 8)
+    defer { memory.deallocate() }
+    let count = try address.write(to: memory)
+    let socket = try makeSocket(address.family, kind)
+    if address.family != AF_UNIX { SocketModeration.set(socket.rawValue, SOL_SOCKET, SO_REUSEADDR, 1) }
+    let result = bind(socket.rawValue, memory.assumingMemoryBound(to: sockaddr.self), socklen_t(count))
+    guard result == 0 else { throw Self.failure("bind to \(address)", closing: socket) }
+    return socket
+  }
+
+  private static func failure(_ call: String, closing socket: FileDescriptor) -> IOError {
+    let error = failure(call)
+    _ = Glibc.close(socket.rawValue)
+    return error
+  }
+
+  private static func failure(_ call: String) -> IOError {
+    let code = Errno(rawValue: errno)
+    return IOError(.system(code), "\(call): \(code)")
+  }
+
+  // MARK: Streams
+
+  /// Receives what there is, waiting for at least a byte.
+  ///
+  /// - Returns: how many bytes; 0 where the peer has closed its side.
+  public func receive(
+    _ socket: FileDescriptor, into buffer: IOBuffer, _ range: Range<Int>? = nil, untilFull: Bool = false,
+    within limit: Duration? = nil
+  ) async throws(IOError) -> Int {
+    let request = try request(.OPP_RING_RECEIVE, .network, socket)
+    try request.use(buffer, range)
+    request.isStream = true
+    request.wantsAll = untilFull
+    return try await perform(request, within: limit)
+  }
+
+  /// Sends all of a range of a buffer. Returns when the kernel has taken it. One send at a time on a stream socket: the
+  /// parts of two may alternate.
+  public func send(
+    _ socket: FileDescriptor, from buffer: IOBuffer, _ range: Range<Int>? = nil, within limit: Duration? = nil
+  ) async throws(IOError) {
+    let request = try request(.OPP_RING_SEND, .network, socket)
+    try request.use(buffer, range)
+    request.isStream = true
+    request.wantsAll = true
+    try await perform(request, within: limit)
+  }
+
+  /// Which half of a connection.
+  public enum Half: Sendable, Hashable, CaseIterable {
+    case receiving, sending, both
+  }
+
+  /// Ends a half of a connection, or both; the descriptor stays open.
+  public func shutdown(_ socket: FileDescriptor, _ half: Half = .sending) async throws(IOError) {
+    let request = try request(.OPP_RING_SHUTDOWN, .none, socket)
+    request.op.length =
+      switch half {
+      case .receiving: UInt32(SHUT_RD)
+      case .sending: UInt32(SHUT_WR)
+      case .both: UInt32(SHUT_RDWR)
+      }
+    try await perform(request, within: nil)
+  }
+
+  // MARK: Datagrams
+
+  /// Sends a datagram, whole.
+  public func send(
+    _ socket: FileDescriptor, from buffer: IOBuffer, _ range: Range<Int>? = nil, to address: SocketAddress,
+    within limit: Duration? = nil
+  ) async throws(IOError) {
+    let request = try request(.OPP_RING_SEND_MESSAGE, .network, socket)
+    let message = try message(request, buffer, range)
+    do throws(IOError) {
+      message.pointee.msg_namelen = socklen_t(try address.write(to: message.pointee.msg_name))
+    } catch {
+      request.releaseBuffers()
+      throw error
+    }
+    try await perform(request, within: limit)
+  }
+
+  /// Receives a datagram; what does not fit is lost.
+  public func receiveDatagram(
+    _ socket: FileDescriptor, into buffer: IOBuffer, _ range: Range<Int>? = nil, within limit: Duration? = nil
+  ) async throws(IOError) -> (count: Int, from: SocketAddress?) {
+    let request = try request(.OPP_RING_RECEIVE_MESSAGE, .network, socket)
+    let message = try message(request, buffer, range)
+    message.pointee.msg_namelen = socklen_t(SocketAddress.storageCount)
+    let count = try await perform(request, within: limit)
+    return (count, SocketAddress(message.pointee.msg_name, count: Int(message.pointee.msg_namelen)))
+  }
+
+  private func message(
+    _ request: Request, _ buffer: IOBuffer, _ range: Range<Int>?
+  ) throws(IOError) -> UnsafeMutablePointer<msghdr> {
+    try request.use(buffer, range)
+    let vector = request.allocate(MemoryLayout<iovec>.stride).initializeMemory(
+      as: iovec.self,
+      to: iovec(iov_base: UnsafeMutableRawPointer(bitPattern: UInt(request.op.address)), iov_len: request.total))
+    let memory = request.allocate(MemoryLayout<msghdr>.stride)
+    let message = memory.initializeMemory(as: msghdr.self, to: msghdr())
+    message.pointee.msg_iov = vector
+    message.pointee.msg_iovlen = 1
+    message.pointee.msg_name = request.allocate(SocketAddress.storageCount)
+    request.op.address = UInt64(UInt(bitPattern: memory))
+    request.total = 0  // in one piece, whatever the class
+    request.isStream = true
+    return message
+  }
+}
+
+/// A listening socket: the connections made to it, as a sequence of descriptors. Ends when the socket is closed.
+public final class Listener: AsyncSequence, Sendable {
+  public typealias Element = FileDescriptor
+  public typealias Failure = IOError
+
+  let io: AppIO
+  public let descriptor: FileDescriptor
+  /// The number may be another's by then.
+  private let isClosed = Atomic<Bool>(false)
+
+  init(io: AppIO, descriptor: FileDescriptor) {
+    self.io = io
+    self.descriptor = descriptor
+  }
+
+  /// Waits for a connection. Each is in `io`'s app.
+  public func accept(within limit: Duration? = nil) async throws(IOError) -> FileDescriptor {
+    guard !isClosed.load(ordering: .acquiring) else {
+      throw IOError(.system(.badFileDescriptor), "accept on a listener that was closed")
+    }
+    let request = try io.request(.OPP_RING_ACCEPT, .network, descriptor)
+    request.op.flags = UInt32(SOCK_CLOEXEC.rawValue)
+    return FileDescriptor(rawValue: Int32(try await io.perform(request, within: limit)))
+  }
+
+  /// Where it listens.
+  public func address() throws(IOError) -> SocketAddress { try io.address(of: descriptor) }
+
+  /// Ends it; accepts that wait end with an error. Once only: later calls do nothing.
+  public func close() async throws(IOError) {
+    guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
+    try await io.close(descriptor)
+  }
+
+  public func makeAsyncIterator() -> Iterator { Iterator(listener: self) }
+
+  public struct Iterator: AsyncIteratorProtocol {
+    let listener: Listener
+
+    public func next() async throws(IOError) -> FileDescriptor? { try await next(isolation: nil) }
+
+    public func next(isolation actor: isolated (any Actor)?) async throws(IOError) -> FileDescriptor? {
+      do throws(IOError) {
+        return try await listener.accept()
+      } catch {
+        switch error.code {
+        case .terminated, .unavailable, .system(.canceled), .system(.badFileDescriptor): return nil
+        default: throw error
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,152 @@
+internal import COpportune
+import SystemPackage
+
+/// What the watcher of a suspended app's sockets reports. (R-VOIP-01 to R-VOIP-03)
+public enum KeepAliveEvent: Sendable, Hashable {
+  /// Data, or the peer's end, arrived on a socket of the app. Once per socket and suspension.
+  case dataArrived(FileDescriptor)
+  /// The app's heartbeat is due.
+  case heartbeatDue
+}
+
+/// Watches sockets of an app while that is suspended; sends nothing, and wakes nobody but by an event.
+///
+/// The owner thread's alone. While the app is suspended a poll request is in flight for each socket.
+final class Watch {
+  private let sockets: [Int32]
+  private let interval: UInt64?
+  private let report: (KeepAliveEvent) -> Void
+  private let finish: () -> Void
+  private var polls: [Int32: Poll] = [:]
+  private var isArmed = false
+  private(set) var isStopped = false
+  private var dueAt = UInt64.max
+
+  init(
+    sockets: [Int32], interval: UInt64?, report: @escaping (KeepAliveEvent) -> Void, finish: @escaping () -> Void
+  ) {
+    self.sockets = sockets
+    self.interval = interval
+    self.report = report
+    self.finish = finish
+  }
+
+  func watches(_ socket: Int32) -> Bool { !isStopped && sockets.contains(socket) }
+
+  /// The app was suspended.
+  func arm(at owner: Owner) {
+    guard !isArmed, !isStopped else { return }
+    isArmed = true
+    for socket in sockets { poll(socket, at: owner) }
+    setHeartbeat(at: owner)
+  }
+
+  /// The app was resumed.
+  func disarm(at owner: Owner) {
+    isArmed = false
+    dueAt = .max
+    for poll in polls.values { owner.cancelInKernel(poll) }
+    polls = [:]
+  }
+
+  /// A socket is about to be closed.
+  func drop(_ socket: Int32, at owner: Owner) {
+    if let poll = polls.removeValue(forKey: socket) { owner.cancelInKernel(poll) }
+  }
+
+  func stop(at owner: Owner) {
+    guard !isStopped else { return }
+    disarm(at: owner)
+    isStopped = true
+    finish()
+  }
+
+  private func poll(_ socket: Int32, at owner: Owner) {
+    let poll = Poll(self, socket)
+    polls[socket] = poll
+    var op = opp_ring_op()
+    op.code = UInt8(opp_ring_code.OPP_RING_POLL.rawValue)
+    op.fd = socket
+    op.flags = Self.pollIn | Self.pollHangUp
+    op.tag = UInt64(UInt(bitPattern: Unmanaged<Message>.passRetained(poll).toOpaque()))
+    owner.prepare(op)
+  }
+
+  fileprivate func arrived(_ poll: Poll, _ result: Int32) {
+    // Another's place: it was cancelled, or the socket is polled anew since.
+    guard isArmed, polls[poll.socket] === poll else { return }
+    polls[poll.socket] = nil
+    if result >= 0 { report(.dataArrived(FileDescriptor(rawValue: poll.socket))) }
+  }
+
+  private func setHeartbeat(at owner: Owner) {
+    guard let interval else { return }
+    dueAt = owner.now &+ interval
+    owner.setTimer(.heartbeat(self), at: dueAt)
+  }
+
+  /// A timer of this watch went off; perhaps one of an earlier suspension.
+  func heartbeatIsDue(at owner: Owner) {
+    guard isArmed, owner.now >= dueAt else { return }
+    report(.heartbeatDue)
+    guard let interval else { return }
+    // From when it was due, so that lateness does not add up; those that were missed are one.
+    dueAt = owner.now &+ interval &- (owner.now - dueAt) % interval
+    owner.setTimer(.heartbeat(self), at: dueAt)
+  }
+
+  private static let pollIn: UInt32 = 0x1
+  private static let pollHangUp: UInt32 = 0x2000
+}
+
+/// What a poll request's tag names.
+final class Poll: Message {
+  private let watch: Watch
+  let socket: Int32
+
+  fileprivate init(_ watch: Watch, _ socket: Int32) {
+    self.watch = watch
+    self.socket = socket
+  }
+
+  func arrived(_ result: Int32) { watch.arrived(self, result) }
+}
+
+extension AppIO {
+  /// Keeps sockets of this app alive while it is suspended: they are not dropped from, and what happens to them is
+  /// reported, nothing else. While the app runs, nothing is. (R-VOIP-01 to R-VOIP-03)
+  ///
+  /// - Parameters:
+  ///   - sockets: open ones of this app.
+  ///   - heartbeat: reported that long after each suspension, and again after each further interval; 1 ms and more.
+  /// - Returns: the events; ends with the app, or when nobody waits for it any more. Events that nobody takes wait.
+  /// - Throws: ``IOError`` with code `configuration`.
+  public func keepAlive(
+    _ sockets: [FileDescriptor], heartbeat: Duration? = nil
+  ) throws(IOError) -> AsyncStream<KeepAliveEvent> {
+    if let heartbeat { try require(heartbeat, in: .milliseconds(1) ... .seconds(86_400), "heartbeat") }
+    let (stream, continuation) = AsyncStream.makeStream(of: KeepAliveEvent.self)
+    let slot = slot
+    let numbers = sockets.map(\.rawValue)
+    let box = WatchBox()
+    continuation.onTermination = { [owner] _ in owner.post(Control { box.watch?.stop(at: $0) }) }
+    owner.post(
+      Control(refused: { continuation.finish() }) { owner in
+        guard let app = owner.apps[slot], !app.isTerminated else { return continuation.finish() }
+        let watch = Watch(
+          sockets: numbers, interval: heartbeat?.nanoseconds, report: { continuation.yield($0) },
+          finish: { continuation.finish() })
+        box.watch = watch
+        app.watches.removeAll { $0.isStopped }
+        app.watches.append(watch)
+        for socket in numbers { owner.moderate(socket, of: app) }
+        if app.state == .suspended { watch.arm(at: owner) }
+      })
+    return stream
+  }
+}
+
+/// Touched on the owner thread only.
+private final class WatchBox: @unchecked Sendable {
+  var watch: Watch?
+}

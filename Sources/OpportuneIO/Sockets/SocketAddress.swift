@@ -1,0 +1,84 @@
+import Glibc
+import SystemPackage
+
+/// Where a socket is: an Internet address in numbers, or a path.
+public enum SocketAddress: Sendable, Hashable {
+  /// As "127.0.0.1".
+  case ipv4(String, port: UInt16)
+  /// As "::1".
+  case ipv6(String, port: UInt16)
+  /// A Unix domain socket; at most 107 bytes.
+  case unix(FilePath)
+
+  static let storageCount = MemoryLayout<sockaddr_storage>.size
+
+  var family: Int32 {
+    switch self {
+    case .ipv4: AF_INET
+    case .ipv6: AF_INET6
+    case .unix: AF_UNIX
+    }
+  }
+
+  /// Writes the kernel's form into `memory`, of ``storageCount`` bytes, and returns its length.
+  func write(to memory: UnsafeMutableRawPointer) throws(IOError) -> Int {
+    memory.initializeMemory(as: UInt8.self, repeating: 0, count: Self.storageCount)
+    switch self {
+    case .ipv4(let text, let port):
+      let address = memory.bindMemory(to: sockaddr_in.self, capacity: 1)
+      address.pointee.sin_family = sa_family_t(AF_INET)
+      address.pointee.sin_port = port.bigEndian
+      guard inet_pton(AF_INET, text, &address.pointee.sin_addr) == 1 else {
+        throw Self.refused(text, "an IPv4 address")
+      }
+      return MemoryLayout<sockaddr_in>.size
+    case .ipv6(let text, let port):
+      let address = memory.bindMemory(to: sockaddr_in6.self, capacity: 1)
+      address.pointee.sin6_family = sa_family_t(AF_INET6)
+      address.pointee.sin6_port = port.bigEndian
+      guard inet_pton(AF_INET6, text, &address.pointee.sin6_addr) == 1 else {
+        throw Self.refused(text, "an IPv6 address")
+      }
+      return MemoryLayout<sockaddr_in6>.size
+    case .unix(let path):
+      let bytes = Array(path.string.utf8)
+      guard (1...107).contains(bytes.count) else { throw Self.refused(path.string, "a path of 1 to 107 bytes") }
+      memory.bindMemory(to: sockaddr_un.self, capacity: 1).pointee.sun_family = sa_family_t(AF_UNIX)
+      let offset = MemoryLayout<sockaddr_un>.offset(of: \.sun_path) ?? 2
+      bytes.withUnsafeBytes { source in
+        guard let base = source.baseAddress else { return }
+        memory.advanced(by: offset).copyMemory(from: base, byteCount: bytes.count)
+      }
+      return offset + bytes.count + 1
+    }
+  }
+
+  private static func refused(_ text: String, _ expected: String) -> IOError {
+    IOError(.configuration, "\"\(text.prefix(120))\" is not \(expected)")
+  }
+
+  /// From the kernel's form; nil for other families.
+  init?(_ memory: UnsafeRawPointer, count: Int) {
+    guard count >= MemoryLayout<sa_family_t>.size else { return nil }
+    switch Int32(memory.load(as: sa_family_t.self)) {
+    case AF_INET where count >= MemoryLayout<sockaddr_in>.size:
+      var address = memory.load(as: sockaddr_in.self)
+      self = .ipv4(Self.text(AF_INET, &address.sin_addr), port: UInt16(bigEndian: address.sin_port))
+    case AF_INET6 where count >= MemoryLayout<sockaddr_in6>.size:
+      var address = memory.load(as: sockaddr_in6.self)
+      self = .ipv6(Self.text(AF_INET6, &address.sin6_addr), port: UInt16(bigEndian: address.sin6_port))
+    case AF_UNIX:
+      let offset = MemoryLayout<sockaddr_un>.offset(of: \.sun_path) ?? 2
+      let path = UnsafeRawBufferPointer(start: memory, count: count).dropFirst(offset).prefix { $0 != 0 }
+      self = .unix(FilePath(String(decoding: path, as: UTF8.self)))
+    default: return nil
+    }
+  }
+
+  private static func text(_ family: Int32, _ address: UnsafeRawPointer) -> String {
+    withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { text in
+      guard let base = text.baseAddress, inet_ntop(family, address, base, 64) != nil else { return "" }
+      return String(cString: base)
+    }
+  }
+}

@@ -1,0 +1,11 @@
+/* What the I/O tests need and Swift cannot call. */
+#ifndef IO_TEST_SUPPORT_H
+#define IO_TEST_SUPPORT_H
+
+/*
+ * Runs `body` on a thread of its own on which, and on whose threads, io_uring_setup(2) is refused with EPERM by seccomp,
+ * as in many containers. Returns 0, or -errno where this process may not install a filter; `body` has not run then.
+ */
+int io_test_without_uring(void (*_Nonnull body)(void *_Nonnull context), void *_Nonnull context);
+
+#endif

@@ -1,0 +1,45 @@
+#include "io_test_support.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+struct run {
+    void (*body)(void *);
+    void *context;
+    int result;
+};
+
+static int refuse(void) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+    /* Both are this thread's alone, and its children's. */
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -errno;
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) return -errno;
+    return 0;
+}
+
+static void *main_of_thread(void *context) {
+    struct run *run = context;
+    run->result = refuse();
+    if (run->result == 0) run->body(run->context);
+    return NULL;
+}
+
+int io_test_without_uring(void (*body)(void *), void *context) {
+    struct run run = {.body = body, .context = context};
+    pthread_t thread;
+    int error = pthread_create(&thread, NULL, main_of_thread, &run);
+    if (error != 0) return -error;
+    pthread_join(thread, NULL);
+    return run.result;
+}

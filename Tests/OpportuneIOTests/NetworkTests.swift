@@ -1,0 +1,213 @@
+import Foundation
+import SystemPackage
+import Testing
+
+@testable import OpportuneIO
+
+/// What an app's state does to its sockets.
+@Suite(.serialized) struct NetworkTests {
+  /// How many bytes `client` can send in steps until the peer, which reads nothing, takes no more.
+  private func fill(_ socket: FileDescriptor) -> Int {
+    let bytes = [UInt8](repeating: 1, count: 16 << 10)
+    var total = 0
+    while true {
+      let sent = send(socket.rawValue, bytes, bytes.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL))
+      if sent <= 0 { return total }
+      total += sent
+    }
+  }
+
+  // R-NET-02
+  @Test(arguments: backends)
+  func aBackgroundReceiverSlowsItsSender(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let sender = try broker.makeApp(named: "sender")
+    let receiver = try broker.makeApp(named: "receiver")
+    let (server, client) = try await connectedPair(receiver, sender)
+    let sending = Task {
+      let buffer = try IOBuffer(count: 256 << 10)
+      while true { try await sender.send(client, from: buffer) }
+    }
+    defer { sending.cancel() }
+    let buffer = try IOBuffer(count: 64 << 10)
+    // Rounds of a receiver that looks every millisecond: the window, not the CPU, bounds what comes each time.
+    func bytes(inRounds rounds: Int) async throws -> Int {
+      var total = 0
+      for _ in 0..<rounds {
+        try await Task.sleep(for: .milliseconds(1))
+        while true {
+          let count = try await receiver.receive(server, into: buffer)
+          total += count
+          if count < buffer.count { break }
+        }
+      }
+      return total
+    }
+    let before = try await bytes(inRounds: 40)
+    receiver.setState(.background)
+    _ = try await bytes(inRounds: 20)  // what was under way
+    let behind = try await bytes(inRounds: 40)
+    receiver.setState(.active)
+    _ = try await bytes(inRounds: 40)
+    let after = try await bytes(inRounds: 40)
+    #expect(behind * 4 < before, "\(before), \(behind), \(after) bytes in 40 rounds")
+    #expect(after > behind * 4, "\(before), \(behind), \(after) bytes in 40 rounds")
+    sending.cancel()
+    await broker.shutdown()
+  }
+
+  // R-NET-08, R-NET-02
+  @Test(arguments: backends)
+  func buffersShrinkAndAreRestored(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "shrinks")
+    let (server, client) = try await connectedPair(io)
+    func sizes() -> [Int32] {
+      [SO_RCVBUF, SO_SNDBUF, 72].map { SocketModeration.get(client.rawValue, $0) }
+    }
+    let before = sizes()
+    io.setState(.background)
+    _ = try await broker.statistics()
+    let small = sizes()
+    #expect(small[0] <= 8192 && small[1] <= 16384, "\(small)")
+    let held = fill(client)
+    io.setState(.suspended)
+    _ = try await broker.statistics()
+    io.setState(.active)
+    _ = try await broker.statistics()
+    #expect(sizes() == before)
+    #expect(fill(client) > 4 * held)
+    for socket in [server, client] { try await io.close(socket) }
+  }
+
+  // R-NET-08
+  @Test func newSocketsOfABackgroundAppAreSmallFromTheStart() async throws {
+    let broker = try makeBroker(.automatic)
+    let io = try broker.makeApp(named: "small", state: .background)
+    let (server, client) = try await connectedPair(io)
+    _ = try await broker.statistics()
+    for socket in [server, client] {
+      #expect(SocketModeration.get(socket.rawValue, SO_RCVBUF) <= 8192)
+      #expect(SocketModeration.get(socket.rawValue, SO_SNDBUF) <= 16384)
+      try await io.close(socket)
+    }
+  }
+
+  /// A connection that was accepted in the background is like any other afterwards: it inherits nothing small.
+  // R-NET-02, R-NET-08
+  @Test(arguments: backends)
+  func connectionsAcceptedInTheBackgroundRecover(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let peer = try broker.makeApp(named: "peer")
+    let io = try broker.makeApp(named: "accepts", state: .background)
+    let (server, client) = try await connectedPair(io, peer)
+    func sizes(_ socket: FileDescriptor) -> [Int32] {
+      [SO_RCVBUF, 72].map { SocketModeration.get(socket.rawValue, $0) }
+    }
+    _ = try await broker.statistics()
+    #expect(sizes(server)[0] <= 8192)
+    io.setState(.active)
+    _ = try await broker.statistics()
+    let (usual, other) = try await connectedPair(io, peer)
+    _ = try await broker.statistics()
+    #expect(sizes(server)[1] == 0)  // the kernel may tune it again
+    #expect(sizes(server)[0] * 2 >= sizes(usual)[0], "\(sizes(server)) against \(sizes(usual))")
+    for socket in [server, client, usual, other] { try await io.close(socket) }
+  }
+
+  // R-NET-01
+  @Test(arguments: backends, [IOState.suspended, .background])
+  func packetsAreDroppedAsConfigured(backend: IOConfiguration.Backend, state: IOState) async throws {
+    for drops in [true, false] {
+      let broker = try makeBroker(backend) {
+        $0.backgroundSockets.dropsIncoming = drops
+        $0.suspendedSockets.dropsIncoming = drops
+      }
+      let io = try broker.makeApp(named: "dropped")
+      let sender = try broker.makeApp(named: "sender")
+      let mine = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+      let theirs = try await sender.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+      let address = try io.address(of: mine)
+      let byte = try IOBuffer(count: 1)
+      io.setState(state)
+      _ = try await broker.statistics()
+      try await sender.send(theirs, from: byte, to: address)
+      io.setState(.active)
+      _ = try await broker.statistics()
+      let last = try IOBuffer(copying: [9])
+      try await sender.send(theirs, from: last, to: address)
+      let received = try IOBuffer(count: 10)
+      _ = try await io.receiveDatagram(mine, into: received)
+      #expect(try received.bytes(in: 0..<1) == [drops ? 9 : 0])
+      for socket in [mine, theirs] { try await io.close(socket) }
+    }
+  }
+
+  // R-NET-01
+  @Test func tcpConnectionsSurviveDroppedPackets() async throws {
+    let broker = try makeBroker(.automatic)
+    let io = try broker.makeApp(named: "dropped")
+    let peer = try broker.makeApp(named: "peer")
+    let (server, client) = try await connectedPair(io, peer)
+    io.setState(.suspended)
+    _ = try await broker.statistics()
+    try await peer.send(client, from: try IOBuffer(copying: Array("again".utf8)))
+    var waiting: Int32 = 0
+    #expect(ioctl(server.rawValue, UInt(FIONREAD), &waiting) == 0 && waiting == 0)
+    io.setState(.active)
+    let buffer = try IOBuffer(count: 10)
+    #expect(try await io.receive(server, into: buffer) == 5)  // sent again by the peer's kernel
+    for socket in [server, client] { try await io.close(socket) }
+  }
+
+  // R-VOIP-01, R-VOIP-03
+  @Test(arguments: backends)
+  func theWatcherReportsDataOfASuspendedApp(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "call")
+    let peer = try broker.makeApp(named: "peer")
+    let (server, client) = try await connectedPair(io, peer)
+    let (other, otherClient) = try await connectedPair(io, peer)
+    var events = try io.keepAlive([server]).makeAsyncIterator()
+    let byte = try IOBuffer(count: 1)
+    try await peer.send(client, from: byte)  // while it runs: nobody is told
+    #expect(try await io.receive(server, into: byte) == 1)
+    io.setState(.suspended)
+    _ = try await broker.statistics()
+    let before = try await broker.statistics().wakeups
+    try await Task.sleep(for: .milliseconds(20))  // long enough for a poll loop to be seen
+    #expect(try await broker.statistics().wakeups <= before + 2)
+    try await peer.send(otherClient, from: byte)  // not watched, and dropped
+    try await peer.send(client, from: byte)
+    #expect(await events.next() == .dataArrived(server))
+    // The app is woken by it, takes the data, and is suspended again: the next data is the next event.
+    io.setState(.background)
+    #expect(try await io.receive(server, into: byte) == 1)
+    io.setState(.suspended)
+    try await peer.close(client)
+    #expect(await events.next() == .dataArrived(server))
+    io.setState(.active)
+    #expect(try await io.receive(server, into: byte) == 0)
+    for socket in [server, other] { try await io.close(socket) }
+    try await peer.close(otherClient)
+    await io.terminate()
+    #expect(await events.next() == nil)
+  }
+
+  // R-VOIP-02, R-VOIP-03
+  @Test(arguments: backends)
+  func theWatcherReportsHeartbeats(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "call")
+    var events = try io.keepAlive([], heartbeat: .milliseconds(20)).makeAsyncIterator()
+    let clock = ContinuousClock()
+    let start = clock.now
+    io.setState(.suspended)
+    #expect(await events.next() == .heartbeatDue)
+    #expect(clock.now - start >= .milliseconds(20))
+    #expect(await events.next() == .heartbeatDue)
+    #expect(clock.now - start >= .milliseconds(40))
+    io.setState(.active)
+    #expect(await code { _ = try io.keepAlive([], heartbeat: .zero) } == .configuration)
+  }
+}

@@ -1,0 +1,114 @@
+import CIOTestSupport
+import Foundation
+import Logging
+import SystemPackage
+import Testing
+
+@testable import OpportuneIO
+
+/// A kernel that refuses io_uring, as many containers do: a real refusal, by seccomp on one thread.
+@Suite struct RefusalTests {
+  private final class Made {
+    let backend: IOConfiguration.Backend
+    let lines = Lines()
+    var result: Result<IOBroker, IOError>?
+    init(_ backend: IOConfiguration.Backend) { self.backend = backend }
+
+    func make() {
+      var configuration = IOConfiguration()
+      configuration.backend = backend
+      let lines = lines
+      let logger = Logger(label: "test", factory: { _ in lines })
+      do throws(IOError) {
+        result = .success(try IOBroker(configuration: configuration, logger: logger))
+      } catch {
+        result = .failure(error)
+      }
+    }
+  }
+
+  /// A broker made where the kernel refuses io_uring; nil, and says so, where that cannot be brought about.
+  private func makeRefused(_ backend: IOConfiguration.Backend) -> Made? {
+    let made = Made(backend)
+    let error = io_test_without_uring(
+      { Unmanaged<Made>.fromOpaque($0).takeUnretainedValue().make() }, Unmanaged.passUnretained(made).toOpaque())
+    guard error == 0 else {
+      print("skipped: this process may not install a seccomp filter (errno \(-error))")
+      return nil
+    }
+    return made
+  }
+
+  // R-CARD-04
+  @Test func threadsDoTheSameAndTheLoggerSaysSoOnce() async throws {
+    guard let made = makeRefused(.automatic) else { return }
+    let broker = try #require(try made.result?.get())
+    #expect(!broker.abilities.usesUring)
+    #expect(broker.abilities.refusal == Errno.notPermitted.rawValue)
+    #expect(!broker.abilities.isSingleIssuer)
+    let io = try broker.makeApp(named: "refused")
+    try await withFolder { folder in
+      let path = folder.appending("file")
+      try await io.writeFile(path, Array("all the same".utf8))
+      #expect(try await io.readFile(path) == Array("all the same".utf8))
+    }
+    let (server, client) = try await connectedPair(io)
+    try await io.send(client, from: try IOBuffer(copying: Array("abc".utf8)))
+    let buffer = try IOBuffer(count: 10)
+    #expect(try await io.receive(server, into: buffer) == 3)
+    #expect(try await !broker.statistics().usesUring)
+    await broker.shutdown()
+    #expect(made.lines.all.count == 1)
+    #expect(made.lines.all.first?.contains("io_uring is refused") == true)
+  }
+
+  @Test func whoInsistsIsTold() throws {
+    guard let made = makeRefused(.uring) else { return }
+    let error = #expect(throws: IOError.self) { try made.result?.get() }
+    #expect(error?.code == .unavailable)
+    #expect(error?.message.contains("Operation not permitted") == true)
+  }
+
+  @Test func threadsOnDemandAreNoRefusal() throws {
+    let broker = try makeBroker(.threads)
+    #expect(!broker.abilities.usesUring)
+    #expect(broker.abilities.refusal == nil)
+  }
+
+  /// Behind more requests than there are threads, foreground would wait for background in the threads' queue.
+  // R-DISK-01
+  @Test func backgroundLeavesAThreadToForeground() async throws {
+    let broker = try makeBroker(.threads) {
+      $0.threads = 3
+      $0.storage = .uncontrolled
+    }
+    #expect(try await broker.statistics().storage.cap == 2)
+  }
+}
+
+/// Keeps what is logged.
+final class Lines: LogHandler, @unchecked Sendable {
+  // Sendable: behind the lock.
+  private let lock = NSLock()
+  private var lines: [String] = []
+  var all: [String] { lock.withLock { lines } }
+  var metadata: Logger.Metadata {
+    get { [:] }
+    set {}
+  }
+  var logLevel: Logger.Level {
+    get { .trace }
+    set {}
+  }
+  subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+    get { nil }
+    set {}
+  }
+
+  func log(event: LogEvent) { lock.withLock { lines.append("\(event.message)") } }
+
+  func log(
+    level: Logger.Level, message: Logger.Message, metadata: Logger.Metadata?, source: String, file: String,
+    function: String, line: UInt
+  ) { lock.withLock { lines.append("\(message)") } }
+}

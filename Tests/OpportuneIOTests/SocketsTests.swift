@@ -1,0 +1,176 @@
+import Foundation
+import SystemPackage
+import Testing
+
+@testable import OpportuneIO
+
+@Suite struct SocketsTests {
+  @Test(arguments: backends)
+  func streamsOverTCPAndUnix(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let io = try makeBroker(backend).makeApp(named: "sockets")
+      for address in [SocketAddress.ipv4("127.0.0.1", port: 0), .unix(folder.appending("socket"))] {
+        let listener = try await io.listen(on: address)
+        async let accepted = listener.accept()
+        let client = try await io.connect(to: try listener.address())
+        let server = try await accepted
+        let bytes = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
+        let sending = Task {
+          try await io.send(client, from: try IOBuffer(copying: bytes))
+          try await io.shutdown(client)
+        }
+        let buffer = try IOBuffer(count: 300_000)
+        #expect(try await io.receive(server, into: buffer, untilFull: true) == 300_000)
+        #expect(try buffer.bytes() == bytes)
+        #expect(try await io.receive(server, into: buffer) == 0)
+        try await sending.value
+        for socket in [server, client] { try await io.close(socket) }
+        try await listener.close()
+      }
+    }
+  }
+
+  @Test(arguments: backends)
+  func listenersAreSequences(backend: IOConfiguration.Backend) async throws {
+    let io = try makeBroker(backend).makeApp(named: "sockets")
+    let listener = try await io.listen(on: .ipv6("::1", port: 0))
+    let counting = Task {
+      var count = 0
+      for try await connection in listener {
+        try await io.close(connection)
+        count += 1
+        if count == 5 { try await listener.close() }
+      }
+      return count
+    }
+    for _ in 0..<5 { try await io.close(try await io.connect(to: try listener.address())) }
+    #expect(try await counting.value == 5)
+    #expect(await code { _ = try await listener.accept() } == .system(.badFileDescriptor))
+    try await listener.close()
+  }
+
+  @Test(arguments: backends)
+  func datagramsKeepTheirBounds(backend: IOConfiguration.Backend) async throws {
+    let io = try makeBroker(backend).makeApp(named: "sockets")
+    let one = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+    let other = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+    for length in [1, 100, 20_000] {
+      let bytes = [UInt8](repeating: UInt8(length % 251), count: length)
+      try await io.send(one, from: try IOBuffer(copying: bytes), to: try io.address(of: other))
+      let buffer = try IOBuffer(count: 65_536)
+      let (count, from) = try await io.receiveDatagram(other, into: buffer)
+      #expect(count == length)
+      #expect(try buffer.bytes(in: 0..<count) == bytes)
+      #expect(from == (try io.address(of: one)))
+    }
+    for socket in [one, other] { try await io.close(socket) }
+  }
+
+  @Test(arguments: backends)
+  func brokenConnectionsAreErrors(backend: IOConfiguration.Backend) async throws {
+    let io = try makeBroker(backend).makeApp(named: "sockets")
+    let listener = try await io.listen(on: .ipv4("127.0.0.1", port: 0))
+    let address = try listener.address()
+    try await listener.close()
+    #expect(await code { _ = try await io.connect(to: address) } == .system(.connectionRefused))
+    #expect(await code { _ = try await io.connect(to: .ipv4("127.0.0.256", port: 1)) } == .configuration)
+    #expect(
+      await code { _ = try await io.connect(to: .unix(FilePath(String(repeating: "x", count: 108)))) }
+        == .configuration)
+
+    // EPIPE: our own side is shut.
+    let (server, client) = try await connectedPair(io)
+    try await io.shutdown(client)
+    let buffer = try IOBuffer(count: 100)
+    #expect(await code { try await io.send(client, from: buffer) } == .system(.brokenPipe))
+    // ECONNRESET: the peer closes with data unread.
+    let (peer, mine) = try await connectedPair(io)
+    try await io.send(mine, from: buffer)
+    try await eventually("the data's arrival") {
+      var count: Int32 = 0
+      return ioctl(peer.rawValue, UInt(FIONREAD), &count) == 0 && count == 100
+    }
+    try await io.close(peer)
+    let reset = await code { _ = try await io.receive(mine, into: buffer) }
+    #expect(reset == .system(.connectionReset))
+    for socket in [server, client, mine] { try await io.close(socket) }
+  }
+
+  @Test(arguments: backends)
+  func descriptorsThatDoNotBlockAreWaitedFor(backend: IOConfiguration.Backend) async throws {
+    let io = try makeBroker(backend) { $0.triesAtOnce = false }.makeApp(named: "sockets")
+    let (server, client) = try await connectedPair(io)
+    for socket in [server, client] { _ = fcntl(socket.rawValue, F_SETFL, O_NONBLOCK) }
+    let receiving = Task {
+      let buffer = try IOBuffer(count: 2_000_000)
+      let count = try await io.receive(server, into: buffer, untilFull: true)
+      return count
+    }
+    try await io.send(client, from: try IOBuffer(count: 2_000_000))
+    #expect(try await receiving.value == 2_000_000)
+    for socket in [server, client] { try await io.close(socket) }
+  }
+
+  @Test func sendsWithoutCopyingWhereAskedTo() async throws {
+    let broker = try makeBroker(.automatic) {
+      $0.zeroCopyFrom = 4096
+      $0.triesAtOnce = false
+    }
+    let io = try broker.makeApp(named: "sockets")
+    let (server, client) = try await connectedPair(io)
+    let bytes = (0..<200_000).map { UInt8(truncatingIfNeeded: $0 / 11) }
+    let receiving = Task {
+      let buffer = try IOBuffer(count: 200_000)
+      _ = try await io.receive(server, into: buffer, untilFull: true)
+      return try buffer.bytes()
+    }
+    try await io.send(client, from: try IOBuffer(copying: bytes))
+    #expect(try await receiving.value == bytes)
+    for socket in [server, client] { try await io.close(socket) }
+    if !broker.abilities.sendsWithoutCopying { print("skipped: this kernel sends with a copy only") }
+  }
+
+  // R-NET-03
+  @Test(arguments: backends)
+  func foregroundSendsGoFirst(backend: IOConfiguration.Backend) async throws {
+    // One send at a time, and many wait: the order in which they reach the kernel is seen at the fault hook.
+    let order = Numbers()
+    let broker = try makeBroker(backend) {
+      $0.network = DevicePolicy(ratio: .strict, depth: 1, cap: .fixed(1))
+      $0.triesAtOnce = false
+      $0.fault = { op in
+        if op.code == 19 { order.add(Int(op.length)) }
+        return nil
+      }
+    }
+    let foreground = try broker.makeApp(named: "foreground")
+    let background = try broker.makeApp(named: "background", state: .background)
+    let (server, client) = try await connectedPair(foreground)
+    background.setState(.suspended)
+    foreground.setState(.suspended)
+    try await withThrowingTaskGroup { group in
+      for number in 0..<20 {
+        let io = number % 2 == 0 ? background : foreground
+        let buffer = try IOBuffer(count: number % 2 == 0 ? 100 : 1)
+        group.addTask { try await io.send(client, from: buffer) }
+      }
+      try await eventually("the queue") {
+        try await broker.statistics().network.foregroundQueued + broker.statistics().network.backgroundQueued == 20
+      }
+      foreground.setState(.active)
+      background.setState(.background)
+      try await group.waitForAll()
+    }
+    // What was sent before the second app came back is the foreground's anyway.
+    #expect(order.values == Array(repeating: 1, count: 10) + Array(repeating: 100, count: 10))
+    for socket in [server, client] { try await foreground.close(socket) }
+  }
+}
+
+/// Numbers added from any thread.
+final class Numbers: @unchecked Sendable {
+  private let lock = NSLock()
+  private var list: [Int] = []
+  var values: [Int] { lock.withLock { list } }
+  func add(_ number: Int) { lock.withLock { list.append(number) } }
+}

@@ -1,0 +1,141 @@
+import Foundation
+import MetricsTestKit
+import SystemPackage
+import TestSupport
+import Testing
+
+@testable import OpportuneIO
+
+@Suite struct StatisticsTests {
+  @Test func quantilesAreAtMostAnEighthTooLong() {
+    var generator = SeededGenerator(seed: 3)
+    var histogram = LatencyHistogram()
+    #expect(histogram.quantile(0.5) == nil)
+    var times: [UInt64] = []
+    for _ in 0..<5000 {
+      let time = UInt64(1) << UInt64.random(in: 11...38, using: &generator)
+      times.append(time + UInt64.random(in: 0..<time, using: &generator))
+      histogram.record(times[times.count - 1])
+    }
+    times.sort()
+    for share in [0.01, 0.5, 0.9, 0.99, 1] {
+      let exact = times[max(0, Int((Double(times.count) * share).rounded(.up)) - 1)]
+      let told = histogram.quantile(share)?.nanoseconds ?? 0
+      #expect(told >= exact && told <= exact + exact / 8 + 1, "\(share): \(told) for \(exact)")
+    }
+    histogram.record(0)
+    histogram.record(.max)
+    #expect(histogram.count == 5002)
+  }
+
+  @Test func timersComeInOrder() {
+    var generator = SeededGenerator(seed: 4)
+    var queue = TimerQueue<Int>()
+    var times = (0..<500).map { _ in Int.random(in: 0..<1000, using: &generator) }
+    for time in times { queue.add(time, at: UInt64(time)) }
+    queue.compact { $0 % 3 != 0 }
+    times.removeAll { $0 % 3 == 0 }
+    var popped: [Int] = []
+    for now in 0..<1000 as Range<UInt64> {
+      while let time = queue.pop(dueAt: now) {
+        #expect(time == now)
+        popped.append(time)
+      }
+    }
+    #expect(popped == times.sorted())
+    #expect(queue.next == nil)
+  }
+
+  @Test(arguments: backends)
+  func everythingIsCountedByClass(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(backend) {
+        $0.triesAtOnce = false
+        $0.storage.bytes = .init(perSecond: 100_000_000, burst: 5_000_000)
+        $0.storage.operations = .init(perSecond: 1_000_000, burst: 1000)
+      }
+      let foreground = try broker.makeApp(named: "foreground")
+      let background = try broker.makeApp(named: "background", state: .background)
+      for io in [foreground, background] {
+        let file = try await io.open(folder.appending(io.name), .readWrite, options: [.create])
+        try await io.write(file, from: try IOBuffer(count: 10_000), at: 0)
+        #expect(try await io.read(file, into: try IOBuffer(count: 20_000), at: 0) == 10_000)
+        #expect(await code { _ = try await io.open("/nowhere/at/all", .readOnly) } != nil)
+        #expect(
+          await code { _ = try await io.read(file, into: try IOBuffer(count: 1), within: .zero) } == .deadlineExceeded)
+        try await io.close(file)
+      }
+      let statistics = try await broker.statistics()
+      for values in [statistics.foreground, statistics.background] {
+        #expect(values.bytesWritten == 10_000)
+        #expect(values.bytesRead == 10_000)
+        #expect(values.failed == 1)
+        #expect(values.cancelled == 1)
+        #expect(values.submitted == values.completed + 2)
+        #expect(values.waiting.count == values.inDevice.count)
+        #expect(values.atOnce == 0)
+      }
+      #expect(statistics.apps.map(\.name) == ["foreground", "background"])
+      #expect(statistics.storage.cap == 4)
+      #expect((statistics.storage.byteTokens ?? 0) <= 5_000_000)
+      #expect((statistics.storage.operationTokens ?? 0) <= 1000)
+      #expect(statistics.network.byteTokens == nil)
+      #expect(statistics.usesUring == (backend == .uring))
+    }
+  }
+
+  /// What an app did counts on when it is gone, and to swift-metrics each unit once.
+  @Test(arguments: backends)
+  func metricsAreWhatTheStatisticsSay(backend: IOConfiguration.Backend) async throws {
+    let metrics = TestMetrics()
+    let broker = try makeBroker(backend) { $0.storage.bytes = .init(perSecond: 1_000_000_000) }
+    var reporter = IOMetricsReporter(to: metrics)
+    let name = "metrics"
+    func read() async throws {
+      let io = try broker.makeApp(named: name, state: .background)
+      let file = try await io.open("/dev/zero", .readOnly)
+      #expect(try await io.read(file, into: try IOBuffer(count: 5000), at: 0) == 5000)
+      try await io.close(file)
+      reporter.report(try await broker.statistics())
+      reporter.report(try await broker.statistics())  // nothing new
+    }
+    try await read()
+    try await eventually("the app's going") { try await broker.statistics().apps.isEmpty }
+    try await read()
+    #expect(try await broker.statistics().background.bytesRead == 10_000)
+    let app = [("app", name), ("class", "background")]
+    #expect(try metrics.expectCounter("opportune_io_bytes_read", app).values.reduce(0, +) == 10_000)
+    #expect(try metrics.expectCounter("opportune_io_requests", app).values.reduce(0, +) == 6)
+    for label in ["opportune_io_waiting_nanoseconds", "opportune_io_device_nanoseconds"] {
+      for quantile in ["0.5", "0.99"] {
+        let gauge = try metrics.expectGauge(label, app + [("quantile", quantile)])
+        #expect((gauge.lastValue ?? 0) >= 1024)
+      }
+    }
+    for label in ["opportune_io_queued", "opportune_io_in_flight"] {
+      for ioClass in ["foreground", "background"] {
+        #expect(try metrics.expectGauge(label, [("device", "storage"), ("class", ioClass)]).lastValue == 0)
+      }
+    }
+    #expect(try metrics.expectGauge("opportune_io_background_cap", [("device", "storage")]).lastValue == 4)
+    #expect(try metrics.expectGauge("opportune_io_byte_tokens", [("device", "storage")]).lastValue != nil)
+  }
+
+  // R-DISK-02
+  @Test(arguments: backends)
+  func ratesHoldOnARealFile(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(backend) { $0.storage.bytes = .init(perSecond: 4_000_000, burst: 40_000) }
+      let io = try broker.makeApp(named: "limited", state: .background)
+      let file = try await io.open(folder.appending("limited"), .writeOnly, options: [.create])
+      let clock = ContinuousClock()
+      let start = clock.now
+      for offset in 0..<10 as Range<Int64> {
+        try await io.write(file, from: try IOBuffer(count: 40_000), at: offset * 40_000)
+      }
+      // Less time is a broken promise; more may be the machine's.
+      #expect(clock.now - start >= .milliseconds(90))
+      try await io.close(file)
+    }
+  }
+}

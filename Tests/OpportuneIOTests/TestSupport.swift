@@ -1,0 +1,67 @@
+import COpportune
+import Foundation
+import SystemPackage
+import Testing
+
+@testable import OpportuneIO
+
+/// Both backends, or only threads where the kernel refuses io_uring.
+let backends: [IOConfiguration.Backend] = {
+  var configuration = IOConfiguration()
+  configuration.backend = .uring
+  guard (try? IOBroker(configuration: configuration)) != nil else {
+    print("skipped: io_uring is refused here; only the thread backend is tested")
+    return [.threads]
+  }
+  return [.uring, .threads]
+}()
+
+func makeBroker(
+  _ backend: IOConfiguration.Backend, _ change: (inout IOConfiguration) -> Void = { _ in }
+) throws -> IOBroker {
+  var configuration = IOConfiguration()
+  configuration.backend = backend
+  change(&configuration)
+  return try IOBroker(configuration: configuration)
+}
+
+/// A folder for one test, removed at the end.
+func withFolder<Result>(_ body: (FilePath) async throws -> Result) async throws -> Result {
+  let folder = FileManager.default.temporaryDirectory.path + "/opp-io-\(UUID().uuidString)"
+  try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+  defer { try? FileManager.default.removeItem(atPath: folder) }
+  return try await body(FilePath(folder))
+}
+
+/// Waits, a millisecond at a time, for what other threads bring about; the test fails where that takes ten seconds.
+func eventually(
+  _ what: String, _ condition: () async throws -> Bool, sourceLocation: SourceLocation = #_sourceLocation
+) async throws {
+  for _ in 0..<10_000 {
+    if try await condition() { return }
+    try await Task.sleep(for: .milliseconds(1))
+  }
+  Issue.record("\(what) did not come about", sourceLocation: sourceLocation)
+}
+
+/// The code of the error that `body` throws, or nil.
+func code(_ body: () async throws -> Void) async -> IOError.Code? {
+  do {
+    try await body()
+    return nil
+  } catch let error as IOError {
+    return error.code
+  } catch {
+    return nil
+  }
+}
+
+/// A pair of connected stream sockets of one app, over TCP.
+func connectedPair(_ io: AppIO, _ other: AppIO? = nil) async throws -> (FileDescriptor, FileDescriptor) {
+  let listener = try await io.listen(on: .ipv4("127.0.0.1", port: 0))
+  async let accepted = listener.accept()
+  let client = try await (other ?? io).connect(to: try listener.address())
+  let server = try await accepted
+  try await listener.close()
+  return (server, client)
+}

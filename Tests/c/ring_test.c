@@ -1,0 +1,349 @@
+/* Rings, on both backends: each request ends once, with what the system call says; messages wake the owner. */
+#include "check.h"
+#include "opportune.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define FOREVER UINT64_MAX
+
+static opp_ring_backend backend;
+
+static opp_ring *make(uint32_t entries, uint32_t completions) {
+    opp_ring_config config = {.backend = backend, .entries = entries, .completions = completions, .threads = 3};
+    opp_ring *ring;
+    CHECK_EQUAL(opp_ring_create(&config, &ring), 0);
+    CHECK_EQUAL(opp_ring_start(ring), 0);
+    CHECK_EQUAL(opp_ring_can(ring).backend, backend);
+    return ring;
+}
+
+/* One request, to its end. */
+static int32_t one(opp_ring *ring, opp_ring_op op) {
+    opp_ring_completion completion;
+    op.tag = 77;
+    CHECK_EQUAL(opp_ring_prepare(ring, &op), 0);
+    int count;
+    while ((count = opp_ring_wait(ring, &completion, 1, FOREVER)) == 0) continue;
+    CHECK_EQUAL(count, 1);
+    CHECK_EQUAL(completion.tag, 77);
+    return completion.result;
+}
+
+#define ADDRESS(pointer) ((uint64_t)(uintptr_t)(pointer))
+
+static void test_limits(void) {
+    opp_ring *ring;
+    opp_ring_config wrong[] = {
+        {.entries = 0, .threads = 1}, {.entries = 4097, .threads = 1}, {.entries = 8, .threads = 0},
+        {.entries = 8, .threads = 65}, {.entries = 8, .completions = 1u << 20, .threads = 1},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        CHECK_EQUAL(opp_ring_create(&wrong[i], &ring), -EINVAL);
+        CHECK(ring == NULL);
+    }
+    ring = make(8, 0);
+    opp_ring_op op = {.code = OPP_RING_CODES};
+    CHECK_EQUAL(opp_ring_prepare(ring, &op), -EINVAL);
+    op = (opp_ring_op){.code = OPP_RING_NOP, .tag = OPP_RING_TAGS};
+    CHECK_EQUAL(opp_ring_prepare(ring, &op), -EINVAL);
+    opp_ring_destroy(ring);
+}
+
+static void test_files(void) {
+    opp_ring *ring = make(8, 0);
+    char folder[] = "/tmp/opp-ring-XXXXXX";
+    CHECK(mkdtemp(folder) != NULL);
+    char path[64], renamed[64];
+    snprintf(path, sizeof(path), "%s/a", folder);
+    snprintf(renamed, sizeof(renamed), "%s/b", folder);
+    int fd = one(ring, (opp_ring_op){.code = OPP_RING_OPEN, .fd = AT_FDCWD, .address = ADDRESS(path), .length = 0600,
+                                     .flags = O_RDWR | O_CREAT | O_CLOEXEC});
+    CHECK(fd >= 0);
+    char text[] = "hello, ring", back[32] = "";
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_WRITE, .fd = fd, .address = ADDRESS(text), .length = 11,
+                                        .priority = OPP_RING_PRIORITY_BEST_EFFORT}), 11);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_FSYNC, .fd = fd, .priority = OPP_RING_PRIORITY_IDLE}), 0);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_FDATASYNC, .fd = fd}), 0);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_READ, .fd = fd, .address = ADDRESS(back), .length = 32,
+                                        .priority = OPP_RING_PRIORITY_IDLE}), 11);
+    CHECK(memcmp(text, back, 11) == 0);
+    struct iovec vectors[2] = {{.iov_base = back, .iov_len = 5}, {.iov_base = back + 16, .iov_len = 16}};
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_READV, .fd = fd, .address = ADDRESS(vectors), .length = 2}), 11);
+    CHECK(memcmp(back + 16, ", ring", 6) == 0);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_WRITEV, .fd = fd, .address = ADDRESS(vectors), .length = 1,
+                                        .offset = 11}), 5);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_ALLOCATE, .fd = fd, .offset = 0, .second = 8192}), 0);
+    struct statx about;
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_STAT, .fd = fd, .address = ADDRESS(""), .length = STATX_SIZE,
+                                        .second = ADDRESS(&about), .flags = AT_EMPTY_PATH}), 0);
+    CHECK_EQUAL(about.stx_size, 8192);
+    if (opp_ring_can(ring).truncate) {
+        CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_TRUNCATE, .fd = fd, .offset = 3}), 0);
+        CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_READ, .fd = fd, .address = ADDRESS(back), .length = 32}), 3);
+    }
+    struct iovec buffer = {.iov_base = back, .iov_len = sizeof(back)};
+    CHECK_EQUAL(opp_ring_register_buffers(ring, &buffer, 1), 0);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_WRITE_FIXED, .fd = fd, .address = ADDRESS(back), .length = 4,
+                                        .index = 0}), 4);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_READ_FIXED, .fd = fd, .address = ADDRESS(back), .length = 4,
+                                        .index = 0}), 4);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_RENAME, .fd = AT_FDCWD, .address = ADDRESS(path),
+                                        .index = AT_FDCWD, .second = ADDRESS(renamed)}), 0);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_UNLINK, .fd = AT_FDCWD, .address = ADDRESS(path)}), -ENOENT);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_UNLINK, .fd = AT_FDCWD, .address = ADDRESS(renamed)}), 0);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_CLOSE, .fd = fd}), 0);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_CLOSE, .fd = fd}), -EBADF);
+    CHECK_EQUAL(rmdir(folder), 0);
+    opp_ring_destroy(ring);
+}
+
+static void test_sockets(void) {
+    opp_ring *ring = make(8, 0);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    CHECK_EQUAL(bind(listener, (struct sockaddr *)&address, size), 0);
+    CHECK_EQUAL(listen(listener, 8), 0);
+    CHECK_EQUAL(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    opp_ring_op accept = {.code = OPP_RING_ACCEPT, .fd = listener, .flags = SOCK_CLOEXEC, .tag = 1};
+    opp_ring_op connect = {.code = OPP_RING_CONNECT, .fd = client, .address = ADDRESS(&address), .second = size, .tag = 2};
+    CHECK_EQUAL(opp_ring_prepare(ring, &accept), 0);
+    CHECK_EQUAL(opp_ring_prepare(ring, &connect), 0);
+    int server = -1;
+    for (int ended = 0; ended < 2;) {
+        opp_ring_completion completion;
+        if (opp_ring_wait(ring, &completion, 1, FOREVER) == 0) continue;
+        ended++;
+        CHECK(completion.result >= 0);
+        if (completion.tag == 1) server = completion.result;
+    }
+    CHECK_EQUAL(fcntl(client, F_GETFL) & O_NONBLOCK, 0);
+    char text[] = "ping", back[8];
+    /* The receive waits for a send that comes later. */
+    opp_ring_op receive = {.code = OPP_RING_RECEIVE, .fd = server, .address = ADDRESS(back), .length = 8, .tag = 3};
+    CHECK_EQUAL(opp_ring_prepare(ring, &receive), 0);
+    opp_ring_completion completion;
+    CHECK_EQUAL(opp_ring_wait(ring, &completion, 1, 0), 0);
+    opp_ring_op send = {.code = opp_ring_can(ring).zero_copy ? OPP_RING_SEND_ZERO_COPY : OPP_RING_SEND, .fd = client,
+                        .address = ADDRESS(text), .length = 4, .tag = 4};
+    CHECK_EQUAL(opp_ring_prepare(ring, &send), 0);
+    int seen = 0;
+    for (int left = 2; left > 0;) {
+        if (opp_ring_wait(ring, &completion, 1, FOREVER) == 0) continue;
+        if (!(completion.flags & OPP_COMPLETION_RELEASED)) {
+            CHECK_EQUAL(completion.result, 4);
+            seen++;
+        }
+        if (!(completion.flags & OPP_COMPLETION_MORE)) left--;
+    }
+    CHECK_EQUAL(seen, 2);
+    CHECK(memcmp(text, back, 4) == 0);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_SHUTDOWN, .fd = client, .length = SHUT_WR}), 0);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_RECEIVE, .fd = server, .address = ADDRESS(back), .length = 8}), 0);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_SEND, .fd = client, .address = ADDRESS(text), .length = 4}), -EPIPE);
+    CHECK((one(ring, (opp_ring_op){.code = OPP_RING_POLL, .fd = server, .flags = POLLIN}) & POLLIN) != 0);
+    close(client), close(server), close(listener);
+    opp_ring_destroy(ring);
+}
+
+static void test_cancel(void) {
+    opp_ring *ring = make(16, 0);
+    int ends[2];
+    CHECK_EQUAL(pipe(ends), 0);
+    char bytes[3];
+    for (uint64_t i = 0; i < 3; i++) {
+        opp_ring_op read = {.code = OPP_RING_READ, .fd = ends[0], .address = ADDRESS(&bytes[i]), .length = 1,
+                            .offset = UINT64_MAX, .tag = i};
+        CHECK_EQUAL(opp_ring_prepare(ring, &read), 0);
+    }
+    opp_ring_completion completion;
+    CHECK_EQUAL(opp_ring_wait(ring, &completion, 1, 0), 0);
+    opp_ring_op cancel = {.code = OPP_RING_CANCEL, .second = 1, .tag = 10};
+    CHECK_EQUAL(opp_ring_prepare(ring, &cancel), 0);
+    uint32_t cancelled = 0;
+    for (int left = 2; left > 0;) {
+        if (opp_ring_wait(ring, &completion, 1, FOREVER) == 0) continue;
+        left--;
+        if (completion.tag == 10) CHECK_EQUAL(completion.result, 0);
+        if (completion.tag == 1) CHECK_EQUAL(completion.result, -ECANCELED);
+        cancelled |= 1u << completion.tag;
+    }
+    CHECK_EQUAL(cancelled, 1u << 10 | 1u << 1);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_CANCEL, .second = 1}), -ENOENT);
+    cancel = (opp_ring_op){.code = OPP_RING_CANCEL_FD, .fd = ends[0], .tag = 11};
+    CHECK_EQUAL(opp_ring_prepare(ring, &cancel), 0);
+    for (int left = 3; left > 0;) {
+        if (opp_ring_wait(ring, &completion, 1, FOREVER) == 0) continue;
+        left--;
+        CHECK_EQUAL(completion.result, completion.tag == 11 ? 2 : -ECANCELED);
+    }
+    close(ends[0]), close(ends[1]);
+    opp_ring_destroy(ring);
+}
+
+/* R-CARD-04: far more completions than there is room for; none is lost. */
+static void test_overflow(void) {
+    opp_ring *ring = make(4, 4);
+    enum { COUNT = 3000 };
+    static uint8_t ended[COUNT];
+    memset(ended, 0, sizeof(ended));
+    uint32_t prepared = 0, seen = 0;
+    while (seen < COUNT) {
+        opp_ring_op nop = {.code = OPP_RING_NOP, .tag = prepared};
+        opp_ring_completion completion;
+        if (prepared < COUNT && prepared - seen < 64) {
+            int error = opp_ring_prepare(ring, &nop);
+            if (error == 0) prepared++;
+            /* Full: the kernel gets them, and nothing is taken out yet. */
+            if (error == 0 || prepared - seen < 32) {
+                if (error != 0) CHECK(opp_ring_wait(ring, &completion, 0, 0) >= 0);
+                continue;
+            }
+        }
+        int count = opp_ring_wait(ring, &completion, 1, FOREVER);
+        CHECK(count >= 0);
+        for (int i = 0; i < count; i++) CHECK_EQUAL(ended[completion.tag]++, 0);
+        seen += (uint32_t)count;
+    }
+    opp_ring_destroy(ring);
+}
+
+static int32_t fail_writes(void *context, const opp_ring_op *op) {
+    int *calls = context;
+    (*calls)++;
+    return op->code == OPP_RING_WRITE ? -ENOSPC : OPP_RING_NO_FAULT;
+}
+
+static void test_faults(void) {
+    int calls = 0;
+    opp_ring_config config = {.backend = backend, .entries = 8, .threads = 1, .fault = fail_writes, .context = &calls};
+    opp_ring *ring;
+    CHECK_EQUAL(opp_ring_create(&config, &ring), 0);
+    CHECK_EQUAL(opp_ring_start(ring), 0);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_WRITE, .fd = -1}), -ENOSPC);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_NOP}), 0);
+    CHECK_EQUAL(calls, 2);
+    opp_ring_destroy(ring);
+}
+
+/* --- Messages ------------------------------------------------------------------------------- */
+
+enum { POSTERS = 4, POSTS = 20000 };
+
+typedef struct poster {
+    opp_ring *ring;
+    opp_link link[POSTS];
+    uint32_t seen;
+} poster;
+
+static void *post_all(void *context) {
+    poster *self = context;
+    for (uint32_t i = 0; i < POSTS; i++) {
+        self->link[i].owner = self;
+        opp_ring_post(self->ring, &self->link[i]);
+        if (i % 997 == 0) sched_yield();
+    }
+    return NULL;
+}
+
+static void test_messages(void) {
+    opp_ring *ring = make(8, 0);
+    static poster posters[POSTERS];
+    pthread_t thread[POSTERS];
+    for (int i = 0; i < POSTERS; i++) {
+        posters[i].ring = ring;
+        posters[i].seen = 0;
+        CHECK_EQUAL(pthread_create(&thread[i], NULL, post_all, &posters[i]), 0);
+    }
+    /* Sleeps whenever there is nothing: a lost wake-up would hang here. */
+    for (uint32_t left = POSTERS * POSTS; left > 0;) {
+        opp_ring_completion completion;
+        CHECK_EQUAL(opp_ring_wait(ring, &completion, 1, FOREVER), 0);
+        for (opp_link *link = opp_ring_fetch(ring); link != NULL;) {
+            opp_link *next = link->next;
+            poster *from = link->owner;
+            CHECK(link == &from->link[from->seen]); /* in the order of one thread's posts */
+            from->seen++;
+            left--;
+            link = next;
+        }
+    }
+    for (int i = 0; i < POSTERS; i++) pthread_join(thread[i], NULL);
+    CHECK(opp_ring_fetch(ring) == NULL);
+    opp_ring_destroy(ring);
+}
+
+static void test_idle_and_memory(void) {
+    opp_ring *ring = make(32, 0);
+    opp_ring_completion completion[32];
+    CHECK_EQUAL(opp_ring_wait(ring, completion, 32, opp_now_ns() + 1), 0);
+    uint64_t wakeups = opp_ring_wakeups(ring), start = opp_now_ns();
+    while (opp_ring_wait(ring, completion, 32, start + 30000000) != 0 || opp_now_ns() < start + 30000000) continue;
+    CHECK(opp_ring_wakeups(ring) - wakeups <= 1); /* at most a message's that had come before */
+    /* No memory is asked for by a request. */
+    int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    char bytes[64];
+    for (int round = 0; round < 2; round++) {
+        size_t before = mallinfo2().uordblks;
+        for (int i = 0; i < 2000; i++) {
+            CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_READ, .fd = fd, .address = ADDRESS(bytes), .length = 64,
+                                                .offset = UINT64_MAX}), 64);
+        }
+        if (round == 1) CHECK_EQUAL(mallinfo2().uordblks, before);
+    }
+    close(fd);
+    opp_ring_destroy(ring);
+}
+
+static void test_try(void) {
+    int ends[2];
+    CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    char byte = 'x';
+    opp_ring_op receive = {.code = OPP_RING_RECEIVE, .fd = ends[0], .address = ADDRESS(&byte), .length = 1};
+    opp_ring_op send = {.code = OPP_RING_SEND, .fd = ends[1], .address = ADDRESS(&byte), .length = 1};
+    CHECK_EQUAL(opp_ring_try(&receive), -EAGAIN);
+    CHECK_EQUAL(opp_ring_try(&send), 1);
+    CHECK_EQUAL(opp_ring_try(&receive), 1);
+    close(ends[0]);
+    CHECK_EQUAL(opp_ring_try(&send), -EPIPE); /* and no signal */
+    opp_ring_op sync = {.code = OPP_RING_FSYNC, .fd = ends[1]};
+    CHECK_EQUAL(opp_ring_try(&sync), -EOPNOTSUPP);
+    close(ends[1]);
+}
+
+int main(void) {
+    static const opp_ring_backend backends[] = {OPP_RING_URING, OPP_RING_THREADS};
+    for (int i = 0; i < 2; i++) {
+        backend = backends[i];
+        opp_ring_config config = {.backend = backend, .entries = 8, .threads = 1};
+        opp_ring *ring;
+        int error = opp_ring_create(&config, &ring);
+        if (backend == OPP_RING_URING && error != 0) {
+            fprintf(stderr, "skipped: the io_uring half: %s\n", strerror(-error));
+            continue;
+        }
+        CHECK_EQUAL(error, 0);
+        opp_ring_destroy(ring);
+        test_limits();
+        test_files();
+        test_sockets();
+        test_cancel();
+        test_overflow();
+        test_faults();
+        test_messages();
+        test_idle_and_memory();
+    }
+    test_try();
+    return 0;
+}
