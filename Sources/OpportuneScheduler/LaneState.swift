@@ -44,6 +44,13 @@ final class LaneState: @unchecked Sendable {
     demotedLimit.store(width * configuration.demotedLimitPerCore, ordering: .relaxed)
   }
 
+  /// How long a job must have been running before its blocked worker is replaced, in nanoseconds: `delay`, doubled
+  /// with every eight workers a core that the lane has, a second at most. A lane whose jobs all block is soon made up
+  /// to tens of threads and then grows slowly; it does grow, since what they wait for may be queued behind them.
+  static func patience(workers: Int, width: Int, delay: UInt64) -> UInt64 {
+    min(delay << UInt64(min(14, workers / (8 * width))), max(delay, 1_000_000_000))
+  }
+
   // MARK: Demoted work
 
   /// What a worker may take now: all, or, with the bound of demoted workers reached, fresh work only.

@@ -344,6 +344,7 @@ final class Monitor: @unchecked Sendable {
     let now = opp_now_ns()
     let progress = lane.workers.reduce(0) { $0 &+ ($1?.report.count ?? 0) }
     if progress != lane.lastProgress { lane.cpuAtProgress = nil }
+    let patience = LaneState.patience(workers: lane.liveWorkers, width: engine.width, delay: reserveDelay)
     var flowing = false
     var reserve: (Worker, WorkerReport.Reading)?
     for case let worker? in lane.workers {
@@ -354,7 +355,7 @@ final class Monitor: @unchecked Sendable {
         if standing == .permit { flowing = true }
         continue
       }
-      if stayedBlocked(worker, reading, now, engine) {
+      if stayedBlocked(worker, reading, now, engine), now - reading.start >= patience {
         replace(worker, reading, demoted: false, engine)
         flowing = true
       } else if worker.depth > 0,

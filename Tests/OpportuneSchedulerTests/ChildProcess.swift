@@ -1,15 +1,11 @@
-import Foundation
+import Glibc
 import Testing
 
-/// In a process of its own: names what does not hold, and ends it, since there nobody hears an expectation.
-func require(_ holds: Bool, _ what: @autoclosure () -> String) {
+/// In a process of its own: reports what does not hold to the test that started it, and ends it.
+func require(
+  _ holds: Bool, _ what: @autoclosure () -> String, sourceLocation: SourceLocation = #_sourceLocation
+) {
   guard !holds else { return }
-  FileHandle.standardError.write(Data("does not hold: \(what())\n".utf8))
+  Issue.record("does not hold: \(what())", sourceLocation: sourceLocation)
   _exit(1)
-}
-
-/// In the test: says what the process of its own complained of.
-func explain(_ child: ExitTest.Result?) {
-  let errors = child.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
-  if !errors.isEmpty { print(errors) }
 }

@@ -14,7 +14,7 @@
 #include "operations.h"
 #include "park.h"
 #include "queues.h"
-#include "ring.h"
+#include "bell.h"
 #include "sample.h"
 #include "steps.h"
 
@@ -166,15 +166,15 @@ static double measure_park(unsigned kind, uint64_t n) {
     return park_round_trip((park_kind)kind, n);
 }
 
-static double measure_ring(unsigned kind, uint64_t n) {
-    return ring_call((ring_kind)kind, n);
+static double measure_bell(unsigned kind, uint64_t n) {
+    return bell_call((bell_kind)kind, n);
 }
 
 static void run_waking(const options *options) {
     static table park = {.title = "park and wake, two threads", .unit = "round trip"};
-    static table ring = {.title = "make the monitor look", .unit = "call"};
+    static table bell = {.title = "make the monitor look", .unit = "call"};
     run_kinds(options, &park, PARK_KINDS, park_name, measure_park, 2000);
-    run_kinds(options, &ring, RING_KINDS, ring_name, measure_ring, 2000);
+    run_kinds(options, &bell, BELL_KINDS, bell_name, measure_bell, 2000);
 }
 
 static void run_notify(const options *options) {

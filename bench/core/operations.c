@@ -2,7 +2,7 @@
 #include "check.h"
 #include "park.h"
 #include "queues.h"
-#include "ring.h"
+#include "bell.h"
 #include "setup.h"
 
 #include <string.h>
@@ -37,8 +37,8 @@ static void busy_notify(uint64_t n) { park_busy_notify(n); }
 static void park_lane(uint64_t n) { park_round_trip(PARK_LANE, n); }
 static void park_futex(uint64_t n) { park_round_trip(PARK_FUTEX, n); }
 static void park_condition(uint64_t n) { park_round_trip(PARK_CONDITION, n); }
-static void ring_alarm(uint64_t n) { ring_call(RING_ALARM, n); }
-static void ring_event(uint64_t n) { ring_call(RING_EVENT, n); }
+static void bell_alarms(uint64_t n) { bell_call(BELL_ALARMS, n); }
+static void bell_event(uint64_t n) { bell_call(BELL_EVENT, n); }
 static void suspend_1(uint64_t n) { toggle(n, 1, true); }
 static void suspend_100000(uint64_t n) { toggle(n, 100000, true); }
 static void band_1(uint64_t n) { toggle(n, 1, false); }
@@ -60,8 +60,8 @@ static const struct {
     {"park", "park and wake round trip, lane", park_lane},
     {"park-futex", "the same, bare futex", park_futex},
     {"park-condition", "the same, condition variable", park_condition},
-    {"ring", "make the monitor look", ring_alarm},
-    {"ring-eventfd", "the same, eventfd", ring_event},
+    {"bell", "make the monitor look", bell_alarms},
+    {"bell-eventfd", "the same, eventfd", bell_event},
     {"suspend-1", "suspend and resume with 1 job queued", suspend_1},
     {"suspend-100000", "the same with 100,000", suspend_100000},
     {"band-1", "to the background and back with 1 job queued", band_1},

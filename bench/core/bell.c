@@ -1,5 +1,5 @@
 /* Making a waiting thread look, as every post to the monitor does: what the caller pays. */
-#include "ring.h"
+#include "bell.h"
 #include "check.h"
 #include "opportune.h"
 #include "sample.h"
@@ -12,10 +12,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-const char *const ring_name[RING_KINDS] = {"opportune alarm", "eventfd", "bare futex"};
+const char *const bell_name[BELL_KINDS] = {"opportune bell", "eventfd", "bare futex"};
 
 typedef struct bell {
-    ring_kind kind;
+    bell_kind kind;
     opp_alarms *alarms;
     int event;
     _Atomic(uint32_t) word;
@@ -25,8 +25,8 @@ typedef struct bell {
 static void bell_ring(bell *bell) {
     const uint64_t one = 1;
     switch (bell->kind) {
-    case RING_ALARM: opp_alarms_ring(bell->alarms, 0); break;
-    case RING_EVENT: CHECK(write(bell->event, &one, sizeof(one)) == sizeof(one)); break;
+    case BELL_ALARMS: opp_alarms_ring(bell->alarms); break;
+    case BELL_EVENT: CHECK(write(bell->event, &one, sizeof(one)) == sizeof(one)); break;
     default:
         atomic_fetch_add(&bell->word, 1);
         syscall(SYS_futex, &bell->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
@@ -37,8 +37,8 @@ static void bell_wait(bell *bell, uint32_t *seen) {
     uint64_t count;
     struct pollfd polled = {.fd = bell->event, .events = POLLIN};
     switch (bell->kind) {
-    case RING_ALARM: (void)opp_alarms_wait(bell->alarms); break;
-    case RING_EVENT:
+    case BELL_ALARMS: (void)opp_alarms_wait(bell->alarms); break;
+    case BELL_EVENT:
         while (poll(&polled, 1, -1) <= 0) {}
         CHECK(read(bell->event, &count, sizeof(count)) == sizeof(count));
         break;
@@ -55,7 +55,7 @@ static void *waiter_main(void *object) {
     return NULL;
 }
 
-double ring_call(ring_kind kind, uint64_t n) {
+double bell_call(bell_kind kind, uint64_t n) {
     bell bell = {.kind = kind, .alarms = CHECKED(opp_alarms_create()), .event = eventfd(0, EFD_CLOEXEC)};
     pthread_t thread;
     CHECK(bell.event >= 0 && pthread_create(&thread, NULL, waiter_main, &bell) == 0);
