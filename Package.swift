@@ -5,6 +5,8 @@ let package = Package(
   name: "opportune",
   products: [
     .library(name: "Opportune", targets: ["Opportune"]),
+    // Apart from Opportune, so that programs without locations do not link PROJ and GEOS.
+    .library(name: "OpportuneLocation", targets: ["OpportuneLocation"]),
     .library(name: "COpportune", targets: ["COpportune"]),
     .executable(name: "opportune", targets: ["OpportuneCommand"]),
   ],
@@ -28,6 +30,13 @@ let package = Package(
     .systemLibrary(
       name: "CNuma", path: "CSupport/CNuma", pkgConfig: "numa",
       providers: [.apt(["libnuma-dev"])]),
+    // Geodesics of PROJ, and GEOS for whether polygons are valid.
+    .systemLibrary(
+      name: "CGeodesic", path: "CSupport/CGeodesic", pkgConfig: "proj",
+      providers: [.apt(["libproj-dev"])]),
+    .systemLibrary(
+      name: "CGEOS", path: "CSupport/CGEOS", pkgConfig: "geos",
+      providers: [.apt(["libgeos-dev"])]),
     .target(
       name: "COpportune",
       dependencies: ["CLiburing", "CNuma"],
@@ -61,6 +70,11 @@ let package = Package(
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ]),
     .target(name: "OpportuneApps", dependencies: ["OpportuneScheduler"]),
+    .target(
+      name: "OpportuneLocation",
+      dependencies: [
+        "OpportuneApps", "CGeodesic", "CGEOS", .product(name: "HeapModule", package: "swift-collections"),
+      ]),
     .target(
       name: "OpportuneIO",
       dependencies: [
@@ -103,6 +117,8 @@ let package = Package(
         .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
       ]),
     .testTarget(name: "OpportuneAppsTests", dependencies: ["Opportune", "OpportuneApps", "TestSupport"]),
+    .testTarget(
+      name: "OpportuneLocationTests", dependencies: ["OpportuneLocation", "OpportuneApps", "TestSupport"]),
     .testTarget(
       name: "OpportuneReplayTests", dependencies: ["OpportuneReplay", "OpportuneApps"],
       resources: [.copy("Fixtures")]),

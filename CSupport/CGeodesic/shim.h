@@ -1,0 +1,2 @@
+/* Of PROJ, Karney's geodesics alone. */
+#include <geodesic.h>

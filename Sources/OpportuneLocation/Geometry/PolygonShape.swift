@@ -1,0 +1,214 @@
+/// Polygons with holes as the monitor reads them: sides in a plane, and what of that plane is true near a place.
+///
+/// Sides are straight in longitude and latitude, as RFC 7946 has them. They lie in one of two frames: *plate*, degrees
+/// of longitude (continued beyond 180 where the shape crosses the antimeridian) and latitude; or *polar*, metres from a
+/// pole, for shapes that come near one or go round it. Either is turned into metres about a place by an affine map
+/// whose scales are those of the ellipsoid there; far from the place lengths are off, near it they are right.
+///
+/// Invariants: shells run counter-clockwise in their frame and holes clockwise, so inside is left of every side. No side
+/// occurs in both directions: where a shape was cut along the antimeridian, the cut is gone.
+struct PolygonShape: Sendable, Hashable {
+  enum Frame: Sendable, Hashable {
+    case plate(middle: Double)
+    case polar(north: Bool)
+  }
+
+  struct Side: Sendable, Hashable {
+    var ax, ay, bx, by: Double
+  }
+
+  /// The box of so many sides that follow one another.
+  private struct Box: Sendable, Hashable {
+    var minX, minY, maxX, maxY: Double
+  }
+
+  private static let boxed = 16
+
+  /// As they were given, with the first corner not repeated.
+  let polygons: [[[Coordinate]]]
+  let frame: Frame
+  private let sides: [Side]
+  private let boxes: [Box]
+
+  /// - Throws: ``LocationError``.
+  init(_ given: [[[Coordinate]]]) throws(LocationError) {
+    let planar = try PlanarPolygons(given)
+    polygons = planar.polygons
+    frame = planar.frame
+    sides = planar.sides()
+    var boxes: [Box] = []
+    for start in stride(from: 0, to: sides.count, by: Self.boxed) {
+      var box = Box(minX: .infinity, minY: .infinity, maxX: -.infinity, maxY: -.infinity)
+      for side in sides[start..<min(start + Self.boxed, sides.count)] {
+        box.minX = min(box.minX, side.ax, side.bx)
+        box.maxX = max(box.maxX, side.ax, side.bx)
+        box.minY = min(box.minY, side.ay, side.by)
+        box.maxY = max(box.maxY, side.ay, side.by)
+      }
+      boxes.append(box)
+    }
+    self.boxes = boxes
+  }
+
+  /// What a place is to the shape.
+  struct Relation {
+    var isInside: Bool
+    /// Metres to the nearest side, in the plane about the place.
+    var distance: Double
+    /// Where on the nearest side, in metres east or across, and north or outwards.
+    var nearest: (x: Double, y: Double)
+  }
+
+  func relation(to place: Coordinate) -> Relation { relation(in: LocalPlane(at: place, in: frame)) }
+
+  /// Metres over the ellipsoid to the point of the border that the plane about the place shows as the nearest.
+  func borderDistance(from place: Coordinate) -> Double {
+    let plane = LocalPlane(at: place, in: frame)
+    let nearest = relation(in: plane).nearest
+    return Ellipsoid.distance(place, plane.place(nearest.x, nearest.y))
+  }
+
+  /// The probability that a point with a normal error about `place` lies inside. Exact for the plane about the place:
+  /// the winding number less what lies beyond each side, which is a difference of two values of Owen's T function.
+  ///
+  /// - Parameter deviation: metres, on each axis.
+  func probability(about place: Coordinate, deviation: Double) -> (inside: Double, relation: Relation) {
+    let plane = LocalPlane(at: place, in: frame)
+    let relation = relation(in: plane)
+    var result = relation.isInside ? 1.0 : 0.0
+    let reach = 8.5 * deviation
+    guard relation.distance < reach else { return (result, relation) }
+    for (index, box) in boxes.enumerated() {
+      let local = plane.box(box.minX, box.minY, box.maxX, box.maxY)
+      guard local.distance < reach else { continue }
+      for side in sides[(index * Self.boxed)..<min((index + 1) * Self.boxed, sides.count)] {
+        let (a, b) = (plane.local(side.ax, side.ay), plane.local(side.bx, side.by))
+        let (dx, dy) = (b.x - a.x, b.y - a.y)
+        let length = (dx * dx + dy * dy).squareRoot()
+        guard length > 0 else { continue }
+        let height = abs(a.x * b.y - a.y * b.x) / length
+        guard height < reach else { continue }
+        let (from, to) = ((a.x * dx + a.y * dy) / length, (b.x * dx + b.y * dy) / length)
+        let h = height / deviation
+        let turn = Self.isLeft(a, b) ? 1.0 : -1.0
+        // On the line itself the slopes are infinite, and of the sign of where the end lies.
+        let (slopeA, slopeB) = height > 0 ? (from / height, to / height) : (from * .infinity, to * .infinity)
+        result -= turn * (Self.wedge(h, slopeB) - Self.wedge(h, slopeA))
+      }
+    }
+    return (min(1, max(0, result)), relation)
+  }
+
+  private static func wedge(_ h: Double, _ slope: Double) -> Double { slope.isNaN ? 0 : Normal.owensT(h, slope) }
+
+  private func relation(in plane: LocalPlane) -> Relation {
+    var winding = 0
+    var best = Double.infinity
+    var nearest = (x: 0.0, y: 0.0)
+    for (index, box) in boxes.enumerated() {
+      let local = plane.box(box.minX, box.minY, box.maxX, box.maxY)
+      let mayCross = local.minY <= 0 && local.maxY >= 0 && local.maxX >= 0
+      guard mayCross || local.distance * local.distance < best else { continue }
+      for side in sides[(index * Self.boxed)..<min((index + 1) * Self.boxed, sides.count)] {
+        let (a, b) = (plane.local(side.ax, side.ay), plane.local(side.bx, side.by))
+        if (a.y <= 0) != (b.y <= 0) {
+          if a.y <= 0 {
+            if Self.isLeft(a, b) { winding += 1 }
+          } else if !Self.isLeft(a, b) {
+            winding -= 1
+          }
+        }
+        let (dx, dy) = (b.x - a.x, b.y - a.y)
+        let squared = dx * dx + dy * dy
+        let share = squared > 0 ? min(1, max(0, -(a.x * dx + a.y * dy) / squared)) : 0
+        let (x, y) = (a.x + share * dx, a.y + share * dy)
+        let distance = x * x + y * y
+        if distance < best {
+          best = distance
+          nearest = (x, y)
+        }
+      }
+    }
+    return Relation(isInside: winding > 0, distance: best.squareRoot(), nearest: nearest)
+  }
+
+  /// Whether the origin is left of a directed side. On its line the answer is the one that the half-open rule of the
+  /// winding number gives, so that both agree on which side of the border a place on it is.
+  private static func isLeft(_ a: (x: Double, y: Double), _ b: (x: Double, y: Double)) -> Bool {
+    let cross = a.x * b.y - a.y * b.x
+    return cross > 0 || (cross == 0 && (a.y != b.y || b.x > a.x))
+  }
+}
+
+/// Metres about a place: an affine map of a frame.
+struct LocalPlane {
+  private let originX, originY: Double
+  private let xx, xy, yx, yy: Double
+  private let frame: PolygonShape.Frame
+
+  init(at place: Coordinate, in frame: PolygonShape.Frame) {
+    self.frame = frame
+    let scale = Ellipsoid.metresPerRadian(at: place.latitude)
+    switch frame {
+    case .plate(let middle):
+      originX = place.longitude + 360 * ((middle - place.longitude) / 360).rounded()
+      originY = place.latitude
+      // A pole has no east; a metre keeps the map from being flat. Shapes so near to it are in the other frame.
+      xx = max(scale.east, 1).radians
+      yy = scale.north.radians
+      xy = 0
+      yx = 0
+    case .polar(let north):
+      let point = PlanarPolygons.polar(place, north: north)
+      let radius = (point.x * point.x + point.y * point.y).squareRoot()
+      originX = point.x
+      originY = point.y
+      // Along the radius lengths are true, across it they are stretched by the radius over that of the parallel.
+      let (cosine, sine) = radius > 0 ? (point.x / radius, point.y / radius) : (1, 0)
+      let across = radius > 0 ? scale.east / radius : 1
+      xx = -sine * across
+      xy = cosine * across
+      yx = cosine
+      yy = sine
+    // (x across, y outwards) is a mirror image; swapping the sign of x keeps what is left on the left.
+    }
+  }
+
+  func local(_ x: Double, _ y: Double) -> (x: Double, y: Double) {
+    let (dx, dy) = (x - originX, y - originY)
+    switch frame {
+    case .plate: return (xx * dx, yy * dy)
+    case .polar: return (-(xx * dx + xy * dy), yx * dx + yy * dy)
+    }
+  }
+
+  /// The place of a point of this plane, by way of the frame.
+  func place(_ x: Double, _ y: Double) -> Coordinate {
+    switch frame {
+    case .plate:
+      return Coordinate(unchecked: min(90, max(-90, originY + y / yy)), originX + x / xx)
+    case .polar(let north):
+      let across = -x
+      let determinant = xx * yy - xy * yx
+      let dx = (across * yy - xy * y) / determinant
+      let dy = (xx * y - yx * across) / determinant
+      return PlanarPolygons.place(polarX: originX + dx, polarY: originY + dy, north: north)
+    }
+  }
+
+  /// The box of a box's corners in this plane, and its distance from the origin.
+  func box(
+    _ minX: Double, _ minY: Double, _ maxX: Double, _ maxY: Double
+  ) -> (minY: Double, maxY: Double, maxX: Double, distance: Double) {
+    let corners = [local(minX, minY), local(maxX, minY), local(minX, maxY), local(maxX, maxY)]
+    var (lowX, lowY, highX, highY) = (Double.infinity, Double.infinity, -Double.infinity, -Double.infinity)
+    for corner in corners {
+      lowX = min(lowX, corner.x)
+      highX = max(highX, corner.x)
+      lowY = min(lowY, corner.y)
+      highY = max(highY, corner.y)
+    }
+    let (dx, dy) = (max(lowX, -highX, 0), max(lowY, -highY, 0))
+    return (lowY, highY, highX, (dx * dx + dy * dy).squareRoot())
+  }
+}

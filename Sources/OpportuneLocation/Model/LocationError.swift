@@ -1,0 +1,42 @@
+/// Why a location, a region or a request was refused; nothing was changed by it.
+///
+/// No case holds a coordinate: errors are logged, and locations are not.
+public enum LocationError: Error, Sendable, Hashable {
+  /// A quantity that is not a number, or outside its range. Not the value itself where that is a place.
+  case outOfRange(String, ClosedRange<Double>)
+  /// A ring of a polygon with fewer different corners than three.
+  case ringTooShort(corners: Int)
+  /// A ring whose sides cross or that lies wrong among the others; the reason is that of GEOS, without its place.
+  case invalidPolygon(reason: String)
+  /// Members of a multipolygon that share more than a border.
+  case overlappingPolygons
+  /// A polygon that holds both poles.
+  case bothPoles
+  /// A region of no polygon at all.
+  case noPolygons
+  case clockWentBack
+  case unknownFence(FenceID)
+  case tooManyFences(limit: Int)
+}
+
+extension LocationError: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .outOfRange(let what, let range): "the \(what) is not within \(range.lowerBound) to \(range.upperBound)"
+    case .ringTooShort(let corners): "a ring has \(corners) different corners, at least 3 are needed"
+    case .invalidPolygon(let reason): "the polygon is not valid: \(reason)"
+    case .overlappingPolygons: "two polygons of the region overlap"
+    case .bothPoles: "a polygon reaches beyond 86 degrees both north and south; split it"
+    case .noPolygons: "the region has no polygon"
+    case .clockWentBack: "time went back"
+    case .unknownFence(let fence): "\(fence) is not monitored"
+    case .tooManyFences(let limit): "more than \(limit) fences"
+    }
+  }
+}
+
+/// Whether a quantity is a number within a range.
+func check(_ value: Double, _ what: String, within range: ClosedRange<Double>) throws(LocationError) {
+  // Not a number is in no range.
+  guard range.contains(value) else { throw .outOfRange(what, range) }
+}

@@ -1,0 +1,88 @@
+import OpportuneApps
+
+/// A fence of a monitor. Never used again after the fence is gone.
+public struct FenceID: Sendable, Hashable, CustomStringConvertible {
+  let slot: UInt32
+  let generation: UInt32
+
+  public var description: String { "fence \(slot).\(generation)" }
+}
+
+/// A region to watch. (R-GEO-05)
+public struct Fence: Sendable, Hashable {
+  public var region: Region
+  /// How long a device must stay for a crossing of the kind ``Crossing/Kind/dwell``; `nil`: there is none.
+  public var dwell: Duration?
+  /// When it ends by itself; `nil`: never.
+  public var expiry: Moment?
+  /// Whether the side that the device is found on first is told like a crossing. Off by default.
+  public var reportsInitialState: Bool
+
+  public init(
+    _ region: Region, dwell: Duration? = nil, expiry: Moment? = nil, reportsInitialState: Bool = false
+  ) {
+    self.region = region
+    self.dwell = dwell
+    self.expiry = expiry
+    self.reportsInitialState = reportsInitialState
+  }
+}
+
+/// What is known of a device and a fence.
+public enum FenceState: String, Sendable, Hashable, CaseIterable, Codable { case unknown, outside, inside }
+
+/// Something that happened at a fence. (R-GEO-01)
+public struct Crossing: Sendable, Hashable {
+  public enum Kind: String, Sendable, Hashable, CaseIterable, Codable {
+    case enter, exit, dwell
+    /// The fence has ended, and is gone.
+    case expired
+  }
+
+  public let fence: FenceID
+  public let kind: Kind
+  /// The time of the fix that decided, or of the timer.
+  public let at: Moment
+  /// The probability that the device was on that side then, 0 to 1.
+  public let confidence: Double
+  /// The device was found there; it was not seen to come.
+  public let isInitial: Bool
+}
+
+/// How a monitor decides.
+///
+/// Each fix is evidence for one side of a fence: the probability of being inside, in log odds. Evidence adds up, and
+/// what was known fades with time, since devices move. A crossing is told when the odds for the other side reach the
+/// confidence, so one fix decides where it is clear, several where it is not, and a poor one nowhere.
+public struct MonitorPolicy: Sendable, Hashable {
+  /// How probable it must be that a device is on the other side before a crossing is told: 0.5 to 0.999999, by default
+  /// 0.99. Of all crossings told, no more than the rest are false, as far as the accuracy that fixes state is true.
+  public var confidence = 0.99
+  /// The hysteresis: how long devices stay on a side, on average. Longer needs more evidence to turn round what was
+  /// known. 1 s to 1 day, by default a minute.
+  public var stay = Duration.seconds(60)
+  /// How long the errors of a receiver resemble each other: two fixes much nearer in time are hardly more evidence than
+  /// one. 0 to 10 minutes, by default 5 s. Less is bold even where errors are independent: of a device that lingers at a
+  /// border each fix says more than is true.
+  public var correlation = Duration.seconds(5)
+  /// Metres a second, beyond which a fix is taken for wrong: 1 to 10,000, by default 100.
+  public var fastest = 100.0
+  /// So many fixes in a row that agree with each other but not with the last good one are right after all: 2 to 100, by
+  /// default 3.
+  public var agreeing = 3
+  /// 1 to 10 million, by default a million.
+  public var maximumFences = 1_000_000
+
+  public static let standard = MonitorPolicy()
+
+  public init() {}
+
+  func validate() throws(LocationError) {
+    try check(confidence, "confidence", within: 0.5...0.999_999)
+    try check(stay.inSeconds, "stay in seconds", within: 1...86_400)
+    try check(correlation.inSeconds, "correlation in seconds", within: 0...600)
+    try check(fastest, "fastest speed in m/s", within: 1...10_000)
+    try check(Double(agreeing), "number of agreeing fixes", within: 2...100)
+    try check(Double(maximumFences), "number of fences", within: 1...10_000_000)
+  }
+}

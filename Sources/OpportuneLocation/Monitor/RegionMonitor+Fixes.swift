@@ -1,0 +1,167 @@
+import OpportuneApps
+
+extension RegionMonitor {
+  /// Holds the fences against a fix: first what was due before its time, then the fix. ``lastVerdict`` says what became
+  /// of it.
+  ///
+  /// - Returns: the crossings, in the order in which they are known.
+  public mutating func update(_ fix: Fix) -> [Crossing] {
+    guard fix.time >= now, lastFix.map({ fix.time > $0.time }) ?? true else {
+      statistics.old += 1
+      lastVerdict = .old
+      return []
+    }
+    pass(until: fix.time, inclusive: false)
+    let point = Point3(fix.position)
+    guard isPlausible(fix, point.vector) else {
+      statistics.outliers += 1
+      lastVerdict = .outlier
+      return takeCrossings()
+    }
+    statistics.fixes += 1
+    lastVerdict = .used
+    let elapsed = lastFix.map { ($0.time.duration(to: fix.time)).inSeconds } ?? .infinity
+    if lastFix != nil { measuredSpeed = (point.vector - lastPoint).length / elapsed }
+    lastFix = fix
+    lastPoint = point.vector
+    let deviation = fix.accuracy.standardDeviation
+    if fresh.isEmpty {
+      // Clear of every border, and on the same side of it as before.
+      let moved = (point.vector - quiet.about).length
+      if moved + Self.clearance * deviation < quiet.metres { return takeCrossings() }
+    }
+    judge(fix, point, elapsed: elapsed)
+    quiet = (point.vector, -1)
+    if attentive.allSatisfy(\.isClear) { quiet.metres = nearestBorder() }
+    return takeCrossings()
+  }
+
+  /// In deviations: farther from a border than this, a fix says all it can.
+  private static let clearance = 8.5
+  /// Metres within which borders are looked for.
+  private static let horizon = 2_000_000.0
+
+  /// Whether a device can have come from the last fix to this one, as far as their errors allow.
+  private mutating func isPlausible(_ fix: Fix, _ point: SIMD3<Double>) -> Bool {
+    func agrees(_ other: Fix, _ there: SIMD3<Double>) -> Bool {
+      let seconds = other.time.duration(to: fix.time).inSeconds
+      let (a, b) = (other.accuracy.standardDeviation, fix.accuracy.standardDeviation)
+      return (point - there).length <= policy.fastest * seconds + 4 * (a * a + b * b).squareRoot()
+    }
+    guard let lastFix, !agrees(lastFix, lastPoint) else {
+      doubted = nil
+      return true
+    }
+    let agreeing = doubted.map { agrees($0.fix, Point3($0.fix.position).vector) ? $0.count + 1 : 1 } ?? 1
+    doubted = agreeing >= policy.agreeing ? nil : (fix: fix, count: agreeing)
+    return agreeing >= policy.agreeing
+  }
+
+  private mutating func judge(_ fix: Fix, _ point: Point3, elapsed: Double) {
+    let reach = Self.clearance * fix.accuracy.standardDeviation
+    var near: [Int32] = []
+    index.forEach(near: point.vector, within: reach, slots) { near.append($0) }
+    for item in near where slots[Int(item)].attentive < 0 {
+      attend(to: item, odds: slots[Int(item)].state == .unknown ? 0 : -Evidence.limit)
+    }
+    // What is new and far is outside.
+    for item in fresh where slots[Int(item)].isUsed && slots[Int(item)].attentive < 0 {
+      settle(item, odds: -Evidence.limit)
+    }
+    fresh.removeAll(keepingCapacity: true)
+    var place = attentive.count - 1
+    let share = Evidence.share(after: elapsed, correlation: policy.correlation.inSeconds)
+    while place >= 0 {
+      judge(at: place, fix, point, elapsed: elapsed, share: share)
+      place -= 1
+    }
+  }
+
+  private mutating func judge(at place: Int, _ fix: Fix, _ point: Point3, elapsed: Double, share: Double) {
+    statistics.judged += 1
+    let item = attentive[place].slot
+    guard let (evidence, border) = self.evidence(item, fix, point) else {
+      attentive[place].isClear = false
+      return
+    }
+    let faded = Evidence.faded(attentive[place].odds, over: elapsed, stay: policy.stay.inSeconds)
+    let odds = min(Evidence.limit, max(-Evidence.limit, faded + evidence * share))
+    attentive[place].odds = odds
+    let isClear = border > Self.clearance * fix.accuracy.standardDeviation
+    settle(item, odds: odds)
+    let agrees = slots[Int(item)].state == (evidence > 0 ? .inside : .outside)
+    attentive[place].isClear = isClear && agrees
+    if isClear, agrees, evidence < 0 { forget(at: place) }
+  }
+
+  /// Moves a fence to the side that the odds are sure of, if they are, and tells.
+  private mutating func settle(_ item: Int32, odds: Double) {
+    let wanted = Evidence.logOdds(policy.confidence)
+    let state: FenceState = odds >= wanted ? .inside : odds <= -wanted ? .outside : slots[Int(item)].state
+    let before = slots[Int(item)].state
+    guard state != before else { return }
+    slots[Int(item)].state = state
+    let isInitial = before == .unknown
+    if state == .inside {
+      attentive[Int(slots[Int(item)].attentive)].since = now
+      startDwell(item)
+    }
+    if !isInitial || slots[Int(item)].detail?.fence.reportsInitialState == true {
+      tell(state == .inside ? .enter : .exit, item, odds: odds, isInitial: isInitial)
+    }
+  }
+
+  /// What a fix says of a fence, and how far it is from its border; `nil` where it says nothing.
+  private func evidence(_ item: Int32, _ fix: Fix, _ point: Point3) -> (odds: Double, border: Double)? {
+    let slot = slots[Int(item)]
+    let deviation = fix.accuracy.standardDeviation
+    var vertical: (probability: Double, beyond: Double)?
+    if let region = slot.detail?.fence.region, let range = region.altitude {
+      guard let altitude = fix.altitude, let probability = region.vertical(fix) else { return nil }
+      let outside = max(range.lowerBound - altitude.metres, altitude.metres - range.upperBound)
+      vertical = (probability, outside / altitude.standardDeviation)
+    }
+    let inside: Double
+    let signed: Double
+    if let detail = slot.detail, case .polygons(let polygons) = detail.fence.region.shape {
+      let found = polygons.probability(about: fix.position, deviation: deviation)
+      inside = found.inside
+      signed = found.relation.isInside ? -found.relation.distance : found.relation.distance
+    } else {
+      let distance = distanceToCentre(slot, fix, point)
+      signed = distance - slot.reach
+      inside =
+        abs(signed) > Self.clearance * deviation
+        ? (signed < 0 ? 1 : 0) : Normal.inDisc(radius: slot.reach / deviation, distance: distance / deviation)
+    }
+    let odds = Evidence.of(inside: inside, beyond: signed / deviation, vertical: vertical)
+    // A border of altitudes counts where it is the one that the device is at.
+    if let vertical, signed < Self.clearance * deviation {
+      return (odds, min(abs(signed), abs(vertical.beyond) * deviation))
+    }
+    return (odds, abs(signed))
+  }
+
+  private func distanceToCentre(_ slot: FenceSlot, _ fix: Fix, _ point: Point3) -> Double {
+    if slot.reach > Point3.longestChord, case .circle(let centre, _)? = slot.detail?.fence.region.shape {
+      return Ellipsoid.distance(centre, fix.position)
+    }
+    return Point3.arc(ofChord: (point.vector - slot.centre).length)
+  }
+
+  // MARK: Nearness
+
+  /// Metres from the last fix to the nearest border of any fence, no more than 2000 km and never more than is true.
+  func nearestBorder() -> Double {
+    guard let fix = lastFix else { return 0 }
+    let point = Point3(fix.position)
+    return index.least(from: point.vector, below: Self.horizon, slots) { item, toCentre in
+      let slot = slots[Int(item)]
+      guard let detail = slot.detail else { return abs(Point3.arc(ofChord: toCentre) - slot.reach) }
+      if toCentre > slot.reach { return toCentre - slot.reach }
+      // Inside a ball. Altitudes change without a way over ground, so nothing is far from them.
+      if detail.fence.region.altitude != nil { return 0 }
+      return detail.fence.region.borderDistance(from: fix.position) * 0.98
+    }
+  }
+}

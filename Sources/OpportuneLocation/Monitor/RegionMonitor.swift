@@ -1,0 +1,221 @@
+import HeapModule
+import OpportuneApps
+
+/// Watches fences: fixes and time go in, crossings come out. (R-GEO-01, R-GEO-05, R-GEO-08)
+///
+/// It is pure: time comes with each call. Its cost depends on the fences that are near or that the device is in, not on
+/// how many there are. Not thread-safe: a value.
+///
+/// Invariants: a known fence that is not attentive is outside, and the last fix was clear of it. The borders of all
+/// known fences are farther than `quiet.metres` from `quiet.about`, unless that is negative.
+public struct RegionMonitor: Sendable {
+  /// What became of a fix.
+  public enum Verdict: String, Sendable, Hashable, CaseIterable, Codable {
+    case used
+    /// No device moves so fast, and too few fixes agree with it.
+    case outlier
+    /// Not later than the one before.
+    case old
+  }
+
+  public struct Statistics: Sendable, Hashable {
+    public internal(set) var fixes = 0
+    public internal(set) var outliers = 0
+    public internal(set) var old = 0
+    /// Fences looked at, over all fixes.
+    public internal(set) var judged = 0
+  }
+
+  /// A fence that the next fix must be held against.
+  struct Attentive: Sendable {
+    var slot: Int32
+    /// Log odds of being inside, as of the last fix.
+    var odds: Double
+    /// When it was entered.
+    var since = Moment.distantFuture
+    /// Whether the last fix was clear of the border.
+    var isClear = false
+  }
+
+  struct Deadline: Sendable, Comparable {
+    var moment: Moment
+    var fence: FenceID
+    /// Of a dwell: when the stay began; of an expiry: `nil`.
+    var since: Moment?
+
+    static func < (left: Deadline, right: Deadline) -> Bool { left.moment < right.moment }
+  }
+
+  public let policy: MonitorPolicy
+  public internal(set) var now = Moment.zero
+  public internal(set) var statistics = Statistics()
+  public private(set) var count = 0
+  /// The last fix that was used.
+  public internal(set) var lastFix: Fix?
+  var lastPoint = SIMD3<Double>.zero
+  /// What became of the last one.
+  public internal(set) var lastVerdict: Verdict?
+  var slots: [FenceSlot] = []
+  var index = FenceIndex()
+  var attentive: [Attentive] = []
+  /// Added since the last fix; some may be gone again, or be there twice.
+  var fresh: [Int32] = []
+  var quiet = (about: SIMD3<Double>.zero, metres: -1.0)
+  var doubted: (fix: Fix, count: Int)?
+  /// Metres a second between the last two fixes used, at most.
+  var measuredSpeed: Double?
+  private var free: [Int32] = []
+  private var deadlines = Heap<Deadline>()
+  var crossings: [Crossing] = []
+
+  /// - Throws: ``LocationError/outOfRange(_:_:)`` for a policy out of its ranges.
+  public init(policy: MonitorPolicy = .standard) throws(LocationError) {
+    try policy.validate()
+    self.policy = policy
+  }
+
+  // MARK: Fences
+
+  /// Watches a fence from now on. The next fix finds on which side of it the device is. (R-GEO-08)
+  ///
+  /// - Throws: ``LocationError/tooManyFences(limit:)``.
+  public mutating func add(_ fence: Fence) throws(LocationError) -> FenceID {
+    guard count < policy.maximumFences else { throw LocationError.tooManyFences(limit: policy.maximumFences) }
+    let ball = fence.region.ball
+    var isPlain = fence.dwell == nil && fence.expiry == nil && !fence.reportsInitialState
+    if case .circle(_, let radius) = fence.region.shape, fence.region.altitude == nil, radius <= Point3.longestChord {
+    } else {
+      isPlain = false
+    }
+    var slot = FenceSlot(
+      centre: ball.centre.vector, reach: ball.radius, detail: isPlain ? nil : FenceDetail(fence), generation: 0)
+    let item: Int32
+    if let reused = free.popLast() {
+      slot.generation = slots[Int(reused)].generation &+ 1
+      slots[Int(reused)] = slot
+      item = reused
+    } else {
+      item = Int32(slots.count)
+      slots.append(slot)
+    }
+    count += 1
+    index.insert(item, &slots)
+    fresh.append(item)
+    let id = FenceID(slot: UInt32(item), generation: slot.generation)
+    if let expiry = fence.expiry { deadlines.insert(Deadline(moment: max(expiry, now), fence: id, since: nil)) }
+    return id
+  }
+
+  /// - Throws: ``LocationError/unknownFence(_:)``.
+  public mutating func remove(_ id: FenceID) throws(LocationError) {
+    guard let item = item(of: id) else { throw LocationError.unknownFence(id) }
+    index.remove(item, &slots)
+    if slots[Int(item)].attentive >= 0 { forget(at: Int(slots[Int(item)].attentive)) }
+    slots[Int(item)].isUsed = false
+    slots[Int(item)].detail = nil
+    free.append(item)
+    count -= 1
+  }
+
+  /// What is known of a fence; `nil` where it is not watched.
+  public func state(of id: FenceID) -> FenceState? { item(of: id).map { slots[Int($0)].state } }
+
+  /// The bytes of its tables, what regions other than plain circles hold apart.
+  public var memory: Int {
+    slots.capacity * MemoryLayout<FenceSlot>.stride + index.memory
+      + attentive.capacity * MemoryLayout<Attentive>.stride + (fresh.capacity + free.capacity) * 4
+  }
+
+  func item(of id: FenceID) -> Int32? {
+    let item = Int(id.slot)
+    guard slots.indices.contains(item), slots[item].isUsed, slots[item].generation == id.generation else { return nil }
+    return Int32(item)
+  }
+
+  func id(of item: Int32) -> FenceID { FenceID(slot: UInt32(item), generation: slots[Int(item)].generation) }
+
+  mutating func attend(to item: Int32, odds: Double) {
+    slots[Int(item)].attentive = Int32(attentive.count)
+    attentive.append(Attentive(slot: item, odds: odds))
+  }
+
+  mutating func forget(at place: Int) {
+    slots[Int(attentive[place].slot)].attentive = -1
+    let last = attentive.removeLast()
+    guard place < attentive.count else { return }
+    attentive[place] = last
+    slots[Int(last.slot)].attentive = Int32(place)
+  }
+
+  // MARK: Time
+
+  /// Lets time pass: tells of stays that are long enough, and ends what expires, until `moment`.
+  ///
+  /// - Throws: ``LocationError/clockWentBack``.
+  public mutating func advance(to moment: Moment) throws(LocationError) -> [Crossing] {
+    guard moment >= now else { throw LocationError.clockWentBack }
+    pass(until: moment, inclusive: true)
+    return takeCrossings()
+  }
+
+  /// When ``advance(to:)`` must be called next, unless a fix comes before; `nil`: never.
+  public var nextDeadline: Moment? {
+    mutating get {
+      while let first = deadlines.min {
+        if isCurrent(first) { return first.moment }
+        deadlines.removeMin()
+      }
+      return nil
+    }
+  }
+
+  mutating func takeCrossings() -> [Crossing] {
+    guard !crossings.isEmpty else { return [] }
+    defer { crossings.removeAll(keepingCapacity: true) }
+    return crossings
+  }
+
+  mutating func pass(until moment: Moment, inclusive: Bool) {
+    while let first = deadlines.min, first.moment < moment || (inclusive && first.moment == moment) {
+      deadlines.removeMin()
+      guard isCurrent(first), let item = item(of: first.fence) else { continue }
+      now = max(now, first.moment)
+      if first.since == nil {
+        crossings.append(Crossing(fence: first.fence, kind: .expired, at: now, confidence: 1, isInitial: false))
+        try? remove(first.fence)
+      } else {
+        let odds = attentive[Int(slots[Int(item)].attentive)].odds
+        tell(.dwell, item, odds: odds, isInitial: false)
+      }
+    }
+    now = moment
+  }
+
+  private func isCurrent(_ deadline: Deadline) -> Bool {
+    guard let item = item(of: deadline.fence) else { return false }
+    guard let since = deadline.since else { return true }
+    let place = Int(slots[Int(item)].attentive)
+    return place >= 0 && slots[Int(item)].state == .inside && attentive[place].since == since
+  }
+
+  mutating func tell(_ kind: Crossing.Kind, _ item: Int32, odds: Double, isInitial: Bool) {
+    let inside = Evidence.probability(odds)
+    crossings.append(
+      Crossing(
+        fence: id(of: item), kind: kind, at: now, confidence: kind == .exit ? 1 - inside : inside,
+        isInitial: isInitial))
+  }
+
+  mutating func startDwell(_ item: Int32) {
+    guard let dwell = slots[Int(item)].detail?.fence.dwell else { return }
+    deadlines.insert(Deadline(moment: now + dwell, fence: id(of: item), since: now))
+  }
+}
+
+extension Point3 {
+  var vector: SIMD3<Double> { SIMD3(x, y, z) }
+}
+
+extension SIMD3<Double> {
+  var length: Double { (self * self).sum().squareRoot() }
+}

@@ -1,0 +1,118 @@
+import OpportuneApps
+
+extension LocationSystem {
+  mutating func handle(_ event: AppLocationEvent, of id: AppID) throws(LocationSystemError) {
+    switch event {
+    case .moved(let state): moved(id, to: state)
+    case .requestAuthorization(let type): requestAuthorization(id, type)
+    case .start(let request): try start(request, id)
+    case .stop(let request):
+      guard requests[request]?.app == id else { throw LocationSystemError.unknownRequest(id, request) }
+      remove(request)
+    case .voice(let isOn): apps[id]?.isInvokedByVoice = isOn
+    case .setAuthorization(let status): choose(id, status)
+    case .setSignificantDistance(let metres):
+      if let metres { try validated { () throws(LocationError) in try check(metres, "distance", within: 1...1e7) } }
+      apps[id]?.significantDistance = metres
+    case .reinstalled: reinstalled(id)
+    }
+  }
+
+  private func validated(_ body: () throws(LocationError) -> Void) throws(LocationSystemError) {
+    do { try body() } catch { throw LocationSystemError.location(error) }
+  }
+
+  /// (R-LOC-09, R-LOC-10, R-LOC-11, R-GEO-08)
+  private mutating func start(_ request: LocationRequest, _ id: AppID) throws(LocationSystemError) {
+    try validated { () throws(LocationError) in try request.validate() }
+    if let refusal = refusal(request, id) { return effects.append(.refused(id, refusal)) }
+    var accepted = Accepted(app: id, request: request)
+    if case .region(let fence, _, _) = request {
+      do { accepted.fence = try monitor.add(fence) } catch { throw LocationSystemError.location(error) }
+    }
+    let number = RequestID(number: nextNumber())
+    requests[number] = accepted
+    apps[id]?.requests.append(number)
+    switch request {
+    case .standard, .significantChange: updates.append(number)
+    case .tracking:
+      updates.append(number)
+      apps[id]?.tracks += 1
+    case .region(_, let accuracy, _):
+      apps[id]?.fences += 1
+      let finest = min(apps[id]?.finestFence ?? accuracy, accuracy)
+      apps[id]?.finestFence = finest
+      if let fence = accepted.fence { byFence[fence] = number }
+    }
+    effects.append(.started(id, number))
+  }
+
+  private func refusal(_ request: LocationRequest, _ id: AppID) -> LocationRefusal? {
+    guard let app = apps[id] else { return .notAuthorized }
+    if !isEnabled { return .disabled }
+    switch request {
+    case .standard, .tracking:
+      if checks.contains(.request), !mayReceive(id, .updates) { return .notAuthorized }
+      if !app.state.mayExecute { return .notExecuting }
+      if case .tracking = request, !app.manifest.backgroundModes.contains(.location) { return .missingMode }
+    case .significantChange, .region:
+      if checks.contains(.request), !mayMonitor(id, request.service) { return .notAuthorized }
+      if case .region = request, policy.fencesNeedMode, !app.manifest.backgroundModes.contains(.location) {
+        return .missingMode
+      }
+    }
+    return nil
+  }
+
+  mutating func remove(_ number: RequestID, ended: RequestEnd? = nil) {
+    guard let accepted = requests.removeValue(forKey: number) else { return }
+    let id = accepted.app
+    apps[id]?.requests.removeAll { $0 == number }
+    updates.removeAll { $0 == number }
+    if case .tracking = accepted.request { apps[id]?.tracks -= 1 }
+    if case .region = accepted.request {
+      if let fence = accepted.fence {
+        byFence[fence] = nil
+        // A fence that has expired is gone already.
+        if monitor.state(of: fence) != nil { try? monitor.remove(fence) }
+      }
+      apps[id]?.fences -= 1
+      let finest = finestFence(of: id)
+      apps[id]?.finestFence = finest
+      for (alert, flow) in flows where flow.request == number { drop(alert, flow) }
+    }
+    if let ended { effects.append(.ended(id, number, ended)) }
+  }
+
+  private func finestFence(of id: AppID) -> Double {
+    (apps[id]?.requests ?? []).reduce(.infinity) { finest, number in
+      if case .region(_, let accuracy, _)? = requests[number]?.request { min(finest, accuracy) } else { finest }
+    }
+  }
+
+  /// Regular updates end with suspension; what can reanimate the app stays. (R-LOC-10, R-GEO-07, R-LOC-13)
+  private mutating func moved(_ id: AppID, to state: LifecycleState) {
+    apps[id]?.state = state
+    if !state.mayExecute {
+      for number in apps[id]?.requests ?? [] where requests[number]?.request.service == .updates {
+        remove(number, ended: .suspended)
+      }
+    }
+    for (alert, flow) in flows where flow.app == id && flow.stage == .opening {
+      if state.isForeground {
+        flows[alert] = nil
+        deliver(flow)
+      } else if state == .terminated || state == .notRunning {
+        // It did not come up.
+        flows[alert] = nil
+      }
+    }
+  }
+
+  private mutating func reinstalled(_ id: AppID) {
+    for number in apps[id]?.requests ?? [] { remove(number, ended: .reinstalled) }
+    choose(id, .notDetermined)
+    apps[id]?.answered = []
+    apps[id]?.significantDistance = nil
+  }
+}

@@ -1,0 +1,146 @@
+import OpportuneApps
+import TestSupport
+import Testing
+
+@testable import OpportuneLocation
+
+@Suite struct FenceIndexTests {
+  private static func places(_ count: Int, seed: UInt64) throws -> [Coordinate] {
+    var generator = SeededGenerator(seed: seed)
+    return try (0..<count).map { index in
+      // A third in one town, a third about the poles and the antimeridian, a third anywhere.
+      let (latitude, longitude): (Double, Double) =
+        switch index % 3 {
+        case 0: (Double.random(in: 53.2...53.4, using: &generator), Double.random(in: -6.4 ... -6.1, using: &generator))
+        case 1: (Double.random(in: 89.5...90, using: &generator), Double.random(in: 179...180, using: &generator))
+        default: (Double.random(in: -90...90, using: &generator), Double.random(in: -180...180, using: &generator))
+        }
+      return try place(latitude, longitude)
+    }
+  }
+
+  // R-GEO-01
+  @Test func itFindsWhatLookingAtEachFinds() throws {
+    var generator = SeededGenerator(seed: 3)
+    var slots: [FenceSlot] = []
+    var index = FenceIndex()
+    for place in try Self.places(3000, seed: 1) {
+      let reach = [10.0, 300, 20_000, 3_000_000, .infinity][Int.random(in: 0..<5, using: &generator)]
+      slots.append(FenceSlot(centre: Point3(place).vector, reach: reach, generation: 0))
+      index.insert(Int32(slots.count - 1), &slots)
+    }
+    // Half of them go again.
+    var present = Set(slots.indices)
+    for item in slots.indices where item % 2 == 0 {
+      index.remove(Int32(item), &slots)
+      present.remove(item)
+    }
+    for place in try Self.places(300, seed: 2) {
+      let point = Point3(place).vector
+      let radius = [1.0, 1000, 100_000][Int.random(in: 0..<3, using: &generator)]
+      var found: [Int] = []
+      index.forEach(near: point, within: radius, slots) { found.append(Int($0)) }
+      let expected = present.filter { (point - slots[$0].centre).length <= slots[$0].reach + radius }
+      #expect(found.count == expected.count && Set(found) == expected)
+      let finite = present.filter { slots[$0].reach.isFinite }
+      let least = index.least(from: point, below: 1e9, slots) { item, distance in
+        slots[Int(item)].reach.isFinite ? abs(distance - slots[Int(item)].reach) : 1e9
+      }
+      let direct = finite.map { abs((point - slots[$0].centre).length - slots[$0].reach) }.min() ?? 1e9
+      #expect(abs(least - direct) < 1e-6)
+    }
+  }
+
+  // R-GEO-01
+  @Test func aHundredThousandFencesCostWhatTheFewNearOnesCost() throws {
+    var rig = try MonitorRig()
+    var generator = SeededGenerator(seed: 5)
+    let town = try place(53.3, -6.25)
+    for _ in 0..<100_000 {
+      let centre = moved(
+        town, east: Double.random(in: -50_000...50_000, using: &generator),
+        north: Double.random(in: -50_000...50_000, using: &generator))
+      _ = try rig.add(.circle(centre, radius: 100))
+    }
+    #expect(Double(rig.monitor.memory) / 100_000 <= 200, "\(rig.monitor.memory / 100_000) bytes")
+    for step in 0..<500 { try rig.see(moved(town, east: Double(step) * 15, north: 0), every: 1) }
+    // 10 for each square kilometre, so 0.3 hold a point; the first fix looks at all that is new without judging it.
+    let judged = Double(rig.monitor.statistics.judged) / 500
+    #expect(judged < 3, "\(judged) fences for each fix")
+    #expect(!rig.told.isEmpty)
+  }
+
+  // R-LOC-14
+  @Test func theNextSampleComesBeforeAnyBorderCan() throws {
+    let home = try place(53.3, -6.25)
+    var rig = try MonitorRig()
+    #expect(try rig.monitor.nextSample() == nil)
+    _ = try rig.add(.circle(home, radius: 100))
+    #expect(try rig.monitor.nextSample() == rig.monitor.now)
+    try rig.see(moved(home, east: 20_100, north: 0), times: 2, every: 1)
+    var policy = SamplingPolicy()
+    func wait(_ policy: SamplingPolicy) throws -> Double {
+      try #require(try rig.monitor.nextSample(policy)).seconds - rig.time
+    }
+    // 20 km at 10 m/s are more than the longest wait.
+    #expect(try wait(policy) == 600)
+    policy.longest = .seconds(86_400)
+    #expect(try abs(wait(policy) - (20_000 - 15) / 10) < 1)
+    policy.leastSpeed = 100
+    #expect(try abs(wait(policy) - (20_000 - 15) / 100) < 1)
+    // At the border, where nothing is sure.
+    try rig.see(moved(home, east: 3000, north: 0), every: 3600)
+    try rig.see(moved(home, east: 100, north: 0), every: 3600)
+    #expect(try wait(SamplingPolicy()) == 1)
+    policy.shortest = .seconds(5)
+    #expect(try wait(policy) == 5)
+    policy.haste = 0
+    #expect(throws: LocationError.self) { try rig.monitor.nextSample(policy) }
+  }
+
+  // R-LOC-14
+  @Test func speedDecidesHowSoonTheNextSampleIs() throws {
+    let home = try place(53.3, -6.25)
+    var monitor = try RegionMonitor()
+    _ = try monitor.add(Fence(.circle(home, radius: 100)))
+    let there = moved(home, east: 6100, north: 0)
+    // Nothing says a speed at first.
+    _ = monitor.update(try fix(there, at: 1))
+    #expect(try abs(#require(try monitor.nextSample()).seconds - 1 - 5985 / 45) < 1)
+    var assumed = SamplingPolicy()
+    assumed.assumedSpeed = 60
+    #expect(try abs(#require(try monitor.nextSample(assumed)).seconds - 1 - 5985 / 90) < 1)
+    _ = monitor.update(try fix(there, at: 2, speed: 40))
+    #expect(try abs(#require(try monitor.nextSample()).seconds - 2 - 5985 / 60) < 1)
+    var hasty = SamplingPolicy()
+    hasty.haste = 3
+    #expect(try abs(#require(try monitor.nextSample(hasty)).seconds - 2 - 5985 / 120) < 1)
+  }
+
+  // R-LOC-14
+  @Test func farFromFencesHardlyAnythingIsSampledAndNothingIsMissed() throws {
+    // A drive of 60 km at 20 m/s past 12 fences, seen only when a sample is due.
+    let start = try place(53.3, -6.25)
+    var rig = try MonitorRig()
+    for number in 1...12 { _ = try rig.add(.circle(moved(start, east: Double(number) * 5000, north: 0), radius: 150)) }
+    var errors = NormalErrors(seed: 4)
+    var used = 0
+    var second = 1
+    while second < 3200 {
+      let (east, north) = errors.pair()
+      let seen = moved(start, east: Double(second) * 20 + 5 * east, north: 5 * north)
+      rig.told += rig.monitor.update(try fix(seen, at: Double(second), speed: 20))
+      used += 1
+      let next = try #require(try rig.monitor.nextSample())
+      second = max(second + 1, Int(next.seconds.rounded(.down)))
+    }
+    #expect(rig.kinds.count(where: { $0 == .enter }) == 12 && rig.kinds.count(where: { $0 == .exit }) == 12)
+    #expect(used < 3200 / 5, "\(used) fixes")
+    for crossing in rig.told {
+      // 20 m/s: the border is passed at a known second.
+      let metres = crossing.at.seconds * 20
+      let border = (metres / 5000).rounded() * 5000 + (crossing.kind == .enter ? -150 : 150)
+      #expect(metres - border > -40 && metres - border < 200, "\(metres - border) m late")
+    }
+  }
+}

@@ -1,0 +1,79 @@
+import Foundation
+import OpportuneApps
+import TestSupport
+import Testing
+
+@testable import OpportuneLocation
+
+/// Recorded data beside the project; where it is not, what needs it is skipped, and says so.
+enum TestData {
+  static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent().deletingLastPathComponent().appending(path: "shared/data")
+
+  static func has(_ name: String) -> Bool { FileManager.default.fileExists(atPath: folder.appending(path: name).path) }
+
+  static func text(_ name: String) throws -> String {
+    try String(contentsOf: folder.appending(path: name), encoding: .utf8)
+  }
+
+  static func json(_ name: String) throws -> Any {
+    try JSONSerialization.jsonObject(with: Data(contentsOf: folder.appending(path: name)))
+  }
+
+  /// Of a gzipped file, by the system's own tool.
+  static func gunzipped(_ name: String) throws -> Data {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/bin/zcat")
+    process.arguments = [folder.appending(path: name).path]
+    let pipe = Pipe()
+    process.standardOutput = pipe
+    try process.run()
+    let data = pipe.fileHandleForReading.readDataToEndOfFile()
+    process.waitUntilExit()
+    return data
+  }
+
+  static let absent: Comment = "the recorded data is not beside the project"
+}
+
+func place(_ latitude: Double, _ longitude: Double) throws -> Coordinate {
+  try Coordinate(latitude: latitude, longitude: longitude)
+}
+
+func ring(_ corners: [(Double, Double)]) throws -> [Coordinate] {
+  try corners.map { try Coordinate(latitude: $0.1, longitude: $0.0) }
+}
+
+/// A box of corners, west to east, south to north.
+func box(_ west: Double, _ south: Double, _ east: Double, _ north: Double) throws -> [Coordinate] {
+  try ring([(west, south), (east, south), (east, north), (west, north)])
+}
+
+func fix(
+  _ place: Coordinate, deviation: Double = 5, at seconds: Double, altitude: Fix.Altitude? = nil, speed: Double? = nil,
+  source: SourceKind = .satellite
+) throws -> Fix {
+  try Fix(
+    place, accuracy: Accuracy(standardDeviation: deviation), altitude: altitude, speed: speed, source: source,
+    time: .seconds(seconds))
+}
+
+/// East and north in metres from a place.
+func moved(_ start: Coordinate, east: Double, north: Double) -> Coordinate {
+  let metres = (east * east + north * north).squareRoot()
+  return Ellipsoid.place(from: start, azimuth: atan2(east, north).degrees, metres: metres)
+}
+
+struct NormalErrors {
+  var generator: SeededGenerator
+
+  init(seed: UInt64) { generator = SeededGenerator(seed: seed) }
+
+  /// Two independent standard normal numbers.
+  mutating func pair() -> (Double, Double) {
+    let u = Double.random(in: Double.leastNonzeroMagnitude..<1, using: &generator)
+    let angle = Double.random(in: 0..<2 * .pi, using: &generator)
+    let radius = (-2 * log(u)).squareRoot()
+    return (radius * cos(angle), radius * sin(angle))
+  }
+}
