@@ -1,0 +1,45 @@
+import OpportuneApps
+
+/// A way rebuilt from samples, with how far it may be off. (R-SAMP-09)
+///
+/// Between two samples a device is taken to wander about the shortest way: the error is that of a Brownian bridge, least
+/// at the samples and greatest half-way. Not thread-safe to change: a value.
+public struct PathHistory: Sendable {
+  /// In the order of their times.
+  public let samples: [Fix]
+  /// Metres that a device strays from the shortest way in a second, growing with the root of time: 0 to 1000.
+  public let wander: Double
+
+  /// - Parameters:
+  ///   - samples: in any order; of several at one time the first is kept.
+  /// - Throws: ``LocationError/outOfRange(_:_:)``.
+  public init(_ samples: [Fix], wander: Double = 5) throws(LocationError) {
+    try check(wander, "wander in metres per root of a second", within: 0...1000)
+    var kept: [Fix] = []
+    for fix in samples.sorted(by: { $0.time < $1.time }) where kept.last?.time != fix.time { kept.append(fix) }
+    self.samples = kept
+    self.wander = wander
+  }
+
+  /// Where the device was, and the standard deviation of the error on each axis in metres; `nil` before the first
+  /// sample and after the last.
+  public func position(at moment: Moment) -> (place: Coordinate, deviation: Double)? {
+    // The first sample that is not earlier.
+    var (low, high) = (0, samples.count)
+    while low < high {
+      let middle = (low + high) / 2
+      if samples[middle].time < moment { low = middle + 1 } else { high = middle }
+    }
+    guard low < samples.count else { return nil }
+    let to = samples[low]
+    if to.time == moment { return (to.position, to.accuracy.standardDeviation) }
+    guard low > 0 else { return nil }
+    let from = samples[low - 1]
+    let seconds = from.time.duration(to: to.time).inSeconds
+    let share = from.time.duration(to: moment).inSeconds / seconds
+    let way = Ellipsoid.way(from.position, to.position)
+    let place = Ellipsoid.place(from: from.position, azimuth: way.azimuth, metres: way.metres * share)
+    let (a, b) = ((1 - share) * from.accuracy.standardDeviation, share * to.accuracy.standardDeviation)
+    return (place, (a * a + b * b + wander * wander * seconds * share * (1 - share)).squareRoot())
+  }
+}
