@@ -1,0 +1,214 @@
+import Foundation
+
+/// A region with the name that a file gives it.
+public struct NamedRegion: Sendable, Hashable {
+  public var name: String
+  public var region: Region
+
+  public init(_ name: String, _ region: Region) {
+    self.name = name
+    self.region = region
+  }
+}
+
+/// A file that is not the GeoJSON that is read here. No case holds a location.
+public enum GeoJSONError: Error, Sendable, Hashable, CustomStringConvertible {
+  case syntax
+  /// `path` is as `features[3].geometry.coordinates[0]`.
+  case value(path: String, expected: String)
+  case region(path: String, LocationError)
+
+  public var description: String {
+    switch self {
+    case .syntax: "GeoJSON: not JSON"
+    case .value(let path, let expected): "GeoJSON: '\(path)' is not \(expected)"
+    case .region(let path, let error): "GeoJSON: '\(path)': \(error)"
+    }
+  }
+}
+
+/// Regions from and to GeoJSON (RFC 7946): polygons, multipolygons, and points with the property `radius` in metres as
+/// circles. The property `altitude` is a pair of metres; a region is called by its property `name`, else its `id`, else
+/// by its place in the file. (R-GEO-05)
+public enum GeoJSON {
+  /// - Throws: ``GeoJSONError``.
+  public static func regions(_ data: Data) throws(GeoJSONError) -> [NamedRegion] {
+    let root: Value
+    do { root = try JSONDecoder().decode(Value.self, from: data) } catch { throw GeoJSONError.syntax }
+    var result: [NamedRegion] = []
+    try read(root, at: "", number: 0, into: &result)
+    return result
+  }
+
+  private static func read(
+    _ value: Value, at path: String, number: Int, into result: inout [NamedRegion]
+  ) throws(GeoJSONError) {
+    let object = try value.object(at: path.isEmpty ? "/" : path)
+    let prefix = path.isEmpty ? "" : "\(path)."
+    switch object["type"] {
+    case .string("FeatureCollection")?:
+      guard case .array(let features)? = object["features"] else {
+        throw GeoJSONError.value(path: "\(prefix)features", expected: "an array")
+      }
+      for (index, feature) in features.enumerated() {
+        try read(feature, at: "\(prefix)features[\(index)]", number: index, into: &result)
+      }
+    case .string("Feature")?:
+      var properties: [String: Value] = [:]
+      if case .object(let given)? = object["properties"] { properties = given }
+      guard let geometry = object["geometry"] else {
+        throw GeoJSONError.value(path: "\(prefix)geometry", expected: "there")
+      }
+      let name = properties["name"]?.text ?? object["id"]?.text ?? "\(number)"
+      result.append(NamedRegion(name, try region(geometry, properties, at: "\(prefix)geometry")))
+    default: result.append(NamedRegion("\(number)", try region(value, [:], at: path.isEmpty ? "/" : path)))
+    }
+  }
+
+  private static func region(
+    _ value: Value, _ properties: [String: Value], at path: String
+  ) throws(GeoJSONError) -> Region {
+    let geometry = try value.object(at: path)
+    let coordinates = geometry["coordinates"] ?? .other
+    let here = "\(path).coordinates"
+    var altitude: ClosedRange<Double>?
+    if let pair = properties["altitude"] {
+      guard case .array(let ends) = pair, ends.count == 2, case .number(let low) = ends[0],
+        case .number(let high) = ends[1], low <= high
+      else { throw GeoJSONError.value(path: "properties.altitude", expected: "two numbers, the lower first") }
+      altitude = low...high
+    }
+    do {
+      switch geometry["type"] {
+      case .string("Point")?:
+        guard case .number(let radius)? = properties["radius"] else {
+          throw GeoJSONError.value(path: "properties.radius", expected: "a number of metres, which a point needs")
+        }
+        return try Region.circle(place(coordinates, at: here), radius: radius, altitude: altitude)
+      case .string("Polygon")?: return try Region.polygon(rings(coordinates, at: here), altitude: altitude)
+      case .string("MultiPolygon")?:
+        var polygons: [[[Coordinate]]] = []
+        for (index, polygon) in try coordinates.array(at: here).enumerated() {
+          polygons.append(try rings(polygon, at: "\(here)[\(index)]"))
+        }
+        return try Region.multipolygon(polygons, altitude: altitude)
+      default: throw GeoJSONError.value(path: "\(path).type", expected: "Point, Polygon or MultiPolygon")
+      }
+    } catch let error as GeoJSONError {
+      throw error
+    } catch let error as LocationError {
+      throw GeoJSONError.region(path: path, error)
+    } catch {
+      throw GeoJSONError.syntax
+    }
+  }
+
+  private static func rings(_ value: Value, at path: String) throws(GeoJSONError) -> [[Coordinate]] {
+    var rings: [[Coordinate]] = []
+    for (index, ring) in try value.array(at: path).enumerated() {
+      var corners: [Coordinate] = []
+      for (corner, position) in try ring.array(at: "\(path)[\(index)]").enumerated() {
+        corners.append(try place(position, at: "\(path)[\(index)][\(corner)]"))
+      }
+      rings.append(corners)
+    }
+    return rings
+  }
+
+  private static func place(_ value: Value, at path: String) throws(GeoJSONError) -> Coordinate {
+    guard case .array(let numbers) = value, numbers.count >= 2, case .number(let longitude) = numbers[0],
+      case .number(let latitude) = numbers[1]
+    else { throw GeoJSONError.value(path: path, expected: "a longitude and a latitude") }
+    do { return try Coordinate(latitude: latitude, longitude: longitude) } catch {
+      throw GeoJSONError.region(path: path, error)
+    }
+  }
+
+  /// A FeatureCollection of regions, with the properties that ``regions(_:)`` reads. Locations: not for a log.
+  public static func text(_ regions: [NamedRegion]) -> String {
+    let features = regions.map { named in
+      var properties = ["\"name\":\(quoted(named.name))"]
+      let geometry: String
+      switch named.region.shape {
+      case .circle(let centre, let radius):
+        geometry = "{\"type\":\"Point\",\"coordinates\":\(position(centre))}"
+        properties.append("\"radius\":\(radius)")
+      case .polygons(let shape):
+        let polygons = shape.polygons.map { polygon in
+          let rings = polygon.map { ring in
+            "[\((ring + ring.prefix(1)).map(position).joined(separator: ","))]"
+          }
+          return "[\(rings.joined(separator: ","))]"
+        }
+        geometry =
+          polygons.count == 1
+          ? "{\"type\":\"Polygon\",\"coordinates\":\(polygons[0])}"
+          : "{\"type\":\"MultiPolygon\",\"coordinates\":[\(polygons.joined(separator: ","))]}"
+      }
+      if let altitude = named.region.altitude {
+        properties.append("\"altitude\":[\(altitude.lowerBound),\(altitude.upperBound)]")
+      }
+      return "{\"type\":\"Feature\",\"properties\":{\(properties.joined(separator: ","))},\"geometry\":\(geometry)}"
+    }
+    return "{\"type\":\"FeatureCollection\",\"features\":[\n\(features.joined(separator: ",\n"))\n]}\n"
+  }
+
+  private static func position(_ place: Coordinate) -> String { "[\(place.longitude),\(place.latitude)]" }
+
+  static func quoted(_ text: String) -> String {
+    var result = "\""
+    for scalar in text.unicodeScalars {
+      switch scalar {
+      case "\"": result += "\\\""
+      case "\\": result += "\\\\"
+      case _ where scalar.value < 0x20:
+        let digits = String(scalar.value, radix: 16)
+        result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+      default: result.unicodeScalars.append(scalar)
+      }
+    }
+    return result + "\""
+  }
+
+  /// JSON before it is known what it should be.
+  private indirect enum Value: Decodable {
+    case number(Double)
+    case string(String)
+    case array([Value])
+    case object([String: Value])
+    case other
+
+    init(from decoder: any Decoder) throws {
+      let container = try decoder.singleValueContainer()
+      if let value = try? container.decode(Double.self) {
+        self = .number(value)
+      } else if let value = try? container.decode(String.self) {
+        self = .string(value)
+      } else if let value = try? container.decode([Value].self) {
+        self = .array(value)
+      } else if let value = try? container.decode([String: Value].self) {
+        self = .object(value)
+      } else {
+        self = .other
+      }
+    }
+
+    var text: String? {
+      switch self {
+      case .string(let text): text
+      case .number(let number): number == number.rounded() && abs(number) < 1e15 ? "\(Int64(number))" : "\(number)"
+      case .array, .object, .other: nil
+      }
+    }
+
+    func object(at path: String) throws(GeoJSONError) -> [String: Value] {
+      guard case .object(let object) = self else { throw GeoJSONError.value(path: path, expected: "an object") }
+      return object
+    }
+
+    func array(at path: String) throws(GeoJSONError) -> [Value] {
+      guard case .array(let array) = self else { throw GeoJSONError.value(path: path, expected: "an array") }
+      return array
+    }
+  }
+}

@@ -1,0 +1,106 @@
+import Foundation
+import OpportuneApps
+
+/// A recorded way through fences, in virtual time, as an app that sleeps sees it: it is woken for crossings.
+public enum LocationReplay {
+  public struct Options: Sendable {
+    public var policy = LocationPolicy.standard
+    /// Every fix is used, instead of those that the sampler asks for.
+    public var isContinuous = false
+
+    public init() {}
+  }
+
+  public struct Report: Sendable {
+    public struct Crossing: Sendable, Hashable {
+      public let fence: String
+      public let kind: OpportuneLocation.Crossing.Kind
+      /// Seconds from the first fix.
+      public let at: Double
+      public let confidence: Double
+      /// Where the device was seen then; `nil` for what a timer told.
+      let place: Coordinate?
+    }
+
+    public let fixes: Int
+    /// Those that came while a source ran.
+    public internal(set) var used: [Fix] = []
+    public internal(set) var crossings: [Crossing] = []
+    /// How often a sleeping app was woken.
+    public internal(set) var wakeups = 0
+    public internal(set) var prompts = 0
+    /// Fixes that no device can have had.
+    public internal(set) var outliers = 0
+    /// Seconds that each source ran, and what it took by the table, in millijoules.
+    public internal(set) var costs: [SourceKind: SourceBroker.Cost] = [:]
+
+    /// As one object, without places.
+    public func json() -> String {
+      let list = crossings.map {
+        "{\"fence\":\(GeoJSON.quoted($0.fence)),\"kind\":\"\($0.kind.rawValue)\",\"at\":\($0.at),\"confidence\":\($0.confidence)}"
+      }
+      return "{\"fixes\":\(fixes),\"fixes_used\":\(used.count),\"crossings\":[\(list.joined(separator: ","))],"
+        + "\"wakeups\":\(wakeups),\"prompts\":\(prompts)}\n"
+    }
+
+    public func text() -> String {
+      var lines = crossings.map { crossing in
+        let at = String(format: "%10.1f s", crossing.at)
+        return "\(at)  \(crossing.kind.rawValue)  \(crossing.fence)  (\(String(format: "%.4f", crossing.confidence)))"
+      }
+      lines.append("\(used.count) of \(fixes) fixes used, \(outliers) outliers, \(crossings.count) crossings")
+      lines.append("\(wakeups) wake-ups, \(prompts) prompts")
+      for (kind, cost) in costs.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+        lines.append("\(kind.rawValue): \(Int(cost.seconds)) s, \(Int(cost.millijoules)) mJ by the table")
+      }
+      return lines.joined(separator: "\n") + "\n"
+    }
+  }
+
+  /// - Throws: ``LocationSystemError``, ``LocationError`` for a policy out of its ranges.
+  public static func run(
+    _ trace: LocationTrace, fences: [NamedRegion], options: Options = Options()
+  ) throws -> Report {
+    var system = try LocationSystem(policy: options.policy)
+    let type = AuthorizationType.always
+    let app = AppID(0)
+    system.register(app, Manifest(identifier: "replay", usageDescriptions: [type.usageKey: "Replay"]))
+    var report = Report(fixes: trace.fixes.count)
+    var names: [FenceID: String] = [:]
+    func take(_ effects: [LocationEffect], seen: Fix?) {
+      for effect in effects {
+        switch effect {
+        case .app(_, .locationEvent): report.wakeups += 1
+        case .ask: report.prompts += 1
+        case .deliver(_, .crossing(_, let crossing)):
+          report.crossings.append(
+            Report.Crossing(
+              fence: names[crossing.fence] ?? "", kind: crossing.kind, at: crossing.at.seconds,
+              confidence: crossing.confidence, place: seen?.position))
+        default: continue
+        }
+      }
+    }
+    func post(_ event: LocationEvent, at moment: Moment, seen: Fix? = nil) throws {
+      take(try system.handle(event, at: moment), seen: seen)
+    }
+    take(try system.handle(.app(app, .requestAuthorization(type)), at: .zero), seen: nil)
+    for prompt in system.prompts.keys { try post(.answer(prompt, .allow), at: .zero) }
+    for fence in fences {
+      let effects = try system.handle(.app(app, .start(.region(Fence(fence.region), accuracy: 20))), at: .zero)
+      for case .started(_, let request) in effects {
+        if let id = system.requests[request]?.fence { names[id] = fence.name }
+      }
+    }
+    for fix in trace.fixes {
+      while let due = system.nextDeadline, due < fix.time { take(try system.advance(to: due), seen: nil) }
+      take(try system.advance(to: fix.time), seen: nil)
+      guard options.isContinuous || system.broker.running != nil else { continue }
+      report.used.append(fix)
+      try post(.fix(fix), at: fix.time, seen: fix)
+      if system.monitor.lastVerdict == .outlier { report.outliers += 1 }
+    }
+    report.costs = system.broker.costs[app] ?? [:]
+    return report
+  }
+}

@@ -1,0 +1,124 @@
+import Foundation
+
+extension LocationReplay.Report {
+  /// A page that needs nothing else: the way, the fences, the fixes that were used with their 95 % radius, and the
+  /// crossings, on a plane about the middle. It shows places; it is for the one who has the trace.
+  public func page(_ trace: LocationTrace, fences: [NamedRegion], title: String) -> String {
+    let map = MapPlane(trace.fixes.map(\.position))
+    var shapes: [String] = []
+    for fence in fences {
+      let name = escaped(fence.name)
+      switch fence.region.shape {
+      case .circle(let centre, let radius):
+        let (x, y) = map.point(centre)
+        let radius = max(1, radius * map.pixelsPerMetre)
+        shapes.append(
+          "<circle class=\"fence\" cx=\"\(x)\" cy=\"\(y)\" r=\"\(short(radius))\"><title>\(name)</title></circle>")
+      case .polygons(let shape):
+        let path = shape.polygons.joined().map { ring in
+          "M"
+            + ring.map {
+              let (x, y) = map.point($0)
+              return "\(x) \(y)"
+            }.joined(separator: "L") + "Z"
+        }
+        shapes.append("<path class=\"fence\" d=\"\(path.joined())\"><title>\(name)</title></path>")
+      }
+    }
+    let way = trace.fixes.map {
+      let (x, y) = map.point($0.position)
+      return "\(x),\(y)"
+    }.joined(separator: " ")
+    shapes.append("<polyline class=\"way\" points=\"\(way)\"/>")
+    for fix in used {
+      let (x, y) = map.point(fix.position)
+      let radius = max(1.5, fix.accuracy.radius(confidence: 0.95) * map.pixelsPerMetre)
+      shapes.append("<circle class=\"fix\" cx=\"\(x)\" cy=\"\(y)\" r=\"\(short(radius))\"/>")
+    }
+    for crossing in crossings {
+      guard let place = crossing.place else { continue }
+      let (x, y) = map.point(place)
+      let label = "\(crossing.kind.rawValue) \(escaped(crossing.fence)) at \(short(crossing.at)) s"
+      shapes.append(
+        "<circle class=\"\(crossing.kind.rawValue)\" cx=\"\(x)\" cy=\"\(y)\" r=\"5\"><title>\(label)</title></circle>")
+    }
+    let metres = MapPlane.roundLength(map.width / 5 / map.pixelsPerMetre)
+    let scale = short(metres * map.pixelsPerMetre)
+    let rows = crossings.map {
+      "<tr><td>\(short($0.at))</td><td>\($0.kind.rawValue)</td><td>\(escaped($0.fence))</td><td>\(String(format: "%.4f", $0.confidence))</td></tr>"
+    }
+    return """
+      <!DOCTYPE html>
+      <html lang="en"><meta charset="utf-8"><title>\(escaped(title))</title>
+      <style>
+      body { font: 14px system-ui, sans-serif; margin: 1.5em; color: #222; background: #fff }
+      svg { border: 1px solid #ccc; max-width: 100%; height: auto }
+      .fence { fill: #4a7fb533; stroke: #4a7fb5; fill-rule: evenodd } .way { fill: none; stroke: #999; stroke-width: 1.5 }
+      .fix { fill: #0002; stroke: #555; stroke-width: .5 } .enter { fill: #1a8a3a } .exit { fill: #c2402a }
+      .dwell { fill: #8a5ac2 } td, th { padding: .1em .8em .1em 0; text-align: left } td { font-variant-numeric: tabular-nums }
+      </style>
+      <h1>\(escaped(title))</h1>
+      <p>\(used.count) of \(fixes) fixes used, \(crossings.count) crossings, \(wakeups) wake-ups, \(prompts) prompts.
+      Grey: the way. Rings: fixes used, with their 95 % radius. Green: enter. Red: exit.</p>
+      <svg viewBox="0 0 \(short(map.width)) \(short(map.height))" width="\(short(map.width))" role="img">
+      \(shapes.joined(separator: "\n"))
+      <path d="M10 \(short(map.height - 12))h\(scale)" stroke="#222" stroke-width="2"/>
+      <text x="10" y="\(short(map.height - 18))" font-size="12">\(metres >= 1000 ? "\(short(metres / 1000)) km" : "\(short(metres)) m")</text>
+      </svg>
+      <table><tr><th>s</th><th></th><th>fence</th><th>confidence</th></tr>
+      \(rows.joined(separator: "\n"))
+      </table></html>
+
+      """
+  }
+}
+
+private func short(_ value: Double) -> String { String(format: "%.1f", value) }
+
+private func escaped(_ text: String) -> String {
+  text.replacingOccurrences(of: "&", with: "&amp;").replacingOccurrences(of: "<", with: "&lt;")
+    .replacingOccurrences(of: "\"", with: "&quot;")
+}
+
+/// Degrees to pixels, with the same scale both ways, about the middle of some places.
+private struct MapPlane {
+  let width = 1000.0
+  let height: Double
+  let pixelsPerMetre: Double
+  private let west, north: Double
+  private let reference: Double
+  private let metres: (north: Double, east: Double)
+
+  init(_ places: [Coordinate]) {
+    let reference = places.first?.longitude ?? 0
+    func turned(_ longitude: Double) -> Double { longitude + 360 * ((reference - longitude) / 360).rounded() }
+    let longitudes = places.map { turned($0.longitude) }
+    let latitudes = places.map(\.latitude)
+    let (low, high) = (longitudes.min() ?? 0, longitudes.max() ?? 0)
+    let (south, top) = (latitudes.min() ?? 0, latitudes.max() ?? 0)
+    let scale = Ellipsoid.metresPerRadian(at: (south + top) / 2)
+    metres = (scale.north.radians, max(1, scale.east).radians)
+    // A tenth of margin, and no less than 100 m.
+    let across = max(100, (high - low) * metres.east) * 1.1
+    let along = max(100, (top - south) * metres.north) * 1.1
+    pixelsPerMetre = min(width / across, 1400 / along)
+    height = max(200, along * pixelsPerMetre)
+    west = (low + high) / 2 - width / pixelsPerMetre / 2 / metres.east
+    north = (south + top) / 2 + height / pixelsPerMetre / 2 / metres.north
+    self.reference = reference
+  }
+
+  func point(_ place: Coordinate) -> (String, String) {
+    let longitude = place.longitude + 360 * ((reference - place.longitude) / 360).rounded()
+    return (
+      short((longitude - west) * metres.east * pixelsPerMetre),
+      short((north - place.latitude) * metres.north * pixelsPerMetre)
+    )
+  }
+
+  /// 1, 2 or 5 with zeros, no longer than asked.
+  static func roundLength(_ metres: Double) -> Double {
+    let power = pow(10, log10(max(1, metres)).rounded(.down))
+    return [5, 2, 1].first { $0 * power <= metres }.map { $0 * power } ?? power
+  }
+}

@@ -1,0 +1,175 @@
+import Foundation
+import FoundationXML
+
+/// Points of a GPX file: position, height, time, dilution.
+final class GPXReader: NSObject, XMLParserDelegate {
+  private var builder: TraceBuilder
+  private var place: (latitude: Double?, longitude: Double?)?
+  private var values: [String: String] = [:]
+  private var text = ""
+
+  private init(_ builder: TraceBuilder) { self.builder = builder }
+
+  static func read(_ data: Data, into builder: inout TraceBuilder) {
+    let reader = GPXReader(builder)
+    let parser = XMLParser(data: data)
+    parser.delegate = reader
+    parser.shouldResolveExternalEntities = false
+    if !parser.parse() { reader.builder.skip("not well-formed") }
+    builder = reader.builder
+  }
+
+  func parser(
+    _ parser: XMLParser, didStartElement name: String, namespaceURI: String?, qualifiedName: String?,
+    attributes: [String: String]
+  ) {
+    text = ""
+    if name == "trkpt" {
+      place = (attributes["lat"].flatMap { Double($0) }, attributes["lon"].flatMap { Double($0) })
+      values = [:]
+    }
+  }
+
+  func parser(_ parser: XMLParser, foundCharacters string: String) {
+    // What is read is short.
+    if text.utf8.count < 200 { text += string }
+  }
+
+  func parser(_ parser: XMLParser, didEndElement name: String, namespaceURI: String?, qualifiedName: String?) {
+    if name == "trkpt", let place {
+      builder.add(
+        seconds: values["time"].flatMap { TraceTime.seconds($0) }, latitude: place.latitude,
+        longitude: place.longitude,
+        deviation: values["hdop"].flatMap { Double($0) }.map { max(0.5, $0 * builder.deviation) },
+        altitude: values["ele"].flatMap { Double($0) }, speed: values["speed"].flatMap { Double($0) })
+      self.place = nil
+    } else if place != nil, ["time", "ele", "hdop", "speed"].contains(name) {
+      values[name] = text.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+    text = ""
+  }
+}
+
+/// GGA and RMC sentences of NMEA 0183, of any talker, with their checksums.
+enum NMEAReader {
+  static func read(_ text: String, into builder: inout TraceBuilder) {
+    var day: Int?
+    var lastOfDay = 0.0
+    var speed: (ofDay: Double, value: Double)?
+    for line in text.split(whereSeparator: \.isNewline) {
+      guard line.hasPrefix("$"), let fields = fields(line) else {
+        builder.skip(line.hasPrefix("$") ? "wrong checksum" : "no sentence")
+        continue
+      }
+      guard fields[0].count == 5, fields.count >= 10 else { continue }
+      switch fields[0].suffix(3) {
+      case "RMC":
+        if let date = Int(fields[9]), fields[9].count == 6 {
+          day = TraceTime.days(2000 + date % 100, date / 100 % 100, date / 10_000)
+        }
+        if let knots = Double(fields[7]), let time = ofDay(fields[1]) {
+          speed = (time, knots * 1852 / 3600)
+          lastOfDay = time
+        }
+      case "GGA":
+        guard let time = ofDay(fields[1]) else {
+          builder.skip("no time")
+          continue
+        }
+        guard fields[6] != "0", fields[6] != "" else {
+          builder.skip("no fix")
+          continue
+        }
+        // The date comes with the other sentence; past midnight it may come after.
+        var days = day ?? 0
+        if time < lastOfDay - 43_200 { days += 1 }
+        // Heights are above the geoid; the next field but one is how far that is above the ellipsoid.
+        let geoid = fields.count > 11 ? Double(fields[11]) : nil
+        let height = Double(fields[9]).flatMap { height in geoid.map { height + $0 } }
+        builder.add(
+          seconds: Double(days) * 86_400 + time, latitude: degrees(fields[2], fields[3]),
+          longitude: degrees(fields[4], fields[5]),
+          deviation: Double(fields[8]).map { max(0.5, min(10_000, $0 * builder.deviation)) }, altitude: height,
+          speed: speed.flatMap { abs($0.ofDay - time) < 2 ? $0.value : nil })
+      default: continue
+      }
+    }
+  }
+
+  private static func fields(_ line: Substring) -> [Substring]? {
+    let body = line.dropFirst()
+    guard let star = body.lastIndex(of: "*") else { return nil }
+    let sum = body[..<star].utf8.reduce(UInt8(0), ^)
+    guard UInt8(body[body.index(after: star)...].prefix(2), radix: 16) == sum else { return nil }
+    return body[..<star].split(separator: ",", omittingEmptySubsequences: false)
+  }
+
+  /// `hhmmss.ss`, as seconds of the day.
+  private static func ofDay(_ text: Substring) -> Double? {
+    guard let value = Double(text), value >= 0, value < 240_000 else { return nil }
+    let whole = Int(value)
+    guard whole / 100 % 100 < 60, whole % 100 <= 60 else { return nil }
+    return Double(whole / 10_000 * 3600 + whole / 100 % 100 * 60) + value - Double(whole / 100 * 100)
+  }
+
+  /// `ddmm.mmmm` and a letter.
+  private static func degrees(_ text: Substring, _ side: Substring) -> Double? {
+    guard let value = Double(text), value >= 0, value < 20_000 else { return nil }
+    let whole = (value / 100).rounded(.down)
+    let degrees = whole + (value - whole * 100) / 60
+    switch side {
+    case "N", "E": return degrees
+    case "S", "W": return -degrees
+    default: return nil
+    }
+  }
+}
+
+/// Tables with a header: `latitude`, `longitude`, `timestamp` or `time`, and where they are there `accuracy` (metres
+/// that hold 68 %), `altitude`, `speed` (m/s, or km/h where the column says so or is `Speed` beside `RAWCELLID`), and
+/// `rawcellid` or `cellid`.
+enum CSVReader {
+  static func read(_ text: String, into builder: inout TraceBuilder) throws(LocationTrace.Failure) {
+    var lines = text.split(whereSeparator: \.isNewline)
+    guard let header = lines.first else { throw LocationTrace.Failure.missingColumn("latitude") }
+    lines.removeFirst()
+    var columns: [String: Int] = [:]
+    for (index, name) in split(header).enumerated() { columns[name.lowercased()] = index }
+    func column(_ names: String...) -> Int? { names.lazy.compactMap { columns[$0] }.first }
+    guard let latitude = column("latitude", "lat") else { throw LocationTrace.Failure.missingColumn("latitude") }
+    guard let longitude = column("longitude", "lon") else { throw LocationTrace.Failure.missingColumn("longitude") }
+    guard let time = column("timestamp", "time", "ts") else { throw LocationTrace.Failure.missingColumn("timestamp") }
+    let (accuracy, altitude) = (column("accuracy"), column("altitude"))
+    let (speed, cell) = (column("speed", "speed_kmh"), column("rawcellid", "cellid"))
+    let inKilometres = columns["speed_kmh"] != nil || columns["rawcellid"] != nil
+    for line in lines {
+      let fields = split(line)
+      func number(_ index: Int?) -> Double? { index.flatMap { fields.indices.contains($0) ? Double(fields[$0]) : nil } }
+      let seconds = fields.indices.contains(time) ? TraceTime.seconds(fields[time]) : nil
+      if let value = number(cell), value >= 0, value < 1e15 { builder.add(cell: UInt64(value), seconds: seconds) }
+      let deviation = number(accuracy).flatMap { try? Accuracy.radius($0).standardDeviation }
+      builder.add(
+        seconds: seconds, latitude: number(latitude), longitude: number(longitude), deviation: deviation,
+        altitude: number(altitude), speed: number(speed).map { inKilometres ? $0 / 3.6 : $0 })
+    }
+  }
+
+  /// Fields may stand in quotes and hold commas there.
+  private static func split(_ line: Substring) -> [String] {
+    var fields: [String] = []
+    var current = ""
+    var quoted = false
+    for character in line {
+      if character == "\"" {
+        quoted.toggle()
+      } else if character == ",", !quoted {
+        fields.append(current.trimmingCharacters(in: .whitespaces))
+        current = ""
+      } else {
+        current.append(character)
+      }
+    }
+    fields.append(current.trimmingCharacters(in: .whitespaces))
+    return fields
+  }
+}

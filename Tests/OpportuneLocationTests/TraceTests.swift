@@ -1,0 +1,178 @@
+import Foundation
+import OpportuneApps
+import TestSupport
+import Testing
+
+@testable import OpportuneLocation
+
+@Suite struct TraceTests {
+  private let nmea = """
+    $GNRMC,021500.00,A,3723.71721,N,12205.16230,W,19.438,,070220,,,A*79
+    $GNGGA,021500.00,3723.71721,N,12205.16230,W,1,12,0.80,10.0,M,-30.0,M,,*4B
+    $GNGGA,021501.00,3723.71800,N,12205.16230,W,1,12,0.80,10.0,M,-30.0,M,,*00
+    $GNGGA,021502.00,,,,,0,00,99.99,,,,,,*72
+    """
+
+  private func sentence(_ body: String) -> String {
+    let sum = String(body.utf8.reduce(UInt8(0), ^), radix: 16, uppercase: true)
+    return "$\(body)*\(sum.count == 1 ? "0" : "")\(sum)"
+  }
+
+  private func sentences() -> [String] {
+    nmea.split(separator: "\n").map { sentence(String($0.dropFirst().prefix { $0 != "*" })) }
+  }
+
+  @Test func sentencesBecomeFixes() throws {
+    let lines = sentences()
+    // The third has a checksum that is not its own.
+    let wrong = lines[2].dropLast(2) + (lines[2].hasSuffix("00") ? "01" : "00")
+    let trace = try LocationTrace.read(Data((lines + [String(wrong)]).joined(separator: "\r\n").utf8))
+    #expect(trace.fixes.count == 2 && trace.skipped == ["no fix": 1, "wrong checksum": 1])
+    let fix = trace.fixes[0]
+    #expect(abs(fix.position.latitude - (37 + 23.71721 / 60)) < 1e-9)
+    #expect(abs(fix.position.longitude + (122 + 5.1623 / 60)) < 1e-9)
+    #expect(fix.accuracy.standardDeviation == 4 && fix.altitude?.metres == -20)
+    #expect(abs(try #require(fix.speed) - 10) < 0.001)
+    #expect(trace.start == 1_581_041_700 && trace.fixes[1].time == .seconds(1))
+  }
+
+  @Test func tablesBecomeFixes() throws {
+    let cells = """
+      Timestamp,Longitude,Latitude,Speed,RAWCELLID
+      2019.11.20_16.55.16,-8.49,51.89,36,17
+      2019.11.20_16.55.17,-8.49,51.891,36,17
+      2019.11.20_16.55.17,-8.49,51.891,36,17
+      2019.11.20_16.55.18,-8.49,51.892,-,18
+      2019.11.20_16.55.19,-8.49,91,-,18
+      """
+    let trace = try LocationTrace.read(Data(cells.utf8), deviation: 7)
+    #expect(trace.fixes.count == 3 && trace.skipped == ["same time": 1, "out of range": 1])
+    #expect(trace.fixes[0].speed == 10 && trace.fixes[2].speed == nil)
+    #expect(trace.fixes[0].accuracy.standardDeviation == 7)
+    #expect(trace.cells == [.init(time: .zero, number: 17), .init(time: .seconds(2), number: 18)])
+    let phone = "time,\"latitude\",longitude,accuracy,speed\n1581041700,1,2,200,3\n1581041701500,1,2,200,3\n"
+    let other = try LocationTrace.read(Data(phone.utf8))
+    #expect(other.fixes.map(\.time) == [.zero, .seconds(1.5)] && other.fixes[0].speed == 3)
+    #expect(abs(other.fixes[0].accuracy.radius(confidence: 0.68) - 200) < 1e-6)
+    #expect(throws: LocationTrace.Failure.missingColumn("timestamp")) {
+      try LocationTrace.read(Data("latitude,longitude\n1,2\n".utf8))
+    }
+    #expect(throws: LocationTrace.Failure.unknownFormat) { try LocationTrace.read(Data("hello".utf8)) }
+    #expect(throws: LocationTrace.Failure.noFixes(skipped: 0)) {
+      try LocationTrace.read(Data("latitude,longitude,time\n".utf8))
+    }
+  }
+
+  @Test(.enabled(if: TestData.has("gpx-tracks"), TestData.absent)) func aHikeIsRead() throws {
+    let data = try Data(contentsOf: TestData.folder.appending(path: "gpx-tracks/korita-zbevnica.gpx"))
+    let trace = try LocationTrace.read(data)
+    // 358 points have no time.
+    #expect(trace.fixes.count == 513 && trace.skipped == ["no time": 358])
+    #expect(trace.fixes.allSatisfy { $0.altitude != nil })
+    #expect(abs(trace.fixes[trace.fixes.count - 1].time.seconds - 13_380) < 120)
+  }
+
+  @Test func timesAreThoseOfTheCalendar() {
+    #expect(TraceTime.seconds("1970-01-01T00:00:00Z") == 0)
+    #expect(TraceTime.seconds("2020-02-29T23:59:59.25Z") == 1_583_020_799.25)
+    #expect(TraceTime.seconds("2020-02-07 02:15:00") == 1_581_041_700)
+    #expect(TraceTime.seconds("2020-02-07T03:15:00+01:00") == 1_581_041_700)
+    for text in ["", "2020-02-07", "2020-13-07T00:00:00Z", "2020-02-07T25:00:00Z", "x", "nan", "2020-02-07T00:00:00+1"]
+    {
+      #expect(TraceTime.seconds(text) == nil, "\(text)")
+    }
+  }
+
+  // R-GEO-05
+  @Test func regionsGoOutAndComeBack() throws {
+    let regions = [
+      NamedRegion("a \"circle\"\n", try .circle(place(1.5, 2.25), radius: 100.5, altitude: -5...10)),
+      NamedRegion("hole", try .polygon([box(0, 0, 4, 4), box(1, 1, 2, 2)])),
+      NamedRegion("two", try .multipolygon([[box(0, 0, 4, 4)], [box(10, 10, 12, 12)]])),
+    ]
+    #expect(try GeoJSON.regions(Data(GeoJSON.text(regions).utf8)) == regions)
+  }
+
+  // R-GEO-05
+  @Test func whatIsWrongIsNamedByItsPathAlone() throws {
+    let cases: [(String, String)] = [
+      ("[", "not JSON"), ("[]", "'/'"), ("{\"type\":\"FeatureCollection\"}", "'features'"),
+      ("{\"type\":\"FeatureCollection\",\"features\":[{\"type\":\"Feature\"}]}", "'features[0].geometry'"),
+      ("{\"type\":\"LineString\"}", "'/.type'"), ("{\"type\":\"Point\",\"coordinates\":[1,2]}", "'properties.radius'"),
+      ("{\"type\":\"Polygon\",\"coordinates\":[[[77.77,1],[2]]]}", "coordinates[0][1]"),
+      ("{\"type\":\"Polygon\",\"coordinates\":[[[77.77,1],[2,95],[3,3]]]}", "latitude is not within"),
+      ("{\"type\":\"Polygon\",\"coordinates\":[[[0,0],[77.77,77.77],[77.77,0],[0,77.77]]]}", "Self-intersection"),
+    ]
+    for (text, expected) in cases {
+      let error = #expect(throws: GeoJSONError.self, "\(text)") { try GeoJSON.regions(Data(text.utf8)) }
+      let description = error.map { "\($0)" } ?? ""
+      #expect(description.contains(expected) && !description.contains("77"), "\(description)")
+    }
+  }
+
+  /// Bytes changed, cut and doubled at random: a typed error or a result, never a crash.
+  // R-GEO-05
+  @Test func garbageIsRefused() throws {
+    let gpx = """
+      <?xml version="1.0"?><gpx version="1.1"><trk><trkseg>
+      <trkpt lat="45.1" lon="14.2"><ele>100</ele><time>2010-10-03T09:36:00Z</time><hdop>2</hdop></trkpt>
+      <trkpt lat="45.2" lon="14.2"><ele>100</ele><time>2010-10-03T09:37:00Z</time></trkpt></trkseg></trk></gpx>
+      """
+    let json = GeoJSON.text([
+      NamedRegion("a", try .circle(place(1, 2), radius: 10, altitude: 0...1)),
+      NamedRegion("b", try .polygon([box(0, 0, 4, 4), box(1, 1, 2, 2)])),
+    ])
+    let table = "timestamp,latitude,longitude,accuracy,rawcellid\n2019.11.20_16.55.16,1,2,3,4\n5,6,7,8,9\n"
+    var generator = SeededGenerator(seed: 99)
+    var read = 0
+    for text in [gpx, sentences().joined(separator: "\n"), table, json] {
+      for _ in 0..<600 {
+        var bytes = Array(text.utf8)
+        for _ in 0..<Int.random(in: 1...6, using: &generator) {
+          let place = Int.random(in: 0..<bytes.count, using: &generator)
+          switch Int.random(in: 0..<4, using: &generator) {
+          case 0: bytes[place] = UInt8.random(in: 0...255, using: &generator)
+          case 1: bytes[place] = UInt8(ascii: "9")
+          case 2: bytes.removeSubrange(place..<min(bytes.count, place + 7))
+          default: bytes.insert(contentsOf: bytes[place..<min(bytes.count, place + 9)], at: place)
+          }
+          if bytes.isEmpty { bytes = [32] }
+        }
+        do {
+          _ = try LocationTrace.read(Data(bytes))
+          read += 1
+        } catch {}
+        do {
+          _ = try GeoJSON.regions(Data(bytes))
+          read += 1
+        } catch {}
+      }
+    }
+    #expect(read > 100)
+  }
+}
+
+@Suite struct LocationReplayTests {
+  // R-LOC-14, R-GEO-01
+  @Test func aDriveThroughAFenceWakesTheAppTwiceAndSamplesLittle() throws {
+    var table = "timestamp,latitude,longitude,accuracy\n"
+    for second in 1...2000 { table += "\(1_581_041_700 + second),\(50 + Double(second) * 1e-4),8,5\n" }
+    let trace = try LocationTrace.read(Data(table.utf8))
+    let fence = NamedRegion("shop", try .circle(place(50.1, 8), radius: 150))
+    var counts: [Int] = []
+    for isContinuous in [false, true] {
+      var options = LocationReplay.Options()
+      options.isContinuous = isContinuous
+      let report = try LocationReplay.run(trace, fences: [fence], options: options)
+      #expect(report.crossings.map(\.kind) == [.enter, .exit] && report.crossings.allSatisfy { $0.fence == "shop" })
+      #expect(report.wakeups == 2 && report.prompts == 1 && report.fixes == 2000)
+      let root = try JSONSerialization.jsonObject(with: Data(report.json().utf8)) as? [String: Any]
+      #expect(root?["fixes_used"] as? Int == report.used.count && (root?["crossings"] as? [Any])?.count == 2)
+      #expect(!report.json().contains("50.1") && !report.text().contains("50.1"))
+      let page = report.page(trace, fences: [fence], title: "A <drive>")
+      #expect(page.contains("class=\"enter\"") && page.contains("class=\"exit\"") && page.contains("A &lt;drive>"))
+      counts.append(report.used.count)
+    }
+    #expect(counts[1] == 2000 && counts[0] < 200, "\(counts)")
+  }
+}
