@@ -59,6 +59,10 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
 
   /// Queues a job; called by the runtime.
   public func enqueue(_ job: consuming ExecutorJob) {
+    // The runtime lends this reference. The job that is queued below may end, and with it the actor that keeps the
+    // strand, before this thread goes on.
+    let held = Unmanaged.passRetained(self)
+    defer { held.release() }
     let pointer = unsafeBitCast(UnownedJob(job), to: UnsafeMutableRawPointer.self)
     let entry = JobEntry(.task, pointer, queuedAt: nil)
     let worker = Worker.current(of: app.engine)
