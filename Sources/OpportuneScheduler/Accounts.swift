@@ -66,14 +66,17 @@ final class Accounts: @unchecked Sendable {
 
   /// The depth at which a job starts that is queued now: its own, after what idleness restores; else what it inherits
   /// from the demoted job that submits it, or from its origin.
-  func depth(ofQueued identity: UInt64, submitter: Worker?, origin: UInt64?, app: AppCore) -> Int {
+  ///
+  /// - Parameter movesOn: whether it is the task itself that goes on elsewhere: it has hopped, or yielded and its turn
+  ///   has come. It was queued or running all the time, under another name, so nothing was idle. (R-CPU-08)
+  func depth(ofQueued identity: UInt64, submitter: Worker?, movesOn: Bool, origin: UInt64?, app: AppCore) -> Int {
     guard identity != 0 else { return submitter?.app === app ? submitter?.depth ?? 0 : 0 }
     if let submitter, submitter.identity == identity {
       // It queues itself from within its slice: nothing was idle, and the account does not know of the slice yet.
       return max(read(identity)?.depth ?? 0, submitter.depth)
     }
     if var account = read(identity) {
-      guard account.depth > 0 || account.cpuNanoseconds > 0 else { return 0 }
+      guard !movesOn, account.depth > 0 || account.cpuNanoseconds > 0 else { return account.depth }
       let verdict = account.began(idleBefore: account.idle(until: opp_now_ns()), policy: policy)
       if case .restore(let steps) = verdict {
         app.statistics.add(.restored, UInt64(steps))

@@ -74,16 +74,16 @@ final class AppCore: @unchecked Sendable {
     let identity = isTask ? opp_runtime_task_id(pointer) : 0
     let isActor =
       engine.knowsJobLayout && kind >= OPP_RUNTIME_JOB_ACTOR_FIRST && kind <= OPP_RUNTIME_JOB_ACTOR_LAST
+    // A yield's own job, and what a task that has just been suspended leaves behind, the worker takes up itself.
+    let isOwn = worker.map { kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving } ?? false
     // Jobs of actors and yields, which have no identity, start at the level of the slice that leaves them behind.
     let depth = engine.accounts.depth(
-      ofQueued: identity, submitter: worker,
+      ofQueued: identity, submitter: worker, movesOn: isOwn,
       origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
     let lender = isActor ? nil : tree?.lendingApp
     let rank = engine.rank(
       of: TaskPriority(rawValue: job.priority.rawValue), band: (lender ?? self).band, depth: depth)
     let stamp = statistics.stamp(identity)
-    // A yield's own job, and what a task that has just been suspended leaves behind, the worker takes up itself.
-    let isOwn = worker.map { kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving } ?? false
     let owner = lender ?? self
     let place = isActor ? runner : owner.raw
     guard let tree else {
@@ -108,7 +108,7 @@ final class AppCore: @unchecked Sendable {
     let identity = number | Accounts.closureBit
     let closure = Closure(app: self, identity: identity, body: body, cancelled: cancelled)
     let depth = engine.accounts.depth(
-      ofQueued: identity, submitter: worker,
+      ofQueued: identity, submitter: worker, movesOn: false,
       origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
     let retained = Unmanaged.passRetained(closure)
     let entry = JobEntry(.closure, retained.toOpaque(), queuedAt: statistics.stamp(number))

@@ -117,7 +117,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
 
   private func postToken(_ worker: Worker?, _ source: OpaquePointer, in place: AppCore, seen word: UInt64) {
     let engine = app.engine
-    let depth = engine.accounts.depth(ofQueued: identity, submitter: nil, origin: nil, app: app)
+    let depth = engine.accounts.depth(ofQueued: identity, submitter: nil, movesOn: false, origin: nil, app: app)
     let rank = engine.rank(of: priority, band: place.band, depth: depth)
     let retained = Unmanaged.passRetained(self)
     let entry = JobEntry(.strand, retained.toOpaque(), queuedAt: nil)

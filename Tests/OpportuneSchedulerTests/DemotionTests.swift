@@ -158,6 +158,41 @@ private func niceValue() -> Int32 {
     try await scheduler.shutdown()
   }
 
+  /// What a hog does between two slices, which is no blocking, however long it then waits for its turn.
+  enum Between: CaseIterable { case yields, hops }
+
+  // R-CPU-08 R-CPU-06
+  @Test(arguments: Between.allCases) func hogsThatWaitForEachOtherDoNotCountAsBlocked(between: Between) async throws {
+    let scheduler = try makeScheduler(workers: 2, quantum: QuantumPolicy(quantum: .milliseconds(2)))
+    let app = try scheduler.makeApp(named: "app")
+    // In an app of its own: the strand has an account too, and is idle indeed.
+    let other = try scheduler.makeApp(named: "other")
+    let place = Place(try other.thread(named: "other"))
+    await withTaskGroup(of: Void.self) { group in
+      for _ in 0..<12 {
+        group.addTask(executorPreference: app.executor) {
+          for _ in 0..<8 {
+            spinCPU(milliseconds: 4)
+            switch between {
+            case .yields: await Task.yield()
+            case .hops: await place.visit()
+            }
+          }
+        }
+      }
+    }
+    #expect(app.statistics.demotions >= 12)
+    #expect(app.statistics.restored == 0)
+    try await scheduler.shutdown()
+  }
+
+  private actor Place {
+    let strand: Strand
+    init(_ strand: Strand) { self.strand = strand }
+    nonisolated var unownedExecutor: UnownedSerialExecutor { strand.asUnownedSerialExecutor() }
+    func visit() {}
+  }
+
   // R-CPU-02
   @Test func blockedWorkersAreReplaced() async throws {
     let scheduler = try makeScheduler(workers: 1)
