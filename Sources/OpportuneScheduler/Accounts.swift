@@ -50,12 +50,6 @@ final class Accounts: @unchecked Sendable {
     opp_table_put(table, identity, max(account.bits, 1))
   }
 
-  /// Forgets what will not come back: a closure.
-  func close(_ identity: UInt64) {
-    opp_table_remove(table, identity)
-    opp_table_remove(origins, identity)
-  }
-
   /// The calling thread's, in `app`. Not made from the thread's source, which another thread takes over when this one
   /// has ended, and with it would take over the blame.
   static func origin(in app: AppCore) -> UInt64 {
@@ -129,7 +123,8 @@ final class Accounts: @unchecked Sendable {
     let verdict = account.slice(
       seen: depth, cpu: cpu, offCPU: offCPU, policy: policy, depthMax: bands.depthMax(of: band, rank: base))
     account.ended(at: now)
-    write(account, identity)
+    // A closure does not come back, and would only drive out others.
+    if identity & Self.closureBit == 0 { write(account, identity) } else { opp_table_remove(table, identity) }
     switch verdict {
     case .lower(let steps): statistics?.add(.demotions, UInt64(steps))
     case .restore(let steps): statistics?.add(.restored, UInt64(steps))
