@@ -86,7 +86,7 @@ final class Worker: @unchecked Sendable {
           if leave(.permit) { opp_lane_leave(lane.raw) }
           return
         }
-        if !takeAndRun(from: lane.takeable) {
+        if !takeAndRun(from: lane.takeable), !search() {
           if leave(.permit) { opp_lane_leave(lane.raw) }
           if !rest() { return }
         }
@@ -130,6 +130,18 @@ final class Worker: @unchecked Sendable {
     guard original == .detached || original == .detachedDemoted else { return }
     if original == .detachedDemoted { lane.leaveDemoted() }
     standing.store(.none, ordering: .relaxed)
+  }
+
+  /// Looks on for two or three microseconds before the permit is given back, one worker of a lane at a time: what is queued
+  /// meanwhile needs no waking, which would cost whoever queues it more than that.
+  private func search() -> Bool {
+    guard lane.beginSearch() else { return false }
+    defer { lane.endSearch() }
+    for _ in 0..<100 {
+      if opp_has_ready(engine.core, lane.takeable) { return true }
+      opp_pause()
+    }
+    return false
   }
 
   /// Sleeps until there is something to do. False when the lane was closed.

@@ -213,17 +213,6 @@ private func niceValue() -> Int32 {
     #expect(app.statistics.demotions == 0)
   }
 
-  // R-CPU-02
-  @Test(arguments: [1, 2, 64]) func aLaneWhoseJobsAllBlockGrowsEverMoreSlowly(width: Int) {
-    let delay: UInt64 = 500_000
-    let patience = (1...(400 * width)).map { LaneState.patience(workers: $0, width: width, delay: delay) }
-    #expect(patience.first == delay)
-    #expect(zip(patience, patience.dropFirst()).allSatisfy { $0 <= $1 })
-    #expect(patience[8 * width] == 2 * delay)
-    #expect(patience.last == 1_000_000_000)
-    #expect(LaneState.patience(workers: .max, width: width, delay: 10_000_000) == 1_000_000_000)
-  }
-
   // R-CPU-05 R-CPU-03
   @Test(arguments: [1, 2]) func backgroundProgressesUnderForegroundHogs(workers: Int) async throws {
     let scheduler = try makeScheduler(workers: workers)
