@@ -113,13 +113,15 @@ final class Accounts: @unchecked Sendable {
 
   /// Charges a slice that has ended.
   ///
-  /// - Parameter depth: how deep it ran at last; what the monitor has lowered meanwhile is counted already.
+  /// - Parameters:
+  ///   - begun: how deep it began.
+  ///   - depth: how deep it ran at last; what the monitor has lowered meanwhile is counted already.
   func charge(
-    _ identity: UInt64, cpu: UInt64, offCPU: UInt64, at now: UInt64, depth: Int, base: Int, band: Band,
-    statistics: StatisticsBlock?
+    _ identity: UInt64, cpu: UInt64, offCPU: UInt64, at now: UInt64, from begun: Int, to depth: Int, base: Int,
+    band: Band, statistics: StatisticsBlock?
   ) {
     guard identity != 0 else { return }
-    var account = read(identity) ?? QuantumAccount(depth: depth, at: now)
+    var account = read(identity) ?? QuantumAccount(depth: begun, at: now)
     let verdict = account.slice(
       seen: depth, cpu: cpu, offCPU: offCPU, policy: policy, depthMax: bands.depthMax(of: band, rank: base))
     account.ended(at: now)
