@@ -65,7 +65,7 @@ private func niceValue() -> Int32 {
     let demotions = app.statistics.demotions
     #expect(demotions >= UInt64(step))
     #expect(demotions % UInt64(step) == 0)
-    #expect(demotions <= UInt64(3 * step), "three quanta and a half")
+    #expect(demotions <= UInt64(3 * step) * hogs, "each used three quanta and a half")
     #expect(app.statistics.jobs == hogs)
   }
 
