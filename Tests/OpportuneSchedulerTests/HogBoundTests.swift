@@ -78,10 +78,9 @@ enum HogOrigin: CaseIterable {
     #expect(ended.load(ordering: .relaxed) == hogCount && submitted.values.allSatisfy { $0 })
     #expect(app.statistics.demotions > 0)
     // Those known for hogs are bounded by the limit; jobs that turn out to be hogs, by as many again; and there may be
-    // one that is not known yet in every permit and in the reserve. A hog that blocks for a moment, on a page or the
-    // sanitizer's lock, is replaced too and counts as no demoted one: seen once.
+    // one that is not known yet in every permit and in the reserve.
     #expect(lanes <= 2 * limit)
-    #expect(inside.maximum <= 2 * limit + 2 * width + 1)
+    #expect(inside.maximum <= 2 * limit + width + 1)
   }
 
   // R-CPU-06 R-CPU-02
