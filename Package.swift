@@ -92,7 +92,7 @@ let package = Package(
     .target(
       name: "OpportuneBench",
       dependencies: [
-        "Opportune", "COpportune", "COpportuneBench", "OpportuneIO",
+        "Opportune", "COpportune", "COpportuneBench", "OpportuneIO", "OpportuneLocation",
         .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "Histogram", package: "hdrhistogram-swift"),
       ]),
@@ -101,7 +101,7 @@ let package = Package(
     .executableTarget(
       name: "OpportuneCommand",
       dependencies: [
-        "Opportune", "OpportuneBench", "OpportuneFuzz", "OpportuneReplay", "COpportune",
+        "Opportune", "OpportuneBench", "OpportuneFuzz", "OpportuneLocation", "OpportuneReplay", "COpportune",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ]),
@@ -133,7 +133,11 @@ let package = Package(
         "OpportuneIO", "OpportuneScheduler", "COpportune", "CIOTestSupport", "TestSupport",
         .product(name: "MetricsTestKit", package: "swift-metrics"),
       ]),
-    .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench"]),
+    .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench", "OpportuneLocation"]),
+    .testTarget(
+      name: "OpportuneCommandTests",
+      dependencies: ["OpportuneCommand", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+      resources: [.copy("Fixtures")]),
   ],
   swiftLanguageModes: [.v6],
   cLanguageStandard: .c11

@@ -8,8 +8,8 @@ struct OpportuneCommand: AsyncParsableCommand {
     commandName: "opportune",
     abstract: "Schedules foreground and background work so that the foreground never waits.",
     subcommands: [
-      BenchCommand.self, DoctorCommand.self, FuzzCommand.self, NotifyCommand.self, ReplayCommand.self,
-      StatesCommand.self,
+      BenchCommand.self, DoctorCommand.self, FuzzCommand.self, LocationCommand.self, NotifyCommand.self,
+      ReplayCommand.self, StatesCommand.self,
     ])
 
   static func main() async {

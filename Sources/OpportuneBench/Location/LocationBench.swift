@@ -1,0 +1,177 @@
+import Glibc
+import OpportuneLocation
+
+/// What a fix costs among more and more fences, what fences take of memory, and the geometry below.
+///
+/// It compares numbers of fences within one run. Places, fixes and errors are the same each time.
+public struct LocationBench: Sendable {
+  public let options: LocationBenchOptions
+  private let isInterrupted: @Sendable () -> Bool
+  private let progress: @Sendable (String) -> Void
+
+  /// - Parameters:
+  ///   - isInterrupted: asked between any two repeats; the report then has what is there.
+  ///   - progress: told what is measured next.
+  public init(
+    options: LocationBenchOptions, isInterrupted: @escaping @Sendable () -> Bool = { false },
+    progress: @escaping @Sendable (String) -> Void = { _ in }
+  ) {
+    self.options = options
+    self.isInterrupted = isInterrupted
+    self.progress = progress
+  }
+
+  /// Measures; takes seconds to minutes, on the calling thread.
+  ///
+  /// - Throws: ``BenchError`` where fences were not crossed alike in all repeats.
+  public func run() throws -> LocationBenchReport {
+    var report = LocationBenchReport(machine: .current(), options: options)
+    for count in options.fences {
+      progress("\(options.fixes) fixes among \(count) fences")
+      report.results += try drives(count, &report.wasInterrupted)
+    }
+    progress("geometry")
+    for (what, measure) in [
+      ("distance over the ellipsoid", distance), ("polygon of 1000 corners, admitted", admission),
+      ("polygon of 1000 corners, probability at its border", probability),
+    ] {
+      let times = try repeated(&report.wasInterrupted, measure)
+      if !times.isEmpty { report.results.append(.init(what, median(times), .microseconds)) }
+    }
+    return report
+  }
+
+  private func repeated<Value>(_ wasInterrupted: inout Bool, _ body: () throws -> Value) rethrows -> [Value] {
+    var values: [Value] = []
+    for _ in 0..<options.repeats {
+      if isInterrupted() { wasInterrupted = true }
+      if wasInterrupted { break }
+      values.append(try body())
+    }
+    return values
+  }
+
+  // MARK: Drives
+
+  struct Drive: Sendable {
+    var microseconds: Double
+    var crossings: Int
+    /// Fences looked at, over all fixes.
+    var judged: Int
+    var memory: Int
+  }
+
+  private func drives(_ count: Int, _ wasInterrupted: inout Bool) throws -> [LocationBenchReport.Result] {
+    let circles = try Self.circles(count, radius: options.radius)
+    let track = try Self.track(options.fixes)
+    let drives = try repeated(&wasInterrupted) { try Self.drive(track, among: circles) }
+    guard let first = drives.first else { return [] }
+    for drive in drives where drive.crossings != first.crossings || drive.judged != first.judged {
+      throw BenchError(
+        .wrongAnswer, "\(drive.crossings) crossings after \(first.crossings) on the same drive among \(count) fences")
+    }
+    return [
+      .init("a fix", fences: count, median(drives.map(\.microseconds)), .microseconds),
+      .init("fences looked at for a fix", fences: count, Double(first.judged) / Double(options.fixes), .count),
+      .init("crossings of the drive", fences: count, Double(first.crossings), .count),
+      .init("memory of a fence", fences: count, Double(first.memory) / Double(count), .bytes),
+    ]
+  }
+
+  /// The first fix finds all that is new, and is not timed.
+  static func drive(_ track: [Fix], among circles: [Region]) throws -> Drive {
+    var monitor = try RegionMonitor()
+    for circle in circles { _ = try monitor.add(Fence(circle)) }
+    _ = track.first.map { monitor.update($0) }
+    var crossings = 0
+    let start = Clock.now()
+    for fix in track.dropFirst() { crossings += monitor.update(fix).count }
+    let spent = elapsed(from: start, to: Clock.now())
+    return Drive(
+      microseconds: Double(spent) / 1000 / Double(max(1, track.count - 1)), crossings: crossings,
+      judged: monitor.statistics.judged, memory: monitor.memory)
+  }
+
+  /// Circles scattered over 100 km by 100 km.
+  static func circles(_ count: Int, radius: Double) throws -> [Region] {
+    var random = SplitMix(seed: 1)
+    return try (0..<count).map { _ in
+      let latitude = middle.latitude + Double.random(in: -0.45...0.45, using: &random)
+      let longitude = middle.longitude + Double.random(in: -0.75...0.75, using: &random)
+      return try .circle(Coordinate(latitude: latitude, longitude: longitude), radius: radius)
+    }
+  }
+
+  /// 15 m a second along a spiral from the middle of the square outwards, so that few stretches are driven twice, and
+  /// back at 40 km from the middle.
+  static func track(_ fixes: Int) throws -> [Fix] {
+    let accuracy = try Accuracy(standardDeviation: 5)
+    // The way along a spiral with 250 m from turn to turn grows as the square of the angle.
+    let spacing = 250 / (2 * Double.pi)
+    let turn = 2 * 40_000 * 40_000 / spacing / 2 / 15
+    return try (0..<fixes).map { second in
+      let along = abs(Double(second).remainder(dividingBy: 2 * turn)) * 15
+      let angle = (2 * along / spacing).squareRoot()
+      let metres = spacing * angle
+      return try Fix(
+        Coordinate(
+          latitude: middle.latitude + metres * cos(angle) / 111_000,
+          longitude: middle.longitude + metres * sin(angle) / 66_500),
+        accuracy: accuracy, speed: 15, time: .seconds(Double(second + 1)))
+    }
+  }
+
+  // MARK: Geometry
+
+  private func distance() throws -> Double {
+    let from = try Self.place()
+    let places = try (0..<1000).map {
+      try Coordinate(latitude: from.latitude + Double($0) * 1e-4, longitude: from.longitude + 0.05)
+    }
+    var sum = 0.0
+    let start = Clock.now()
+    for _ in 0..<20 { for place in places { sum += Ellipsoid.distance(from, place) } }
+    return try microseconds(since: start, of: 20 * places.count, sum)
+  }
+
+  private func admission() throws -> Double {
+    let (corners, inside) = (try Self.corners(), try Self.place())
+    var probe = 0.0
+    let start = Clock.now()
+    for _ in 0..<50 { probe += try Region.polygon([corners]).contains(inside) ? 1 : 0 }
+    return try microseconds(since: start, of: 50, probe)
+  }
+
+  private func probability() throws -> Double {
+    let corners = try Self.corners()
+    let region = try Region.polygon([corners])
+    let fixes = try corners.map { try Fix($0, accuracy: Accuracy(standardDeviation: 5), time: .zero) }
+    var sum = 0.0
+    let start = Clock.now()
+    for fix in fixes { sum += region.probability(fix) ?? 0 }
+    return try microseconds(since: start, of: fixes.count, sum)
+  }
+
+  /// What was computed is used, so that the optimiser leaves it in.
+  private func microseconds(since start: Nanoseconds, of count: Int, _ sum: Double) throws -> Double {
+    let spent = elapsed(from: start, to: Clock.now())
+    guard sum > 0 else { throw BenchError(.wrongAnswer, "the geometry answers 0 throughout") }
+    return Double(spent) / 1000 / Double(count)
+  }
+
+  /// A star of twenty rays, about 1 km across.
+  private static func corners() throws -> [Coordinate] {
+    try (0..<1000).map { number in
+      let angle = Double(number) / 1000 * 2 * .pi
+      let radius = 0.01 * (1 + 0.2 * sin(angle * 20))
+      return try Coordinate(
+        latitude: middle.latitude + radius * cos(angle), longitude: middle.longitude + radius * sin(angle))
+    }
+  }
+
+  private static let middle = (latitude: 53.3, longitude: -6.25)
+
+  private static func place() throws -> Coordinate {
+    try Coordinate(latitude: middle.latitude, longitude: middle.longitude)
+  }
+}

@@ -1,0 +1,37 @@
+/// What `opportune bench location` is to measure.
+public struct LocationBenchOptions: Sendable {
+  /// Numbers of fences, each for a drive of its own.
+  public var fences: [Int]
+  /// Of each drive, one a second.
+  public var fixes: Int
+  /// Of each drive and each piece of geometry; medians are reported.
+  public var repeats: Int
+  /// Metres from the middle of a fence to its border.
+  public var radius: Double
+
+  /// - Throws: ``BenchError`` that names the option, its value and what was expected.
+  public init(
+    fences: [String] = ["1", "1000", "100000"], fixes: Int = 20_000, repeats: Int = 3, radius: Double = 100
+  ) throws(BenchError) {
+    self.fences = []
+    for text in fences {
+      guard let count = Int(text), (1...1_000_000).contains(count) else {
+        throw .invalid("--fences", text, expected: "whole numbers from 1 to 1000000, with commas between")
+      }
+      self.fences.append(count)
+    }
+    guard !self.fences.isEmpty else { throw .invalid("--fences", "", expected: "at least one number") }
+    guard (10...10_000_000).contains(fixes) else {
+      throw .invalid("--fixes", "\(fixes)", expected: "a whole number from 10 to 10000000")
+    }
+    guard (1...20).contains(repeats) else {
+      throw .invalid("--repeats", "\(repeats)", expected: "a whole number from 1 to 20")
+    }
+    guard (1...100_000).contains(radius) else {
+      throw .invalid("--radius", "\(radius)", expected: "metres from 1 to 100000")
+    }
+    self.fixes = fixes
+    self.repeats = repeats
+    self.radius = radius
+  }
+}

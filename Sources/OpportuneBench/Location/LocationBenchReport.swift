@@ -1,0 +1,74 @@
+import FoundationEssentials
+
+/// What `opportune bench location` found.
+public struct LocationBenchReport: Sendable {
+  public struct Result: Sendable, Encodable {
+    public enum Unit: String, Sendable, Encodable { case microseconds, count, bytes }
+
+    public let name: String
+    /// Of the drive; `nil` for what has nothing to do with fences.
+    public let fences: Int?
+    public let value: Double
+    public let unit: Unit
+
+    init(_ name: String, fences: Int? = nil, _ value: Double, _ unit: Unit) {
+      self.name = name
+      self.fences = fences
+      self.value = (value * 1000).rounded() / 1000
+      self.unit = unit
+    }
+  }
+
+  public let machine: MachineReport
+  public let options: LocationBenchOptions
+  public internal(set) var results: [Result] = []
+  public internal(set) var wasInterrupted = false
+
+  init(machine: MachineReport, options: LocationBenchOptions) {
+    self.machine = machine
+    self.options = options
+  }
+
+  private struct Document: Encodable {
+    let machine: MachineReport
+    let fixes: Int
+    let repeats: Int
+    let radius: Double
+    let results: [Result]
+    let interrupted: Bool
+  }
+
+  public func json() throws -> String {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+    encoder.keyEncodingStrategy = .convertToSnakeCase
+    let document = Document(
+      machine: machine, fixes: options.fixes, repeats: options.repeats, radius: options.radius, results: results,
+      interrupted: wasInterrupted)
+    return String(decoding: try encoder.encode(document), as: UTF8.self) + "\n"
+  }
+
+  public func table() -> String {
+    let rows =
+      [["fences", "what", "value", "unit"]]
+      + results.map { [$0.fences.map { "\($0)" } ?? "", $0.name, fixed($0.value, 3), Self.symbol($0.unit)] }
+    let widths = (0..<4).map { column in rows.map { $0[column].count }.max() ?? 0 }
+    var lines = rows.map { row in
+      let cells = row.enumerated().map { column, cell in
+        let fill = String(repeating: " ", count: column == 3 ? 0 : widths[column] - cell.count)
+        return column % 2 == 0 ? fill + cell : cell + fill
+      }
+      return cells.joined(separator: "  ")
+    }
+    if wasInterrupted { lines.append("note: interrupted; what is missing was not measured") }
+    return lines.joined(separator: "\n") + "\n"
+  }
+
+  private static func symbol(_ unit: Result.Unit) -> String {
+    switch unit {
+    case .microseconds: "µs"
+    case .count: ""
+    case .bytes: "bytes"
+    }
+  }
+}

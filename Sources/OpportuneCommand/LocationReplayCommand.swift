@@ -1,0 +1,84 @@
+import ArgumentParser
+import Foundation
+import OpportuneLocation
+
+struct LocationReplayCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "replay",
+    abstract: "Runs a recorded track through fences in virtual time: crossings, fixes, wake-ups, prompts.",
+    discussion: """
+      Tracks are GPX, NMEA 0183 (GGA, RMC), or CSV with the columns latitude, longitude and timestamp; unpack .gz files \
+      first. Fences are GeoJSON: polygons, multipolygons, and points with the property "radius" in metres; the property \
+      "altitude" is a pair of metres above the ellipsoid, and "name" is what crossings are told by.
+
+      Example: opportune location replay drive.nmea --fences shops.geojson --html drive.html
+      """)
+
+  @Argument(help: "The recorded track.", completion: .file()) var track: String
+  @Option(help: "The fences.", completion: .file()) var fences: String
+  @Option(help: "How probable a crossing must be before it is told.") var confidence = 0.99
+  @Option(help: "Standard deviation of fixes in metres, where the track says no accuracy; times the dilution, if any.")
+  var deviation = 5.0
+  @Option(help: "Seconds between two fixes, at most.") var longest = 600.0
+  @Flag(help: "Use every fix, instead of those that the sampler asks for.") var continuous = false
+  @Option(help: "Write a self-contained page with a map.", completion: .file()) var html: String?
+  @Flag(help: "Print JSON.") var json = false
+
+  func validate() throws {
+    _ = try options()
+    try Self.check(deviation, "--deviation", 0.1...10_000)
+    if let html { try checkWritable(html) }
+  }
+
+  func run() throws { print(try output(), terminator: "") }
+
+  /// What is printed; writes the page on the way.
+  func output() throws -> String {
+    let regions: [NamedRegion]
+    let trace: LocationTrace
+    do {
+      regions = try GeoJSON.regions(read(fences))
+    } catch let error as GeoJSONError {
+      throw ValidationError("'\(fences)': \(error)")
+    }
+    do {
+      trace = try LocationTrace.read(read(track), deviation: deviation)
+    } catch let error as LocationTrace.Failure {
+      throw ValidationError("'\(track)': \(error)")
+    }
+    let report = try LocationReplay.run(trace, fences: regions, options: options())
+    if let html {
+      let title = "Replay of \(track.split(separator: "/").last ?? "")"
+      try write(report.page(trace, fences: regions, title: title), to: html)
+    }
+    return json ? report.json() : report.text()
+  }
+
+  private func options() throws -> LocationReplay.Options {
+    var options = LocationReplay.Options()
+    options.isContinuous = continuous
+    options.policy.monitor.confidence = try Self.check(confidence, "--confidence", 0.5...0.999_999)
+    options.policy.sampling.longest = .milliseconds(
+      Int64(try Self.check(longest, "--longest", 1...86_400) * 1000))
+    return options
+  }
+
+  @discardableResult
+  private static func check(_ value: Double, _ name: String, _ range: ClosedRange<Double>) throws -> Double {
+    guard range.contains(value) else {
+      throw ValidationError("\(name) is \(value), expected \(range.lowerBound) to \(range.upperBound)")
+    }
+    return value
+  }
+
+  private func read(_ path: String) throws -> Data {
+    guard access(path, R_OK) == 0 else {
+      throw ValidationError("'\(path)' cannot be read: \(String(cString: strerror(errno)))")
+    }
+    guard let data = FileManager.default.contents(atPath: path) else {
+      throw ValidationError("'\(path)' is no file that can be read to its end")
+    }
+    guard !data.starts(with: [0x1f, 0x8b]) else { throw ValidationError("'\(path)' is compressed; unpack it first") }
+    return data
+  }
+}

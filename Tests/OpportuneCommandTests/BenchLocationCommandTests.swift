@@ -1,0 +1,27 @@
+import ArgumentParser
+import Testing
+
+@testable import OpportuneCommand
+
+@Suite struct BenchLocationCommandTests {
+  @Test func whatIsWrongIsNamedWithWhatIsExpected() throws {
+    let cases: [([String], [String])] = [
+      (["--fences", "10,many"], ["--fences 'many'", "1 to 1000000"]),
+      (["--fences", "0"], ["--fences '0'", "1 to 1000000"]),
+      (["--fixes", "9"], ["--fixes '9'", "10 to 10000000"]),
+      (["--radius", "0"], ["--radius '0.0'", "1 to 100000"]),
+      (["--repeats", "21"], ["--repeats '21'", "1 to 20"]),
+      (["out.json"], ["out.json", "--json"]),
+    ]
+    for (arguments, parts) in cases {
+      let error = #expect(throws: (any Error).self, "\(arguments)") { try BenchLocationCommand.parse(arguments) }
+      let message = BenchLocationCommand.message(for: try #require(error))
+      for part in parts { #expect(message.contains(part), "\(message)") }
+    }
+  }
+
+  @Test func numbersOfFencesCanBeRepeatedOrSeparated() throws {
+    let command = try BenchLocationCommand.parse(["--fences", "1,20", "--fences", "300", "--fixes", "10"])
+    #expect(command.fences == ["1,20", "300"] && command.fixes == 10)
+  }
+}

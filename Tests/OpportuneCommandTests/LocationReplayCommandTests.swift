@@ -1,0 +1,127 @@
+import ArgumentParser
+import Foundation
+import Testing
+
+@testable import OpportuneCommand
+
+@Suite struct LocationReplayCommandTests {
+  /// A folder that goes with the test.
+  private final class Folder {
+    let url = FileManager.default.temporaryDirectory.appending(path: "opportune-\(UUID().uuidString)")
+
+    init() throws { try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true) }
+    deinit { try? FileManager.default.removeItem(at: url) }
+
+    func path(_ name: String) -> String { url.appending(path: name).path }
+
+    func file(_ name: String, _ bytes: some Sequence<UInt8>) throws -> String {
+      try Data(bytes).write(to: url.appending(path: name))
+      return path(name)
+    }
+  }
+
+  private func fixture(_ name: String) throws -> String {
+    try #require(Bundle.module.url(forResource: "Fixtures", withExtension: nil)).appending(path: name).path
+  }
+
+  private func replay(_ arguments: String...) throws -> String {
+    let drive = [try fixture("drive.nmea"), "--fences", try fixture("fences.geojson")]
+    return try #require(LocationReplayCommand.parse(drive + arguments) as LocationReplayCommand?).output()
+  }
+
+  private func refusal(_ arguments: [String]) throws -> String {
+    let error = #expect(throws: (any Error).self, "\(arguments)") {
+      try LocationReplayCommand.parse(arguments).output()
+    }
+    return LocationReplayCommand.message(for: try #require(error))
+  }
+
+  private struct Told: Decodable, Equatable {
+    struct Crossing: Decodable, Equatable {
+      var fence: String
+      var kind: String
+      var at: Double
+      var confidence: Double
+    }
+    var fixes: Int
+    var fixes_used: Int
+    var crossings: [Crossing]
+    var wakeups: Int
+    var prompts: Int
+  }
+
+  private func told(_ json: String) throws -> Told { try JSONDecoder().decode(Told.self, from: Data(json.utf8)) }
+
+  // R-GEO-01, R-GEO-05, R-LOC-14
+  @Test func aRecordedDriveCrossesTheFencesThatItWasDrivenThrough() throws {
+    let sampled = try told(replay("--json"))
+    // In and out of the crossroads, the block by way of its court, and both yards; nothing 500 m above, or elsewhere.
+    let expected = [
+      "enter crossroads", "exit crossroads", "enter block with a court", "exit block with a court",
+      "enter block with a court", "exit block with a court", "enter two yards", "exit two yards", "enter two yards",
+      "exit two yards",
+    ]
+    let all = try told(replay("--json", "--continuous"))
+    #expect(all.crossings.map { "\($0.kind) \($0.fence)" } == expected)
+    #expect(all.fixes == 190 && all.fixes_used == 190 && all.prompts == 1 && all.wakeups > 0)
+    #expect(sampled.crossings.map { "\($0.kind) \($0.fence)" } == expected)
+    #expect(sampled.fixes_used < all.fixes_used)
+    #expect(sampled.crossings.allSatisfy { (0.99...1).contains($0.confidence) && (0...378).contains($0.at) })
+    #expect(zip(sampled.crossings, sampled.crossings.dropFirst()).allSatisfy { $0.at <= $1.at })
+  }
+
+  @Test func textSaysTheSameAndNoPlace() throws {
+    let text = try replay("--continuous")
+    #expect(text.contains("190 of 190 fixes used") && text.contains("enter  crossroads") && text.contains("satellite:"))
+    #expect(!text.contains("37.") && !text.contains("122."))
+  }
+
+  @Test func thePageShowsTheTrackAndIsWhole() throws {
+    let folder = try Folder()
+    let page = folder.path("drive.html")
+    _ = try replay("--html", page)
+    let html = try String(contentsOfFile: page, encoding: .utf8)
+    #expect(html.hasPrefix("<!DOCTYPE html>") && html.hasSuffix("</html>\n"))
+    #expect(html.contains("Replay of drive.nmea") && html.contains("class=\"enter\"") && html.contains("crossroads"))
+    // It needs nothing from elsewhere.
+    #expect(!html.contains("http") && !html.contains("nan"))
+  }
+
+  // R-GEO-01
+  @Test func optionsReachTheMonitorAndTheSampler() throws {
+    let usual = try told(replay("--json"))
+    #expect(try told(replay("--json", "--longest", "1")).fixes_used > usual.fixes_used)
+    let sure = try told(replay("--json", "--continuous", "--confidence", "0.999999"))
+    #expect(sure.crossings.allSatisfy { $0.confidence >= 0.999_999 })
+    // Fixes that may be 300 m off, times their dilution, tell nothing of fences of 100 m.
+    let vague = try told(replay("--json", "--continuous", "--deviation", "300"))
+    #expect(vague.crossings.isEmpty)
+  }
+
+  @Test func whatIsWrongIsNamedWithWhatIsExpected() throws {
+    let folder = try Folder()
+    let (drive, fences) = (try fixture("drive.nmea"), try fixture("fences.geojson"))
+    let prose = try folder.file("prose.txt", "hello\n".utf8)
+    let list = try folder.file("list.geojson", "{\"type\":\"LineString\"}".utf8)
+    let packed = try folder.file("drive.nmea.gz", [0x1f, 0x8b, 8, 0])
+    let missing = folder.path("missing.nmea")
+    let cases: [([String], [String])] = [
+      ([drive], ["--fences"]),
+      ([missing, "--fences", fences], [missing, "No such file"]),
+      ([folder.url.path, "--fences", fences], [folder.url.path, "no file"]),
+      ([packed, "--fences", fences], [packed, "unpack"]),
+      ([prose, "--fences", fences], [prose, "neither GPX nor NMEA 0183 nor CSV"]),
+      ([drive, "--fences", prose], [prose, "not JSON"]),
+      ([drive, "--fences", list], [list, "Point, Polygon or MultiPolygon"]),
+      ([drive, "--fences", fences, "--confidence", "0.3"], ["--confidence is 0.3", "0.5 to 0.999999"]),
+      ([drive, "--fences", fences, "--confidence", "nan"], ["--confidence is nan", "0.5 to 0.999999"]),
+      ([drive, "--fences", fences, "--deviation", "0"], ["--deviation is 0.0", "0.1 to 10000"]),
+      ([drive, "--fences", fences, "--longest", "0"], ["--longest is 0.0", "1.0 to 86400"]),
+      ([drive, "--fences", fences, "--html", "/proc/none/page.html"], ["/proc/none/page.html", "cannot be written"]),
+    ]
+    for (arguments, parts) in cases {
+      let message = try refusal(arguments)
+      for part in parts { #expect(message.contains(part), "\(message)") }
+    }
+  }
+}
