@@ -44,13 +44,17 @@ import Testing
       var confidence: Double
     }
     var fixes: Int
-    var fixes_used: Int
+    var fixesUsed: Int
     var crossings: [Crossing]
     var wakeups: Int
     var prompts: Int
   }
 
-  private func told(_ json: String) throws -> Told { try JSONDecoder().decode(Told.self, from: Data(json.utf8)) }
+  private func told(_ json: String) throws -> Told {
+    let decoder = JSONDecoder()
+    decoder.keyDecodingStrategy = .convertFromSnakeCase
+    return try decoder.decode(Told.self, from: Data(json.utf8))
+  }
 
   // R-GEO-01, R-GEO-05, R-LOC-14
   @Test func aRecordedDriveCrossesTheFencesThatItWasDrivenThrough() throws {
@@ -63,9 +67,9 @@ import Testing
     ]
     let all = try told(replay("--json", "--continuous"))
     #expect(all.crossings.map { "\($0.kind) \($0.fence)" } == expected)
-    #expect(all.fixes == 190 && all.fixes_used == 190 && all.prompts == 1 && all.wakeups > 0)
+    #expect(all.fixes == 190 && all.fixesUsed == 190 && all.prompts == 1 && all.wakeups > 0)
     #expect(sampled.crossings.map { "\($0.kind) \($0.fence)" } == expected)
-    #expect(sampled.fixes_used < all.fixes_used)
+    #expect(sampled.fixesUsed < all.fixesUsed)
     #expect(sampled.crossings.allSatisfy { (0.99...1).contains($0.confidence) && (0...378).contains($0.at) })
     #expect(zip(sampled.crossings, sampled.crossings.dropFirst()).allSatisfy { $0.at <= $1.at })
   }
@@ -90,7 +94,7 @@ import Testing
   // R-GEO-01
   @Test func optionsReachTheMonitorAndTheSampler() throws {
     let usual = try told(replay("--json"))
-    #expect(try told(replay("--json", "--longest", "1")).fixes_used > usual.fixes_used)
+    #expect(try told(replay("--json", "--longest", "1")).fixesUsed > usual.fixesUsed)
     let sure = try told(replay("--json", "--continuous", "--confidence", "0.999999"))
     #expect(sure.crossings.allSatisfy { $0.confidence >= 0.999_999 })
     // Fixes that may be 300 m off, times their dilution, tell nothing of fences of 100 m.
