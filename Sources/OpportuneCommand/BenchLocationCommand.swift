@@ -1,5 +1,6 @@
 import ArgumentParser
 import OpportuneBench
+import OpportuneLocation
 
 struct BenchLocationCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -7,6 +8,8 @@ struct BenchLocationCommand: ParsableCommand {
     abstract: "Fences: what a fix costs, by how many there are, and what they take of memory.",
     discussion: """
       A drive among circles scattered over 100 km by 100 km; the first fix, which finds all that is new, is not timed.
+      A recorded track is run through 200 circles, half of them with their middle within 100 m of it, with every fix and \
+      with those that the sampler asks for. Where it repeats its positions, each second between two is interpolated.
       Ctrl-C ends the run with what it has.
       """)
 
@@ -21,6 +24,9 @@ struct BenchLocationCommand: ParsableCommand {
 
   @Option(help: "Repeats of each drive; medians are reported.")
   var repeats = 3
+
+  @Option(help: "A recorded track: GPX, NMEA 0183 or CSV. May be repeated.", completion: .file())
+  var track: [String] = []
 
   @Flag(help: "Print JSON, and nothing else, to standard output; or write it to the file that follows.")
   var json = false
@@ -37,10 +43,22 @@ struct BenchLocationCommand: ParsableCommand {
   func run() throws {
     interceptInterrupts()
     let report = try LocationBench(
-      options: try options(), isInterrupted: wasInterrupted, progress: printToStandardError
+      options: try options(), tracks: try track.map(recorded), isInterrupted: wasInterrupted,
+      progress: printToStandardError
     ).run()
     try printReport(json: json, to: jsonFile, encoded: { try report.json() }, table: { report.table() })
     if report.wasInterrupted { throw ExitCode(130) }
+  }
+
+  private func recorded(_ path: String) throws -> RecordedTrack {
+    let name = path.split(separator: "/").last.map(String.init) ?? path
+    var trace = try readTrack(path, deviation: 5)
+    let changes = zip(trace.fixes, trace.fixes.dropFirst()).count { $0.position != $1.position }
+    if changes * 2 < trace.fixes.count {
+      trace = try trace.everySecond()
+      printToStandardError("\(name) repeats its positions: \(changes) changes, interpolated between")
+    }
+    return RecordedTrack(name: name, trace: trace)
   }
 
   private func options() throws -> LocationBenchOptions {

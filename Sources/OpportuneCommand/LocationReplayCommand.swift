@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import OpportuneLocation
 
 struct LocationReplayCommand: ParsableCommand {
@@ -35,17 +34,12 @@ struct LocationReplayCommand: ParsableCommand {
   /// What is printed; writes the page on the way.
   func output() throws -> String {
     let regions: [NamedRegion]
-    let trace: LocationTrace
     do {
-      regions = try GeoJSON.regions(read(fences))
+      regions = try GeoJSON.regions(readFile(fences))
     } catch let error as GeoJSONError {
       throw ValidationError("'\(fences)': \(error)")
     }
-    do {
-      trace = try LocationTrace.read(read(track), deviation: deviation)
-    } catch let error as LocationTrace.Failure {
-      throw ValidationError("'\(track)': \(error)")
-    }
+    let trace = try readTrack(track, deviation: deviation)
     let report = try LocationReplay.run(trace, fences: regions, options: options())
     if let html {
       let title = "Replay of \(track.split(separator: "/").last ?? "")"
@@ -69,16 +63,5 @@ struct LocationReplayCommand: ParsableCommand {
       throw ValidationError("\(name) is \(value), expected \(range.lowerBound) to \(range.upperBound)")
     }
     return value
-  }
-
-  private func read(_ path: String) throws -> Data {
-    guard access(path, R_OK) == 0 else {
-      throw ValidationError("'\(path)' cannot be read: \(String(cString: strerror(errno)))")
-    }
-    guard let data = FileManager.default.contents(atPath: path) else {
-      throw ValidationError("'\(path)' is no file that can be read to its end")
-    }
-    guard !data.starts(with: [0x1f, 0x8b]) else { throw ValidationError("'\(path)' is compressed; unpack it first") }
-    return data
   }
 }

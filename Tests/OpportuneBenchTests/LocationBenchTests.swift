@@ -1,8 +1,8 @@
 import Foundation
-import OpportuneLocation
 import Testing
 
 @testable import OpportuneBench
+@testable import OpportuneLocation
 
 @Suite struct LocationBenchTests {
   @Test func optionsAreChecked() throws {
@@ -47,6 +47,37 @@ import Testing
     #expect((root?["results"] as? [Any])?.count == 11 && root?["fixes"] as? Int == 50)
     #expect(root?["interrupted"] as? Bool == false)
     #expect(report.table().contains("memory of a fence") && !report.table().contains("interrupted"))
+  }
+
+  // R-LOC-14
+  @Test func aTrackIsComparedWithEveryFixAndWithThoseAskedFor() throws {
+    var table = "timestamp,latitude,longitude,accuracy\n"
+    for second in 1...3000 { table += "\(1_581_041_700 + second),\(50 + Double(second) * 1e-4),8,5\n" }
+    let track = RecordedTrack(name: "north.csv", trace: try LocationTrace.read(Data(table.utf8)))
+    let fences = try SamplingBench.fences(200, along: track.trace, radius: 100)
+    let near = fences.filter { fence in
+      track.trace.fixes.contains { fence.region.contains($0.position) }
+    }
+    #expect((100...120).contains(near.count), "\(near.count) of 200")
+    // Among four, so that there is way between them.
+    let outcome = try SamplingBench.run(track.trace, among: Array(near.prefix(4)))
+    #expect(outcome.fixes == 3000 && outcome.used < 1500 && outcome.crossings == 8)
+    #expect(outcome.missed + outcome.delays.count == 8 && outcome.delays == outcome.delays.sorted())
+    let options = try LocationBenchOptions(fences: ["1"], fixes: 10, repeats: 1)
+    let report = try LocationBench(options: options, tracks: [track]).run()
+    let rows = report.results.filter { $0.track == "north.csv" }
+    #expect(rows.count == 7 && rows.first { $0.name == "fixes" }?.value == 3000)
+    #expect(report.table().contains("north.csv: fixes used"))
+  }
+
+  @Test func crossingsArePairedByFenceKindAndTime() {
+    func crossing(_ fence: String, _ kind: Crossing.Kind, _ at: Double) -> LocationReplay.Report.Crossing {
+      .init(fence: fence, kind: kind, at: at, confidence: 1, place: nil)
+    }
+    let expected = [crossing("a", .enter, 100), crossing("b", .enter, 110), crossing("a", .exit, 200)]
+    let outcome = SamplingBench.compare(
+      expected, [crossing("a", .exit, 195), crossing("a", .enter, 104), crossing("b", .enter, 600)])
+    #expect(outcome.crossings == 3 && outcome.missed == 1 && outcome.extra == 1 && outcome.delays == [-5, 4])
   }
 
   @Test func anInterruptedRunSaysSo() throws {

@@ -20,6 +20,12 @@ import Testing
     }
   }
 
+  @Test func aTrackThatIsNoneIsNamed() throws {
+    let command = try BenchLocationCommand.parse(["--track", "/proc/none/drive.nmea", "--fences", "1", "--fixes", "10"])
+    let error = #expect(throws: ValidationError.self) { try command.run() }
+    #expect("\(try #require(error))".contains("'/proc/none/drive.nmea' cannot be read"))
+  }
+
   @Test func numbersOfFencesCanBeRepeatedOrSeparated() throws {
     let command = try BenchLocationCommand.parse(["--fences", "1,20", "--fences", "300", "--fixes", "10"])
     #expect(command.fences == ["1,20", "300"] && command.fixes == 10)

@@ -83,6 +83,26 @@ import Testing
     }
   }
 
+  @Test func repeatedPositionsBecomeAWay() throws {
+    // 10 s repeat a place, then one 1 km north; 100 s there, then one 150 m on; 5 s there.
+    var table = "timestamp,latitude,longitude\n"
+    for second in 0..<116 {
+      let latitude = second < 10 ? 50 : second < 110 ? 50.009 : 50.010_35
+      table += "\(1_581_041_700 + second),\(latitude),8\n"
+    }
+    let trace = try LocationTrace.read(Data(table.utf8))
+    let way = try trace.everySecond()
+    #expect(way.fixes.map(\.time) == trace.fixes.map(\.time) && way.start == trace.start)
+    let start = trace.fixes[0].position
+    func metres(_ second: Int) -> Double { Ellipsoid.distance(start, way.fixes[second].position) }
+    #expect(abs(metres(5) - 500.5) < 1 && abs(metres(10) - 1001) < 1)
+    #expect(abs(try #require(way.fixes[5].speed) - 100.1) < 0.1)
+    // It stands, and is gone in the last 10 s at 15 m/s.
+    #expect(abs(metres(99) - metres(10)) < 1 && abs(metres(105) - metres(10) - 75) < 2)
+    #expect(way.fixes[50].speed == 0 && abs(metres(110) - 1151) < 1 && metres(115) == metres(110))
+    #expect(throws: LocationError.self) { try trace.everySecond(standing: .nan) }
+  }
+
   // R-GEO-05
   @Test func regionsGoOutAndComeBack() throws {
     let regions = [

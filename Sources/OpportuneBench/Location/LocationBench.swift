@@ -1,22 +1,27 @@
 import Glibc
 import OpportuneLocation
 
-/// What a fix costs among more and more fences, what fences take of memory, and the geometry below.
+/// What a fix costs among more and more fences, what fences take of memory, the geometry below, and how many fixes the
+/// sampler takes on recorded tracks.
 ///
-/// It compares numbers of fences within one run. Places, fixes and errors are the same each time.
+/// It compares numbers of fences within one run. Places and fixes are the same each time.
 public struct LocationBench: Sendable {
   public let options: LocationBenchOptions
+  public let tracks: [RecordedTrack]
   private let isInterrupted: @Sendable () -> Bool
   private let progress: @Sendable (String) -> Void
 
   /// - Parameters:
+  ///   - tracks: are run through ``LocationBenchOptions/trackFences`` fences.
   ///   - isInterrupted: asked between any two repeats; the report then has what is there.
   ///   - progress: told what is measured next.
   public init(
-    options: LocationBenchOptions, isInterrupted: @escaping @Sendable () -> Bool = { false },
+    options: LocationBenchOptions, tracks: [RecordedTrack] = [],
+    isInterrupted: @escaping @Sendable () -> Bool = { false },
     progress: @escaping @Sendable (String) -> Void = { _ in }
   ) {
     self.options = options
+    self.tracks = tracks
     self.isInterrupted = isInterrupted
     self.progress = progress
   }
@@ -38,7 +43,31 @@ public struct LocationBench: Sendable {
       let times = try repeated(&report.wasInterrupted, measure)
       if !times.isEmpty { report.results.append(.init(what, median(times), .microseconds)) }
     }
+    for track in tracks {
+      if isInterrupted() { report.wasInterrupted = true }
+      if report.wasInterrupted { break }
+      progress("\(track.name) among \(LocationBenchOptions.trackFences) fences")
+      report.results += try sampling(track)
+    }
     return report
+  }
+
+  private func sampling(_ track: RecordedTrack) throws -> [LocationBenchReport.Result] {
+    let count = LocationBenchOptions.trackFences
+    let fences = try SamplingBench.fences(count, along: track.trace, radius: options.radius)
+    let outcome = try SamplingBench.run(track.trace, among: fences)
+    func row(_ name: String, _ value: Double, _ unit: LocationBenchReport.Result.Unit) -> LocationBenchReport.Result {
+      .init(name, fences: count, track: track.name, value, unit)
+    }
+    return [
+      row("fixes", Double(outcome.fixes), .count),
+      row("fixes used", 100 * Double(outcome.used) / Double(outcome.fixes), .percent),
+      row("crossings with every fix", Double(outcome.crossings), .count),
+      row("missed of them", Double(outcome.missed), .count),
+      row("crossings only with those used", Double(outcome.extra), .count),
+      row("delay, median", median(outcome.delays), .seconds),
+      row("delay, longest", outcome.delays.last ?? 0, .seconds),
+    ]
   }
 
   private func repeated<Value>(_ wasInterrupted: inout Bool, _ body: () throws -> Value) rethrows -> [Value] {

@@ -9,6 +9,9 @@ public struct LocationBenchOptions: Sendable {
   /// Metres from the middle of a fence to its border.
   public var radius: Double
 
+  /// Of each recorded track: half of them on its way, half about it.
+  public static let trackFences = 200
+
   /// - Throws: ``BenchError`` that names the option, its value and what was expected.
   public init(
     fences: [String] = ["1", "1000", "100000"], fixes: Int = 20_000, repeats: Int = 3, radius: Double = 100

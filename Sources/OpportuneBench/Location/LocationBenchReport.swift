@@ -3,17 +3,20 @@ import FoundationEssentials
 /// What `opportune bench location` found.
 public struct LocationBenchReport: Sendable {
   public struct Result: Sendable, Encodable {
-    public enum Unit: String, Sendable, Encodable { case microseconds, count, bytes }
+    public enum Unit: String, Sendable, Encodable { case microseconds, seconds, count, bytes, percent }
 
     public let name: String
     /// Of the drive; `nil` for what has nothing to do with fences.
     public let fences: Int?
+    /// The recorded track; `nil` for what has nothing to do with one.
+    public let track: String?
     public let value: Double
     public let unit: Unit
 
-    init(_ name: String, fences: Int? = nil, _ value: Double, _ unit: Unit) {
+    init(_ name: String, fences: Int? = nil, track: String? = nil, _ value: Double, _ unit: Unit) {
       self.name = name
       self.fences = fences
+      self.track = track
       self.value = (value * 1000).rounded() / 1000
       self.unit = unit
     }
@@ -51,7 +54,10 @@ public struct LocationBenchReport: Sendable {
   public func table() -> String {
     let rows =
       [["fences", "what", "value", "unit"]]
-      + results.map { [$0.fences.map { "\($0)" } ?? "", $0.name, fixed($0.value, 3), Self.symbol($0.unit)] }
+      + results.map { result in
+        let name = (result.track.map { "\($0): " } ?? "") + result.name
+        return [result.fences.map { "\($0)" } ?? "", name, fixed(result.value, 3), Self.symbol(result.unit)]
+      }
     let widths = (0..<4).map { column in rows.map { $0[column].count }.max() ?? 0 }
     var lines = rows.map { row in
       let cells = row.enumerated().map { column, cell in
@@ -67,6 +73,8 @@ public struct LocationBenchReport: Sendable {
   private static func symbol(_ unit: Result.Unit) -> String {
     switch unit {
     case .microseconds: "µs"
+    case .seconds: "s"
+    case .percent: "%"
     case .count: ""
     case .bytes: "bytes"
     }

@@ -23,6 +23,8 @@ public enum LocationReplay {
     }
 
     public let fixes: Int
+    /// Lines or points of the recording that hold no usable fix, by reason.
+    public let skipped: [String: Int]
     /// Those that came while a source ran.
     public internal(set) var used: [Fix] = []
     public internal(set) var crossings: [Crossing] = []
@@ -49,13 +51,19 @@ public enum LocationReplay {
         return "\(at)  \(crossing.kind.rawValue)  \(crossing.fence)  (\(String(format: "%.4f", crossing.confidence)))"
       }
       lines.append("\(used.count) of \(fixes) fixes used, \(outliers) outliers, \(crossings.count) crossings")
-      lines.append("\(wakeups) wake-ups, \(prompts) prompts")
+      lines.append("\(LocationReplay.counted(wakeups, "wake-up")), \(LocationReplay.counted(prompts, "prompt"))")
+      if !skipped.isEmpty {
+        let reasons = skipped.sorted { $0.key < $1.key }.map { "\($0.value) (\($0.key))" }
+        lines.append("left out of the recording: \(reasons.joined(separator: ", "))")
+      }
       for (kind, cost) in costs.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
         lines.append("\(kind.rawValue): \(Int(cost.seconds)) s, \(Int(cost.millijoules)) mJ by the table")
       }
       return lines.joined(separator: "\n") + "\n"
     }
   }
+
+  static func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
 
   /// - Throws: ``LocationSystemError``, ``LocationError`` for a policy out of its ranges.
   public static func run(
@@ -65,7 +73,7 @@ public enum LocationReplay {
     let type = AuthorizationType.always
     let app = AppID(0)
     system.register(app, Manifest(identifier: "replay", usageDescriptions: [type.usageKey: "Replay"]))
-    var report = Report(fixes: trace.fixes.count)
+    var report = Report(fixes: trace.fixes.count, skipped: trace.skipped)
     var names: [FenceID: String] = [:]
     func take(_ effects: [LocationEffect], seen: Fix?) {
       for effect in effects {

@@ -4,10 +4,21 @@ extension LocationReplay.Report {
   /// A page that needs nothing else: the way, the fences, the fixes that were used with their 95 % radius, and the
   /// crossings, on a plane about the middle. It shows places; it is for the one who has the trace.
   public func page(_ trace: LocationTrace, fences: [NamedRegion], title: String) -> String {
-    let map = MapPlane(trace.fixes.map(\.position))
+    // Fences that were crossed are shown whole; others where they are in the frame.
+    let crossed = Set(crossings.map(\.fence))
+    let corners = fences.filter { crossed.contains($0.name) }.flatMap { $0.region.extremes }
+    let map = MapPlane(trace.fixes.map(\.position) + corners)
+    var labels: [String] = []
+    // So many names would hide the map.
+    func label(_ fence: NamedRegion, _ name: String) {
+      guard fences.count <= 40, let place = fence.region.top else { return }
+      let (x, y) = map.point(place)
+      labels.append("<text class=\"name\" x=\"\(x)\" y=\"\(y)\" dy=\"-4\">\(name)</text>")
+    }
     var shapes: [String] = []
     for fence in fences {
       let name = escaped(fence.name)
+      label(fence, name)
       switch fence.region.shape {
       case .circle(let centre, let radius):
         let (x, y) = map.point(centre)
@@ -42,6 +53,8 @@ extension LocationReplay.Report {
       shapes.append(
         "<circle class=\"\(crossing.kind.rawValue)\" cx=\"\(x)\" cy=\"\(y)\" r=\"5\"><title>\(label)</title></circle>")
     }
+    let ran = costs.sorted { $0.key.rawValue < $1.key.rawValue }
+      .map { "\($0.key.rawValue) for \(Int($0.value.seconds)) s, \(Int($0.value.millijoules)) mJ by the table" }
     let metres = MapPlane.roundLength(map.width / 5 / map.pixelsPerMetre)
     let scale = short(metres * map.pixelsPerMetre)
     let rows = crossings.map {
@@ -55,21 +68,43 @@ extension LocationReplay.Report {
       svg { border: 1px solid #ccc; max-width: 100%; height: auto }
       .fence { fill: #4a7fb533; stroke: #4a7fb5; fill-rule: evenodd } .way { fill: none; stroke: #999; stroke-width: 1.5 }
       .fix { fill: #0002; stroke: #555; stroke-width: .5 } .enter { fill: #1a8a3a } .exit { fill: #c2402a }
+      .name { font-size: 12px; fill: #2c5782; text-anchor: middle; paint-order: stroke; stroke: #fff; stroke-width: 3px }
       .dwell { fill: #8a5ac2 } td, th { padding: .1em .8em .1em 0; text-align: left } td { font-variant-numeric: tabular-nums }
       </style>
       <h1>\(escaped(title))</h1>
-      <p>\(used.count) of \(fixes) fixes used, \(crossings.count) crossings, \(wakeups) wake-ups, \(prompts) prompts.
-      Grey: the way. Rings: fixes used, with their 95 % radius. Green: enter. Red: exit.</p>
+      <p>\(used.count) of \(fixes) fixes used, \(crossings.count) crossings, \(LocationReplay.counted(wakeups, "wake-up")), \
+      \(LocationReplay.counted(prompts, "prompt")). Sources: \(ran.isEmpty ? "none" : ran.joined(separator: "; ")).</p>
+      <p>Grey: the track. Rings: fixes used, with their 95 % radius. Green: enter. Red: exit. Violet: dwell.</p>
       <svg viewBox="0 0 \(short(map.width)) \(short(map.height))" width="\(short(map.width))" role="img">
-      \(shapes.joined(separator: "\n"))
+      \((shapes + labels).joined(separator: "\n"))
       <path d="M10 \(short(map.height - 12))h\(scale)" stroke="#222" stroke-width="2"/>
-      <text x="10" y="\(short(map.height - 18))" font-size="12">\(metres >= 1000 ? "\(short(metres / 1000)) km" : "\(short(metres)) m")</text>
+      <text x="10" y="\(short(map.height - 18))" font-size="12">\(metres >= 1000 ? "\(Int(metres / 1000)) km" : "\(Int(metres)) m")</text>
       </svg>
-      <table><tr><th>s</th><th></th><th>fence</th><th>confidence</th></tr>
+      <table><tr><th>seconds</th><th>kind</th><th>fence</th><th>confidence</th></tr>
       \(rows.joined(separator: "\n"))
       </table></html>
 
       """
+  }
+}
+
+extension Region {
+  /// Above it, for its name.
+  fileprivate var top: Coordinate? {
+    guard let first = extremes.first, let north = extremes.map(\.latitude).max() else { return nil }
+    let turned = extremes.map { $0.longitude + 360 * ((first.longitude - $0.longitude) / 360).rounded() }
+    guard let low = turned.min(), let high = turned.max() else { return nil }
+    return Coordinate(unchecked: north, (low + high) / 2)
+  }
+
+  /// Places that show how far it reaches.
+  fileprivate var extremes: [Coordinate] {
+    switch shape {
+    case .circle(let centre, let radius):
+      [0, 90, 180, 270].map { Ellipsoid.place(from: centre, azimuth: $0, metres: radius) }
+    case .polygons(let shape):
+      shape.polygons.flatMap { $0.first ?? [] }
+    }
   }
 }
 

@@ -1,0 +1,72 @@
+import OpportuneLocation
+
+/// A recorded track for ``LocationBench``.
+public struct RecordedTrack: Sendable {
+  public var name: String
+  public var trace: LocationTrace
+
+  public init(name: String, trace: LocationTrace) {
+    self.name = name
+    self.trace = trace
+  }
+}
+
+/// What the sampler saves and what that costs: a track through fences with every fix, and with those it asks for.
+struct SamplingBench: Sendable {
+  struct Outcome: Sendable {
+    var fixes = 0
+    var used = 0
+    /// Crossings told with every fix.
+    var crossings = 0
+    /// Of those, not told with the fixes that the sampler asked for.
+    var missed = 0
+    /// Told with those, and not with every fix.
+    var extra = 0
+    /// Seconds that crossings were told later, or earlier where they are below 0, than with every fix; sorted.
+    var delays: [Double] = []
+  }
+
+  /// Crossings of one fence and kind that are farther apart are not the same.
+  static let window = -60.0...300
+
+  /// Circles: every other one's middle within 100 m of the track, the rest anywhere within 5 km of it.
+  static func fences(_ count: Int, along trace: LocationTrace, radius: Double) throws -> [NamedRegion] {
+    var random = SplitMix(seed: 7)
+    return try (0..<count).map { number in
+      let near = trace.fixes[Int.random(in: 0..<trace.fixes.count, using: &random)].position
+      // Even over the disc.
+      let metres = Double.random(in: 0...1, using: &random).squareRoot() * (number % 2 == 0 ? 100 : 5000)
+      let azimuth = Double.random(in: 0..<360, using: &random)
+      let middle = Ellipsoid.place(from: near, azimuth: azimuth, metres: metres)
+      return NamedRegion("\(number)", try .circle(middle, radius: radius))
+    }
+  }
+
+  static func run(_ trace: LocationTrace, among fences: [NamedRegion]) throws -> Outcome {
+    var options = LocationReplay.Options()
+    let sampled = try LocationReplay.run(trace, fences: fences, options: options)
+    options.isContinuous = true
+    let all = try LocationReplay.run(trace, fences: fences, options: options)
+    var outcome = compare(all.crossings, sampled.crossings)
+    outcome.fixes = trace.fixes.count
+    outcome.used = sampled.used.count
+    return outcome
+  }
+
+  /// Pairs the crossings of each fence and kind in their order.
+  static func compare(
+    _ expected: [LocationReplay.Report.Crossing], _ told: [LocationReplay.Report.Crossing]
+  ) -> Outcome {
+    var outcome = Outcome(crossings: expected.count)
+    var rest = told
+    for crossing in expected {
+      let match = rest.firstIndex {
+        $0.fence == crossing.fence && $0.kind == crossing.kind && window.contains($0.at - crossing.at)
+      }
+      if let match { outcome.delays.append(rest.remove(at: match).at - crossing.at) } else { outcome.missed += 1 }
+    }
+    outcome.extra = rest.count
+    outcome.delays.sort()
+    return outcome
+  }
+}

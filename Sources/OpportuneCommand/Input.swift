@@ -1,0 +1,25 @@
+import ArgumentParser
+import Foundation
+import OpportuneLocation
+
+/// A whole file, or why there is none.
+func readFile(_ path: String) throws -> Data {
+  guard access(path, R_OK) == 0 else {
+    throw ValidationError("'\(path)' cannot be read: \(String(cString: strerror(errno)))")
+  }
+  guard let data = FileManager.default.contents(atPath: path) else {
+    throw ValidationError("'\(path)' is no file that can be read to its end")
+  }
+  guard !data.starts(with: [0x1f, 0x8b]) else { throw ValidationError("'\(path)' is compressed; unpack it first") }
+  return data
+}
+
+/// A recorded track, or what is wrong with its file.
+///
+/// - Parameter deviation: metres, for fixes of which the track says no accuracy.
+func readTrack(_ path: String, deviation: Double) throws -> LocationTrace {
+  let data = try readFile(path)
+  do { return try LocationTrace.read(data, deviation: deviation) } catch {
+    throw ValidationError("'\(path)': \(error)")
+  }
+}
