@@ -64,6 +64,7 @@ final class Engine: @unchecked Sendable {
     lanePriority = Lane.allCases.map { Self.priority(of: $0, configuration, privileges) }
 
     var config = opp_core_config()
+    // Each has a place for what is lent to it too, see AppCore; and there is `nowhere`.
     config.max_apps = UInt32(min(2 * configuration.maximumApps + 1, Int(OPP_MAX_APPS)))
     config.stay = configuration.queuedJobs == .stay
     withUnsafeMutableBytes(of: &config.level_of) { table in

@@ -139,6 +139,23 @@ import Testing
     try await scheduler.shutdown()
   }
 
+  @Test func aCancelledSleepIsNotKept() async throws {
+    let scheduler = try scheduler { $0.name = "sleepers" }
+    let app = try scheduler.makeApp(named: "app")
+    let begun = Record<Int>()
+    let sleepers = (0..<1000).map { number in
+      app.task {
+        begun.add(number)
+        try await app.clock.sleep(for: .seconds(3600))
+      }
+    }
+    _ = await begun.reaching(1000)
+    for sleeper in sleepers { sleeper.cancel() }
+    for sleeper in sleepers { await #expect(throws: CancellationError.self) { try await sleeper.value } }
+    #expect(await scheduler.statistics().timers == 0)
+    try await scheduler.shutdown()
+  }
+
   @Test func appsAreBounded() async throws {
     let scheduler = try scheduler { $0.maximumApps = 2 }
     var apps = try (0..<2).map { try scheduler.makeApp(named: "app \($0)") }
