@@ -107,8 +107,17 @@ final class Engine: @unchecked Sendable {
     let now = Self.width(configuration, Topology())
     guard now != width else { return }
     logger.info("usable CPUs changed", metadata: ["from": "\(width)", "to": "\(now)"])
-    currentWidth.store(now, ordering: .relaxed)
-    for lane in lanes { lane.setWidth(now, configuration) }
+    setWidth(now)
+  }
+
+  /// Workers above a smaller width sleep after the job that they are inside of; for a larger one, as many more are woken
+  /// as there may be, if anything waits.
+  func setWidth(_ new: Int) {
+    let old = currentWidth.exchange(new, ordering: .relaxed)
+    for lane in lanes {
+      lane.setWidth(new, configuration)
+      for _ in 0..<max(0, new - old) where opp_has_ready(core, lane.takeable) { wake(lane) }
+    }
   }
 
   // MARK: Phase

@@ -89,7 +89,8 @@ final class Worker: @unchecked Sendable {
           if leave(.permit) { opp_lane_leave(lane.raw) }
           return
         }
-        if !takeAndRun(from: lane.takeable), !search() {
+        // Also where the lane has become narrower.
+        if opp_lane_is_over(lane.raw) || !takeAndRun(from: lane.takeable) && !search() {
           if leave(.permit) { opp_lane_leave(lane.raw) }
           if !rest() { return }
         }
