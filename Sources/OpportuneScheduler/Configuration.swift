@@ -30,7 +30,7 @@ public struct SchedulerConfiguration: Sendable, Hashable {
   /// Tolerances that are accepted: 0 to 1 s.
   public static let timerToleranceRange: ClosedRange<Duration> = .zero ... .seconds(1)
   /// Numbers of apps that are accepted: 1 to 65,536.
-  public static let maximumAppsRange: ClosedRange<Int> = 1...65_536
+  public static let maximumAppsRange: ClosedRange<Int> = 1...32_767
   /// Length of a name in bytes of UTF-8 that is accepted: 1 to 64.
   public static let nameLengthRange: ClosedRange<Int> = 1...64
 

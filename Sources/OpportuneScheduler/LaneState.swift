@@ -12,6 +12,8 @@ final class LaneState: @unchecked Sendable {
   /// How many workers may run demoted jobs beside the permits.
   let demotedLimit = Atomic<Int>(0)
   private let demotedRunning = Atomic<Int>(0)
+  /// How many blocked workers' places others have taken.
+  let replaced = Atomic<UInt64>(0)
   /// All permits are held by workers that have been inside their jobs for longer than the reserve's delay.
   private let stalled = Atomic<Bool>(false)
   /// Whether a worker without work looks on before it sleeps.
@@ -84,6 +86,14 @@ final class LaneState: @unchecked Sendable {
       count = original
     }
     return false
+  }
+
+  /// Counts one more, whatever the bound.
+  func countDemoted() { demotedRunning.add(1, ordering: .sequentiallyConsistent) }
+
+  /// Whether demoted work may be waiting for those that run to become fewer.
+  func demotedWait(_ core: OpaquePointer) -> Bool {
+    demotedMask != 0 && demotedCount >= demotedLimit.load(ordering: .relaxed) && opp_has_ready(core, demotedMask)
   }
 
   /// One less. Comes before the worker's next look at the queues.
