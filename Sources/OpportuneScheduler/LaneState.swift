@@ -48,6 +48,37 @@ final class LaneState: @unchecked Sendable {
     demotedLimit.store(width * configuration.demotedLimitPerCore, ordering: .relaxed)
   }
 
+  /// The monitor's own: the jobs that ended ordinarily up to the last look that counted, and how long one took, on average
+  /// over the last few dozen, nanoseconds.
+  private var ordinaryBefore: (count: UInt64, time: UInt64) = (0, 0)
+  private(set) var ordinaryLength: UInt64 = 0
+
+  func learnOrdinaryLength() {
+    var (count, time) = (UInt64(0), UInt64(0))
+    for case let worker? in workers {
+      let jobs = worker.report.ordinaryJobs
+      count &+= jobs.count
+      time &+= jobs.time
+    }
+    // Fewer than before: a worker has gone, with its counts.
+    guard count >= ordinaryBefore.count, time >= ordinaryBefore.time else {
+      ordinaryBefore = (count, time)
+      return
+    }
+    let jobs = count - ordinaryBefore.count
+    guard jobs >= 16 else { return }
+    let length = (time - ordinaryBefore.time) / jobs
+    ordinaryLength = ordinaryLength == 0 ? length : (ordinaryLength + length) / 2
+    ordinaryBefore = (count, time)
+  }
+
+  /// How long all of a lane's workers must have been inside their jobs before the reserve is woken, in nanoseconds: at
+  /// least `delay`, and twice as long as its jobs ordinarily take, `quantum` at most. What waits behind jobs of ordinary
+  /// length waits because the CPUs are busy, and one more thread would only contend with them.
+  static func reserveDelay(ordinary: UInt64, delay: UInt64, quantum: UInt64) -> UInt64 {
+    max(delay, min(ordinary &* 2, quantum))
+  }
+
   /// How long a job must have been running before its blocked worker is replaced, in nanoseconds: `delay`, doubled
   /// with every eight workers a core that the lane has, a second at most. A lane whose jobs all block is soon made up
   /// to tens of threads and then grows slowly; it does grow, since what they wait for may be queued behind them.

@@ -426,13 +426,15 @@ final class Monitor: @unchecked Sendable {
     let now = opp_now_ns()
     let progress = lane.workers.reduce(0) { $0 &+ ($1?.report.count ?? 0) }
     if progress != lane.lastProgress { lane.cpuAtProgress = nil }
-    let patience = LaneState.patience(workers: lane.liveWorkers, width: engine.width, delay: reserveDelay)
+    lane.learnOrdinaryLength()
+    let delay = LaneState.reserveDelay(ordinary: lane.ordinaryLength, delay: reserveDelay, quantum: quantum)
+    let patience = LaneState.patience(workers: lane.liveWorkers, width: engine.width, delay: delay)
     var flowing = false
     var reserve: (Worker, WorkerReport.Reading)?
     for case let worker? in lane.workers {
       let standing = worker.currentStanding
       guard standing == .permit || standing == .reserve else { continue }
-      guard let reading = worker.report.read(), now > reading.start, now - reading.start >= reserveDelay else {
+      guard let reading = worker.report.read(), now > reading.start, now - reading.start >= delay else {
         // Between two jobs, or inside a new one; but a reserve that is slow to start must not hide a stall.
         if standing == .permit { flowing = true }
         continue

@@ -289,7 +289,12 @@ final class Worker: @unchecked Sendable {
         band: band, statistics: app?.statistics)
     }
     let now = standing.load(ordering: .relaxed)
-    if now == .permit { lane.setStalled(false) } else { settle(now) }
+    if now == .permit {
+      lane.setStalled(false)
+      report.addOrdinary(wall: usage.wall)
+    } else {
+      settle(now)
+    }
     if let taker, opp_taker_should_rest(taker) { opp_taker_rest(taker) }
   }
 

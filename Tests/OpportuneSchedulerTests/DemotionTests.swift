@@ -159,6 +159,29 @@ private func niceValue() -> Int32 {
     try await scheduler.shutdown()
   }
 
+  // R-CPU-02
+  @Test func ordinaryJobsCallForNoReserve() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let inside = Atomic<Int>(0)
+    let (begun, beside) = (Record<Int>(), Record<Int>())
+    for number in 0..<200 {
+      try app.submit {
+        // The first few dozen teach how long a job takes here: four times as long as the reserve's delay.
+        if inside.add(1, ordering: .relaxed).oldValue > 0, number >= 100 { beside.add(number) }
+        spinCPU(milliseconds: 2)
+        inside.subtract(1, ordering: .relaxed)
+        begun.add(number)
+      }
+    }
+    _ = await begun.reaching(200)
+    #expect(beside.count < 50, "of a hundred; with a fixed delay nearly every job has another beside it")
+    #expect(LaneState.reserveDelay(ordinary: 20_000, delay: 500_000, quantum: 10_000_000) == 500_000)
+    #expect(LaneState.reserveDelay(ordinary: 2_000_000, delay: 500_000, quantum: 10_000_000) == 4_000_000)
+    #expect(LaneState.reserveDelay(ordinary: .max / 2, delay: 500_000, quantum: 10_000_000) == 10_000_000)
+    try await scheduler.shutdown()
+  }
+
   /// What a hog does between two slices, which is no blocking, however long it then waits for its turn.
   enum Between: CaseIterable { case yields, hops }
 
