@@ -70,7 +70,9 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
         .product(name: "Metrics", package: "swift-metrics"),
       ]),
-    .target(name: "Opportune", dependencies: ["OpportuneScheduler", "OpportuneIO", "OpportuneApps"]),
+    .target(name: "OpportuneMemory", dependencies: ["COpportune"]),
+    .target(
+      name: "Opportune", dependencies: ["OpportuneScheduler", "OpportuneIO", "OpportuneMemory", "OpportuneApps"]),
     // The loops of `opportune bench io` below Swift, among them one over bare liburing.
     .target(
       name: "COpportuneBench", dependencies: ["COpportune", "CLiburing"], path: "CSupport/COpportuneBench",
@@ -103,6 +105,7 @@ let package = Package(
         .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
       ]),
     .testTarget(name: "OpportuneAppsTests", dependencies: ["Opportune", "OpportuneApps", "TestSupport"]),
+    .testTarget(name: "OpportuneMemoryTests", dependencies: ["OpportuneMemory", "COpportune", "TestSupport"]),
     .testTarget(
       name: "OpportuneReplayTests", dependencies: ["OpportuneReplay", "OpportuneApps"],
       resources: [.copy("Fixtures")]),
