@@ -28,6 +28,8 @@ let package = Package(
     .systemLibrary(
       name: "CNuma", path: "CSupport/CNuma", pkgConfig: "numa",
       providers: [.apt(["libnuma-dev"])]),
+    .systemLibrary(
+      name: "CZstd", path: "CSupport/CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
     .target(
       name: "COpportune",
       dependencies: ["CLiburing", "CNuma"],
@@ -70,7 +72,7 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
         .product(name: "Metrics", package: "swift-metrics"),
       ]),
-    .target(name: "OpportuneMemory", dependencies: ["COpportune"]),
+    .target(name: "OpportuneMemory", dependencies: ["COpportune", "CZstd"]),
     .target(
       name: "Opportune", dependencies: ["OpportuneScheduler", "OpportuneIO", "OpportuneMemory", "OpportuneApps"]),
     // The loops of `opportune bench io` below Swift, among them one over bare liburing.
