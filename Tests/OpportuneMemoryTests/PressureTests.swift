@@ -115,7 +115,7 @@ private let megabyte: UInt64 = 1_000_000
   // R-MEM-08
   @Test func idleAppsAreRemovedWithoutPressure() throws {
     let now = HandClock()
-    let broker = try makeBroker(clock: { now.time }) {
+    let broker = try makeBroker(clock: now.read) {
       var policy = RemovalPolicy()
       policy.idleLimit = .seconds(60)
       $0.removal = policy
@@ -183,4 +183,5 @@ final class Removals: @unchecked Sendable {
 /// Moved by hand, by one thread.
 final class HandClock: @unchecked Sendable {
   var time: UInt64 = 0
+  var read: @Sendable () -> UInt64 { { self.time } }
 }

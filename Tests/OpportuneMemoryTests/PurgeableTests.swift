@@ -71,9 +71,10 @@ private struct Broken: Error {}
       }
     }
     #expect(region.isPurged)
-    let sum = region.withContents(orRecreate: { $0.update(repeating: 3) }) { $0.reduce(0, +) }
+    func made(_ value: UInt32) -> (UnsafeMutableBufferPointer<UInt32>) -> Void { { $0.update(repeating: value) } }
+    let sum = region.withContents(orRecreate: made(3)) { $0.reduce(0, +) }
     #expect(sum == 6000)
-    let again = region.withContents(orRecreate: { $0.update(repeating: 4) }) { $0.reduce(0, +) }
+    let again = region.withContents(orRecreate: made(4)) { $0.reduce(0, +) }
     #expect(again == 6000, "made once")
   }
 
