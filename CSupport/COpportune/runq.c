@@ -211,8 +211,9 @@ int opp_core_create(const opp_core_config *config, opp_core **result) {
     return 0;
 }
 
-/* Hands what is queued to `drop`; with `discard`, when nobody else is left, also frees apps and bags. */
-static void core_empty(opp_core *core, bool discard, void (*drop)(opp_job, void *), void *context) {
+/* Hands what is queued to `drop`; with `all` also what lies in bags that stand by themselves, which belong to whoever made
+ * them: their entry in the queue stands for them. With `discard`, when nobody else is left, frees apps and bags. */
+static void core_empty(opp_core *core, bool all, bool discard, void (*drop)(opp_job, void *), void *context) {
     for (uint32_t i = 0; i < core->config.max_apps; i++) {
         opp_app *app = opp_load(&core->apps[i], acquire); /* [apps] */
         if (app == NULL) continue;
@@ -226,6 +227,7 @@ static void core_empty(opp_core *core, bool discard, void (*drop)(opp_job, void 
                 }
         if (discard) free(app);
     }
+    if (!all) return;
     for (opp_bag *bag = opp_load(&core->bags, acquire) /* [bags] */, *next; bag != NULL; bag = next) {
         next = bag->next;
         opp_bag_drain(bag, drop, context);
@@ -234,11 +236,11 @@ static void core_empty(opp_core *core, bool discard, void (*drop)(opp_job, void 
 }
 
 void opp_core_drain(opp_core *core, void (*drop)(opp_job, void *), void *context) {
-    core_empty(core, false, drop, context);
+    core_empty(core, false, false, drop, context);
 }
 
 void opp_core_destroy(opp_core *core, void (*drop)(opp_job, void *), void *context) {
-    core_empty(core, false, drop, context);
+    core_empty(core, true, false, drop, context);
     opp_store(&core->destroyed, true, relaxed); /* relaxed: who sees it only gives up a hold of its own */
     opp_core_release(core);
 }
@@ -254,7 +256,7 @@ void opp_core_retain(opp_core *core) {
 void opp_core_release(opp_core *core) {
     /* [holds] release: our use of the core is over. acquire: so is everybody's when the last one frees it. */
     if (opp_sub(&core->holds, 1, acq_rel) != 1) return;
-    core_empty(core, true, NULL, NULL);
+    core_empty(core, true, true, NULL, NULL);
     for (opp_source *source = opp_load(&core->sources, relaxed), *next; source != NULL; source = next) {
         next = source->next;
         free(source);
@@ -369,6 +371,11 @@ opp_app_state opp_app_state_read(const opp_app *app) {
 }
 
 /* Ranks of `app` that may hold something, of a place. */
+bool opp_app_is_suspended(const opp_app *app) {
+    /* seq_cst: after what the caller announced, as app_step() comes before a look at announcements. */
+    return opp_load(&app->state, seq_cst) & STATE_SUSPENDED;
+}
+
 static uint64_t app_ranks(const opp_app *app, int set) {
     return hints_maybe_64(app->places[set][PLACE_FRONT].ranks) |
            hints_maybe_64(app->places[set][PLACE_BACK].ranks);

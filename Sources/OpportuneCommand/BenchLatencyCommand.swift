@@ -45,9 +45,7 @@ struct BenchLatencyCommand: AsyncParsableCommand {
 
   func validate() throws {
     try checkJSONFile(jsonFile, json: json)
-    for file in [jsonFile, html].compactMap({ $0 }) where !isWritable(file) {
-      throw ValidationError("'\(file)' cannot be written: expected a file in a folder that you may write to")
-    }
+    for file in [jsonFile, html].compactMap({ $0 }) { try checkWritable(file) }
     _ = try options()
   }
 
@@ -58,9 +56,9 @@ struct BenchLatencyCommand: AsyncParsableCommand {
       options: options, isInterrupted: wasInterrupted,
       progress: printToStandardError
     ).run()
-    if let html { try write(HTMLReport.render(report), to: html) }
     try printReport(
       json: json, to: jsonFile, encoded: { try ReportJSON.encode(report) }, table: { ReportTable.render(report) })
+    if let html { try write(HTMLReport.render(report), to: html) }
     if !report.noise.isValid { throw ExitCode(2) }
     if report.wasInterrupted { throw ExitCode(130) }
   }
@@ -73,11 +71,5 @@ struct BenchLatencyCommand: AsyncParsableCommand {
     } catch {
       throw ValidationError(error.description)
     }
-  }
-
-  private func isWritable(_ path: String) -> Bool {
-    if access(path, F_OK) == 0 { return access(path, W_OK) == 0 }
-    let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
-    return access(folder, W_OK) == 0
   }
 }

@@ -12,6 +12,15 @@ func write(_ text: String, to path: String) throws {
   }
 }
 
+/// Refuses a file that cannot be written, before a long run; a new one is made, empty.
+func checkWritable(_ path: String) throws {
+  let file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o644)
+  guard file >= 0 else {
+    throw ValidationError("'\(path)' cannot be written: \(String(cString: strerror(errno)))")
+  }
+  close(file)
+}
+
 @Sendable func writeToStandardError(_ text: String) {
   let bytes = Array(text.utf8)
   _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)

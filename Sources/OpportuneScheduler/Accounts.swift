@@ -50,12 +50,6 @@ final class Accounts: @unchecked Sendable {
     opp_table_put(table, identity, max(account.bits, 1))
   }
 
-  /// Forgets what will not come back: a closure.
-  func close(_ identity: UInt64) {
-    opp_table_remove(table, identity)
-    opp_table_remove(origins, identity)
-  }
-
   /// The calling thread's, in `app`. Not made from the thread's source, which another thread takes over when this one
   /// has ended, and with it would take over the blame.
   static func origin(in app: AppCore) -> UInt64 {
@@ -66,14 +60,17 @@ final class Accounts: @unchecked Sendable {
 
   /// The depth at which a job starts that is queued now: its own, after what idleness restores; else what it inherits
   /// from the demoted job that submits it, or from its origin.
-  func depth(ofQueued identity: UInt64, submitter: Worker?, origin: UInt64?, app: AppCore) -> Int {
+  ///
+  /// - Parameter movesOn: whether it is the task itself that goes on elsewhere: it has hopped, or yielded and its turn
+  ///   has come. It was queued or running all the time, under another name, so nothing was idle. (R-CPU-08)
+  func depth(ofQueued identity: UInt64, submitter: Worker?, movesOn: Bool, origin: UInt64?, app: AppCore) -> Int {
     guard identity != 0 else { return submitter?.app === app ? submitter?.depth ?? 0 : 0 }
     if let submitter, submitter.identity == identity {
       // It queues itself from within its slice: nothing was idle, and the account does not know of the slice yet.
       return max(read(identity)?.depth ?? 0, submitter.depth)
     }
     if var account = read(identity) {
-      guard account.depth > 0 || account.cpuNanoseconds > 0 else { return 0 }
+      guard !movesOn, account.depth > 0 || account.cpuNanoseconds > 0 else { return account.depth }
       let verdict = account.began(idleBefore: account.idle(until: opp_now_ns()), policy: policy)
       if case .restore(let steps) = verdict {
         app.statistics.add(.restored, UInt64(steps))
@@ -116,17 +113,20 @@ final class Accounts: @unchecked Sendable {
 
   /// Charges a slice that has ended.
   ///
-  /// - Parameter depth: how deep it ran at last; what the monitor has lowered meanwhile is counted already.
+  /// - Parameters:
+  ///   - begun: how deep it began.
+  ///   - depth: how deep it ran at last; what the monitor has lowered meanwhile is counted already.
   func charge(
-    _ identity: UInt64, cpu: UInt64, offCPU: UInt64, at now: UInt64, depth: Int, base: Int, band: Band,
-    statistics: StatisticsBlock?
+    _ identity: UInt64, cpu: UInt64, offCPU: UInt64, at now: UInt64, from begun: Int, to depth: Int, base: Int,
+    band: Band, statistics: StatisticsBlock?
   ) {
     guard identity != 0 else { return }
-    var account = read(identity) ?? QuantumAccount(depth: depth, at: now)
+    var account = read(identity) ?? QuantumAccount(depth: begun, at: now)
     let verdict = account.slice(
       seen: depth, cpu: cpu, offCPU: offCPU, policy: policy, depthMax: bands.depthMax(of: band, rank: base))
     account.ended(at: now)
-    write(account, identity)
+    // A closure does not come back, and would only drive out others.
+    if identity & Self.closureBit == 0 { write(account, identity) } else { opp_table_remove(table, identity) }
     switch verdict {
     case .lower(let steps): statistics?.add(.demotions, UInt64(steps))
     case .restore(let steps): statistics?.add(.restored, UInt64(steps))

@@ -16,6 +16,8 @@ final class AppCore: @unchecked Sendable {
   // Every access to what they point to goes through the core, which is thread-safe.
   let raw: OpaquePointer
   let runner: OpaquePointer
+  /// Slices of this app that run in the place of another.
+  private let lentInside = Atomic<Int>(0)
   /// Set once, by the executor's initialiser, before anybody can enqueue.
   private(set) nonisolated(unsafe) var unownedExecutor: UnownedTaskExecutor
 
@@ -74,25 +76,32 @@ final class AppCore: @unchecked Sendable {
     let identity = isTask ? opp_runtime_task_id(pointer) : 0
     let isActor =
       engine.knowsJobLayout && kind >= OPP_RUNTIME_JOB_ACTOR_FIRST && kind <= OPP_RUNTIME_JOB_ACTOR_LAST
-    // Jobs of actors and yields, which have no identity, start at the level of the slice that leaves them behind.
-    let depth = engine.accounts.depth(
-      ofQueued: identity, submitter: worker,
-      origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
-    let lender = isActor ? nil : tree?.lendingApp
-    let rank = engine.rank(
-      of: TaskPriority(rawValue: job.priority.rawValue), band: (lender ?? self).band, depth: depth)
-    let stamp = statistics.stamp(identity)
     // A yield's own job, and what a task that has just been suspended leaves behind, the worker takes up itself.
     let isOwn = worker.map { kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving } ?? false
-    let owner = lender ?? self
-    let place = isActor ? runner : owner.raw
+    // Jobs of actors and yields, which have no identity, start at the level of the slice that leaves them behind.
+    let depth = engine.accounts.depth(
+      ofQueued: identity, submitter: worker, movesOn: isOwn,
+      origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
+    let priority = TaskPriority(rawValue: job.priority.rawValue)
+    let rank = engine.rank(of: priority, band: band, depth: depth)
+    let stamp = statistics.stamp(identity)
+    let place = isActor ? runner : raw
     guard let tree else {
       let entry = JobEntry(.task, pointer, queuedAt: stamp)
       return push(entry, to: place, rank: rank, source: source, by: isOwn ? worker : nil)
     }
     let promotable = PromotableJob(job, of: tree, identity: identity, rank: rank)
-    if lender == nil, !isActor { tree.willQueue(promotable) }
-    if promotable.push(to: owner, place, source: source, stamp: stamp, by: isOwn ? worker : nil) { return true }
+    if !isActor {
+      tree.willQueue(promotable)
+      if let lender = tree.lendingApp {
+        let rank = engine.rank(of: priority, band: lender.band, depth: depth)
+        _ = promotable.push(to: lender, lender.raw, rank: rank, source: source, stamp: stamp, by: isOwn ? worker : nil)
+      }
+    }
+    // In its own place in any case: the lender may be suspended.
+    if promotable.push(to: self, place, rank: rank, source: source, stamp: stamp, by: isOwn ? worker : nil) {
+      return true
+    }
     // Somebody who lends may have queued it meanwhile, and it may run already.
     return !promotable.claim()
   }
@@ -108,7 +117,7 @@ final class AppCore: @unchecked Sendable {
     let identity = number | Accounts.closureBit
     let closure = Closure(app: self, identity: identity, body: body, cancelled: cancelled)
     let depth = engine.accounts.depth(
-      ofQueued: identity, submitter: worker,
+      ofQueued: identity, submitter: worker, movesOn: false,
       origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
     let retained = Unmanaged.passRetained(closure)
     let entry = JobEntry(.closure, retained.toOpaque(), queuedAt: statistics.stamp(number))
@@ -163,8 +172,30 @@ final class AppCore: @unchecked Sendable {
     }
   }
 
+  // MARK: Run in the place of another
+
+  /// Begins a slice of this app that was taken from the place of an app that waits for it. False if this app is
+  /// suspended: the slice must not run, and its entry in the app's own place is still there.
+  func enterLent() -> Bool {
+    // seqCst, both: who suspends sets the state and then looks here; one of the two sees the other.
+    lentInside.add(1, ordering: .sequentiallyConsistent)
+    if !opp_app_is_suspended(raw) { return true }
+    leaveLent()
+    return false
+  }
+
+  func leaveLent() {
+    // seqCst: see enterLent(); releasing, so that what the slice did is seen by who finds the app quiet.
+    guard lentInside.subtract(1, ordering: .sequentiallyConsistent).newValue == 0, opp_app_is_suspended(raw) else {
+      return
+    }
+    engine.monitor.post(.checkWaiters)
+  }
+
   /// Whether it is suspended and nobody is inside one of its jobs.
-  var isQuiet: Bool { state.suspended && opp_app_running(raw) == 0 }
+  var isQuiet: Bool {
+    state.suspended && opp_app_running(raw) == 0 && lentInside.load(ordering: .sequentiallyConsistent) == 0
+  }
 }
 
 extension JobEntry {
@@ -174,7 +205,7 @@ extension JobEntry {
     case .task: opp_runtime_task_id(pointer)
     case .closure: Unmanaged<Closure>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.identity }
     case .strand: Unmanaged<Strand>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.identity }
-    case .promotable: Unmanaged<PromotableJob>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.identity }
+    case .object: Unmanaged<QueuedObject>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.identity }
     }
   }
 }

@@ -8,5 +8,11 @@ public final class AppExecutor: TaskExecutor {
   }
 
   /// Queues a job; called by the runtime. Never refuses: once the scheduler is shut down, jobs go to the global pool.
-  public func enqueue(_ job: consuming ExecutorJob) { core.enqueue(UnownedJob(job)) }
+  public func enqueue(_ job: consuming ExecutorJob) {
+    // The runtime lends this reference. The job may end, and with it what keeps the app, before this thread goes on.
+    let held = Unmanaged.passRetained(core)
+    defer { held.release() }
+    let job = UnownedJob(job)
+    held._withUnsafeGuaranteedRef { $0.enqueue(job) }
+  }
 }

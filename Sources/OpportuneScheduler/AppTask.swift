@@ -42,8 +42,8 @@ public struct AppTask<Success: Sendable>: Sendable {
   public var isCancelled: Bool { task.isCancelled }
 }
 
-/// The executor of such a task and its children: queues their jobs in the app, or, once the task was awaited from a
-/// higher band, in the app that waits.
+/// The executor of such a task and its children: queues their jobs in the app and, once the task was awaited from a
+/// higher band, in the app that waits as well.
 final class TaskTree: TaskExecutor, @unchecked Sendable {
   let app: AppCore
   /// Retained until the tree goes, or 0: who lends, and the job of the task itself that was queued last.
@@ -102,15 +102,14 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
     let last = queued.exchange(0, ordering: .acquiringAndReleasing)
     guard let pointer = UnsafeRawPointer(bitPattern: last) else { return }
     let job = Unmanaged<PromotableJob>.fromOpaque(pointer).takeRetainedValue()
-    if let place = lendingApp { _ = job.push(to: place, place.raw, source: source, stamp: nil, by: nil) }
+    if let place = lendingApp { job.pushAgain(to: place, source) }
   }
 }
 
 /// A job of such a task while it is queued. It may be queued a second time, in a higher band; the first to be taken
 /// runs it.
-final class PromotableJob: @unchecked Sendable {
+final class PromotableJob: QueuedObject, @unchecked Sendable {
   let app: AppCore
-  let identity: UInt64
   private let tree: TaskTree
   private let job: UnownedJob
   private let rank: UInt8
@@ -119,20 +118,25 @@ final class PromotableJob: @unchecked Sendable {
   init(_ job: UnownedJob, of tree: TaskTree, identity: UInt64, rank: UInt8) {
     self.job = job
     self.tree = tree
-    self.identity = identity
     self.rank = rank
     app = tree.app
+    super.init(identity: identity)
   }
 
   /// False where memory is short; then nothing was queued.
   func push(
-    to owner: AppCore, _ place: OpaquePointer, source: OpaquePointer, stamp: UInt64?, by worker: Worker?
+    to owner: AppCore, _ place: OpaquePointer, rank: UInt8, source: OpaquePointer, stamp: UInt64?, by worker: Worker?
   ) -> Bool {
-    let retained = Unmanaged.passRetained(self)
-    let entry = JobEntry(.promotable, retained.toOpaque(), queuedAt: stamp)
+    let retained = Unmanaged<QueuedObject>.passRetained(self)
+    let entry = JobEntry(.object, retained.toOpaque(), queuedAt: stamp)
     if owner.push(entry, to: place, rank: rank, source: source, by: worker) { return true }
     retained.release()
     return false
+  }
+
+  /// In the place of an app that waits for it, at the same rank.
+  func pushAgain(to owner: AppCore, _ source: OpaquePointer) {
+    _ = push(to: owner, owner.raw, rank: rank, source: source, stamp: nil, by: nil)
   }
 
   /// True for one caller.
@@ -143,16 +147,14 @@ final class PromotableJob: @unchecked Sendable {
   }
 
   /// A worker has taken one of its entries.
-  func run(on worker: Worker) {
-    if app.state.suspended, worker.app !== app, let source = worker.source,
-      push(to: app, app.raw, source: source, stamp: nil, by: nil)
-    {
-      return  // it came by way of another app, and waits for its own
-    }
+  override func run(on worker: Worker) {
+    let isLent = worker.app !== app
+    if isLent, !app.enterLent() { return }
     if claim() { job.runSynchronously(on: tree.asUnownedTaskExecutor()) }
+    if isLent { app.leaveLent() }
   }
 
-  func abandon() {
+  override func abandon() {
     if claim() { globalConcurrentExecutor.enqueue(job) }
   }
 }

@@ -295,7 +295,7 @@ extension JobEntry {
     case .task: globalConcurrentExecutor.enqueue(unsafeBitCast(pointer, to: UnownedJob.self))
     case .closure: Unmanaged<Closure>.fromOpaque(pointer).takeRetainedValue().cancel()
     case .strand: Unmanaged<Strand>.fromOpaque(pointer).takeRetainedValue().runElsewhere()
-    case .promotable: Unmanaged<PromotableJob>.fromOpaque(pointer).takeRetainedValue().abandon()
+    case .object: Unmanaged<QueuedObject>.fromOpaque(pointer).takeRetainedValue().abandon()
     }
   }
 }

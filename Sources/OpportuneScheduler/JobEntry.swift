@@ -14,8 +14,8 @@ struct JobEntry: @unchecked Sendable {
     case closure = 1
     /// A retained ``Strand``: a strand that has jobs.
     case strand = 2
-    /// A retained ``PromotableJob``.
-    case promotable = 3
+    /// A retained ``QueuedObject``.
+    case object = 3
   }
 
   let pointer: UnsafeMutableRawPointer
@@ -46,6 +46,20 @@ struct JobEntry: @unchecked Sendable {
     let now = UInt32(truncatingIfNeeded: nanoseconds / 1000) << 3
     return UInt64((now &- (tag & ~7)) >> 3)
   }
+}
+
+/// What runs itself when its entry is taken: an entry that has more to it than the other kinds.
+class QueuedObject: @unchecked Sendable {
+  /// What its account is kept under.
+  let identity: UInt64
+
+  init(identity: UInt64) { self.identity = identity }
+
+  /// A worker has taken the entry.
+  func run(on worker: Worker) {}
+
+  /// The scheduler is gone.
+  func abandon() {}
 }
 
 /// A closure on its way through the queue. It ends in exactly one of two ways.

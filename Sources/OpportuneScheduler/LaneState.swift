@@ -14,6 +14,8 @@ final class LaneState: @unchecked Sendable {
   private let demotedRunning = Atomic<Int>(0)
   /// All permits are held by workers that have been inside their jobs for longer than the reserve's delay.
   private let stalled = Atomic<Bool>(false)
+  /// Whether a worker without work looks on before it sleeps.
+  private let searching = Atomic<Bool>(false)
   /// Whether a worker in reserve is awake.
   private let reserveAwake = Atomic<Bool>(false)
   /// The monitor's own: how many jobs the workers had begun and ended at the last look.
@@ -88,6 +90,13 @@ final class LaneState: @unchecked Sendable {
   func leaveDemoted() { demotedRunning.subtract(1, ordering: .sequentiallyConsistent) }
 
   var demotedCount: Int { demotedRunning.load(ordering: .relaxed) }
+
+  // MARK: The worker that searches
+
+  // relaxed: it orders nothing. A worker that is stopped while it searches keeps others from searching, not from
+  // sleeping.
+  func beginSearch() -> Bool { !searching.exchange(true, ordering: .relaxed) }
+  func endSearch() { searching.store(false, ordering: .relaxed) }
 
   // MARK: The worker in reserve
 

@@ -160,7 +160,9 @@ final class Monitor: @unchecked Sendable {
   private static func priority(_ engine: Engine) -> KernelPriority {
     let privileges = engine.privileges
     if privileges.canUseRR {
-      return KernelPriority(policy: .roundRobin, nice: 0, sliceNanoseconds: 0, realTimePriority: 1, retires: false)
+      // Above every worker of the real-time lane, whose steps are fewer: they wait for it, see WorkerReport.end().
+      return KernelPriority(
+        policy: .roundRobin, nice: 0, sliceNanoseconds: 0, realTimePriority: Level.count + 1, retires: false)
     }
     return engine.priority(of: .foreground)
   }
@@ -358,7 +360,7 @@ final class Monitor: @unchecked Sendable {
       if stayedBlocked(worker, reading, now, engine), now - reading.start >= patience {
         replace(worker, reading, demoted: false, engine)
         flowing = true
-      } else if worker.depth > 0,
+      } else if worker.depth > 0, reading.band != .background,
         replace(worker, reading, demoted: true, engine)
           || hasStood(lane, now, engine) && replace(worker, reading, demoted: true, engine, urgency: .starves)
       {

@@ -120,14 +120,16 @@ public struct QuantumAccount: Sendable, Hashable {
   public mutating func slice(
     seen: Int, cpu: UInt64, offCPU: UInt64, policy: QuantumPolicy, depthMax: Int = Self.depthMax
   ) -> Verdict {
-    let lowered = UInt64(max(0, seen - depth))
-    depth = max(depth, min(seen, Self.depthMax))
-    let quanta = lowered / UInt64(max(1, policy.step))
-    let rest = cpu.saturatingSubtract(quanta * UInt64(max(1, policy.quantumNanoseconds)))
+    let deepest = max(depth, min(seen, Self.depthMax))
+    let quanta = UInt64((deepest - depth) / max(1, policy.step))
+    depth = deepest
+    let (counted, overflow) = quanta.multipliedReportingOverflow(by: UInt64(max(1, policy.quantumNanoseconds)))
+    let rest = cpu.saturatingSubtract(overflow ? .max : counted)
     // What is left of the slice was off the CPU in the same proportion.
     let share = cpu == 0 ? 1 : Double(rest) / Double(cpu)
     return slice(
-      cpu: rest, offCPU: UInt64(Double(offCPU) * share), idleBefore: 0, policy: policy, depthMax: depthMax)
+      cpu: rest, offCPU: share < 1 ? UInt64(Double(offCPU) * share) : offCPU, idleBefore: 0, policy: policy,
+      depthMax: depthMax)
   }
 
   private mutating func blockedBefore(_ idle: UInt64, _ policy: QuantumPolicy) {

@@ -15,7 +15,8 @@ struct SliceUsage {
   private var start: UInt64 = 0
   private var anchorCPU: UInt64 = 0
   private var anchorWait: UInt64 = 0
-  /// Voluntary context switches when the worker last got up, or found that it need not lie down.
+  /// Voluntary context switches when the worker last got up or found that it need not lie down, or when the last slice
+  /// of a millisecond or more ended.
   private(set) var switchesAtAnchor: Int64 = 0
   private var pool: UInt64 = 0
 
@@ -67,7 +68,11 @@ struct SliceUsage {
     anchorCPU = usage.cpu_ns
     anchorWait = usage.wait_ns
     charge = max(cpu, 1)
-    return (cpu, usage.wait_known != 0 ? wall - cpu - waited : 0)
+    // Who has not given the CPU up by itself was not blocked: what neither clock has counted the machine's host took.
+    let switches = opp_thread_own_voluntary_switches()
+    let gaveUp = switches != switchesAtAnchor
+    switchesAtAnchor = switches
+    return (cpu, gaveUp && usage.wait_known != 0 ? wall - cpu - waited : 0)
   }
 
   /// CPU time of the thread at the anchor, for the monitor's estimate of the running slice.

@@ -62,7 +62,7 @@ public struct WaitingHistogram: Sendable {
   public func quantile(_ share: Double) -> Duration? {
     let total = count
     guard total > 0 else { return nil }
-    let wanted = max(1, UInt64((Double(total) * min(max(share, 0), 1)).rounded(.up)))
+    let wanted = max(1, UInt64((Double(total) * (share > 0 ? min(share, 1) : 0)).rounded(.up)))
     var seen: UInt64 = 0
     for (bucket, bucketCount) in counts.enumerated() {
       seen += bucketCount

@@ -31,6 +31,8 @@ final class Worker: @unchecked Sendable {
   private var applied: KernelPriority
   private var batch = StatisticsBatch()
   private var picks: UInt32 = 0
+  /// The demotion with which the running job began.
+  private var depthAtBegin = 0
   /// When the last job ended, if the next is taken right after it: a clock reading saved.
   private var lastEnd: UInt64?
   private(set) var identity: UInt64 = 0
@@ -86,7 +88,7 @@ final class Worker: @unchecked Sendable {
           if leave(.permit) { opp_lane_leave(lane.raw) }
           return
         }
-        if !takeAndRun(from: lane.takeable) {
+        if !takeAndRun(from: lane.takeable), !search() {
           if leave(.permit) { opp_lane_leave(lane.raw) }
           if !rest() { return }
         }
@@ -130,6 +132,18 @@ final class Worker: @unchecked Sendable {
     guard original == .detached || original == .detachedDemoted else { return }
     if original == .detachedDemoted { lane.leaveDemoted() }
     standing.store(.none, ordering: .relaxed)
+  }
+
+  /// Looks on for two or three microseconds before the permit is given back, one worker of a lane at a time: what is queued
+  /// meanwhile needs no waking, which would cost whoever queues it more than that.
+  private func search() -> Bool {
+    guard lane.beginSearch() else { return false }
+    defer { lane.endSearch() }
+    for _ in 0..<100 {
+      if opp_has_ready(engine.core, lane.takeable) { return true }
+      opp_pause()
+    }
+    return false
   }
 
   /// Sleeps until there is something to do. False when the lane was closed.
@@ -207,8 +221,8 @@ final class Worker: @unchecked Sendable {
       isClosure = false
     case .strand:
       Unmanaged<Strand>.fromOpaque(entry.pointer).takeRetainedValue().run(on: self)
-    case .promotable:
-      Unmanaged<PromotableJob>.fromOpaque(entry.pointer).takeRetainedValue().run(on: self)
+    case .object:
+      Unmanaged<QueuedObject>.fromOpaque(entry.pointer).takeRetainedValue().run(on: self)
     }
     end(entry, taken)
   }
@@ -232,6 +246,7 @@ final class Worker: @unchecked Sendable {
       batch.block = app.statistics
     }
     self.identity = identity
+    depthAtBegin = depth
     engine.accounts.begin(identity, at: start)
     if let waited = entry.waited(until: start) { app.statistics.waited(microseconds: waited) }
     batch.began(stolen: taken.stolen)
@@ -271,7 +286,7 @@ final class Worker: @unchecked Sendable {
       let band = Band(rawValue: taken.band) ?? .background
       let base = engine.base(ofRank: taken.rank, depth: depth, band: band)
       engine.accounts.charge(
-        identity, cpu: usage.charge, offCPU: offCPU, at: time, depth: depth, base: base,
+        identity, cpu: usage.charge, offCPU: offCPU, at: time, from: depthAtBegin, to: depth, base: base,
         band: band, statistics: app?.statistics)
     }
     let now = standing.load(ordering: .relaxed)

@@ -223,8 +223,8 @@ private actor Journal: AppDelegate {
   // R-AUD-07
   @Test func codeIsKnownByTheFileThatHoldsIt() throws {
     let handle = try #require(dlopen(nil, RTLD_NOW))
-    let (malloc, retain) = (try #require(dlsym(handle, "malloc")), try #require(dlsym(handle, "swift_retain")))
-    let good = try #require(LoadedObject.file(holding: malloc))
+    let (getpid, retain) = (try #require(dlsym(handle, "getpid")), try #require(dlsym(handle, "swift_retain")))
+    let good = try #require(LoadedObject.file(holding: getpid))
     #expect(good.contains("libc.so"))
     let bad = try #require(LoadedObject.file(holding: retain))
     #expect(bad.contains("libswiftCore"))

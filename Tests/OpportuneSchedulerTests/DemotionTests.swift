@@ -65,6 +65,7 @@ private func niceValue() -> Int32 {
     let demotions = app.statistics.demotions
     #expect(demotions >= UInt64(step))
     #expect(demotions % UInt64(step) == 0)
+    #expect(demotions <= UInt64(3 * step) * hogs, "each used three quanta and a half")
     #expect(app.statistics.jobs == hogs)
   }
 
@@ -158,6 +159,41 @@ private func niceValue() -> Int32 {
     try await scheduler.shutdown()
   }
 
+  /// What a hog does between two slices, which is no blocking, however long it then waits for its turn.
+  enum Between: CaseIterable { case yields, hops }
+
+  // R-CPU-08 R-CPU-06
+  @Test(arguments: Between.allCases) func hogsThatWaitForEachOtherDoNotCountAsBlocked(between: Between) async throws {
+    let scheduler = try makeScheduler(workers: 2, quantum: QuantumPolicy(quantum: .milliseconds(2)))
+    let app = try scheduler.makeApp(named: "app")
+    // In an app of its own: the strand has an account too, and is idle indeed.
+    let other = try scheduler.makeApp(named: "other")
+    let place = Place(try other.thread(named: "other"))
+    await withTaskGroup(of: Void.self) { group in
+      for _ in 0..<12 {
+        group.addTask(executorPreference: app.executor) {
+          for _ in 0..<8 {
+            spinCPU(milliseconds: 4)
+            switch between {
+            case .yields: await Task.yield()
+            case .hops: await place.visit()
+            }
+          }
+        }
+      }
+    }
+    #expect(app.statistics.demotions >= 12)
+    #expect(app.statistics.restored == 0)
+    try await scheduler.shutdown()
+  }
+
+  private actor Place {
+    let strand: Strand
+    init(_ strand: Strand) { self.strand = strand }
+    nonisolated var unownedExecutor: UnownedSerialExecutor { strand.asUnownedSerialExecutor() }
+    func visit() {}
+  }
+
   // R-CPU-02
   @Test func blockedWorkersAreReplaced() async throws {
     let scheduler = try makeScheduler(workers: 1)
@@ -176,17 +212,6 @@ private func niceValue() -> Int32 {
     for _ in 0..<12 { gate.signal() }
     try await scheduler.shutdown()
     #expect(app.statistics.demotions == 0)
-  }
-
-  // R-CPU-02
-  @Test(arguments: [1, 2, 64]) func aLaneWhoseJobsAllBlockGrowsEverMoreSlowly(width: Int) {
-    let delay: UInt64 = 500_000
-    let patience = (1...(400 * width)).map { LaneState.patience(workers: $0, width: width, delay: delay) }
-    #expect(patience.first == delay)
-    #expect(zip(patience, patience.dropFirst()).allSatisfy { $0 <= $1 })
-    #expect(patience[8 * width] == 2 * delay)
-    #expect(patience.last == 1_000_000_000)
-    #expect(LaneState.patience(workers: .max, width: width, delay: 10_000_000) == 1_000_000_000)
   }
 
   // R-CPU-05 R-CPU-03

@@ -37,7 +37,45 @@ private final class Tally: Sendable {
 
 /// Named so that the concurrent tests run under the sanitizers by the filter `Stress`. OPPORTUNE_STRESS=N makes them N
 /// times as long.
+/// An actor that nobody holds but those who call it.
+private actor Passing {
+  private let strand: Strand
+  private var value = 0
+
+  init(_ app: App) throws { strand = try app.thread(named: "passing") }
+
+  nonisolated var unownedExecutor: UnownedSerialExecutor { strand.asUnownedSerialExecutor() }
+
+  func add() -> Int {
+    value += 1
+    return value
+  }
+}
+
 @Suite(.timeLimit(.minutes(10)), .serialized) struct StressRaceTests {
+  // R-CPU-02 R-CARD-03
+  /// The job that a thread queues may end, and with it the last that holds the executor, before the thread goes on.
+  @Test func executorsMayGoWhileTheirLastJobIsQueued() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let count = 4000 * stressScale
+    let sum = await withTaskGroup(of: Int.self) { group in
+      for number in 0..<8 {
+        group.addTask {
+          var sum = 0
+          for _ in 0..<count / 8 {
+            guard let app = try? scheduler.makeApp(named: "passing \(number)") else { continue }
+            if let actor = try? Passing(app) { sum += await actor.add() }
+            sum += await Task.detached(executorPreference: app.executor) { 1 }.value
+          }
+          return sum
+        }
+      }
+      return await group.reduce(0, +)
+    }
+    #expect(sum == count / 8 * 8 * 2)
+    try await scheduler.shutdown()
+  }
+
   // R-CARD-03 R-FTS-09 R-CPU-10
   @Test(arguments: [1, 2, 4, 16]) func everyJobEndsOnceAcrossAShutdown(workers: Int) async throws {
     let each = 3000 * stressScale

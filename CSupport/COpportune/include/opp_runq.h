@@ -70,7 +70,10 @@ int opp_core_create(const opp_core_config *_Nonnull config, opp_core *_Nullable 
 void opp_core_destroy(opp_core *_Nonnull core, void (*_Nullable drop)(opp_job job, void *_Nullable context),
                       void *_Nullable context);
 
-/* Hands what is queued now to `drop`, suspended apps' jobs too. Any thread, also while others push and take. */
+/*
+ * Hands what is queued now to `drop`, suspended apps' jobs too, but not what lies in bags by themselves. Any thread, also
+ * while others push and take.
+ */
 void opp_core_drain(opp_core *_Nonnull core, void (*_Nonnull drop)(opp_job job, void *_Nullable context),
                     void *_Nullable context);
 
@@ -116,6 +119,9 @@ typedef struct opp_app_state {
 } opp_app_state;
 
 opp_app_state opp_app_state_read(const opp_app *_Nonnull app);
+
+/* The same of suspension alone, in the one order of all sequentially consistent operations, as the step itself. */
+bool opp_app_is_suspended(const opp_app *_Nonnull app);
 
 /* Mask of the levels at which the app may have jobs now (a hint, never too small); 0 while it is suspended. */
 uint64_t opp_app_levels(const opp_app *_Nonnull app);

@@ -1,0 +1,196 @@
+import COpportune
+import Synchronization
+import Testing
+
+@testable import OpportuneScheduler
+
+/// Work of one app that is done in the place of another, which waits for it; and what is left of it in the end.
+@Suite(.timeLimit(.minutes(2))) struct LendingTests {
+  private actor Account {
+    nonisolated let strand: Strand
+    private var value = 0
+    private let inside = Atomic<Int>(0)
+    nonisolated let overlaps = Record<Int>()
+
+    init(_ strand: Strand) { self.strand = strand }
+
+    nonisolated var unownedExecutor: UnownedSerialExecutor { strand.asUnownedSerialExecutor() }
+
+    func add() -> Int {
+      if inside.add(1, ordering: .relaxed).oldValue != 0 { overlaps.add(value) }
+      let old = value
+      spinCPU(milliseconds: 1)
+      value = old + 1
+      inside.subtract(1, ordering: .relaxed)
+      return value
+    }
+  }
+
+  // R-CPU-02
+  @Test func aShutdownLeavesActorsIsolated() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "app")
+    let account = Account(try app.thread(named: "account"))
+    app.suspend()
+    await withTaskGroup(of: Void.self) { group in
+      let called = Record<Int>()
+      for number in 0..<200 {
+        group.addTask {
+          called.add(number)
+          _ = await account.add()
+        }
+      }
+      _ = await called.reaching(200)
+      try? await scheduler.shutdown(within: .milliseconds(100))
+      await group.waitForAll()
+    }
+    #expect(account.overlaps.values.isEmpty)
+    #expect(await account.add() == 201)
+  }
+
+  // R-FTS-09 R-CPU-10
+  @Test func aSuspendedLenderStopsNoTask() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let front = try scheduler.makeApp(named: "front")
+    let back = try scheduler.makeApp(named: "back", band: .background)
+    let steps = Record<Int>()
+    let task = back.task {
+      var number = 0
+      while !Task.isCancelled {
+        steps.add(number)
+        number += 1
+        await Task.yield()
+      }
+    }
+    let waiting = Record<Bool>()
+    let waiter = front.task {
+      waiting.add(true)
+      try await task.value
+    }
+    _ = await waiting.reaching(1)
+    _ = await steps.reaching(steps.count + 100)
+    front.suspend()
+    _ = await steps.reaching(steps.count + 100)
+    task.cancel()
+    front.resume()
+    try await waiter.value
+    try await scheduler.shutdown()
+  }
+
+  // R-FTS-09 R-CPU-02
+  @Test func aSuspendedLenderStopsNoStrand() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let front = try scheduler.makeApp(named: "front")
+    let other = try scheduler.makeApp(named: "other")
+    let back = try scheduler.makeApp(named: "back", band: .background)
+    let strand = try back.thread(named: "strand")
+    let ran = Record<Int>()
+    let submit: @Sendable (Int) -> Void = { number in
+      do { try strand.submit { ran.add(number) } } catch { Issue.record(error) }
+    }
+    try front.submit {
+      front.suspend()
+      submit(0)
+    }
+    try other.submit { submit(1) }
+    submit(2)
+    _ = await ran.reaching(3)
+    #expect(front.activity == .suspended)
+    try await scheduler.shutdown(within: .seconds(1))
+  }
+
+  // R-CPU-02 R-CARD-03
+  @Test func aLenderThatGoesTakesNoJobWithIt() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let back = try scheduler.makeApp(named: "back", band: .background)
+    let strand = try back.thread(named: "strand")
+    let ran = Record<Int>()
+    for number in 0..<300 {
+      let front = try scheduler.makeApp(named: "front \(number)")
+      try front.submit {
+        do { try strand.submit { ran.add(number) } } catch { Issue.record(error) }
+      }
+    }
+    #expect(Set(await ran.reaching(300)) == Set(0..<300))
+    try await scheduler.shutdown()
+  }
+
+  // R-LIFE-06 R-CPU-10
+  @Test(arguments: [true, false]) func anAppIsQuietOnceItsLentSliceHasEnded(isStrand: Bool) async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let front = try scheduler.makeApp(named: "front")
+    let back = try scheduler.makeApp(named: "back", band: .background)
+    let inside = Record<Bool>()
+    let mayEnd = Flag()
+    let slice: @Sendable () -> Void = {
+      inside.add(true)
+      mayEnd.spin()
+    }
+    let keeper = Ended()
+    if isStrand {
+      let strand = try back.thread(named: "strand")
+      try front.submit {
+        do {
+          try strand.submit {
+            slice()
+            keeper.set()
+          }
+        } catch { Issue.record(error) }
+      }
+    } else {
+      let waiting = Record<Bool>()
+      let task = back.task {
+        while waiting.count == 0 { await Task.yield() }
+        // From here on in the place of the app that waits.
+        for _ in 0..<1000 { await Task.yield() }
+        slice()
+        keeper.set()
+      }
+      _ = front.task {
+        waiting.add(true)
+        try await task.value
+      }
+    }
+    _ = await inside.reaching(1)
+    back.suspend()
+    #expect(back.activity != .suspended)
+    mayEnd.raise()
+    await back.untilSuspended()
+    #expect(keeper.isSet)
+    back.resume()
+    try await scheduler.shutdown(within: .seconds(10))
+  }
+
+  private final class Ended: Sendable {
+    private let value = Atomic<Bool>(false)
+    func set() { value.store(true, ordering: .releasing) }
+    var isSet: Bool { value.load(ordering: .acquiring) }
+  }
+
+  // R-CPU-05
+  @Test func backgroundHogsKeepToThePermits() async throws {
+    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(1)))
+    let app = try scheduler.makeApp(named: "back", band: .background)
+    let done = Record<Int>()
+    let counts = Counts()
+    for number in 0..<40 {
+      try app.submit {
+        counts.enter()
+        spinCPU(milliseconds: 5)
+        counts.leave()
+        done.add(number)
+      }
+    }
+    _ = await done.reaching(40)
+    #expect(counts.most == 1)
+    try await scheduler.shutdown()
+  }
+
+  private final class Counts: Sendable {
+    private let now = Atomic<Int>(0)
+    private let highest = Atomic<Int>(0)
+    func enter() { highest.max(now.add(1, ordering: .relaxed).newValue, ordering: .relaxed) }
+    func leave() { now.subtract(1, ordering: .relaxed) }
+    var most: Int { highest.load(ordering: .relaxed) }
+  }
+}
