@@ -11,14 +11,17 @@ final class BrokerCore: @unchecked Sendable {
   /// Thread-safe.
   let set: OpaquePointer
   private let newest = Atomic<Unmanaged<AppRecord>?>(nil)
+  /// Relaxed: each number is given once, in whatever order.
   private let numbers = Atomic<UInt32>(0)
   private let clock: @Sendable () -> UInt64
   private let remove: @Sendable (Removal) -> Void
-  /// An upper bound of what is in use: all that is handed out, taken or not.
+  /// An upper bound of what is in use: all that is handed out, taken or not. Relaxed: a sum, which publishes nothing.
   let handedOut = Atomic<UInt64>(0)
   /// Rung when the monitor, if there is one, should look.
   let bell: Int32
+  /// Set once, by the first listener, and ordered by the fences of ``add(_:)`` and of the monitor's start.
   let isWatched = Atomic<Bool>(false)
+  // Counts: relaxed.
   let purgedBytes = Atomic<UInt64>(0)
   let purges = Atomic<UInt64>(0)
 
@@ -39,6 +42,7 @@ final class BrokerCore: @unchecked Sendable {
   }
 
   deinit {
+    // relaxed: nobody else is here any more, and the last release of this object has ordered all that was done.
     var next = newest.load(ordering: .relaxed)
     while let record = next {
       next = record.takeUnretainedValue().older
@@ -56,6 +60,7 @@ final class BrokerCore: @unchecked Sendable {
     let number = numbers.add(1, ordering: .relaxed).oldValue
     let record = AppRecord(number: number, name: name, standing: standing, now: clock())
     let kept = Unmanaged.passRetained(record)
+    // relaxed, here and where the exchange fails: only a guess, which the exchange compares, and nothing is read by it.
     record.older = newest.load(ordering: .relaxed)
     while true {
       // releasing: the record, to who walks the list (acquiring in records).
@@ -69,6 +74,7 @@ final class BrokerCore: @unchecked Sendable {
   /// Newest first.
   func records() -> [AppRecord] {
     var list: [AppRecord] = []
+    // acquiring: the records, each set up by then (releasing in add; later additions continue its release sequence).
     var next = newest.load(ordering: .acquiring)
     while let record = next?.takeUnretainedValue() {
       list.append(record)
@@ -180,6 +186,9 @@ final class BrokerCore: @unchecked Sendable {
   /// Handed out, so many bytes more.
   func add(_ bytes: UInt64) {
     let sum = handedOut.add(bytes, ordering: .relaxed).newValue
+    // Pairs with the fence of PressureMonitor.levels(): either this thread finds that somebody watches, and rings, or the
+    // first look of who watches finds what was handed out.
+    atomicMemoryFence(ordering: .sequentiallyConsistent)
     guard case .budget(let budget) = configuration.limit, isWatched.load(ordering: .relaxed) else { return }
     if sum >= configuration.gauge.warning.bytes(of: budget) { ring() }
   }
@@ -222,7 +231,8 @@ final class BrokerCore: @unchecked Sendable {
 
   private func ask(_ removal: Removal, _ relief: inout Relief) {
     guard let record = records().first(where: { $0.number == removal.app }),
-      // One asks, whoever else has come to the same conclusion.
+      // One asks, whoever else has come to the same conclusion. relaxed: the exchange alone tells who, and what the
+      // removal says was read before.
       record.isLeaving.compareExchange(expected: false, desired: true, ordering: .relaxed).exchanged
     else { return }
     relief.removals.append(removal)

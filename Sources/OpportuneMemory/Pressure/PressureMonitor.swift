@@ -37,8 +37,11 @@ final class PressureMonitor: @unchecked Sendable {
       listener.release()
       throw .refused("nobody can listen to memory levels", ENOMEM)
     }
+    // relaxed: it only tells who starts the thread; the listener is published by the inbox.
     if isStarted.compareExchange(expected: false, desired: true, ordering: .relaxed).exchanged {
       core.isWatched.store(true, ordering: .relaxed)
+      // Pairs with the fence of BrokerCore.add(_:), which says what either sees.
+      atomicMemoryFence(ordering: .sequentiallyConsistent)
       let result = opp_thread_start(
         "opp-memory", 256 << 10,
         { Unmanaged<PressureMonitor>.fromOpaque($0.unsafelyUnwrapped).takeRetainedValue().run() },
@@ -67,6 +70,7 @@ final class PressureMonitor: @unchecked Sendable {
     // stall, and the machine's file counts them too.
     let alarm = opp_watch_stall("/proc/pressure/memory", 150_000, 2_000_000)
     defer { if alarm >= 0 { opp_watch_close(alarm) } }
+    // relaxed: see stop().
     while !isStopped.load(ordering: .relaxed) {
       look()
       // A budget changes by what the broker itself does.
