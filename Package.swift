@@ -107,7 +107,10 @@ let package = Package(
         .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
       ]),
     .testTarget(name: "OpportuneAppsTests", dependencies: ["Opportune", "OpportuneApps", "TestSupport"]),
-    .testTarget(name: "OpportuneMemoryTests", dependencies: ["OpportuneMemory", "COpportune", "TestSupport"]),
+    // Kills programs that use a hibernation store, and checks what is left: a program, so that it can be killed.
+    .executableTarget(name: "StoreCrash", dependencies: ["OpportuneMemory", "TestSupport"], path: "Tests/StoreCrash"),
+    .testTarget(
+      name: "OpportuneMemoryTests", dependencies: ["OpportuneMemory", "COpportune", "StoreCrash", "TestSupport"]),
     .testTarget(
       name: "OpportuneReplayTests", dependencies: ["OpportuneReplay", "OpportuneApps"],
       resources: [.copy("Fixtures")]),

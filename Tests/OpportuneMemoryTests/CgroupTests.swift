@@ -175,10 +175,3 @@ private let limit = 96 << 20
     #expect(memory.reading() == MemoryReading(capacity: 1_024_000, inUse: 409_600), "the machine is shorter")
   }
 }
-
-/// In a process of its own: says what does not hold to whoever started it, and ends it.
-private func require(_ holds: Bool, _ what: @autoclosure () -> String) {
-  guard !holds else { return }
-  FileHandle.standardError.write(Data("does not hold: \(what())\n".utf8))
-  _exit(1)
-}

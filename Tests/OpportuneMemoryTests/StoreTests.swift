@@ -20,6 +20,9 @@ private func noise(_ count: Int, seed: UInt64) -> [UInt8] {
   return (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
 }
 
+/// Bytes that this process handed to the kernel to write, as that counts them.
+private func written() -> UInt64? { KernelFile.text("/proc/self/io").flatMap { KernelFile.table($0)["wchar"] } }
+
 @Suite struct StoreTests {
   private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-store-\(UUID())").path
 
@@ -59,6 +62,38 @@ private func noise(_ count: Int, seed: UInt64) -> [UInt8] {
     let length = try pages.withUnsafeBytes { try store.save("app", [$0]) }
     #expect(length < 11 * 4096)
     #expect(try store.load("app") == [pages])
+  }
+
+  // R-MEM-05
+  @Test(.enabled(if: written() != nil, "the kernel does not count what a process writes"))
+  func ofAThousandPagesTenAreWritten() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      let folder = FileManager.default.temporaryDirectory.appending(path: "opportune-pages-\(UUID())")
+      try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+      let file = folder.appending(path: "file")
+      try Data(repeating: 1, count: 490 * pageSize).write(to: file)
+      let broker = try makeBroker()
+      let app = broker.app(named: "game")
+      let clean = try app.map(file: file.path)
+      let drawing = try app.purgeable(of: UInt8.self, count: 500 * pageSize)
+      drawing.fill(3)
+      let dirty = try app.allocate(bytes: 10 * pageSize)
+      let state = noise(dirty.count, seed: 5)
+      dirty.bytes.copyBytes(from: state)
+      app.setStanding(.suspended)
+      let page = UInt64(pageSize)
+      require(app.ledger.handedOut == 1000 * page && app.ledger.unreconstitutable == 10 * page, "\(app.ledger)")
+      let store = try HibernationStore(path: folder.appending(path: "store").path, bytes: 8 << 20)
+      guard let before = written() else { _exit(2) }
+      require(broker.purge(.max) == 500 * page, "what can be made again is dropped")
+      try store.save("game", [UnsafeRawBufferPointer(dirty.bytes)])
+      guard let after = written() else { _exit(2) }
+      require(after - before >= 10 * page && after - before < 10 * page + 1024, "\(after - before) bytes were written")
+      require(try store.load("game") == [state], "it comes back")
+      withExtendedLifetime(clean) {}
+      try FileManager.default.removeItem(at: folder)
+      _exit(7)
+    }
   }
 
   // R-MEM-06
@@ -106,6 +141,70 @@ private func noise(_ count: Int, seed: UInt64) -> [UInt8] {
     do { _ = try HibernationStore(disk) }
     for slot in 0..<2 { disk.seen[slot * StoreIndex.slotBytes + 8] = 2 }
     #expect(throws: StoreError(.otherVersion, "")) { try HibernationStore(disk) }
+  }
+
+  // R-MEM-06
+  @Test func aStoreThatWasBeingMadeIsMadeAnew() throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    for left in [0, 1, StoreIndex.dataOffset - 1, StoreIndex.dataOffset, 1 << 19] {
+      try Data(count: left).write(to: URL(fileURLWithPath: path))
+      do { try save(HibernationStore(path: path, bytes: 1 << 20), "app", [[1]]) }
+      #expect(try HibernationStore(path: path, bytes: 1 << 20).load("app") == [[1]], "\(left) bytes were there")
+    }
+    // What is not blank is somebody's.
+    try Data([0, 0, 1]).write(to: URL(fileURLWithPath: path))
+    #expect(throws: StoreError(.otherSize, "")) { try HibernationStore(path: path, bytes: 1 << 20) }
+    #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == Data([0, 0, 1]))
+  }
+
+  /// Once an index was not written, the disk may name what is not known here: nothing is written over that.
+  // R-MEM-06, R-MEM-07
+  @Test func afterAFailureNothingIsOverwritten() throws {
+    let states = (1...3).map { noise(3000, seed: $0) }
+    var generator = SeededGenerator(seed: 7)
+    var failures = 0
+    while true {
+      let disk = CrashDisk(size: HibernationStore.bytesMin + (64 << 10))
+      let store = try HibernationStore(disk)
+      try save(store, "app", [states[0]])
+      disk.failsAfter = failures
+      do {
+        try save(store, "app", [states[1]])
+        break
+      } catch let error as StoreError { #expect(error.code == .system(EIO)) }
+      disk.failsAfter = nil
+      disk.begin()
+      // The record and its synchronisation come before the index.
+      if failures < 2 {
+        try save(store, "app", [states[2]])
+      } else {
+        #expect(throws: StoreError(.system(EIO), "")) { try save(store, "app", [states[2]]) }
+        #expect(throws: StoreError(.system(EIO), "")) { try store.remove("app") }
+        #expect(try store.load("app") == [states[0]])
+      }
+      for image in disk.crashImages(using: &generator) {
+        let left = try HibernationStore(CrashDisk(image)).load("app")
+        #expect(states.map { [$0] }.contains(left), "call \(failures) failed")
+      }
+      failures += 1
+    }
+    #expect(failures == 6, "two calls for the record, and two for each copy of the index")
+  }
+
+  /// The program does more of it: `StoreCrash kills 2400 1 FOLDER`.
+  // R-MEM-06, R-MEM-07
+  @Test(.timeLimit(.minutes(3)))
+  func aKilledProgramLeavesEachAppAsItWasOrAsItIs() throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "opportune-kills-\(UUID())")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let program = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+    let process = Process()
+    process.executableURL = program.deletingLastPathComponent().appending(path: "StoreCrash")
+    process.arguments = ["kills", "100", "1", folder.path]
+    try process.run()
+    process.waitUntilExit()
+    #expect(process.terminationReason == .exit && process.terminationStatus == 0)
   }
 
   /// Any single bit, anywhere: the app comes back as it was, or an error does.
@@ -206,6 +305,8 @@ private final class CrashDisk: StoreDevice {
   /// What is read back.
   var seen: [UInt8]
   var synchronises = true
+  /// So many calls that change something succeed; the next one, and all after it, do not.
+  var failsAfter: Int?
   private var start: [UInt8] = []
   /// Since `begin`: a write, or `nil` for a synchronisation.
   private var log: [(at: Int, bytes: [UInt8])?] = []
@@ -219,12 +320,22 @@ private final class CrashDisk: StoreDevice {
     bytes.copyBytes(from: seen[offset..<offset + bytes.count])
   }
 
+  private func mayFail() throws(StoreError) {
+    guard let left = failsAfter else { return }
+    guard left > 0 else { throw StoreError(.system(EIO), "the disk fails") }
+    failsAfter = left - 1
+  }
+
   func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StoreError) {
+    try mayFail()
     log.append((offset, [UInt8](bytes)))
     seen.replaceSubrange(offset..<offset + bytes.count, with: bytes)
   }
 
-  func synchronise() throws(StoreError) { if synchronises { log.append(nil) } }
+  func synchronise() throws(StoreError) {
+    try mayFail()
+    if synchronises { log.append(nil) }
+  }
 
   func begin() {
     start = seen

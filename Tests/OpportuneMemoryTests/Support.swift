@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 
 @testable import OpportuneMemory
@@ -66,4 +67,11 @@ extension Purgeable<UInt8> {
     guard let start = buffer.baseAddress, start.pointee == value else { return false }
     return memcmp(start, start + 1, buffer.count - 1) == 0
   }
+}
+
+/// In a process of its own: says what does not hold to whoever started it, and ends it.
+func require(_ holds: Bool, _ what: @autoclosure () -> String) {
+  guard !holds else { return }
+  FileHandle.standardError.write(Data("does not hold: \(what())\n".utf8))
+  _exit(1)
 }

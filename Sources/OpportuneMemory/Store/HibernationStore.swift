@@ -12,6 +12,9 @@ public final class HibernationStore {
 
   private let device: any StoreDevice
   private var index: StoreIndex
+  /// What kept the index from being written. From then on the disk may name more than is known here, so nothing is
+  /// written over it.
+  private var failure: StoreError?
   /// Copies of the index that were found torn or damaged when the store was opened, and were written anew from the other.
   public private(set) var repairs = 0
 
@@ -75,13 +78,14 @@ public final class HibernationStore {
   ///   - app: its name, up to 255 bytes.
   ///   - parts: such as its state and its dirty memory; given back one by one.
   /// - Returns: bytes that the record takes up.
-  /// - Throws: ``StoreError``: `argument`; `full`, and then what was saved before is still there; `system`, and then the
-  ///   store has to be opened anew.
+  /// - Throws: ``StoreError``: `argument`; `full`, and then what was saved before is still there; `system`, and where
+  ///   the index was not written then, each later call that writes throws it again until the store is opened anew.
   @discardableResult
   public func save(_ app: String, _ parts: [UnsafeRawBufferPointer]) throws(StoreError) -> Int {
     guard app.utf8.count <= StoreIndex.nameBytesMax else {
       throw StoreError(.argument, "a name of \(app.utf8.count) bytes, expected up to \(StoreIndex.nameBytesMax)")
     }
+    if let failure { throw failure }
     let space = index.free().largest
     let sequence = index.sequence + 1
     var head = ByteWriter()
@@ -141,7 +145,7 @@ public final class HibernationStore {
 
   /// Forgets an app, and frees its space. Does nothing for one that is not there. (R-MEM-07)
   ///
-  /// - Throws: ``StoreError`` with code `system`; the store has to be opened anew then.
+  /// - Throws: ``StoreError`` with code `system`, as ``save(_:_:)``.
   public func remove(_ app: String) throws(StoreError) {
     let rest = index.entries.filter { $0.name != app }
     if rest.count != index.entries.count { try commit(rest) }
@@ -150,10 +154,16 @@ public final class HibernationStore {
   // MARK: The index
 
   private func commit(_ entries: [StoreIndex.Entry]) throws(StoreError) {
+    if let failure { throw failure }
     let next = StoreIndex(sequence: index.sequence + 1, size: index.size, entries: entries)
     guard try next.slot() != nil else { throw StoreError(.full, "the index has no room for \(entries.count) apps") }
-    try write(next, to: 0)
-    try write(next, to: 1)
+    do throws(StoreError) {
+      try write(next, to: 0)
+      try write(next, to: 1)
+    } catch {
+      failure = error
+      throw error
+    }
     index = next
   }
 
