@@ -199,12 +199,16 @@ private func written() -> UInt64? { KernelFile.text("/proc/self/io").flatMap { K
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
     defer { try? FileManager.default.removeItem(at: folder) }
     let program = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
-    let process = Process()
-    process.executableURL = program.deletingLastPathComponent().appending(path: "StoreCrash")
-    process.arguments = ["kills", "100", "1", folder.path]
-    try process.run()
-    process.waitUntilExit()
-    #expect(process.terminationReason == .exit && process.terminationStatus == 0)
+    let path: String = program.deletingLastPathComponent().appending(path: "StoreCrash").path
+    let words: [String] = [path, "kills", "100", "1", folder.path]
+    var arguments = words.map { strdup($0) } + [nil]
+    defer { for argument in arguments { free(argument) } }
+    var process: pid_t = 0
+    let result = posix_spawn(&process, path, nil, nil, &arguments, environ)
+    try #require(result == 0)
+    var status: Int32 = -1
+    while waitpid(process, &status, 0) < 0, errno == EINTR {}
+    #expect(status == 0)
   }
 
   /// Any single bit, anywhere: the app comes back as it was, or an error does.
