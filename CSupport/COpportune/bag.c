@@ -1,5 +1,7 @@
 /*
- * A bag is a list of queues, one for each source that ever pushed to it.
+ * A bag is a list of queues, one for each source that ever pushed to it. A source outlives its thread, to be adopted by
+ * another; a queue that is empty, and whose source has no thread, is taken out of the list in a sweep now and then, and
+ * rests until its source pushes to the bag again.
  *
  * A queue is a row of segments under two free-running 64-bit indices. Only the source moves `tail`: it stores the
  * slot, then the tail. Anyone moves `head`: it reads the slot, then claims it by compare-and-swap, one entry at a
@@ -17,13 +19,17 @@
  *  B5  Segments, directories, queues, sources and bags stay what they are until the core is destroyed.
  *  B6  Stamps in one queue do not fall (as unsigned differences), unless its source was adopted or stopped inside
  *      a push; then an entry is older than it need be, which only favours it.
+ *  B7  A queue that is not in the list is empty, and its source has no record of it; only who holds `sweeping` takes
+ *      one out, puts it to rest or has it back. Its `next` stays what it was, so a reader that stands on it goes on to
+ *      all that were in the list behind it; if it comes back to the front meanwhile, he looks at the list once more.
  *
  * Bypass. Entries carry the core's epoch, which each source advances after every 32 pushes, so a source stamps at
  * most 32 entries with one epoch. A taker takes from a queue only while its front's epoch is at most one above the
  * smallest front that it saw when it last looked round (the floor); then it must look again, and take from the
  * queue with the smallest. Hence at most two epochs of a source's later entries pass before that look and two after.
  *
- * A stopped thread. In a push, before tail is stored: its entry is not there yet, others are not concerned. In a
+ * A stopped thread. In a sweep: there is no other sweep of this bag, and one source that rests is not adopted; a push
+ * makes a new queue where it cannot have its old one back. In a push, before tail is stored: its entry is not there yet, others are not concerned. In a
  * take, before the claim: nothing has happened. After it: it holds one entry and, by B4, at most one segment.
  */
 #include "bag.h"
@@ -240,35 +246,104 @@ void opp_bag_drain(opp_bag *bag, void (*drop)(opp_job, void *), void *context) {
         if (drop != NULL) drop(job, context);
 }
 
+static void fifo_free(opp_fifo *fifo) {
+    opp_directory *directory = opp_load(&fifo->directory, relaxed); /* relaxed: nobody else is left */
+    while (directory != NULL) {
+        opp_directory *older = directory->older;
+        free(directory);
+        directory = older;
+    }
+    free(fifo);
+}
+
 void opp_bag_free(opp_bag *bag) {
-    opp_fifo *fifo = opp_load(&bag->fifos, relaxed); /* relaxed: nobody else is left */
-    while (fifo != NULL) {
-        opp_fifo *next = fifo->next;
-        opp_directory *directory = opp_load(&fifo->directory, relaxed);
-        while (directory != NULL) {
-            opp_directory *older = directory->older;
-            free(directory);
-            directory = older;
-        }
-        free(fifo);
-        fifo = next;
+    /* relaxed: nobody else is left. */
+    for (opp_fifo *fifo = opp_load(&bag->fifos, relaxed), *next; fifo != NULL; fifo = next) {
+        next = opp_load(&fifo->next, relaxed);
+        fifo_free(fifo);
+    }
+    for (opp_fifo *fifo = bag->resting, *next; fifo != NULL; fifo = next) {
+        next = fifo->resting;
+        fifo_free(fifo);
     }
     free(bag);
 }
 
+static opp_fifo *fifo_next(const opp_fifo *fifo) {
+    /* [next] acquire: pairs with the releases in bag_sweep() and bag_fifo(), by which another queue may stand here than
+     * when the list was entered. What stood here then was acquired with `fifos`. */
+    return opp_load(&fifo->next, acquire);
+}
+
+/* --- Sweeps ---------------------------------------------------------------------------------- */
+
+static bool bag_try_sweeping(opp_bag *bag) {
+    /* [sweeping] acquire: pairs with bag_end_sweeping(). */
+    return !opp_load(&bag->sweeping, relaxed) && !opp_swap(&bag->sweeping, true, acquire);
+}
+
+static void bag_end_sweeping(opp_bag *bag) {
+    opp_store(&bag->sweeping, false, release); /* [sweeping] release: what rests is seen by the next holder */
+}
+
+static size_t cache_place(const opp_bag *bag) {
+    return ((uintptr_t)bag >> 4 ^ (uintptr_t)bag >> 10) % OPP_SOURCE_CACHE;
+}
+
+/* Puts queues to rest that are empty and whose source nobody owns. Not the first in the list, where others push. */
+static void bag_sweep(opp_bag *bag) {
+    if (!bag_try_sweeping(bag)) return;
+    size_t place = cache_place(bag);
+    opp_fifo *before = opp_load(&bag->fifos, acquire); /* [fifos] */
+    for (opp_fifo *fifo = fifo_next(before); fifo != NULL; fifo = fifo_next(before)) {
+        opp_source *source = fifo->source;
+        uint32_t owned = 0;
+        /* [adopt] acquire: the last owner's pushes are over, and the source's private fields are ours; see
+         * opp_source_acquire(). */
+        bool ours = opp_load(&source->owned, relaxed) == 0 && opp_cas(&source->owned, &owned, 1, acquire);
+        /* relaxed: the tail is ours, an old head only makes the queue stay. */
+        bool rests = ours && opp_load(&fifo->head, relaxed) == opp_load(&fifo->tail, relaxed);
+        if (rests) {
+            if (source->cache[place].bag == bag) source->cache[place].bag = NULL;
+            /* [next] release: passes on what was acquired of the queue behind. */
+            opp_store(&before->next, fifo_next(fifo), release);
+            fifo->resting = bag->resting;
+            bag->resting = fifo;
+        } else {
+            before = fifo;
+        }
+        if (ours) opp_store(&source->owned, 0, release); /* [adopt] */
+    }
+    bag_end_sweeping(bag);
+}
+
+/* The source's queue that rests, or NULL. */
+static opp_fifo *bag_have_back(opp_bag *bag, const opp_source *source) {
+    if (!bag_try_sweeping(bag)) return NULL;
+    opp_fifo **link = &bag->resting;
+    while (*link != NULL && (*link)->source != source) link = &(*link)->resting;
+    opp_fifo *fifo = *link;
+    if (fifo != NULL) *link = fifo->resting;
+    bag_end_sweeping(bag);
+    return fifo;
+}
+
 /* The calling source's queue in `bag`; made and published on first use. */
 static opp_fifo *bag_fifo(opp_bag *bag, opp_source *source) {
-    size_t place = ((uintptr_t)bag >> 4 ^ (uintptr_t)bag >> 10) % OPP_SOURCE_CACHE;
+    size_t place = cache_place(bag);
     if (source->cache[place].bag == bag) return source->cache[place].fifo;
     /* [fifos] acquire: pairs with the exchange below; `next` and `source` are set. */
     opp_fifo *fifo = opp_load(&bag->fifos, acquire);
-    while (fifo != NULL && fifo->source != source) fifo = fifo->next;
+    while (fifo != NULL && fifo->source != source) fifo = fifo_next(fifo);
     if (fifo == NULL) {
-        fifo = fifo_create(source);
+        fifo = bag_have_back(bag, source);
+        if (fifo == NULL) fifo = fifo_create(source);
         if (fifo == NULL) return NULL;
-        opp_fifo *first = opp_load(&bag->fifos, relaxed);
+        opp_fifo *first;
         do {
-            fifo->next = first;
+            first = opp_load(&bag->fifos, acquire); /* [fifos] */
+            /* [next] release: a reader may still stand on the queue from when it was in the list before; see B7. */
+            opp_store(&fifo->next, first, release);
             /* [fifos] release: see above. seq_cst: it comes before the tail of the first push in the one order
              * that fifo_push() speaks of. */
         } while (!opp_cas(&bag->fifos, &first, fifo, seq_cst));
@@ -292,19 +367,31 @@ static uint32_t stamp_of(const peek *front) {
     return (uint32_t)(front->word >> 32);
 }
 
+/* A look round has met many empty queues. relaxed: it only counts, and a look more or less does not matter. */
+static void bag_met_empty(opp_bag *bag) {
+    uint32_t looks = opp_load(&bag->looks, relaxed) + 1;
+    opp_store(&bag->looks, looks, relaxed);
+    if (looks % OPP_SWEEP_LOOKS == 0) bag_sweep(bag);
+}
+
 /* Looks at every queue. False when all were empty. Otherwise `oldest` and, where it may be taken, `choice`. */
 static bool bag_look_round(opp_bag *bag, const opp_source *own, const uint8_t *distance, uint32_t slack,
                            uint32_t *floor, peek *choice) {
     bool found = false;
+    uint32_t empty = 0;
     peek oldest = {0}, near = {0};
     /* [fifos] acquire; not seq_cst, for the same reason as tail in fifo_peek(). */
-    for (opp_fifo *fifo = opp_load(&bag->fifos, acquire); fifo != NULL; fifo = fifo->next) {
+    for (opp_fifo *fifo = opp_load(&bag->fifos, acquire); fifo != NULL; fifo = fifo_next(fifo)) {
         peek front;
-        if (!fifo_peek(fifo, &front)) continue;
+        if (!fifo_peek(fifo, &front)) {
+            empty++;
+            continue;
+        }
         if (!found || older(stamp_of(&front), stamp_of(&oldest))) oldest = front;
         found = true;
         if (fifo->source == own) near = front;
     }
+    if (empty >= OPP_SWEEP_EMPTY) bag_met_empty(bag);
     if (!found) return false;
     *floor = stamp_of(&oldest);
     uint32_t limit = *floor + slack;
@@ -313,7 +400,7 @@ static bool bag_look_round(opp_bag *bag, const opp_source *own, const uint8_t *d
         *choice = near;
     } else if (distance != NULL) {
         uint8_t best = distance[oldest.fifo->source->node];
-        for (opp_fifo *fifo = opp_load(&bag->fifos, acquire) /* [fifos] */; fifo != NULL; fifo = fifo->next) {
+        for (opp_fifo *fifo = opp_load(&bag->fifos, acquire) /* [fifos] */; fifo != NULL; fifo = fifo_next(fifo)) {
             peek front;
             if (distance[fifo->source->node] >= best || !fifo_peek(fifo, &front)) continue;
             if (older(limit, stamp_of(&front))) continue;
@@ -335,8 +422,8 @@ static bool bag_look_twice(opp_bag *bag, peek *choice) {
     peek again;
     for (;;) {
         /* A queue that was added before the choice was pushed would be seen, since the choice's tail was acquired, and
-         * there is none. relaxed: it is compared, not followed. */
-        if (choice->fifo->next == NULL && opp_load(&bag->fifos, relaxed) == choice->fifo) return true;
+         * there is none. relaxed: both are compared, not followed. */
+        if (opp_load(&choice->fifo->next, relaxed) == NULL && opp_load(&bag->fifos, relaxed) == choice->fifo) return true;
         if (!bag_look_round(bag, NULL, NULL, 0, &floor, &again)) return false;
         if (again.fifo == choice->fifo && again.head == choice->head) return true;
         *choice = again;
@@ -368,7 +455,7 @@ uint64_t opp_bag_count(const opp_bag *bag) {
     uint64_t count = 0;
     /* [fifos] and [publish] acquire, and seq_cst with the exchange in bag_fifo() and the store in fifo_push(): see
      * there. head relaxed: it counts too much if it is old, and too little only where others are taking. */
-    for (opp_fifo *fifo = opp_load(&bag->fifos, seq_cst); fifo != NULL; fifo = fifo->next) {
+    for (opp_fifo *fifo = opp_load(&bag->fifos, seq_cst); fifo != NULL; fifo = fifo_next(fifo)) {
         uint64_t head = opp_load(&fifo->head, relaxed);
         uint64_t tail = opp_load(&fifo->tail, seq_cst);
         if (tail > head) count += tail - head;

@@ -13,6 +13,8 @@
 #define OPP_DIRECTORY_FIRST 4
 #define OPP_EPOCH_PUSHES 32
 #define OPP_SOURCE_CACHE 64
+#define OPP_SWEEP_EMPTY 16 /* empty queues that a look round must meet, */
+#define OPP_SWEEP_LOOKS 64 /* and how often, for one sweep */
 #endif /* The checked build has smaller ones, so that every edge is near. */
 
 _Static_assert((OPP_SEGMENT_SLOTS & (OPP_SEGMENT_SLOTS - 1)) == 0, "slots are found by masking");
@@ -47,7 +49,8 @@ typedef struct opp_directory {
 /* One source's queue in one bag. Fields are grouped by who writes them. */
 typedef struct opp_fifo {
     opp_source *source;
-    struct opp_fifo *next; /* in the bag's list; set before it is published */
+    _Atomic(struct opp_fifo *) next; /* in the bag's list */
+    struct opp_fifo *resting;        /* in the list of those that rest; under the bag's `sweeping` */
     _Alignas(OPP_LINE) _Atomic(uint64_t) head; /* takers */
     _Alignas(OPP_LINE) _Atomic(uint64_t) tail; /* the source */
     _Atomic(opp_directory *) directory;        /* the source */
@@ -55,7 +58,10 @@ typedef struct opp_fifo {
 
 struct opp_bag {
     opp_core *core;
-    _Atomic(opp_fifo *) fifos;   /* grows only */
+    _Atomic(opp_fifo *) fifos;
+    opp_fifo *resting;           /* queues that were taken out; under `sweeping` */
+    _Atomic(bool) sweeping;      /* a lock that nobody waits for */
+    _Atomic(uint32_t) looks;     /* that met many empty queues */
     struct opp_bag *next;        /* in the core's list of strands' bags */
     _Atomic(uint32_t) in_use;    /* strands' bags only */
     _Atomic(uint32_t) ticket;    /* strands' bags only */

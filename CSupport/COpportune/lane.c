@@ -136,8 +136,13 @@ void opp_lane_set_permits(opp_lane *lane, uint32_t permits) {
     if (permits < 1) permits = 1;
     if (permits > OPP_LANE_WORKERS) permits = OPP_LANE_WORKERS;
     uint64_t count = opp_load(&lane->count, relaxed);
-    /* relaxed: nobody is owed a wake-up by it; the next push finds the permit. */
+    /* relaxed: nobody is owed a wake-up by it; the next push finds the permit, and who raises it wakes for what waits. */
     while (!opp_cas(&lane->count, &count, (uint64_t)permits << 32 | count_used(count), relaxed)) {}
+}
+
+bool opp_lane_is_over(const opp_lane *lane) {
+    uint64_t count = opp_load(&lane->count, relaxed); /* whoever acts on it gives a permit back, and then looks again */
+    return count_used(count) > count_permits(count);
 }
 
 uint32_t opp_lane_working(const opp_lane *lane) {

@@ -79,6 +79,7 @@ struct opp_core {
     uint64_t level_mask[OPP_BANDS];
     char *levels; /* OPP_LEVELS records of level_bytes */
     _Atomic(opp_app *) apps[OPP_MAX_APPS]; /* made on first use, kept */
+    _Atomic(uint32_t) app_hint;            /* below it no place was free when it was last looked for one */
     _Atomic(opp_source *) sources;         /* grows only */
     _Atomic(opp_taker *) takers;           /* grows only */
     _Atomic(opp_bag *) bags;               /* strands' bags; grows only */
@@ -211,9 +212,9 @@ int opp_core_create(const opp_core_config *config, opp_core **result) {
     return 0;
 }
 
-/* Hands what is queued to `drop`; with `all` also what lies in bags that stand by themselves, which belong to whoever made
- * them: their entry in the queue stands for them. With `discard`, when nobody else is left, frees apps and bags. */
-static void core_empty(opp_core *core, bool all, bool discard, void (*drop)(opp_job, void *), void *context) {
+/* Calls `each` with every bag that is an app's. */
+static void apps_each_bag(opp_core *core, void (*each)(opp_bag *, void (*)(opp_job, void *), void *),
+                          void (*drop)(opp_job, void *), void *context) {
     for (uint32_t i = 0; i < core->config.max_apps; i++) {
         opp_app *app = opp_load(&core->apps[i], acquire); /* [apps] */
         if (app == NULL) continue;
@@ -221,28 +222,29 @@ static void core_empty(opp_core *core, bool all, bool discard, void (*drop)(opp_
             for (int p = 0; p < PLACES; p++)
                 for (int rank = 0; rank < OPP_RANKS; rank++) {
                     opp_bag *bag = opp_load(&app->places[set][p].bag[rank], acquire); /* [bag] */
-                    if (bag == NULL) continue;
-                    opp_bag_drain(bag, drop, context);
-                    if (discard) opp_bag_free(bag);
+                    if (bag != NULL) each(bag, drop, context);
                 }
-        if (discard) free(app);
-    }
-    if (!all) return;
-    for (opp_bag *bag = opp_load(&core->bags, acquire) /* [bags] */, *next; bag != NULL; bag = next) {
-        next = bag->next;
-        opp_bag_drain(bag, drop, context);
-        if (discard) opp_bag_free(bag);
     }
 }
 
+/* The bags that stand by themselves belong to whoever made them: their entry in the queue, which is dropped, stands for
+ * them. */
 void opp_core_drain(opp_core *core, void (*drop)(opp_job, void *), void *context) {
-    core_empty(core, false, false, drop, context);
+    apps_each_bag(core, opp_bag_drain, drop, context);
 }
 
 void opp_core_destroy(opp_core *core, void (*drop)(opp_job, void *), void *context) {
-    core_empty(core, true, false, drop, context);
+    opp_core_drain(core, drop, context);
+    for (opp_bag *bag = opp_load(&core->bags, acquire) /* [bags] */; bag != NULL; bag = bag->next)
+        opp_bag_drain(bag, drop, context);
     opp_store(&core->destroyed, true, relaxed); /* relaxed: who sees it only gives up a hold of its own */
     opp_core_release(core);
+}
+
+static void bag_discard(opp_bag *bag, void (*drop)(opp_job, void *), void *context) {
+    (void)drop;
+    (void)context;
+    opp_bag_free(bag);
 }
 
 bool opp_core_is_destroyed(const opp_core *core) {
@@ -256,7 +258,13 @@ void opp_core_retain(opp_core *core) {
 void opp_core_release(opp_core *core) {
     /* [holds] release: our use of the core is over. acquire: so is everybody's when the last one frees it. */
     if (opp_sub(&core->holds, 1, acq_rel) != 1) return;
-    core_empty(core, true, true, NULL, NULL);
+    apps_each_bag(core, bag_discard, NULL, NULL);
+    /* relaxed, here and below: nobody else is left. */
+    for (uint32_t i = 0; i < core->config.max_apps; i++) free(opp_load(&core->apps[i], relaxed));
+    for (opp_bag *bag = opp_load(&core->bags, relaxed), *next; bag != NULL; bag = next) {
+        next = bag->next;
+        opp_bag_free(bag);
+    }
     for (opp_source *source = opp_load(&core->sources, relaxed), *next; source != NULL; source = next) {
         next = source->next;
         free(source);
@@ -317,26 +325,35 @@ static opp_app *app_allocate(opp_core *core, uint32_t index) {
     return app;
 }
 
+/* Takes the place of that index, or returns NULL: it is in use, or memory is short. */
+static opp_app *app_occupy(opp_core *core, uint32_t index) {
+    /* [apps] acquire: pairs with the exchange below. */
+    opp_app *app = opp_load(&core->apps[index], acquire);
+    uint32_t in_use = 0;
+    if (app != NULL) {
+        /* [app-reuse] acquire: pairs with the release in opp_app_destroy(). */
+        bool taken = opp_load(&app->in_use, relaxed) == 0 && opp_cas(&app->in_use, &in_use, 1, acquire);
+        return taken ? app : NULL;
+    }
+    app = app_allocate(core, index);
+    if (app == NULL) return NULL;
+    opp_app *nobody = NULL;
+    /* [apps] release: the record is filled in. */
+    if (opp_cas(&core->apps[index], &nobody, app, release)) return app;
+    opp_sub(&core->queue_bytes, sizeof(opp_app), relaxed); /* statistics */
+    free(app);
+    return NULL;
+}
+
 opp_app *opp_app_create(opp_core *core, uint8_t band, bool suspended) {
     if (band >= OPP_BANDS) return NULL;
-    for (uint32_t index = 0; index < core->config.max_apps; index++) {
-        /* [apps] acquire: pairs with the exchange below. */
-        opp_app *app = opp_load(&core->apps[index], acquire);
-        uint32_t in_use = 0;
-        if (app == NULL) {
-            app = app_allocate(core, index);
-            if (app == NULL) return NULL;
-            opp_app *nobody = NULL;
-            /* [apps] release: the record is filled in. */
-            if (!opp_cas(&core->apps[index], &nobody, app, release)) {
-                opp_sub(&core->queue_bytes, sizeof(opp_app), relaxed); /* statistics */
-                free(app);
-                continue;
-            }
-        } else if (opp_load(&app->in_use, relaxed) != 0 || !opp_cas(&app->in_use, &in_use, 1, acquire)) {
-            /* [app-reuse] acquire: pairs with the release in opp_app_destroy(). */
-            continue;
-        }
+    /* relaxed, all uses of the hint: it only says where to begin. One that is too high makes the low places come last. */
+    uint32_t hint = opp_load(&core->app_hint, relaxed), count = core->config.max_apps;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index = (hint + i) % count;
+        opp_app *app = app_occupy(core, index);
+        if (app == NULL) continue;
+        opp_cas(&core->app_hint, &hint, index + 1, relaxed);
         /* The generation goes on from the place's last owner. relaxed: nobody has this app yet. */
         uint64_t old = opp_load(&app->state, relaxed);
         opp_store(&app->state,
@@ -347,8 +364,11 @@ opp_app *opp_app_create(opp_core *core, uint8_t band, bool suspended) {
 }
 
 void opp_app_destroy(opp_app *app) {
+    _Atomic(uint32_t) *hint = &app->core->app_hint;
+    uint32_t index = app->index, known = opp_load(hint, relaxed);
     app->context = NULL;
     opp_store(&app->in_use, 0, release); /* [app-reuse] release: the last owner is done. */
+    while (index < known && !opp_cas(hint, &known, index, relaxed)) {}
 }
 
 void opp_app_set_context(opp_app *app, void *context) {

@@ -12,6 +12,8 @@
 #define OPP_DIRECTORY_FIRST 2
 #define OPP_EPOCH_PUSHES 2
 #define OPP_SOURCE_CACHE 4
+#define OPP_SWEEP_EMPTY 1
+#define OPP_SWEEP_LOOKS 1
 #define OPP_MAX_APPS 64
 #define OPP_BYPASS_MAX 8
 #define OPP_TURN 2

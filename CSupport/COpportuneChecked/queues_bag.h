@@ -5,17 +5,23 @@
  * what was pushed before it; a stopped pusher holds back its own entry, a stopped taker at most the one it took.
  */
 static _Thread_local struct {
+    opp_core *core;
     opp_bag *bag;
     opp_source *sources[OPPX_THREADS];
 } bag_run;
 
 static const oppx_kind bag_kinds[] = {
-    {.name = "push", .weight = 6}, {.name = "take", .weight = 4}, {.name = "meet", .weight = 1}};
-enum { BAG_PUSH, BAG_TAKE, BAG_MEET };
+    {.name = "push", .weight = 6},
+    {.name = "take", .weight = 4},
+    {.name = "meet", .weight = 1},
+    {.name = "leave", .weight = 2}, /* the thread ends, and another begins */
+};
+enum { BAG_PUSH, BAG_TAKE, BAG_MEET, BAG_LEAVE };
 
 static void bag_setup(const oppx_program *program) {
     history_begin();
     opp_core *core = core_of(core_config(false, NULL, NULL));
+    bag_run.core = core;
     bag_run.bag = opp_bag_create(core);
     for (uint32_t t = 1; t <= program->threads; t++) bag_run.sources[t] = opp_source_acquire(core, 0);
 }
@@ -23,6 +29,9 @@ static void bag_setup(const oppx_program *program) {
 static void bag_perform(uint32_t thread, const oppx_operation *operation) {
     if (operation->kind == BAG_MEET) {
         history_meet();
+    } else if (operation->kind == BAG_LEAVE) {
+        opp_source_release(bag_run.sources[thread]);
+        bag_run.sources[thread] = opp_source_acquire(bag_run.core, 0);
     } else if (operation->kind == BAG_PUSH) {
         uint32_t item = history_push_begins(0, 0);
         opp_job job = {history_payload(item), item};
@@ -47,6 +56,6 @@ static void bag_finish(void) {
 const oppx_target checked_bag = {
     .name = "bag",
     .summary = "A strand's queue: each job out once, in the order of pushes that follow one another, whoever is stopped.",
-    .kinds = bag_kinds, .kind_count = 3, .threads_max = 4, .operations_max = 8, .stalls = 1,
+    .kinds = bag_kinds, .kind_count = 4, .threads_max = 4, .operations_max = 8, .stalls = 1,
     .setup = bag_setup, .perform = bag_perform, .finish = bag_finish,
 };

@@ -41,11 +41,11 @@ struct BenchIOCommand: AsyncParsableCommand {
 
   func validate() throws {
     try checkJSONFile(jsonFile, json: json)
-    for file in [jsonFile, svg].compactMap({ $0 }) { try checkWritable(file) }
     guard access(folder, W_OK | X_OK) == 0 else {
       throw ValidationError("'\(folder)' is no folder that you may write to")
     }
     _ = try options()
+    for file in [jsonFile, svg].compactMap({ $0 }) { try checkWritable(file) }
   }
 
   mutating func run() async throws {

@@ -45,8 +45,8 @@ struct BenchLatencyCommand: AsyncParsableCommand {
 
   func validate() throws {
     try checkJSONFile(jsonFile, json: json)
-    for file in [jsonFile, html].compactMap({ $0 }) { try checkWritable(file) }
     _ = try options()
+    for file in [jsonFile, html].compactMap({ $0 }) { try checkWritable(file) }
   }
 
   mutating func run() async throws {

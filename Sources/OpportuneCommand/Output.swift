@@ -12,13 +12,15 @@ func write(_ text: String, to path: String) throws {
   }
 }
 
-/// Refuses a file that cannot be written, before a long run; a new one is made, empty.
+/// Refuses a file that cannot be written, before a long run.
 func checkWritable(_ path: String) throws {
+  let isNew = access(path, F_OK) != 0
   let file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o644)
   guard file >= 0 else {
     throw ValidationError("'\(path)' cannot be written: \(String(cString: strerror(errno)))")
   }
   close(file)
+  if isNew { unlink(path) }
 }
 
 @Sendable func writeToStandardError(_ text: String) {

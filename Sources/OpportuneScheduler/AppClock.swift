@@ -46,6 +46,7 @@ public struct AppClock: Clock {
       }
     } onCancel: {
       timer.fire()
+      if !engine.isForked { engine.monitor.cancel(timer) }
     }
     try Task.checkCancellation()
   }
@@ -75,6 +76,12 @@ final class SleepTimer: @unchecked Sendable {
     if !exchanged { self.continuation = nil }
     return exchanged
   }
+
+  /// The monitor's own: where it keeps the timer.
+  var place: TimerHeap<SleepTimer>.ID?
+
+  // relaxed: one that is over a moment later is only kept for longer.
+  var isOver: Bool { state.load(ordering: .relaxed) == .over }
 
   func fire() {
     // acquiring: pairs with wait().

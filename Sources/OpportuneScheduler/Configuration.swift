@@ -30,7 +30,7 @@ public struct SchedulerConfiguration: Sendable, Hashable {
   /// Tolerances that are accepted: 0 to 1 s.
   public static let timerToleranceRange: ClosedRange<Duration> = .zero ... .seconds(1)
   /// Numbers of apps that are accepted: 1 to 65,536.
-  public static let maximumAppsRange: ClosedRange<Int> = 1...65_536
+  public static let maximumAppsRange: ClosedRange<Int> = 1...32_767
   /// Length of a name in bytes of UTF-8 that is accepted: 1 to 64.
   public static let nameLengthRange: ClosedRange<Int> = 1...64
 
@@ -58,7 +58,8 @@ public struct SchedulerConfiguration: Sendable, Hashable {
   public var demotedLimitPerCore = 4
 
   /// How long all of a lane's workers must have been inside their jobs before the one in reserve is woken; 50
-  /// µs to 10 ms, 500 µs by default.
+  /// µs to 10 ms, 500 µs by default. Where the lane's jobs ordinarily take longer, it is twice as long as they do, a
+  /// quantum at most.
   public var reserveDelay: Duration = .microseconds(500)
 
   /// How late a timer may fire, where its owner does not say, so that it can fire together with others; 0 to

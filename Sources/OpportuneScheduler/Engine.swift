@@ -64,6 +64,7 @@ final class Engine: @unchecked Sendable {
     lanePriority = Lane.allCases.map { Self.priority(of: $0, configuration, privileges) }
 
     var config = opp_core_config()
+    // Each has a place for what is lent to it too, see AppCore; and there is `nowhere`.
     config.max_apps = UInt32(min(2 * configuration.maximumApps + 1, Int(OPP_MAX_APPS)))
     config.stay = configuration.queuedJobs == .stay
     withUnsafeMutableBytes(of: &config.level_of) { table in
@@ -106,8 +107,17 @@ final class Engine: @unchecked Sendable {
     let now = Self.width(configuration, Topology())
     guard now != width else { return }
     logger.info("usable CPUs changed", metadata: ["from": "\(width)", "to": "\(now)"])
-    currentWidth.store(now, ordering: .relaxed)
-    for lane in lanes { lane.setWidth(now, configuration) }
+    setWidth(now)
+  }
+
+  /// Workers above a smaller width sleep after the job that they are inside of; for a larger one, as many more are woken
+  /// as there may be, if anything waits.
+  func setWidth(_ new: Int) {
+    let old = currentWidth.exchange(new, ordering: .relaxed)
+    for lane in lanes {
+      lane.setWidth(new, configuration)
+      for _ in 0..<max(0, new - old) where opp_has_ready(core, lane.takeable) { wake(lane) }
+    }
   }
 
   // MARK: Phase

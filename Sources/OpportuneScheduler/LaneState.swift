@@ -12,6 +12,8 @@ final class LaneState: @unchecked Sendable {
   /// How many workers may run demoted jobs beside the permits.
   let demotedLimit = Atomic<Int>(0)
   private let demotedRunning = Atomic<Int>(0)
+  /// How many blocked workers' places others have taken.
+  let replaced = Atomic<UInt64>(0)
   /// All permits are held by workers that have been inside their jobs for longer than the reserve's delay.
   private let stalled = Atomic<Bool>(false)
   /// Whether a worker without work looks on before it sleeps.
@@ -44,6 +46,37 @@ final class LaneState: @unchecked Sendable {
   func setWidth(_ width: Int, _ configuration: SchedulerConfiguration) {
     opp_lane_set_permits(raw, UInt32(width))
     demotedLimit.store(width * configuration.demotedLimitPerCore, ordering: .relaxed)
+  }
+
+  /// The monitor's own: the jobs that ended ordinarily up to the last look that counted, and how long one took, on average
+  /// over the last few dozen, nanoseconds.
+  private var ordinaryBefore: (count: UInt64, time: UInt64) = (0, 0)
+  private(set) var ordinaryLength: UInt64 = 0
+
+  func learnOrdinaryLength() {
+    var (count, time) = (UInt64(0), UInt64(0))
+    for case let worker? in workers {
+      let jobs = worker.report.ordinaryJobs
+      count &+= jobs.count
+      time &+= jobs.time
+    }
+    // Fewer than before: a worker has gone, with its counts.
+    guard count >= ordinaryBefore.count, time >= ordinaryBefore.time else {
+      ordinaryBefore = (count, time)
+      return
+    }
+    let jobs = count - ordinaryBefore.count
+    guard jobs >= 16 else { return }
+    let length = (time - ordinaryBefore.time) / jobs
+    ordinaryLength = ordinaryLength == 0 ? length : (ordinaryLength + length) / 2
+    ordinaryBefore = (count, time)
+  }
+
+  /// How long all of a lane's workers must have been inside their jobs before the reserve is woken, in nanoseconds: at
+  /// least `delay`, and twice as long as its jobs ordinarily take, `quantum` at most. What waits behind jobs of ordinary
+  /// length waits because the CPUs are busy, and one more thread would only contend with them.
+  static func reserveDelay(ordinary: UInt64, delay: UInt64, quantum: UInt64) -> UInt64 {
+    max(delay, min(ordinary &* 2, quantum))
   }
 
   /// How long a job must have been running before its blocked worker is replaced, in nanoseconds: `delay`, doubled
@@ -84,6 +117,14 @@ final class LaneState: @unchecked Sendable {
       count = original
     }
     return false
+  }
+
+  /// Counts one more, whatever the bound.
+  func countDemoted() { demotedRunning.add(1, ordering: .sequentiallyConsistent) }
+
+  /// Whether demoted work may be waiting for those that run to become fewer.
+  func demotedWait(_ core: OpaquePointer) -> Bool {
+    demotedMask != 0 && demotedCount >= demotedLimit.load(ordering: .relaxed) && opp_has_ready(core, demotedMask)
   }
 
   /// One less. Comes before the worker's next look at the queues.

@@ -19,9 +19,17 @@ final class Monitor: @unchecked Sendable {
     case checkWaiters
     case waitForQuiet(AppCore, CheckedContinuation<Void, Never>)
     case timer(SleepTimer)
+    /// The sleep ended early: the timer's place is free.
+    case cancelled(SleepTimer)
     case added(AppRecord)
-    case snapshot(CheckedContinuation<[AppRecord], Never>)
+    case snapshot(CheckedContinuation<Snapshot, Never>)
     case shutDown(within: Duration, CheckedContinuation<[String], Never>)
+  }
+
+  /// What the monitor knows that statistics tell.
+  struct Snapshot {
+    var apps: [AppRecord] = []
+    var timers = 0
   }
 
   private final class Envelope {
@@ -35,6 +43,9 @@ final class Monitor: @unchecked Sendable {
   private let alarms: OpaquePointer
   private let inbox: OpaquePointer
   private let nextFire = Atomic<UInt64>(.max)
+  private let cancellations = Atomic<UInt64>(0)
+  /// The thread is gone: whoever posts answers by itself.
+  private let hasEnded = Atomic<Bool>(false)
   private var engine: Engine?
   private var timers = TimerHeap<SleepTimer>()
   private var seen: [ObjectIdentifier: Seen] = [:]
@@ -42,6 +53,8 @@ final class Monitor: @unchecked Sendable {
   private var quietWaiters: [(AppCore, CheckedContinuation<Void, Never>)] = []
   private var shutdown: (deadline: UInt64, continuation: CheckedContinuation<[String], Never>)?
   private var apps: [AppRecord] = []
+  /// How many there must be before those that are gone are looked for.
+  private var appsToSweep = 16
   private var live = 0
   private var lastLimits: UInt64 = 0
   private var quantum: UInt64 = 10_000_000
@@ -110,10 +123,18 @@ final class Monitor: @unchecked Sendable {
   // MARK: Any thread
 
   func post(_ message: Message) {
-    let envelope = Unmanaged.passRetained(Envelope(message))
-    // Without memory for a list entry the message is lost; the tick and the next message make up for it.
-    if opp_inbox_push(inbox, envelope.toOpaque()) != 0 { envelope.release() }
+    push(message)
     ring()
+  }
+
+  private func push(_ message: Message) {
+    let envelope = Unmanaged.passRetained(Envelope(message))
+    // Without memory for a list entry it is answered as if the scheduler were shut down; of what needs no answer, the
+    // tick and the next message make up for it.
+    if opp_inbox_push(inbox, envelope.toOpaque()) != 0 { answerLate(envelope.takeRetainedValue().message) }
+    // relaxed: if the inbox was fetched for the last time before this push, then the push has read what that fetch
+    // wrote into the same word (acq_rel both), and `hasEnded` was stored before it. Else that fetch has the message.
+    if hasEnded.load(ordering: .relaxed) { for message in messages() { answerLate(message) } }
   }
 
   func ring() { opp_alarms_ring(alarms) }
@@ -126,13 +147,17 @@ final class Monitor: @unchecked Sendable {
 
   /// A timer that must fire before the monitor would look by itself makes it look now.
   func add(_ timer: SleepTimer) {
-    let envelope = Unmanaged.passRetained(Envelope(.timer(timer)))
-    if opp_inbox_push(inbox, envelope.toOpaque()) != 0 {
-      envelope.release()
-      return timer.fire()
-    }
+    push(.timer(timer))
     // seqCst: the push comes before this look; the monitor publishes before its last look at the inbox.
     if timer.latest < nextFire.load(ordering: .sequentiallyConsistent) { ring() }
+  }
+
+  /// The sleep of `timer` was cancelled. The monitor takes it out when it is awake for something else, or when there are
+  /// many.
+  func cancel(_ timer: SleepTimer) {
+    push(.cancelled(timer))
+    // relaxed: it only counts.
+    if cancellations.add(1, ordering: .relaxed).newValue % 64 == 0 { ring() }
   }
 
   // MARK: The thread
@@ -150,11 +175,25 @@ final class Monitor: @unchecked Sendable {
       checkWaiters()
       if checkShutdown(engine) { break }
     }
-    // What was posted meanwhile has nobody else to answer it.
     fetch(engine)
-    checkWaiters()
     for timer in timers.popDue(now: .max) { timer.fire() }
+    for (_, continuation) in quietWaiters { continuation.resume() }
+    quietWaiters = []
     self.engine = nil
+    // From here on nobody changes `apps`. relaxed: see push().
+    hasEnded.store(true, ordering: .relaxed)
+    for message in messages() { answerLate(message) }
+  }
+
+  /// The answer of a scheduler that is shut down; any thread, when the monitor's own has ended.
+  private func answerLate(_ message: Message) {
+    switch message {
+    case .waitForQuiet(_, let continuation): continuation.resume()
+    case .snapshot(let continuation): continuation.resume(returning: snapshot)
+    case .shutDown(_, let continuation): continuation.resume(returning: [])
+    case .timer(let timer): timer.fire()
+    case .spawn, .ended, .ready, .reclassify, .raise, .checkWaiters, .cancelled, .added: break
+    }
   }
 
   private static func priority(_ engine: Engine) -> KernelPriority {
@@ -167,7 +206,8 @@ final class Monitor: @unchecked Sendable {
     return engine.priority(of: .foreground)
   }
 
-  private func fetch(_ engine: Engine) {
+  /// Takes what was posted, oldest first.
+  private func messages() -> [Message] {
     var messages: [Message] = []
     withUnsafeMutablePointer(to: &messages) { list in
       opp_inbox_fetch(
@@ -177,7 +217,11 @@ final class Monitor: @unchecked Sendable {
           context?.assumingMemoryBound(to: [Message].self).pointee.append(envelope.message)
         }, list)
     }
-    for message in messages { handle(message, engine) }
+    return messages
+  }
+
+  private func fetch(_ engine: Engine) {
+    for message in messages() { handle(message, engine) }
   }
 
   private func handle(_ message: Message, _ engine: Engine) {
@@ -205,18 +249,27 @@ final class Monitor: @unchecked Sendable {
     case .waitForQuiet(let app, let continuation):
       quietWaiters.append((app, continuation))
     case .added(let app):
-      apps.removeAll(where: \.isGone)
+      // Not at each: many are made one after the other.
+      if apps.count == appsToSweep {
+        apps.removeAll(where: \.isGone)
+        appsToSweep = 2 * max(apps.count, 16)
+      }
       apps.append(app)
     case .snapshot(let continuation):
-      continuation.resume(returning: apps.filter { !$0.isGone })
+      continuation.resume(returning: snapshot)
     case .timer(let timer):
-      _ = timers.insert(deadline: timer.deadline, tolerance: timer.tolerance, payload: timer)
+      guard !timer.isOver else { break }
+      timer.place = timers.insert(deadline: timer.deadline, tolerance: timer.tolerance, payload: timer)
+    case .cancelled(let timer):
+      if let place = timer.place { timers.cancel(place) }
     case .shutDown(let limit, let continuation):
       let deadline = opp_now_ns().saturatingAdd(UInt64(max(0, limit.clampedNanoseconds)))
       shutdown = (deadline, continuation)
       opp_alarms_set(alarms, Alarm.timers.rawValue, deadline)
     }
   }
+
+  private var snapshot: Snapshot { Snapshot(apps: apps.filter { !$0.isGone }, timers: timers.count) }
 
   // MARK: Workers
 
@@ -252,6 +305,7 @@ final class Monitor: @unchecked Sendable {
         }
         inside = true
         if reading.band != .background { look(at: worker, reading, now, engine) }
+        if lane.demotedWait(engine.core) { uncountIfBlocked(worker, reading, now, engine) }
       }
       if lane.lane == .background { watch(lane, engine) }
     }
@@ -302,6 +356,7 @@ final class Monitor: @unchecked Sendable {
     let base = engine.base(ofRank: UInt8(reading.rank), depth: reading.depth, band: reading.band)
     let depth = engine.accounts.depth(
       ofRunning: reading.identity, from: known.first, cpu: cpu, offCPU: offCPU, base: base, band: reading.band)
+    if depth > 0 { recount(worker, reading) }
     guard depth > known.depth else { return }
     let level = engine.configuration.bands.level(
       band: reading.band, rank: engine.configuration.bands.rank(base: base, depth: depth))
@@ -312,6 +367,31 @@ final class Monitor: @unchecked Sendable {
     app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known.depth))
     known.depth = depth
     replace(worker, reading, demoted: true, engine)
+  }
+
+  /// A worker that was replaced because it was blocked runs again, and has used up a quantum since: it counts among the
+  /// demoted, beyond the bound if need be, or as many hogs as had blocked once would run beside those that are counted.
+  private func recount(_ worker: Worker, _ reading: WorkerReport.Reading) {
+    // A guest whose app has left for another lane is counted nowhere.
+    guard worker.currentStanding == .detached, let app = reading.app,
+      opp_app_state_read(app).band == reading.band.rawValue
+    else { return }
+    worker.lane.countDemoted()
+    if !worker.report.isStillInside(reading) || !worker.change(from: .detached, to: .detachedDemoted) {
+      worker.lane.leaveDemoted()
+    }
+  }
+
+  /// A demoted worker that is blocked makes room for demoted work that waits: what it waits for may be among that.
+  private func uncountIfBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) {
+    let (lane, standing) = (worker.lane, worker.currentStanding)
+    guard standing == .demoted || standing == .detachedDemoted, stayedBlocked(worker, reading, now, engine),
+      now - reading.start >= LaneState.patience(workers: lane.liveWorkers, width: engine.width, delay: reserveDelay),
+      worker.report.isStillInside(reading), worker.change(from: standing, to: .detached)
+    else { return }
+    lane.leaveDemoted()
+    engine.wake(lane)
+    if opp_lane_sleeping(lane.raw) == 0 { _ = spawn(lane, engine) }
   }
 
   /// The app that owns a place of the run queue, unless it is gone.
@@ -346,19 +426,21 @@ final class Monitor: @unchecked Sendable {
     let now = opp_now_ns()
     let progress = lane.workers.reduce(0) { $0 &+ ($1?.report.count ?? 0) }
     if progress != lane.lastProgress { lane.cpuAtProgress = nil }
-    let patience = LaneState.patience(workers: lane.liveWorkers, width: engine.width, delay: reserveDelay)
+    lane.learnOrdinaryLength()
+    let delay = LaneState.reserveDelay(ordinary: lane.ordinaryLength, delay: reserveDelay, quantum: quantum)
+    let patience = LaneState.patience(workers: lane.liveWorkers, width: engine.width, delay: delay)
     var flowing = false
     var reserve: (Worker, WorkerReport.Reading)?
     for case let worker? in lane.workers {
       let standing = worker.currentStanding
       guard standing == .permit || standing == .reserve else { continue }
-      guard let reading = worker.report.read(), now > reading.start, now - reading.start >= reserveDelay else {
+      guard let reading = worker.report.read(), now > reading.start, now - reading.start >= delay else {
         // Between two jobs, or inside a new one; but a reserve that is slow to start must not hide a stall.
         if standing == .permit { flowing = true }
         continue
       }
       if stayedBlocked(worker, reading, now, engine), now - reading.start >= patience {
-        replace(worker, reading, demoted: false, engine)
+        if replace(worker, reading, demoted: false, engine) { lane.replaced.add(1, ordering: .relaxed) }
         flowing = true
       } else if worker.depth > 0, reading.band != .background,
         replace(worker, reading, demoted: true, engine)

@@ -14,7 +14,9 @@ import Logging
 /// let answer = try await ui.task { answer(query) }.value
 /// ```
 ///
-/// All members may be used from any thread.
+/// All members may be used from any thread. Keep it for as long as its apps are used: with the last reference to it goes
+/// what makes them accept work. What is queued by then still runs, new closures are refused with `shutDown`, and tasks go
+/// on in the language's global pool.
 public final class Scheduler: Sendable {
   /// What a scheduler is made with.
   public typealias Configuration = SchedulerConfiguration
@@ -93,12 +95,12 @@ public final class Scheduler: Sendable {
     }
   }
 
-  /// What all apps have done, and what the lanes look like now. Without apps after the shutdown and in the child of a
-  /// `fork()`.
+  /// What all apps have done, and what the lanes look like now; after the shutdown, what they had done until then. Without
+  /// apps in the child of a `fork()`.
   public func statistics() async -> SchedulerStatistics {
-    guard !engine.isClosed, !engine.isForked else { return SchedulerStatistics(engine, apps: []) }
-    let apps = await withCheckedContinuation { engine.monitor.post(.snapshot($0)) }
-    return SchedulerStatistics(engine, apps: apps)
+    guard !engine.isForked else { return SchedulerStatistics(engine, Monitor.Snapshot()) }
+    let known = await withCheckedContinuation { engine.monitor.post(.snapshot($0)) }
+    return SchedulerStatistics(engine, known)
   }
 }
 

@@ -70,7 +70,8 @@ public struct MetricsReporter: Sendable {
     apps = reported
     for lane in statistics.lanes {
       let dimensions = [("lane", "\(lane.lane)")]
-      lanes[lane.lane] = add(["opportune_wakeups": lane.wakeups], since: lanes[lane.lane], dimensions)
+      lanes[lane.lane] = add(
+        ["opportune_wakeups": lane.wakeups, "opportune_replaced": lane.replaced], since: lanes[lane.lane], dimensions)
       gauge("opportune_workers_working", dimensions, lane.working)
       gauge("opportune_workers_demoted", dimensions, lane.demoted)
     }

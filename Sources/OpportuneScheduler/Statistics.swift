@@ -83,6 +83,8 @@ public struct SchedulerStatistics: Sendable {
     public let sleeping: Int
     /// System calls made to wake a worker.
     public let wakeups: UInt64
+    /// Times that a worker was blocked inside a job while others waited, and another worker took its place.
+    public let replaced: UInt64
   }
 
   /// Whether apps' counters are kept: ``SchedulerConfiguration/collectsStatistics``. The rest is told all the same.
@@ -97,13 +99,18 @@ public struct SchedulerStatistics: Sendable {
   /// Memory of the run queue, in bytes.
   public let queueMemory: UInt64
 
-  init(_ engine: Engine, apps: [AppRecord]) {
+  /// Sleeps on apps' clocks that have not ended.
+  public let timers: Int
+
+  init(_ engine: Engine, _ known: Monitor.Snapshot) {
     isCollected = engine.configuration.collectsStatistics
-    self.apps = apps.map(AppStatistics.init)
+    apps = known.apps.map(AppStatistics.init)
+    timers = known.timers
     lanes = engine.lanes.map {
       LaneStatistics(
         lane: $0.lane, working: Int(opp_lane_working($0.raw)), demoted: $0.demotedCount,
-        sleeping: Int(opp_lane_sleeping($0.raw)), wakeups: opp_lane_wakeups($0.raw))
+        sleeping: Int(opp_lane_sleeping($0.raw)), wakeups: opp_lane_wakeups($0.raw),
+        replaced: $0.replaced.load(ordering: .relaxed))
     }
     escapes = engine.escapeCount
     accountsForgotten = engine.accounts.evictions

@@ -14,7 +14,8 @@ final class Worker: @unchecked Sendable {
   /// Why the worker is awake.
   enum Standing: UInt8, AtomicRepresentable {
     case none, permit, reserve, demoted
-    /// Inside a job, its permit taken by the monitor; with the second it is counted among the demoted.
+    /// Inside a job, its permit or its place among the demoted taken by the monitor; with the second it is counted among
+    /// the demoted.
     case detached, detachedDemoted
   }
 
@@ -88,7 +89,8 @@ final class Worker: @unchecked Sendable {
           if leave(.permit) { opp_lane_leave(lane.raw) }
           return
         }
-        if !takeAndRun(from: lane.takeable), !search() {
+        // Also where the lane has become narrower.
+        if opp_lane_is_over(lane.raw) || !takeAndRun(from: lane.takeable) && !search() {
           if leave(.permit) { opp_lane_leave(lane.raw) }
           if !rest() { return }
         }
@@ -102,10 +104,7 @@ final class Worker: @unchecked Sendable {
           lane.reserveRests()
         }
       case .demoted:
-        if !takeAndRun(from: lane.demotedMask) {
-          lane.leaveDemoted()
-          standing.store(.none, ordering: .relaxed)
-        }
+        if !takeAndRun(from: lane.demotedMask), leave(.demoted) { lane.leaveDemoted() }
       case .none, .detached, .detachedDemoted:
         if !restore() { return }
         if opp_lane_enter(lane.raw) {
@@ -290,7 +289,12 @@ final class Worker: @unchecked Sendable {
         band: band, statistics: app?.statistics)
     }
     let now = standing.load(ordering: .relaxed)
-    if now == .permit { lane.setStalled(false) } else { settle(now) }
+    if now == .permit {
+      lane.setStalled(false)
+      report.addOrdinary(wall: usage.wall)
+    } else {
+      settle(now)
+    }
     if let taker, opp_taker_should_rest(taker) { opp_taker_rest(taker) }
   }
 
@@ -315,14 +319,15 @@ final class Worker: @unchecked Sendable {
 
   /// Takes the permit from a worker that is inside a job. False where it held none.
   func detach(demoted: Bool) -> Bool {
-    for held in [Standing.permit, .reserve] {
-      let (exchanged, _) = standing.compareExchange(
-        expected: held, desired: demoted ? .detachedDemoted : .detached, ordering: .acquiringAndReleasing)
-      guard exchanged else { continue }
+    for held in [Standing.permit, .reserve] where change(from: held, to: demoted ? .detachedDemoted : .detached) {
       if held == .permit { opp_lane_leave(lane.raw) } else { lane.reserveRests() }
       return true
     }
     return false
+  }
+
+  func change(from held: Standing, to new: Standing) -> Bool {
+    standing.compareExchange(expected: held, desired: new, ordering: .acquiringAndReleasing).exchanged
   }
 
   var currentStanding: Standing { standing.load(ordering: .relaxed) }

@@ -43,6 +43,8 @@ final class WorkerReport: Sendable {
   private let change = Atomic<Change>(.none)
   private let changedTo = Atomic<UInt64>(0)
   private let thread = Atomic<UInt64>(0)
+  private let ordinary = Atomic<UInt64>(0)
+  private let ordinaryTime = Atomic<UInt64>(0)
   private let meterAddress = Atomic<UInt>(0)
 
   deinit {
@@ -88,6 +90,18 @@ final class WorkerReport: Sendable {
     change.store(.none, ordering: .relaxed)
     let word = changedTo.exchange(0, ordering: .relaxed)
     return word == 0 ? nil : KernelPriority(word: word)
+  }
+
+  /// A job has ended that kept the permit it began with: neither a hog nor blocked for long.
+  func addOrdinary(wall: UInt64) {
+    // relaxed, by its only writer: statistics for the monitor, which does not mind if the two do not match.
+    ordinary.store(ordinary.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
+    ordinaryTime.store(ordinaryTime.load(ordering: .relaxed) &+ wall, ordering: .relaxed)
+  }
+
+  /// How many such jobs there were, and their time by the wall clock, nanoseconds.
+  var ordinaryJobs: (count: UInt64, time: UInt64) {
+    (ordinary.load(ordering: .relaxed), ordinaryTime.load(ordering: .relaxed))
   }
 
   /// The demotion of the running job; the monitor may deepen it while the job runs.

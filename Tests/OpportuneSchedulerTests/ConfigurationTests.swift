@@ -54,7 +54,7 @@ import Testing
     Case(code: .timerTolerance, value: "-0.001") { $0.timerTolerance = .milliseconds(-1) },
     Case(code: .timerTolerance, value: "1.001") { $0.timerTolerance = .milliseconds(1001) },
     Case(code: .maximumApps, value: "0") { $0.maximumApps = 0 },
-    Case(code: .maximumApps, value: "65537") { $0.maximumApps = 65_537 },
+    Case(code: .maximumApps, value: "32768") { $0.maximumApps = 32_768 },
     Case(code: .name, value: "\"\"") { $0.name = "" },
     Case(code: .name, value: "\"a\\0b\"") { $0.name = "a\0b" },
     Case(code: .name, value: "éé") { $0.name = String(repeating: "é", count: 33) },
@@ -90,7 +90,7 @@ import Testing
     high.demotedLimitPerCore = 64
     high.reserveDelay = .milliseconds(10)
     high.timerTolerance = .seconds(1)
-    high.maximumApps = 65_536
+    high.maximumApps = 32_767
     high.name = String(repeating: "é", count: 32)
     try high.validate()
   }

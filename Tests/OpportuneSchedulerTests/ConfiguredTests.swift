@@ -139,6 +139,60 @@ import Testing
     try await scheduler.shutdown()
   }
 
+  // R-SYS-03
+  @Test func aChangedWidthReachesWhatRunsAndWhatWaits() async throws {
+    let scheduler = try scheduler { $0.workers = .fixed(3) }
+    // The background's lane has no worker in reserve: nothing but the permits decides how many run.
+    let app = try scheduler.makeApp(named: "app", band: .background)
+    let (wide, narrow, ran) = (Gauge(), Gauge(), Record<Int>())
+    let isNarrow = Flag()
+    for number in 0..<60 {
+      try app.submit {
+        let gauge = isNarrow.isUp ? narrow : wide
+        gauge.enter()
+        spinCPU(milliseconds: 1)
+        gauge.leave()
+        ran.add(number)
+      }
+    }
+    _ = await ran.reaching(10)
+    scheduler.engine.setWidth(1)
+    // Those that were inside have ended by then.
+    _ = await ran.reaching(20)
+    isNarrow.raise()
+    _ = await ran.reaching(60)
+    #expect(wide.maximum > 1 && narrow.maximum == 1)
+    let (held, release) = (Record<Int>(), Flag())
+    for number in 0..<3 {
+      try app.submit {
+        held.add(number)
+        release.spin()
+      }
+    }
+    _ = await held.reaching(1)
+    scheduler.engine.setWidth(3)
+    _ = await held.reaching(3)
+    release.raise()
+    try await scheduler.shutdown()
+  }
+
+  @Test func aCancelledSleepIsNotKept() async throws {
+    let scheduler = try scheduler { $0.name = "sleepers" }
+    let app = try scheduler.makeApp(named: "app")
+    let begun = Record<Int>()
+    let sleepers = (0..<1000).map { number in
+      app.task {
+        begun.add(number)
+        try await app.clock.sleep(for: .seconds(3600))
+      }
+    }
+    _ = await begun.reaching(1000)
+    for sleeper in sleepers { sleeper.cancel() }
+    for sleeper in sleepers { await #expect(throws: CancellationError.self) { try await sleeper.value } }
+    #expect(await scheduler.statistics().timers == 0)
+    try await scheduler.shutdown()
+  }
+
   @Test func appsAreBounded() async throws {
     let scheduler = try scheduler { $0.maximumApps = 2 }
     var apps = try (0..<2).map { try scheduler.makeApp(named: "app \($0)") }

@@ -159,32 +159,60 @@ private func niceValue() -> Int32 {
     try await scheduler.shutdown()
   }
 
+  // R-CPU-02
+  @Test func ordinaryJobsCallForNoReserve() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let inside = Atomic<Int>(0)
+    let (begun, beside) = (Record<Int>(), Record<Int>())
+    for number in 0..<200 {
+      try app.submit {
+        // The first few dozen teach how long a job takes here: four times as long as the reserve's delay.
+        if inside.add(1, ordering: .relaxed).oldValue > 0, number >= 100 { beside.add(number) }
+        spinCPU(milliseconds: 2)
+        inside.subtract(1, ordering: .relaxed)
+        begun.add(number)
+      }
+    }
+    _ = await begun.reaching(200)
+    #expect(beside.count < 50, "of a hundred; with a fixed delay nearly every job has another beside it")
+    #expect(LaneState.reserveDelay(ordinary: 20_000, delay: 500_000, quantum: 10_000_000) == 500_000)
+    #expect(LaneState.reserveDelay(ordinary: 2_000_000, delay: 500_000, quantum: 10_000_000) == 4_000_000)
+    #expect(LaneState.reserveDelay(ordinary: .max / 2, delay: 500_000, quantum: 10_000_000) == 10_000_000)
+    try await scheduler.shutdown()
+  }
+
   /// What a hog does between two slices, which is no blocking, however long it then waits for its turn.
   enum Between: CaseIterable { case yields, hops }
 
   // R-CPU-08 R-CPU-06
   @Test(arguments: Between.allCases) func hogsThatWaitForEachOtherDoNotCountAsBlocked(between: Between) async throws {
-    let scheduler = try makeScheduler(workers: 2, quantum: QuantumPolicy(quantum: .milliseconds(2)))
-    let app = try scheduler.makeApp(named: "app")
-    // In an app of its own: the strand has an account too, and is idle indeed.
-    let other = try scheduler.makeApp(named: "other")
-    let place = Place(try other.thread(named: "other"))
-    await withTaskGroup(of: Void.self) { group in
-      for _ in 0..<12 {
-        group.addTask(executorPreference: app.executor) {
-          for _ in 0..<8 {
-            spinCPU(milliseconds: 4)
-            switch between {
-            case .yields: await Task.yield()
-            case .hops: await place.visit()
+    var restored: UInt64 = 1
+    // A thread may be blocked indeed, by a page fault that waits for another's, and under a sanitizer often is: again,
+    // until none was. Without the rule each of the hogs is restored at most of its turns.
+    for _ in 0..<10 where restored > 0 {
+      let scheduler = try makeScheduler(workers: 2, quantum: QuantumPolicy(quantum: .milliseconds(2)))
+      let app = try scheduler.makeApp(named: "app")
+      // In an app of its own: the strand has an account too, and is idle indeed.
+      let place = Place(try scheduler.makeApp(named: "other").thread(named: "other"))
+      await withTaskGroup(of: Void.self) { group in
+        for _ in 0..<12 {
+          group.addTask(executorPreference: app.executor) {
+            for _ in 0..<8 {
+              spinCPU(milliseconds: 4)
+              switch between {
+              case .yields: await Task.yield()
+              case .hops: await place.visit()
+              }
             }
           }
         }
       }
+      #expect(app.statistics.demotions >= 12)
+      restored = app.statistics.restored
+      try await scheduler.shutdown()
     }
-    #expect(app.statistics.demotions >= 12)
-    #expect(app.statistics.restored == 0)
-    try await scheduler.shutdown()
+    #expect(restored == 0)
   }
 
   private actor Place {

@@ -126,14 +126,14 @@ import Testing
       inside.add(true)
       mayEnd.spin()
     }
-    let keeper = Ended()
+    let keeper = Flag()
     if isStrand {
       let strand = try back.thread(named: "strand")
       try front.submit {
         do {
           try strand.submit {
             slice()
-            keeper.set()
+            keeper.raise()
           }
         } catch { Issue.record(error) }
       }
@@ -144,7 +144,7 @@ import Testing
         // From here on in the place of the app that waits.
         for _ in 0..<1000 { await Task.yield() }
         slice()
-        keeper.set()
+        keeper.raise()
       }
       _ = front.task {
         waiting.add(true)
@@ -156,15 +156,9 @@ import Testing
     #expect(back.activity != .suspended)
     mayEnd.raise()
     await back.untilSuspended()
-    #expect(keeper.isSet)
+    #expect(keeper.isUp)
     back.resume()
     try await scheduler.shutdown(within: .seconds(10))
-  }
-
-  private final class Ended: Sendable {
-    private let value = Atomic<Bool>(false)
-    func set() { value.store(true, ordering: .releasing) }
-    var isSet: Bool { value.load(ordering: .acquiring) }
   }
 
   // R-CPU-05
@@ -172,25 +166,17 @@ import Testing
     let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(1)))
     let app = try scheduler.makeApp(named: "back", band: .background)
     let done = Record<Int>()
-    let counts = Counts()
+    let inside = Gauge()
     for number in 0..<40 {
       try app.submit {
-        counts.enter()
+        inside.enter()
         spinCPU(milliseconds: 5)
-        counts.leave()
+        inside.leave()
         done.add(number)
       }
     }
     _ = await done.reaching(40)
-    #expect(counts.most == 1)
+    #expect(inside.maximum == 1)
     try await scheduler.shutdown()
-  }
-
-  private final class Counts: Sendable {
-    private let now = Atomic<Int>(0)
-    private let highest = Atomic<Int>(0)
-    func enter() { highest.max(now.add(1, ordering: .relaxed).newValue, ordering: .relaxed) }
-    func leave() { now.subtract(1, ordering: .relaxed) }
-    var most: Int { highest.load(ordering: .relaxed) }
   }
 }

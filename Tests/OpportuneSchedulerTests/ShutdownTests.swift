@@ -72,7 +72,37 @@ import Testing
     app.suspend()
     app.resume()
     try app.setBand(.background)
-    #expect(await scheduler.statistics().apps.isEmpty)
+    await app.untilSuspended()
+    #expect(await scheduler.statistics().apps.map(\.name) == ["app"])
+    try await app.clock.sleep(for: .seconds(1_000_000))
+  }
+
+  // R-CARD-07
+  @Test func whoAsksWhileTheThreadsEndIsAnswered() async throws {
+    for _ in 0..<100 {
+      let scheduler = try makeScheduler(workers: 1)
+      let app = try scheduler.makeApp(named: "app")
+      app.suspend()
+      await withTaskGroup(of: Void.self) { group in
+        let asked = Record<Int>()
+        for number in 0..<4 {
+          group.addTask {
+            for round in 0..<50 {
+              asked.add(round)
+              switch number {
+              case 0: _ = await scheduler.statistics()
+              case 1: await app.untilSuspended()
+              case 2: try? await app.clock.sleep(for: .nanoseconds(1))
+              default: try? await app.clock.sleep(for: .seconds(round == 49 ? 1_000_000 : 0))
+              }
+            }
+          }
+        }
+        _ = await asked.reaching(100)
+        try? await scheduler.shutdown()
+        await group.waitForAll()
+      }
+    }
   }
 
   // R-CARD-07

@@ -22,6 +22,21 @@ final class Flag: Sendable {
   }
 }
 
+/// How many are inside something, and the most that there were.
+final class Gauge: Sendable {
+  private let now = Atomic<Int>(0)
+  private let most = Atomic<Int>(0)
+
+  func enter() {
+    let count = now.add(1, ordering: .relaxed).newValue
+    most.max(count, ordering: .relaxed)
+  }
+
+  func leave() { now.subtract(1, ordering: .relaxed) }
+
+  var maximum: Int { most.load(ordering: .relaxed) }
+}
+
 /// A list that grows from any thread, and that tasks wait for.
 final class Record<Element: Sendable>: @unchecked Sendable {
   private let lock = NSLock()

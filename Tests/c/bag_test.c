@@ -143,6 +143,53 @@ static void test_many_takers(void) {
     finish();
 }
 
+/* CPU time of some pushes, each of which is taken, in nanoseconds. */
+static uint64_t time_of(opp_bag *busy, opp_source *source, int count) {
+    struct timespec begun_at, ended_at;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begun_at);
+    for (int i = 0; i < count; i++) {
+        opp_job job;
+        CHECK(opp_bag_push(busy, source, job_of(0, (uint64_t)i)) == 0);
+        CHECK(opp_bag_take(busy, &job) && job.ptr == job_of(0, (uint64_t)i).ptr);
+    }
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ended_at);
+    return (uint64_t)(ended_at.tv_sec - begun_at.tv_sec) * 1000000000u + (uint64_t)(ended_at.tv_nsec - begun_at.tv_nsec);
+}
+
+/* Threads that have pushed once and are gone cost those that come later nothing; one that comes back is served. */
+static void test_burst(void) {
+    enum { BURST = 1000, JOBS = 2000 };
+    opp_core_config config;
+    memset(&config, 0, sizeof(config));
+    config.max_apps = 1;
+    opp_core *own = NULL;
+    CHECK(opp_core_create(&config, &own) == 0);
+    opp_bag *busy = opp_bag_create(own);
+    opp_source *source = opp_source_acquire(own, 0), *burst[BURST];
+    uint64_t before = time_of(busy, source, JOBS);
+    opp_job job;
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < BURST; i++) burst[i] = opp_source_acquire(own, 0);
+        for (int i = 0; i < BURST; i++) CHECK(opp_bag_push(busy, burst[i], job_of(1, (uint64_t)i)) == 0);
+        for (int i = 0; i < BURST; i++) {
+            CHECK(opp_bag_take(busy, &job) && job.ptr == job_of(1, (uint64_t)i).ptr);
+            opp_source_release(burst[i]);
+        }
+        time_of(busy, source, 200);
+        uint64_t after = time_of(busy, source, JOBS);
+        /* Without the sweep it is some hundreds of times. */
+        if (after > 30 * before) {
+            fprintf(stderr, "%d pushes and takes: %llu ns before the burst, %llu after\n", JOBS,
+                    (unsigned long long)before, (unsigned long long)after);
+            exit(1);
+        }
+    }
+    CHECK(!opp_bag_take(busy, &job));
+    opp_source_release(source);
+    opp_bag_destroy(busy, NULL, NULL);
+    opp_core_destroy(own, NULL, NULL);
+}
+
 int main(void) {
     alarm(300);
     const char *text = getenv("OPPORTUNE_STRESS");
@@ -151,5 +198,6 @@ int main(void) {
         test_order();
         test_many_takers();
     }
+    test_burst();
     return 0;
 }

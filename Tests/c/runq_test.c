@@ -169,6 +169,21 @@ static void test_turns(void) {
     opp_core_destroy(core, NULL, NULL);
 }
 
+/* The place of an app that has gone is the next one's, so that memory is bounded by the apps that live at once. */
+static void test_places(void) {
+    opp_core *core = core_make(false);
+    opp_app *apps[20];
+    for (int i = 0; i < 20; i++) apps[i] = opp_app_create(core, FOREGROUND, false);
+    opp_app_destroy(apps[12]);
+    opp_app_destroy(apps[3]);
+    CHECK(opp_app_create(core, FOREGROUND, false) == apps[3]);
+    CHECK(opp_app_create(core, FOREGROUND, false) == apps[12]);
+    uint64_t bytes = opp_core_memory(core);
+    for (int i = 0; i < 1000; i++) opp_app_destroy(opp_app_create(core, FOREGROUND, false));
+    CHECK(opp_core_memory(core) - bytes < bytes / 10);
+    opp_core_destroy(core, NULL, NULL);
+}
+
 /* NUMA: near sources first, where the order allows. */
 static void test_near_first(void) {
     opp_core *core = core_make(false);
@@ -323,6 +338,7 @@ int main(void) {
     test_steps(true);
     test_bypass();
     test_turns();
+    test_places();
     test_near_first();
     test_adoption();
     test_memory();
