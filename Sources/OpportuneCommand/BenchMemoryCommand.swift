@@ -28,6 +28,7 @@ struct BenchMemoryCommand: ParsableCommand {
   func validate() throws {
     try checkJSONFile(jsonFile, json: json)
     _ = try options()
+    if let jsonFile { try checkWritable(jsonFile) }
   }
 
   mutating func run() throws {
