@@ -30,6 +30,8 @@ let package = Package(
     .systemLibrary(
       name: "CNuma", path: "CSupport/CNuma", pkgConfig: "numa",
       providers: [.apt(["libnuma-dev"])]),
+    .systemLibrary(
+      name: "CZstd", path: "CSupport/CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
     // Geodesics of PROJ, and GEOS for whether polygons are valid.
     .systemLibrary(
       name: "CGeodesic", path: "CSupport/CGeodesic", pkgConfig: "proj",
@@ -84,7 +86,9 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
         .product(name: "Metrics", package: "swift-metrics"),
       ]),
-    .target(name: "Opportune", dependencies: ["OpportuneScheduler", "OpportuneIO", "OpportuneApps"]),
+    .target(name: "OpportuneMemory", dependencies: ["COpportune", "CZstd"]),
+    .target(
+      name: "Opportune", dependencies: ["OpportuneScheduler", "OpportuneIO", "OpportuneMemory", "OpportuneApps"]),
     // The loops of `opportune bench io` below Swift, among them one over bare liburing.
     .target(
       name: "COpportuneBench", dependencies: ["COpportune", "CLiburing"], path: "CSupport/COpportuneBench",
@@ -117,6 +121,10 @@ let package = Package(
         .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
       ]),
     .testTarget(name: "OpportuneAppsTests", dependencies: ["Opportune", "OpportuneApps", "TestSupport"]),
+    // Kills programs that use a hibernation store, and checks what is left: a program, so that it can be killed.
+    .executableTarget(name: "StoreCrash", dependencies: ["OpportuneMemory", "TestSupport"], path: "Tests/StoreCrash"),
+    .testTarget(
+      name: "OpportuneMemoryTests", dependencies: ["OpportuneMemory", "COpportune", "StoreCrash", "TestSupport"]),
     .testTarget(
       name: "OpportuneLocationTests", dependencies: ["OpportuneLocation", "OpportuneApps", "TestSupport"]),
     .testTarget(

@@ -18,6 +18,7 @@
 #define OPP_BYPASS_MAX 8
 #define OPP_TURN 2
 #define OPP_LANE_WORKERS 64
+#define OPP_PURGE_FIRST 2
 
 #include <stdio.h>
 #include <string.h>

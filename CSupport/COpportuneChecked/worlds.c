@@ -6,7 +6,8 @@
 
 static const oppx_target *const targets[] = {
     &checked_runq, &checked_bag,    &checked_parking, &checked_lane,   &checked_inbox,
-    &checked_alarms, &checked_table,  &checked_records, &checked_canary,  &checked_canary_sleep, &checked_litmus,
+    &checked_alarms, &checked_table,  &checked_purge,   &checked_records, &checked_canary,
+    &checked_canary_sleep, &checked_litmus,
 };
 
 const oppx_target *const *checked_targets(size_t *count) {
@@ -73,6 +74,15 @@ static const oppx_world worlds[] = {
     {"alarms-mark", "alarms", "wait; wait; wait | mark; mark | mark", 3, 1, 0, true},
     {"alarms-bell", "alarms", "wait; wait | post; ring | ring", 3, 2, 1, true},
     {"table-alone", "table", "put 0 1; put 1 2; get 0; get 1; remove 0; get 0; put 2 3; get 1; put 1 4; get 1", 0, 0, 0, true},
+    {"purge-eager", "purge", "use; use | take; take", 3, 1, 0, true},
+    {"purge-lazy", "purge", "use; use | offer 0; offer 1", 3, 1, 0, true},
+    {"purge-two-users", "purge", "use; use | use; use | take", 2, 1, 0, true},
+    {"purge-two-takers", "purge", "use; use | take | offer 1", 2, 1, 0, true},
+    {"purge-keep", "purge", "keep; use; let; use | take; take", 3, 1, 0, true},
+    {"purge-close", "purge", "open; close; open; close | take; take", 2, 1, 0, true},
+    {"purge-close-lazy", "purge", "open; close; open; close | offer 1; offer 0", 2, 1, 0, true},
+    {"purge-open", "purge", "open; close; open; close | open; close; open; close", 2, 1, 0, true},
+    {"purge-stopped", "purge", "use; use | take; offer 1 | use", 1, 1, 1, true},
     {"table", "table", "put 0 1; put 1 2; get 0 | put 0 2; remove 0; get 1", 2, 2, 1, true},
 };
 

@@ -1,3 +1,4 @@
 @_exported import OpportuneApps
 @_exported import OpportuneIO
+@_exported import OpportuneMemory
 @_exported import OpportuneScheduler

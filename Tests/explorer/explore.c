@@ -184,7 +184,7 @@ static int smoke(void) {
 static const char *const *targets_of(const char *file);
 
 static int check(const char *file) {
-    static const char *const all[] = {"bag", "runq", "lane", "parking", "inbox", "alarms", "table", "records", NULL};
+    static const char *const all[] = {"bag", "runq", "lane", "parking", "inbox", "alarms", "table", "purge", "records", NULL};
     const char *const *names = file != NULL ? targets_of(file) : all;
     if (names == NULL) {
         fprintf(stderr, "explore: '%s' is not a file that is checked\n", file);
@@ -232,11 +232,12 @@ static const char *const *targets_of(const char *file) {
     static const char *const queues[] = {"bag", "runq", "parking", "records", NULL};
     static const char *const lanes[] = {"lane", "parking", "alarms", NULL};
     static const char *const inboxes[] = {"inbox", "alarms", NULL};
-    static const char *const tables[] = {"table", NULL};
+    static const char *const tables[] = {"table", NULL}, *const purges[] = {"purge", NULL};
     if (strcmp(file, "bag.c") == 0 || strcmp(file, "runq.c") == 0) return queues;
     if (strcmp(file, "lane.c") == 0) return lanes;
     if (strcmp(file, "inbox.c") == 0) return inboxes;
     if (strcmp(file, "table.c") == 0) return tables;
+    if (strcmp(file, "purge.c") == 0) return purges;
     return NULL;
 }
 

@@ -71,6 +71,10 @@ static inline uint64_t opp_sync_now(void) {
     return oppx_now();
 }
 
+static inline uint64_t opp_sync_tick(void) {
+    return oppx_now();
+}
+
 static inline int opp_futex_wait(_Atomic(uint32_t) *word, uint32_t expected) {
     return oppx_futex_wait(word, expected);
 }

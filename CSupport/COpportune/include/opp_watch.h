@@ -1,0 +1,37 @@
+/*
+ * Watching for memory pressure: a bell that anyone may ring, and the kernel's alarm for stalls, in one place to wait.
+ */
+#ifndef OPP_WATCH_H
+#define OPP_WATCH_H
+
+#include "opp_base.h"
+
+OPP_BEGIN_DECLS
+
+#define OPP_WATCH_BELL 1u
+#define OPP_WATCH_STALL 2u
+
+/* A bell: a descriptor, to be closed with opp_watch_close(), or -errno. */
+int opp_watch_open(void);
+
+/*
+ * An alarm on a pressure file (/proc/pressure/memory, or memory.pressure of a cgroup): goes off when tasks have stalled for
+ * `stall_us` of any `window_us`, at most once a window. A window is 500 ms to 10 s, and without CAP_SYS_RESOURCE a multiple
+ * of 2 s. Returns a descriptor, or -errno: -ENOENT where the kernel has no such files, -EINVAL for times that it refuses.
+ */
+int opp_watch_stall(const char *_Nonnull path, uint32_t stall_us, uint32_t window_us);
+
+void opp_watch_close(int descriptor);
+
+/* Any thread; never blocks. */
+void opp_watch_ring(int bell);
+
+/*
+ * Sleeps until the bell is rung, the alarm (or none: -1) goes off, or `timeout_ms` have passed (-1: for ever). Returns what
+ * it was, as OPP_WATCH_ bits, or 0; the bell is silent then. A signal may end it early, with 0.
+ */
+uint32_t opp_watch_wait(int bell, int alarm, int timeout_ms);
+
+OPP_END_DECLS
+
+#endif

@@ -1,0 +1,48 @@
+/* What purgeable regions ask of the kernel. */
+#include "pages.h"
+#include "opp_sync.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+
+size_t opp_pages_size(void) {
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+void *opp_pages_map(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return NULL;
+    /* A kernel without huge pages refuses, and needs no asking. */
+    (void)madvise(memory, bytes, MADV_NOHUGEPAGE);
+    return memory;
+}
+
+void opp_pages_unmap(void *memory, size_t bytes) {
+    munmap(memory, bytes);
+}
+
+int opp_pages_drop(void *memory, size_t bytes) {
+    if (madvise(memory, bytes, MADV_DONTNEED) == 0) return 0;
+    if (errno == EINVAL && madvise(memory, bytes, MADV_DONTNEED_LOCKED) == 0) return 0;
+    return -errno;
+}
+
+int opp_pages_offer(void *memory, size_t bytes) {
+    return madvise(memory, bytes, MADV_FREE) == 0 ? 0 : -errno;
+}
+
+/*
+ * It must be a write that the compiler cannot drop: only writing to a page takes it back, and a read before that could
+ * see what is gone a moment later. An addition and a store of what was there do it; an `or` with 0 would not, since Clang
+ * makes a load of it. relaxed: other threads see the page only when its settling is over; the kernel is no thread.
+ */
+_Bool opp_pages_keep(uint64_t *word) {
+    _Atomic(uint64_t) *shared = (_Atomic(uint64_t) *)(void *)word;
+    uint64_t old = opp_add(shared, 1, relaxed);
+    opp_store(shared, old, relaxed);
+    return old != 0;
+}

@@ -1,0 +1,387 @@
+/*
+ * Purgeable regions. A region has two banks of address space, of which one is current; a word says all about them.
+ *
+ *   bits  0-7   VOLATILE  may be taken while PINS is 0. Its owner sets and clears it.
+ *               PURGED    the current bank is zero, and the content gone. A taker sets it, filled() clears it.
+ *               LAZY      the pages of the current bank were, or are being, given back by MADV_FREE: any of them may be
+ *                         zero. A lazy taker sets it; who settles which is the case, or an eager taker, clears it.
+ *               FILLING   one holder of a pin fills the current bank, or settles what LAZY left of it. It alone clears it.
+ *               PURGING   a taker is at work on a bank: on the current one if LAZY is set, on the other one if not.
+ *                         It alone clears it, when that bank is as LAZY says or zero.
+ *               BANK      which bank is current.
+ *               CLOSED    no region lives here. close() sets it; open() of the next life clears it.
+ *               BROKEN    the kernel took a bank back neither way: no taker begins again.
+ *   bits  8-31  GENERATION  grows with every loss and every opening, within its bits: what was seen does not come again.
+ *   bits 32-63  PINS      at the top, so that a pin is one addition that carries nowhere.
+ *
+ * Invariants:
+ *   1. A taker begins only by exchanging a word with PINS, FILLING and PURGING all 0, and none begins while PINS is not
+ *      0. So a bank that a pin was given stays as it is until the unpin, and at most one taker is at work.
+ *   2. With PURGING clear the other bank is zero. An eager taker therefore makes it current in the step that begins the
+ *      taking: whoever pins next has zero memory at once, and never waits for the taker, who works on what
+ *      nobody can be given until PURGING is clear again.
+ *   3. A pin that meets a lazy taker at work does the same for it: it makes the other bank current, and the content
+ *      counts as lost. The taker sees at its end that LAZY is gone, and gives that bank back eagerly.
+ *   4. FILLING is only set by a holder of a pin, so no taker begins while it is set.
+ *   5. Structs are never freed before their set, so anyone may look at any; memory is only touched by who holds a pin or
+ *      has set PURGING. close() unmaps, unless a taker is at work: then the taker does, when it finds CLOSED at its end.
+ *
+ * A lazy loss is found page by page. Before the pages are offered the taker notes for each the place of a word that is not
+ * zero. A page that the kernel took comes back zero, so that word tells. A page without such a word is zero anyway, taken or
+ * not. This costs two bytes a page aside, and leaves the content without holes, which a reserved word in each page would not.
+ */
+#include "opp_purge.h"
+#include "mapping.h"
+#include "opp_sync.h"
+#include "pages.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VOLATILE 1u
+#define PURGED 2u
+#define LAZY 4u
+#define FILLING 8u
+#define PURGING 16u
+#define BANK 32u
+#define CLOSED 64u
+#define BROKEN 128u
+#define GENERATION_ONE (UINT64_C(1) << 8)
+#define GENERATION_MASK (UINT64_C(0xFFFFFF) << 8)
+#define PIN_ONE (UINT64_C(1) << 32)
+#define NO_WORD UINT16_MAX
+
+/* Chunk c holds FIRST << c regions. */
+#define CHUNKS 25u
+#ifndef OPP_PURGE_FIRST
+#define OPP_PURGE_FIRST 64
+#endif
+#define FIRST ((uint32_t)OPP_PURGE_FIRST)
+
+struct opp_purge {
+    _Alignas(64) _Atomic(uint64_t) word; /* with the stamp, which unpinning writes too */
+    _Atomic(uint64_t) used_ns;
+    /* Set by open, before the word says so; the pointers are for who may touch the memory, the rest for anyone. */
+    _Alignas(64) uint8_t *bank[2];
+    uint16_t *mark; /* by page, after the banks: a word that was not zero, or NO_WORD; the lazy taker's, then who settles */
+    opp_purge_set *set;
+    _Atomic(uint64_t) bytes;
+    _Atomic(uint64_t) born;
+    _Atomic(uint32_t) owner;
+    _Atomic(uint32_t) group;
+    _Atomic(uint32_t) next_free; /* place + 1, or 0 */
+    uint32_t place;
+};
+
+struct opp_purge_set {
+    size_t page;
+    _Atomic(uint64_t) born;
+    /* A stack of closed places: place + 1 below, and above it a tag that every change of the stack grows, so that a
+       place which went and came back is not taken for one that stayed. */
+    _Alignas(64) _Atomic(uint64_t) free;
+    _Atomic(uint32_t) places;
+    _Atomic(opp_purge *) chunk[CHUNKS];
+};
+
+static uint8_t *current(const opp_purge *region, uint64_t word) {
+    return region->bank[(word & BANK) != 0];
+}
+
+static uint64_t lost(uint64_t word) {
+    return (word & ~GENERATION_MASK) | ((word + GENERATION_ONE) & GENERATION_MASK);
+}
+
+/* --- The set --- */
+
+opp_purge_set *opp_purge_set_create(void) {
+    opp_purge_set *set = aligned_alloc(64, sizeof(opp_purge_set));
+    if (set == NULL) return NULL;
+    set->page = opp_pages_size();
+    atomic_init(&set->born, 0);
+    atomic_init(&set->free, 0);
+    atomic_init(&set->places, 0);
+    for (uint32_t i = 0; i < CHUNKS; i++) atomic_init(&set->chunk[i], NULL);
+    return set;
+}
+
+static size_t chunk_bytes(uint32_t chunk) {
+    return ((size_t)FIRST << chunk) * sizeof(opp_purge);
+}
+
+void opp_purge_set_destroy(opp_purge_set *set) {
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        opp_purge *chunk = opp_load(&set->chunk[i], relaxed);
+        if (chunk != NULL) opp_unmap(chunk, chunk_bytes(i));
+    }
+    free(set);
+}
+
+static uint32_t chunk_of(uint32_t place) {
+    return 31u - (uint32_t)__builtin_clz(place / FIRST + 1);
+}
+
+uint32_t opp_purge_set_places(const opp_purge_set *set) {
+    /* Acquire: the chunk of each place (release in add_place). */
+    return opp_load(&set->places, acquire);
+}
+
+opp_purge *opp_purge_set_at(const opp_purge_set *set, uint32_t place) {
+    uint32_t chunk = chunk_of(place);
+    /* Acquire: its places, all closed (release in add_chunk). */
+    return opp_load(&set->chunk[chunk], acquire) + (place - FIRST * ((1u << chunk) - 1));
+}
+
+static bool add_chunk(opp_purge_set *set, uint32_t chunk) {
+    uint32_t count = FIRST << chunk;
+    opp_purge *fresh = opp_map(chunk_bytes(chunk));
+    if (fresh == NULL) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        fresh[i].set = set;
+        fresh[i].place = FIRST * ((1u << chunk) - 1) + i;
+        atomic_init(&fresh[i].word, CLOSED);
+    }
+    opp_purge *none = NULL;
+    if (!opp_cas(&set->chunk[chunk], &none, fresh, release)) opp_unmap(fresh, chunk_bytes(chunk));
+    return true;
+}
+
+/* A place that never was used; NULL where memory is short. */
+static opp_purge *add_place(opp_purge_set *set) {
+    uint32_t place = opp_load(&set->places, relaxed);
+    do {
+        uint32_t chunk = chunk_of(place);
+        if (chunk >= CHUNKS) return NULL;
+        if (opp_load(&set->chunk[chunk], relaxed) == NULL && !add_chunk(set, chunk)) return NULL;
+    } while (!opp_cas(&set->places, &place, place + 1, release));
+    return opp_purge_set_at(set, place);
+}
+
+static opp_purge *claim(opp_purge_set *set) {
+    /* Acquire: all that was done with the place before (release in give_place). */
+    uint64_t top = opp_load(&set->free, acquire);
+    while ((uint32_t)top != 0) {
+        opp_purge *region = opp_purge_set_at(set, (uint32_t)top - 1);
+        uint64_t next = ((top >> 32) + 1) << 32 | opp_load(&region->next_free, relaxed);
+        if (opp_cas(&set->free, &top, next, acquire)) return region;
+        top = opp_load(&set->free, acquire);
+    }
+    return add_place(set);
+}
+
+static void give_place(opp_purge *region) {
+    uint64_t top = opp_load(&region->set->free, relaxed), mine;
+    do {
+        opp_store(&region->next_free, (uint32_t)top, relaxed);
+        mine = ((top >> 32) + 1) << 32 | (region->place + 1);
+        /* Release: the place, to who claims it next. */
+    } while (!opp_cas(&region->set->free, &top, mine, release));
+}
+
+/* Of both banks and the marks, in whole pages. */
+static size_t mapped(const opp_purge_set *set, size_t bytes) {
+    size_t marks = bytes / set->page * sizeof(uint16_t);
+    return 2 * bytes + (marks + set->page - 1) / set->page * set->page;
+}
+
+/* The memory is nobody's any more. */
+static void unmap(opp_purge *region) {
+    opp_pages_unmap(region->bank[0], mapped(region->set, opp_load(&region->bytes, relaxed)));
+    give_place(region);
+}
+
+int opp_purge_open(opp_purge_set *set, size_t bytes, uint32_t owner, uint32_t group, opp_purge **out) {
+    *out = NULL;
+    if (bytes == 0 || bytes > (size_t)1 << 46) return -EINVAL;
+    bytes = (bytes + set->page - 1) / set->page * set->page;
+    uint8_t *base = opp_pages_map(mapped(set, bytes));
+    if (base == NULL) return -errno;
+    opp_purge *region = claim(set);
+    if (region == NULL) {
+        opp_pages_unmap(base, mapped(set, bytes));
+        return -ENOMEM;
+    }
+    region->bank[0] = base;
+    region->bank[1] = base + bytes;
+    region->mark = (uint16_t *)(void *)(base + 2 * bytes);
+    opp_store(&region->bytes, bytes, relaxed);
+    opp_store(&region->owner, owner, relaxed);
+    opp_store(&region->group, group, relaxed);
+    opp_store(&region->born, opp_add(&set->born, 1, relaxed), relaxed);
+    opp_store(&region->used_ns, opp_sync_tick(), relaxed);
+    uint64_t word = lost(opp_load(&region->word, relaxed)) & GENERATION_MASK;
+    /* Release: all of the above, to who looks (acquire in look) and takes. */
+    opp_store(&region->word, word, release);
+    *out = region;
+    return 0;
+}
+
+void opp_purge_close(opp_purge *region) {
+    /* Acquire: what a taker did is done (release in finish_eagerly and take_lazily). Release: the holders' last use, to the taker. */
+    uint64_t word = opp_or(&region->word, CLOSED, acq_rel);
+    if (!(word & PURGING)) unmap(region);
+}
+
+/* --- Giving back --- */
+
+static void note_words(opp_purge *region, const uint8_t *bank) {
+    size_t page_bytes = region->set->page;
+    size_t words = page_bytes / sizeof(uint64_t), pages = opp_load(&region->bytes, relaxed) / page_bytes;
+    for (size_t i = 0; i < pages; i++) {
+        const uint64_t *page = (const uint64_t *)(const void *)(bank + i * page_bytes);
+        size_t word = 0;
+        while (word < words && page[word] == 0) word++;
+        region->mark[i] = word < words ? (uint16_t)word : NO_WORD;
+    }
+}
+
+/* The bank is not current, and nobody's but this taker's. */
+static int64_t finish_eagerly(opp_purge *region, uint8_t *bank, int64_t bytes) {
+    int result = opp_pages_drop(bank, (size_t)bytes);
+    if (result < 0) opp_or(&region->word, BROKEN, relaxed);
+    /* Release: the zeroed bank, to the taker that makes it current again (acquire in take) and, through that
+       exchange, to its pins. Acquire: where it was closed meanwhile, the last use of it. */
+    uint64_t word = opp_and(&region->word, ~(uint64_t)PURGING, acq_rel);
+    if (word & CLOSED) unmap(region);
+    return result < 0 ? result : bytes;
+}
+
+static int64_t take_lazily(opp_purge *region, uint8_t *bank, int64_t bytes) {
+    note_words(region, bank);
+    int error = opp_pages_offer(bank, (size_t)bytes);
+    uint64_t drop = error == 0 ? PURGING : PURGING | LAZY;
+    uint64_t word = opp_load(&region->word, relaxed);
+    while (word & LAZY) {
+        /* Release: the marks, to who settles (acquire in pin). Acquire: as in finish_eagerly. */
+        if (!opp_cas(&region->word, &word, word & ~drop, acq_rel)) continue;
+        if (word & CLOSED) unmap(region);
+        return error == 0 ? bytes : error;
+    }
+    return finish_eagerly(region, bank, bytes); /* somebody came, and went to the other bank */
+}
+
+int64_t opp_purge_take(opp_purge *region, const opp_purge_view *seen, opp_purge_mode mode) {
+    uint64_t word = seen->word;
+    if (word >= PIN_ONE || !(word & VOLATILE) || (word & (PURGED | FILLING | PURGING | CLOSED | BROKEN))) return 0;
+    if (mode == OPP_PURGE_LAZY && (word & LAZY)) return 0;
+    uint64_t begun = mode == OPP_PURGE_LAZY ? word | LAZY | PURGING
+                                            : ((lost(word) ^ BANK) & ~(uint64_t)LAZY) | PURGED | PURGING;
+    uint64_t found = word;
+    /* Acquire: the last use of the bank (release in unpin) comes before its taking, and the other bank was emptied
+       (release in finish_eagerly). Release: goes on for pins that find that bank. */
+    if (!opp_cas(&region->word, &found, begun, acq_rel)) return 0;
+    uint8_t *bank = current(region, word);
+    int64_t bytes = (int64_t)opp_load(&region->bytes, relaxed);
+    return mode == OPP_PURGE_LAZY ? take_lazily(region, bank, bytes) : finish_eagerly(region, bank, bytes);
+}
+
+/* --- Using --- */
+
+/* Takes every page back from the kernel. Whether all were still there. FILLING is the caller's. */
+static bool is_all_there(opp_purge *region, uint8_t *bank) {
+    size_t page = region->set->page, pages = opp_load(&region->bytes, relaxed) / page;
+    for (size_t i = 0; i < pages; i++) {
+        if (region->mark[i] == NO_WORD) continue;
+        if (!opp_pages_keep((uint64_t *)(void *)(bank + i * page) + region->mark[i])) return false;
+    }
+    return true;
+}
+
+/* By its holder. */
+static void clear(opp_purge *region, uint8_t *bank) {
+    size_t bytes = opp_load(&region->bytes, relaxed);
+    if (opp_pages_drop(bank, bytes) < 0) memset(bank, 0, bytes);
+}
+
+static opp_purge_access settle(opp_purge *region, uint8_t *bank, void **contents) {
+    *contents = bank;
+    if (is_all_there(region, bank)) {
+        /* Release: the pages, whole again, to pins that find neither flag (acquire in pin). */
+        opp_and(&region->word, ~(uint64_t)(LAZY | FILLING), release);
+        return OPP_PURGE_INTACT;
+    }
+    /* What is left goes too: who fills expects zero. */
+    clear(region, bank);
+    uint64_t word = opp_load(&region->word, relaxed);
+    /* relaxed: FILLING is still set, and keeps everybody else away from the bank. */
+    while (!opp_cas(&region->word, &word, (lost(word) & ~(uint64_t)LAZY) | PURGED, relaxed)) {}
+    return OPP_PURGE_EMPTY;
+}
+
+/* The pin is held: no taker begins, but a lazy one may be at work. */
+static opp_purge_access pin_slowly(opp_purge *region, void **contents) {
+    /* Each acquire pairs with the release that led to the state: of filled, of settle, and of take. */
+    uint64_t word = opp_load(&region->word, acquire);
+    while (word & (PURGED | LAZY)) {
+        if (word & FILLING) {
+            *contents = NULL;
+            return OPP_PURGE_BUSY;
+        }
+        uint64_t ours = word | FILLING;
+        bool leaves = (word & LAZY) && (word & PURGING);
+        if (leaves) ours = ((lost(ours) ^ BANK) & ~(uint64_t)LAZY) | PURGED;
+        if (!opp_cas(&region->word, &word, ours, acquire)) continue;
+        *contents = current(region, ours);
+        if ((word & LAZY) && !leaves) return settle(region, current(region, ours), contents);
+        return OPP_PURGE_EMPTY;
+    }
+    /* Filled meanwhile. The failed exchange that read the word was relaxed. */
+    word = opp_load(&region->word, acquire);
+    *contents = current(region, word);
+    return OPP_PURGE_INTACT;
+}
+
+opp_purge_access opp_purge_pin(opp_purge *region, void **contents) {
+    /* Acquire: what was filled (release in filled) or settled. A taker that comes after sees the pin, since both
+       change the same word. */
+    uint64_t word = opp_add(&region->word, PIN_ONE, acquire);
+    if (word & (PURGED | LAZY)) return pin_slowly(region, contents);
+    *contents = current(region, word);
+    return OPP_PURGE_INTACT;
+}
+
+void opp_purge_unpin(opp_purge *region) {
+    opp_store(&region->used_ns, opp_sync_tick(), relaxed);
+    /* Release: all use of the bank comes before its taking (acquire in take). */
+    opp_sub(&region->word, PIN_ONE, release);
+}
+
+void opp_purge_filled(opp_purge *region) {
+    opp_store(&region->born, opp_add(&region->set->born, 1, relaxed), relaxed);
+    /* Release: the content, to the pins that find it intact (acquire in pin). */
+    opp_and(&region->word, ~(uint64_t)(PURGED | FILLING), release);
+}
+
+void opp_purge_emptied(opp_purge *region) {
+    uint8_t *bank = current(region, opp_load(&region->word, relaxed));
+    clear(region, bank);
+    /* Release: the zero memory, to who fills next (acquire in pin). */
+    opp_and(&region->word, ~(uint64_t)FILLING, release);
+}
+
+void opp_purge_set_volatile(opp_purge *region, bool is_volatile) {
+    /* Release: what the owner wrote before it let go comes before the taking (acquire in take). */
+    if (is_volatile) opp_or(&region->word, VOLATILE, release);
+    else opp_and(&region->word, ~(uint64_t)VOLATILE, relaxed);
+}
+
+bool opp_purge_look(const opp_purge *region, opp_purge_view *view) {
+    /* Acquire: what open wrote of this life (release in open). What another life wrote later goes with another word, by
+       which take tells. */
+    uint64_t word = opp_load(&region->word, acquire);
+    *view = (opp_purge_view){
+        .bytes = opp_load(&region->bytes, relaxed),
+        .pins = (uint32_t)(word >> 32),
+        .generation = (uint32_t)((word & GENERATION_MASK) >> 8),
+        .owner = opp_load(&region->owner, relaxed),
+        .group = opp_load(&region->group, relaxed),
+        .born = opp_load(&region->born, relaxed),
+        .used_ns = opp_load(&region->used_ns, relaxed),
+        .is_volatile = word & VOLATILE,
+        .is_purged = word & PURGED,
+        .is_lazy = word & LAZY,
+        .is_purging = word & PURGING,
+        .word = word,
+    };
+    return !(word & CLOSED);
+}

@@ -1,0 +1,44 @@
+/* Watching for memory pressure: an eventfd and a pressure stall trigger, polled together. */
+#include "opp_watch.h"
+#include "opp_sync.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+int opp_watch_open(void) {
+    return opp_bell_open();
+}
+
+int opp_watch_stall(const char *path, uint32_t stall_us, uint32_t window_us) {
+    int descriptor = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) return -errno;
+    char trigger[64];
+    int length = snprintf(trigger, sizeof(trigger), "some %u %u", stall_us, window_us);
+    /* The zero at the end is part of it. */
+    if (write(descriptor, trigger, (size_t)length + 1) < 0) {
+        int error = errno;
+        close(descriptor);
+        return -error;
+    }
+    return descriptor;
+}
+
+void opp_watch_close(int descriptor) {
+    close(descriptor);
+}
+
+void opp_watch_ring(int bell) {
+    opp_bell_ring(bell);
+}
+
+uint32_t opp_watch_wait(int bell, int alarm, int timeout_ms) {
+    /* poll() passes over a descriptor below 0. */
+    struct pollfd polled[2] = {{.fd = bell, .events = POLLIN}, {.fd = alarm, .events = POLLPRI}};
+    if (poll(polled, 2, timeout_ms) <= 0) return 0;
+    uint32_t what = 0;
+    /* A bell is a timer that was set off by hand. */
+    if ((polled[0].revents & POLLIN) && opp_timer_read(bell)) what |= OPP_WATCH_BELL;
+    if (polled[1].revents & POLLPRI) what |= OPP_WATCH_STALL;
+    return what;
+}

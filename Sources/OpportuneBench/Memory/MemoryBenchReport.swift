@@ -1,0 +1,57 @@
+import FoundationEssentials
+
+/// One measured figure: the median of its repeats.
+public struct MemoryResult: Sendable, Encodable {
+  public var figure: String
+  public var mode: String
+  public var unit: String
+  public var value: Double
+  /// Smallest and largest of the repeats.
+  public var low: Double
+  public var high: Double
+  public var rival: String?
+  /// Median over the repeats of this ÷ the rival of the same repeat.
+  public var ratioToRival: Double?
+}
+
+public struct MemoryBenchReport: Sendable {
+  public var machine: MachineReport
+  public var repeats: Int
+  public var mebibytes: Int
+  public var results: [MemoryResult] = []
+  public var wasInterrupted = false
+
+  private struct Document: Encodable {
+    let machine: MachineReport
+    let repeats: Int
+    let mebibytes: Int
+    let results: [MemoryResult]
+    let interrupted: Bool
+  }
+
+  public func json() throws -> String {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+    encoder.keyEncodingStrategy = .convertToSnakeCase
+    let document = Document(
+      machine: machine, repeats: repeats, mebibytes: mebibytes, results: results, interrupted: wasInterrupted)
+    return String(decoding: try encoder.encode(document), as: UTF8.self) + "\n"
+  }
+
+  public func table() -> String {
+    var rows = [["figure", "mode", "median", "low", "high", "unit", "÷ rival"]]
+    for result in results {
+      rows.append([
+        result.figure, result.mode, fixed(result.value, 2), fixed(result.low, 2), fixed(result.high, 2), result.unit,
+        result.ratioToRival.map { "\(fixed($0, 3)) of \(result.rival ?? "")" } ?? "",
+      ])
+    }
+    let widths = rows[0].indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
+    return rows.map { row in
+      row.enumerated().map { column, cell in
+        let space = String(repeating: " ", count: widths[column] - cell.count)
+        return (2...4).contains(column) ? space + cell : cell + space
+      }.joined(separator: "  ")
+    }.joined(separator: "\n") + "\n"
+  }
+}

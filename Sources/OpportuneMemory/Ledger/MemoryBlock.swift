@@ -1,0 +1,76 @@
+import Glibc
+
+/// Memory of an app that is not purgeable: counted, page for page, in its ledger. (R-MEM-15)
+///
+/// Any thread may use it; what it holds is for its users to agree about. It goes with the last reference.
+public final class MemoryBlock: @unchecked Sendable {
+  /// What it is.
+  public enum Kind: Sendable, Hashable {
+    /// Changed by the app, zero at first: lost unless it is written.
+    case dirty
+    /// Likewise, and locked into main memory.
+    case wired
+    /// A file's pages, read only: reloaded from the file at any time.
+    case clean
+  }
+
+  public let kind: Kind
+  // Mapped for as long as the block lives, and never elsewhere.
+  private let memory: UnsafeMutableRawPointer
+  /// In bytes; a file's own size, else whole pages.
+  public let count: Int
+  private let counted: UInt64
+  private let app: AppMemory
+
+  /// Anonymous memory.
+  init(_ app: AppMemory, bytes: Int, isWired: Bool) throws(MemoryError) {
+    try MemoryError.check("a block", bytes: bytes)
+    app.broker.makeRoom(for: bytes)
+    let size = (bytes + pageSize - 1) / pageSize * pageSize
+    guard let memory = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+      memory != MAP_FAILED
+    else { throw .refused("no block of \(bytes) bytes", errno) }
+    if isWired, mlock(memory, size) != 0 {
+      let number = errno
+      munmap(memory, size)
+      throw .refused("a block of \(bytes) bytes was not locked into memory", number)
+    }
+    self.memory = memory
+    self.app = app
+    kind = isWired ? .wired : .dirty
+    count = size
+    counted = UInt64(size)
+    app.record.add(counted, kind)
+    app.broker.add(counted)
+  }
+
+  /// A file, mapped.
+  init(_ app: AppMemory, file path: String) throws(MemoryError) {
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw .refused("'\(path)' was not opened", errno) }
+    defer { close(descriptor) }
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { throw .refused("'\(path)' has no size", errno) }
+    let size = Int(status.st_size)
+    guard size > 0 else { throw .range("'\(path)'", "\(size) bytes", "a file of 1 byte or more") }
+    guard let memory = mmap(nil, size, PROT_READ, MAP_PRIVATE, descriptor, 0), memory != MAP_FAILED else {
+      throw .refused("'\(path)' was not mapped", errno)
+    }
+    self.memory = memory
+    self.app = app
+    kind = .clean
+    count = size
+    counted = UInt64((size + pageSize - 1) / pageSize * pageSize)
+    app.record.add(counted, .clean)
+    app.broker.add(counted)
+  }
+
+  deinit {
+    munmap(memory, count)
+    app.record.subtract(counted, kind)
+    app.broker.subtract(counted)
+  }
+
+  /// Its bytes. Valid while the block lives; writing to a clean block ends the program.
+  public var bytes: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: memory, count: count) }
+}

@@ -1,0 +1,85 @@
+internal import COpportune
+
+/// The one place that arbitrates memory between apps: purgeable regions, ledgers, pressure, and who is removed.
+///
+/// All members may be used from any thread, and but for ``levels()``, which starts a thread, none waits for another.
+public final class MemoryBroker: Sendable {
+  let core: BrokerCore
+  private let monitor: PressureMonitor
+
+  /// - Parameters:
+  ///   - configuration: checked here.
+  ///   - remove: is told which app to hibernate or terminate, and why, on the thread that needed memory, which goes on when
+  ///     it returns: hand it to the lifecycle and return soon. An app is asked for once, until its standing is set again.
+  ///   - clock: nanoseconds that never go back, which policy looks at. `nil`: `CLOCK_MONOTONIC`.
+  /// - Throws: ``MemoryError``: `configuration` for a budget of 0 bytes or a removal policy that is out of range, or
+  ///   `system`.
+  public init(
+    _ configuration: MemoryConfiguration = MemoryConfiguration(),
+    remove: @escaping @Sendable (Removal) -> Void = { _ in },
+    clock: (@Sendable () -> UInt64)? = nil
+  ) throws(MemoryError) {
+    if case .budget(0) = configuration.limit { throw .range("the budget", "0 bytes", "more than 0") }
+    if let policy = configuration.removal as? RemovalPolicy { try policy.validate() }
+    core = try BrokerCore(configuration, clock: clock ?? { opp_now_ns() }, remove: remove)
+    monitor = try PressureMonitor(core)
+  }
+
+  deinit { monitor.stop() }
+
+  /// The memory of an app. Call it once for an app: what the broker knows of it is kept as long as the broker.
+  public func app(named name: String, standing: AppStanding = .active) -> AppMemory {
+    AppMemory(core.add(name, standing), core)
+  }
+
+  // MARK: Ledgers
+
+  /// What all apps hold. (R-MEM-15)
+  public var ledger: MemoryLedger { core.total() }
+
+  /// What each app holds, by its number, and the sum: from one walk, so they agree with each other. (R-MEM-15)
+  public func ledgers() -> (apps: [UInt32: MemoryLedger], total: MemoryLedger) {
+    let apps = core.ledgers().mapValues(\.ledger)
+    return (apps, apps.values.reduce(MemoryLedger(), +))
+  }
+
+  /// Regions that were taken, and their bytes, since the broker was made.
+  public var purges: (regions: UInt64, bytes: UInt64) {
+    (core.purges.load(ordering: .relaxed), core.purgedBytes.load(ordering: .relaxed))
+  }
+
+  // MARK: Pressure
+
+  /// How much memory there is and how much of it is in use; `nil` where the kernel does not say.
+  public var reading: MemoryReading? { core.reading(of: core.total()) }
+
+  /// Gives back volatile regions, in the order of the configuration: of suspended apps first, and never of the active one.
+  ///
+  /// - Parameters:
+  ///   - bytes: as many as are wanted; whole regions go.
+  ///   - mode: `nil`: as configured.
+  /// - Returns: bytes given back; fewer where no more are volatile.
+  @discardableResult
+  public func purge(_ bytes: UInt64, mode: PurgeMode? = nil) -> UInt64 {
+    core.purge(bytes, mode ?? core.configuration.mode)
+  }
+
+  /// Brings use below the critical point, if it is reached: by purging, and where that is not enough by removing apps.
+  /// Memory that is asked for from the apps' own calls does this by itself under a budget, and the monitor does it
+  /// while somebody listens to ``levels()``. (R-MEM-01)
+  @discardableResult
+  public func relieve() -> Relief { core.relieve() }
+
+  /// Asks for the removal of apps that have been idle for longer than the policy allows. Call it now and then. (R-MEM-08)
+  @discardableResult
+  public func removeOverdue() -> [Removal] { core.removeOverdue() }
+
+  /// The level now, and then each change of it, the latest where the reader is slow.
+  ///
+  /// From the first call on a thread watches: it is woken by the kernel's pressure stall alarm and by the broker's own
+  /// allocations, and reads again each second while the level is above normal. At the critical level it does
+  /// ``relieve()``. (R-MEM-01)
+  ///
+  /// - Throws: ``MemoryError`` with code `system` where the kernel has no thread.
+  public func levels() throws(MemoryError) -> AsyncStream<PressureLevel> { try monitor.levels() }
+}

@@ -1,0 +1,199 @@
+/// What the choice of an app to remove looks at.
+public struct RemovalCandidate: Sendable, Hashable {
+  /// The caller's number for the app.
+  public var app: UInt32
+  /// For people.
+  public var name: String
+  public var standing: AppStanding
+  /// Bytes that removing it gives back: dirty, wired, and purgeable that is held.
+  public var footprint: UInt64
+  /// Nanoseconds since it was last in front, or made. Not negative.
+  public var idle: UInt64
+
+  public init(app: UInt32, name: String, standing: AppStanding, footprint: UInt64, idle: UInt64) {
+    self.app = app
+    self.name = name
+    self.standing = standing
+    self.footprint = footprint
+    self.idle = idle
+  }
+}
+
+/// An app to remove, how, and why.
+public struct Removal: Sendable, Hashable, CustomStringConvertible {
+  /// How it is removed. (R-MEM-04)
+  public enum Way: String, Sendable, Hashable, CaseIterable, Codable {
+    case hibernate, terminate
+  }
+
+  public let app: UInt32
+  public let way: Way
+  /// A sentence that answers "why was this app removed?".
+  public let reason: String
+
+  public init(app: UInt32, way: Way, reason: String) {
+    self.app = app
+    self.way = way
+    self.reason = reason
+  }
+
+  public var description: String { reason }
+}
+
+/// Who is removed when memory is short: pure, and replaceable. (R-MEM-09)
+public protocol RemovalChoosing: Sendable {
+  /// The next app to remove, of `candidates`, while `excess` bytes must go of what `reading` says; `nil`: none may.
+  func choose(_ candidates: [RemovalCandidate], excess: UInt64, reading: MemoryReading) -> Removal?
+
+  /// Apps to remove whatever the pressure. (R-MEM-08)
+  func overdue(_ candidates: [RemovalCandidate]) -> [Removal]
+}
+
+/// The policy that is used unless another is given. (R-MEM-04, R-MEM-08 to R-MEM-14)
+///
+/// Classes go in the order of ``AppStanding``: suspended, background, tracking, audio, inactive; the active app never.
+/// Within a class, apps that are heavy go first, the largest of them first of all; the others by ``order``.
+public struct RemovalPolicy: RemovalChoosing, Hashable {
+  /// Within a class.
+  public enum Order: Sendable, Hashable, CaseIterable {
+    /// Who was in front longest ago. (R-MEM-09)
+    case leastRecentlyUsed
+    /// Who holds most. (R-MEM-09, R-MEM-13)
+    case largest
+    /// By bytes × time since it was in front: what holds much, and for long. (R-MEM-14)
+    case largestForLongest
+  }
+
+  public var order: Order = .leastRecentlyUsed
+  /// An app that is not in front and holds so large a share of all memory, 0 to 1, is heavy. `nil`: none is. (R-MEM-13)
+  public var heavyShare: Double? = 0.25
+  /// Whether apps may be hibernated; if not, they are terminated. (R-MEM-04)
+  public var hibernates = true
+  /// Up to so many bytes an app is hibernated, above it is terminated; 8, 16, 32 MB are customary. (R-MEM-10)
+  public var hibernatesUpTo: UInt64 = 32_000_000
+  /// Suspended apps that were not in front for so long are removed without pressure too. `nil`: never. (R-MEM-08)
+  public var idleLimit: Duration?
+  /// With memory short, one app for so many free bytes may go on tracking location; more than that count as ordinary
+  /// background apps, least recently used first. `nil`: all may until tracking apps' turn comes. (R-MEM-12)
+  public var bytesPerTrackingApp: UInt64?
+
+  public init() {}
+
+  /// - Throws: ``MemoryError`` with code `configuration`, for the first setting that is out of range.
+  public func validate() throws(MemoryError) {
+    if let heavyShare, !(heavyShare > 0 && heavyShare <= 1) {
+      throw .range("removal.heavyShare", heavyShare, "above 0, at most 1")
+    }
+    if let idleLimit, idleLimit <= .zero { throw .range("removal.idleLimit", "\(idleLimit)", "more than 0") }
+    if bytesPerTrackingApp == 0 { throw .range("removal.bytesPerTrackingApp", 0, "more than 0") }
+  }
+
+  public func choose(_ candidates: [RemovalCandidate], excess: UInt64, reading: MemoryReading) -> Removal? {
+    let surplus = surplusTracking(candidates, reading)
+    let removable = candidates.filter { $0.standing != .active && $0.standing != .gone && $0.footprint > 0 }
+    guard let victim = removable.min(by: { ranks($0, before: $1, surplus, reading.capacity) }) else { return nil }
+    let isHeavy = isHeavy(victim, reading.capacity)
+    let rule =
+      if surplus.contains(victim.app) {
+        "\(reading.free.inMegabytes) free are too few for it to go on tracking"
+      } else if isHeavy {
+        "it held \((heavyShare ?? 0).inPercent) of memory or more"
+      } else {
+        switch order {
+        case .leastRecentlyUsed: "it was in front longest ago"
+        case .largest: "it held most"
+        case .largestForLongest: "it held most for longest"
+        }
+      }
+    let why =
+      "\(excess.inMegabytes) had to go of \(reading.inUse.inMegabytes) in use; among apps that were "
+      + "\(victim.standing), \(rule)"
+    return removal(of: victim, why)
+  }
+
+  public func overdue(_ candidates: [RemovalCandidate]) -> [Removal] {
+    guard let idleLimit else { return [] }
+    let limit = idleLimit.inNanoseconds
+    return candidates.filter { $0.standing == .suspended && $0.idle > limit }
+      .map { removal(of: $0, "it was not in front for more than \(idleLimit)") }
+  }
+
+  // MARK: The parts
+
+  private func removal(of app: RemovalCandidate, _ why: String) -> Removal {
+    // What runs would have to be suspended first.
+    let way: Removal.Way
+    let how: String
+    switch (hibernates, app.standing, app.footprint <= hibernatesUpTo) {
+    case (false, _, _): (way, how) = (.terminate, "no app is hibernated")
+    case (true, .suspended, true): (way, how) = (.hibernate, "at most \(hibernatesUpTo.inMegabytes) are hibernated")
+    case (true, .suspended, false):
+      (way, how) = (.terminate, "more than \(hibernatesUpTo.inMegabytes) are not hibernated")
+    case (true, _, _): (way, how) = (.terminate, "only suspended apps are hibernated")
+    }
+    let verb = way == .hibernate ? "hibernated" : "terminated"
+    let size = app.footprint.inMegabytes
+    return Removal(
+      app: app.app, way: way,
+      reason: "\(app.name) was \(verb), \(app.standing) with \(size), because \(why); \(how).")
+  }
+
+  private func isHeavy(_ app: RemovalCandidate, _ capacity: UInt64) -> Bool {
+    guard let heavyShare, !app.standing.isForeground else { return false }
+    return Double(app.footprint) >= heavyShare * Double(capacity)
+  }
+
+  private func ranks(
+    _ left: RemovalCandidate, before right: RemovalCandidate, _ surplus: Set<UInt32>, _ capacity: UInt64
+  ) -> Bool {
+    func standing(_ app: RemovalCandidate) -> AppStanding { surplus.contains(app.app) ? .background : app.standing }
+    if standing(left) != standing(right) { return standing(left) < standing(right) }
+    let (heavyLeft, heavyRight) = (isHeavy(left, capacity), isHeavy(right, capacity))
+    if heavyLeft != heavyRight { return heavyLeft }
+    // Ties go to the lower number, so that the same input always has the same answer.
+    if heavyLeft, left.footprint != right.footprint { return left.footprint > right.footprint }
+    switch order {
+    case .leastRecentlyUsed: if left.idle != right.idle { return left.idle > right.idle }
+    case .largest: if left.footprint != right.footprint { return left.footprint > right.footprint }
+    case .largestForLongest:
+      let (a, b) = (
+        left.footprint.multipliedFullWidth(by: left.idle), right.footprint.multipliedFullWidth(by: right.idle)
+      )
+      if a != b { return (a.high, a.low) > (b.high, b.low) }
+    }
+    return left.app < right.app
+  }
+
+  private func surplusTracking(_ candidates: [RemovalCandidate], _ reading: MemoryReading) -> Set<UInt32> {
+    guard let bytesPerTrackingApp else { return [] }
+    let tracking = candidates.filter { $0.standing == .tracking }
+    let allowed = Int(clamping: reading.free / bytesPerTrackingApp)
+    guard tracking.count > allowed else { return [] }
+    let byIdle = tracking.sorted { ($0.idle, $1.app) > ($1.idle, $0.app) }
+    return Set(byIdle.prefix(tracking.count - allowed).map(\.app))
+  }
+}
+
+extension UInt64 {
+  /// In MB with one decimal, for sentences.
+  var inMegabytes: String {
+    let tenths = self / 100_000 + (self % 100_000 >= 50_000 ? 1 : 0)
+    return tenths % 10 == 0 ? "\(tenths / 10) MB" : "\(tenths / 10).\(tenths % 10) MB"
+  }
+}
+
+extension Double {
+  /// For sentences.
+  var inPercent: String { "\(Int((self * 100).rounded())) %" }
+}
+
+extension Duration {
+  /// Clamped to what 64 bits hold; a negative one is 0.
+  var inNanoseconds: UInt64 {
+    let (seconds, attoseconds) = components
+    guard seconds >= 0, attoseconds >= 0 else { return 0 }
+    let (product, overflow) = UInt64(seconds).multipliedReportingOverflow(by: 1_000_000_000)
+    let (sum, carried) = product.addingReportingOverflow(UInt64(attoseconds / 1_000_000_000))
+    return overflow || carried ? .max : sum
+  }
+}

@@ -1,0 +1,42 @@
+import Glibc
+
+/// The small text files by which the kernel says how things are.
+enum KernelFile {
+  /// The whole text; `nil` where it cannot be read.
+  static func text(_ path: String) -> String? {
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return nil }
+    defer { close(descriptor) }
+    var bytes: [UInt8] = []
+    let chunk = 16 << 10
+    while true {
+      let before = bytes.count
+      bytes.append(contentsOf: repeatElement(0, count: chunk))
+      let count = bytes.withUnsafeMutableBytes { read(descriptor, $0.baseAddress.map { $0 + before }, chunk) }
+      if count < 0, errno == EINTR {
+        bytes.removeLast(chunk)
+        continue
+      }
+      guard count >= 0 else { return nil }
+      bytes.removeLast(chunk - count)
+      if count == 0 { return String(decoding: bytes, as: UTF8.self) }
+    }
+  }
+
+  /// A number by itself; `nil` for `max` and what is none.
+  static func number(_ path: String) -> UInt64? {
+    text(path).flatMap { UInt64($0.filter { !$0.isWhitespace }) }
+  }
+
+  /// Lines of a name and a number, with `:` after the name or not. A unit of kB multiplies.
+  static func table(_ text: String) -> [Substring: UInt64] {
+    var table: [Substring: UInt64] = [:]
+    for line in text.split(separator: "\n") {
+      let words = line.split(whereSeparator: { $0 == " " || $0 == "\t" || $0 == ":" })
+      guard words.count >= 2, let value = UInt64(words[1]) else { continue }
+      table[words[0]] =
+        words.count > 2 && words[2] == "kB" ? value.multipliedReportingOverflow(by: 1024).partialValue : value
+    }
+    return table
+  }
+}

@@ -1,0 +1,105 @@
+/// The machine's memory, or that of the memory cgroups that the program runs in: whichever is shortest. (R-MEM-01)
+///
+/// Memory that the kernel gives back without writing does not count as in use: by its own estimate (`MemAvailable`) for
+/// the machine, and by a cgroup's inactive file pages, among which it counts what was freed lazily.
+public struct MachineMemory: Sendable, Hashable {
+  /// Where the kernel's files are.
+  public let proc: String
+
+  /// This machine.
+  public static let system = MachineMemory(proc: "/proc")
+
+  public init(proc: String) { self.proc = proc }
+
+  /// How much there is and how much is in use; `nil` where the kernel does not say. 20 to 100 µs.
+  public func reading() -> MemoryReading? {
+    let readings = cgroupReadings() + [machineReading()].compactMap(\.self)
+    return readings.max { share($0) < share($1) }
+  }
+
+  private func share(_ reading: MemoryReading) -> Double {
+    reading.capacity == 0 ? 1 : Double(reading.inUse) / Double(reading.capacity)
+  }
+
+  /// Of the machine as a whole.
+  public func machineReading() -> MemoryReading? {
+    guard let table = KernelFile.text("\(proc)/meminfo").map(KernelFile.table), let total = table["MemTotal"],
+      let available = table["MemAvailable"]
+    else { return nil }
+    return MemoryReading(capacity: total, inUse: total > available ? total - available : 0)
+  }
+
+  // MARK: Cgroups
+
+  private enum Version { case one, two }
+
+  /// Of each memory cgroup with a limit that the program is in, itself or by one above it.
+  public func cgroupReadings() -> [MemoryReading] {
+    guard let memberships = KernelFile.text("\(proc)/self/cgroup"),
+      let mounts = KernelFile.text("\(proc)/self/mountinfo")
+    else { return [] }
+    var readings: [MemoryReading] = []
+    for line in memberships.split(separator: "\n") {
+      let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+      guard fields.count == 3 else { continue }
+      let version: Version
+      if fields[0] == "0", fields[1].isEmpty {
+        version = .two
+      } else if fields[1].split(separator: ",").contains("memory") {
+        version = .one
+      } else {
+        continue
+      }
+      guard let mount = Self.mount(of: version, in: mounts) else { continue }
+      // A path above the mounted root is not visible from here.
+      guard var path = Self.path(fields[2], below: mount.root) else { continue }
+      while true {
+        if let reading = Self.reading(version, mount.point + path) { readings.append(reading) }
+        guard let slash = path.lastIndex(of: "/") else { break }
+        path = String(path[..<slash])
+      }
+    }
+    return readings
+  }
+
+  /// Where the hierarchy is mounted, and which of its folders is mounted there.
+  private static func mount(of version: Version, in mounts: String) -> (root: String, point: String)? {
+    for line in mounts.split(separator: "\n") {
+      // Optional fields end with a dash; file system, source and its options follow.
+      let fields = line.split(separator: " ")
+      guard let dash = fields.firstIndex(of: "-"), dash >= 5, fields.count > dash + 3 else { continue }
+      let isIt =
+        switch version {
+        case .two: fields[dash + 1] == "cgroup2"
+        case .one: fields[dash + 1] == "cgroup" && fields[dash + 3].split(separator: ",").contains("memory")
+        }
+      if isIt { return (String(fields[3]), String(fields[4])) }
+    }
+    return nil
+  }
+
+  /// With a slash in front and none at the end; empty for the root.
+  private static func path(_ path: Substring, below root: String) -> String? {
+    var relative = path
+    if root != "/" {
+      guard relative == root || relative.hasPrefix(root + "/") else { return nil }
+      relative = relative.dropFirst(root.count)
+    }
+    while relative.hasSuffix("/") { relative = relative.dropLast() }
+    return String(relative)
+  }
+
+  private static func reading(_ version: Version, _ folder: String) -> MemoryReading? {
+    let (limit, usage, inactive) =
+      switch version {
+      case .two: ("memory.max", "memory.current", "inactive_file")
+      case .one: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+      }
+    // Without a limit version 1 says nearly 2^63.
+    guard let capacity = KernelFile.number("\(folder)/\(limit)"), capacity < 1 << 62,
+      let used = KernelFile.number("\(folder)/\(usage)")
+    else { return nil }
+    let table = KernelFile.text("\(folder)/memory.stat").map(KernelFile.table) ?? [:]
+    return MemoryReading(capacity: capacity, inUse: used - min(used, table[Substring(inactive)] ?? 0))
+  }
+}

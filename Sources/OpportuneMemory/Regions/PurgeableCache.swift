@@ -1,0 +1,189 @@
+import Glibc
+
+/// A cache whose values are bytes in purgeable memory: pressure takes them, least recently used first, and a limit of its
+/// own keeps it in bounds without pressure. (R-MEM-05)
+///
+/// Any thread. A lock guards the table of keys, for the time of a look-up; values are read outside it. Give a cache to one
+/// app, so that no app waits for another's threads here.
+public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable {
+  /// What the cache has done since it was made.
+  public struct Counters: Sendable, Hashable {
+    /// Look-ups that found the content.
+    public var hits: UInt64 = 0
+    /// Look-ups of keys that were not there.
+    public var misses: UInt64 = 0
+    /// Look-ups of keys whose content pressure had taken; they count as misses too.
+    public var purges: UInt64 = 0
+    /// Entries that the limit drove out.
+    public var evictions: UInt64 = 0
+  }
+
+  /// A link of the list from the oldest use to the newest. The table alone keeps entries alive, and only entries in the
+  /// table are in the list.
+  private final class Entry {
+    let key: Key
+    let contents: Purgeable<UInt8>
+    let count: Int
+    unowned(unsafe) var older: Entry?
+    unowned(unsafe) var newer: Entry?
+
+    init(_ key: Key, _ contents: Purgeable<UInt8>, _ count: Int) {
+      self.key = key
+      self.contents = contents
+      self.count = count
+    }
+  }
+
+  private let app: AppMemory
+  private let group: UInt32
+  /// In bytes, whole pages a value.
+  public let costLimit: Int
+  // Everything below is used under the lock alone.
+  private let lock: UnsafeMutablePointer<pthread_mutex_t>
+  private var entries: [Key: Entry] = [:]
+  private unowned(unsafe) var oldest: Entry?
+  private unowned(unsafe) var newest: Entry?
+  private var cost = 0
+  private var counted = Counters()
+
+  init(_ app: AppMemory, costLimit: Int, group: UInt32) throws(MemoryError) {
+    guard costLimit > 0 else { throw .range("a cache's cost limit", costLimit, "more than 0") }
+    self.app = app
+    self.group = group
+    self.costLimit = costLimit
+    lock = .allocate(capacity: 1)
+    lock.initialize(to: pthread_mutex_t())
+    pthread_mutex_init(lock, nil)
+  }
+
+  deinit {
+    pthread_mutex_destroy(lock)
+    lock.deallocate()
+  }
+
+  private func locked<Result>(_ body: () -> Result) -> Result {
+    pthread_mutex_lock(lock)
+    defer { pthread_mutex_unlock(lock) }
+    return body()
+  }
+
+  /// Puts bytes in, in place of what was there; drives out the least recently used where the limit asks for it.
+  ///
+  /// - Returns: whether they are in: bytes that cost more than the limit are not.
+  /// - Throws: ``MemoryError`` where there is no memory for them; no bytes are an error as well.
+  @discardableResult
+  public func insert(_ bytes: UnsafeRawBufferPointer, for key: Key) throws(MemoryError) -> Bool {
+    guard (bytes.count + pageSize - 1) / pageSize * pageSize <= costLimit else {
+      remove(key)
+      return false
+    }
+    // Volatile only once it is filled.
+    let contents = try Purgeable<UInt8>(app, count: bytes.count, group: group, isVolatile: false)
+    contents.withContents { found in
+      switch found {
+      case .intact(let buffer), .purged(let buffer): UnsafeMutableRawBufferPointer(buffer).copyMemory(from: bytes)
+      }
+    }
+    contents.isVolatile = true
+    let dropped = locked { () -> [Entry?] in
+      var dropped = [entries[key].map(drop)]
+      while cost + contents.bytes > costLimit, let oldest {
+        dropped.append(drop(oldest))
+        counted.evictions += 1
+      }
+      let entry = Entry(key, contents, bytes.count)
+      entries[key] = entry
+      cost += contents.bytes
+      append(entry)
+      return dropped
+    }
+    // Unmapped here, outside the lock.
+    _ = consume dropped
+    return true
+  }
+
+  /// Uses the bytes of a key.
+  ///
+  /// - Parameter body: must not let the buffer out.
+  /// - Returns: what `body` returns; `nil` where the key is not there, or pressure took its bytes: make them again and
+  ///   insert them.
+  public func withBytes<Result, Failure: Error>(
+    of key: Key, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
+  ) throws(Failure) -> Result? {
+    let found = locked { () -> Entry? in
+      guard let entry = entries[key] else {
+        counted.misses += 1
+        return nil
+      }
+      unlink(entry)
+      append(entry)
+      return entry
+    }
+    guard let found else { return nil }
+    let pin = found.contents.region.pin()
+    switch pin.found {
+    case .intact:
+      defer { found.contents.region.unpin() }
+      locked { counted.hits += 1 }
+      return try body(UnsafeRawBufferPointer(start: pin.memory, count: found.count))
+    case .empty:
+      found.contents.region.unpinEmpty(isFilled: false)
+    case .busy:
+      found.contents.region.unpinBusy(pin)
+    }
+    let gone = locked { () -> Entry? in
+      counted.misses += 1
+      counted.purges += 1
+      return entries[key] === found ? drop(found) : nil
+    }
+    _ = consume gone
+    return nil
+  }
+
+  /// Removes a key and its bytes.
+  public func remove(_ key: Key) {
+    let gone = locked { entries[key].map(drop) }
+    _ = consume gone
+  }
+
+  /// Removes all.
+  public func removeAll() {
+    let gone = locked { () -> [Key: Entry] in
+      defer {
+        entries = [:]
+        (oldest, newest) = (nil, nil)
+        cost = 0
+      }
+      return entries
+    }
+    _ = consume gone
+  }
+
+  /// What it has done.
+  public var counters: Counters { locked { counted } }
+  /// Keys, those included whose bytes pressure took and nobody has asked for since.
+  public var count: Int { locked { entries.count } }
+  /// What the limit counts, in bytes.
+  public var totalCost: Int { locked { cost } }
+
+  // MARK: Under the lock
+
+  private func drop(_ entry: Entry) -> Entry {
+    entries[entry.key] = nil
+    cost -= entry.contents.bytes
+    unlink(entry)
+    return entry
+  }
+
+  private func unlink(_ entry: Entry) {
+    if let older = entry.older { older.newer = entry.newer } else { oldest = entry.newer }
+    if let newer = entry.newer { newer.older = entry.older } else { newest = entry.older }
+    (entry.older, entry.newer) = (nil, nil)
+  }
+
+  private func append(_ entry: Entry) {
+    entry.older = newest
+    if let newest { newest.newer = entry } else { oldest = entry }
+    newest = entry
+  }
+}

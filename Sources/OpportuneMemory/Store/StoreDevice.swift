@@ -1,0 +1,105 @@
+import Glibc
+
+/// What the store needs of a disk: so that tests can put one in its place that loses what was not synchronised.
+protocol StoreDevice: AnyObject {
+  /// In bytes.
+  var size: Int { get }
+  /// All of it, or an error.
+  func read(_ bytes: UnsafeMutableRawBufferPointer, at offset: Int) throws(StoreError)
+  func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StoreError)
+  /// What was written before is on the disk on return.
+  func synchronise() throws(StoreError)
+}
+
+/// A file of fixed size whose blocks are set aside when it is made, locked for as long as it is open.
+final class StoreFile: StoreDevice {
+  private let descriptor: Int32
+  private let path: String
+  let size: Int
+
+  init(_ path: String, size: Int) throws(StoreError) {
+    let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { throw Self.refused("'\(path)' was not opened") }
+    do throws(StoreError) {
+      guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+        if errno == EWOULDBLOCK { throw StoreError(.locked, "'\(path)' is in use by another store") }
+        throw Self.refused("'\(path)' was not locked")
+      }
+      var status = stat()
+      guard fstat(descriptor, &status) == 0 else { throw Self.refused("'\(path)' has no size") }
+      if status.st_size != size {
+        // New, or a crash came before all was set aside: no index is written before that.
+        guard status.st_size < size, try Self.isBlank(descriptor, status.st_size, path) else {
+          throw StoreError(.otherSize, "'\(path)' has \(status.st_size) bytes, expected \(size)")
+        }
+        var result: Int32
+        repeat { result = posix_fallocate(descriptor, 0, size) } while result == EINTR
+        errno = result
+        guard result == 0 else { throw Self.refused("no \(size) bytes were set aside in '\(path)'") }
+      }
+      // Its blocks and its name are on the disk before anything is saved, also where a crash cut the last opening short.
+      guard fsync(descriptor) == 0 else { throw Self.refused("'\(path)' was not synchronised") }
+      try Self.synchroniseFolder(of: path)
+    } catch {
+      close(descriptor)
+      throw error
+    }
+    self.descriptor = descriptor
+    self.path = path
+    self.size = size
+  }
+
+  deinit { close(descriptor) }
+
+  /// Whether what there is of the two copies of the index was never written.
+  private static func isBlank(_ descriptor: Int32, _ size: Int, _ path: String) throws(StoreError) -> Bool {
+    let count = min(size, StoreIndex.dataOffset)
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: max(count, 1), alignment: 16)
+    defer { buffer.deallocate() }
+    try whole(count, "read", path) { done in
+      pread(descriptor, buffer.baseAddress.map { $0 + done }, count - done, off_t(done))
+    }
+    return buffer[..<count].allSatisfy { $0 == 0 }
+  }
+
+  private static func synchroniseFolder(of path: String) throws(StoreError) {
+    let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+    let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw refused("'\(folder)' was not opened") }
+    defer { close(descriptor) }
+    guard fsync(descriptor) == 0 else { throw refused("'\(folder)' was not synchronised") }
+  }
+
+  private static func refused(_ what: String) -> StoreError {
+    StoreError(.system(errno), "\(what): \(String(cString: strerror(errno)))")
+  }
+
+  func read(_ bytes: UnsafeMutableRawBufferPointer, at offset: Int) throws(StoreError) {
+    try Self.whole(bytes.count, "read", path) { done in
+      pread(descriptor, bytes.baseAddress.map { $0 + done }, bytes.count - done, off_t(offset + done))
+    }
+  }
+
+  func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StoreError) {
+    try Self.whole(bytes.count, "written", path) { done in
+      pwrite(descriptor, bytes.baseAddress.map { $0 + done }, bytes.count - done, off_t(offset + done))
+    }
+  }
+
+  private static func whole(
+    _ count: Int, _ what: String, _ path: String, _ some: (Int) -> Int
+  ) throws(StoreError) {
+    var done = 0
+    while done < count {
+      let step = some(done)
+      if step < 0, errno == EINTR { continue }
+      guard step >= 0 else { throw refused("'\(path)' was not \(what)") }
+      guard step > 0 else { throw StoreError(.otherSize, "'\(path)' ends after \(done) of \(count) bytes") }
+      done += step
+    }
+  }
+
+  func synchronise() throws(StoreError) {
+    guard fdatasync(descriptor) == 0 else { throw Self.refused("'\(path)' was not synchronised") }
+  }
+}

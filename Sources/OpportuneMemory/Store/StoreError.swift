@@ -1,0 +1,36 @@
+/// Why the hibernation store refused, or what it found.
+///
+/// Two errors are equal when their codes are; the message is for people.
+public struct StoreError: Error, Sendable, Equatable, CustomStringConvertible {
+  public enum Code: Sendable, Hashable {
+    /// An argument was refused; nothing was done.
+    case argument
+    /// Another store, of this process or another, has the file.
+    case locked
+    /// The file is of another version of the format, or no store at all.
+    case otherVersion
+    /// The file is not as large as the store is to be, or as it was made.
+    case otherSize
+    /// Neither copy of the index can be read: nothing of the store is used.
+    case damagedIndex
+    /// What was saved of this app is not what was written. It is not handed out; it can only be removed.
+    case damagedRecord
+    /// There is no room. Nothing has changed; terminate the app instead.
+    case full
+    /// Nothing is saved under this name.
+    case absent
+    /// The kernel answered so; the number is an `errno`.
+    case system(Int32)
+  }
+
+  public let code: Code
+  /// For people: the value, and the limit or the reason.
+  public let description: String
+
+  init(_ code: Code, _ description: String) {
+    self.code = code
+    self.description = description
+  }
+
+  public static func == (left: StoreError, right: StoreError) -> Bool { left.code == right.code }
+}

@@ -1,0 +1,145 @@
+/// What is where in the store: the content of an index slot.
+struct StoreIndex: Equatable {
+  struct Entry: Equatable {
+    let name: String
+    /// Where its record begins and how long that is, in bytes.
+    let offset: Int
+    let length: Int
+    /// Of the record's content, in bytes.
+    let count: Int
+    /// The commit that wrote it: also in the record, so that an older one in its place is told apart.
+    let sequence: UInt64
+  }
+
+  static let magic: UInt64 = 0x4F50_5048_4942_4E31
+  static let version: UInt32 = 1
+  /// Of one slot, in bytes; two of them begin the store.
+  static let slotBytes = 64 << 10
+  static let blockBytes = 4096
+  /// Where records begin.
+  static let dataOffset = 2 * slotBytes
+  static let nameBytesMax = 255
+
+  /// Grows with each commit.
+  var sequence: UInt64
+  let size: Int
+  var entries: [Entry]
+
+  // MARK: As bytes
+
+  /// A slot: magic, version, the length of the content and of its frame, and the frame. `nil` where it does not fit.
+  func slot() throws(StoreError) -> [UInt8]? {
+    var content = ByteWriter()
+    content.put(sequence)
+    content.put(UInt64(size))
+    content.put(UInt64(entries.count))
+    for entry in entries {
+      content.put(Array(entry.name.utf8))
+      for number in [entry.offset, entry.length, entry.count] { content.put(UInt64(number)) }
+      content.put(entry.sequence)
+    }
+    let whole = content.bytes
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: whole.count, alignment: 16)
+    defer { buffer.deallocate() }
+    buffer.copyBytes(from: whole)
+    var frame: [UInt8] = []
+    try Compression.compress([UnsafeRawBufferPointer(buffer)]) { frame.append(contentsOf: $0) }
+    var slot = ByteWriter()
+    slot.put(Self.magic)
+    slot.put(UInt64(Self.version))
+    slot.put(UInt64(whole.count))
+    slot.put(UInt64(frame.count))
+    guard slot.bytes.count + frame.count <= Self.slotBytes else { return nil }
+    return slot.bytes + frame
+  }
+
+  enum Reading: Equatable {
+    case index(StoreIndex)
+    /// All zero: never written.
+    case blank
+    case otherVersion(UInt64)
+    case otherSize(Int)
+    case damaged
+  }
+
+  /// Reads a slot. Nothing that it may contain is trusted before its checksum was.
+  static func read(_ slot: [UInt8], size: Int) -> Reading {
+    if slot.allSatisfy({ $0 == 0 }) { return .blank }
+    var reader = ByteReader(slot[...])
+    guard let magic = reader.number(), magic == Self.magic, let version = reader.number() else { return .damaged }
+    guard version == UInt64(Self.version) else { return .otherVersion(version) }
+    guard let count = reader.number(), count <= 1 << 20, let length = reader.number(),
+      let frame = reader.bytes(length),
+      let content = frame.withUnsafeBytes({ Compression.expand($0, count: Int(count)) })
+    else { return .damaged }
+    var inner = ByteReader(content[...])
+    guard let sequence = inner.number(), let made = inner.number(), let entryCount = inner.number() else {
+      return .damaged
+    }
+    guard made == UInt64(size) else { return .otherSize(Int(clamping: made)) }
+    var index = StoreIndex(sequence: sequence, size: size, entries: [])
+    for _ in 0..<entryCount {
+      guard let nameLength = inner.number(), let name = inner.bytes(nameLength), let offset = inner.number(),
+        let length = inner.number(), let count = inner.number(), let written = inner.number(),
+        offset >= UInt64(Self.dataOffset), offset <= UInt64(size), length > 0, length <= UInt64(size) - offset,
+        count <= UInt64(Int.max)
+      else { return .damaged }
+      let entry = Entry(
+        name: String(decoding: name, as: UTF8.self), offset: Int(offset), length: Int(length), count: Int(count),
+        sequence: written)
+      index.entries.append(entry)
+    }
+    return .index(index)
+  }
+
+  // MARK: Space
+
+  /// What is free, in whole blocks: the largest stretch, and the sum, in bytes.
+  func free() -> (largest: Range<Int>, sum: Int) {
+    var (largest, sum, begin) = (size..<size, 0, Self.dataOffset)
+    func take(_ end: Int) {
+      guard end > begin else { return }
+      sum += end - begin
+      if end - begin > largest.count { largest = begin..<end }
+    }
+    for entry in entries.sorted(by: { $0.offset < $1.offset }) {
+      take(entry.offset)
+      let end = entry.offset + entry.length
+      begin = (end + Self.blockBytes - 1) / Self.blockBytes * Self.blockBytes
+    }
+    take(size)
+    return (largest, sum)
+  }
+}
+
+/// Numbers of 8 bytes, little end first, and counted bytes.
+struct ByteWriter {
+  private(set) var bytes: [UInt8] = []
+
+  mutating func put(_ number: UInt64) {
+    for shift in stride(from: 0, to: 64, by: 8) { bytes.append(UInt8(truncatingIfNeeded: number >> shift)) }
+  }
+
+  mutating func put(_ counted: [UInt8]) {
+    put(UInt64(counted.count))
+    bytes += counted
+  }
+}
+
+/// The way back; `nil` where there is no more.
+struct ByteReader {
+  private(set) var rest: ArraySlice<UInt8>
+  init(_ bytes: ArraySlice<UInt8>) { rest = bytes }
+
+  mutating func number() -> UInt64? {
+    guard rest.count >= 8 else { return nil }
+    defer { rest = rest.dropFirst(8) }
+    return rest.prefix(8).reversed().reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  mutating func bytes(_ count: UInt64) -> [UInt8]? {
+    guard count <= UInt64(rest.count) else { return nil }
+    defer { rest = rest.dropFirst(Int(count)) }
+    return Array(rest.prefix(Int(count)))
+  }
+}

@@ -1,0 +1,37 @@
+import Foundation
+import Testing
+
+@testable import OpportuneBench
+
+@Suite struct MemoryBenchTests {
+  private func run(_ options: MemoryBenchOptions, isInterrupted: @escaping @Sendable () -> Bool = { false }) throws
+    -> MemoryBenchReport
+  { try MemoryBench(options: options, isInterrupted: isInterrupted, progress: { _ in }).run() }
+
+  @Test(arguments: MemoryBenchOptions.Figure.allCases)
+  func eachFigureRunsAlone(figure: MemoryBenchOptions.Figure) throws {
+    let report = try run(MemoryBenchOptions(figures: [figure.rawValue], repeats: 2, mebibytes: 8))
+    #expect(!report.results.isEmpty && report.results.allSatisfy { $0.figure == figure.rawValue })
+    for result in report.results {
+      #expect(result.low > 0 && result.low <= result.value && result.value <= result.high)
+      #expect((result.rival == nil) == (result.ratioToRival == nil))
+    }
+    #expect(report.results.contains { $0.ratioToRival != nil })
+    let json = try JSONSerialization.jsonObject(with: Data(report.json().utf8)) as? [String: Any]
+    #expect((json?["results"] as? [[String: Any]])?.count == report.results.count)
+    #expect(report.table().split(separator: "\n").count == report.results.count + 1)
+  }
+
+  @Test func anInterruptedRunSaysSo() throws {
+    let report = try run(MemoryBenchOptions(mebibytes: 4), isInterrupted: { true })
+    #expect(report.wasInterrupted && report.results.isEmpty)
+  }
+
+  @Test func refusesOptionsOutOfRange() throws {
+    for (repeats, mebibytes) in [(0, 8), (101, 8), (1, 3), (1, 65_537)] {
+      #expect(throws: BenchError.self) { try MemoryBenchOptions(repeats: repeats, mebibytes: mebibytes) }
+    }
+    let error = try #require(throws: BenchError.self) { try MemoryBenchOptions(figures: ["swap"]) }
+    #expect(error.description.contains("pin, purge, pressure"))
+  }
+}

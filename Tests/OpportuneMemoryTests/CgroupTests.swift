@@ -1,0 +1,181 @@
+import Foundation
+import Glibc
+import Testing
+
+@testable import OpportuneMemory
+
+/// A memory cgroup (version 1) below the one that the tests run in, named after the process that runs them.
+private struct Cgroup {
+  let folder: String
+
+  /// `nil` where the process is in none, or may make none.
+  init?(below parent: Int32, _ name: String) {
+    guard let groups = KernelFile.text("/proc/self/cgroup") else { return nil }
+    for line in groups.split(separator: "\n") {
+      let fields = line.split(separator: ":", omittingEmptySubsequences: false)
+      guard fields.count == 3, fields[1] == "memory" else { continue }
+      let base = "/sys/fs/cgroup/memory" + (fields[2] == "/" ? "" : fields[2])
+      folder = "\(base)/opportune-test-\(parent)-\(name)"
+      return
+    }
+    return nil
+  }
+
+  /// Puts the calling process in, with so many bytes at most.
+  func join(limit: Int) -> Bool {
+    mkdir(folder, 0o755)
+    return write("\(limit)", "memory.limit_in_bytes") && write("\(getpid())", "cgroup.procs")
+  }
+
+  func remove() { rmdir(folder) }
+
+  private func write(_ text: String, _ file: String) -> Bool {
+    let descriptor = open("\(folder)/\(file)", O_WRONLY)
+    defer { close(descriptor) }
+    return descriptor >= 0 && Glibc.write(descriptor, text, text.utf8.count) == text.utf8.count
+  }
+
+  static var mayMake: Bool {
+    guard let group = Cgroup(below: getpid(), "probe"), mkdir(group.folder, 0o755) == 0 else { return false }
+    return rmdir(group.folder) == 0
+  }
+}
+
+private let limit = 96 << 20
+
+@Suite(.timeLimit(.minutes(1))) struct CgroupTests {
+  // R-GFX-04, R-GFX-05, R-GFX-06
+  @Test(
+    .enabled(if: Cgroup.mayMake, "no memory cgroup (version 1) may be made here"),
+    .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
+  func ordinaryAllocationGetsTheDrawingMemoryOfAnAppThatLeftTheForeground() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      guard let group = Cgroup(below: getppid(), "drawing"), group.join(limit: limit) else { _exit(1) }
+      let app = try MemoryBroker().app(named: "game")
+      let drawing = try app.drawing(bytes: 60 << 20)
+      drawing.fill(0x5A)
+      app.setStanding(.background)
+      require(app.ledger.lazy == 60 << 20, "its pages are the kernel's to take: \(app.ledger)")
+      // More than what is left of the limit, as any library allocates it.
+      let bytes = 60 << 20
+      guard let ordinary = malloc(bytes) else { _exit(2) }
+      memset(ordinary, 1, bytes)
+      app.setStanding(.active)
+      require(drawing.isAll(0x5A) == nil, "the owner learns that it has to draw again")
+      free(ordinary)
+      drawing.fill(0x5B)
+      require(drawing.isAll(0x5B) == true, "and can")
+      _exit(7)
+    }
+    Cgroup(below: getpid(), "drawing")?.remove()
+  }
+
+  // R-MEM-01, R-MEM-05
+  @Test(
+    .enabled(if: Cgroup.mayMake, "no memory cgroup (version 1) may be made here"),
+    .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
+  func aCgroupsLimitIsHonoured() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      guard let group = Cgroup(below: getppid(), "limit"), group.join(limit: limit) else { _exit(1) }
+      let broker = try MemoryBroker()
+      let app = broker.app(named: "browser", standing: .background)
+      let regions = try (0..<60).map { _ in try app.purgeable(of: UInt8.self, count: 1 << 20) }
+      for region in regions { region.fill(1) }
+      guard let ordinary = malloc(20 << 20) else { _exit(3) }
+      memset(ordinary, 1, 20 << 20)
+      guard let full = broker.reading else { _exit(2) }
+      require(full.capacity == UInt64(limit), "not the machine's memory: \(full)")
+      require(full.inUse >= 80 << 20 && full.inUse <= UInt64(limit), "what was touched counts: \(full)")
+
+      var levels = try broker.levels().makeAsyncIterator()
+      let first = await levels.next()
+      require(first == .critical, "80 of 96 MiB are critical")
+      let second = await levels.next()
+      require(second != .critical, "purging was enough")
+      guard let relieved = broker.reading else { _exit(2) }
+      require(relieved.inUse < UInt64(limit) * 3 / 4, "below the critical point: \(relieved)")
+      let purged = regions.count(where: \.isPurged)
+      require((8...40).contains(purged), "as much as was needed: \(purged)")
+      _exit(7)
+    }
+    Cgroup(below: getpid(), "limit")?.remove()
+  }
+
+  // R-GFX-04
+  @Test(arguments: MemoryConfiguration.Drawing.allCases)
+  func drawingMemoryGoesAsTheOptionSays(drawing: MemoryConfiguration.Drawing) throws {
+    let broker = try makeBroker { $0.drawing = drawing }
+    let app = broker.app(named: "game")
+    let other = broker.app(named: "other")
+    let others = try other.drawing(bytes: 1)
+    let buffer = try app.drawing(bytes: 1)
+    let plain = try app.purgeable(of: UInt8.self, count: 1, isVolatile: false)
+    #expect(!buffer.isVolatile)
+    buffer.fill(4)
+    app.setStanding(.inactive)
+    #expect(!buffer.isVolatile, "it is in front")
+    app.setStanding(.suspended)
+    let page = UInt64(pageSize)
+    #expect(buffer.isVolatile == (drawing != .kept))
+    #expect(app.ledger.volatile == (drawing == .volatile ? page : 0))
+    #expect(app.ledger.lazy == (drawing == .lazy ? page : 0))
+    #expect(try app.drawing(bytes: 1).isVolatile == (drawing != .kept), "made in background")
+    #expect(!plain.isVolatile && !others.isVolatile)
+    app.setStanding(.active)
+    #expect(!buffer.isVolatile && buffer.isAll(4) == true)
+    app.setStanding(.background)
+    #expect(broker.purge(.max) == (drawing == .kept ? 0 : page))
+    app.setStanding(.active)
+    #expect(buffer.isAll(4) == (drawing == .kept ? true : nil))
+  }
+
+  // MARK: Files as kernels write them
+
+  private func folder(_ files: [String: String]) throws -> String {
+    let root = FileManager.default.temporaryDirectory.appending(path: "opportune-\(UUID())").path
+    for (name, text) in files {
+      let path = "\(root)/\(name)"
+      try FileManager.default.createDirectory(
+        atPath: (path as NSString).deletingLastPathComponent, withIntermediateDirectories: true)
+      try text.replacing("ROOT", with: root).write(toFile: path, atomically: false, encoding: .utf8)
+    }
+    return root
+  }
+
+  private let meminfo = "MemTotal:        1000 kB\nMemFree:          100 kB\nMemAvailable:     600 kB\n"
+
+  // R-MEM-01
+  @Test func theShortestOfTheGroupsAboveCountsInVersion2() throws {
+    let root = try folder([
+      "meminfo": meminfo, "self/cgroup": "0::/a/b\n",
+      "self/mountinfo": "41 31 0:38 / ROOT/v2 rw,relatime shared:9 - cgroup2 cgroup2 rw\n",
+      "v2/a/memory.max": "400000\n", "v2/a/memory.current": "390000\n",
+      "v2/a/memory.stat": "anon 1\ninactive_file 90000\n",
+      "v2/a/b/memory.max": "max\n", "v2/a/b/memory.current": "1\n",
+    ])
+    defer { try? FileManager.default.removeItem(atPath: root) }
+    let memory = MachineMemory(proc: root)
+    #expect(memory.machineReading() == MemoryReading(capacity: 1_024_000, inUse: 409_600))
+    #expect(memory.cgroupReadings() == [MemoryReading(capacity: 400_000, inUse: 300_000)])
+    #expect(memory.reading() == MemoryReading(capacity: 400_000, inUse: 300_000))
+  }
+
+  // R-MEM-01
+  @Test func aContainersRootIsFoundInVersion1() throws {
+    let root = try folder([
+      "meminfo": meminfo, "self/cgroup": "3:cpuset:/\n4:hugetlb,memory:/docker/id/app\n0::/x\n",
+      "self/mountinfo": """
+      31 23 0:28 / ROOT rw - tmpfs tmpfs rw,mode=755
+      35 31 0:32 /docker/id ROOT/v1 rw,relatime - cgroup cgroup rw,hugetlb,memory
+
+      """,
+      "v1/memory.limit_in_bytes": "9223372036854771712\n", "v1/memory.usage_in_bytes": "5\n",
+      "v1/app/memory.limit_in_bytes": "1000000\n", "v1/app/memory.usage_in_bytes": "200000\n",
+      "v1/app/memory.stat": "inactive_file 7\ntotal_inactive_file 100000\n",
+    ])
+    defer { try? FileManager.default.removeItem(atPath: root) }
+    let memory = MachineMemory(proc: root)
+    #expect(memory.cgroupReadings() == [MemoryReading(capacity: 1_000_000, inUse: 100_000)])
+    #expect(memory.reading() == MemoryReading(capacity: 1_024_000, inUse: 409_600), "the machine is shorter")
+  }
+}

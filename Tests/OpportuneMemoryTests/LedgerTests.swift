@@ -1,0 +1,170 @@
+import Glibc
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import OpportuneMemory
+
+@Suite struct LedgerTests {
+  // R-MEM-15
+  @Test func eachKindIsInItsColumn() throws {
+    let broker = try makeBroker()
+    let app = broker.app(named: "app", standing: .background)
+    let other = broker.app(named: "other")
+    let page = UInt64(pageSize)
+    var expected = MemoryLedger()
+
+    let dirty = try app.allocate(bytes: 1)
+    expected.dirty = page
+    let clean = try app.map(file: "/proc/self/exe")
+    expected.clean = (UInt64(clean.count) + page - 1) / page * page
+    let region = try app.purgeable(of: UInt8.self, count: 2 * pageSize)
+    expected.volatile = 2 * page
+    let kept = try app.purgeable(of: UInt8.self, count: 3 * pageSize, isVolatile: false)
+    expected.pinned = 3 * page
+    try app.setOutside(bytes: 1_000_000)
+    expected.dirty += 1_000_000
+    #expect(app.ledger == expected)
+    #expect(expected.handedOut == expected.dirty + expected.clean + 5 * page)
+    #expect(expected.inUse == expected.dirty + 5 * page && expected.unreconstitutable == expected.dirty)
+
+    var inside = region.withContents { _ in app.ledger }
+    #expect(inside.pinned == 5 * page && inside.volatile == 0)
+    kept.isVolatile = true
+    #expect(broker.purge(.max) == 5 * page)
+    #expect(app.ledger.purged == 5 * page && app.ledger.volatile == 0)
+    inside = region.withContents { _ in app.ledger }
+    #expect(inside.pinned == 2 * page && inside.purged == 3 * page)
+    #expect(other.ledger == MemoryLedger())
+    #expect(broker.ledger == app.ledger)
+    withExtendedLifetime((dirty, clean, region, kept)) {}
+  }
+
+  // R-MEM-15
+  @Test func wiredMemoryIsLockedAndCounted() throws {
+    let app = try makeBroker().app(named: "app")
+    let block: MemoryBlock
+    do {
+      block = try app.allocate(bytes: pageSize, isWired: true)
+    } catch {
+      #expect(error.code != .configuration)
+      return print("no memory may be locked here: \(error)")
+    }
+    #expect(app.ledger.wired == UInt64(pageSize))
+    #expect(try isSanitized || ProcessMemory().wired >= UInt64(pageSize))
+    #expect(block.kind == .wired)
+    let far = try #require(throws: MemoryError.self) { try app.allocate(bytes: 1 << 45, isWired: true) }
+    #expect(far.code != .configuration)
+    #expect(app.ledger.wired == UInt64(pageSize))
+  }
+
+  @Test func refusesWhatMakesNoSense() throws {
+    let app = try makeBroker().app(named: "app")
+    for bytes in [0, -1, .max] {
+      let error = try #require(throws: MemoryError.self) { try app.allocate(bytes: bytes) }
+      #expect(error.code == .configuration && error.description.contains("\(bytes)"))
+    }
+    #expect(throws: MemoryError.self) { try app.map(file: "/nowhere") }
+    #expect(throws: MemoryError.self) { try app.map(file: "/dev/null") }
+    #expect(throws: MemoryError.self) { try app.setOutside(bytes: 1 << 48) }
+    #expect(app.ledger == MemoryLedger())
+  }
+
+  // R-MEM-05, R-MEM-15
+  @Test(.disabled(if: isSanitized, "a sanitizer's own memory grows meanwhile"))
+  func aTerminatedAppsMemoryIsGoneToTheLastPage() throws {
+    let broker = try makeBroker()
+    let app = broker.app(named: "app")
+    var blocks: [MemoryBlock] = [try app.allocate(bytes: 64 * pageSize)]
+    blocks[0].bytes.initializeMemory(as: UInt8.self, repeating: 1)
+    var region: Purgeable<UInt8>? = try app.purgeable(of: UInt8.self, count: 64 * pageSize)
+    region?.fill(1)
+    let before = try ProcessMemory().resident
+    blocks = []
+    region = nil
+    let after = try ProcessMemory().resident
+    #expect(broker.ledger == MemoryLedger())
+    // Reading the figures takes a few pages itself.
+    #expect(before >= after + 120 * UInt64(pageSize))
+  }
+
+  /// Random operations on several apps beside a model that counts by itself.
+  // R-MEM-15
+  @Test(arguments: [1, 2, 3, 4] as [UInt64])
+  func sumsBalanceWhateverIsDone(seed: UInt64) throws {
+    var generator = SeededGenerator(seed: seed)
+    let broker = try makeBroker()
+    let apps = (0..<4).map { broker.app(named: "app\($0)", standing: .suspended) }
+    enum State { case pinned, volatile, lazy, purged }
+    var regions: [(app: Int, region: Purgeable<UInt8>, state: State)] = []
+    var blocks: [(app: Int, block: MemoryBlock)] = []
+    var outside = [UInt64](repeating: 0, count: apps.count)
+
+    for step in 0..<1500 {
+      let app = Int.random(in: apps.indices, using: &generator)
+      let index = regions.isEmpty ? nil : Int.random(in: regions.indices, using: &generator)
+      switch Int.random(in: 0..<9, using: &generator) {
+      case 0:
+        let isVolatile = Bool.random(using: &generator)
+        let count = Int.random(in: 1...4 * pageSize, using: &generator)
+        let region = try apps[app].purgeable(of: UInt8.self, count: count, isVolatile: isVolatile)
+        regions.append((app, region, isVolatile ? .volatile : .pinned))
+      case 1: if let index { regions.remove(at: index) }
+      case 2: blocks.append((app, try apps[app].allocate(bytes: Int.random(in: 1...9999, using: &generator))))
+      case 3: if !blocks.isEmpty { blocks.remove(at: Int.random(in: blocks.indices, using: &generator)) }
+      case 4:
+        outside[app] = UInt64.random(in: 0..<1_000_000, using: &generator)
+        try apps[app].setOutside(bytes: outside[app])
+      case 5:
+        guard let index else { continue }
+        let given = try regions[index].region.purge()
+        #expect((given > 0) == [.volatile, .lazy].contains(regions[index].state))
+        if given > 0 { regions[index].state = .purged }
+      case 6:
+        guard let index else { continue }
+        let given = try regions[index].region.purge(.lazy)
+        #expect((given > 0) == (regions[index].state == .volatile))
+        if given > 0 { regions[index].state = .lazy }
+      default:
+        guard let index else { continue }
+        regions[index].region.fill(UInt8.random(in: 1...255, using: &generator))
+        regions[index].region.isVolatile = Bool.random(using: &generator)
+        regions[index].state = regions[index].region.isVolatile ? .volatile : .pinned
+      }
+
+      var expected = [MemoryLedger](repeating: MemoryLedger(), count: apps.count)
+      for app in apps.indices { expected[app].dirty = outside[app] }
+      for (app, block) in blocks { expected[app].dirty += UInt64(block.count) }
+      for (app, region, state) in regions {
+        let bytes = UInt64(region.bytes)
+        switch state {
+        case .pinned: expected[app].pinned += bytes
+        case .volatile: expected[app].volatile += bytes
+        case .lazy: expected[app].lazy += bytes
+        case .purged: expected[app].purged += bytes
+        }
+      }
+      let found = broker.ledgers()
+      for app in apps.indices {
+        #expect(found.apps[apps[app].number] == expected[app], "seed \(seed), step \(step)")
+      }
+      #expect(found.total == expected.reduce(MemoryLedger(), +), "seed \(seed), step \(step)")
+      #expect(found.total.handedOut == broker.core.handedOut.load(ordering: .relaxed))
+    }
+  }
+
+  // R-MEM-15
+  @Test func aProcessIsSampledNoMoreOftenThanAllowed() throws {
+    var sampler = try ProcessSampler(interval: .seconds(10))
+    let first = try sampler.sample(now: 5_000_000_000)
+    #expect(first.resident > 0 && first.proportional > 0 && first.proportional <= first.resident)
+    #expect(first.dirty + first.clean + first.lazy <= first.resident + first.lazy)
+    let block = try makeBroker().app(named: "app").allocate(bytes: 512 * pageSize)
+    block.bytes.initializeMemory(as: UInt8.self, repeating: 1)
+    #expect(try sampler.sample(now: 14_999_999_999) == first)
+    let second = try sampler.sample(now: 15_000_000_000)
+    #expect(second.dirty >= first.dirty + UInt64(256 * pageSize))
+    #expect(throws: MemoryError.self) { try ProcessSampler(interval: .seconds(-1)) }
+    #expect(throws: MemoryError.self) { try ProcessMemory(of: .max) }
+  }
+}

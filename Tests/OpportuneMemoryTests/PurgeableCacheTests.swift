@@ -1,0 +1,89 @@
+import TestSupport
+import Testing
+
+@testable import OpportuneMemory
+
+@Suite struct PurgeableCacheTests {
+  private func insert(_ cache: PurgeableCache<Int>, _ key: Int, count: Int = 10) throws -> Bool {
+    let bytes = [UInt8](repeating: UInt8(truncatingIfNeeded: key), count: count)
+    return try bytes.withUnsafeBytes { try cache.insert($0, for: key) }
+  }
+
+  private func has(_ cache: PurgeableCache<Int>, _ key: Int, count: Int = 10) -> Bool {
+    cache.withBytes(of: key) { bytes in
+      bytes.count == count && bytes.allSatisfy { $0 == UInt8(truncatingIfNeeded: key) }
+    } ?? false
+  }
+
+  // R-MEM-05
+  @Test func countsHitsMissesPurgesAndEvictions() throws {
+    let broker = try makeBroker()
+    let app = broker.app(named: "app", standing: .background)
+    let cache = try app.cache(by: Int.self, costLimit: 3 * pageSize)
+    #expect(!has(cache, 1))
+    for key in 1...3 { #expect(try insert(cache, key)) }
+    #expect(has(cache, 1))
+    // The least recently used goes: 2, since 1 was looked up.
+    #expect(try insert(cache, 4))
+    #expect(!has(cache, 2) && has(cache, 1) && has(cache, 3) && has(cache, 4))
+    #expect(cache.totalCost == 3 * pageSize && cache.count == 3)
+    #expect(cache.counters == .init(hits: 4, misses: 2, purges: 0, evictions: 1))
+    #expect(broker.purge(.max) == UInt64(3 * pageSize))
+    for key in [1, 3, 4] { #expect(!has(cache, key)) }
+    #expect(cache.counters == .init(hits: 4, misses: 5, purges: 3, evictions: 1))
+    #expect(cache.count == 0 && cache.totalCost == 0)
+    #expect(try insert(cache, 1) && has(cache, 1))
+  }
+
+  @Test func costsArePagesAndTheLimitHolds() throws {
+    let cache = try makeBroker().app(named: "app").cache(by: Int.self, costLimit: 4 * pageSize)
+    #expect(try !insert(cache, 1, count: 4 * pageSize + 1), "more than the limit")
+    #expect(cache.count == 0)
+    #expect(try insert(cache, 1, count: 4 * pageSize))
+    #expect(try insert(cache, 2, count: pageSize + 1))
+    #expect(cache.totalCost == 2 * pageSize && cache.counters.evictions == 1)
+    #expect(try insert(cache, 2, count: 1))
+    #expect(cache.totalCost == pageSize && has(cache, 2, count: 1))
+    cache.remove(2)
+    #expect(cache.count == 0 && cache.totalCost == 0)
+    #expect(try insert(cache, 3))
+    cache.removeAll()
+    #expect(cache.count == 0 && cache.totalCost == 0 && !has(cache, 3))
+  }
+
+  @Test func refusesWhatMakesNoSense() throws {
+    let app = try makeBroker().app(named: "app")
+    let limit = try #require(throws: MemoryError.self) { try app.cache(by: Int.self, costLimit: 0) }
+    #expect(limit.code == .configuration && limit.description.contains("more than 0"))
+    let cache = try app.cache(by: Int.self, costLimit: pageSize)
+    #expect(throws: MemoryError.self) { try insert(cache, 1, count: 0) }
+  }
+
+  /// Beside a model without purges: what is there is what the model has.
+  @Test(arguments: [1, 2, 3] as [UInt64])
+  func followsAModel(seed: UInt64) throws {
+    var generator = SeededGenerator(seed: seed)
+    let cache = try makeBroker().app(named: "app").cache(by: Int.self, costLimit: 5 * pageSize)
+    var model: [(key: Int, count: Int)] = []  // oldest use first
+    for _ in 0..<2000 {
+      let key = Int.random(in: 0..<12, using: &generator)
+      let at = model.firstIndex { $0.key == key }
+      switch Int.random(in: 0..<4, using: &generator) {
+      case 0, 1:
+        let count = Int.random(in: 1...2 * pageSize, using: &generator)
+        if let at { model.remove(at: at) }
+        func pages(_ count: Int) -> Int { (count + pageSize - 1) / pageSize }
+        while model.map({ pages($0.count) }).reduce(pages(count), +) > 5 { model.removeFirst() }
+        model.append((key, count))
+        #expect(try insert(cache, key, count: count))
+      case 2:
+        #expect(has(cache, key, count: at.map { model[$0].count } ?? 0) == (at != nil), "seed \(seed)")
+        if let at { model.append(model.remove(at: at)) }
+      default:
+        cache.remove(key)
+        if let at { model.remove(at: at) }
+      }
+      #expect(cache.count == model.count, "seed \(seed)")
+    }
+  }
+}

@@ -1,0 +1,380 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import OpportuneMemory
+
+private func save(_ store: HibernationStore, _ app: String, _ parts: [[UInt8]]) throws {
+  func next(_ index: Int, _ buffers: [UnsafeRawBufferPointer]) throws {
+    guard index < parts.count else {
+      try store.save(app, buffers)
+      return
+    }
+    try parts[index].withUnsafeBytes { try next(index + 1, buffers + [$0]) }
+  }
+  try next(0, [])
+}
+
+private func noise(_ count: Int, seed: UInt64) -> [UInt8] {
+  var generator = SeededGenerator(seed: seed)
+  return (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
+}
+
+/// Bytes that this process handed to the kernel to write, as that counts them.
+private func written() -> UInt64? { KernelFile.text("/proc/self/io").flatMap { KernelFile.table($0)["wchar"] } }
+
+@Suite struct StoreTests {
+  private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-store-\(UUID())").path
+
+  // R-MEM-05, R-MEM-06, R-MEM-07, R-LIFE-07
+  @Test func whatIsSavedComesBackAndItsSpaceToo() throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let size = 8 << 20
+    var store: HibernationStore? = try HibernationStore(path: path, bytes: size)
+    let empty = try #require(store?.freeBytes)
+    let parts = [[1, 2, 3], noise(100_000, seed: 1), [], [UInt8](repeating: 0, count: 1_000_000)]
+    try save(#require(store), "mail", parts)
+    try save(#require(store), "game", [noise(5000, seed: 2)])
+    // Nothing grows, and blocks are there before they are needed.
+    var status = stat()
+    #expect(stat(path, &status) == 0 && status.st_size == size && status.st_blocks * 512 >= size)
+    store = nil
+    store = try HibernationStore(path: path, bytes: size)
+    #expect(store?.apps == ["mail", "game"] && store?.repairs == 0)
+    #expect(try store?.load("mail") == parts)
+    try store?.remove("mail")
+    #expect(store?.apps == ["game"])
+    #expect(throws: StoreError(.absent, "")) { try store?.load("mail") }
+    try store?.remove("game")
+    try store?.remove("game")
+    #expect(store?.freeBytes == empty)
+  }
+
+  // R-MEM-05
+  @Test func onlyWhatIsNotZeroTakesUpSpace() throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let store = try HibernationStore(path: path, bytes: 8 << 20)
+    // Of 1000 pages 10 are dirty.
+    var pages = [UInt8](repeating: 0, count: 1000 * 4096)
+    for page in 0..<10 {
+      pages.replaceSubrange(page * 99 * 4096..<(page * 99 + 1) * 4096, with: noise(4096, seed: UInt64(page)))
+    }
+    let length = try pages.withUnsafeBytes { try store.save("app", [$0]) }
+    #expect(length < 11 * 4096)
+    #expect(try store.load("app") == [pages])
+  }
+
+  // R-MEM-05
+  @Test(.enabled(if: written() != nil, "the kernel does not count what a process writes"))
+  func ofAThousandPagesTenAreWritten() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      let folder = FileManager.default.temporaryDirectory.appending(path: "opportune-pages-\(UUID())")
+      try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+      let file = folder.appending(path: "file")
+      try Data(repeating: 1, count: 490 * pageSize).write(to: file)
+      let broker = try makeBroker()
+      let app = broker.app(named: "game")
+      let clean = try app.map(file: file.path)
+      let drawing = try app.purgeable(of: UInt8.self, count: 500 * pageSize)
+      drawing.fill(3)
+      let dirty = try app.allocate(bytes: 10 * pageSize)
+      let state = noise(dirty.count, seed: 5)
+      dirty.bytes.copyBytes(from: state)
+      app.setStanding(.suspended)
+      let page = UInt64(pageSize)
+      require(app.ledger.handedOut == 1000 * page && app.ledger.unreconstitutable == 10 * page, "\(app.ledger)")
+      let store = try HibernationStore(path: folder.appending(path: "store").path, bytes: 8 << 20)
+      guard let before = written() else { _exit(2) }
+      require(broker.purge(.max) == 500 * page, "what can be made again is dropped")
+      try store.save("game", [UnsafeRawBufferPointer(dirty.bytes)])
+      guard let after = written() else { _exit(2) }
+      require(after - before >= 10 * page && after - before < 10 * page + 1024, "\(after - before) bytes were written")
+      require(try store.load("game") == [state], "it comes back")
+      withExtendedLifetime(clean) {}
+      try FileManager.default.removeItem(at: folder)
+      _exit(7)
+    }
+  }
+
+  // R-MEM-06
+  @Test func aFullStoreRefusesAndKeepsWhatItHas() throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let store = try HibernationStore(path: path, bytes: HibernationStore.bytesMin + (64 << 10))
+    try save(store, "old", [noise(10_000, seed: 1)])
+    #expect(throws: StoreError(.full, "")) { try save(store, "big", [noise(100_000, seed: 2)]) }
+    #expect(throws: StoreError(.full, "")) { try save(store, "old", [noise(100_000, seed: 3)]) }
+    #expect(try store.load("old") == [noise(10_000, seed: 1)])
+    try store.remove("old")
+    try save(store, "new", [noise(50_000, seed: 2)])
+    #expect(throws: StoreError(.argument, "")) { try save(store, String(repeating: "x", count: 256), []) }
+    #expect(throws: StoreError(.argument, "")) {
+      try HibernationStore(path: path, bytes: HibernationStore.bytesMin - 1)
+    }
+  }
+
+  // R-MEM-06
+  @Test func aStoreIsOnesOwn() throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let first = try HibernationStore(path: path, bytes: 1 << 20)
+    #expect(throws: StoreError(.locked, "")) { try HibernationStore(path: path, bytes: 1 << 20) }
+    withExtendedLifetime(first) {}
+  }
+
+  // R-MEM-06
+  @Test func truncatedGrownAndForeignFilesAreRefused() throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    do { try save(HibernationStore(path: path, bytes: 1 << 20), "app", [[1]]) }
+    #expect(throws: StoreError(.otherSize, "")) { try HibernationStore(path: path, bytes: 2 << 20) }
+    #expect(truncate(path, (1 << 20) - 1) == 0)
+    #expect(throws: StoreError(.otherSize, "")) { try HibernationStore(path: path, bytes: 1 << 20) }
+    // Cut or grown to what is asked for, it is still not what it was made as.
+    #expect(truncate(path, 2 << 20) == 0)
+    #expect(throws: StoreError(.otherSize, "")) { try HibernationStore(path: path, bytes: 2 << 20) }
+    try Data(noise(1 << 20, seed: 4)).write(to: URL(fileURLWithPath: path))
+    #expect(throws: StoreError(.damagedIndex, "")) { try HibernationStore(path: path, bytes: 1 << 20) }
+    #expect(throws: StoreError.self) { try HibernationStore(path: "/nowhere/store", bytes: 1 << 20) }
+  }
+
+  // R-MEM-06
+  @Test func anotherVersionIsRefused() throws {
+    let disk = CrashDisk(size: 1 << 20)
+    do { _ = try HibernationStore(disk) }
+    for slot in 0..<2 { disk.seen[slot * StoreIndex.slotBytes + 8] = 2 }
+    #expect(throws: StoreError(.otherVersion, "")) { try HibernationStore(disk) }
+  }
+
+  // R-MEM-06
+  @Test func aStoreThatWasBeingMadeIsMadeAnew() throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    for left in [0, 1, StoreIndex.dataOffset - 1, StoreIndex.dataOffset, 1 << 19] {
+      try Data(count: left).write(to: URL(fileURLWithPath: path))
+      do { try save(HibernationStore(path: path, bytes: 1 << 20), "app", [[1]]) }
+      #expect(try HibernationStore(path: path, bytes: 1 << 20).load("app") == [[1]], "\(left) bytes were there")
+    }
+    // What is not blank is somebody's.
+    try Data([0, 0, 1]).write(to: URL(fileURLWithPath: path))
+    #expect(throws: StoreError(.otherSize, "")) { try HibernationStore(path: path, bytes: 1 << 20) }
+    #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == Data([0, 0, 1]))
+  }
+
+  /// Once an index was not written, the disk may name what is not known here: nothing is written over that.
+  // R-MEM-06, R-MEM-07
+  @Test func afterAFailureNothingIsOverwritten() throws {
+    let states = (1...3).map { noise(3000, seed: $0) }
+    var generator = SeededGenerator(seed: 7)
+    var failures = 0
+    while true {
+      let disk = CrashDisk(size: HibernationStore.bytesMin + (64 << 10))
+      let store = try HibernationStore(disk)
+      try save(store, "app", [states[0]])
+      disk.failsAfter = failures
+      do {
+        try save(store, "app", [states[1]])
+        break
+      } catch let error as StoreError { #expect(error.code == .system(EIO)) }
+      disk.failsAfter = nil
+      disk.begin()
+      // The record and its synchronisation come before the index.
+      if failures < 2 {
+        try save(store, "app", [states[2]])
+      } else {
+        #expect(throws: StoreError(.system(EIO), "")) { try save(store, "app", [states[2]]) }
+        #expect(throws: StoreError(.system(EIO), "")) { try store.remove("app") }
+        #expect(try store.load("app") == [states[0]])
+      }
+      for image in disk.crashImages(using: &generator) {
+        let left = try HibernationStore(CrashDisk(image)).load("app")
+        #expect(states.map { [$0] }.contains(left), "call \(failures) failed")
+      }
+      failures += 1
+    }
+    #expect(failures == 6, "two calls for the record, and two for each copy of the index")
+  }
+
+  /// The program does more of it: `StoreCrash kills 2400 1 FOLDER`.
+  // R-MEM-06, R-MEM-07
+  @Test(.timeLimit(.minutes(3)))
+  func aKilledProgramLeavesEachAppAsItWasOrAsItIs() throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "opportune-kills-\(UUID())")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let program = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+    let path: String = program.deletingLastPathComponent().appending(path: "StoreCrash").path
+    let words: [String] = [path, "kills", "100", "1", folder.path]
+    var arguments = words.map { strdup($0) } + [nil]
+    defer { for argument in arguments { free(argument) } }
+    var process: pid_t = 0
+    let result = posix_spawn(&process, path, nil, nil, &arguments, environ)
+    try #require(result == 0)
+    var status: Int32 = -1
+    while waitpid(process, &status, 0) < 0, errno == EINTR {}
+    #expect(status == 0)
+  }
+
+  /// Any single bit, anywhere: the app comes back as it was, or an error does.
+  // R-MEM-06
+  @Test(arguments: [1, 2, 3, 4] as [UInt64])
+  func aFlippedBitIsNeverLoaded(seed: UInt64) throws {
+    var generator = SeededGenerator(seed: seed)
+    let disk = CrashDisk(size: HibernationStore.bytesMin + (64 << 10))
+    let state = noise(3000, seed: seed)
+    do { try save(HibernationStore(disk), "app", [state]) }
+    let whole = disk.seen
+    let used = [
+      0..<200, StoreIndex.slotBytes..<StoreIndex.slotBytes + 200, StoreIndex.dataOffset..<StoreIndex.dataOffset + 3100,
+    ]
+    var found = (whole: 0, repaired: 0, refused: 0)
+    for _ in 0..<600 {
+      disk.seen = whole
+      let at = Int.random(in: used[Int.random(in: 0..<3, using: &generator)], using: &generator)
+      disk.seen[at] ^= 1 << UInt8.random(in: 0..<8, using: &generator)
+      do {
+        let store = try HibernationStore(disk)
+        let loaded = try store.load("app")
+        #expect(store.apps == ["app"] && loaded == [state], "seed \(seed), byte \(at)")
+        if store.repairs > 0 { found.repaired += 1 } else { found.whole += 1 }
+      } catch {
+        #expect([.damagedRecord, .damagedIndex, .otherVersion].contains(error.code), "\(error)")
+        found.refused += 1
+      }
+    }
+    #expect(found.repaired > 0 && found.refused > 0, "\(found)")
+  }
+
+  /// At every write, whatever part of what was not synchronised a crash keeps: each app is as it was before the
+  /// operation or after it.
+  // R-MEM-06, R-MEM-07
+  @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64])
+  func aCrashLeavesEachAppAsItWasOrAsItIs(seed: UInt64) throws {
+    let faults = try crashes(seed: seed, synchronises: true)
+    #expect(faults.tried > 500)
+    #expect(faults.found.isEmpty, "seed \(seed): \(faults.found.prefix(3))")
+  }
+
+  /// The same finds fault with a store that does not synchronise.
+  @Test func theCrashTestSeesThatSynchronisationIsMissing() throws {
+    var found = 0
+    for seed in 1...6 as ClosedRange<UInt64> { found += try crashes(seed: seed, synchronises: false).found.count }
+    #expect(found > 0)
+  }
+
+  private func crashes(seed: UInt64, synchronises: Bool) throws -> (tried: Int, found: [String]) {
+    var generator = SeededGenerator(seed: seed)
+    let disk = CrashDisk(size: HibernationStore.bytesMin + (96 << 10))
+    disk.synchronises = synchronises
+    let store = try HibernationStore(disk)
+    disk.settle()
+    var model: [String: [UInt8]] = [:]
+    var (tried, found) = (0, [String]())
+    for operation in 0..<40 {
+      var next = model
+      let app = ["a", "b", "c"].randomElement(using: &generator) ?? "a"
+      // Without synchronisation what earlier operations wrote may be lost too; each is judged by itself.
+      disk.begin()
+      if model[app] != nil, Bool.random(using: &generator) {
+        try store.remove(app)
+        next[app] = nil
+      } else {
+        let state = noise(Int.random(in: 1...20_000, using: &generator), seed: generator.next())
+        do {
+          try save(store, app, [state])
+          next[app] = state
+        } catch let error as StoreError where error.code == .full {}
+      }
+      for image in disk.crashImages(using: &generator) {
+        tried += 1
+        let after = CrashDisk(image)
+        do {
+          let store = try HibernationStore(after)
+          var left: [String: [UInt8]] = [:]
+          for app in store.apps { left[app] = try store.load(app).first }
+          if left != model, left != next { found.append("operation \(operation): neither before nor after") }
+          // The space accounts: all of it comes back.
+          for app in store.apps { try store.remove(app) }
+          if store.freeBytes != image.count - StoreIndex.dataOffset { found.append("operation \(operation): space") }
+        } catch {
+          found.append("operation \(operation): \(error)")
+        }
+      }
+      model = next
+      disk.settle()
+    }
+    return (tried, found)
+  }
+}
+
+/// A disk that may lose, in a crash, any sectors that were written since the last synchronisation.
+private final class CrashDisk: StoreDevice {
+  static let sector = 512
+  /// What is read back.
+  var seen: [UInt8]
+  var synchronises = true
+  /// So many calls that change something succeed; the next one, and all after it, do not.
+  var failsAfter: Int?
+  private var start: [UInt8] = []
+  /// Since `begin`: a write, or `nil` for a synchronisation.
+  private var log: [(at: Int, bytes: [UInt8])?] = []
+
+  init(size: Int) { seen = [UInt8](repeating: 0, count: size) }
+  init(_ image: [UInt8]) { seen = image }
+
+  var size: Int { seen.count }
+
+  func read(_ bytes: UnsafeMutableRawBufferPointer, at offset: Int) throws(StoreError) {
+    bytes.copyBytes(from: seen[offset..<offset + bytes.count])
+  }
+
+  private func mayFail() throws(StoreError) {
+    guard let left = failsAfter else { return }
+    guard left > 0 else { throw StoreError(.system(EIO), "the disk fails") }
+    failsAfter = left - 1
+  }
+
+  func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StoreError) {
+    try mayFail()
+    log.append((offset, [UInt8](bytes)))
+    seen.replaceSubrange(offset..<offset + bytes.count, with: bytes)
+  }
+
+  func synchronise() throws(StoreError) {
+    try mayFail()
+    if synchronises { log.append(nil) }
+  }
+
+  func begin() {
+    start = seen
+    log = []
+  }
+
+  func settle() { log = [] }
+
+  /// What a crash may leave, at each point of the log: all that was synchronised, and any part, by sectors, of the rest.
+  func crashImages(using generator: inout SeededGenerator) -> [[UInt8]] {
+    var images: [[UInt8]] = []
+    var safe = start
+    var pending: [(at: Int, bytes: [UInt8])] = []
+    for entry in log + [nil] {
+      for _ in 0..<4 {
+        var image = safe
+        for write in pending {
+          var at = write.at
+          while at < write.at + write.bytes.count {
+            let end = min((at / Self.sector + 1) * Self.sector, write.at + write.bytes.count)
+            if Bool.random(using: &generator) {
+              image.replaceSubrange(at..<end, with: write.bytes[at - write.at..<end - write.at])
+            }
+            at = end
+          }
+        }
+        images.append(image)
+      }
+      if let entry {
+        pending.append(entry)
+      } else {
+        for write in pending { safe.replaceSubrange(write.at..<write.at + write.bytes.count, with: write.bytes) }
+        pending = []
+      }
+    }
+    return images
+  }
+}

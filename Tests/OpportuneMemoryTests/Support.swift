@@ -1,0 +1,80 @@
+import Foundation
+import Glibc
+
+@testable import OpportuneMemory
+
+/// Resident bytes of the mapping around an address, as the kernel counts them; `nil` where there is none.
+func resident(around address: UnsafeRawPointer) -> Int? {
+  guard let text = KernelFile.text("/proc/self/smaps") else { return nil }
+  let wanted = UInt(bitPattern: address)
+  var isInside = false
+  for line in text.split(separator: "\n") {
+    let words = line.split(separator: " ")
+    let ends = words[0].split(separator: "-")
+    if ends.count == 2, let from = UInt(ends[0], radix: 16), let to = UInt(ends[1], radix: 16) {
+      isInside = (from..<to).contains(wanted)
+    } else if isInside, words[0] == "Rss:" {
+      return Int(words[1]).map { $0 * 1024 }
+    }
+  }
+  return nil
+}
+
+/// A broker of a budget that nothing in the test comes near, unless told otherwise.
+func makeBroker(
+  budget: UInt64 = 1 << 40, clock: @escaping @Sendable () -> UInt64 = { 0 },
+  remove: @escaping @Sendable (Removal) -> Void = { _ in }
+) throws -> MemoryBroker { try makeBroker(budget: budget, clock: clock, remove: remove) { _ in } }
+
+/// The same, with other settings.
+func makeBroker(
+  budget: UInt64 = 1 << 40, clock: @escaping @Sendable () -> UInt64 = { 0 },
+  remove: @escaping @Sendable (Removal) -> Void = { _ in }, _ change: (inout MemoryConfiguration) -> Void
+) throws -> MemoryBroker {
+  var configuration = MemoryConfiguration()
+  configuration.limit = .budget(budget)
+  change(&configuration)
+  return try MemoryBroker(configuration, remove: remove, clock: clock)
+}
+
+extension Purgeable<UInt8> {
+  /// Whether the content was there; fills it with `value` where it was not.
+  @discardableResult
+  func fill(_ value: UInt8) -> Bool {
+    withContents {
+      switch $0 {
+      case .intact(let buffer):
+        buffer.update(repeating: value)
+        return true
+      case .purged(let buffer):
+        buffer.update(repeating: value)
+        return false
+      }
+    }
+  }
+
+  /// Whether every byte is `value`; `nil` where the content was taken, which makes it intact, and zero.
+  func isAll(_ value: UInt8) -> Bool? {
+    withContents {
+      switch $0 {
+      case .intact(let buffer): consists(buffer, of: value)
+      case .purged(let buffer): consists(buffer, of: 0) ? nil : false
+      }
+    }
+  }
+
+  private func consists(_ buffer: UnsafeMutableBufferPointer<UInt8>, of value: UInt8) -> Bool {
+    guard let start = buffer.baseAddress, start.pointee == value else { return false }
+    return memcmp(start, start + 1, buffer.count - 1) == 0
+  }
+}
+
+/// A sanitizer holds memory of its own, keeps what is freed, and locks nothing into memory.
+let isSanitized = dlsym(nil, "__tsan_init") != nil || dlsym(nil, "__asan_init") != nil
+
+/// In a process of its own: says what does not hold to whoever started it, and ends it.
+func require(_ holds: Bool, _ what: @autoclosure () -> String) {
+  guard !holds else { return }
+  FileHandle.standardError.write(Data("does not hold: \(what())\n".utf8))
+  _exit(1)
+}

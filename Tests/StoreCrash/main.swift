@@ -1,0 +1,178 @@
+// Kills a program amid what it does with a hibernation store, again and again, and checks what is left each time.
+//
+//   StoreCrash kills COUNT SEED FOLDER    kills COUNT workers at random moments; status 1 where anything is wrong
+//   StoreCrash work STORE JOURNAL SEED DESCRIPTOR    a worker: goes on until it is killed
+//
+// What a worker does follows from the seed and a number that counts its operations, which it notes in the journal before
+// and after each. So whoever reads the journal knows the two contents that the store may have.
+
+import Glibc
+import OpportuneMemory
+import TestSupport
+
+let storeBytes = 1 << 20
+let emptyBytes = storeBytes - (HibernationStore.bytesMin - 4096)
+
+func fail(_ what: String) -> Never {
+  let line = "StoreCrash: \(what)\n"
+  write(STDERR_FILENO, line, line.utf8.count)
+  exit(1)
+}
+
+/// One step of a worker, and the content of the store as the model of it.
+struct Operation {
+  let app: String
+  /// `nil`: the app is removed.
+  let state: [UInt8]?
+
+  init(_ number: UInt64, seed: UInt64) {
+    var generator = SeededGenerator(seed: seed &+ number &* 0x2545_F491_4F6C_DD1D)
+    app = ["a", "b", "c", "d"].randomElement(using: &generator) ?? "a"
+    guard Int.random(in: 0..<4, using: &generator) > 0 else {
+      state = nil
+      return
+    }
+    // Of any two saves of an app the states differ; a half of each is easily compressed.
+    let count = Int.random(in: 1...2500, using: &generator)
+    let words = (0..<count).map { $0 % 8 < 4 ? number : generator.next() }
+    state = words.withUnsafeBytes { [UInt8]($0) }
+  }
+
+  func apply(to model: inout [String: [UInt8]]) { model[app] = state }
+
+  func apply(to store: HibernationStore) throws(StoreError) {
+    guard let state else { return try store.remove(app) }
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: state.count, alignment: 1)
+    defer { buffer.deallocate() }
+    buffer.copyBytes(from: state)
+    try store.save(app, [UnsafeRawBufferPointer(buffer)])
+  }
+}
+
+/// Two numbers that outlive who writes them: operations begun, and ended.
+struct Journal {
+  let words: UnsafeMutablePointer<UInt64>
+
+  init(_ path: String) {
+    let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    guard descriptor >= 0, ftruncate(descriptor, 4096) == 0,
+      let memory = mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0), memory != MAP_FAILED
+    else { fail("no journal at '\(path)'") }
+    close(descriptor)
+    words = memory.bindMemory(to: UInt64.self, capacity: 2)
+  }
+
+  var begun: UInt64 { words[0] }
+  var ended: UInt64 { words[1] }
+  // The calls between them, which the compiler cannot see through, keep the two in order; a kill is no reordering.
+  func begin(_ number: UInt64) { words[0] = number }
+  func end(_ number: UInt64) { words[1] = number }
+}
+
+/// Never returns but by being killed. The byte that goes to `ready` says that operations begin.
+func work(_ path: String, _ journal: Journal, seed: UInt64, ready: Int32) -> Never {
+  do {
+    let store = try HibernationStore(path: path, bytes: storeBytes)
+    var number = journal.ended
+    write(ready, "r", 1)
+    while true {
+      number += 1
+      let operation = Operation(number, seed: seed)
+      journal.begin(number)
+      try operation.apply(to: store)
+      journal.end(number)
+    }
+  } catch { fail("a worker ended: \(error)") }
+}
+
+/// Starts a worker and kills it: while it opens the store, or so many microseconds after it began with operations.
+func runAndKill(_ arguments: [String], afterOpening: Bool, microseconds: UInt32) {
+  var ends: [Int32] = [-1, -1]
+  guard pipe(&ends) == 0 else { fail("no pipe") }
+  var strings = (["StoreCrash", "work"] + arguments + ["\(ends[1])"]).map { strdup($0) }
+  defer { for string in strings { free(string) } }
+  strings.append(nil)
+  var worker: pid_t = 0
+  guard posix_spawn(&worker, "/proc/self/exe", nil, nil, strings, environ) == 0 else { fail("no worker was started") }
+  close(ends[1])
+  var byte: UInt8 = 0
+  if afterOpening, read(ends[0], &byte, 1) != 1 { fail("a worker did not begin") }
+  usleep(microseconds)
+  kill(worker, SIGKILL)
+  var status: Int32 = 0
+  guard waitpid(worker, &status, 0) == worker, status & 0x7F == SIGKILL else { fail("a worker ended by itself") }
+  close(ends[0])
+}
+
+/// What a killed worker left: all that must come back.
+func contents(_ store: HibernationStore) throws(StoreError) -> [String: [UInt8]] {
+  var found: [String: [UInt8]] = [:]
+  for app in store.apps { found[app] = try store.load(app).first }
+  return found
+}
+
+/// Kills `count` workers, one after the other, all on one store but for those few that begin with a new one.
+func killWorkers(_ count: Int, seed: UInt64, folder: String) {
+  let (path, journalPath) = (folder + "/store", folder + "/journal")
+  let journal = Journal(journalPath)
+  var generator = SeededGenerator(seed: seed)
+  var model: [String: [UInt8]] = [:]
+  var (operations, amid, repaired, fresh) = (0 as UInt64, 0, 0, 0)
+  for round in 0..<count {
+    if round % 16 == 0 {
+      unlink(path)
+      model = [:]
+      fresh += 1
+    }
+    let from = journal.ended
+    runAndKill(
+      [path, journalPath, "\(seed)"], afterOpening: round % 4 != 0,
+      microseconds: UInt32.random(in: 0..<8000, using: &generator))
+    do {
+      let store = try HibernationStore(path: path, bytes: storeBytes)
+      let found = try contents(store)
+      var (ended, begun) = (journal.ended, journal.begun)
+      for number in from..<ended { Operation(number + 1, seed: seed).apply(to: &model) }
+      operations += ended - from
+      var next = model
+      if begun > ended {
+        amid += 1
+        Operation(begun, seed: seed).apply(to: &next)
+      }
+      repaired += store.repairs
+      if found == next {
+        ended = begun
+      } else if found == model {
+        begun = ended
+      } else {
+        fail("round \(round), seed \(seed): the store is neither as before operation \(begun) nor as after it")
+      }
+      model = found
+      journal.begin(begun)
+      journal.end(ended)
+      if round % 8 == 7 {
+        // The space accounts.
+        for app in store.apps { try store.remove(app) }
+        guard store.freeBytes == emptyBytes else {
+          fail("\(store.freeBytes) of \(emptyBytes) bytes are free when it is empty")
+        }
+        model = [:]
+      }
+    } catch { fail("round \(round), seed \(seed): \(error)") }
+  }
+  print(
+    "\(count) kills, \(amid) amid an operation, \(repaired) copies of the index repaired, \(fresh) new stores, "
+      + "\(operations) operations: nothing wrong")
+  guard amid > 0 else { fail("no kill was amid an operation") }
+}
+
+let arguments = CommandLine.arguments.dropFirst()
+switch (arguments.first, arguments.count) {
+case ("work", 5):
+  guard let seed = UInt64(arguments[4]), let ready = Int32(arguments[5]) else { fail("no numbers") }
+  work(arguments[2], Journal(arguments[3]), seed: seed, ready: ready)
+case ("kills", 4):
+  guard let count = Int(arguments[2]), count > 0, let seed = UInt64(arguments[3]) else { fail("no numbers") }
+  killWorkers(count, seed: seed, folder: arguments[4])
+default: fail("expected: kills COUNT SEED FOLDER")
+}

@@ -1,0 +1,41 @@
+/* The bell, and the kernel's alarm for memory stalls. R-MEM-01 */
+#include "check.h"
+#include "opportune.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <unistd.h>
+
+static void *ring(void *bell) {
+    opp_watch_ring(*(int *)bell);
+    return NULL;
+}
+
+int main(void) {
+    alarm(60);
+    int bell = opp_watch_open();
+    CHECK(bell >= 0);
+    CHECK_EQUAL(opp_watch_wait(bell, -1, 0), 0);
+    /* However often it was rung, it is heard once. */
+    opp_watch_ring(bell);
+    opp_watch_ring(bell);
+    CHECK_EQUAL(opp_watch_wait(bell, -1, -1), OPP_WATCH_BELL);
+    CHECK_EQUAL(opp_watch_wait(bell, -1, 0), 0);
+    pthread_t thread;
+    CHECK_EQUAL(pthread_create(&thread, NULL, ring, &bell), 0);
+    CHECK_EQUAL(opp_watch_wait(bell, -1, -1), OPP_WATCH_BELL);
+    pthread_join(thread, NULL);
+
+    CHECK_EQUAL(opp_watch_stall("/nowhere", 150000, 2000000), -ENOENT);
+    int alarm = opp_watch_stall("/proc/pressure/memory", 150000, 2000000);
+    if (alarm < 0) {
+        printf("no stall alarm here (error %d): only its refusal was tested\n", -alarm);
+    } else {
+        CHECK_EQUAL(opp_watch_stall("/proc/pressure/memory", 2000000, 1000), -EINVAL);
+        opp_watch_ring(bell);
+        CHECK(opp_watch_wait(bell, alarm, -1) & OPP_WATCH_BELL);
+        opp_watch_close(alarm);
+    }
+    opp_watch_close(bell);
+    return 0;
+}
