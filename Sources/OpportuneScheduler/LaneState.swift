@@ -48,12 +48,21 @@ final class LaneState: @unchecked Sendable {
     demotedLimit.store(width * configuration.demotedLimitPerCore, ordering: .relaxed)
   }
 
-  /// The monitor's own: the jobs that ended ordinarily up to the last look that counted, and how long one took, on average
-  /// over the last few dozen, nanoseconds.
+  /// The monitor's own: the jobs that ended ordinarily up to the last look that counted, and how much CPU time one took,
+  /// on average over the last few dozen, nanoseconds. Not by the wall clock: what hogs beside them cost them is no reason
+  /// to let them wait for longer.
   private var ordinaryBefore: (count: UInt64, time: UInt64) = (0, 0)
-  private(set) var ordinaryLength: UInt64 = 0
+  private var ordinaryLength: UInt64 = 0
+  /// What ``learnReserveDelay(least:quantum:)`` has returned last.
+  private(set) var reserveDelay: UInt64 = 0
 
-  func learnOrdinaryLength() {
+  func learnReserveDelay(least: UInt64, quantum: UInt64) -> UInt64 {
+    learnOrdinaryLength()
+    reserveDelay = Self.reserveDelay(ordinary: ordinaryLength, delay: least, quantum: quantum)
+    return reserveDelay
+  }
+
+  private func learnOrdinaryLength() {
     var (count, time) = (UInt64(0), UInt64(0))
     for case let worker? in workers {
       let jobs = worker.report.ordinaryJobs
@@ -73,7 +82,7 @@ final class LaneState: @unchecked Sendable {
   }
 
   /// How long all of a lane's workers must have been inside their jobs before the reserve is woken, in nanoseconds: at
-  /// least `delay`, and twice as long as its jobs ordinarily take, `quantum` at most. What waits behind jobs of ordinary
+  /// least `delay`, and twice the CPU time that its jobs ordinarily take, `quantum` at most. What waits behind jobs of ordinary
   /// length waits because the CPUs are busy, and one more thread would only contend with them.
   static func reserveDelay(ordinary: UInt64, delay: UInt64, quantum: UInt64) -> UInt64 {
     max(delay, min(ordinary &* 2, quantum))

@@ -44,6 +44,9 @@ final class Monitor: @unchecked Sendable {
   private let inbox: OpaquePointer
   private let nextFire = Atomic<UInt64>(.max)
   private let cancellations = Atomic<UInt64>(0)
+  /// How long after a stall may have begun to look: the reserve's delay, or, where jobs ordinarily take longer and looks
+  /// would only disturb them, half of what that delay has become.
+  private let watchDelay = Atomic<UInt64>(500_000)
   /// The thread is gone: whoever posts answers by itself.
   private let hasEnded = Atomic<Bool>(false)
   private var engine: Engine?
@@ -105,6 +108,7 @@ final class Monitor: @unchecked Sendable {
     self.engine = engine
     quantum = UInt64(engine.configuration.quantum.quantumNanoseconds)
     reserveDelay = UInt64(engine.configuration.reserveDelay.clampedNanoseconds)
+    watchDelay.store(reserveDelay, ordering: .relaxed)
     lastLimits = opp_now_ns()
     for lane in engine.lanes {
       for _ in 0...engine.width where !spawn(lane, engine) { break }
@@ -142,8 +146,11 @@ final class Monitor: @unchecked Sendable {
   /// A worker is inside a job: look at it in a quantum.
   func armTick() { opp_alarms_arm(alarms, Alarm.tick.rawValue, quantum + 100_000) }
 
-  /// Something waits and all permits are in use: look again after the reserve's delay.
-  func armWatch() { opp_alarms_arm(alarms, Alarm.watch.rawValue, reserveDelay) }
+  /// Something waits and all permits are in use: look again in a while.
+  func armWatch() {
+    // relaxed: a delay that is a little old does as well.
+    opp_alarms_arm(alarms, Alarm.watch.rawValue, watchDelay.load(ordering: .relaxed))
+  }
 
   /// A timer that must fire before the monitor would look by itself makes it look now.
   func add(_ timer: SleepTimer) {
@@ -170,7 +177,11 @@ final class Monitor: @unchecked Sendable {
       let rung = opp_alarms_wait(alarms)
       fetch(engine)
       if rung & (1 << Alarm.tick.rawValue) != 0 { tick(engine) }
-      if rung & (1 << Alarm.watch.rawValue) != 0 { for lane in engine.lanes { watch(lane, engine) } }
+      if rung & (1 << Alarm.watch.rawValue) != 0 {
+        for lane in engine.lanes { watch(lane, engine) }
+        let shortest = engine.lanes.filter { $0.lane != .background }.map(\.reserveDelay).min() ?? reserveDelay
+        watchDelay.store(max(reserveDelay, shortest / 2), ordering: .relaxed)
+      }
       fireTimers()
       checkWaiters()
       if checkShutdown(engine) { break }
@@ -426,8 +437,7 @@ final class Monitor: @unchecked Sendable {
     let now = opp_now_ns()
     let progress = lane.workers.reduce(0) { $0 &+ ($1?.report.count ?? 0) }
     if progress != lane.lastProgress { lane.cpuAtProgress = nil }
-    lane.learnOrdinaryLength()
-    let delay = LaneState.reserveDelay(ordinary: lane.ordinaryLength, delay: reserveDelay, quantum: quantum)
+    let delay = lane.learnReserveDelay(least: reserveDelay, quantum: quantum)
     let patience = LaneState.patience(workers: lane.liveWorkers, width: engine.width, delay: delay)
     var flowing = false
     var reserve: (Worker, WorkerReport.Reading)?

@@ -19,8 +19,6 @@ struct SliceUsage {
   /// of a millisecond or more ended.
   private(set) var switchesAtAnchor: Int64 = 0
   private var pool: UInt64 = 0
-  /// How long the last slice took by the wall clock, nanoseconds.
-  private(set) var wall: UInt64 = 0
 
   /// What to charge the task with, nanoseconds of CPU time; 0 where nothing is due.
   private(set) var charge: UInt64 = 0
@@ -43,7 +41,7 @@ struct SliceUsage {
 
   /// CPU time of the slice that ends now, and time off the CPU without waiting for one.
   mutating func ended(at now: UInt64, meter: OpaquePointer?) -> (cpu: UInt64, offCPU: UInt64) {
-    wall = now > start ? now - start : 0
+    let wall = now > start ? now - start : 0
     charge = 0
     guard wall >= Self.measured, let meter else {
       pool += wall

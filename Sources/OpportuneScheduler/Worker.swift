@@ -291,7 +291,7 @@ final class Worker: @unchecked Sendable {
     let now = standing.load(ordering: .relaxed)
     if now == .permit {
       lane.setStalled(false)
-      report.addOrdinary(wall: usage.wall)
+      report.addOrdinary(cpu: cpu)
     } else {
       settle(now)
     }

@@ -93,13 +93,13 @@ final class WorkerReport: Sendable {
   }
 
   /// A job has ended that kept the permit it began with: neither a hog nor blocked for long.
-  func addOrdinary(wall: UInt64) {
+  func addOrdinary(cpu: UInt64) {
     // relaxed, by its only writer: statistics for the monitor, which does not mind if the two do not match.
     ordinary.store(ordinary.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
-    ordinaryTime.store(ordinaryTime.load(ordering: .relaxed) &+ wall, ordering: .relaxed)
+    ordinaryTime.store(ordinaryTime.load(ordering: .relaxed) &+ cpu, ordering: .relaxed)
   }
 
-  /// How many such jobs there were, and their time by the wall clock, nanoseconds.
+  /// How many such jobs there were, and their CPU time in nanoseconds.
   var ordinaryJobs: (count: UInt64, time: UInt64) {
     (ordinary.load(ordering: .relaxed), ordinaryTime.load(ordering: .relaxed))
   }
