@@ -104,6 +104,7 @@ final class Engine: @unchecked Sendable {
 
   /// The monitor's: follows changed affinity, hotplug and quota.
   func followLimits() {
+    guard case .automatic = configuration.workers else { return }
     let now = Self.width(configuration, Topology())
     guard now != width else { return }
     logger.info("usable CPUs changed", metadata: ["from": "\(width)", "to": "\(now)"])
