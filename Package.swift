@@ -163,7 +163,7 @@ if Context.environment["OPPORTUNE_STRICT"] != nil {
   }
 }
 
-// `scripts/sanitize` leaves out by this variable what it runs no tests of, which halves its builds.
+// `scripts/sanitize` leaves out by this variable what it runs no tests of, so that there is less to build.
 if Context.environment["OPPORTUNE_CONCURRENT_ONLY"] != nil {
   let kept: Set = [
     "CLiburing", "CNuma", "CZstd", "COpportune", "COpportuneRuntime", "OpportuneScheduler", "OpportuneIO",

@@ -28,9 +28,9 @@
  * smallest front that it saw when it last looked round (the floor); then it must look again, and take from the
  * queue with the smallest. Hence at most two epochs of a source's later entries pass before that look and two after.
  *
- * A stopped thread. In a sweep: there is no other sweep of this bag, and one source that rests is not adopted; a push
- * makes a new queue where it cannot have its old one back. In a push, before tail is stored: its entry is not there yet, others are not concerned. In a
- * take, before the claim: nothing has happened. After it: it holds one entry and, by B4, at most one segment.
+ * A stopped thread. In a push, before tail is stored: its entry is not there yet, others are not concerned. In a sweep:
+ * there is no other sweep of this bag, and one source that rests is not adopted; a push makes a new queue where it cannot
+ * have its old one back. In a take, before the claim: nothing has happened. After it: it holds one entry and, by B4, at most one segment.
  */
 #include "bag.h"
 #include "mapping.h"

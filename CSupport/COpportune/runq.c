@@ -325,8 +325,8 @@ static opp_app *app_allocate(opp_core *core, uint32_t index) {
     return app;
 }
 
-/* Takes the place of that index, or returns NULL: it is in use, or memory is short. */
-static opp_app *app_occupy(opp_core *core, uint32_t index) {
+/* Takes the place of that index, or returns NULL: it is in use, or memory is short, which ends the search. */
+static opp_app *app_occupy(opp_core *core, uint32_t index, bool *memory_short) {
     /* [apps] acquire: pairs with the exchange below. */
     opp_app *app = opp_load(&core->apps[index], acquire);
     uint32_t in_use = 0;
@@ -336,6 +336,7 @@ static opp_app *app_occupy(opp_core *core, uint32_t index) {
         return taken ? app : NULL;
     }
     app = app_allocate(core, index);
+    *memory_short = app == NULL;
     if (app == NULL) return NULL;
     opp_app *nobody = NULL;
     /* [apps] release: the record is filled in. */
@@ -349,9 +350,10 @@ opp_app *opp_app_create(opp_core *core, uint8_t band, bool suspended) {
     if (band >= OPP_BANDS) return NULL;
     /* relaxed, all uses of the hint: it only says where to begin. One that is too high makes the low places come last. */
     uint32_t hint = opp_load(&core->app_hint, relaxed), count = core->config.max_apps;
-    for (uint32_t i = 0; i < count; i++) {
+    bool memory_short = false;
+    for (uint32_t i = 0; i < count && !memory_short; i++) {
         uint32_t index = (hint + i) % count;
-        opp_app *app = app_occupy(core, index);
+        opp_app *app = app_occupy(core, index, &memory_short);
         if (app == NULL) continue;
         opp_cas(&core->app_hint, &hint, index + 1, relaxed);
         /* The generation goes on from the place's last owner. relaxed: nobody has this app yet. */

@@ -29,5 +29,19 @@ public struct BenchError: Error, Equatable, CustomStringConvertible, Sendable {
     BenchError(.invalidArgument, "\(option) '\(value)' is not valid: expected \(expected)")
   }
 
+  /// The figures that `names` names, or all where it names none.
+  static func figures<Figure: RawRepresentable<String> & CaseIterable>(
+    _ names: [String]
+  ) throws(BenchError) -> [Figure] {
+    var chosen: [Figure] = []
+    for name in names {
+      guard let figure = Figure(rawValue: name) else {
+        throw .invalid("--figure", name, expected: Figure.allCases.map(\.rawValue).joined(separator: ", "))
+      }
+      chosen.append(figure)
+    }
+    return chosen.isEmpty ? Array(Figure.allCases) : chosen
+  }
+
   public static func == (left: BenchError, right: BenchError) -> Bool { left.code == right.code }
 }

@@ -2,11 +2,14 @@ import FoundationEssentials
 
 /// The run as JSON; times in microseconds.
 public enum ReportJSON {
-  public static func encode(_ report: BenchReport) throws -> String {
+  public static func encode(_ report: BenchReport) throws -> String { try text(of: Document(report)) }
+
+  /// The form of every report of `opportune bench`.
+  static func text(of document: some Encodable) throws -> String {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
     encoder.keyEncodingStrategy = .convertToSnakeCase
-    return String(decoding: try encoder.encode(Document(report)), as: UTF8.self) + "\n"
+    return String(decoding: try encoder.encode(document), as: UTF8.self) + "\n"
   }
 
   private struct Document: Encodable {

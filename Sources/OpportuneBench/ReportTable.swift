@@ -123,19 +123,18 @@ public enum ReportTable {
 
   private static func percent(_ share: Double) -> String { "\(fixed(share * 100, 1)) %" }
 
-  /// Left-aligned first column, the others right-aligned.
-  static func align(_ rows: [[String]]) -> [String] {
+  /// Columns of which `isLeft` says the number are left-aligned, by default the first; the others right-aligned.
+  static func align(_ rows: [[String]], isLeft: (Int) -> Bool = { $0 == 0 }) -> [String] {
     let columns = rows.map(\.count).max() ?? 0
     let widths = (0..<columns).map { column in
       rows.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
     }
     return rows.map { row in
-      var line = ""
-      for (column, cell) in row.enumerated() {
+      row.enumerated().map { column, cell in
         let padding = String(repeating: " ", count: widths[column] - cell.count)
-        line += column == 0 ? cell + padding : "  " + padding + cell
-      }
-      return line
+        guard isLeft(column) else { return padding + cell }
+        return column == columns - 1 ? cell : cell + padding
+      }.joined(separator: "  ")
     }
   }
 }

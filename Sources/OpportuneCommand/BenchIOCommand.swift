@@ -26,8 +26,7 @@ struct BenchIOCommand: AsyncParsableCommand {
   @Option(help: "Size of the test file in MiB.")
   var fileMebibytes = 1024
 
-  @Flag(help: "Print JSON, and nothing else, to standard output; or write it to the file that follows.")
-  var json = false
+  @OptionGroup var output: ReportOutput
 
   @Option(
     help: "SwiftNIO's echo server, of `swift build -c release --product EchoRival` in bench/.", completion: .file())
@@ -36,16 +35,13 @@ struct BenchIOCommand: AsyncParsableCommand {
   @Option(help: "Write the storage figure's Pareto front as SVG to this file.", completion: .file())
   var svg: String?
 
-  @Argument(help: "With --json: the file to write it to.", completion: .file())
-  var jsonFile: String?
-
   func validate() throws {
-    try checkJSONFile(jsonFile, json: json)
     guard access(folder, W_OK | X_OK) == 0 else {
       throw ValidationError("'\(folder)' is no folder that you may write to")
     }
     _ = try options()
-    for file in [jsonFile, svg].compactMap({ $0 }) { try checkWritable(file) }
+    try output.checkFileIsWritable()
+    if let svg { try checkWritable(svg) }
   }
 
   mutating func run() async throws {
@@ -54,7 +50,7 @@ struct BenchIOCommand: AsyncParsableCommand {
       options: try options(), isInterrupted: wasInterrupted,
       progress: printToStandardError
     ).run()
-    try printReport(json: json, to: jsonFile, encoded: { try report.json() }, table: { report.table() })
+    try output.print(json: report.json, table: report.table)
     if let svg { try write(IOParetoChart(report).svg(), to: svg) }
     if report.wasInterrupted { throw ExitCode(130) }
   }

@@ -34,19 +34,15 @@ struct BenchLatencyCommand: AsyncParsableCommand {
   @Option(help: "Folder to index; may be repeated. (default: \(Corpus.defaultRoots.joined(separator: " ")))")
   var tree: [String] = []
 
-  @Flag(help: "Print JSON, and nothing else, to standard output; or write it to the file that follows.")
-  var json = false
-
-  @Argument(help: "With --json: the file to write it to.", completion: .file())
-  var jsonFile: String?
+  @OptionGroup var output: ReportOutput
 
   @Option(help: "Write a self-contained page with curves and a timeline to this file.", completion: .file())
   var html: String?
 
   func validate() throws {
-    try checkJSONFile(jsonFile, json: json)
     _ = try options()
-    for file in [jsonFile, html].compactMap({ $0 }) { try checkWritable(file) }
+    try output.checkFileIsWritable()
+    if let html { try checkWritable(html) }
   }
 
   mutating func run() async throws {
@@ -56,8 +52,7 @@ struct BenchLatencyCommand: AsyncParsableCommand {
       options: options, isInterrupted: wasInterrupted,
       progress: printToStandardError
     ).run()
-    try printReport(
-      json: json, to: jsonFile, encoded: { try ReportJSON.encode(report) }, table: { ReportTable.render(report) })
+    try output.print(json: { try ReportJSON.encode(report) }, table: { ReportTable.render(report) })
     if let html { try write(HTMLReport.render(report), to: html) }
     if !report.noise.isValid { throw ExitCode(2) }
     if report.wasInterrupted { throw ExitCode(130) }

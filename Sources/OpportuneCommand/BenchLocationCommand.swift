@@ -28,16 +28,11 @@ struct BenchLocationCommand: ParsableCommand {
   @Option(help: "A recorded track: GPX, NMEA 0183 or CSV. May be repeated.", completion: .file())
   var track: [String] = []
 
-  @Flag(help: "Print JSON, and nothing else, to standard output; or write it to the file that follows.")
-  var json = false
-
-  @Argument(help: "With --json: the file to write it to.", completion: .file())
-  var jsonFile: String?
+  @OptionGroup var output: ReportOutput
 
   func validate() throws {
     _ = try options()
-    try checkJSONFile(jsonFile, json: json)
-    if let jsonFile { try checkWritable(jsonFile) }
+    try output.checkFileIsWritable()
   }
 
   func run() throws {
@@ -46,7 +41,7 @@ struct BenchLocationCommand: ParsableCommand {
       options: try options(), tracks: try track.map(recorded), isInterrupted: wasInterrupted,
       progress: printToStandardError
     ).run()
-    try printReport(json: json, to: jsonFile, encoded: { try report.json() }, table: { report.table() })
+    try output.print(json: report.json, table: report.table)
     if report.wasInterrupted { throw ExitCode(130) }
   }
 

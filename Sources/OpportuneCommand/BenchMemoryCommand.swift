@@ -19,16 +19,11 @@ struct BenchMemoryCommand: ParsableCommand {
   @Option(help: "Purgeable memory in MiB; the run takes up twice as much.")
   var mebibytes = 1024
 
-  @Flag(help: "Print JSON, and nothing else, to standard output; or write it to the file that follows.")
-  var json = false
-
-  @Argument(help: "With --json: the file to write it to.", completion: .file())
-  var jsonFile: String?
+  @OptionGroup var output: ReportOutput
 
   func validate() throws {
-    try checkJSONFile(jsonFile, json: json)
     _ = try options()
-    if let jsonFile { try checkWritable(jsonFile) }
+    try output.checkFileIsWritable()
   }
 
   mutating func run() throws {
@@ -36,7 +31,7 @@ struct BenchMemoryCommand: ParsableCommand {
     let report = try MemoryBench(
       options: try options(), isInterrupted: wasInterrupted, progress: printToStandardError
     ).run()
-    try printReport(json: json, to: jsonFile, encoded: { try report.json() }, table: { report.table() })
+    try output.print(json: report.json, table: report.table)
     if report.wasInterrupted { throw ExitCode(130) }
   }
 

@@ -31,20 +31,31 @@ func checkWritable(_ path: String) throws {
 /// Standard output is for results.
 @Sendable func printToStandardError(_ line: String) { writeToStandardError(line + "\n") }
 
-/// Refuses `file` without `--json`, which it goes with.
-func checkJSONFile(_ file: String?, json: Bool) throws {
-  if let file, !json {
-    throw ValidationError("'\(file)' is not expected: a file only goes with --json")
-  }
-}
+/// Where a benchmark's report goes: `--json [FILE]`.
+struct ReportOutput: ParsableArguments {
+  @Flag(help: "Print JSON, and nothing else, to standard output; or write it to the file that follows.")
+  var json = false
 
-/// What `--json [FILE]` asks for, and the table unless JSON has standard output to itself.
-func printReport(json: Bool, to file: String?, encoded: () throws -> String, table: () -> String) throws {
-  if json {
-    let text = try encoded()
-    if let file { try write(text, to: file) } else { print(text, terminator: "") }
+  @Argument(help: "With --json: the file to write it to.", completion: .file())
+  var jsonFile: String?
+
+  func validate() throws {
+    if let jsonFile, !json {
+      throw ValidationError("'\(jsonFile)' is not expected: a file only goes with --json")
+    }
   }
-  if !json || file != nil { print(table(), terminator: "") }
+
+  /// Before a long run, and after all that is cheaper to refuse.
+  func checkFileIsWritable() throws { if let jsonFile { try checkWritable(jsonFile) } }
+
+  /// What was asked for, and the table unless JSON has standard output to itself.
+  func print(json encoded: () throws -> String, table: () -> String) throws {
+    if json {
+      let text = try encoded()
+      if let jsonFile { try write(text, to: jsonFile) } else { Swift.print(text, terminator: "") }
+    }
+    if !json || jsonFile != nil { Swift.print(table(), terminator: "") }
+  }
 }
 
 /// The names of an option that takes several with commas, or is repeated.

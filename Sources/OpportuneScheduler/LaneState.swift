@@ -82,8 +82,8 @@ final class LaneState: @unchecked Sendable {
   }
 
   /// How long all of a lane's workers must have been inside their jobs before the reserve is woken, in nanoseconds: at
-  /// least `delay`, and twice the CPU time that its jobs ordinarily take, `quantum` at most. What waits behind jobs of ordinary
-  /// length waits because the CPUs are busy, and one more thread would only contend with them.
+  /// least `delay`, and twice the CPU time that its jobs ordinarily take, `quantum` at most. What waits behind jobs of
+  /// ordinary length waits because the CPUs are busy, and one more thread would only contend with them.
   static func reserveDelay(ordinary: UInt64, delay: UInt64, quantum: UInt64) -> UInt64 {
     max(delay, min(ordinary &* 2, quantum))
   }

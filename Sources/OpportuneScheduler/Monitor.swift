@@ -401,8 +401,7 @@ final class Monitor: @unchecked Sendable {
       worker.report.isStillInside(reading), worker.change(from: standing, to: .detached)
     else { return }
     lane.leaveDemoted()
-    engine.wake(lane)
-    if opp_lane_sleeping(lane.raw) == 0 { _ = spawn(lane, engine) }
+    letAnotherWork(lane, engine)
   }
 
   /// The app that owns a place of the run queue, unless it is gone.
@@ -422,9 +421,14 @@ final class Monitor: @unchecked Sendable {
       if demoted { lane.leaveDemoted() }
       return false
     }
+    letAnotherWork(lane, engine)
+    return true
+  }
+
+  /// A place has come free: wakes a worker for what waits, and sees to it that there is one for what comes.
+  private func letAnotherWork(_ lane: LaneState, _ engine: Engine) {
     if opp_has_ready(engine.core, lane.takeable) { engine.wake(lane) }
     if opp_lane_sleeping(lane.raw) == 0 { _ = spawn(lane, engine) }
-    return true
   }
 
   // MARK: Stalls

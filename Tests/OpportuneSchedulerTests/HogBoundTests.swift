@@ -17,6 +17,10 @@ enum HogOrigin: CaseIterable {
 }
 
 @Suite(.timeLimit(.minutes(5)), .serialized) struct HogBoundTests {
+  private func foreground(of scheduler: Scheduler) async throws -> SchedulerStatistics.LaneStatistics {
+    try #require(await scheduler.statistics().lanes.first { $0.lane == .foreground })
+  }
+
   // R-CPU-02 R-CPU-06
   @Test(arguments: HogOrigin.allCases) func manyOneShotHogsStayWithinTheBound(origin: HogOrigin) async throws {
     let width = 2
@@ -55,14 +59,13 @@ enum HogOrigin: CaseIterable {
       let before = ended.load(ordering: .relaxed)
       let passed = try await app.task(priority: priority) { @Sendable in ended.load(ordering: .relaxed) - before }.value
       passedBy = max(passedBy, passed)
-      let foreground = try #require(await scheduler.statistics().lanes.first { $0.lane == .foreground })
-      demoted = max(demoted, foreground.demoted)
+      demoted = max(demoted, try await foreground(of: scheduler).demoted)
     }
     // Fresh work goes before the hogs that wait: of those, none at all or a few end between a submission and its start,
     // beside those that run already.
     #expect(passedBy < hogCount / 2)
     try await scheduler.shutdown(within: .seconds(240))
-    let replaced = try #require(await scheduler.statistics().lanes.first { $0.lane == .foreground }).replaced
+    let replaced = try await foreground(of: scheduler).replaced
     #expect(ended.load(ordering: .relaxed) == hogCount && submitted.values.allSatisfy { $0 })
     #expect(app.statistics.demotions > 0)
     // Those known for hogs are bounded by the limit; jobs that turn out to be hogs, by as many again; and there may be
@@ -99,7 +102,7 @@ enum HogOrigin: CaseIterable {
     for _ in 0..<blocked { gate.signal() }
     // All run at once, and are counted once each has used its quantum, but for one with the permit and one in reserve.
     let other = try scheduler.makeApp(named: "other")
-    while try #require(await scheduler.statistics().lanes.first { $0.lane == .foreground }).demoted < blocked - 2 {
+    while try await foreground(of: scheduler).demoted < blocked - 2 {
       try await other.task {}.value
     }
     // Others of their origin, which are known for hogs before they begin, do not run beside so many.

@@ -21,14 +21,7 @@ public struct IOBenchOptions: Sendable {
     figures: [String] = [], seconds: Double = 30, repeats: Int = 3, folder: String = "/var/tmp",
     fileMebibytes: Int = 1024, echoRival: String? = nil
   ) throws(BenchError) {
-    var chosen: [Figure] = []
-    for name in figures {
-      guard let figure = Figure(rawValue: name) else {
-        throw .invalid(
-          "--figure", name, expected: Figure.allCases.map(\.rawValue).joined(separator: ", "))
-      }
-      chosen.append(figure)
-    }
+    self.figures = try BenchError.figures(figures)
     guard seconds.isFinite, (0.2...600).contains(seconds) else {
       throw .invalid("--seconds", "\(seconds)", expected: "a number from 0.2 to 600")
     }
@@ -38,7 +31,6 @@ public struct IOBenchOptions: Sendable {
     guard (16...65_536).contains(fileMebibytes) else {
       throw .invalid("--file-mebibytes", "\(fileMebibytes)", expected: "a whole number from 16 to 65536")
     }
-    self.figures = chosen.isEmpty ? Figure.allCases : chosen
     self.seconds = seconds
     self.repeats = repeats
     self.folder = folder

@@ -1,5 +1,3 @@
-import FoundationEssentials
-
 /// One measured point: medians over the repeats.
 public struct IOResult: Sendable, Encodable {
   public var figure: String
@@ -45,18 +43,14 @@ public struct IOBenchReport: Sendable {
   }
 
   public func json() throws -> String {
-    let encoder = JSONEncoder()
-    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-    encoder.keyEncodingStrategy = .convertToSnakeCase
     let document = Document(
       machine: machine, seconds: seconds, repeats: repeats, results: results.map(\.rounded), notes: notes,
       interrupted: wasInterrupted)
-    return String(decoding: try encoder.encode(document), as: UTF8.self) + "\n"
+    return try ReportJSON.text(of: document)
   }
 
   public func table() -> String {
-    let header = ["figure", "mode", "load", "p50", "p99", "p99.9 µs", "÷ alone", "ops/s", "MB/s", "kept", "÷ rival"]
-    var rows = [header]
+    var rows = [["figure", "mode", "load", "p50", "p99", "p99.9 µs", "÷ alone", "ops/s", "MB/s", "kept", "÷ rival"]]
     for result in results {
       rows.append([
         result.figure, result.mode, result.load ?? "", text(result.latencyUs?.p50, 1), text(result.latencyUs?.p99, 1),
@@ -64,13 +58,7 @@ public struct IOBenchReport: Sendable {
         text(result.megabytesPerSecond, 1), text(result.backgroundKept, 2), text(result.ratioToRival, 3),
       ])
     }
-    let widths = header.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
-    var lines = rows.map { row in
-      row.enumerated().map { column, cell in
-        let fill = String(repeating: " ", count: widths[column] - cell.count)
-        return column < 3 ? cell + fill : fill + cell
-      }.joined(separator: "  ")
-    }
+    var lines = ReportTable.align(rows, isLeft: { $0 < 3 })
     lines += notes.map { "note: \($0)" }
     return lines.joined(separator: "\n") + "\n"
   }

@@ -1,5 +1,3 @@
-import FoundationEssentials
-
 /// What `opportune bench location` found.
 public struct LocationBenchReport: Sendable {
   public struct Result: Sendable, Encodable {
@@ -42,13 +40,10 @@ public struct LocationBenchReport: Sendable {
   }
 
   public func json() throws -> String {
-    let encoder = JSONEncoder()
-    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-    encoder.keyEncodingStrategy = .convertToSnakeCase
     let document = Document(
       machine: machine, fixes: options.fixes, repeats: options.repeats, radius: options.radius, results: results,
       interrupted: wasInterrupted)
-    return String(decoding: try encoder.encode(document), as: UTF8.self) + "\n"
+    return try ReportJSON.text(of: document)
   }
 
   public func table() -> String {
@@ -58,14 +53,7 @@ public struct LocationBenchReport: Sendable {
         let name = (result.track.map { "\($0): " } ?? "") + result.name
         return [result.fences.map { "\($0)" } ?? "", name, fixed(result.value, 3), Self.symbol(result.unit)]
       }
-    let widths = (0..<4).map { column in rows.map { $0[column].count }.max() ?? 0 }
-    var lines = rows.map { row in
-      let cells = row.enumerated().map { column, cell in
-        let fill = String(repeating: " ", count: column == 3 ? 0 : widths[column] - cell.count)
-        return column % 2 == 0 ? fill + cell : cell + fill
-      }
-      return cells.joined(separator: "  ")
-    }
+    var lines = ReportTable.align(rows, isLeft: { $0 % 2 == 1 })
     if wasInterrupted { lines.append("note: interrupted; what is missing was not measured") }
     return lines.joined(separator: "\n") + "\n"
   }

@@ -14,20 +14,13 @@ public struct MemoryBenchOptions: Sendable {
 
   /// - Throws: ``BenchError`` for the first value that is unknown or out of range.
   public init(figures: [String] = [], repeats: Int = 5, mebibytes: Int = 1024) throws(BenchError) {
-    var chosen: [Figure] = []
-    for name in figures {
-      guard let figure = Figure(rawValue: name) else {
-        throw .invalid("--figure", name, expected: Figure.allCases.map(\.rawValue).joined(separator: ", "))
-      }
-      chosen.append(figure)
-    }
+    self.figures = try BenchError.figures(figures)
     guard (1...100).contains(repeats) else {
       throw .invalid("--repeats", "\(repeats)", expected: "a whole number from 1 to 100")
     }
     guard (4...65_536).contains(mebibytes) else {
       throw .invalid("--mebibytes", "\(mebibytes)", expected: "a whole number from 4 to 65536")
     }
-    self.figures = chosen.isEmpty ? Figure.allCases : chosen
     self.repeats = repeats
     self.mebibytes = mebibytes
   }

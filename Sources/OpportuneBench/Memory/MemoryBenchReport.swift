@@ -1,5 +1,3 @@
-import FoundationEssentials
-
 /// One measured figure: the median of its repeats.
 public struct MemoryResult: Sendable, Encodable {
   public var figure: String
@@ -30,12 +28,9 @@ public struct MemoryBenchReport: Sendable {
   }
 
   public func json() throws -> String {
-    let encoder = JSONEncoder()
-    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-    encoder.keyEncodingStrategy = .convertToSnakeCase
     let document = Document(
       machine: machine, repeats: repeats, mebibytes: mebibytes, results: results, interrupted: wasInterrupted)
-    return String(decoding: try encoder.encode(document), as: UTF8.self) + "\n"
+    return try ReportJSON.text(of: document)
   }
 
   public func table() -> String {
@@ -46,12 +41,6 @@ public struct MemoryBenchReport: Sendable {
         result.ratioToRival.map { "\(fixed($0, 3)) of \(result.rival ?? "")" } ?? "",
       ])
     }
-    let widths = rows[0].indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
-    return rows.map { row in
-      row.enumerated().map { column, cell in
-        let space = String(repeating: " ", count: widths[column] - cell.count)
-        return (2...4).contains(column) ? space + cell : cell + space
-      }.joined(separator: "  ")
-    }.joined(separator: "\n") + "\n"
+    return ReportTable.align(rows, isLeft: { !(2...4).contains($0) }).joined(separator: "\n") + "\n"
   }
 }
