@@ -52,7 +52,7 @@ public struct KernelPriority: Sendable, Hashable {
   /// The slice in nanoseconds, 100,000 to 100,000,000, or 0 for the kernel's default. Normal class only.
   public let sliceNanoseconds: UInt64
 
-  /// 1 (lowest) to 64 in the round-robin class, else 0.
+  /// 1 (lowest) to 65 in the round-robin class, else 0.
   public let realTimePriority: Int
 
   /// The worker cannot come back from this to its lane's own class, so it must end after the job that it
@@ -117,6 +117,13 @@ public struct KernelPriority: Sendable, Hashable {
         worker == .realTime
         ? .realTime(step: step, depth: depth, privileges) : .foreground(depth: depth, privileges)
     }
+  }
+
+  /// The priority of the thread that watches the workers: above each of them, or those of the real-time lane would keep
+  /// it from seeing what they do, and end slices only when it has let go of them; where that is not allowed, a foreground
+  /// worker's.
+  static func monitor(_ privileges: KernelPrivileges) -> KernelPriority {
+    privileges.canUseRR ? KernelPriority(.roundRobin, realTime: Level.count + 1) : .foreground(depth: 0, privileges)
   }
 
   private static func background(

@@ -172,7 +172,7 @@ final class Monitor: @unchecked Sendable {
   private func run() {
     guard let engine else { return }
     _ = opp_thread_set_timer_slack(1)
-    _ = Self.priority(engine).apply(to: 0)
+    _ = KernelPriority.monitor(engine.privileges).apply(to: 0)
     while true {
       let rung = opp_alarms_wait(alarms)
       fetch(engine)
@@ -205,16 +205,6 @@ final class Monitor: @unchecked Sendable {
     case .timer(let timer): timer.fire()
     case .spawn, .ended, .ready, .reclassify, .raise, .checkWaiters, .cancelled, .added: break
     }
-  }
-
-  private static func priority(_ engine: Engine) -> KernelPriority {
-    let privileges = engine.privileges
-    if privileges.canUseRR {
-      // Above every worker of the real-time lane, whose steps are fewer: they wait for it, see WorkerReport.end().
-      return KernelPriority(
-        policy: .roundRobin, nice: 0, sliceNanoseconds: 0, realTimePriority: Level.count + 1, retires: false)
-    }
-    return engine.priority(of: .foreground)
   }
 
   /// Takes what was posted, oldest first.

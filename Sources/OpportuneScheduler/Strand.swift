@@ -75,14 +75,20 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     }
   }
 
-  /// Queues a closure behind what the strand has to do already.
+  /// Queues a closure behind what the strand has to do already. It runs once; or, if the scheduler is shut down first,
+  /// `cancelled` is called once.
   ///
+  /// - Parameters:
+  ///   - cancelled: called instead of `body` if that will never run, on any thread.
+  ///   - body: what to run.
   /// - Throws: ``SchedulerError``: `shutDown`, `forked`, `threadEnding`, `outOfMemory`; nothing is queued then.
-  public func submit(_ body: @escaping @Sendable () -> Void) throws(SchedulerError) {
+  public func submit(
+    onCancel cancelled: (@Sendable () -> Void)? = nil, _ body: @escaping @Sendable () -> Void
+  ) throws(SchedulerError) {
     try app.engine.checkAccepts()
     let worker = Worker.current(of: app.engine)
     let source = try app.engine.requireSource(worker)
-    let closure = Unmanaged.passRetained(Closure(app: app, identity: identity, body: body, cancelled: nil))
+    let closure = Unmanaged.passRetained(Closure(app: app, identity: identity, body: body, cancelled: cancelled))
     guard add(JobEntry(.closure, closure.toOpaque(), queuedAt: nil), worker, source) else {
       closure.release()
       throw SchedulerError(.outOfMemory, "no memory to queue a closure on strand \"\(name)\"")

@@ -18,7 +18,7 @@ import Testing
   func nothingIsBroken(name: String) throws {
     let world = try #require(World.all.first { $0.name == name })
     // So many milliseconds of each; scripts/explore goes on to the end of all.
-    let (figures, finding) = try Explorer().exhaust(world, milliseconds: 1500)
+    let (figures, finding) = try Explorer().exhaust(world, milliseconds: 400)
     #expect(finding == nil, "\(finding?.timeline ?? "")")
     #expect(figures.executions > 0)
   }

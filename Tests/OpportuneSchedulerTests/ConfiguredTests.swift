@@ -236,4 +236,21 @@ import Testing
     #expect(name.hasPrefix("kitchen-fg"))
     try await scheduler.shutdown()
   }
+
+  // R-CPU-01
+  @Test(.enabled(if: KernelPrivileges.probe().canUseRR, "SCHED_RR is not allowed here"))
+  func theMonitorRunsAboveTheRealTimeLane() async throws {
+    let scheduler = try scheduler { $0.name = "watched" }
+    // It sets its class before it answers anything.
+    _ = await scheduler.statistics()
+    let monitor = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task").compactMap(Int32.init).first {
+      // A thread that has ended meanwhile has no name.
+      (try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8)) == "watched-mon\n"
+    }
+    var parameters = sched_param()
+    #expect(sched_getscheduler(try #require(monitor)) & 7 == SCHED_RR)
+    #expect(sched_getparam(try #require(monitor), &parameters) == 0)
+    #expect(parameters.sched_priority == KernelPriority.monitor(KernelPrivileges.probe()).realTimePriority)
+    try await scheduler.shutdown()
+  }
 }

@@ -106,6 +106,20 @@ private func priority(
   }
 
   // R-CPU-01
+  @Test func theMonitorStandsAboveEveryWorker() {
+    for level in 0...63 as ClosedRange<UInt8> {
+      for worker in Lane.allCases {
+        let chosen = priority(worker, Level(known: level), root)
+        #expect(KernelPriority.monitor(root).realTimePriority > chosen.realTimePriority)
+      }
+    }
+    #expect(KernelPriority.monitor(root).realTimePriority <= 99, "the kernel's highest")
+    for privileges in [user, nothing] {
+      #expect(KernelPriority.monitor(privileges) == priority(.foreground, 42, privileges))
+    }
+  }
+
+  // R-CPU-01
   @Test func everyChoiceIsOneTheKernelTakes() {
     let levels = 0...63 as ClosedRange<UInt8>
     for privileges in [root, user, nothing] {

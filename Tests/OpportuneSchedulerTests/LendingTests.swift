@@ -95,6 +95,8 @@ import Testing
     try other.submit { submit(1) }
     submit(2)
     _ = await ran.reaching(3)
+    // The job that suspended its own app may still be on its last instructions.
+    await front.untilSuspended()
     #expect(front.activity == .suspended)
     try await scheduler.shutdown(within: .seconds(1))
   }

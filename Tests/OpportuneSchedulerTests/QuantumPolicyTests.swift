@@ -6,6 +6,17 @@ import Testing
 private let ms: UInt64 = 1_000_000
 
 @Suite struct QuantumPolicyTests {
+  @Test func durationsBeyondTheRangeAreItsEnds() {
+    #expect(Duration.seconds(Int64.max).clampedNanoseconds == .max)
+    #expect(Duration.seconds(Int64.min).clampedNanoseconds == .min)
+    #expect(
+      Duration(secondsComponent: -1, attosecondsComponent: -500_000_000_000_000_000).clampedNanoseconds
+        == -1_500_000_000)
+    let now = AppClock.Instant(nanoseconds: 1)
+    #expect(now.advanced(by: .seconds(Int64.max)).nanoseconds == .max)
+    #expect(AppClock.Instant(nanoseconds: -2).advanced(by: .seconds(Int64.min)).nanoseconds == .min)
+  }
+
   // R-CPU-06, R-CPU-07
   @Test func fullQuantumLowersByOne() {
     var account = QuantumAccount()

@@ -88,8 +88,9 @@ private actor Passing {
       let accepted = Marks(4 * each)
       let ran = Marks(4 * each)
       let cancelled = Marks(4 * each)
-      let strandAccepted = Tally()
-      let strandRan = Tally()
+      let strandAccepted = Marks(4 * each)
+      let strandRan = Marks(4 * each)
+      let strandCancelled = Marks(4 * each)
       let under = Record<Int>()
       await withTaskGroup(of: Void.self) { group in
         for producer in 0..<4 {
@@ -104,8 +105,8 @@ private actor Passing {
                 try apps[app].submit(priority: priority, onCancel: { cancelled.add(job) }) { ran.add(job) }
                 accepted.add(job)
                 if number % 8 == 0 {
-                  try strands[app].submit { strandRan.add(1) }
-                  strandAccepted.add(1)
+                  try strands[app].submit(onCancel: { strandCancelled.add(job) }) { strandRan.add(job) }
+                  strandAccepted.add(job)
                 }
               } catch {
                 if error.code != .shutDown { Issue.record(error) }
@@ -132,14 +133,15 @@ private actor Passing {
         if round == 2 { await group.waitForAll() }
         do { try await scheduler.shutdown(within: .seconds(60)) } catch { Issue.record(error) }
       }
-      let (a, r, c) = (accepted.values, ran.values, cancelled.values)
       // What was refused neither ran nor was cancelled; what was accepted did one of them.
-      let wrong = a.indices.filter { r[$0] + c[$0] != a[$0] }
-      #expect(wrong.isEmpty, "\(wrong.count) jobs of \(a.reduce(0, +)) accepted")
-      let statistics = apps.map(\.statistics)
-      #expect(statistics.reduce(0) { $0 + $1.cancelled } >= UInt64(c.reduce(0, +)))
-      #expect(strandRan.value <= strandAccepted.value)
-      if round == 2 { #expect(a.allSatisfy { $0 == 1 }) }
+      for (accepted, ran, cancelled) in [(accepted, ran, cancelled), (strandAccepted, strandRan, strandCancelled)] {
+        let (a, r, c) = (accepted.values, ran.values, cancelled.values)
+        let wrong = a.indices.filter { r[$0] + c[$0] != a[$0] }
+        #expect(wrong.isEmpty, "\(wrong.count) jobs of \(a.reduce(0, +)) accepted")
+      }
+      let all = (cancelled.values + strandCancelled.values).reduce(0, +)
+      #expect(apps.map(\.statistics.cancelled).reduce(0, +) == UInt64(all))
+      if round == 2 { #expect(accepted.values.allSatisfy { $0 == 1 }) }
     }
   }
 
