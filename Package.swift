@@ -75,7 +75,9 @@ let package = Package(
     .target(
       name: "OpportuneLocation",
       dependencies: [
-        "OpportuneApps", "CGeodesic", "CGEOS", .product(name: "HeapModule", package: "swift-collections"),
+        "OpportuneApps", "OpportuneIO", "CGeodesic", "CGEOS",
+        .product(name: "HeapModule", package: "swift-collections"),
+        .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .target(
       name: "OpportuneIO",
@@ -126,7 +128,11 @@ let package = Package(
     .testTarget(
       name: "OpportuneMemoryTests", dependencies: ["OpportuneMemory", "COpportune", "StoreCrash", "TestSupport"]),
     .testTarget(
-      name: "OpportuneLocationTests", dependencies: ["OpportuneLocation", "OpportuneApps", "TestSupport"]),
+      name: "OpportuneLocationTests",
+      dependencies: [
+        "OpportuneLocation", "OpportuneApps", "OpportuneIO", "TestSupport",
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
     .testTarget(
       name: "OpportuneReplayTests", dependencies: ["OpportuneReplay", "OpportuneApps"],
       resources: [.copy("Fixtures")]),
@@ -144,7 +150,10 @@ let package = Package(
     .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench", "OpportuneLocation"]),
     .testTarget(
       name: "OpportuneCommandTests",
-      dependencies: ["OpportuneCommand", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+      dependencies: [
+        "OpportuneCommand", "Opportune", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ],
       resources: [.copy("Fixtures")]),
   ],
   swiftLanguageModes: [.v6],

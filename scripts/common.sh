@@ -37,6 +37,7 @@ is_present() {
   libck-dev) [[ -e /usr/include/ck_fifo.h ]] ;;
   libboost-dev) [[ -e /usr/include/boost/lockfree/queue.hpp ]] ;;
   libconcurrentqueue-dev) [[ -e /usr/include/concurrentqueue/concurrentqueue.h ]] ;;
+  gpsd) [[ -x /usr/sbin/gpsd ]] ;; # not in everyone's path
   *) command -v "$1" >/dev/null ;;
   esac
 }

@@ -23,3 +23,20 @@ func readTrack(_ path: String, deviation: Double) throws -> LocationTrace {
     throw ValidationError("'\(path)': \(error)")
   }
 }
+
+/// The fences of a GeoJSON file, or what is wrong with it.
+func readFences(_ path: String) throws -> [NamedRegion] {
+  let data = try readFile(path)
+  do { return try GeoJSON.regions(data) } catch {
+    throw ValidationError("'\(path)': \(error)")
+  }
+}
+
+/// A number that an option was given, or what it may be.
+@discardableResult
+func checkRange(_ value: Double, _ name: String, _ range: ClosedRange<Double>) throws -> Double {
+  guard range.contains(value) else {
+    throw ValidationError("\(name) is \(value), expected \(range.lowerBound) to \(range.upperBound)")
+  }
+  return value
+}

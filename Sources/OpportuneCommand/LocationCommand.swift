@@ -2,5 +2,6 @@ import ArgumentParser
 
 struct LocationCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "location", abstract: "Fences and recorded tracks.", subcommands: [LocationReplayCommand.self])
+    commandName: "location", abstract: "Fences, live and on recorded tracks.",
+    subcommands: [LocationMonitorCommand.self, LocationReplayCommand.self])
 }

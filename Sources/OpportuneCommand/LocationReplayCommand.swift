@@ -25,7 +25,7 @@ struct LocationReplayCommand: ParsableCommand {
 
   func validate() throws {
     _ = try options()
-    try Self.check(deviation, "--deviation", 0.1...10_000)
+    try checkRange(deviation, "--deviation", 0.1...10_000)
     if let html { try checkWritable(html) }
   }
 
@@ -33,12 +33,7 @@ struct LocationReplayCommand: ParsableCommand {
 
   /// What is printed; writes the page on the way.
   func output() throws -> String {
-    let regions: [NamedRegion]
-    do {
-      regions = try GeoJSON.regions(readFile(fences))
-    } catch let error as GeoJSONError {
-      throw ValidationError("'\(fences)': \(error)")
-    }
+    let regions = try readFences(fences)
     let trace = try readTrack(track, deviation: deviation)
     let report = try LocationReplay.run(trace, fences: regions, options: options())
     if let html {
@@ -51,17 +46,9 @@ struct LocationReplayCommand: ParsableCommand {
   private func options() throws -> LocationReplay.Options {
     var options = LocationReplay.Options()
     options.isContinuous = continuous
-    options.policy.monitor.confidence = try Self.check(confidence, "--confidence", 0.5...0.999_999)
+    options.policy.monitor.confidence = try checkRange(confidence, "--confidence", 0.5...0.999_999)
     options.policy.sampling.longest = .milliseconds(
-      Int64(try Self.check(longest, "--longest", 1...86_400) * 1000))
+      Int64(try checkRange(longest, "--longest", 1...86_400) * 1000))
     return options
-  }
-
-  @discardableResult
-  private static func check(_ value: Double, _ name: String, _ range: ClosedRange<Double>) throws -> Double {
-    guard range.contains(value) else {
-      throw ValidationError("\(name) is \(value), expected \(range.lowerBound) to \(range.upperBound)")
-    }
-    return value
   }
 }

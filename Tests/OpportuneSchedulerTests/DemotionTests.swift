@@ -164,18 +164,24 @@ private func niceValue() -> Int32 {
     let scheduler = try makeScheduler(workers: 1)
     let app = try scheduler.makeApp(named: "app")
     let inside = Atomic<Int>(0)
-    let (begun, beside) = (Record<Int>(), Record<Int>())
-    for number in 0..<200 {
-      try app.submit {
-        // The first few dozen teach how long a job takes here: four times as long as the reserve's delay.
-        if inside.add(1, ordering: .relaxed).oldValue > 0, number >= 100 { beside.add(number) }
-        spinCPU(milliseconds: 2)
-        inside.subtract(1, ordering: .relaxed)
-        begun.add(number)
+    // Where others have the CPU for long, a job does take longer than jobs ordinarily do; not ten times in a row. With a
+    // fixed delay nearly every job has another beside it, each time.
+    var fewest = Int.max
+    for _ in 0..<10 where fewest >= 50 {
+      let (begun, beside) = (Record<Int>(), Record<Int>())
+      for number in 0..<200 {
+        try app.submit {
+          // The first few dozen teach how long a job takes here: four times as long as the reserve's delay.
+          if inside.add(1, ordering: .relaxed).oldValue > 0, number >= 100 { beside.add(number) }
+          spinCPU(milliseconds: 2)
+          inside.subtract(1, ordering: .relaxed)
+          begun.add(number)
+        }
       }
+      _ = await begun.reaching(200)
+      fewest = min(fewest, beside.count)
     }
-    _ = await begun.reaching(200)
-    #expect(beside.count < 50, "of a hundred; with a fixed delay nearly every job has another beside it")
+    #expect(fewest < 50, "of a hundred")
     #expect(LaneState.reserveDelay(ordinary: 20_000, delay: 500_000, quantum: 10_000_000) == 500_000)
     #expect(LaneState.reserveDelay(ordinary: 2_000_000, delay: 500_000, quantum: 10_000_000) == 4_000_000)
     #expect(LaneState.reserveDelay(ordinary: .max / 2, delay: 500_000, quantum: 10_000_000) == 10_000_000)

@@ -20,6 +20,14 @@ public enum SocketAddress: Sendable, Hashable {
     }
   }
 
+  /// Whether a call with it can be begun: the address is one in numbers, or the path is of a length that the kernel takes.
+  public var isWellFormed: Bool {
+    withUnsafeTemporaryAllocation(byteCount: Self.storageCount, alignment: 8) { memory in
+      guard let base = memory.baseAddress else { return false }
+      return (try? write(to: base)) != nil
+    }
+  }
+
   /// Writes the kernel's form into `memory`, of ``storageCount`` bytes, and returns its length.
   func write(to memory: UnsafeMutableRawPointer) throws(IOError) -> Int {
     memory.initializeMemory(as: UInt8.self, repeating: 0, count: Self.storageCount)

@@ -155,7 +155,7 @@ public enum GeoJSON {
 
   private static func position(_ place: Coordinate) -> String { "[\(place.longitude),\(place.latitude)]" }
 
-  static func quoted(_ text: String) -> String {
+  package static func quoted(_ text: String) -> String {
     var result = "\""
     for scalar in text.unicodeScalars {
       switch scalar {

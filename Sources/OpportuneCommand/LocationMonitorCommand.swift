@@ -1,0 +1,82 @@
+import ArgumentParser
+import Dispatch
+import Foundation
+import Opportune
+import OpportuneLocation
+
+struct LocationMonitorCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "monitor",
+    abstract: "Watches fences in a process of its own, and prints each crossing as it happens.",
+    discussion: """
+      Fixes come from gpsd. The program that reads the crossings may stop for as long as it likes: those that happen \
+      meanwhile wait here until it goes on. A gpsd that goes, or that is not there yet, is waited for; standard error \
+      says so. Fences are GeoJSON, as for 'replay'. Runs until it is ended, or nobody reads it any more.
+
+      Example: opportune location monitor --fences shops.geojson --json | your-program
+      """)
+
+  @Option(help: "The fences.", completion: .file()) var fences: String
+  @Option(help: "Where gpsd listens: an address in numbers and a port, [::1]:2947 for IPv6.")
+  var gpsd = "127.0.0.1:\(GPSDClient.port)"
+  @Option(help: "How probable a crossing must be before it is told.") var confidence = 0.99
+  @Flag(help: "Print a JSON object a line: fence, kind, at (seconds since 1970), confidence.") var json = false
+
+  func validate() throws {
+    _ = try address()
+    try checkRange(confidence, "--confidence", 0.5...0.999_999)
+  }
+
+  func run() async throws {
+    var policy = MonitorPolicy.standard
+    policy.confidence = confidence
+    var monitor = try RegionMonitor(policy: policy)
+    var names: [FenceID: String] = [:]
+    for region in try readFences(fences) { names[try monitor.add(Fence(region.region))] = region.name }
+    let io = try IOBroker().makeApp(named: "location")
+    let (start, began) = (ContinuousClock.now, Date().timeIntervalSince1970)
+    let output = PatientOutput()
+    for await update in try GPSDClient(io, address: address(), start: start).updates() {
+      switch update {
+      case .available(let isAvailable):
+        printToStandardError(isAvailable ? "gpsd at \(gpsd) gives fixes" : "no fixes from gpsd at \(gpsd); waiting")
+      case .fix(let fix):
+        for crossing in monitor.update(fix) {
+          output.print(line(crossing, of: names[crossing.fence] ?? "", at: began + crossing.at.seconds))
+        }
+      }
+    }
+  }
+
+  private func line(_ crossing: Crossing, of fence: String, at seconds: Double) -> String {
+    let confidence = String(format: "%.4f", crossing.confidence)
+    guard json else {
+      let time = Date(timeIntervalSince1970: seconds).formatted(.iso8601)
+      return "\(time)  \(crossing.kind.rawValue)  \(fence)  (\(confidence))\n"
+    }
+    return "{\"fence\":\(GeoJSON.quoted(fence)),\"kind\":\"\(crossing.kind.rawValue)\","
+      + "\"at\":\(String(format: "%.3f", seconds)),\"confidence\":\(confidence)}\n"
+  }
+
+  private func address() throws -> SocketAddress {
+    let expected = ValidationError("--gpsd '\(gpsd)': expected an address in numbers and a port, as 127.0.0.1:2947")
+    guard let colon = gpsd.lastIndex(of: ":"), let port = UInt16(gpsd[gpsd.index(after: colon)...]), port > 0 else {
+      throw expected
+    }
+    let host = gpsd[..<colon]
+    let isBracketed = host.hasPrefix("[") && host.hasSuffix("]") && host.count > 2
+    let address: SocketAddress =
+      isBracketed ? .ipv6(String(host.dropFirst().dropLast()), port: port) : .ipv4(String(host), port: port)
+    guard address.isWellFormed else { throw expected }
+    return address
+  }
+}
+
+/// Standard output for a reader who may stop: who prints never waits for him, and what he has not read yet is kept.
+private struct PatientOutput {
+  private let queue = DispatchQueue(label: "output")
+
+  func print(_ text: String) {
+    queue.async { FileHandle.standardOutput.write(Data(text.utf8)) }
+  }
+}

@@ -1,0 +1,97 @@
+import Foundation
+import Opportune
+import SystemPackage
+import Testing
+
+@testable import OpportuneCommand
+
+/// `opportune location monitor` as a process of its own, beside a gpsd that the test plays.
+@Suite(.timeLimit(.minutes(2)), .serialized) struct LocationMonitorTests {
+  private let fences = 300
+
+  private func report(metresNorth: Double) -> [UInt8] {
+    let latitude = 50 + metresNorth / 111_229
+    return Array("{\"class\":\"TPV\",\"mode\":2,\"lat\":\(latitude),\"lon\":8,\"epx\":1,\"epy\":1}\n".utf8)
+  }
+
+  private func send(_ bytes: [UInt8], to socket: FileDescriptor, _ io: AppIO) async throws {
+    let buffer = try IOBuffer(count: bytes.count)
+    try buffer.withBytes { $0.copyBytes(from: bytes) }
+    try await io.send(socket, from: buffer)
+  }
+
+  /// The reader, which stands for a host that is stopped, reads nothing until all has happened. More is said than a
+  /// pipe holds, so what is not read must wait in the process, which sees fixes all the same.
+  // R-LOC-15
+  @Test func crossingsWaitForAReaderThatHasStopped() async throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "opportune-\(UUID())")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let features = (0..<fences).map {
+      "{\"type\":\"Feature\",\"geometry\":{\"type\":\"Point\",\"coordinates\":[8,50]},\"properties\":{\"name\":\"fence \($0)\",\"radius\":50}}"
+    }
+    let file = folder.appending(path: "fences.geojson").path
+    try "{\"type\":\"FeatureCollection\",\"features\":[\(features.joined(separator: ","))]}".write(
+      toFile: file, atomically: true, encoding: .utf8)
+    let broker = try IOBroker()
+    let io = try broker.makeApp(named: "gpsd")
+    let listener = try await io.listen(on: .ipv4("127.0.0.1", port: 0))
+    guard case .ipv4(_, let port) = try listener.address() else {
+      Issue.record("no port")
+      return
+    }
+    let program = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+    let process = Process()
+    process.executableURL = program.deletingLastPathComponent().appending(path: "opportune")
+    process.arguments = [
+      "location", "monitor", "--fences", file, "--gpsd", "127.0.0.1:\(port)", "--confidence", "0.7", "--json",
+    ]
+    let pipe = Pipe()
+    process.standardOutput = pipe
+    process.standardError = FileHandle.nullDevice
+    let setPipeSize: Int32 = 1031
+    #expect(fcntl(pipe.fileHandleForWriting.fileDescriptor, setPipeSize, 4096) == 4096)
+    try process.run()
+    defer { kill(process.processIdentifier, SIGKILL) }
+
+    let socket = try await listener.accept()
+    // The way takes its time: the pace is what is tested, and no device moves faster.
+    for (index, metres) in [150.0, 0, 150].enumerated() {
+      if index > 0 { try await Task.sleep(for: .seconds(1.6)) }
+      try await send(report(metresNorth: metres), to: socket, io)
+    }
+    try await io.close(socket)
+    // It has seen the end of the connection, so the fixes before it as well.
+    _ = try await listener.accept(within: .seconds(30))
+
+    var text = ""
+    while text.split(separator: "\n").count < 2 * fences {
+      // Never without end: what is not there within the while is missing.
+      var polled = pollfd(fd: pipe.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)
+      try #require(poll(&polled, 1, 20_000) == 1, "\(text.split(separator: "\n").count) crossings, and no more come")
+      let data = pipe.fileHandleForReading.availableData
+      try #require(!data.isEmpty, "the process ended after \(text.count) bytes")
+      text += String(decoding: data, as: UTF8.self)
+    }
+    let crossings = try text.split(separator: "\n").map {
+      try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any])
+    }
+    for (kind, part) in [("enter", crossings.prefix(fences)), ("exit", crossings.suffix(fences))] {
+      #expect(part.allSatisfy { $0["kind"] as? String == kind })
+      #expect(Set(part.compactMap { $0["fence"] as? String }).count == fences, "each of them once")
+    }
+    #expect(crossings.allSatisfy { abs(($0["at"] as? Double ?? 0) - Date().timeIntervalSince1970) < 120 })
+    await broker.shutdown()
+  }
+
+  @Test(arguments: ["", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:99999", "localhost:2947", "[::1:2947", "::1", "[]:1"])
+  func aWrongAddressIsRefused(address: String) {
+    #expect(throws: (any Error).self) {
+      try LocationMonitorCommand.parse(["--fences", "f.geojson", "--gpsd", address])
+    }
+  }
+
+  @Test(arguments: ["127.0.0.1:2947", "[::1]:2947"]) func anAddressMayBeOfEitherKind(address: String) throws {
+    _ = try LocationMonitorCommand.parse(["--fences", "f.geojson", "--gpsd", address])
+  }
+}

@@ -1,0 +1,122 @@
+import Foundation
+import OpportuneApps
+import OpportuneIO
+import SystemPackage
+import Testing
+
+@testable import OpportuneLocation
+
+/// The client beside servers that behave, stop, and come back; and beside the real one.
+@Suite(.timeLimit(.minutes(2)), .serialized) struct GPSDClientTests {
+  private func quick() -> GPSDSession.Options {
+    var options = GPSDSession.Options()
+    options.retry = .milliseconds(10)
+    options.retryMax = .milliseconds(100)
+    options.silence = .seconds(1)
+    options.patience = .seconds(1)
+    return options
+  }
+
+  private func send(_ text: String, to socket: FileDescriptor, _ io: AppIO) async throws {
+    let bytes = Array(text.utf8)
+    let buffer = try IOBuffer(count: bytes.count)
+    try buffer.withBytes { $0.copyBytes(from: bytes) }
+    try await io.send(socket, from: buffer)
+  }
+
+  private func place(_ latitude: Double) -> String {
+    "{\"class\":\"TPV\",\"mode\":2,\"lat\":\(latitude),\"lon\":0}\n"
+  }
+
+  // R-LOC-07
+  @Test func aServerThatGoesAndComesBackIsFollowed() async throws {
+    let broker = try IOBroker()
+    let (server, client) = (try broker.makeApp(named: "server"), try broker.makeApp(named: "client"))
+    let listener = try await server.listen(on: .ipv4("127.0.0.1", port: 0))
+    var updates = try GPSDClient(client, address: listener.address(), options: quick()).updates().makeAsyncIterator()
+    for round in 0..<3 {
+      let socket = try await listener.accept()
+      let asked = try IOBuffer(count: GPSDSession.watch.count)
+      _ = try await server.receive(socket, into: asked, untilFull: true)
+      #expect(try asked.bytes() == GPSDSession.watch)
+      try await send("garbage\n" + place(Double(round)), to: socket, server)
+      #expect(await updates.next() == .available(true))
+      guard case .fix(let fix)? = await updates.next() else {
+        Issue.record("no fix in round \(round)")
+        break
+      }
+      #expect(fix.position == (try Coordinate(latitude: Double(round), longitude: 0)))
+      // It closes; or, the last time, says nothing any more.
+      if round < 1 { try await server.close(socket) }
+      #expect(await updates.next() == .available(false))
+    }
+    await broker.shutdown()
+  }
+
+  /// Debian's gpsd, fed with sentences over UDP, ended and started again.
+  // R-LOC-08
+  @Test(
+    .enabled(
+      if: FileManager.default.isExecutableFile(atPath: "/usr/sbin/gpsd"), "Debian's package gpsd is not installed"))
+  func theRealOneIsUnderstood() async throws {
+    let broker = try IOBroker()
+    let io = try broker.makeApp(named: "gpsd")
+    // Ports that were free a moment ago.
+    let listener = try await io.listen(on: .ipv4("127.0.0.1", port: 0))
+    let feed = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+    guard case .ipv4(_, let port) = try listener.address(), case .ipv4(_, let input) = try io.address(of: feed) else {
+      Issue.record("no ports")
+      return
+    }
+    try await listener.close()
+    try await io.close(feed)
+    let sender = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+    var options = quick()
+    options.silence = .seconds(30)
+    options.patience = .seconds(30)
+    var updates = try GPSDClient(io, address: .ipv4("127.0.0.1", port: port), options: options).updates()
+      .makeAsyncIterator()
+    for _ in 0..<2 {
+      let daemon = Process()
+      daemon.executableURL = URL(fileURLWithPath: "/usr/sbin/gpsd")
+      daemon.arguments = ["-N", "-n", "-S", "\(port)", "udp://127.0.0.1:\(input)"]
+      daemon.standardError = FileHandle.nullDevice
+      try daemon.run()
+      // Not a signal that can be blocked: the child has the mask of the thread that makes it.
+      defer { kill(daemon.processIdentifier, SIGKILL) }
+      // Sentences until it has understood some.
+      let feeding = Task {
+        for second in 0..<3600 {
+          for sentence in nmea(second: second) {
+            let bytes = Array(sentence.utf8)
+            let buffer = try IOBuffer(count: bytes.count)
+            try buffer.withBytes { $0.copyBytes(from: bytes) }
+            try? await io.send(sender, from: buffer, to: .ipv4("127.0.0.1", port: input))
+          }
+          try await Task.sleep(for: .milliseconds(50))
+        }
+      }
+      var seen: Fix?
+      while seen == nil, let update = await updates.next() {
+        if case .fix(let fix) = update { seen = fix }
+      }
+      feeding.cancel()
+      let fix = try #require(seen)
+      #expect(fix.position.latitude > 48.1 && fix.position.latitude < 48.2)
+      #expect(abs(fix.position.longitude - (11 + 31.0 / 60)) < 1e-6)
+      kill(daemon.processIdentifier, SIGKILL)
+      daemon.waitUntilExit()
+      while case .fix? = await updates.next() {}
+    }
+    await broker.shutdown()
+  }
+
+  /// A receiver that goes north, a sentence of each kind a second.
+  private func nmea(second: Int) -> [String] {
+    let time = String(format: "12%02d%02d.00", second / 60, second % 60)
+    let place = String(format: "%09.4f,N,01131.0000,E", 4807 + Double(second) / 1000)
+    return ["GPRMC,\(time),A,\(place),5.0,0.0,070220,,,A", "GPGGA,\(time),\(place),1,08,0.9,545.4,M,46.9,M,,"].map {
+      String(format: "$%@*%02X\r\n", $0, $0.utf8.reduce(0, ^))
+    }
+  }
+}
