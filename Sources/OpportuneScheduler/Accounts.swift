@@ -5,30 +5,38 @@ import Synchronization
 ///
 /// Identities: a task's id as the runtime gives it; a closure's and a strand's own number with a high bit; for a
 /// thread outside the lanes, in one app, a word made of both (its *origin*): what such a thread submits has no
-/// submitter whose level it could start at, so the thread answers for it. An origin whose jobs use up their quanta
-/// submits demoted jobs, until one of them does not.
+/// submitter whose level it could start at, so the thread answers for it. An origin of which a fresh job uses up its
+/// quantum submits demoted jobs, until one of them does not. Since those may wait for long behind hogs, one of its jobs
+/// is let through as fresh now and then, the *probe*: after 10 ms first, and twice as long after each that is a hog too. So
+/// a thread that submits both, such as the main thread, does not keep its short jobs waiting for its long ones.
 ///
 /// Forgetting costs at most this: a hog that was forgotten starts again at its first level.
 final class Accounts: @unchecked Sendable {
   // Both tables are lock-free.
   private let table: OpaquePointer
   private let origins: OpaquePointer
+  /// By origin: when its next probe is due, in milliseconds, and the pause before the one after that.
+  private let probes: OpaquePointer
   private let bands: Bands
   private let policy: QuantumPolicy
   /// Whether any origin may be demoted: a hint that saves looking.
   private let originsMisbehave = Atomic<Bool>(false)
 
   static let entries: UInt32 = 1 << 15
+  private static let probed: UInt32 = 1 << 10
   static let closureBit: UInt64 = 1 << 62
   static let strandBit: UInt64 = 1 << 61
   static let originBit: UInt64 = 1 << 63
 
   init(_ configuration: SchedulerConfiguration) throws(SchedulerError) {
-    guard let table = opp_table_create(Self.entries), let origins = opp_table_create(Self.entries) else {
+    guard let table = opp_table_create(Self.entries), let origins = opp_table_create(Self.entries),
+      let probes = opp_table_create(Self.probed)
+    else {
       throw SchedulerError(.outOfMemory, "no memory for the table of accounts")
     }
     self.table = table
     self.origins = origins
+    self.probes = probes
     bands = configuration.bands
     policy = configuration.quantum
   }
@@ -36,6 +44,7 @@ final class Accounts: @unchecked Sendable {
   deinit {
     opp_table_destroy(table)
     opp_table_destroy(origins)
+    opp_table_destroy(probes)
   }
 
   var evictions: UInt64 { opp_table_evictions(table) }
@@ -71,11 +80,11 @@ final class Accounts: @unchecked Sendable {
     }
     if var account = read(identity) {
       guard !movesOn, account.depth > 0 || account.cpuNanoseconds > 0 else { return account.depth }
+      let before = account
       let verdict = account.began(idleBefore: account.idle(until: opp_now_ns()), policy: policy)
-      if case .restore(let steps) = verdict {
-        app.statistics.add(.restored, UInt64(steps))
-        write(account, identity)
-      }
+      if case .restore(let steps) = verdict { app.statistics.add(.restored, UInt64(steps)) }
+      // Where no level was lost it was blocked all the same, and begins a new quantum.
+      if account != before { write(account, identity) }
       return account.depth
     }
     var depth = 0
@@ -85,6 +94,11 @@ final class Accounts: @unchecked Sendable {
     } else if let origin {
       opp_table_put(origins, identity, origin)
       depth = read(origin)?.depth ?? 0
+      if depth > 0, isProbe(of: origin, at: opp_now_ns()) {
+        // With an account of its own, so that it is not taken for one of its origin's others.
+        write(QuantumAccount(), identity)
+        depth = 0
+      }
     }
     if depth > 0 { write(QuantumAccount(depth: depth, at: opp_now_ns()), identity) }
     return depth
@@ -132,10 +146,27 @@ final class Accounts: @unchecked Sendable {
     case .restore(let steps): statistics?.add(.restored, UInt64(steps))
     case .none: break
     }
-    answer(of: identity, account: account, usedQuantum: cpu >= UInt64(policy.quantumNanoseconds))
+    answer(of: identity, account: account, begun: begun, usedQuantum: cpu >= UInt64(policy.quantumNanoseconds))
   }
 
-  /// The origin of a job learns that it uses up its quantum, while it still runs.
+  /// Whether a job that a demoted origin submits now is let through, to see whether its jobs are hogs still.
+  func isProbe(of origin: UInt64, at now: UInt64) -> Bool {
+    let milliseconds = now / 1_000_000
+    let word = opp_table_get(probes, origin)
+    let (due, pause) = (word >> 16, word & 0xffff)
+    guard word != 0 else {
+      opp_table_put(probes, origin, (milliseconds + Self.firstPause) << 16 | 2 * Self.firstPause)
+      return false
+    }
+    guard milliseconds >= due else { return false }
+    opp_table_put(probes, origin, (milliseconds + pause) << 16 | min(2 * pause, Self.longestPause))
+    return true
+  }
+
+  private static let firstPause: UInt64 = 10
+  private static let longestPause: UInt64 = 2000
+
+  /// The origin of a job that began as a fresh one learns that it uses up its quantum, maybe while it still runs.
   func blame(originOf identity: UInt64, depth: Int) {
     let origin = opp_table_get(origins, identity)
     guard origin != 0 else { return }
@@ -143,14 +174,24 @@ final class Accounts: @unchecked Sendable {
     originsMisbehave.store(true, ordering: .relaxed)
   }
 
+  /// A slice has ended that was too short to be charged.
+  func endedSoon(_ identity: UInt64, begun: Int) {
+    guard originsMisbehave.load(ordering: .relaxed), identity != 0 else { return }
+    answer(of: identity, account: QuantumAccount(), begun: begun, usedQuantum: false)
+  }
+
   /// The origin of a job learns how it behaved.
-  private func answer(of identity: UInt64, account: QuantumAccount, usedQuantum: Bool) {
-    if usedQuantum { return blame(originOf: identity, depth: account.depth) }
+  private func answer(of identity: UInt64, account: QuantumAccount, begun: Int, usedQuantum: Bool) {
+    if usedQuantum {
+      if begun == 0 { blame(originOf: identity, depth: account.depth) }
+      return
+    }
     guard originsMisbehave.load(ordering: .relaxed) else { return }
     let origin = opp_table_get(origins, identity)
     guard origin != 0 else { return }
     if let known = read(origin), known.depth > 0 {
       write(QuantumAccount(), origin)
+      opp_table_remove(probes, origin)
     }
   }
 

@@ -127,7 +127,6 @@ final class AppCore: @unchecked Sendable {
       throw SchedulerError(.outOfMemory, "no memory to queue a closure of app \"\(name)\"")
     }
     statistics.add(.submitted, 1)
-    engine.dropIfClosed()
   }
 
   /// Queues an entry and wakes a worker for it, unless it is `worker`'s own and in its lane.
@@ -136,8 +135,8 @@ final class AppCore: @unchecked Sendable {
   ) -> Bool {
     let level = opp_push(source, place, rank, entry.raw)
     guard level >= 0 else { return false }
-    guard level < OPP_LEVEL_NONE, let lane = engine.lane(ofLevel: Int(level)) else { return true }
-    if worker?.lane !== lane { engine.wake(lane) }
+    if level < OPP_LEVEL_NONE, let lane = engine.lane(ofLevel: Int(level)), worker?.lane !== lane { engine.wake(lane) }
+    engine.dropIfClosed()
     return true
   }
 

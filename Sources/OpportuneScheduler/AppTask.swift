@@ -17,7 +17,8 @@ public struct AppTask<Success: Sendable>: Sendable {
 
   /// What the task returns. Whoever awaits it from an app of a higher band lends it that band, from then
   /// on and for all that the task starts on its executor, so that the foreground does not wait for the background's turn.
-  /// A slice that is running already goes on as it is.
+  /// Awaited with a higher priority, it is queued anew with that, if it waits for its turn. A slice that is running
+  /// already goes on as it is.
   ///
   /// - Throws: what the task throws.
   public var value: Success {
@@ -33,6 +34,13 @@ public struct AppTask<Success: Sendable>: Sendable {
       tree.lend()
       return await task.result
     }
+  }
+
+  /// Raises the task to `priority`, if it has a lower one: also where it waits for its turn already, which
+  /// `Task.escalatePriority(to:)` alone does not change. What it has queued itself stays as it is.
+  public func escalatePriority(to priority: TaskPriority) {
+    task.escalatePriority(to: priority)
+    tree.requeue(with: priority)
   }
 
   /// Tells the task that nobody needs it any more.
@@ -88,11 +96,12 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
     }
   }
 
-  /// The caller is about to wait for the task: if it works for an app of a higher band, the task goes there.
+  /// The caller is about to wait for the task: if it works for an app of a higher band, the task goes there; else it has
+  /// the caller's priority at least.
   func lend() {
     guard let worker = Worker.current(of: app.engine), let source = worker.source, let candidate = worker.app,
       candidate !== app, candidate.band > app.band
-    else { return }
+    else { return requeue(with: Task.currentPriority) }
     let word = UInt(bitPattern: Unmanaged.passRetained(candidate).toOpaque())
     // releasing: publishes the lender to lendingApp. The first stays: it may be in use.
     if !lender.compareExchange(expected: 0, desired: word, ordering: .acquiringAndReleasing).exchanged {
@@ -102,7 +111,29 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
     let last = queued.exchange(0, ordering: .acquiringAndReleasing)
     guard let pointer = UnsafeRawPointer(bitPattern: last) else { return }
     let job = Unmanaged<PromotableJob>.fromOpaque(pointer).takeRetainedValue()
-    if let place = lendingApp { job.pushAgain(to: place, source) }
+    if let place = lendingApp { job.pushAgain(to: place, rank: job.rank, source) }
+  }
+
+  /// Queues the job of the task itself once more, where it waits at a lower rank than work of `priority`.
+  func requeue(with priority: TaskPriority) {
+    guard let source = app.engine.source(Worker.current(of: app.engine)) else { return }
+    // Taken out, so that nobody else uses it meanwhile.
+    guard let pointer = UnsafeRawPointer(bitPattern: queued.exchange(0, ordering: .acquiringAndReleasing)) else {
+      return
+    }
+    let held = Unmanaged<PromotableJob>.fromOpaque(pointer)
+    let job = held.takeUnretainedValue()
+    let rank = app.engine.rank(of: priority, band: app.band, depth: app.engine.accounts.read(job.identity)?.depth ?? 0)
+    // Ranks count downwards.
+    if rank < job.rank { job.pushAgain(to: app, rank: rank, source) }
+    // Back, unless another was queued meanwhile; and out again if it has started, see didStart().
+    if !queued.compareExchange(expected: 0, desired: UInt(bitPattern: pointer), ordering: .acquiringAndReleasing)
+      .exchanged
+    {
+      held.release()
+    } else if job.hasStarted {
+      didStart(job)
+    }
   }
 }
 
@@ -112,7 +143,7 @@ final class PromotableJob: QueuedObject, @unchecked Sendable {
   let app: AppCore
   private let tree: TaskTree
   private let job: UnownedJob
-  private let rank: UInt8
+  let rank: UInt8
   private let started = Atomic<Bool>(false)
 
   init(_ job: UnownedJob, of tree: TaskTree, identity: UInt64, rank: UInt8) {
@@ -134,14 +165,18 @@ final class PromotableJob: QueuedObject, @unchecked Sendable {
     return false
   }
 
-  /// In the place of an app that waits for it, at the same rank.
-  func pushAgain(to owner: AppCore, _ source: OpaquePointer) {
+  /// Once more: in the place of an app that waits for it, or at a higher rank.
+  func pushAgain(to owner: AppCore, rank: UInt8, _ source: OpaquePointer) {
     _ = push(to: owner, owner.raw, rank: rank, source: source, stamp: nil, by: nil)
   }
 
+  /// Pairs with claim(): who has put the job back where it is found sees here that it started before, or claim()'s
+  /// didStart() finds it there.
+  var hasStarted: Bool { started.load(ordering: .sequentiallyConsistent) }
+
   /// True for one caller.
   func claim() -> Bool {
-    if started.exchange(true, ordering: .acquiringAndReleasing) { return false }
+    if started.exchange(true, ordering: .sequentiallyConsistent) { return false }
     tree.didStart(self)
     return true
   }

@@ -29,7 +29,7 @@ public struct SchedulerConfiguration: Sendable, Hashable {
   public static let reserveDelayRange: ClosedRange<Duration> = .microseconds(50) ... .milliseconds(10)
   /// Tolerances that are accepted: 0 to 1 s.
   public static let timerToleranceRange: ClosedRange<Duration> = .zero ... .seconds(1)
-  /// Numbers of apps that are accepted: 1 to 65,536.
+  /// Numbers of apps that are accepted: 1 to 32,767.
   public static let maximumAppsRange: ClosedRange<Int> = 1...32_767
   /// Length of a name in bytes of UTF-8 that is accepted: 1 to 64.
   public static let nameLengthRange: ClosedRange<Int> = 1...64
@@ -69,7 +69,7 @@ public struct SchedulerConfiguration: Sendable, Hashable {
   /// What happens to queued jobs when their app changes band; they follow by default. (R-CPU-10)
   public var queuedJobs = QueuedJobs.follow
 
-  /// How many apps may exist at a time; 1 to 65,536, 4,096 by default.
+  /// How many apps may exist at a time; 1 to 32,767, 4,096 by default.
   public var maximumApps = 4096
 
   /// Whether tasks that apps' work starts in the runtime's global pool are counted, once each. Off by default: it

@@ -187,6 +187,8 @@ final class Engine: @unchecked Sendable {
   func escape(_ job: UnownedJob, _ app: AppCore) {
     app.statistics.add(.escapes, 1)
     noteEscape()
+    // In the child of a fork() the global pool has no threads: the caller's is the only one there is.
+    if isForked { return job.runSynchronously(on: fallbackExecutor) }
     globalConcurrentExecutor.enqueue(job)
   }
 

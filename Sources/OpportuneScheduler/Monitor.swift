@@ -363,7 +363,7 @@ final class Monitor: @unchecked Sendable {
       band: reading.band, rank: engine.configuration.bands.rank(base: base, depth: depth))
     _ = worker.report.setPriority(
       engine.priority(of: worker.lane.lane, level: level, depth: depth), during: reading)
-    engine.accounts.blame(originOf: reading.identity, depth: depth)
+    if known.depth == 0 { engine.accounts.blame(originOf: reading.identity, depth: depth) }
     worker.report.deepen(to: depth, during: reading)
     app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known.depth))
     known.depth = depth

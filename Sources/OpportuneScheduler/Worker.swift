@@ -287,6 +287,8 @@ final class Worker: @unchecked Sendable {
       engine.accounts.charge(
         identity, cpu: usage.charge, offCPU: offCPU, at: time, from: depthAtBegin, to: depth, base: base,
         band: band, statistics: app?.statistics)
+    } else {
+      engine.accounts.endedSoon(identity, begun: depthAtBegin)
     }
     let now = standing.load(ordering: .relaxed)
     if now == .permit {

@@ -141,6 +141,49 @@ private func niceValue() -> Int32 {
     #expect((statistics.restored > 0) == (recovery != .never))
   }
 
+  // R-CPU-08
+  @Test(arguments: QuantumPolicy.Recovery.allCases) func aSleepBeginsANewQuantum(recovery: QuantumPolicy.Recovery)
+    async throws
+  {
+    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(recovery: recovery))
+    let app = try scheduler.makeApp(named: "app")
+    try await app.task {
+      for _ in 0..<20 {
+        spinCPU(milliseconds: 2)
+        try await app.clock.sleep(for: .milliseconds(3), tolerance: .zero)
+      }
+    }.value
+    try await scheduler.shutdown()
+    // Four quanta of CPU time, none of them without a gap.
+    #expect(app.statistics.demotions == 0)
+  }
+
+  // R-CPU-06
+  /// A thread's long jobs, more than may run demoted at a time, do not keep its short ones waiting for their end.
+  @Test func aThreadThatSubmitsHogsAndShortJobsGetsTheShortOnesDone() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "app")
+    let release = Flag()
+    let short = Tally()
+    let refused = Record<String>()
+    let limit = 2 * scheduler.configuration.demotedLimitPerCore
+    await onThread {
+      do {
+        for _ in 0..<2 * limit { try app.submit { release.spin() } }
+        // Until the thread is known for its hogs.
+        while app.statistics.demotions < UInt64(limit) { usleep(1000) }
+        // A job a millisecond, sleeping in between: the pace is the subject.
+        for _ in 0..<5000 where short.count < 100 {
+          try app.submit { short.add(1) }
+          usleep(1000)
+        }
+      } catch { refused.add("\(error)") }
+    }
+    #expect(short.count >= 100 && refused.values.isEmpty, "\(short.count) short jobs ran beside the long ones")
+    release.raise()
+    try await scheduler.shutdown()
+  }
+
   // R-CPU-02 R-CPU-06
   @Test func reserveServesWhatWaitsBehindAHog() async throws {
     let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(500)))

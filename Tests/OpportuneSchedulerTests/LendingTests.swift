@@ -101,6 +101,30 @@ import Testing
     try await scheduler.shutdown(within: .seconds(1))
   }
 
+  enum Raiser: CaseIterable { case await, escalate, nobody }
+
+  // R-CPU-02
+  @Test(arguments: Raiser.allCases) func anAwaitedTaskIsQueuedWithThePriorityOfWhoAwaits(raiser: Raiser) async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    // All are queued before the first runs.
+    app.suspend()
+    let order = Record<Int>()
+    let low = app.task(priority: .background) { order.add(-1) }
+    for number in 0..<100 { try app.submit { order.add(number) } }
+    switch raiser {
+    // The first statement of a task that goes before all the others.
+    case .await: _ = app.task(priority: .high) { try await low.value }
+    case .escalate: low.escalatePriority(to: .high)
+    case .nobody: break
+    }
+    app.resume()
+    let place = try #require(await order.reaching(101).firstIndex(of: -1))
+    // Every sixteenth pick is another level's.
+    #expect(raiser == .nobody ? place >= 10 : place < 10, "it was number \(place)")
+    try await scheduler.shutdown()
+  }
+
   // R-CPU-02 R-CARD-03
   @Test func aLenderThatGoesTakesNoJobWithIt() async throws {
     let scheduler = try makeScheduler(workers: 2)

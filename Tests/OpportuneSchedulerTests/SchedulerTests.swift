@@ -414,14 +414,6 @@ struct StressTests {
   }
 }
 
-/// A count that closures share.
-private final class Tally: Sendable {
-  private let value = Atomic<Int>(0)
-  @Sendable func increment() { add(1) }
-  func add(_ amount: Int) { value.add(amount, ordering: .sequentiallyConsistent) }
-  var count: Int { value.load(ordering: .sequentiallyConsistent) }
-}
-
 /// Numbers, from any thread.
 private final class Log: Sendable {
   private let list = LockedList()

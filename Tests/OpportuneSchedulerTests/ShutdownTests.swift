@@ -190,6 +190,39 @@ import Testing
     try await clock.sleep(for: .seconds(3600))  // there is nobody to wait for any more
   }
 
+  // R-CARD-03
+  /// A task may be queued between the look at the phase and the last draining of the queues.
+  @Test func tasksThatComeAsItClosesAreNotLost() async throws {
+    for _ in 0..<300 * stressScale {
+      let scheduler = try makeScheduler(workers: 1)
+      let app = try scheduler.makeApp(named: "app")
+      let ready = Record<Int>()
+      let started = Tally()
+      let ended = Record<Int>()
+      let over = Flag()
+      let threads = Task {
+        await withTaskGroup(of: Void.self) { group in
+          for number in 0..<3 {
+            group.addTask {
+              await onThread {
+                ready.add(number)
+                while !over.isUp, started.count < 1000 {
+                  let task = started.add(1)
+                  Task(executorPreference: app.executor) { ended.add(task) }
+                }
+              }
+            }
+          }
+        }
+      }
+      _ = await ready.reaching(3)
+      try? await scheduler.shutdown(within: .microseconds(200))
+      over.raise()
+      await threads.value
+      #expect(await ended.reaching(started.count).count == started.count)
+    }
+  }
+
   // A child has one thread, and may wait for a lock of the runtime's that another had: these fork in a process of their
   // own, where no other test runs.
 
@@ -338,6 +371,10 @@ private func refusals(_ scheduler: Scheduler, _ app: App, _ strand: Strand) -> I
   }
   withExtendedLifetime(task) {}
   if !ended.isUp { wrong.add(8) }
+  // The global pool has no threads here: it runs at once, on this one.
+  let ran = Flag()
+  app.task { ran.raise() }
+  if !ran.isUp { wrong.add(9) }
   return wrong.values.first ?? 0
 }
 

@@ -27,14 +27,6 @@ private final class Marks: @unchecked Sendable {
   var values: [Int] { (0..<count).map { marks[$0].load(ordering: .acquiring) } }
 }
 
-private final class Tally: Sendable {
-  private let count = Atomic<Int>(0)
-
-  // relaxed: it orders nothing that is tested.
-  @discardableResult func add(_ amount: Int) -> Int { count.add(amount, ordering: .relaxed).newValue }
-  var value: Int { count.load(ordering: .relaxed) }
-}
-
 /// Named so that the concurrent tests run under the sanitizers by the filter `Stress`. OPPORTUNE_STRESS=N makes them N
 /// times as long.
 /// An actor that nobody holds but those who call it.
@@ -200,7 +192,7 @@ private actor Passing {
     }
     _ = await done.reaching(5)
     try await scheduler.shutdown()
-    #expect(overlaps.value == 0)
+    #expect(overlaps.count == 0)
     for submitter in 0..<5 {
       #expect(unlocked.steps.filter { $0.submitter == submitter }.map(\.number) == Array(0..<each))
     }
@@ -240,7 +232,7 @@ private actor Passing {
         }
       }
     }
-    #expect(answers.value == 3 * rounds)
+    #expect(answers.count == 3 * rounds)
     let lanes = await scheduler.statistics().lanes
     // They did sleep in between, or nothing has been hunted.
     #expect(lanes.reduce(0) { $0 + $1.wakeups } > UInt64(rounds / 10))

@@ -164,3 +164,13 @@ let stressScale: Int = {
 let schedIdle: Int32 = 5
 
 let isRoot = geteuid() == 0
+
+/// A count that several threads keep.
+final class Tally: Sendable {
+  private let value = Atomic<Int>(0)
+
+  @Sendable func increment() { add(1) }
+  // relaxed: it orders nothing, and so hides no race from ThreadSanitizer.
+  @discardableResult func add(_ amount: Int) -> Int { value.add(amount, ordering: .relaxed).newValue }
+  var count: Int { value.load(ordering: .relaxed) }
+}
