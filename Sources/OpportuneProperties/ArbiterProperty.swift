@@ -17,9 +17,9 @@ struct ArbiterProperty<Subject: RequestArbiter>: Property {
 
   var summary: String {
     isCanary
-      ? "the arbiter with a planted bug: now and then a cancelled request is not given back"
-      : "each request to a device ends once, in its app's order and none of a suspended app; ratio, depth, cap and "
-        + "rates hold; what may go is not held back; apps take turns"
+      ? "A planted bug that must be found: now and then a cancelled request is not given back."
+      : "Each request to a device ends once, in its app's order and none of a suspended app; ratio, depth, cap and "
+        + "rates hold; what may go is not held back; apps take turns."
   }
 
   func draw(_ generator: inout SplitMix64) -> [UInt8] {

@@ -6,8 +6,8 @@ import OpportuneLocation
 struct GeoJSONProperty: Property {
   let name = "geojson"
   let summary =
-    "regions that are written as GeoJSON are read as they were, whatever their names; whatever is read can be written "
-    + "and read again; an error tells no place; nothing traps"
+    "Regions that are written as GeoJSON are read as they were, whatever their names; whatever is read can be written "
+    + "and read again; an error tells no place; nothing traps."
   let grain = 1
   let head = 1
   var read: @Sendable (Data) throws -> [NamedRegion] = { try GeoJSON.regions($0) }

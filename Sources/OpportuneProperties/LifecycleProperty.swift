@@ -6,8 +6,8 @@ import OpportuneModels
 struct LifecycleProperty: Property {
   let name = "lifecycle"
   let summary =
-    "nothing starts or reaches an app that is suspended, hibernated or gone; callbacks in their order; each task ends "
-    + "once and in time; no more apps in front than the policy says; a refused event changes nothing"
+    "Nothing starts or reaches an app that is suspended, hibernated or gone; callbacks in their order; each task ends "
+    + "once and in time; no more apps in front than the policy says; a refused event changes nothing."
   let head = 8
   let grain = 6
   /// What the judge is shown of what the system did; for tests of the judge.

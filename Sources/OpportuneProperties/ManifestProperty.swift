@@ -6,8 +6,8 @@ import OpportuneFuzz
 struct ManifestProperty: Property {
   let name = "manifest"
   let summary =
-    "a manifest, in JSON and as a property list, is read as it was meant, or refused where a value is wrong; what is "
-    + "read is within its limits; nothing traps"
+    "A manifest, in JSON and as a property list, is read as it was meant, or refused where a value is wrong; what is "
+    + "read is within its limits; nothing traps."
   let grain = 1
   let head = 1
   var read: @Sendable (Data) throws -> ManifestReader.Result = { try ManifestReader.read($0) }

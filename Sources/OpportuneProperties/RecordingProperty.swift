@@ -7,8 +7,8 @@ import OpportuneReplay
 struct RecordingProperty: Property {
   let name = "recording"
   let summary =
-    "a recorded database, whatever its cells hold, is read in the order of its times or refused with a reason; an "
-    + "assertion ends only after it began; it replays to its end, with spans within it; nothing traps"
+    "A recorded database, whatever its cells hold, is read in the order of its times or refused with a reason; an "
+    + "assertion ends only after it began; it replays to its end, with spans within it; nothing traps."
   let head = 4
   let grain = 8
   var read: @Sendable (String) throws -> Trace = { try TraceReader.read($0) }

@@ -6,8 +6,8 @@ import OpportuneModels
 struct StoreProperty: Property {
   let name = "store"
   let summary =
-    "after a crash, a failure or anything else each app is in the hibernation store as it was before the last "
-    + "operation or after it; its space comes back; damage is an error, never another content"
+    "After a crash, a failure or anything else each app is in the hibernation store as it was before the last "
+    + "operation or after it; its space comes back; damage is an error, never another content."
   let grain = 6
   /// Without it the judge must find fault.
   var synchronises = true

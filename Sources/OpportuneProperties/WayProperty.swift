@@ -6,8 +6,8 @@ import OpportuneLocation
 struct WayProperty: Property {
   let name = "way"
   let summary =
-    "a recorded way, as GPX, NMEA or a table, is read as the fixes that it was made of; whatever is read has fixes "
-    + "within their limits and in the order of their times; nothing traps"
+    "A recorded way, as GPX, NMEA or a table, is read as the fixes that it was made of; whatever is read has fixes "
+    + "within their limits and in the order of their times; nothing traps."
   let grain = 1
   let head = 1
   var read: @Sendable (Data) throws -> LocationTrace = { try LocationTrace.read($0) }
