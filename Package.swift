@@ -104,10 +104,20 @@ let package = Package(
       ]),
     // Recorded use of real devices, in virtual time. Apart from the library, so that programs do not link SQLite.
     .target(name: "OpportuneReplay", dependencies: ["OpportuneApps", .product(name: "GRDB", package: "GRDB.swift")]),
+    // What the layers above the core promise, as judges that know nothing of how they keep it. For tests and fuzzing.
+    .target(name: "OpportuneModels", dependencies: ["OpportuneIO", "OpportuneApps", "OpportuneMemory"]),
+    // The targets of `opportune fuzz` above the core.
+    .target(
+      name: "OpportuneProperties",
+      dependencies: [
+        "OpportuneFuzz", "OpportuneModels", "OpportuneIO", "OpportuneApps", "OpportuneMemory", "OpportuneLocation",
+        "OpportuneReplay", .product(name: "GRDB", package: "GRDB.swift"),
+      ]),
     .executableTarget(
       name: "OpportuneCommand",
       dependencies: [
-        "Opportune", "OpportuneBench", "OpportuneFuzz", "OpportuneLocation", "OpportuneReplay", "COpportune",
+        "Opportune", "OpportuneBench", "OpportuneFuzz", "OpportuneProperties", "OpportuneLocation", "OpportuneReplay",
+        "COpportune",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ]),
@@ -122,11 +132,13 @@ let package = Package(
         .product(name: "MetricsTestKit", package: "swift-metrics"),
         .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
       ]),
-    .testTarget(name: "OpportuneAppsTests", dependencies: ["Opportune", "OpportuneApps", "TestSupport"]),
+    .testTarget(
+      name: "OpportuneAppsTests", dependencies: ["Opportune", "OpportuneApps", "OpportuneModels", "TestSupport"]),
     // Kills programs that use a hibernation store, and checks what is left: a program, so that it can be killed.
     .executableTarget(name: "StoreCrash", dependencies: ["OpportuneMemory", "TestSupport"], path: "Tests/StoreCrash"),
     .testTarget(
-      name: "OpportuneMemoryTests", dependencies: ["OpportuneMemory", "COpportune", "StoreCrash", "TestSupport"]),
+      name: "OpportuneMemoryTests",
+      dependencies: ["OpportuneMemory", "OpportuneModels", "COpportune", "StoreCrash", "TestSupport"]),
     .testTarget(
       name: "OpportuneLocationTests",
       dependencies: [
@@ -139,6 +151,10 @@ let package = Package(
     .testTarget(
       name: "OpportuneFuzzTests",
       dependencies: ["OpportuneFuzz", "COpportuneChecked", "COpportuneExplorer"],
+      resources: [.copy("Examples")]),
+    .testTarget(
+      name: "OpportunePropertiesTests",
+      dependencies: ["OpportuneProperties", "OpportuneFuzz", "OpportuneModels"],
       resources: [.copy("Examples")]),
     .target(name: "CIOTestSupport", path: "Tests/CIOTestSupport", cSettings: [.define("_GNU_SOURCE")]),
     .testTarget(
@@ -176,7 +192,8 @@ if Context.environment["OPPORTUNE_STRICT"] != nil {
 if Context.environment["OPPORTUNE_CONCURRENT_ONLY"] != nil {
   let kept: Set = [
     "CLiburing", "CNuma", "CZstd", "COpportune", "COpportuneRuntime", "OpportuneScheduler", "OpportuneIO",
-    "OpportuneMemory", "OpportuneApps", "Opportune", "TestSupport", "CIOTestSupport", "StoreCrash", "COpportuneTests",
+    "OpportuneMemory", "OpportuneApps", "Opportune", "OpportuneModels", "TestSupport", "CIOTestSupport", "StoreCrash",
+    "COpportuneTests",
     "OpportuneSchedulerTests", "OpportuneIOTests", "OpportuneMemoryTests", "OpportuneAppsTests",
   ]
   package.targets.removeAll { !kept.contains($0.name) }

@@ -1,15 +1,18 @@
 import ArgumentParser
 import Glibc
 import OpportuneFuzz
+import OpportuneProperties
 
 struct FuzzCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "fuzz",
-    abstract: "Searches the queues for schedules that break what they promise.",
+    abstract: "Searches for schedules, operations and documents that break what is promised.",
     discussion: """
-      Random programs of a few threads run under chosen schedules, with memory as weak as the language allows and
-      threads stopped for ever; a judge compares what came out with what the headers promise. A failure is made
-      smaller and printed as a timeline, with what replays it. The status is 1 if there is one.
+      The queues: random programs of a few threads run under chosen schedules, with memory as weak as the language
+      allows and threads stopped for ever; a judge compares what came out with what the headers promise. The layers
+      above: random operations against a model, and documents made, or changed, for each parser; a trap is a failure
+      like another. A failure is made smaller and printed as a timeline, with what replays it. The status is 1 if there
+      is one.
 
       Each run first finds the bugs that are planted in the canaries; it ends with status 2 if it does not.
 
@@ -24,7 +27,7 @@ struct FuzzCommand: ParsableCommand {
   @Flag(help: "Say what the targets are, and what holds of them.")
   var list = false
 
-  @Option(help: "Only these targets, separated by commas or repeated. (default: all but the canary)")
+  @Option(help: "Only these targets, separated by commas or repeated. (default: all but the canaries)")
   var target: [String] = []
 
   @Option(name: [.long, .customLong("seconds")], help: "Seconds for each target.")
@@ -77,11 +80,11 @@ struct FuzzCommand: ParsableCommand {
     if report.wasInterrupted { throw ExitCode(130) }
   }
 
-  private func targets() throws -> [FuzzTarget] {
+  private func targets() throws -> [any FuzzTarget] {
     let chosen = names(target)
-    if chosen.isEmpty { return FuzzTarget.all.filter { !$0.isHidden } }
+    if chosen.isEmpty { return FuzzTargets.all.filter { !$0.isHidden } }
     do {
-      return try chosen.map { (name) throws(FuzzError) in try FuzzTarget.named(name) }
+      return try chosen.map { (name) throws(FuzzError) in try FuzzTargets.all.named(name) }
     } catch {
       throw ValidationError(error.description)
     }
@@ -89,11 +92,11 @@ struct FuzzCommand: ParsableCommand {
 
   private func checkSelf(seed: UInt64) throws -> [SelfCheck.Result] {
     do {
-      let results = try SelfCheck.run(seed: seed)
+      let results = try SelfCheck.run(of: FuzzTargets.all, seed: seed)
       for result in results {
         let milliseconds = Int(result.seconds * 1000)
         writeToStandardError(
-          "\(result.target): planted bug found in \(result.executions) schedules, \(milliseconds) ms\n")
+          "\(result.target): planted bug found in \(result.executions) executions, \(milliseconds) ms\n")
       }
       return results
     } catch {
@@ -103,7 +106,7 @@ struct FuzzCommand: ParsableCommand {
   }
 
   private func listing() -> String {
-    FuzzTarget.all.map { "\($0.name.padded(to: 10))  \($0.summary)" }.joined(separator: "\n")
+    FuzzTargets.all.map { "\($0.name.padded(to: 14))  \($0.summary)" }.joined(separator: "\n")
   }
 
   private func run(example path: String) throws {
@@ -112,7 +115,7 @@ struct FuzzCommand: ParsableCommand {
     }
     let finding: Finding?
     do {
-      finding = try Explorer().replay(example)
+      finding = try FuzzTargets.all.replay(example)
     } catch {
       throw ValidationError("'\(path)': \(error.description)")
     }
@@ -136,11 +139,11 @@ struct FuzzCommand: ParsableCommand {
 }
 
 private func line(_ outcome: TargetOutcome) -> String {
-  let rate = Int(outcome.executionsPerSecond)
-  let steps = Int(outcome.stepsPerSecond / 1000)
-  return outcome.target.padded(to: 10)
-    + "  \(outcome.executions) schedules, \(rate)/s, \(steps) k steps/s, \(outcome.edgesCovered) of "
-    + "\(outcome.edges) edges, \(Int(outcome.seconds.rounded())) s"
+  var text =
+    outcome.target.padded(to: 10) + "  \(outcome.executions) executions, \(Int(outcome.executionsPerSecond))/s, "
+  text += "\(Int(outcome.stepsPerSecond / 1000)) k steps/s, "
+  if outcome.edges > 0 { text += "\(outcome.edgesCovered) of \(outcome.edges) edges, " }
+  return text + "\(Int(outcome.seconds.rounded())) s"
 }
 
 extension String {
@@ -154,8 +157,8 @@ private func read(_ path: String) -> String? {
   defer { fclose(file) }
   var bytes: [UInt8] = []
   var buffer = [UInt8](repeating: 0, count: 4096)
-  // An example has at most a few thousand choices; whatever is longer than a megabyte is none.
-  while bytes.count < 1 << 20 {
+  // An example has a few thousand choices, or at most a megabyte of input, in hexadecimal.
+  while bytes.count < 3 << 20 {
     let count = fread(&buffer, 1, buffer.count, file)
     if count == 0 { break }
     bytes += buffer[..<count]

@@ -30,7 +30,7 @@ public final class Explorer {
   ///   - milliseconds: at least 1; looked at every 16 executions.
   ///   - executions: at most so many; 0: no limit.
   public func fuzz(
-    _ target: FuzzTarget, seed: UInt64, milliseconds: UInt64, executions: UInt64 = 0
+    _ target: QueueTarget, seed: UInt64, milliseconds: UInt64, executions: UInt64 = 0
   ) -> (figures: FuzzFigures, failed: Bool) {
     var figures = oppx_figures()
     let budget = oppx_budget(stop: nil, executions: executions, milliseconds: milliseconds)
@@ -39,14 +39,14 @@ public final class Explorer {
   }
 
   /// The last failure, made smaller for at most `milliseconds`.
-  public func shrunkFinding(of target: FuzzTarget, milliseconds: UInt64) -> Finding {
+  public func shrunkFinding(of target: QueueTarget, milliseconds: UInt64) -> Finding {
     oppx_shrink(raw, target.raw, finding, milliseconds)
     return currentFinding(of: target)
   }
 
   /// Runs an example again. Returns nil if it does not fail.
   ///
-  /// - Throws: ``FuzzError/badExample(_:)`` or ``FuzzError/unknownTarget(_:)``.
+  /// - Throws: ``FuzzError/badExample(_:)`` or ``FuzzError/unknownTarget(_:known:)``.
   public func replay(_ example: String) throws(FuzzError) -> Finding? {
     let target = try Self.target(of: example)
     var error = [CChar](repeating: 0, count: Int(OPPX_TEXT))
@@ -61,29 +61,29 @@ public final class Explorer {
     var figures = oppx_figures()
     let budget = oppx_budget(stop: nil, executions: 0, milliseconds: milliseconds)
     checked_explore_world(raw, world.raw, budget, &figures, finding)
-    guard oppx_finding_found(finding), let target = try? FuzzTarget.named(world.target) else {
+    guard oppx_finding_found(finding), let target = try? QueueTarget.named(world.target) else {
       return (FuzzFigures(figures), nil)
     }
     return (FuzzFigures(figures), shrunkFinding(of: target, milliseconds: 5000))
   }
 
-  private func currentFinding(of target: FuzzTarget) -> Finding {
+  private func currentFinding(of target: QueueTarget) -> Finding {
     Finding(
       target: target.name, message: String(cString: oppx_finding_message(finding)),
       example: text { oppx_finding_print(target.raw, finding, $0, $1) },
       timeline: timeline(of: target))
   }
 
-  private func timeline(of target: FuzzTarget) -> String {
+  private func timeline(of target: QueueTarget) -> String {
     text { oppx_timeline(raw, target.raw, finding, $0, $1) }
   }
 
-  private static func target(of example: String) throws(FuzzError) -> FuzzTarget {
+  private static func target(of example: String) throws(FuzzError) -> QueueTarget {
     var name = [CChar](repeating: 0, count: 64)
     guard oppx_finding_target(example, &name, name.count) == 0 else {
       throw .badExample("there is no line 'target: …'")
     }
-    return try FuzzTarget.named(name.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" })
+    return try QueueTarget.named(name.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" })
   }
 }
 

@@ -1,13 +1,13 @@
 /// What fuzzing one target came to.
 public struct TargetOutcome: Sendable, Codable, Equatable {
   public let target: String
-  /// Programs run, each under one schedule.
+  /// Programs run, each under one schedule; inputs checked.
   public let executions: UInt64
-  /// Operations on atomics, futexes and timers.
+  /// Operations on atomics, futexes and timers; steps of an input.
   public let steps: UInt64
   /// Wall-clock.
   public let seconds: Double
-  /// Edges of the checked code that ran since the program began, of how many.
+  /// Edges of the checked core that ran since the program began, of how many; none where that is not what is run.
   public let edgesCovered: Int
   public let edges: Int
 

@@ -4,7 +4,7 @@ import Synchronization
 /// Fuzzes targets one after another, each on several threads, until one fails, time is over or the caller says stop.
 public struct FuzzRun: Sendable {
   /// At least one.
-  public var targets: [FuzzTarget]
+  public var targets: [any FuzzTarget]
   /// For each target; above 0.
   public var seconds: Double
   public var seed: UInt64
@@ -16,7 +16,7 @@ public struct FuzzRun: Sendable {
   public var progress: (@Sendable (TargetOutcome) -> Void)?
 
   public init(
-    targets: [FuzzTarget], seconds: Double, seed: UInt64, threads: Int,
+    targets: [any FuzzTarget], seconds: Double, seed: UInt64, threads: Int,
     isInterrupted: @escaping @Sendable () -> Bool = { false },
     progress: (@Sendable (TargetOutcome) -> Void)? = nil
   ) {
@@ -41,8 +41,8 @@ public struct FuzzRun: Sendable {
     return report
   }
 
-  private func run(_ target: FuzzTarget, _ finding: inout Finding?) throws(FuzzError) -> TargetOutcome {
-    let shared = Shared(target: target.name)
+  private func run(_ target: any FuzzTarget, _ finding: inout Finding?) throws(FuzzError) -> TargetOutcome {
+    let shared = Shared(target: target.name, countsEdges: target is QueueTarget)
     let begun = DispatchTime.now()
     let end = begun + seconds
     let group = DispatchGroup()
@@ -61,17 +61,17 @@ public struct FuzzRun: Sendable {
     return shared.outcome(since: begun)
   }
 
-  private func fuzz(_ target: FuzzTarget, seed: UInt64, until end: DispatchTime, _ shared: Shared) {
-    guard let explorer = try? Explorer() else { return shared.noteShortOfMemory() }
+  private func fuzz(_ target: any FuzzTarget, seed: UInt64, until end: DispatchTime, _ shared: Shared) {
+    guard let fuzzer = try? target.makeFuzzer() else { return shared.noteShortOfMemory() }
     var seed = seed
     while !shared.isStopped, DispatchTime.now() < end {
       let left = (end.uptimeNanoseconds - min(end.uptimeNanoseconds, DispatchTime.now().uptimeNanoseconds)) / 1_000_000
-      let (figures, failed) = explorer.fuzz(target, seed: seed, milliseconds: max(1, min(100, left)))
+      let (figures, failed) = fuzzer.fuzz(seed: seed, milliseconds: max(1, min(100, left)), executions: 0)
       shared.add(figures)
       seed &+= figures.executions
       if failed {
         shared.stop()
-        shared.note(explorer.shrunkFinding(of: target, milliseconds: 20_000))
+        shared.note(fuzzer.shrunkFinding(milliseconds: 20_000))
       } else if isInterrupted() {
         shared.stop()
       }
@@ -88,10 +88,14 @@ private final class Shared: Sendable {
   }
 
   private let target: String
+  private let countsEdges: Bool
   private let state = Mutex(State())
   private let stopped = Atomic<Bool>(false)
 
-  init(target: String) { self.target = target }
+  init(target: String, countsEdges: Bool) {
+    self.target = target
+    self.countsEdges = countsEdges
+  }
 
   // relaxed: a wish, which publishes nothing.
   var isStopped: Bool { stopped.load(ordering: .relaxed) }
@@ -105,7 +109,7 @@ private final class Shared: Sendable {
 
   func outcome(since begun: DispatchTime) -> TargetOutcome {
     let seconds = Double(DispatchTime.now().uptimeNanoseconds - begun.uptimeNanoseconds) / 1e9
-    let (covered, edges) = coverage()
+    let (covered, edges) = countsEdges ? coverage() : (0, 0)
     let figures = state.withLock { $0.figures }
     return TargetOutcome(
       target: target, executions: figures.executions, steps: figures.steps, seconds: seconds, edgesCovered: covered,

@@ -1,38 +1,52 @@
-import COpportuneChecked
-import COpportuneExplorer
-
-/// A structure of the C core under trial: its operations, and the judge of what it promises.
-///
-/// `@unchecked Sendable`: it points to a constant of the C side.
-public struct FuzzTarget: @unchecked Sendable {
-  let raw: UnsafePointer<oppx_target>
-
+/// Code under trial, and the judge of what it promises.
+public protocol FuzzTarget: Sendable {
   /// What `--target` names it by.
-  public var name: String { String(cString: raw.pointee.name) }
-
+  var name: String { get }
   /// Its invariants, in a sentence.
-  public var summary: String { String(cString: raw.pointee.summary) }
+  var summary: String { get }
+  /// Whether it is fuzzed only when it is named: a canary, which must fail.
+  var isHidden: Bool { get }
 
-  /// Whether it is fuzzed only when it is named: the canary, which must fail, and the explorer's own checks.
-  public var isHidden: Bool { raw.pointee.hidden }
+  /// - Throws: ``FuzzError/noMemory``.
+  func makeFuzzer() throws(FuzzError) -> any Fuzzer
+}
 
-  /// Every target, in the order of a listing.
-  public static let all: [FuzzTarget] = {
-    var count = 0
-    let list = checked_targets(&count)
-    return (0..<count).map { FuzzTarget(raw: list[$0]) }.filter { $0.name != "litmus" }
-  }()
+/// What runs a target. Not thread-safe: one thread at a time, several side by side.
+public protocol Fuzzer: AnyObject {
+  /// Random executions until one fails or the time is over. The execution with number i depends on `seed + i` alone.
+  ///
+  /// - Parameters:
+  ///   - milliseconds: at least 1; looked at every few executions.
+  ///   - executions: at most so many; 0: no limit.
+  func fuzz(seed: UInt64, milliseconds: UInt64, executions: UInt64) -> (figures: FuzzFigures, failed: Bool)
 
-  /// - Throws: ``FuzzError/unknownTarget(_:)``.
-  public static func named(_ name: String) throws(FuzzError) -> FuzzTarget {
-    guard let target = all.first(where: { $0.name == name }) else { throw .unknownTarget(name) }
+  /// The last failure, made smaller for at most `milliseconds`.
+  func shrunkFinding(milliseconds: UInt64) -> Finding
+
+  /// Runs an example again. Returns nil if it does not fail.
+  ///
+  /// - Throws: ``FuzzError/badExample(_:)``.
+  func replay(_ example: String) throws(FuzzError) -> Finding?
+}
+
+extension Collection<any FuzzTarget> {
+  /// - Throws: ``FuzzError/unknownTarget(_:known:)``.
+  public func named(_ name: String) throws(FuzzError) -> any FuzzTarget {
+    guard let target = first(where: { $0.name == name }) else { throw .unknownTarget(name, known: map(\.name)) }
     return target
+  }
+
+  /// Runs an example of one of these targets again. Returns nil if it does not fail.
+  ///
+  /// - Throws: ``FuzzError/badExample(_:)`` or ``FuzzError/unknownTarget(_:known:)``.
+  public func replay(_ example: String) throws(FuzzError) -> Finding? {
+    try named(ExampleText.target(of: example)).makeFuzzer().replay(example)
   }
 }
 
 /// What a caller handed over is wrong.
 public enum FuzzError: Error, Equatable, CustomStringConvertible {
-  case unknownTarget(String)
+  case unknownTarget(String, known: [String])
   /// An example's text.
   case badExample(String)
   /// The bug that is planted in this canary was not found in time: the fuzzer does not look.
@@ -41,8 +55,8 @@ public enum FuzzError: Error, Equatable, CustomStringConvertible {
 
   public var description: String {
     switch self {
-    case .unknownTarget(let name):
-      "'\(name)' is not a target; there are \(FuzzTarget.all.map(\.name).joined(separator: ", "))"
+    case .unknownTarget(let name, let known):
+      "'\(name)' is not a target; there are \(known.joined(separator: ", "))"
     case .badExample(let reason): "the example cannot be read: \(reason)"
     case .blind(let name, let seconds):
       "the bug planted in '\(name)' was not found in \(seconds) s, so finding nothing elsewhere means nothing"

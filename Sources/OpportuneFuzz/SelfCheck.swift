@@ -14,14 +14,17 @@ public enum SelfCheck {
   /// Fuzzes each canary on the caller's thread. Blocks for some milliseconds, if all is well.
   ///
   /// - Parameters:
-  ///   - seed: as for ``Explorer/fuzz(_:seed:milliseconds:executions:)``.
+  ///   - targets: those that are hidden are the canaries.
+  ///   - seed: as for ``Fuzzer/fuzz(seed:milliseconds:executions:)``.
   ///   - milliseconds: for each canary, at most; above 0.
   /// - Throws: ``FuzzError/blind(_:seconds:)`` if a planted bug is not found, ``FuzzError/noMemory``.
-  public static func run(seed: UInt64, milliseconds: UInt64 = 20_000) throws(FuzzError) -> [Result] {
+  public static func run(
+    of targets: [any FuzzTarget], seed: UInt64, milliseconds: UInt64 = 20_000
+  ) throws(FuzzError) -> [Result] {
     var results: [Result] = []
-    for target in FuzzTarget.all where target.isHidden {
+    for target in targets where target.isHidden {
       let begun = DispatchTime.now().uptimeNanoseconds
-      let (figures, failed) = try Explorer().fuzz(target, seed: seed, milliseconds: milliseconds)
+      let (figures, failed) = try target.makeFuzzer().fuzz(seed: seed, milliseconds: milliseconds, executions: 0)
       let seconds = Double(DispatchTime.now().uptimeNanoseconds - begun) / 1e9
       guard failed else { throw .blind(target.name, seconds: seconds) }
       results.append(Result(target: target.name, executions: figures.executions, seconds: seconds))

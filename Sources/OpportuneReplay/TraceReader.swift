@@ -83,10 +83,10 @@ struct AndroidUsage: TraceFormat {
     var services: [String: Int64] = [:]
     var serial: Int64 = 0
     while let row = try rows.next() {
-      guard let stamp: Int64 = row["timestamp"], let type: Int64 = row["type"], let app: String = row["package_name"]
+      guard let at = row.seconds("timestamp", perSecond: 1000), let type = row.value("type", as: Int64.self),
+        let app = row.value("package_name", as: String.self)
       else { continue }
-      let at = Double(stamp) / 1000
-      let instance: Int64 = row["instance_id"] ?? 0
+      let instance = row.value("instance_id", as: Int64.self) ?? 0
       switch type {
       case 1:
         resumed[app, default: []].insert(instance)
@@ -129,40 +129,47 @@ struct PowerLog: TraceFormat {
     for row in try Row.fetchAll(
       database, sql: "SELECT timestamp, Identifier, pid, State FROM \(table) ORDER BY timestamp, ID")
     {
-      guard let at: Double = row["timestamp"], let app: String = row["Identifier"],
-        let state = Self.states[row["State"] ?? 0]
+      guard let at = row.seconds("timestamp"), let app = row.value("Identifier", as: String.self),
+        let state = Self.states[row.value("State", as: Int64.self) ?? 0]
       else { continue }
       trace.expectations.append(Trace.Expectation(at: at, app: app, state: state))
-      if let process: Int64 = row["pid"] { apps[process] = app }
+      if let process = row.value("pid", as: Int64.self) { apps[process] = app }
     }
     let known = Set(apps.values)
     func rows(_ table: String, _ columns: String, _ body: (Row, Double) -> Void) throws {
       guard try database.tableExists(table) else { return }
       for row in try Row.fetchAll(database, sql: "SELECT timestamp, \(columns) FROM \(table) ORDER BY timestamp, ID") {
-        if let at: Double = row["timestamp"] { body(row, at) }
+        if let at = row.seconds("timestamp") { body(row, at) }
       }
     }
     try rows("PLProcessMonitorAgent_EventForward_ProcessID", "PID") { row, at in
-      if let process: Int64 = row["PID"], let app = apps[process] { trace.inputs.append((at, .started(app))) }
+      if let process = row.value("PID", as: Int64.self), let app = apps[process] {
+        trace.inputs.append((at, .started(app)))
+      }
     }
     try rows("PLScreenStateAgent_EventForward_ScreenState", "bundleID") { row, at in
-      guard let bundle: String = row["bundleID"] else { return }
+      guard let bundle = row.value("bundleID", as: String.self) else { return }
       // Home screen and lock screen are parts of one app.
       let app = bundle.hasPrefix("com.apple.springboard") ? "com.apple.springboard" : bundle
       trace.inputs.append((at, .front(known.contains(app) ? app : "com.apple.springboard")))
     }
     try rows("PLPowerAssertionAgent_EventForward_Assertion", "Action, pid, AssertionOnBehalfOfPID, GlobalUniqueID") {
       row, at in
-      let process: Int64 = row["AssertionOnBehalfOfPID"] ?? row["pid"] ?? -1
-      guard let app = apps[process], let action: Int64 = row["Action"], let identifier: Int64 = row["GlobalUniqueID"]
+      let process = row.value("AssertionOnBehalfOfPID", as: Int64.self) ?? row.value("pid", as: Int64.self) ?? -1
+      guard let app = apps[process], let action = row.value("Action", as: Int64.self),
+        let identifier = row.value("GlobalUniqueID", as: Int64.self)
       else { return }
       if action == 0 || action == 4 { trace.inputs.append((at, .assertion(app, identifier, begins: action == 0))) }
     }
     try rows("PLPushAgent_EventPoint_ReceivedPush", "BundleID") { row, at in
-      if let app: String = row["BundleID"], known.contains(app) { trace.inputs.append((at, .notification(app))) }
+      if let app = row.value("BundleID", as: String.self), known.contains(app) {
+        trace.inputs.append((at, .notification(app)))
+      }
     }
     try rows("PLApplicationAgent_EventBackward_ApplicationMemory", "AppBundleId, SuspendedMemory") { row, at in
-      if let app: String = row["AppBundleId"], let bytes: Int64 = row["SuspendedMemory"], bytes > 0 {
+      if let app = row.value("AppBundleId", as: String.self), let bytes = row.value("SuspendedMemory", as: Int64.self),
+        bytes > 0
+      {
         trace.inputs.append((at, .footprint(app, UInt64(bytes))))
       }
     }
@@ -185,8 +192,9 @@ struct ScreenTime: TraceFormat {
         JOIN ZUSAGEBLOCK ON ZUSAGEBLOCK.Z_PK = ZUSAGECATEGORY.ZBLOCK ORDER BY ZSTARTDATE, ZUSAGETIMEDITEM.Z_PK
         """)
     for row in rows {
-      guard let start: Double = row["ZSTARTDATE"], let app: String = row["ZBUNDLEIDENTIFIER"],
-        let seconds: Double = row["seconds"]
+      guard let start = row.seconds("ZSTARTDATE"),
+        let app = row.value("ZBUNDLEIDENTIFIER", as: String.self),
+        let seconds = row.seconds("seconds")
       else { continue }
       trace.sums.append(Trace.UsageSum(at: start + appleEpoch, app: app, seconds: seconds))
     }
@@ -207,13 +215,26 @@ struct DesktopFocus: TraceFormat {
         "SELECT ZVALUESTRING, ZSTARTDATE, ZENDDATE FROM ZOBJECT WHERE ZSTREAMNAME = '/app/inFocus' ORDER BY ZSTARTDATE, Z_PK"
     )
     for row in rows {
-      guard let app: String = row["ZVALUESTRING"], let start: Double = row["ZSTARTDATE"],
-        let end: Double = row["ZENDDATE"]
+      guard let app = row.value("ZVALUESTRING", as: String.self), let start = row.seconds("ZSTARTDATE"),
+        let end = row.seconds("ZENDDATE")
       else { continue }
       trace.inputs.append((start + appleEpoch, .front(app)))
       trace.inputs.append((max(start, end) + appleEpoch, .left(app)))
     }
     return trace
+  }
+}
+
+extension Row {
+  /// What a cell holds, or nil where that is something else: a subscript of GRDB's would trap on it.
+  fileprivate func value<Value: DatabaseValueConvertible>(_ column: String, as type: Value.Type) -> Value? {
+    let cell: DatabaseValue? = self[column]
+    return cell.flatMap { Value.fromDatabaseValue($0) }
+  }
+
+  /// A time that a clock may have said; nil for others, and for what is none.
+  fileprivate func seconds(_ column: String, perSecond: Double = 1) -> Double? {
+    value(column, as: Double.self).map { $0 / perSecond }.flatMap { abs($0) < 1e11 ? $0 : nil }
   }
 }
 

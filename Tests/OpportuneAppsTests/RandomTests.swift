@@ -1,5 +1,6 @@
 import Foundation
 import OpportuneApps
+import OpportuneModels
 import TestSupport
 import Testing
 
@@ -70,7 +71,7 @@ import Testing
     let apps = (0..<count).map {
       host.register(manifest("app\($0)", modes[($0 + Int(seed % 6)) % modes.count], exits: $0 == 3))
     }
-    var models = [Model](repeating: Model(), count: count)
+    var models = [LifecycleModel](repeating: LifecycleModel(), count: count)
     var read = 0
     for _ in 0..<events {
       let app = apps[Int.random(in: 0..<count, using: &generator)]
@@ -143,7 +144,7 @@ import Testing
     _ = host.register(manifest("app", [.audio]))
     var visited = 0
     var problems: [String] = []
-    func descend(_ host: VirtualHost, _ model: Model, _ depth: Int) {
+    func descend(_ host: VirtualHost, _ model: LifecycleModel, _ depth: Int) {
       for event in events {
         var next = host
         var model = model
@@ -156,7 +157,7 @@ import Testing
         if depth < 4, model.problems.isEmpty { descend(next, model, depth + 1) }
       }
     }
-    descend(host, Model(), 1)
+    descend(host, LifecycleModel(), 1)
     #expect(
       visited
         == (1...4).reduce(0) { sum, depth in sum + (0..<depth).reduce(1) { product, _ in product * events.count } })

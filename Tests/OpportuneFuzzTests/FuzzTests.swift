@@ -6,7 +6,7 @@ import Testing
   // R-CARD-09
   @Test(arguments: ["canary", "canary-sleep"])
   func plantedBugIsFound(name: String) throws {
-    let target = try FuzzTarget.named(name)
+    let target = try QueueTarget.named(name)
     let report = try FuzzRun(targets: [target], seconds: 60, seed: 1, threads: 1).run()
     let finding = try #require(report.finding)
     #expect(try Explorer().replay(finding.example)?.message == finding.message)
@@ -14,13 +14,13 @@ import Testing
   }
 
   @Test func selfCheckFindsEveryCanary() throws {
-    let results = try SelfCheck.run(seed: 3)
-    #expect(results.map(\.target) == FuzzTarget.all.filter(\.isHidden).map(\.name))
+    let results = try SelfCheck.run(of: QueueTarget.all, seed: 3)
+    #expect(results.map(\.target) == QueueTarget.all.filter(\.isHidden).map(\.name))
     #expect(!results.isEmpty)
   }
 
   @Test func reportIsEncodedWithItsFinding() throws {
-    let target = try FuzzTarget.named("canary")
+    let target = try QueueTarget.named("canary")
     let report = try FuzzRun(targets: [target], seconds: 60, seed: 9, threads: 2).run()
     let json = try FuzzJSON.encode(report)
     let document = try #require(
@@ -31,23 +31,23 @@ import Testing
   }
 
   @Test func runStopsWhenToldTo() throws {
-    let targets = FuzzTarget.all.filter { !$0.isHidden }
+    let targets = QueueTarget.all.filter { !$0.isHidden }
     let report = try FuzzRun(targets: targets, seconds: 3600, seed: 1, threads: 1, isInterrupted: { true }).run()
     #expect(report.wasInterrupted && report.outcomes.count == 1)
   }
 
   // R-CARD-09
-  @Test(arguments: FuzzTarget.all.filter { !$0.isHidden }.map(\.name))
+  @Test(arguments: QueueTarget.all.filter { !$0.isHidden }.map(\.name))
   func nothingIsFoundInTheFirstExecutions(name: String) throws {
     let explorer = try Explorer()
-    let target = try FuzzTarget.named(name)
+    let target = try QueueTarget.named(name)
     let (figures, failed) = explorer.fuzz(target, seed: 1, milliseconds: 600_000, executions: 2000)
     if failed { Issue.record("\(explorer.shrunkFinding(of: target, milliseconds: 5000).timeline)") }
     #expect(figures.executions == 2000)
   }
 
   @Test func executionsDependOnTheirSeedAlone() throws {
-    let target = try FuzzTarget.named("runq")
+    let target = try QueueTarget.named("runq")
     let first = try Explorer().fuzz(target, seed: 7, milliseconds: 600_000, executions: 50).figures
     let explorer = try Explorer()
     let half = explorer.fuzz(target, seed: 7, milliseconds: 600_000, executions: 20).figures
@@ -57,7 +57,7 @@ import Testing
 
   @Test func shrinkingLeavesFewOperations() throws {
     let explorer = try Explorer()
-    let target = try FuzzTarget.named("canary-sleep")
+    let target = try QueueTarget.named("canary-sleep")
     let (_, failed) = explorer.fuzz(target, seed: 1, milliseconds: 600_000)
     #expect(failed)
     let finding = explorer.shrunkFinding(of: target, milliseconds: 60_000)

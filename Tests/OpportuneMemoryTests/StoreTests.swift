@@ -1,4 +1,5 @@
 import Foundation
+import OpportuneModels
 import TestSupport
 import Testing
 
@@ -300,81 +301,5 @@ private func written() -> UInt64? { KernelFile.text("/proc/self/io").flatMap { K
       disk.settle()
     }
     return (tried, found)
-  }
-}
-
-/// A disk that may lose, in a crash, any sectors that were written since the last synchronisation.
-private final class CrashDisk: StoreDevice {
-  static let sector = 512
-  /// What is read back.
-  var seen: [UInt8]
-  var synchronises = true
-  /// So many calls that change something succeed; the next one, and all after it, do not.
-  var failsAfter: Int?
-  private var start: [UInt8] = []
-  /// Since `begin`: a write, or `nil` for a synchronisation.
-  private var log: [(at: Int, bytes: [UInt8])?] = []
-
-  init(size: Int) { seen = [UInt8](repeating: 0, count: size) }
-  init(_ image: [UInt8]) { seen = image }
-
-  var size: Int { seen.count }
-
-  func read(_ bytes: UnsafeMutableRawBufferPointer, at offset: Int) throws(StoreError) {
-    bytes.copyBytes(from: seen[offset..<offset + bytes.count])
-  }
-
-  private func mayFail() throws(StoreError) {
-    guard let left = failsAfter else { return }
-    guard left > 0 else { throw StoreError(.system(EIO), "the disk fails") }
-    failsAfter = left - 1
-  }
-
-  func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StoreError) {
-    try mayFail()
-    log.append((offset, [UInt8](bytes)))
-    seen.replaceSubrange(offset..<offset + bytes.count, with: bytes)
-  }
-
-  func synchronise() throws(StoreError) {
-    try mayFail()
-    if synchronises { log.append(nil) }
-  }
-
-  func begin() {
-    start = seen
-    log = []
-  }
-
-  func settle() { log = [] }
-
-  /// What a crash may leave, at each point of the log: all that was synchronised, and any part, by sectors, of the rest.
-  func crashImages(using generator: inout SeededGenerator) -> [[UInt8]] {
-    var images: [[UInt8]] = []
-    var safe = start
-    var pending: [(at: Int, bytes: [UInt8])] = []
-    for entry in log + [nil] {
-      for _ in 0..<4 {
-        var image = safe
-        for write in pending {
-          var at = write.at
-          while at < write.at + write.bytes.count {
-            let end = min((at / Self.sector + 1) * Self.sector, write.at + write.bytes.count)
-            if Bool.random(using: &generator) {
-              image.replaceSubrange(at..<end, with: write.bytes[at - write.at..<end - write.at])
-            }
-            at = end
-          }
-        }
-        images.append(image)
-      }
-      if let entry {
-        pending.append(entry)
-      } else {
-        for write in pending { safe.replaceSubrange(write.at..<write.at + write.bytes.count, with: write.bytes) }
-        pending = []
-      }
-    }
-    return images
   }
 }

@@ -27,6 +27,12 @@ public enum ManifestReader {
     public let unknownKeys: [String]
     /// Background modes that nobody here knows, in their order; without effect.
     public let unknownModes: [String]
+
+    package init(_ manifest: Manifest, unknownKeys: [String] = [], unknownModes: [String] = []) {
+      self.manifest = manifest
+      self.unknownKeys = unknownKeys
+      self.unknownModes = unknownModes
+    }
   }
 
   /// - Throws: ``ManifestError``.
@@ -64,7 +70,7 @@ public enum ManifestReader {
       }
     }
     if manifest.identifier.isEmpty { throw ManifestError.missing(path: "CFBundleIdentifier") }
-    return Result(manifest: manifest, unknownKeys: unknownKeys, unknownModes: unknownModes)
+    return Result(manifest, unknownKeys: unknownKeys, unknownModes: unknownModes)
   }
 
   private static func parse(_ data: Data) throws(ManifestError) -> ManifestValue {

@@ -9,27 +9,32 @@ import DequeModule
 ///  - an item that was submitted comes out of exactly one of `next`, `cancel` and `removeApp`;
 ///  - each app's queue of each class is in the order of tickets;
 ///  - an app with something queued in a class, and not suspended, is in `ready` of that class, once.
-struct Arbiter<Item> {
+package struct Arbiter<Item> {
   /// What a request costs.
-  struct Cost: Equatable {
-    var bytes: UInt64
+  package struct Cost: Equatable, Sendable {
+    package var bytes: UInt64
     /// Whether it occupies the device while it is in flight. A receive or accept waits for others, so it does not.
-    var occupies = true
+    package var occupies = true
+
+    package init(bytes: UInt64, occupies: Bool = true) {
+      self.bytes = bytes
+      self.occupies = occupies
+    }
   }
 
   /// Names a queued request.
-  struct Ticket: Equatable {
-    let number: UInt64
-    let app: Int
+  package struct Ticket: Equatable, Sendable {
+    package let number: UInt64
+    package let app: Int
     /// The class in which it was submitted.
-    let origin: IOClass
+    package let origin: IOClass
   }
 
-  struct Grant {
-    let item: Item
-    let ticket: Ticket
-    let ioClass: IOClass
-    let cost: Cost
+  package struct Grant {
+    package let item: Item
+    package let ticket: Ticket
+    package let ioClass: IOClass
+    package let cost: Cost
   }
 
   private struct Entry {
@@ -47,7 +52,7 @@ struct Arbiter<Item> {
     var isReady = [false, false]
   }
 
-  let policy: DevicePolicy
+  package let policy: DevicePolicy
   private var apps: [App?] = []
   private var ready: [Deque<Int>] = [[], []]
   private var turn: RatioTurn
@@ -55,12 +60,12 @@ struct Arbiter<Item> {
   private(set) var adaptive: AdaptiveCap?
   private(set) var bytes: TokenBucket?
   private(set) var operations: TokenBucket?
-  private(set) var inFlight = [0, 0]
-  private(set) var queued = [0, 0]
+  package private(set) var inFlight = [0, 0]
+  package private(set) var queued = [0, 0]
   /// Whether background was held back by the cap since the last foreground request ended.
   private var capWasReached = false
 
-  init(_ policy: DevicePolicy, now: UInt64) {
+  package init(_ policy: DevicePolicy, now: UInt64) {
     self.policy = policy
     turn = RatioTurn(policy.ratio)
     bytes = policy.bytes.map { TokenBucket(rate: UInt64($0.perSecond), burst: UInt64($0.burst), now: now) }
@@ -73,13 +78,13 @@ struct Arbiter<Item> {
   // MARK: Apps
 
   /// `app` is a small number of the caller's choice.
-  mutating func addApp(_ app: Int, state: IOState) {
+  package mutating func addApp(_ app: Int, state: IOState) {
     while apps.count <= app { apps.append(nil) }
     apps[app] = App(state: state, ioClass: policy.ioClass(of: state))
   }
 
   /// Forgets the app and returns what it had queued, oldest first.
-  mutating func removeApp(_ app: Int) -> [Item] {
+  package mutating func removeApp(_ app: Int) -> [Item] {
     guard let gone = self[app] else { return [] }
     apps[app] = nil
     for ioClass in IOClass.allCases {
@@ -90,7 +95,7 @@ struct Arbiter<Item> {
     return gone.queues.joined().sorted { $0.ticket.number < $1.ticket.number }.map(\.item)
   }
 
-  mutating func setState(_ state: IOState, of app: Int) {
+  package mutating func setState(_ state: IOState, of app: Int) {
     guard let before = self[app], before.state != state else { return }
     apps[app]?.state = state
     if state == .suspended {
@@ -137,7 +142,7 @@ struct Arbiter<Item> {
 
   /// Queues an item in its app's present class, or, with `at`, puts the rest of one that was granted before back where
   /// it was. Returns nil for an app that is not there.
-  mutating func submit(_ item: Item, app: Int, cost: Cost, at former: Ticket? = nil) -> Ticket? {
+  package mutating func submit(_ item: Item, app: Int, cost: Cost, at former: Ticket? = nil) -> Ticket? {
     guard apps.indices.contains(app), let present = apps[app]?.ioClass else { return nil }
     let ticket: Ticket
     if let former {
@@ -160,7 +165,7 @@ struct Arbiter<Item> {
   }
 
   /// Takes a queued item out; nil where it is not queued any more.
-  mutating func cancel(_ ticket: Ticket) -> Item? {
+  package mutating func cancel(_ ticket: Ticket) -> Item? {
     for ioClass in IOClass.allCases {
       guard let queue = self[ticket.app]?.queues[ioClass.index] else { return nil }
       let place = position(of: ticket.number, in: ticket.app, ioClass)
@@ -197,7 +202,7 @@ struct Arbiter<Item> {
   }
 
   /// The request that goes to the device now, if any may.
-  mutating func next(now: UInt64) -> Grant? {
+  package mutating func next(now: UInt64) -> Grant? {
     bytes?.advance(to: now)
     operations?.advance(to: now)
     let hasForeground = front(.foreground) != nil
@@ -215,7 +220,7 @@ struct Arbiter<Item> {
   }
 
   /// When background that waits for tokens alone may go on; nil where it waits for nothing or for something else.
-  func wakeTime(now: UInt64) -> UInt64? {
+  package func wakeTime(now: UInt64) -> UInt64? {
     guard let app = ready[1].first(where: { self[$0]?.queues[1].isEmpty == false }),
       let entry = self[app]?.queues[1].first, isWithinCap(entry.cost)
     else { return nil }
@@ -229,7 +234,7 @@ struct Arbiter<Item> {
   }
 
   /// Takes back a grant of which no use was made.
-  mutating func abandon(_ grant: Grant) {
+  package mutating func abandon(_ grant: Grant) {
     if grant.cost.occupies { inFlight[grant.ioClass.index] -= 1 }
     guard grant.ioClass == .background else { return }
     bytes?.giveBack(grant.cost.bytes)
@@ -237,7 +242,7 @@ struct Arbiter<Item> {
   }
 
   /// A granted request has ended.
-  mutating func finished(_ grant: Grant, sentAt: UInt64, queuedAt: UInt64, now: UInt64) {
+  package mutating func finished(_ grant: Grant, sentAt: UInt64, queuedAt: UInt64, now: UInt64) {
     guard grant.cost.occupies else { return }
     inFlight[grant.ioClass.index] -= 1
     switch grant.ioClass {
@@ -251,7 +256,7 @@ struct Arbiter<Item> {
   }
 
   /// Background bytes that were paid for and not moved, as by a short receive.
-  mutating func refund(_ unused: UInt64, of ioClass: IOClass) {
+  package mutating func refund(_ unused: UInt64, of ioClass: IOClass) {
     if ioClass == .background { bytes?.giveBack(unused) }
   }
 

@@ -42,9 +42,7 @@ public struct LocationTrace: Sendable {
     guard let format = format(of: text) else { throw Failure.unknownFormat }
     var builder = TraceBuilder(deviation: min(10_000, max(0.1, deviation)))
     switch format {
-    case .gpx:
-      // Foundation's parser traps on names that are not UTF-8, which these bytes are by now.
-      GPXReader.read(Data(text.utf8), into: &builder)
+    case .gpx: GPXReader.read(text, into: &builder)
     case .nmea: NMEAReader.read(text, into: &builder)
     case .csv: try CSVReader.read(text, into: &builder)
     }
@@ -89,10 +87,10 @@ struct TraceBuilder {
 
   mutating func finish() throws(LocationTrace.Failure) -> LocationTrace {
     fixes.sort { $0.seconds < $1.seconds }
-    let start = fixes.first?.seconds ?? 0
+    var first: Double?
     var result: [Fix] = []
     for fix in fixes {
-      let time = Moment.seconds(fix.seconds - start)
+      let time = Moment.seconds(fix.seconds - (first ?? fix.seconds))
       if let last = result.last, last.time >= time {
         skip("same time")
         continue
@@ -106,11 +104,12 @@ struct TraceBuilder {
           try Fix(
             Coordinate(latitude: fix.latitude, longitude: fix.longitude),
             accuracy: Accuracy(standardDeviation: fix.deviation), altitude: height, speed: speed, time: time))
+        first = first ?? fix.seconds
       } catch {
         skip("out of range")
       }
     }
-    guard !result.isEmpty else { throw LocationTrace.Failure.noFixes(skipped: skipped.values.reduce(0, +)) }
+    guard let start = first else { throw LocationTrace.Failure.noFixes(skipped: skipped.values.reduce(0, +)) }
     let changes = cells.filter { $0.seconds >= start }.sorted { $0.seconds < $1.seconds }
       .map { LocationTrace.Cell(time: .seconds($0.seconds - start), number: $0.number) }
     return LocationTrace(fixes: result, cells: changes, start: start, skipped: skipped)

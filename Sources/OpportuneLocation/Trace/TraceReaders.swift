@@ -10,13 +10,36 @@ final class GPXReader: NSObject, XMLParserDelegate {
 
   private init(_ builder: TraceBuilder) { self.builder = builder }
 
-  static func read(_ data: Data, into builder: inout TraceBuilder) {
+  static func read(_ text: String, into builder: inout TraceBuilder) {
     let reader = GPXReader(builder)
-    let parser = XMLParser(data: data)
+    let parser = XMLParser(data: withoutInstructions(text))
     parser.delegate = reader
     parser.shouldResolveExternalEntities = false
     if !parser.parse() { reader.builder.skip("not well-formed") }
     builder = reader.builder
+  }
+
+  /// Foundation's parser traps on names that are not UTF-8, which a text's are, and on processing instructions that say
+  /// nothing. None says anything here: the encoding that a file declares is not this one any more.
+  private static func withoutInstructions(_ text: String) -> Data {
+    var bytes = Data()
+    var isInside = false
+    var last: UInt8 = 0
+    for byte in text.utf8 {
+      switch (isInside, last, byte) {
+      case (false, UInt8(ascii: "<"), UInt8(ascii: "?")):
+        bytes.removeLast()
+        isInside = true
+        last = 0
+      case (true, UInt8(ascii: "?"), UInt8(ascii: ">")):
+        isInside = false
+        last = 0
+      default:
+        if !isInside { bytes.append(byte) }
+        last = byte
+      }
+    }
+    return bytes
   }
 
   func parser(

@@ -31,7 +31,7 @@ public final class HibernationStore {
     try self.init(StoreFile(path, size: bytes))
   }
 
-  init(_ device: any StoreDevice) throws(StoreError) {
+  package init(_ device: any StoreDevice) throws(StoreError) {
     self.device = device
     let slots = [try Self.readSlot(device, 0), try Self.readSlot(device, 1)]
     var newest: StoreIndex?

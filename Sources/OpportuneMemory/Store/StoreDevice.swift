@@ -1,7 +1,7 @@
 import Glibc
 
 /// What the store needs of a disk: so that tests can put one in its place that loses what was not synchronised.
-protocol StoreDevice: AnyObject {
+package protocol StoreDevice: AnyObject {
   /// In bytes.
   var size: Int { get }
   /// All of it, or an error.

@@ -27,7 +27,7 @@ public struct StoreError: Error, Sendable, Equatable, CustomStringConvertible {
   /// For people: the value, and the limit or the reason.
   public let description: String
 
-  init(_ code: Code, _ description: String) {
+  package init(_ code: Code, _ description: String) {
     self.code = code
     self.description = description
   }

@@ -2,7 +2,9 @@ import OpportuneApps
 
 /// What the requirements say of one app, written from their rows and not from the table: it reads a log and says what
 /// is wrong with it.
-struct Model {
+package struct LifecycleModel {
+  package init() {}
+
   private enum Place { case gone, front, behind, asleep, stored }
 
   private var place = Place.gone
@@ -13,10 +15,10 @@ struct Model {
   private var open: Set<TaskID> = []
   private var expired: [TaskID: Moment] = [:]
   private var pendingCallbacks: [Callback] = []
-  private(set) var problems: [String] = []
-  private(set) var isInFront = false
+  package private(set) var problems: [String] = []
+  package private(set) var isInFront = false
 
-  mutating func sees(_ action: AppEffect, at moment: Moment, _ policy: AppsPolicy) {
+  package mutating func sees(_ action: AppEffect, at moment: Moment, _ policy: AppsPolicy) {
     switch action {
     case .moved(let from, let to, let event): moved(from, to, event, at: moment, policy)
     case .lifecycle(.start):
@@ -37,7 +39,7 @@ struct Model {
         if !open.contains(task) { problems.append("\(task) expires and is not open") }
         expired[task] = moment
         if let left, let limit = policy.tasks.wallClock, policy.tasks.cpuTime == nil, !policy.tasks.endsOnPowerLoss,
-          policy.tasks.idleLimit == nil, moment - left != limit
+          policy.tasks.idleLimit == nil, !policy.tasks.endsOnDisplay, moment - left != limit
         {
           problems.append("\(task) expires \(moment - left) after it left the front, not \(limit)")  // R-TASK-03
         }

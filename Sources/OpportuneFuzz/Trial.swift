@@ -1,0 +1,70 @@
+import COpportuneExplorer
+import Glibc
+
+/// Executions of a property on a thread that a trap, or a loop without end, stops without stopping the program.
+///
+/// `@unchecked Sendable`: only that thread touches it until ``run(milliseconds:_:)`` returns, and after a trap it never
+/// does again. After a timeout its thread goes on: then nothing but `input` and `figures` is read, which it does not
+/// write amid an execution.
+final class Trial: @unchecked Sendable {
+  private let property: any Property
+  private(set) var input: [UInt8] = []
+  private(set) var log: StepLog
+  private(set) var violation: Violation?
+  private(set) var figures = FuzzFigures()
+
+  init(_ property: any Property, keepsSteps: Bool = false) {
+    self.property = property
+    log = StepLog(keeps: keepsSteps)
+  }
+
+  func execute(_ input: [UInt8]) {
+    self.input = input
+    figures.executions += 1
+    let before = log.count
+    do throws(Violation) { try property.check(input, &log) } catch { violation = error }
+    figures.steps += log.count - before
+  }
+
+  /// What went wrong, or nil.
+  func run(milliseconds: UInt64, _ body: @escaping (Trial) -> Void) -> String? {
+    let context = Unmanaged.passRetained(Context(trial: self, body: body))
+    let result = oppx_trap_run(
+      { context in
+        guard let context else { return }
+        let own = Unmanaged<Context>.fromOpaque(context).takeUnretainedValue()
+        own.body(own.trial)
+      }, context.toOpaque(), milliseconds)
+    // A thread that was stopped keeps the context for ever.
+    switch result {
+    case 0:
+      context.release()
+      return violation?.description
+    case -ETIMEDOUT: return "it does not end within \(milliseconds) ms"
+    case ..<0: return "no thread: \(String(cString: strerror(-result)))"
+    default: return "it traps: \(Self.names[result] ?? "signal \(result)")"
+    }
+  }
+
+  private static let names: [Int32: String] = [
+    SIGILL: "SIGILL", SIGTRAP: "SIGTRAP", SIGSEGV: "SIGSEGV", SIGBUS: "SIGBUS", SIGFPE: "SIGFPE", SIGABRT: "SIGABRT",
+  ]
+}
+
+private final class Context {
+  let trial: Trial
+  let body: (Trial) -> Void
+
+  init(trial: Trial, body: @escaping (Trial) -> Void) {
+    self.trial = trial
+    self.body = body
+  }
+}
+
+enum SteadyClock {
+  static func nanoseconds() -> UInt64 {
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return UInt64(now.tv_sec) * 1_000_000_000 + UInt64(now.tv_nsec)
+  }
+}

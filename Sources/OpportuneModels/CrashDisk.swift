@@ -1,0 +1,79 @@
+import Glibc
+import OpportuneMemory
+
+/// A disk that may lose, in a crash, any sectors that were written since the last synchronisation.
+package final class CrashDisk: StoreDevice {
+  package static let sector = 512
+  /// What is read back.
+  package var seen: [UInt8]
+  package var synchronises = true
+  /// So many calls that change something succeed; the next one, and all after it, do not.
+  package var failsAfter: Int?
+  private var start: [UInt8] = []
+  /// Since `begin`: a write, or `nil` for a synchronisation.
+  private var log: [(at: Int, bytes: [UInt8])?] = []
+
+  package init(size: Int) { seen = [UInt8](repeating: 0, count: size) }
+  package init(_ image: [UInt8]) { seen = image }
+
+  package var size: Int { seen.count }
+
+  package func read(_ bytes: UnsafeMutableRawBufferPointer, at offset: Int) throws(StoreError) {
+    bytes.copyBytes(from: seen[offset..<offset + bytes.count])
+  }
+
+  private func mayFail() throws(StoreError) {
+    guard let left = failsAfter else { return }
+    guard left > 0 else { throw StoreError(.system(EIO), "the disk fails") }
+    failsAfter = left - 1
+  }
+
+  package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StoreError) {
+    try mayFail()
+    log.append((offset, [UInt8](bytes)))
+    seen.replaceSubrange(offset..<offset + bytes.count, with: bytes)
+  }
+
+  package func synchronise() throws(StoreError) {
+    try mayFail()
+    if synchronises { log.append(nil) }
+  }
+
+  package func begin() {
+    start = seen
+    log = []
+  }
+
+  package func settle() { log = [] }
+
+  /// What a crash may leave, at each point of the log, four times.
+  package func crashImages(using generator: inout some RandomNumberGenerator) -> [[UInt8]] {
+    var images: [[UInt8]] = []
+    for point in 0...log.count { for _ in 0..<4 { images.append(crashImage(at: point, using: &generator)) } }
+    return images
+  }
+
+  /// Writes and synchronisations since `begin`.
+  package var logCount: Int { log.count }
+
+  /// What a crash may leave after so many entries of the log: all that was synchronised, and any part, by sectors, of
+  /// the rest.
+  package func crashImage(at point: Int, using generator: inout some RandomNumberGenerator) -> [UInt8] {
+    var image = start
+    let safe = log[..<point].lastIndex { $0 == nil } ?? 0
+    for write in log[..<safe].compactMap({ $0 }) {
+      image.replaceSubrange(write.at..<write.at + write.bytes.count, with: write.bytes)
+    }
+    for write in log[safe..<point].compactMap({ $0 }) {
+      var at = write.at
+      while at < write.at + write.bytes.count {
+        let end = min((at / Self.sector + 1) * Self.sector, write.at + write.bytes.count)
+        if Bool.random(using: &generator) {
+          image.replaceSubrange(at..<end, with: write.bytes[at - write.at..<end - write.at])
+        }
+        at = end
+      }
+    }
+    return image
+  }
+}

@@ -1,0 +1,86 @@
+import OpportuneFuzz
+
+/// Documents for parsers. Random bytes seldom get past the first test of one, so its input is either bytes from which a
+/// document with a known meaning is made, or a document whole: a valid one, changed here and there.
+enum Documents {
+  /// The first byte of an input: what the others are.
+  enum Kind {
+    case made, whole
+    init(_ input: [UInt8]) { self = input.first.map { $0 & 1 == 0 } ?? true ? .made : .whole }
+  }
+
+  static func draw(
+    _ fixtures: [[UInt8]], words: [String], madeFrom count: ClosedRange<Int>, _ generator: inout SplitMix64
+  ) -> [UInt8] {
+    if Bool.random(using: &generator) { return [0] + generator.bytes(Int.random(in: count, using: &generator)) }
+    return [1] + changed(fixtures.randomElement(using: &generator) ?? [], fixtures, words, &generator)
+  }
+
+  private static let numbers = [
+    "0", "-1", "1e308", "-1e308", "1e-308", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
+    "1e999",
+    "0.1", "-0", "180", "90.0000001", "1e11", "",
+  ]
+
+  /// A document changed in up to 6 places.
+  private static func changed(
+    _ document: [UInt8], _ others: [[UInt8]], _ words: [String], _ generator: inout SplitMix64
+  ) -> [UInt8] {
+    var bytes = document
+    for _ in 0..<Int.random(in: 0...6, using: &generator) {
+      let at = Int.random(in: 0...bytes.count, using: &generator)
+      let end = min(bytes.count, at + Int.random(in: 0...24, using: &generator))
+      switch Int.random(in: 0..<9, using: &generator) {
+      case 0: if at < bytes.count { bytes[at] = UInt8.random(in: 0...255, using: &generator) }
+      case 1: bytes.removeSubrange(at..<end)
+      case 2: bytes.insert(contentsOf: bytes[at..<end], at: at)
+      case 3: bytes.insert(contentsOf: Array((words.randomElement(using: &generator) ?? "").utf8), at: at)
+      case 4:
+        guard let other = others.randomElement(using: &generator), !other.isEmpty else { continue }
+        let from = Int.random(in: 0..<other.count, using: &generator)
+        bytes.insert(contentsOf: other[from..<min(other.count, from + 40)], at: at)
+      case 5: bytes.removeSubrange(at...)
+      default: replaceNumber(&bytes, from: at, with: numbers.randomElement(using: &generator) ?? "0")
+      }
+    }
+    return bytes
+  }
+
+  private static func replaceNumber(_ bytes: inout [UInt8], from at: Int, with number: String) {
+    func isDigit(_ byte: UInt8) -> Bool { (48...57).contains(byte) || byte == 46 || byte == 45 }
+    guard let start = bytes[at...].firstIndex(where: isDigit) else { return }
+    let end = bytes[start...].firstIndex { !isDigit($0) } ?? bytes.count
+    bytes.replaceSubrange(start..<end, with: Array(number.utf8))
+  }
+
+  /// For people, who see the document and no bytes.
+  static func shown(_ document: [UInt8]) -> String {
+    "read: " + String(decoding: document, as: UTF8.self).debugDescription
+  }
+
+  static func quoted(_ text: String) -> String {
+    var result = "\""
+    for scalar in text.unicodeScalars {
+      if scalar == "\"" || scalar == "\\" {
+        result += "\\\(scalar)"
+      } else if scalar.value < 0x20 {
+        let digits = String(scalar.value, radix: 16)
+        result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+      } else {
+        result.unicodeScalars.append(scalar)
+      }
+    }
+    return result + "\""
+  }
+
+  static func escaped(_ text: String) -> String {
+    text.map { character -> String in
+      switch character {
+      case "&": "&amp;"
+      case "<": "&lt;"
+      case ">": "&gt;"
+      default: String(character)
+      }
+    }.joined()
+  }
+}

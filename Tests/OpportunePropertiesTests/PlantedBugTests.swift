@@ -1,0 +1,149 @@
+import Foundation
+import OpportuneApps
+import OpportuneFuzz
+import OpportuneIO
+import OpportuneLocation
+import OpportuneModels
+import OpportuneReplay
+import Testing
+
+@testable import OpportuneProperties
+
+/// Each target with something broken under it: a target that finds nothing is known to be looking.
+@Suite struct PlantedBugTests {
+  private func finding(_ property: some Property) throws -> Finding? {
+    let fuzzer = try PropertyTarget(property).makeFuzzer()
+    guard fuzzer.fuzz(seed: 1, milliseconds: 60_000, executions: 0).failed else { return nil }
+    return fuzzer.shrunkFinding(milliseconds: 10_000)
+  }
+
+  // R-CARD-09
+  @Test func theArbiterIsSeenToOvertakeToStarveAndToServeTheSuspended() throws {
+    let overtaken = try #require(try finding(ArbiterProperty(Overtaking.self)))
+    #expect(overtaken.message.contains("overtakes"), "\(overtaken.timeline)")
+    let suspended = try #require(try finding(ArbiterProperty(Unsuspended.self)))
+    #expect(suspended.message.contains("is suspended"), "\(suspended.timeline)")
+    let starved = try #require(try finding(ArbiterProperty(Starving.self)))
+    #expect(starved.message.contains("held back"), "\(starved.timeline)")
+    let unlimited = try #require(try finding(ArbiterProperty(Unlimited.self)))
+    #expect(unlimited.message.contains("were allowed"), "\(unlimited.timeline)")
+  }
+
+  // R-CARD-09
+  @Test func theLifecycleIsSeenToRunTheSuspendedAndToKeepTasks() throws {
+    var property = LifecycleProperty()
+    property.shows = { $0.action == .lifecycle(.stopExecution) ? nil : $0 }
+    let running = try #require(try finding(property))
+    #expect(running.message.contains("suspended and may still start"), "\(running.timeline)")
+    property.shows = { entry in
+      if case .taskEnded = entry.action { nil } else { entry }
+    }
+    let open = try #require(try finding(property))
+    #expect(open.message.contains("open"), "\(open.timeline)")
+  }
+
+  // R-CARD-09
+  @Test func theStoreIsSeenNotToSynchronise() throws {
+    var property = StoreProperty()
+    property.synchronises = false
+    let lost = try #require(try finding(property))
+    #expect(lost.message.contains("crash"), "\(lost.timeline)")
+    #expect(lost.timeline.split(separator: "\n").count <= 4, "\(lost.timeline)")
+  }
+
+  // R-CARD-09
+  @Test func parsersAreSeenToTrapAndToMisread() throws {
+    var manifest = ManifestProperty()
+    manifest.read = { data in
+      let result = try ManifestReader.read(data)
+      guard result.unknownModes.count < 2 else { return result }
+      var changed = result.manifest
+      changed.backgroundModes.remove(.voip)
+      return ManifestReader.Result(changed, unknownKeys: result.unknownKeys, unknownModes: result.unknownModes)
+    }
+    #expect(try #require(try finding(manifest)).message.contains("is read as"))
+    manifest.read = { data in
+      _ = [0, 1, 2][data.count % 5]
+      return try ManifestReader.read(data)
+    }
+    #expect(try #require(try finding(manifest)).message.contains("traps"))
+
+    var way = WayProperty()
+    // The way back, as of a reader that takes south for north.
+    way.read = { try LocationTrace.read(Data(String(decoding: $0, as: UTF8.self).replacing(",S,", with: ",N,").utf8)) }
+    #expect(try finding(way) != nil)
+
+    var regions = GeoJSONProperty()
+    regions.read = { try GeoJSON.regions($0).filter { !$0.name.contains("\"") } }
+    #expect(try #require(try finding(regions)).message.contains("come back"))
+
+    var recording = RecordingProperty()
+    recording.read = { path in
+      var trace = try TraceReader.read(path)
+      trace.inputs.reverse()
+      return trace
+    }
+    #expect(try #require(try finding(recording)).message.contains("comes late"))
+  }
+}
+
+// MARK: Broken arbiters
+
+private protocol Broken: RequestArbiter { var arbiter: Arbiter<Int> { get set } }
+
+extension Broken {
+  var queued: [Int] { arbiter.queued }
+  var inFlight: [Int] { arbiter.inFlight }
+  mutating func addApp(_ app: Int, state: IOState) { arbiter.addApp(app, state: state) }
+  mutating func removeApp(_ app: Int) -> [Int] { arbiter.removeApp(app) }
+  mutating func setState(_ state: IOState, of app: Int) { arbiter.setState(state, of: app) }
+  mutating func submit(_ item: Int, app: Int, cost: Cost, at former: Ticket?) -> Ticket? {
+    arbiter.submit(item, app: app, cost: cost, at: former)
+  }
+  mutating func cancel(_ ticket: Ticket) -> Int? { arbiter.cancel(ticket) }
+  mutating func next(now: UInt64) -> Grant? { arbiter.next(now: now) }
+  func wakeTime(now: UInt64) -> UInt64? { arbiter.wakeTime(now: now) }
+  mutating func abandon(_ grant: Grant) { arbiter.abandon(grant) }
+  mutating func finished(_ grant: Grant, sentAt: UInt64, queuedAt: UInt64, now: UInt64) {
+    arbiter.finished(grant, sentAt: sentAt, queuedAt: queuedAt, now: now)
+  }
+}
+
+/// The second is given before the first.
+private struct Overtaking: Broken {
+  var arbiter: Arbiter<Int>
+  init(_ policy: DevicePolicy, now: UInt64) { arbiter = Arbiter(policy, now: now) }
+  mutating func next(now: UInt64) -> Grant? {
+    guard let first = arbiter.next(now: now) else { return nil }
+    guard let second = arbiter.next(now: now), second.ticket.app == first.ticket.app else { return first }
+    return second
+  }
+}
+
+private struct Unsuspended: Broken {
+  var arbiter: Arbiter<Int>
+  init(_ policy: DevicePolicy, now: UInt64) { arbiter = Arbiter(policy, now: now) }
+  mutating func setState(_ state: IOState, of app: Int) {
+    if state != .suspended { arbiter.setState(state, of: app) }
+  }
+}
+
+private struct Starving: Broken {
+  var arbiter: Arbiter<Int>
+  var asked = 0
+  init(_ policy: DevicePolicy, now: UInt64) { arbiter = Arbiter(policy, now: now) }
+  mutating func next(now: UInt64) -> Grant? {
+    asked += 1
+    return asked % 3 == 0 ? nil : arbiter.next(now: now)
+  }
+}
+
+private struct Unlimited: Broken {
+  var arbiter: Arbiter<Int>
+  init(_ policy: DevicePolicy, now: UInt64) {
+    var policy = policy
+    policy.bytes = nil
+    policy.operations = nil
+    arbiter = Arbiter(policy, now: now)
+  }
+}

@@ -1,0 +1,94 @@
+import Foundation
+import OpportuneFuzz
+import Testing
+
+@testable import OpportuneProperties
+
+@Suite struct PropertyTests {
+  // R-CARD-09
+  @Test(arguments: FuzzTargets.properties.filter { !$0.isHidden }.map(\.name))
+  func nothingIsFoundInTheFirstExecutions(name: String) throws {
+    let fuzzer = try FuzzTargets.properties.named(name).makeFuzzer()
+    let (figures, failed) = fuzzer.fuzz(seed: 1, milliseconds: 3000, executions: 500)
+    if failed {
+      let finding = fuzzer.shrunkFinding(milliseconds: 5000)
+      Issue.record("\(finding.timeline)\n\(finding.example)")
+    }
+    #expect(figures.executions > 0 && figures.steps > 0)
+  }
+
+  // R-CARD-09
+  @Test func thePlantedBugIsFoundShrunkAndReplayed() throws {
+    let target = try FuzzTargets.all.named("canary-arbiter")
+    let report = try FuzzRun(targets: [target], seconds: 60, seed: 1, threads: 2).run()
+    let finding = try #require(report.finding)
+    #expect(finding.message.contains("cancelling"))
+    // The policy, what was submitted to reach the number, a cancellation.
+    #expect(finding.timeline.split(separator: "\n").count <= 8, "\(finding.timeline)")
+    #expect(try FuzzTargets.all.replay(finding.example)?.message == finding.message)
+    #expect(try FuzzJSON.encode(report).contains("target: canary-arbiter"))
+  }
+
+  @Test func executionsDependOnTheirSeedAlone() throws {
+    let target = try FuzzTargets.all.named("lifecycle")
+    let first = try target.makeFuzzer().fuzz(seed: 7, milliseconds: 600_000, executions: 20).figures
+    let half = try target.makeFuzzer().fuzz(seed: 7, milliseconds: 600_000, executions: 8).figures
+    let rest = try target.makeFuzzer().fuzz(seed: 15, milliseconds: 600_000, executions: 12).figures
+    #expect(half.steps + rest.steps == first.steps)
+  }
+
+  // R-CARD-09
+  @Test func aTrapIsAFindingAndNoEnd() throws {
+    let fuzzer = try PropertyTarget(Trapping()).makeFuzzer()
+    let (figures, failed) = fuzzer.fuzz(seed: 1, milliseconds: 60_000, executions: 0)
+    #expect(failed && figures.executions > 1)
+    let finding = fuzzer.shrunkFinding(milliseconds: 30_000)
+    #expect(finding.message.contains("traps") && finding.timeline.contains("the 7"), "\(finding.message)")
+    #expect(finding.example.contains("input: 07\n"))
+    #expect(try fuzzer.replay(finding.example) == finding)
+    #expect(try fuzzer.replay("target: trapping\ninput: 00\n") == nil)
+  }
+
+  @Test(arguments: [
+    ("", "there is no line 'target"), ("target: nobody\n", "'nobody' is not a target"),
+    ("target: store\n", "there is no line 'input"), ("target: store\ninput: 0\n", "half a byte"),
+    ("target: store\ninput: 0g\n", "two hexadecimal digits"),
+  ])
+  func badExampleIsRefused(text: String, reason: String) throws {
+    let error = #expect(throws: FuzzError.self) { _ = try FuzzTargets.all.replay(text) }
+    #expect(error?.description.contains(reason) == true, "\(error?.description ?? "")")
+  }
+
+  /// An index that is out of range, as of a parser that trusts what it reads.
+  private struct Trapping: Property {
+    let name = "trapping"
+    let summary = "a byte is not 7"
+    let grain = 1
+    func draw(_ generator: inout SplitMix64) -> [UInt8] { generator.bytes(12) }
+    func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
+      let known = [1, 2, 3]
+      for byte in input {
+        log.note("the \(byte)")
+        if byte == 7, known[input.count + 3] == 0 { throw Violation("unreachable") }
+      }
+    }
+  }
+}
+
+/// Failures of the past, which must not come back: each file in Examples.
+@Suite struct PropertyExampleTests {
+  static let examples: [String] = {
+    let folder = Bundle.module.resourceURL?.appendingPathComponent("Examples").path ?? ""
+    let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+    return names.filter { $0.hasSuffix(".example") }.sorted().map { folder + "/" + $0 }
+  }()
+
+  @Test func thereAreExamples() { #expect(!Self.examples.isEmpty) }
+
+  // R-CARD-09
+  @Test(arguments: examples)
+  func exampleIsMended(path: String) throws {
+    let finding = try FuzzTargets.all.replay(String(contentsOfFile: path, encoding: .utf8))
+    #expect(finding == nil, "\(finding?.timeline ?? "")")
+  }
+}
