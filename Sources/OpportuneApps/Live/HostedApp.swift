@@ -141,6 +141,12 @@ public final class HostedApp: Sendable {
       leave()
       throw HostError.terminated(manifest.identifier)
     }
+  /// Counts something of the app's that is run elsewhere, until what is returned is called; `nil` if the life is over.
+  func countIn() -> (@Sendable () -> Void)? {
+    guard (try? enter()) != nil else { return nil }
+    return { self.leave() }
+  }
+
   }
 
   private func leave() {
@@ -174,11 +180,13 @@ extension HostError: CustomStringConvertible {
   public var description: String {
     switch self {
     case .terminated(let name): "app \"\(name)\" was terminated and accepts nothing"
+  /// No audio can be played or recorded like this.
+  case audio(String)
     case .refused(let reason): "time in background was refused: \(reason.rawValue)"
     case .apps(let error): "\(error)"
     case .policy(let error): "\(error)"
     case .scheduler(let error): "\(error)"
-    case .memory(let message): message
+    case .memory(let message), .audio(let message): message
     }
   }
 }
