@@ -121,7 +121,11 @@ let package = Package(
         .product(name: "MetricsTestKit", package: "swift-metrics"),
         .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
       ]),
-    .testTarget(name: "OpportuneAppsTests", dependencies: ["Opportune", "OpportuneApps", "TestSupport"]),
+    .testTarget(
+      name: "OpportuneAppsTests",
+      dependencies: [
+        "Opportune", "OpportuneApps", "TestSupport", .product(name: "SystemPackage", package: "swift-system"),
+      ]),
     // Kills programs that use a hibernation store, and checks what is left: a program, so that it can be killed.
     .executableTarget(name: "StoreCrash", dependencies: ["OpportuneMemory", "TestSupport"], path: "Tests/StoreCrash"),
     .testTarget(
