@@ -47,7 +47,8 @@ extension AppHost {
       } then: {
         .fetched($0)
       }
-    case .moved, .ignored, .taskBegan, .taskRefused, .notify, .ask, .granted, .denied, .revoked, .lockGranted,
+    case .moved, .taskBegan: watchWork(id)
+    case .ignored, .taskRefused, .notify, .ask, .granted, .denied, .revoked, .lockGranted,
       .lockRevoked, .diagnose:
       if case .diagnose(.callbackOverrun) = action, let resident = residents[id], resident.isEnding { finish(resident) }
     }

@@ -42,6 +42,7 @@ public actor AppHost {
     var buffers: [DrawingBuffer] = []
     var isEnding = false
     var audio: AudioPump?
+    let work = WorkMeter()
     init(_ app: HostedApp, _ delegate: any AppDelegate) {
       self.app = app
       self.delegate = delegate
