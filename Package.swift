@@ -123,6 +123,7 @@ let package = Package(
       ]),
     .executableTarget(name: "TenLines", dependencies: ["Opportune"], path: "docs/examples/TenLines"),
     .executableTarget(name: "LaunchTimes", dependencies: ["Opportune"], path: "docs/examples/LaunchTimes"),
+    .executableTarget(name: "Player", dependencies: ["Opportune"], path: "docs/examples/Player"),
     .target(name: "TestSupport", path: "Tests/TestSupport"),
     .testTarget(name: "COpportuneTests", dependencies: ["COpportune"]),
     .testTarget(
@@ -133,7 +134,11 @@ let package = Package(
         .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
       ]),
     .testTarget(
-      name: "OpportuneAppsTests", dependencies: ["Opportune", "OpportuneApps", "OpportuneModels", "TestSupport"]),
+      name: "OpportuneAppsTests",
+      dependencies: [
+        "Opportune", "OpportuneApps", "OpportuneModels", "TestSupport",
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
     // Kills programs that use a hibernation store, and checks what is left: a program, so that it can be killed.
     .executableTarget(name: "StoreCrash", dependencies: ["OpportuneMemory", "TestSupport"], path: "Tests/StoreCrash"),
     .testTarget(

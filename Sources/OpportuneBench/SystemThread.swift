@@ -55,14 +55,15 @@ enum KernelClass: Sendable, Equatable {
   case normal
   /// `SCHED_IDLE`: only what others leave.
   case idle
-  /// `SCHED_FIFO` at the lowest real-time priority; needs privilege.
-  case fifo
+  /// `SCHED_FIFO` or `SCHED_RR` at the lowest real-time priority; need privilege.
+  case fifo, roundRobin
 
   fileprivate var policy: (number: Int32, priority: Int32) {
     switch self {
     case .normal: (0, 0)
     case .idle: (5, 0)
     case .fifo: (1, 1)
+    case .roundRobin: (2, 1)
     }
   }
 

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import Opportune
+import OpportuneBench
 
 /// The cost of the lifecycle: the table, virtual time, and live switches beside queued jobs.
 struct BenchLifecycleCommand: AsyncParsableCommand {
@@ -9,30 +10,67 @@ struct BenchLifecycleCommand: AsyncParsableCommand {
 
   @Option(help: "Apps of the virtual machine.") var apps = 10_000
   @Option(help: "Switches to time of each kind.") var switches = 20_000
+  @Option(
+    help:
+      "Figures, separated by commas or repeated: \(Figure.allCases.map(\.rawValue).joined(separator: ", ")). (default: all)"
+  )
+  var figure: [String] = []
+  @Option(help: "Frames of audio of each contender in each repeat.") var frames = 500
+  @Option(help: "Repeats of the audio figure, in which its contenders take turns.") var repeats = 3
   @Flag(help: "Print JSON.") var json = false
+
+  private typealias Row = (name: String, value: Double, unit: String)
+  private enum Figure: String, CaseIterable { case moves, resumption, audio }
 
   func validate() throws {
     guard (2...1_000_000).contains(apps) else { throw ValidationError("--apps is \(apps), expected 2 to 1000000") }
     guard (10...10_000_000).contains(switches) else {
       throw ValidationError("--switches is \(switches), expected 10 to 10000000")
     }
+    _ = try figures()
+    do { _ = try AudioBench(frames: frames, repeats: repeats) } catch { throw ValidationError(error.description) }
   }
 
-  mutating func run() async throws {
-    var rows: [(name: String, value: Double, unit: String)] = []
+  private func figures() throws -> [Figure] {
+    let chosen = try names(figure).map { name in
+      guard let figure = Figure(rawValue: name) else {
+        let known = Figure.allCases.map(\.rawValue).joined(separator: ", ")
+        throw ValidationError("--figure '\(name)' is not valid: expected \(known)")
+      }
+      return figure
+    }
+    return chosen.isEmpty ? Figure.allCases : chosen
+  }
+
+  private func moves() async throws -> [Row] {
+    var rows: [Row] = []
     rows.append(("table decisions", try decisions(), "per second"))
     rows.append(("virtual events, 4 apps", try virtualEvents(), "per minute"))
     rows.append(("virtual switch, \(apps) apps", try virtualSwitch(), "us"))
     for queued in [1, 10, 100, 1000, 10_000, 100_000] {
       rows.append(("live band and suspension change, \(queued) queued jobs", try await liveSwitch(queued), "us"))
     }
-    rows.append(("live resumption by the host, 10000 queued jobs", try await resumption(), "us"))
+    return rows
+  }
+
+  mutating func run() async throws {
+    interceptInterrupts()
+    var rows: [Row] = []
+    for figure in try figures() where !wasInterrupted() {
+      switch figure {
+      case .moves: rows += try await moves()
+      case .resumption: rows += try await resumptions()
+      case .audio: rows += try await audio()
+      }
+    }
     if json {
       let entries = rows.map { "  {\"name\":\"\($0.name)\",\"value\":\(short($0.value)),\"unit\":\"\($0.unit)\"}" }
       print("[\n\(entries.joined(separator: ",\n"))\n]")
     } else {
+      let width = (rows.map(\.name.count).max() ?? 0) + 2
       for row in rows {
-        print("\(row.name)\(String(repeating: " ", count: max(1, 52 - row.name.count)))\(short(row.value)) \(row.unit)")
+        print(
+          "\(row.name)\(String(repeating: " ", count: max(1, width - row.name.count)))\(short(row.value)) \(row.unit)")
       }
     }
   }
@@ -91,27 +129,34 @@ struct BenchLifecycleCommand: AsyncParsableCommand {
     return result
   }
 
-  /// From `bringForward` to the app being able to run, with its jobs queued.
-  private func resumption() async throws -> Double {
-    var policy = AppsPolicy()
-    policy.suspendsOnReturn = true
-    let host = try AppHost(policy: policy)
-    var best = Double.infinity
-    for _ in 0..<20 {
-      let app = try await host.launch(Manifest(identifier: "app")) { _ in Empty() }
-      while await host.state(of: app.id) != .active { await Task.yield() }
-      try await host.leave(app.id)
-      while await host.state(of: app.id) != .suspended { await Task.yield() }
-      for _ in 0..<10_000 { try app.submit {} }
-      let start = nanoseconds()
-      try await host.bringForward(app.id)
-      best = min(best, seconds(since: start) * 1e6)
-      try await host.terminate(app.id)
+  /// From `bringForward` on, with jobs queued and completions held; the median and the best.
+  private func resumptions() async throws -> [Row] {
+    let samples = try await ResumptionBench().run(isInterrupted: wasInterrupted)
+    let parts: [(String, KeyPath<ResumptionBench.Sample, Double>)] = [
+      ("may run", \.returned), ("first job", \.firstJob), ("last completion", \.lastCompletion),
+    ]
+    return parts.flatMap { name, path in
+      let values = samples.map { $0[keyPath: path] }.sorted()
+      guard let best = values.first else { return [] as [Row] }
+      let what = "live resumption, 10000 queued, 64 held, to \(name)"
+      return [("\(what), median", values[values.count / 2], "us"), ("\(what), best", best, "us")]
     }
-    return best
   }
 
-  private struct Empty: AppDelegate {}
+  /// Frames of audio every 10 ms, each of 1 ms of work.
+  private func audio() async throws -> [Row] {
+    try await AudioBench(frames: frames, repeats: repeats).run(isInterrupted: wasInterrupted).flatMap { row in
+      if let refusal = row.refusal {
+        printToStandardError("\(row.contender): \(refusal)")
+        return [] as [Row]
+      }
+      let what = "audio, \(row.contender), beside \(row.beside)"
+      return [
+        ("\(what), underruns", Double(row.underruns), "of \(row.frames)"),
+        ("\(what), longest", row.longestMicroseconds, "us"),
+      ]
+    }
+  }
 
   private func nanoseconds() -> UInt64 { monotonicNanoseconds() }
   private func seconds(since start: UInt64) -> Double { Double(nanoseconds() - start) / 1e9 }

@@ -20,7 +20,9 @@ struct DoctorCommand: AsyncParsableCommand {
   var strict = false
 
   mutating func run() async throws {
-    let diagnosis = await Diagnosis.runWithSelfTest()
+    var diagnosis = await Diagnosis.runWithSelfTest()
+    let place = diagnosis.findings.lastIndex { $0.area == .system }.map { $0 + 1 } ?? 0
+    diagnosis.findings.insert(PowerEvents.finding(), at: place)
     if json {
       let encoder = JSONEncoder()
       encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]

@@ -9,7 +9,7 @@ struct OpportuneCommand: AsyncParsableCommand {
     abstract: "Schedules foreground and background work so that the foreground never waits.",
     subcommands: [
       BenchCommand.self, DoctorCommand.self, FuzzCommand.self, LocationCommand.self, NotifyCommand.self,
-      ReplayCommand.self, StatesCommand.self,
+      ReplayCommand.self, StatesCommand.self, SwitcherCommand.self,
     ])
 
   static func main() async {

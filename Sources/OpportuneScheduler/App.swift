@@ -113,6 +113,16 @@ public final class App: Sendable {
   /// `Task.sleep` it starts no other threads, and a suspended app is not woken by it.
   public var clock: AppClock { AppClock(core.engine) }
 
+  /// CPU time used by the app's jobs since it was made, those that run now included; zero without
+  /// ``SchedulerConfiguration/collectsStatistics``. Asks the monitor, so not for hot paths. Up to a millisecond for each
+  /// worker may be missing.
+  public func cpuTime() async -> Duration {
+    guard core.statistics.isCollecting else { return .zero }
+    guard !core.engine.isForked else { return statistics.cpuTime }
+    let nanoseconds = await withCheckedContinuation { core.engine.monitor.post(.cpuTime(core, $0)) }
+    return .nanoseconds(Int64(clamping: nanoseconds))
+  }
+
   /// What the app has done and waited for, since it was made.
   public var statistics: AppStatistics { AppStatistics(core.record) }
 }

@@ -23,6 +23,7 @@ final class Monitor: @unchecked Sendable {
     case cancelled(SleepTimer)
     case added(AppRecord)
     case snapshot(CheckedContinuation<Snapshot, Never>)
+    case cpuTime(AppCore, CheckedContinuation<UInt64, Never>)
     case shutDown(within: Duration, CheckedContinuation<[String], Never>)
   }
 
@@ -201,6 +202,7 @@ final class Monitor: @unchecked Sendable {
     switch message {
     case .waitForQuiet(_, let continuation): continuation.resume()
     case .snapshot(let continuation): continuation.resume(returning: snapshot)
+    case .cpuTime(let app, let continuation): continuation.resume(returning: app.statistics.cpuNanoseconds)
     case .shutDown(_, let continuation): continuation.resume(returning: [])
     case .timer(let timer): timer.fire()
     case .spawn, .ended, .ready, .reclassify, .raise, .checkWaiters, .cancelled, .added: break
@@ -258,6 +260,9 @@ final class Monitor: @unchecked Sendable {
       apps.append(app)
     case .snapshot(let continuation):
       continuation.resume(returning: snapshot)
+    case .cpuTime(let app, let continuation):
+      let running = engine.lanes.reduce(0) { $0 &+ cpuTimeRunning(of: app, in: $1) }
+      continuation.resume(returning: app.statistics.cpuNanoseconds &+ running)
     case .timer(let timer):
       guard !timer.isOver else { break }
       timer.place = timers.insert(deadline: timer.deadline, tolerance: timer.tolerance, payload: timer)
@@ -271,6 +276,19 @@ final class Monitor: @unchecked Sendable {
   }
 
   private var snapshot: Snapshot { Snapshot(apps: apps.filter { !$0.isGone }, timers: timers.count) }
+
+  /// CPU time, in nanoseconds, of the slices of an app that run now.
+  private func cpuTimeRunning(of app: AppCore, in lane: LaneState) -> UInt64 {
+    lane.workers.reduce(0) { sum, worker in
+      guard let worker, let meter = worker.report.meter, let reading = worker.report.read(),
+        reading.app == app.raw || reading.app == app.runner
+      else { return sum }
+      var clock: UInt64 = 0
+      // The meter is of the thread: what it says is of this slice only if that still runs.
+      guard opp_thread_meter_cpu(meter, &clock) == 0, worker.report.isStillInside(reading) else { return sum }
+      return sum &+ clock.saturatingSubtract(reading.cpuBefore)
+    }
+  }
 
   // MARK: Workers
 

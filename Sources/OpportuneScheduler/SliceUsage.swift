@@ -92,7 +92,8 @@ struct StatisticsBatch {
   mutating func ended(cpu: UInt64) {
     jobs += 1
     self.cpu += cpu
-    if jobs >= 64 { flush() }
+    // Limits of CPU time are kept by these counts.
+    if jobs >= 64 || self.cpu >= 1_000_000 { flush() }
   }
 
   mutating func flush() {

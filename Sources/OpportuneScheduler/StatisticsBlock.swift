@@ -51,6 +51,10 @@ final class StatisticsBlock: @unchecked Sendable {
     if let raw { opp_stats_waited(raw, microseconds) }
   }
 
+  var cpuNanoseconds: UInt64 {
+    withUnsafeBytes(of: read().counter) { $0.bindMemory(to: UInt64.self)[Int(Counter.cpuNanoseconds.raw.rawValue)] }
+  }
+
   /// Zeros where nothing is collected.
   func read() -> opp_stats_values {
     var values = opp_stats_values()

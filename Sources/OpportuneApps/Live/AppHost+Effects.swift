@@ -24,11 +24,13 @@ extension AppHost {
       }
     case .taskEnded(let task): expirations[task] = nil
     case .pauseAudio:
+      followAudio(id)
       enqueue(id) {
         await $0.audioShould(play: false)
       } then: { _ in
       }
     case .resumeAudio:
+      followAudio(id)
       enqueue(id) {
         await $0.audioShould(play: true)
       } then: { _ in
@@ -45,7 +47,8 @@ extension AppHost {
       } then: {
         .fetched($0)
       }
-    case .moved, .ignored, .taskBegan, .taskRefused, .notify, .ask, .granted, .denied, .revoked, .lockGranted,
+    case .moved, .taskBegan: watchWork(id)
+    case .ignored, .taskRefused, .notify, .ask, .granted, .denied, .revoked, .lockGranted,
       .lockRevoked, .diagnose:
       if case .diagnose(.callbackOverrun) = action, let resident = residents[id], resident.isEnding { finish(resident) }
     }
@@ -61,7 +64,8 @@ extension AppHost {
     case .stopExecution: stop(id)
     case .resumeExecution:
       for broker in brokers { broker.release(id) }
-      residents[id]?.app.app.resume()
+      for place in residents[id]?.places ?? [] { place.resume() }
+      followAudio(id)
     case .takeSnapshot: snapshots[id] = residents[id]?.delegate.snapshot()
     case .saveState: for broker in brokers { broker.save(id) }
     case .restoreState: for broker in brokers { broker.restore(id) }
@@ -141,6 +145,7 @@ extension AppHost {
     for broker in brokers { broker.restrict(id, to: restrictions) }
     guard let resident = residents[id], !resident.isEnding else { return }
     for buffer in resident.buffers { buffer.setAccepts(restrictions.mayDraw) }
+    resident.audio?.restrict(restrictions)
     // Neither band needs a lane that could be missing.
     switch restrictions.cpu {
     case .foreground: try? resident.app.app.setBand(.foreground)
@@ -152,22 +157,25 @@ extension AppHost {
   /// Nothing starts from here on; when the last slice has ended, the system hears of it. (R-FTS-06)
   func stop(_ id: AppID) {
     guard let resident = residents[id] else { return }
-    let app = resident.app
-    app.app.suspend()
+    let (app, places) = (resident.app, resident.places)
+    resident.audio?.halt()
+    for place in places { place.suspend() }
     for broker in brokers { broker.hold(id) }
-    if app.app.activity == .suspended {
+    if places.allSatisfy({ $0.activity == .suspended }) {
       // Not at once: the effects that come with this one are carried out first.
       Task { self.stopped(app) }
     } else {
       Task {
-        await app.app.untilSuspended()
+        for place in places { await place.untilSuspended() }
         self.stopped(app)
       }
     }
   }
 
   func stopped(_ app: HostedApp) {
-    guard residents[app.id]?.app === app, app.app.activity == .suspended else { return }
+    guard let resident = residents[app.id], resident.app === app,
+      resident.places.allSatisfy({ $0.activity == .suspended })
+    else { return }
     guard system.state(of: app.id) == .stopping else { return }
     try? post(.app(app.id, .stopped))
   }

@@ -5,6 +5,7 @@ extension AppHost {
   func takeBack(_ id: AppID) {
     for broker in brokers { broker.takeBack(id) }
     guard let resident = residents[id] else { return }
+    endAudio(resident)
     resident.isEnding = true
     let isDying = system.state(of: id) == .terminated
     let overran = isDying && (system.view(of: id)?.callbacks.isEmpty ?? true)
@@ -15,6 +16,7 @@ extension AppHost {
   func finish(_ resident: Resident) {
     let app = resident.app
     guard residents[app.id]?.app === app else { return }
+    endAudio(resident)
     resident.callbacks = []
     for buffer in resident.buffers { buffer.setAccepts(false) }
     try? app.app.setBand(.background)

@@ -41,10 +41,15 @@ public actor AppHost {
     var isCalling = false
     var buffers: [DrawingBuffer] = []
     var isEnding = false
+    var audio: AudioPump?
+    let work = WorkMeter()
     init(_ app: HostedApp, _ delegate: any AppDelegate) {
       self.app = app
       self.delegate = delegate
     }
+
+    /// Its places in the scheduler.
+    var places: [App] { audio.map { [app.app, $0.place] } ?? [app.app] }
   }
 
   public nonisolated var unownedExecutor: UnownedSerialExecutor { strand.asUnownedSerialExecutor() }
@@ -121,6 +126,7 @@ public actor AppHost {
       throw HostError.apps(error)
     }
     carryOut(effects)
+    if case .app(let id, _) = event { followAudio(id) }
     rearm()
   }
 

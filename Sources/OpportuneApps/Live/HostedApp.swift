@@ -132,8 +132,20 @@ public final class HostedApp: Sendable {
 
   // MARK: The end
 
+  /// Calls `body` once when this life ends, on the host's strand: it must not block. At once if it has ended.
+  package func atEnd(_ body: @escaping @Sendable () -> Void) {
+    tasks.add(OpenTasks.Entry(), cancel: body)
+    if isOver { tasks.cancelAll() }
+  }
+
   // sequentiallyConsistent: after a task was added, whose entry `end` takes after it has set the bit.
   private var isOver: Bool { open.load(ordering: .sequentiallyConsistent) & 1 != 0 }
+
+  /// Counts something of the app's that is run elsewhere, until what is returned is called; `nil` if the life is over.
+  func countIn() -> (@Sendable () -> Void)? {
+    guard (try? enter()) != nil else { return nil }
+    return { self.leave() }
+  }
 
   private func enter() throws(HostError) {
     // acquiringAndReleasing: pairs with `end`, so that whoever enters before it is counted by it.
@@ -168,6 +180,8 @@ public enum HostError: Error, Sendable {
   case policy(PolicyError)
   case scheduler(SchedulerError)
   case memory(String)
+  /// No audio can be played or recorded like this.
+  case audio(String)
 }
 
 extension HostError: CustomStringConvertible {
@@ -178,7 +192,7 @@ extension HostError: CustomStringConvertible {
     case .apps(let error): "\(error)"
     case .policy(let error): "\(error)"
     case .scheduler(let error): "\(error)"
-    case .memory(let message): message
+    case .memory(let message), .audio(let message): message
     }
   }
 }

@@ -1,5 +1,14 @@
 /// Audio: it keeps its app in background until it is paused. (R-AUD)
 extension AppSystem {
+  /// Whether an app plays or records.
+  public enum AudioState: Sendable, Hashable, CaseIterable { case none, playing, paused }
+
+  /// What the system knows of an app's audio.
+  public func audio(of id: AppID) -> AudioState {
+    guard apps.indices.contains(id.number), apps[id.number].audio != nil else { return .none }
+    return apps[id.number].isPaused ? .paused : .playing
+  }
+
   mutating func audioBegan(_ activity: AudioActivity, _ id: AppID) throws(AppsError) {
     try requireExecuting(id)
     apps[id.number].audio = activity

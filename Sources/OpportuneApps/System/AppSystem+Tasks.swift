@@ -63,6 +63,21 @@ extension AppSystem {
     expireTasks(of: id)
   }
 
+  /// How long an app may go on before its CPU time must be looked at again; `nil` while nothing depends on it. So long that
+  /// it cannot reach its limit earlier, whatever it does. (R-TASK-05, R-TASK-17)
+  ///
+  /// - Parameter cores: how many CPUs it may use at once.
+  public func workInterval(of id: AppID, cores: Int) -> Duration? {
+    guard apps.indices.contains(id.number) else { return nil }
+    let app = apps[id.number]
+    guard app.state == .background, !isFree(app), app.deadline(.handler) == nil else { return nil }
+    guard !app.tasks.isEmpty || hasEligibleWork(app) else { return nil }
+    let left = policy.tasks.cpuTime.map { max(.zero, $0 - app.cpuBehind) / max(1, cores) }
+    // Four looks in the time after which it counts as idle.
+    let idle = app.deadline(.idle) == nil ? nil : policy.tasks.idleLimit.map { $0 / 4 }
+    return [left, idle].compactMap { $0 }.min()
+  }
+
   /// The time of an app's tasks is up: their handlers run. (R-TASK-13)
   mutating func expireTasks(of id: AppID) {
     disarm(.tasks, .idle, of: id)

@@ -1,0 +1,99 @@
+import Foundation
+import Glibc
+
+/// Follows what the machine runs on: looks at the supplies whenever the kernel says that one has changed, and sleeps
+/// otherwise. (R-PWR-01)
+///
+/// Where the kernel gives no events ``refusal`` says why, and nothing is noticed but by ``look()``.
+public final class PowerMonitor: Sendable {
+  /// Why no events come, if none do.
+  public let refusal: PowerEvents.Refusal?
+  private let state: State
+  /// Closed by `deinit`, which ends the thread.
+  private let end: Int32
+
+  /// What is known, and whom to tell. Only looked at with the lock held, never by a thread of an app.
+  private final class State: @unchecked Sendable {
+    private let lock = NSLock()
+    private let power: SystemPower
+    private let changed: @Sendable (PowerSupply) -> Void
+    private var last: PowerSupply
+
+    init(_ power: SystemPower, _ changed: @escaping @Sendable (PowerSupply) -> Void) {
+      (self.power, self.changed, last) = (power, changed, power.read())
+      changed(last)
+    }
+
+    func look() {
+      lock.withLock {
+        let new = power.read()
+        guard new != last else { return }
+        last = new
+        changed(new)
+      }
+    }
+  }
+
+  /// - Parameters:
+  ///   - power: where the supplies are.
+  ///   - events: opens the socket that messages come to, for tests and for programs that have one; the monitor closes it.
+  ///   - changed: called with what the machine runs on, at once and after each change, one call at a time, on the monitor's
+  ///     thread or that of ``look()``. Must not call ``look()``.
+  public init(
+    _ power: SystemPower = SystemPower(), events: () throws(PowerEvents.Refusal) -> Int32 = PowerEvents.open,
+    changed: @escaping @Sendable (PowerSupply) -> Void
+  ) {
+    state = State(power, changed)
+    var ends: [Int32] = [-1, -1]
+    do throws(PowerEvents.Refusal) {
+      let descriptor = try events()
+      guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0 else {
+        let refusal = PowerEvents.Refusal(code: errno)
+        close(descriptor)
+        throw refusal
+      }
+      (refusal, end) = (nil, ends[1])
+      let (state, wake) = (state, ends[0])
+      Thread.detachNewThread { Self.follow(descriptor, until: wake, state) }
+    } catch {
+      (refusal, end) = (error, -1)
+    }
+  }
+
+  deinit { if end >= 0 { close(end) } }
+
+  /// Looks now.
+  public func look() { state.look() }
+
+  private static func follow(_ descriptor: Int32, until end: Int32, _ state: State) {
+    defer { for each in [descriptor, end] { close(each) } }
+    state.look()  // what has changed since the first look
+    var polled = [pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0), pollfd(fd: end, events: 0, revents: 0)]
+    while true {
+      guard poll(&polled, 2, -1) >= 0 || errno == EINTR else { return }
+      if polled[1].revents != 0 { return }
+      guard polled[0].revents != 0 else { continue }
+      switch PowerEvents.drain(descriptor) {
+      case .nothing: if polled[0].revents & Int16(POLLIN) == 0 { return }  // nothing more can come
+      case .mayHaveChanged: state.look()
+      case .ended: return
+      }
+    }
+  }
+}
+
+extension AppHost {
+  /// Has this host follow what the machine runs on, from now until the monitor goes. (R-PWR-01, R-PWR-03)
+  ///
+  /// - Parameters: as of ``PowerMonitor``.
+  public nonisolated func followPower(
+    _ power: SystemPower = SystemPower(), events: () throws(PowerEvents.Refusal) -> Int32 = PowerEvents.open
+  ) -> PowerMonitor {
+    let (supplies, told) = AsyncStream.makeStream(of: PowerSupply.self)
+    Task { [weak self] in
+      // One after the other, so that the last word is the last.
+      for await supply in supplies { try? await self?.post(.power(supply)) }
+    }
+    return PowerMonitor(power, events: events) { told.yield($0) }
+  }
+}

@@ -1,0 +1,99 @@
+import Foundation
+
+/// A command of the switcher to a running host: one line of JSON on its socket. (R-LIFE-24)
+public struct SwitcherRequest: Sendable, Hashable, Codable {
+  public enum Action: String, Sendable, Hashable, CaseIterable, Codable {
+    /// Changes nothing.
+    case list
+    /// Brings an app to the foreground, launching it if need be.
+    case bring
+    /// Ends an app, whatever state it is in.
+    case terminate
+  }
+
+  public var switcher: Action
+  /// The identifier of the app's manifest; for all but `list`.
+  public var app: String?
+
+  public init(_ action: Action, app: String? = nil) {
+    switcher = action
+    self.app = app
+  }
+
+  /// Sends the command and waits for what the host has done.
+  ///
+  /// - Returns: the apps of the switcher after it, the last used first.
+  /// - Throws: ``PushError``. Blocks for as long as the host takes.
+  public func send(to path: String) throws(PushError) -> [SwitcherEntry] {
+    let line: Data
+    do { line = try JSONEncoder().encode(self) } catch { throw PushError.refused("\(error)") }
+    let text = try LocalSocket.ask(line, at: path)
+    guard let answer = try? JSONDecoder().decode(SwitcherAnswer.self, from: Data(text.utf8)) else {
+      throw PushError.refused(text)
+    }
+    if let reason = answer.refusal { throw PushError.refused(reason) }
+    return answer.apps
+  }
+}
+
+/// An app of the switcher.
+public struct SwitcherEntry: Sendable, Hashable, Codable {
+  /// The identifier of its manifest.
+  public var app: String
+  public var state: String
+  /// Open tasks in background.
+  public var tasks: Int
+  /// Bytes of its image of the last suspension, if there is one.
+  public var snapshot: Int?
+
+  public init(app: String, state: String, tasks: Int, snapshot: Int?) {
+    self.app = app
+    self.state = state
+    self.tasks = tasks
+    self.snapshot = snapshot
+  }
+}
+
+/// What a host says to a command of the switcher.
+public struct SwitcherAnswer: Sendable, Hashable, Codable {
+  public var apps: [SwitcherEntry]
+  /// Why nothing was done.
+  public var refusal: String?
+
+  public init(_ apps: [SwitcherEntry]) { self.apps = apps }
+
+  public static func refused(_ reason: String) -> SwitcherAnswer {
+    var answer = SwitcherAnswer([])
+    answer.refusal = reason
+    return answer
+  }
+
+  var line: String {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = .sortedKeys
+    return (try? encoder.encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? "the answer cannot be encoded"
+  }
+}
+
+extension AppHost {
+  func carryOut(_ request: SwitcherRequest) -> SwitcherAnswer {
+    if request.switcher != .list {
+      guard let name = request.app else { return .refused("\(request.switcher.rawValue) needs an app") }
+      guard let id = id(of: name) else { return .refused("no app '\(name)' is registered") }
+      if request.switcher == .terminate, [.notRunning, .terminated].contains(system.state(of: id)) {
+        return .refused("app '\(name)' does not run")
+      }
+      do {
+        if request.switcher == .bring { try launch(id) } else { try terminate(id) }
+      } catch {
+        return .refused("\(error)")
+      }
+    }
+    return SwitcherAnswer(
+      switcher().map {
+        SwitcherEntry(
+          app: $0.manifest.identifier, state: "\($0.state)", tasks: $0.openTasks.count,
+          snapshot: snapshot(of: $0.id)?.count)
+      })
+  }
+}

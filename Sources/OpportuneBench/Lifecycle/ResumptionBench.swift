@@ -1,0 +1,93 @@
+import Opportune
+import SystemPackage
+
+/// How soon a suspended app runs again that has much queued and much held. (R-FTS-08)
+public struct ResumptionBench: Sendable {
+  /// One resumption, in microseconds from the call of `bringForward`.
+  public struct Sample: Sendable {
+    /// Until the call has returned: from here on the app may run.
+    public let returned: Double
+    /// Until the first of its queued jobs ran.
+    public let firstJob: Double
+    /// Until the last held completion was delivered, all queued jobs before it in the queues.
+    public let lastCompletion: Double
+  }
+
+  private let jobs: Int
+  private let completions: Int
+  private let repeats: Int
+
+  /// - Throws: ``BenchError`` for the first value that is out of range.
+  public init(jobs: Int = 10_000, completions: Int = 64, repeats: Int = 20) throws(BenchError) {
+    guard (1...1_000_000).contains(jobs) else { throw .invalid("jobs", "\(jobs)", expected: "1 to 1000000") }
+    guard (1...1000).contains(completions) else {
+      throw .invalid("completions", "\(completions)", expected: "1 to 1000")
+    }
+    guard (1...1000).contains(repeats) else {
+      throw .invalid("--repeats", "\(repeats)", expected: "a whole number from 1 to 1000")
+    }
+    (self.jobs, self.completions, self.repeats) = (jobs, completions, repeats)
+  }
+
+  private struct Empty: AppDelegate {}
+
+  public func run(isInterrupted: () -> Bool = { false }) async throws -> [Sample] {
+    var policy = AppsPolicy()
+    policy.suspendsOnReturn = true
+    let host = try AppHost(policy: policy)
+    let broker = try host.makeIOBroker()
+    var samples: [Sample] = []
+    while samples.count < repeats, !isInterrupted() { samples.append(try await once(host, broker)) }
+    await broker.shutdown()
+    try await host.scheduler.shutdown()
+    return samples
+  }
+
+  private func once(_ host: AppHost, _ broker: IOBroker) async throws -> Sample {
+    let app = try await host.launch(Manifest(identifier: "app")) { _ in Empty() }
+    let io = try app.attach(to: broker)
+    let (input, output) = try FileDescriptor.pipe()
+    defer { for end in [input, output] { try? end.close() } }
+    while await host.state(of: app.id) != .active { await Task.yield() }
+    let reads = try (0..<completions).map { _ in
+      let buffer = try IOBuffer(count: 1, alignment: 16)
+      return try app.task {
+        let count = try await io.read(input, into: buffer)
+        return (count, Clock.now())
+      }
+    }
+    func numbers() async throws -> (inFlight: Int, held: Int) {
+      let apps = try await broker.statistics().apps
+      return (apps.map(\.inFlight).reduce(0, +), apps.map(\.held).reduce(0, +))
+    }
+    while try await numbers().inFlight < completions { await Task.yield() }
+    try await host.leave(app.id)
+    while await host.state(of: app.id) != .suspended { await Task.yield() }
+    _ = try output.writeAll([UInt8](repeating: 1, count: completions))
+    while try await numbers().held < completions { await Task.yield() }
+    let (starts, started) = AsyncStream.makeStream(of: Nanoseconds.self)
+    try app.submit { started.yield(Clock.now()) }
+    for _ in 1..<jobs { try app.submit {} }
+
+    let start = Clock.now()
+    try await host.bringForward(app.id)
+    let returned = Clock.now()
+    var iterator = starts.makeAsyncIterator()
+    guard let first = await iterator.next() else { throw BenchError(.workLost, "no job ran after the resumption") }
+    var last: Nanoseconds = 0
+    for read in reads {
+      let (count, moment) = try await read.value
+      guard count == 1 else { throw BenchError(.workLost, "a held completion brought \(count) bytes, expected 1") }
+      last = max(last, moment)
+    }
+    try await host.terminate(app.id)
+    while await host.state(of: app.id) != .notRunning { await Task.yield() }
+    return Sample(
+      returned: microseconds(from: start, to: returned), firstJob: microseconds(from: start, to: first),
+      lastCompletion: microseconds(from: start, to: last))
+  }
+
+  private func microseconds(from start: Nanoseconds, to end: Nanoseconds) -> Double {
+    Double(elapsed(from: start, to: end)) / 1000
+  }
+}

@@ -1,0 +1,54 @@
+import ArgumentParser
+import Foundation
+import OpportuneApps
+
+extension SwitcherRequest.Action: ExpressibleByArgument {}
+
+struct SwitcherCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "switcher", abstract: "Lists, brings forward and terminates apps of a running host.",
+    discussion: """
+      The host's program opened the socket, as for opportune notify; it serves its own user unless it says otherwise.
+
+      Example: opportune switcher /run/user/1000/notes.sock bring org.example.notes
+      """)
+
+  @Argument(help: "The host's socket, as its program opened it.", completion: .file()) var socket: String
+  @Argument(help: "What to do: list, bring or terminate.") var action: SwitcherRequest.Action
+  @Argument(help: "For bring and terminate: the identifier in the app's manifest.") var app: String?
+  @Flag(help: "Print JSON.") var json = false
+
+  func validate() throws {
+    if action == .list, let app { throw ValidationError("'\(app)' is not expected: list takes no app") }
+    if action != .list, app == nil { throw ValidationError("\(action.rawValue) needs the identifier of an app") }
+  }
+
+  func run() throws {
+    let apps: [SwitcherEntry]
+    do {
+      apps = try SwitcherRequest(action, app: app).send(to: socket)
+    } catch {
+      throw ValidationError(error.description)
+    }
+    print(json ? try encoded(apps) : Self.table(apps))
+  }
+
+  private func encoded(_ apps: [SwitcherEntry]) throws -> String {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+    return String(decoding: try encoder.encode(apps), as: UTF8.self)
+  }
+
+  static func table(_ apps: [SwitcherEntry]) -> String {
+    guard !apps.isEmpty else { return "no app runs" }
+    let width = max(4, apps.map(\.app.count).max() ?? 0)
+    func row(_ cells: [String]) -> String {
+      let padded = zip(cells, [width, 21, 5]).map {
+        $0.padding(toLength: max($1, $0.count), withPad: " ", startingAt: 0)
+      }
+      return (padded + cells.dropFirst(3)).joined(separator: "  ")
+    }
+    let rows = apps.map { row([$0.app, $0.state, "\($0.tasks)", $0.snapshot.map { "\($0) bytes" } ?? "none"]) }
+    return ([row(["app", "state", "tasks", "image"])] + rows).joined(separator: "\n")
+  }
+}

@@ -1,0 +1,137 @@
+import Opportune
+import Testing
+
+@Suite struct LiveAudioTests {
+  private struct Player: AppDelegate {}
+
+  private func host(_ change: (inout AppsPolicy) -> Void = { _ in }) throws -> AppHost {
+    var configuration = SchedulerConfiguration()
+    configuration.lanes = [.background, .foreground, .realTime]
+    var policy = AppsPolicy()
+    // Long enough for the slowest machine, and over as soon as the callback has returned.
+    policy.grace = .seconds(30)
+    policy.callbackLimit = .seconds(30)
+    policy.sliceAllowance = .seconds(30)
+    policy.suspendsOnReturn = true
+    change(&policy)
+    return try AppHost(scheduler: Scheduler(configuration: configuration), policy: policy)
+  }
+
+  /// An app in front that plays every millisecond, and the numbers of its frames.
+  private func player(_ host: AppHost, _ name: String) async throws -> (HostedApp, AudioStream, AsyncStream<UInt64>) {
+    let app = try await host.launch(Manifest(identifier: name, backgroundModes: [.audio])) { _ in Player() }
+    await wait(host, app, for: .active)
+    let (numbers, heard) = AsyncStream.makeStream(of: UInt64.self)
+    let stream = try await app.startAudio(every: .milliseconds(1)) { heard.yield($0.number) }
+    return (app, stream, numbers)
+  }
+
+  private func wait(_ host: AppHost, _ app: HostedApp, for state: LifecycleState) async {
+    let events = await host.observe()
+    if await host.state(of: app.id) == state { return }
+    for await event in events {
+      if case .moved(_, state, _) = event.action, event.app == app.id { return }
+    }
+  }
+
+  // R-AUD-01, R-AUD-02, R-AUD-05
+  @Test(.timeLimit(.minutes(1))) func pauseStopsItAndResumeGoesOnAtTheNextFrame() async throws {
+    let host = try host()
+    let (app, stream, numbers) = try await player(host, "player")
+    var next = numbers.makeAsyncIterator()
+    var heard: UInt64 = 0
+    /// So many more frames, each the one after the last.
+    func hear(until end: UInt64) async {
+      while heard < end {
+        #expect(await next.next() == heard)
+        heard += 1
+      }
+    }
+    await hear(until: 5)
+    try await host.leave(app.id)
+    await hear(until: stream.statistics.frames + 5)
+    #expect(await host.state(of: app.id) == .background)
+
+    try await stream.pause()
+    await wait(host, app, for: .suspended)
+    let paused = stream.statistics.frames
+    let other = try await host.launch(Manifest(identifier: "other")) { _ in Player() }
+    for _ in 0..<1000 { try await other.task {}.value }
+    #expect(stream.statistics.frames == paused)
+
+    try await stream.resume()
+    #expect(await host.state(of: app.id) == .background)
+    await hear(until: paused + 5)
+    try await stream.end()
+    await wait(host, app, for: .suspended)
+    await #expect(throws: HostError.self) { try await stream.resume() }
+    await #expect(throws: HostError.self) { try await app.startAudio { _ in } }  // it executes nothing
+    try await host.terminate(app.id)
+    try await host.terminate(other.id)
+  }
+
+  // R-AUD-03, R-AUD-04
+  @Test(.timeLimit(.minutes(1)), arguments: [1, 2]) func soManyPlayInBackground(_ maximum: Int) async throws {
+    let host = try host { $0.audio.maximum = maximum }
+    let (first, firstStream, _) = try await player(host, "first")
+    try await host.leave(first.id)
+    let (second, secondStream, _) = try await player(host, "second")
+    try await host.leave(second.id)
+    if maximum == 1 { await wait(host, first, for: .suspended) }
+    #expect(await host.state(of: second.id) == .background)
+    // The second goes on for so long that the first, if it plays, has played as well.
+    let before = (firstStream.statistics.frames, secondStream.statistics.frames)
+    while secondStream.statistics.frames < before.1 + 20 { await Task.yield() }
+    if maximum == 1 {
+      #expect(firstStream.statistics.frames == before.0)
+    } else {
+      while firstStream.statistics.frames == before.0 { await Task.yield() }
+      #expect(await host.state(of: first.id) == .background)
+    }
+    for id in [first.id, second.id] { try await host.terminate(id) }
+  }
+
+  // R-AUD-02, R-CPU-01
+  @Test(.timeLimit(.minutes(1))) func framesComeBesideABackgroundThatSaturates() async throws {
+    let host = try host()
+    let (app, stream, _) = try await player(host, "player")
+    try await host.leave(app.id)
+    let indexer = try host.scheduler.makeApp(named: "indexer", band: .background)
+    let mayEnd = Counter()
+    for _ in 0...host.scheduler.width { try indexer.submit { while mayEnd.value == 0 {} } }
+    let wanted = stream.statistics.frames + 50
+    while stream.statistics.frames < wanted { await Task.yield() }
+    mayEnd.add()
+    try await host.terminate(app.id)
+  }
+
+  // R-CPU-09
+  @Test(.timeLimit(.minutes(1))) func withoutTheServiceAudioStopsWithItsApp() async throws {
+    let host = try host { $0.audio.isOn = false }
+    let (app, stream, _) = try await player(host, "player")
+    try await host.leave(app.id)
+    await wait(host, app, for: .suspended)
+    let stopped = stream.statistics.frames
+    let other = try await host.launch(Manifest(identifier: "other")) { _ in Player() }
+    for _ in 0..<1000 { try await other.task {}.value }
+    #expect(stream.statistics.frames == stopped)
+    // It was never paused, so it goes on with its app.
+    try await host.bringForward(app.id)
+    while stream.statistics.frames == stopped { await Task.yield() }
+    for id in [app.id, other.id] { try await host.terminate(id) }
+  }
+
+  // R-AUD-02
+  @Test(.timeLimit(.minutes(1))) func whatTheKernelGivesIsSaid() async throws {
+    let host = try host()
+    let (app, stream, _) = try await player(host, "player")
+    #expect(stream.realTimeClass == host.scheduler.realTimeClass && stream.realTimeClass != .noLane)
+    await #expect(throws: HostError.self) { try await app.startAudio { _ in } }
+    try await stream.end()
+    await #expect(throws: HostError.self) { try await app.startAudio(every: .microseconds(1)) { _ in } }
+    let again = try await app.startAudio(.record, every: .milliseconds(1)) { _ in }
+    while again.statistics.frames == 0 { await Task.yield() }
+    try await host.terminate(app.id)
+    #expect(try AppHost().scheduler.realTimeClass == .noLane)
+  }
+}

@@ -1,0 +1,85 @@
+import Opportune
+import Testing
+
+@Suite struct LiveWorkTests {
+  private struct Worker: AppDelegate {}
+
+  private func host(_ change: (inout AppsPolicy) -> Void) throws -> AppHost {
+    var policy = AppsPolicy()
+    policy.grace = .seconds(30)
+    policy.callbackLimit = .seconds(30)
+    policy.sliceAllowance = .seconds(30)
+    policy.suspendsOnReturn = true
+    policy.tasks.wallClock = nil
+    policy.tasks.handlerTime = .seconds(30)
+    change(&policy)
+    return try AppHost(policy: policy)
+  }
+
+  private func wait(_ host: AppHost, _ app: HostedApp, for state: LifecycleState) async {
+    let events = await host.observe()
+    if await host.state(of: app.id) == state { return }
+    for await event in events {
+      if case .moved(_, state, _) = event.action, event.app == app.id { return }
+    }
+  }
+
+  // R-TASK-03, R-TASK-05
+  @Test(.timeLimit(.minutes(1))) func theCPULimitEndsATaskThatWorksAndNoOther() async throws {
+    let host = try host { $0.tasks.cpuTime = .milliseconds(30) }
+    let (expired, mayEnd) = (Counter(), Counter())
+    let quiet = try await host.launch(Manifest(identifier: "quiet")) { _ in Worker() }
+    await wait(host, quiet, for: .active)
+    let idleTask = try await quiet.beginTask { Issue.record("a task that used no CPU time expired") }
+    let busy = try await host.launch(Manifest(identifier: "busy")) { _ in Worker() }
+    await wait(host, busy, for: .active)
+    let task = try await busy.beginTask { expired.add() }
+    try await host.leave(busy.id)
+    // One slice that does not end: what it has used must count while it runs.
+    try busy.submit { while mayEnd.value == 0 {} }
+    while expired.value == 0 { await Task.yield() }
+    #expect(await busy.app.cpuTime() >= .milliseconds(30))
+    #expect(await host.view(of: busy.id)?.openTasks == [task])
+    mayEnd.add()
+    try await busy.endTask(task)
+    await wait(host, busy, for: .suspended)
+    #expect(await host.state(of: quiet.id) == .background)
+    try await quiet.endTask(idleTask)
+    await wait(host, quiet, for: .suspended)
+  }
+
+  // R-TASK-17
+  @Test(.timeLimit(.minutes(1))) func aTaskThatDoesNothingIsLostAndOneThatWorksIsNot() async throws {
+    let host = try host { $0.tasks.idleLimit = .milliseconds(100) }
+    let (expired, mayEnd) = (Counter(), Counter())
+    let busy = try await host.launch(Manifest(identifier: "busy")) { _ in Worker() }
+    await wait(host, busy, for: .active)
+    let task = try await busy.beginTask { if mayEnd.value == 0 { Issue.record("a task that works expired") } }
+    try busy.submit { while mayEnd.value == 0 {} }
+    let idle = try await host.launch(Manifest(identifier: "idle")) { _ in Worker() }
+    await wait(host, idle, for: .active)
+    let idleTask = try await idle.beginTask { expired.add() }
+    try await host.leave(idle.id)
+    while expired.value == 0 { await Task.yield() }
+    #expect(await host.view(of: busy.id)?.openTasks == [task])
+    mayEnd.add()
+    try await idle.endTask(idleTask)
+    try? await busy.endTask(task)
+    await wait(host, busy, for: .suspended)
+  }
+
+  // R-TASK-05
+  @Test func looksAreSoFarApartThatTheLimitIsNotPassedUnseen() throws {
+    var rig = try Rig { $0.tasks.cpuTime = .milliseconds(100) }
+    func interval() -> Duration? { rig.host.system.workInterval(of: rig.app, cores: 4) }
+    try rig.does(.launch)
+    #expect(interval() == nil)  // in front it does not count
+    try rig.does(.beginTask(.upload))
+    try rig.does(.leave)
+    #expect(interval() == .milliseconds(25))
+    try rig.does(.worked(.milliseconds(60)))
+    #expect(interval() == .milliseconds(10))
+    try rig.does(.endTask(rig.tasks()[0]))
+    #expect(interval() == nil)
+  }
+}
