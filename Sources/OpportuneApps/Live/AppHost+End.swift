@@ -3,8 +3,10 @@ import OpportuneScheduler
 /// The end of an app, and what it opened.
 extension AppHost {
   func takeBack(_ id: AppID) {
-    for broker in brokers { broker.takeBack(id) }
-    guard let resident = residents[id] else { return }
+    guard let resident = residents[id] else {
+      for broker in brokers { broker.takeBack(id) }
+      return
+    }
     resident.isEnding = true
     let isDying = system.state(of: id) == .terminated
     let overran = isDying && (system.view(of: id)?.callbacks.isEmpty ?? true)
@@ -15,6 +17,8 @@ extension AppHost {
   func finish(_ resident: Resident) {
     let app = resident.app
     guard residents[app.id]?.app === app else { return }
+    // Not before: its last callback may use what it holds.
+    for broker in brokers { broker.takeBack(app.id) }
     resident.callbacks = []
     for buffer in resident.buffers { buffer.setAccepts(false) }
     try? app.app.setBand(.background)

@@ -133,7 +133,7 @@ public final class HostedApp: Sendable {
   // MARK: The end
 
   // sequentiallyConsistent: after a task was added, whose entry `end` takes after it has set the bit.
-  private var isOver: Bool { open.load(ordering: .sequentiallyConsistent) & 1 != 0 }
+  var isOver: Bool { open.load(ordering: .sequentiallyConsistent) & 1 != 0 }
 
   private func enter() throws(HostError) {
     // acquiringAndReleasing: pairs with `end`, so that whoever enters before it is counted by it.
