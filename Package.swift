@@ -101,7 +101,9 @@ let package = Package(
         .product(name: "Histogram", package: "hdrhistogram-swift"),
       ]),
     // Recorded use of real devices, in virtual time. Apart from the library, so that programs do not link SQLite.
-    .target(name: "OpportuneReplay", dependencies: ["OpportuneApps", .product(name: "GRDB", package: "GRDB.swift")]),
+    .target(
+      name: "OpportuneReplay",
+      dependencies: ["Opportune", "OpportuneApps", .product(name: "GRDB", package: "GRDB.swift")]),
     .executableTarget(
       name: "OpportuneCommand",
       dependencies: [
