@@ -103,7 +103,9 @@ let package = Package(
         .product(name: "Histogram", package: "hdrhistogram-swift"),
       ]),
     // Recorded use of real devices, in virtual time. Apart from the library, so that programs do not link SQLite.
-    .target(name: "OpportuneReplay", dependencies: ["OpportuneApps", .product(name: "GRDB", package: "GRDB.swift")]),
+    .target(
+      name: "OpportuneReplay",
+      dependencies: ["Opportune", "OpportuneApps", .product(name: "GRDB", package: "GRDB.swift")]),
     // What the layers above the core promise, as judges that know nothing of how they keep it. For tests and fuzzing.
     .target(name: "OpportuneModels", dependencies: ["OpportuneIO", "OpportuneApps", "OpportuneMemory"]),
     // The targets of `opportune fuzz` above the core.

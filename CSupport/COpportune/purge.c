@@ -260,9 +260,8 @@ static int64_t take_lazily(opp_purge *region, uint8_t *bank, int64_t bytes) {
     return finish_eagerly(region, bank, bytes); /* somebody came, and went to the other bank */
 }
 
-int64_t opp_purge_take(opp_purge *region, const opp_purge_view *seen, opp_purge_mode mode) {
-    uint64_t word = seen->word;
-    if (word >= PIN_ONE || !(word & VOLATILE) || (word & (PURGED | FILLING | PURGING | CLOSED | BROKEN))) return 0;
+static int64_t take(opp_purge *region, uint64_t word, opp_purge_mode mode) {
+    if (word >= PIN_ONE || (word & (PURGED | FILLING | PURGING | CLOSED | BROKEN))) return 0;
     if (mode == OPP_PURGE_LAZY && (word & LAZY)) return 0;
     uint64_t begun = mode == OPP_PURGE_LAZY ? word | LAZY | PURGING
                                             : ((lost(word) ^ BANK) & ~(uint64_t)LAZY) | PURGED | PURGING;
@@ -273,6 +272,14 @@ int64_t opp_purge_take(opp_purge *region, const opp_purge_view *seen, opp_purge_
     uint8_t *bank = current(region, word);
     int64_t bytes = (int64_t)opp_load(&region->bytes, relaxed);
     return mode == OPP_PURGE_LAZY ? take_lazily(region, bank, bytes) : finish_eagerly(region, bank, bytes);
+}
+
+int64_t opp_purge_take(opp_purge *region, const opp_purge_view *seen, opp_purge_mode mode) {
+    return seen->word & VOLATILE ? take(region, seen->word, mode) : 0;
+}
+
+int64_t opp_purge_revoke(opp_purge *region, const opp_purge_view *seen) {
+    return take(region, seen->word, OPP_PURGE_EAGER);
 }
 
 /* --- Using --- */

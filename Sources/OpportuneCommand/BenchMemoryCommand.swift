@@ -4,7 +4,7 @@ import OpportuneBench
 struct BenchMemoryCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "memory",
-    abstract: "Purgeable memory: what access costs, how fast it is given back, what the foreground waits for it.",
+    abstract: "Purgeable memory: what access costs, how fast it is given back, what hibernation costs.",
     discussion: """
       Figures: \(MemoryBenchOptions.Figure.allCases.map(\.rawValue).joined(separator: ", ")).
       Ctrl-C ends the run with what it has.
@@ -18,6 +18,9 @@ struct BenchMemoryCommand: ParsableCommand {
 
   @Option(help: "Purgeable memory in MiB; the run takes up twice as much.")
   var mebibytes = 1024
+
+  @Option(help: "Where hibernate makes its files, of up to 150 MB, and removes them.", completion: .directory)
+  var folder = "."
 
   @OptionGroup var output: ReportOutput
 
@@ -37,7 +40,7 @@ struct BenchMemoryCommand: ParsableCommand {
 
   private func options() throws -> MemoryBenchOptions {
     do {
-      return try MemoryBenchOptions(figures: names(figure), repeats: repeats, mebibytes: mebibytes)
+      return try MemoryBenchOptions(figures: names(figure), repeats: repeats, mebibytes: mebibytes, folder: folder)
     } catch {
       throw ValidationError(error.description)
     }

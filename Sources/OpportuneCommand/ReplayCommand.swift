@@ -9,7 +9,13 @@ struct ReplayCommand: ParsableCommand {
       Known recordings, by their tables: \(TraceReader.formatNames.joined(separator: ", ")). They are SQLite databases; \
       unpack .gz files first. States that the device recorded are compared, never used.
 
-      Example: opportune replay usage.db --grace 10 --memory 2G --html usage.html
+      With --policy, policies of removal are compared: sizes of apps are drawn by seed from those of real ones, so the \
+      outcome is synthetic, and the budget is swept down until they differ in how apps come to the front, unless --memory sets it. Policies:
+      \(NamedPolicy.allCases.map { "  \($0.rawValue): \($0.explanation)" }.joined(separator: "\n"))
+
+      Examples:
+        opportune replay usage.db --grace 10 --memory 2G --html usage.html
+        opportune replay usage.db --policy lru,largest
       """)
 
   @Argument(help: "The recording.", completion: .file()) var trace: String
@@ -18,7 +24,7 @@ struct ReplayCommand: ParsableCommand {
   @Option(help: "Seconds from leaving the front to suspension.") var grace: Double = 5
   @Option(help: "Seconds that tasks may run in background.") var taskTime: Double = 180
   @Flag(inversion: .prefixedNo, help: "Run on battery; without it, mains lifts all restrictions.") var onBattery = true
-  @Option(help: "Bytes of an app whose size is not recorded, or with K, M, G.") var footprint = "64M"
+  @Option(help: "Bytes of an app whose size is not recorded, or with K, M, G. (default: 64M)") var footprint: String?
   @Option(
     name: .customLong("manifest"),
     help:
@@ -27,11 +33,20 @@ struct ReplayCommand: ParsableCommand {
   var manifests: [String] = []
   @Option(help: "Write a timeline for Perfetto or chrome://tracing.", completion: .file()) var traceEvents: String?
   @Option(help: "Write a self-contained page with a timeline.", completion: .file()) var html: String?
+  @Option(help: "Compare policies of removal, separated by commas or repeated.") var policy: [String] = []
+  @Option(help: "With --policy: what sizes are drawn with. (default: 1)") var seed: UInt64?
+  @Option(help: "With --policy: whose sizes; ios or android. (default: ios)") var sizes: String?
   @Flag(help: "Print JSON.") var json = false
 
-  func validate() throws { _ = try options() }
+  func validate() throws {
+    _ = try options()
+    _ = try policies()
+    _ = try sizeTable()
+  }
 
   func run() throws {
+    let policies = try policies()
+    guard policies.isEmpty else { return print(try comparison(of: policies), terminator: "") }
     let report: ReplayReport
     do {
       report = try Replay.run(TraceReader.read(trace), options())
@@ -41,6 +56,47 @@ struct ReplayCommand: ParsableCommand {
     if let traceEvents { try write(report.traceEvents(), to: traceEvents) }
     if let html { try write(report.page(title: "Replay of \(trace.split(separator: "/").last ?? "")"), to: html) }
     print(json ? try report.json() : report.text(), terminator: "")
+  }
+
+  func comparison(of policies: [NamedPolicy]) throws -> String {
+    do {
+      let options = try options()
+      let comparison = try PolicyComparison(
+        TraceReader.read(trace), policies, table: sizeTable(), seed: seed ?? 1,
+        budget: options.policy.memory.capacity, options: options)
+      return json ? try comparison.json() : comparison.text()
+    } catch let error as TraceError {
+      throw ValidationError(error.description)
+    }
+  }
+
+  func policies() throws -> [NamedPolicy] {
+    let alone = [("--trace-events", traceEvents != nil), ("--html", html != nil), ("--footprint", footprint != nil)]
+    let together = [("--seed", seed != nil), ("--sizes", sizes != nil)]
+    if let (name, _) = (policy.isEmpty ? together : alone).first(where: \.1) {
+      throw ValidationError("\(name) does not go \(policy.isEmpty ? "without" : "with") --policy")
+    }
+    let names = names(policy)
+    guard policy.isEmpty || !names.isEmpty else { throw ValidationError("--policy names no policy") }
+    let known = NamedPolicy.allCases.map(\.rawValue).joined(separator: ", ")
+    var chosen: [NamedPolicy] = []
+    for name in names {
+      guard let policy = NamedPolicy(rawValue: name) else {
+        throw ValidationError("--policy '\(name)' is not known; expected \(known)")
+      }
+      guard !chosen.contains(policy) else { throw ValidationError("--policy '\(name)' is given twice") }
+      chosen.append(policy)
+    }
+    return chosen
+  }
+
+  private func sizeTable() throws -> FootprintTable {
+    guard let sizes else { return .ios }
+    guard let table = FootprintTable.all.first(where: { $0.name == sizes }) else {
+      let known = FootprintTable.all.map(\.name).joined(separator: ", ")
+      throw ValidationError("--sizes '\(sizes)' is not known; expected \(known)")
+    }
+    return table
   }
 
   private func options() throws -> ReplayOptions {
@@ -54,7 +110,7 @@ struct ReplayCommand: ParsableCommand {
       throw ValidationError("--critical-point is \(criticalPoint), expected more than 0 and at most 100")
     }
     options.policy.memory.criticalPoint = criticalPoint / 100
-    options.footprint = try bytes(footprint, "--footprint")
+    if let footprint { options.footprint = try bytes(footprint, "--footprint") }
     for rule in manifests {
       let parts = rule.split(separator: "=", maxSplits: 1).map(String.init)
       guard parts.count == 2 else { throw ValidationError("--manifest '\(rule)': expected text=mode,mode") }

@@ -91,6 +91,22 @@ public final class AppMemory: Sendable {
     if bytes > before { broker.add(bytes - before) } else { broker.subtract(before - bytes) }
   }
 
+  /// Gives back what can be made again, now: before hibernation, which need not write it. (R-MEM-05)
+  ///
+  /// - Returns: bytes given back.
+  @discardableResult
+  public func purge() -> UInt64 { broker.revoke(of: record) { $0.is_volatile } }
+
+  /// Takes back all purgeable memory of an app that is over, and forgets what it held outside. Memory that a slice of it
+  /// still has pinned stays until the next call, or until it is closed.
+  ///
+  /// - Returns: bytes given back.
+  @discardableResult
+  public func takeBack() -> UInt64 {
+    broker.subtract(record.outside.exchange(0, ordering: .relaxed))
+    return broker.revoke(of: record) { _ in true }
+  }
+
   /// What it holds now.
   public var ledger: MemoryLedger { broker.ledger(of: record) }
 }

@@ -166,6 +166,17 @@ final class BrokerCore: @unchecked Sendable {
     return given
   }
 
+  /// Takes the regions of one app that are not in use. Returns the bytes given back.
+  func revoke(of record: AppRecord, _ isWanted: (opp_purge_view) -> Bool) -> UInt64 {
+    var given: UInt64 = 0
+    forEachRegion { region, view in
+      guard view.owner == record.number, isWanted(view) else { return }
+      var seen = view
+      given += UInt64(max(0, opp_purge_revoke(region, &seen)))
+    }
+    return given
+  }
+
   /// How much there is now, and how much is in use.
   func reading(of ledger: MemoryLedger) -> MemoryReading? {
     switch configuration.limit {
@@ -207,8 +218,11 @@ final class BrokerCore: @unchecked Sendable {
     guard excess > 0 else { return relief }
     relief.purged = purge(excess, configuration.mode)
     guard relief.purged < excess else { return relief }
-    excess -= relief.purged
-    reading.inUse -= min(relief.purged, reading.inUse)
+    // What is on its way out comes back by itself: nobody else is removed for it.
+    let leaving = leavingBytes()
+    excess -= min(relief.purged + leaving, excess)
+    reading.inUse -= min(relief.purged + leaving, reading.inUse)
+    guard excess > 0 else { return relief }
     let now = clock()
     var candidates = self.candidates(now)
     while excess > 0, let removal = configuration.removal.choose(candidates, excess: excess, reading: reading),
@@ -237,6 +251,14 @@ final class BrokerCore: @unchecked Sendable {
     else { return }
     relief.removals.append(removal)
     remove(removal)
+  }
+
+  /// Of apps that were asked to go, or are gone and whose memory is being written or closed.
+  private func leavingBytes() -> UInt64 {
+    ledgers().values.reduce(0) { sum, app in
+      let isLeaving = app.record.isLeaving.load(ordering: .relaxed) || app.record.currentStanding == .gone
+      return isLeaving ? sum + app.ledger.inUse : sum
+    }
   }
 
   private func candidates(_ now: UInt64) -> [RemovalCandidate] {

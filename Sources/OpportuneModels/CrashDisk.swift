@@ -7,6 +7,9 @@ package final class CrashDisk: StoreDevice {
   /// What is read back.
   package var seen: [UInt8]
   package var synchronises = true
+  /// This call of `synchronise` since `begin` does nothing.
+  package var missing: Int?
+  private var synchronised = 0
   /// So many calls that change something succeed; the next one, and all after it, do not.
   package var failsAfter: Int?
   private var start: [UInt8] = []
@@ -36,24 +39,38 @@ package final class CrashDisk: StoreDevice {
 
   package func synchronise() throws(StoreError) {
     try mayFail()
-    if synchronises { log.append(nil) }
+    if synchronises, synchronised != missing { log.append(nil) }
+    synchronised += 1
   }
 
+  /// What was written and not synchronised stays in danger.
   package func begin() {
+    synchronised = 0
+    if let last = log.lastIndex(where: { $0 == nil }) {
+      for case (let at, let bytes)? in log[..<last] { start.replaceSubrange(at..<at + bytes.count, with: bytes) }
+      log.removeSubrange(...last)
+    }
+  }
+
+  /// All is on the disk.
+  package func settle() {
     start = seen
     log = []
   }
 
-  package func settle() { log = [] }
+  /// The images of each point.
+  package static let tries = 4
 
-  /// What a crash may leave, at each point of the log, four times.
+  /// What a crash may leave, at each point of the log.
   package func crashImages(using generator: inout some RandomNumberGenerator) -> [[UInt8]] {
     var images: [[UInt8]] = []
-    for point in 0...log.count { for _ in 0..<4 { images.append(crashImage(at: point, using: &generator)) } }
+    for point in 0...log.count {
+      for _ in 0..<Self.tries { images.append(crashImage(at: point, using: &generator)) }
+    }
     return images
   }
 
-  /// Writes and synchronisations since `begin`.
+  /// Writes and synchronisations that may be lost in part.
   package var logCount: Int { log.count }
 
   /// What a crash may leave after so many entries of the log: all that was synchronised, and any part, by sectors, of

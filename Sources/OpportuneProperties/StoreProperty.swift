@@ -64,7 +64,7 @@ struct StoreProperty: Property {
       let (seed, extra) = (bytes.byte(), bytes.byte())
       var generator = SplitMix64(seed: UInt64(seed) << 32 | UInt64(length))
       // Without synchronisation what earlier operations wrote may be lost too; each is judged by itself.
-      disk.begin()
+      disk.settle()
       var next = content
       switch kind {
       case 0...3:

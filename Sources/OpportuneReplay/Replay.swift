@@ -1,4 +1,4 @@
-import OpportuneApps
+import Opportune
 
 /// What a replay is run with.
 package struct ReplayOptions: Sendable {
@@ -6,6 +6,10 @@ package struct ReplayOptions: Sendable {
   package var onBattery = true
   /// Bytes of an app whose footprint the trace does not say.
   package var footprint: UInt64 = 64 << 20
+  /// By app; for those whose footprint the trace does not say.
+  package var sizes: [String: UInt64] = [:]
+  /// Who goes when so many bytes are in use up to the policy's critical point; `nil`: as the policy of apps says.
+  package var removal: (policy: any RemovalChoosing, budget: UInt64)?
   /// The first rule whose pattern an app's name contains gives its manifest's modes.
   package var manifestRules: [(pattern: String, modes: Set<Manifest.Mode>)] = []
 
@@ -59,6 +63,8 @@ package struct ReplayReport: Sendable {
   package var assertions = 0
   package var refusals = 0
   package var kills: [String: Int] = [:]
+  /// By ``ReplayOptions/removal``.
+  package var removals: [ReplayRemoval] = []
   package var compared = 0
   package var notObservable = 0
   package var divergences: [Divergence] = []
@@ -114,6 +120,7 @@ package enum Replay {
         while next < trace.expectations.count, trace.expectations[next].at < at { try compare(&next) }
         try host.run(until: max(host.now, .seconds(at - start)))
         try apply(input)
+        try relieve()
       }
       while next < trace.expectations.count { try compare(&next) }
       summarise()
@@ -166,7 +173,36 @@ package enum Replay {
 
     private mutating func size(_ id: AppID) throws {
       if let view = host.system.view(of: id), view.state.isInMemory, view.footprint == 0 {
-        try host.post(.footprint(options.footprint), id)
+        try host.post(.footprint(options.sizes[names[id.number]] ?? options.footprint), id)
+      }
+    }
+
+    /// Removes apps by the policy of the memory layer, as its broker does.
+    private mutating func relieve() throws {
+      guard let (policy, budget) = options.removal else { return }
+      let point = try CriticalPoint(share: options.policy.memory.criticalPoint)
+      let gauge = try PressureGauge(warning: min(.half, point), critical: point, margin: 0)
+      while true {
+        let reading = MemoryReading(capacity: budget, inUse: host.system.footprint)
+        let excess = gauge.excess(reading)
+        guard excess > 0, let removal = policy.choose(candidates(), excess: excess, reading: reading) else { return }
+        let id = AppID(Int(removal.app))
+        report.removals.append(
+          ReplayRemoval(
+            at: start + host.now.seconds, app: names[id.number], way: removal.way,
+            bytes: host.system.view(of: id)?.footprint ?? 0, reason: removal.reason))
+        try host.post(removal.way == .hibernate ? .hibernate : .terminate, id)
+      }
+    }
+
+    private func candidates() -> [RemovalCandidate] {
+      ids.values.compactMap { id in
+        guard let view = host.system.view(of: id), view.state.isInMemory,
+          let presence = host.system.presence(of: id)
+        else { return nil }
+        return RemovalCandidate(
+          app: UInt32(id.number), name: names[id.number], standing: AppStanding(presence), footprint: view.footprint,
+          idle: UInt64(max(0, (host.now - view.lastUsed).inSeconds * 1e9)))
       }
     }
 

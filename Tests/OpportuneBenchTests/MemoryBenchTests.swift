@@ -10,13 +10,20 @@ import Testing
 
   @Test(arguments: MemoryBenchOptions.Figure.allCases)
   func eachFigureRunsAlone(figure: MemoryBenchOptions.Figure) throws {
-    let report = try run(MemoryBenchOptions(figures: [figure.rawValue], repeats: 2, mebibytes: 8))
+    let report = try run(
+      MemoryBenchOptions(figures: [figure.rawValue], repeats: 2, mebibytes: 8, folder: NSTemporaryDirectory()))
     #expect(!report.results.isEmpty && report.results.allSatisfy { $0.figure == figure.rawValue })
     for result in report.results {
       #expect(result.low > 0 && result.low <= result.value && result.value <= result.high)
       #expect((result.rival == nil) == (result.ratioToRival == nil))
     }
     #expect(report.results.contains { $0.ratioToRival != nil })
+    if figure == .hibernate {
+      let own = try #require(report.results.first)
+      // Nothing compresses; the index is kept twice.
+      #expect(own.ratioToDisk == own.ratioToRival && own.mode == "hibernate 8 MiB")
+      #expect(try #require(own.bytesWritten) > Double(8 << 20) && own.bytesWritten ?? 0 < Double(9 << 20))
+    }
     let json = try JSONSerialization.jsonObject(with: Data(report.json().utf8)) as? [String: Any]
     #expect((json?["results"] as? [[String: Any]])?.count == report.results.count)
     #expect(report.table().split(separator: "\n").count == report.results.count + 1)
@@ -31,7 +38,8 @@ import Testing
     for (repeats, mebibytes) in [(0, 8), (101, 8), (1, 3), (1, 65_537)] {
       #expect(throws: BenchError.self) { try MemoryBenchOptions(repeats: repeats, mebibytes: mebibytes) }
     }
+    #expect(throws: BenchError.self) { try MemoryBenchOptions(folder: "/nowhere") }
     let error = try #require(throws: BenchError.self) { try MemoryBenchOptions(figures: ["swap"]) }
-    #expect(error.description.contains("pin, purge, pressure"))
+    #expect(error.description.contains("pin, purge, pressure, hibernate"))
   }
 }

@@ -112,6 +112,24 @@ private let megabyte: UInt64 = 1_000_000
     withExtendedLifetime(room) {}
   }
 
+  /// Their memory comes back as they go, and hibernation takes a while.
+  // R-MEM-01
+  @Test func nobodyElseIsRemovedForWhatIsOnItsWayOut() throws {
+    let removed = Removals()
+    let broker = try makeBroker(budget: 100 * megabyte, remove: removed.add) { $0.gauge = .strict }
+    let first = broker.app(named: "first", standing: .suspended)
+    let second = broker.app(named: "second", standing: .suspended)
+    let front = broker.app(named: "front")
+    for app in [first, second] { try app.setOutside(bytes: 20 * megabyte) }
+    try front.setOutside(bytes: 36 * megabyte)
+    #expect(removed.all.map(\.app) == [first.number])
+    try front.setOutside(bytes: 50 * megabyte)
+    first.setStanding(.gone)
+    #expect(broker.relieve().removals.isEmpty && removed.all.count == 1)
+    try front.setOutside(bytes: 60 * megabyte)
+    #expect(removed.all.map(\.app) == [first.number, second.number])
+  }
+
   // R-MEM-08
   @Test func idleAppsAreRemovedWithoutPressure() throws {
     let now = HandClock()

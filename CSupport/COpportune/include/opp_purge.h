@@ -118,6 +118,12 @@ bool opp_purge_look(const opp_purge *_Nonnull region, opp_purge_view *_Nonnull v
 int64_t opp_purge_take(opp_purge *_Nonnull region, const opp_purge_view *_Nonnull seen,
                        opp_purge_mode mode) OPP_MUST_USE;
 
+/*
+ * As opp_purge_take(), eagerly, and of regions that are not volatile too: for the memory of an app that is over, or whose
+ * content was written elsewhere.
+ */
+int64_t opp_purge_revoke(opp_purge *_Nonnull region, const opp_purge_view *_Nonnull seen) OPP_MUST_USE;
+
 OPP_END_DECLS
 
 #endif

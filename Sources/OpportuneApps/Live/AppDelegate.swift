@@ -65,24 +65,32 @@ public enum AppNotice: Sendable, Hashable {
 /// What the lifecycle needs from the brokers of memory, I/O, location and hardware. Each is told in the order of the
 /// effects, on the host's own strand: return soon. All have an empty default.
 public protocol ResourceBroker: Sendable {
+  /// A life of an app begins; before anything of it runs.
+  func begins(_ app: HostedApp, _ delegate: any AppDelegate)
+  /// Where an app is now, after the effects that brought it there.
+  func stands(_ app: AppID, _ presence: AppPresence)
   /// What an app may use from now on.
   func restrict(_ app: AppID, to restrictions: Restrictions)
   /// Hold its completions: it executes nothing.
   func hold(_ app: AppID)
   /// Hand over what was held.
   func release(_ app: AppID)
-  /// Write its memory to the store, or bring it back. (R-MEM-05, R-MEM-07)
+  /// Write its memory to the store: nothing of it runs. (R-MEM-05)
   func save(_ app: AppID)
-  func restore(_ app: AppID)
+  /// Bring it back. Nothing of the app runs before the task, if there is one, has ended; it answers whether all is as it
+  /// was. An app that is not ends, and begins anew if it was to come to the front. (R-MEM-07)
+  func restore(_ app: AppID) -> Task<Bool, Never>?
   /// Cancel its requests, take its regions and grants back, forget its state.
   func takeBack(_ app: AppID)
 }
 
 extension ResourceBroker {
+  public func begins(_ app: HostedApp, _ delegate: any AppDelegate) {}
+  public func stands(_ app: AppID, _ presence: AppPresence) {}
   public func restrict(_ app: AppID, to restrictions: Restrictions) {}
   public func hold(_ app: AppID) {}
   public func release(_ app: AppID) {}
   public func save(_ app: AppID) {}
-  public func restore(_ app: AppID) {}
+  public func restore(_ app: AppID) -> Task<Bool, Never>? { nil }
   public func takeBack(_ app: AppID) {}
 }

@@ -8,6 +8,14 @@ extension AppHost {
       for observer in observers.values { observer.yield(entry) }
       carryOut(effect.action, effect.app)
     }
+    guard !brokers.isEmpty else { return }
+    for id in Set(effects.map(\.app)) { tellPresence(of: id) }
+  }
+
+  func tellPresence(of id: AppID) {
+    guard let presence = system.presence(of: id), presences[id] != presence else { return }
+    presences[id] = presence
+    for broker in brokers { broker.stands(id, presence) }
   }
 
   func carryOut(_ action: AppEffect, _ id: AppID) {
@@ -63,12 +71,15 @@ extension AppHost {
       callNext(resident)
     case .stopExecution: stop(id)
     case .resumeExecution:
-      for broker in brokers { broker.release(id) }
-      for place in residents[id]?.places ?? [] { place.resume() }
-      followAudio(id)
+      // What comes from the store comes first.
+      if let resident = residents[id], resident.restorations > 0 {
+        resident.resumesWhenRestored = true
+      } else {
+        resume(id)
+      }
     case .takeSnapshot: snapshots[id] = residents[id]?.delegate.snapshot()
     case .saveState: for broker in brokers { broker.save(id) }
-    case .restoreState: for broker in brokers { broker.restore(id) }
+    case .restoreState: restore(id)
     case .deleteState: snapshots[id] = nil
     case .warnOfMemory:
       enqueue(id) {
@@ -86,11 +97,49 @@ extension AppHost {
     // Without a place in the scheduler the app cannot run: its callbacks overrun, and it ends.
     guard let place = try? scheduler.makeApp(named: manifest.identifier, band: .foreground) else { return }
     let app = HostedApp(id: id, manifest: manifest, app: place, host: self, life: lives)
-    residents[id] = Resident(app, make(app))
+    let delegate = make(app)
+    residents[id] = Resident(app, delegate)
+    for broker in brokers { broker.begins(app, delegate) }
+  }
+
+  func resume(_ id: AppID) {
+    for broker in brokers { broker.release(id) }
+    for place in residents[id]?.places ?? [] { place.resume() }
+    followAudio(id)
+  }
+
+  /// Other apps go on meanwhile.
+  func restore(_ id: AppID) {
+    let tasks = brokers.compactMap { $0.restore(id) }
+    guard !tasks.isEmpty, let resident = residents[id] else { return }
+    resident.restorations += 1
+    Task {
+      var isWhole = true
+      for task in tasks where await !task.value { isWhole = false }
+      self.restored(resident, isWhole)
+    }
+  }
+
+  func restored(_ resident: Resident, _ isWhole: Bool) {
+    let id = resident.app.id
+    resident.restorations -= 1
+    guard residents[id] === resident, !resident.isEnding else { return }
+    guard isWhole else {
+      // It has lost what it knew: it must not go on as if it had not.
+      let wasInFront = system.state(of: id)?.isForeground == true
+      resident.callbacks = []
+      try? post(.app(id, .exited))
+      if wasInFront { try? post(.app(id, .launch)) }
+      return
+    }
+    guard resident.restorations == 0, resident.resumesWhenRestored else { return }
+    resident.resumesWhenRestored = false
+    resume(id)
+    callNext(resident)
   }
 
   func callNext(_ resident: Resident) {
-    guard !resident.isCalling, let callback = resident.callbacks.first else { return }
+    guard !resident.isCalling, resident.restorations == 0, let callback = resident.callbacks.first else { return }
     resident.isCalling = true
     let delegate = resident.delegate
     let reason = resident.reason
@@ -129,6 +178,8 @@ extension AppHost {
     guard let resident = residents[id], !resident.isEnding else { return }
     let (app, delegate) = (resident.app, resident.delegate)
     _ = try? app.task(priority: .high) {
+      // An app that ended meanwhile hears nothing more.
+      guard !app.isOver else { return }
       let result = await body(delegate)
       if let event = answer(result) { try? await self.post(event, app) }
     }
@@ -158,6 +209,7 @@ extension AppHost {
   func stop(_ id: AppID) {
     guard let resident = residents[id] else { return }
     let (app, places) = (resident.app, resident.places)
+    resident.resumesWhenRestored = false
     resident.audio?.halt()
     for place in places { place.suspend() }
     for broker in brokers { broker.hold(id) }

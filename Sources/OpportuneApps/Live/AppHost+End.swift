@@ -3,8 +3,10 @@ import OpportuneScheduler
 /// The end of an app, and what it opened.
 extension AppHost {
   func takeBack(_ id: AppID) {
-    for broker in brokers { broker.takeBack(id) }
-    guard let resident = residents[id] else { return }
+    guard let resident = residents[id] else {
+      for broker in brokers { broker.takeBack(id) }
+      return
+    }
     endAudio(resident)
     resident.isEnding = true
     let isDying = system.state(of: id) == .terminated
@@ -17,6 +19,8 @@ extension AppHost {
     let app = resident.app
     guard residents[app.id]?.app === app else { return }
     endAudio(resident)
+    // Not before: its last callback may use what it holds.
+    for broker in brokers { broker.takeBack(app.id) }
     resident.callbacks = []
     for buffer in resident.buffers { buffer.setAccepts(false) }
     try? app.app.setBand(.background)

@@ -25,6 +25,8 @@ public actor AppHost {
   var makers: [AppID: MakeDelegate] = [:]
   var lives: UInt64 = 0
   var snapshots: [AppID: [UInt8]] = [:]
+  /// As the brokers know them.
+  var presences: [AppID: AppPresence] = [:]
   var observers: [UInt64: AsyncStream<VirtualHost.Entry>.Continuation] = [:]
   private var nextObserver: UInt64 = 0
   private var timer: (moment: Moment, task: Task<Void, Never>)?
@@ -43,6 +45,9 @@ public actor AppHost {
     var isEnding = false
     var audio: AudioPump?
     let work = WorkMeter()
+    /// What comes back from the store, and is not there yet.
+    var restorations = 0
+    var resumesWhenRestored = false
     init(_ app: HostedApp, _ delegate: any AppDelegate) {
       self.app = app
       self.delegate = delegate
@@ -127,6 +132,8 @@ public actor AppHost {
     }
     carryOut(effects)
     if case .app(let id, _) = event { followAudio(id) }
+    // Tracking begins and ends without an effect.
+    if case .app(let id, _) = event, !brokers.isEmpty { tellPresence(of: id) }
     rearm()
   }
 

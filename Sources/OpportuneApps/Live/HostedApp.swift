@@ -139,7 +139,7 @@ public final class HostedApp: Sendable {
   }
 
   // sequentiallyConsistent: after a task was added, whose entry `end` takes after it has set the bit.
-  private var isOver: Bool { open.load(ordering: .sequentiallyConsistent) & 1 != 0 }
+  var isOver: Bool { open.load(ordering: .sequentiallyConsistent) & 1 != 0 }
 
   /// Counts something of the app's that is run elsewhere, until what is returned is called; `nil` if the life is over.
   func countIn() -> (@Sendable () -> Void)? {

@@ -4,16 +4,20 @@ import Opportune
 /// What `opportune bench memory` is to measure.
 public struct MemoryBenchOptions: Sendable {
   public enum Figure: String, Sendable, CaseIterable {
-    case pin, purge, pressure
+    case pin, purge, pressure, hibernate
   }
 
   public var figures: [Figure]
   public var repeats: Int
   /// Of purgeable memory, in regions of 1 MiB.
   public var mebibytes: Int
+  /// Where files are made for figure 3, and removed again.
+  public var folder: String
 
   /// - Throws: ``BenchError`` for the first value that is unknown or out of range.
-  public init(figures: [String] = [], repeats: Int = 5, mebibytes: Int = 1024) throws(BenchError) {
+  public init(figures: [String] = [], repeats: Int = 5, mebibytes: Int = 1024, folder: String = ".")
+    throws(BenchError)
+  {
     self.figures = try BenchError.figures(figures)
     guard (1...100).contains(repeats) else {
       throw .invalid("--repeats", "\(repeats)", expected: "a whole number from 1 to 100")
@@ -22,7 +26,11 @@ public struct MemoryBenchOptions: Sendable {
       throw .invalid("--mebibytes", "\(mebibytes)", expected: "a whole number from 4 to 65536")
     }
     self.repeats = repeats
+    guard !folder.isEmpty, access(folder, W_OK | X_OK) == 0 else {
+      throw .invalid("--folder", folder, expected: "a folder that can be written")
+    }
     self.mebibytes = mebibytes
+    self.folder = folder
   }
 }
 
@@ -48,6 +56,7 @@ public struct MemoryBench {
       case .pin: report.results += try measurePin()
       case .purge: report.results += try measurePurge()
       case .pressure: report.results += try measurePressure()
+      case .hibernate: report.results += try measureHibernation()
       }
     }
     report.wasInterrupted = isInterrupted()
@@ -181,6 +190,29 @@ public struct MemoryBench {
     let start = Clock.now()
     let result = try body()
     return (Double(elapsed(from: start, to: Clock.now())) / 1e9, result)
+  }
+
+  // MARK: Figure 3
+
+  /// Of sizes up to that of the run.
+  private func measureHibernation() throws -> [MemoryResult] {
+    let figure = HibernateFigure(folder: options.folder)
+    return try HibernateFigure.mebibytes.filter { $0 <= options.mebibytes }.flatMap { size in
+      let rows: [(name: String, rival: String?)] = [
+        ("hibernate \(size) MiB", "write + fsync \(size) MiB"), ("write + fsync \(size) MiB", nil),
+        ("reanimate \(size) MiB", "read \(size) MiB"), ("read \(size) MiB", nil),
+      ]
+      var written: [Double] = []
+      var results = try self.rows(.hibernate, unit: "MB/s", rows) {
+        let sample = try figure.measure(mebibytes: size, seed: UInt64(written.count))
+        written.append(sample.written)
+        let bytes = Double(size << 20) / 1e6
+        return [sample.hibernate, sample.plainWrite, sample.reanimate, sample.plainRead].map { bytes / $0 }
+      }
+      for index in results.indices { results[index].ratioToDisk = results[index].ratioToRival }
+      if !results.isEmpty { results[0].bytesWritten = median(written) }
+      return results
+    }
   }
 
   // MARK: Figure 2

@@ -10,6 +10,10 @@ public struct MemoryResult: Sendable, Encodable {
   public var rival: String?
   /// Median over the repeats of this ÷ the rival of the same repeat.
   public var ratioToRival: Double?
+  /// The same where the rival is the bare disk.
+  public var ratioToDisk: Double?
+  /// Of one hibernation, as the kernel counts what it is given: the record and both copies of the index.
+  public var bytesWritten: Double?
 }
 
 public struct MemoryBenchReport: Sendable {
@@ -34,11 +38,12 @@ public struct MemoryBenchReport: Sendable {
   }
 
   public func table() -> String {
-    var rows = [["figure", "mode", "median", "low", "high", "unit", "÷ rival"]]
+    var rows = [["figure", "mode", "median", "low", "high", "unit", "÷ rival", "bytes written"]]
     for result in results {
       rows.append([
         result.figure, result.mode, fixed(result.value, 2), fixed(result.low, 2), fixed(result.high, 2), result.unit,
         result.ratioToRival.map { "\(fixed($0, 3)) of \(result.rival ?? "")" } ?? "",
+        result.bytesWritten.map { fixed($0, 0) } ?? "",
       ])
     }
     return ReportTable.align(rows, isLeft: { !(2...4).contains($0) }).joined(separator: "\n") + "\n"

@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 
 /// Memory of an app that is not purgeable: counted, page for page, in its ledger. (R-MEM-15)
 ///
@@ -21,6 +22,8 @@ public final class MemoryBlock: @unchecked Sendable {
   public let count: Int
   private let counted: UInt64
   private let app: AppMemory
+  /// Given back, and not counted. Relaxed: who gives back and who fills are told one after the other.
+  private let isAway = Atomic<Bool>(false)
 
   /// Anonymous memory.
   init(_ app: AppMemory, bytes: Int, isWired: Bool) throws(MemoryError) {
@@ -67,8 +70,33 @@ public final class MemoryBlock: @unchecked Sendable {
 
   deinit {
     munmap(memory, count)
-    app.record.subtract(counted, kind)
-    app.broker.subtract(counted)
+    if !isAway.load(ordering: .relaxed) { count(out: true) }
+  }
+
+  private func count(out: Bool) {
+    if out {
+      app.record.subtract(counted, kind)
+      app.broker.subtract(counted)
+    } else {
+      app.record.add(counted, kind)
+      app.broker.add(counted)
+    }
+  }
+
+  /// Its pages go, and read zero from then on. A file's stay: the kernel takes them when it wants them.
+  func giveBack() {
+    guard kind != .clean, !isAway.exchange(true, ordering: .relaxed) else { return }
+    if kind == .wired { munlock(memory, count) }
+    madvise(memory, count, MADV_DONTNEED)
+    count(out: true)
+  }
+
+  /// Its content is back. Returns whether it is locked into memory, where it was.
+  func comeBack(with content: [UInt8]) -> Bool {
+    guard kind != .clean else { return true }
+    bytes.copyBytes(from: content)
+    if isAway.exchange(false, ordering: .relaxed) { count(out: false) }
+    return kind != .wired || mlock(memory, count) == 0
   }
 
   /// Its bytes. Valid while the block lives; writing to a clean block ends the program.

@@ -88,6 +88,12 @@ final class Region: @unchecked Sendable {
     return view
   }
 
+  /// Gives the pages back whether it is volatile or not. Returns the bytes; 0 where it is in use or gone already.
+  func revoke() -> Int {
+    var seen = view
+    return max(0, Int(opp_purge_revoke(raw, &seen)))
+  }
+
   /// Returns the bytes given back; 0 where it is in use.
   func take(_ mode: PurgeMode) throws(MemoryError) -> Int {
     var seen = view

@@ -117,30 +117,16 @@ public final class HibernationStore {
   /// What was saved of an app, part by part. It stays saved: call ``remove(_:)`` once it is back in use. (R-MEM-07)
   ///
   /// - Throws: ``StoreError``: `absent`, `damagedRecord`, `system`.
-  public func load(_ app: String) throws(StoreError) -> [[UInt8]] {
+  public func load(_ app: String) throws(StoreError) -> [[UInt8]] { try record(of: app).load() }
+
+  /// What was saved of an app, to be read on another thread, whatever the store does meanwhile.
+  ///
+  /// - Throws: ``StoreError`` with code `absent`.
+  public func record(of app: String) throws(StoreError) -> StoredRecord {
     guard let entry = index.entries.first(where: { $0.name == app }) else {
       throw StoreError(.absent, "'\(app)' is not in the store")
     }
-    let frame = UnsafeMutableRawBufferPointer.allocate(byteCount: entry.length, alignment: 16)
-    defer { frame.deallocate() }
-    try device.read(frame, at: entry.offset)
-    let damaged = StoreError(.damagedRecord, "what was saved of '\(app)' is not what is on the disk")
-    guard let content = Compression.expand(UnsafeRawBufferPointer(frame), count: entry.count) else { throw damaged }
-    var reader = ByteReader(content[...])
-    guard reader.number() == entry.sequence, let length = reader.number(), reader.bytes(length) == Array(app.utf8),
-      let count = reader.number(), count <= UInt64(content.count)
-    else { throw damaged }
-    var counts: [UInt64] = []
-    for _ in 0..<count {
-      guard let count = reader.number() else { throw damaged }
-      counts.append(count)
-    }
-    var parts: [[UInt8]] = []
-    for count in counts {
-      guard let part = reader.bytes(count) else { throw damaged }
-      parts.append(part)
-    }
-    return parts
+    return StoredRecord(device: device, entry: entry)
   }
 
   /// Forgets an app, and frees its space. Does nothing for one that is not there. (R-MEM-07)

@@ -4,7 +4,7 @@ import Glibc
 package protocol StoreDevice: AnyObject {
   /// In bytes.
   var size: Int { get }
-  /// All of it, or an error.
+  /// All of it, or an error. Any thread.
   func read(_ bytes: UnsafeMutableRawBufferPointer, at offset: Int) throws(StoreError)
   func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StoreError)
   /// What was written before is on the disk on return.

@@ -1,0 +1,211 @@
+import OpportuneApps
+import OpportuneMemory
+import OpportuneScheduler
+import Synchronization
+
+/// The memory of a host's apps: pressure becomes events of their lifecycle, and who is chosen to go is hibernated or
+/// terminated. (R-MEM-01, R-MEM-05, R-MEM-07, R-LIFE-07)
+///
+/// ```swift
+/// let memory = try HostMemory(scheduler, configuration, store: HibernationStore(path: path, bytes: 1 << 30))
+/// let host = try AppHost(scheduler: scheduler, brokers: [memory])
+/// try await memory.serve(host)
+/// let notes = await host.register(Manifest(identifier: "notes"), memory: memory) { app, memory in Notes(memory) }
+/// ```
+///
+/// The store is written in the background band, and read in the foreground band beside it: who is wanted back waits for
+/// nobody's hibernation.
+///
+/// `@unchecked Sendable`: its state is touched on the host's strand alone, where the host calls its brokers.
+public final class HostMemory: ResourceBroker, @unchecked Sendable {
+  /// For ledgers and levels.
+  public let broker: MemoryBroker
+  let relay: Relay
+  let keeper: StoreKeeper?
+  private let report: @Sendable (MemoryEvent) -> Void
+  let background: App
+  let foreground: App
+  private let idleLimit: Duration?
+  // The strand's.
+  var apps: [AppID: KeptApp] = [:]
+  var ids: [UInt32: AppID] = [:]
+  var tickets: UInt64 = 0
+
+  /// - Parameters:
+  ///   - scheduler: the host's.
+  ///   - store: for this program alone. What it holds of an earlier run is removed. `nil`: apps are terminated instead.
+  ///   - clock: as the broker's.
+  ///   - report: told what happens, on the host's strand: return soon.
+  /// - Throws: ``MemoryError``, ``SchedulerError``.
+  public init(
+    _ scheduler: Scheduler, _ configuration: MemoryConfiguration = MemoryConfiguration(),
+    store: sending HibernationStore? = nil, clock: (@Sendable () -> UInt64)? = nil,
+    report: @escaping @Sendable (MemoryEvent) -> Void = { _ in }
+  ) throws {
+    let relay = Relay()
+    broker = try MemoryBroker(configuration, remove: { relay.pass($0) }, clock: clock)
+    background = try scheduler.makeApp(named: "hibernation", band: .background)
+    foreground = try scheduler.makeApp(named: "reanimation", band: .foreground)
+    if let store {
+      keeper = StoreKeeper(store, try background.thread(named: "hibernation"))
+    } else {
+      keeper = nil
+    }
+    idleLimit = (configuration.removal as? RemovalPolicy)?.idleLimit
+    self.relay = relay
+    self.report = report
+  }
+
+  /// Begins: empties the store, listens to pressure, and carries out removals. Call it once, with the host that has this
+  /// broker. Ends with either of them.
+  ///
+  /// - Throws: ``StoreError`` where the store cannot be written, ``MemoryError`` where the kernel has no thread.
+  public func serve(_ host: AppHost) async throws {
+    try await keeper?.clear()
+    relay.connect(host, self)
+    let levels = try broker.levels()
+    Task(executorPreference: foreground.executor) { [relay] in
+      for await level in levels {
+        guard let (host, memory) = relay.ends else { return }
+        await memory.hear(level, on: host)
+      }
+    }
+  }
+
+  func tell(_ event: MemoryEvent) { report(event) }
+
+  /// Of an app that the host has launched; on the host's strand, as in what makes a delegate.
+  func kept(_ app: HostedApp) -> KeptApp {
+    if let kept = apps[app.id] { return kept }
+    let memory = broker.app(named: app.manifest.identifier, standing: .inactive)
+    let kept = KeptApp(memory)
+    apps[app.id] = kept
+    ids[memory.number] = app.id
+    return kept
+  }
+
+  // MARK: From the host
+
+  public func begins(_ app: HostedApp, _ delegate: any AppDelegate) { kept(app).delegate = delegate }
+
+  public func stands(_ app: AppID, _ presence: AppPresence) {
+    guard let kept = apps[app] else { return }
+    kept.memory.setStanding(AppStanding(presence))
+    let hibernates = kept.hibernatesWhenSuspended
+    if presence.state != .stopping { kept.hibernatesWhenSuspended = false }
+    switch presence.state {
+    case .suspended:
+      if hibernates { later { try? $1.post(.app(app, .hibernate)) } }
+      guard let idleLimit else { return }
+      Task(executorPreference: background.executor) { [broker, clock = background.clock] in
+        try? await clock.sleep(for: idleLimit)
+        broker.removeOverdue()
+      }
+    case .notRunning: kept.memory.takeBack()  // also what its last slices had in use
+    case .active, .inactive, .background, .stopping, .hibernated, .terminated: break
+    }
+  }
+
+  public func takeBack(_ app: AppID) {
+    guard let kept = apps[app] else { return }
+    if case .stored(let stored) = kept.phase { forget(stored.name) }
+    // What is being saved or restored finds that it is not wanted any more.
+    kept.phase = .inMemory
+    kept.delegate = nil
+    kept.memory.takeBack()
+  }
+
+  // MARK: From the broker
+
+  /// The table is told to the apps that can act on it. (R-MEM-01)
+  func hear(_ level: PressureLevel, on host: isolated AppHost) {
+    tell(.level(level))
+    guard level > .normal else { return }
+    for app in apps.keys.sorted() where host.state(of: app)?.mayExecute == true {
+      try? host.post(.app(app, .memoryWarning))
+    }
+  }
+
+  func carryOut(_ removal: Removal, on host: isolated AppHost) {
+    guard let app = ids[removal.app], let kept = apps[app], let state = host.state(of: app) else { return }
+    // It was chosen a moment ago.
+    guard state != .active, removal.way == .terminate || state == .suspended || state == .stopping else {
+      return kept.memory.setStanding(kept.memory.standing)
+    }
+    tell(.removal(app, removal))
+    guard removal.way == .hibernate else {
+      try? host.post(.app(app, .terminate))
+      return
+    }
+    guard keeper != nil, kept.delegate is any HibernatingApp else {
+      let why = keeper == nil ? "there is no store" : "it hands nothing over"
+      tell(.notStored(app, why))
+      try? host.post(.app(app, .terminate))
+      return
+    }
+    if state == .suspended {
+      try? host.post(.app(app, .hibernate))
+    } else {
+      kept.hibernatesWhenSuspended = true
+    }
+  }
+
+  /// After the effects that are being carried out.
+  func later(_ body: @escaping @Sendable (HostMemory, isolated AppHost) -> Void) {
+    Task(executorPreference: foreground.executor) { [relay] in
+      guard let (host, memory) = relay.ends else { return }
+      await body(memory, host)
+    }
+  }
+}
+
+/// From the broker's threads to the host, which it does not keep.
+final class Relay: Sendable {
+  final class Ends: Sendable {
+    private struct Weak: @unchecked Sendable {  // written once, before it is shared
+      weak var host: AppHost?
+      weak var memory: HostMemory?
+    }
+    private let weak: Weak
+    init(_ host: AppHost, _ memory: HostMemory) { weak = Weak(host: host, memory: memory) }
+    var both: (AppHost, HostMemory)? {
+      guard let host = weak.host, let memory = weak.memory else { return nil }
+      return (host, memory)
+    }
+  }
+  private let kept = AtomicLazyReference<Ends>()
+
+  func connect(_ host: AppHost, _ memory: HostMemory) { _ = kept.storeIfNil(Ends(host, memory)) }
+  var ends: (AppHost, HostMemory)? { kept.load()?.both }
+
+  func pass(_ removal: Removal) {
+    guard let (host, memory) = ends else { return }
+    Task(executorPreference: memory.foreground.executor) { await memory.carryOut(removal, on: host) }
+  }
+}
+
+extension AppHost {
+  /// Makes an app known whose memory is looked after. Each launch makes a delegate, which gets the app's memory.
+  public func register(
+    _ manifest: Manifest, settings: UserSettings = UserSettings(), memory: HostMemory,
+    delegate: @escaping @Sendable (HostedApp, AppMemory) -> any AppDelegate
+  ) -> AppID {
+    register(manifest, settings: settings) { app in delegate(app, memory.kept(app).memory) }
+  }
+}
+
+extension AppStanding {
+  /// What a state of the lifecycle is to memory. (R-MEM-11, R-MEM-12)
+  public init(_ presence: AppPresence) {
+    self =
+      switch presence.state {
+      case .active: .active
+      case .inactive: .inactive
+      case .background where presence.audio != nil: .audio
+      case .background where presence.isTracking: .tracking
+      case .background: .background
+      case .stopping, .suspended: .suspended
+      case .hibernated, .terminated, .notRunning: .gone
+      }
+  }
+}

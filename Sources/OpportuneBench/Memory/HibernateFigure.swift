@@ -1,0 +1,128 @@
+import Glibc
+import Opportune
+
+/// Figure 3: state that does not compress goes to the store and comes back, against a plain write, `fdatasync` and read of as
+/// many bytes in a file whose blocks are set aside as well.
+struct HibernateFigure {
+  static let mebibytes = [8, 32, 128]
+  let folder: String
+
+  /// What one size took, in seconds, and what the kernel was given to write.
+  struct Sample {
+    var hibernate = 0.0
+    var plainWrite = 0.0
+    var reanimate = 0.0
+    var plainRead = 0.0
+    var written = 0.0
+  }
+
+  private var storePath: String { "\(folder)/opportune-bench-\(getpid()).store" }
+  private var plainPath: String { "\(folder)/opportune-bench-\(getpid()).plain" }
+
+  func measure(mebibytes: Int, seed: UInt64) throws -> Sample {
+    let bytes = mebibytes << 20
+    defer {
+      unlink(storePath)
+      unlink(plainPath)
+    }
+    let block = try MemoryBroker().app(named: "bench").allocate(bytes: bytes)
+    Self.fill(block.bytes, seed: seed)
+    var sample = Sample()
+    try plain(block.bytes, &sample)
+
+    let store = try HibernationStore(path: storePath, bytes: bytes + (16 << 20))
+    let held = HeldMemory(block)
+    let before = Self.writtenBytes()
+    sample.hibernate = try Self.seconds {
+      _ = try held.withContent { try store.save("app", [$0]) }
+      held.giveBack()
+    }
+    sample.written = Self.writtenBytes() - before
+    guard block.bytes[0] == 0, block.bytes[bytes - 1] == 0 else {
+      throw BenchError(.workLost, "memory was not given back")
+    }
+    forgetCache(storePath)
+    sample.reanimate = try Self.seconds {
+      guard let content = try store.load("app").first, held.comeBack(with: content) else {
+        throw BenchError(.workLost, "the app did not come back")
+      }
+      try store.remove("app")
+    }
+    guard Self.holds(block.bytes, seed: seed) else { throw BenchError(.wrongAnswer, "the app came back otherwise") }
+    return sample
+  }
+
+  /// The disk's own speed.
+  private func plain(_ content: UnsafeMutableRawBufferPointer, _ sample: inout Sample) throws {
+    let file = open(plainPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    guard file >= 0, posix_fallocate(file, 0, content.count) == 0, fsync(file) == 0 else {
+      if file >= 0 { close(file) }
+      throw BenchError(.system, "no \(content.count) bytes could be set aside in '\(plainPath)'")
+    }
+    defer { close(file) }
+    sample.plainWrite = try Self.seconds {
+      try Self.whole(content) { pwrite(file, $0.baseAddress, $0.count, off_t($1)) }
+      guard fdatasync(file) == 0 else { throw BenchError(.system, "'\(plainPath)' was not synchronised") }
+    }
+    forgetCache(plainPath)
+    sample.plainRead = try Self.seconds {
+      let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: content.count, alignment: 4096)
+      defer { copy.deallocate() }
+      try Self.whole(copy) { pread(file, $0.baseAddress, $0.count, off_t($1)) }
+    }
+  }
+
+  // MARK: The parts
+
+  private static func whole(
+    _ bytes: UnsafeMutableRawBufferPointer, _ step: (UnsafeMutableRawBufferPointer, Int) -> Int
+  ) throws {
+    var done = 0
+    while done < bytes.count {
+      let count = step(UnsafeMutableRawBufferPointer(rebasing: bytes[done...]), done)
+      if count < 0, errno == EINTR { continue }
+      guard count > 0 else { throw BenchError(.system, "a file ended after \(done) of \(bytes.count) bytes") }
+      done += count
+    }
+  }
+
+  /// What is read comes from the disk, where the file system has one.
+  private func forgetCache(_ path: String) {
+    let file = open(path, O_RDONLY | O_CLOEXEC)
+    guard file >= 0 else { return }
+    posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED)
+    close(file)
+  }
+
+  private static func seconds(_ body: () throws -> Void) rethrows -> Double {
+    let start = Clock.now()
+    try body()
+    return max(Double(elapsed(from: start, to: Clock.now())), 1) / 1e9
+  }
+
+  /// SplitMix64: nothing that compresses.
+  private static func word(_ index: Int, _ seed: UInt64) -> UInt64 {
+    var state = (seed &+ UInt64(index)) &* 0x9e37_79b9_7f4a_7c15
+    state = (state ^ state >> 30) &* 0xbf58_476d_1ce4_e5b9
+    state = (state ^ state >> 27) &* 0x94d0_49bb_1331_11eb
+    return state ^ state >> 31
+  }
+
+  private static func fill(_ bytes: UnsafeMutableRawBufferPointer, seed: UInt64) {
+    let words = bytes.assumingMemoryBound(to: UInt64.self)
+    for index in words.indices { words[index] = word(index, seed) | 1 << 56 | 1 }
+  }
+
+  private static func holds(_ bytes: UnsafeMutableRawBufferPointer, seed: UInt64) -> Bool {
+    let words = bytes.assumingMemoryBound(to: UInt64.self)
+    return words.indices.allSatisfy { words[$0] == word($0, seed) | 1 << 56 | 1 }
+  }
+
+  /// Bytes that this process gave the kernel to write, as that counts them; 0 where it does not.
+  private static func writtenBytes() -> Double {
+    for line in (TextFile.read("/proc/self/io") ?? "").split(separator: "\n") where line.hasPrefix("wchar: ") {
+      return Double(line.dropFirst(7)) ?? 0
+    }
+    return 0
+  }
+}

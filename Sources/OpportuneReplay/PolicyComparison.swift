@@ -1,0 +1,127 @@
+import OpportuneApps
+import OpportuneMemory
+
+/// A policy of removal that `opportune replay --policy` knows by name.
+package enum NamedPolicy: String, Sendable, Hashable, CaseIterable {
+  /// The default.
+  case lru
+  /// Least recently used, heavy apps as all others.
+  case plain
+  case largest
+  case longest
+  /// As `lru`, and nothing is hibernated.
+  case terminate
+
+  package var policy: RemovalPolicy {
+    var policy = RemovalPolicy()
+    switch self {
+    case .lru: break
+    case .plain: policy.heavyShare = nil
+    case .largest: policy.order = .largest
+    case .longest: policy.order = .largestForLongest
+    case .terminate: policy.hibernates = false
+    }
+    return policy
+  }
+
+  package var explanation: String {
+    switch self {
+    case .lru: "in front longest ago; heavy apps first"
+    case .plain: "in front longest ago"
+    case .largest: "holds most"
+    case .longest: "holds most for longest"
+    case .terminate: "as lru, none is hibernated"
+    }
+  }
+}
+
+/// An app that a policy removed in a replay.
+package struct ReplayRemoval: Sendable, Hashable, Codable {
+  /// Seconds since 1970.
+  package var at: Double
+  package var app: String
+  package var way: Removal.Way
+  package var bytes: UInt64
+  package var reason: String
+}
+
+/// Policies of removal side by side, on one trace with one budget. (R-MEM-09)
+package struct PolicyComparison: Sendable {
+  /// What one policy did.
+  package struct Outcome: Sendable, Hashable {
+    package var policy: NamedPolicy
+    package var kills: Int
+    package var hibernations: Int
+    package var reanimations: Int
+    package var coldStarts: Int
+    /// What hibernations wrote, if nothing of an app can be made again and nothing is compressed.
+    package var bytesWritten: UInt64
+    package var removals: [ReplayRemoval]
+
+    /// What policies are told apart by.
+    var figures: [UInt64] { [UInt64(kills), UInt64(hibernations), UInt64(coldStarts), bytesWritten] }
+  }
+
+  package var format: String
+  package var apps: Int
+  package var switches: Int
+  /// All apps together, in bytes.
+  package var footprint: UInt64
+  package var seed: UInt64
+  package var table: FootprintTable
+  package var criticalShare: Double
+  /// Budgets in bytes that were tried; the last one is that of the outcomes.
+  package var budgets: [UInt64] = []
+  package var outcomes: [Outcome] = []
+
+  /// Whether the policies differ at the last budget.
+  package var differs: Bool { Set(outcomes.map(\.figures)).count > 1 }
+  /// Whether they differ in what the person in front waits for.
+  package var isFelt: Bool { Set(outcomes.map { [$0.coldStarts, $0.reanimations] }).count > 1 }
+
+  /// Runs each policy with one budget; without one, from what holds all apps down, by a tenth each time, until the
+  /// policies differ in how apps come to the front, or the budget holds the largest app alone.
+  ///
+  /// - Throws: ``PolicyError``, ``AppsError``.
+  package init(
+    _ trace: Trace, _ policies: [NamedPolicy], table: FootprintTable, seed: UInt64, budget: UInt64? = nil,
+    options: ReplayOptions = ReplayOptions()
+  ) throws {
+    let names = Set(trace.inputs.compactMap(\.input.runs)).sorted()
+    let sizes = Dictionary(uniqueKeysWithValues: names.map { ($0, table.draw($0, seed: seed)) })
+    format = trace.format
+    apps = names.count
+    switches = trace.inputs.count { if case .front = $0.input { true } else { false } }
+    footprint = sizes.values.reduce(0, +)
+    criticalShare = options.policy.memory.criticalPoint
+    self.seed = seed
+    self.table = table
+    guard !names.isEmpty else { return }
+
+    func run(_ budget: UInt64) throws {
+      budgets.append(budget)
+      outcomes = try policies.map { named in
+        var options = options
+        options.policy.memory.capacity = nil
+        options.sizes = sizes
+        options.removal = (named.policy, budget)
+        let report = try Replay.run(trace, options)
+        let hibernated = report.removals.filter { $0.way == .hibernate }
+        return Outcome(
+          policy: named, kills: report.removals.count - hibernated.count, hibernations: hibernated.count,
+          reanimations: report.switches[.hibernated] ?? 0, coldStarts: report.switches[.cold] ?? 0,
+          bytesWritten: hibernated.reduce(0) { $0 + $1.bytes }, removals: report.removals)
+      }
+    }
+    if let budget {
+      try run(budget)
+      return
+    }
+    var budget = UInt64(Double(footprint) / criticalShare * 1.05)
+    let least = UInt64(Double(sizes.values.max() ?? 0) / criticalShare)
+    repeat {
+      try run(budget)
+      budget = budget / 10 * 9
+    } while !isFelt && budget >= max(least, 10)
+  }
+}

@@ -1,0 +1,357 @@
+import Foundation
+import Opportune
+import Synchronization
+import TestSupport
+import Testing
+
+/// An app with state of each kind; says what happens to it, in order.
+private final class Notes: HibernatingApp {
+  struct Content: Codable, Sendable, Equatable {
+    var lines: [String]
+    var cursor: Int
+  }
+  enum Refusal: Error { case refused }
+
+  let block: MemoryBlock
+  let pinned: Purgeable<UInt8>
+  let volatile: Purgeable<UInt8>
+  private let app: HostedApp
+  let content: AtomicBox<Content?>
+  let journal: AtomicBox<[String]>
+  let refuses: Bool
+
+  init(_ app: HostedApp, _ memory: AppMemory, content: Content, refuses: Bool = false) throws {
+    self.app = app
+    self.content = AtomicBox(content)
+    self.refuses = refuses
+    journal = AtomicBox([])
+    block = try memory.allocate(bytes: megabyte)
+    pinned = try memory.purgeable(of: UInt8.self, count: megabyte, isVolatile: false)
+    volatile = try memory.purgeable(of: UInt8.self, count: megabyte)
+    block.bytes.copyBytes(from: noises[0])
+    pinned.withContents { if case .intact(let buffer) = $0 { _ = buffer.update(from: noises[1]) } }
+    volatile.withContents { if case .intact(let buffer) = $0 { buffer.update(repeating: 3) } }
+  }
+
+  private func note(_ text: String) { journal.change { $0.append(text) } }
+  func willEnterForeground() async { note("willEnterForeground") }
+  func didBecomeActive() async { note("didBecomeActive") }
+  func didReceive(_ notice: AppNotice) async { if case .message = notice { note("message") } }
+  func didReceiveMemoryWarning() async { note("warning") }
+
+  func handOver() throws -> HandedState {
+    note("handOver \(app.app.activity == .suspended)")
+    guard !refuses else { throw Refusal.refused }
+    defer { content.change { $0 = nil } }
+    return try HandedState(encoding: content.value, memory: [HeldMemory(block), HeldMemory(pinned)])
+  }
+
+  func takeOver(_ state: HandedState) throws {
+    note("takeOver")
+    let value: Content = try state.decoded()
+    content.change { $0 = value }
+  }
+
+  /// Whether all that was handed over is as it was.
+  func isWhole(_ expected: Content) -> Bool {
+    content.value == expected && isSame(block.bytes, noises[0])
+      && pinned.withContents {
+        if case .intact(let buffer) = $0 { isSame(.init(buffer), noises[1]) } else { false }
+      }
+  }
+}
+
+private func noise(_ count: Int, seed: UInt64) -> [UInt8] {
+  var generator = SeededGenerator(seed: seed)
+  return (0..<count / 8).flatMap { _ in withUnsafeBytes(of: generator.next()) { [UInt8]($0) } }
+}
+
+private func isSame(_ left: UnsafeMutableRawBufferPointer, _ right: [UInt8]) -> Bool {
+  guard let start = left.baseAddress, left.count == right.count else { return false }
+  return memcmp(start, right, right.count) == 0
+}
+
+/// A value that a test and its apps share; few touch it, and briefly.
+final class AtomicBox<Value: Sendable>: @unchecked Sendable {
+  private let lock = NSLock()
+  private var stored: Value
+  init(_ value: Value) { stored = value }
+  var value: Value { lock.withLock { stored } }
+  func change(_ body: (inout Value) -> Void) { lock.withLock { body(&stored) } }
+}
+
+private let megabyte = 1 << 20
+/// Nothing that compresses.
+private let noises = [noise(megabyte, seed: 1), noise(megabyte, seed: 2)]
+private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
+
+@Suite struct HostMemoryTests {
+  private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-host-\(UUID())").path
+
+  /// A host, its memory under a budget of 16 MiB, and what is reported.
+  private struct Rig {
+    let host: AppHost
+    let memory: HostMemory
+    let events: AsyncStream<MemoryEvent>
+  }
+
+  private func rig(
+    store bytes: Int? = 64 << 20, _ change: (inout RemovalPolicy) -> Void = { _ in }
+  ) async throws -> Rig {
+    var policy = AppsPolicy()
+    // Long enough for the slowest machine, and over as soon as the callback has returned.
+    policy.grace = .seconds(30)
+    policy.callbackLimit = .seconds(30)
+    policy.sliceAllowance = .seconds(30)
+    policy.suspendsOnReturn = true
+    var configuration = MemoryConfiguration()
+    configuration.limit = .budget(UInt64(16 * megabyte))
+    var removal = RemovalPolicy()
+    change(&removal)
+    configuration.removal = removal
+    let scheduler = try Scheduler()
+    let (events, continuation) = AsyncStream.makeStream(of: MemoryEvent.self)
+    let report: @Sendable (MemoryEvent) -> Void = { continuation.yield($0) }
+    let memory =
+      if let bytes {
+        try HostMemory(scheduler, configuration, store: HibernationStore(path: path, bytes: bytes), report: report)
+      } else {
+        try HostMemory(scheduler, configuration, report: report)
+      }
+    let host = try AppHost(scheduler: scheduler, policy: policy, brokers: [memory])
+    try await memory.serve(host)
+    return Rig(host: host, memory: memory, events: events)
+  }
+
+  /// Waits until an app is in a state; by events, not by time.
+  private func wait(_ host: AppHost, _ id: AppID, for state: LifecycleState) async {
+    let events = await host.observe()
+    if await host.state(of: id) == state { return }
+    for await event in events {
+      if case .moved(_, state, _) = event.action, event.app == id { return }
+    }
+  }
+
+  /// Launches an app that holds 2 MiB to keep and 1 MiB to make again.
+  private func launch(
+    _ rig: Rig, _ name: String, refuses: Bool = false
+  ) async throws -> (id: AppID, lives: AtomicBox<[Notes]>, memory: AtomicBox<AppMemory?>) {
+    let lives = AtomicBox<[Notes]>([])
+    let memory = AtomicBox<AppMemory?>(nil)
+    let id = await rig.host.register(Manifest(identifier: name), memory: rig.memory) { app, own in
+      memory.change { $0 = own }
+      guard let notes = try? Notes(app, own, content: content, refuses: refuses) else { return Nobody() }
+      lives.change { $0.append(notes) }
+      return notes
+    }
+    try await rig.host.launch(id)
+    await wait(rig.host, id, for: .active)
+    return (id, lives, memory)
+  }
+
+  /// Takes so much memory in front that somebody has to go.
+  private func press(_ rig: Rig) async throws -> (id: AppID, blocks: AtomicBox<[MemoryBlock]>) {
+    let blocks = AtomicBox<[MemoryBlock]>([])
+    let id = await rig.host.register(Manifest(identifier: "game"), memory: rig.memory) { _, own in
+      blocks.change { blocks in blocks = (0..<11).compactMap { _ in try? own.allocate(bytes: megabyte) } }
+      return Nobody()
+    }
+    try await rig.host.launch(id)
+    return (id, blocks)
+  }
+
+  private struct Nobody: AppDelegate {}
+
+  /// The next event that says something of hibernation or removal.
+  private func next(_ rig: Rig) async -> MemoryEvent? {
+    for await event in rig.events { if case .level = event { continue } else { return event } }
+    return nil
+  }
+
+  // R-MEM-01, R-MEM-05, R-MEM-07, R-LIFE-06, R-LIFE-07
+  @Test(.timeLimit(.minutes(1)), arguments: [true, false])
+  func pressureHibernatesASuspendedAppAndItComesBackAsItWas(byMessage: Bool) async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let rig = try await rig()
+    let app = try await launch(rig, "notes")
+    try await rig.host.leave(app.id)
+    await wait(rig.host, app.id, for: .suspended)
+    let log = await rig.host.observe()
+    let game = try await press(rig)
+    guard case .removal(app.id, let removal) = await next(rig) else { throw Failure("nobody was chosen") }
+    #expect(removal.way == .hibernate)
+    #expect(removal.reason.hasPrefix("notes was hibernated, suspended with 2.1 MB, because"))
+    guard case .stored(app.id, let bytes) = await next(rig) else { throw Failure("nothing was stored") }
+    #expect(bytes > 2 * megabyte && bytes < 2 * megabyte + 8192)
+    #expect(await rig.host.state(of: app.id) == .hibernated)
+    #expect(app.memory.value?.ledger.inUse == 0)
+    let notes = try #require(app.lives.value.first)
+    #expect(notes.content.value == nil)
+    #expect(notes.journal.value.last == "handOver true")
+    game.blocks.change { $0 = [] }
+
+    if byMessage {
+      try await rig.host.post(.app(app.id, .message(Message("mail"))))
+    } else {
+      try await rig.host.bringForward(app.id)
+      await wait(rig.host, app.id, for: .active)
+    }
+    guard case .restored(app.id) = await next(rig) else { throw Failure("it did not come back") }
+    #expect(notes.isWhole(content))
+    #expect(notes.volatile.isPurged && app.lives.value.count == 1)
+    let last = byMessage ? "message" : "didBecomeActive"
+    while notes.journal.value.last != last { await Task.yield() }
+    let after = notes.journal.value.drop { !$0.hasPrefix("handOver") }.dropFirst()
+    #expect(Array(after) == ["takeOver"] + (byMessage ? ["message"] : ["willEnterForeground", "didBecomeActive"]))
+    // The table was asked, and nothing went round it.
+    for await entry in log where entry.app == app.id {
+      guard case .moved(let from, let to, let event) = entry.action else { continue }
+      #expect(from == .suspended && to == .hibernated && event == .hibernate)
+      break
+    }
+  }
+
+  /// However far the store has come when it is wanted.
+  // R-MEM-07
+  @Test(.timeLimit(.minutes(1))) func anAppThatIsWantedBackAtOnceIsWhole() async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let rig = try await rig()
+    let app = try await launch(rig, "notes")
+    let notes = try #require(app.lives.value.first)
+    for _ in 0..<20 {
+      try await rig.host.leave(app.id)
+      await wait(rig.host, app.id, for: .suspended)
+      try await rig.host.post(.app(app.id, .hibernate))
+      try await rig.host.bringForward(app.id)
+      await wait(rig.host, app.id, for: .active)
+      #expect(notes.isWhole(content))
+    }
+    #expect(app.lives.value.count == 1)
+    #expect(app.memory.value?.ledger.dirty == UInt64(megabyte))
+  }
+
+  /// It goes on its way back once more, and comes back again.
+  // R-MEM-07
+  @Test(.timeLimit(.minutes(1))) func anAppThatGoesAgainBeforeItIsBackIsWhole() async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let rig = try await rig()
+    let app = try await launch(rig, "notes")
+    let notes = try #require(app.lives.value.first)
+    try await rig.host.leave(app.id)
+    await wait(rig.host, app.id, for: .suspended)
+    try await rig.host.post(.app(app.id, .hibernate))
+    guard case .stored = await next(rig) else { throw Failure("nothing was stored") }
+    try await rig.host.bringForward(app.id)
+    #expect(await rig.host.app(app.id)?.app.activity == .suspended || notes.isWhole(content))
+    try await rig.host.leave(app.id)
+    await wait(rig.host, app.id, for: .suspended)
+    try await rig.host.post(.app(app.id, .hibernate))
+    try await rig.host.bringForward(app.id)
+    await wait(rig.host, app.id, for: .active)
+    #expect(notes.isWhole(content) && app.lives.value.count == 1)
+  }
+
+  // R-MEM-06, R-MEM-04
+  @Test(.timeLimit(.minutes(1)), arguments: ["full", "none", "refused"])
+  func whatCannotBeHibernatedIsTerminated(why: String) async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let sizes = ["full": megabyte, "refused": 64 * megabyte]
+    let rig = try await rig(store: sizes[why])
+    let app = try await launch(rig, "notes", refuses: why == "refused")
+    try await rig.host.leave(app.id)
+    await wait(rig.host, app.id, for: .suspended)
+    let game = try await press(rig)
+    guard case .removal(app.id, let removal) = await next(rig) else { throw Failure("nobody was chosen") }
+    #expect(removal.way == .hibernate)
+    guard case .notStored(app.id, let reason) = await next(rig) else { throw Failure("it was stored") }
+    #expect(reason.contains(["full": "does not fit", "none": "no store", "refused": "refused"][why] ?? "?"))
+    await wait(rig.host, app.id, for: .notRunning)
+    game.blocks.change { $0 = [] }
+    try await rig.host.launch(app.id)
+    await wait(rig.host, app.id, for: .active)
+    #expect(app.lives.value.count == 2)
+  }
+
+  // R-MEM-06, R-MEM-07
+  @Test(.timeLimit(.minutes(1))) func whatWasDamagedInTheStoreIsNeverLoaded() async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let rig = try await rig()
+    let app = try await launch(rig, "notes")
+    try await rig.host.leave(app.id)
+    await wait(rig.host, app.id, for: .suspended)
+    try await rig.host.post(.app(app.id, .hibernate))
+    guard case .stored = await next(rig) else { throw Failure("nothing was stored") }
+    let file = try #require(FileHandle(forUpdatingAtPath: path))
+    try file.seek(toOffset: 1 << 20)
+    try file.write(contentsOf: [UInt8](repeating: 0, count: 4096))
+    try await rig.host.bringForward(app.id)
+    guard case .notRestored(app.id, _) = await next(rig) else { throw Failure("it was loaded") }
+    await wait(rig.host, app.id, for: .active)
+    // It begins anew.
+    #expect(app.lives.value.count == 2)
+    #expect(app.lives.value.first?.journal.value.contains("takeOver") == false)
+    #expect(app.lives.value.last?.isWhole(content) == true)
+  }
+
+  // R-LIFE-08, R-MEM-01
+  @Test(.timeLimit(.minutes(1))) func theMemoryOfATerminatedAppIsTakenBack() async throws {
+    let rig = try await rig(store: nil)
+    let app = try await launch(rig, "notes")
+    // Somebody else keeps hold of it.
+    let notes = try #require(app.lives.value.first)
+    try app.memory.value?.setOutside(bytes: 5000)
+    #expect(app.memory.value?.ledger.pinned == UInt64(megabyte))
+    try await rig.host.terminate(app.id)
+    await wait(rig.host, app.id, for: .notRunning)
+    #expect(app.memory.value?.standing == .gone)
+    #expect(notes.pinned.isPurged && notes.volatile.isPurged)
+    // The block goes with its last holder.
+    #expect(app.memory.value?.ledger.inUse == UInt64(megabyte))
+    #expect(notes.pinned.withContents { if case .purged = $0 { true } else { false } })
+  }
+
+  // R-MEM-01
+  @Test(.timeLimit(.minutes(1))) func pressureWarnsWhoeverCanAct() async throws {
+    let rig = try await rig(store: nil)
+    let app = try await launch(rig, "notes")
+    let block = try app.memory.value?.allocate(bytes: 7 * megabyte)
+    let notes = try #require(app.lives.value.first)
+    while !notes.journal.value.contains("warning") { await Task.yield() }
+    withExtendedLifetime(block) {}
+  }
+
+  // R-MEM-08
+  @Test(.timeLimit(.minutes(1))) func whoIsNotUsedForLongIsHibernatedWithoutPressure() async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let rig = try await rig { $0.idleLimit = .milliseconds(20) }
+    let app = try await launch(rig, "notes")
+    try await rig.host.leave(app.id)
+    await wait(rig.host, app.id, for: .hibernated)
+    guard case .removal(app.id, let removal) = await next(rig) else { throw Failure("nobody was chosen") }
+    #expect(removal.reason.contains("it was not in front for more than 0.02 seconds"))
+  }
+
+  // R-MEM-11, R-MEM-12
+  @Test func whatKeepsAnAppInBackgroundDecidesWhenItGoes() throws {
+    var system = try AppSystem()
+    let manifest = Manifest(identifier: "player", backgroundModes: [.audio, .location])
+    let id = system.register(manifest)
+    func standing() -> AppStanding? { system.presence(of: id).map(AppStanding.init) }
+    #expect(standing() == .gone)
+    _ = try system.handle(.app(id, .launch), at: .zero)
+    #expect(standing() == .inactive)
+    _ = try system.handle(.app(id, .returned(.didFinishLaunching)), at: .zero)
+    #expect(standing() == .active)
+    _ = try system.handle(.app(id, .trackingBegan), at: .zero)
+    _ = try system.handle(.app(id, .audioBegan(.play)), at: .zero)
+    _ = try system.handle(.app(id, .leave), at: .zero)
+    #expect(standing() == .audio)
+    _ = try system.handle(.app(id, .audioEnded), at: .zero)
+    #expect(standing() == .tracking)
+  }
+}
+
+private struct Failure: Error {
+  let what: String
+  init(_ what: String) { self.what = what }
+}
