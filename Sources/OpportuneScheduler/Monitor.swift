@@ -375,7 +375,7 @@ final class Monitor: @unchecked Sendable {
     let base = engine.base(ofRank: UInt8(reading.rank), depth: reading.depth, band: reading.band)
     let depth = engine.accounts.depth(
       ofRunning: reading.identity, from: known.first, cpu: cpu, offCPU: offCPU, base: base, band: reading.band)
-    if depth > 0 { recount(worker, reading) }
+    if depth > 0 { recount(worker, reading, engine) }
     guard depth > known.depth else { return }
     let level = engine.configuration.bands.level(
       band: reading.band, rank: engine.configuration.bands.rank(base: base, depth: depth))
@@ -390,15 +390,22 @@ final class Monitor: @unchecked Sendable {
 
   /// A worker that was replaced because it was blocked runs again, and has used up a quantum since: it counts among the
   /// demoted, beyond the bound if need be, or as many hogs as had blocked once would run beside those that are counted.
-  private func recount(_ worker: Worker, _ reading: WorkerReport.Reading) {
+  private func recount(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine) {
     // A guest whose app has left for another lane is counted nowhere.
     guard worker.currentStanding == .detached, let app = reading.app,
       opp_app_state_read(app).band == reading.band.rawValue
     else { return }
     worker.lane.countDemoted()
     if !worker.report.isStillInside(reading) || !worker.change(from: .detached, to: .detachedDemoted) {
-      worker.lane.leaveDemoted()
+      uncount(worker.lane, engine)
     }
+  }
+
+  /// One demoted worker less than were counted. A worker may have lain down because of it: not one that has counted itself,
+  /// which looks at the queues afterwards.
+  private func uncount(_ lane: LaneState, _ engine: Engine) {
+    lane.leaveDemoted()
+    letAnotherWork(lane, engine)
   }
 
   /// A demoted worker that is blocked makes room for demoted work that waits: what it waits for may be among that.
@@ -408,8 +415,7 @@ final class Monitor: @unchecked Sendable {
       now - reading.start >= LaneState.patience(workers: lane.liveWorkers, width: engine.width, delay: reserveDelay),
       worker.report.isStillInside(reading), worker.change(from: standing, to: .detached)
     else { return }
-    lane.leaveDemoted()
-    letAnotherWork(lane, engine)
+    uncount(lane, engine)
   }
 
   /// The app that owns a place of the run queue, unless it is gone.
@@ -426,7 +432,7 @@ final class Monitor: @unchecked Sendable {
     // Not beyond the bound in the background's lane: there they are guests.
     guard !demoted || lane.enterDemoted(lane.lane == .background ? .starts : urgency) else { return false }
     guard worker.report.isStillInside(reading), worker.detach(demoted: demoted) else {
-      if demoted { lane.leaveDemoted() }
+      if demoted { uncount(lane, engine) }
       return false
     }
     letAnotherWork(lane, engine)

@@ -19,6 +19,8 @@ struct SliceUsage {
   /// of a millisecond or more ended.
   private(set) var switchesAtAnchor: Int64 = 0
   private var pool: UInt64 = 0
+  /// What part() has told of this slice.
+  private var told: UInt64 = 0
 
   /// What to charge the task with, nanoseconds of CPU time; 0 where nothing is due.
   private(set) var charge: UInt64 = 0
@@ -37,10 +39,29 @@ struct SliceUsage {
   /// The sleep since the anchor was no blocking.
   mutating func gotUp() { switchesAtAnchor = opp_thread_own_voluntary_switches() }
 
-  mutating func began(at now: UInt64) { start = now }
+  mutating func began(at now: UInt64) {
+    start = now
+    told = 0
+  }
+
+  /// CPU time of the slice so far, less what this has told before; 0 where that is little.
+  mutating func part(until now: UInt64, meter: OpaquePointer?) -> UInt64 {
+    let wall = now > start ? now - start : 0
+    var clock: UInt64 = 0
+    guard wall >= Self.measured, let meter, opp_thread_meter_cpu(meter, &clock) == 0 else { return 0 }
+    let cpu = min(wall, clock &- anchorCPU)
+    (anchorCPU, start) = (clock, now)
+    told += cpu
+    return cpu
+  }
 
   /// CPU time of the slice that ends now, and time off the CPU without waiting for one.
   mutating func ended(at now: UInt64, meter: OpaquePointer?) -> (cpu: UInt64, offCPU: UInt64) {
+    let (cpu, offCPU) = rest(at: now, meter: meter)
+    return (cpu + told, offCPU)
+  }
+
+  private mutating func rest(at now: UInt64, meter: OpaquePointer?) -> (cpu: UInt64, offCPU: UInt64) {
     let wall = now > start ? now - start : 0
     charge = 0
     guard wall >= Self.measured, let meter else {

@@ -61,6 +61,12 @@ final class Worker: @unchecked Sendable {
   /// now it will find itself.
   var isLeaving: Bool { !isClosure && withUnsafeCurrentTask { $0 == nil } }
 
+  /// What a task that leaves a default actor now has used there: an actor's slice has no identity, and is charged to
+  /// nobody else.
+  func cpuTimeOnActor(until now: UInt64) -> UInt64 {
+    identity == 0 ? usage.part(until: now, meter: report.meter) : 0
+  }
+
   // MARK: The thread
 
   /// The body of the thread.
@@ -265,9 +271,11 @@ final class Worker: @unchecked Sendable {
       if leave(.permit) {
         standing.store(.demoted, ordering: .relaxed)
         opp_lane_leave(lane.raw)
-        if opp_has_ready(engine.core, lane.mask & ~lane.demotedMask) { engine.wake(lane) }
+        if opp_has_ready(engine.core, lane.takeable) { engine.wake(lane) }
       } else {
+        // The monitor has given the permit to another, who may have found the bound reached.
         lane.leaveDemoted()
+        if opp_has_ready(engine.core, lane.takeable) { engine.wake(lane) }
       }
     }
     let priority = engine.priority(of: lane.lane, level: Level(known: level), depth: depth)

@@ -158,6 +158,21 @@ private func niceValue() -> Int32 {
     #expect(app.statistics.demotions == 0)
   }
 
+  private actor Holder {
+    func hold(milliseconds: UInt64) { spinCPU(milliseconds: milliseconds) }
+  }
+
+  // R-CPU-06 R-CPU-08
+  @Test func whatATaskUsesOnADefaultActorIsItsOwn() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let holder = Holder()
+    // No slice of it is as long as a quantum.
+    try await app.task { for _ in 0..<10 { await holder.hold(milliseconds: 4) } }.value
+    try await scheduler.shutdown()
+    #expect((1...5).contains(app.statistics.demotions))
+  }
+
   // R-CPU-06
   /// A thread's long jobs, more than may run demoted at a time, do not keep its short ones waiting for their end.
   @Test func aThreadThatSubmitsHogsAndShortJobsGetsTheShortOnesDone() async throws {
