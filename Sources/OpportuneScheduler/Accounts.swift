@@ -7,7 +7,7 @@ import Synchronization
 /// thread outside the lanes, in one app, a word made of both (its *origin*): what such a thread submits has no
 /// submitter whose level it could start at, so the thread answers for it. An origin of which a fresh job uses up its
 /// quantum submits demoted jobs, until one of them does not. Since those may wait for long behind hogs, one of its jobs
-/// is let through as fresh now and then, the *probe*: after 10 ms first, and twice as long after each that is a hog too. So
+/// is let through as fresh now and then, the *probe*: after 20 ms first, and four times as long after each that is a hog too. So
 /// a thread that submits both, such as the main thread, does not keep its short jobs waiting for its long ones.
 ///
 /// Forgetting costs at most this: a hog that was forgotten starts again at its first level.
@@ -155,16 +155,16 @@ final class Accounts: @unchecked Sendable {
     let word = opp_table_get(probes, origin)
     let (due, pause) = (word >> 16, word & 0xffff)
     guard word != 0 else {
-      opp_table_put(probes, origin, (milliseconds + Self.firstPause) << 16 | 2 * Self.firstPause)
+      opp_table_put(probes, origin, (milliseconds + Self.firstPause) << 16 | 4 * Self.firstPause)
       return false
     }
     guard milliseconds >= due else { return false }
-    opp_table_put(probes, origin, (milliseconds + pause) << 16 | min(2 * pause, Self.longestPause))
+    opp_table_put(probes, origin, (milliseconds + pause) << 16 | min(4 * pause, Self.longestPause))
     return true
   }
 
-  private static let firstPause: UInt64 = 10
-  private static let longestPause: UInt64 = 2000
+  private static let firstPause: UInt64 = 20
+  private static let longestPause: UInt64 = 5000
 
   /// The origin of a job that began as a fresh one learns that it uses up its quantum, maybe while it still runs.
   func blame(originOf identity: UInt64, depth: Int) {
