@@ -18,7 +18,7 @@ public struct AppTask<Success: Sendable>: Sendable {
   /// What the task returns. Whoever awaits it from an app of a higher band lends it that band, from then
   /// on and for all that the task starts on its executor, so that the foreground does not wait for the background's turn.
   /// Awaited with a higher priority, it is queued anew with that, if it waits for its turn. A slice that is running
-  /// already goes on as it is.
+  /// already goes on as it is; a task that it waits for itself already is not raised with it.
   ///
   /// - Throws: what the task throws.
   public var value: Success {
