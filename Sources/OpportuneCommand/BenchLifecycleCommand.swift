@@ -6,7 +6,11 @@ import OpportuneBench
 /// The cost of the lifecycle: the table, virtual time, and live switches beside queued jobs.
 struct BenchLifecycleCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "lifecycle", abstract: "What moves of the lifecycle cost, in virtual time and live.")
+    commandName: "lifecycle", abstract: "What moves of the lifecycle cost, in virtual time and live.",
+    discussion: """
+      The audio figure takes some two minutes: so many frames in real time, of five contenders, so often. Ctrl-C ends the \
+      run with what it has.
+      """)
 
   @Option(help: "Apps of the virtual machine.") var apps = 10_000
   @Option(help: "Switches to time of each kind.") var switches = 20_000
@@ -57,6 +61,7 @@ struct BenchLifecycleCommand: AsyncParsableCommand {
     interceptInterrupts()
     var rows: [Row] = []
     for figure in try figures() where !wasInterrupted() {
+      printToStandardError("measuring \(figure.rawValue)")
       switch figure {
       case .moves: rows += try await moves()
       case .resumption: rows += try await resumptions()
