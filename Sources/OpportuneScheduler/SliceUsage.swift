@@ -5,18 +5,21 @@ internal import COpportune
 /// A reading of the CPU clock costs 0.3 µs and one of the run-queue wait 0.4 µs more. So a slice of less than 50 µs
 /// counts as CPU time as it stands, and is charged by sampling: whenever such slices have added up to 100 µs, the task
 /// whose slice it is then pays for all of them. In the long run each pays its share. Longer slices are measured,
-/// against an anchor that is renewed after each of them, at each sample and before each sleep: it is never much older
-/// than the slice, or a fresh job that is preempted would pay for those before it.
+/// against an anchor that is renewed after each of them, at each sample and after each sleep: it is never much older
+/// than the slice, or a fresh job that is preempted would pay for those before it. The wait is read when enough time
+/// off the CPU has come together for it to matter; what was waited for before the slice, such as for a CPU after a
+/// sleep, would else hide that the slice was blocked.
 struct SliceUsage {
   private static let measured: UInt64 = 50_000
   private static let sample: UInt64 = 100_000
-  private static let waitMeasured: UInt64 = 1_000_000
+  private static let offMeasured: UInt64 = 200_000
 
   private var start: UInt64 = 0
   private var anchorCPU: UInt64 = 0
   private var anchorWait: UInt64 = 0
-  /// Voluntary context switches when the worker last got up or found that it need not lie down, or when the last slice
-  /// of a millisecond or more ended.
+  /// Time of measured slices since the wait was read in which the CPU clock did not go on.
+  private var uncounted: UInt64 = 0
+  /// Voluntary context switches when the wait was last read.
   private(set) var switchesAtAnchor: Int64 = 0
   private var pool: UInt64 = 0
   /// What part() has told of this slice.
@@ -26,18 +29,20 @@ struct SliceUsage {
   private(set) var charge: UInt64 = 0
   var shouldCharge: Bool { charge > 0 }
 
-  /// Renews the anchor; before a sleep, when nobody waits.
+  /// Renews the anchor; after a sleep, which was no blocking.
   mutating func anchor(_ meter: OpaquePointer?) {
     guard let meter else { return }
     var usage = opp_thread_usage()
     guard opp_thread_meter_read(meter, &usage) == 0 else { return }
-    anchorCPU = usage.cpu_ns
-    anchorWait = usage.wait_ns
-    switchesAtAnchor = opp_thread_own_voluntary_switches()
+    renew(usage)
   }
 
-  /// The sleep since the anchor was no blocking.
-  mutating func gotUp() { switchesAtAnchor = opp_thread_own_voluntary_switches() }
+  private mutating func renew(_ usage: opp_thread_usage) {
+    anchorCPU = usage.cpu_ns
+    anchorWait = usage.wait_ns
+    uncounted = 0
+    switchesAtAnchor = opp_thread_own_voluntary_switches()
+  }
 
   mutating func began(at now: UInt64) {
     start = now
@@ -51,6 +56,7 @@ struct SliceUsage {
     guard wall >= Self.measured, let meter, opp_thread_meter_cpu(meter, &clock) == 0 else { return 0 }
     let cpu = min(wall, clock &- anchorCPU)
     (anchorCPU, start) = (clock, now)
+    uncounted += wall - cpu
     told += cpu
     return cpu
   }
@@ -74,26 +80,18 @@ struct SliceUsage {
       }
       return (wall, 0)
     }
-    guard wall >= Self.waitMeasured else {
-      var clock: UInt64 = 0
-      guard opp_thread_meter_cpu(meter, &clock) == 0 else { return (wall, 0) }
-      let cpu = min(wall, clock &- anchorCPU)
-      anchorCPU = clock
-      charge = cpu
-      return (cpu, 0)
-    }
-    var usage = opp_thread_usage()
-    guard opp_thread_meter_read(meter, &usage) == 0 else { return (wall, 0) }
-    let cpu = min(wall, usage.cpu_ns &- anchorCPU)
-    let waited = min(wall - cpu, usage.wait_ns &- anchorWait)
-    anchorCPU = usage.cpu_ns
-    anchorWait = usage.wait_ns
+    var clock: UInt64 = 0
+    guard opp_thread_meter_cpu(meter, &clock) == 0 else { return (wall, 0) }
+    let cpu = min(wall, clock &- anchorCPU)
+    anchorCPU = clock
     charge = max(cpu, 1)
+    uncounted += wall - cpu
+    var usage = opp_thread_usage()
+    guard uncounted >= Self.offMeasured, opp_thread_meter_read(meter, &usage) == 0 else { return (cpu, 0) }
     // Who has not given the CPU up by itself was not blocked: what neither clock has counted the machine's host took.
-    let switches = opp_thread_own_voluntary_switches()
-    let gaveUp = switches != switchesAtAnchor
-    switchesAtAnchor = switches
-    return (cpu, gaveUp && usage.wait_known != 0 ? wall - cpu - waited : 0)
+    let (gaveUpBefore, off) = (switchesAtAnchor, uncounted.saturatingSubtract(usage.wait_ns &- anchorWait))
+    renew(usage)
+    return (cpu, switchesAtAnchor != gaveUpBefore && usage.wait_known != 0 ? min(off, wall - cpu) : 0)
   }
 
   /// CPU time of the thread at the anchor, for the monitor's estimate of the running slice.

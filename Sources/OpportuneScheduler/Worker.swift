@@ -158,7 +158,6 @@ final class Worker: @unchecked Sendable {
     lastEnd = nil
     batch.flush()
     app = nil
-    usage.anchor(report.meter)
     if engine.isSurplus(lane) { return false }
     opp_lane_lie_down(lane.raw, slot)
     // The last look, after the permit was given back and the bit was set; see lane.c, "No lost wake-up".
@@ -175,7 +174,7 @@ final class Worker: @unchecked Sendable {
     }
     if engine.isDraining { engine.monitor.ring() }
     let woken = opp_lane_sleep(lane.raw, slot)
-    usage.gotUp()
+    usage.anchor(report.meter)
     switch woken {
     case .OPP_WOKEN_PERMIT:
       standing.store(.permit, ordering: .relaxed)
