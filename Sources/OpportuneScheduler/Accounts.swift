@@ -94,7 +94,7 @@ final class Accounts: @unchecked Sendable {
     } else if let origin {
       opp_table_put(origins, identity, origin)
       depth = read(origin)?.depth ?? 0
-      if depth > 0, isProbe(of: origin, at: opp_now_ns()) {
+      if depth > 0, takeProbe(of: origin, at: opp_now_ns()) {
         // With an account of its own, so that it is not taken for one of its origin's others.
         write(QuantumAccount(), identity)
         depth = 0
@@ -149,18 +149,15 @@ final class Accounts: @unchecked Sendable {
     answer(of: identity, account: account, begun: begun, usedQuantum: cpu >= UInt64(policy.quantumNanoseconds))
   }
 
-  /// Whether a job that a demoted origin submits now is let through, to see whether its jobs are hogs still.
-  func isProbe(of origin: UInt64, at now: UInt64) -> Bool {
+  /// Whether a job that a demoted origin submits now is let through, to see whether its jobs are hogs still. If so the
+  /// next is let through after a pause four times as long; the first question begins the first pause.
+  func takeProbe(of origin: UInt64, at now: UInt64) -> Bool {
     let milliseconds = now / 1_000_000
     let word = opp_table_get(probes, origin)
-    let (due, pause) = (word >> 16, word & 0xffff)
-    guard word != 0 else {
-      opp_table_put(probes, origin, (milliseconds + Self.firstPause) << 16 | 4 * Self.firstPause)
-      return false
-    }
+    let (due, pause) = word == 0 ? (0, Self.firstPause) : (word >> 16, word & 0xffff)
     guard milliseconds >= due else { return false }
     opp_table_put(probes, origin, (milliseconds + pause) << 16 | min(4 * pause, Self.longestPause))
-    return true
+    return word != 0
   }
 
   private static let firstPause: UInt64 = 20

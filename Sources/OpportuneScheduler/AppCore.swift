@@ -78,12 +78,15 @@ final class AppCore: @unchecked Sendable {
       engine.knowsJobLayout && kind >= OPP_RUNTIME_JOB_ACTOR_FIRST && kind <= OPP_RUNTIME_JOB_ACTOR_LAST
     // A yield's own job, and what a task that has just been suspended leaves behind, the worker takes up itself.
     let isOwn = worker.map { kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving } ?? false
-    if isOwn, identity != 0, let worker, worker.identity == 0 { chargeForActor(job, identity, worker) }
+    let priority = TaskPriority(rawValue: job.priority.rawValue)
+    let band = band
+    if isOwn, identity != 0, let worker, worker.identity == 0 {
+      chargeForActor(identity, band, base: engine.rank(of: priority, band: band, depth: 0), worker)
+    }
     // Jobs of actors and yields, which have no identity, start at the level of the slice that leaves them behind.
     let depth = engine.accounts.depth(
       ofQueued: identity, submitter: worker, movesOn: isOwn,
       origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
-    let priority = TaskPriority(rawValue: job.priority.rawValue)
     let rank = engine.rank(of: priority, band: band, depth: depth)
     let stamp = statistics.stamp(identity)
     let place = isActor ? runner : raw
@@ -108,12 +111,10 @@ final class AppCore: @unchecked Sendable {
   }
 
   /// A task leaves a default actor: what it has used there counts as its own. (R-CPU-08)
-  private func chargeForActor(_ job: UnownedJob, _ identity: UInt64, _ worker: Worker) {
+  private func chargeForActor(_ identity: UInt64, _ band: Band, base: UInt8, _ worker: Worker) {
     let now = opp_now_ns()
     let cpu = worker.cpuTimeOnActor(until: now)
     guard cpu > 0 else { return }
-    let band = band
-    let base = engine.rank(of: TaskPriority(rawValue: job.priority.rawValue), band: band, depth: 0)
     engine.accounts.charge(
       identity, cpu: cpu, offCPU: 0, at: now, from: 0, to: 0, base: Int(base), band: band, statistics: statistics)
   }

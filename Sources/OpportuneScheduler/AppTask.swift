@@ -11,7 +11,7 @@ public struct AppTask<Success: Sendable>: Sendable {
     _ core: AppCore, name: String?, priority: TaskPriority?,
     operation: sending @escaping @isolated(any) () async throws -> Success
   ) {
-    tree = TaskTree(core)
+    tree = TaskTree(core, priority: priority ?? Task.currentPriority)
     task = Task(name: name, executorPreference: tree, priority: priority, operation: operation)
   }
 
@@ -58,8 +58,13 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
   private let lender = Atomic<UInt>(0)
   private let queued = Atomic<UInt>(0)
   private let root = Atomic<UInt64>(0)
+  /// With which the task was started.
+  private let priority: TaskPriority
 
-  init(_ app: AppCore) { self.app = app }
+  init(_ app: AppCore, priority: TaskPriority) {
+    self.app = app
+    self.priority = priority
+  }
 
   deinit {
     release(lender.load(ordering: .acquiring), as: AppCore.self)
@@ -90,8 +95,8 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
   /// `job` starts, so it need not be queued again. Ends the cycle that tree and job make while it waits.
   func didStart(_ job: PromotableJob) {
     let word = UInt(bitPattern: Unmanaged.passUnretained(job).toOpaque())
-    // The caller holds the job, so the same word is the same job. acquiringAndReleasing, as every exchange of it.
-    if queued.compareExchange(expected: word, desired: 0, ordering: .acquiringAndReleasing).exchanged {
+    // The caller holds the job, so the same word is the same job. seqCst: see requeue().
+    if queued.compareExchange(expected: word, desired: 0, ordering: .sequentiallyConsistent).exchanged {
       release(word, as: PromotableJob.self)
     }
   }
@@ -107,29 +112,30 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
     if !lender.compareExchange(expected: 0, desired: word, ordering: .acquiringAndReleasing).exchanged {
       release(word, as: AppCore.self)
     }
-    // What was queued before goes there too. Taken out, so that nobody else uses it meanwhile.
-    let last = queued.exchange(0, ordering: .acquiringAndReleasing)
-    guard let pointer = UnsafeRawPointer(bitPattern: last) else { return }
-    let job = Unmanaged<PromotableJob>.fromOpaque(pointer).takeRetainedValue()
-    if let place = lendingApp { job.pushAgain(to: place, rank: job.rank, source) }
+    // What was queued before goes there too.
+    if let job = takeQueued()?.takeRetainedValue(), let place = lendingApp {
+      job.pushAgain(to: place, rank: job.rank, source)
+    }
+  }
+
+  /// Takes out the job that was queued last, so that nobody else uses it meanwhile; its reference is the caller's.
+  private func takeQueued() -> Unmanaged<PromotableJob>? {
+    UnsafeRawPointer(bitPattern: queued.exchange(0, ordering: .acquiringAndReleasing)).map(Unmanaged.fromOpaque)
   }
 
   /// Queues the job of the task itself once more, where it waits at a lower rank than work of `priority`.
   func requeue(with priority: TaskPriority) {
-    guard let source = app.engine.source(Worker.current(of: app.engine)) else { return }
-    // Taken out, so that nobody else uses it meanwhile.
-    guard let pointer = UnsafeRawPointer(bitPattern: queued.exchange(0, ordering: .acquiringAndReleasing)) else {
-      return
-    }
-    let held = Unmanaged<PromotableJob>.fromOpaque(pointer)
+    guard priority > self.priority, let source = app.engine.source(Worker.current(of: app.engine)),
+      let held = takeQueued()
+    else { return }
     let job = held.takeUnretainedValue()
     let rank = app.engine.rank(of: priority, band: app.band, depth: app.engine.accounts.read(job.identity)?.depth ?? 0)
     // Ranks count downwards.
     if rank < job.rank { job.pushAgain(to: app, rank: rank, source) }
-    // Back, unless another was queued meanwhile; and out again if it has started, see didStart().
-    if !queued.compareExchange(expected: 0, desired: UInt(bitPattern: pointer), ordering: .acquiringAndReleasing)
-      .exchanged
-    {
+    // Back, unless another was queued meanwhile; and out again if it has started. seqCst, both: claim() sets `started`
+    // and then takes the job out if it is there; one of the two sees the other, or tree and job would keep each other.
+    let word = UInt(bitPattern: held.toOpaque())
+    if !queued.compareExchange(expected: 0, desired: word, ordering: .sequentiallyConsistent).exchanged {
       held.release()
     } else if job.hasStarted {
       didStart(job)
@@ -170,8 +176,7 @@ final class PromotableJob: QueuedObject, @unchecked Sendable {
     _ = push(to: owner, owner.raw, rank: rank, source: source, stamp: nil, by: nil)
   }
 
-  /// Pairs with claim(): who has put the job back where it is found sees here that it started before, or claim()'s
-  /// didStart() finds it there.
+  /// Pairs with claim(); see TaskTree.requeue().
   var hasStarted: Bool { started.load(ordering: .sequentiallyConsistent) }
 
   /// True for one caller.

@@ -211,6 +211,11 @@ final class Engine: @unchecked Sendable {
     }
   }
 
+  /// A place in the lane has come free: wakes a worker for what waits.
+  func wakeIfReady(_ lane: LaneState) {
+    if opp_has_ready(core, lane.takeable) { wake(lane) }
+  }
+
   /// Whether more workers sleep than the lane can need at once.
   func isSurplus(_ lane: LaneState) -> Bool {
     opp_lane_sleeping(lane.raw) > width * (1 + configuration.demotedLimitPerCore)

@@ -240,7 +240,7 @@ final class Monitor: @unchecked Sendable {
       guard !engine.isClosed else { return engine.dropIfClosed() }
       if opp_lane_sleeping(worker.lane.raw) == 0 { _ = spawn(worker.lane, engine) }
       // It did not look at the queues after it gave its permit back.
-      if opp_has_ready(engine.core, worker.lane.takeable) { engine.wake(worker.lane) }
+      engine.wakeIfReady(worker.lane)
     case .ready(let level):
       if let lane = engine.lane(ofLevel: Int(level)) { engine.wake(lane) }
     case .reclassify:
@@ -428,7 +428,8 @@ final class Monitor: @unchecked Sendable {
     _ worker: Worker, _ reading: WorkerReport.Reading, demoted: Bool, _ engine: Engine,
     urgency: LaneState.Urgency = .runs
   ) -> Bool {
-    let lane = worker.lane
+    let (lane, standing) = (worker.lane, worker.currentStanding)
+    guard standing == .permit || standing == .reserve else { return false }
     // Not beyond the bound in the background's lane: there they are guests.
     guard !demoted || lane.enterDemoted(lane.lane == .background ? .starts : urgency) else { return false }
     guard worker.report.isStillInside(reading), worker.detach(demoted: demoted) else {
@@ -439,9 +440,9 @@ final class Monitor: @unchecked Sendable {
     return true
   }
 
-  /// A place has come free: wakes a worker for what waits, and sees to it that there is one for what comes.
+  /// A place has come free: a worker for what waits, and one for what comes.
   private func letAnotherWork(_ lane: LaneState, _ engine: Engine) {
-    if opp_has_ready(engine.core, lane.takeable) { engine.wake(lane) }
+    engine.wakeIfReady(lane)
     if opp_lane_sleeping(lane.raw) == 0 { _ = spawn(lane, engine) }
   }
 

@@ -121,7 +121,6 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
         app.engine.monitor.post(.raise(identity, wanted))
       }
     }
-    app.engine.dropIfClosed()
     return true
   }
 

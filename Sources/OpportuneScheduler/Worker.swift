@@ -158,6 +158,7 @@ final class Worker: @unchecked Sendable {
     lastEnd = nil
     batch.flush()
     app = nil
+    usage.anchor(report.meter)
     if engine.isSurplus(lane) { return false }
     opp_lane_lie_down(lane.raw, slot)
     // The last look, after the permit was given back and the bit was set; see lane.c, "No lost wake-up".
@@ -270,12 +271,11 @@ final class Worker: @unchecked Sendable {
       if leave(.permit) {
         standing.store(.demoted, ordering: .relaxed)
         opp_lane_leave(lane.raw)
-        if opp_has_ready(engine.core, lane.takeable) { engine.wake(lane) }
       } else {
         // The monitor has given the permit to another, who may have found the bound reached.
         lane.leaveDemoted()
-        if opp_has_ready(engine.core, lane.takeable) { engine.wake(lane) }
       }
+      engine.wakeIfReady(lane)
     }
     let priority = engine.priority(of: lane.lane, level: Level(known: level), depth: depth)
     if priority != applied, priority.apply(to: 0) { applied = priority }
