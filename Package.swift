@@ -157,11 +157,11 @@ let package = Package(
       resources: [.copy("Fixtures")]),
     .testTarget(
       name: "OpportuneFuzzTests",
-      dependencies: ["OpportuneFuzz", "COpportuneChecked", "COpportuneExplorer"],
+      dependencies: ["OpportuneFuzz", "COpportuneChecked", "COpportuneExplorer", "TestSupport"],
       resources: [.copy("Examples")]),
     .testTarget(
       name: "OpportunePropertiesTests",
-      dependencies: ["OpportuneProperties", "OpportuneFuzz", "OpportuneModels"],
+      dependencies: ["OpportuneProperties", "OpportuneFuzz", "OpportuneModels", "TestSupport"],
       resources: [.copy("Examples")]),
     .target(name: "CIOTestSupport", path: "Tests/CIOTestSupport", cSettings: [.define("_GNU_SOURCE")]),
     .testTarget(

@@ -22,6 +22,27 @@ package protocol RequestArbiter {
 
 extension Arbiter: RequestArbiter where Item == Int {}
 
+/// An arbiter with a bug planted in it: the real one, but for what it overrides.
+package protocol BrokenArbiter: RequestArbiter { var arbiter: Arbiter<Int> { get set } }
+
+extension BrokenArbiter {
+  package var queued: [Int] { arbiter.queued }
+  package var inFlight: [Int] { arbiter.inFlight }
+  package mutating func addApp(_ app: Int, state: IOState) { arbiter.addApp(app, state: state) }
+  package mutating func removeApp(_ app: Int) -> [Int] { arbiter.removeApp(app) }
+  package mutating func setState(_ state: IOState, of app: Int) { arbiter.setState(state, of: app) }
+  package mutating func submit(_ item: Int, app: Int, cost: Cost, at former: Ticket?) -> Ticket? {
+    arbiter.submit(item, app: app, cost: cost, at: former)
+  }
+  package mutating func cancel(_ ticket: Ticket) -> Int? { arbiter.cancel(ticket) }
+  package mutating func next(now: UInt64) -> Grant? { arbiter.next(now: now) }
+  package func wakeTime(now: UInt64) -> UInt64? { arbiter.wakeTime(now: now) }
+  package mutating func abandon(_ grant: Grant) { arbiter.abandon(grant) }
+  package mutating func finished(_ grant: Grant, sentAt: UInt64, queuedAt: UInt64, now: UInt64) {
+    arbiter.finished(grant, sentAt: sentAt, queuedAt: queuedAt, now: now)
+  }
+}
+
 /// What an arbiter promises, over plain lists: each request ends once; an app's go in its order, and none while it is
 /// suspended; the ratio, the depth, the cap and the rates hold; nothing that may go is held back; apps take turns.
 package final class ArbiterModel {

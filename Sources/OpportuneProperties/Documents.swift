@@ -1,21 +1,47 @@
+import Foundation
 import OpportuneFuzz
 
-/// Documents for parsers. Random bytes seldom get past the first test of one, so its input is either bytes from which a
-/// document with a known meaning is made, or a document whole: a valid one, changed here and there.
+/// A property of a parser. Random bytes seldom get past the first test of one, so after a first byte that says which the
+/// input is either bytes from which a document with a known meaning is made, or a document whole: a valid one, changed
+/// here and there.
+protocol DocumentProperty: Property {
+  /// Valid documents, and what is put into them.
+  static var fixtures: [[UInt8]] { get }
+  static var words: [String] { get }
+  /// How many bytes a document is made from.
+  static var bytesMade: ClosedRange<Int> { get }
+
+  /// Reads a document that may mean anything.
+  func check(document: Data) throws(Violation)
+  /// Reads one that is made from `bytes`.
+  func check(madeFrom bytes: inout ByteSource, _ log: inout StepLog) throws(Violation)
+}
+
+extension DocumentProperty {
+  var grain: Int { 1 }
+  var head: Int { 1 }
+
+  func draw(_ generator: inout SplitMix64) -> [UInt8] {
+    if Bool.random(using: &generator) {
+      return [0] + generator.bytes(Int.random(in: Self.bytesMade, using: &generator))
+    }
+    let fixture = Self.fixtures.randomElement(using: &generator) ?? []
+    return [1] + Documents.changed(fixture, Self.fixtures, Self.words, &generator)
+  }
+
+  func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
+    let rest = input.dropFirst()
+    if let kind = input.first, kind & 1 == 1 {
+      log.note("read: " + String(decoding: rest, as: UTF8.self).debugDescription)
+      return try check(document: Data(rest))
+    }
+    var bytes = ByteSource(rest)
+    try check(madeFrom: &bytes, &log)
+  }
+}
+
+/// How documents are made and damaged.
 enum Documents {
-  /// The first byte of an input: what the others are.
-  enum Kind {
-    case made, whole
-    init(_ input: [UInt8]) { self = input.first.map { $0 & 1 == 0 } ?? true ? .made : .whole }
-  }
-
-  static func draw(
-    _ fixtures: [[UInt8]], words: [String], madeFrom count: ClosedRange<Int>, _ generator: inout SplitMix64
-  ) -> [UInt8] {
-    if Bool.random(using: &generator) { return [0] + generator.bytes(Int.random(in: count, using: &generator)) }
-    return [1] + changed(fixtures.randomElement(using: &generator) ?? [], fixtures, words, &generator)
-  }
-
   private static let numbers = [
     "0", "-1", "1e308", "-1e308", "1e-308", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
     "1e999",
@@ -23,7 +49,7 @@ enum Documents {
   ]
 
   /// A document changed in up to 6 places.
-  private static func changed(
+  static func changed(
     _ document: [UInt8], _ others: [[UInt8]], _ words: [String], _ generator: inout SplitMix64
   ) -> [UInt8] {
     var bytes = document
@@ -51,26 +77,6 @@ enum Documents {
     guard let start = bytes[at...].firstIndex(where: isDigit) else { return }
     let end = bytes[start...].firstIndex { !isDigit($0) } ?? bytes.count
     bytes.replaceSubrange(start..<end, with: Array(number.utf8))
-  }
-
-  /// For people, who see the document and no bytes.
-  static func shown(_ document: [UInt8]) -> String {
-    "read: " + String(decoding: document, as: UTF8.self).debugDescription
-  }
-
-  static func quoted(_ text: String) -> String {
-    var result = "\""
-    for scalar in text.unicodeScalars {
-      if scalar == "\"" || scalar == "\\" {
-        result += "\\\(scalar)"
-      } else if scalar.value < 0x20 {
-        let digits = String(scalar.value, radix: 16)
-        result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-      } else {
-        result.unicodeScalars.append(scalar)
-      }
-    }
-    return result + "\""
   }
 
   static func escaped(_ text: String) -> String {

@@ -3,16 +3,14 @@ import OpportuneFuzz
 import OpportuneLocation
 
 /// Regions that are written and read, and damaged files of them.
-struct GeoJSONProperty: Property {
+struct GeoJSONProperty: DocumentProperty {
   let name = "geojson"
   let summary =
     "Regions that are written as GeoJSON are read as they were, whatever their names; whatever is read can be written "
     + "and read again; an error tells no place; nothing traps."
-  let grain = 1
-  let head = 1
   var read: @Sendable (Data) throws -> [NamedRegion] = { try GeoJSON.regions($0) }
 
-  private static let words = [
+  static let words = [
     "{\"type\":\"Feature\",\"properties\":null,\"geometry\":", "\"MultiPolygon\"", "\"Polygon\"", "\"Point\"", "[", "]",
     "{",
     "}", "null", "[[[", ",", "\"radius\":", "\"altitude\":[0,1]", "[0,0],[0,1],[1,0]", "\"id\":1e300",
@@ -20,33 +18,28 @@ struct GeoJSONProperty: Property {
   ]
   private static let names = ["a", "", "a \"b\"\\\n", "é\u{1F600}", "\u{2028}/", "1"]
 
-  private static let fixtures: [[UInt8]] = (0..<12).map { seed in
+  static let bytesMade = 4...80
+
+  static let fixtures: [[UInt8]] = (0..<12).map { seed in
     var generator = SplitMix64(seed: UInt64(seed))
     var bytes = ByteSource(generator.bytes(60))
     return Array(GeoJSON.text(regions(&bytes)).utf8)
   }
 
-  func draw(_ generator: inout SplitMix64) -> [UInt8] {
-    Documents.draw(Self.fixtures, words: Self.words, madeFrom: 4...80, &generator)
+  func check(document: Data) throws(Violation) {
+    if let regions = try regions(of: document) { try writeAndRead(regions) }
   }
 
-  func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
-    switch Documents.Kind(input) {
-    case .whole:
-      let document = [UInt8](input.dropFirst())
-      log.note(Documents.shown(document))
-      guard let regions = try regions(of: Data(document)) else { return }
-      try writeAndRead(regions, &log)
-    case .made:
-      var bytes = ByteSource(input.dropFirst())
-      try writeAndRead(Self.regions(&bytes), &log)
+  func check(madeFrom bytes: inout ByteSource, _ log: inout StepLog) throws(Violation) {
+    let regions = Self.regions(&bytes)
+    log.note("read: \(GeoJSON.text(regions))")
+    try writeAndRead(regions)
+  }
+
+  private func writeAndRead(_ regions: [NamedRegion]) throws(Violation) {
+    guard let again = try self.regions(of: Data(GeoJSON.text(regions).utf8)) else {
+      throw Violation("what was written is refused")
     }
-  }
-
-  private func writeAndRead(_ regions: [NamedRegion], _ log: inout StepLog) throws(Violation) {
-    let text = GeoJSON.text(regions)
-    log.note("read: \(text)")
-    guard let again = try self.regions(of: Data(text.utf8)) else { throw Violation("what was written is refused") }
     guard again == regions else { throw Violation("\(again.count) regions come back, other than were written") }
   }
 

@@ -1,24 +1,25 @@
 import Foundation
 import OpportuneApps
 import OpportuneFuzz
+import OpportuneLocation
 
 /// Manifests with a known meaning, in JSON and as property lists, and damaged ones.
-struct ManifestProperty: Property {
+struct ManifestProperty: DocumentProperty {
   let name = "manifest"
   let summary =
     "A manifest, in JSON and as a property list, is read as it was meant, or refused where a value is wrong; what is "
     + "read is within its limits; nothing traps."
-  let grain = 1
-  let head = 1
   var read: @Sendable (Data) throws -> ManifestReader.Result = { try ManifestReader.read($0) }
 
-  private static let words = [
+  static let words = [
     "\"CFBundleIdentifier\":", "\"UIBackgroundModes\":[\"audio\"]", "\"OpportuneTaskSeconds\":", "{", "}", "[", "]",
     "null",
     "true", ",", "<true/>", "<integer>3</integer>", "<real>", "<dict>", "</dict>", "<key>", "\\ud800", "bplist00",
   ]
 
-  private static let fixtures: [[UInt8]] = (0..<24).flatMap { seed in
+  static let bytesMade = 4...24
+
+  static let fixtures: [[UInt8]] = (0..<24).flatMap { seed in
     var generator = SplitMix64(seed: UInt64(seed))
     var bytes = ByteSource(generator.bytes(24))
     let made = Made(&bytes)
@@ -28,31 +29,23 @@ struct ManifestProperty: Property {
     return [Array(made.json.utf8), Array(made.propertyList.utf8)] + (binary.map { [[UInt8]($0)] } ?? [])
   }
 
-  func draw(_ generator: inout SplitMix64) -> [UInt8] {
-    Documents.draw(Self.fixtures, words: Self.words, madeFrom: 4...24, &generator)
+  func check(document: Data) throws(Violation) {
+    if let result = try result(of: document) { try judge(result) }
   }
 
-  func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
-    switch Documents.Kind(input) {
-    case .whole:
-      let document = [UInt8](input.dropFirst())
-      log.note(Documents.shown(document))
-      if let result = try result(of: Data(document)) { try judge(result) }
-    case .made:
-      var bytes = ByteSource(input.dropFirst())
-      let made = Made(&bytes)
-      for text in [made.json, made.propertyList] {
-        log.note("read: \(text)")
-        let result = try result(of: Data(text.utf8))
-        if let result { try judge(result) }
-        guard made.isValid == (result != nil) else {
-          throw Violation(made.isValid ? "it is refused" : "a wrong value is not refused")
-        }
-        guard let result else { continue }
-        guard result.manifest == made.manifest else { throw Violation("it is read as \(result.manifest)") }
-        guard result.unknownKeys == made.unknownKeys.sorted(), result.unknownModes == made.unknownModes else {
-          throw Violation("unknown are said to be \(result.unknownKeys) and \(result.unknownModes)")
-        }
+  func check(madeFrom bytes: inout ByteSource, _ log: inout StepLog) throws(Violation) {
+    let made = Made(&bytes)
+    for text in [made.json, made.propertyList] {
+      log.note("read: \(text)")
+      let result = try result(of: Data(text.utf8))
+      if let result { try judge(result) }
+      guard made.isValid == (result != nil) else {
+        throw Violation(made.isValid ? "it is refused" : "a wrong value is not refused")
+      }
+      guard let result else { continue }
+      guard result.manifest == made.manifest else { throw Violation("it is read as \(result.manifest)") }
+      guard result.unknownKeys == made.unknownKeys.sorted(), result.unknownModes == made.unknownModes else {
+        throw Violation("unknown are said to be \(result.unknownKeys) and \(result.unknownModes)")
       }
     }
   }
@@ -172,13 +165,13 @@ struct ManifestProperty: Property {
       let pairs = values.map { key, value in
         let text =
           switch value {
-          case .string(let text): Documents.quoted(text)
+          case .string(let text): GeoJSON.quoted(text)
           case .number(let text): text
           case .boolean(let flag): "\(flag)"
-          case .strings(let texts): "[\(texts.map(Documents.quoted).joined(separator: ", "))]"
+          case .strings(let texts): "[\(texts.map(GeoJSON.quoted).joined(separator: ", "))]"
           case .numbers: "[1, 2]"
           }
-        return "\(Documents.quoted(key)): \(text)"
+        return "\(GeoJSON.quoted(key)): \(text)"
       }
       return "{\(pairs.joined(separator: ", "))}"
     }

@@ -3,46 +3,37 @@ import OpportuneFuzz
 import OpportuneLocation
 
 /// Recorded ways as GPX, NMEA and tables with a known meaning, and damaged ones.
-struct WayProperty: Property {
+struct WayProperty: DocumentProperty {
   let name = "way"
   let summary =
     "A recorded way, as GPX, NMEA or a table, is read as the fixes that it was made of; whatever is read has fixes "
     + "within their limits and in the order of their times; nothing traps."
-  let grain = 1
-  let head = 1
   var read: @Sendable (Data) throws -> LocationTrace = { try LocationTrace.read($0) }
 
-  private static let words = [
+  static let words = [
     "$GNRMC,", "$GPGGA,", "*00", "<trkpt lat=\"1\" lon=\"2\">", "</trkpt>", "<time>2020-01-01T00:00:00Z</time>", "<gpx",
     "<!DOCTYPE a [<!ENTITY b \"c\">]>", "&b;", ",,,,", "\n", "2019.11.20_16.55.16", "timestamp,latitude,longitude\n",
     "nan", "inf", "\"", "+14:00",
   ]
 
-  private static let fixtures: [[UInt8]] = (0..<12).map { seed in
+  static let bytesMade = 4...80
+
+  static let fixtures: [[UInt8]] = (0..<12).map { seed in
     var generator = SplitMix64(seed: UInt64(seed))
     var bytes = ByteSource([UInt8(seed % 3)] + generator.bytes(24))
     return Array(MadeWay(&bytes).text.utf8)
   }
 
-  func draw(_ generator: inout SplitMix64) -> [UInt8] {
-    Documents.draw(Self.fixtures, words: Self.words, madeFrom: 4...80, &generator)
+  func check(document: Data) throws(Violation) {
+    if let way = try way(of: document) { try judge(way) }
   }
 
-  func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
-    switch Documents.Kind(input) {
-    case .whole:
-      let document = [UInt8](input.dropFirst())
-      log.note(Documents.shown(document))
-      guard let way = try way(of: Data(document)) else { return }
-      try judge(way)
-    case .made:
-      var bytes = ByteSource(input.dropFirst())
-      let made = MadeWay(&bytes)
-      log.note("read: \(made.text)")
-      guard let way = try way(of: Data(made.text.utf8)) else { throw Violation("it is refused") }
-      try judge(way)
-      try compare(way, made)
-    }
+  func check(madeFrom bytes: inout ByteSource, _ log: inout StepLog) throws(Violation) {
+    let made = MadeWay(&bytes)
+    log.note("read: \(made.text)")
+    guard let way = try way(of: Data(made.text.utf8)) else { throw Violation("it is refused") }
+    try judge(way)
+    try compare(way, made)
   }
 
   private func way(of data: Data) throws(Violation) -> LocationTrace? {

@@ -1,5 +1,6 @@
 import Foundation
 import OpportuneFuzz
+import TestSupport
 import Testing
 
 @Suite struct FuzzTests {
@@ -69,11 +70,7 @@ import Testing
 
 /// Failures of the past, which must not come back: each file in Examples.
 @Suite struct ExampleTests {
-  static let examples: [String] = {
-    let folder = Bundle.module.resourceURL?.appendingPathComponent("Examples").path ?? ""
-    let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
-    return names.filter { $0.hasSuffix(".example") }.sorted().map { folder + "/" + $0 }
-  }()
+  static let examples = exampleFiles(of: .module)
 
   @Test func thereAreExamples() { #expect(!Self.examples.isEmpty) }
 

@@ -89,28 +89,8 @@ import Testing
 
 // MARK: Broken arbiters
 
-private protocol Broken: RequestArbiter { var arbiter: Arbiter<Int> { get set } }
-
-extension Broken {
-  var queued: [Int] { arbiter.queued }
-  var inFlight: [Int] { arbiter.inFlight }
-  mutating func addApp(_ app: Int, state: IOState) { arbiter.addApp(app, state: state) }
-  mutating func removeApp(_ app: Int) -> [Int] { arbiter.removeApp(app) }
-  mutating func setState(_ state: IOState, of app: Int) { arbiter.setState(state, of: app) }
-  mutating func submit(_ item: Int, app: Int, cost: Cost, at former: Ticket?) -> Ticket? {
-    arbiter.submit(item, app: app, cost: cost, at: former)
-  }
-  mutating func cancel(_ ticket: Ticket) -> Int? { arbiter.cancel(ticket) }
-  mutating func next(now: UInt64) -> Grant? { arbiter.next(now: now) }
-  func wakeTime(now: UInt64) -> UInt64? { arbiter.wakeTime(now: now) }
-  mutating func abandon(_ grant: Grant) { arbiter.abandon(grant) }
-  mutating func finished(_ grant: Grant, sentAt: UInt64, queuedAt: UInt64, now: UInt64) {
-    arbiter.finished(grant, sentAt: sentAt, queuedAt: queuedAt, now: now)
-  }
-}
-
 /// The second is given before the first.
-private struct Overtaking: Broken {
+private struct Overtaking: BrokenArbiter {
   var arbiter: Arbiter<Int>
   init(_ policy: DevicePolicy, now: UInt64) { arbiter = Arbiter(policy, now: now) }
   mutating func next(now: UInt64) -> Grant? {
@@ -120,7 +100,7 @@ private struct Overtaking: Broken {
   }
 }
 
-private struct Unsuspended: Broken {
+private struct Unsuspended: BrokenArbiter {
   var arbiter: Arbiter<Int>
   init(_ policy: DevicePolicy, now: UInt64) { arbiter = Arbiter(policy, now: now) }
   mutating func setState(_ state: IOState, of app: Int) {
@@ -128,7 +108,7 @@ private struct Unsuspended: Broken {
   }
 }
 
-private struct Starving: Broken {
+private struct Starving: BrokenArbiter {
   var arbiter: Arbiter<Int>
   var asked = 0
   init(_ policy: DevicePolicy, now: UInt64) { arbiter = Arbiter(policy, now: now) }
@@ -138,7 +118,7 @@ private struct Starving: Broken {
   }
 }
 
-private struct Unlimited: Broken {
+private struct Unlimited: BrokenArbiter {
   var arbiter: Arbiter<Int>
   init(_ policy: DevicePolicy, now: UInt64) {
     var policy = policy
