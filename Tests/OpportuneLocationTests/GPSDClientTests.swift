@@ -19,9 +19,7 @@ import Testing
 
   private func send(_ text: String, to socket: FileDescriptor, _ io: AppIO) async throws {
     let bytes = Array(text.utf8)
-    let buffer = try IOBuffer(count: bytes.count)
-    try buffer.withBytes { $0.copyBytes(from: bytes) }
-    try await io.send(socket, from: buffer)
+    try await io.send(socket, from: IOBuffer(copying: bytes))
   }
 
   private func place(_ latitude: Double) -> String {
@@ -89,9 +87,7 @@ import Testing
         for second in 0..<3600 {
           for sentence in nmea(second: second) {
             let bytes = Array(sentence.utf8)
-            let buffer = try IOBuffer(count: bytes.count)
-            try buffer.withBytes { $0.copyBytes(from: bytes) }
-            try? await io.send(sender, from: buffer, to: .ipv4("127.0.0.1", port: input))
+            try? await io.send(sender, from: IOBuffer(copying: bytes), to: .ipv4("127.0.0.1", port: input))
           }
           try await Task.sleep(for: .milliseconds(50))
         }

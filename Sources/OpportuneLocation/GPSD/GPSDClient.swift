@@ -92,9 +92,7 @@ public struct GPSDClient: Sendable {
 
   private func send(_ bytes: [UInt8], to socket: FileDescriptor, within limit: Duration) async -> Bool {
     do {
-      let buffer = try IOBuffer(count: bytes.count)
-      try buffer.withBytes { $0.copyBytes(from: bytes) }
-      try await io.send(socket, from: buffer, within: limit)
+      try await io.send(socket, from: IOBuffer(copying: bytes), within: limit)
       return true
     } catch {
       return false
