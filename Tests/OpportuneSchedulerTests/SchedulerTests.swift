@@ -202,17 +202,21 @@ struct SchedulerTests {
     }
     #expect(yielding >= UInt64(2 * step))
     #expect(yielding % UInt64(step) == 0)
-    // Where a machine's host takes the CPU for long, time off it may pass for time spent waiting; not three times.
-    var reading = UInt64.max
-    for _ in 0..<3 where reading > 0 {
-      reading = try await demotions {
-        for _ in 0..<4 {
-          burn(.milliseconds(5))
-          blockFor(milliseconds: 8)
+    // In one slice, and in slices of less than a millisecond. Where a machine's host takes the CPU for long, time off it
+    // may pass for time spent waiting; not three times.
+    for (count, work, pause) in [(4, Duration.milliseconds(5), 8000), (60, .microseconds(300), 400)] {
+      var reading = UInt64.max
+      for _ in 0..<3 where reading > 0 {
+        reading = try await demotions {
+          for _ in 0..<count {
+            burn(work)
+            block(microseconds: pause)
+            if pause < 1000 { await Task.yield() }
+          }
         }
       }
+      #expect(reading == 0, "\(count) times \(work)")
     }
-    #expect(reading == 0)
   }
 
   // R-CPU-03, R-CPU-05: background runs while foreground hogs stay runnable.
@@ -460,7 +464,7 @@ private final class Gate: @unchecked Sendable {
 }
 
 /// Off the CPU for a while, as in a blocking read: sleep is the subject.
-private func blockFor(milliseconds: Int) {
-  var time = timespec(tv_sec: 0, tv_nsec: milliseconds * 1_000_000)
+private func block(microseconds: Int) {
+  var time = timespec(tv_sec: 0, tv_nsec: microseconds * 1000)
   clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nil)  // sleep is the subject; workers take no signals
 }
