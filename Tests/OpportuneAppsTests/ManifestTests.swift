@@ -32,6 +32,23 @@ import Testing
   }
 
   // R-MAN-07
+  @Test(arguments: [
+    String(repeating: "<array>", count: 100_000) + String(repeating: "</array>", count: 100_000), "<array>", "",
+    "<string>a</string>",
+  ])
+  func aListThatIsNoManifestIsRefused(body: String) {
+    #expect(throws: ManifestError.self) { try ManifestReader.read(Data("<plist version=\"1.0\">\(body)</plist>".utf8)) }
+  }
+
+  // R-MAN-07
+  @Test func aListOfTheOldStyleIsNone() {
+    let error = #expect(throws: ManifestError.self) {
+      try ManifestReader.read(Data(#"CFBundleIdentifier = "a"; UIBackgroundModes = ( audio );"#.utf8))
+    }
+    #expect(error?.description.hasPrefix("manifest: neither a property list nor JSON: ") == true)
+  }
+
+  // R-MAN-07
   @Test func binaryPropertyListsAndJSONAreTheSame() throws {
     let json = #"{"CFBundleIdentifier": "a", "UIBackgroundModes": ["voip"], "OpportuneTaskSeconds": 300}"#
     let fromJSON = try ManifestReader.read(Data(json.utf8))

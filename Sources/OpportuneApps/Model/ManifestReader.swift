@@ -79,18 +79,25 @@ public enum ManifestReader {
       if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") {
         return try JSONDecoder().decode(ManifestValue.self, from: data)
       }
-      return try PropertyListDecoder().decode(ManifestValue.self, from: data)
+      // Not PropertyListDecoder, which runs out of stack on a list that holds itself, or holds a thousand in each other.
+      var format = PropertyListSerialization.PropertyListFormat.xml
+      let value = try PropertyListSerialization.propertyList(from: data, format: &format)
+      guard format == .xml || format == .binary else {
+        throw ManifestError.syntax("a property list in neither XML nor binary form")
+      }
+      return ManifestValue(value)
+    } catch let error as ManifestError {
+      throw error
     } catch {
-      throw ManifestError.syntax("\((error as? DecodingError).map(reason) ?? "\(error)")")
+      throw ManifestError.syntax(reason(error))
     }
   }
 
-  private static func reason(_ error: DecodingError) -> String {
+  private static func reason(_ error: any Error) -> String {
     switch error {
-    case .dataCorrupted(let context), .typeMismatch(_, let context), .valueNotFound(_, let context),
-      .keyNotFound(_, let context):
-      context.debugDescription
-    @unknown default: "\(error)"
+    case DecodingError.dataCorrupted(let context): context.debugDescription
+    case let error as CocoaError: error.userInfo[NSDebugDescriptionErrorKey] as? String ?? error.localizedDescription
+    default: "\(error)"
     }
   }
 }
@@ -123,6 +130,19 @@ private indirect enum ManifestValue: Decodable {
       self = .dictionary(value)
     } else {
       self = .other
+    }
+  }
+
+  /// A value of a property list.
+  init(_ original: Any) {
+    switch original {
+    // A number casts to a boolean as well, but is none.
+    case let value as Bool where type(of: original) == Bool.self: self = .boolean(value)
+    case let value as NSNumber: self = .number(value.doubleValue)
+    case let value as String: self = .string(value)
+    case let values as [Any]: self = .array(values.map(ManifestValue.init))
+    case let values as [String: Any]: self = .dictionary(values.mapValues(ManifestValue.init))
+    default: self = .other
     }
   }
 
