@@ -54,6 +54,12 @@ public final class App: Sendable {
     return core.isQuiet ? .suspended : .suspending
   }
 
+  /// Band and suspension as they were together at one moment. The generation is another after each change of either.
+  package var moment: (band: Band, isSuspended: Bool, generation: UInt64) {
+    let state = core.state
+    return (Band(rawValue: state.band) ?? .background, state.suspended, state.generation)
+  }
+
   /// Suspends the app: from the return of this call on none of its jobs starts. Slices that run go on to their end;
   /// wait for that with ``untilSuspended()``. Jobs that are queued meanwhile wait. (R-FTS-09)
   ///

@@ -2,8 +2,8 @@ import Synchronization
 
 /// Told when an app changes band, or is suspended or resumed: the hook by which other layers, such as I/O, follow it.
 public protocol AppObserver: AnyObject, Sendable {
-  /// Called on the thread that made the change, after it; must not block. Two changes may be told of in either order, so
-  /// look at what the app is now.
+  /// Called on the thread that made the change, after it; must not block. Two changes may be told of in either order, or
+  /// at once, and who keeps what it has seen may keep what is older. So have one thread look at what the app is then.
   func appDidChange()
 }
 

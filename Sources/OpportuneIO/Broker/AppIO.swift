@@ -15,7 +15,8 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   let broker: IOBroker
   let slot: Int
   private let app: App?
-  private let stateWord: Atomic<UInt8>
+  /// Of an app that is not attached: the state's code in the lowest byte, the count of changes above it.
+  private let stateWord: Atomic<UInt64>
   private let atOnce = Atomic<UInt64>(0)
   private let bytesReadAtOnce = Atomic<UInt64>(0)
   private let bytesWrittenAtOnce = Atomic<UInt64>(0)
@@ -26,7 +27,7 @@ public final class AppIO: AppObserver, @unchecked Sendable {
     self.slot = slot
     self.name = name
     self.app = app
-    stateWord = Atomic(state.code)
+    stateWord = Atomic(UInt64(state.code))
     broker.owner.post(Control { [weak self] in $0.add(slot: slot, name: name, state: state, self) })
   }
 
@@ -44,27 +45,50 @@ public final class AppIO: AppObserver, @unchecked Sendable {
 
   // MARK: State
 
+  /// A state, and a number that was another before each change that led to it.
+  struct View {
+    let state: IOState
+    let generation: UInt64
+
+    init(of app: App) {
+      let (band, isSuspended, number) = app.moment
+      state = isSuspended ? .suspended : band == .background ? .background : .active
+      generation = number
+    }
+
+    init(word: UInt64) {
+      state = IOState(code: UInt8(truncatingIfNeeded: word))
+      generation = word >> 8
+    }
+  }
+
+  /// What the app is now. Nothing here is a copy that could lag behind: see ``Owner/follow(_:)``.
+  var view: View {
+    // [state] acquire: what came before the change is seen by who sees it. Pairs with setState().
+    if let app { View(of: app) } else { View(word: stateWord.load(ordering: .acquiring)) }
+  }
+
   /// What its requests are treated as.
-  public var state: IOState { IOState(code: stateWord.load(ordering: .acquiring)) }
+  public var state: IOState { view.state }
 
   /// Sets the state of an app that is not attached to the scheduler's; ignored for one that is, which follows that.
-  /// From the return on, no request of a suspended app goes to the kernel that was not being handed over.
+  /// From the return on, no request of a suspended app goes to the kernel that was not being handed over, and what
+  /// completes is held.
   public func setState(_ state: IOState) {
-    if app == nil { change(to: state) }
+    guard app == nil else { return }
+    var word = stateWord.load(ordering: .relaxed)
+    while View(word: word).state != state {
+      let next = (word >> 8 &+ 1) << 8 | UInt64(state.code)
+      // [state] release: see view.
+      let (exchanged, original) = stateWord.compareExchange(expected: word, desired: next, ordering: .releasing)
+      if exchanged { return appDidChange() }
+      word = original
+    }
   }
 
   /// The scheduler's app changed its band, or was suspended or resumed.
   public func appDidChange() {
-    if let app { change(to: IOState(of: app)) }
-  }
-
-  private func change(to state: IOState) {
-    guard stateWord.exchange(state.code, ordering: .acquiringAndReleasing) != state.code else { return }
-    owner.post(
-      Control { owner in
-        // What it is by now: two changes may be told of in either order.
-        if let app = owner.owned(self) { owner.setState(self.state, of: app) }
-      })
+    owner.post(Control { $0.follow(self) })
   }
 
   /// Ends the app's I/O. What is queued, reads, receives, accepts and connections end with `terminated`. Writes and sends

@@ -65,7 +65,7 @@ public final class IOBroker: Sendable {
   /// - Throws: ``IOError``: `forked`.
   public func attach(_ app: App) throws(IOError) -> AppIO {
     try owner.checkFork()
-    let attached = AppIO(self, slots.take(), name: app.name, state: IOState(of: app), of: app)
+    let attached = AppIO(self, slots.take(), name: app.name, state: AppIO.View(of: app).state, of: app)
     app.addObserver(attached)
     attached.appDidChange()  // what happened in between
     return attached
@@ -90,16 +90,6 @@ public final class IOBroker: Sendable {
     await withUnsafeContinuation { continuation in
       owner.post(Control(refused: { continuation.resume() }) { $0.shutDown { continuation.resume() } })
     }
-  }
-}
-
-extension IOState {
-  init(of app: App) {
-    self =
-      switch app.activity {
-      case .suspending, .suspended: .suspended
-      case .active: app.band == .background ? .background : .active
-      }
   }
 }
 

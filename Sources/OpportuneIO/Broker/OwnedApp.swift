@@ -7,6 +7,8 @@ final class OwnedApp {
   var state: IOState {
     didSet { if state != .suspended { runningState = state } }
   }
+  /// Of the state: see ``AppIO/View``. `nil` before the first look.
+  var generation: UInt64?
   /// The state, or, of a suspended app, the one before.
   private(set) var runningState: IOState
   var isTerminated = false

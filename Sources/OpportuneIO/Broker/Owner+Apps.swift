@@ -21,8 +21,40 @@ extension Owner {
     apps[slot] = nil
   }
 
-  func setState(_ state: IOState, of app: OwnedApp) {
-    guard app.state != state, !app.isTerminated else { return }
+  /// Makes of an app what it is now, and returns it: the one way in which its state gets here. Done where a change is
+  /// told of, and wherever the state decides what becomes of a request, which is often before that.
+  ///
+  /// Why none is missed, on any processor. Each look is an acquiring load of the app's one word, by this thread alone, so
+  /// no look sees less than one before it. What an app's suspension came before, such as bytes that were written after
+  /// it, reaches us through the kernel, whose completion we see before we look: so we see the suspension, and hold what
+  /// completed. And each change is followed by a message, which is posted with release after it and fetched with
+  /// acquire: the look on its arrival sees that change or a later one. So the look of the last message sees the last
+  /// state, and what was held by then is answered if that is a running one. Who holds and who answers are this thread,
+  /// so neither has to look again: the one store-load pair is that of posting and sleeping, in opp_ring_post().
+  @discardableResult
+  func follow(_ handle: AppIO) -> OwnedApp? {
+    guard let app = owned(handle) else { return nil }
+    let view = handle.view
+    guard view.generation != app.generation else { return app }
+    app.generation = view.generation
+    if view.state != app.state {
+      setState(view.state, of: app)
+    } else if view.state == .suspended {
+      // It may have been resumed in between, because of a report, and knows nothing of what was reported: so once more.
+      for watch in app.watches { watch.arm(at: self) }
+      reportHeld(app)
+    }
+    return app
+  }
+
+  /// Says that something waits for the app's resumption, where that is so.
+  func reportHeld(_ app: OwnedApp) {
+    guard configuration.heldCompletions == .report, !app.held.isEmpty, !app.isTerminated else { return }
+    configuration.onHeldCompletion?(app.name)
+  }
+
+  private func setState(_ state: IOState, of app: OwnedApp) {
+    guard !app.isTerminated else { return }
     app.state = state
     for device in arbiters.indices { arbiters[device].setState(state, of: app.slot) }
     for descriptor in app.descriptors.keys { moderate(descriptor, of: app) }

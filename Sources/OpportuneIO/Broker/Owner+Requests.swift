@@ -7,7 +7,7 @@ extension Owner {
   // MARK: In
 
   func submit(_ request: Request) {
-    guard let app = owned(request.app), !app.isTerminated, !refuses else {
+    guard let app = follow(request.app), !app.isTerminated, !refuses else {
       return end(request, .failed(refuses ? .unavailable : .terminated))
     }
     app.counters[ioClass(of: app, request.device).index].submitted += 1
@@ -52,10 +52,9 @@ extension Owner {
 
   private func dispatch(_ grant: Arbiter<Request>.Grant, _ device: Int) {
     let request = grant.item
-    // Suspended since: it must not reach the kernel, whatever the owner has heard of it so far.
-    if request.app.state == .suspended, let app = owned(request.app), app.state != .suspended {
+    // Suspended since: it must not reach the kernel.
+    if follow(request.app)?.state == .suspended {
       arbiters[device].abandon(grant)
-      setState(.suspended, of: app)
       return enqueue(request, at: grant.ticket)
     }
     request.grant = grant
@@ -196,7 +195,7 @@ extension Owner {
   }
 
   private func again(_ request: Request) {
-    if let grant = request.grant, owned(request.app)?.state == .suspended {
+    if let grant = request.grant, follow(request.app)?.state == .suspended {
       request.grant = nil
       arbiters[request.device.rawValue].abandon(grant)
       return enqueue(request, at: grant.ticket)
@@ -278,7 +277,7 @@ extension Owner {
   func deliver(_ request: Request, _ outcome: Request.Outcome) {
     request.outcome = outcome
     request.timer?.request = nil
-    guard let app = owned(request.app) else { return answer(request) }
+    guard let app = follow(request.app) else { return answer(request) }
     count(outcome, ioClass(of: app, request.device), app)
     if case .value(let value) = outcome, request.opensDescriptor {
       adopt(Int32(value), isSocket: request.code == .OPP_RING_ACCEPT, by: app)
@@ -286,7 +285,7 @@ extension Owner {
     }
     guard app.state == .suspended, !app.isTerminated else { return answer(request) }
     app.held.append(request)
-    if app.held.count == 1, configuration.heldCompletions == .report { configuration.onHeldCompletion?(app.name) }
+    if app.held.count == 1 { reportHeld(app) }
   }
 
   /// At the end of the turn: see ``answers``.

@@ -33,11 +33,13 @@ final class Watch {
 
   func watches(_ socket: Int32) -> Bool { !isStopped && sockets.contains(socket) }
 
-  /// The app was suspended.
+  /// The app was suspended; perhaps once more, before this thread has heard that it was resumed. What was reported of the
+  /// suspension before is then reported anew, and the heartbeat goes on.
   func arm(at owner: Owner) {
-    guard !isArmed, !isStopped else { return }
+    guard !isStopped else { return }
+    for socket in sockets where polls[socket] == nil { poll(socket, at: owner) }
+    guard !isArmed else { return }
     isArmed = true
-    for socket in sockets { poll(socket, at: owner) }
     setHeartbeat(at: owner)
   }
 
