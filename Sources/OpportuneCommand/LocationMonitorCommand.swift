@@ -13,6 +13,10 @@ struct LocationMonitorCommand: AsyncParsableCommand {
       meanwhile wait here until it goes on. A gpsd that goes, or that is not there yet, is waited for; standard error \
       says so. Fences are GeoJSON, as for 'replay'. Runs until it is ended, or nobody reads it any more.
 
+      With --settings the program that reads is an app among others, which learns of crossings only as far as the user \
+      lets it. 'opportune location settings' says and changes that, from the next fix on; a file that cannot be read \
+      allows nothing.
+
       Example: opportune location monitor --fences shops.geojson --json | your-program
       """)
 
@@ -20,6 +24,9 @@ struct LocationMonitorCommand: AsyncParsableCommand {
   @Option(help: "Where gpsd listens: an address in numbers and a port, [::1]:2947 for IPv6.")
   var gpsd = "127.0.0.1:\(GPSDClient.port)"
   @Option(help: "How probable a crossing must be before it is told.") var confidence = 0.99
+  @Option(help: "Go by these settings of the user; made if it is not there.", completion: .file())
+  var settings: String?
+  @Option(help: "With --settings: the app that reads the crossings.") var app = "location-monitor"
   @Flag(help: "Print a JSON object a line: fence, kind, at (seconds since 1970), confidence.") var json = false
 
   func validate() throws {
@@ -30,20 +37,29 @@ struct LocationMonitorCommand: AsyncParsableCommand {
   func run() async throws {
     var policy = MonitorPolicy.standard
     policy.confidence = confidence
-    var monitor = try RegionMonitor(policy: policy)
-    var names: [FenceID: String] = [:]
-    for region in try readFences(fences) { names[try monitor.add(Fence(region.region))] = region.name }
+    var session = LocationMonitorSession(
+      try PermittedFences(
+        app, fences: try readFences(fences), purpose: "To tell when you cross a border of \(fences).",
+        monitor: policy),
+      settings: try settings.map(LocationSettingsFile.init))
     let io = try IOBroker().makeApp(named: "location")
     let (start, began) = (ContinuousClock.now, Date().timeIntervalSince1970)
     let output = PatientOutput()
+    func tell(_ news: [LocationMonitorSession.News]) {
+      for item in news {
+        switch item {
+        case .crossing(let crossing, let fence):
+          output.print(line(crossing, of: fence, at: began + crossing.at.seconds))
+        case .note(let text): printToStandardError(text)
+        }
+      }
+    }
+    tell(try session.start())
     for await update in try GPSDClient(io, address: address(), start: start).updates() {
       switch update {
       case .available(let isAvailable):
         printToStandardError(isAvailable ? "gpsd at \(gpsd) gives fixes" : "no fixes from gpsd at \(gpsd); waiting")
-      case .fix(let fix):
-        for crossing in monitor.update(fix) {
-          output.print(line(crossing, of: names[crossing.fence] ?? "", at: began + crossing.at.seconds))
-        }
+      case .fix(let fix): tell(try session.handle(.fix(fix), at: fix.time))
       }
     }
   }
