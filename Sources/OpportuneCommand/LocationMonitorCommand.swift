@@ -41,7 +41,7 @@ struct LocationMonitorCommand: AsyncParsableCommand {
       try PermittedFences(
         app, fences: try readFences(fences), purpose: "To tell when you cross a border of \(fences).",
         monitor: policy),
-      settings: try settings.map(LocationSettingsFile.init))
+      settings: settings.map(LocationSettingsFile.init))
     let io = try IOBroker().makeApp(named: "location")
     let (start, began) = (ContinuousClock.now, Date().timeIntervalSince1970)
     let output = PatientOutput()
