@@ -15,7 +15,8 @@ struct LocationMonitorCommand: AsyncParsableCommand {
 
       With --settings the program that reads is an app among others, which learns of crossings only as far as the user \
       lets it. 'opportune location settings' says and changes that, from the next fix on; a file that cannot be read \
-      allows nothing.
+      allows nothing. On a terminal the user is asked where nothing was said yet; a question that nobody answers is \
+      asked again at the next start.
 
       Example: opportune location monitor --fences shops.geojson --json | your-program
       """)
@@ -27,11 +28,18 @@ struct LocationMonitorCommand: AsyncParsableCommand {
   @Option(help: "Go by these settings of the user; made if it is not there.", completion: .file())
   var settings: String?
   @Option(help: "With --settings: the app that reads the crossings.") var app = "location-monitor"
+  @Flag(
+    inversion: .prefixedNo,
+    help: "With --settings: ask on standard error, and read answers from standard input. (default: on a terminal)")
+  var ask: Bool?
+  @Option(help: "Seconds that a question waits for an answer.") var patience = 120.0
   @Flag(help: "Print a JSON object a line: fence, kind, at (seconds since 1970), confidence.") var json = false
 
   func validate() throws {
     _ = try address()
     try checkRange(confidence, "--confidence", 0.5...0.999_999)
+    try checkRange(patience, "--patience", 1...86_400)
+    if ask != nil, settings == nil { throw ValidationError("--ask is not expected: it goes with --settings") }
   }
 
   func run() async throws {
@@ -45,23 +53,37 @@ struct LocationMonitorCommand: AsyncParsableCommand {
     let io = try IOBroker().makeApp(named: "location")
     let (start, began) = (ContinuousClock.now, Date().timeIntervalSince1970)
     let output = PatientOutput()
+    let (events, queue) = AsyncStream.makeStream(of: LocationMonitorEvent.self)
+    let questions = LocationQuestions(interface, app: app, answers: queue)
     func tell(_ news: [LocationMonitorSession.News]) {
       for item in news {
         switch item {
         case .crossing(let crossing, let fence):
           output.print(line(crossing, of: fence, at: began + crossing.at.seconds))
         case .note(let text): printToStandardError(text)
+        case .question(let question): questions.show(question)
         }
       }
     }
     tell(try session.start())
-    for await update in try GPSDClient(io, address: address(), start: start).updates() {
-      switch update {
-      case .available(let isAvailable):
+    let updates = try GPSDClient(io, address: address(), start: start).updates()
+    let pump = Task { for await update in updates { queue.yield(.gpsd(update)) } }
+    defer { pump.cancel() }
+    for await event in events {
+      switch event {
+      case .gpsd(.available(let isAvailable)):
         printToStandardError(isAvailable ? "gpsd at \(gpsd) gives fixes" : "no fixes from gpsd at \(gpsd); waiting")
-      case .fix(let fix): tell(try session.handle(.fix(fix), at: fix.time))
+      case .gpsd(.fix(let fix)): tell(try session.handle(.fix(fix), at: fix.time))
+      case .answered(let answer): tell(try session.handle(answer, at: .zero + start.duration(to: .now)))
       }
     }
+  }
+
+  private var interface: any LocationUserInterface {
+    let asks = ask ?? (isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1)
+    guard settings != nil, asks else { return NobodyToAsk() }
+    return TerminalLocationInterface(
+      input: STDIN_FILENO, output: STDERR_FILENO, patience: .milliseconds(Int64(patience * 1000)))
   }
 
   private func line(_ crossing: Crossing, of fence: String, at seconds: Double) -> String {

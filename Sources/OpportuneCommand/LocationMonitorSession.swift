@@ -9,10 +9,13 @@ struct LocationMonitorSession {
     case crossing(Crossing, fence: String)
     /// For people.
     case note(String)
+    /// For the user interface, or for it to take away.
+    case question(LocationEffect)
   }
 
   private(set) var fences: PermittedFences
   private var settings: LocationSettingsFile?
+  private var isAnswering = false
 
   /// - Parameter settings: `nil`: who runs the command lets the reader know.
   init(_ fences: PermittedFences, settings: LocationSettingsFile?) {
@@ -37,7 +40,15 @@ struct LocationMonitorSession {
 
   /// Looks at the settings first: what was taken back a moment ago is not told any more. (R-AUTH-12)
   mutating func handle(_ event: LocationEvent, at moment: Moment) throws -> [News] {
-    try readSettings(at: moment) + settle(try fences.handle(event, at: moment))
+    let news = try readSettings(at: moment)
+    if case .answer = event { isAnswering = true }
+    defer { isAnswering = false }
+    do {
+      return try news + settle(try fences.handle(event, at: moment))
+    } catch LocationSystemError.unknownPrompt, LocationSystemError.unknownAlert {
+      // The settings, or what came of them, have taken the question away.
+      return news
+    }
   }
 
   private mutating func readSettings(at moment: Moment) throws -> [News] {
@@ -62,15 +73,21 @@ struct LocationMonitorSession {
         news.append(.crossing(crossing, fence: fences.name(of: request)))
       case .authorization(_, let status) where settings != nil:
         news.append(.note("\(fences.identifier): \(status.word)"))
-      case .ask(let prompt, _, _):
-        news += try settle(try fences.handle(.answer(prompt, .failed), at: fences.system.now))
-      case .alert(let alert, _, _):
-        news.append(.note("\(fences.identifier) is not in use: it is not told of a crossing"))
-        news += try settle(try fences.handle(.alert(alert, .close), at: fences.system.now))
+        if let problem = keep(status) { news.append(.note(problem)) }
+      case .ask, .dismiss, .alert, .withdraw, .indicator: news.append(.question(effect))
       default: continue
       }
     }
     return news
+  }
+
+  /// What was answered to a question holds for the next run too; what the settings said is there already.
+  ///
+  /// - Returns: why it could not be kept.
+  private func keep(_ status: AuthorizationStatus) -> String? {
+    guard isAnswering else { return nil }
+    do { try settings?.update { $0.apps[fences.identifier] = status } } catch { return "\(error); not kept" }
+    return nil
   }
 
   private var waiting: String {

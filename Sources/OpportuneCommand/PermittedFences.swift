@@ -57,17 +57,18 @@ struct PermittedFences {
 
   /// Starts when it may, and asks whether it may.
   private mutating func proceed(at moment: Moment) throws -> [LocationEffect] {
+    var told: [LocationEffect] = []
     if mayMonitor, !hasStarted {
       hasStarted = true
       for fence in fences {
-        for case .started(_, let request) in try post(.app(app, .start(.region(Fence(fence.region)))), at: moment) {
-          names[request] = fence.name
+        for effect in try post(.app(app, .start(.region(Fence(fence.region)))), at: moment) {
+          if case .started(_, let request) = effect { names[request] = fence.name } else { told.append(effect) }
         }
       }
     }
-    guard status == .notDetermined, system.isEnabled, !hasAsked else { return [] }
+    guard status == .notDetermined, system.isEnabled, !hasAsked else { return told }
     hasAsked = true
-    return try post(.app(app, .requestAuthorization(.always)), at: moment)
+    return try told + post(.app(app, .requestAuthorization(.always)), at: moment)
   }
 
   private mutating func post(_ event: LocationEvent, at moment: Moment) throws -> [LocationEffect] {

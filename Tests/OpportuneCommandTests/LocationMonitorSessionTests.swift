@@ -41,7 +41,7 @@ import Testing
 
   @Test func withoutSettingsEachCrossingIsTold() throws {
     var session = try session(settings: false)
-    #expect(try session.start() == [])
+    #expect(try questions(session.start()) == [.indicator(AppID(0), .hollow)])
     var told: [String] = []
     for (minute, metres) in [500.0, 0, 500].enumerated() {
       told += try kinds(move(&session, to: metres, minute: minute + 1))
@@ -71,14 +71,68 @@ import Testing
     #expect(try kinds(move(&session, to: 0, minute: 8)) == ["enter"])
   }
 
-  // R-AUTH-13, R-AUTH-20
-  @Test func whatIsForUseOnlyIsNotToldInBackground() throws {
+  private func questions(_ news: [LocationMonitorSession.News]) -> [LocationEffect] {
+    news.compactMap { if case .question(let effect) = $0 { effect } else { nil } }
+  }
+
+  private func alert(_ news: [LocationMonitorSession.News]) throws -> AlertID {
+    let alerts = questions(news).compactMap { if case .alert(let alert, _, _) = $0 { alert } else { nil } }
+    return try #require(alerts.first)
+  }
+
+  // R-AUTH-13, R-AUTH-19, R-AUTH-20, R-AUTH-21
+  @Test func whatIsForUseOnlyGoesByWayOfAnAlert() throws {
     try store.update { $0.apps["reader"] = .allowed(.whenInUse) }
     var session = try session()
     #expect(try notes(session.start()) == ["reader: whenInUse"])
     _ = try move(&session, to: 500, minute: 1)
-    let news = try move(&session, to: 0, minute: 2)
-    #expect(kinds(news) == [] && notes(news).count == 1 && notes(news)[0].contains("not in use"))
+    let entered = try move(&session, to: 0, minute: 2)
+    #expect(kinds(entered) == [])
+    let time = Moment.zero + .seconds(121)
+    #expect(try kinds(session.handle(.alert(alert(entered), .open), at: time)) == ["enter"])
+    let left = try move(&session, to: 500, minute: 3)
+    #expect(kinds(left) == [])
+    #expect(try kinds(session.handle(.alert(alert(left), .close), at: time)) == [])
+    // Revoked between alert and open.
+    let again = try move(&session, to: 0, minute: 4)
+    try store.update { $0.apps["reader"] = .denied }
+    #expect(try kinds(session.handle(.alert(alert(again), .open), at: time)) == [])
+  }
+
+  // R-AUTH-10, R-AUTH-11
+  @Test func anAnswerIsKeptAndNoneIsNoAnswer() throws {
+    for (answer, kept) in [
+      (DialogAnswer.failed, AuthorizationStatus.notDetermined), (.deny, .denied), (.failed, .denied),
+    ] {
+      var session = try session()
+      let prompts = try questions(session.start()).compactMap {
+        if case .ask(let prompt, _, let dialog) = $0 {
+          #expect(dialog.appText == "To test.")
+          return prompt
+        }
+        return nil as LocationPromptID?
+      }
+      // Asked again after no answer, not after a no.
+      #expect(prompts.count == (answer == .failed && kept == .denied ? 0 : 1))
+      for prompt in prompts { _ = try session.handle(.answer(prompt, answer), at: .zero) }
+      #expect(try store.read().apps == ["reader": kept])
+    }
+    // A reset is asked about while it runs, and an answer in the settings takes the question away.
+    var session = try session()
+    _ = try session.start()
+    try store.update { $0.apps["reader"] = .notDetermined }
+    let asked = try questions(move(&session, to: 500, minute: 1))
+    guard case .ask(let prompt, _, _)? = asked.first else {
+      Issue.record("not asked: \(asked)")
+      return
+    }
+    #expect(try questions(move(&session, to: 500, minute: 2)) == [], "asked once")
+    try store.update { $0.apps["reader"] = .allowed(.always) }
+    let news = try session.handle(.answer(prompt, .deny), at: Moment.zero + .seconds(121))
+    #expect(questions(news).contains(.dismiss(prompt)))
+    #expect(try store.read().apps == ["reader": .allowed(.always)])
+    _ = try move(&session, to: 500, minute: 3)
+    #expect(try kinds(move(&session, to: 0, minute: 4)) == ["enter"])
   }
 
   @Test func settingsThatGoBadAllowNothingUntilTheyAreMended() throws {
