@@ -2,6 +2,6 @@ import ArgumentParser
 
 struct LocationCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "location", abstract: "Fences, live and on recorded tracks.",
-    subcommands: [LocationMonitorCommand.self, LocationReplayCommand.self])
+    commandName: "location", abstract: "Fences, live and on recorded tracks, and who may know.",
+    subcommands: [LocationMonitorCommand.self, LocationReplayCommand.self, LocationSettingsCommand.self])
 }

@@ -13,6 +13,11 @@ struct LocationMonitorCommand: AsyncParsableCommand {
       meanwhile wait here until it goes on. A gpsd that goes, or that is not there yet, is waited for; standard error \
       says so. Fences are GeoJSON, as for 'replay'. Runs until it is ended, or nobody reads it any more.
 
+      With --settings the program that reads is an app among others, which learns of crossings only as far as the user \
+      lets it. 'opportune location settings' says and changes that, from the next fix on; a file that cannot be read \
+      allows nothing. On a terminal the user is asked where nothing was said yet; a question that nobody answers is \
+      asked again at the next start.
+
       Example: opportune location monitor --fences shops.geojson --json | your-program
       """)
 
@@ -20,32 +25,65 @@ struct LocationMonitorCommand: AsyncParsableCommand {
   @Option(help: "Where gpsd listens: an address in numbers and a port, [::1]:2947 for IPv6.")
   var gpsd = "127.0.0.1:\(GPSDClient.port)"
   @Option(help: "How probable a crossing must be before it is told.") var confidence = 0.99
+  @Option(help: "Go by these settings of the user; made if it is not there.", completion: .file())
+  var settings: String?
+  @Option(help: "With --settings: the app that reads the crossings.") var app = "location-monitor"
+  @Flag(
+    inversion: .prefixedNo,
+    help: "With --settings: ask on standard error, and read answers from standard input. (default: on a terminal)")
+  var ask: Bool?
+  @Option(help: "Seconds that a question waits for an answer.") var patience = 120.0
   @Flag(help: "Print a JSON object a line: fence, kind, at (seconds since 1970), confidence.") var json = false
 
   func validate() throws {
     _ = try address()
     try checkRange(confidence, "--confidence", 0.5...0.999_999)
+    try checkRange(patience, "--patience", 1...86_400)
+    if ask != nil, settings == nil { throw ValidationError("--ask is not expected: it goes with --settings") }
   }
 
   func run() async throws {
     var policy = MonitorPolicy.standard
     policy.confidence = confidence
-    var monitor = try RegionMonitor(policy: policy)
-    var names: [FenceID: String] = [:]
-    for region in try readFences(fences) { names[try monitor.add(Fence(region.region))] = region.name }
+    var session = LocationMonitorSession(
+      try PermittedFences(
+        app, fences: try readFences(fences), purpose: "To tell when you cross a border of \(fences).",
+        monitor: policy),
+      settings: settings.map(LocationSettingsFile.init))
     let io = try IOBroker().makeApp(named: "location")
     let (start, began) = (ContinuousClock.now, Date().timeIntervalSince1970)
     let output = PatientOutput()
-    for await update in try GPSDClient(io, address: address(), start: start).updates() {
-      switch update {
-      case .available(let isAvailable):
-        printToStandardError(isAvailable ? "gpsd at \(gpsd) gives fixes" : "no fixes from gpsd at \(gpsd); waiting")
-      case .fix(let fix):
-        for crossing in monitor.update(fix) {
-          output.print(line(crossing, of: names[crossing.fence] ?? "", at: began + crossing.at.seconds))
+    let (events, queue) = AsyncStream.makeStream(of: LocationMonitorEvent.self)
+    let questions = LocationQuestions(interface, app: app, answers: queue)
+    func tell(_ news: [LocationMonitorSession.News]) {
+      for item in news {
+        switch item {
+        case .crossing(let crossing, let fence):
+          output.print(line(crossing, of: fence, at: began + crossing.at.seconds))
+        case .note(let text): printToStandardError(text)
+        case .question(let question): questions.show(question)
         }
       }
     }
+    tell(try session.start())
+    let updates = try GPSDClient(io, address: address(), start: start).updates()
+    let pump = Task { for await update in updates { queue.yield(.gpsd(update)) } }
+    defer { pump.cancel() }
+    for await event in events {
+      switch event {
+      case .gpsd(.available(let isAvailable)):
+        printToStandardError(isAvailable ? "gpsd at \(gpsd) gives fixes" : "no fixes from gpsd at \(gpsd); waiting")
+      case .gpsd(.fix(let fix)): tell(try session.handle(.fix(fix), at: fix.time))
+      case .answered(let answer): tell(try session.handle(answer, at: .zero + start.duration(to: .now)))
+      }
+    }
+  }
+
+  private var interface: any LocationUserInterface {
+    let asks = ask ?? (isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1)
+    guard settings != nil, asks else { return NobodyToAsk() }
+    return TerminalLocationInterface(
+      input: STDIN_FILENO, output: STDERR_FILENO, patience: .milliseconds(Int64(patience * 1000)))
   }
 
   private func line(_ crossing: Crossing, of fence: String, at seconds: Double) -> String {

@@ -1,5 +1,6 @@
 import Foundation
 import Opportune
+import OpportuneLocation
 import SystemPackage
 import Testing
 
@@ -82,6 +83,54 @@ import Testing
     }
     #expect(crossings.allSatisfy { abs(($0["at"] as? Double ?? 0) - Date().timeIntervalSince1970) < 120 })
     await broker.shutdown()
+  }
+
+  /// Standard input is no terminal, so it asks where that is said.
+  // R-AUTH-07, R-AUTH-11
+  @Test func theUserIsAskedOnTheTerminalAndTheAnswerIsKept() throws {
+    let folder = try Folder()
+    let home = "\"geometry\":{\"type\":\"Point\",\"coordinates\":[8,50]}"
+    let fence = "{\"type\":\"Feature\",\(home),\"properties\":{\"radius\":50}}"
+    let (fences, settings) = (try folder.file("fences.geojson", fence.utf8), folder.path("location.json"))
+    for (option, heard, kept) in [
+      ("--no-ask", "nobody is there to ask: Allow \"shops\"", AuthorizationStatus.notDetermined),
+      ("--ask", "○ shops waits for crossings", .allowed(.always)),
+    ] {
+      let program = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+      let process = Process()
+      process.executableURL = program.deletingLastPathComponent().appending(path: "opportune")
+      // Nothing listens there: it waits.
+      process.arguments = [
+        "location", "monitor", "--fences", fences, "--gpsd", "127.0.0.1:1", "--settings", settings, "--app", "shops",
+        option,
+      ]
+      let (input, errors) = (Pipe(), Pipe())
+      process.standardInput = input
+      process.standardOutput = FileHandle.nullDevice
+      process.standardError = errors
+      try process.run()
+      defer { kill(process.processIdentifier, SIGKILL) }
+      input.fileHandleForWriting.write(Data("2\n".utf8))
+      var text = ""
+      while !text.contains(heard) {
+        let data = errors.fileHandleForReading.availableData
+        try #require(!data.isEmpty, "the process ended after: \(text)")
+        text += String(decoding: data, as: UTF8.self)
+      }
+      #expect(text.contains("1  Don't Allow") == (option == "--ask"), "\(text)")
+      #expect(try LocationSettingsFile(settings).read().apps == ["shops": kept])
+    }
+  }
+
+  @Test(arguments: [
+    (["--ask"], "--ask is not expected"), (["--no-ask"], "it goes with --settings"),
+    (["--settings", "s.json", "--patience", "0"], "--patience is 0.0, expected 1.0 to 86400.0"),
+  ]) func aWrongOptionIsRefused(options: [String], part: String) throws {
+    let error = #expect(throws: (any Error).self) {
+      try LocationMonitorCommand.parse(["--fences", "f.geojson"] + options)
+    }
+    let message = LocationMonitorCommand.message(for: try #require(error))
+    #expect(message.contains(part), "\(message)")
   }
 
   @Test(arguments: ["", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:99999", "localhost:2947", "[::1:2947", "::1", "[]:1"])

@@ -5,21 +5,6 @@ import Testing
 @testable import OpportuneCommand
 
 @Suite struct LocationReplayCommandTests {
-  /// A folder that goes with the test.
-  private final class Folder {
-    let url = FileManager.default.temporaryDirectory.appending(path: "opportune-\(UUID().uuidString)")
-
-    init() throws { try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true) }
-    deinit { try? FileManager.default.removeItem(at: url) }
-
-    func path(_ name: String) -> String { url.appending(path: name).path }
-
-    func file(_ name: String, _ bytes: some Sequence<UInt8>) throws -> String {
-      try Data(bytes).write(to: url.appending(path: name))
-      return path(name)
-    }
-  }
-
   private func fixture(_ name: String) throws -> String {
     try #require(Bundle.module.url(forResource: "Fixtures", withExtension: nil)).appending(path: name).path
   }

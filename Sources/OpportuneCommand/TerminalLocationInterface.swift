@@ -1,0 +1,119 @@
+import Foundation
+import OpportuneApps
+import OpportuneLocation
+
+/// A ``LocationUserInterface`` of lines: it prints to one descriptor and reads answers from another.
+///
+/// Questions come one after the other. What was typed before a question came is no answer to it, if a person types: the
+/// question that it was meant for may have been another. Nothing that it prints holds a place. Safe to use from any
+/// thread; the descriptors must stay open as long as it is used.
+final class TerminalLocationInterface: LocationUserInterface {
+  private let lines: AnswerLines
+  private let output: Int32
+  private let patience: Duration
+  /// Questions wait here for their turn, off the threads of tasks, since reading blocks.
+  private let turns = DispatchQueue(label: "location questions")
+
+  /// - Parameters:
+  ///   - input: where answers come from, a line each.
+  ///   - output: where it prints.
+  ///   - patience: how long it waits for an answer to a question.
+  init(input: Int32, output: Int32, patience: Duration) {
+    lines = AnswerLines(input)
+    self.output = output
+    self.patience = patience
+  }
+
+  func ask(_ dialog: LocationDialog) async -> DialogAnswer {
+    let yes = dialog.kind == .authorization ? "Allow" : "Continue"
+    let text = [dialog.systemText, dialog.appText].filter { !$0.isEmpty }
+    return switch await choose(text, "Don't Allow", yes) {
+    case 0?: .deny
+    case 1?: .allow
+    default: .failed
+    }
+  }
+
+  func alert(_ alert: LocationAlert) async -> AlertAnswer? {
+    let text = ["\(alert.app): \(alert.text)", alert.systemText]
+    return switch await choose(text, "Close", "Open") {
+    case 0?: .close
+    case 1?: .open
+    default: nil
+    }
+  }
+
+  func show(_ indicator: LocationIndicator, app: String) async {
+    let sign =
+      switch indicator {
+      case .none: "- \(app) gets no location"
+      case .hollow: "○ \(app) waits for crossings"
+      case .solid: "● \(app) gets locations"
+      }
+    print(Self.printable(sign) + "\n")
+  }
+
+  /// - Returns: which of the two buttons; `nil`: none.
+  private func choose(_ text: [String], _ first: String, _ second: String) async -> Int? {
+    let buttons = [first, second]
+    let withdrawal = Withdrawal()
+    return await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        turns.async {
+          continuation.resume(returning: self.choose(text, buttons, until: withdrawal))
+        }
+      }
+    } onCancel: {
+      withdrawal.happen()
+    }
+  }
+
+  private func choose(_ text: [String], _ buttons: [String], until withdrawal: Withdrawal) -> Int? {
+    guard !withdrawal.hasHappened else { return nil }
+    lines.forgetWhatWasTyped()
+    print("\n" + text.map { Self.printable($0) + "\n" }.joined())
+    let deadline = ContinuousClock.now + patience
+    while true {
+      print("  1  \(buttons[0])\n  2  \(buttons[1])\n> ")
+      switch lines.next(before: deadline, unless: withdrawal) {
+      case .line(let line):
+        let said = line.trimmingCharacters(in: .whitespaces).lowercased()
+        if let button = buttons.indices.first(where: { said == "\($0 + 1)" || said == buttons[$0].lowercased() }) {
+          return button
+        }
+        print("Expected 1 or 2.\n")
+      case .ended, .late:
+        print("Not answered.\n")
+        return nil
+      case .withdrawn:
+        print("No longer asked.\n")
+        return nil
+      }
+    }
+  }
+
+  /// What an app says of itself must not steer the terminal, nor look like more than a line.
+  private static func printable(_ text: String) -> String {
+    String(String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory.isControl ? " " : $0 }))
+  }
+
+  private func print(_ text: String) {
+    var rest = Array(text.utf8)[...]
+    while !rest.isEmpty {
+      let count = rest.withUnsafeBytes { write(output, $0.baseAddress, $0.count) }
+      if count < 0, errno == EINTR { continue }
+      // Nobody reads: then nobody answers, which is what counts.
+      guard count > 0 else { return }
+      rest = rest.dropFirst(count)
+    }
+  }
+}
+
+extension Unicode.GeneralCategory {
+  fileprivate var isControl: Bool {
+    switch self {
+    case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .unassigned, .privateUse: true
+    default: false
+    }
+  }
+}

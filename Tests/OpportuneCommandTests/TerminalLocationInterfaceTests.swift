@@ -1,0 +1,143 @@
+import Foundation
+import OpportuneApps
+import OpportuneLocation
+import Testing
+
+@testable import OpportuneCommand
+
+/// The terminal's side as pipes, by which the test reads and answers.
+@Suite(.timeLimit(.minutes(1))) struct TerminalLocationInterfaceTests {
+  private let input = Pipe()
+  private let output = Pipe()
+
+  private func interface(patience: Duration = .seconds(50)) -> TerminalLocationInterface {
+    TerminalLocationInterface(
+      input: input.fileHandleForReading.fileDescriptor, output: output.fileHandleForWriting.fileDescriptor,
+      patience: patience)
+  }
+
+  private func type(_ text: String) { input.fileHandleForWriting.write(Data(text.utf8)) }
+
+  /// What was printed, to its end.
+  private func printed() -> String {
+    try? output.fileHandleForWriting.close()
+    return String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+  }
+
+  /// Reads what is printed until a text is there.
+  private func waitFor(_ text: String) {
+    var seen = ""
+    while !seen.contains(text) {
+      let data = output.fileHandleForReading.availableData
+      guard !data.isEmpty else {
+        Issue.record("'\(text)' was not printed")
+        return
+      }
+      seen += String(decoding: data, as: UTF8.self)
+    }
+  }
+
+  /// Dialogs and alerts as the location system makes them.
+  private func dialogs() throws -> (ask: LocationDialog, reminder: LocationDialog, alert: LocationAlert) {
+    var policy = LocationPolicy()
+    policy.reminder = .zero
+    policy.alertsAlways = true
+    var system = try LocationSystem(policy: policy)
+    let app = AppID(0)
+    system.register(
+      app, Manifest(identifier: "Maps", usageDescriptions: [AuthorizationType.always.usageKey: "To remind you"]))
+    var effects = try system.handle(.app(app, .moved(.background)), at: .zero)
+    effects += try system.handle(.app(app, .requestAuthorization(.always)), at: .zero)
+    effects += try system.handle(.app(app, .setAuthorization(.allowed(.always))), at: .zero)
+    let home = try Coordinate(latitude: 50, longitude: 8)
+    let fence = Fence(try .circle(home, radius: 50), reportsInitialState: true)
+    let request = LocationRequest.region(fence, text: "You've arrived")
+    effects += try system.handle(.app(app, .start(request)), at: .zero)
+    effects += try system.handle(.app(app, .start(.significantChange(distance: 10))), at: .zero)
+    for minute in 1...4 {
+      let moment = Moment.zero + .seconds(60 * minute)
+      let place = try Coordinate(latitude: 50 + Double(minute % 2) / 100, longitude: 8)
+      let fix = try Fix(place, accuracy: Accuracy(standardDeviation: 1), time: moment)
+      effects += try system.handle(.fix(fix), at: moment)
+    }
+    var asked: [LocationDialog] = []
+    for case .ask(_, _, let dialog) in effects { asked.append(dialog) }
+    var alerts: [LocationAlert] = []
+    for case .alert(_, _, let alert) in effects { alerts.append(alert) }
+    return (
+      try #require(asked.first { $0.kind == .authorization }), try #require(asked.first { $0.kind == .reminder }),
+      try #require(alerts.first)
+    )
+  }
+
+  // R-AUTH-07, R-AUTH-11
+  @Test(arguments: [
+    ("1\n", DialogAnswer.deny), ("2\n", .allow), ("Don't Allow\n", .deny), (" allow \n", .allow),
+    ("yes\n\n3\n2\n", .allow), ("2", .failed), ("", .failed),
+  ]) func aDialogSaysBothTextsAndTakesOneOfTwoAnswers(typed: String, answer: DialogAnswer) async throws {
+    type(typed)
+    try input.fileHandleForWriting.close()
+    #expect(await interface().ask(try dialogs().ask) == answer)
+    let text = printed()
+    #expect(text.contains("Allow \"Maps\" to access your location even when you are not using it?\nTo remind you\n"))
+    #expect(text.contains("  1  Don't Allow\n  2  Allow\n"))
+    #expect(text.contains("Expected 1 or 2.") == typed.hasPrefix("yes"))
+    #expect(text.contains("Not answered.") == (answer == .failed))
+  }
+
+  // R-AUTH-09
+  @Test func aReminderHasItsOwnButtons() async throws {
+    type("continue\n1\n")
+    let (interface, reminder) = (interface(), try dialogs().reminder)
+    #expect(await interface.ask(reminder) == .allow)
+    #expect(await interface.ask(reminder) == .deny)
+    let text = printed()
+    #expect(text.contains("\"Maps\" has been using your location in the background."))
+    #expect(text.contains("To remind you\n") && text.contains("  1  Don't Allow\n  2  Continue\n"))
+  }
+
+  // R-AUTH-19, R-AUTH-20
+  @Test func anAlertIsClosedOrOpenedOrNeither() async throws {
+    type("1\nopen\n")
+    try input.fileHandleForWriting.close()
+    let (interface, alert) = (interface(), try dialogs().alert)
+    #expect(await interface.alert(alert) == .close)
+    #expect(await interface.alert(alert) == .open)
+    #expect(await interface.alert(alert) == nil)
+    let text = printed()
+    #expect(text.contains("Maps: You've arrived\nIf you open \"Maps\", it is told that you crossed this border.\n"))
+    #expect(text.contains("  1  Close\n  2  Open\n"))
+  }
+
+  @Test func noAnswerInTimeIsNone() async throws {
+    let interface = interface(patience: .milliseconds(1))
+    #expect(await interface.ask(try dialogs().ask) == .failed)
+    #expect(await interface.alert(try dialogs().alert) == nil)
+    #expect(printed().contains("Not answered."))
+  }
+
+  @Test func aQuestionThatIsTakenAwayEndsAndLeavesTheNextItsAnswer() async throws {
+    let (interface, dialogs) = (interface(), try dialogs())
+    let first = Task { await interface.ask(dialogs.ask) }
+    waitFor("2  Allow\n> ")
+    let second = Task { await interface.alert(dialogs.alert) }
+    first.cancel()
+    #expect(await first.value == .failed)
+    waitFor("2  Open\n> ")
+    type("2\n")
+    #expect(await second.value == .open)
+  }
+
+  // R-AUTH-22
+  @Test func theIndicatorIsSolidOrHollow() async {
+    let interface = interface()
+    for indicator in [LocationIndicator.hollow, .solid, .none] { await interface.show(indicator, app: "Maps") }
+    #expect(printed() == "○ Maps waits for crossings\n● Maps gets locations\n- Maps gets no location\n")
+  }
+
+  @Test func whatAnAppIsCalledCannotSteerTheTerminal() async {
+    let interface = interface()
+    await interface.show(.solid, app: "Ma\u{1B}[2Jps\n\u{202E}x")
+    #expect(printed() == "● Ma [2Jps  x gets locations\n")
+  }
+}
