@@ -98,12 +98,6 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   private func rig(
     store bytes: Int? = 64 << 20, _ change: (inout RemovalPolicy) -> Void = { _ in }
   ) async throws -> Rig {
-    var policy = AppsPolicy()
-    // Long enough for the slowest machine, and over as soon as the callback has returned.
-    policy.grace = .seconds(30)
-    policy.callbackLimit = .seconds(30)
-    policy.sliceAllowance = .seconds(30)
-    policy.suspendsOnReturn = true
     var configuration = MemoryConfiguration()
     configuration.limit = .budget(UInt64(16 * megabyte))
     var removal = RemovalPolicy()
@@ -118,18 +112,9 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
       } else {
         try HostMemory(scheduler, configuration, report: report)
       }
-    let host = try AppHost(scheduler: scheduler, policy: policy, brokers: [memory])
+    let host = try patientHost(scheduler: scheduler, brokers: [memory])
     try await memory.serve(host)
     return Rig(host: host, memory: memory, events: events)
-  }
-
-  /// Waits until an app is in a state; by events, not by time.
-  private func wait(_ host: AppHost, _ id: AppID, for state: LifecycleState) async {
-    let events = await host.observe()
-    if await host.state(of: id) == state { return }
-    for await event in events {
-      if case .moved(_, state, _) = event.action, event.app == id { return }
-    }
   }
 
   /// Launches an app that holds 2 MiB to keep and 1 MiB to make again.

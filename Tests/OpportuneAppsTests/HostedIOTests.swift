@@ -5,25 +5,6 @@ import Testing
 @Suite struct HostedIOTests {
   private struct Reader: AppDelegate {}
 
-  private func host(_ change: (inout AppsPolicy) -> Void = { _ in }) throws -> AppHost {
-    var policy = AppsPolicy()
-    policy.grace = .seconds(30)
-    policy.callbackLimit = .seconds(30)
-    policy.sliceAllowance = .seconds(30)
-    policy.eventTime = .seconds(30)
-    policy.suspendsOnReturn = true
-    change(&policy)
-    return try AppHost(policy: policy)
-  }
-
-  private func wait(_ host: AppHost, _ app: HostedApp, for state: LifecycleState) async {
-    let events = await host.observe()
-    if await host.state(of: app.id) == state { return }
-    for await event in events {
-      if case .moved(_, state, _) = event.action, event.app == app.id { return }
-    }
-  }
-
   private func numbers(_ broker: IOBroker) async throws -> (inFlight: Int, held: Int) {
     let app = try #require(try await broker.statistics().apps.first)
     return (app.inFlight, app.held)
@@ -31,7 +12,7 @@ import Testing
 
   // R-FTS-07, R-FTS-08, R-FTS-06
   @Test(.timeLimit(.minutes(1))) func completionsOfASuspendedAppAreHeldAndDeliveredOnce() async throws {
-    let host = try host()
+    let host = try patientHost()
     let broker = try host.makeIOBroker()
     let app = try await host.launch(Manifest(identifier: "reader")) { _ in Reader() }
     await wait(host, app, for: .active)
@@ -69,7 +50,7 @@ import Testing
 
   // R-FTS-08
   @Test(.timeLimit(.minutes(1))) func aHeldCompletionReanimatesWhereThePolicySaysSo() async throws {
-    let host = try host { $0.completionsReanimate = true }
+    let host = try patientHost { $0.completionsReanimate = true }
     let broker = try host.makeIOBroker()
     let delivered = Counter()
     let app = try await host.launch(Manifest(identifier: "reader")) { _ in Waiter(delivered: delivered) }
@@ -93,7 +74,7 @@ import Testing
 
   // R-LIFE-08, R-FTS-07
   @Test(.timeLimit(.minutes(1))) func aTerminatedAppsReadsEnd() async throws {
-    let host = try host()
+    let host = try patientHost()
     let broker = try host.makeIOBroker()
     let app = try await host.launch(Manifest(identifier: "reader")) { _ in Reader() }
     await wait(host, app, for: .active)

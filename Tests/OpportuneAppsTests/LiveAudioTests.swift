@@ -7,14 +7,7 @@ import Testing
   private func host(_ change: (inout AppsPolicy) -> Void = { _ in }) throws -> AppHost {
     var configuration = SchedulerConfiguration()
     configuration.lanes = [.background, .foreground, .realTime]
-    var policy = AppsPolicy()
-    // Long enough for the slowest machine, and over as soon as the callback has returned.
-    policy.grace = .seconds(30)
-    policy.callbackLimit = .seconds(30)
-    policy.sliceAllowance = .seconds(30)
-    policy.suspendsOnReturn = true
-    change(&policy)
-    return try AppHost(scheduler: Scheduler(configuration: configuration), policy: policy)
+    return try patientHost(scheduler: Scheduler(configuration: configuration), change)
   }
 
   /// An app in front that plays every millisecond, and the numbers of its frames.
@@ -24,14 +17,6 @@ import Testing
     let (numbers, heard) = AsyncStream.makeStream(of: UInt64.self)
     let stream = try await app.startAudio(every: .milliseconds(1)) { heard.yield($0.number) }
     return (app, stream, numbers)
-  }
-
-  private func wait(_ host: AppHost, _ app: HostedApp, for state: LifecycleState) async {
-    let events = await host.observe()
-    if await host.state(of: app.id) == state { return }
-    for await event in events {
-      if case .moved(_, state, _) = event.action, event.app == app.id { return }
-    }
   }
 
   // R-AUD-01, R-AUD-02, R-AUD-05

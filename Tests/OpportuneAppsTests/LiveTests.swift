@@ -24,29 +24,9 @@ private actor Journal: AppDelegate {
 }
 
 @Suite struct LiveTests {
-  private func host(_ change: (inout AppsPolicy) -> Void = { _ in }) throws -> AppHost {
-    var policy = AppsPolicy()
-    // Long enough for the slowest machine, and over as soon as the callback has returned.
-    policy.grace = .seconds(30)
-    policy.callbackLimit = .seconds(30)
-    policy.sliceAllowance = .seconds(30)
-    policy.suspendsOnReturn = true
-    change(&policy)
-    return try AppHost(policy: policy)
-  }
-
-  /// Waits until an app is in a state; by events, not by time.
-  private func wait(_ host: AppHost, _ id: AppID, for state: LifecycleState) async {
-    let events = await host.observe()
-    if await host.state(of: id) == state { return }
-    for await event in events {
-      if case .moved(_, state, _) = event.action, event.app == id { return }
-    }
-  }
-
   // R-LIFE-09, R-LIFE-11, R-LIFE-12, R-LIFE-18, R-LIFE-19, R-LIFE-20, R-SYS-01
   @Test(.timeLimit(.minutes(1))) func anAppLivesThroughItsStates() async throws {
-    let host = try host()
+    let host = try patientHost()
     let journal = Journal()
     let first = await host.observe()
     let second = await host.observe()
@@ -81,7 +61,7 @@ private actor Journal: AppDelegate {
 
   // R-LIFE-06, R-FTS-06
   @Test(.timeLimit(.minutes(1))) func aSuspendedAppRunsNothing() async throws {
-    let host = try host()
+    let host = try patientHost()
     let count = Counter()
     let app = try await host.launch(Manifest(identifier: "busy")) { _ in Journal() }
     for _ in 0..<4 { try requeue(app, count) }
@@ -108,7 +88,7 @@ private actor Journal: AppDelegate {
 
   // R-LIFE-08
   @Test(.timeLimit(.minutes(1))) func terminationCancelsWhatIsQueuedOnceEach() async throws {
-    let host = try host()
+    let host = try patientHost()
     let (ran, cancelled) = (Counter(), Counter())
     let app = try await host.launch(Manifest(identifier: "queued")) { _ in Journal() }
     await wait(host, app.id, for: .active)
@@ -126,7 +106,7 @@ private actor Journal: AppDelegate {
 
   // R-LIFE-08, R-CPU-01
   @Test(.timeLimit(.minutes(1))) func aSliceThatWillNotEndIsNamedAndKeptInBackground() async throws {
-    let host = try host { $0.sliceAllowance = .milliseconds(20) }
+    let host = try patientHost { $0.sliceAllowance = .milliseconds(20) }
     let (isSpinning, mayEnd) = (Counter(), Counter())
     let app = try await host.launch(Manifest(identifier: "spinner")) { _ in Journal() }
     await wait(host, app.id, for: .active)
@@ -149,7 +129,7 @@ private actor Journal: AppDelegate {
 
   // R-CPU-10, R-CPU-01
   @Test(.timeLimit(.minutes(1))) func theBandFollowsTheState() async throws {
-    let host = try host { $0.suspendsOnReturn = false }
+    let host = try patientHost { $0.suspendsOnReturn = false }
     let app = try await host.launch(Manifest(identifier: "app")) { _ in Journal() }
     await wait(host, app.id, for: .active)
     #expect(app.app.band == .foreground)
@@ -161,7 +141,7 @@ private actor Journal: AppDelegate {
 
   // R-TASK-10, R-TASK-12, R-TASK-13, R-TASK-16
   @Test(.timeLimit(.minutes(1))) func theScopedTaskKeepsItsAppAndIsCancelledAtItsLimit() async throws {
-    let host = try host { $0.tasks.wallClock = .milliseconds(50) }
+    let host = try patientHost { $0.tasks.wallClock = .milliseconds(50) }
     let app = try await host.launch(Manifest(identifier: "uploader")) { _ in Journal() }
     await wait(host, app.id, for: .active)
     #expect(await app.isMultitaskingSupported())
@@ -178,7 +158,7 @@ private actor Journal: AppDelegate {
 
   // R-MSG-03
   @Test(.timeLimit(.minutes(1))) func aMessageReanimates() async throws {
-    let host = try host()
+    let host = try patientHost()
     let journal = Journal()
     let app = try await host.launch(Manifest(identifier: "mail")) { _ in journal }
     await wait(host, app.id, for: .active)
@@ -194,7 +174,7 @@ private actor Journal: AppDelegate {
     struct Hangs: AppDelegate {
       func didEnterBackground() async { try? await Task.sleep(for: .seconds(3600)) }
     }
-    let host = try host { $0.grace = .milliseconds(20) }
+    let host = try patientHost { $0.grace = .milliseconds(20) }
     let app = try await host.launch(Manifest(identifier: "hangs")) { _ in Hangs() }
     await wait(host, app.id, for: .active)
     try await host.leave(app.id)
@@ -204,7 +184,7 @@ private actor Journal: AppDelegate {
 
   // R-GFX-03, R-GFX-01
   @Test(.timeLimit(.minutes(1))) func drawingInBackgroundLeavesThePixelsAlone() async throws {
-    let host = try host { $0.suspendsOnReturn = false }
+    let host = try patientHost { $0.suspendsOnReturn = false }
     let app = try await host.launch(Manifest(identifier: "painter")) { _ in Journal() }
     await wait(host, app.id, for: .active)
     let buffer = try await app.makeDrawingBuffer(bytes: 10_000)

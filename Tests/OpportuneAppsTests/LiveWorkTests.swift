@@ -5,22 +5,10 @@ import Testing
   private struct Worker: AppDelegate {}
 
   private func host(_ change: (inout AppsPolicy) -> Void) throws -> AppHost {
-    var policy = AppsPolicy()
-    policy.grace = .seconds(30)
-    policy.callbackLimit = .seconds(30)
-    policy.sliceAllowance = .seconds(30)
-    policy.suspendsOnReturn = true
-    policy.tasks.wallClock = nil
-    policy.tasks.handlerTime = .seconds(30)
-    change(&policy)
-    return try AppHost(policy: policy)
-  }
-
-  private func wait(_ host: AppHost, _ app: HostedApp, for state: LifecycleState) async {
-    let events = await host.observe()
-    if await host.state(of: app.id) == state { return }
-    for await event in events {
-      if case .moved(_, state, _) = event.action, event.app == app.id { return }
+    try patientHost { policy in
+      policy.tasks.wallClock = nil
+      policy.tasks.handlerTime = .seconds(30)
+      change(&policy)
     }
   }
 

@@ -119,11 +119,7 @@ extension Int32 {
     let supplies = try Supplies()
     defer { supplies.remove() }
     let (socket, kernel) = try sockets()
-    var policy = AppsPolicy()
-    policy.maximumForeground = 2
-    policy.grace = .seconds(30)
-    policy.callbackLimit = .seconds(30)
-    let host = try AppHost(policy: policy)
+    let host = try patientHost { $0.maximumForeground = 2 }
     let monitor = host.followPower(SystemPower(path: supplies.path), events: socket.given)
     let events = await host.observe()
     let first = try await host.launch(Manifest(identifier: "first")) { _ in Empty() }

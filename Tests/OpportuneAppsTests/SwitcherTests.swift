@@ -18,19 +18,9 @@ import Testing
     }
   }
 
-  private func wait(_ host: AppHost, _ id: AppID, for state: LifecycleState) async {
-    let events = await host.observe()
-    if await host.state(of: id) == state { return }
-    for await event in events {
-      if case .moved(_, state, _) = event.action, event.app == id { return }
-    }
-  }
-
   // R-LIFE-24
   @Test(.timeLimit(.minutes(1))) func appsAreListedBroughtForwardAndTerminatedInAnyState() async throws {
-    var policy = AppsPolicy()
-    policy.suspendsOnReturn = true
-    let host = try AppHost(policy: policy)
+    let host = try patientHost()
     let place = path()
     let socket = try host.openPushSocket(at: place)
     #expect(try await ask(SwitcherRequest(.list), place).isEmpty)
