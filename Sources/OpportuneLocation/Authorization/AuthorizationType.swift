@@ -100,6 +100,9 @@ public struct LocationPolicy: Sendable, Hashable {
   /// The sources that are there at first. (R-LOC-08)
   public var available = Set<SourceKind>([.satellite, .wifi, .cell])
 
+  /// Modes that the device's place chooses; where regions overlap the first. None by default. (R-SYS-05)
+  public var modes: [OperatingMode] = []
+
   public static let standard = LocationPolicy()
 
   public init() {}
@@ -109,6 +112,7 @@ public struct LocationPolicy: Sendable, Hashable {
     try sampling.validate()
     try sources.validate()
     try check(significantDistance, "significant distance in metres", within: 1...1e7)
+    for mode in modes { try mode.validate() }
     if let dialogTime { try check(dialogTime.inSeconds, "dialog time in seconds", within: 1...86_400) }
     if let reminder { try check(reminder.inSeconds, "reminder in seconds", within: 0...3.2e7) }
   }

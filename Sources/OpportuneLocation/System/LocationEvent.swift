@@ -115,6 +115,8 @@ public enum LocationEffect: Sendable, Hashable {
   case reply(QueryID, permitted: Bool)
   case authorization(AppID, AuthorizationStatus)
   case indicator(AppID, LocationIndicator)
+  /// The operating mode that the device's place chooses from now on; `nil`: none. (R-SYS-05)
+  case mode(String?)
   /// The banner by which the user comes back to an app. (R-AUTH-23)
   case banner(AppID, isShown: Bool)
 }

@@ -71,6 +71,7 @@ extension LocationSystem {
 
   /// The application manager gets word of a crossing. (R-AUTH-14, R-GEO-01)
   mutating func happened(_ crossing: Crossing) {
+    if let mode = modes[crossing.fence] { return crossed(mode: mode, crossing.kind) }
     guard let number = byFence[crossing.fence], let accepted = requests[number] else { return }
     if crossing.kind == .expired { return remove(number, ended: .expired) }
     let flow = Flow(app: accepted.app, request: number, crossing: crossing, stage: .alerting)

@@ -4,6 +4,10 @@ extension LocationSystem {
   /// Brings what runs and what is shown into line with what is so now. It compares and tells what is new.
   mutating func refresh() {
     for id in apps.keys.sorted() { refresh(id) }
+    if operatingMode != toldMode {
+      toldMode = operatingMode
+      effects.append(.mode(toldMode?.name))
+    }
     if broker.demand(demands(), at: now) { effects.append(.source(broker.running)) }
   }
 
@@ -44,7 +48,9 @@ extension LocationSystem {
     return mayReceive(accepted.app, accepted.request.service)
   }
 
-  var wantsFences: Bool { apps.contains { $0.value.fences > 0 && mayMonitor($0.key, .regions) } }
+  var wantsFences: Bool {
+    accuracyOfModes != nil || apps.contains { $0.value.fences > 0 && mayMonitor($0.key, .regions) }
+  }
 
   var nextSample: Moment? { try? monitor.nextSample(policy.sampling) }
 
@@ -64,6 +70,7 @@ extension LocationSystem {
     }
     guard wantsFences, let sample = nextSample, sample <= now else { return finest }
     let border = monitor.lastFix == nil ? 0 : monitor.nearestBorder()
+    if let accuracy = accuracyOfModes { want(.locationSystem, max(accuracy, border / 10)) }
     for (id, app) in apps where app.fences > 0 && mayMonitor(id, .regions) {
       want(id, max(app.finestFence, border / 10))
     }

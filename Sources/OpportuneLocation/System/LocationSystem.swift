@@ -43,6 +43,10 @@ public struct LocationSystem: Sendable {
   /// The requests that are not regions, which every fix is for; in their order.
   var updates: [RequestID] = []
   var byFence: [FenceID: RequestID] = [:]
+  /// The operating modes by their fences, by index in the policy; those that the device is inside of, and the one told.
+  var modes: [FenceID: Int] = [:]
+  var modesInside: Set<Int> = []
+  var toldMode: OperatingMode?
   var flows: [AlertID: Flow] = [:]
   var prompts: [LocationPromptID: OpenDialog] = [:]
   var cell: UInt64?
@@ -55,6 +59,7 @@ public struct LocationSystem: Sendable {
     self.policy = policy
     broker = SourceBroker(table: policy.sources, available: policy.available)
     monitor = try RegionMonitor(policy: policy.monitor)
+    try monitorModes()
   }
 
   /// Makes an app known, which runs not. (R-AUTH-05)
