@@ -131,10 +131,11 @@ final class LaneState: @unchecked Sendable {
   /// Counts one more, whatever the bound.
   func countDemoted() { demotedRunning.add(1, ordering: .sequentiallyConsistent) }
 
-  /// Whether demoted work may be waiting for those that run to become fewer.
-  func demotedWait(_ core: OpaquePointer) -> Bool {
-    demotedMask != 0 && demotedCount >= demotedLimit.load(ordering: .relaxed) && opp_has_ready(core, demotedMask)
-  }
+  /// Whether demoted work waits for a place.
+  func demotedWait(_ core: OpaquePointer) -> Bool { demotedMask != 0 && opp_has_ready(core, demotedMask) }
+
+  /// Whether that is one among the demoted; else it is a permit that it needs, to begin with.
+  var isDemotedBoundReached: Bool { demotedCount >= demotedLimit.load(ordering: .relaxed) }
 
   /// One less. Comes before the worker's next look at the queues.
   func leaveDemoted() { demotedRunning.subtract(1, ordering: .sequentiallyConsistent) }

@@ -324,7 +324,7 @@ final class Monitor: @unchecked Sendable {
         }
         inside = true
         if reading.band != .background { look(at: worker, reading, now, engine) }
-        if lane.demotedWait(engine.core) { uncountIfBlocked(worker, reading, now, engine) }
+        if lane.demotedWait(engine.core) { makeRoomIfBlocked(worker, reading, now, engine) }
       }
       if lane.lane == .background { watch(lane, engine) }
     }
@@ -408,14 +408,20 @@ final class Monitor: @unchecked Sendable {
     letAnotherWork(lane, engine)
   }
 
-  /// A demoted worker that is blocked makes room for demoted work that waits: what it waits for may be among that.
-  private func uncountIfBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) {
+  /// A worker that is blocked makes room for demoted work that waits: what it waits for may be among that. Who has a
+  /// permit does so too, where no fresh work calls for watch() to see to it.
+  private func makeRoomIfBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) {
     let (lane, standing) = (worker.lane, worker.currentStanding)
-    guard standing == .demoted || standing == .detachedDemoted, stayedBlocked(worker, reading, now, engine),
-      now - reading.start >= LaneState.patience(workers: lane.liveWorkers, width: engine.width, delay: reserveDelay),
-      worker.report.isStillInside(reading), worker.change(from: standing, to: .detached)
+    let isCounted = standing == .demoted || standing == .detachedDemoted
+    guard isCounted ? lane.isDemotedBoundReached : standing == .permit, now > reading.start,
+      stayedBlocked(worker, reading, now, engine),
+      now - reading.start >= LaneState.patience(workers: lane.liveWorkers, width: engine.width, delay: reserveDelay)
     else { return }
-    uncount(lane, engine)
+    guard isCounted else {
+      if replace(worker, reading, demoted: false, engine) { lane.replaced.add(1, ordering: .relaxed) }
+      return
+    }
+    if worker.report.isStillInside(reading), worker.change(from: standing, to: .detached) { uncount(lane, engine) }
   }
 
   /// The app that owns a place of the run queue, unless it is gone.

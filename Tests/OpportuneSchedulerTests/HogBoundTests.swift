@@ -77,7 +77,8 @@ enum HogOrigin: CaseIterable {
 
   // R-CPU-02 R-CPU-06
   @Test func hogsThatWereBlockedOnceCountAsHogs() async throws {
-    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(1)))
+    // A quantum that the short jobs beside them do not reach, also where a sanitizer slows them down.
+    let scheduler = try makeScheduler(workers: 1)
     let app = try scheduler.makeApp(named: "app")
     let blocked = 4 * scheduler.configuration.demotedLimitPerCore
     let gate = DispatchSemaphore(value: 0)
@@ -133,6 +134,37 @@ enum HogOrigin: CaseIterable {
     // Each is known for a hog by then, and waits for something that may be queued behind the others.
     _ = await inside.reaching(count)
     for _ in 0..<count { gate.signal() }
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-02
+  @Test(arguments: 0..<10) func aBlockedJobMakesRoomForADemotedOne(round: Int) async throws {
+    // Blocking restores nothing, so that the hog is queued as one; a level or two down, so that it stays in this lane.
+    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(recovery: .never))
+    let app = try scheduler.makeApp(named: "app")
+    let (calls, caller) = AsyncStream.makeStream(of: Bool.self)
+    let gate = DispatchSemaphore(value: 0)
+    let (parked, begun) = (Record<Bool>(), Record<Bool>())
+    let hog = app.task {
+      while app.statistics.demotions == 0 { spinCPU(milliseconds: 2) }
+      parked.add(true)
+      for await _ in calls { break }
+      gate.signal()
+    }
+    _ = await parked.reaching(1)
+    let other = try scheduler.makeApp(named: "other")
+    for _ in 0..<20 { try await other.task {}.value }
+    // It keeps the only permit, and waits for the hog; nothing fresh waits behind it. Of another app, whose jobs from
+    // this thread are no hogs.
+    try other.submit {
+      begun.add(true)
+      gate.wait()
+    }
+    _ = await begun.reaching(1)
+    // Nobody is awake who would find the hog.
+    while try await foreground(of: scheduler).sleeping == 0 {}
+    caller.yield(true)
+    try await hog.value
     try await scheduler.shutdown()
   }
 
