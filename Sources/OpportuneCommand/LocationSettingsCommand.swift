@@ -63,8 +63,7 @@ struct LocationSettingsCommand: ParsableCommand {
     case (.off, _): return try store.update { $0.isEnabled = false }
     case (.list, _), (.set, nil), (.reset, nil):
       // A file that is not there is most likely another name for one that is.
-      _ = try readFile(file)
-      return try store.read()
+      return try store.read(mustExist: true)
     }
   }
 

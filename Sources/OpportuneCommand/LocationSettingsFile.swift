@@ -18,9 +18,9 @@ struct LocationSettingsFile {
     var nanoseconds: Int
   }
 
-  /// What the file says; of none that is there, nothing was chosen.
-  func read() throws -> LocationSettings {
-    guard access(path, F_OK) == 0 || errno != ENOENT else { return LocationSettings() }
+  /// What the file says; of none that is there, nothing was chosen, unless it must be there.
+  func read(mustExist: Bool = false) throws -> LocationSettings {
+    guard mustExist || access(path, F_OK) == 0 || errno != ENOENT else { return LocationSettings() }
     let data = try readFile(path)
     do { return try LocationSettings(reading: data) } catch { throw ValidationError("'\(path)': \(error)") }
   }

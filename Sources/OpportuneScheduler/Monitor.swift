@@ -417,10 +417,7 @@ final class Monitor: @unchecked Sendable {
       stayedBlocked(worker, reading, now, engine),
       now - reading.start >= LaneState.patience(workers: lane.liveWorkers, width: engine.width, delay: reserveDelay)
     else { return }
-    guard isCounted else {
-      if replace(worker, reading, demoted: false, engine) { lane.replaced.add(1, ordering: .relaxed) }
-      return
-    }
+    guard isCounted else { return replaceBlocked(worker, reading, engine) }
     if worker.report.isStillInside(reading), worker.change(from: standing, to: .detached) { uncount(lane, engine) }
   }
 
@@ -444,6 +441,11 @@ final class Monitor: @unchecked Sendable {
     }
     letAnotherWork(lane, engine)
     return true
+  }
+
+  private func replaceBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine) {
+    // relaxed: a statistic.
+    if replace(worker, reading, demoted: false, engine) { worker.lane.replaced.add(1, ordering: .relaxed) }
   }
 
   /// A place has come free: a worker for what waits, and one for what comes.
@@ -475,7 +477,7 @@ final class Monitor: @unchecked Sendable {
         continue
       }
       if stayedBlocked(worker, reading, now, engine), now - reading.start >= patience {
-        if replace(worker, reading, demoted: false, engine) { lane.replaced.add(1, ordering: .relaxed) }
+        replaceBlocked(worker, reading, engine)
         flowing = true
       } else if worker.depth > 0, reading.band != .background,
         replace(worker, reading, demoted: true, engine)

@@ -89,9 +89,9 @@ struct SliceUsage {
     var usage = opp_thread_usage()
     guard uncounted >= Self.offMeasured, opp_thread_meter_read(meter, &usage) == 0 else { return (cpu, 0) }
     // Who has not given the CPU up by itself was not blocked: what neither clock has counted the machine's host took.
-    let (gaveUpBefore, off) = (switchesAtAnchor, uncounted.saturatingSubtract(usage.wait_ns &- anchorWait))
+    let (switchesBefore, off) = (switchesAtAnchor, uncounted.saturatingSubtract(usage.wait_ns &- anchorWait))
     renew(usage)
-    return (cpu, switchesAtAnchor != gaveUpBefore && usage.wait_known != 0 ? min(off, wall - cpu) : 0)
+    return (cpu, switchesAtAnchor != switchesBefore && usage.wait_known != 0 ? min(off, wall - cpu) : 0)
   }
 
   /// CPU time of the thread at the anchor, for the monitor's estimate of the running slice.

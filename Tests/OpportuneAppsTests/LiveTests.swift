@@ -95,7 +95,7 @@ private actor Journal: AppDelegate {
     try await host.leave(app.id)
     await wait(host, app.id, for: .suspended)
     for _ in 0..<10_000 { try app.submit(onCancel: { cancelled.add() }, { ran.add() }) }
-    let task = try app.task { try await Task.sleep(for: .seconds(3600)) }
+    let task = try app.task { try await Task.sleep(for: .seconds(3600)) }  // sleep is the subject
     try await host.terminate(app.id)
     await wait(host, app.id, for: .notRunning)
     #expect(cancelled.value == 10_000 && ran.value == 0)
@@ -172,7 +172,7 @@ private actor Journal: AppDelegate {
   // R-FTS-03
   @Test(.timeLimit(.minutes(1))) func aCallbackThatHangsEndsItsApp() async throws {
     struct Hangs: AppDelegate {
-      func didEnterBackground() async { try? await Task.sleep(for: .seconds(3600)) }
+      func didEnterBackground() async { try? await Task.sleep(for: .seconds(3600)) }  // sleep is the subject
     }
     let host = try patientHost { $0.grace = .milliseconds(20) }
     let app = try await host.launch(Manifest(identifier: "hangs")) { _ in Hangs() }

@@ -65,7 +65,7 @@ import Testing
       for number in 0..<32 {
         group.addTask {
           _ = try LocationSettingsFile(file).update {
-            // Gives the others the time to come in between.
+            // Gives the others the time to come in between: sleep is the subject.
             usleep(1000)
             $0.apps["app\(number)"] = .denied
           }
