@@ -91,7 +91,8 @@ struct LocationMonitorSession {
   }
 
   private var waiting: String {
-    let command = "opportune location settings \(settings?.path ?? "") set \(fences.identifier) always"
+    let action = fences.system.isEnabled ? "set \(fences.identifier) always" : "on"
+    let command = "opportune location settings \(settings?.path ?? "") \(action)"
     return "\(fences.identifier) may not have locations; waiting for: \(command)"
   }
 }

@@ -49,6 +49,16 @@ import Testing
     #expect(told == ["enter", "exit"])
   }
 
+  // R-AUTH-24
+  @Test func whatIsSwitchedOffIsToBeSwitchedOn() throws {
+    try store.update {
+      $0.isEnabled = false
+      $0.apps["reader"] = .allowed(.always)
+    }
+    var session = try session()
+    #expect(try notes(session.start()).last?.hasSuffix("location settings \(store.path) on") == true)
+  }
+
   // R-AUTH-10, R-AUTH-12, R-AUTH-24
   @Test func aChangedSettingHoldsFromTheNextFixOn() throws {
     var session = try session()
