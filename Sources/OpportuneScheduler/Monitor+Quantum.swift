@@ -1,0 +1,121 @@
+internal import COpportune
+
+/// Once a quantum while a worker is inside a job: demotes what has used its quantum up. (R-CPU-06)
+extension Monitor {
+  /// What the monitor remembers of a running job between two looks.
+  struct Seen {
+    let sequence: UInt64
+    /// Its depth at the first look, and by now.
+    let first: Int
+    var depth: Int
+    /// Voluntary context switches at the last look.
+    var switches: Int64
+    /// Time off the CPU without waiting for one, nanoseconds, as far as known; and what shows as such where none is.
+    var offCPU: UInt64 = 0
+    var nothing: Int64 = 0
+    /// CPU time and time off the CPU when it was last seen to have blocked.
+    var judgedCPU: UInt64 = 0
+    var judgedOff: UInt64 = 0
+  }
+
+  func tick(_ engine: Engine) {
+    var inside = false
+    let now = opp_now_ns()
+    for lane in engine.lanes {
+      for case let worker? in lane.workers {
+        guard let reading = worker.report.read() else {
+          seen[ObjectIdentifier(worker)] = nil
+          continue
+        }
+        inside = true
+        if reading.band != .background { look(at: worker, reading, now, engine) }
+        if lane.demotedWait(engine.core) { makeRoomIfBlocked(worker, reading, now, engine) }
+      }
+      if lane.lane == .background { watch(lane, engine) }
+    }
+    if inside {
+      armTick()
+    }
+    if now &- lastLimits > 1_000_000_000 {
+      lastLimits = now
+      engine.followLimits()
+    }
+  }
+
+  /// Demotes what runs and has used up its quantum. (R-CPU-06)
+  func look(at worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) {
+    guard let meter = worker.report.meter else { return }
+    let key = ObjectIdentifier(worker)
+    var usage = opp_thread_usage()
+    guard opp_thread_meter_read(meter, &usage) == 0 else { return }
+    let switches = opp_thread_meter_voluntary_switches(meter)
+    var known =
+      seen[key].flatMap { $0.sequence == reading.sequence ? $0 : nil }
+      ?? Seen(
+        sequence: reading.sequence, first: reading.depth, depth: reading.depth, switches: reading.switchesBefore)
+    let wall = now > reading.start ? now - reading.start : 0
+    let used = min(wall, usage.cpu_ns &- reading.cpuBefore)
+    // Time off the CPU is what neither clock has counted. The kernel counts a wait when it is over: a thread that waits
+    // for a CPU now seems to be off it by that much, one that waited as the slice began to have been on it. So a
+    // thread that has not given the CPU up by itself since the last look was not blocked since, and what comes out
+    // below nothing shows where nothing is.
+    let uncounted = Int64(wall - used) - Int64(clamping: usage.wait_ns &- reading.waitBefore)
+    known.nothing = min(known.nothing, uncounted)
+    let off = UInt64(clamping: uncounted - known.nothing)
+    known.offCPU = switches != known.switches ? off : min(off, known.offCPU)
+    known.switches = switches
+    known.judgedOff = min(known.judgedOff, known.offCPU)
+    if Double(known.offCPU - known.judgedOff)
+      > engine.configuration.quantum.offCPUShare * Double(max(quantum, used.saturatingSubtract(known.judgedCPU)))
+    {
+      (known.judgedCPU, known.judgedOff) = (used, known.offCPU)
+    }
+    let (cpu, offCPU) = (used.saturatingSubtract(known.judgedCPU), known.offCPU - known.judgedOff)
+    defer { seen[key] = known }
+    guard cpu >= quantum else { return }
+    // A hog that sank into the background's lane must not keep its permit from those who live there. (law 3)
+    if worker.lane.lane == .background, opp_has_ready(engine.core, worker.lane.mask) {
+      replace(worker, reading, demoted: true, engine)
+    }
+    let base = engine.base(ofRank: UInt8(reading.rank), depth: reading.depth, band: reading.band)
+    let depth = engine.accounts.depth(
+      ofRunning: reading.identity, from: known.first, cpu: cpu, offCPU: offCPU, base: base, band: reading.band)
+    if depth > 0 { recount(worker, reading, engine) }
+    guard depth > known.depth else { return }
+    let level = engine.configuration.bands.level(
+      band: reading.band, rank: engine.configuration.bands.rank(base: base, depth: depth))
+    _ = worker.report.setPriority(
+      engine.priority(of: worker.lane.lane, level: level, depth: depth), during: reading)
+    if known.depth == 0 { engine.accounts.blame(originOf: reading.identity, depth: depth) }
+    worker.report.deepen(to: depth, during: reading)
+    app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known.depth))
+    known.depth = depth
+    replace(worker, reading, demoted: true, engine)
+  }
+
+  /// A worker that was replaced because it was blocked runs again, and has used up a quantum since: it counts among the
+  /// demoted, beyond the bound if need be, or as many hogs as had blocked once would run beside those that are counted.
+  func recount(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine) {
+    // A guest whose app has left for another lane is counted nowhere.
+    guard worker.currentStanding == .detached, let app = reading.app,
+      opp_app_state_read(app).band == reading.band.rawValue
+    else { return }
+    worker.lane.countDemoted()
+    if !worker.report.isStillInside(reading) || !worker.change(from: .detached, to: .detachedDemoted) {
+      uncount(worker.lane, engine)
+    }
+  }
+
+  /// A worker that is blocked makes room for demoted work that waits: what it waits for may be among that. Who has a
+  /// permit does so too, where no fresh work calls for watch() to see to it.
+  func makeRoomIfBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) {
+    let (lane, standing) = (worker.lane, worker.currentStanding)
+    let isCounted = standing == .demoted || standing == .detachedDemoted
+    guard isCounted ? lane.isDemotedBoundReached : standing == .permit, now > reading.start,
+      stayedBlocked(worker, reading, now, engine),
+      now - reading.start >= LaneState.patience(workers: lane.liveWorkers, width: engine.width, delay: reserveDelay)
+    else { return }
+    guard isCounted else { return replaceBlocked(worker, reading, engine) }
+    if worker.report.isStillInside(reading), worker.change(from: standing, to: .detached) { uncount(lane, engine) }
+  }
+}

@@ -1,0 +1,90 @@
+internal import COpportune
+
+/// Lanes in which something waits while all permits are in use.
+extension Monitor {
+  /// CPU time at a look, to see whether a worker has run since.
+  struct Look {
+    let sequence: UInt64
+    let cpu: UInt64
+    let at: UInt64
+  }
+
+  /// A lane in which something waits while all permits are in use: replaces workers that are blocked; if the others
+  /// have all been inside their jobs for long, wakes the reserve.
+  func watch(_ lane: LaneState, _ engine: Engine) {
+    let fresh = lane.mask & ~lane.demotedMask
+    guard opp_has_ready(engine.core, fresh) else { return lane.setStalled(false) }
+    let now = opp_now_ns()
+    let progress = lane.workers.reduce(0) { $0 &+ ($1?.report.count ?? 0) }
+    if progress != lane.lastProgress { lane.cpuAtProgress = nil }
+    let delay = lane.learnReserveDelay(least: reserveDelay, quantum: quantum)
+    let patience = LaneState.patience(workers: lane.liveWorkers, width: engine.width, delay: delay)
+    var flowing = false
+    var reserve: (Worker, WorkerReport.Reading)?
+    for case let worker? in lane.workers {
+      let standing = worker.currentStanding
+      guard standing == .permit || standing == .reserve else { continue }
+      guard let reading = worker.report.read(), now > reading.start, now - reading.start >= delay else {
+        // Between two jobs, or inside a new one; but a reserve that is slow to start must not hide a stall.
+        if standing == .permit { flowing = true }
+        continue
+      }
+      if stayedBlocked(worker, reading, now, engine), now - reading.start >= patience {
+        replaceBlocked(worker, reading, engine)
+        flowing = true
+      } else if worker.depth > 0, reading.band != .background,
+        replace(worker, reading, demoted: true, engine)
+          || hasStood(lane, now, engine) && replace(worker, reading, demoted: true, engine, urgency: .starves)
+      {
+        // A known hog that was beyond the bound before.
+        flowing = true
+      } else if standing == .reserve {
+        reserve = (worker, reading)
+      }
+    }
+    // The reserve has been stuck for a quantum too, and no job has begun or ended since the last look: it stays with
+    // its job and another takes its place, within the bound of demoted workers. Not earlier: the more hogs share the
+    // CPUs, the later the first has used its quantum and is known, and its kin with it.
+    if !flowing, let (worker, reading) = reserve, progress == lane.lastProgress, now - reading.start >= quantum {
+      replace(worker, reading, demoted: true, engine)
+    }
+    lane.lastProgress = progress
+    lane.setStalled(!flowing && lane.lane != .background)
+    if lane.isStalled, !lane.wakeReserve() { _ = spawn(lane, engine) }
+    if lane.lane != .background { armWatch() }
+  }
+
+  /// Whether the lane's hogs have had the CPU for so long that each has had several quanta, and none has ended. It
+  /// reads the clocks of all workers, hence once a quantum.
+  func hasStood(_ lane: LaneState, _ now: UInt64, _ engine: Engine) -> Bool {
+    guard lane.cpuAtProgress == nil || now &- lane.stoodLookAt >= quantum else { return false }
+    lane.stoodLookAt = now
+    var total: UInt64 = 0
+    for case let worker? in lane.workers {
+      var cpu: UInt64 = 0
+      if let meter = worker.report.meter, opp_thread_meter_cpu(meter, &cpu) == 0 { total &+= cpu }
+    }
+    guard let begun = lane.cpuAtProgress else {
+      lane.cpuAtProgress = total
+      return false
+    }
+    return total > begun + 4 * quantum * UInt64(lane.demotedCount + engine.width)
+  }
+
+  /// Whether the worker is blocked and has hardly run since the last look: a moment on a contended lock, such as the
+  /// kernel's on the memory map, is no reason to start one more thread that contends for it.
+  func stayedBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) -> Bool
+  {
+    var cpu: UInt64 = 0
+    guard let meter = worker.report.meter, opp_thread_meter_cpu(meter, &cpu) == 0 else { return false }
+    let last = lookedAt.updateValue(
+      Look(sequence: reading.sequence, cpu: cpu, at: now), forKey: ObjectIdentifier(worker))
+    guard let last, last.sequence == reading.sequence, (cpu &- last.cpu) * 20 < now &- last.at else { return false }
+    switch opp_thread_meter_is_blocked(meter) {
+    case OPP_BLOCKED: return true
+    // Background that has no CPU holds the kernel's locks for long; more of it would only hold them longer.
+    case OPP_BLOCKED_IN_KERNEL: return worker.lane.lane != .background || worker.lane.liveWorkers <= 2 * engine.width
+    default: return false
+    }
+  }
+}

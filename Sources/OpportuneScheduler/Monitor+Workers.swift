@@ -1,0 +1,91 @@
+internal import COpportune
+
+/// Starts workers, gives their places to others, and changes the kernel's priority of what runs.
+extension Monitor {
+  func spawn(_ lane: LaneState, _ engine: Engine) -> Bool {
+    let slot = lane.workers.firstIndex { $0 == nil } ?? lane.workers.count
+    guard slot < Int(OPP_LANE_WORKERS), !engine.isClosed else { return false }
+    let worker = Worker(engine: engine, lane: lane, slot: UInt32(slot))
+    let names: [Lane: String] = [.background: "bg", .foreground: "fg", .realTime: "rt"]
+    let result = opp_thread_start(
+      "\(engine.configuration.name.prefix(9))-\(names[lane.lane] ?? "")\(slot)", 1 << 20,
+      { Unmanaged<Worker>.fromOpaque($0.unsafelyUnwrapped).takeRetainedValue().run() },
+      Unmanaged.passRetained(worker).toOpaque())
+    guard result == 0 else {
+      Unmanaged.passUnretained(worker).release()
+      engine.logger.warning("no thread for a worker", metadata: ["lane": "\(lane.lane)", "error": "\(-result)"])
+      return false
+    }
+    if slot == lane.workers.count { lane.workers.append(worker) } else { lane.workers[slot] = worker }
+    live += 1
+    return true
+  }
+
+  /// Lets another worker take the place of one that is inside `reading`; false if it keeps its place.
+  @discardableResult func replace(
+    _ worker: Worker, _ reading: WorkerReport.Reading, demoted: Bool, _ engine: Engine,
+    urgency: LaneState.Urgency = .runs
+  ) -> Bool {
+    let (lane, standing) = (worker.lane, worker.currentStanding)
+    guard standing == .permit || standing == .reserve else { return false }
+    // Not beyond the bound in the background's lane: there they are guests.
+    guard !demoted || lane.enterDemoted(lane.lane == .background ? .starts : urgency) else { return false }
+    guard worker.report.isStillInside(reading), worker.detach(demoted: demoted) else {
+      if demoted { uncount(lane, engine) }
+      return false
+    }
+    letAnotherWork(lane, engine)
+    return true
+  }
+
+  func replaceBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine) {
+    // relaxed: a statistic.
+    if replace(worker, reading, demoted: false, engine) { worker.lane.replaced.add(1, ordering: .relaxed) }
+  }
+
+  /// A place has come free: a worker for what waits, and one for what comes.
+  func letAnotherWork(_ lane: LaneState, _ engine: Engine) {
+    engine.wakeIfReady(lane)
+    if opp_lane_sleeping(lane.raw) == 0 { _ = spawn(lane, engine) }
+  }
+
+  /// One demoted worker less than were counted. A worker may have lain down because of it: not one that has counted itself,
+  /// which looks at the queues afterwards.
+  func uncount(_ lane: LaneState, _ engine: Engine) {
+    lane.leaveDemoted()
+    letAnotherWork(lane, engine)
+  }
+
+  /// The app that owns a place of the run queue, unless it is gone.
+  func app(at place: OpaquePointer?) -> AppRecord? {
+    apps.first { place != nil && !$0.isGone && ($0.place == place || $0.runner == place) }
+  }
+
+  // MARK: Changes of band
+
+  func reclassify(_ engine: Engine) {
+    for lane in engine.lanes {
+      for case let worker? in lane.workers {
+        guard let reading = worker.report.read(), let app = reading.app,
+          let band = Band(rawValue: opp_app_state_read(app).band), band != reading.band
+        else { continue }
+        let bands = engine.configuration.bands
+        let level = bands.level(band: band, rank: reading.rank)
+        let served = engine.configuration.lane(of: level)
+        _ = worker.report.setPriority(
+          engine.priority(of: worker.lane.lane, level: level, depth: reading.depth), during: reading)
+        if served != worker.lane.lane { replace(worker, reading, demoted: false, engine) }
+      }
+    }
+  }
+
+  func raise(_ identity: UInt64, _ band: Band, _ engine: Engine) {
+    for lane in engine.lanes {
+      for case let worker? in lane.workers {
+        guard let reading = worker.report.read(), reading.identity == identity, band > reading.band else { continue }
+        let level = engine.configuration.bands.level(band: band, rank: reading.rank)
+        _ = worker.report.setPriority(engine.priority(of: lane.lane, level: level, depth: 0), during: reading)
+      }
+    }
+  }
+}
