@@ -11,6 +11,8 @@
  */
 #include "ring.h"
 
+#include "opp_lane.h" /* opp_pause() */
+
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
@@ -19,6 +21,7 @@ static int check(const opp_ring_config *config) {
     if (config->entries < 1 || config->entries > RING_OP_COUNT_MAX) return -EINVAL;
     if (config->completions != 0 && config->completions > 16 * RING_OP_COUNT_MAX) return -EINVAL;
     if (config->threads < 1 || config->threads > RING_THREADS_MAX) return -EINVAL;
+    if (config->linger_ns > RING_LINGER_NS_MAX) return -EINVAL;
     return 0;
 }
 
@@ -83,16 +86,48 @@ int opp_ring_prepare(opp_ring *ring, const opp_ring_op *op) {
     return ring->backend->prepare(ring, op);
 }
 
+/*
+ * Submits, and looks on until `end_ns`: true if there are completions, or a message. Posters see that the owner is awake
+ * and spare the write to the eventfd, and the owner the sleep.
+ */
+static bool linger(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t end_ns, int *count) {
+    bool look = true;
+    do {
+        *count = look ? ring->backend->wait(ring, completions, room, false, 0) : 0;
+        /* relaxed: the message is fetched with acquire. */
+        if (*count != 0 || opp_load(&ring->posted, relaxed) != NULL) return true;
+        opp_pause();
+        look = ring->backend->has_news(ring);
+    } while (look || opp_sync_now() < end_ns);
+    return false;
+}
+
+static int wait_asleep(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t until_ns) {
+    opp_store(&ring->sleeping, 1, seq_cst); /* [sleep] before the look at the stack: see opp_ring_post() */
+    bool sleep = opp_load(&ring->posted, seq_cst) == NULL;
+    int count = ring->backend->wait(ring, completions, room, sleep, until_ns);
+    opp_store(&ring->sleeping, 0, relaxed); /* a write too many only costs its time */
+    return count;
+}
+
+static int wait_lingering(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t until_ns) {
+    uint64_t start = opp_sync_now(), end = start + ring->config.linger_ns;
+    if (end > until_ns) end = until_ns;
+    int count;
+    bool found = ring->last_wait_ns <= ring->config.linger_ns && linger(ring, completions, room, end, &count);
+    if (!found) count = wait_asleep(ring, completions, room, until_ns);
+    ring->last_wait_ns = opp_sync_now() - start;
+    return count;
+}
+
 int opp_ring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t until_ns) {
     uint32_t taken = 0;
     while (taken < room && ring->fault_count > 0) completions[taken++] = ring->faults[--ring->fault_count];
-    bool sleep = taken == 0 && until_ns != 0;
-    if (sleep) {
-        opp_store(&ring->sleeping, 1, seq_cst); /* [sleep] before the look at the stack: see opp_ring_post() */
-        if (opp_load(&ring->posted, seq_cst) != NULL) sleep = false;
+    if (taken == 0 && until_ns != 0) {
+        return ring->config.linger_ns > 0 ? wait_lingering(ring, completions, room, until_ns)
+                                          : wait_asleep(ring, completions, room, until_ns);
     }
-    int count = ring->backend->wait(ring, completions + taken, room - taken, sleep, until_ns);
-    opp_store(&ring->sleeping, 0, relaxed); /* a write too many only costs its time */
+    int count = ring->backend->wait(ring, completions + taken, room - taken, false, 0);
     return count < 0 ? count : (int)taken + count;
 }
 

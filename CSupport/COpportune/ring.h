@@ -12,6 +12,8 @@ typedef struct ring_backend {
     /* Submits, then takes completions; waits where `sleep` says so and there is none. */
     int (*wait)(opp_ring *ring, opp_ring_completion *completions, uint32_t room, bool sleep, uint64_t until_ns);
     int (*register_buffers)(opp_ring *ring, const void *vectors, uint32_t count);
+    /* Whether wait() would find something, without a system call; may miss what only one shows. */
+    bool (*has_news)(opp_ring *ring);
 } ring_backend;
 
 #define RING_FAULTS 64
@@ -26,6 +28,7 @@ struct opp_ring {
     /* Completions that config.fault made. */
     opp_ring_completion faults[RING_FAULTS];
     uint32_t fault_count;
+    uint64_t last_wait_ns; /* how long the last wait took that found nothing at once; kept where the owner lingers */
 
     _Alignas(64) _Atomic(opp_link *) posted; /* any thread */
     _Alignas(64) _Atomic(uint32_t) sleeping; /* the owner */
@@ -51,5 +54,6 @@ static inline void ring_count_wakeup(opp_ring *ring) {
 
 #define RING_OP_COUNT_MAX 4096u
 #define RING_THREADS_MAX 64u
+#define RING_LINGER_NS_MAX 1000000u
 
 #endif

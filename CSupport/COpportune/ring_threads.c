@@ -392,6 +392,12 @@ static int threads_wait(opp_ring *ring, opp_ring_completion *completions, uint32
     }
 }
 
+/* What sockets have shows in a poll only. */
+static bool threads_has_news(opp_ring *ring) {
+    threads *state = ring->state;
+    return opp_load(&state->done, relaxed) != NONE; /* relaxed: a wait() takes it with acquire */
+}
+
 static int threads_start(opp_ring *ring) {
     threads *state = ring->state;
     for (uint32_t i = 0; i < ring->config.threads; i++) {
@@ -434,7 +440,7 @@ static int threads_register_buffers(opp_ring *ring, const void *vectors, uint32_
 }
 
 static const ring_backend backend = {threads_start, threads_destroy, threads_prepare, threads_wait,
-                                     threads_register_buffers};
+                                     threads_register_buffers, threads_has_news};
 
 int ring_threads_create(opp_ring *ring) {
     uint32_t count = 4 * ring->config.entries;

@@ -212,12 +212,21 @@ static uint32_t reap(uring *state, opp_ring_completion *completions, uint32_t ro
     return taken;
 }
 
+/* Completions, or such as the kernel keeps until this thread comes for them. */
+static bool uring_has_news(opp_ring *ring) {
+    uring *state = ring->state;
+    /* relaxed, as all that the kernel writes without a barrier: a wait() looks again. */
+    unsigned flags = IO_URING_READ_ONCE(*state->ring.sq.kflags);
+    return io_uring_cq_ready(&state->ring) != 0 || (flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
+}
+
 static int uring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t room, bool sleep, uint64_t until_ns) {
     uring *state = ring->state;
     bool woken = false;
     if (io_uring_sq_ready(&state->ring) == 0) {
         uint32_t taken = reap(state, completions, room, &woken);
         if (taken > 0 || woken) return (int)taken;
+        if (!sleep && !uring_has_news(ring)) return 0;
     }
     if (sleep) arm_wake(ring, state);
     for (;;) {
@@ -252,7 +261,8 @@ static int uring_register_buffers(opp_ring *ring, const void *vectors, uint32_t 
     return io_uring_register_buffers(&state->ring, vectors, count);
 }
 
-static const ring_backend backend = {uring_start, uring_destroy, uring_prepare, uring_wait, uring_register_buffers};
+static const ring_backend backend = {uring_start, uring_destroy, uring_prepare, uring_wait, uring_register_buffers,
+                                     uring_has_news};
 
 int ring_uring_create(opp_ring *ring) {
     uring *state = calloc(1, sizeof(uring));

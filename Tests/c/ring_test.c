@@ -18,13 +18,18 @@
 
 static opp_ring_backend backend;
 
-static opp_ring *make(uint32_t entries, uint32_t completions) {
-    opp_ring_config config = {.backend = backend, .entries = entries, .completions = completions, .threads = 3};
+static opp_ring *make_lingering(uint32_t entries, uint32_t completions, uint32_t linger_ns) {
+    opp_ring_config config = {.backend = backend, .entries = entries, .completions = completions, .threads = 3,
+                              .linger_ns = linger_ns};
     opp_ring *ring;
     CHECK_EQUAL(opp_ring_create(&config, &ring), 0);
     CHECK_EQUAL(opp_ring_start(ring), 0);
     CHECK_EQUAL(opp_ring_can(ring).backend, backend);
     return ring;
+}
+
+static opp_ring *make(uint32_t entries, uint32_t completions) {
+    return make_lingering(entries, completions, 0);
 }
 
 /* One request, to its end. */
@@ -46,6 +51,7 @@ static void test_limits(void) {
     opp_ring_config wrong[] = {
         {.entries = 0, .threads = 1}, {.entries = 4097, .threads = 1}, {.entries = 8, .threads = 0},
         {.entries = 8, .threads = 65}, {.entries = 8, .completions = 1u << 20, .threads = 1},
+        {.entries = 8, .threads = 1, .linger_ns = 1000001},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         CHECK_EQUAL(opp_ring_create(&wrong[i], &ring), -EINVAL);
@@ -306,6 +312,24 @@ static void test_idle_and_memory(void) {
     opp_ring_destroy(ring);
 }
 
+/* An owner that looks on finds what is there without a sleep, ends its look with a message, and sleeps in the end. */
+static void test_lingering(void) {
+    opp_ring *ring = make_lingering(8, 0, 1000000);
+    if (backend == OPP_RING_URING) { /* a pool's thread may take its time */
+        CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_NOP}), 0);
+        CHECK_EQUAL(opp_ring_wakeups(ring), 0);
+    }
+    opp_link link = {0};
+    opp_ring_completion completion;
+    opp_ring_post(ring, &link);
+    CHECK_EQUAL(opp_ring_wait(ring, &completion, 1, FOREVER), 0);
+    CHECK(opp_ring_fetch(ring) == &link);
+    uint64_t start = opp_now_ns();
+    CHECK_EQUAL(opp_ring_wait(ring, &completion, 1, start + 2000000), 0);
+    CHECK(opp_now_ns() >= start + 2000000);
+    opp_ring_destroy(ring);
+}
+
 static void test_try(void) {
     int ends[2];
     CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -343,6 +367,7 @@ int main(void) {
         test_faults();
         test_messages();
         test_idle_and_memory();
+        test_lingering();
     }
     test_try();
     return 0;

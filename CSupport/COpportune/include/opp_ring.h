@@ -102,6 +102,11 @@ typedef struct opp_ring_config {
     uint32_t completions; /* room for completions; 0 is four times `entries`. Where it overflows, nothing is lost */
     uint32_t threads;     /* of the thread backend; 1 to 64 */
     /*
+     * How long the owner looks on, without system calls, before it sleeps; at most 1,000,000. It does so only where the
+     * wait before was no longer than that: sparse traffic costs no looking.
+     */
+    uint32_t linger_ns;
+    /*
      * For tests: asked before a request goes to the kernel. Any other answer than OPP_RING_NO_FAULT becomes the result
      * of the request, which the kernel then never sees.
      */

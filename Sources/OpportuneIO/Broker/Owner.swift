@@ -62,6 +62,7 @@ final class Owner: @unchecked Sendable {
     config.entries = UInt32(configuration.entries)
     config.completions = UInt32(configuration.completions ?? 0)
     config.threads = UInt32(configuration.threads)
+    config.linger_ns = UInt32(configuration.lingers.nanoseconds)
     if let faults {
       config.context = Unmanaged.passUnretained(faults).toOpaque()
       config.fault = { context, op in
@@ -160,26 +161,17 @@ final class Owner: @unchecked Sendable {
   }
 
   private func run() {
-    let lingerTime = configuration.lingers.nanoseconds
-    var lingerUntil: UInt64 = 0
-    var hasHeard = false
     withUnsafeTemporaryAllocation(of: opp_ring_completion.self, capacity: 128) { completions in
       guard let first = completions.baseAddress else { return }
       while !(isEnding && inFlight == 0) {
         now = opp_now_ns()
-        forEachPosted {
-          hasHeard = true
-          $0.arrive(at: self)
-        }
+        forEachPosted { $0.arrive(at: self) }
         fireTimers()
         dispatchAll()
         sendOutbox()
         sendAnswers()
-        let wakeAt = now < lingerUntil ? 0 : wakeTime
-        let count = opp_ring_wait(ring, first, UInt32(completions.count), wakeAt)
+        let count = opp_ring_wait(ring, first, UInt32(completions.count), wakeTime)
         now = opp_now_ns()
-        if lingerTime > 0, count > 0 || hasHeard { lingerUntil = now + lingerTime }
-        hasHeard = false
         if count < 0 {
           logger.error("the ring fails", metadata: ["reason": "\(String(cString: strerror(-count)))"])
           opp_pause()
