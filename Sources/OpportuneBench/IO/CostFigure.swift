@@ -29,7 +29,7 @@ extension IOBench {
       if fd >= 0 { try await swiftPoint(&report, load, file, size, triesAtOnce: false, rival: bare[1]) }
     }
     let bytes = opp_bench_ring_bytes(100_000)
-    report.notes.append("cost: 100,000 requests over the C layer left \(bytes) more bytes in use")
+    report.notes.append("cost: 100,000 requests over the C layer changed the bytes in use by \(bytes) in all")
   }
 
   /// As many requests as take about the window; the median rate.

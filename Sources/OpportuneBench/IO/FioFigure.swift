@@ -20,7 +20,7 @@ extension IOBench {
         result.operationsRange = range(rates)
         report.results.append(result)
       }
-      for (mode, lingers) in [("broker", Duration.zero), ("broker-lingers-50us", .microseconds(50))] {
+      for (mode, lingers) in [("broker", Duration.zero), ("broker-lingers-20us", .microseconds(20))] {
         let rates = try await repeats("fio, depth \(depth), \(mode)") { try await ours(file, depth, lingers) }
         var result = IOResult(.fio, mode, load: "4k-random-\(depth)")
         result.operationsPerSecond = median(rates)
@@ -44,7 +44,7 @@ extension IOBench {
     defer { unlink(output) }
     let arguments = [
       program, "--name=x", "--filename=\(file.path.string)", "--ioengine=io_uring", "--rw=randread", "--bs=4k",
-      "--direct=1", "--iodepth=\(depth)", "--time_based", "--runtime=\(options.seconds)s", "--output-format=json",
+      "--direct=1", "--iodepth=\(depth)", "--time_based", "--runtime=\(Int(options.seconds * 1000))ms", "--output-format=json",
       "--output=\(output)", "--allow_file_create=0",
     ]
     var process: pid_t = 0
@@ -63,29 +63,35 @@ extension IOBench {
   private func ours(_ file: TestFile, _ depth: Int, _ lingers: Duration) async throws -> Double {
     var configuration = IOConfiguration()
     configuration.lingers = lingers
+    let scheduler = try Scheduler()
     let broker = try IOBroker(configuration: configuration)
-    let io = try broker.makeApp(named: "reader")
+    let app = try scheduler.makeApp(named: "reader")
+    let io = try broker.attach(app)
     let descriptor = try await io.open(file.path, .readOnly, options: .direct)
     let start = opp_now_ns()
     let end = start + windowNanoseconds
-    let total = try await withThrowingTaskGroup(of: Int.self) { group in
-      for number in 0..<depth {
-        group.addTask {
-          let buffer = try IOBuffer(count: 4096)
-          var offsets = Offsets(UInt64(number) + 1)
-          var count = 0
-          while opp_now_ns() < end {
-            _ = try await io.read(descriptor, into: buffer, at: offsets.next(file.size, 4096))
-            count += 1
+    let readers = app.task {
+      try await withThrowingTaskGroup(of: Int.self) { group in
+        for number in 0..<depth {
+          group.addTask {
+            let buffer = try IOBuffer(count: 4096)
+            var offsets = Offsets(UInt64(number) + 1)
+            var count = 0
+            while opp_now_ns() < end {
+              _ = try await io.read(descriptor, into: buffer, at: offsets.next(file.size, 4096))
+              count += 1
+            }
+            return count
           }
-          return count
         }
+        return try await group.reduce(0, +)
       }
-      return try await group.reduce(0, +)
     }
+    let total = try await readers.value
     let seconds = Double(opp_now_ns() - start) / 1e9
     try await io.close(descriptor)
     await broker.shutdown()
+    try await scheduler.shutdown()
     return Double(total) / seconds
   }
 }

@@ -61,19 +61,25 @@ public struct IOParetoChart: Sendable {
       parts.append(line(left, y.position(tick), right, y.position(tick)))
       parts.append(text(fixed(tick, tick < 1 ? 1 : 0), left - 8, y.position(tick) + 4, "end"))
     }
-    for step in 0...4 {
-      let kept = most * Double(step) / 4
+    for kept in stride(from: 0, through: most, by: 0.25) {
       parts.append(text(fixed(kept * 100, 0) + " %", x(kept), bottom + 18, "middle"))
     }
     parts.append(text("background kept, of uncontrolled", (left + right) / 2, bottom + 36, "middle"))
     let front = Self.front(points)
     let path = front.map { "\(fixed(x($0.kept), 1)),\(fixed(y.position($0.cost), 1))" }.joined(separator: " ")
     parts.append("<polyline points=\"\(path)\" fill=\"none\" stroke=\"#b5451f\" stroke-width=\"1.5\"/>")
-    for point in points {
+    var labels: [(x: Double, y: Double)] = []
+    for point in points.sorted(by: { $0.cost > $1.cost }) {
       let colour = front.contains(point) ? "#b5451f" : "#777"
       let (h, v) = (x(point.kept), y.position(point.cost))
       parts.append("<circle cx=\"\(fixed(h, 1))\" cy=\"\(fixed(v, 1))\" r=\"4\" fill=\"\(colour)\"/>")
-      parts.append(text(point.mode, h + 7, v + 4, "start"))
+      // Below those that it would cover.
+      var label = (x: h + 7, y: v + 4)
+      while let other = labels.first(where: { abs($0.x - label.x) < 120 && abs($0.y - label.y) < 11 }) {
+        label.y = other.y + 11
+      }
+      labels.append(label)
+      parts.append(text(point.mode, label.x, label.y, "start"))
     }
     return parts
   }
