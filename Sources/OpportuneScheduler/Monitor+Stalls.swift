@@ -73,8 +73,7 @@ extension Monitor {
 
   /// Whether the worker is blocked and has hardly run since the last look: a moment on a contended lock, such as the
   /// kernel's on the memory map, is no reason to start one more thread that contends for it.
-  func stayedBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) -> Bool
-  {
+  func stayedBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) -> Bool {
     var cpu: UInt64 = 0
     guard let meter = worker.report.meter, opp_thread_meter_cpu(meter, &cpu) == 0 else { return false }
     let last = lookedAt.updateValue(

@@ -44,7 +44,8 @@ extension IOBench {
     defer { unlink(output) }
     let arguments = [
       program, "--name=x", "--filename=\(file.path.string)", "--ioengine=io_uring", "--rw=randread", "--bs=4k",
-      "--direct=1", "--iodepth=\(depth)", "--time_based", "--runtime=\(Int(options.seconds * 1000))ms", "--output-format=json",
+      "--direct=1", "--iodepth=\(depth)", "--time_based", "--runtime=\(Int(options.seconds * 1000))ms",
+      "--output-format=json",
       "--output=\(output)", "--allow_file_create=0",
     ]
     var process: pid_t = 0
