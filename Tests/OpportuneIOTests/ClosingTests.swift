@@ -133,8 +133,13 @@ import Testing
     let io = try broker.makeApp(named: "suspended")
     let (server, client) = try await connectedPair(io)
     io.setState(.suspended)
+    func submitted() async throws -> UInt64 {
+      let app = try await broker.statistics().apps[0]
+      return app.foreground.submitted + app.background.submitted
+    }
+    let before = try await submitted()
     let closing = Task { try await io.close(client) }
-    try await Task.sleep(for: .milliseconds(5))
+    try await eventually("the close") { try await submitted() > before }
     #expect(try await broker.statistics().apps[0].openDescriptors == 2)
     io.setState(.active)
     try await closing.value

@@ -44,6 +44,13 @@ func eventually(
   Issue.record("\(what) did not come about", sourceLocation: sourceLocation)
 }
 
+/// Goes on once another broker has answered 500 questions: in this time a poll loop would be seen.
+func othersWork() async throws {
+  let other = try IOBroker()
+  for _ in 0..<500 { _ = try await other.statistics() }
+  await other.shutdown()
+}
+
 /// The code of the error that `body` throws, or nil.
 func code(_ body: () async throws -> Void) async -> IOError.Code? {
   do {
