@@ -102,8 +102,8 @@ import Testing
       ([good, "set", "maps", "maybe"], ["'maybe'", "always, whenInUse, denied, notDetermined"]),
       ([good, "reset", "maps", "always"], ["'always' is not expected", "reset takes no authorization"]),
       ([missing], [missing, "No such file"]),
-      ([bad], [bad, "'apps[\"maps\"].authorization' is something else"]),
-      ([bad, "set", "maps", "always"], [bad, "'apps[\"maps\"].authorization' is something else"]),
+      ([bad], [bad, "'apps[\"maps\"].authorization' is the number 3.0"]),
+      ([bad, "set", "maps", "always"], [bad, "'apps[\"maps\"].authorization' is the number 3.0"]),
       (["/proc/none/l.json", "set", "maps", "always"], ["/proc/none/l.json", "No such file"]),
     ]
     for (arguments, parts) in cases {

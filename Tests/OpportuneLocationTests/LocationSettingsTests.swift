@@ -31,15 +31,15 @@ import Testing
   }
 
   @Test(arguments: [
-    ("", "not JSON"), ("{", "not JSON"), ("[]", "'/' is something else, expected an object"),
-    ("{\"enabled\":1}", "'enabled' is something else, expected true or false"),
-    ("{\"enabled\":\"no\"}", "'enabled' is \"no\", expected true or false"),
+    ("", "not JSON"), ("{", "not JSON"), ("[]", "'/' is an array of 0, expected an object"),
+    ("{\"enabled\":1}", "'enabled' is the number 1.0, expected true or false"),
+    ("{\"enabled\":\"no\"}", "'enabled' is the string \"no\", expected true or false"),
     ("{\"enable\":true}", "'enable' is an unknown key, expected one of 'apps' and 'enabled'"),
-    ("{\"apps\":[]}", "'apps' is something else, expected an object"),
-    ("{\"apps\":{\"a.b\":\"always\"}}", "'apps[\"a.b\"]' is \"always\", expected an object"),
+    ("{\"apps\":[]}", "'apps' is an array of 0, expected an object"),
+    ("{\"apps\":{\"a.b\":\"always\"}}", "'apps[\"a.b\"]' is the string \"always\", expected an object"),
     ("{\"apps\":{\"a.b\":{}}}", "'apps[\"a.b\"].authorization' is missing, expected one of \"always\", \"whenInUse\""),
-    ("{\"apps\":{\"a\":{\"authorization\":\"maybe\"}}}", "'apps[\"a\"].authorization' is \"maybe\", expected one"),
-    ("{\"apps\":{\"a.b\":{\"authorization\":true}}}", "'apps[\"a.b\"].authorization' is true, expected one of"),
+    ("{\"apps\":{\"a\":{\"authorization\":\"maybe\"}}}", "'apps[\"a\"].authorization' is the string \"maybe\""),
+    ("{\"apps\":{\"a.b\":{\"authorization\":true}}}", "'apps[\"a.b\"].authorization' is the boolean true, expected"),
     ("{\"apps\":{\"a\":{\"authorization\":\"always\",\"until\":3}}}", "'apps[\"a\"].until' is an unknown key"),
   ]) func whatIsWrongIsNamedByThePathOfItsKey(text: String, part: String) throws {
     let error = try #require(#expect(throws: LocationSettingsError.self) { try read(text) })

@@ -37,7 +37,7 @@ public enum ManifestReader {
 
   /// - Throws: ``ManifestError``.
   public static func read(_ data: Data) throws(ManifestError) -> Result {
-    guard case .dictionary(let keys) = try parse(data) else {
+    guard case .object(let keys) = try parse(data) else {
       throw ManifestError.value(path: "/", expected: "a dictionary", found: "something else")
     }
     var manifest = Manifest(identifier: "")
@@ -73,11 +73,11 @@ public enum ManifestReader {
     return Result(manifest, unknownKeys: unknownKeys, unknownModes: unknownModes)
   }
 
-  private static func parse(_ data: Data) throws(ManifestError) -> ManifestValue {
+  private static func parse(_ data: Data) throws(ManifestError) -> DocumentValue {
     let first = data.first { !$0.isASCIIWhitespace }
     do {
       if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") {
-        return try JSONDecoder().decode(ManifestValue.self, from: data)
+        return try JSONDecoder().decode(DocumentValue.self, from: data)
       }
       // Not PropertyListDecoder, which runs out of stack on a list that holds itself, or holds a thousand in each other.
       var format = PropertyListSerialization.PropertyListFormat.xml
@@ -85,7 +85,7 @@ public enum ManifestReader {
       guard format == .xml || format == .binary else {
         throw ManifestError.syntax("a property list in neither XML nor binary form")
       }
-      return ManifestValue(value)
+      return DocumentValue(propertyList: value)
     } catch let error as ManifestError {
       throw error
     } catch {
@@ -106,77 +106,27 @@ extension UInt8 {
   fileprivate var isASCIIWhitespace: Bool { self == 32 || (9...13).contains(self) }
 }
 
-/// A value of a manifest before it is known what it should be.
-private indirect enum ManifestValue: Decodable {
-  case boolean(Bool)
-  case number(Double)
-  case string(String)
-  case array([ManifestValue])
-  case dictionary([String: ManifestValue])
-  /// A date, data or nothing: of no key that is read.
-  case other
-
-  init(from decoder: any Decoder) throws {
-    let container = try decoder.singleValueContainer()
-    if let value = try? container.decode(Bool.self) {
-      self = .boolean(value)
-    } else if let value = try? container.decode(Double.self) {
-      self = .number(value)
-    } else if let value = try? container.decode(String.self) {
-      self = .string(value)
-    } else if let value = try? container.decode([ManifestValue].self) {
-      self = .array(value)
-    } else if let value = try? container.decode([String: ManifestValue].self) {
-      self = .dictionary(value)
-    } else {
-      self = .other
-    }
-  }
-
-  /// A value of a property list.
-  init(_ original: Any) {
-    switch original {
-    // A number casts to a boolean as well, but is none.
-    case let value as Bool where type(of: original) == Bool.self: self = .boolean(value)
-    case let value as NSNumber: self = .number(value.doubleValue)
-    case let value as String: self = .string(value)
-    case let values as [Any]: self = .array(values.map(ManifestValue.init))
-    case let values as [String: Any]: self = .dictionary(values.mapValues(ManifestValue.init))
-    default: self = .other
-    }
-  }
-
-  private var kind: String {
-    switch self {
-    case .boolean(let value): "the boolean \(value)"
-    case .number(let value): "the number \(value)"
-    case .string(let value): "the string \"\(value.prefix(40))\""
-    case .array(let values): "an array of \(values.count)"
-    case .dictionary(let values): "a dictionary of \(values.count)"
-    case .other: "neither text, number nor list"
-    }
-  }
-
+extension DocumentValue {
   private func wrong(_ path: String, _ expected: String) -> ManifestError {
-    .value(path: path, expected: expected, found: kind)
+    .value(path: path, expected: expected, found: found)
   }
 
-  func string(at path: String) throws(ManifestError) -> String {
+  fileprivate func string(at path: String) throws(ManifestError) -> String {
     guard case .string(let value) = self else { throw wrong(path, "a string") }
     return value
   }
 
-  func boolean(at path: String) throws(ManifestError) -> Bool {
+  fileprivate func boolean(at path: String) throws(ManifestError) -> Bool {
     guard case .boolean(let value) = self else { throw wrong(path, "a boolean") }
     return value
   }
 
-  func number(at path: String) throws(ManifestError) -> Double {
+  fileprivate func number(at path: String) throws(ManifestError) -> Double {
     guard case .number(let value) = self, value.isFinite else { throw wrong(path, "a number") }
     return value
   }
 
-  func array(at path: String) throws(ManifestError) -> [ManifestValue] {
+  fileprivate func array(at path: String) throws(ManifestError) -> [DocumentValue] {
     guard case .array(let values) = self else { throw wrong(path, "an array") }
     return values
   }

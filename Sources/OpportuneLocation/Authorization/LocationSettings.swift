@@ -1,4 +1,5 @@
 import Foundation
+import OpportuneApps
 
 /// What the user chose for the locations of all apps, to keep from one run to the next. (R-AUTH-10, R-AUTH-24)
 ///
@@ -18,12 +19,12 @@ public struct LocationSettings: Sendable, Hashable {
   public init(
     reading data: Data, types: [AuthorizationType] = AuthorizationStatus.standardTypes
   ) throws(LocationSettingsError) {
-    let root: Value
-    do { root = try JSONDecoder().decode(Value.self, from: data) } catch { throw .syntax }
+    let root: DocumentValue
+    do { root = try JSONDecoder().decode(DocumentValue.self, from: data) } catch { throw .syntax }
     for (key, value) in try root.object(at: "/").sorted(by: { $0.key < $1.key }) {
       switch (key, value) {
       case ("enabled", .boolean(let isEnabled)): self.isEnabled = isEnabled
-      case ("enabled", _): throw .value(path: key, expected: "true or false", found: value.text)
+      case ("enabled", _): throw .value(path: key, expected: "true or false", found: value.found)
       case ("apps", _):
         for (app, said) in try value.object(at: key).sorted(by: { $0.key < $1.key }) {
           apps[app] = try Self.status(said, at: "apps[\(GeoJSON.quoted(app))]", types)
@@ -35,16 +36,16 @@ public struct LocationSettings: Sendable, Hashable {
   }
 
   private static func status(
-    _ value: Value, at path: String, _ types: [AuthorizationType]
+    _ value: DocumentValue, at path: String, _ types: [AuthorizationType]
   ) throws(LocationSettingsError) -> AuthorizationStatus {
     let object = try value.object(at: path)
     if let key = object.keys.filter({ $0 != "authorization" }).min() {
       throw .value(path: "\(path).\(key)", expected: "'authorization'", found: "an unknown key")
     }
-    let said = object["authorization"] ?? .missing
-    guard case .string(let word) = said, let status = AuthorizationStatus(word: word, types: types) else {
+    let said = object["authorization"]
+    guard case .string(let word)? = said, let status = AuthorizationStatus(word: word, types: types) else {
       let words = AuthorizationStatus.words(of: types).map { "\"\($0)\"" }.joined(separator: ", ")
-      throw .value(path: "\(path).authorization", expected: "one of \(words)", found: said.text)
+      throw .value(path: "\(path).authorization", expected: "one of \(words)", found: said?.found ?? "missing")
     }
     return status
   }
@@ -103,39 +104,9 @@ extension AuthorizationStatus {
   }
 }
 
-/// JSON before it is known what it should be.
-private indirect enum Value: Decodable {
-  case boolean(Bool)
-  case string(String)
-  case object([String: Value])
-  case other
-  case missing
-
-  init(from decoder: any Decoder) throws {
-    let container = try decoder.singleValueContainer()
-    if let value = try? container.decode(Bool.self) {
-      self = .boolean(value)
-    } else if let value = try? container.decode(String.self) {
-      self = .string(value)
-    } else if let value = try? container.decode([String: Value].self) {
-      self = .object(value)
-    } else {
-      self = .other
-    }
-  }
-
-  var text: String {
-    switch self {
-    case .boolean(let value): "\(value)"
-    case .string(let value): GeoJSON.quoted(value)
-    case .object: "an object"
-    case .other: "something else"
-    case .missing: "missing"
-    }
-  }
-
-  func object(at path: String) throws(LocationSettingsError) -> [String: Value] {
-    guard case .object(let object) = self else { throw .value(path: path, expected: "an object", found: text) }
+extension DocumentValue {
+  fileprivate func object(at path: String) throws(LocationSettingsError) -> [String: DocumentValue] {
+    guard case .object(let object) = self else { throw .value(path: path, expected: "an object", found: found) }
     return object
   }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import OpportuneApps
 
 /// A region with the name that a file gives it.
 public struct NamedRegion: Sendable, Hashable {
@@ -33,15 +34,15 @@ public enum GeoJSONError: Error, Sendable, Hashable, CustomStringConvertible {
 public enum GeoJSON {
   /// - Throws: ``GeoJSONError``.
   public static func regions(_ data: Data) throws(GeoJSONError) -> [NamedRegion] {
-    let root: Value
-    do { root = try JSONDecoder().decode(Value.self, from: data) } catch { throw GeoJSONError.syntax }
+    let root: DocumentValue
+    do { root = try JSONDecoder().decode(DocumentValue.self, from: data) } catch { throw GeoJSONError.syntax }
     var result: [NamedRegion] = []
     try read(root, at: "", number: 0, into: &result)
     return result
   }
 
   private static func read(
-    _ value: Value, at path: String, number: Int, into result: inout [NamedRegion]
+    _ value: DocumentValue, at path: String, number: Int, into result: inout [NamedRegion]
   ) throws(GeoJSONError) {
     let object = try value.object(at: path.isEmpty ? "/" : path)
     let prefix = path.isEmpty ? "" : "\(path)."
@@ -54,7 +55,7 @@ public enum GeoJSON {
         try read(feature, at: "\(prefix)features[\(index)]", number: index, into: &result)
       }
     case .string("Feature")?:
-      var properties: [String: Value] = [:]
+      var properties: [String: DocumentValue] = [:]
       if case .object(let given)? = object["properties"] { properties = given }
       guard let geometry = object["geometry"] else {
         throw GeoJSONError.value(path: "\(prefix)geometry", expected: "there")
@@ -66,7 +67,7 @@ public enum GeoJSON {
   }
 
   private static func region(
-    _ value: Value, _ properties: [String: Value], at path: String
+    _ value: DocumentValue, _ properties: [String: DocumentValue], at path: String
   ) throws(GeoJSONError) -> Region {
     let geometry = try value.object(at: path)
     let coordinates = geometry["coordinates"] ?? .other
@@ -103,7 +104,7 @@ public enum GeoJSON {
     }
   }
 
-  private static func rings(_ value: Value, at path: String) throws(GeoJSONError) -> [[Coordinate]] {
+  private static func rings(_ value: DocumentValue, at path: String) throws(GeoJSONError) -> [[Coordinate]] {
     var rings: [[Coordinate]] = []
     for (index, ring) in try value.array(at: path).enumerated() {
       var corners: [Coordinate] = []
@@ -115,7 +116,7 @@ public enum GeoJSON {
     return rings
   }
 
-  private static func place(_ value: Value, at path: String) throws(GeoJSONError) -> Coordinate {
+  private static func place(_ value: DocumentValue, at path: String) throws(GeoJSONError) -> Coordinate {
     guard case .array(let numbers) = value, numbers.count >= 2, case .number(let longitude) = numbers[0],
       case .number(let latitude) = numbers[1]
     else { throw GeoJSONError.value(path: path, expected: "a longitude and a latitude") }
@@ -169,46 +170,24 @@ public enum GeoJSON {
     }
     return result + "\""
   }
+}
 
-  /// JSON before it is known what it should be.
-  private indirect enum Value: Decodable {
-    case number(Double)
-    case string(String)
-    case array([Value])
-    case object([String: Value])
-    case other
-
-    init(from decoder: any Decoder) throws {
-      let container = try decoder.singleValueContainer()
-      if let value = try? container.decode(Double.self) {
-        self = .number(value)
-      } else if let value = try? container.decode(String.self) {
-        self = .string(value)
-      } else if let value = try? container.decode([Value].self) {
-        self = .array(value)
-      } else if let value = try? container.decode([String: Value].self) {
-        self = .object(value)
-      } else {
-        self = .other
-      }
+extension DocumentValue {
+  fileprivate var text: String? {
+    switch self {
+    case .string(let text): text
+    case .number(let number): number == number.rounded() && abs(number) < 1e15 ? "\(Int64(number))" : "\(number)"
+    case .boolean, .array, .object, .other: nil
     }
+  }
 
-    var text: String? {
-      switch self {
-      case .string(let text): text
-      case .number(let number): number == number.rounded() && abs(number) < 1e15 ? "\(Int64(number))" : "\(number)"
-      case .array, .object, .other: nil
-      }
-    }
+  fileprivate func object(at path: String) throws(GeoJSONError) -> [String: DocumentValue] {
+    guard case .object(let object) = self else { throw GeoJSONError.value(path: path, expected: "an object") }
+    return object
+  }
 
-    func object(at path: String) throws(GeoJSONError) -> [String: Value] {
-      guard case .object(let object) = self else { throw GeoJSONError.value(path: path, expected: "an object") }
-      return object
-    }
-
-    func array(at path: String) throws(GeoJSONError) -> [Value] {
-      guard case .array(let array) = self else { throw GeoJSONError.value(path: path, expected: "an array") }
-      return array
-    }
+  fileprivate func array(at path: String) throws(GeoJSONError) -> [DocumentValue] {
+    guard case .array(let array) = self else { throw GeoJSONError.value(path: path, expected: "an array") }
+    return array
   }
 }

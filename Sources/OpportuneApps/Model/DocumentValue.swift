@@ -1,0 +1,55 @@
+import Foundation
+
+/// A value of a document, JSON or a property list, before it is known what it should be.
+package enum DocumentValue: Decodable, Sendable {
+  case boolean(Bool)
+  case number(Double)
+  case string(String)
+  case array([DocumentValue])
+  case object([String: DocumentValue])
+  /// A date, data or nothing: of no key that is read.
+  case other
+
+  package init(from decoder: any Decoder) throws {
+    let container = try decoder.singleValueContainer()
+    // What there is most of comes first: each attempt that fails makes an error.
+    if let value = try? container.decode(Double.self) {
+      self = .number(value)
+    } else if let value = try? container.decode(String.self) {
+      self = .string(value)
+    } else if let value = try? container.decode([DocumentValue].self) {
+      self = .array(value)
+    } else if let value = try? container.decode([String: DocumentValue].self) {
+      self = .object(value)
+    } else if let value = try? container.decode(Bool.self) {
+      self = .boolean(value)
+    } else {
+      self = .other
+    }
+  }
+
+  /// A value of a property list.
+  init(propertyList original: Any) {
+    switch original {
+    // A number casts to a boolean as well, but is none.
+    case let value as Bool where type(of: original) == Bool.self: self = .boolean(value)
+    case let value as NSNumber: self = .number(value.doubleValue)
+    case let value as String: self = .string(value)
+    case let values as [Any]: self = .array(values.map(DocumentValue.init(propertyList:)))
+    case let values as [String: Any]: self = .object(values.mapValues(DocumentValue.init(propertyList:)))
+    default: self = .other
+    }
+  }
+
+  /// What it is, for an error that says so.
+  package var found: String {
+    switch self {
+    case .boolean(let value): "the boolean \(value)"
+    case .number(let value): "the number \(value)"
+    case .string(let value): "the string \(String(value.prefix(40)).debugDescription)"
+    case .array(let values): "an array of \(values.count)"
+    case .object(let values): "a dictionary of \(values.count)"
+    case .other: "neither text, number nor list"
+    }
+  }
+}
