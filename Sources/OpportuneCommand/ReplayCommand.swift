@@ -99,7 +99,7 @@ struct ReplayCommand: ParsableCommand {
     return table
   }
 
-  private func options() throws -> ReplayOptions {
+  func options() throws -> ReplayOptions {
     var options = ReplayOptions()
     options.onBattery = onBattery
     options.policy.power.fullOnMains = !onBattery

@@ -47,6 +47,53 @@ import Testing
     #expect(short.kills["terminated", default: 0] > 0 && ample.kills["terminated", default: 0] == 0)
   }
 
+  /// Two apps take turns: music is in front, mail for an hour, and music again.
+  private var turns: Trace {
+    var trace = Trace(format: "test")
+    trace.inputs = [
+      (0, .front("org.example.music")), (60, .left("org.example.music")), (60, .front("org.example.mail")),
+      (3660, .left("org.example.mail")), (3660, .front("org.example.music")),
+    ]
+    return trace
+  }
+
+  // R-PWR-02, R-PWR-03
+  @Test func onMainsNothingIsSuspended() throws {
+    for onBattery in [true, false] {
+      var options = ReplayOptions()
+      options.onBattery = onBattery
+      options.policy.power.fullOnMains = true
+      let report = try Replay.run(turns, options)
+      #expect(report.switches == [.cold: 2, (onBattery ? .suspended : .background): 1])
+    }
+  }
+
+  // R-MEM-02
+  @Test func theCriticalPointDecidesHowManyAppsFit() throws {
+    for (point, isShort) in [(0.75, true), (1.0, false)] {
+      var options = ReplayOptions()
+      options.policy.memory.capacity = 2 * options.footprint
+      options.policy.memory.criticalPoint = point
+      let report = try Replay.run(turns, options)
+      #expect(report.switches[.cold] == (isShort ? 3 : 2))
+      #expect(report.kills.isEmpty != isShort)
+    }
+  }
+
+  // R-MAN-02, R-MAN-06
+  @Test func theFirstRuleThatFitsGivesAManifest() throws {
+    func background(_ rules: [(String, Set<Manifest.Mode>)]) throws -> Double {
+      var options = ReplayOptions()
+      options.manifestRules = rules.map { (pattern: $0.0, modes: $0.1) }
+      return try Replay.run(turns, options).seconds[.background] ?? 0
+    }
+    let plain = try background([])
+    // Fetching wakes it in background now and then.
+    #expect(try background([("music", [.fetch])]) > plain)
+    #expect(try background([("music", []), ("music", [.fetch])]) == plain)
+    #expect(try background([("video", [.fetch])]) == plain)
+  }
+
   @Test func flippingOneRecordedStateAddsExactlyThatDivergence() throws {
     var trace = try TraceReader.read(fixture("ios-powerlog"))
     let before = try Replay.run(trace)
