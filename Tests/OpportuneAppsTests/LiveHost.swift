@@ -25,3 +25,6 @@ func wait(_ host: AppHost, _ id: AppID, for state: LifecycleState) async {
 }
 
 func wait(_ host: AppHost, _ app: HostedApp, for state: LifecycleState) async { await wait(host, app.id, for: state) }
+
+/// Does nothing until the task that it runs in is cancelled.
+func untilCancelled() async { for await _ in AsyncStream(Void.self, { _ in }) {} }

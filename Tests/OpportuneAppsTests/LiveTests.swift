@@ -95,7 +95,10 @@ private actor Journal: AppDelegate {
     try await host.leave(app.id)
     await wait(host, app.id, for: .suspended)
     for _ in 0..<10_000 { try app.submit(onCancel: { cancelled.add() }, { ran.add() }) }
-    let task = try app.task { try await Task.sleep(for: .seconds(3600)) }  // sleep is the subject
+    let task = try app.task {
+      await untilCancelled()
+      try Task.checkCancellation()
+    }
     try await host.terminate(app.id)
     await wait(host, app.id, for: .notRunning)
     #expect(cancelled.value == 10_000 && ran.value == 0)
@@ -146,8 +149,12 @@ private actor Journal: AppDelegate {
     await wait(host, app.id, for: .active)
     #expect(await app.isMultitaskingSupported())
     #expect(try await app.withBackgroundTask(.upload) { 42 } == 42)
-    let clock = app.app.clock
-    let work = Task { try await app.withBackgroundTask(.upload) { try await clock.sleep(for: .seconds(3600)) } }
+    let work = Task {
+      try await app.withBackgroundTask(.upload) {
+        await untilCancelled()
+        try Task.checkCancellation()
+      }
+    }
     while await host.view(of: app.id)?.openTasks.count != 1 { await Task.yield() }
     try await host.leave(app.id)
     await #expect(throws: CancellationError.self) { try await work.value }
@@ -172,7 +179,7 @@ private actor Journal: AppDelegate {
   // R-FTS-03
   @Test(.timeLimit(.minutes(1))) func aCallbackThatHangsEndsItsApp() async throws {
     struct Hangs: AppDelegate {
-      func didEnterBackground() async { try? await Task.sleep(for: .seconds(3600)) }  // sleep is the subject
+      func didEnterBackground() async { await untilCancelled() }
     }
     let host = try patientHost { $0.grace = .milliseconds(20) }
     let app = try await host.launch(Manifest(identifier: "hangs")) { _ in Hangs() }

@@ -96,7 +96,7 @@ extension AppHost {
     lives += 1
     // Without a place in the scheduler the app cannot run: its callbacks overrun, and it ends.
     guard let place = try? scheduler.makeApp(named: manifest.identifier, band: .foreground) else { return }
-    let app = HostedApp(id: id, manifest: manifest, app: place, host: self, life: lives)
+    let app = HostedApp(id: id, manifest: manifest, app: place, host: WeakHost(self), life: lives)
     let delegate = make(app)
     residents[id] = Resident(app, delegate)
     for broker in brokers { broker.begins(app, delegate) }
@@ -113,17 +113,19 @@ extension AppHost {
     let tasks = brokers.compactMap { $0.restore(id) }
     guard !tasks.isEmpty, let resident = residents[id] else { return }
     resident.restorations += 1
-    Task {
+    let app = resident.app
+    beside { host in
       var isWhole = true
       for task in tasks where await !task.value { isWhole = false }
-      self.restored(resident, isWhole)
+      await host.value?.restored(app, isWhole)
     }
   }
 
-  func restored(_ resident: Resident, _ isWhole: Bool) {
-    let id = resident.app.id
+  func restored(_ app: HostedApp, _ isWhole: Bool) {
+    let id = app.id
+    guard let resident = residents[id], resident.app === app else { return }
     resident.restorations -= 1
-    guard residents[id] === resident, !resident.isEnding else { return }
+    guard !resident.isEnding else { return }
     guard isWhole else {
       // It has lost what it knew: it must not go on as if it had not.
       let wasInFront = system.state(of: id)?.isForeground == true
@@ -145,9 +147,9 @@ extension AppHost {
     let reason = resident.reason
     let app = resident.app
     // Refused only at the end, when no callback is due any more.
-    _ = try? app.task(name: callback.rawValue, priority: .high) {
+    _ = try? app.task(name: callback.rawValue, priority: .high) { [host = WeakHost(self)] in
       await delegate.handle(callback, reason)
-      await self.returned(callback, app)
+      await host.value?.returned(callback, app)
     }
   }
 
@@ -177,11 +179,11 @@ extension AppHost {
   ) {
     guard let resident = residents[id], !resident.isEnding else { return }
     let (app, delegate) = (resident.app, resident.delegate)
-    _ = try? app.task(priority: .high) {
+    _ = try? app.task(priority: .high) { [host = WeakHost(self)] in
       // An app that ended meanwhile hears nothing more.
       guard !app.isOver else { return }
       let result = await body(delegate)
-      if let event = answer(result) { try? await self.post(event, app) }
+      if let event = answer(result) { try? await host.value?.post(event, app) }
     }
   }
 
@@ -217,9 +219,9 @@ extension AppHost {
       // Not at once: the effects that come with this one are carried out first.
       Task { self.stopped(app) }
     } else {
-      Task {
+      beside { host in
         for place in places { await place.untilSuspended() }
-        self.stopped(app)
+        await host.value?.stopped(app)
       }
     }
   }

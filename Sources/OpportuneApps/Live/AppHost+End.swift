@@ -18,6 +18,19 @@ extension AppHost {
   func finish(_ resident: Resident) {
     let app = resident.app
     guard residents[app.id]?.app === app else { return }
+    let isEmpty = endLife(of: resident)
+    residents[app.id] = nil
+    if isEmpty {
+      reap(app.id)
+    } else {
+      ending[app.id, default: []].append(app)
+      later(at: control.clock.now.advanced(by: policy.sliceAllowance)) { $0.reportUnending(app) }
+    }
+  }
+
+  /// Ends a life; true if nothing of it runs or is queued. Keeps no reference to the host, which calls it at its end.
+  func endLife(of resident: Resident) -> Bool {
+    let app = resident.app
     endAudio(resident)
     // Not before: its last callback may use what it holds.
     for broker in brokers { broker.takeBack(app.id) }
@@ -26,18 +39,7 @@ extension AppHost {
     try? app.app.setBand(.background)
     let isEmpty = app.end()
     app.app.resume()  // so that what is queued can be told that it is cancelled
-    residents[app.id] = nil
-    if isEmpty {
-      reap(app.id)
-    } else {
-      ending[app.id, default: []].append(app)
-      let clock = control.clock
-      let limit = policy.sliceAllowance
-      Task {
-        try? await clock.sleep(for: limit)
-        self.reportUnending(app)
-      }
-    }
+    return isEmpty
   }
 
   func isEmpty(_ id: AppID, _ life: UInt64) {

@@ -21,8 +21,8 @@ extension AppHost {
     }
     guard meter.looks == nil, meter.seen == nil || workPause(app) != nil else { return }
     let clock = control.clock
-    meter.looks = Task { [weak self] in
-      while let pause = await self?.look(at: app) {
+    meter.looks = beside { host in
+      while let pause = await host.value?.look(at: app) {
         guard (try? await clock.sleep(for: pause)) != nil else { return }
       }
     }

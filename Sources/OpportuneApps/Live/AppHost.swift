@@ -11,6 +11,10 @@ import OpportuneScheduler
 /// try notes.submit { index() }
 /// try await host.leave(notes.id)   // didEnterBackground, five seconds of grace, suspended
 /// ```
+///
+/// Keep it for as long as its apps: they do not keep it, nor do its timers or who observes it. With the last reference to it
+/// the lives of its apps end as that of a suspended app does, without a callback: tasks are cancelled, what is queued is
+/// told so, brokers take back, what the apps ask from then on throws ``HostError/terminated(_:)``, observers' streams end.
 public actor AppHost {
   public typealias MakeDelegate = @Sendable (HostedApp) -> any AppDelegate
 
@@ -83,6 +87,16 @@ public actor AppHost {
     self.policy = policy
     self.brokers = brokers
     start = control.clock.now
+  }
+
+  // On the strand, as brokers are promised. Nothing in here may refer to the host for later.
+  isolated deinit {
+    timer?.task.cancel()
+    for resident in residents.values {
+      resident.work.looks?.cancel()
+      _ = endLife(of: resident)
+    }
+    for observer in observers.values { observer.finish() }
   }
 
   // MARK: The launcher (R-SYS-01)
@@ -166,7 +180,10 @@ public actor AppHost {
     let number = nextObserver
     nextObserver += 1
     observers[number] = continuation
-    continuation.onTermination = { _ in Task { await self.forgetObserver(number) } }
+    continuation.onTermination = { [weak self] _ in
+      guard let self else { return }
+      Task { await self.forgetObserver(number) }
+    }
     return stream
   }
 
@@ -183,18 +200,14 @@ public actor AppHost {
     timer?.task.cancel()
     timer = nil
     guard let next else { return }
-    let clock = control.clock
-    let deadline = start.advanced(by: next - .zero)
-    let task = Task {
-      guard (try? await clock.sleep(until: deadline, tolerance: .milliseconds(1))) != nil else { return }
-      self.timerFired(next)
-    }
-    timer = (next, task)
+    timer = (next, later(at: start.advanced(by: next - .zero)) { $0.timerFired(next) })
   }
 
   private func timerFired(_ moment: Moment) {
     guard timer?.moment == moment else { return }
     timer = nil
+    // Before its time a sleep ends with the scheduler, and so would each that followed it.
+    guard clock >= moment else { return }
     // The clock never goes back: it is the larger of the two.
     if let effects = try? system.advance(to: clock) { carryOut(effects) }
     rearm()

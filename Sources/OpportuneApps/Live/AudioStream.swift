@@ -105,6 +105,6 @@ extension HostedApp {
       let limits = AudioPace.periods
       throw HostError.audio("a period of \(period), expected \(limits.lowerBound) to \(limits.upperBound)")
     }
-    return try await host.startAudio(self, activity, period, render)
+    return try await host().startAudio(self, activity, period, render)
   }
 }

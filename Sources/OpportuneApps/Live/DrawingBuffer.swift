@@ -72,7 +72,7 @@ extension HostedApp {
   /// - Throws: ``HostError``: `memory`, `terminated`.
   public func makeDrawingBuffer(bytes: Int) async throws(HostError) -> DrawingBuffer {
     let buffer = try DrawingBuffer(bytes: bytes)
-    try await host.adopt(buffer, self)
+    try await host().adopt(buffer, self)
     return buffer
   }
 }

@@ -3,6 +3,8 @@ import Synchronization
 
 /// One life of an app in this process: from its launch until nothing of it is left. A later launch makes another.
 ///
+/// It does not keep its host, and ends with it; see ``AppHost``.
+///
 /// All members may be used from any thread.
 public final class HostedApp: Sendable {
   public let id: AppID
@@ -12,18 +14,24 @@ public final class HostedApp: Sendable {
   /// Tasks that prefer `app.executor` belong to it as well, but it cannot refuse them; ``task(name:priority:operation:)``
   /// can.
   public let app: App
-  let host: AppHost
+  private let home: WeakHost
   let life: UInt64
   /// Closures and tasks that were accepted and have not ended, twice over; the lowest bit says that the life is over.
   private let open = Atomic<UInt>(0)
   private let tasks = OpenTasks()
 
-  init(id: AppID, manifest: Manifest, app: App, host: AppHost, life: UInt64) {
+  init(id: AppID, manifest: Manifest, app: App, host: WeakHost, life: UInt64) {
     self.id = id
     self.manifest = manifest
     self.app = app
-    self.host = host
+    home = host
     self.life = life
+  }
+
+  /// - Throws: ``HostError/terminated(_:)`` once the host has gone.
+  func host() throws(HostError) -> AppHost {
+    guard let host = home.value else { throw HostError.terminated(manifest.identifier) }
+    return host
   }
 
   /// Queues a closure. It runs once; or, if the app is terminated first, `cancelled` is called once.
@@ -82,13 +90,13 @@ public final class HostedApp: Sendable {
   public func beginTask(
     _ kind: TaskKind = .other, onExpiration expired: @escaping @Sendable () -> Void = {}
   ) async throws(HostError) -> TaskID {
-    try await host.beginTask(kind, self, expired)
+    try await host().beginTask(kind, self, expired)
   }
 
   /// Ends a task.
   ///
   /// - Throws: ``HostError``: the task is not open.
-  public func endTask(_ task: TaskID) async throws(HostError) { try await host.post(.endTask(task), self) }
+  public func endTask(_ task: TaskID) async throws(HostError) { try await host().post(.endTask(task), self) }
 
   /// Runs a body as a task in background: ended when the body is, cancelled when time is up. (R-TASK-12, R-RULE-10)
   ///
@@ -114,10 +122,14 @@ public final class HostedApp: Sendable {
   }
 
   /// How long it may still run in background; `nil`: nothing limits it. (R-TASK-15)
-  public func backgroundTimeRemaining() async -> Duration? { await host.timeRemaining(of: id) }
+  public func backgroundTimeRemaining() async -> Duration? {
+    guard let host = home.value else { return .zero }
+    return await host.timeRemaining(of: id)
+  }
 
   /// Whether multitasking is supported; asking keeps R-RULE-11. (R-LIFE-21)
   public func isMultitaskingSupported() async -> Bool {
+    guard let host = home.value else { return false }
     try? await host.post(.conduct(.asksForMultitasking), self)
     return host.policy.supportsMultitasking
   }
@@ -125,10 +137,10 @@ public final class HostedApp: Sendable {
   /// Tells the host something that the app does or asks for: audio, locks, hardware, local notifications, conduct.
   ///
   /// - Throws: ``HostError``; nothing was changed.
-  public func post(_ event: AppEvent) async throws(HostError) { try await host.post(event, self) }
+  public func post(_ event: AppEvent) async throws(HostError) { try await host().post(event, self) }
 
   /// Its state now.
-  public func state() async -> LifecycleState { await host.state(of: id) ?? .notRunning }
+  public func state() async -> LifecycleState { await home.value?.state(of: id) ?? .notRunning }
 
   // MARK: The end
 
@@ -158,7 +170,8 @@ public final class HostedApp: Sendable {
   private func leave() {
     // releasing: what the job did is seen by whoever finds the count at zero.
     guard open.subtract(2, ordering: .acquiringAndReleasing).newValue == 1 else { return }
-    Task { [host, id, life] in await host.isEmpty(id, life) }
+    guard let host = home.value else { return }
+    Task { [id, life] in await host.isEmpty(id, life) }
   }
 
   /// Nothing is accepted from here on, tasks are cancelled, what is queued is told so. True if nothing is open.

@@ -89,11 +89,19 @@ extension AppHost {
   public nonisolated func followPower(
     _ power: SystemPower = SystemPower(), events: () throws(PowerEvents.Refusal) -> Int32 = PowerEvents.open
   ) -> PowerMonitor {
-    let (supplies, told) = AsyncStream.makeStream(of: PowerSupply.self)
+    let (supplies, continuation) = AsyncStream.makeStream(of: PowerSupply.self)
+    let told = Told(continuation)
     Task { [weak self] in
       // One after the other, so that the last word is the last.
       for await supply in supplies { try? await self?.post(.power(supply)) }
     }
-    return PowerMonitor(power, events: events) { told.yield($0) }
+    return PowerMonitor(power, events: events) { told.continuation.yield($0) }
   }
+}
+
+/// Ends what is told with who tells it; who listens would wait for ever.
+private final class Told: Sendable {
+  let continuation: AsyncStream<PowerSupply>.Continuation
+  init(_ continuation: AsyncStream<PowerSupply>.Continuation) { self.continuation = continuation }
+  deinit { continuation.finish() }
 }

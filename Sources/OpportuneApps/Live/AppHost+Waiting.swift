@@ -1,0 +1,31 @@
+import OpportuneScheduler
+
+/// What waits for something without keeping the host.
+extension AppHost {
+  /// Sleeps in the host's band, then goes on on its strand, unless the host has gone meanwhile.
+  @discardableResult
+  func later(
+    at deadline: AppClock.Instant, _ body: @escaping @Sendable (isolated AppHost) -> Void
+  ) -> Task<Void, Never> {
+    let clock = control.clock
+    return beside { host in
+      guard (try? await clock.sleep(until: deadline, tolerance: .milliseconds(1))) != nil else { return }
+      await host.value?.run(body)
+    }
+  }
+
+  /// Runs what waits for something in the host's band; it does not keep the host meanwhile.
+  @discardableResult
+  func beside(_ body: @escaping @Sendable (WeakHost) async -> Void) -> Task<Void, Never> {
+    Task(executorPreference: control.executor, priority: .high) { [host = WeakHost(self)] in await body(host) }
+  }
+
+  func run(_ body: @Sendable (isolated AppHost) -> Void) { body(self) }
+}
+
+/// The host for those whom it is not to be kept by.
+struct WeakHost: @unchecked Sendable {  // never written again
+  private(set) weak var value: AppHost?
+
+  init(_ host: AppHost) { value = host }
+}
