@@ -71,7 +71,7 @@ let package = Package(
         .product(name: "Metrics", package: "swift-metrics"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ]),
-    .target(name: "OpportuneApps", dependencies: ["OpportuneScheduler"]),
+    .target(name: "OpportuneApps", dependencies: ["OpportuneScheduler", "COpportune"]),
     .target(
       name: "OpportuneLocation",
       dependencies: [
@@ -90,7 +90,11 @@ let package = Package(
       ]),
     .target(name: "OpportuneMemory", dependencies: ["COpportune", "CZstd"]),
     .target(
-      name: "Opportune", dependencies: ["OpportuneScheduler", "OpportuneIO", "OpportuneMemory", "OpportuneApps"]),
+      name: "Opportune",
+      dependencies: [
+        "OpportuneScheduler", "OpportuneIO", "OpportuneMemory", "OpportuneApps",
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
     // The loops of `opportune bench io` below Swift, among them one over bare liburing.
     .target(
       name: "COpportuneBench", dependencies: ["COpportune", "CLiburing"], path: "CSupport/COpportuneBench",

@@ -1,4 +1,4 @@
-/* Watching for memory pressure: an eventfd and a pressure stall trigger, polled together. */
+/* Watching for memory pressure: an eventfd and a pressure stall trigger, polled together; and for the wall clock. */
 #include "opp_watch.h"
 #include "opp_sync.h"
 
@@ -22,6 +22,19 @@ int opp_watch_stall(const char *path, uint32_t stall_us, uint32_t window_us) {
         return -error;
     }
     return descriptor;
+}
+
+int opp_watch_clock(void) {
+    int timer = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (timer < 0) return -errno;
+    /* Due in 30,000 years: only the cancellation counts. */
+    struct itimerspec due = {.it_value.tv_sec = (time_t)1 << 40};
+    if (timerfd_settime(timer, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &due, NULL) < 0) {
+        int error = errno;
+        close(timer);
+        return -error;
+    }
+    return timer;
 }
 
 void opp_watch_close(int descriptor) {

@@ -104,6 +104,7 @@ import Testing
       let id = await made.register(Manifest(identifier: "app"), memory: kept) { _, _ in Empty() }
       let app = try await made.launch(id)
       _ = try app.attach(to: broker)
+      try await app.post(.schedule(LocalNotification(fireDate: .instant(1e10), body: "far off")))
       await wait(made, app, for: .active)
       (host, memory) = (made, kept)
       return (made.followPower(), broker)

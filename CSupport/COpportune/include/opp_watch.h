@@ -1,5 +1,6 @@
 /*
  * Watching for memory pressure: a bell that anyone may ring, and the kernel's alarm for stalls, in one place to wait.
+ * And the kernel's alarm for the wall clock.
  */
 #ifndef OPP_WATCH_H
 #define OPP_WATCH_H
@@ -20,6 +21,12 @@ int opp_watch_open(void);
  * of 2 s. Returns a descriptor, or -errno: -ENOENT where the kernel has no such files, -EINVAL for times that it refuses.
  */
 int opp_watch_stall(const char *_Nonnull path, uint32_t stall_us, uint32_t window_us);
+
+/*
+ * An alarm on the wall clock: can be read once each time that it was set, or has gone on while the machine slept. Such a read
+ * fails with ECANCELED; none blocks. Returns a descriptor, or -errno.
+ */
+int opp_watch_clock(void);
 
 void opp_watch_close(int descriptor);
 

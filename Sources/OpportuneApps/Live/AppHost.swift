@@ -34,6 +34,9 @@ public actor AppHost {
   var observers: [UInt64: AsyncStream<VirtualHost.Entry>.Continuation] = [:]
   private var nextObserver: UInt64 = 0
   private var timer: (moment: Moment, task: Task<Void, Never>)?
+  var wallClock: WallClockWatch?
+  /// The program has posted what time it is.
+  private(set) var isToldTheTime = false
   /// Lives that are over and in which something runs still.
   var ending: [AppID: [HostedApp]] = [:]
   var expirations: [TaskID: @Sendable () -> Void] = [:]
@@ -134,8 +137,13 @@ public actor AppHost {
 
   /// Any event; what the other calls come down to.
   ///
+  /// Local notifications fire by the machine's wall clock, unless a program posts ``SystemEvent/wallClock(_:)``: then by
+  /// what it says.
+  ///
   /// - Throws: ``HostError/apps(_:)``; the event changed nothing then.
   public func post(_ event: SystemEvent) throws(HostError) {
+    if case .wallClock = event { isToldTheTime = true }
+    if case .app(_, .schedule) = event { followWallClock() }
     let effects: [Effect]
     do {
       effects = try system.handle(event, at: clock)

@@ -9,8 +9,7 @@ public final class PowerMonitor: Sendable {
   /// Why no events come, if none do.
   public let refusal: PowerEvents.Refusal?
   private let state: State
-  /// Closed by `deinit`, which ends the thread.
-  private let end: Int32
+  private let thread: DescriptorThread?
 
   /// What is known, and whom to tell. Only looked at with the lock held, never by a thread of an app.
   private final class State: @unchecked Sendable {
@@ -43,43 +42,28 @@ public final class PowerMonitor: Sendable {
     _ power: SystemPower = SystemPower(), events: () throws(PowerEvents.Refusal) -> Int32 = PowerEvents.open,
     changed: @escaping @Sendable (PowerSupply) -> Void
   ) {
-    state = State(power, changed)
-    var ends: [Int32] = [-1, -1]
+    let state = State(power, changed)
+    self.state = state
     do throws(PowerEvents.Refusal) {
       let descriptor = try events()
-      guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0 else {
-        let refusal = PowerEvents.Refusal(code: errno)
-        close(descriptor)
-        throw refusal
+      // First what has changed since the first look.
+      let thread = DescriptorThread(descriptor, first: state.look) { isReadable in
+        switch PowerEvents.drain(descriptor) {
+        case .nothing: return isReadable  // else nothing more can come
+        case .mayHaveChanged: state.look()
+        case .ended: return false
+        }
+        return true
       }
-      (refusal, end) = (nil, ends[1])
-      let (state, wake) = (state, ends[0])
-      Thread.detachNewThread { Self.follow(descriptor, until: wake, state) }
+      guard let thread else { throw PowerEvents.Refusal(code: errno) }
+      (refusal, self.thread) = (nil, thread)
     } catch {
-      (refusal, end) = (error, -1)
+      (refusal, thread) = (error, nil)
     }
   }
-
-  deinit { if end >= 0 { close(end) } }
 
   /// Looks now.
   public func look() { state.look() }
-
-  private static func follow(_ descriptor: Int32, until end: Int32, _ state: State) {
-    defer { for each in [descriptor, end] { close(each) } }
-    state.look()  // what has changed since the first look
-    var polled = [pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0), pollfd(fd: end, events: 0, revents: 0)]
-    while true {
-      guard poll(&polled, 2, -1) >= 0 || errno == EINTR else { return }
-      if polled[1].revents != 0 { return }
-      guard polled[0].revents != 0 else { continue }
-      switch PowerEvents.drain(descriptor) {
-      case .nothing: if polled[0].revents & Int16(POLLIN) == 0 { return }  // nothing more can come
-      case .mayHaveChanged: state.look()
-      case .ended: return
-      }
-    }
-  }
 }
 
 extension AppHost {
