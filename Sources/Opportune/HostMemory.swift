@@ -117,10 +117,11 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
 
   // MARK: From the broker
 
-  /// The table is told to the apps that can act on it. (R-MEM-01)
+  /// Told to the apps that can act on it; images of the others can be taken again. (R-MEM-01, R-LIFE-20)
   func hear(_ level: PressureLevel, on host: isolated AppHost) {
     tell(.level(level))
     guard level > .normal else { return }
+    host.purgeSnapshots()
     for app in apps.keys.sorted() where host.state(of: app)?.mayExecute == true {
       try? host.post(.app(app, .memoryWarning))
     }

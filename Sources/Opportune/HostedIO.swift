@@ -1,6 +1,8 @@
+import Glibc
 import OpportuneApps
 import OpportuneIO
 import OpportuneScheduler
+import SystemPackage
 
 extension HostedApp {
   /// The I/O of this life: in the class of the app's band, held while the app is suspended and delivered once when it is
@@ -14,6 +16,27 @@ extension HostedApp {
       Task { await io.terminate() }
     }
     return io
+  }
+
+  /// Keeps sockets alive while the app is suspended. What arrives on one then, or its end, brings the app into background
+  /// and to ``AppDelegate/didReceive(_:)`` as `data`: once per socket and suspension, so it should read what is there. A
+  /// heartbeat is asked for by `post(.heartbeat(…))`. (R-VOIP-01, R-VOIP-03, R-VOIP-04)
+  ///
+  /// - Parameters:
+  ///   - sockets: open ones of the app. From the next suspension on, until the life ends.
+  ///   - io: of this life; keep it.
+  /// - Throws: ``HostError``: `apps` for an app without the mode `voip`; ``IOError`` with code `configuration`.
+  public func keepAlive(_ sockets: [FileDescriptor], of io: AppIO) throws {
+    guard manifest.backgroundModes.contains(.voip) else { throw HostError.apps(.missingMode(id, .voip)) }
+    let events = try io.keepAlive(sockets)
+    Task { [weak self] in
+      for await event in events {
+        guard case .dataArrived(let socket) = event, let self else { continue }
+        var bytes: Int32 = 0
+        _ = ioctl(socket.rawValue, UInt(FIONREAD), &bytes)
+        try? await self.post(.data(bytes: Int(bytes)))  // refused where it has ended
+      }
+    }
   }
 }
 

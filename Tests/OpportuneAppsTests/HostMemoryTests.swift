@@ -147,6 +147,10 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
 
   private struct Nobody: AppDelegate {}
 
+  private struct Shown: AppDelegate {
+    func snapshot() -> [UInt8]? { [1] }
+  }
+
   /// The next event that says something of hibernation or removal.
   private func next(_ rig: Rig) async -> MemoryEvent? {
     for await event in rig.events { if case .level = event { continue } else { return event } }
@@ -295,13 +299,19 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     #expect(notes.pinned.withContents { if case .purged = $0 { true } else { false } })
   }
 
-  // R-MEM-01
-  @Test(.timeLimit(.minutes(1))) func pressureWarnsWhoeverCanAct() async throws {
+  // R-MEM-01, R-LIFE-20
+  @Test(.timeLimit(.minutes(1))) func pressureWarnsWhoeverCanActAndTakesImages() async throws {
     let rig = try await rig(store: nil)
+    let shown = try await rig.host.launch(Manifest(identifier: "shown")) { _ in Shown() }
+    await wait(rig.host, shown, for: .active)
+    try await rig.host.leave(shown.id)
+    await wait(rig.host, shown, for: .suspended)
+    #expect(await rig.host.snapshot(of: shown.id) == [1])
     let app = try await launch(rig, "notes")
     let block = try app.memory.value?.allocate(bytes: 7 * megabyte)
     let notes = try #require(app.lives.value.first)
     while !notes.journal.value.contains("warning") { await Task.yield() }
+    #expect(await rig.host.snapshot(of: shown.id) == nil)
     withExtendedLifetime(block) {}
   }
 

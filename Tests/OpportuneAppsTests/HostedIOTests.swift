@@ -1,3 +1,4 @@
+import Glibc
 import Opportune
 import SystemPackage
 import Testing
@@ -70,6 +71,46 @@ import Testing
     await wait(host, app, for: .suspended)
     try await host.terminate(app.id)
     for end in [input, output] { try end.close() }
+  }
+
+  /// Takes what has come, and says how much it was told of.
+  private struct Phone: AppDelegate {
+    let socket: FileDescriptor
+    let told: AsyncStream<Int>.Continuation
+    func didReceive(_ notice: AppNotice) async {
+      guard case .data(let bytes) = notice else { return }
+      var buffer = [UInt8](repeating: 0, count: 64)
+      _ = recv(socket.rawValue, &buffer, buffer.count, Int32(MSG_DONTWAIT))
+      told.yield(bytes)
+    }
+  }
+
+  // R-VOIP-01, R-VOIP-03, R-VOIP-04
+  @Test(.timeLimit(.minutes(1))) func whatArrivesForASuspendedAppWakesIt() async throws {
+    let host = try patientHost()
+    let broker = try host.makeIOBroker()
+    var ends: [Int32] = [-1, -1]
+    try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
+    let (socket, peer) = (FileDescriptor(rawValue: ends[0]), FileDescriptor(rawValue: ends[1]))
+    let (sizes, told) = AsyncStream.makeStream(of: Int.self)
+    let phone = Manifest(identifier: "phone", backgroundModes: [.voip])
+    let app = try await host.launch(phone) { _ in Phone(socket: socket, told: told) }
+    await wait(host, app, for: .active)
+    let io = try app.attach(to: broker)
+    try app.keepAlive([socket], of: io)
+    var heard = sizes.makeAsyncIterator()
+    try await host.leave(app.id)
+    for bytes in [3, 5] {
+      await wait(host, app, for: .suspended)
+      _ = try peer.writeAll([UInt8](repeating: 7, count: bytes))
+      #expect(await heard.next() == bytes)
+    }
+    await wait(host, app, for: .suspended)
+    let plain = try await host.launch(Manifest(identifier: "plain")) { _ in Reader() }
+    #expect(throws: HostError.self) { try plain.keepAlive([socket], of: io) }
+    for id in [app.id, plain.id] { try await host.terminate(id) }
+    await broker.shutdown()
+    for end in [socket, peer] { try end.close() }
   }
 
   // R-LIFE-08, R-FTS-07

@@ -106,6 +106,32 @@ import Testing
     for id in [app.id, other.id] { try await host.terminate(id) }
   }
 
+  // R-AUD-07
+  @Test(.timeLimit(.minutes(1)), arguments: [true, false]) func onlyApprovedCodePlaysInBackground(
+    isApproved: Bool
+  ) async throws {
+    // The code of these callbacks is in the file that holds this function's.
+    let own = try #require(LoadedObject.file(holding: #dsohandle))
+    let host = try host { $0.audio.approvedLibraries = [isApproved ? own : "/usr/lib/libgood.so"] }
+    let (app, stream, _) = try await player(host, "player")
+    let frames = stream.statistics.frames
+    while stream.statistics.frames == frames { await Task.yield() }  // in front any may
+    let events = await host.observe()
+    try await host.leave(app.id)
+    if isApproved {
+      let behind = stream.statistics.frames
+      while stream.statistics.frames < behind + 20 { await Task.yield() }
+      #expect(await host.state(of: app.id) == .background)
+    } else {
+      for await event in events { if event.action == .diagnose(.unapprovedLibrary(own)) { break } }
+      await wait(host, app, for: .suspended)
+      // However often it tries.
+      try await stream.resume()
+      await wait(host, app, for: .suspended)
+    }
+    try await host.terminate(app.id)
+  }
+
   // R-AUD-02
   @Test(.timeLimit(.minutes(1))) func whatTheKernelGivesIsSaid() async throws {
     let host = try host()

@@ -176,6 +176,20 @@ private actor Journal: AppDelegate {
     #expect(await journal.heard.last == "message mail")
   }
 
+  // R-HW-01, R-HW-02
+  @Test(.timeLimit(.minutes(1))) func anAppLearnsWhetherItHasTheHardware() async throws {
+    let host = try patientHost { $0.suspendsOnReturn = false }
+    let app = try await host.launch(Manifest(identifier: "camera")) { _ in Journal() }
+    await wait(host, app.id, for: .active)
+    #expect(try await app.request(.camera))
+    try await host.leave(app.id)
+    #expect(await host.view(of: app.id)?.grants == [])
+    #expect(try await !app.request(.camera))
+    try await host.terminate(app.id)
+    await wait(host, app.id, for: .notRunning)
+    await #expect(throws: HostError.self) { try await app.request(.camera) }
+  }
+
   // R-FTS-03
   @Test(.timeLimit(.minutes(1))) func aCallbackThatHangsEndsItsApp() async throws {
     struct Hangs: AppDelegate {

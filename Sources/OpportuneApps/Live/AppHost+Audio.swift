@@ -22,6 +22,8 @@ extension AppHost {
     }
     let stream = AudioStream(activity, period, realTimeClass, app)
     let pump = AudioPump(stream, place: place, render: render)
+    // Where nobody asks, the kernel's list of what is mapped need not be read.
+    if policy.audio.approvedLibraries != nil { pump.file = LoadedObject.file(of: render) ?? "memory of no file" }
     resident.audio = pump
     do {
       // The first frame is asked for as this is told of.
@@ -40,8 +42,18 @@ extension AppHost {
     switch system.audio(of: id) {
     case .none: endAudio(resident)
     case .paused: pump.halt()
-    case .playing: if system.state(of: id)?.mayExecute == true { pump.run() } else { pump.halt() }
+    case .playing where system.state(of: id)?.mayExecute == true:
+      if !pump.isRunning { tellRealTimeCode(of: id) }
+      pump.run()
+    case .playing: pump.halt()
     }
+  }
+
+  /// Tells the system where the code comes from that an app in background has on the real-time lane. (R-AUD-07)
+  func tellRealTimeCode(of id: AppID) {
+    guard system.state(of: id) == .background, let pump = residents[id]?.audio, let file = pump.file else { return }
+    // After the effects that are being carried out.
+    Task { if self.residents[id]?.audio === pump { try? self.post(.app(id, .realTimeCode(file))) } }
   }
 
   func endAudio(_ resident: Resident) {

@@ -55,7 +55,10 @@ extension AppHost {
       } then: {
         .fetched($0)
       }
-    case .moved, .taskBegan: watchWork(id)
+    case .moved:
+      watchWork(id)
+      tellRealTimeCode(of: id)
+    case .taskBegan: watchWork(id)
     case .ignored, .taskRefused, .notify, .ask, .granted, .denied, .revoked, .lockGranted,
       .lockRevoked, .diagnose:
       if case .diagnose(.callbackOverrun) = action, let resident = residents[id], resident.isEnding { finish(resident) }

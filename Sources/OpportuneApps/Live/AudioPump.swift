@@ -13,6 +13,8 @@ final class AudioPump {
   private let render: @Sendable (AudioStream.Frame) -> Void
   private var last: AppTask<AudioPace>?
   private(set) var isRunning = false
+  /// What holds the code of its callback, where that is asked for.
+  var file: String?
 
   init(
     _ stream: AudioStream, place: App, render: @escaping @Sendable (AudioStream.Frame) -> Void

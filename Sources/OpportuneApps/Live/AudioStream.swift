@@ -90,7 +90,8 @@ extension HostedApp {
   ///
   /// Callbacks run on the scheduler's real-time lane, so give the host a scheduler whose configuration has one;
   /// ``AudioStream/realTimeClass`` says what that is worth here. In background they stay there only while the app has the
-  /// audio service. (R-AUD-02, R-CPU-09)
+  /// audio service; where the policy names ``AudioPolicy/approvedLibraries``, only if one of these holds the code of
+  /// `render`, else the audio is paused; see ``LoadedObject`` for what that cannot see. (R-AUD-02, R-CPU-09, R-AUD-07)
   ///
   /// - Parameters:
   ///   - period: 1 ms to 1 s; one of ``AudioPace/periods``.

@@ -139,6 +139,16 @@ public final class HostedApp: Sendable {
   /// - Throws: ``HostError``; nothing was changed.
   public func post(_ event: AppEvent) async throws(HostError) { try await host().post(event, self) }
 
+  /// Asks for hardware, which it keeps until it posts `release` or its state forbids it. (R-HW-01)
+  ///
+  /// - Returns: whether it has it. The GPU in background may end the app. (R-GFX-02)
+  /// - Throws: ``HostError``: the app does not execute.
+  public func request(_ hardware: Hardware) async throws(HostError) -> Bool {
+    let host = try host()
+    try await host.post(.request(hardware), self)
+    return await host.view(of: id)?.grants.contains(hardware) ?? false
+  }
+
   /// Its state now.
   public func state() async -> LifecycleState { await home.value?.state(of: id) ?? .notRunning }
 

@@ -25,4 +25,11 @@ public enum LoadedObject {
     }
     return nil
   }
+
+  /// The file that holds the code of a callback for audio.
+  static func file(of render: @escaping @Sendable (AudioStream.Frame) -> Void) -> String? {
+    // A closure is the address of its code, then what it has captured; on its own it would be wrapped on the way.
+    struct Held { let render: @Sendable (AudioStream.Frame) -> Void }
+    return withUnsafeBytes(of: Held(render: render)) { file(holding: $0.load(as: UnsafeRawPointer.self)) }
+  }
 }
