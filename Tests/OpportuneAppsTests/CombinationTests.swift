@@ -80,6 +80,43 @@ import Testing
   }
 }
 
+/// What an app does before it leaves the front, where the order does not matter.
+@Suite struct OrderTests {
+  private func orders<Step>(_ steps: [Step]) -> [[Step]] {
+    guard steps.count > 1 else { return [steps] }
+    return steps.indices.flatMap { first in
+      var rest = steps
+      let step = rest.remove(at: first)
+      return orders(rest).map { [step] + $0 }
+    }
+  }
+
+  // R-SYS-04
+  @Test func stepsMayComeInAnyOrder() throws {
+    let steps: [AppEvent] = [
+      .unlock(.addressBook), .release(.camera), .audioEnded, .conduct(.saves), .conduct(.timerStops),
+    ]
+    for order in orders(steps) {
+      var rig = try Rig([manifest("app", [.audio])])
+      try rig.does(.launch)
+      for event in [AppEvent.lock(.addressBook), .request(.camera), .audioBegan(.play), .conduct(.timerStarts)] {
+        try rig.does(event)
+      }
+      for event in order { try rig.does(event) }
+      try rig.does(.leave)
+      try rig.wait(5)
+      #expect(rig.state() == .suspended && rig.diagnoses().isEmpty && rig.count(.revoked(.camera)) == 0, "\(order)")
+    }
+    // Without them it does matter.
+    var rig = try Rig([manifest("app", [.audio])])
+    try rig.does(.launch)
+    try rig.does(.lock(.addressBook))
+    try rig.does(.leave)
+    try rig.wait(5)
+    #expect(!rig.diagnoses().isEmpty)
+  }
+}
+
 extension Rig {
   fileprivate mutating func does(_ event: AppEvent, _ index: Int, orNot: Bool) throws {
     do { try does(event, index) } catch  where orNot {}

@@ -59,6 +59,33 @@ private actor Journal: AppDelegate {
     #expect(logs[0] == logs[1] && logs[0].count > 20)
   }
 
+  // R-LIFE-25
+  @Test(.timeLimit(.minutes(1))) func anAppRecordsItsLaunchesAndResumesByCallbacksAlone() async throws {
+    actor Times: AppDelegate {
+      private(set) var stamps: [(what: String, at: ContinuousClock.Instant)] = []
+      func didFinishLaunching(_ reason: LaunchReason) async { stamps.append(("launch", .now)) }
+      func willEnterForeground() async { stamps.append(("resume", .now)) }
+    }
+    let host = try patientHost()
+    let times = Times()
+    let app = await host.register(Manifest(identifier: "times")) { _ in times }
+    for _ in 0..<2 {
+      try await host.launch(app)
+      for _ in 0..<2 {
+        await wait(host, app, for: .active)
+        try await host.leave(app)
+        await wait(host, app, for: .suspended)
+        try await host.bringForward(app)
+      }
+      await wait(host, app, for: .active)
+      try await host.terminate(app)
+      await wait(host, app, for: .notRunning)
+    }
+    let stamps = await times.stamps
+    #expect(stamps.map(\.what) == ["launch", "resume", "resume", "launch", "resume", "resume"])
+    #expect(zip(stamps, stamps.dropFirst()).allSatisfy { $0.at < $1.at })
+  }
+
   // R-LIFE-06, R-FTS-06
   @Test(.timeLimit(.minutes(1))) func aSuspendedAppRunsNothing() async throws {
     let host = try patientHost()
