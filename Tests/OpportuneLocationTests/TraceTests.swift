@@ -34,6 +34,9 @@ import Testing
     #expect(fix.accuracy.standardDeviation == 4 && fix.altitude?.metres == -20)
     #expect(abs(try #require(fix.speed) - 10) < 0.001)
     #expect(trace.start == 1_581_041_700 && trace.fixes[1].time == .seconds(1))
+    // A receiver may say the date after the first position.
+    let late = try LocationTrace.read(Data([lines[1], lines[0], lines[2]].joined(separator: "\n").utf8))
+    #expect(late.start == trace.start && late.fixes.map(\.time) == [.zero, .seconds(1)])
   }
 
   @Test func tablesBecomeFixes() throws {

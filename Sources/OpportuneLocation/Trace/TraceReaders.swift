@@ -76,10 +76,12 @@ final class GPXReader: NSObject, XMLParserDelegate {
 /// GGA and RMC sentences of NMEA 0183, of any talker, with their checksums.
 enum NMEAReader {
   static func read(_ text: String, into builder: inout TraceBuilder) {
-    var day: Int?
+    let lines = text.split(whereSeparator: \.isNewline)
+    // Of positions that come before the first date, too.
+    var day = lines.lazy.compactMap { fields($0).flatMap(date) }.first
     var lastOfDay = 0.0
     var speed: (ofDay: Double, value: Double)?
-    for line in text.split(whereSeparator: \.isNewline) {
+    for line in lines {
       guard line.hasPrefix("$"), let fields = fields(line) else {
         builder.skip(line.hasPrefix("$") ? "wrong checksum" : "no sentence")
         continue
@@ -87,9 +89,7 @@ enum NMEAReader {
       guard fields[0].count == 5, fields.count >= 10 else { continue }
       switch fields[0].suffix(3) {
       case "RMC":
-        if let date = Int(fields[9]), fields[9].count == 6 {
-          day = TraceTime.days(2000 + date % 100, date / 100 % 100, date / 10_000)
-        }
+        if let said = date(fields) { day = said }
         if let knots = Double(fields[7]), let time = ofDay(fields[1]) {
           speed = (time, knots * 1852 / 3600)
           lastOfDay = time
@@ -117,6 +117,14 @@ enum NMEAReader {
       default: continue
       }
     }
+  }
+
+  /// The day that a sentence says, if it does.
+  private static func date(_ fields: [Substring]) -> Int? {
+    guard fields[0].hasSuffix("RMC"), fields.count >= 10, fields[9].count == 6, let date = Int(fields[9]) else {
+      return nil
+    }
+    return TraceTime.days(2000 + date % 100, date / 100 % 100, date / 10_000)
   }
 
   private static func fields(_ line: Substring) -> [Substring]? {
