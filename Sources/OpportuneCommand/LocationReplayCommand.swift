@@ -1,4 +1,5 @@
 import ArgumentParser
+import OpportuneApps
 import OpportuneLocation
 
 struct LocationReplayCommand: ParsableCommand {
@@ -19,6 +20,8 @@ struct LocationReplayCommand: ParsableCommand {
   @Option(help: "Standard deviation of fixes in metres, where the track says no accuracy; times the dilution, if any.")
   var deviation = 5.0
   @Option(help: "Seconds between two fixes, at most.") var longest = 600.0
+  @Option(help: "Seconds that a crossing may be seen late, for fewer fixes; shorter stays may be missed.")
+  var patience = SamplingPolicy.standard.patience.inSeconds
   @Flag(help: "Use every fix, instead of those that the sampler asks for.") var continuous = false
   @Option(help: "Write a self-contained page with a map.", completion: .file()) var html: String?
   @Flag(help: "Print JSON.") var json = false
@@ -49,6 +52,8 @@ struct LocationReplayCommand: ParsableCommand {
     options.policy.monitor.confidence = try checkRange(confidence, "--confidence", 0.5...0.999_999)
     options.policy.sampling.longest = .milliseconds(
       Int64(try checkRange(longest, "--longest", 1...86_400) * 1000))
+    options.policy.sampling.patience = .milliseconds(
+      Int64(try checkRange(patience, "--patience", 0...600) * 1000))
     return options
   }
 }

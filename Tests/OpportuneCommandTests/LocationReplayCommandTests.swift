@@ -80,6 +80,8 @@ import Testing
   @Test func optionsReachTheMonitorAndTheSampler() throws {
     let usual = try told(replay("--json"))
     #expect(try told(replay("--json", "--longest", "1")).fixesUsed > usual.fixesUsed)
+    let patient = try told(replay("--json", "--patience", "30")).fixesUsed
+    #expect(try patient < told(replay("--json", "--patience", "0")).fixesUsed)
     let sure = try told(replay("--json", "--continuous", "--confidence", "0.999999"))
     #expect(sure.crossings.allSatisfy { $0.confidence >= 0.999_999 })
     // Fixes that may be 300 m off, times their dilution, tell nothing of fences of 100 m.
@@ -105,6 +107,7 @@ import Testing
       ([drive, "--fences", fences, "--confidence", "0.3"], ["--confidence is 0.3", "0.5 to 0.999999"]),
       ([drive, "--fences", fences, "--confidence", "nan"], ["--confidence is nan", "0.5 to 0.999999"]),
       ([drive, "--fences", fences, "--deviation", "0"], ["--deviation is 0.0", "0.1 to 10000"]),
+      ([drive, "--fences", fences, "--patience", "601"], ["--patience is 601.0", "0.0 to 600.0"]),
       ([drive, "--fences", fences, "--longest", "0"], ["--longest is 0.0", "1.0 to 86400"]),
       ([drive, "--fences", fences, "--html", "/proc/none/page.html"], ["/proc/none/page.html", "cannot be written"]),
     ]

@@ -98,6 +98,84 @@ import Testing
     #expect(throws: LocationError.self) { try rig.monitor.nextSample(policy) }
   }
 
+  /// Neighbours, index and quiet stretches only save work.
+  // R-GEO-01, R-LOC-14
+  @Test(arguments: [1, 2, 3] as [UInt64]) func noFenceIsMissedForTheOthers(seed: UInt64) throws {
+    var generator = SeededGenerator(seed: seed)
+    let town = try place(53.3, -6.25)
+    func somewhere(_ metres: Double) -> Coordinate {
+      moved(
+        town, east: Double.random(in: -metres...metres, using: &generator),
+        north: Double.random(in: -metres...metres, using: &generator))
+    }
+    func region() throws -> Region {
+      let radius = [30.0, 100, 100, 500, 20_000][Int.random(in: 0..<5, using: &generator)]
+      return try .circle(somewhere(radius < 1000 ? 3000 : 40_000), radius: radius)
+    }
+    var together = try RegionMonitor()
+    var alone: [FenceID: (monitor: RegionMonitor, fence: FenceID, region: Region)] = [:]
+    func add(_ region: Region) throws {
+      var monitor = try RegionMonitor()
+      let fence = try monitor.add(Fence(region))
+      alone[try together.add(Fence(region))] = (monitor, fence, region)
+    }
+    for _ in 0..<400 { try add(try region()) }
+    var here = town
+    for second in 1...1500 {
+      // Along, with a jump of some kilometres now and then, and fences that come and go.
+      here = second % 300 == 0 ? somewhere(30_000) : moved(here, east: 12, north: 9)
+      if second % 300 == 150 { here = town }
+      // Not with a jump, which a new monitor takes for its beginning.
+      if second % 40 == 7 {
+        try add(try region())
+        let gone = try #require(alone.keys.min { ($0.slot, $0.generation) < ($1.slot, $1.generation) })
+        try together.remove(gone)
+        alone[gone] = nil
+      }
+      let deviation = [3.0, 10, 60][second % 3]
+      let fix = try fix(here, deviation: deviation, at: Double(second) * 60)
+      let told = Set(together.update(fix).map { "\($0.fence) \($0.kind)" })
+      var expected: Set<String> = []
+      var nearest = RegionMonitor.horizon
+      for id in alone.keys {
+        for crossing in alone[id]?.monitor.update(fix) ?? [] { expected.insert("\(id) \(crossing.kind)") }
+        nearest = min(nearest, alone[id]?.monitor.nearestBorder() ?? nearest)
+      }
+      #expect(told == expected, "seed \(seed), fix \(second)")
+      #expect(abs(together.nearestBorder() - nearest) < 1e-6, "seed \(seed), fix \(second)")
+    }
+    #expect(together.statistics.judged < 60 * 1500)
+  }
+
+  // R-LOC-14
+  @Test func aPatientSamplerComesLaterButLooksIntoWhatLiesAhead() throws {
+    let home = try place(53.3, -6.25)
+    var policy = SamplingPolicy()
+    policy.patience = .seconds(30)
+    /// Seconds to the next sample of a device that goes east at 20 m/s, 300 m before the middle of a fence.
+    func wait(aside: Double, radius: Double = 100, east: Double = 20) throws -> Double {
+      var monitor = try RegionMonitor()
+      _ = try monitor.add(Fence(.circle(moved(home, east: 300, north: aside), radius: radius)))
+      for second in [0.0, 10] {
+        let there = moved(home, east: east * (second - 10), north: 0)
+        _ = monitor.update(try fix(there, at: second + 1, speed: 20))
+      }
+      return try #require(try monitor.nextSample(policy)).seconds - 11
+    }
+    // 200 m to the border less the error, at 30 m/s, and the patience; the way through is 10 s long.
+    #expect(try abs(wait(aside: 500) - (Double(500 * 500 + 300 * 300).squareRoot() - 115) / 30 - 30) < 0.5)
+    #expect(try abs(wait(aside: 0) - (300 + 50) / 20) < 0.5)
+    #expect(try abs(wait(aside: 60) - (300 + 40) / 20) < 0.5)
+    // Not what is grazed or lies behind, nor where it is still inside then.
+    #expect(try wait(aside: 99.7) > 30 && wait(aside: 0, east: -20) > 30)
+    policy.patience = .seconds(10)
+    #expect(try abs(wait(aside: 0, radius: 250) - (35.0 / 30 + 10)) < 0.5)
+    policy.patience = .zero
+    #expect(try abs(wait(aside: 0) - 185.0 / 30) < 0.1)
+    policy.patience = .seconds(601)
+    #expect(throws: LocationError.self) { try wait(aside: 0) }
+  }
+
   // R-LOC-14
   @Test func speedDecidesHowSoonTheNextSampleIs() throws {
     let home = try place(53.3, -6.25)

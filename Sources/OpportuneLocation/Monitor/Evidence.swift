@@ -5,8 +5,6 @@ import OpportuneApps
 enum Evidence {
   /// No fix says more than this, one in 500 million.
   static let limit = 20.0
-  /// From here on, in deviations, a fix says all it can.
-  static let clear = 6.0
 
   static func logOdds(_ probability: Double) -> Double {
     min(limit, max(-limit, log(probability) - log1p(-probability)))

@@ -21,7 +21,7 @@ extension RegionMonitor {
     statistics.fixes += 1
     lastVerdict = .used
     let elapsed = lastFix.map { ($0.time.duration(to: fix.time)).inSeconds } ?? .infinity
-    if lastFix != nil { measuredSpeed = (point.vector - lastPoint).length / elapsed }
+    if lastFix != nil { (velocity, lastElapsed) = ((point.vector - lastPoint) / elapsed, elapsed) }
     lastFix = fix
     lastPoint = point.vector
     let deviation = fix.accuracy.standardDeviation
@@ -32,14 +32,16 @@ extension RegionMonitor {
     }
     judge(fix, point, elapsed: elapsed)
     quiet = (point.vector, -1)
-    if attentive.allSatisfy(\.isClear) { quiet.metres = nearestBorder() }
+    if attentive.allSatisfy({ $0.isClear }) {
+      quiet.metres = min(reachOfNeighbourhood, nearestBorderOfNeighbours(below: Self.horizon))
+    }
     return takeCrossings()
   }
 
   /// In deviations: farther from a border than this, a fix says all it can.
   private static let clearance = 8.5
   /// Metres within which borders are looked for.
-  private static let horizon = 2_000_000.0
+  static let horizon = 2_000_000.0
 
   /// Whether a device can have come from the last fix to this one, as far as their errors allow.
   private mutating func isPlausible(_ fix: Fix, _ point: SIMD3<Double>) -> Bool {
@@ -59,9 +61,11 @@ extension RegionMonitor {
 
   private mutating func judge(_ fix: Fix, _ point: Point3, elapsed: Double) {
     let reach = Self.clearance * fix.accuracy.standardDeviation
-    var near: [Int32] = []
-    index.forEach(near: point.vector, within: reach, slots) { near.append($0) }
-    for item in near where slots[Int(item)].attentive < 0 {
+    gather(about: point.vector, reach)
+    for item in neighbours where slots[Int(item)].attentive < 0 {
+      let away = point.vector - slots[Int(item)].centre
+      let within = slots[Int(item)].reach + reach
+      guard (away * away).sum() <= within * within else { continue }
       attend(to: item, odds: slots[Int(item)].state == .unknown ? 0 : -Evidence.limit)
     }
     // What is new and far is outside.
@@ -82,6 +86,7 @@ extension RegionMonitor {
     let item = attentive[place].slot
     guard let (evidence, border) = self.evidence(item, fix, point) else {
       attentive[place].isClear = false
+      attentive[place].isSure = false
       return
     }
     let faded = Evidence.faded(attentive[place].odds, over: elapsed, stay: policy.stay.inSeconds)
@@ -91,12 +96,12 @@ extension RegionMonitor {
     settle(item, odds: odds)
     let agrees = slots[Int(item)].state == (evidence > 0 ? .inside : .outside)
     attentive[place].isClear = isClear && agrees
+    attentive[place].isSure = agrees && (isClear || abs(odds) >= wanted)
     if isClear, agrees, evidence < 0 { forget(at: place) }
   }
 
   /// Moves a fence to the side that the odds are sure of, if they are, and tells.
   private mutating func settle(_ item: Int32, odds: Double) {
-    let wanted = Evidence.logOdds(policy.confidence)
     let state: FenceState = odds >= wanted ? .inside : odds <= -wanted ? .outside : slots[Int(item)].state
     let before = slots[Int(item)].state
     guard state != before else { return }
@@ -130,9 +135,12 @@ extension RegionMonitor {
     } else {
       let distance = distanceToCentre(slot, fix, point)
       signed = distance - slot.reach
+      // Outside a disc it is less than a half, and not looked at.
       inside =
-        abs(signed) > Self.clearance * deviation
-        ? (signed < 0 ? 1 : 0) : Normal.inDisc(radius: slot.reach / deviation, distance: distance / deviation)
+        signed >= 0
+        ? 0
+        : signed < -Self.clearance * deviation
+          ? 1 : Normal.inDisc(radius: slot.reach / deviation, distance: distance / deviation)
     }
     let odds = Evidence.of(inside: inside, beyond: signed / deviation, vertical: vertical)
     // A border of altitudes counts where it is the one that the device is at.
@@ -149,19 +157,4 @@ extension RegionMonitor {
     return Point3.arc(ofChord: (point.vector - slot.centre).length)
   }
 
-  // MARK: Nearness
-
-  /// Metres from the last fix to the nearest border of any fence, no more than 2000 km and never more than is true.
-  func nearestBorder() -> Double {
-    guard let fix = lastFix else { return 0 }
-    let point = Point3(fix.position)
-    return index.least(from: point.vector, below: Self.horizon, slots) { item, toCentre in
-      let slot = slots[Int(item)]
-      guard let detail = slot.detail else { return abs(Point3.arc(ofChord: toCentre) - slot.reach) }
-      if toCentre > slot.reach { return toCentre - slot.reach }
-      // Inside a ball. Altitudes change without a way over ground, so nothing is far from them.
-      if detail.fence.region.altitude != nil { return 0 }
-      return detail.fence.region.borderDistance(from: fix.position) * 0.98
-    }
-  }
 }

@@ -7,7 +7,8 @@ import OpportuneApps
 /// how many there are. Not thread-safe: a value.
 ///
 /// Invariants: a known fence that is not attentive is outside, and the last fix was clear of it. The borders of all
-/// known fences are farther than `quiet.metres` from `quiet.about`, unless that is negative.
+/// known fences are farther than `quiet.metres` from `quiet.about`, unless that is negative. All fences that come as near
+/// to `neighbourhood.about` as its metres are `neighbours`, and nothing else is.
 public struct RegionMonitor: Sendable {
   /// What became of a fix.
   public enum Verdict: String, Sendable, Hashable, CaseIterable, Codable {
@@ -35,6 +36,8 @@ public struct RegionMonitor: Sendable {
     var since = Moment.distantFuture
     /// Whether the last fix was clear of the border.
     var isClear = false
+    /// Whether the odds are sure of the side that it is on.
+    var isSure = false
   }
 
   struct Deadline: Sendable, Comparable {
@@ -47,6 +50,8 @@ public struct RegionMonitor: Sendable {
   }
 
   public let policy: MonitorPolicy
+  /// The log odds at which a side is believed.
+  let wanted: Double
   public internal(set) var now = Moment.zero
   public internal(set) var statistics = Statistics()
   public private(set) var count = 0
@@ -62,8 +67,15 @@ public struct RegionMonitor: Sendable {
   var fresh: [Int32] = []
   var quiet = (about: SIMD3<Double>.zero, metres: -1.0)
   var doubted: (fix: Fix, count: Int)?
-  /// Metres a second between the last two fixes used, at most.
-  var measuredSpeed: Double?
+  /// Metres a second between the last two fixes used, by the straight way.
+  var velocity: SIMD3<Double>?
+  /// Seconds between them.
+  var lastElapsed: Double?
+  /// The fences that come as near to `about` as `metres`; none are known where that is negative.
+  var neighbours: [Int32] = []
+  var neighbourhood = (about: SIMD3<Double>.zero, metres: -1.0)
+  /// Of the next neighbourhood, in metres, unless it proves too crowded or too lonely.
+  var outlook = 1000.0
   private var free: [Int32] = []
   private var deadlines = Heap<Deadline>()
   var crossings: [Crossing] = []
@@ -72,6 +84,7 @@ public struct RegionMonitor: Sendable {
   public init(policy: MonitorPolicy = .standard) throws(LocationError) {
     try policy.validate()
     self.policy = policy
+    wanted = Evidence.logOdds(policy.confidence)
   }
 
   // MARK: Fences
@@ -100,6 +113,7 @@ public struct RegionMonitor: Sendable {
     }
     count += 1
     index.insert(item, &slots)
+    neighbourhood.metres = -1
     fresh.append(item)
     let id = FenceID(slot: UInt32(item), generation: slot.generation)
     if let expiry = fence.expiry { deadlines.insert(Deadline(moment: max(expiry, now), fence: id, since: nil)) }
@@ -110,6 +124,7 @@ public struct RegionMonitor: Sendable {
   public mutating func remove(_ id: FenceID) throws(LocationError) {
     guard let item = item(of: id) else { throw LocationError.unknownFence(id) }
     index.remove(item, &slots)
+    neighbourhood.metres = -1
     if slots[Int(item)].attentive >= 0 { forget(at: Int(slots[Int(item)].attentive)) }
     slots[Int(item)].isUsed = false
     slots[Int(item)].detail = nil
@@ -123,7 +138,8 @@ public struct RegionMonitor: Sendable {
   /// The bytes of its tables, what regions other than plain circles hold apart.
   public var memory: Int {
     slots.capacity * MemoryLayout<FenceSlot>.stride + index.memory
-      + attentive.capacity * MemoryLayout<Attentive>.stride + (fresh.capacity + free.capacity) * 4
+      + attentive.capacity * MemoryLayout<Attentive>.stride
+      + (fresh.capacity + free.capacity + neighbours.capacity) * 4
   }
 
   func item(of id: FenceID) -> Int32? {
