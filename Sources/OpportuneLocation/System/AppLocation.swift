@@ -17,13 +17,14 @@ struct AppLocation: Sendable, Hashable {
   /// Its requests, in their order.
   var requests: [RequestID] = []
   var tracks = 0
-  var fences = 0
-  /// The finest accuracy of its fences, in metres.
-  var finestFence = Double.infinity
+  /// The accuracies of its fences, in metres, and how many have each.
+  var fences: [Double: Int] = [:]
   // What was told last.
   var indicator = LocationIndicator.none
   var hasBanner = false
   var isHeld = false
+
+  var finestFence: Double { fences.keys.min() ?? .infinity }
 }
 
 /// A dialog that is open.

@@ -38,8 +38,9 @@ extension LocationSystem {
 
   /// (R-AUTH-22)
   private func indicator(of id: AppID, _ app: AppLocation) -> LocationIndicator {
-    if app.requests.contains(where: { updates.contains($0) && isLive($0) }) { return .solid }
-    return app.fences > 0 && mayMonitor(id, .regions) ? .hollow : .none
+    // Not by way of its requests, which may be a hundred thousand fences.
+    if updates.contains(where: { requests[$0]?.app == id && isLive($0) }) { return .solid }
+    return !app.fences.isEmpty && mayMonitor(id, .regions) ? .hollow : .none
   }
 
   /// Whether a request would be given a fix now.
@@ -49,7 +50,7 @@ extension LocationSystem {
   }
 
   var wantsFences: Bool {
-    accuracyOfModes != nil || apps.contains { $0.value.fences > 0 && mayMonitor($0.key, .regions) }
+    accuracyOfModes != nil || apps.contains { !$0.value.fences.isEmpty && mayMonitor($0.key, .regions) }
   }
 
   var nextSample: Moment? { try? monitor.nextSample(policy.sampling) }
@@ -71,7 +72,7 @@ extension LocationSystem {
     guard wantsFences, let sample = nextSample, sample <= now else { return finest }
     let border = monitor.lastFix == nil ? 0 : monitor.nearestBorder()
     if let accuracy = accuracyOfModes { want(.locationSystem, max(accuracy, border / 10)) }
-    for (id, app) in apps where app.fences > 0 && mayMonitor(id, .regions) {
+    for (id, app) in apps where !app.fences.isEmpty && mayMonitor(id, .regions) {
       want(id, max(app.finestFence, border / 10))
     }
     return finest

@@ -39,9 +39,7 @@ extension LocationSystem {
       updates.append(number)
       apps[id]?.tracks += 1
     case .region(_, let accuracy, _):
-      apps[id]?.fences += 1
-      let finest = min(apps[id]?.finestFence ?? accuracy, accuracy)
-      apps[id]?.finestFence = finest
+      apps[id]?.fences[accuracy, default: 0] += 1
       if let fence = accepted.fence { byFence[fence] = number }
     }
     effects.append(.started(id, number))
@@ -67,27 +65,20 @@ extension LocationSystem {
   mutating func remove(_ number: RequestID, ended: RequestEnd? = nil) {
     guard let accepted = requests.removeValue(forKey: number) else { return }
     let id = accepted.app
-    apps[id]?.requests.removeAll { $0 == number }
+    if let place = apps[id]?.requests.binarySearch(number) { apps[id]?.requests.remove(at: place) }
     updates.removeAll { $0 == number }
     if case .tracking = accepted.request { apps[id]?.tracks -= 1 }
-    if case .region = accepted.request {
+    if case .region(_, let accuracy, _) = accepted.request {
       if let fence = accepted.fence {
         byFence[fence] = nil
         // A fence that has expired is gone already.
         if monitor.state(of: fence) != nil { try? monitor.remove(fence) }
       }
-      apps[id]?.fences -= 1
-      let finest = finestFence(of: id)
-      apps[id]?.finestFence = finest
+      let others = (apps[id]?.fences[accuracy] ?? 1) - 1
+      apps[id]?.fences[accuracy] = others > 0 ? others : nil
       for (alert, flow) in flows where flow.request == number { drop(alert, flow) }
     }
     if let ended { effects.append(.ended(id, number, ended)) }
-  }
-
-  private func finestFence(of id: AppID) -> Double {
-    (apps[id]?.requests ?? []).reduce(.infinity) { finest, number in
-      if case .region(_, let accuracy, _)? = requests[number]?.request { min(finest, accuracy) } else { finest }
-    }
   }
 
   /// Regular updates end with suspension; what can reanimate the app stays. (R-LOC-10, R-GEO-07, R-LOC-13)
@@ -114,5 +105,17 @@ extension LocationSystem {
     choose(id, .notDetermined)
     apps[id]?.answered = []
     apps[id]?.significantDistance = nil
+  }
+}
+
+extension [RequestID] {
+  /// Numbers only grow, so requests in their order are sorted.
+  fileprivate func binarySearch(_ number: RequestID) -> Int? {
+    var (low, high) = (startIndex, endIndex)
+    while low < high {
+      let middle = (low + high) / 2
+      if self[middle] < number { low = middle + 1 } else { high = middle }
+    }
+    return low < endIndex && self[low] == number ? low : nil
   }
 }
