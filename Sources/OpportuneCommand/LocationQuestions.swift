@@ -72,4 +72,6 @@ struct NobodyToAsk: LocationUserInterface {
   }
 
   func show(_ indicator: LocationIndicator, app: String) async {}
+
+  func offerReturn(to app: String) async -> Bool { false }
 }

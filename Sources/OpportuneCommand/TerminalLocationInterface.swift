@@ -13,6 +13,7 @@ final class TerminalLocationInterface: LocationUserInterface {
   private let patience: Duration
   /// Questions wait here for their turn, off the threads of tasks, since reading blocks.
   private let turns = DispatchQueue(label: "location questions")
+  private let banners: ReturnBanners
 
   /// - Parameters:
   ///   - input: where answers come from, a line each.
@@ -22,6 +23,7 @@ final class TerminalLocationInterface: LocationUserInterface {
     lines = AnswerLines(input)
     self.output = output
     self.patience = patience
+    banners = ReturnBanners(lines, turns) { Self.print($0, to: output) }
   }
 
   func ask(_ dialog: LocationDialog) async -> DialogAnswer {
@@ -53,14 +55,19 @@ final class TerminalLocationInterface: LocationUserInterface {
     print(Self.printable(sign) + "\n")
   }
 
+  func offerReturn(to app: String) async -> Bool { await banners.offer(Self.printable(app)) }
+
   /// - Returns: which of the two buttons; `nil`: none.
   private func choose(_ text: [String], _ first: String, _ second: String) async -> Int? {
     let buttons = [first, second]
     let withdrawal = Withdrawal()
+    banners.makeWay()
     return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         turns.async {
-          continuation.resume(returning: self.choose(text, buttons, until: withdrawal))
+          let choice = self.choose(text, buttons, until: withdrawal)
+          self.banners.goOn()
+          continuation.resume(returning: choice)
         }
       }
     } onCancel: {
@@ -97,7 +104,9 @@ final class TerminalLocationInterface: LocationUserInterface {
     String(String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory.isControl ? " " : $0 }))
   }
 
-  private func print(_ text: String) {
+  private func print(_ text: String) { Self.print(text, to: output) }
+
+  private static func print(_ text: String, to output: Int32) {
     var rest = Array(text.utf8)[...]
     while !rest.isEmpty {
       let count = rest.withUnsafeBytes { write(output, $0.baseAddress, $0.count) }

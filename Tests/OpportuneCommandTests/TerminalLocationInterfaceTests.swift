@@ -24,17 +24,21 @@ import Testing
     return String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
   }
 
-  /// Reads what is printed until a text is there.
-  private func waitFor(_ text: String) {
+  /// Reads what is printed until a text is there, so often.
+  ///
+  /// - Returns: all that was read.
+  @discardableResult
+  private func waitFor(_ text: String, times: Int = 1) -> String {
     var seen = ""
-    while !seen.contains(text) {
+    while seen.components(separatedBy: text).count <= times {
       let data = output.fileHandleForReading.availableData
       guard !data.isEmpty else {
         Issue.record("'\(text)' was not printed")
-        return
+        break
       }
       seen += String(decoding: data, as: UTF8.self)
     }
+    return seen
   }
 
   /// Dialogs and alerts as the location system makes them.
@@ -123,9 +127,38 @@ import Testing
     let second = Task { await interface.alert(dialogs.alert) }
     first.cancel()
     #expect(await first.value == .failed)
-    waitFor("2  Open\n> ")
+    let text = waitFor("2  Open\n> ")
     type("2\n")
     #expect(await second.value == .open)
+    // One after the other.
+    #expect(try #require(text.range(of: "No longer asked.")).upperBound < #require(text.range(of: "You've")).lowerBound)
+  }
+
+  /// What a person typed before the question was there was meant for something else.
+  @Test func onATerminalOnlyWhatIsTypedAfterTheQuestionAnswersIt() async throws {
+    let (person, end) = try terminal()
+    defer { for descriptor in [person, end] { close(descriptor) } }
+    _ = write(person, "2\n", 2)
+    // It stands there, as a line.
+    var typed = pollfd(fd: end, events: Int16(POLLIN), revents: 0)
+    try #require(poll(&typed, 1, 20_000) == 1)
+    let interface = TerminalLocationInterface(
+      input: end, output: output.fileHandleForWriting.fileDescriptor, patience: .seconds(50))
+    let ask = try dialogs().ask
+    let answer = Task { await interface.ask(ask) }
+    waitFor("2  Allow\n> ")
+    _ = write(person, "1\n", 2)
+    #expect(await answer.value == .deny)
+  }
+
+  /// A pseudo-terminal: the person's end, and the program's.
+  private func terminal() throws -> (person: Int32, end: Int32) {
+    let person = open("/dev/ptmx", O_RDWR | O_NOCTTY)
+    var isLocked: CInt = 0
+    let (setLock, getPeer) = (UInt(0x4004_5431), UInt(0x5441))
+    let end = ioctl(person, setLock, &isLocked) == 0 ? ioctl(person, getPeer, O_RDWR | O_NOCTTY) : -1
+    try #require(person >= 0 && end >= 0)
+    return (person, end)
   }
 
   // R-AUTH-22
@@ -133,6 +166,48 @@ import Testing
     let interface = interface()
     for indicator in [LocationIndicator.hollow, .solid, .none] { await interface.show(indicator, app: "Maps") }
     #expect(printed() == "○ Maps waits for crossings\n● Maps gets locations\n- Maps gets no location\n")
+  }
+
+  // R-AUTH-23
+  @Test func aBannerIsSelectedByALine() async {
+    let interface = interface()
+    let banner = Task { await interface.offerReturn(to: "Maps") }
+    waitFor("↩ Maps is using your location: \"return\" brings it back\n")
+    type("what\n")
+    waitFor("Expected return.\n")
+    type(" Return\n")
+    #expect(await banner.value)
+  }
+
+  // R-AUTH-23
+  @Test func aBannerIsGoneWhenTrackingEnds() async throws {
+    let interface = interface()
+    let banner = Task { await interface.offerReturn(to: "Maps") }
+    waitFor("↩ Maps")
+    banner.cancel()
+    #expect(await banner.value == false)
+    waitFor("- no return to Maps\n")
+    // What is typed then is for the next question.
+    type("2\n")
+    #expect(await interface.ask(try dialogs().ask) == .allow)
+    // Nothing can be selected any more.
+    try input.fileHandleForWriting.close()
+    #expect(await interface.offerReturn(to: "Maps") == false)
+    #expect(await interface.offerReturn(to: "Maps") == false)
+  }
+
+  // R-AUTH-23
+  @Test func aQuestionComesBeforeABannerAndTheBannerStays() async throws {
+    let (interface, dialogs) = (interface(), try dialogs())
+    let banners = ["Maps", "Runs"].map { app in Task { await interface.offerReturn(to: app) } }
+    waitFor("↩ ", times: 2)
+    let question = Task { await interface.alert(dialogs.alert) }
+    waitFor("2  Open\n> ")
+    type("return\n2\n")
+    #expect(await question.value == .open)
+    type("return runs\nreturn\n")
+    for banner in banners { #expect(await banner.value) }
+    #expect(printed().contains("Expected 1 or 2.\n"))
   }
 
   @Test func whatAnAppIsCalledCannotSteerTheTerminal() async {

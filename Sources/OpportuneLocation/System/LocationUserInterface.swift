@@ -1,4 +1,5 @@
-/// What shows dialogs, alerts and signs of a ``LocationSystem`` to a user. (R-AUTH-07, R-AUTH-09, R-AUTH-19, R-AUTH-22)
+/// What shows dialogs, alerts and signs of a ``LocationSystem`` to a user.
+/// (R-AUTH-07, R-AUTH-09, R-AUTH-19, R-AUTH-22, R-AUTH-23)
 ///
 /// A host calls it for the effects of the same names, and hands the answers back as events. Calls come from any thread.
 public protocol LocationUserInterface: Sendable {
@@ -15,4 +16,10 @@ public protocol LocationUserInterface: Sendable {
 
   /// Shows from now on what an app gets. (R-AUTH-22)
   func show(_ indicator: LocationIndicator, app: String) async
+
+  /// Shows a banner over what is in front, by which the user comes back to an app, until it is selected. (R-AUTH-23)
+  ///
+  /// - Returns: whether it was: the host brings the app in front then. `false` where it cannot be selected any more, or the
+  ///   task was cancelled, which is how the banner is taken away.
+  func offerReturn(to app: String) async -> Bool
 }
