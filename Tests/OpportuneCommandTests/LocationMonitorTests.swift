@@ -9,6 +9,8 @@ import Testing
 /// `opportune location monitor` as a process of its own, beside a gpsd that the test plays.
 @Suite(.timeLimit(.minutes(2)), .serialized) struct LocationMonitorTests {
   private let fences = 300
+  /// Milliseconds between two fixes.
+  private let pace: Int32 = 50
 
   private func report(metresNorth: Double) -> [UInt8] {
     let latitude = 50 + metresNorth / 111_229
@@ -56,10 +58,19 @@ import Testing
     defer { kill(process.processIdentifier, SIGKILL) }
 
     let socket = try await listener.accept()
-    // The way takes its time: the pace is what is tested, and no device moves faster.
-    for (index, metres) in [150.0, 0, 150].enumerated() {
-      if index > 0 { try await Task.sleep(for: .seconds(1.6)) }
-      try await send(report(metresNorth: metres), to: socket, io)
+    try await send(report(metresNorth: 150), to: socket, io)
+    // Fixes count by when they come, so one place is told again and again, until the first crossings stand in the pipe.
+    var polled = pollfd(fd: pipe.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)
+    var sent = 0
+    while poll(&polled, 1, pace) == 0 {
+      try await send(report(metresNorth: 0), to: socket, io)
+      sent += 1
+      try #require(sent < 1000, "no crossing stands in the pipe")
+    }
+    // Going takes no longer than coming. Nobody can see that it was told: twice as many are enough.
+    for _ in 0..<2 * sent {
+      try await send(report(metresNorth: 150), to: socket, io)
+      try await Task.sleep(for: .milliseconds(pace))
     }
     try await io.close(socket)
     // It has seen the end of the connection, so the fixes before it as well.
@@ -68,7 +79,6 @@ import Testing
     var text = ""
     while text.split(separator: "\n").count < 2 * fences {
       // Never without end: what is not there within the while is missing.
-      var polled = pollfd(fd: pipe.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)
       try #require(poll(&polled, 1, 20_000) == 1, "\(text.split(separator: "\n").count) crossings, and no more come")
       let data = pipe.fileHandleForReading.availableData
       try #require(!data.isEmpty, "the process ended after \(text.count) bytes")

@@ -68,6 +68,15 @@ import Testing
     #expect(told(rig) == ["wired", nil, "wired"])
   }
 
+  // R-SYS-05, R-LOC-07
+  @Test func theModesFinestAccuracyChoosesTheSource() throws {
+    let (office, town) = (try Region.circle(office, radius: 300), try Region.circle(office, radius: 20_000))
+    for (accuracies, source) in [([100.0], SourceKind.satellite), ([3000, 500], .wifi), ([3000], .cell)] {
+      let modes = accuracies.map { OperatingMode("mode", in: $0 < 3000 ? office : town, accuracy: $0) }
+      #expect(try rig(modes).sources == [source], "\(accuracies)")
+    }
+  }
+
   // R-SYS-05
   @Test func anAccuracyOutOfRangeIsRefused() throws {
     var policy = LocationPolicy()
