@@ -5,13 +5,25 @@ import OpportuneLocation
 struct BenchLocationCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "location",
-    abstract: "Fences: what a fix costs, by how many there are, and what they take of memory.",
+    abstract:
+      "Fences: what a fix costs, what they take of memory, how right and how thrifty they are on recorded ways.",
     discussion: """
-      A drive among circles scattered over 100 km by 100 km; the first fix, which finds all that is new, is not timed.
-      A recorded track is run through 200 circles, half of them with their middle within 100 m of it, with every fix and \
-      with those that the sampler asks for. Where it repeats its positions, each second between two is interpolated.
+      fixes: a drive among circles scattered over 100 km by 100 km; the first fix, which finds all that is new, is not \
+      timed.
+      sampling: a track is run through 200 circles, half of them with their middle within 100 m of it, with every fix \
+      and with those that the sampler asks for, more and more patient. Where the track repeats its positions, each second \
+      between two is interpolated.
+      reference: crossings of such circles told from a track, against those of a better receiver's.
+      exits: exits of a fence that phones recorded, against those told from the same fixes.
       Ctrl-C ends the run with what it has.
       """)
+
+  @Option(
+    help: """
+      Figures, separated by commas or repeated: \(LocationBenchOptions.Figure.allCases.map(\.rawValue).joined(separator: ", ")). \
+      (default: all that there is data for)
+      """)
+  var figure: [String] = []
 
   @Option(help: "Numbers of fences, separated by commas or repeated. (default: 1,1000,100000)")
   var fences: [String] = []
@@ -28,18 +40,27 @@ struct BenchLocationCommand: ParsableCommand {
   @Option(help: "A recorded track: GPX, NMEA 0183 or CSV. May be repeated.", completion: .file())
   var track: [String] = []
 
+  @Option(help: "Where the device of the one --track really was, recorded at the same time.", completion: .file())
+  var reference: String?
+
+  @Option(help: "A phone's log, as e-mission has it: JSON. May be repeated.", completion: .file())
+  var log: [String] = []
+
   @OptionGroup var output: ReportOutput
 
   func validate() throws {
     _ = try options()
+    if reference != nil, track.count != 1 {
+      throw ValidationError("--reference goes with one --track, not with \(track.count)")
+    }
     try output.checkFileIsWritable()
   }
 
   func run() throws {
     interceptInterrupts()
     let report = try LocationBench(
-      options: try options(), tracks: try track.map(recorded), isInterrupted: wasInterrupted,
-      progress: printToStandardError
+      options: try options(), tracks: try track.map(recorded), logs: try log.map(logged),
+      reference: try reference.map(recorded), isInterrupted: wasInterrupted, progress: printToStandardError
     ).run()
     try output.print(json: report.json, table: report.table)
     if report.wasInterrupted { throw ExitCode(130) }
@@ -56,11 +77,17 @@ struct BenchLocationCommand: ParsableCommand {
     return RecordedTrack(name: name, trace: trace)
   }
 
+  private func logged(_ path: String) throws -> PhoneLog {
+    do { return try PhoneLog(name: path, reading: try readFile(path)) } catch let error as BenchError {
+      throw ValidationError(error.description)
+    }
+  }
+
   private func options() throws -> LocationBenchOptions {
     do {
       return try LocationBenchOptions(
-        fences: fences.isEmpty ? ["1", "1000", "100000"] : names(fences), fixes: fixes, repeats: repeats,
-        radius: radius)
+        figures: names(figure), fences: fences.isEmpty ? ["1", "1000", "100000"] : names(fences), fixes: fixes,
+        repeats: repeats, radius: radius)
     } catch {
       throw ValidationError(error.description)
     }

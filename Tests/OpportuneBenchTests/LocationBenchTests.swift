@@ -44,9 +44,9 @@ import Testing
   @Test func aShortRunReportsEachFigure() throws {
     let options = try LocationBenchOptions(fences: ["1", "200"], fixes: 50, repeats: 2)
     let report = try LocationBench(options: options).run()
-    #expect(report.results.count == 4 * 2 + 3 && report.results.allSatisfy { $0.value.isFinite && $0.value >= 0 })
+    #expect(report.results.count == 5 * 2 + 3 && report.results.allSatisfy { $0.value.isFinite && $0.value >= 0 })
     let root = try JSONSerialization.jsonObject(with: Data(report.json().utf8)) as? [String: Any]
-    #expect((root?["results"] as? [Any])?.count == 11 && root?["fixes"] as? Int == 50)
+    #expect((root?["results"] as? [Any])?.count == 13 && root?["fixes"] as? Int == 50)
     #expect(root?["interrupted"] as? Bool == false)
     #expect(report.table().contains("memory of a fence") && !report.table().contains("interrupted"))
   }
@@ -62,14 +62,40 @@ import Testing
     }
     #expect((100...120).contains(near.count), "\(near.count) of 200")
     // Among four, so that there is way between them.
-    let outcome = try SamplingBench.run(track.trace, among: Array(near.prefix(4)))
-    #expect(outcome.fixes == 3000 && outcome.used < 1500 && outcome.crossings == 8)
-    #expect(outcome.missed + outcome.delays.count == 8 && outcome.delays == outcome.delays.sorted())
+    let outcomes = try SamplingBench.run(track.trace, among: Array(near.prefix(4)), patiences: [0, 20])
+    for outcome in outcomes {
+      #expect(outcome.fixes == 3000 && outcome.used < 1500 && outcome.crossings == 8)
+      #expect(outcome.missed + outcome.delays.count == 8 && outcome.delays == outcome.delays.sorted())
+    }
+    #expect(outcomes[0].missed == 0 && outcomes[1].used < outcomes[0].used)
     let options = try LocationBenchOptions(fences: ["1"], fixes: 10, repeats: 1)
     let report = try LocationBench(options: options, tracks: [track]).run()
     let rows = report.results.filter { $0.track == "north.csv" }
-    #expect(rows.count == 7 && rows.first { $0.name == "fixes" }?.value == 3000)
-    #expect(report.table().contains("north.csv: fixes used"))
+    #expect(rows.count == 3 + 5 * LocationBenchOptions.patiences.count && rows.first?.value == 3000)
+    #expect(report.table().contains("north.csv: patience 10 s, fixes used"))
+    let twice = try LocationBench(options: LocationBenchOptions(figures: ["sampling"]), tracks: [track, track]).run()
+    #expect(twice.results.first { $0.track == "2 tracks" && $0.name == "fixes" }?.value == 6000)
+  }
+
+  @Test func figuresAreChosenByName() throws {
+    #expect(throws: BenchError.self) { try LocationBenchOptions(figures: ["fence"]) }
+    let options = try LocationBenchOptions(figures: ["geometry"], fences: ["1"], fixes: 10, repeats: 1)
+    let report = try LocationBench(options: options).run()
+    #expect(report.results.count == 3 && report.results.allSatisfy { $0.fences == nil })
+  }
+
+  @Test func theFewestLooksAreThoseIntoWhatIsNotSeenYet() {
+    func crossing(_ fence: String, _ kind: Crossing.Kind, _ at: Double) -> LocationReplay.Report.Crossing {
+      .init(fence: fence, kind: kind, at: at, confidence: 1, place: nil)
+    }
+    // a and b overlap, c is within d, e is apart.
+    let crossings = [
+      crossing("a", .enter, 0), crossing("b", .enter, 5), crossing("a", .exit, 10), crossing("b", .exit, 15),
+      crossing("d", .enter, 20), crossing("c", .enter, 22), crossing("c", .exit, 24), crossing("d", .exit, 40),
+      crossing("e", .enter, 50), crossing("e", .exit, 51), crossing("f", .enter, 60),
+    ]
+    #expect(SamplingBench.fewest(crossings) == 3)
+    #expect(SamplingBench.fewest([]) == 0)
   }
 
   @Test func crossingsArePairedByFenceKindAndTime() {

@@ -11,6 +11,8 @@ import Testing
       (["--fixes", "9"], ["--fixes '9'", "10 to 10000000"]),
       (["--radius", "0"], ["--radius '0.0'", "1 to 100000"]),
       (["--repeats", "21"], ["--repeats '21'", "1 to 20"]),
+      (["--figure", "all"], ["--figure 'all'", "fixes, geometry, sampling, exits, reference"]),
+      (["--reference", "span.nmea"], ["--reference", "one --track", "not with 0"]),
       (["out.json"], ["out.json", "--json"]),
     ]
     for (arguments, parts) in cases {
@@ -24,6 +26,14 @@ import Testing
     let command = try BenchLocationCommand.parse(["--track", "/proc/none/drive.nmea", "--fences", "1", "--fixes", "10"])
     let error = #expect(throws: ValidationError.self) { try command.run() }
     #expect("\(try #require(error))".contains("'/proc/none/drive.nmea' cannot be read"))
+  }
+
+  @Test func aLogThatIsNoneIsNamed() throws {
+    let folder = try Folder()
+    let file = try folder.file("day.json", "{\"metadata\":1}".utf8)
+    let command = try BenchLocationCommand.parse(["--log", file, "--figure", "exits"])
+    let error = #expect(throws: ValidationError.self) { try command.run() }
+    #expect("\(try #require(error))".contains("--log '\(file)'"))
   }
 
   @Test func numbersOfFencesCanBeRepeatedOrSeparated() throws {

@@ -1,27 +1,35 @@
 import Glibc
+import Opportune
 import OpportuneLocation
 
-/// What a fix costs among more and more fences, what fences take of memory, the geometry below, and how many fixes the
-/// sampler takes on recorded tracks.
+/// What a fix costs among more and more fences, what fences take of memory, the geometry below; on recorded tracks how
+/// many fixes the sampler takes, and how right crossings are.
 ///
 /// It compares numbers of fences within one run. Places and fixes are the same each time.
 public struct LocationBench: Sendable {
   public let options: LocationBenchOptions
   public let tracks: [RecordedTrack]
+  public let logs: [PhoneLog]
+  public let reference: RecordedTrack?
   private let isInterrupted: @Sendable () -> Bool
-  private let progress: @Sendable (String) -> Void
+  let progress: @Sendable (String) -> Void
 
   /// - Parameters:
   ///   - tracks: are run through ``LocationBenchOptions/trackFences`` fences.
+  ///   - logs: whose exits are compared with ours.
+  ///   - reference: where the device of the first track really was.
   ///   - isInterrupted: asked between any two repeats; the report then has what is there.
   ///   - progress: told what is measured next.
   public init(
-    options: LocationBenchOptions, tracks: [RecordedTrack] = [],
+    options: LocationBenchOptions, tracks: [RecordedTrack] = [], logs: [PhoneLog] = [],
+    reference: RecordedTrack? = nil,
     isInterrupted: @escaping @Sendable () -> Bool = { false },
     progress: @escaping @Sendable (String) -> Void = { _ in }
   ) {
     self.options = options
     self.tracks = tracks
+    self.logs = logs
+    self.reference = reference
     self.isInterrupted = isInterrupted
     self.progress = progress
   }
@@ -31,10 +39,23 @@ public struct LocationBench: Sendable {
   /// - Throws: ``BenchError`` where fences were not crossed alike in all repeats.
   public func run() throws -> LocationBenchReport {
     var report = LocationBenchReport(machine: .current(), options: options)
-    for count in options.fences {
-      progress("\(options.fixes) fixes among \(count) fences")
-      report.results += try drives(count, &report.wasInterrupted)
+    for figure in options.figures {
+      if isInterrupted() { report.wasInterrupted = true }
+      if report.wasInterrupted { break }
+      switch figure {
+      case .fixes:
+        for count in options.fences {
+          progress("\(options.fixes) fixes among \(count) fences")
+          report.results += try drives(count, &report.wasInterrupted)
+        }
+      case .geometry: try geometry(&report)
+      case .sampling, .exits, .reference: report.results += try recorded(figure)
+      }
     }
+    return report
+  }
+
+  private func geometry(_ report: inout LocationBenchReport) throws {
     progress("geometry")
     for (what, measure) in [
       ("distance over the ellipsoid", distance), ("polygon of 1000 corners, admitted", admission),
@@ -43,31 +64,21 @@ public struct LocationBench: Sendable {
       let times = try repeated(&report.wasInterrupted, measure)
       if !times.isEmpty { report.results.append(.init(what, median(times), .microseconds)) }
     }
-    for track in tracks {
-      if isInterrupted() { report.wasInterrupted = true }
-      if report.wasInterrupted { break }
-      progress("\(track.name) among \(LocationBenchOptions.trackFences) fences")
-      report.results += try sampling(track)
-    }
-    return report
   }
 
-  private func sampling(_ track: RecordedTrack) throws -> [LocationBenchReport.Result] {
-    let count = LocationBenchOptions.trackFences
-    let fences = try SamplingBench.fences(count, along: track.trace, radius: options.radius)
-    let outcome = try SamplingBench.run(track.trace, among: fences)
-    func row(_ name: String, _ value: Double, _ unit: LocationBenchReport.Result.Unit) -> LocationBenchReport.Result {
-      .init(name, fences: count, track: track.name, value, unit)
+  private func recorded(_ figure: LocationBenchOptions.Figure) throws -> [LocationBenchReport.Result] {
+    switch figure {
+    case .fixes, .geometry: return []
+    case .sampling:
+      return try sampling()
+    case .exits:
+      if !logs.isEmpty { progress("exits of \(logs.count) logs") }
+      return try exits()
+    case .reference:
+      guard let reference, let track = tracks.first else { return [] }
+      progress("\(track.name) against \(reference.name)")
+      return try referenced(track, by: reference)
     }
-    return [
-      row("fixes", Double(outcome.fixes), .count),
-      row("fixes used", 100 * Double(outcome.used) / Double(outcome.fixes), .percent),
-      row("crossings with every fix", Double(outcome.crossings), .count),
-      row("missed of them", Double(outcome.missed), .count),
-      row("crossings only with those used", Double(outcome.extra), .count),
-      row("delay, median", median(outcome.delays), .seconds),
-      row("delay, longest", outcome.delays.last ?? 0, .seconds),
-    ]
   }
 
   private func repeated<Value>(_ wasInterrupted: inout Bool, _ body: () throws -> Value) rethrows -> [Value] {
@@ -84,6 +95,8 @@ public struct LocationBench: Sendable {
 
   struct Drive: Sendable {
     var microseconds: Double
+    /// With requests, permissions and the next sample's time.
+    var throughSystem: Double
     var crossings: Int
     /// Fences looked at, over all fixes.
     var judged: Int
@@ -101,6 +114,7 @@ public struct LocationBench: Sendable {
     }
     return [
       .init("a fix", fences: count, median(drives.map(\.microseconds)), .microseconds),
+      .init("a fix through the system", fences: count, median(drives.map(\.throughSystem)), .microseconds),
       .init("fences looked at for a fix", fences: count, Double(first.judged) / Double(options.fixes), .count),
       .init("crossings of the drive", fences: count, Double(first.crossings), .count),
       .init("memory of a fence", fences: count, Double(first.memory) / Double(count), .bytes),
@@ -116,9 +130,34 @@ public struct LocationBench: Sendable {
     let start = Clock.now()
     for fix in track.dropFirst() { crossings += monitor.update(fix).count }
     let spent = elapsed(from: start, to: Clock.now())
+    let through = try microsecondsThroughSystem(track, among: circles, crossings: crossings)
     return Drive(
-      microseconds: Double(spent) / 1000 / Double(max(1, track.count - 1)), crossings: crossings,
-      judged: monitor.statistics.judged, memory: monitor.memory)
+      microseconds: Double(spent) / 1000 / Double(max(1, track.count - 1)), throughSystem: through,
+      crossings: crossings, judged: monitor.statistics.judged, memory: monitor.memory)
+  }
+
+  /// The same by way of a system in which one app asks for all of the fences and may have them.
+  private static func microsecondsThroughSystem(
+    _ track: [Fix], among circles: [Region], crossings expected: Int
+  ) throws -> Double {
+    var system = try LocationSystem()
+    let app = AppID(0)
+    system.register(
+      app, Manifest(identifier: "bench", usageDescriptions: [AuthorizationType.always.usageKey: "To measure"]))
+    _ = try system.handle(.app(app, .setAuthorization(.allowed(.always))), at: .zero)
+    for circle in circles { _ = try system.handle(.app(app, .start(.region(Fence(circle)))), at: .zero) }
+    if let first = track.first { _ = try system.handle(.fix(first), at: first.time) }
+    var delivered = 0
+    let start = Clock.now()
+    for fix in track.dropFirst() {
+      for case .deliver in try system.handle(.fix(fix), at: fix.time) { delivered += 1 }
+      _ = system.nextDeadline
+    }
+    let spent = elapsed(from: start, to: Clock.now())
+    guard delivered == expected else {
+      throw BenchError(.wrongAnswer, "\(delivered) crossings through the system, \(expected) of its monitor")
+    }
+    return Double(spent) / 1000 / Double(max(1, track.count - 1))
   }
 
   /// Circles scattered over 100 km by 100 km.

@@ -1,5 +1,9 @@
 /// What `opportune bench location` is to measure.
 public struct LocationBenchOptions: Sendable {
+  /// `sampling` and `reference` need recorded tracks, `exits` needs logs of phones; without them they measure nothing.
+  public enum Figure: String, Sendable, CaseIterable { case fixes, geometry, sampling, exits, reference }
+
+  public var figures: [Figure]
   /// Numbers of fences, each for a drive of its own.
   public var fences: [Int]
   /// Of each drive, one a second.
@@ -11,11 +15,15 @@ public struct LocationBenchOptions: Sendable {
 
   /// Of each recorded track: half of them on its way, half about it.
   public static let trackFences = 200
+  /// Seconds of the sampler's patience, each with a run of its own.
+  public static let patiences = [0.0, 5, 10, 15, 20, 30]
 
   /// - Throws: ``BenchError`` that names the option, its value and what was expected.
   public init(
-    fences: [String] = ["1", "1000", "100000"], fixes: Int = 20_000, repeats: Int = 3, radius: Double = 100
+    figures: [String] = [], fences: [String] = ["1", "1000", "100000"], fixes: Int = 20_000, repeats: Int = 3,
+    radius: Double = 100
   ) throws(BenchError) {
+    self.figures = try BenchError.figures(figures)
     self.fences = []
     for text in fences {
       guard let count = Int(text), (1...1_000_000).contains(count) else {

@@ -1,7 +1,7 @@
 /// What `opportune bench location` found.
 public struct LocationBenchReport: Sendable {
   public struct Result: Sendable, Encodable {
-    public enum Unit: String, Sendable, Encodable { case microseconds, seconds, count, bytes, percent }
+    public enum Unit: String, Sendable, Encodable { case microseconds, seconds, count, bytes, percent, metres }
 
     public let name: String
     /// Of the drive; `nil` for what has nothing to do with fences.
@@ -65,6 +65,7 @@ public struct LocationBenchReport: Sendable {
     case .percent: "%"
     case .count: ""
     case .bytes: "bytes"
+    case .metres: "m"
     }
   }
 }

@@ -24,6 +24,18 @@ struct SamplingBench: Sendable {
     var extra = 0
     /// Seconds that crossings were told later, or earlier where they are below 0, than with every fix; sorted.
     var delays: [Double] = []
+    /// The fewest fixes of which one is within each stay, had they been chosen with the way known beforehand.
+    var fewest = 0
+
+    mutating func add(_ other: Outcome) {
+      fixes += other.fixes
+      used += other.used
+      crossings += other.crossings
+      missed += other.missed
+      extra += other.extra
+      delays = (delays + other.delays).sorted()
+      fewest += other.fewest
+    }
   }
 
   /// Crossings of one fence and kind that are farther apart are not the same.
@@ -42,15 +54,41 @@ struct SamplingBench: Sendable {
     }
   }
 
-  static func run(_ trace: LocationTrace, among fences: [NamedRegion]) throws -> Outcome {
+  /// - Parameter patiences: seconds, of the sampler, each with an outcome of its own.
+  static func run(
+    _ trace: LocationTrace, among fences: [NamedRegion], patiences: [Double]
+  ) throws -> [Outcome] {
     var options = LocationReplay.Options()
-    let sampled = try LocationReplay.run(trace, fences: fences, options: options)
     options.isContinuous = true
     let all = try LocationReplay.run(trace, fences: fences, options: options)
-    var outcome = compare(all.crossings, sampled.crossings)
-    outcome.fixes = trace.fixes.count
-    outcome.used = sampled.used.count
-    return outcome
+    options.isContinuous = false
+    return try patiences.map { patience in
+      options.policy.sampling.patience = .seconds(patience)
+      let sampled = try LocationReplay.run(trace, fences: fences, options: options)
+      var outcome = compare(all.crossings, sampled.crossings)
+      outcome.fixes = trace.fixes.count
+      outcome.used = sampled.used.count
+      outcome.fewest = fewest(all.crossings)
+      return outcome
+    }
+  }
+
+  /// Each stay is looked into as late as it allows, unless a look into another was within it.
+  static func fewest(_ crossings: [LocationReplay.Report.Crossing]) -> Int {
+    var entered: [String: Double] = [:]
+    var last = -Double.infinity
+    var count = 0
+    for crossing in crossings {
+      switch crossing.kind {
+      case .enter: entered[crossing.fence] = crossing.at
+      case .exit:
+        guard let since = entered.removeValue(forKey: crossing.fence), since > last else { continue }
+        last = crossing.at
+        count += 1
+      case .dwell, .expired: continue
+      }
+    }
+    return count
   }
 
   /// Pairs the crossings of each fence and kind in their order.
