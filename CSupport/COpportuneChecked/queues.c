@@ -3,9 +3,17 @@
 #include "history.h"
 
 CHECKED_CORE_BEGIN
+#include "../COpportune/app.c"
 #include "../COpportune/bag.c"
+#include "../COpportune/bag_strand.c"
+#include "../COpportune/core.c"
+#include "../COpportune/fifo.c"
 #include "../COpportune/lane.c"
-#include "../COpportune/runq.c"
+#include "../COpportune/pool.c"
+#include "../COpportune/push.c"
+#include "../COpportune/source.c"
+#include "../COpportune/take.c"
+#include "../COpportune/taker.c"
 CHECKED_CORE_END
 
 #define ALL_LEVELS (~0ull)

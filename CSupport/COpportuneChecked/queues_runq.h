@@ -103,7 +103,11 @@ static void runq_take(opp_taker *taker, uint64_t levels) {
     /* A job of an app that is moved under way counts as what it was when the take looked. */
     if (found) checked_history.takings[taking].level = runq.moves[runq.app_of[taken.job.tag]] ? 63 : taken.level;
     if (found && !(levels & 1ull << taken.level)) oppx_fail("a take gives a job of level %u, unasked", taken.level);
-    if (found && taken.app != runq.apps[runq.app_of[taken.job.tag]]) oppx_fail("a job comes out of another app");
+    if (!found) return;
+    uint32_t app = runq.app_of[taken.job.tag], level = checked_history.items[taken.job.tag].level;
+    if (taken.app != runq.apps[app]) oppx_fail("a job comes out of another app");
+    if (!runq.changes[app] && taken.level != level)
+        oppx_fail("a job of level %u is said to be of %u", level, taken.level);
 }
 
 static void runq_step(const oppx_operation *operation) {

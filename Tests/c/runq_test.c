@@ -169,6 +169,77 @@ static void test_turns(void) {
     opp_core_destroy(core, NULL, NULL);
 }
 
+/* However much an app has, and though its taker remembers where it took last, another at its level gets its turn. */
+static void test_turns_of_two(void) {
+    opp_core *core = core_make(false);
+    opp_source *source = opp_source_acquire(core, 0);
+    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_app *first = opp_app_create(core, FOREGROUND, false), *second = opp_app_create(core, FOREGROUND, false);
+    opp_taken taken;
+    for (uint64_t i = 0; i < 1000; i++) CHECK(opp_push(source, first, 5, job_of(i)) == 45);
+    for (uint64_t i = 0; i < 10 * OPP_TURN + 3; i++)
+        CHECK(opp_take(taker, ALL, &taken) && taken.app == first && number_of(taken.job) == i && taken.level == 45);
+    for (uint64_t i = 0; i < 1000; i++) CHECK(opp_push(source, second, 5, job_of(i)) == 45);
+    unsigned row = 0;
+    const opp_app *last = first;
+    while (opp_app_queued(first) > 0 && opp_app_queued(second) > 0) {
+        CHECK(opp_take(taker, ALL, &taken));
+        row = taken.app == last ? row + 1 : 1;
+        last = taken.app;
+        CHECK(row <= OPP_TURN);
+    }
+    opp_taker_destroy(taker);
+    opp_core_destroy(core, NULL, NULL);
+}
+
+/* Of ranks that share a level none waits for all of another, whatever was taken last. Ranks from 30 on do here. */
+static void test_ranks_of_one_level(void) {
+    opp_core *core = core_make(false);
+    opp_source *source = opp_source_acquire(core, 0);
+    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_app *app = opp_app_create(core, FOREGROUND, false);
+    opp_taken taken;
+    for (uint64_t i = 0; i < 10000; i++) CHECK(opp_push(source, app, 30, job_of(i)) == 20);
+    for (uint64_t i = 0; i < 100; i++) CHECK(opp_take(taker, ALL, &taken) && taken.rank == 30);
+    CHECK(opp_push(source, app, 40, job_of(1)) == 20);
+    unsigned waited = 0;
+    do {
+        CHECK(opp_take(taker, ALL, &taken) && taken.level == 20);
+        waited++;
+    } while (taken.rank != 40);
+    CHECK(waited <= OPP_TURN + OPP_RANKS);
+    opp_taker_destroy(taker);
+    opp_core_destroy(core, NULL, NULL);
+}
+
+/* What source and taker remember of an app counts no more after a step of it, nor for the next owner of its place. */
+static void test_memory_of_places(void) {
+    opp_core *core = core_make(false);
+    opp_source *source = opp_source_acquire(core, 0);
+    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_taken taken;
+    for (uint64_t i = 0; i < 200; i++) {
+        opp_app *app = opp_app_create(core, (uint8_t)(i % 2), i % 5 == 0);
+        bool suspended = i % 5 == 0;
+        int level = i % 2 == BACKGROUND ? 17 : 47;
+        for (uint64_t n = 0; n < 3; n++)
+            CHECK(opp_push(source, app, 3, job_of(n)) == (suspended ? OPP_LEVEL_NONE : level));
+        CHECK(suspended == !opp_take(taker, ALL, &taken));
+        if (suspended) CHECK(opp_app_resume(app) && opp_take(taker, ALL, &taken));
+        CHECK(taken.app == app && taken.level == level && taken.band == i % 2 && number_of(taken.job) == 0);
+        CHECK(opp_app_set_band(app, (uint8_t)(1 - i % 2)) && opp_push(source, app, 3, job_of(3)) == 64 - level);
+        for (uint64_t n = 1; n < 4; n++)
+            CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == n && taken.level == 64 - level);
+        CHECK(opp_app_suspend(app) && opp_push(source, app, 3, job_of(4)) == OPP_LEVEL_NONE);
+        CHECK(!opp_take(taker, ALL, &taken) && opp_app_resume(app) && opp_take(taker, ALL, &taken));
+        opp_taker_rest(taker);
+        opp_app_destroy(app);
+    }
+    CHECK(!opp_take(taker, ALL, &taken));
+    opp_taker_destroy(taker);
+    opp_core_destroy(core, NULL, NULL);
+}
+
 /* The place of an app that has gone is the next one's, so that memory is bounded by the apps that live at once. */
 static void test_places(void) {
     opp_core *core = core_make(false);
@@ -338,6 +409,9 @@ int main(void) {
     test_steps(true);
     test_bypass();
     test_turns();
+    test_turns_of_two();
+    test_ranks_of_one_level();
+    test_memory_of_places();
     test_places();
     test_near_first();
     test_adoption();

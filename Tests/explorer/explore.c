@@ -229,11 +229,15 @@ static bool is_same_site(const oppx_site *a, const oppx_site *b) {
 }
 
 static const char *const *targets_of(const char *file) {
+    static const char *const queue_files[] = {"app.c",  "bag.c",   "bag.h",  "bag_strand.c", "core.c",
+                                              "fifo.c", "fifo.h",  "hints.h", "pool.c",      "push.c",
+                                              "runq.h", "source.c", "take.c", "taker.c"};
     static const char *const queues[] = {"bag", "runq", "parking", "records", NULL};
     static const char *const lanes[] = {"lane", "parking", "alarms", NULL};
     static const char *const inboxes[] = {"inbox", "alarms", NULL};
     static const char *const tables[] = {"table", NULL}, *const purges[] = {"purge", NULL};
-    if (strcmp(file, "bag.c") == 0 || strcmp(file, "runq.c") == 0) return queues;
+    for (size_t i = 0; i < sizeof(queue_files) / sizeof(queue_files[0]); i++)
+        if (strcmp(file, queue_files[i]) == 0) return queues;
     if (strcmp(file, "lane.c") == 0) return lanes;
     if (strcmp(file, "inbox.c") == 0) return inboxes;
     if (strcmp(file, "table.c") == 0) return tables;

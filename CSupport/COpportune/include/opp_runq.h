@@ -5,7 +5,7 @@
  * below the top of the app's band it stands. A band maps ranks to levels, 0 to 63, higher first. A lane is a set
  * of levels that some workers serve; it is theirs to choose, as a mask, at each take.
  *
- * What is promised (see runq.c and bag.c for why it holds):
+ * What is promised (runq.h and bag.c beside the sources say why it holds):
  *
  *  - Lock-free in the strict sense: a thread that is stopped at any instruction of a push or a take, for ever,
  *    keeps no other thread from completing and hides no other thread's jobs. A stopped taker holds back at most
@@ -13,7 +13,7 @@
  *  - Each pushed job is taken exactly once.
  *  - Order within one source, app and rank: as pushed. Across sources, at one app and rank: no job is overtaken
  *    by more than OPP_BYPASS_MAX later ones of any one source. Across apps at one level: ready apps are served
- *    in turn, OPP_TURN jobs each at most per taker. Across levels: a take returns a job of the highest level of
+ *    in turn, OPP_TURN jobs each at most per taker while another waits. Across levels: a take returns a job of the highest level of
  *    its mask that held one when it looked; a job pushed meanwhile may be seen by the next take only.
  *    Across cores nothing more is promised: two takers may run two jobs in either order.
  *  - Suspending, resuming and moving an app to another band are one atomic step each, whatever is queued; no job

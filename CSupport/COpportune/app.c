@@ -1,0 +1,171 @@
+/* Apps: their places, their state word and its steps, and what they hold. */
+#include "runq.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static opp_app *app_allocate(opp_core *core, uint32_t index) {
+    opp_app *app = aligned_alloc(OPP_LINE, sizeof(opp_app));
+    if (app == NULL) return NULL;
+    memset(app, 0, sizeof(*app));
+    app->core = core;
+    app->index = index;
+    atomic_init(&app->in_use, 1);
+    opp_add(&core->queue_bytes, sizeof(opp_app), relaxed); /* statistics */
+    return app;
+}
+
+/* Takes the place of that index, or returns NULL: it is in use, or memory is short, which ends the search. */
+static opp_app *app_occupy(opp_core *core, uint32_t index, bool *memory_short) {
+    /* [apps] acquire: pairs with the exchange below. */
+    opp_app *app = opp_load(&core->apps[index], acquire);
+    uint32_t in_use = 0;
+    if (app != NULL) {
+        /* [app-reuse] acquire: pairs with the release in opp_app_destroy(). */
+        bool taken = opp_load(&app->in_use, relaxed) == 0 && opp_cas(&app->in_use, &in_use, 1, acquire);
+        return taken ? app : NULL;
+    }
+    app = app_allocate(core, index);
+    *memory_short = app == NULL;
+    if (app == NULL) return NULL;
+    opp_app *nobody = NULL;
+    /* [apps] release: the record is filled in. */
+    if (opp_cas(&core->apps[index], &nobody, app, release)) return app;
+    opp_sub(&core->queue_bytes, sizeof(opp_app), relaxed); /* statistics */
+    free(app);
+    return NULL;
+}
+
+opp_app *opp_app_create(opp_core *core, uint8_t band, bool suspended) {
+    if (band >= OPP_BANDS) return NULL;
+    /* relaxed, all uses of the hint: it only says where to begin. If it is too high the low places come last. */
+    uint32_t hint = opp_load(&core->app_hint, relaxed), count = core->config.max_apps;
+    bool memory_short = false;
+    for (uint32_t i = 0; i < count && !memory_short; i++) {
+        uint32_t index = (hint + i) % count;
+        opp_app *app = app_occupy(core, index, &memory_short);
+        if (app == NULL) continue;
+        opp_cas(&core->app_hint, &hint, index + 1, relaxed);
+        /* The generation goes on from the place's last owner. relaxed: nobody has this app yet. */
+        uint64_t old = opp_load(&app->state, relaxed);
+        opp_store(&app->state,
+                  ((old | STATE_BAND | STATE_SUSPENDED) + 1) | band | (suspended ? STATE_SUSPENDED : 0), relaxed);
+        return app;
+    }
+    return NULL;
+}
+
+void opp_app_destroy(opp_app *app) {
+    _Atomic(uint32_t) *hint = &app->core->app_hint;
+    uint32_t index = app->index, known = opp_load(hint, relaxed);
+    app->context = NULL;
+    opp_store(&app->in_use, 0, release); /* [app-reuse] release: the last owner is done. */
+    while (index < known && !opp_cas(hint, &known, index, relaxed)) {}
+}
+
+void opp_app_set_context(opp_app *app, void *context) {
+    app->context = context;
+}
+
+void *opp_app_context(const opp_app *app) {
+    return app->context;
+}
+
+opp_app_state opp_app_state_read(const opp_app *app) {
+    /* acquire: what came before the step is seen by who sees the step. Pairs with app_step(). */
+    uint64_t state = opp_load(&app->state, acquire);
+    return (opp_app_state){.band = state_band(state), .suspended = state & STATE_SUSPENDED,
+                           .generation = state / STATE_STEP};
+}
+
+bool opp_app_is_suspended(const opp_app *app) {
+    /* seq_cst: after what the caller announced, as app_step() comes before a look at announcements. */
+    return opp_load(&app->state, seq_cst) & STATE_SUSPENDED;
+}
+
+bool opp_app_holds(const opp_app *app, unsigned number) {
+    uint64_t state = opp_load(&app->state, seq_cst); /* [hint] */
+    if (state & STATE_SUSPENDED) return false;
+    for (int set = 0; set < core_sets(app->core); set++)
+        if (app_ranks_at(app, set, state, number) != 0) return true;
+    return false;
+}
+
+uint64_t opp_app_levels(const opp_app *app) {
+    const opp_core *core = app->core;
+    /* relaxed: the caller's own step, or a later one, which shows itself */
+    uint64_t state = opp_load(&app->state, relaxed);
+    if (state & STATE_SUSPENDED) return 0;
+    uint64_t levels = 0;
+    for (int set = 0; set < core_sets(core); set++) {
+        uint8_t band = set_band(core, set, state);
+        for (uint64_t ranks = app_ranks(app, set); ranks != 0; ranks &= ranks - 1)
+            levels |= 1ull << core->config.level_of[band][__builtin_ctzll(ranks)];
+    }
+    return levels;
+}
+
+void opp_app_show_at(opp_app *app, unsigned number) {
+    opp_core *core = app->core;
+    level *level = core_level(core, number);
+    hint_set(hint_at(level->apps, app->index));
+    hint_set(hint_at(level->summary, summary_of(core, app->index)));
+    hint_set(hint_at(core->ready, number));
+}
+
+/* Sets the bits of every level at which `app` has something. After a step that may have made it so. */
+static void app_show(opp_app *app) {
+    for (uint64_t levels = opp_app_levels(app); levels != 0; levels &= levels - 1)
+        opp_app_show_at(app, (unsigned)__builtin_ctzll(levels));
+}
+
+/* The one place where the word changes: (old & ~clear) | set, and a new generation. */
+static bool app_step(opp_app *app, uint64_t clear, uint64_t set) {
+    uint64_t state = opp_load(&app->state, relaxed);
+    uint64_t next;
+    do {
+        next = (state & ~clear) | set;
+        if (next == state) return false;
+        next += STATE_STEP;
+        /* [state] seq_cst: before our looks at hints and announcements in the one order of the essay. release:
+         * what the caller did before the step is seen by who acts on it. */
+    } while (!opp_cas(&app->state, &state, next, seq_cst));
+    return true;
+}
+
+bool opp_app_suspend(opp_app *app) {
+    return app_step(app, 0, STATE_SUSPENDED);
+}
+
+bool opp_app_resume(opp_app *app) {
+    if (!app_step(app, STATE_SUSPENDED, 0)) return false;
+    app_show(app);
+    return true;
+}
+
+bool opp_app_set_band(opp_app *app, uint8_t band) {
+    if (band >= OPP_BANDS || !app_step(app, STATE_BAND, band)) return false;
+    app_show(app);
+    return true;
+}
+
+uint64_t opp_app_queued(const opp_app *app) {
+    uint64_t count = 0;
+    for (int set = 0; set < core_sets(app->core); set++)
+        for (int p = 0; p < PLACES; p++)
+            for (int rank = 0; rank < OPP_RANKS; rank++) {
+                /* [bag] acquire: see place_bag(). */
+                const opp_bag *bag = opp_load(&app->places[set][p].bag[rank], acquire);
+                if (bag != NULL) count += opp_bag_count(bag);
+            }
+    return count;
+}
+
+uint32_t opp_app_running(const opp_app *app) {
+    uint32_t count = 0;
+    /* [takers] acquire: pairs with opp_taker_create(). seq_cst: a taker that is not in this list yet announces itself
+     * later in the one order of the essay, and then sees the suspension. */
+    for (opp_taker *taker = opp_load(&app->core->takers, seq_cst); taker != NULL; taker = taker->next)
+        count += opp_load(&taker->current, seq_cst) == app; /* [announce] see "Suspension" */
+    return count;
+}

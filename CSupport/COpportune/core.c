@@ -1,0 +1,112 @@
+/* The run queue as a whole: how it begins, is emptied and ends. */
+#include "runq.h"
+#include "mapping.h"
+
+#include <stdlib.h>
+
+static bool config_is_valid(const opp_core_config *config) {
+    if (config->max_apps < 1 || config->max_apps > OPP_MAX_APPS) return false;
+    for (int band = 0; band < OPP_BANDS; band++)
+        for (int rank = 0; rank < OPP_RANKS; rank++) {
+            if (config->level_of[band][rank] >= OPP_LEVELS) return false;
+            if (rank > 0 && config->level_of[band][rank] > config->level_of[band][rank - 1]) return false;
+        }
+    return true;
+}
+
+int opp_core_create(const opp_core_config *config, opp_core **result) {
+    *result = NULL;
+    if (!config_is_valid(config)) return -EINVAL;
+    uint32_t words = (config->max_apps + WORD_BITS - 1) / WORD_BITS;
+    size_t level_bytes = (sizeof(level) + words * sizeof(hints) + OPP_LINE - 1) / OPP_LINE * OPP_LINE;
+    /* Mapped, not allocated: most of the tables is never touched. */
+    opp_core *core = opp_map(sizeof(opp_core));
+    if (core == NULL) return -ENOMEM;
+    char *levels = opp_map(level_bytes * OPP_LEVELS);
+    if (levels == NULL) {
+        opp_unmap(core, sizeof(opp_core));
+        return -ENOMEM;
+    }
+    core->config = *config;
+    atomic_init(&core->holds, 1);
+    core->word_count = words;
+    while ((words - 1) >> core->summary_shift >= OPP_LEVELS) core->summary_shift++;
+    core->level_bytes = level_bytes;
+    core->levels = levels;
+    for (int band = 0; band < OPP_BANDS; band++)
+        for (int rank = 0; rank < OPP_RANKS; rank++)
+            core->rank_mask[band][config->level_of[band][rank]] |= 1ull << rank;
+    opp_pool_init(&core->pool);
+    *result = core;
+    return 0;
+}
+
+/* Calls `each` with every bag that is an app's. */
+static void apps_each_bag(opp_core *core, void (*each)(opp_bag *, void (*)(opp_job, void *), void *),
+                          void (*drop)(opp_job, void *), void *context) {
+    for (uint32_t i = 0; i < core->config.max_apps; i++) {
+        opp_app *app = opp_load(&core->apps[i], acquire); /* [apps] */
+        if (app == NULL) continue;
+        for (int set = 0; set < OPP_BANDS; set++)
+            for (int p = 0; p < PLACES; p++)
+                for (int rank = 0; rank < OPP_RANKS; rank++) {
+                    opp_bag *bag = opp_load(&app->places[set][p].bag[rank], acquire); /* [bag] */
+                    if (bag != NULL) each(bag, drop, context);
+                }
+    }
+}
+
+/* The bags that stand by themselves belong to whoever made them: their entry in the queue, which is dropped, stands for
+ * them. */
+void opp_core_drain(opp_core *core, void (*drop)(opp_job, void *), void *context) {
+    apps_each_bag(core, opp_bag_drain, drop, context);
+}
+
+void opp_core_destroy(opp_core *core, void (*drop)(opp_job, void *), void *context) {
+    opp_core_drain(core, drop, context);
+    for (opp_bag *bag = opp_load(&core->bags, acquire) /* [bags] */; bag != NULL; bag = bag->next)
+        opp_bag_drain(bag, drop, context);
+    opp_store(&core->destroyed, true, relaxed); /* relaxed: who sees it only gives up a hold of its own */
+    opp_core_release(core);
+}
+
+static void bag_discard(opp_bag *bag, void (*drop)(opp_job, void *), void *context) {
+    (void)drop;
+    (void)context;
+    opp_bag_free(bag);
+}
+
+bool opp_core_is_destroyed(const opp_core *core) {
+    return opp_load(&core->destroyed, relaxed);
+}
+
+void opp_core_retain(opp_core *core) {
+    opp_add(&core->holds, 1, relaxed); /* relaxed: the caller has a hold already */
+}
+
+void opp_core_release(opp_core *core) {
+    /* [holds] release: our use of the core is over. acquire: so is everybody's when the last one frees it. */
+    if (opp_sub(&core->holds, 1, acq_rel) != 1) return;
+    apps_each_bag(core, bag_discard, NULL, NULL);
+    /* relaxed, here and below: nobody else is left. */
+    for (uint32_t i = 0; i < core->config.max_apps; i++) free(opp_load(&core->apps[i], relaxed));
+    for (opp_bag *bag = opp_load(&core->bags, relaxed), *next; bag != NULL; bag = next) {
+        next = bag->next;
+        opp_bag_free(bag);
+    }
+    for (opp_source *source = opp_load(&core->sources, relaxed), *next; source != NULL; source = next) {
+        next = source->next;
+        free(source);
+    }
+    for (opp_taker *taker = opp_load(&core->takers, relaxed), *next; taker != NULL; taker = next) {
+        next = taker->next;
+        free(taker);
+    }
+    opp_pool_free(&core->pool);
+    opp_unmap(core->levels, core->level_bytes * OPP_LEVELS);
+    opp_unmap(core, sizeof(opp_core));
+}
+
+uint64_t opp_core_memory(const opp_core *core) {
+    return opp_pool_bytes(&core->pool) + opp_load(&core->queue_bytes, relaxed); /* relaxed: statistics */
+}

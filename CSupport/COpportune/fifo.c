@@ -1,0 +1,68 @@
+/* The queue of one source: how it begins, grows and ends. The way of an entry is in fifo.h. */
+#include "fifo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static opp_directory *directory_create(uint64_t count, opp_directory *older) {
+    opp_directory *directory = calloc(1, sizeof(opp_directory) + count * sizeof(directory->segment[0]));
+    if (directory == NULL) return NULL;
+    directory->mask = count - 1;
+    directory->older = older;
+    return directory;
+}
+
+opp_fifo *opp_fifo_create(opp_source *source) {
+    opp_fifo *fifo = aligned_alloc(OPP_LINE, sizeof(opp_fifo));
+    if (fifo == NULL) return NULL;
+    memset(fifo, 0, sizeof(*fifo));
+    opp_directory *directory = directory_create(OPP_DIRECTORY_FIRST, NULL);
+    if (directory == NULL) {
+        free(fifo);
+        return NULL;
+    }
+    fifo->source = source;
+    atomic_init(&fifo->directory, directory);
+    return fifo;
+}
+
+void opp_fifo_free(opp_fifo *fifo) {
+    opp_directory *directory = opp_load(&fifo->directory, relaxed); /* relaxed: nobody else is left */
+    while (directory != NULL) {
+        opp_directory *older = directory->older;
+        free(directory);
+        directory = older;
+    }
+    free(fifo);
+}
+
+/* Makes room in the directory for the segment of index `tail`. Returns the directory or NULL. */
+static opp_directory *fifo_reserve(opp_fifo *fifo, uint64_t tail) {
+    opp_directory *directory = opp_load(&fifo->directory, relaxed); /* relaxed: the source's own */
+    /* relaxed: an old head only makes the directory grow early. That its entry may be overwritten follows from the
+     * value alone: by B3 nobody can still claim an index below it. */
+    uint64_t head = opp_load(&fifo->head, relaxed);
+    uint64_t first = SEGMENT_OF(head), number = SEGMENT_OF(tail);
+    if (number - first <= directory->mask) return directory;
+    opp_directory *larger = directory_create((directory->mask + 1) * 2, directory);
+    if (larger == NULL) return NULL;
+    for (uint64_t i = first; i < number; i++) {
+        opp_segment *segment = opp_load(&directory->segment[i & directory->mask], relaxed);
+        opp_store(&larger->segment[i & larger->mask], segment, relaxed);
+    }
+    /* [directory] release: its entries are set. Pairs with the acquire in fifo_peek(). */
+    opp_store(&fifo->directory, larger, release);
+    return larger;
+}
+
+bool opp_fifo_extend(opp_fifo *fifo, opp_pool *pool, uint64_t tail) {
+    opp_directory *directory = fifo_reserve(fifo, tail);
+    if (directory == NULL) return false;
+    opp_segment *segment = opp_pool_take(pool);
+    if (segment == NULL) return false;
+    /* [entry] release: a late reader, which has not seen the tail that this segment is for, may still read the
+     * entry, and then the segment's slots: they are mapped. Pairs with the acquire in fifo_peek(). */
+    opp_store(&directory->segment[SEGMENT_OF(tail) & directory->mask], segment, release);
+    fifo->filling = segment;
+    return true;
+}

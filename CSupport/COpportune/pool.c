@@ -1,0 +1,79 @@
+/*
+ * The pool of segments: a stack whose top carries a tag that grows with each step, so that a segment which went and
+ * came back meanwhile makes the exchange fail. Slabs of segments are mapped when it is empty, and kept.
+ */
+#include "pool.h"
+#include "mapping.h"
+
+#include <string.h>
+
+void opp_pool_init(opp_pool *pool) {
+    memset(pool, 0, offsetof(opp_pool, slab)); /* the table itself comes zeroed, and untouched, from the caller */
+}
+
+void opp_pool_free(opp_pool *pool) {
+    /* relaxed: nobody else is left. */
+    uint32_t count = opp_load(&pool->slab_count, relaxed);
+    for (uint32_t i = 0; i < count && i < OPP_SLABS; i++) {
+        opp_segment *slab = opp_load(&pool->slab[i], relaxed);
+        if (slab != NULL) opp_unmap(slab, OPP_SLAB_SEGMENTS * sizeof(opp_segment));
+    }
+}
+
+uint64_t opp_pool_bytes(const opp_pool *pool) {
+    /* relaxed: statistics. */
+    return (uint64_t)opp_load(&pool->slab_count, relaxed) * OPP_SLAB_SEGMENTS * sizeof(opp_segment);
+}
+
+static opp_segment *pool_segment(const opp_pool *pool, uint32_t index) {
+    /* relaxed: the index came with an acquire of `top`, and whoever put it there had seen the slab. */
+    opp_segment *slab = opp_load(&pool->slab[index / OPP_SLAB_SEGMENTS], relaxed);
+    return &slab[index % OPP_SLAB_SEGMENTS];
+}
+
+void opp_pool_put(opp_pool *pool, opp_segment *segment) {
+    uint64_t top = opp_load(&pool->top, relaxed);
+    uint64_t desired;
+    do {
+        /* relaxed: published by the exchange. */
+        opp_store(&segment->next, (uint32_t)top, relaxed);
+        desired = ((top >> 32) + 1) << 32 | (segment->index + 1);
+        /* [pool] release: whoever takes the segment sees `next`, and that its slots have been read (B3). Pairs
+         * with the acquire in opp_pool_take(). */
+    } while (!opp_cas(&pool->top, &top, desired, release));
+}
+
+static opp_segment *pool_grow(opp_pool *pool) {
+    size_t bytes = OPP_SLAB_SEGMENTS * sizeof(opp_segment);
+    void *memory = opp_map(bytes);
+    if (memory == NULL) return NULL;
+    /* relaxed: the number is ours alone. */
+    uint32_t number = opp_add(&pool->slab_count, 1, relaxed);
+    if (number >= OPP_SLABS) {
+        opp_sub(&pool->slab_count, 1, relaxed);
+        opp_unmap(memory, bytes);
+        return NULL;
+    }
+    opp_segment *slab = memory;
+    for (uint32_t i = 0; i < OPP_SLAB_SEGMENTS; i++) slab[i].index = number * OPP_SLAB_SEGMENTS + i;
+    opp_store(&pool->slab[number], slab, relaxed); /* relaxed: see pool_segment() */
+    for (uint32_t i = 1; i < OPP_SLAB_SEGMENTS; i++) opp_pool_put(pool, &slab[i]);
+    return &slab[0];
+}
+
+opp_segment *opp_pool_take(opp_pool *pool) {
+    /* [pool] acquire: pairs with opp_pool_put(). */
+    uint64_t top = opp_load(&pool->top, acquire);
+    for (;;) {
+        uint32_t place = (uint32_t)top;
+        if (place == 0) return pool_grow(pool);
+        opp_segment *segment = pool_segment(pool, place - 1);
+        /* relaxed: if another took the segment meanwhile this is rubbish, and the tag makes the exchange fail. */
+        uint64_t desired = ((top >> 32) + 1) << 32 | opp_load(&segment->next, relaxed);
+        /* relaxed: what it reads has been acquired above, and a read-modify-write goes on with the release of the
+         * puts before it, so that later takers see them through it. */
+        if (opp_cas(&pool->top, &top, desired, relaxed)) return segment;
+        /* [pool] acquire: the failed exchange read with relaxed order only. */
+        top = opp_load(&pool->top, acquire);
+    }
+}

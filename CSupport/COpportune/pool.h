@@ -1,0 +1,43 @@
+/* The pool of segments that a core's queues are made of. Private to the core; see pool.c. */
+#ifndef OPP_POOL_H
+#define OPP_POOL_H
+
+#include "opp_base.h"
+#include "opp_sync.h"
+
+#define OPP_LINE 64
+#ifndef OPP_CHECKED
+#define OPP_SEGMENT_SLOTS 64
+#define OPP_SLAB_SEGMENTS 16
+#define OPP_SLABS 65536
+#endif /* The checked build has smaller ones, so that every edge is near. */
+
+_Static_assert((OPP_SEGMENT_SLOTS & (OPP_SEGMENT_SLOTS - 1)) == 0, "slots are found by masking");
+
+typedef struct opp_slot {
+    _Atomic(void *) ptr;
+    _Atomic(uint64_t) word; /* stamp << 32 | the job's tag */
+} opp_slot;
+
+/* Type-stable: once allocated it stays a segment until the core goes, so that a late reader reads a slot. */
+typedef struct opp_segment {
+    _Atomic(uint32_t) next; /* in the pool: index + 1 of the segment below, 0 for none */
+    uint32_t index;         /* set once */
+    _Alignas(OPP_LINE) opp_slot slot[OPP_SEGMENT_SLOTS];
+} opp_segment;
+
+typedef struct opp_pool {
+    _Alignas(OPP_LINE) _Atomic(uint64_t) top; /* tag << 32 | index + 1 */
+    _Alignas(OPP_LINE) _Atomic(uint32_t) slab_count;
+    _Atomic(opp_segment *) slab[OPP_SLABS];
+} opp_pool;
+
+void opp_pool_init(opp_pool *pool);
+void opp_pool_free(opp_pool *pool);
+uint64_t opp_pool_bytes(const opp_pool *pool);
+
+/* Lock-free. NULL where memory is short. */
+opp_segment *opp_pool_take(opp_pool *pool);
+void opp_pool_put(opp_pool *pool, opp_segment *segment);
+
+#endif
