@@ -129,7 +129,7 @@ public final class AppIO: AppObserver, @unchecked Sendable {
     }
     await withTaskCancellationHandler {
       await withUnsafeContinuation { continuation in
-        request.continuation = continuation
+        request.caller = .task(continuation)
         owner.post(request)
       }
     } onCancel: {
@@ -142,7 +142,7 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   package func nop() async throws(IOError) { try await perform(try request(.OPP_RING_NOP), within: nil) }
 
   /// Foreground that needs no waiting is done here and now: no queue could give it a better place.
-  private func tryAtOnce(_ request: Request) throws(IOError) -> Int? {
+  func tryAtOnce(_ request: Request) throws(IOError) -> Int? {
     guard owner.configuration.triesAtOnce, state == .active, request.canBeTriedAtOnce, !owner.hasFault else {
       return nil
     }

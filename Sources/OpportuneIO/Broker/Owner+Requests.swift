@@ -241,7 +241,7 @@ extension Owner {
   // MARK: Before its time
 
   /// Ends a request for a reason of ours: at once where it is queued. In the kernel it is cancelled; at a deadline or a
-  /// termination the caller does not wait for that.
+  /// termination the caller does not wait for that, unless its memory is lent.
   func end(_ request: Request, early reason: IOError.Code) {
     if request.isClose, reason == .cancelled { return }  // what is open must not stay so
     switch request.phase {
@@ -257,7 +257,7 @@ extension Owner {
       guard !request.isDetached else { return }
       request.reason = request.reason ?? reason
       cancelInKernel(request)
-      if reason == .cancelled { return }
+      if reason == .cancelled || request.lendsMemory { return }
       request.isDetached = true
       deliver(request, .failed(reason))
     }
@@ -290,9 +290,9 @@ extension Owner {
 
   /// At the end of the turn: see ``answers``.
   func answer(_ request: Request) {
-    guard let continuation = request.takeAnswer() else { return }
+    guard let caller = request.takeAnswer() else { return }
     let index = owned(request.app).map { ioClass(of: $0, request.device).index } ?? 0
-    answers[index].append(continuation)
+    answers[index].append(caller)
   }
 
   private func count(_ outcome: Request.Outcome, _ ioClass: IOClass, _ app: OwnedApp) {

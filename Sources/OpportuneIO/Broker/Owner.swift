@@ -35,7 +35,7 @@ final class Owner: @unchecked Sendable {
   /// Callers that may go on. They are told when this thread has let go of their requests, so that they free them: the
   /// allocator's lock for memory of a background thread may be held by that thread while the kernel has stopped it, and
   /// this one must not wait for it (law 1). By class: foreground is told first, as each telling may wake a thread.
-  var answers: [[UnsafeContinuation<Void, Never>]] = [[], []]
+  var answers: [[Request.Caller]] = [[], []]
   private var isEnding = false
   private var onEnded: [() -> Void] = []
   /// Cleared where the kernel refuses them.
@@ -184,7 +184,7 @@ final class Owner: @unchecked Sendable {
 
   private func sendAnswers() {
     for index in answers.indices {
-      for continuation in answers[index] { continuation.resume() }
+      for caller in answers[index] { caller.resume() }
       answers[index].removeAll(keepingCapacity: true)
     }
   }

@@ -7,8 +7,23 @@ import SystemPackage
 ///
 /// It owns what the kernel may touch (`op` points into `buffers` and `scratch`) and is retained by the tag that the
 /// kernel carries, so nothing of it is freed before the last completion. The caller fills it in and posts it; from then
-/// on it is the owner thread's alone, until `continuation` is resumed: then the caller reads `outcome`.
+/// on it is the owner thread's alone, until `caller` is resumed: then the caller reads `outcome`.
 final class Request: Message, @unchecked Sendable {
+  /// Who waits for the answer.
+  enum Caller {
+    case task(UnsafeContinuation<Void, Never>)
+    /// Its memory is lent: it goes on when the kernel has let go of that, whatever ends the request before. The semaphore
+    /// is gone once it does.
+    case thread(UnsafeMutablePointer<sem_t>)
+
+    func resume() {
+      switch self {
+      case .task(let continuation): continuation.resume()
+      case .thread(let semaphore): sem_post(semaphore)
+      }
+    }
+  }
+
   enum Outcome {
     case pending
     case value(Int)
@@ -46,7 +61,7 @@ final class Request: Message, @unchecked Sendable {
   var scratch: [UnsafeMutableRawPointer] = []
   /// Of a vectored transfer: in `scratch` the vectors, and as much room for those of a piece.
   var vectorCount = 0
-  var continuation: UnsafeContinuation<Void, Never>?
+  var caller: Caller?
   var outcome = Outcome.pending
   /// [answer] Stored with release after `outcome`, loaded with acquire before it is read. The runtime orders the two as
   /// well, but where the answer comes before the caller has suspended the thread sanitizer does not see that.
@@ -94,13 +109,16 @@ final class Request: Message, @unchecked Sendable {
   /// Has the caller go on.
   func answer() { takeAnswer()?.resume() }
 
-  /// The caller's continuation, to be resumed; the request may not be touched afterwards.
-  func takeAnswer() -> UnsafeContinuation<Void, Never>? {
-    guard let continuation else { return nil }
-    self.continuation = nil
+  /// The caller, to be resumed; the request may not be touched afterwards.
+  func takeAnswer() -> Caller? {
+    guard let caller else { return nil }
+    self.caller = nil
     isAnswered.store(true, ordering: .releasing)
-    return continuation
+    return caller
   }
+
+  /// Whether a thread waits for it.
+  var lendsMemory: Bool { if case .thread? = caller { true } else { false } }
 
   func releaseBuffers() {
     for buffer in buffers { buffer.giveBack() }
@@ -214,7 +232,7 @@ final class Request: Message, @unchecked Sendable {
 
   // MARK: The answer
 
-  /// The caller's, after the continuation.
+  /// The caller's, after it was resumed.
   func value() throws(IOError) -> Int {
     _ = isAnswered.load(ordering: .acquiring)
     switch outcome {

@@ -14,6 +14,8 @@ public final class IOBuffer: @unchecked Sendable {
   /// Where the memory is one of a pool's.
   private let pool: RegisteredBuffers?
   private let indexInPool: Int
+  /// Whether it is somebody else's, who keeps it until the request has ended.
+  private let isLent: Bool
 
   public static let countRange: ClosedRange<Int> = 1...1 << 30
   public static let alignmentRange: ClosedRange<Int> = 16...1 << 21
@@ -31,6 +33,7 @@ public final class IOBuffer: @unchecked Sendable {
     }
     pool = nil
     indexInPool = 0
+    isLent = false
     memory = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: alignment)
     _ = memory.initializeMemory(as: UInt8.self, repeating: 0)
   }
@@ -44,11 +47,21 @@ public final class IOBuffer: @unchecked Sendable {
   init?(from pool: RegisteredBuffers) {
     guard let taken = pool.take() else { return nil }
     self.pool = pool
+    isLent = false
     (indexInPool, memory) = taken
   }
 
+  /// Memory of a caller that waits until the kernel has let go of it.
+  init(lending memory: UnsafeMutableRawBufferPointer) throws(IOError) {
+    try require(memory.count, in: Self.countRange, "count")
+    self.memory = memory
+    pool = nil
+    indexInPool = 0
+    isLent = true
+  }
+
   deinit {
-    if let pool { pool.giveBack(indexInPool) } else { memory.deallocate() }
+    if let pool { pool.giveBack(indexInPool) } else if !isLent { memory.deallocate() }
   }
 
   /// Its number, where the kernel knows it. The owner thread's.

@@ -1,0 +1,59 @@
+internal import COpportune
+import Glibc
+import SystemPackage
+
+/// Files for a thread that has to wait where it is, as one that writes a store step by step. The broker's own thread does the
+/// rest, so that whoever else waits is not held up. Memory is the caller's, and is copied nowhere.
+///
+/// Answers are those of `pread`, `pwrite` and `fdatasync`, but `-errno` where these fail, `-ECANCELED` where the app was
+/// terminated or the broker shut down.
+extension AppIO {
+  package func readWaiting(_ file: Int32, into memory: UnsafeMutableRawBufferPointer, at offset: Int) -> Int {
+    transferWaiting(.OPP_RING_READ, file, memory, offset)
+  }
+
+  package func writeWaiting(_ file: Int32, from memory: UnsafeRawBufferPointer, at offset: Int) -> Int {
+    // Only read from.
+    transferWaiting(.OPP_RING_WRITE, file, UnsafeMutableRawBufferPointer(mutating: memory), offset)
+  }
+
+  package func synchronizeDataWaiting(_ file: Int32) -> Int {
+    number { () throws(IOError) -> Int in
+      try performWaiting(request(.OPP_RING_FDATASYNC, .storage, FileDescriptor(rawValue: file)))
+    }
+  }
+
+  private func transferWaiting(
+    _ code: opp_ring_code, _ file: Int32, _ memory: UnsafeMutableRawBufferPointer, _ offset: Int
+  ) -> Int {
+    number { () throws(IOError) -> Int in
+      let request = try request(code, .storage, FileDescriptor(rawValue: file))
+      try request.use(IOBuffer(lending: memory), nil)
+      request.op.offset = UInt64(offset)
+      request.wantsAll = true
+      return try performWaiting(request)
+    }
+  }
+
+  private func performWaiting(_ request: Request) throws(IOError) -> Int {
+    if let value = try tryAtOnce(request) { return value }
+    let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+    defer { semaphore.deallocate() }
+    semaphore.initialize(to: sem_t())
+    sem_init(semaphore, 0, 0)
+    request.caller = .thread(semaphore)
+    owner.post(request)
+    while sem_wait(semaphore) != 0 {}  // a signal interrupts it
+    sem_destroy(semaphore)
+    return try request.value()
+  }
+
+  private func number(_ body: () throws(IOError) -> Int) -> Int {
+    do throws(IOError) {
+      return try body()
+    } catch {
+      if case .system(let errno) = error.code { return -Int(errno.rawValue) }
+      return -Int(ECANCELED)
+    }
+  }
+}
