@@ -4,19 +4,29 @@ import Testing
 
 @testable import OpportuneMemory
 
-/// A memory cgroup (version 1) below the one that the tests run in, named after the process that runs them.
+/// A memory cgroup, below the one that the tests run in or, in version 2, where groups with processes have no limited ones
+/// below, beside it; named after the process that runs them.
 private struct Cgroup {
   let folder: String
+  private let limitFile: String
 
-  /// `nil` where the process is in none, or may make none.
+  /// `nil` where the process is in none.
   init?(below parent: Int32, _ name: String) {
     guard let groups = KernelFile.text("/proc/self/cgroup") else { return nil }
     for line in groups.split(separator: "\n") {
       let fields = line.split(separator: ":", omittingEmptySubsequences: false)
-      guard fields.count == 3, fields[1] == "memory" else { continue }
-      let base = "/sys/fs/cgroup/memory" + (fields[2] == "/" ? "" : fields[2])
-      folder = "\(base)/opportune-test-\(parent)-\(name)"
-      return
+      guard fields.count == 3 else { continue }
+      if fields[1] == "memory" {
+        folder = "/sys/fs/cgroup/memory\(fields[2] == "/" ? "" : fields[2])/opportune-test-\(parent)-\(name)"
+        limitFile = "memory.limit_in_bytes"
+        return
+      }
+      let above = "/sys/fs/cgroup" + (fields[2].lastIndex(of: "/").map { fields[2][..<$0] } ?? "")
+      if fields[0] == "0", KernelFile.text("\(above)/cgroup.subtree_control")?.contains("memory") == true {
+        folder = "\(above)/opportune-test-\(parent)-\(name)"
+        limitFile = "memory.max"
+        return
+      }
     }
     return nil
   }
@@ -24,7 +34,7 @@ private struct Cgroup {
   /// Puts the calling process in, with so many bytes at most.
   func join(limit: Int) -> Bool {
     mkdir(folder, 0o755)
-    return write("\(limit)", "memory.limit_in_bytes") && write("\(getpid())", "cgroup.procs")
+    return write("\(limit)", limitFile) && write("\(getpid())", "cgroup.procs")
   }
 
   func remove() { rmdir(folder) }
@@ -41,12 +51,29 @@ private struct Cgroup {
   }
 }
 
+/// Another process that has so much memory in use until it is killed: dd reads it whole, and finds no room to write it to.
+private func startHolder(mebibytes: Int) -> pid_t? {
+  var ends: [Int32] = [-1, -1]
+  guard pipe(&ends) == 0 else { return nil }
+  var actions = posix_spawn_file_actions_t()
+  posix_spawn_file_actions_init(&actions)
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO)
+  defer { posix_spawn_file_actions_destroy(&actions) }
+  let words: [String] = ["dd", "if=/dev/zero", "bs=\(mebibytes)M", "count=1"]
+  var arguments = words.map { strdup($0) } + [nil]
+  defer { for argument in arguments { free(argument) } }
+  var process: pid_t = 0
+  return posix_spawnp(&process, "dd", &actions, nil, &arguments, environ) == 0 ? process : nil
+}
+
+private var hasSwap: Bool { KernelFile.text("/proc/swaps").map { $0.split(separator: "\n").count > 1 } ?? false }
+
 private let limit = 96 << 20
 
 @Suite(.timeLimit(.minutes(1))) struct CgroupTests {
   // R-GFX-04, R-GFX-05, R-GFX-06
   @Test(
-    .enabled(if: Cgroup.mayMake, "no memory cgroup (version 1) may be made here"),
+    .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),
     .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
   func ordinaryAllocationGetsTheDrawingMemoryOfAnAppThatLeftTheForeground() async {
     await #expect(processExitsWith: .exitCode(7)) {
@@ -72,7 +99,7 @@ private let limit = 96 << 20
 
   // R-MEM-01, R-MEM-05
   @Test(
-    .enabled(if: Cgroup.mayMake, "no memory cgroup (version 1) may be made here"),
+    .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),
     .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
   func aCgroupsLimitIsHonoured() async {
     await #expect(processExitsWith: .exitCode(7)) {
@@ -99,6 +126,52 @@ private let limit = 96 << 20
       _exit(7)
     }
     Cgroup(below: getpid(), "limit")?.remove()
+  }
+
+  // R-MEM-01
+  @Test(
+    .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),
+    .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
+  func roomIsMadeForWhatAnotherProcessTakes() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      guard let group = Cgroup(below: getppid(), "other"), group.join(limit: limit) else { _exit(1) }
+      var configuration = MemoryConfiguration()
+      configuration.gauge = try PressureGauge(warning: CriticalPoint(share: 0.4), critical: .threeQuarters)
+      let broker = try MemoryBroker(configuration)
+      let app = broker.app(named: "browser", standing: .background)
+      let regions = try (0..<50).map { _ in try app.purgeable(of: UInt8.self, count: 1 << 20) }
+      for region in regions { region.fill(1) }
+      var levels = try broker.levels().makeAsyncIterator()
+      let first = await levels.next()
+      require(first == .warning && !regions.contains(where: \.isPurged), "nothing is critical yet")
+      guard let other = startHolder(mebibytes: 30) else { _exit(3) }
+      while !regions.contains(where: \.isPurged) { _ = await levels.next() }
+      guard let relieved = broker.reading else { _exit(2) }
+      require(relieved.inUse < UInt64(limit) * 3 / 4, "below the critical point: \(relieved)")
+      require(regions.contains { !$0.isPurged }, "as much as was needed")
+      kill(other, SIGKILL)
+      waitpid(other, nil, 0)
+      _exit(7)
+    }
+    Cgroup(below: getpid(), "other")?.remove()
+  }
+
+  /// What the tests above are compared with: the same in ordinary memory.
+  // R-MEM-01
+  @Test(
+    .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),
+    .disabled(if: hasSwap, "there is swap, which takes what memory has no room for"),
+    .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
+  func withoutTheLibraryTheKernelEndsTheProgram() async {
+    await #expect(processExitsWith: .signal(SIGKILL)) {
+      guard let group = Cgroup(below: getppid(), "plain"), group.join(limit: limit) else { _exit(1) }
+      for _ in 0..<2 {
+        guard let ordinary = malloc(60 << 20) else { _exit(2) }
+        memset(ordinary, 1, 60 << 20)
+      }
+      _exit(7)
+    }
+    Cgroup(below: getpid(), "plain")?.remove()
   }
 
   // R-GFX-04
