@@ -145,11 +145,7 @@ extension HostMemory {
 extension KeptApp.Stored {
   /// Fills the memory, and returns the bytes.
   fileprivate func bringBack() throws -> [UInt8] {
-    let parts = try record.load()
-    guard let bytes = parts.first, parts.count == memory.count + 1 else { throw MemoryLost() }
-    for (memory, content) in zip(memory, parts.dropFirst()) {
-      guard memory.comeBack(with: content) else { throw MemoryLost() }
-    }
+    guard let bytes = try record.load(into: memory) else { throw MemoryLost() }
     return bytes
   }
 }

@@ -1,4 +1,5 @@
 import OpportuneApps
+import OpportuneIO
 import OpportuneMemory
 import OpportuneScheduler
 import Synchronization
@@ -14,7 +15,7 @@ import Synchronization
 /// ```
 ///
 /// The store is written in the background band, and read in the foreground band beside it: who is wanted back waits for
-/// nobody's hibernation.
+/// nobody's hibernation. With an I/O broker its requests are in the classes of these bands as well.
 ///
 /// `@unchecked Sendable`: its state is touched on the host's strand alone, where the host calls its brokers.
 public final class HostMemory: ResourceBroker, @unchecked Sendable {
@@ -34,12 +35,13 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   /// - Parameters:
   ///   - scheduler: the host's.
   ///   - store: for this program alone. What it holds of an earlier run is removed. `nil`: apps are terminated instead.
+  ///   - io: carries the store's reads, as foreground, and its writes, as background. `nil`: system calls.
   ///   - clock: as the broker's.
   ///   - report: told what happens, on the host's strand: return soon.
-  /// - Throws: ``MemoryError``, ``SchedulerError``.
+  /// - Throws: ``MemoryError``, ``SchedulerError``, ``IOError``.
   public init(
     _ scheduler: Scheduler, _ configuration: MemoryConfiguration = MemoryConfiguration(),
-    store: sending HibernationStore? = nil, clock: (@Sendable () -> UInt64)? = nil,
+    store: sending HibernationStore? = nil, io: IOBroker? = nil, clock: (@Sendable () -> UInt64)? = nil,
     report: @escaping @Sendable (MemoryEvent) -> Void = { _ in }
   ) throws {
     let relay = Relay()
@@ -47,6 +49,9 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     background = try scheduler.makeApp(named: "hibernation", band: .background)
     foreground = try scheduler.makeApp(named: "reanimation", band: .foreground)
     if let store {
+      if let io {
+        store.carry(by: BrokeredAccess(writer: try io.attach(background), reader: try io.attach(foreground)))
+      }
       keeper = StoreKeeper(store, try background.thread(named: "hibernation"))
     } else {
       keeper = nil

@@ -96,7 +96,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   }
 
   private func rig(
-    store bytes: Int? = 64 << 20, _ change: (inout RemovalPolicy) -> Void = { _ in }
+    store bytes: Int? = 64 << 20, io: IOBroker? = nil, _ change: (inout RemovalPolicy) -> Void = { _ in }
   ) async throws -> Rig {
     var configuration = MemoryConfiguration()
     configuration.limit = .budget(UInt64(16 * megabyte))
@@ -108,7 +108,8 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     let report: @Sendable (MemoryEvent) -> Void = { continuation.yield($0) }
     let memory =
       if let bytes {
-        try HostMemory(scheduler, configuration, store: HibernationStore(path: path, bytes: bytes), report: report)
+        try HostMemory(
+          scheduler, configuration, store: HibernationStore(path: path, bytes: bytes), io: io, report: report)
       } else {
         try HostMemory(scheduler, configuration, report: report)
       }
@@ -198,6 +199,46 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
       #expect(from == .suspended && to == .hibernated && event == .hibernate)
       break
     }
+  }
+
+  // R-MEM-05, R-MEM-07, R-DISK-01
+  @Test(.timeLimit(.minutes(1)), arguments: [IOConfiguration.Backend.automatic, .threads])
+  func theStoreIsWrittenInBackgroundAndReadInForeground(backend: IOConfiguration.Backend) async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    var configuration = IOConfiguration()
+    configuration.backend = backend
+    let io = try IOBroker(configuration: configuration)
+    let rig = try await rig(io: io)
+    let app = try await launch(rig, "notes")
+    try await rig.host.leave(app.id)
+    await wait(rig.host, app.id, for: .suspended)
+    try await rig.host.post(.app(app.id, .hibernate))
+    guard case .stored(app.id, _) = await next(rig) else { throw Failure("nothing was stored") }
+    let written = try await io.statistics()
+    #expect(written.background.bytesWritten >= 2 * megabyte && written.background.completed >= 6)
+    #expect(written.foreground.bytesWritten == 0 && written.foreground.submitted == 0)
+    #expect(written.background.bytesRead == 0 && written.foreground.bytesRead == 0)
+    try await rig.host.bringForward(app.id)
+    guard case .restored(app.id) = await next(rig) else { throw Failure("it did not come back") }
+    let read = try await io.statistics()
+    #expect(read.foreground.bytesRead >= 2 * megabyte && read.background.bytesRead == 0)
+    #expect(read.foreground.bytesWritten == 0)
+    #expect(app.lives.value.first?.isWhole(content) == true && app.lives.value.count == 1)
+  }
+
+  // R-MEM-06, R-MEM-04
+  @Test(.timeLimit(.minutes(1))) func whatTheIOBrokerDoesNotWriteIsTerminated() async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let io = try IOBroker()
+    let rig = try await rig(io: io)
+    let app = try await launch(rig, "notes")
+    try await rig.host.leave(app.id)
+    await wait(rig.host, app.id, for: .suspended)
+    await io.shutdown()
+    try await rig.host.post(.app(app.id, .hibernate))
+    guard case .notStored(app.id, let reason) = await next(rig) else { throw Failure("it was stored") }
+    #expect(reason.contains("was not written"))
+    await wait(rig.host, app.id, for: .notRunning)
   }
 
   /// However far the store has come when it is wanted.

@@ -140,8 +140,10 @@ private func written() -> UInt64? { KernelFile.text("/proc/self/io").flatMap { K
   @Test func anotherVersionIsRefused() throws {
     let disk = CrashDisk(size: 1 << 20)
     do { _ = try HibernationStore(disk) }
-    for slot in 0..<2 { disk.seen[slot * StoreIndex.slotBytes + 8] = 2 }
-    #expect(throws: StoreError(.otherVersion, "")) { try HibernationStore(disk) }
+    for version in [1, UInt8(StoreIndex.version) + 1] {
+      for slot in 0..<2 { disk.seen[slot * StoreIndex.slotBytes + 8] = version }
+      #expect(throws: StoreError(.otherVersion, "")) { try HibernationStore(disk) }
+    }
   }
 
   // R-MEM-06
@@ -282,7 +284,8 @@ private func written() -> UInt64? { KernelFile.text("/proc/self/io").flatMap { K
         try store.remove(app)
         next[app] = nil
       } else {
-        let state = noise(Int.random(in: 1...20_000, using: &generator), seed: generator.next())
+        // Above 32 KiB it is not gathered with its table, but written from where it is.
+        let state = noise(Int.random(in: 1...40_000, using: &generator), seed: generator.next())
         disk.missing = missing
         do {
           try save(store, app, [state])

@@ -33,7 +33,7 @@ struct Operation {
       return
     }
     // Of any two saves of an app the states differ; a half of each is easily compressed.
-    let count = Int.random(in: 1...2500, using: &generator)
+    let count = Int.random(in: 1...12_000, using: &generator)
     let words = (0..<count).map { $0 % 8 < 4 ? number : generator.next() }
     state = words.withUnsafeBytes { [UInt8]($0) }
   }

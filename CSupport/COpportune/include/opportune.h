@@ -1,4 +1,4 @@
-/* Opportune, the C core: run queues, rings, parking, threads, clocks, topology and purgeable memory. See each header. */
+/* Opportune, the C core: run queues, rings, parking, threads, clocks, topology, purgeable memory and checksums. See each header. */
 #ifndef OPPORTUNE_H
 #define OPPORTUNE_H
 #include "opp_base.h"
@@ -8,6 +8,7 @@
 #include "opp_ring.h"
 #include "opp_runq.h"
 #include "opp_stats.h"
+#include "opp_store.h"
 #include "opp_system.h"
 #include "opp_table.h"
 #include "opp_thread.h"

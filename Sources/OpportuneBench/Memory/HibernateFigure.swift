@@ -1,17 +1,25 @@
 import Glibc
 import Opportune
 
-/// Figure 3: state that does not compress goes to the store and comes back, against a plain write, `fdatasync` and read of as
-/// many bytes in a file whose blocks are set aside as well.
+/// Figure 3: state that does not compress goes to the store and comes back, by system calls and over the I/O broker, against a
+/// plain write, `fdatasync` and read of as many bytes in a file whose blocks are set aside as well.
 struct HibernateFigure {
   static let mebibytes = [8, 32, 128]
   let folder: String
+  let io: IOBroker
+
+  init(folder: String) throws {
+    self.folder = folder
+    io = try IOBroker()
+  }
 
   /// What one size took, in seconds, and what the kernel was given to write.
   struct Sample {
     var hibernate = 0.0
+    var brokeredHibernate = 0.0
     var plainWrite = 0.0
     var reanimate = 0.0
+    var brokeredReanimate = 0.0
     var plainRead = 0.0
     var written = 0.0
   }
@@ -21,35 +29,48 @@ struct HibernateFigure {
 
   func measure(mebibytes: Int, seed: UInt64) throws -> Sample {
     let bytes = mebibytes << 20
-    defer {
-      unlink(storePath)
-      unlink(plainPath)
-    }
     let block = try MemoryBroker().app(named: "bench").allocate(bytes: bytes)
     Self.fill(block.bytes, seed: seed)
     var sample = Sample()
+    defer { unlink(plainPath) }
     try plain(block.bytes, &sample)
+    (sample.hibernate, sample.reanimate, sample.written) = try cycle(block, seed: seed, io: nil)
+    (sample.brokeredHibernate, sample.brokeredReanimate, _) = try cycle(block, seed: seed, io: io)
+    return sample
+  }
 
-    let store = try HibernationStore(path: storePath, bytes: bytes + (16 << 20))
+  /// There and back: seconds of each, and the bytes that the kernel was given to write.
+  private func cycle(
+    _ block: MemoryBlock, seed: UInt64, io: IOBroker?
+  ) throws -> (hibernate: Double, reanimate: Double, written: Double) {
+    defer { unlink(storePath) }
+    let store = try HibernationStore(path: storePath, bytes: block.count + (16 << 20))
+    if let io {
+      store.carry(
+        by: BrokeredAccess(
+          writer: try io.makeApp(named: "hibernation", state: .background),
+          reader: try io.makeApp(named: "reanimation")))
+    }
     let held = HeldMemory(block)
+    let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
     let before = Self.writtenBytes()
-    sample.hibernate = try Self.seconds {
-      _ = try held.withContent { try store.save("app", [$0]) }
+    let hibernate = try Self.seconds {
+      _ = try held.withContent { try store.save("app", [nothing, $0]) }
       held.giveBack()
     }
-    sample.written = Self.writtenBytes() - before
-    guard block.bytes[0] == 0, block.bytes[bytes - 1] == 0 else {
+    let written = Self.writtenBytes() - before
+    guard block.bytes[0] == 0, block.bytes[block.count - 1] == 0 else {
       throw BenchError(.workLost, "memory was not given back")
     }
     forgetCache(storePath)
-    sample.reanimate = try Self.seconds {
-      guard let content = try store.load("app").first, held.comeBack(with: content) else {
+    let reanimate = try Self.seconds {
+      guard try store.record(of: "app").load(into: [held]) != nil else {
         throw BenchError(.workLost, "the app did not come back")
       }
       try store.remove("app")
     }
     guard Self.holds(block.bytes, seed: seed) else { throw BenchError(.wrongAnswer, "the app came back otherwise") }
-    return sample
+    return (hibernate, reanimate, written)
   }
 
   /// The disk's own speed.

@@ -196,18 +196,23 @@ public struct MemoryBench {
 
   /// Of sizes up to that of the run.
   private func measureHibernation() throws -> [MemoryResult] {
-    let figure = HibernateFigure(folder: options.folder)
+    let figure = try HibernateFigure(folder: options.folder)
     return try HibernateFigure.mebibytes.filter { $0 <= options.mebibytes }.flatMap { size in
       let rows: [(name: String, rival: String?)] = [
-        ("hibernate \(size) MiB", "write + fsync \(size) MiB"), ("write + fsync \(size) MiB", nil),
-        ("reanimate \(size) MiB", "read \(size) MiB"), ("read \(size) MiB", nil),
+        ("hibernate \(size) MiB", "write + fsync \(size) MiB"),
+        ("hibernate \(size) MiB, I/O broker", "write + fsync \(size) MiB"), ("write + fsync \(size) MiB", nil),
+        ("reanimate \(size) MiB", "read \(size) MiB"), ("reanimate \(size) MiB, I/O broker", "read \(size) MiB"),
+        ("read \(size) MiB", nil),
       ]
       var written: [Double] = []
       var results = try self.rows(.hibernate, unit: "MB/s", rows) {
         let sample = try figure.measure(mebibytes: size, seed: UInt64(written.count))
         written.append(sample.written)
         let bytes = Double(size << 20) / 1e6
-        return [sample.hibernate, sample.plainWrite, sample.reanimate, sample.plainRead].map { bytes / $0 }
+        return [
+          sample.hibernate, sample.brokeredHibernate, sample.plainWrite, sample.reanimate, sample.brokeredReanimate,
+          sample.plainRead,
+        ].map { bytes / $0 }
       }
       for index in results.indices { results[index].ratioToDisk = results[index].ratioToRival }
       if !results.isEmpty { results[0].bytesWritten = median(written) }

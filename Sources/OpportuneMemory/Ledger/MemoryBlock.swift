@@ -91,11 +91,23 @@ public final class MemoryBlock: @unchecked Sendable {
     count(out: true)
   }
 
-  /// Its content is back. Returns whether it is locked into memory, where it was.
-  func comeBack(with content: [UInt8]) -> Bool {
-    guard kind != .clean else { return true }
-    bytes.copyBytes(from: content)
-    if isAway.exchange(false, ordering: .relaxed) { count(out: false) }
+  /// Its content comes back, by `fill`, into memory that is zero; `nil` where nothing was given back. Returns whether it is
+  /// locked into memory, where it was.
+  func comeBack<Failure: Error>(
+    _ fill: (UnsafeMutableRawBufferPointer?) throws(Failure) -> Void
+  ) throws(Failure) -> Bool {
+    guard isAway.load(ordering: .relaxed) else {
+      try fill(nil)
+      return true
+    }
+    do throws(Failure) {
+      try fill(bytes)
+    } catch {
+      madvise(memory, count, MADV_DONTNEED)
+      throw error
+    }
+    isAway.store(false, ordering: .relaxed)
+    count(out: false)
     return kind != .wired || mlock(memory, count) == 0
   }
 

@@ -1,45 +1,63 @@
 internal import CZstd
 import Glibc
 
-/// Frames of zstd, each with a checksum of its content.
-enum Compression {
-  /// Compresses `parts` one after the other into one frame, which goes to `sink` in pieces.
-  static func compress(
-    _ parts: [UnsafeRawBufferPointer], to sink: (UnsafeRawBufferPointer) throws(StoreError) -> Void
-  ) throws(StoreError) {
+/// Makes frames of zstd. One thread at a time.
+final class Compressor {
+  private let context: OpaquePointer
+
+  /// - Parameter addsChecksum: whether each frame has one of its content.
+  init(addsChecksum: Bool) throws(StoreError) {
     guard let context = ZSTD_createCCtx() else { throw StoreError(.system(ENOMEM), "no memory to compress with") }
-    defer { ZSTD_freeCCtx(context) }
     // The fastest level: what waits is the disk.
     ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, 1)
-    ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1)
-    let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: ZSTD_CStreamOutSize(), alignment: 16)
-    defer { piece.deallocate() }
-    for index in 0...parts.count {
-      // The last round has no part, and ends the frame.
-      let part = index < parts.count ? parts[index] : UnsafeRawBufferPointer(start: nil, count: 0)
-      let directive = index < parts.count ? ZSTD_e_continue : ZSTD_e_end
-      var input = ZSTD_inBuffer(src: part.baseAddress, size: part.count, pos: 0)
-      while true {
-        var output = ZSTD_outBuffer(dst: piece.baseAddress, size: piece.count, pos: 0)
-        let left = ZSTD_compressStream2(context, &output, &input, directive)
-        guard ZSTD_isError(left) == 0 else {
-          throw StoreError(.system(ENOMEM), "not compressed: \(String(cString: ZSTD_getErrorName(left)))")
-        }
-        if output.pos > 0 { try sink(UnsafeRawBufferPointer(rebasing: piece[..<output.pos])) }
-        if directive == ZSTD_e_end ? left == 0 : input.pos == input.size { break }
-      }
-    }
+    ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, addsChecksum ? 1 : 0)
+    self.context = context
   }
 
-  /// The content of a frame; `nil` where it is no frame, its checksum does not fit, or it has other than `count` bytes.
-  static func expand(_ frame: UnsafeRawBufferPointer, count: Int) -> [UInt8]? {
-    guard count >= 0, ZSTD_getFrameContentSize(frame.baseAddress, frame.count) != UInt64.max - 1,
-      ZSTD_findFrameCompressedSize(frame.baseAddress, frame.count) == frame.count
-    else { return nil }
-    var expanded = [UInt8](repeating: 0, count: count)
-    let result = expanded.withUnsafeMutableBytes {
-      ZSTD_decompress($0.baseAddress, $0.count, frame.baseAddress, frame.count)
+  deinit { ZSTD_freeCCtx(context) }
+
+  /// Bytes of the frame; `nil` where it does not fit, or there is no memory to make it.
+  func compress(_ content: UnsafeRawBufferPointer, into room: UnsafeMutableRawBufferPointer) -> Int? {
+    let count = ZSTD_compress2(context, room.baseAddress, room.count, content.baseAddress, content.count)
+    return ZSTD_isError(count) == 0 ? count : nil
+  }
+
+  /// A frame of little content, with its checksum.
+  static func frame(of content: [UInt8]) throws(StoreError) -> [UInt8] {
+    let compressor = try Compressor(addsChecksum: true)
+    var frame = [UInt8](repeating: 0, count: ZSTD_compressBound(content.count))
+    let count = frame.withUnsafeMutableBytes { room in
+      content.withUnsafeBytes { compressor.compress($0, into: room) }
     }
-    return ZSTD_isError(result) == 0 && result == count ? expanded : nil
+    guard let count else { throw StoreError(.system(ENOMEM), "\(content.count) bytes were not compressed") }
+    return Array(frame[..<count])
+  }
+}
+
+/// Reads frames of zstd. One thread at a time.
+final class Expander {
+  private let context: OpaquePointer
+
+  init() throws(StoreError) {
+    guard let context = ZSTD_createDCtx() else { throw StoreError(.system(ENOMEM), "no memory to expand with") }
+    self.context = context
+  }
+
+  deinit { ZSTD_freeDCtx(context) }
+
+  /// Whether it is a frame, or several, of exactly as many bytes as there is room for, and its checksum, if it has one, fits.
+  func expand(_ frame: UnsafeRawBufferPointer, into room: UnsafeMutableRawBufferPointer) -> Bool {
+    ZSTD_decompressDCtx(context, room.baseAddress, room.count, frame.baseAddress, frame.count) == room.count
+  }
+
+  /// The content of one frame with a checksum; `nil` where it is not one, or has other than `count` bytes.
+  static func content(of frame: [UInt8], count: Int) throws(StoreError) -> [UInt8]? {
+    let expander = try Expander()
+    var content = [UInt8](repeating: 0, count: count)
+    let isWhole = frame.withUnsafeBytes { frame in
+      ZSTD_findFrameCompressedSize(frame.baseAddress, frame.count) == frame.count
+        && content.withUnsafeMutableBytes { expander.expand(frame, into: $0) }
+    }
+    return isWhole ? content : nil
   }
 }

@@ -41,18 +41,31 @@ public struct HeldMemory: Sendable {
     }
   }
 
-  /// The content as it was written; what was not given back keeps what it has. Returns whether that was possible.
-  package func comeBack(with content: [UInt8]) -> Bool {
-    guard !content.isEmpty else { return true }
+  /// The next part that is read, as content; what was not given back keeps what it has. Returns whether that was possible.
+  func comeBack(count: Int, from reader: RecordReader) throws(StoreError) -> Bool {
+    // Of what had no content to write nothing is read.
+    guard count > 0 else {
+      try reader.next(into: nil)
+      return true
+    }
     switch place {
-    case .block(let block): return content.count == block.count && block.comeBack(with: content)
+    case .block(let block):
+      guard count == block.count else { return false }
+      return try block.comeBack { (place) throws(StoreError) in try reader.next(into: place, isZero: true) }
     case .region(let region):
-      guard content.count == region.bytes else { return false }
+      guard count == region.bytes else { return false }
       let pin = region.pin()
       switch pin.found {
-      case .intact: region.unpin()
+      case .intact:
+        region.unpin()
+        try reader.next(into: nil)
       case .empty:
-        pin.memory.copyMemory(from: content, byteCount: content.count)
+        do throws(StoreError) {
+          try reader.next(into: UnsafeMutableRawBufferPointer(start: pin.memory, count: count), isZero: true)
+        } catch {
+          region.unpinEmpty(isFilled: false)
+          throw error
+        }
         region.unpinEmpty(isFilled: true)
       case .busy:
         region.unpinBusy(pin)

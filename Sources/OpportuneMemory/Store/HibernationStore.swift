@@ -3,7 +3,8 @@
 /// Its size is fixed and its blocks are allocated when it is made. At any instant each app is in it with exactly what was
 /// saved last, or is not in it, whatever part of the last writes a crash kept: a record goes to free space and is
 /// synchronised before the index names it, and the index is kept twice, one copy being written and synchronised
-/// before the other. Everything is compressed and has a checksum; what does not fit its own is never handed out.
+/// before the other. Everything has a checksum, and what does not fit its own is never handed out; what shrinks by it is
+/// compressed.
 ///
 /// For one thread at a time. Calls take as long as the disk does: not for a foreground thread.
 public final class HibernationStore {
@@ -56,11 +57,14 @@ public final class HibernationStore {
     }
   }
 
+  /// Has `access` read and write the file from now on. Call it before anybody else has the store.
+  package func carry(by access: some StoreAccess) { (device as? StoreFile)?.access = access }
+
   private static func readSlot(_ device: any StoreDevice, _ number: Int) throws(StoreError) -> StoreIndex.Reading {
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreIndex.slotBytes, alignment: 16)
     defer { buffer.deallocate() }
     try device.read(buffer, at: number * StoreIndex.slotBytes)
-    return StoreIndex.read([UInt8](buffer), size: device.size)
+    return try StoreIndex.read([UInt8](buffer), size: device.size)
   }
 
   // MARK: What is in it
@@ -86,30 +90,10 @@ public final class HibernationStore {
       throw StoreError(.argument, "a name of \(app.utf8.count) bytes, expected up to \(StoreIndex.nameBytesMax)")
     }
     if let failure { throw failure }
-    let space = index.free().largest
-    let sequence = index.sequence + 1
-    var head = ByteWriter()
-    head.put(sequence)
-    head.put(Array(app.utf8))
-    head.put(UInt64(parts.count))
-    for part in parts { head.put(UInt64(part.count)) }
-    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: head.bytes.count, alignment: 16)
-    defer { buffer.deallocate() }
-    buffer.copyBytes(from: head.bytes)
-
-    var end = space.lowerBound
-    let device = device
-    try Compression.compress([UnsafeRawBufferPointer(buffer)] + parts) { (piece) throws(StoreError) in
-      guard piece.count <= space.upperBound - end else {
-        throw StoreError(.full, "'\(app)' does not fit into the \(space.count) bytes that are free in one piece")
-      }
-      try device.write(piece, at: end)
-      end += piece.count
-    }
+    let writer = try RecordWriter(device, index.free().largest, of: app)
+    for part in parts { try writer.put(part) }
+    let entry = try writer.finish()
     try device.synchronise()
-    let entry = StoreIndex.Entry(
-      name: app, offset: space.lowerBound, length: end - space.lowerBound,
-      count: parts.reduce(head.bytes.count) { $0 + $1.count }, sequence: sequence)
     try commit(index.entries.filter { $0.name != app } + [entry])
     return entry.length
   }

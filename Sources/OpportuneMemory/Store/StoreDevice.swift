@@ -9,6 +9,14 @@ package protocol StoreDevice: AnyObject {
   func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StoreError)
   /// What was written before is on the disk on return.
   func synchronise() throws(StoreError)
+  /// Hints: the disk may begin with what was written there, or with what will be read from there.
+  func beginWriting(_ range: Range<Int>)
+  func beginReading(_ range: Range<Int>)
+}
+
+extension StoreDevice {
+  package func beginWriting(_ range: Range<Int>) {}
+  package func beginReading(_ range: Range<Int>) {}
 }
 
 /// A file of fixed size whose blocks are set aside when it is made, locked for as long as it is open.
@@ -16,6 +24,8 @@ final class StoreFile: StoreDevice {
   private let descriptor: Int32
   private let path: String
   let size: Int
+  /// Set before anybody else has the store.
+  var access: any StoreAccess = PlainAccess()
 
   init(_ path: String, size: Int) throws(StoreError) {
     let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
@@ -57,7 +67,7 @@ final class StoreFile: StoreDevice {
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: max(count, 1), alignment: 16)
     defer { buffer.deallocate() }
     try whole(count, "read", path) { done in
-      pread(descriptor, buffer.baseAddress.map { $0 + done }, count - done, off_t(done))
+      PlainAccess().read(descriptor, UnsafeMutableRawBufferPointer(rebasing: buffer[done..<count]), at: done)
     }
     return buffer[..<count].allSatisfy { $0 == 0 }
   }
@@ -70,19 +80,19 @@ final class StoreFile: StoreDevice {
     guard fsync(descriptor) == 0 else { throw refused("'\(folder)' was not synchronised") }
   }
 
-  private static func refused(_ what: String) -> StoreError {
-    StoreError(.system(errno), "\(what): \(String(cString: strerror(errno)))")
+  private static func refused(_ what: String, _ number: Int32 = errno) -> StoreError {
+    StoreError(.system(number), "\(what): \(String(cString: strerror(number)))")
   }
 
   func read(_ bytes: UnsafeMutableRawBufferPointer, at offset: Int) throws(StoreError) {
     try Self.whole(bytes.count, "read", path) { done in
-      pread(descriptor, bytes.baseAddress.map { $0 + done }, bytes.count - done, off_t(offset + done))
+      access.read(descriptor, UnsafeMutableRawBufferPointer(rebasing: bytes[done...]), at: offset + done)
     }
   }
 
   func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StoreError) {
     try Self.whole(bytes.count, "written", path) { done in
-      pwrite(descriptor, bytes.baseAddress.map { $0 + done }, bytes.count - done, off_t(offset + done))
+      access.write(descriptor, UnsafeRawBufferPointer(rebasing: bytes[done...]), at: offset + done)
     }
   }
 
@@ -92,14 +102,18 @@ final class StoreFile: StoreDevice {
     var done = 0
     while done < count {
       let step = some(done)
-      if step < 0, errno == EINTR { continue }
-      guard step >= 0 else { throw refused("'\(path)' was not \(what)") }
+      if step == -Int(EINTR) { continue }
+      guard step >= 0 else { throw refused("'\(path)' was not \(what)", Int32(clamping: -step)) }
       guard step > 0 else { throw StoreError(.otherSize, "'\(path)' ends after \(done) of \(count) bytes") }
       done += step
     }
   }
 
   func synchronise() throws(StoreError) {
-    guard fdatasync(descriptor) == 0 else { throw Self.refused("'\(path)' was not synchronised") }
+    let result = access.synchronise(descriptor)
+    guard result >= 0 else { throw Self.refused("'\(path)' was not synchronised", Int32(clamping: -result)) }
   }
+
+  func beginWriting(_ range: Range<Int>) { access.beginWriting(descriptor, range) }
+  func beginReading(_ range: Range<Int>) { access.beginReading(descriptor, range) }
 }

@@ -5,14 +5,14 @@ struct StoreIndex: Equatable {
     /// Where its record begins and how long that is, in bytes.
     let offset: Int
     let length: Int
-    /// Of the record's content, in bytes.
-    let count: Int
-    /// The commit that wrote it: also in the record, so that an older one in its place is told apart.
-    let sequence: UInt64
+    /// Of the table at the record's end, in bytes.
+    let tableBytes: Int
+    /// Of the table, which has those of the rest: whatever else is in the record's place is told apart by it.
+    let checksum: UInt64
   }
 
   static let magic: UInt64 = 0x4F50_5048_4942_4E31
-  static let version: UInt32 = 1
+  static let version: UInt32 = 2
   /// Of one slot, in bytes; two of them begin the store.
   static let slotBytes = 64 << 10
   static let blockBytes = 4096
@@ -35,19 +35,14 @@ struct StoreIndex: Equatable {
     content.put(UInt64(entries.count))
     for entry in entries {
       content.put(Array(entry.name.utf8))
-      for number in [entry.offset, entry.length, entry.count] { content.put(UInt64(number)) }
-      content.put(entry.sequence)
+      for number in [entry.offset, entry.length, entry.tableBytes] { content.put(UInt64(number)) }
+      content.put(entry.checksum)
     }
-    let whole = content.bytes
-    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: whole.count, alignment: 16)
-    defer { buffer.deallocate() }
-    buffer.copyBytes(from: whole)
-    var frame: [UInt8] = []
-    try Compression.compress([UnsafeRawBufferPointer(buffer)]) { frame.append(contentsOf: $0) }
+    let frame = try Compressor.frame(of: content.bytes)
     var slot = ByteWriter()
     slot.put(Self.magic)
     slot.put(UInt64(Self.version))
-    slot.put(UInt64(whole.count))
+    slot.put(UInt64(content.bytes.count))
     slot.put(UInt64(frame.count))
     guard slot.bytes.count + frame.count <= Self.slotBytes else { return nil }
     return slot.bytes + frame
@@ -63,14 +58,13 @@ struct StoreIndex: Equatable {
   }
 
   /// Reads a slot. Nothing that it may contain is trusted before its checksum was.
-  static func read(_ slot: [UInt8], size: Int) -> Reading {
+  static func read(_ slot: [UInt8], size: Int) throws(StoreError) -> Reading {
     if slot.allSatisfy({ $0 == 0 }) { return .blank }
     var reader = ByteReader(slot[...])
     guard let magic = reader.number(), magic == Self.magic, let version = reader.number() else { return .damaged }
     guard version == UInt64(Self.version) else { return .otherVersion(version) }
     guard let count = reader.number(), count <= 1 << 20, let length = reader.number(),
-      let frame = reader.bytes(length),
-      let content = frame.withUnsafeBytes({ Compression.expand($0, count: Int(count)) })
+      let frame = reader.bytes(length), let content = try Expander.content(of: frame, count: Int(count))
     else { return .damaged }
     var inner = ByteReader(content[...])
     guard let sequence = inner.number(), let made = inner.number(), let entryCount = inner.number() else {
@@ -80,13 +74,13 @@ struct StoreIndex: Equatable {
     var index = StoreIndex(sequence: sequence, size: size, entries: [])
     for _ in 0..<entryCount {
       guard let nameLength = inner.number(), let name = inner.bytes(nameLength), let offset = inner.number(),
-        let length = inner.number(), let count = inner.number(), let written = inner.number(),
+        let length = inner.number(), let tableBytes = inner.number(), let checksum = inner.number(),
         offset >= UInt64(Self.dataOffset), offset <= UInt64(size), length > 0, length <= UInt64(size) - offset,
-        count <= UInt64(Int.max)
+        tableBytes <= length
       else { return .damaged }
       let entry = Entry(
-        name: String(decoding: name, as: UTF8.self), offset: Int(offset), length: Int(length), count: Int(count),
-        sequence: written)
+        name: String(decoding: name, as: UTF8.self), offset: Int(offset), length: Int(length),
+        tableBytes: Int(tableBytes), checksum: checksum)
       index.entries.append(entry)
     }
     return .index(index)

@@ -13,25 +13,43 @@ public struct StoredRecord: @unchecked Sendable {
   ///
   /// - Throws: ``StoreError``: `damagedRecord`, also where the app was removed or saved again since; `system`.
   public func load() throws(StoreError) -> [[UInt8]] {
-    let frame = UnsafeMutableRawBufferPointer.allocate(byteCount: entry.length, alignment: 16)
-    defer { frame.deallocate() }
-    try device.read(frame, at: entry.offset)
-    let damaged = StoreError(.damagedRecord, "what was saved of '\(entry.name)' is not what is on the disk")
-    guard let content = Compression.expand(UnsafeRawBufferPointer(frame), count: entry.count) else { throw damaged }
-    var reader = ByteReader(content[...])
-    guard reader.number() == entry.sequence, let length = reader.number(),
-      reader.bytes(length) == Array(entry.name.utf8), let count = reader.number(), count <= UInt64(content.count)
-    else { throw damaged }
-    var counts: [UInt64] = []
-    for _ in 0..<count {
-      guard let count = reader.number() else { throw damaged }
-      counts.append(count)
-    }
+    let reader = try RecordReader(device, entry)
     var parts: [[UInt8]] = []
-    for count in counts {
-      guard let part = reader.bytes(count) else { throw damaged }
-      parts.append(part)
-    }
+    for count in reader.counts { parts.append(try Self.next(of: reader, count)) }
     return parts
+  }
+
+  /// Reads the first part, and the others straight into the memory that they were written from.
+  ///
+  /// - Returns: the first part; `nil` where memory did not take its content back: it is in use, of another size, or was not
+  ///   locked into main memory again.
+  /// - Throws: as ``load()``. The memory is given back then.
+  package func load(into memory: [HeldMemory]) throws(StoreError) -> [UInt8]? {
+    let reader = try RecordReader(device, entry)
+    guard reader.counts.count == memory.count + 1 else { return nil }
+    let first = try Self.next(of: reader, reader.counts[0])
+    do throws(StoreError) {
+      for (memory, count) in zip(memory, reader.counts.dropFirst()) {
+        guard try memory.comeBack(count: count, from: reader) else { return nil }
+      }
+    } catch {
+      for memory in memory { memory.giveBack() }
+      throw error
+    }
+    return first
+  }
+
+  private static func next(of reader: RecordReader, _ count: Int) throws(StoreError) -> [UInt8] {
+    var failure: StoreError?
+    let part = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+      do throws(StoreError) {
+        try reader.next(into: UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(buffer)[..<count]))
+        filled = count
+      } catch {
+        failure = error
+      }
+    }
+    if let failure { throw failure }
+    return part
   }
 }

@@ -1,0 +1,163 @@
+import Glibc
+import OpportuneModels
+import TestSupport
+import Testing
+
+@testable import OpportuneMemory
+
+/// How records are stored: block by block, each as it is, compressed, or not at all.
+@Suite struct RecordTests {
+  private static let block = RecordTable.blockBytes
+
+  private func noise(_ count: Int, seed: UInt64) -> [UInt8] {
+    var generator = SeededGenerator(seed: seed)
+    let words = (0..<(count + 7) / 8).map { _ in generator.next() }
+    return words.withUnsafeBytes { [UInt8]($0[..<count]) }
+  }
+
+  /// What compresses to about a half.
+  private func text(_ count: Int, seed: UInt64) -> [UInt8] { noise(count, seed: seed).map { 97 + $0 % 16 } }
+
+  private func save(_ store: HibernationStore, _ app: String, _ parts: [[UInt8]]) throws -> Int {
+    let memory = parts.map { part in
+      let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: part.count, alignment: 16)
+      buffer.copyBytes(from: part)
+      return buffer
+    }
+    defer { for buffer in memory { buffer.deallocate() } }
+    return try store.save(app, memory.map { UnsafeRawBufferPointer($0) })
+  }
+
+  // R-MEM-06, R-MEM-07
+  @Test(arguments: [1, 2, 3] as [UInt64]) func partsOfEachKindAndLengthComeBack(seed: UInt64) throws {
+    var generator = SeededGenerator(seed: seed)
+    let store = try HibernationStore(CrashDisk(size: 16 << 20))
+    let lengths = [0, 1, 7, 4095, 4096, 32_767, 32_768, 100_001, Self.block - 1, Self.block, Self.block + 1, 700_003]
+    for round in 0..<6 {
+      let parts = (0..<Int.random(in: 1...6, using: &generator)).map { _ -> [UInt8] in
+        let count = lengths.randomElement(using: &generator) ?? 0
+        switch Int.random(in: 0..<4, using: &generator) {
+        case 0: return noise(count, seed: generator.next())
+        case 1: return text(count, seed: generator.next())
+        case 2: return [UInt8](repeating: 0, count: count)
+        default:
+          // Blocks of each kind in one part.
+          let third = count / 3
+          return text(third, seed: seed) + [UInt8](repeating: 0, count: third) + noise(count - 2 * third, seed: seed)
+        }
+      }
+      _ = try save(store, "app", parts)
+      let loaded = try store.load("app")
+      #expect(loaded == parts, "seed \(seed), round \(round), lengths \(parts.map(\.count))")
+    }
+  }
+
+  // R-MEM-05
+  @Test func eachBlockIsStoredAsIsBest() throws {
+    let store = try HibernationStore(CrashDisk(size: 16 << 20))
+    #expect(try save(store, "noise", [noise(8 * Self.block, seed: 1)]) < 8 * Self.block + 256)
+    #expect(try save(store, "text", [text(8 * Self.block, seed: 2)]) < 5 * Self.block)
+    #expect(try save(store, "zeros", [[UInt8](repeating: 0, count: 8 * Self.block)]) < 256)
+  }
+
+  /// Wherever it is among pages that do not compress.
+  // R-MEM-05
+  @Test func aPageOfZerosIsNotWritten() throws {
+    let store = try HibernationStore(CrashDisk(size: 4 << 20))
+    for page in [0, 1, 17, 40, 63] {
+      var part = noise(Self.block, seed: UInt64(page))
+      part.replaceSubrange(page * 4096..<(page + 1) * 4096, with: repeatElement(0, count: 4096))
+      #expect(try save(store, "app", [part]) < Self.block - 3500, "page \(page)")
+      #expect(try store.load("app") == [part])
+    }
+  }
+
+  /// In any block, in the table, or in the gaps between them.
+  // R-MEM-06
+  @Test(arguments: [1, 2, 3] as [UInt64]) func aFlippedBitOfALargeRecordIsNeverLoaded(seed: UInt64) throws {
+    var generator = SeededGenerator(seed: seed)
+    let disk = CrashDisk(size: 4 << 20)
+    let parts = [text(500, seed: seed), noise(300_001, seed: seed), text(400_000, seed: seed)]
+    let store = try HibernationStore(disk)
+    let length = try save(store, "app", parts)
+    let whole = disk.seen
+    var refused = 0
+    for _ in 0..<150 {
+      let at = StoreIndex.dataOffset + Int.random(in: 0..<length, using: &generator)
+      disk.seen[at] ^= 1 << UInt8.random(in: 0..<8, using: &generator)
+      do {
+        let loaded = try store.load("app")
+        #expect(loaded == parts, "seed \(seed), byte \(at)")
+      } catch {
+        #expect(error.code == .damagedRecord)
+        refused += 1
+      }
+      disk.seen[at] = whole[at]
+    }
+    #expect(refused > 100)
+  }
+
+  /// A record that was read from what the store has written over since.
+  // R-MEM-07
+  @Test func anotherRecordInItsPlaceIsNotTakenForIt() throws {
+    let store = try HibernationStore(CrashDisk(size: 4 << 20))
+    let old = noise(50_000, seed: 1)
+    _ = try save(store, "app", [old])
+    let record = try store.record(of: "app")
+    #expect(try record.load() == [old])
+    try store.remove("app")
+    _ = try save(store, "app", [noise(50_000, seed: 2)])
+    #expect(throws: StoreError(.damagedRecord, "")) { try record.load() }
+  }
+
+  /// Straight into its place, without touching pages that are to be zero, and given back where it is damaged.
+  // R-MEM-05, R-MEM-07
+  @Test func memoryIsFilledInPlace() throws {
+    let disk = CrashDisk(size: 8 << 20)
+    let store = try HibernationStore(disk)
+    let app = try makeBroker().app(named: "app")
+    let block = try app.allocate(bytes: 4 * Self.block)
+    madvise(block.bytes.baseAddress, block.count, 15)  // no huge pages, which are touched as one
+    let region = try app.purgeable(of: UInt8.self, count: 2 * Self.block, isVolatile: false)
+    let content = noise(Self.block, seed: 3)
+    block.bytes.copyBytes(from: content)
+    region.fill(9)
+    let memory = [HeldMemory(block), HeldMemory(region)]
+    func hibernate() throws {
+      try memory[0].withContent { first in
+        try memory[1].withContent { second in
+          _ = try store.save("app", [UnsafeRawBufferPointer(start: nil, count: 0), first, second])
+        }
+      }
+      for held in memory { held.giveBack() }
+    }
+    try hibernate()
+    #expect(app.ledger.inUse == 0)
+    #expect(try store.record(of: "app").load(into: memory) == [])
+    #expect(residentPages(block.bytes) == Self.block / pageSize)
+    #expect(block.bytes[..<Self.block].elementsEqual(content) && region.isAll(9) == true)
+    #expect(app.ledger.inUse == UInt64(6 * Self.block))
+    #expect(try store.record(of: "app").load(into: [memory[0]]) == nil, "it was saved with more")
+
+    try hibernate()
+    disk.seen[try store.record(of: "app").entry.offset + Self.block / 2] ^= 1
+    #expect(throws: StoreError(.damagedRecord, "")) { try store.record(of: "app").load(into: memory) }
+    #expect(app.ledger.inUse == 0 && residentPages(block.bytes) == 0)
+  }
+
+  private func residentPages(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
+    var pages = [UInt8](repeating: 0, count: bytes.count / pageSize)
+    guard mincore(bytes.baseAddress, bytes.count, &pages) == 0 else { return -1 }
+    return pages.count { $0 & 1 == 1 }
+  }
+
+  /// The checksum is the one that zstd's frames end with.
+  // R-MEM-06
+  @Test func theChecksumIsThatOfZstd() throws {
+    for count in [1, 3, 4, 8, 31, 32, 33, 63, 64, 1000, 4096, 100_003] {
+      let content = noise(count, seed: UInt64(count))
+      let end = try Compressor.frame(of: content).suffix(4).reversed().reduce(0 as UInt64) { $0 << 8 | UInt64($1) }
+      #expect(content.withUnsafeBytes { checksum($0) } & 0xFFFF_FFFF == end, "\(count) bytes")
+    }
+  }
+}
