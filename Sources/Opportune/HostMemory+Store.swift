@@ -19,6 +19,8 @@ final class KeptApp {
   }
 
   let memory: AppMemory
+  /// For the switcher.
+  var image: KeptImage?
   var delegate: (any AppDelegate)?
   var phase = Phase.inMemory
   var hibernatesWhenSuspended = false
@@ -30,8 +32,10 @@ final class KeptApp {
 extension HostMemory {
   public func save(_ app: AppID) {
     guard let kept = apps[app] else { return }
-    // What can be made again is not written.
+    // What can be made again is not written. The image of an app that is away is all that there is to see of it.
+    kept.image?.isVolatile = false
     kept.memory.purge()
+    kept.image?.isVolatile = true
     switch kept.phase {
     case .saving, .stored: return
     case .restoring(let ticket, let task, _):

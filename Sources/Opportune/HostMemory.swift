@@ -117,6 +117,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     // What is being saved or restored finds that it is not wanted any more.
     kept.phase = .inMemory
     kept.delegate = nil
+    kept.image = nil
     kept.memory.takeBack()
   }
 

@@ -241,6 +241,56 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     await wait(rig.host, app.id, for: .notRunning)
   }
 
+  /// An app that has nothing but an image of a page and a byte.
+  private struct Painter: HibernatingApp {
+    static let image = [UInt8](repeating: 7, count: 4097)
+    func snapshot() -> [UInt8]? { Self.image }
+    func handOver() throws -> HandedState { HandedState([1]) }
+    func takeOver(_ state: HandedState) throws {}
+  }
+
+  // R-LIFE-20, R-MEM-05
+  @Test(.timeLimit(.minutes(1))) func imagesForTheSwitcherArePurgeable() async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let rig = try await rig()
+    let kept = AtomicBox<AppMemory?>(nil)
+    let id = await rig.host.register(Manifest(identifier: "painter"), memory: rig.memory) { _, own in
+      kept.change { $0 = own }
+      return Painter()
+    }
+    func suspend() async throws {
+      await wait(rig.host, id, for: .active)
+      try await rig.host.leave(id)
+      await wait(rig.host, id, for: .suspended)
+    }
+    try await rig.host.launch(id)
+    try await suspend()
+    let memory = try #require(kept.value)
+    #expect(await rig.host.snapshot(of: id) == Painter.image)
+    let held = memory.ledger.volatile
+    #expect(held > 4096)
+    // Hibernated, it still shows; its state is in the store.
+    try await rig.host.post(.app(id, .hibernate))
+    guard case .stored(id, _) = await next(rig) else { throw Failure("nothing was stored") }
+    #expect(await rig.host.snapshot(of: id) == Painter.image)
+    // Pressure takes it, and nobody is removed for it.
+    #expect(rig.memory.broker.purge(1) == held)
+    #expect(await rig.host.snapshot(of: id) == nil)
+    #expect(await rig.host.snapshot(of: id) == nil, "what was looked at is not taken for an image")
+    #expect(memory.ledger.inUse == 0)
+
+    try await rig.host.bringForward(id)
+    try await suspend()
+    #expect(await rig.host.snapshot(of: id) == Painter.image)
+    await rig.host.purgeSnapshots()
+    #expect(await rig.host.snapshot(of: id) == nil)
+    try await rig.host.bringForward(id)
+    try await suspend()
+    try await rig.host.terminate(id)
+    await wait(rig.host, id, for: .notRunning)
+    #expect(await rig.host.snapshot(of: id) == nil && memory.ledger.handedOut == 0)
+  }
+
   /// However far the store has come when it is wanted.
   // R-MEM-07
   @Test(.timeLimit(.minutes(1))) func anAppThatIsWantedBackAtOnceIsWhole() async throws {

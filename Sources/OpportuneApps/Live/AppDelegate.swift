@@ -75,6 +75,13 @@ public protocol ResourceBroker: Sendable {
   func hold(_ app: AppID)
   /// Hand over what was held.
   func release(_ app: AppID)
+  /// Keep its image for the switcher, in place of the last; `nil`: forget that. Returns whether it did; where no broker
+  /// does, the host keeps it. (R-LIFE-20)
+  func keepImage(_ image: [UInt8]?, of app: AppID) -> Bool
+  /// The image that it keeps, unless memory was short.
+  func image(of app: AppID) -> [UInt8]?
+  /// Memory of images is wanted now.
+  func purgeImages()
   /// Write its memory to the store: nothing of it runs. (R-MEM-05)
   func save(_ app: AppID)
   /// Bring it back. Nothing of the app runs before the task, if there is one, has ended; it answers whether all is as it
@@ -90,6 +97,9 @@ extension ResourceBroker {
   public func restrict(_ app: AppID, to restrictions: Restrictions) {}
   public func hold(_ app: AppID) {}
   public func release(_ app: AppID) {}
+  public func keepImage(_ image: [UInt8]?, of app: AppID) -> Bool { false }
+  public func image(of app: AppID) -> [UInt8]? { nil }
+  public func purgeImages() {}
   public func save(_ app: AppID) {}
   public func restore(_ app: AppID) -> Task<Bool, Never>? { nil }
   public func takeBack(_ app: AppID) {}

@@ -80,10 +80,10 @@ extension AppHost {
       } else {
         resume(id)
       }
-    case .takeSnapshot: snapshots[id] = residents[id]?.delegate.snapshot()
+    case .takeSnapshot: keepSnapshot(residents[id]?.delegate.snapshot(), of: id)
     case .saveState: for broker in brokers { broker.save(id) }
     case .restoreState: restore(id)
-    case .deleteState: snapshots[id] = nil
+    case .deleteState: keepSnapshot(nil, of: id)
     case .warnOfMemory:
       enqueue(id) {
         await $0.didReceiveMemoryWarning()
@@ -91,6 +91,13 @@ extension AppHost {
       }
     case .takeBack: takeBack(id)
     }
+  }
+
+  /// With a broker that has purgeable memory for it, if there is one.
+  func keepSnapshot(_ image: [UInt8]?, of id: AppID) {
+    var isKept = false
+    for broker in brokers { isKept = broker.keepImage(isKept ? nil : image, of: id) || isKept }
+    snapshots[id] = isKept ? nil : image
   }
 
   func start(_ id: AppID) {

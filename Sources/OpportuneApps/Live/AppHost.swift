@@ -28,6 +28,7 @@ public actor AppHost {
   var residents: [AppID: Resident] = [:]
   var makers: [AppID: MakeDelegate] = [:]
   var lives: UInt64 = 0
+  /// Those that no broker keeps.
   var snapshots: [AppID: [UInt8]] = [:]
   /// As the brokers know them.
   var presences: [AppID: AppPresence] = [:]
@@ -177,10 +178,13 @@ public actor AppHost {
   public func switcher() -> [AppSystem.AppView] { system.switcher() }
 
   /// An app's image of its last suspension, unless it was purged. (R-LIFE-20)
-  public func snapshot(of id: AppID) -> [UInt8]? { snapshots[id] }
+  public func snapshot(of id: AppID) -> [UInt8]? { snapshots[id] ?? brokers.lazy.compactMap { $0.image(of: id) }.first }
 
   /// Images can be purged at any time; memory is short.
-  public func purgeSnapshots() { snapshots = [:] }
+  public func purgeSnapshots() {
+    snapshots = [:]
+    for broker in brokers { broker.purgeImages() }
+  }
 
   /// Everything that happens from now on. Any number of observers, each sees all of it, in order. (R-LIFE-18)
   public func observe() -> AsyncStream<VirtualHost.Entry> {

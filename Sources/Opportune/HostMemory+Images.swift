@@ -1,0 +1,53 @@
+import OpportuneApps
+import OpportuneMemory
+
+/// An app's image for the switcher in purgeable memory of its own: gone when memory is short, before anybody is removed.
+struct KeptImage {
+  private let content: Purgeable<UInt8>
+  private let count: Int
+
+  /// - Throws: ``MemoryError``, also for an image of no bytes.
+  init(_ image: [UInt8], of app: AppMemory) throws(MemoryError) {
+    content = try app.purgeable(count: image.count, isVolatile: false)
+    count = image.count
+    content.withContents { found in
+      switch found {
+      case .intact(let buffer), .purged(let buffer): _ = buffer.update(from: image)
+      }
+    }
+    content.isVolatile = true
+  }
+
+  var isVolatile: Bool {
+    get { content.isVolatile }
+    nonmutating set { content.isVolatile = newValue }
+  }
+
+  /// `nil` where it was taken.
+  var bytes: [UInt8]? {
+    try? content.withContents { (found) throws(Taken) -> [UInt8] in
+      switch found {
+      case .intact(let buffer): return [UInt8](buffer[..<count])
+      // Thrown, so that what is empty now does not count as content.
+      case .purged: throw Taken()
+      }
+    }
+  }
+
+  private struct Taken: Error {}
+
+  func purge() { _ = try? content.purge() }
+}
+
+/// Images for the switcher. (R-LIFE-20)
+extension HostMemory {
+  public func keepImage(_ image: [UInt8]?, of app: AppID) -> Bool {
+    guard let kept = apps[app] else { return false }
+    kept.image = image.flatMap { try? KeptImage($0, of: kept.memory) }
+    return image == nil || kept.image != nil
+  }
+
+  public func image(of app: AppID) -> [UInt8]? { apps[app]?.image?.bytes }
+
+  public func purgeImages() { for kept in apps.values { kept.image?.purge() } }
+}
