@@ -79,6 +79,7 @@ public enum ManifestReader {
       if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") {
         return try JSONDecoder().decode(DocumentValue.self, from: data)
       }
+      guard !holdsSet(Array(data)) else { throw ManifestError.syntax("a property list that holds a set") }
       // Not PropertyListDecoder, which runs out of stack on a list that holds itself, or holds a thousand in each other.
       var format = PropertyListSerialization.PropertyListFormat.xml
       let value = try PropertyListSerialization.propertyList(from: data, format: &format)
@@ -90,6 +91,22 @@ public enum ManifestReader {
       throw error
     } catch {
       throw ManifestError.syntax(reason(error))
+    }
+  }
+
+  /// Whether a property list in binary form has a set among its objects: no value of a property list, though its form knows
+  /// them, and Foundation traps on one. What is wrong with the list otherwise is left to Foundation.
+  private static func holdsSet(_ bytes: [UInt8]) -> Bool {
+    let trailer = bytes.count - 32
+    guard bytes.starts(with: Array("bplist".utf8)), trailer >= 8 else { return false }
+    func number(at start: Int, _ count: Int) -> Int { bytes[start..<start + count].reduce(0) { $0 << 8 | Int($1) } }
+    let (width, count, table) = (Int(bytes[trailer + 6]), number(at: trailer + 8, 8), number(at: trailer + 24, 8))
+    guard (0...trailer).contains(count), (0...trailer).contains(table), table + count * width <= trailer else {
+      return false
+    }
+    return (0..<count).contains { index in
+      let offset = number(at: table + index * width, width)
+      return bytes.indices.contains(offset) && (0xB0...0xCF).contains(bytes[offset])
     }
   }
 
