@@ -65,7 +65,8 @@ package struct LifecycleModel {
     }
     isInFront = place == .front
     isActive = to == .active
-    if place == .behind, old != .behind { left = moment }
+    // Woken while its last slices ran, it begins anew, as one that was suspended already.
+    if place == .behind, old != .behind || from == .stopping { left = moment }
     if place == .front || place == .gone { left = nil }
     switch (old, place) {
     case (.gone, .asleep), (.gone, .stored), (.front, .asleep), (.front, .stored), (.behind, .stored),
