@@ -147,7 +147,7 @@ void opp_ring_post(opp_ring *ring, opp_link *link) {
 
 opp_link *opp_ring_fetch(opp_ring *ring) {
     if (opp_load(&ring->posted, relaxed) == NULL) return NULL;
-    opp_link *taken = opp_swap(&ring->posted, NULL, acq_rel); /* [post] acquire */
+    opp_link *taken = opp_swap(&ring->posted, NULL, acquire); /* [post]; it hands nothing to posters */
     opp_link *oldest = NULL;
     while (taken != NULL) {
         opp_link *next = taken->next;

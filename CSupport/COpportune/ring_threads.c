@@ -113,7 +113,7 @@ static void finish(threads *state, uint32_t index, int32_t result) {
 
 static void take_done(threads *state) {
     if (opp_load(&state->done, seq_cst) == NONE) return; /* after `sleeping`: see push_done() */
-    uint32_t index = opp_swap(&state->done, NONE, acq_rel); /* [done] acquire */
+    uint32_t index = opp_swap(&state->done, NONE, acquire); /* [done]; slots go back to the threads under the lock */
     uint32_t oldest = NONE;
     while (index != NONE) {
         uint32_t next = state->slots[index].next;

@@ -64,10 +64,7 @@ static void lane_setup(const oppx_program *program) {
     park.jobs = oppx_allocate(sizeof(*park.jobs), 16);
 }
 
-static void park_on_ready(void *context, uint8_t level) {
-    (void)context, (void)level;
-    opp_lane_notify(park.lane);
-}
+static void park_on_ready(void *context, uint8_t level);
 
 static void parking_setup(const oppx_program *program) {
     park_begin(program);
@@ -98,6 +95,13 @@ static void park_check_woken(uint32_t thread, oppx_moment before) {
         if (oppx_precedes(waking, &here) && here.clock[waking->thread] > before.clock[waking->thread]) return;
     }
     oppx_fail("a worker is woken and does not see what its waker did");
+}
+
+/* A take that gives back what it took for another wakes somebody too. */
+static void park_on_ready(void *context, uint8_t level) {
+    (void)context, (void)level;
+    park_waking_begins();
+    opp_lane_notify(park.lane);
 }
 
 static void park_notify(void) {

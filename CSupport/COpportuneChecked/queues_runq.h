@@ -8,7 +8,7 @@
  * moved may be given back, and then keep their number but not their place.
  */
 enum { APPS = 2, RANKS = 3 };
-enum { RUNQ_PUSH, RUNQ_TAKE, RUNQ_TAKE_HIGH, RUNQ_REST, RUNQ_SUSPEND, RUNQ_RESUME, RUNQ_BAND, RUNQ_ADOPT, RUNQ_MEET, RUNQ_WORKER, RUNQ_STATE };
+enum { RUNQ_PUSH, RUNQ_TAKE, RUNQ_TAKE_HIGH, RUNQ_REST, RUNQ_SUSPEND, RUNQ_RESUME, RUNQ_BAND, RUNQ_ADOPT, RUNQ_MEET, RUNQ_WORKER, RUNQ_STATE, RUNQ_FAR };
 
 static const oppx_kind runq_kinds[] = {
     {.name = "push", .arguments = 2, .limit = {APPS, RANKS}, .weight = 10},
@@ -22,6 +22,7 @@ static const oppx_kind runq_kinds[] = {
     {.name = "meet", .weight = 2},
     {.name = "worker", .weight = 1}, /* goes on with a new taker, as a new worker would */
     {.name = "state", .arguments = 1, .limit = {APPS}, .weight = 1},
+    {.name = "far", .weight = 1}, /* goes on with a taker that knows of nodes: near are the sources of every other thread */
 };
 
 typedef struct suspension {
@@ -45,6 +46,7 @@ typedef struct runq_state {
     opp_source *source_of[HISTORY_ITEMS];
     int32_t showing[OPPX_THREADS]; /* the app that a thread is resuming or moving, or -1 */
     uint32_t threads;
+    bool has_nodes; /* some taker of the program looks at them */
 } runq_state;
 static _Thread_local runq_state *runq_of_thread; /* see oppx_state() */
 #define runq (*runq_of_thread)
@@ -63,19 +65,21 @@ static void runq_setup(const oppx_program *program) {
     memset(runq.resumes, 0, sizeof(runq.resumes));
     memset(runq.quiet, 0, sizeof(runq.quiet));
     runq.step_count = 0;
+    runq.has_nodes = false;
     runq.threads = program->threads;
     for (uint32_t t = 0; t < program->threads; t++)
         for (uint32_t i = 0; i < program->count[t]; i++) {
             const oppx_operation *operation = &program->operation[t][i];
             uint32_t app = operation->argument[0];
             if (operation->kind >= RUNQ_SUSPEND && operation->kind <= RUNQ_BAND) runq.changes[app] = true;
+            runq.has_nodes |= operation->kind == RUNQ_FAR;
             if (operation->kind == RUNQ_BAND) runq.moves[app] = true;
             if (operation->kind == RUNQ_RESUME) runq.resumes[app] = true;
         }
     runq.core = core_of(core_config(false, NULL, runq_on_quiet));
     for (int a = 0; a < APPS; a++) runq.apps[a] = opp_app_create(runq.core, (uint8_t)a, false);
     for (uint32_t t = 1; t <= program->threads; t++) {
-        runq.first_sources[t] = runq.sources[t] = opp_source_acquire(runq.core, 0);
+        runq.first_sources[t] = runq.sources[t] = opp_source_acquire(runq.core, runq.has_nodes ? t % 2 : 0);
         runq.takers[t] = opp_taker_create(runq.core, runq.sources[t], NULL);
         runq.showing[t] = -1;
     }
@@ -149,6 +153,12 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
         opp_taker_rest(runq.takers[thread]);
         runq.takers[thread] = opp_taker_create(runq.core, runq.sources[thread], NULL);
         break;
+    case RUNQ_FAR: {
+        static const uint8_t distances[2][64] = {{10, 20}, {20, 10}};
+        opp_taker_rest(runq.takers[thread]);
+        runq.takers[thread] = opp_taker_create(runq.core, runq.sources[thread], distances[thread % 2]);
+        break;
+    }
     case RUNQ_STATE: runq_look(operation->argument[0]); break;
     case RUNQ_ADOPT: /* in this order, so that the taker's change of hands does not stand in for the source's */
         opp_source_release(runq.sources[thread]);

@@ -6,8 +6,8 @@
 
 static const oppx_target *const targets[] = {
     &checked_runq, &checked_bag,    &checked_parking, &checked_lane,   &checked_inbox,
-    &checked_alarms, &checked_table,  &checked_purge,   &checked_records, &checked_canary,
-    &checked_canary_sleep, &checked_litmus,
+    &checked_alarms, &checked_ring,   &checked_table,   &checked_purge,  &checked_records,
+    &checked_canary, &checked_canary_sleep, &checked_litmus,
 };
 
 const oppx_target *const *checked_targets(size_t *count) {
@@ -59,6 +59,7 @@ static const oppx_world worlds[] = {
     {"runq-again-swept", "runq", "push 0 0; take; adopt; push 0 0 | push 0 0; take; take", 2, 0, 0, true},
     {"runq-again-levels", "runq", "push 0 0; push 0 0; take; push 0 1; take; take | push 1 0", 2, 1, 0, true},
     {"runq-again-stopped", "runq", "push 0 0; push 0 0; push 0 0 | take; take; take", 1, 0, 1, true},
+    {"runq-far", "runq", "push 0 0 | push 0 0 | far; take", 2, 1, 0, true},
     {"records-apps", "records", "app; keep | app; keep | take; take", 1, 1, 0, true},
     {"records-bags", "records", "bag; bag | bag; bag", 2, 1, 0, true},
     {"records-nodes", "records", "keep; take | take | keep; take", 2, 1, 0, true},
@@ -78,6 +79,11 @@ static const oppx_world worlds[] = {
     {"alarms", "alarms", "wait; wait; wait | post; post | post", 3, 2, 1, true},
     {"alarms-mark", "alarms", "wait; wait; wait | mark; mark | mark", 3, 1, 0, true},
     {"alarms-bell", "alarms", "wait; wait | post; ring | ring", 3, 2, 1, true},
+    {"ring-sleep", "ring", "wait; wait; wait | post; post", ANY, 2, 0, true},
+    {"ring-two-posters", "ring", "wait; wait; wait | post; post | post", 3, 1, 0, true},
+    {"ring-threads", "ring", "wait; wait; wait | complete; complete | complete", 3, 1, 0, true},
+    {"ring-both", "ring", "wait; wait | complete; post | post", 3, 1, 0, true},
+    {"ring-stopped", "ring", "wait; wait; wait | post; complete | post", 2, 1, 1, true},
     {"table-alone", "table", "put 0 1; put 1 2; get 0; get 1; remove 0; get 0; put 2 3; get 1; put 1 4; get 1", 0, 0, 0, true},
     {"purge-eager", "purge", "use; use | take; take", 3, 1, 0, true},
     {"purge-lazy", "purge", "use; use | offer 0; offer 1", 3, 1, 0, true},

@@ -184,7 +184,7 @@ static int smoke(void) {
 static const char *const *targets_of(const char *file);
 
 static int check(const char *file) {
-    static const char *const all[] = {"bag", "runq", "lane", "parking", "inbox", "alarms", "table", "purge", "records", NULL};
+    static const char *const all[] = {"bag", "runq", "lane", "parking", "inbox", "alarms", "ring", "table", "purge", "records", NULL};
     const char *const *names = file != NULL ? targets_of(file) : all;
     if (names == NULL) {
         fprintf(stderr, "explore: '%s' is not a file that is checked\n", file);
@@ -235,11 +235,12 @@ static const char *const *targets_of(const char *file) {
     static const char *const queues[] = {"bag", "runq", "parking", "records", NULL};
     static const char *const lanes[] = {"lane", "parking", "alarms", NULL};
     static const char *const inboxes[] = {"inbox", "alarms", NULL};
-    static const char *const tables[] = {"table", NULL}, *const purges[] = {"purge", NULL};
+    static const char *const tables[] = {"table", NULL}, *const purges[] = {"purge", NULL}, *const rings[] = {"ring", NULL};
     for (size_t i = 0; i < sizeof(queue_files) / sizeof(queue_files[0]); i++)
         if (strcmp(file, queue_files[i]) == 0) return queues;
     if (strcmp(file, "lane.c") == 0) return lanes;
     if (strcmp(file, "inbox.c") == 0) return inboxes;
+    if (strcmp(file, "ring.c") == 0 || strcmp(file, "ring_threads.c") == 0) return rings;
     if (strcmp(file, "table.c") == 0) return tables;
     if (strcmp(file, "purge.c") == 0) return purges;
     return NULL;
