@@ -1,0 +1,170 @@
+/*
+ * Run queue and lane together on real threads, as a scheduler's workers use them, at 1, 2, 4 and 16 of them: each job
+ * runs once, whichever thread takes it, while apps are suspended, resumed and moved; nobody sleeps beside work. R-CARD-03
+ *
+ * OPPORTUNE_STRESS_SECONDS is how long each takes, a quarter of a second by default. For an hour under ThreadSanitizer:
+ *   OPPORTUNE_STRESS_SECONDS=900 OPPORTUNE_TEST_SECONDS=7200 scripts/test-c --sanitize thread --compiler clang stress
+ */
+#include "check.h"
+#include "opportune.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#define ALL (~(uint64_t)0)
+enum { WORKERS_MAX = 16, PUSHERS = 2, APPS = 5, BATCH = 64 };
+
+/* Plain, so that ThreadSanitizer sees whoever runs a job beside another, or before what was put into it. */
+typedef struct job {
+    int runs;
+    bool has_child;
+    struct job *child;
+    _Atomic(int) *left; /* of the batch */
+} job;
+
+static opp_core *core;
+static opp_lane *lane;
+static opp_app *apps[APPS];
+static unsigned workers;
+static _Atomic(bool) is_over;
+static _Atomic(uint64_t) pushed, taken_from_others, sleeps;
+
+static void push(opp_source *source, job *job, unsigned number) {
+    job->runs = 0;
+    int level = opp_push(source, apps[number % APPS], (uint8_t)(number % 7), (opp_job){job, number});
+    CHECK(level >= 0);
+    atomic_fetch_add_explicit(&pushed, 1, memory_order_relaxed);
+    if (level != OPP_LEVEL_NONE) (void)opp_lane_notify(lane);
+}
+
+static void work(opp_source *source, opp_taker *taker) {
+    opp_taken taken;
+    while (opp_take(taker, ALL, &taken)) {
+        job *job = taken.job.ptr;
+        job->runs++;
+        if (job->has_child) push(source, job->child, taken.job.tag + 1);
+        if (taken.stolen) atomic_fetch_add_explicit(&taken_from_others, 1, memory_order_relaxed);
+        atomic_fetch_sub(job->left, 1);
+        if (opp_taker_should_rest(taker)) opp_taker_rest(taker);
+    }
+    opp_taker_rest(taker);
+}
+
+static void *worker(void *context) {
+    uint32_t slot = (uint32_t)(uintptr_t)context;
+    opp_source *source = opp_source_acquire(core, 0);
+    opp_taker *taker = opp_taker_create(core, source, NULL);
+    CHECK(source != NULL && taker != NULL);
+    opp_woken woken = OPP_WOKEN_NOTHING;
+    while (woken != OPP_WOKEN_CLOSED) {
+        if (opp_lane_enter(lane)) {
+            work(source, taker);
+            opp_lane_leave(lane);
+        }
+        opp_lane_lie_down(lane, slot);
+        if (opp_has_ready(core, ALL) && opp_lane_enter(lane)) {
+            woken = opp_lane_wake_up(lane, slot);
+            if (woken == OPP_WOKEN_PERMIT) opp_lane_leave(lane); /* two are one too many */
+        } else {
+            atomic_fetch_add_explicit(&sleeps, 1, memory_order_relaxed);
+            woken = opp_lane_sleep(lane, slot);
+            if (woken != OPP_WOKEN_PERMIT) continue;
+        }
+        work(source, taker);
+        opp_lane_leave(lane);
+    }
+    opp_taker_destroy(taker);
+    opp_source_release(source);
+    return NULL;
+}
+
+/* Pushes batches, and waits for each: the workers lie down as the next one comes. */
+static void *pusher(void *context) {
+    unsigned random = 1 + (unsigned)(uintptr_t)context;
+    opp_source *source = opp_source_acquire(core, 0);
+    CHECK(source != NULL);
+    static job jobs[PUSHERS][2 * BATCH];
+    job *own = jobs[(uintptr_t)context];
+    _Atomic(int) left;
+    while (!atomic_load_explicit(&is_over, memory_order_relaxed)) {
+        int count = 1 + (int)((unsigned)rand_r(&random) % BATCH), children = 0;
+        for (int i = 0; i < count; i++) {
+            own[i] = (job){.has_child = i % 8 == 0, .child = &own[BATCH + i], .left = &left};
+            own[BATCH + i] = (job){.left = &left};
+            children += own[i].has_child;
+        }
+        atomic_store(&left, count + children);
+        for (int i = 0; i < count; i++) push(source, &own[i], (unsigned)rand_r(&random) >> 8);
+        while (atomic_load(&left) > 0) sched_yield();
+        for (int i = 0; i < count; i++) {
+            CHECK_EQUAL(own[i].runs, 1);
+            CHECK_EQUAL(own[BATCH + i].runs, own[i].has_child);
+        }
+    }
+    opp_source_release(source);
+    return NULL;
+}
+
+static void *stepper(void *context) {
+    (void)context;
+    unsigned random = 7;
+    while (!atomic_load_explicit(&is_over, memory_order_relaxed)) {
+        opp_app *app = apps[(unsigned)rand_r(&random) % APPS];
+        bool suspends = rand_r(&random) & 64;
+        if (suspends) opp_app_suspend(app);
+        else opp_app_set_band(app, (uint8_t)((unsigned)rand_r(&random) % OPP_BANDS));
+        usleep(50);
+        opp_app_resume(app);
+        for (unsigned i = 0; i < workers && opp_has_ready(core, ALL); i++) (void)opp_lane_notify(lane);
+    }
+    return NULL;
+}
+
+static void stress(unsigned count, unsigned microseconds) {
+    opp_core_config config = {.max_apps = 16};
+    for (int band = 0; band < OPP_BANDS; band++)
+        for (int rank = 0; rank < OPP_RANKS; rank++)
+            config.level_of[band][rank] = (uint8_t)(20 * band + (rank < 10 ? 10 - rank : 0));
+    CHECK(opp_core_create(&config, &core) == 0);
+    lane = opp_lane_create(count);
+    CHECK(lane != NULL);
+    workers = count;
+    atomic_store(&is_over, false);
+    atomic_store(&pushed, 0);
+    atomic_store(&taken_from_others, 0);
+    atomic_store(&sleeps, 0);
+    for (int i = 0; i < APPS; i++) apps[i] = opp_app_create(core, (uint8_t)(i % OPP_BANDS), false);
+    pthread_t threads[WORKERS_MAX], pushers[PUSHERS], other;
+    for (uintptr_t i = 0; i < count; i++) CHECK_EQUAL(pthread_create(&threads[i], NULL, worker, (void *)i), 0);
+    for (uintptr_t i = 0; i < PUSHERS; i++) CHECK_EQUAL(pthread_create(&pushers[i], NULL, pusher, (void *)i), 0);
+    CHECK_EQUAL(pthread_create(&other, NULL, stepper, NULL), 0);
+    for (unsigned step; microseconds > 0; microseconds -= step) usleep(step = microseconds < 500000 ? microseconds : 500000);
+    atomic_store(&is_over, true);
+    pthread_join(other, NULL); /* it has resumed all */
+    for (int i = 0; i < PUSHERS; i++) pthread_join(pushers[i], NULL);
+    CHECK(!opp_has_ready(core, ALL));
+    while (opp_lane_sleeping(lane) < count) sched_yield();
+    opp_lane_close(lane);
+    for (unsigned i = 0; i < count; i++) pthread_join(threads[i], NULL);
+    printf("%u workers: %llu jobs pushed and each run once, %llu of them taken from another thread's queue, %llu times "
+           "asleep, %llu wake-ups\n", count, (unsigned long long)atomic_load(&pushed),
+           (unsigned long long)atomic_load(&taken_from_others), (unsigned long long)atomic_load(&sleeps),
+           (unsigned long long)opp_lane_wakeups(lane));
+    fflush(stdout);
+    opp_lane_destroy(lane);
+    opp_core_destroy(core, NULL, NULL);
+}
+
+int main(void) {
+    const char *text = getenv("OPPORTUNE_STRESS_SECONDS");
+    unsigned seconds = text == NULL ? 0 : (unsigned)atoi(text);
+    CHECK(seconds <= 4000);
+    static const unsigned counts[] = {1, 2, 4, WORKERS_MAX};
+    for (int i = 0; i < 4; i++) {
+        alarm(seconds + 120); /* what is lost is waited for without end */
+        stress(counts[i], seconds == 0 ? 250000 : seconds * 1000000);
+    }
+    return 0;
+}
