@@ -116,8 +116,9 @@ let package = Package(
     .target(
       name: "OpportuneProperties",
       dependencies: [
-        "OpportuneFuzz", "OpportuneModels", "OpportuneIO", "OpportuneApps", "OpportuneMemory", "OpportuneLocation",
-        "OpportuneReplay", .product(name: "GRDB", package: "GRDB.swift"),
+        "OpportuneFuzz", "OpportuneModels", "OpportuneScheduler", "OpportuneIO", "OpportuneApps", "OpportuneMemory",
+        "OpportuneLocation", "OpportuneReplay", .product(name: "GRDB", package: "GRDB.swift"),
+        .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .executableTarget(
       name: "OpportuneCommand",

@@ -10,6 +10,9 @@ public protocol Property: Sendable {
   var grain: Int { get }
   /// Bytes before the first step, which stay.
   var head: Int { get }
+  /// How often an input that failed is run before it is taken to hold; 1, unless real threads take part, whose schedule
+  /// follows from no input.
+  var tries: Int { get }
 
   /// An input of the random driver.
   func draw(_ generator: inout SplitMix64) -> [UInt8]
@@ -22,6 +25,7 @@ public protocol Property: Sendable {
 extension Property {
   public var isCanary: Bool { false }
   public var head: Int { 0 }
+  public var tries: Int { 1 }
 }
 
 /// Something that was promised and does not hold.

@@ -9,6 +9,12 @@ public struct PropertyTarget: FuzzTarget {
   public var isHidden: Bool { property.isCanary }
 
   public func makeFuzzer() throws(FuzzError) -> any Fuzzer { PropertyFuzzer(property) }
+
+  /// Runs an input that another driver has chosen. Where it fails it is made smaller, for so long at most.
+  public func finding(of input: [UInt8], milliseconds: UInt64) -> Finding? {
+    let fuzzer = PropertyFuzzer(property)
+    return fuzzer.fails(input) ? fuzzer.shrunkFinding(milliseconds: milliseconds) : nil
+  }
 }
 
 /// Draws inputs, runs them where a trap is no end, and makes a failing one smaller.
@@ -20,20 +26,32 @@ final class PropertyFuzzer: Fuzzer {
 
   private let property: any Property
   private var failing: [UInt8] = []
+  /// How the failure that was seen last went: what depends on the schedule may not come again.
+  private var seen: (message: String, steps: [String]) = ("", [])
   private var traps = 0
 
   init(_ property: any Property) { self.property = property }
 
   func fuzz(seed: UInt64, milliseconds: UInt64, executions: UInt64) -> (figures: FuzzFigures, failed: Bool) {
-    let trial = Trial(property)
-    let failure = trial.run(milliseconds: milliseconds + Self.patience) { [property] trial in
+    run(milliseconds: milliseconds + Self.patience) { [property] trial in
       let end = SteadyClock.nanoseconds() + milliseconds * 1_000_000
       repeat {
         var generator = SplitMix64(seed: seed &+ trial.figures.executions)
         trial.execute(property.draw(&generator))
       } while trial.violation == nil && trial.figures.executions != executions && SteadyClock.nanoseconds() < end
     }
-    if failure != nil { failing = trial.input }
+  }
+
+  /// Runs one input once.
+  func fails(_ input: [UInt8]) -> Bool { run(milliseconds: Self.patience) { $0.execute(input) }.failed }
+
+  private func run(milliseconds: UInt64, _ body: @escaping (Trial) -> Void) -> (figures: FuzzFigures, failed: Bool) {
+    let trial = Trial(property, keepsSteps: property.tries > 1)
+    let failure = trial.run(milliseconds: milliseconds, body)
+    if let failure {
+      failing = trial.input
+      seen = (failure, trial.log.steps)
+    }
     return (trial.figures, failure != nil)
   }
 
@@ -42,25 +60,34 @@ final class PropertyFuzzer: Fuzzer {
     let shrinker = InputShrinker(head: property.head, grain: property.grain)
     failing = shrinker.shrink(failing) { input in
       guard SteadyClock.nanoseconds() < end, self.traps < Self.trapsMax else { return nil }
-      let (failure, _) = self.run(input, keepsSteps: false)
-      if failure != nil { self.traps += 1 }
-      return failure != nil
+      guard let failure = self.run(input, keepsSteps: self.property.tries > 1, until: end) else { return false }
+      self.seen = failure
+      self.traps += 1
+      return true
     }
-    return finding(failing)
-      ?? Finding(failing, of: property, "it does not fail again: it depends on more than its input", [])
+    if let finding = finding(failing) { return finding }
+    let message = "\(seen.message) (it does not fail again: it depends on more than its input)"
+    return Finding(failing, of: property, message, seen.steps)
   }
 
   func replay(_ example: String) throws(FuzzError) -> Finding? { finding(try ExampleText.input(of: example)) }
 
   private func finding(_ input: [UInt8]) -> Finding? {
-    let (failure, steps) = run(input, keepsSteps: true)
-    return failure.map { Finding(input, of: property, $0, steps) }
+    run(input, keepsSteps: true).map { Finding(input, of: property, $0.message, $0.steps) }
   }
 
-  private func run(_ input: [UInt8], keepsSteps: Bool) -> (failure: String?, steps: [String]) {
-    let trial = Trial(property, keepsSteps: keepsSteps)
-    let failure = trial.run(milliseconds: Self.patience) { $0.execute(input) }
-    return (failure, trial.log.steps)
+  /// Runs an input as often as the property asks for, and no more after `end`. How it fails, or nil.
+  private func run(
+    _ input: [UInt8], keepsSteps: Bool, until end: UInt64 = .max
+  ) -> (message: String, steps: [String])? {
+    for _ in 0..<property.tries {
+      let trial = Trial(property, keepsSteps: keepsSteps)
+      if let failure = trial.run(milliseconds: Self.patience, { $0.execute(input) }) {
+        return (failure, trial.log.steps)
+      }
+      if SteadyClock.nanoseconds() >= end { return nil }
+    }
+    return nil
   }
 }
 

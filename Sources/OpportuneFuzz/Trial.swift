@@ -8,6 +8,7 @@ import Glibc
 /// write amid an execution.
 final class Trial: @unchecked Sendable {
   private let property: any Property
+  private let keepsSteps: Bool
   private(set) var input: [UInt8] = []
   private(set) var log: StepLog
   private(set) var violation: Violation?
@@ -15,15 +16,16 @@ final class Trial: @unchecked Sendable {
 
   init(_ property: any Property, keepsSteps: Bool = false) {
     self.property = property
+    self.keepsSteps = keepsSteps
     log = StepLog(keeps: keepsSteps)
   }
 
   func execute(_ input: [UInt8]) {
     self.input = input
+    log = StepLog(keeps: keepsSteps)
     figures.executions += 1
-    let before = log.count
     do throws(Violation) { try property.check(input, &log) } catch { violation = error }
-    figures.steps += log.count - before
+    figures.steps += log.count
   }
 
   /// What went wrong, or nil.

@@ -7,6 +7,7 @@ public enum FuzzTargets {
   /// The layers above the core, in the order of a listing.
   public static let properties: [any FuzzTarget] = [
     PropertyTarget(ArbiterProperty(Arbiter<Int>.self)),
+    PropertyTarget(RequestProperty()),
     PropertyTarget(LifecycleProperty()),
     PropertyTarget(StoreProperty()),
     PropertyTarget(ManifestProperty()),

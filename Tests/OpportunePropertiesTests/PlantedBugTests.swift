@@ -29,6 +29,21 @@ import Testing
     #expect(unlimited.message.contains("were allowed"), "\(unlimited.timeline)")
   }
 
+  // R-CARD-09 R-FTS-07 R-CARD-04
+  @Test func theBrokerIsSeenToServeTheSuspendedAndToForgetCalls() throws {
+    var property = RequestProperty()
+    property.patience = 1
+    property.forgets = .suspension
+    let served = try #require(try finding(property))
+    #expect(served.message.contains("suspended"), "\(served.timeline)")
+    property.forgets = .cancellation
+    let uncancelled = try #require(try finding(property))
+    #expect(uncancelled.message.contains("cancelled calls do not end"), "\(uncancelled.timeline)")
+    property.forgets = .answer
+    let unanswered = try #require(try finding(property))
+    #expect(unanswered.message.contains("calls"), "\(unanswered.timeline)")
+  }
+
   // R-CARD-09
   @Test func theLifecycleIsSeenToRunTheSuspendedAndToKeepTasks() throws {
     var property = LifecycleProperty()

@@ -1,5 +1,6 @@
 import Foundation
 import OpportuneFuzz
+import Synchronization
 import TestSupport
 import Testing
 
@@ -50,6 +51,17 @@ import Testing
     #expect(try fuzzer.replay("target: trapping\ninput: 00\n") == nil)
   }
 
+  // R-CARD-09
+  @Test func aFailureThatDoesNotComeAgainIsShownAsItWasSeen() throws {
+    let property = Passing()
+    let fuzzer = try PropertyTarget(property).makeFuzzer()
+    #expect(fuzzer.fuzz(seed: 1, milliseconds: 60_000, executions: 0).failed)
+    let finding = fuzzer.shrunkFinding(milliseconds: 30_000)
+    #expect(finding.message == "it was the third (it does not fail again: it depends on more than its input)")
+    #expect(finding.timeline.contains("number 3") && !finding.timeline.contains("number 2"), "\(finding.timeline)")
+    #expect(property.count.withLock { $0 } > 2 * property.tries)
+  }
+
   @Test(arguments: [
     ("", "there is no line 'target"), ("target: nobody\n", "'nobody' is not a target"),
     ("target: store\n", "there is no line 'input"), ("target: store\ninput: 0\n", "half a byte"),
@@ -58,6 +70,24 @@ import Testing
   func badExampleIsRefused(text: String, reason: String) throws {
     let error = #expect(throws: FuzzError.self) { _ = try FuzzTargets.all.replay(text) }
     #expect(error?.description.contains(reason) == true, "\(error?.description ?? "")")
+  }
+
+  /// Fails the third time, and never again.
+  private final class Passing: Property {
+    let name = "passing"
+    let summary = "it is not the third time"
+    let grain = 1
+    let tries = 5
+    let count = Mutex(0)
+    func draw(_ generator: inout SplitMix64) -> [UInt8] { generator.bytes(2) }
+    func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
+      let number = count.withLock { count in
+        count += 1
+        return count
+      }
+      log.note("number \(number)")
+      if number == 3 { throw Violation("it was the third") }
+    }
   }
 
   /// An index that is out of range, as of a parser that trusts what it reads.
