@@ -11,10 +11,12 @@ struct FuzzCommand: ParsableCommand {
       The queues: random programs of a few threads run under chosen schedules, with memory as weak as the language
       allows and threads stopped for ever; a judge compares what came out with what the headers promise. The layers
       above: random operations against a model, and documents made, or changed, for each parser; a trap is a failure
-      like another. A failure is made smaller and printed as a timeline, with what replays it. The status is 1 if there
-      is one.
+      like another. A failure is made smaller and printed as a timeline, with what replays it.
 
-      Each run first finds the bugs that are planted in the canaries; it ends with status 2 if it does not.
+      Each run first finds the bugs that are planted in the canaries, so that finding nothing says something.
+
+      The status is 0 where nothing was found, 1 where something was, 2 where a planted bug was not found or memory is
+      short, 64 where an option is wrong, and 130 after Ctrl-C.
 
       Examples:
         opportune fuzz                                   every target for 10 seconds
@@ -45,7 +47,7 @@ struct FuzzCommand: ParsableCommand {
   @Option(help: "Write the example of a failure to this file.", completion: .file())
   var output: String?
 
-  @Flag(help: "Print JSON, and nothing else, to standard output.")
+  @Flag(help: "Print JSON, and nothing else, to standard output; of a list and of an example run again as well.")
   var json = false
 
   func validate() throws {
@@ -55,12 +57,17 @@ struct FuzzCommand: ParsableCommand {
     if let threads, !(1...1024).contains(threads) {
       throw ValidationError("--threads \(threads) is out of range: expected 1 to 1024")
     }
+    if !target.isEmpty, names(target).isEmpty {
+      throw ValidationError("--target names no target; --list says what there is")
+    }
     _ = try targets()
   }
 
   func run() throws {
-    if list { return print(listing()) }
+    if list { return print(try listing(), terminator: "") }
     if let replay { return try run(example: replay) }
+    // A failure may take hours to find.
+    if let output { try checkWritable(output) }
     interceptInterrupts()
     let isTerminal = isatty(STDERR_FILENO) == 1
     let seed = seed ?? UInt64.random(in: 1...UInt64(UInt32.max))
@@ -70,9 +77,17 @@ struct FuzzCommand: ParsableCommand {
       isInterrupted: wasInterrupted)
     if isTerminal { run.progress = { writeToStandardError("\r\u{1B}[K" + line($0)) } }
     writeToStandardError("seed \(seed)\n")
-    let selfCheck = try checkSelf(seed: seed)
-    var report = try run.run()
-    report.selfCheck = selfCheck
+    let report: FuzzReport
+    do throws(FuzzError) {
+      let selfCheck = try checkSelf(seed: seed)
+      var ran = try run.run()
+      ran.selfCheck = selfCheck
+      report = ran
+    } catch {
+      // Not 1, which says that something was found.
+      writeToStandardError("Error: \(error)\n")
+      throw ExitCode(2)
+    }
     if isTerminal { writeToStandardError("\r\u{1B}[K") }
     if let finding = report.finding, let output { try write(finding.example, to: output) }
     print(json ? try FuzzJSON.encode(report) : summary(report), terminator: "")
@@ -90,23 +105,19 @@ struct FuzzCommand: ParsableCommand {
     }
   }
 
-  private func checkSelf(seed: UInt64) throws -> [SelfCheck.Result] {
-    do {
-      let results = try SelfCheck.run(of: FuzzTargets.all, seed: seed)
-      for result in results {
-        let milliseconds = Int(result.seconds * 1000)
-        writeToStandardError(
-          "\(result.target): planted bug found in \(result.executions) executions, \(milliseconds) ms\n")
-      }
-      return results
-    } catch {
-      writeToStandardError("Error: \(error)\n")
-      throw ExitCode(2)
+  private func checkSelf(seed: UInt64) throws(FuzzError) -> [SelfCheck.Result] {
+    let results = try SelfCheck.run(of: FuzzTargets.all, seed: seed)
+    for result in results {
+      let milliseconds = Int(result.seconds * 1000)
+      writeToStandardError(
+        "\(result.target): planted bug found in \(result.executions) executions, \(milliseconds) ms\n")
     }
+    return results
   }
 
-  private func listing() -> String {
-    FuzzTargets.all.map { "\($0.name.padded(to: 14))  \($0.summary)" }.joined(separator: "\n")
+  func listing() throws -> String {
+    if json { return try FuzzJSON.encode(FuzzTargets.all) }
+    return FuzzTargets.all.map { "\($0.name.padded(to: 14))  \($0.summary)\n" }.joined()
   }
 
   private func run(example path: String) throws {
@@ -119,10 +130,12 @@ struct FuzzCommand: ParsableCommand {
     } catch {
       throw ValidationError("'\(path)': \(error.description)")
     }
-    guard let finding else { return print("it does not fail") }
-    print(finding.timeline)
-    print("\(finding.target): \(finding.message)")
-    throw ExitCode(1)
+    if json {
+      print(try FuzzJSON.encode(finding), terminator: "")
+    } else {
+      print(finding.map { "\($0.timeline)\n\($0.target): \($0.message)" } ?? "it does not fail")
+    }
+    if finding != nil { throw ExitCode(1) }
   }
 
   private func summary(_ report: FuzzReport) -> String {
@@ -140,7 +153,7 @@ struct FuzzCommand: ParsableCommand {
 
 private func line(_ outcome: TargetOutcome) -> String {
   var text =
-    outcome.target.padded(to: 10) + "  \(outcome.executions) executions, \(Int(outcome.executionsPerSecond))/s, "
+    outcome.target.padded(to: 14) + "  \(outcome.executions) executions, \(Int(outcome.executionsPerSecond))/s, "
   text += "\(Int(outcome.stepsPerSecond / 1000)) k steps/s, "
   if outcome.edges > 0 { text += "\(outcome.edgesCovered) of \(outcome.edges) edges, " }
   return text + "\(Int(outcome.seconds.rounded())) s"

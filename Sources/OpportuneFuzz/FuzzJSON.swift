@@ -1,14 +1,35 @@
 import FoundationEssentials
 
-/// A report as JSON.
+/// A report as JSON, a list of targets, or what an example came to.
 public enum FuzzJSON {
-  private struct Document: Encodable {
-    struct Failure: Encodable {
-      let target: String
-      let message: String
-      let example: String
-      let timeline: String
+  private struct Failure: Encodable {
+    let target: String
+    let message: String
+    let example: String
+    let timeline: String
+
+    init(_ finding: Finding) {
+      target = finding.target
+      message = finding.message
+      example = finding.example
+      timeline = finding.timeline
     }
+  }
+
+  private struct Replay: Encodable {
+    let finding: Failure?
+  }
+
+  private struct Listing: Encodable {
+    struct Target: Encodable {
+      let name: String
+      let summary: String
+      let isCanary: Bool
+    }
+    let targets: [Target]
+  }
+
+  private struct Document: Encodable {
     let seed: UInt64
     let threads: Int
     let wasInterrupted: Bool
@@ -19,14 +40,29 @@ public enum FuzzJSON {
 
   /// - Throws: what `JSONEncoder` throws, which it has no reason to.
   public static func encode(_ report: FuzzReport) throws -> String {
+    try text(
+      Document(
+        seed: report.seed, threads: report.threads, wasInterrupted: report.wasInterrupted,
+        selfCheck: report.selfCheck, targets: report.outcomes, finding: report.finding.map(Failure.init)))
+  }
+
+  /// The targets, and what holds of them.
+  ///
+  /// - Throws: as ``encode(_:)-(FuzzReport)``.
+  public static func encode(_ targets: [any FuzzTarget]) throws -> String {
+    try text(Listing(targets: targets.map { .init(name: $0.name, summary: $0.summary, isCanary: $0.isHidden) }))
+  }
+
+  /// What an example that was run again came to: a finding, or none.
+  ///
+  /// - Throws: as ``encode(_:)-(FuzzReport)``.
+  public static func encode(_ finding: Finding?) throws -> String {
+    try text(Replay(finding: finding.map(Failure.init)))
+  }
+
+  private static func text(_ document: some Encodable) throws -> String {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-    let document = Document(
-      seed: report.seed, threads: report.threads, wasInterrupted: report.wasInterrupted,
-      selfCheck: report.selfCheck, targets: report.outcomes,
-      finding: report.finding.map {
-        .init(target: $0.target, message: $0.message, example: $0.example, timeline: $0.timeline)
-      })
     return String(decoding: try encoder.encode(document), as: UTF8.self) + "\n"
   }
 }

@@ -1,0 +1,49 @@
+import ArgumentParser
+import Foundation
+import Testing
+
+@testable import OpportuneCommand
+
+// R-CARD-09
+@Suite struct FuzzCommandTests {
+  @Test(arguments: [
+    (["--target", "queues"], "'queues' is not a target; there are runq, bag"),
+    (["--target", ","], "--target names no target"), (["--target", ""], "--target names no target"),
+    (["--time", "0"], "--time 0.0 is out of range: expected more than 0"),
+    (["--time", "nan"], "--time nan is out of range"), (["--time", "soon"], "'soon' is invalid for '--time"),
+    (["--threads", "0"], "--threads 0 is out of range: expected 1 to 1024"),
+    (["--seed", "-1"], "--seed"), (["--replay", "/nonexistent"], "'/nonexistent' cannot be read: No such file"),
+    (["--output", "/nonexistent/file"], "'/nonexistent/file' cannot be written: No such file"),
+  ])
+  func whatIsWrongIsNamedWithWhatIsExpected(arguments: [String], part: String) throws {
+    let error = #expect(throws: (any Error).self, "\(arguments)") { try FuzzCommand.parse(arguments).run() }
+    let message = FuzzCommand.message(for: try #require(error))
+    #expect(message.contains(part), "\(message)")
+    #expect(FuzzCommand.exitCode(for: try #require(error)) == .validationFailure)
+  }
+
+  @Test func eachTargetIsListedWithASentence() throws {
+    let lines = try FuzzCommand.parse(["--list"]).listing().split(separator: "\n")
+    for name in ["runq", "requests", "arbiter", "way", "canary"] {
+      #expect(lines.contains { $0.hasPrefix(name + " ") && $0.hasSuffix(".") }, "\(name)")
+    }
+    struct Listing: Decodable {
+      struct Target: Decodable { var name, summary: String }
+      var targets: [Target]
+    }
+    let json = try FuzzCommand.parse(["--list", "--json"]).listing()
+    let listing = try JSONDecoder().decode(Listing.self, from: Data(json.utf8))
+    #expect(listing.targets.count == lines.count && listing.targets.allSatisfy { !$0.summary.isEmpty })
+  }
+
+  @Test func aPlantedBugIsAStatusOfOneAndAnExampleThatFailsAgain() throws {
+    let folder = try Folder()
+    let example = folder.path("canary.example")
+    let found = #expect(throws: ExitCode.self) {
+      try FuzzCommand.parse(["--target", "canary-arbiter", "--time", "60", "--seed", "1", "--output", example]).run()
+    }
+    #expect(found == ExitCode(1))
+    let again = #expect(throws: ExitCode.self) { try FuzzCommand.parse(["--replay", example, "--json"]).run() }
+    #expect(again == ExitCode(1))
+  }
+}
