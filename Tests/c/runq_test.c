@@ -311,6 +311,22 @@ static void test_memory(void) {
     opp_core_destroy(core, NULL, NULL);
 }
 
+/* Where jobs stay, one that is pushed after the band has changed is of the new band, unlike the one before. */
+static void test_band_of_a_push(void) {
+    opp_core *core = core_make(true);
+    opp_source *source = opp_source_acquire(core, 0);
+    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_app *app = opp_app_create(core, BACKGROUND, false);
+    opp_taken taken;
+    for (uint64_t i = 0; i < 2; i++) CHECK(opp_push(source, app, 2, job_of(i)) == 18);
+    CHECK(opp_app_set_band(app, FOREGROUND) && opp_push(source, app, 2, job_of(2)) == 48);
+    CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 2 && taken.level == 48 && taken.band == FOREGROUND);
+    for (uint64_t i = 0; i < 2; i++)
+        CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == i && taken.level == 18 && taken.band == 0);
+    opp_taker_destroy(taker);
+    opp_core_destroy(core, NULL, NULL);
+}
+
 /* Stress: every job is taken exactly once, in order by source, apps suspended and moved meanwhile. */
 enum { PUSHERS = 3, TAKERS = 3, APPS = 5, JOBS = 60000 };
 static _Atomic(uint8_t) seen[PUSHERS][JOBS];
@@ -412,6 +428,7 @@ int main(void) {
     test_turns_of_two();
     test_ranks_of_one_level();
     test_memory_of_places();
+    test_band_of_a_push();
     test_places();
     test_near_first();
     test_adoption();
