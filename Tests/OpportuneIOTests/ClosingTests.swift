@@ -163,6 +163,26 @@ import Testing
     try await listener.close()
   }
 
+  /// Not even what needs no waiting: by its number a descriptor may be another's file by then.
+  // R-FTS-07
+  @Test(arguments: backends)
+  func nothingIsDoneAtOnceAfterTheEnd(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "over")
+    let other = try broker.makeApp(named: "shut down")
+    let file = try FileDescriptor.open("/proc/self/status", .readOnly)
+    let buffer = try IOBuffer(count: 100)
+    #expect(try await io.read(file, into: buffer, at: 0) == 100)
+    await io.terminate()
+    #expect(await code { _ = try await io.read(file, into: buffer, at: 0) } == .terminated)
+    #expect(try await other.read(file, into: buffer, at: 0) == 100)
+    await broker.shutdown()
+    #expect(await code { _ = try await other.read(file, into: buffer, at: 0) } == .unavailable)
+    let late = try broker.makeApp(named: "made after the shutdown")
+    #expect(await code { _ = try await late.read(file, into: buffer, at: 0) } == .unavailable)
+    try file.close()
+  }
+
   // R-FTS-08, R-FTS-07
   @Test(arguments: backends)
   func descriptorsOfHeldAnswersAreClosedWithTheApp(backend: IOConfiguration.Backend) async throws {

@@ -20,6 +20,9 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   private let atOnce = Atomic<UInt64>(0)
   private let bytesReadAtOnce = Atomic<UInt64>(0)
   private let bytesWrittenAtOnce = Atomic<UInt64>(0)
+  /// [end] Stored by the owner thread before anybody is told of the end, so that nothing is done at once afterwards: a
+  /// descriptor of the app's may be another's file by then.
+  private let hasEnded = Atomic<Bool>(false)
 
   // Sendable: constants and atomics.
   init(_ broker: IOBroker, _ slot: Int, name: String, state: IOState, of app: App?) {
@@ -28,8 +31,14 @@ public final class AppIO: AppObserver, @unchecked Sendable {
     self.name = name
     self.app = app
     stateWord = Atomic(UInt64(state.code))
-    broker.owner.post(Control { [weak self] in $0.add(slot: slot, name: name, state: state, self) })
+    broker.owner.post(
+      Control(refused: { [weak self] in self?.markEnded() }) { [weak self] in
+        $0.add(slot: slot, name: name, state: state, self)
+      })
   }
+
+  /// The owner thread's: from now on all requests go to it, which refuses them.
+  func markEnded() { hasEnded.store(true, ordering: .releasing) }
 
   // Requests hold the app, so there is none.
   deinit {
@@ -143,6 +152,7 @@ public final class AppIO: AppObserver, @unchecked Sendable {
 
   /// Foreground that needs no waiting is done here and now: no queue could give it a better place.
   func tryAtOnce(_ request: Request) throws(IOError) -> Int? {
+    guard !hasEnded.load(ordering: .acquiring) else { return nil }  // [end]
     guard owner.configuration.triesAtOnce, state == .active, request.canBeTriedAtOnce, !owner.hasFault else {
       return nil
     }

@@ -7,6 +7,7 @@ extension Owner {
     lastApp += 1
     let app = OwnedApp(slot: slot, number: lastApp, name: name, state: state)
     app.handle = handle
+    if refuses { handle?.markEnded() }
     apps[slot] = app
     for device in arbiters.indices { arbiters[device].addApp(slot, state: state) }
   }
@@ -107,6 +108,7 @@ extension Owner {
     app.onQuiet.append(body)
     if !app.isTerminated {
       app.isTerminated = true
+      app.handle?.markEnded()
       for watch in app.watches { watch.stop(at: self) }
       for device in arbiters.indices {
         for request in arbiters[device].removeApp(app.slot) { end(request, .failed(.terminated)) }
