@@ -1,6 +1,8 @@
 import CIOTestSupport
+import COpportune
 import Foundation
 import Logging
+import OpportuneScheduler
 import SystemPackage
 import Testing
 
@@ -73,6 +75,36 @@ import Testing
     let broker = try makeBroker(.threads)
     #expect(!broker.abilities.usesUring)
     #expect(broker.abilities.refusal == nil)
+  }
+
+  /// Foreground I/O would get the CPU time of background otherwise.
+  // R-DISK-01
+  @Test(arguments: backends)
+  func aBrokerOfABackgroundJobIsOfTheForegroundsClass(backend: IOConfiguration.Backend) async throws {
+    let scheduler = try Scheduler()
+    let app = try scheduler.makeApp(named: "makes a broker", band: .background)
+    let lines = Lines()
+    let broker = try await app.task {
+      var configuration = IOConfiguration()
+      configuration.backend = backend
+      return try IOBroker(configuration: configuration, logger: Logger(label: "test", factory: { _ in lines }))
+    }.value
+    let parameters = await withCheckedContinuation { continuation in
+      broker.owner.post(
+        Control { _ in
+          var parameters = opp_sched_params()
+          _ = opp_thread_get_sched(0, &parameters)
+          continuation.resume(returning: parameters)
+        })
+    }
+    if lines.all.contains(where: { $0.contains("class") }) {
+      print("skipped: this user may not leave the background's class; the logger has said so")
+    } else {
+      #expect(parameters.policy == OPP_CLASS_NORMAL)
+      #expect(parameters.nice == 0)
+    }
+    await broker.shutdown()
+    try await scheduler.shutdown()
   }
 
   /// Behind more requests than there are threads, foreground would wait for background in the threads' queue.

@@ -135,6 +135,7 @@ final class Owner: @unchecked Sendable {
   private static func main(_ context: UnsafeMutableRawPointer?) {
     guard let context else { return }
     let owner = Unmanaged<Owner>.fromOpaque(context).takeRetainedValue()
+    owner.takeOrdinaryClass()
     let error = opp_ring_start(owner.ring)
     if error == 0 {
       owner.registerBuffers()
@@ -146,6 +147,21 @@ final class Owner: @unchecked Sendable {
     owner.refusePosted()
     owner.timers = TimerQueue()  // a watch's holds its app, which holds the broker
     for body in owner.onEnded { body() }
+  }
+
+  /// The thread begins in the class of whoever made the broker, which may be a background job. Before the ring starts, whose
+  /// threads inherit it.
+  private func takeOrdinaryClass() {
+    var ordinary = opp_sched_params()
+    ordinary.policy = OPP_CLASS_NORMAL
+    let error = opp_thread_set_sched(0, &ordinary)
+    guard error != 0 else { return }
+    logger.warning(
+      "the broker's thread stays in the class of the thread that made it; foreground I/O may wait for background CPU time",
+      metadata: [
+        "reason": "\(String(cString: strerror(-error)))",
+        "remedy": "make the broker on an ordinary thread, or give CAP_SYS_NICE",
+      ])
   }
 
   private func registerBuffers() {
