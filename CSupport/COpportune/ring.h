@@ -53,7 +53,7 @@ static inline void ring_count_wakeup(opp_ring *ring) {
 #define RING_TAG_WAKE (OPP_RING_TAGS + 1)
 
 #define RING_OP_COUNT_MAX 4096u
-#define RING_THREADS_MAX 64u
+#define RING_THREADS_MAX 96u
 #define RING_LINGER_NS_MAX 1000000u
 
 #endif

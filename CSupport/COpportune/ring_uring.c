@@ -171,6 +171,8 @@ static int uring_prepare(opp_ring *ring, const opp_ring_op *op) {
         .user_data = op->tag,
     };
     if (shape->is_special) move_fields(sqe, op);
+    /* Inline, the last of a file's users waits in close(2) as long as SO_LINGER or a file system says. */
+    if (op->code == OPP_RING_CLOSE) sqe->flags = IOSQE_ASYNC;
     return 0;
 }
 

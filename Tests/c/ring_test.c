@@ -50,7 +50,7 @@ static void test_limits(void) {
     opp_ring *ring;
     opp_ring_config wrong[] = {
         {.entries = 0, .threads = 1}, {.entries = 4097, .threads = 1}, {.entries = 8, .threads = 0},
-        {.entries = 8, .threads = 65}, {.entries = 8, .completions = 1u << 20, .threads = 1},
+        {.entries = 8, .threads = 97}, {.entries = 8, .completions = 1u << 20, .threads = 1},
         {.entries = 8, .threads = 1, .linger_ns = 1000001},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {

@@ -100,7 +100,7 @@ typedef struct opp_ring_config {
     opp_ring_backend backend;
     uint32_t entries;     /* requests prepared between two waits; 1 to 4096, rounded up to a power of two */
     uint32_t completions; /* room for completions; 0 is four times `entries`. Where it overflows, nothing is lost */
-    uint32_t threads;     /* of the thread backend; 1 to 64 */
+    uint32_t threads;     /* of the thread backend; 1 to 96 */
     /*
      * How long the owner looks on, without system calls, before it sleeps; at most 1,000,000. It does so only where the
      * wait before was no longer than that: sparse traffic costs no looking.

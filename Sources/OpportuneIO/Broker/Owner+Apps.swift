@@ -80,7 +80,7 @@ extension Owner {
 
   /// From now on the descriptor is the app's, and is closed with it. Where that has ended already, it is closed now.
   func adopt(_ descriptor: Int32, isSocket: Bool, by app: OwnedApp) {
-    guard !app.isTerminated else { return close(descriptor) {} }
+    guard !app.isTerminated else { return close(descriptor, ioClass(of: app, .network)) {} }
     app.descriptors[descriptor] = OwnedDescriptor(isSocket: isSocket)
     moderate(descriptor, of: app)
   }
@@ -145,7 +145,7 @@ extension Owner {
     app.descriptors = [:]
     for descriptor in descriptors {
       app.lastCloses += 1
-      close(descriptor) { [self] in
+      close(descriptor, ioClass(of: app, .network)) { [self] in
         app.lastCloses -= 1
         becameQuieter(app)
       }
@@ -157,17 +157,21 @@ extension Owner {
   }
 
   /// Closes a descriptor of ours.
-  func close(_ descriptor: Int32, then body: @escaping () -> Void) {
+  func close(_ descriptor: Int32, _ ioClass: IOClass, then body: @escaping () -> Void) {
     var op = opp_ring_op()
     op.code = UInt8(opp_ring_code.OPP_RING_CLOSE.rawValue)
     op.fd = descriptor
-    op.tag = UInt64(UInt(bitPattern: Unmanaged<Message>.passRetained(Closing(body)).toOpaque()))
-    prepare(op)
+    op.tag = UInt64(UInt(bitPattern: Unmanaged<Message>.passRetained(Closing(ioClass, body)).toOpaque()))
+    prepareClose(op, ioClass)
   }
 }
 
 /// What the tag of a close of ours names.
 final class Closing: Message {
+  let ioClass: IOClass
   let body: () -> Void
-  init(_ body: @escaping () -> Void) { self.body = body }
+  init(_ ioClass: IOClass, _ body: @escaping () -> Void) {
+    self.ioClass = ioClass
+    self.body = body
+  }
 }

@@ -93,8 +93,12 @@ extension Owner {
   private func begin(_ op: opp_ring_op, _ request: Request) {
     var op = op
     op.tag = UInt64(UInt(bitPattern: Unmanaged<Message>.passRetained(request).toOpaque()))
-    owned(request.app)?.add(request)
-    prepare(op)
+    let app = owned(request.app)
+    app?.add(request)
+    guard request.isClose else { return prepare(op) }
+    let ioClass = app.map { self.ioClass(of: $0, .network) } ?? .background
+    request.closeClass = ioClass
+    prepareClose(op, ioClass)
   }
 
   private func priority(of request: Request, _ ioClass: IOClass?) -> UInt8 {
@@ -234,7 +238,7 @@ extension Owner {
     request.phase = .ended
     request.releaseBuffers()
     request.grant = nil
-    if request.opensDescriptor, result >= 0 { close(result) {} }
+    if request.opensDescriptor, result >= 0 { close(result, .background) {} }
     if let app = owned(request.app) { becameQuieter(app) }
   }
 

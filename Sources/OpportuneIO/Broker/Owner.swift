@@ -29,6 +29,11 @@ final class Owner: @unchecked Sendable {
   private var timersBeforeCompaction = 1024
   /// Requests for which the ring had no room.
   private var outbox = Deque<opp_ring_op>()
+  /// By class: closes that the ring has, and those that wait for their turn. A close may last as long as its socket
+  /// lingers, so background's never take the place of foreground's, nor both all threads of the kernel or the pool.
+  private var closesInFlight = [0, 0]
+  private var waitingCloses: [Deque<opp_ring_op>] = [[], []]
+  private static let closeLimit = 4
   /// Requests of ours and of apps that the kernel has, or that are in the outbox.
   private var inFlight = 0
   private(set) var now: UInt64 = 0
@@ -61,7 +66,7 @@ final class Owner: @unchecked Sendable {
       }
     config.entries = UInt32(configuration.entries)
     config.completions = UInt32(configuration.completions ?? 0)
-    config.threads = UInt32(configuration.threads)
+    config.threads = UInt32(configuration.threads + 2 * Self.closeLimit)
     config.linger_ns = UInt32(configuration.lingers.nanoseconds)
     if let faults {
       config.context = Unmanaged.passUnretained(faults).toOpaque()
@@ -238,6 +243,38 @@ final class Owner: @unchecked Sendable {
   /// Puts a request into the ring, or behind those that wait for room.
   func prepare(_ op: opp_ring_op) {
     inFlight += 1
+    push(op)
+  }
+
+  /// A close, whose end is told by ``closeEnded(_:)``.
+  func prepareClose(_ op: opp_ring_op, _ ioClass: IOClass) {
+    inFlight += 1
+    endLingering(op.fd)
+    guard closesInFlight[ioClass.index] < Self.closeLimit else { return waitingCloses[ioClass.index].append(op) }
+    closesInFlight[ioClass.index] += 1
+    push(op)
+  }
+
+  /// No thread of the ring's waits for a peer that does not read: the kernel goes on sending after the close. A time of 0,
+  /// which resets the connection, stays.
+  private func endLingering(_ descriptor: Int32) {
+    var time = linger()
+    var size = socklen_t(MemoryLayout<linger>.size)
+    guard getsockopt(descriptor, SOL_SOCKET, SO_LINGER, &time, &size) == 0, time.l_onoff != 0, time.l_linger > 0
+    else { return }
+    time.l_onoff = 0
+    _ = setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &time, size)
+  }
+
+  private func closeEnded(_ ioClass: IOClass) {
+    if let next = waitingCloses[ioClass.index].popFirst() {
+      push(next)
+    } else {
+      closesInFlight[ioClass.index] -= 1
+    }
+  }
+
+  private func push(_ op: opp_ring_op) {
     var op = op
     if !outbox.isEmpty || opp_ring_prepare(ring, &op) != 0 { outbox.append(op) }
   }
@@ -262,9 +299,13 @@ final class Owner: @unchecked Sendable {
       return
     }
     switch message.takeRetainedValue() {
-    case let request as Request: finished(request, completion.result)
+    case let request as Request:
+      if let ioClass = request.closeClass { closeEnded(ioClass) }
+      finished(request, completion.result)
     case let poll as Poll: poll.arrived(completion.result)
-    case let closing as Closing: closing.body()
+    case let closing as Closing:
+      closeEnded(closing.ioClass)
+      closing.body()
     default: break
     }
   }
