@@ -95,6 +95,10 @@ static int uring_start(opp_ring *ring) {
         if (error < 0) return error;
     }
     state->started = true;
+    if (ring->config.workers > 0) {
+        unsigned limits[2] = {ring->config.workers, 0};
+        (void)io_uring_register_iowq_max_workers(&state->ring, limits); /* kernels before 5.15 keep their own limit */
+    }
     /* A registered descriptor saves the lookup at each enter; kernels before 5.18 go without. */
     (void)io_uring_register_ring_fd(&state->ring);
     return 0;

@@ -102,6 +102,11 @@ typedef struct opp_ring_config {
     uint32_t completions; /* room for completions; 0 is four times `entries`. Where it overflows, nothing is lost */
     uint32_t threads;     /* of the thread backend; 1 to 96 */
     /*
+     * Of io_uring: as many requests may wait in the kernel's own threads at once, on files and devices; 0 is the kernel's
+     * default, a few per CPU. More wait for one another there, in the order in which they came.
+     */
+    uint32_t workers;
+    /*
      * How long the owner looks on, without system calls, before it sleeps; at most 1,000,000. It does so only where the
      * wait before was no longer than that: sparse traffic costs no looking.
      */

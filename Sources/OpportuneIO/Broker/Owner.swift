@@ -67,6 +67,8 @@ final class Owner: @unchecked Sendable {
     config.entries = UInt32(configuration.entries)
     config.completions = UInt32(configuration.completions ?? 0)
     config.threads = UInt32(configuration.threads + 2 * Self.closeLimit)
+    // For all that may be in flight: background that waits for a file would fill the kernel's few threads.
+    config.workers = UInt32(configuration.storage.depth + 2 * Self.closeLimit)
     config.linger_ns = UInt32(configuration.lingers.nanoseconds)
     if let faults {
       config.context = Unmanaged.passUnretained(faults).toOpaque()
