@@ -97,6 +97,35 @@ import Testing
     await broker.shutdown()
   }
 
+  /// The kernel keeps the buffer until the peer has read it all, and the descriptor is closed all the same.
+  @Test func closesDoNotWaitForZeroCopyPeers() async throws {
+    let broker = try makeBroker(.automatic) {
+      $0.zeroCopyFrom = 4096
+      $0.triesAtOnce = false  // what is done at once is copied
+    }
+    guard broker.abilities.sendsWithoutCopying else { return print("skipped: this kernel sends with a copy only") }
+    let io = try broker.makeApp(named: "sender")
+    let peer = try broker.makeApp(named: "peer")
+    var sockets: [FileDescriptor] = []
+    for hasDeadline in [true, false] {
+      let (server, client) = try await connectedPair(peer, io)
+      sockets.append(server)
+      let buffer = try IOBuffer(count: 64 << 20)
+      let sending = Task { try await io.send(client, from: buffer, within: hasDeadline ? .milliseconds(50) : nil) }
+      if hasDeadline {
+        #expect(await code { try await sending.value } == .deadlineExceeded)
+      } else {
+        try await eventually("the send") { try await broker.statistics().apps[0].inFlight == 2 }
+      }
+      try await io.close(client)
+      if !hasDeadline { #expect(await code { try await sending.value } == .system(.canceled)) }
+      #expect(buffer.isInUse)
+    }
+    await io.terminate()
+    for socket in sockets { try await peer.close(socket) }
+    await broker.shutdown()
+  }
+
   /// Peers that read nothing take no place in the device's queue.
   // R-NET-03
   @Test(arguments: backends, [IOState.active, .background])

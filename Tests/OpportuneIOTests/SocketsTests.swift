@@ -130,6 +130,28 @@ import Testing
     if !broker.abilities.sendsWithoutCopying { print("skipped: this kernel sends with a copy only") }
   }
 
+  /// Unix sockets refuse to: what is sent goes with a copy.
+  @Test func sendsWithACopyWhereTheSocketWantsOne() async throws {
+    try await withFolder { folder in
+      let io = try makeBroker(.automatic) {
+        $0.zeroCopyFrom = 4096
+        $0.triesAtOnce = false
+      }.makeApp(named: "sockets")
+      let listener = try await io.listen(on: .unix(folder.appending("socket")))
+      async let accepted = listener.accept()
+      let client = try await io.connect(to: try listener.address())
+      let server = try await accepted
+      let bytes = (0..<1_000_000).map { UInt8(truncatingIfNeeded: $0 / 13) }
+      let sending = Task { try await io.send(client, from: try IOBuffer(copying: bytes)) }
+      let buffer = try IOBuffer(count: bytes.count)
+      #expect(try await io.receive(server, into: buffer, untilFull: true, within: .seconds(20)) == bytes.count)
+      #expect(try buffer.bytes() == bytes)
+      try await sending.value
+      for socket in [server, client] { try await io.close(socket) }
+      try await listener.close()
+    }
+  }
+
   // R-NET-03
   @Test(arguments: backends)
   func foregroundSendsGoFirst(backend: IOConfiguration.Backend) async throws {

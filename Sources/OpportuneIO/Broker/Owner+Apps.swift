@@ -130,12 +130,15 @@ extension Owner {
     becameQuieter(app)
   }
 
-  /// A zero-copy send of a terminated app that the kernel has accepted: its buffer stays until the peer has it all, which
-  /// may be never, so nobody waits for that.
+  /// A zero-copy send that the kernel has accepted, of an app that ends or on a descriptor that is to be closed: its buffer
+  /// stays until the peer has it all, which may be never, so nobody waits for that.
   func letGo(_ request: Request) {
-    guard let moved = request.firstResult, !request.isDetached, owned(request.app)?.isTerminated == true else { return }
+    guard let moved = request.firstResult, !request.isDetached, let app = owned(request.app),
+      app.isTerminated || app.closing[request.op.fd] != nil
+    else { return }
     request.isDetached = true
-    deliver(request, Int(moved) == request.total - request.done ? .value(request.total) : .failed(.terminated))
+    let isWhole = Int(moved) == request.total - request.done
+    deliver(request, isWhole ? .value(request.total) : .failed(request.reason ?? .terminated))
   }
 
   /// After each request that ends.

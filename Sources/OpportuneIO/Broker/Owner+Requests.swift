@@ -84,7 +84,9 @@ extension Owner {
     // Where the socket takes no more, the request waits in a poll, outside of the device's queue: else a few peers that
     // do not read would hold up everybody's sends, and their own app's end.
     if request.sends { op.flags |= UInt32(MSG_DONTWAIT) }
-    if request.code == .OPP_RING_SEND, let least = configuration.zeroCopyFrom, can.zero_copy, request.piece >= least {
+    if request.code == .OPP_RING_SEND, let least = configuration.zeroCopyFrom, can.zero_copy, request.piece >= least,
+      !request.needsCopy
+    {
       op.code = UInt8(opp_ring_code.OPP_RING_SEND_ZERO_COPY.rawValue)
     }
     begin(op, request)
@@ -123,14 +125,25 @@ extension Owner {
         end(queued, .failed(.system(.canceled)))
       }
     }
-    guard app.isBusy(descriptor) else { return send(request) }
+    let isBusy = app.isBusy(descriptor)
     app.closing[descriptor] = request
     request.phase = .parked
-    for other in app.inFlight where other.op.fd == descriptor { other.reason = other.reason ?? .system(.canceled) }
+    for other in app.inFlight where other.op.fd == descriptor {
+      other.reason = other.reason ?? .system(.canceled)
+      letGo(other)
+    }
+    guard isBusy else { return closeIfQuiet(descriptor, of: app) }
     var op = opp_ring_op()
     op.code = UInt8(opp_ring_code.OPP_RING_CANCEL_FD.rawValue)
     op.fd = descriptor
     prepare(op)
+  }
+
+  /// Sends a close that has waited for the requests on its descriptor.
+  func closeIfQuiet(_ descriptor: Int32, of app: OwnedApp) {
+    guard let close = app.closing[descriptor], !app.isBusy(descriptor) else { return }
+    app.closing[descriptor] = nil
+    send(close)
   }
 
   // MARK: Back
@@ -140,10 +153,7 @@ extension Owner {
     let app = owned(request.app)
     if let app {
       app.remove(request)
-      if let close = app.closing[request.op.fd], !app.isBusy(request.op.fd) {
-        app.closing[request.op.fd] = nil
-        send(close)
-      }
+      closeIfQuiet(request.op.fd, of: app)
     }
     let result = request.firstResult ?? result
     request.firstResult = nil
@@ -188,6 +198,10 @@ extension Owner {
       begin(op, request)
     case -EAGAIN where request.retries < 16:
       request.retries += 1
+      again(request)
+    case -EOPNOTSUPP where request.code == .OPP_RING_SEND && can.zero_copy && !request.needsCopy:
+      // Not by every kind of socket.
+      request.needsCopy = true
       again(request)
     case -EPERM where usesPriorities && request.device == .storage && request.movesBytes:
       // Real-time I/O priority is not for everybody. Once is enough.

@@ -297,7 +297,10 @@ final class Owner: @unchecked Sendable {
       guard let request = message.takeUnretainedValue() as? Request else { return }
       request.firstResult = completion.result
       letGo(request)
-      if let app = owned(request.app) { becameQuieter(app) }
+      if let app = owned(request.app) {
+        closeIfQuiet(request.op.fd, of: app)
+        becameQuieter(app)
+      }
       return
     }
     switch message.takeRetainedValue() {

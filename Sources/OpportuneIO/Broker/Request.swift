@@ -80,6 +80,8 @@ final class Request: Message, @unchecked Sendable {
   var isPolling = false
   var retries = 0
   var firstResult: Int32?
+  /// Whether its socket sends with a copy only.
+  var needsCopy = false
   /// Of a close that was sent: as whose it counts.
   var closeClass: IOClass?
   /// Why it is to end before its time, if it is.
