@@ -173,7 +173,8 @@ static bool waits_in_poll(const opp_ring_op *op, short *events) {
 static int32_t poll_now(int fd, short events) {
     struct pollfd one = {.fd = fd, .events = events};
     int count = poll(&one, 1, 0);
-    return count < 0 ? -errno : count == 0 ? -EAGAIN : one.revents;
+    if (count <= 0) return count < 0 ? -errno : -EAGAIN;
+    return one.revents & POLLNVAL ? -EBADF : one.revents;
 }
 
 static int32_t connect_now(slot *slot) {

@@ -195,6 +195,36 @@ import Testing
     #expect(await events.next() == nil)
   }
 
+  /// The number of a socket that was closed may be anybody's.
+  // R-VOIP-01
+  @Test(arguments: backends)
+  func theWatcherForgetsClosedSockets(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "call")
+    let (server, _) = try await connectedPair(io)
+    let (kept, keptClient) = try await connectedPair(io)
+    var events = try io.keepAlive([server, kept]).makeAsyncIterator()
+    try await io.close(server)
+    // Another's file under the same number, with something to read.
+    let zeroes = try FileDescriptor.open("/dev/zero", .readOnly)
+    #expect(dup2(zeroes.rawValue, server.rawValue) == server.rawValue)
+    io.setState(.suspended)
+    _ = try await broker.statistics()
+    #expect(send(keptClient.rawValue, [1], 1, Int32(MSG_NOSIGNAL)) == 1)
+    #expect(await events.next() == .dataArrived(kept))
+    io.setState(.active)
+    // One that is closed behind the broker's back ends the events, one that is not open is refused.
+    var pair: [Int32] = [-1, -1]
+    #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &pair) == 0)
+    var others = try io.keepAlive([FileDescriptor(rawValue: pair[0])]).makeAsyncIterator()
+    _ = try await broker.statistics()
+    for socket in pair + [server.rawValue, zeroes.rawValue] { #expect(close(socket) == 0) }
+    io.setState(.suspended)
+    #expect(await others.next() == nil)
+    #expect(await code { _ = try io.keepAlive([FileDescriptor(rawValue: 99_999)]) } == .system(.badFileDescriptor))
+    await broker.shutdown()
+  }
+
   // R-VOIP-02, R-VOIP-03
   @Test(arguments: backends)
   func theWatcherReportsHeartbeats(backend: IOConfiguration.Backend) async throws {

@@ -307,7 +307,7 @@ final class Owner: @unchecked Sendable {
     case let request as Request:
       if let ioClass = request.closeClass { closeEnded(ioClass) }
       finished(request, completion.result)
-    case let poll as Poll: poll.arrived(completion.result)
+    case let poll as Poll: poll.arrived(completion.result, at: self)
     case let closing as Closing:
       closeEnded(closing.ioClass)
       closing.body()

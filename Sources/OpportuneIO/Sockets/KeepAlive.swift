@@ -1,4 +1,5 @@
 internal import COpportune
+import Glibc
 import SystemPackage
 
 /// What the watcher of a suspended app's sockets reports. (R-VOIP-01 to R-VOIP-03)
@@ -13,7 +14,7 @@ public enum KeepAliveEvent: Sendable, Hashable {
 ///
 /// The owner thread's alone. While the app is suspended a poll request is in flight for each socket.
 final class Watch {
-  private let sockets: [Int32]
+  private var sockets: [Int32]
   private let interval: UInt64?
   private let report: (KeepAliveEvent) -> Void
   private let finish: () -> Void
@@ -51,8 +52,9 @@ final class Watch {
     polls = [:]
   }
 
-  /// A socket is about to be closed.
+  /// A socket is about to be closed; its number may be another file's afterwards.
   func drop(_ socket: Int32, at owner: Owner) {
+    sockets.removeAll { $0 == socket }
     if let poll = polls.removeValue(forKey: socket) { owner.cancelInKernel(poll) }
   }
 
@@ -74,11 +76,13 @@ final class Watch {
     owner.prepare(op)
   }
 
-  fileprivate func arrived(_ poll: Poll, _ result: Int32) {
+  fileprivate func arrived(_ poll: Poll, _ result: Int32, at owner: Owner) {
     // Another's place: it was cancelled, or the socket is polled anew since.
     guard isArmed, polls[poll.socket] === poll else { return }
     polls[poll.socket] = nil
-    if result >= 0 { report(.dataArrived(FileDescriptor(rawValue: poll.socket))) }
+    // It was closed behind the broker's back: nothing can be promised any more.
+    guard result >= 0 else { return stop(at: owner) }
+    report(.dataArrived(FileDescriptor(rawValue: poll.socket)))
   }
 
   private func setHeartbeat(at owner: Owner) {
@@ -111,7 +115,7 @@ final class Poll: Message {
     self.socket = socket
   }
 
-  func arrived(_ result: Int32) { watch.arrived(self, result) }
+  func arrived(_ result: Int32, at owner: Owner) { watch.arrived(self, result, at: owner) }
 }
 
 extension AppIO {
@@ -121,12 +125,16 @@ extension AppIO {
   /// - Parameters:
   ///   - sockets: open ones of this app.
   ///   - heartbeat: reported that long after each suspension, and again after each further interval; 1 ms and more.
-  /// - Returns: the events; ends with the app, or when nobody waits for it any more. Events that nobody takes wait.
-  /// - Throws: ``IOError`` with code `configuration`.
+  /// - Returns: the events; ends with the app, when nobody waits for it any more, or when one of the sockets turns out to
+  ///   have been closed other than by ``close(_:)``. Events that nobody takes wait.
+  /// - Throws: ``IOError``: `configuration`; `system` with `badFileDescriptor` where one is not open.
   public func keepAlive(
     _ sockets: [FileDescriptor], heartbeat: Duration? = nil
   ) throws(IOError) -> AsyncStream<KeepAliveEvent> {
     if let heartbeat { try require(heartbeat, in: .milliseconds(1) ... .seconds(86_400), "heartbeat") }
+    for socket in sockets where fcntl(socket.rawValue, F_GETFD) < 0 {
+      throw IOError(.system(.badFileDescriptor), "keep-alive of descriptor \(socket.rawValue), which is not open")
+    }
     let (stream, continuation) = AsyncStream.makeStream(of: KeepAliveEvent.self)
     let slot = slot
     let numbers = sockets.map(\.rawValue)
