@@ -11,6 +11,21 @@ import Testing
     return path
   }
 
+  /// As many as the cap lets through; with an offset, which a pipe has no use for.
+  // R-DISK-01
+  @Test(arguments: backends)
+  func pipesTakeNoPlaceOfTheDevices(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend) { $0.triesAtOnce = false }
+    let waiting = try broker.makeApp(named: "waits", state: .background)
+    let other = try broker.makeApp(named: "other", state: .background)
+    let ends = try FileDescriptor.pipe()
+    for _ in 0..<8 { Task { try? await waiting.read(ends.readEnd, into: try IOBuffer(count: 1), at: 0) } }
+    try await eventually("the reads") { try await broker.statistics().background.submitted == 8 }
+    #expect(try await other.readFile("/proc/self/status", within: .seconds(20)).count > 0)
+    await waiting.terminate()
+    for end in [ends.readEnd, ends.writeEnd] { try end.close() }
+  }
+
   /// More waiting opens than the kernel has threads by default; that of a file that is there, made by a background app.
   // R-DISK-01
   @Test(arguments: backends)

@@ -132,6 +132,7 @@ public final class AppIO: AppObserver, @unchecked Sendable {
       throw request.error(.cancelled)
     }
     if limit != .zero, let value = try tryAtOnce(request) { return value }
+    request.lookAtFile()
     if let limit {
       let (deadline, overflow) = opp_now_ns().addingReportingOverflow(limit.nanoseconds)
       request.deadline = overflow ? .max : deadline

@@ -50,7 +50,7 @@ final class Request: Message, @unchecked Sendable {
   var wantsAll = false
   /// Whether the file has a position of its own that is used.
   var isStream = false
-  /// Whether that is of a pipe, a terminal or the like, which waits for somebody at the other end.
+  /// Whether it is of a pipe, a terminal or the like, which waits for somebody at the other end.
   var isOfStream = false
   /// `CLOCK_MONOTONIC` in nanoseconds.
   var deadline = UInt64.max
@@ -147,6 +147,11 @@ final class Request: Message, @unchecked Sendable {
   func useOwnPosition() {
     op.offset = .max
     isStream = true
+  }
+
+  /// Looks at what kind of file a transfer is of, which decides whether it occupies the device.
+  func lookAtFile() {
+    guard device == .storage, movesBytes else { return }
     var about = stat()
     guard fstat(op.fd, &about) == 0 else { return }  // the kernel will say what is wrong
     isOfStream = ![UInt32(S_IFREG), UInt32(S_IFBLK)].contains(about.st_mode & UInt32(S_IFMT))
