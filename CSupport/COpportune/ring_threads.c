@@ -19,12 +19,15 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 
 #define NONE UINT32_MAX
 #define SLOTS_MIN 4096u
+#define SLOTS_KEPT 256u /* not for requests that wait in poll(2), so that those that end them find one */
+#define CALL_AGAIN_NS 10000000u
 #define IOPRIO_WHO_PROCESS 1
 
 typedef enum slot_state { FREE, WAITING, QUEUED, RUNNING, DONE } slot_state;
@@ -36,6 +39,7 @@ typedef struct slot {
     int32_t result;
     short events;   /* WAITING: what poll(2) is asked for */
     int old_flags;  /* WAITING for a connection: the descriptor's flags, or -1 */
+    bool calls_again; /* WAITING for a connection: nobody tells when it is worth another call */
 } slot;
 
 typedef struct threads {
@@ -146,7 +150,8 @@ static uint32_t take_ready(threads *state, opp_ring_completion *completions, uin
 
 static bool is_pollable(int fd) {
     struct stat about;
-    return fstat(fd, &about) == 0 && (S_ISFIFO(about.st_mode) || S_ISSOCK(about.st_mode) || S_ISCHR(about.st_mode));
+    /* Not only pipes, sockets and terminals: an eventfd or the like is of no kind at all. */
+    return fstat(fd, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISBLK(about.st_mode) && !S_ISDIR(about.st_mode);
 }
 
 /* Whether the owner waits for the request in poll(2); then `events`. */
@@ -182,8 +187,12 @@ static int32_t connect_now(slot *slot) {
         slot->old_flags = fcntl(slot->op.fd, F_GETFL);
         if (slot->old_flags < 0) return -errno;
         (void)fcntl(slot->op.fd, F_SETFL, slot->old_flags | O_NONBLOCK);
+        slot->calls_again = true;
+    }
+    if (slot->calls_again) {
         int32_t result = ring_call(&slot->op);
-        /* A Unix socket with a full backlog says EAGAIN; it is asked again when it can be written to. */
+        /* A Unix socket whose peer's backlog is full: poll(2) says nothing of that, so it is called in turns. */
+        slot->calls_again = result == -EAGAIN;
         return result == -EINPROGRESS ? -EAGAIN : result;
     }
     int32_t ready = poll_now(slot->op.fd, POLLOUT);
@@ -243,13 +252,17 @@ static int32_t attempt(slot *slot) {
     }
 }
 
-/* Carries it out as far as it goes without waiting. Whether it ended. */
-static bool try_waiting(threads *state, uint32_t index, bool cancelled) {
+static void finish_waiting(threads *state, uint32_t index, int32_t result) {
     slot *slot = &state->slots[index];
-    int32_t result = cancelled ? -ECANCELED : attempt(slot);
-    if (result == -EAGAIN) return false;
     if (slot->old_flags >= 0) (void)fcntl(slot->op.fd, F_SETFL, slot->old_flags);
     finish(state, index, result);
+}
+
+/* Carries it out as far as it goes without waiting. Whether it ended. */
+static bool try_waiting(threads *state, uint32_t index) {
+    int32_t result = attempt(&state->slots[index]);
+    if (result == -EAGAIN) return false;
+    finish_waiting(state, index, result);
     return true;
 }
 
@@ -261,7 +274,8 @@ static uint32_t cancel_waiting(threads *state, const opp_ring_op *wanted) {
         const opp_ring_op *op = &state->slots[state->waiting[i]].op;
         bool matches = wanted->code == OPP_RING_CANCEL ? op->tag == wanted->second : op->fd == wanted->fd;
         if (matches) {
-            count += try_waiting(state, state->waiting[i], true);
+            finish_waiting(state, state->waiting[i], -ECANCELED);
+            count++;
         } else {
             state->waiting[kept++] = state->waiting[i];
         }
@@ -318,15 +332,18 @@ static int threads_prepare(opp_ring *ring, const opp_ring_op *op) {
     state->free = slot->next;
     slot->op = *op;
     slot->old_flags = -1;
+    slot->calls_again = false;
     if (op->code == OPP_RING_NOP) {
         finish(state, index, 0);
     } else if (op->code == OPP_RING_CANCEL || op->code == OPP_RING_CANCEL_FD) {
         finish(state, index, cancel(state, op));
     } else if (waits_in_poll(op, &slot->events)) {
         slot->state = WAITING;
-        if (try_waiting(state, index, false)) return 0;
+        if (try_waiting(state, index)) return 0;
         if (answers_again(op)) {
             finish(state, index, -EAGAIN);
+        } else if (state->waiting_count >= state->slot_count - SLOTS_KEPT) {
+            finish_waiting(state, index, -ENOBUFS);
         } else {
             state->waiting[state->waiting_count++] = index;
         }
@@ -346,29 +363,44 @@ static int threads_prepare(opp_ring *ring, const opp_ring_op *op) {
     return 0;
 }
 
+/* poll(2) takes no more descriptors than RLIMIT_NOFILE: the newest are answered, so that the others go on. */
+static void refuse_newest(threads *state) {
+    struct rlimit limit;
+    uint32_t kept = 0;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > 0 && limit.rlim_cur <= state->waiting_count) {
+        kept = (uint32_t)limit.rlim_cur - 1; /* and the eventfd */
+    }
+    while (state->waiting_count > kept) finish_waiting(state, state->waiting[--state->waiting_count], -ENOBUFS);
+}
+
 /* Waits in ppoll(2); tries what became ready. False where the time is over. */
 static bool poll_all(threads *state, uint64_t until_ns) {
+    uint64_t now = opp_sync_now(), end_ns = until_ns;
     state->polls[0] = (struct pollfd){.fd = state->ring->event, .events = POLLIN};
     for (uint32_t i = 0; i < state->waiting_count; i++) {
         const slot *slot = &state->slots[state->waiting[i]];
-        state->polls[i + 1] = (struct pollfd){.fd = slot->op.fd, .events = slot->events};
+        state->polls[i + 1] = (struct pollfd){.fd = slot->calls_again ? -1 : slot->op.fd, .events = slot->events};
+        if (slot->calls_again && end_ns > now + CALL_AGAIN_NS) end_ns = now + CALL_AGAIN_NS;
     }
     struct timespec time, *limit = NULL;
-    if (until_ns != UINT64_MAX) {
-        uint64_t now = opp_sync_now();
-        uint64_t left = until_ns > now ? until_ns - now : 0;
+    if (end_ns != UINT64_MAX) {
+        uint64_t left = end_ns > now ? end_ns - now : 0;
         time = (struct timespec){.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
         limit = &time;
     }
     int ready = ppoll(state->polls, state->waiting_count + 1, limit, NULL);
-    if (ready <= 0) return ready < 0 || until_ns == UINT64_MAX || opp_sync_now() < until_ns;
+    if (ready < 0) {
+        if (errno != EINTR) refuse_newest(state);
+        return true;
+    }
     uint32_t kept = 0;
     for (uint32_t i = 0; i < state->waiting_count; i++) {
-        bool ended = state->polls[i + 1].revents != 0 && try_waiting(state, state->waiting[i], false);
-        if (!ended) state->waiting[kept++] = state->waiting[i];
+        uint32_t index = state->waiting[i];
+        bool is_ready = state->polls[i + 1].revents != 0 || state->slots[index].calls_again;
+        if (!is_ready || !try_waiting(state, index)) state->waiting[kept++] = index;
     }
     state->waiting_count = kept;
-    return true;
+    return ready > 0 || until_ns == UINT64_MAX || opp_sync_now() < until_ns;
 }
 
 static int threads_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t room, bool sleep,

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/eventfd.h>
 
 struct run {
     void (*body)(void *);
@@ -42,4 +43,8 @@ int io_test_without_uring(void (*body)(void *), void *context) {
     if (error != 0) return -error;
     pthread_join(thread, NULL);
     return run.result;
+}
+
+int io_test_eventfd(void) {
+    return eventfd(0, EFD_CLOEXEC);
 }

@@ -1,3 +1,4 @@
+import CIOTestSupport
 import Foundation
 import SystemPackage
 import Testing
@@ -9,6 +10,71 @@ import Testing
   private func makeFIFO(_ path: FilePath) throws -> FilePath {
     guard mkfifo(path.string, 0o600) == 0 else { throw Errno(rawValue: errno) }
     return path
+  }
+
+  // R-FTS-07
+  @Test(arguments: backends)
+  func opensThatWaitHoldUpNoTermination(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(backend)
+      let io = try broker.makeApp(named: "opens")
+      let path = try makeFIFO(folder.appending("fifo"))
+      let opening = Task { try await io.open(path, .writeOnly, options: [.create]) }
+      try await eventually("the open") { try await broker.statistics().apps[0].inFlight == 1 }
+      await io.terminate()
+      #expect(await code { _ = try await opening.value } == .terminated)
+      // What is opened after all, as soon as there is another end, is closed.
+      let otherEnd = try FileDescriptor.open(path, .readOnly, options: .nonBlocking)
+      try await eventually("the end of the open") { try await broker.statistics().apps[0].inFlight == 0 }
+      var byte: UInt8 = 0
+      try await eventually("no writer") { read(otherEnd.rawValue, &byte, 1) == 0 }
+      try otherEnd.close()
+      await broker.shutdown()
+    }
+  }
+
+  /// Files of no kind, which somebody else makes readable, are no work for the pool's threads.
+  // R-DISK-01
+  @Test(arguments: backends)
+  func eventDescriptorsTakeNoThread(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend) {
+      $0.triesAtOnce = false
+      $0.threads = 1
+    }
+    let waiting = try broker.makeApp(named: "waits", state: .background)
+    let other = try broker.makeApp(named: "other")
+    let events = (0..<12).map { _ in FileDescriptor(rawValue: io_test_eventfd()) }
+    let reads = events.map { event in Task { try await waiting.read(event, into: try IOBuffer(count: 8)) } }
+    try await eventually("the reads") { try await broker.statistics().apps[0].inFlight == events.count }
+    #expect(try await other.readFile("/proc/self/status", within: .seconds(20)).count > 0)
+    var one: UInt64 = 1
+    for event in events { #expect(write(event.rawValue, &one, 8) == 8) }
+    for read in reads { #expect(try await read.value == 8) }
+    for event in events { try event.close() }
+    await broker.shutdown()
+  }
+
+  /// The kernel says that it should be tried again, and does not say when.
+  @Test(arguments: backends)
+  func connectsWaitForAFullBacklog(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(backend)
+      let io = try broker.makeApp(named: "connects")
+      let listener = try await io.listen(on: .unix(folder.appending("socket")), backlog: 1)
+      let address = try listener.address()
+      var sockets: [FileDescriptor] = []
+      for _ in 0..<2 { sockets.append(try await io.connect(to: address)) }
+      #expect(await code { _ = try await io.connect(to: address, within: .milliseconds(50)) } == .deadlineExceeded)
+      let connecting = Task { try await io.connect(to: address) }
+      try await eventually("the connect") { try await broker.statistics().apps[0].inFlight == 1 }
+      for _ in 0..<3 { sockets.append(try await listener.accept()) }
+      sockets.append(try await connecting.value)
+      try await io.send(sockets[5], from: try IOBuffer(copying: [7]))
+      #expect(try await io.receive(sockets[4], into: try IOBuffer(count: 1), within: .seconds(20)) == 1)
+      for socket in sockets { try await io.close(socket) }
+      try await listener.close()
+      await broker.shutdown()
+    }
   }
 
   /// As many as the cap lets through; with an offset, which a pipe has no use for.

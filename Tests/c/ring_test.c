@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -330,6 +331,51 @@ static void test_lingering(void) {
     opp_ring_destroy(ring);
 }
 
+/* More waiting requests than poll(2) takes, or than there is room for, are refused; the rest goes on. */
+static void test_many_waiting(void) {
+    opp_ring *ring = make(8, 0);
+    int ends[2];
+    CHECK_EQUAL(pipe(ends), 0);
+    struct rlimit limit, low;
+    CHECK_EQUAL(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    low = limit;
+    low.rlim_cur = 64;
+    enum { FEW = 100, MANY = 5000 };
+    opp_ring_completion completion[64];
+    for (int turn = 0; turn < 2; turn++) {
+        uint32_t count = turn == 0 ? FEW : MANY, prepared = 0, refused = 0, ended = 0;
+        if (turn == 0) CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &low), 0);
+        if (turn == 1 && limit.rlim_cur < MANY) continue; /* refused for that reason */
+        while (prepared < count || refused == 0) {
+            opp_ring_op poll = {.code = OPP_RING_POLL, .fd = ends[0], .flags = POLLIN, .tag = prepared};
+            if (prepared < count && opp_ring_prepare(ring, &poll) == 0) {
+                prepared++;
+                continue;
+            }
+            int taken = opp_ring_wait(ring, completion, 64, prepared < count ? 0 : FOREVER);
+            for (int i = 0; i < taken; i++) CHECK_EQUAL(completion[i].result, -ENOBUFS);
+            refused += (uint32_t)taken;
+        }
+        for (int taken; (taken = opp_ring_wait(ring, completion, 64, 0)) > 0;) refused += (uint32_t)taken;
+        /* There is room left for others, and those that wait end. */
+        CHECK_EQUAL(write(ends[1], "x", 1), 1);
+        opp_ring_op nop = {.code = OPP_RING_NOP, .tag = count};
+        CHECK_EQUAL(opp_ring_prepare(ring, &nop), 0);
+        while (refused + ended < count + 1) {
+            int taken = opp_ring_wait(ring, completion, 64, FOREVER);
+            for (int i = 0; i < taken; i++) {
+                CHECK(completion[i].result >= 0 || completion[i].result == -ENOBUFS);
+                ended++;
+            }
+        }
+        char byte;
+        CHECK_EQUAL(read(ends[0], &byte, 1), 1);
+        CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    }
+    close(ends[0]), close(ends[1]);
+    opp_ring_destroy(ring);
+}
+
 static void test_try(void) {
     int ends[2];
     CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -368,6 +414,7 @@ int main(void) {
         test_messages();
         test_idle_and_memory();
         test_lingering();
+        if (backend == OPP_RING_THREADS) test_many_waiting();
     }
     test_try();
     return 0;

@@ -143,7 +143,7 @@ extension Owner {
 
   /// After each request that ends.
   func becameQuieter(_ app: OwnedApp) {
-    guard app.isTerminated, app.closing.isEmpty, app.inFlight.allSatisfy({ $0.firstResult != nil }) else { return }
+    guard app.isTerminated, app.closing.isEmpty, !app.inFlight.contains(where: \.holdsUpTheEnd) else { return }
     let descriptors = app.descriptors.keys
     app.descriptors = [:]
     for descriptor in descriptors {

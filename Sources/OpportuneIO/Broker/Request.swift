@@ -228,8 +228,13 @@ final class Request: Message, @unchecked Sendable {
 
   /// Whether it only brings something in, which an app that is terminated has no use for. (R-FTS-07)
   var isDroppedAtTermination: Bool {
-    waitsForOthers || isPolling || code == .OPP_RING_READ || code == .OPP_RING_READV || code == .OPP_RING_READ_FIXED
+    waitsForOthers || isPolling || code == .OPP_RING_OPEN || code == .OPP_RING_READ || code == .OPP_RING_READV
+      || code == .OPP_RING_READ_FIXED
   }
+
+  /// Whether the end of its app waits for the kernel's letting go. A pool's thread may stay in an open for ever, as of a FIFO
+  /// that nobody else opens; if it ever ends, what was opened is closed.
+  var holdsUpTheEnd: Bool { firstResult == nil && !(isDetached && code == .OPP_RING_OPEN) }
 
   /// Whether it may be done on the calling thread, as far as that takes no waiting.
   var canBeTriedAtOnce: Bool {

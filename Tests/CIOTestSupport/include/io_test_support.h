@@ -8,4 +8,7 @@
  */
 int io_test_without_uring(void (*_Nonnull body)(void *_Nonnull context), void *_Nonnull context);
 
+/* An eventfd, which Swift's Glibc does not have; -1 where there is none. */
+int io_test_eventfd(void);
+
 #endif
