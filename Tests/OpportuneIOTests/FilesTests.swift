@@ -98,6 +98,41 @@ import Testing
     }
   }
 
+  /// Its size is looked at first: nothing is read of it.
+  @Test(arguments: backends)
+  func filesAboveTheLimitAreRefused(backend: IOConfiguration.Backend) async throws {
+    let io = try makeBroker(backend).makeApp(named: "files")
+    let path = FilePath("/dev/shm/opp-io-\(UUID().uuidString)")
+    guard let file = try? FileDescriptor.open(path, .writeOnly, options: [.create], permissions: .ownerReadWrite),
+      ftruncate(file.rawValue, off_t.max) == 0
+    else { return print("skipped: /dev/shm takes no file of 2^63 - 1 bytes") }
+    defer { unlink(path.string) }
+    #expect(await code { _ = try await io.readFile(path) } == .configuration)
+    #expect(try await io.broker.statistics().foreground.bytesRead == 0)
+    try file.close()
+  }
+
+  @Test(arguments: backends)
+  func emptyBuffersMoveNothing(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let io = try makeBroker(backend).makeApp(named: "empty")
+      let empty = try IOBuffer(copying: [])
+      #expect(empty.count == 0)
+      #expect(try empty.bytes() == [])
+      #expect(try empty.withBytes { $0.count } == 0)
+      let file = try await io.open(folder.appending("empty"), .readWrite, options: [.create])
+      #expect(try await io.write(file, from: empty, at: 0) == 0)
+      #expect(try await io.write(file, from: [empty]) == 0)
+      #expect(try await io.status(file).size == 0)
+      let (server, client) = try await connectedPair(io)
+      try await io.send(client, from: empty)
+      try await io.send(client, from: try IOBuffer(copying: [9]))
+      let buffer = try IOBuffer(count: 8)
+      #expect(try await io.receive(server, into: buffer) == 1)
+      for descriptor in [file, server, client] { try await io.close(descriptor) }
+    }
+  }
+
   @Test(arguments: backends)
   func aFailedReplacementLeavesTheOldFile(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in

@@ -67,6 +67,17 @@ import Testing
   }
 
   @Test(arguments: backends)
+  func anAddressIsOneDatagramSockets(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "first")
+    let socket = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+    let address = try io.address(of: socket)
+    let second = try broker.makeApp(named: "second")
+    #expect(await code { _ = try await second.datagramSocket(on: address) } == .system(.addressInUse))
+    try await io.close(socket)
+  }
+
+  @Test(arguments: backends)
   func brokenConnectionsAreErrors(backend: IOConfiguration.Backend) async throws {
     let io = try makeBroker(backend).makeApp(named: "sockets")
     let listener = try await io.listen(on: .ipv4("127.0.0.1", port: 0))

@@ -23,6 +23,9 @@ import Testing
       let told = histogram.quantile(share)?.nanoseconds ?? 0
       #expect(told >= exact && told <= exact + exact / 8 + 1, "\(share): \(told) for \(exact)")
     }
+    #expect(histogram.quantile(.nan) == nil)
+    #expect(histogram.quantile(-.infinity) == histogram.quantile(0))
+    #expect(histogram.quantile(.infinity) == histogram.quantile(1))
     histogram.record(0)
     histogram.record(.max)
     #expect(histogram.count == 5002)

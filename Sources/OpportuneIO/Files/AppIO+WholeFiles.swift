@@ -27,15 +27,15 @@ extension AppIO {
     _ file: FileDescriptor, _ path: FilePath, _ limit: Int, _ time: Duration?
   ) async throws(IOError) -> [UInt8] {
     let size = Int(try await status(file, within: time).size)
+    let tooLong = IOError(.configuration, "\(path) has more than \(limit) bytes, the limit that was given")
+    guard size <= limit else { throw tooLong }
     var bytes: [UInt8] = []
-    bytes.reserveCapacity(min(size, limit))
+    bytes.reserveCapacity(min(size, 1 << 30))
     // Files of /proc have no size, and any file may grow meanwhile.
-    let buffer = try IOBuffer(count: min(max(size + 1, 4096), 1 << 20))
+    let buffer = try IOBuffer(count: min(max(size, 4095), (1 << 20) - 1) + 1)
     while true {
       let count = try await read(file, into: buffer, at: Int64(bytes.count), untilFull: true, within: time)
-      guard bytes.count + count <= limit else {
-        throw IOError(.configuration, "\(path) has more than \(limit) bytes, the limit that was given")
-      }
+      guard bytes.count + count <= limit else { throw tooLong }
       bytes.append(contentsOf: try buffer.bytes(in: 0..<count))
       if count < buffer.count { return bytes }
     }

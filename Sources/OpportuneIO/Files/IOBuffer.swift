@@ -25,23 +25,30 @@ public final class IOBuffer: @unchecked Sendable {
   /// - Parameters:
   ///   - count: bytes, 1 to 2^30.
   ///   - alignment: a power of two, 16 to 2^21.
-  public init(count: Int, alignment: Int = 4096) throws(IOError) {
+  public convenience init(count: Int, alignment: Int = 4096) throws(IOError) {
     try require(count, in: Self.countRange, "count")
     try require(alignment, in: Self.alignmentRange, "alignment")
     guard alignment.nonzeroBitCount == 1 else {
       throw IOError(.configuration, "alignment is \(alignment): expected a power of two")
     }
+    self.init(zeroed: count, alignment)
+  }
+
+  /// A copy of `bytes`; of none, a buffer of which nothing is written or sent.
+  ///
+  /// - Parameter bytes: at most 2^30.
+  public convenience init(copying bytes: some Collection<UInt8>) throws(IOError) {
+    try require(bytes.count, in: 0...Self.countRange.upperBound, "count")
+    self.init(zeroed: bytes.count, 16)
+    memory.copyBytes(from: bytes)
+  }
+
+  private init(zeroed count: Int, _ alignment: Int) {
     pool = nil
     indexInPool = 0
     isLent = false
     memory = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: alignment)
     _ = memory.initializeMemory(as: UInt8.self, repeating: 0)
-  }
-
-  /// A copy of `bytes`.
-  public convenience init(copying bytes: some Collection<UInt8>) throws(IOError) {
-    try self.init(count: max(1, bytes.count), alignment: 16)
-    memory.copyBytes(from: bytes)
   }
 
   init?(from pool: RegisteredBuffers) {

@@ -15,9 +15,10 @@ public struct LatencyHistogram: Sendable {
     for bucket in counts.indices { counts[bucket] += other.counts[bucket] }
   }
 
-  /// The time that a share (0 to 1) of all did not exceed, to the upper end of its bucket; nil where none was counted.
+  /// The time that a share (0 to 1) of all did not exceed, to the upper end of its bucket; nil where none was counted,
+  /// or `share` is no number.
   public func quantile(_ share: Double) -> Duration? {
-    guard count > 0 else { return nil }
+    guard count > 0, !share.isNaN else { return nil }
     let wanted = max(1, UInt64((Double(count) * min(max(share, 0), 1)).rounded(.up)))
     var seen: UInt64 = 0
     for bucket in counts.indices {

@@ -77,7 +77,10 @@ extension AppIO {
     defer { memory.deallocate() }
     let count = try address.write(to: memory)
     let socket = try makeSocket(address.family, kind)
-    if address.family != AF_UNIX { SocketModeration.set(socket.rawValue, SOL_SOCKET, SO_REUSEADDR, 1) }
+    // Not for datagrams, where it would let two sockets have one address, and one of them receive nothing.
+    if address.family != AF_UNIX, kind == SOCK_STREAM {
+      SocketModeration.set(socket.rawValue, SOL_SOCKET, SO_REUSEADDR, 1)
+    }
     let result = bind(socket.rawValue, memory.assumingMemoryBound(to: sockaddr.self), socklen_t(count))
     guard result == 0 else { throw Self.failure("bind to \(address)", closing: socket) }
     return socket
