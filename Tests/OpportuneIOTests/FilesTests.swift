@@ -256,6 +256,32 @@ import Testing
     }
   }
 
+  /// Of each error, who reads it must know what it is about and what stood against it.
+  @Test func messagesNameWhatTheyAreAbout() async throws {
+    let io = try makeBroker(.automatic).makeApp(named: "messages")
+    func message(_ body: () async throws -> Void) async -> String {
+      do { try await body() } catch let error as IOError { return error.message } catch {}
+      return ""
+    }
+    for text in [
+      await message { _ = try await io.open("/no/such", .readOnly) }, await message { _ = try await io.status("/no/such") },
+      await message { try await io.remove("/no/such") }, await message { _ = try await io.readFile("/no/such") },
+    ] { #expect(text.contains("of \"/no/such\": No such file")) }
+    #expect(await message { try await io.rename("/no/a", to: "/no/b") }.contains("of \"/no/a\" to \"/no/b\""))
+    let listener = try await io.listen(on: .ipv4("127.0.0.1", port: 0))
+    let address = try listener.address()
+    let late = await message { _ = try await listener.accept(within: .milliseconds(5)) }
+    #expect(late.hasSuffix("the deadline passed, 0.005 seconds after the call"))
+    try await listener.close()
+    #expect(await message { _ = try await io.connect(to: address) }.hasPrefix("connect to \(address)"))
+    var configuration = IOConfiguration()
+    configuration.network.depth = 0
+    #expect(await message { try configuration.validate() }.hasPrefix("network.depth is 0"))
+    configuration = IOConfiguration()
+    configuration.storage.cap = .fixed(0)
+    #expect(await message { try configuration.validate() }.hasPrefix("storage.cap is 0"))
+  }
+
   @Test func argumentsAreChecked() async throws {
     let io = try makeBroker(.threads).makeApp(named: "checked")
     let file = FileDescriptor(rawValue: 99_999)

@@ -73,20 +73,23 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
   }
 
   /// - Throws: ``IOError`` with code `configuration`: the message names the setting, its value and the limits.
-  public func validate() throws(IOError) {
-    try require(depth, in: Self.depthRange, "depth")
-    try require(chunk, in: Self.chunkRange, "chunk")
+  public func validate() throws(IOError) { try validate(as: "") }
+
+  /// - Parameter prefix: of the settings' names in messages.
+  func validate(as prefix: String) throws(IOError) {
+    try require(depth, in: Self.depthRange, prefix + "depth")
+    try require(chunk, in: Self.chunkRange, prefix + "chunk")
     switch cap {
     case .none: break
-    case .fixed(let count): try require(count, in: Self.depthRange, "cap")
+    case .fixed(let count): try require(count, in: Self.depthRange, prefix + "cap")
     case .adaptive(let target, let maximum):
-      try require(target, in: Self.targetRange, "cap.target")
-      try require(maximum, in: Self.depthRange, "cap.maximum")
+      try require(target, in: Self.targetRange, prefix + "cap.target")
+      try require(maximum, in: Self.depthRange, prefix + "cap.maximum")
     }
     for (rate, name) in [(bytes, "bytes"), (operations, "operations")] {
       guard let rate else { continue }
-      try require(rate.perSecond, in: 1...1_000_000_000_000, "\(name).perSecond")
-      try require(rate.burst, in: 1...8_000_000_000, "\(name).burst")
+      try require(rate.perSecond, in: 1...1_000_000_000_000, "\(prefix)\(name).perSecond")
+      try require(rate.burst, in: 1...8_000_000_000, "\(prefix)\(name).burst")
     }
   }
 

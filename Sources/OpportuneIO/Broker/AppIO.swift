@@ -134,6 +134,7 @@ public final class AppIO: AppObserver, @unchecked Sendable {
     if limit != .zero, let value = try tryAtOnce(request) { return value }
     request.lookAtFile()
     if let limit {
+      request.limit = limit
       let (deadline, overflow) = opp_now_ns().addingReportingOverflow(limit.nanoseconds)
       request.deadline = overflow ? .max : deadline
     }

@@ -99,8 +99,8 @@ public struct IOConfiguration: Sendable {
 
   /// - Throws: ``IOError`` with code `configuration`: the message names the setting, its value and the limits.
   public func validate() throws(IOError) {
-    try storage.validate()
-    try network.validate()
+    try storage.validate(as: "storage.")
+    try network.validate(as: "network.")
     for (restriction, name) in [(backgroundSockets, "backgroundSockets"), (suspendedSockets, "suspendedSockets")] {
       if let size = restriction.receiveBuffer { try require(size, in: Self.bufferRange, "\(name).receiveBuffer") }
       if let size = restriction.sendBuffer { try require(size, in: Self.bufferRange, "\(name).sendBuffer") }

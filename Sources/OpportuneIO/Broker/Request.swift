@@ -40,6 +40,13 @@ final class Request: Message, @unchecked Sendable {
     case ended
   }
 
+  enum Subject {
+    case none
+    case path(FilePath)
+    case paths(FilePath, FilePath)
+    case address(SocketAddress)
+  }
+
   let app: AppIO
   let device: Device
   let code: opp_ring_code
@@ -52,6 +59,10 @@ final class Request: Message, @unchecked Sendable {
   var isStream = false
   /// Whether it is of a pipe, a terminal or the like, which waits for somebody at the other end.
   var isOfStream = false
+  /// What it is about, where that is no descriptor: for messages.
+  var subject = Subject.none
+  /// From the call on, as it was given.
+  var limit: Duration?
   /// `CLOCK_MONOTONIC` in nanoseconds.
   var deadline = UInt64.max
   /// The owner's: its place among the timers.
@@ -258,13 +269,19 @@ final class Request: Message, @unchecked Sendable {
 
   func error(_ code: IOError.Code) -> IOError {
     var text = "\(Self.names[Int(self.code.rawValue)])"
+    switch subject {
+    case .none: break
+    case .path(let path): text += " of \"\(path)\""
+    case .paths(let old, let new): text += " of \"\(old)\" to \"\(new)\""
+    case .address(let address): text += " to \(address)"
+    }
     if op.fd >= 0 { text += " on descriptor \(op.fd)" }
     if total > 0 { text += ", \(done) of \(total) bytes done" }
     let reason =
       switch code {
       case .system(let errno): "\(errno)"
       case .cancelled: "the task was cancelled"
-      case .deadlineExceeded: "the deadline passed"
+      case .deadlineExceeded: "the deadline passed" + (limit.map { ", \($0) after the call" } ?? "")
       case .terminated: "app \"\(app.name)\" was terminated"
       case .unavailable: "the broker was shut down"
       case .endOfStream: "the stream ended"

@@ -13,6 +13,7 @@ extension AppIO {
     let request = try request(.OPP_RING_OPEN)
     request.op.fd = AT_FDCWD
     request.op.address = request.copy(path)
+    request.subject = .path(path)
     request.op.flags = UInt32(bitPattern: mode.rawValue | options.rawValue | O_CLOEXEC)
     request.op.length = UInt32(permissions.rawValue)
     return FileDescriptor(rawValue: Int32(try await perform(request, within: limit)))
@@ -157,6 +158,7 @@ extension AppIO {
     request.op.index = AT_FDCWD
     request.op.address = request.copy(old)
     request.op.second = request.copy(new)
+    request.subject = .paths(old, new)
     try await perform(request, within: limit)
   }
 
@@ -165,6 +167,7 @@ extension AppIO {
     let request = try request(.OPP_RING_UNLINK)
     request.op.fd = AT_FDCWD
     request.op.address = request.copy(path)
+    request.subject = .path(path)
     request.op.flags = folder ? UInt32(AT_REMOVEDIR) : 0
     try await perform(request, within: limit)
   }
@@ -188,6 +191,7 @@ extension AppIO {
     let request = try request(.OPP_RING_STAT)
     request.op.fd = descriptor
     request.op.address = request.copy(path)
+    if !path.isEmpty { request.subject = .path(path) }
     request.op.flags = UInt32(bitPattern: flags)
     request.op.length = FileStatus.wanted
     let memory = request.allocate(FileStatus.count)

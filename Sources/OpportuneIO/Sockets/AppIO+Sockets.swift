@@ -12,6 +12,7 @@ extension AppIO {
     adopt(socket)
     do throws(IOError) {
       let request = try request(.OPP_RING_CONNECT, .network, socket)
+      request.subject = .address(address)
       let memory = request.allocate(SocketAddress.storageCount)
       request.op.second = UInt64(try address.write(to: memory))
       request.op.address = UInt64(UInt(bitPattern: memory))
@@ -150,6 +151,7 @@ extension AppIO {
     within limit: Duration? = nil
   ) async throws(IOError) {
     let request = try request(.OPP_RING_SEND_MESSAGE, .network, socket)
+    request.subject = .address(address)
     let message = try message(request, buffer, range)
     do throws(IOError) {
       message.pointee.msg_namelen = socklen_t(try address.write(to: message.pointee.msg_name))
