@@ -420,7 +420,7 @@ static int threads_wait(opp_ring *ring, opp_ring_completion *completions, uint32
         }
         take_done(state);
         uint32_t taken = take_ready(state, completions, room);
-        if (taken > 0 || woken) ring_count_wakeup(ring);
+        ring_count_wakeup(ring);
         if (taken > 0 || woken || !on_time) return (int)taken;
     }
 }

@@ -250,7 +250,7 @@ static int uring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t
             error = io_uring_submit_and_wait_timeout(&state->ring, &first, 1, &time, NULL);
         }
         uint32_t taken = reap(state, completions, room, &woken);
-        if (sleep && (taken > 0 || woken)) ring_count_wakeup(ring);
+        if (sleep) ring_count_wakeup(ring);
         if (taken > 0 || woken || !sleep || error == -ETIME) return (int)taken;
         if (error == -EINTR || error >= 0) {
             if (until_ns != UINT64_MAX && opp_sync_now() >= until_ns) return 0;

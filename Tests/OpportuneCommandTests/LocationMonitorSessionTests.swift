@@ -153,7 +153,7 @@ import Testing
     try Data("{\"apps\":[]}".utf8).write(to: URL(fileURLWithPath: store.path))
     let news = try move(&session, to: 0, minute: 2)
     #expect(kinds(news) == [] && notes(news).count == 1)
-    #expect(notes(news)[0].contains("'apps' is something else") && notes(news)[0].contains(store.path))
+    #expect(notes(news)[0].contains("'apps' is an array of 0") && notes(news)[0].contains(store.path))
     #expect(try move(&session, to: 0, minute: 3) == [], "said once")
     try Data("{\"apps\":{\"reader\":{\"authorization\":\"always\"}}}".utf8).write(to: URL(fileURLWithPath: store.path))
     #expect(try kinds(move(&session, to: 500, minute: 4)) == ["exit"])

@@ -261,15 +261,22 @@ import Testing
     let broker = try makeBroker(backend) { $0.lingers = lingers }
     let io = try broker.makeApp(named: "idle")
     let ends = try pipe()
+    // Deadlines of what ended before them, and a heartbeat of a suspension that is over, wake nobody.
+    for number in 0..<10 { _ = try await io.status("/", within: .milliseconds(200 + number)) }
+    let events = try io.keepAlive([], heartbeat: .milliseconds(200))
+    io.setState(.suspended)
+    _ = try await broker.statistics()
+    io.setState(.active)
     let reading = Task { try await io.read(ends.read, into: try IOBuffer(count: 1)) }
     try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
     let before = try await broker.statistics().wakeups
-    try await othersWork()
+    try await Task.sleep(for: .milliseconds(400))  // past those; long enough for a poll loop to be seen
     let after = try await broker.statistics().wakeups
     #expect(after <= before + 2)  // the question's own
     _ = try ends.write.writeAll("x".utf8)
     #expect(try await reading.value == 1)
     for end in [ends.read, ends.write] { try end.close() }
+    _ = events
   }
 }
 

@@ -36,8 +36,13 @@ import Testing
     var queue = TimerQueue<Int>()
     var times = (0..<500).map { _ in Int.random(in: 0..<1000, using: &generator) }
     for time in times { queue.add(time, at: UInt64(time)) }
-    queue.compact { $0 % 3 != 0 }
-    times.removeAll { $0 % 3 == 0 }
+    queue.compact { time, at in
+      #expect(UInt64(time) == at)
+      return time % 3 != 0
+    }
+    queue.skip { time, _ in time >= 10 }
+    times.removeAll { $0 % 3 == 0 || $0 < 10 }
+    #expect(queue.next == times.min().map { UInt64($0) })
     var popped: [Int] = []
     for now in 0..<1000 as Range<UInt64> {
       while let time = queue.pop(dueAt: now) {

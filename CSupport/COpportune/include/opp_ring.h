@@ -179,7 +179,7 @@ void opp_ring_post(opp_ring *_Nonnull ring, opp_link *_Nonnull link);
 /* The owner: all links posted, as a list, in order of completed posts of one thread. NULL where there is none. */
 opp_link *_Nullable opp_ring_fetch(opp_ring *_Nonnull ring);
 
-/* Wake-ups so far: how often the owner slept and was woken. Any thread. */
+/* Wake-ups so far: how often the owner came back from a sleep, for whatever reason. Any thread. */
 uint64_t opp_ring_wakeups(const opp_ring *_Nonnull ring);
 
 /* --- Without a ring ------------------------------------------------------------------------- */

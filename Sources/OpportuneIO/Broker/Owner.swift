@@ -193,7 +193,7 @@ final class Owner: @unchecked Sendable {
         dispatchAll()
         sendOutbox()
         sendAnswers()
-        let count = opp_ring_wait(ring, first, UInt32(completions.count), wakeTime)
+        let count = opp_ring_wait(ring, first, UInt32(completions.count), wakeTime())
         now = opp_now_ns()
         if count < 0 {
           logger.error("the ring fails", metadata: ["reason": "\(String(cString: strerror(-count)))"])
@@ -212,8 +212,9 @@ final class Owner: @unchecked Sendable {
     }
   }
 
-  private var wakeTime: UInt64 {
+  private func wakeTime() -> UInt64 {
     if !outbox.isEmpty || (isEnding && inFlight == 0) { return 0 }
+    timers.skip(unless: isWanted)
     var time = timers.next ?? .max
     for index in arbiters.indices { time = min(time, arbiters[index].wakeTime(now: now) ?? .max) }
     return time
@@ -231,13 +232,15 @@ final class Owner: @unchecked Sendable {
   func setTimer(_ timer: Timer, at time: UInt64) {
     timers.add(timer, at: time)
     guard timers.count > timersBeforeCompaction else { return }
-    timers.compact { timer in
-      switch timer {
-      case .deadline(let deadline): deadline.request != nil
-      case .heartbeat(let watch): !watch.isStopped
-      }
-    }
+    timers.compact(keeping: isWanted)
     timersBeforeCompaction = max(1024, 2 * timers.count)
+  }
+
+  private func isWanted(_ timer: Timer, _ time: UInt64) -> Bool {
+    switch timer {
+    case .deadline(let deadline): deadline.request != nil
+    case .heartbeat(let watch): watch.waits(until: time)
+    }
   }
 
   // MARK: The ring

@@ -91,6 +91,9 @@ final class Watch {
     owner.setTimer(.heartbeat(self), at: dueAt)
   }
 
+  /// Whether a heartbeat is due at a time; others were of an earlier suspension.
+  func waits(until time: UInt64) -> Bool { isArmed && dueAt == time }
+
   /// A timer of this watch went off; perhaps one of an earlier suspension.
   func heartbeatIsDue(at owner: Owner) {
     guard isArmed, owner.now >= dueAt else { return }
