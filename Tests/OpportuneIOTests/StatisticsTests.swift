@@ -92,6 +92,34 @@ import Testing
     }
   }
 
+  /// Datagrams are counted, and paid for, whole.
+  // R-NET-03
+  @Test(arguments: backends)
+  func datagramsAreCountedAndLimited(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend) {
+      $0.network.bytes = .init(perSecond: 100_000, burst: 1000)
+      $0.backgroundSockets = .none
+    }
+    let io = try broker.makeApp(named: "sender", state: .background)
+    let peer = try broker.makeApp(named: "receiver")
+    let mine = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+    let theirs = try await peer.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+    let address = try peer.address(of: theirs)
+    let (buffer, received) = (try IOBuffer(count: 2000), try IOBuffer(count: 4000))
+    let clock = ContinuousClock()
+    let start = clock.now
+    for _ in 0..<5 {
+      try await io.send(mine, from: buffer, to: address)
+      #expect(try await peer.receiveDatagram(theirs, into: received).count == 2000)
+    }
+    // 10,000 bytes but for the burst; less time is a broken promise.
+    #expect(clock.now - start >= .milliseconds(85))
+    let statistics = try await broker.statistics()
+    #expect(statistics.background.bytesWritten == 10_000)
+    #expect(statistics.foreground.bytesRead == 10_000)
+    for (app, socket) in [(io, mine), (peer, theirs)] { try await app.close(socket) }
+  }
+
   /// What an app did counts on when it is gone, and to swift-metrics each unit once.
   @Test(arguments: backends)
   func metricsAreWhatTheStatisticsSay(backend: IOConfiguration.Backend) async throws {

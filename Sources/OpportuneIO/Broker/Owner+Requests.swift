@@ -32,7 +32,8 @@ extension Owner {
     }
     let isBackground = ioClass(of: app, request.device) == .background
     request.piece = nextPiece(of: request, isBackground ? policy(of: request.device).chunk : .max)
-    let cost = Arbiter<Request>.Cost(bytes: UInt64(request.piece), occupies: !request.waitsForOthers)
+    let bytes = UInt64(max(request.piece, request.datagramCount))
+    let cost = Arbiter<Request>.Cost(bytes: bytes, occupies: !request.waitsForOthers)
     let queued = arbiters[request.device.rawValue].submit(request, app: app.slot, cost: cost, at: ticket)
     guard let queued else { return end(request, .failed(.terminated)) }
     request.phase = .queued(queued)
@@ -228,11 +229,12 @@ extension Owner {
     guard let grant = request.grant else { return }
     let device = request.device.rawValue
     arbiters[device].finished(grant, sentAt: request.sentAt, queuedAt: request.queuedAt, now: now)
-    let moved = request.movesBytes ? UInt64(max(0, result)) : grant.cost.bytes
+    let isTransfer = request.movesBytes || request.datagramCount > 0
+    let moved = isTransfer ? UInt64(max(0, result)) : grant.cost.bytes
     if moved < grant.cost.bytes { arbiters[device].refund(grant.cost.bytes - moved, of: grant.ioClass) }
     guard let app else { return }
     app.counters[grant.ioClass.index].inDevice.record(now - request.sentAt)
-    guard request.movesBytes else { return }
+    guard isTransfer else { return }
     if request.writes {
       app.counters[grant.ioClass.index].bytesWritten += moved
     } else {

@@ -53,6 +53,8 @@ final class Request: Message, @unchecked Sendable {
   var op = opp_ring_op()
   /// Bytes that are to be moved; 0 for requests that move none.
   var total = 0
+  /// Bytes of a datagram, or room for one, which goes in one piece whatever its class.
+  var datagramCount = 0
   /// Whether a short transfer goes on until all is done or the stream ends.
   var wantsAll = false
   /// Whether the file has a position of its own that is used.

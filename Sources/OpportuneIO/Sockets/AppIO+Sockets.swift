@@ -186,7 +186,8 @@ extension AppIO {
     message.pointee.msg_iovlen = 1
     message.pointee.msg_name = request.allocate(SocketAddress.storageCount)
     request.op.address = UInt64(UInt(bitPattern: memory))
-    request.total = 0  // in one piece, whatever the class
+    request.datagramCount = request.total
+    request.total = 0  // it is not cut
     request.isStream = true
     return message
   }
