@@ -42,6 +42,45 @@ import Testing
     #expect(svg.contains("x&lt;y") && !svg.contains("nan"))
   }
 
+  /// What was measured before a failure, and beside a rival that fails, is reported.
+  @Test func failuresAreNotes() async throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "opp-bench-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    @Sendable func files() -> [URL] {
+      (try? FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)) ?? []
+    }
+    let options = try IOBenchOptions(
+      figures: ["echo", "fio"], seconds: 0.2, repeats: 1, folder: folder.path, fileMebibytes: 16, echoRival: "/bin/false")
+    let report = try await IOBench(options: options, isInterrupted: { false }) { line in
+      // The file is gone when its figure comes.
+      if line.hasPrefix("fio") { for file in files() { try? FileManager.default.removeItem(at: file) } }
+    }.run()
+    #expect(report.results.map(\.mode) == ["alone", "beside-background"])
+    #expect(report.notes.contains { $0.hasPrefix("echo, swift-nio: failed: /bin/false prints no port") })
+    #expect(report.notes.contains { $0.hasPrefix("fio: failed") && $0.contains("No such file") })
+  }
+
+  @Test func theTestFileDoesNotStayWhereItCannotBeMade() async throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "opp-bench-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    // As a full device, for the time of the test.
+    var limit = rlimit()
+    #expect(getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0)
+    var low = limit
+    low.rlim_cur = 4 << 20
+    let before = signal(SIGXFSZ, SIG_IGN)
+    #expect(setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &low) == 0)
+    defer {
+      setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+      signal(SIGXFSZ, before)
+    }
+    let options = try IOBenchOptions(folder: folder.path, fileMebibytes: 16)
+    await #expect(throws: (any Error).self) { _ = try await TestFile(options) }
+    #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == [])
+  }
+
   @Test func reportsAreTablesAndJSON() throws {
     var report = IOBenchReport(machine: .current(), seconds: 1, repeats: 2)
     var result = IOResult(.storage, "cap-4", load: "x")

@@ -16,11 +16,13 @@ extension IOBench {
     }
     var (alone, rival) = (0.0, 0.0)
     for mode in ["swift-nio", "alone", "beside-background"] where mode != "swift-nio" || options.echoRival != nil {
-      let windows = try await repeats("echo, \(mode)") {
-        if mode == "swift-nio", let program = options.echoRival { return try await echoOfRival(program) }
-        return try await echo(mode == "beside-background")
+      let windows: [Window]
+      if mode == "swift-nio", let program = options.echoRival {
+        windows = await repeatsOfRival("echo, \(mode)", &report) { try await echoOfRival(program) }
+      } else {
+        windows = try await repeats("echo, \(mode)") { try await echo(mode == "beside-background") }
       }
-      guard !windows.isEmpty else { return }
+      guard !windows.isEmpty else { continue }
       var result = IOResult(.echo, mode, load: "64-connections")
       result.latencyUs = .median(windows.map(\.latency))
       result.p99RangeUs = range(windows.map(\.latency.p99))

@@ -13,12 +13,14 @@ extension IOBench {
     for depth in [1, 32] {
       var rival: Double?
       if let program {
-        let rates = try await repeats("fio, depth \(depth), fio") { try fio(program, file, depth) }
-        rival = median(rates)
-        var result = IOResult(.fio, "fio", load: "4k-random-\(depth)")
-        result.operationsPerSecond = rival
-        result.operationsRange = range(rates)
-        report.results.append(result)
+        let rates = await repeatsOfRival("fio, depth \(depth), fio", &report) { try fio(program, file, depth) }
+        if !rates.isEmpty {
+          rival = median(rates)
+          var result = IOResult(.fio, "fio", load: "4k-random-\(depth)")
+          result.operationsPerSecond = rival
+          result.operationsRange = range(rates)
+          report.results.append(result)
+        }
       }
       for (mode, lingers) in [("broker", Duration.zero), ("broker-lingers-20us", .microseconds(20))] {
         let rates = try await repeats("fio, depth \(depth), \(mode)") { try await ours(file, depth, lingers) }

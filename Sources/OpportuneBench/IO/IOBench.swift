@@ -18,21 +18,47 @@ public struct IOBench: Sendable {
     self.progress = progress
   }
 
+  /// - Throws: where there is nothing to report; a figure that fails is else a note in the report.
   public func run() async throws -> IOBenchReport {
     var report = IOBenchReport(machine: .current(), seconds: options.seconds, repeats: options.repeats)
     let file = try await TestFile(options)
     defer { file.remove() }
+    var failure: (any Error)?
     for figure in options.figures where !isInterrupted() {
-      switch figure {
-      case .storage: try await measureStorage(&report, file)
-      case .cost: try await measureCost(&report, file)
-      case .fio: try await measureBesideFio(&report, file)
-      case .echo: try await measureEcho(&report)
-      case .rates: try await measureRates(&report, file)
+      do {
+        try await measure(figure, &report, file)
+      } catch {
+        report.notes.append("\(figure.rawValue): failed, what is missing was not measured: \(error)")
+        failure = error
       }
     }
     report.wasInterrupted = isInterrupted()
+    if let failure, report.results.isEmpty { throw failure }
     return report
+  }
+
+  private func measure(
+    _ figure: IOBenchOptions.Figure, _ report: inout IOBenchReport, _ file: TestFile
+  ) async throws {
+    switch figure {
+    case .storage: try await measureStorage(&report, file)
+    case .cost: try await measureCost(&report, file)
+    case .fio: try await measureBesideFio(&report, file)
+    case .echo: try await measureEcho(&report)
+    case .rates: try await measureRates(&report, file)
+    }
+  }
+
+  /// The repeats of a rival; none, and a note, where it fails.
+  func repeatsOfRival<Value>(
+    _ name: String, _ report: inout IOBenchReport, _ body: () async throws -> Value
+  ) async -> [Value] {
+    do {
+      return try await repeats(name, body)
+    } catch {
+      report.notes.append("\(name): failed: \(error)")
+      return []
+    }
   }
 
   /// The repeats of one point, unless Ctrl-C came.
@@ -56,6 +82,15 @@ struct TestFile: Sendable {
   init(_ options: IOBenchOptions) async throws {
     path = FilePath(options.folder).appending("opportune-bench-io-\(getpid())")
     size = Int64(options.fileMebibytes) << 20
+    do {
+      try await fill(options.fileMebibytes)
+    } catch {
+      remove()  // ENOSPC, most of the time
+      throw error
+    }
+  }
+
+  private func fill(_ mebibytes: Int) async throws {
     let broker = try IOBroker()
     let io = try broker.makeApp(named: "setup")
     let file = try await io.open(path, .writeOnly, options: [.create, .truncate, .direct])
@@ -63,7 +98,7 @@ struct TestFile: Sendable {
     try buffer.withBytes { bytes in
       for index in bytes.indices { bytes[index] = UInt8(truncatingIfNeeded: index &* 31) }
     }
-    for offset in 0..<Int64(options.fileMebibytes) { try await io.write(file, from: buffer, at: offset << 20) }
+    for offset in 0..<Int64(mebibytes) { try await io.write(file, from: buffer, at: offset << 20) }
     try await io.synchronize(file)
     try await io.close(file)
     await broker.shutdown()
