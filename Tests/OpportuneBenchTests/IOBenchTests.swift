@@ -51,7 +51,8 @@ import Testing
       (try? FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)) ?? []
     }
     let options = try IOBenchOptions(
-      figures: ["echo", "fio"], seconds: 0.2, repeats: 1, folder: folder.path, fileMebibytes: 16, echoRival: "/bin/false")
+      figures: ["echo", "fio"], seconds: 0.2, repeats: 1, folder: folder.path, fileMebibytes: 16,
+      echoRival: "/bin/false")
     let report = try await IOBench(options: options, isInterrupted: { false }) { line in
       // The file is gone when its figure comes.
       if line.hasPrefix("fio") { for file in files() { try? FileManager.default.removeItem(at: file) } }

@@ -264,8 +264,10 @@ import Testing
       return ""
     }
     for text in [
-      await message { _ = try await io.open("/no/such", .readOnly) }, await message { _ = try await io.status("/no/such") },
-      await message { try await io.remove("/no/such") }, await message { _ = try await io.readFile("/no/such") },
+      await message { _ = try await io.open("/no/such", .readOnly) },
+      await message { _ = try await io.status("/no/such") },
+      await message { try await io.remove("/no/such") },
+      await message { _ = try await io.readFile("/no/such") },
     ] { #expect(text.contains("of \"/no/such\": No such file")) }
     #expect(await message { try await io.rename("/no/a", to: "/no/b") }.contains("of \"/no/a\" to \"/no/b\""))
     let listener = try await io.listen(on: .ipv4("127.0.0.1", port: 0))
