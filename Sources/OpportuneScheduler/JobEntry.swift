@@ -5,7 +5,7 @@ internal import COpportune
 ///
 ///     bits 0-1   kind
 ///     bit  2     the rest is a time
-///     bits 3-31  microseconds of the monotonic clock, modulo 536 s
+///     bits 3-31  microseconds of the monotonic clock, modulo 536 s; or bit 3: see `isLent`
 struct JobEntry: @unchecked Sendable {
   enum Kind: UInt32 {
     /// An `UnownedJob` to be run on the app's executor.
@@ -30,6 +30,12 @@ struct JobEntry: @unchecked Sendable {
     }
   }
 
+  /// The same in a strand's bag, queued from work of an app of a higher band.
+  init(lent entry: JobEntry) {
+    pointer = entry.pointer
+    tag = entry.kind.rawValue | 8
+  }
+
   init(_ job: opp_job) {
     // A job is only ever made by the other initialiser, from a pointer.
     pointer = job.ptr.unsafelyUnwrapped
@@ -39,6 +45,9 @@ struct JobEntry: @unchecked Sendable {
   var raw: opp_job { opp_job(ptr: pointer, tag: tag) }
 
   var kind: Kind { Kind(rawValue: tag & 3).unsafelyUnwrapped }
+
+  /// Whether somebody in a higher band waits for it. In strands' bags there are no times.
+  var isLent: Bool { tag & 12 == 8 }
 
   /// Microseconds in the queue, if that was noted.
   func waited(until nanoseconds: UInt64) -> UInt64? {

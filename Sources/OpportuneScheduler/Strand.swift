@@ -10,16 +10,20 @@ import Synchronization
 /// strand is served in the foreground.
 ///
 /// How it works. The jobs wait in a bag of the C core, each source's in a queue of its own. An entry in the run queue,
-/// the token, says that the strand has something to do; who takes a token and finds nobody running the strand, runs it.
-/// Where an app of a higher band waits, a second token stands in its place, and the first of the two to be taken counts:
-/// so neither that app's suspension nor its end stops the strand.
+/// the token, says that the strand has something to do; who takes a token and finds nobody running the strand, runs
+/// it. Where an app of a higher band waits, a second token stands in its place, and the first of the two to be taken
+/// counts: so neither that app's suspension nor its end stops the strand. That token comes back after each turn, and
+/// waits behind a runner, until the jobs that were queued from higher bands have run.
 ///
 /// Invariants
 ///  S1  At most one thread is the runner: the one that moved `state` to running.
 ///  S2  When a push is over, a token that will be taken after it is queued in the strand's own app, or there is a
-///      runner, who will look at the bag once more after it has left. A pusher relies on another's token only once that is in the queue (`posted`),
-///      so one that was stopped in between hides nobody's jobs; tokens may thus be queued twice, and who finds nothing
-///      to do drops his.
+///      runner, who will look at the bag once more after it has left. A pusher, or a runner who leaves, relies on
+///      another's token only once that is in the queue, and until it is taken (`posted`), so one that was stopped in
+///      between hides nobody's jobs; tokens may thus be queued twice, and who finds nothing to do drops his.
+///  S3  As long as a job waits or runs that was queued from a higher band (`owed`), a token of the app that queued it
+///      is queued, or in the hands of a thread, or in `waiting`. Who puts one there sees a runner afterwards, who will
+///      empty `waiting` after he has left, or empties it himself.
 public final class Strand: SerialExecutor, @unchecked Sendable {
   /// The name it was made with.
   public let name: String
@@ -29,18 +33,22 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   private let priority: TaskPriority
   // The C core's bags are thread-safe.
   private let bag: OpaquePointer
-  /// A ``Phase`` in the low two bits; then two with the band in which it runs; above them a number that grows with each
-  /// run, so that a poster who comes late cannot call a token posted that has been taken already.
+  /// Whether a token is queued in the own app, and whether somebody runs it; then two bits with the highest band that
+  /// wants the run; above them a number that grows with each run, so that a poster who comes late cannot call a token
+  /// posted that has been taken already.
   private let state = Atomic<UInt64>(0)
   private let runner = Atomic<Int>(0)
+  /// How many jobs that were queued from higher bands wait or run.
+  // relaxed: who has a token has seen the count of its job.
+  private let owed = Atomic<Int>(0)
+  private let waiting = LinkedStack<StrandToken>()
 
-  private enum Phase: UInt64 { case idle, posted, running }
+  private static let posted: UInt64 = 1
+  private static let running: UInt64 = 2
   private static let run: UInt64 = 16
   private static let number: UInt64 = ~15
 
   private static func band(of word: UInt64) -> Band { Band(rawValue: UInt8(word >> 2 & 3)) ?? .background }
-
-  private static func phase(of word: UInt64) -> Phase { Phase(rawValue: word & 3) ?? .running }
 
   /// How long a strand may keep a worker before it goes to the back of the queue, in nanoseconds.
   private static let turn: UInt64 = 200_000
@@ -97,31 +105,49 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   }
 
   private func add(_ entry: JobEntry, _ worker: Worker?, _ source: OpaquePointer) -> Bool {
-    guard opp_bag_push(bag, source, entry.raw) == 0 else { return false }
+    // The app that waits, if it stands higher than the strand's own.
+    let lender = worker?.app.flatMap { $0.band > app.band ? $0 : nil }
+    if lender != nil { owed.add(1, ordering: .relaxed) }
+    guard opp_bag_push(bag, source, (lender == nil ? entry : JobEntry(lent: entry)).raw) == 0 else {
+      if lender != nil { owed.subtract(1, ordering: .relaxed) }
+      return false
+    }
     guard app.engine.accepts else {
       runElsewhere()
       return true
     }
-    // The app that waits, if it stands higher than the strand's own.
-    let lender = worker?.app.flatMap { $0.band > app.band ? $0 : nil }
+    if let lender { wait(StrandToken(self, in: lender), worker, source) }
     // seqCst: after the push to the bag; a runner looks at the bag after it has left, so one of us sees the other.
     let word = state.load(ordering: .sequentiallyConsistent)
-    switch Self.phase(of: word) {
-    case .idle:
+    if word & Self.running != 0 {
+      raise(to: app.band)
+    } else if word & Self.posted == 0 {
       postToken(worker, source, seen: word)
-      if let lender { postToken(worker, source, in: lender) }
-    case .posted:
-      if let lender { postToken(worker, source, in: lender) }
-    case .running:
-      let wanted = (lender ?? app).band
-      guard wanted > Self.band(of: word) else { break }
-      let raised = word & ~12 | UInt64(wanted.rawValue) << 2
-      // relaxed: one of those who want it tells the monitor.
-      if state.compareExchange(expected: word, desired: raised, ordering: .relaxed).exchanged {
-        app.engine.monitor.post(.raise(identity, wanted))
-      }
     }
     return true
+  }
+
+  /// A token waits for the runner to leave, or, where there is none, in its place.
+  private func wait(_ token: StrandToken, _ worker: Worker?, _ source: OpaquePointer) {
+    waiting.push(token)
+    // seqCst: after that push; a runner looks at `waiting` after it has left, so one of us queues the token.
+    if state.load(ordering: .sequentiallyConsistent) & Self.running != 0 {
+      raise(to: token.place.band)
+    } else {
+      postWaiting(worker, source)
+    }
+  }
+
+  /// Work of `band` waits for the runner: lets it run at that level, if it does not, and leave soon.
+  private func raise(to band: Band) {
+    var word = state.load(ordering: .relaxed)
+    while word & Self.running != 0, band > Self.band(of: word) {
+      let raised = word & ~12 | UInt64(band.rawValue) << 2
+      // relaxed: one of those who want it tells the monitor.
+      let (exchanged, original) = state.compareExchange(expected: word, desired: raised, ordering: .relaxed)
+      if exchanged { return app.engine.monitor.post(.raise(identity, band)) }
+      word = original
+    }
   }
 
   /// Queues a token in the strand's own app.
@@ -132,15 +158,26 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       return runElsewhere()
     }
     // A hint to later pushers, unless somebody has run it meanwhile. releasing: the token is in the queue.
-    guard Self.phase(of: word) == .idle else { return }
-    _ = state.compareExchange(expected: word, desired: word | Phase.posted.rawValue, ordering: .releasing)
+    guard word & (Self.posted | Self.running) == 0 else { return }
+    _ = state.compareExchange(expected: word, desired: word | Self.posted, ordering: .releasing)
   }
 
-  /// Queues a token in the place of an app that waits, which it keeps. Without memory the one in the own app must do.
-  private func postToken(_ worker: Worker?, _ source: OpaquePointer, in lender: AppCore) {
-    let retained = Unmanaged<QueuedObject>.passRetained(StrandToken(self, in: lender))
+  /// Queues the tokens that wait, one in the place of each app that still stands higher; none where what they were made
+  /// for has been done.
+  private func postWaiting(_ worker: Worker?, _ source: OpaquePointer) {
+    var places: [AppCore] = []
+    for token in waiting.takeAll() where owed.load(ordering: .relaxed) > 0 && token.place.band > app.band {
+      guard !places.contains(where: { $0 === token.place }) else { continue }
+      places.append(token.place)
+      post(token, worker, source, in: token.place)
+    }
+  }
+
+  /// Without memory the token in the own app must do.
+  private func post(_ token: StrandToken, _ worker: Worker?, _ source: OpaquePointer, in place: AppCore) {
+    let retained = Unmanaged<QueuedObject>.passRetained(token)
     let entry = JobEntry(.object, retained.toOpaque(), queuedAt: nil)
-    if !push(entry, worker, source, in: lender) { retained.release() }
+    if !push(entry, worker, source, in: place) { retained.release() }
   }
 
   private func push(_ entry: JobEntry, _ worker: Worker?, _ source: OpaquePointer, in place: AppCore) -> Bool {
@@ -153,77 +190,95 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
 
   // MARK: Running
 
-  private func becomeRunner(in band: Band) -> Bool {
+  /// - Parameter takesOwn: whether the caller has taken the token in the own app, which then is there no more.
+  private func becomeRunner(in band: Band, takesOwn: Bool) -> Bool {
     var word = state.load(ordering: .relaxed)
-    while Self.phase(of: word) != .running {
-      let next = (word & Self.number) + Self.run + UInt64(band.rawValue) << 2 + Phase.running.rawValue
-      // What the last runner did is seen. Pairs with leave().
+    while true {
+      let kept = takesOwn ? word & ~Self.posted : word
+      let isFree = word & Self.running == 0
+      let begun = (kept & (Self.number | Self.posted)) + Self.run + UInt64(band.rawValue) << 2 + Self.running
+      let next = isFree ? begun : kept
+      if next == word { return false }
+      // What the last runner did is seen. Pairs with leave(), which sees that the token was taken, or is seen here.
       let (exchanged, original) = state.compareExchange(
         expected: word, desired: next, ordering: .sequentiallyConsistent)
       if exchanged {
-        runner.store(Int(opp_thread_id()), ordering: .relaxed)
-        return true
+        if isFree { runner.store(Int(opp_thread_id()), ordering: .relaxed) }
+        return isFree
       }
       word = original
     }
-    return false
   }
 
-  /// Leaves. Returns the new state, if there is more to do.
-  private func leave() -> UInt64? {
+  /// Leaves. Returns the new state.
+  private func leave() -> UInt64 {
     runner.store(0, ordering: .relaxed)
-    // relaxed: while it runs others change the band alone.
-    let word = state.load(ordering: .relaxed) & Self.number
-    // seqCst: before the last look at the bag; see add(). release: the next runner sees what this one did.
-    state.store(word, ordering: .sequentiallyConsistent)
-    return opp_bag_is_empty(bag) ? nil : word
+    // seqCst: before the last looks at the bag and at `waiting`; see add() and wait(). release: the next runner sees
+    // what this one did.
+    return state.bitwiseAnd(Self.number | Self.posted, ordering: .sequentiallyConsistent).newValue
   }
 
-  /// A worker has taken a token.
-  func run(on worker: Worker) {
+  /// A worker has taken a token: the one in the own app, or that of an app that waits.
+  func run(on worker: Worker, for token: StrandToken? = nil) {
     guard let source = worker.source else { return runElsewhere() }
+    // Its job has run.
+    if token != nil, owed.load(ordering: .relaxed) == 0 { return }
     let isLent = worker.app !== app
-    if isLent {
-      // The token in the own app waits for its resumption.
-      guard app.enterLent() else { return }
-    } else if app.state.suspended {
+    guard isLent ? app.enterLent() : !app.state.suspended else {
+      // It waits for the resumption in the own app's place.
+      if let token { return post(token, nil, source, in: app) }
       return postToken(worker, source, seen: state.load(ordering: .sequentiallyConsistent))
     }
     defer { if isLent { app.leaveLent() } }
-    guard becomeRunner(in: worker.app?.band ?? app.band) else { return }
+    let band = worker.app?.band ?? app.band
+    guard becomeRunner(in: band, takesOwn: token == nil) else {
+      if let token { wait(token, nil, source) }
+      return
+    }
     let until = opp_now_ns() + Self.turn
     var job = opp_job()
     while opp_bag_take(bag, &job) {
-      run(JobEntry(job))
+      run(JobEntry(job), on: worker)
       if opp_now_ns() > until || app.state.suspended { break }
+      // A higher band waits, or the one in whose place this runs waits no more.
+      if Self.band(of: state.load(ordering: .relaxed)) > band || isLent && owed.load(ordering: .relaxed) == 0 { break }
     }
-    if let word = leave() { postToken(nil, source, seen: word) }
+    if let token { waiting.push(token) }
+    let word = leave()
+    postWaiting(nil, source)
+    if word & Self.posted == 0, !opp_bag_is_empty(bag) { postToken(nil, source, seen: word) }
   }
 
-  private func run(_ entry: JobEntry) {
-    if entry.kind == .closure {
-      Unmanaged<Closure>.fromOpaque(entry.pointer).takeRetainedValue().run()
-    } else {
+  /// - Parameter worker: nil in the global pool, where closures are cancelled once the scheduler is closed.
+  private func run(_ entry: JobEntry, on worker: Worker? = nil) {
+    if entry.kind != .closure {
       unsafeBitCast(entry.pointer, to: UnownedJob.self).runSynchronously(on: asUnownedSerialExecutor())
+    } else if let worker {
+      worker.run(Unmanaged<Closure>.fromOpaque(entry.pointer))
+    } else if app.engine.isClosed {
+      entry.abandon()
+    } else {
+      Unmanaged<Closure>.fromOpaque(entry.pointer).takeRetainedValue().run()
     }
+    // Not before: who waits for it raises who runs it.
+    if entry.isLent { owed.subtract(1, ordering: .relaxed) }
   }
 
   /// The scheduler is gone: jobs of actors run in the global pool, still one after the other; closures are cancelled.
   func runElsewhere(first: JobEntry? = nil) {
     app.engine.noteEscape()
     DispatchQueue.global().async { [self] in
-      guard becomeRunner(in: app.band) else {
+      guard becomeRunner(in: app.band, takesOwn: true) else {
         // With a job in hand there is no queue to leave it in: come again.
         if first != nil { runElsewhere(first: first) }
         return
       }
       if let first { run(first) }
       var job = opp_job()
-      while opp_bag_take(bag, &job) {
-        let entry = JobEntry(job)
-        if entry.kind == .closure, app.engine.isClosed { entry.abandon() } else { run(entry) }
-      }
-      if leave() != nil { runElsewhere() }
+      while opp_bag_take(bag, &job) { run(JobEntry(job)) }
+      _ = leave()
+      _ = waiting.takeAll()
+      if !opp_bag_is_empty(bag) { runElsewhere() }
     }
   }
 
@@ -237,21 +292,4 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   public func checkIsolated() {
     precondition(isIsolatingCurrentContext() == true, "this code must run on strand \"\(name)\", and does not")
   }
-}
-
-/// A token in the place of an app that waits for a strand of another. Keeps that app as long as it is queued there.
-private final class StrandToken: QueuedObject, @unchecked Sendable {
-  private let strand: Strand
-  private let place: AppCore
-
-  init(_ strand: Strand, in place: AppCore) {
-    self.strand = strand
-    self.place = place
-    super.init(identity: strand.identity)
-  }
-
-  override func run(on worker: Worker) { strand.run(on: worker) }
-
-  // The token in the strand's own app is abandoned as well.
-  override func abandon() {}
 }

@@ -221,15 +221,20 @@ final class Worker: @unchecked Sendable {
       let job = unsafeBitCast(entry.pointer, to: UnownedJob.self)
       job.runSynchronously(on: app.unownedExecutor)
     case .closure:
-      isClosure = true
-      Unmanaged<Closure>.fromOpaque(entry.pointer).takeRetainedValue().run()
-      isClosure = false
+      run(Unmanaged<Closure>.fromOpaque(entry.pointer))
     case .strand:
       Unmanaged<Strand>.fromOpaque(entry.pointer).takeRetainedValue().run(on: self)
     case .object:
       Unmanaged<QueuedObject>.fromOpaque(entry.pointer).takeRetainedValue().run(on: self)
     }
     end(entry, taken)
+  }
+
+  /// Runs a closure, the app's own or a strand's: it is no task, and yet not about to end.
+  func run(_ closure: Unmanaged<Closure>) {
+    isClosure = true
+    closure.takeRetainedValue().run()
+    isClosure = false
   }
 
   /// A job that was queued before it was known for a hog goes to where it belongs, so that it neither goes before

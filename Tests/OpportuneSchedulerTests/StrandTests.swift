@@ -1,0 +1,156 @@
+import COpportune
+import Dispatch
+import Testing
+
+@testable import OpportuneScheduler
+
+/// Strands whose jobs start work, and strands of the background that the foreground uses.
+@Suite(.timeLimit(.minutes(2))) struct StrandTests {
+  // R-CPU-02
+  @Test func whatAStrandsClosureStartsDoesNotWaitForItsEnd() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "app")
+    let strand = try app.thread(named: "strand")
+    let lane = try #require(scheduler.engine.lanes.first { $0.lane == .foreground })
+    // Nobody looks for work by himself.
+    while opp_lane_sleeping(lane.raw) < 3 { await Task.yield() }
+    let inTime = Record<Bool>()
+    try strand.submit {
+      let ran = DispatchSemaphore(value: 0)
+      app.task { ran.signal() }
+      inTime.add(ran.wait(timeout: .now() + 10) == .success)
+    }
+    #expect(await inTime.reaching(1) == [true])
+    try await scheduler.shutdown()
+  }
+
+  /// A background app's strand, a foreground app, and a background that is held for as long as `release` is down.
+  private struct Held {
+    let scheduler: Scheduler
+    let front: App
+    let back: App
+    let strand: Strand
+    let release = Flag()
+    let served = Record<Int>()
+
+    init() throws {
+      scheduler = try makeScheduler(workers: 1)
+      front = try scheduler.makeApp(named: "front")
+      back = try scheduler.makeApp(named: "back", band: .background)
+      strand = try back.thread(named: "strand")
+    }
+
+    /// The lane's one worker is held, at last when the job that it is inside of has ended. Notes when it is.
+    @discardableResult func holdBackground() throws -> Record<Bool> {
+      let isHeld = Record<Bool>()
+      // Of a higher rank than a strand's token.
+      try back.submit(priority: .high) { [release] in
+        isHeld.add(true)
+        release.spin()
+      }
+      return isHeld
+    }
+
+    func submitFromFront(_ number: Int) throws {
+      try front.submit { [strand, served] in
+        do { try strand.submit { served.add(number) } } catch { Issue.record(error) }
+      }
+    }
+
+    /// What the foreground has asked for comes while the background is held.
+    func expectServed(_ count: Int) async throws {
+      _ = await served.reaching(count)
+      #expect(!release.isUp)
+      release.raise()
+      try await scheduler.shutdown()
+    }
+  }
+
+  // R-CPU-02 R-CPU-05
+  @Test func theForegroundsJobIsServedInTheForegroundBehindABacklog() async throws {
+    let held = try Held()
+    _ = try await held.holdBackground().reaching(1)
+    for _ in 0..<10 { try held.strand.submit { spinCPU(milliseconds: 1) } }
+    try held.submitFromFront(0)
+    try await held.expectServed(1)
+  }
+
+  // R-CPU-02 R-CPU-05
+  @Test func theForegroundTakesAStrandOverThatTheBackgroundRuns() async throws {
+    let held = try Held()
+    let inside = Record<Int>()
+    let mayEnd = Flag()
+    try held.strand.submit {
+      inside.add(0)
+      mayEnd.spin()
+    }
+    _ = await inside.reaching(1)
+    // The strand's own turn comes behind this.
+    try held.holdBackground()
+    let submitted = Record<Int>()
+    for number in 0..<10 {
+      try held.submitFromFront(number)
+      try held.front.submit { submitted.add(number) }
+    }
+    _ = await submitted.reaching(10)
+    spinCPU(milliseconds: 1)
+    mayEnd.raise()
+    try await held.expectServed(10)
+  }
+
+  // R-CPU-02 R-CPU-05
+  @Test func aTokenThatMeetsARunnerIsNotLost() async throws {
+    let held = try Held()
+    let (front, strand, served) = (held.front, held.strand, held.served)
+    let (inside, submitted) = (Record<Int>(), Record<Int>())
+    let (blocker, mayEnd) = (Flag(), Flag())
+    // The token stands in the foreground app's place, which waits until the background runs the strand.
+    try held.back.submit { blocker.spin() }
+    try strand.submit {
+      inside.add(0)
+      mayEnd.spin()
+    }
+    try front.submit {
+      front.suspend()
+      do { try strand.submit { served.add(0) } } catch { Issue.record(error) }
+      submitted.add(0)
+    }
+    _ = await submitted.reaching(1)
+    blocker.raise()
+    _ = await inside.reaching(1)
+    try held.holdBackground()
+    front.resume()
+    // Of a lower rank than the token.
+    try front.submit(priority: .background) { submitted.add(1) }
+    _ = await submitted.reaching(2)
+    spinCPU(milliseconds: 1)
+    mayEnd.raise()
+    try await held.expectServed(1)
+  }
+
+  // R-CPU-05
+  @Test func whatNobodyInFrontWaitsForStaysInTheBackground() async throws {
+    let held = try Held()
+    _ = try await held.holdBackground().reaching(1)
+    let (front, strand, served) = (held.front, held.strand, held.served)
+    let (inside, behind) = (Record<Int>(), Record<Int>())
+    let mayEnd = Flag()
+    try front.submit {
+      do {
+        try strand.submit {
+          inside.add(0)
+          mayEnd.spin()
+          served.add(0)
+        }
+      } catch { Issue.record(error) }
+    }
+    _ = await inside.reaching(1)
+    for number in 0..<10 { try strand.submit { behind.add(number) } }
+    mayEnd.raise()
+    _ = await served.reaching(1)
+    for _ in 0..<100 { try await front.task {}.value }
+    #expect(behind.count == 0)
+    try await held.expectServed(1)
+    #expect(behind.values == Array(0..<10))
+  }
+}
