@@ -97,12 +97,12 @@ final class AppCore: @unchecked Sendable {
     let promotable = PromotableJob(job, of: tree, identity: identity, rank: rank)
     if !isActor {
       tree.willQueue(promotable)
-      if let lender = tree.lendingApp {
+      tree.forEachLender { lender in
         let rank = engine.rank(of: priority, band: lender.band, depth: depth)
         _ = promotable.push(to: lender, lender.raw, rank: rank, source: source, stamp: stamp, by: isOwn ? worker : nil)
       }
     }
-    // In its own place in any case: the lender may be suspended.
+    // In its own place in any case: those who lend may be suspended before they take it.
     if promotable.push(to: self, place, rank: rank, source: source, stamp: stamp, by: isOwn ? worker : nil) {
       return true
     }

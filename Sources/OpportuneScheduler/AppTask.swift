@@ -17,6 +17,7 @@ public struct AppTask<Success: Sendable>: Sendable {
 
   /// What the task returns. Whoever awaits it from an app of a higher band lends it that band, from then
   /// on and for all that the task starts on its executor, so that the foreground does not wait for the background's turn.
+  /// Several may; each counts while its app is not suspended.
   /// Awaited with a higher priority, it is queued anew with that, if it waits for its turn. A slice that is running
   /// already goes on as it is; a task that it waits for itself already is not raised with it.
   ///
@@ -51,11 +52,14 @@ public struct AppTask<Success: Sendable>: Sendable {
 }
 
 /// The executor of such a task and its children: queues their jobs in the app and, once the task was awaited from a
-/// higher band, in the app that waits as well.
+/// higher band, in each app that waits as well.
 final class TaskTree: TaskExecutor, @unchecked Sendable {
   let app: AppCore
-  /// Retained until the tree goes, or 0: who lends, and the job of the task itself that was queued last.
-  private let lender = Atomic<UInt>(0)
+  /// Those who wait; each once, or twice where two of its threads came at once. They stay until the tree goes.
+  private let lenders = LinkedStack<Lender>()
+  /// How often somebody came to wait.
+  private let lends = Atomic<UInt64>(0)
+  /// The job of the task itself that was queued last, retained, or 0.
   private let queued = Atomic<UInt>(0)
   private let root = Atomic<UInt64>(0)
   /// With which the task was started.
@@ -66,21 +70,26 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
     self.priority = priority
   }
 
-  deinit {
-    release(lender.load(ordering: .acquiring), as: AppCore.self)
-    release(queued.load(ordering: .acquiring), as: PromotableJob.self)
-  }
+  deinit { release(queued.load(ordering: .acquiring)) }
 
-  private func release<Object: AnyObject>(_ word: UInt, as type: Object.Type) {
-    if let pointer = UnsafeRawPointer(bitPattern: word) { Unmanaged<Object>.fromOpaque(pointer).release() }
+  private func release(_ word: UInt) {
+    if let pointer = UnsafeRawPointer(bitPattern: word) { Unmanaged<PromotableJob>.fromOpaque(pointer).release() }
   }
 
   func enqueue(_ job: consuming ExecutorJob) { app.enqueue(UnownedJob(job), of: self) }
 
-  /// The app in whose place its jobs are queued, if that is another than its own.
-  var lendingApp: AppCore? {
-    guard let pointer = UnsafeRawPointer(bitPattern: lender.load(ordering: .acquiring)) else { return nil }
-    return Unmanaged<AppCore>.fromOpaque(pointer).takeUnretainedValue()
+  /// The other apps in whose places its jobs are queued: those who wait, stand higher now, and are not suspended. One
+  /// that is would gather its jobs until its resumption, after which it counts from the next job on.
+  func forEachLender(_ body: (AppCore) -> Void) {
+    var isFirst = true
+    lenders.visit { lender in
+      // seqCst: after willQueue(). An app that is resumed or moved up, and then lends, sees the job, or is seen here as it
+      // stands now.
+      if isFirst { atomicMemoryFence(ordering: .sequentiallyConsistent) }
+      isFirst = false
+      let state = lender.app.state
+      if !state.suspended, state.band > app.state.band { body(lender.app) }
+    }
   }
 
   /// Remembers the job of the task itself that is about to be queued, so that it can be queued once more.
@@ -89,15 +98,16 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
     let first = root.compareExchange(expected: 0, desired: job.identity, ordering: .relaxed)
     guard job.identity != 0, first.exchanged || first.original == job.identity else { return }
     let word = UInt(bitPattern: Unmanaged.passRetained(job).toOpaque())
-    release(queued.exchange(word, ordering: .acquiringAndReleasing), as: PromotableJob.self)
+    // seqCst: before the look at those who lend; lend() adds one and then looks for the job, so one sees the other.
+    release(queued.exchange(word, ordering: .sequentiallyConsistent))
   }
 
   /// `job` starts, so it need not be queued again. Ends the cycle that tree and job make while it waits.
   func didStart(_ job: PromotableJob) {
     let word = UInt(bitPattern: Unmanaged.passUnretained(job).toOpaque())
-    // The caller holds the job, so the same word is the same job. seqCst: see requeue().
+    // The caller holds the job, so the same word is the same job. seqCst: see queueAgain().
     if queued.compareExchange(expected: word, desired: 0, ordering: .sequentiallyConsistent).exchanged {
-      release(word, as: PromotableJob.self)
+      release(word)
     }
   }
 
@@ -107,40 +117,64 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
     guard let worker = Worker.current(of: app.engine), let source = worker.source, let candidate = worker.app,
       candidate !== app, candidate.band > app.band
     else { return requeue(with: Task.currentPriority) }
-    let word = UInt(bitPattern: Unmanaged.passRetained(candidate).toOpaque())
-    // releasing: publishes the lender to lendingApp. The first stays: it may be in use.
-    if !lender.compareExchange(expected: 0, desired: word, ordering: .acquiringAndReleasing).exchanged {
-      release(word, as: AppCore.self)
-    }
+    var isKnown = false
+    lenders.visit { if $0.app === candidate { isKnown = true } }
+    if !isKnown { lenders.push(Lender(candidate)) }
+    // seqCst: before the look for the job; see queueAgain().
+    lends.add(1, ordering: .sequentiallyConsistent)
     // What was queued before goes there too.
-    if let job = takeQueued()?.takeRetainedValue(), let place = lendingApp {
-      job.pushAgain(to: place, rank: job.rank, source)
-    }
+    queueAgain(source)
   }
 
   /// Takes out the job that was queued last, so that nobody else uses it meanwhile; its reference is the caller's.
   private func takeQueued() -> Unmanaged<PromotableJob>? {
-    UnsafeRawPointer(bitPattern: queued.exchange(0, ordering: .acquiringAndReleasing)).map(Unmanaged.fromOpaque)
+    // seqCst: see willQueue() and queueAgain().
+    UnsafeRawPointer(bitPattern: queued.exchange(0, ordering: .sequentiallyConsistent)).map(Unmanaged.fromOpaque)
   }
 
   /// Queues the job of the task itself once more, where it waits at a lower rank than work of `priority`.
   func requeue(with priority: TaskPriority) {
-    guard priority > self.priority, let source = app.engine.source(Worker.current(of: app.engine)),
-      let held = takeQueued()
-    else { return }
-    let job = held.takeUnretainedValue()
-    let rank = app.engine.rank(of: priority, band: app.band, depth: app.engine.accounts.read(job.identity)?.depth ?? 0)
-    // Ranks count downwards.
-    if rank < job.rank { job.pushAgain(to: app, rank: rank, source) }
-    // Back, unless another was queued meanwhile; and out again if it has started. seqCst, both: claim() sets `started`
-    // and then takes the job out if it is there; one of the two sees the other, or tree and job would keep each other.
-    let word = UInt(bitPattern: held.toOpaque())
-    if !queued.compareExchange(expected: 0, desired: word, ordering: .sequentiallyConsistent).exchanged {
-      held.release()
-    } else if job.hasStarted {
-      didStart(job)
+    guard priority > self.priority, let source = app.engine.source(Worker.current(of: app.engine)) else { return }
+    queueAgain(with: priority, source)
+  }
+
+  /// Queues the job of the task itself once more, if it waits: at a higher rank, or else in the places of those who lend.
+  private func queueAgain(with priority: TaskPriority? = nil, _ source: OpaquePointer) {
+    var priority = priority
+    while true {
+      let seen = lends.load(ordering: .sequentiallyConsistent)
+      guard let held = takeQueued() else { return }
+      let job = held.takeUnretainedValue()
+      if let priority {
+        let depth = app.engine.accounts.read(job.identity)?.depth ?? 0
+        let rank = app.engine.rank(of: priority, band: app.band, depth: depth)
+        // Ranks count downwards.
+        if rank < job.rank { job.pushAgain(to: app, rank: rank, source) }
+      } else {
+        forEachLender { job.pushAgain(to: $0, rank: job.rank, source) }
+      }
+      // Back, unless another was queued meanwhile; and out again if it has started. seqCst, both: claim() sets
+      // `started` and then takes the job out if it is there; one sees the other, or tree and job would keep each other.
+      let word = UInt(bitPattern: held.toOpaque())
+      if !queued.compareExchange(expected: 0, desired: word, ordering: .sequentiallyConsistent).exchanged {
+        held.release()
+      } else if job.hasStarted {
+        didStart(job)
+      }
+      // seqCst: who came to lend while the job was out, and found none, has counted himself before.
+      if lends.load(ordering: .sequentiallyConsistent) == seen { return }
+      priority = nil
     }
   }
+}
+
+/// An app that waits for a task.
+private final class Lender: Linked {
+  let app: AppCore
+  // Set before it is published.
+  var below: UInt = 0
+
+  init(_ app: AppCore) { self.app = app }
 }
 
 /// A job of such a task while it is queued. It may be queued a second time, in a higher band; the first to be taken
@@ -176,7 +210,7 @@ final class PromotableJob: QueuedObject, @unchecked Sendable {
     _ = push(to: owner, owner.raw, rank: rank, source: source, stamp: nil, by: nil)
   }
 
-  /// Pairs with claim(); see TaskTree.requeue().
+  /// Pairs with claim(); see TaskTree.queueAgain().
   var hasStarted: Bool { started.load(ordering: .sequentiallyConsistent) }
 
   /// True for one caller.

@@ -77,6 +77,62 @@ import Testing
     try await scheduler.shutdown()
   }
 
+  enum Fate: CaseIterable { case suspended, background, suspendedLater }
+
+  // R-CPU-02 R-CPU-05
+  @Test(arguments: Fate.allCases) func theNextToAwaitCountsAsWell(firstIs fate: Fate) async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let (a, b) = (try scheduler.makeApp(named: "a"), try scheduler.makeApp(named: "b"))
+    let back = try scheduler.makeApp(named: "back", band: .background)
+    let inside = Record<Bool>()
+    let release = Flag()
+    try back.submit {
+      inside.add(true)
+      release.spin()
+    }
+    _ = await inside.reaching(1)
+    let steps = Record<Int>()
+    let goOn = Flag()
+    let task = back.task {
+      while !goOn.isUp {
+        steps.add(0)
+        await Task.yield()
+      }
+      for _ in 0..<10 { await Task.yield() }
+    }
+    let waiting = Record<Bool>()
+    let first = a.task {
+      if fate != .suspendedLater { a.suspend() }
+      waiting.add(true)
+      try await task.value
+    }
+    _ = await waiting.reaching(1)
+    if fate == .background {
+      await a.untilSuspended()
+      try a.setBand(.background)
+      a.resume()
+    } else if fate == .suspended {
+      await a.untilSuspended()
+    }
+    let second = b.task {
+      waiting.add(true)
+      try await task.value
+    }
+    _ = await waiting.reaching(2)
+    if fate == .suspendedLater {
+      _ = await steps.reaching(steps.count + 100)
+      a.suspend()
+    }
+    _ = await steps.reaching(steps.count + 100)
+    goOn.raise()
+    try await second.value
+    #expect(!release.isUp)
+    release.raise()
+    a.resume()
+    try await first.value
+    try await scheduler.shutdown()
+  }
+
   // R-FTS-09 R-CPU-02
   @Test func aSuspendedLenderStopsNoStrand() async throws {
     let scheduler = try makeScheduler(workers: 2)
