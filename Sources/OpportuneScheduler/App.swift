@@ -69,11 +69,24 @@ public final class App: Sendable {
   /// Resumes the app: all that is queued runs, in order.
   public func resume() { core.resume() }
 
-  /// Waits until no slice of the app runs any more, or until it is resumed. Returns at once if it is not suspended, and
-  /// in the child of a `fork()`, where nothing of it runs.
+  /// Waits until no slice of the app runs any more, or until it is resumed, or the caller's task is cancelled; ``activity``
+  /// tells which. Returns at once if it is not suspended, and in the child of a `fork()`, where nothing of it runs.
+  ///
+  /// A task of the app itself that awaits this goes on only when the app is resumed, as it would from any other suspension
+  /// point.
   public func untilSuspended() async {
     guard core.state.suspended, !core.isQuiet, !core.engine.isForked else { return }
-    await withCheckedContinuation { core.engine.monitor.post(.waitForQuiet(core, $0)) }
+    let (wait, core) = (Wait(), core)
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        guard wait.begin(continuation) else { return continuation.resume() }
+        core.engine.monitor.post(.waitForQuiet(core, wait))
+      }
+    } onCancel: {
+      wait.end()
+      // It forgets the wait, and with it the app.
+      if !core.engine.isForked { core.engine.monitor.post(.checkWaiters) }
+    }
   }
 
   /// Queues a closure. It runs once; or, if the scheduler is shut down first, `cancelled` is called once.

@@ -1,5 +1,4 @@
 internal import COpportune
-import Synchronization
 
 /// A clock that sleeps on the scheduler's own timers: one-shot, coalesced within their tolerance, on the monitor's
 /// thread. The instants are those of `ContinuousClock`'s kind: `CLOCK_MONOTONIC`, which stands still while the machine
@@ -41,53 +40,27 @@ public struct AppClock: Clock {
       deadline: UInt64(max(0, deadline.nanoseconds)), tolerance: UInt64(max(0, tolerance.clampedNanoseconds)))
     await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
-        guard timer.wait(continuation) else { return continuation.resume() }
-        if engine.isClosed || engine.isForked { timer.fire() } else { engine.monitor.add(timer) }
+        guard timer.begin(continuation) else { return continuation.resume() }
+        if engine.isClosed || engine.isForked { timer.end() } else { engine.monitor.add(timer) }
       }
     } onCancel: {
-      timer.fire()
+      timer.end()
       if !engine.isForked { engine.monitor.cancel(timer) }
     }
     try Task.checkCancellation()
   }
 }
 
-/// One sleep. It ends once, whoever ends it: the monitor, a cancellation, or the shutdown.
-final class SleepTimer: @unchecked Sendable {
+/// One sleep.
+final class SleepTimer: Wait, @unchecked Sendable {
   let deadline: UInt64
   let tolerance: UInt64
   var latest: UInt64 { deadline.saturatingAdd(tolerance) }
-
-  private enum State: UInt8, AtomicRepresentable { case new, waiting, over }
-  private let state = Atomic<State>(.new)
-  // Written before `waiting` is published, taken by whoever moves it from there.
-  private var continuation: CheckedContinuation<Void, Never>?
+  /// The monitor's own: where it keeps the timer.
+  var place: TimerHeap<SleepTimer>.ID?
 
   init(deadline: UInt64, tolerance: UInt64) {
     self.deadline = deadline
     self.tolerance = tolerance
-  }
-
-  /// False if it is over already.
-  func wait(_ continuation: CheckedContinuation<Void, Never>) -> Bool {
-    self.continuation = continuation
-    // releasing: publishes the continuation to fire().
-    let (exchanged, _) = state.compareExchange(expected: .new, desired: .waiting, ordering: .acquiringAndReleasing)
-    if !exchanged { self.continuation = nil }
-    return exchanged
-  }
-
-  /// The monitor's own: where it keeps the timer.
-  var place: TimerHeap<SleepTimer>.ID?
-
-  // relaxed: one that is over a moment later is only kept for longer.
-  var isOver: Bool { state.load(ordering: .relaxed) == .over }
-
-  func fire() {
-    // acquiring: pairs with wait().
-    guard state.exchange(.over, ordering: .acquiringAndReleasing) == .waiting else { return }
-    let continuation = continuation
-    self.continuation = nil
-    continuation?.resume()
   }
 }

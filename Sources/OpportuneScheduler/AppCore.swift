@@ -156,11 +156,26 @@ final class AppCore: @unchecked Sendable {
   // MARK: State
 
   func setBand(_ band: Band) {
-    opp_app_set_band(runner, band.rawValue)
     guard opp_app_set_band(raw, band.rawValue) else { return }
+    moveRunner()
     wakeForQueued()
     engine.monitor.post(.reclassify)
     observers.tell()
+  }
+
+  /// Moves the place of actors' jobs to where the app is now. Others may do the same at once: whoever moves it last has
+  /// looked where the app is after that.
+  private func moveRunner() {
+    var moved: UInt8?
+    while true {
+      // seqCst: the app's step before the look at the runner's band, and the runner's before this look at the app's. Of
+      // two threads that overlap one sees the other's step, and moves the runner once more.
+      atomicMemoryFence(ordering: .sequentiallyConsistent)
+      let band = state.band
+      if band == moved { return }
+      opp_app_set_band(runner, band)
+      moved = band
+    }
   }
 
   func suspend() {

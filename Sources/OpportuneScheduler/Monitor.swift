@@ -17,7 +17,7 @@ final class Monitor: @unchecked Sendable {
     case raise(UInt64, Band)
     /// Somebody may be waiting for an app to become quiet.
     case checkWaiters
-    case waitForQuiet(AppCore, CheckedContinuation<Void, Never>)
+    case waitForQuiet(AppCore, Wait)
     case timer(SleepTimer)
     /// The sleep ended early: the timer's place is free.
     case cancelled(SleepTimer)
@@ -54,7 +54,7 @@ final class Monitor: @unchecked Sendable {
   private var timers = TimerHeap<SleepTimer>()
   var seen: [ObjectIdentifier: Seen] = [:]
   var lookedAt: [ObjectIdentifier: Look] = [:]
-  private var quietWaiters: [(AppCore, CheckedContinuation<Void, Never>)] = []
+  private var quietWaiters: [(app: AppCore, wait: Wait)] = []
   private var shutdown: (deadline: UInt64, continuation: CheckedContinuation<[String], Never>)?
   var apps: [AppRecord] = []
   /// How many there must be before those that are gone are looked for.
@@ -166,8 +166,8 @@ final class Monitor: @unchecked Sendable {
       if checkShutdown(engine) { break }
     }
     fetch(engine)
-    for timer in timers.popDue(now: .max) { timer.fire() }
-    for (_, continuation) in quietWaiters { continuation.resume() }
+    for timer in timers.popDue(now: .max) { timer.end() }
+    for waiter in quietWaiters { waiter.wait.end() }
     quietWaiters = []
     self.engine = nil
     // From here on nobody changes `apps`. relaxed: see push().
@@ -178,11 +178,11 @@ final class Monitor: @unchecked Sendable {
   /// The answer of a scheduler that is shut down; any thread, when the monitor's own has ended.
   private func answerLate(_ message: Message) {
     switch message {
-    case .waitForQuiet(_, let continuation): continuation.resume()
+    case .waitForQuiet(_, let wait): wait.end()
     case .snapshot(let continuation): continuation.resume(returning: snapshot)
     case .cpuTime(let app, let continuation): continuation.resume(returning: app.statistics.cpuNanoseconds)
     case .shutDown(_, let continuation): continuation.resume(returning: [])
-    case .timer(let timer): timer.fire()
+    case .timer(let timer): timer.end()
     case .spawn, .ended, .ready, .reclassify, .raise, .checkWaiters, .cancelled, .added: break
     }
   }
@@ -227,8 +227,8 @@ final class Monitor: @unchecked Sendable {
       raise(identity, band, engine)
     case .checkWaiters:
       break
-    case .waitForQuiet(let app, let continuation):
-      quietWaiters.append((app, continuation))
+    case .waitForQuiet(let app, let wait):
+      quietWaiters.append((app, wait))
     case .added(let app):
       // Not at each: many are made one after the other.
       if apps.count == appsToSweep {
@@ -272,7 +272,7 @@ final class Monitor: @unchecked Sendable {
 
   private func fireTimers() {
     let now = opp_now_ns()
-    for timer in timers.popDue(now: now) { timer.fire() }
+    for timer in timers.popDue(now: now) { timer.end() }
     let next = timers.nextFire ?? .max
     nextFire.store(next, ordering: .sequentiallyConsistent)
     if let shutdown, shutdown.deadline < next {
@@ -290,10 +290,10 @@ final class Monitor: @unchecked Sendable {
   }
 
   private func checkWaiters() {
-    quietWaiters.removeAll { app, continuation in
-      // Resumed meanwhile counts as an end of the wait too.
-      guard app.isQuiet || !app.state.suspended else { return false }
-      continuation.resume()
+    quietWaiters.removeAll { app, wait in
+      // Resumed meanwhile counts as an end of the wait too; one that is over was cancelled.
+      guard wait.isOver || app.isQuiet || !app.state.suspended else { return false }
+      wait.end()
       return true
     }
   }

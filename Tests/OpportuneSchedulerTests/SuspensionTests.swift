@@ -68,6 +68,60 @@ import Testing
   }
 
   // R-FTS-09
+  @Test func aCancelledWaitForSuspensionEnds() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "app")
+    let held = Record<Int>()
+    let release = Flag()
+    try app.submit {
+      held.add(0)
+      release.spin()
+    }
+    _ = await held.reaching(1)
+    app.suspend()
+    let patient = Task {
+      await app.untilSuspended()
+      return release.isUp
+    }
+    for round in 0..<100 {
+      let waiter = Task { await app.untilSuspended() }
+      // Sometimes before it waits, sometimes while it does.
+      for _ in 0..<(round % 10) { await Task.yield() }
+      waiter.cancel()
+      await waiter.value
+    }
+    #expect(!release.isUp)
+    #expect(app.activity == .suspending)
+    release.raise()
+    #expect(await patient.value)
+    try await scheduler.shutdown(within: .seconds(1))
+  }
+
+  // R-CPU-10
+  @Test func concurrentMovesLeaveAnAppInOneBand() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "app")
+    let arrived = Tally()
+    let differences = Tally()
+    await onThread {
+      DispatchQueue.concurrentPerform(iterations: 2) { thread in
+        for round in 0..<2000 * stressScale {
+          arrived.increment()
+          while arrived.count < 4 * round + 2 { sched_yield() }
+          for _ in 0..<3 { app.core.setBand(thread == 0 ? .background : .foreground) }
+          arrived.increment()
+          while arrived.count < 4 * round + 4 { sched_yield() }
+          // The place of actors' jobs as well.
+          let (place, actors) = (opp_app_state_read(app.core.raw), opp_app_state_read(app.core.runner))
+          if thread == 0, place.band != actors.band { differences.increment() }
+        }
+      }
+    }
+    #expect(differences.count == 0)
+    try await scheduler.shutdown()
+  }
+
+  // R-FTS-09
   @Test func suspendedTasksAndStrandsGoOnWhereTheyWere() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let app = try scheduler.makeApp(named: "app")
