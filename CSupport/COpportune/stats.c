@@ -24,6 +24,13 @@ void opp_stats_add(opp_stats *stats, opp_counter counter, uint64_t amount) {
     opp_add(&stats->counter[counter], amount, relaxed);
 }
 
+bool opp_stats_is_sample(void) {
+    /* Not every eighth: what a thread queues often comes in a pattern. A full-period generator, whose top bits are good. */
+    static _Thread_local uint32_t state;
+    state = state * 1664525u + 1013904223u;
+    return state >> 29 == 0;
+}
+
 uint32_t opp_stats_bucket(uint64_t us) {
     if (us < 4) return (uint32_t)us;
     uint32_t octave = 63u - (uint32_t)__builtin_clzll(us);

@@ -88,7 +88,7 @@ final class AppCore: @unchecked Sendable {
       ofQueued: identity, submitter: worker, movesOn: isOwn,
       origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
     let rank = engine.rank(of: priority, band: band, depth: depth)
-    let stamp = statistics.stamp(identity)
+    let stamp = statistics.stamp()
     let place = isActor ? runner : raw
     guard let tree else {
       let entry = JobEntry(.task, pointer, queuedAt: stamp)
@@ -133,7 +133,7 @@ final class AppCore: @unchecked Sendable {
       ofQueued: identity, submitter: worker, movesOn: false,
       origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
     let retained = Unmanaged.passRetained(closure)
-    let entry = JobEntry(.closure, retained.toOpaque(), queuedAt: statistics.stamp(number))
+    let entry = JobEntry(.closure, retained.toOpaque(), queuedAt: statistics.stamp())
     let rank = engine.rank(of: priority ?? .medium, band: band, depth: depth)
     guard push(entry, to: raw, rank: rank, source: source, by: nil) else {
       retained.release()

@@ -23,7 +23,7 @@ public struct AppStatistics: Sendable {
   /// Jobs that went to the language's global pool. Tasks that the program itself started there are counted only with
   /// ``SchedulerConfiguration/countsEscapes``.
   public let escapes: UInt64
-  /// How long jobs waited in the queue; one job in eight is measured.
+  /// How long jobs waited in the queue; one job in eight is measured, and of a strand one turn in eight.
   public let waiting: WaitingHistogram
 
   /// Tells apps of the same name apart.

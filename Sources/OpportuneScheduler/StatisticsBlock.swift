@@ -44,8 +44,8 @@ final class StatisticsBlock: @unchecked Sendable {
     if amount > 0, let raw { opp_stats_add(raw, counter.raw, amount) }
   }
 
-  /// The time, where the wait of the job of this number is to be measured: one in eight.
-  func stamp(_ number: UInt64) -> UInt64? { raw != nil && number & 7 == 0 ? opp_now_ns() : nil }
+  /// The time, where the wait of the job that the caller queues is to be measured: one in eight.
+  func stamp() -> UInt64? { raw != nil && opp_stats_is_sample() ? opp_now_ns() : nil }
 
   func waited(microseconds: UInt64) {
     if let raw { opp_stats_waited(raw, microseconds) }

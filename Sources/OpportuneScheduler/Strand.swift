@@ -153,7 +153,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   /// Queues a token in the strand's own app.
   private func postToken(_ worker: Worker?, _ source: OpaquePointer, seen word: UInt64) {
     let retained = Unmanaged.passRetained(self)
-    guard push(JobEntry(.strand, retained.toOpaque(), queuedAt: nil), worker, source, in: app) else {
+    guard push(JobEntry(.strand, retained.toOpaque(), queuedAt: app.statistics.stamp()), worker, source, in: app) else {
       retained.release()
       return runElsewhere()
     }

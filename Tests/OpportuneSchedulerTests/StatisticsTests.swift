@@ -37,6 +37,28 @@ import Testing
     #expect(scheduler.apps.map(\.name) == ["app"])
   }
 
+  @Test func oneWaitInEightIsMeasuredWhateverWaits() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    for number in 0..<8 {
+      let app = try scheduler.makeApp(named: "yields \(number)")
+      try await app.task { for _ in 0..<2000 { await Task.yield() } }.value
+      _ = await scheduler.statistics()
+    }
+    let app = try scheduler.makeApp(named: "strand")
+    let strand = try app.thread(named: "strand")
+    let ran = Record<Int>()
+    for number in 0..<200 {
+      try strand.submit { ran.add(number) }
+      _ = await ran.reaching(number + 1)
+    }
+    try await scheduler.shutdown()
+    for app in await scheduler.statistics().apps where app.name != "strand" {
+      // By chance, so about that.
+      #expect(app.waiting.count > app.jobs / 16 && app.waiting.count < app.jobs / 4, "\(app)")
+    }
+    #expect(app.statistics.waiting.count > 0)
+  }
+
   @Test func nothingIsCountedWhereItIsOff() async throws {
     let (app, scheduler) = try await statistics(isCollecting: false)
     #expect(!app.isCollected && !scheduler.isCollected)

@@ -32,6 +32,8 @@ typedef struct opp_stats_values {
 opp_stats *_Nullable opp_stats_create(void);
 void opp_stats_destroy(opp_stats *_Nonnull stats);
 void opp_stats_add(opp_stats *_Nonnull stats, opp_counter counter, uint64_t amount);
+/* Whether the caller's next job is one of those whose wait is measured: one in eight, by chance, of each thread's. */
+bool opp_stats_is_sample(void);
 /* One job that was seen to wait `us` microseconds. */
 void opp_stats_waited(opp_stats *_Nonnull stats, uint64_t us);
 void opp_stats_read(const opp_stats *_Nonnull stats, opp_stats_values *_Nonnull values);
