@@ -18,8 +18,10 @@ final class LaneState: @unchecked Sendable {
   private let stalled = Atomic<Bool>(false)
   /// Whether a worker without work looks on before it sleeps.
   private let searching = Atomic<Bool>(false)
-  /// Whether a worker in reserve is awake.
-  private let reserveAwake = Atomic<Bool>(false)
+  /// Whether a worker in reserve is awake: a ``Reserve`` in the low two bits, and above them how often one was to be woken.
+  private let reserve = Atomic<UInt64>(0)
+  /// The monitor's own: what it was at the last look.
+  private var reserveBefore: UInt64 = 0
   /// The monitor's own: how many jobs the workers had begun and ended at the last look.
   var lastProgress: UInt64 = 0
   /// The CPU time of the lane's workers at the first look after one of its jobs was seen to have begun or ended, and
@@ -157,14 +159,40 @@ final class LaneState: @unchecked Sendable {
     if stalled.load(ordering: .relaxed) != value { stalled.store(value, ordering: .relaxed) }
   }
 
+  private enum Reserve: UInt64 { case rests, waking, awake }
+  private static func reserve(of word: UInt64) -> Reserve { Reserve(rawValue: word & 3) ?? .rests }
+
   /// Wakes the worker in reserve unless it is awake. False where nobody sleeps.
   func wakeReserve() -> Bool {
-    // acquiring: pairs with reserveRests(), so that at most one is awake.
-    if reserveAwake.exchange(true, ordering: .acquiring) { return true }
-    if opp_lane_wake_reserve(raw) { return true }
-    reserveAwake.store(false, ordering: .releasing)
-    return false
+    guard let word = beginWakingReserve() else { return true }
+    let isWoken = opp_lane_wake_reserve(raw)
+    // relaxed: a hint. Not where it rests again already, or the monitor has not waited for this thread.
+    _ = reserve.compareExchange(
+      expected: word, desired: word & ~3 | (isWoken ? Reserve.awake : .rests).rawValue, ordering: .relaxed)
+    return isWoken
   }
 
-  func reserveRests() { reserveAwake.store(false, ordering: .releasing) }
+  /// The caller is to wake it; nil where it is awake, or another is about to wake it.
+  func beginWakingReserve() -> UInt64? {
+    let word = reserve.load(ordering: .relaxed)
+    guard Self.reserve(of: word) == .rests else { return nil }
+    let waking = (word & ~3 &+ 4) | Reserve.waking.rawValue
+    // acquiring: pairs with reserveRests(), so that at most one is awake, but for those below.
+    return reserve.compareExchange(expected: word, desired: waking, ordering: .acquiring).exchanged ? waking : nil
+  }
+
+  /// The monitor's: a thread of the background may be stopped before it has woken anybody, and nobody else waits for it
+  /// for longer than from one look to the next. If it goes on there may be one more awake.
+  func lookAtReserve() {
+    let word = reserve.load(ordering: .relaxed)
+    if word == reserveBefore, Self.reserve(of: word) == .waking {
+      _ = reserve.compareExchange(expected: word, desired: word & ~3, ordering: .relaxed)
+    }
+    reserveBefore = word
+  }
+
+  func reserveRests() {
+    // releasing: see beginWakingReserve().
+    _ = reserve.bitwiseAnd(~3, ordering: .releasing)
+  }
 }

@@ -50,6 +50,7 @@ extension Monitor {
     }
     lane.lastProgress = progress
     lane.setStalled(!flowing && lane.lane != .background)
+    lane.lookAtReserve()
     if lane.isStalled, !lane.wakeReserve() { _ = spawn(lane, engine) }
     if lane.lane != .background { armWatch() }
   }

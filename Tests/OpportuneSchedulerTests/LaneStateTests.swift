@@ -1,3 +1,4 @@
+import COpportune
 import Testing
 
 @testable import OpportuneScheduler
@@ -12,6 +13,28 @@ import Testing
     #expect(patience[8 * width] == 2 * delay)
     #expect(patience.last == 1_000_000_000)
     #expect(LaneState.patience(workers: .max, width: width, delay: 10_000_000) == 1_000_000_000)
+  }
+
+  // R-CPU-02
+  @Test func whoIsStoppedWhileItWakesTheReserveKeepsNobodyElseFromIt() throws {
+    let lane = try LaneState(lane: .foreground, width: 1, configuration: SchedulerConfiguration())
+    opp_lane_lie_down(lane.raw, 0)
+    let stopped = lane.beginWakingReserve()
+    #expect(stopped != nil && lane.wakeReserve(), "somebody else is about to")
+    #expect(opp_lane_sleeping(lane.raw) == 1)
+    lane.lookAtReserve()
+    #expect(lane.beginWakingReserve() == nil, "it has until the next look")
+    lane.lookAtReserve()
+    #expect(lane.wakeReserve())
+    #expect(opp_lane_sleep(lane.raw, 0) == .OPP_WOKEN_RESERVE)
+    // Awake, however often the monitor looks, until it rests.
+    for _ in 0..<3 { lane.lookAtReserve() }
+    #expect(lane.beginWakingReserve() == nil)
+    lane.reserveRests()
+    #expect(!lane.wakeReserve(), "nobody sleeps")
+    opp_lane_lie_down(lane.raw, 0)
+    #expect(lane.wakeReserve())
+    #expect(opp_lane_sleep(lane.raw, 0) == .OPP_WOKEN_RESERVE)
   }
 
   // R-CPU-01
