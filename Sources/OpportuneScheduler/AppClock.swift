@@ -1,8 +1,8 @@
 internal import COpportune
 
 /// A clock that sleeps on the scheduler's own timers: one-shot, coalesced within their tolerance, on the monitor's
-/// thread. The instants are those of `ContinuousClock`'s kind: `CLOCK_MONOTONIC`, which stands still while the machine
-/// is suspended.
+/// thread. The instants are of `SuspendingClock`'s kind: `CLOCK_MONOTONIC`, which stands still while the machine is
+/// suspended.
 public struct AppClock: Clock {
   /// A point on `CLOCK_MONOTONIC`.
   public struct Instant: InstantProtocol, Sendable, Hashable {
