@@ -1,5 +1,6 @@
 internal import COpportune
 internal import COpportuneRuntime
+import Dispatch
 import Logging
 import Synchronization
 
@@ -36,10 +37,15 @@ final class Engine: @unchecked Sendable {
   private let currentWidth: Atomic<Int>
   private let escapes = Atomic<UInt64>(0)
   private let forks: UInt32
+  let startThread: ThreadStarter
 
-  init(_ configuration: SchedulerConfiguration, _ logger: Logger) throws(SchedulerError) {
+  init(
+    _ configuration: SchedulerConfiguration, _ logger: Logger,
+    startThread: @escaping ThreadStarter = { opp_thread_start($0, $1, $2, $3) }
+  ) throws(SchedulerError) {
     self.configuration = configuration
     self.logger = logger
+    self.startThread = startThread
     topology = Topology()
     privileges = KernelPrivileges.probe()
     knowsJobLayout = RuntimeProbe.knowsJobLayout
@@ -107,7 +113,7 @@ final class Engine: @unchecked Sendable {
     guard case .automatic = configuration.workers else { return }
     let now = Self.width(configuration, Topology())
     guard now != width else { return }
-    logger.info("usable CPUs changed", metadata: ["from": "\(width)", "to": "\(now)"])
+    log(.info, "usable CPUs changed", ["from": "\(width)", "to": "\(now)"])
     setWidth(now)
   }
 
@@ -121,12 +127,17 @@ final class Engine: @unchecked Sendable {
     }
   }
 
+  /// For the monitor's thread: the program's log handler must not run in its class.
+  func log(_ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata) {
+    DispatchQueue.global().async { [logger] in logger.log(level: level, message, metadata: metadata) }
+  }
+
   // MARK: Phase
 
   var accepts: Bool {
     phase.load(ordering: .relaxed) != .closed && forks == opp_fork_generation()
   }
-  var isDraining: Bool { phase.load(ordering: .relaxed) == .draining }
+  var isDraining: Bool { phase.load(ordering: .sequentiallyConsistent) == .draining }
   var isClosed: Bool { phase.load(ordering: .sequentiallyConsistent) == .closed }
 
   /// This is the child of a fork(): nobody is there to answer.

@@ -19,12 +19,17 @@ public struct KernelPrivileges: Sendable, Hashable {
   /// The kernel takes a slice for `SCHED_OTHER` (Linux 6.12 or later). Needs no privilege in either
   /// direction.
   public var canSetSlice: Bool
+  /// The nice value that the process has, -20 to 19: foreground work keeps it, and demotion goes on from there.
+  public var baseNice: Int
 
   /// Takes what a probe has found, or a test asks for.
-  public init(canRaise: Bool, canUseRR: Bool, canSetSlice: Bool) {
+  ///
+  /// - Parameter baseNice: brought into -20 to 19.
+  public init(canRaise: Bool, canUseRR: Bool, canSetSlice: Bool, baseNice: Int = 0) {
     self.canRaise = canRaise
     self.canUseRR = canUseRR
     self.canSetSlice = canSetSlice
+    self.baseNice = max(-20, min(19, baseNice))
   }
 }
 
@@ -90,6 +95,7 @@ public struct KernelPriority: Sendable, Hashable {
   /// | real-time, worker too | round-robin by level, or nice -10 + depth, at most -1 | as foreground |
   /// | real-time, another worker | as foreground | as foreground |
   ///
+  /// Where the process was started with another nice value than 0, that is added, within -20 to 19; not for the background.
   /// Slices are left out where they cannot be set. A background worker that may not be raised stays in the
   /// background class even if the app of its job has come to the foreground: its next job is a background one
   /// again. (R-CPU-01, R-CPU-06, R-CPU-10)
@@ -119,11 +125,12 @@ public struct KernelPriority: Sendable, Hashable {
     }
   }
 
-  /// The priority of the thread that watches the workers: above each of them, or those of the real-time lane would keep
-  /// it from seeing what they do, and end slices only when it has let go of them; where that is not allowed, a foreground
-  /// worker's.
-  static func monitor(_ privileges: KernelPrivileges) -> KernelPriority {
-    privileges.canUseRR ? KernelPriority(.roundRobin, realTime: Level.count + 1) : .foreground(depth: 0, privileges)
+  /// The priority of the thread that watches the workers: above those of the real-time lane, which would keep it from
+  /// seeing what they do, and end slices only when it has let go of them. Without that lane, and where it is not allowed,
+  /// a foreground worker's.
+  static func monitor(_ lanes: Set<Lane>, _ privileges: KernelPrivileges) -> KernelPriority {
+    lanes.contains(.realTime) && privileges.canUseRR
+      ? KernelPriority(.roundRobin, realTime: Level.count + 1) : .foreground(depth: 0, privileges)
   }
 
   private static func background(
@@ -146,17 +153,18 @@ public struct KernelPriority: Sendable, Hashable {
     // by little, and a worker less for each of them would cost more than they do.
     let usesNice = depth > (privileges.canRaise ? 0 : 1)
     // Nice 1 would still leave a hog 80 % of its weight; 5 takes two thirds of it at once.
-    let nice = usesNice ? min(19, 3 + 2 * min(depth, 8)) : 0
+    let base = privileges.baseNice
+    let nice = usesNice ? min(19, base + 3 + 2 * min(depth, 8)) : base
     return KernelPriority(
       .normal, nice: nice, slice: privileges.canSetSlice ? slice : 0,
-      retires: usesNice && !privileges.canRaise)
+      retires: nice > base && !privileges.canRaise)
   }
 
   private static func realTime(step: Int, depth: Int, _ privileges: KernelPrivileges) -> KernelPriority {
     if privileges.canUseRR { return KernelPriority(.roundRobin, realTime: step + 1) }
     guard privileges.canRaise else { return .foreground(depth: depth, privileges) }
-    // Demoted or not, it stays before the foreground, whose nice is 0.
-    let nice = -10 + min(max(0, depth), 9)
+    // Demoted or not, it stays before the foreground, where that is not at -20 itself.
+    let nice = max(-20, privileges.baseNice - 10 + min(max(0, depth), 9))
     return KernelPriority(.normal, nice: nice, slice: privileges.canSetSlice ? foregroundSliceNanoseconds : 0)
   }
 }

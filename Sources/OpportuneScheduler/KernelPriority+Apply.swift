@@ -1,4 +1,5 @@
 internal import COpportune
+import Glibc
 
 extension KernelPriority {
   /// Gives thread `tid` (0: the caller) this priority. Returns whether the kernel agreed.
@@ -14,6 +15,16 @@ extension KernelPriority {
     }
     return opp_thread_set_sched(tid, &parameters) == 0
   }
+
+  /// Gives it to the calling thread, which has its maker's until then. Where the nice value is refused as a whole, the
+  /// slice at least, which never is: somebody has lowered the process, or the thread that made this one.
+  func applyToNewThread() {
+    if apply(to: 0) || policy != .normal { return }
+    var own = opp_sched_params()
+    guard opp_thread_get_sched(0, &own) == 0, own.policy == OPP_CLASS_NORMAL else { return }
+    own.slice_ns = sliceNanoseconds
+    _ = opp_thread_set_sched(0, &own)
+  }
 }
 
 extension KernelPrivileges {
@@ -26,10 +37,16 @@ extension KernelPrivileges {
     return KernelPrivileges(probe)
   }
 
+  /// The main thread's nice value: the calling one may be a worker, lowered for what it runs.
+  private static var processNice: Int {
+    var main = opp_sched_params()
+    return opp_thread_get_sched(getpid(), &main) == 0 ? Int(main.nice) : 0
+  }
+
   /// As a probe has found them.
   init(_ probe: opp_system_probe) {
     self.init(
       canRaise: probe.can_raise_nice != 0 && probe.can_leave_idle != 0, canUseRR: probe.can_use_rr != 0,
-      canSetSlice: probe.can_set_slice != 0)
+      canSetSlice: probe.can_set_slice != 0, baseNice: Self.processNice)
   }
 }

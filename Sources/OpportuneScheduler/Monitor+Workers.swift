@@ -1,5 +1,10 @@
 internal import COpportune
 
+/// Starts a thread of a name and a stack size, as `opp_thread_start()` does; a test's may refuse to.
+typealias ThreadStarter = (
+  String, Int, @convention(c) (UnsafeMutableRawPointer?) -> Void, UnsafeMutableRawPointer
+) -> Int32
+
 /// Starts workers, gives their places to others, and changes the kernel's priority of what runs.
 extension Monitor {
   func spawn(_ lane: LaneState, _ engine: Engine) -> Bool {
@@ -7,13 +12,14 @@ extension Monitor {
     guard slot < Int(OPP_LANE_WORKERS), !engine.isClosed else { return false }
     let worker = Worker(engine: engine, lane: lane, slot: UInt32(slot))
     let names: [Lane: String] = [.background: "bg", .foreground: "fg", .realTime: "rt"]
-    let result = opp_thread_start(
+    let result = engine.startThread(
       "\(engine.configuration.name.prefix(9))-\(names[lane.lane] ?? "")\(slot)", 1 << 20,
       { Unmanaged<Worker>.fromOpaque($0.unsafelyUnwrapped).takeRetainedValue().run() },
       Unmanaged.passRetained(worker).toOpaque())
     guard result == 0 else {
       Unmanaged.passUnretained(worker).release()
-      engine.logger.warning("no thread for a worker", metadata: ["lane": "\(lane.lane)", "error": "\(-result)"])
+      threadError = -result
+      engine.log(.warning, "no thread for a worker", ["lane": "\(lane.lane)", "error": "\(-result)"])
       return false
     }
     if slot == lane.workers.count { lane.workers.append(worker) } else { lane.workers[slot] = worker }

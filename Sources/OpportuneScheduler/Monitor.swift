@@ -60,6 +60,8 @@ final class Monitor: @unchecked Sendable {
   /// How many there must be before those that are gone are looked for.
   private var appsToSweep = 16
   var live = 0
+  /// The kernel's answer when it last refused a thread.
+  var threadError: Int32 = 0
   var lastLimits: UInt64 = 0
   var quantum: UInt64 = 10_000_000
   var reserveDelay: UInt64 = 500_000
@@ -92,15 +94,31 @@ final class Monitor: @unchecked Sendable {
     for lane in engine.lanes {
       for _ in 0...engine.width where !spawn(lane, engine) { break }
     }
-    let result = opp_thread_start(
+    // What is queued for a lane without a worker might wait for ever.
+    if engine.lanes.allSatisfy({ $0.liveWorkers > 0 }), startThread(engine) { return }
+    engine.close()
+    self.engine = nil
+    // The workers end now, and nobody reads what they post.
+    for lane in engine.lanes { lane.workers = [] }
+    // relaxed: see push().
+    hasEnded.store(true, ordering: .relaxed)
+    for message in messages() { answerLate(message) }
+    let wanted = engine.lanes.count * (engine.width + 1) + 1
+    throw SchedulerError(
+      .threadsUnavailable,
+      "the kernel gave \(live) of \(wanted) threads, then error \(threadError); one for each lane and one to watch them "
+        + "are the least (is a limit of processes or threads reached?)")
+  }
+
+  private func startThread(_ engine: Engine) -> Bool {
+    let result = engine.startThread(
       engine.configuration.name + "-mon", 256 << 10,
       { Unmanaged<Monitor>.fromOpaque($0.unsafelyUnwrapped).takeRetainedValue().run() },
       Unmanaged.passRetained(self).toOpaque())
-    guard result == 0, live > 0 else {
-      if result != 0 { Unmanaged.passUnretained(self).release() }
-      self.engine = nil
-      throw SchedulerError(.threadsUnavailable, "the kernel gave no thread (error \(-result))")
-    }
+    if result == 0 { return true }
+    Unmanaged.passUnretained(self).release()
+    threadError = -result
+    return false
   }
 
   // MARK: Any thread
@@ -151,7 +169,7 @@ final class Monitor: @unchecked Sendable {
   private func run() {
     guard let engine else { return }
     _ = opp_thread_set_timer_slack(1)
-    _ = KernelPriority.monitor(engine.privileges).apply(to: 0)
+    KernelPriority.monitor(engine.configuration.lanes, engine.privileges).applyToNewThread()
     while true {
       let rung = opp_alarms_wait(alarms)
       fetch(engine)
@@ -305,9 +323,9 @@ final class Monitor: @unchecked Sendable {
     guard let shutdown else { return engine.isClosed && live == 0 }
     let expired = opp_now_ns() >= shutdown.deadline
     if !engine.isClosed {
-      let ready = engine.lanes.contains { opp_has_ready(engine.core, $0.mask) }
-      let inside = engine.lanes.contains { $0.workers.contains { $0?.report.read() != nil } }
-      guard expired || !(ready || inside) else { return false }
+      guard expired || isIdle(engine) else { return false }
+      // Closures that are cancelled are the program's code, which does not run before all else on the machine.
+      _ = engine.priority(of: .foreground).apply(to: 0)
       engine.close()
     }
     guard live == 0 || expired else { return false }
@@ -317,6 +335,25 @@ final class Monitor: @unchecked Sendable {
     self.shutdown = nil
     shutdown.continuation.resume(returning: names)
     return live == 0
+  }
+
+  /// Whether nothing is queued that may run, and no worker has a job in hand, begun or not. A worker that has not come to
+  /// rest yet rings when it has.
+  private func isIdle(_ engine: Engine) -> Bool {
+    guard let turns = idleTurns(engine) else { return false }
+    if engine.lanes.contains(where: { opp_has_ready(engine.core, $0.mask) }) { return false }
+    // Where that missed a job because a worker has taken it (acq_rel), the standing that the worker got before is seen now.
+    atomicMemoryFence(ordering: .acquiring)
+    return idleTurns(engine) == turns
+  }
+
+  private func idleTurns(_ engine: Engine) -> [UInt64]? {
+    var turns: [UInt64] = []
+    for case let worker? in engine.lanes.flatMap(\.workers) {
+      guard let turn = worker.idleTurn else { return nil }
+      turns.append(turn)
+    }
+    return turns
   }
 }
 

@@ -2,7 +2,7 @@
 public enum RealTimeClass: String, Sendable, Hashable, CaseIterable, Codable {
   /// `SCHED_RR`: before every ordinary thread of the machine.
   case roundRobin
-  /// `SCHED_OTHER` at a negative nice value: most of the CPU where it is contended, without a bound on the wait.
+  /// `SCHED_OTHER` at a nice value below the foreground's: most of the CPU where it is contended, without a bound on the wait.
   case raised
   /// As foreground work: the process may have neither.
   case ordinary
@@ -16,6 +16,6 @@ extension Scheduler {
     guard configuration.lanes.contains(.realTime) else { return .noLane }
     let priority = engine.priority(of: .realTime)
     if priority.policy == .roundRobin { return .roundRobin }
-    return priority.nice < 0 ? .raised : .ordinary
+    return priority.nice < engine.privileges.baseNice ? .raised : .ordinary
   }
 }

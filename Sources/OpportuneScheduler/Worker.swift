@@ -26,6 +26,8 @@ final class Worker: @unchecked Sendable {
 
   // Guarded by being the thread's own.
   private let standing = Atomic<Standing>(.none)
+  /// How often it has got a standing.
+  private let turns = Atomic<UInt64>(0)
   private var taker: OpaquePointer?
   private(set) var source: OpaquePointer?
   private var usage = SliceUsage()
@@ -73,7 +75,7 @@ final class Worker: @unchecked Sendable {
   func run() {
     opp_thread_set_worker(Unmanaged.passUnretained(self).toOpaque())
     _ = opp_thread_set_timer_slack(1)
-    _ = applied.apply(to: 0)
+    applied.applyToNewThread()
     var error: Int32 = 0
     let node = engine.topology.currentNode
     source = opp_thread_source(engine.core, node, &error)
@@ -114,9 +116,9 @@ final class Worker: @unchecked Sendable {
       case .none, .detached, .detachedDemoted:
         if !restore() { return }
         if opp_lane_enter(lane.raw) {
-          standing.store(.permit, ordering: .relaxed)
+          stand(.permit)
         } else if lane.demotedMask & opp_ready_levels(engine.core, lane.demotedMask) != 0, lane.enterDemoted() {
-          standing.store(.demoted, ordering: .relaxed)
+          stand(.demoted)
         } else if !rest() {
           return
         }
@@ -124,10 +126,17 @@ final class Worker: @unchecked Sendable {
     }
   }
 
+  /// From `.none`: it may take jobs now.
+  private func stand(_ new: Standing) {
+    standing.store(new, ordering: .relaxed)
+    turns.store(turns.load(ordering: .relaxed) &+ 1, ordering: .releasing)  // see idleTurn
+  }
+
   /// From `held` to `.none`. False if the monitor took the standing away meanwhile; it has then settled what it meant.
   private func leave(_ held: Standing) -> Bool {
-    // relaxed: the lane's own counts, changed after this, carry the order.
-    let (exchanged, original) = standing.compareExchange(expected: held, desired: .none, ordering: .relaxed)
+    // seqCst: before the look whether it is to ring the monitor; see rest(). release: see idleTurn.
+    let (exchanged, original) = standing.compareExchange(
+      expected: held, desired: .none, ordering: .sequentiallyConsistent)
     if !exchanged { settle(original) }
     return exchanged
   }
@@ -136,7 +145,7 @@ final class Worker: @unchecked Sendable {
   private func settle(_ original: Standing) {
     guard original == .detached || original == .detachedDemoted else { return }
     if original == .detachedDemoted { lane.leaveDemoted() }
-    standing.store(.none, ordering: .relaxed)
+    standing.store(.none, ordering: .sequentiallyConsistent)  // as in leave()
   }
 
   /// Looks on for two or three microseconds before the permit is given back, one worker of a lane at a time: what is queued
@@ -167,21 +176,22 @@ final class Worker: @unchecked Sendable {
         let woken = opp_lane_wake_up(lane.raw, slot)
         if woken == .OPP_WOKEN_PERMIT { opp_lane_leave(lane.raw) }  // two are one too many
         if woken == .OPP_WOKEN_RESERVE { lane.reserveRests() }
-        standing.store(.permit, ordering: .relaxed)
+        stand(.permit)
         return woken != .OPP_WOKEN_CLOSED
       }
       // Something waits for a permit, and whoever queued it may have met a free one and nobody to give it to.
       if lane.lane != .background { engine.monitor.armWatch() }
     }
+    // Its standing was given back before (seqCst), and the monitor looks at that after the draining has begun.
     if engine.isDraining { engine.monitor.ring() }
     let woken = opp_lane_sleep(lane.raw, slot)
     usage.anchor(report.meter)
     switch woken {
     case .OPP_WOKEN_PERMIT:
-      standing.store(.permit, ordering: .relaxed)
+      stand(.permit)
       return true
     case .OPP_WOKEN_RESERVE:
-      standing.store(.reserve, ordering: .relaxed)
+      stand(.reserve)
       return true
     default:
       return false
@@ -273,11 +283,11 @@ final class Worker: @unchecked Sendable {
   /// Fresh work keeps its permits: demoted work runs beside them, at its own kernel priority.
   private func startDemoted(level: UInt8, depth: Int) {
     if standing.load(ordering: .relaxed) == .permit, lane.enterDemoted() {
-      if leave(.permit) {
-        standing.store(.demoted, ordering: .relaxed)
+      // It never stands nowhere with a job in hand.
+      if change(from: .permit, to: .demoted) {
         opp_lane_leave(lane.raw)
       } else {
-        // The monitor has given the permit to another, who may have found the bound reached.
+        // The monitor has given the permit to another, who may have found the bound reached. The job's end settles it.
         lane.leaveDemoted()
       }
       engine.wakeIfReady(lane)
@@ -345,4 +355,12 @@ final class Worker: @unchecked Sendable {
   }
 
   var currentStanding: Standing { standing.load(ordering: .relaxed) }
+
+  /// nil while it may have a job in hand, begun or not; else a number that is another once it may have had one again.
+  var idleTurn: UInt64? {
+    // acquiring, in this order: who reads the number of a standing finds that standing, or what followed it.
+    let turn = turns.load(ordering: .acquiring)
+    // seqCst: see leave(). acquire: what its last job queued is seen.
+    return standing.load(ordering: .sequentiallyConsistent) == .none ? turn : nil
+  }
 }

@@ -105,6 +105,18 @@ extension Diagnosis {
     #expect(user.status == .degraded && user.found.contains("next job"))
   }
 
+  @Test func aProgramUnderNiceIsToldSo() throws {
+    let nice = changed(unprivileged) { $0.privileges.baseNice = 10 }
+    let foreground = try nice.finding("Foreground")
+    #expect(foreground.status == .degraded && foreground.found == "SCHED_OTHER, nice 10, slice 100 µs")
+    #expect(foreground.cost?.contains("nice 10") == true && foreground.remedy != nil)
+    #expect(try nice.finding("Demotion").found.contains("nice 17 to 19"))
+    let lowest = changed(unprivileged) { $0.privileges.baseNice = 19 }
+    #expect(try lowest.finding("Demotion").found.hasPrefix("by the slice alone"))
+    let privileged = changed(fine) { $0.privileges.baseNice = 5 }
+    #expect(try privileged.status("Raising") == .ok && privileged.finding("Demotion").found.contains("nice 10"))
+  }
+
   @Test func realTimeFollowsWhatIsAllowed() throws {
     // By limits: SCHED_RR up to 10.
     let limited = changed(unprivileged) {

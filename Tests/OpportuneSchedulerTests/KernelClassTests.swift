@@ -107,22 +107,53 @@ private func priority(
 
   // R-CPU-01
   @Test func theMonitorStandsAboveEveryWorker() {
+    let all = Set(Lane.allCases)
     for level in 0...63 as ClosedRange<UInt8> {
       for worker in Lane.allCases {
         let chosen = priority(worker, Level(known: level), root)
-        #expect(KernelPriority.monitor(root).realTimePriority > chosen.realTimePriority)
+        #expect(KernelPriority.monitor(all, root).realTimePriority > chosen.realTimePriority)
       }
     }
-    #expect(KernelPriority.monitor(root).realTimePriority <= 99, "the kernel's highest")
+    #expect(KernelPriority.monitor(all, root).realTimePriority <= 99, "the kernel's highest")
     for privileges in [user, nothing] {
-      #expect(KernelPriority.monitor(privileges) == priority(.foreground, 42, privileges))
+      #expect(KernelPriority.monitor(all, privileges) == priority(.foreground, 42, privileges))
     }
+    let without = KernelPriority.monitor([.foreground, .background], root)
+    #expect(without == priority(.foreground, 42, root), "there is nothing to stand above")
+  }
+
+  // R-CPU-01
+  @Test func theProcessesNiceValueIsTheBase() {
+    var lowered = root
+    lowered.baseNice = 10
+    #expect((0...4).map { priority(.foreground, 40, depth: $0, lowered).nice } == [10, 15, 17, 19, 19])
+    #expect(priority(.background, 12, lowered).policy == .idle)
+    lowered.canUseRR = false
+    #expect(priority(.realTime, 63, lowered).nice == 0 && priority(.realTime, 63, depth: 9, lowered).nice == 9)
+    var raised = lowered
+    raised.baseNice = -15
+    #expect(priority(.foreground, 40, raised).nice == -15 && priority(.realTime, 63, raised).nice == -20)
+    var lowest = user
+    lowest.baseNice = 19
+    for depth in [0, 1, 2, 20] {
+      let chosen = priority(.foreground, 40, depth: depth, lowest)
+      #expect(chosen.nice == 19 && !chosen.retires, "it is as low as it was")
+      #expect(chosen.sliceNanoseconds == (depth == 0 ? 100_000 : 20_000_000))
+    }
+    #expect(KernelPrivileges(canRaise: true, canUseRR: true, canSetSlice: true, baseNice: 30).baseNice == 19)
   }
 
   // R-CPU-01
   @Test func everyChoiceIsOneTheKernelTakes() {
     let levels = 0...63 as ClosedRange<UInt8>
-    for privileges in [root, user, nothing] {
+    let bases = [root, user, nothing].flatMap { privileges in
+      [-20, 0, 19].map { base in
+        var privileges = privileges
+        privileges.baseNice = base
+        return privileges
+      }
+    }
+    for privileges in bases {
       for worker in Lane.allCases {
         for level in levels {
           for depth in [-1, 0, 1, 2, 8, 63] {
@@ -131,7 +162,7 @@ private func priority(
             #expect(chosen.policy == .normal || (chosen.nice == 0 && chosen.sliceNanoseconds == 0))
             #expect((1...99).contains(chosen.realTimePriority) == (chosen.policy == .roundRobin))
             #expect(privileges.canUseRR || chosen.policy != .roundRobin)
-            #expect(privileges.canRaise || chosen.nice >= 0)
+            #expect(privileges.canRaise || chosen.policy != .normal || chosen.nice >= privileges.baseNice)
             #expect(!privileges.canRaise || !chosen.retires)
           }
         }

@@ -1,4 +1,7 @@
 import COpportune
+import Foundation
+import Logging
+import Synchronization
 import Testing
 
 @testable import OpportuneScheduler
@@ -62,6 +65,65 @@ import Testing
         opp_core_destroy(core, nil, nil)
       }
       #expect(kept == Array(repeating: 1, count: 8))
+    }
+  }
+
+  // R-CARD-07
+  /// With two workers for each lane and the monitor, seven threads are wanted.
+  @Test(arguments: 0...6) func aSchedulerThatGetsTooFewThreadsLeavesNone(given: Int) async throws {
+    var configuration = SchedulerConfiguration()
+    configuration.workers = .fixed(2)
+    let ended = Record<Int>()
+    weak var remains: Ration?
+    do {
+      let ration = Ration(given)
+      remains = ration
+      _ = try Engine(configuration, Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })) {
+        name, stack, body, context in
+        guard ration.take() else { return -EAGAIN }
+        let thread = Unmanaged.passRetained(Started(body: body, context: context, ended: ended))
+        return opp_thread_start(name, stack, { Started.run($0) }, thread.toOpaque())
+      }
+      Issue.record("there was no thread for its monitor")
+    } catch {
+      #expect(error.code == .threadsUnavailable)
+      #expect(error.message.contains("gave \(given) of 7 threads, then error \(EAGAIN)"), "\(error)")
+    }
+    // All that were given were used: the monitor's is the last to be refused.
+    _ = await ended.reaching(given)
+    #expect(await isFreed { remains })
+  }
+
+  /// How many threads there are.
+  private final class Ration: Sendable {
+    private let threads: Atomic<Int>
+    init(_ threads: Int) { self.threads = Atomic(threads) }
+    var left: Int { threads.load(ordering: .relaxed) }
+    func take() -> Bool {
+      guard left > 0 else { return false }
+      threads.subtract(1, ordering: .relaxed)
+      return true
+    }
+  }
+
+  /// A thread that says when it has ended.
+  private final class Started: @unchecked Sendable {
+    private let body: @convention(c) (UnsafeMutableRawPointer?) -> Void
+    private let context: UnsafeMutableRawPointer
+    private let ended: Record<Int>
+
+    init(
+      body: @escaping @convention(c) (UnsafeMutableRawPointer?) -> Void, context: UnsafeMutableRawPointer,
+      ended: Record<Int>
+    ) {
+      (self.body, self.context, self.ended) = (body, context, ended)
+    }
+
+    static func run(_ pointer: UnsafeMutableRawPointer?) {
+      guard let pointer else { return }
+      let thread = Unmanaged<Started>.fromOpaque(pointer).takeRetainedValue()
+      thread.body(thread.context)
+      thread.ended.add(0)
     }
   }
 }

@@ -59,7 +59,7 @@ private func setAffinity(of thread: Int32, to mask: [UInt64]) {
       try app.setBand(.foreground)
       // The job that runs goes on as it is; the next is a foreground job, and does not wait for it.
       let next = try await app.task { ownClass() }.value
-      require(next == [0, 0], "the next job runs in the foreground's class, not in \(next)")
+      require(next == [0, processNice], "the next job runs in the foreground's class, not in \(next)")
       release.raise()
       let seen = await classes.reaching(2)
       require(seen.map { $0[0] } == [schedIdle, schedIdle], "the running job stays in the background's, not \(seen)")
@@ -89,12 +89,12 @@ private func setAffinity(of thread: Int32, to mask: [UInt64]) {
         try app.setBand(.background)
         _ = await lowered.reaching(2)
         let substitute = try await other.task { ownClass() }.value
-        require(substitute == [0, 0], "the substitute runs in the lane's class, not in \(substitute)")
+        require(substitute == [0, processNice], "the substitute runs in the lane's class, not in \(substitute)")
         release.raise()
         // The lowered thread cannot come back, so it must not take foreground work any more.
         for _ in 0..<50 {
           let seen = try await other.task { ownClass() }.value
-          require(seen == [0, 0], "a foreground job ran in \(seen)")
+          require(seen == [0, processNice], "a foreground job ran in \(seen)")
         }
       }
       try await scheduler.shutdown()
@@ -129,7 +129,7 @@ private func setAffinity(of thread: Int32, to mask: [UInt64]) {
         let (thread, start) = (opp_thread_number(), ContinuousClock.now)
         let seen = try await other.task { ownClass() }.value
         let isSlow = ContinuousClock.now - start >= .milliseconds(5)
-        require(seen == [0, 0] || answering.contains(thread), "a fresh job ran in \(seen)")
+        require(seen == [0, processNice] || answering.contains(thread), "a fresh job ran in \(seen)")
         if isSlow { answering.insert(thread) } else { answering.remove(thread) }
       }
       require(app.statistics.demotions >= 100, "hogs are demoted")

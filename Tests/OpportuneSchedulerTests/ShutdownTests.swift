@@ -1,5 +1,6 @@
 import COpportune
 import Foundation
+import Logging
 import Synchronization
 import Testing
 
@@ -34,6 +35,28 @@ import Testing
     #expect(late.values == [lately == 1])
   }
 
+  // R-CARD-07
+  /// Between two of its slices it is in no queue and inside of nothing.
+  @Test(arguments: [1, 2]) func aTaskThatYieldsRunsToItsEnd(workers: Int) async throws {
+    for _ in 0..<5 {
+      let scheduler = try makeScheduler(workers: workers)
+      let app = try scheduler.makeApp(named: "app")
+      let begun = Record<Int>()
+      let elsewhere = app.task {
+        begun.add(0)
+        var elsewhere = 0
+        for _ in 0..<20_000 {
+          await Task.yield()
+          if opp_thread_worker() == nil { elsewhere += 1 }
+        }
+        return elsewhere
+      }
+      _ = await begun.reaching(1)
+      try await scheduler.shutdown(within: .seconds(100))
+      #expect(try await elsewhere.value == 0, "slices in the global pool")
+    }
+  }
+
   // R-FTS-09 R-CARD-07
   @Test func closuresOfSuspendedAppsAreCancelledOnce() async throws {
     let scheduler = try makeScheduler(workers: 2)
@@ -55,6 +78,28 @@ import Testing
     #expect(try await task.value == 5)
     app.resume()
     #expect(ran.count == 200)
+  }
+
+  // R-CPU-01
+  @Test(.enabled(if: KernelPrivileges.probe().canUseRR, "SCHED_RR is not allowed here"))
+  func theProgramsCodeRunsInNoRealTimeClass() async throws {
+    var configuration = SchedulerConfiguration()
+    configuration.lanes.insert(.realTime)
+    let classes = Record<Int32>()
+    let logger = Logger(label: "test", factory: { _ in ClassRecorder(classes: classes) })
+    let scheduler = try Scheduler(configuration: configuration, logger: logger)
+    let app = try scheduler.makeApp(named: "app")
+    app.suspend()
+    try app.submit(onCancel: { classes.add(sched_getscheduler(0) & 7) }, {})
+    let engine = scheduler.engine
+    await onThread {
+      _ = KernelPriority.monitor(engine.configuration.lanes, engine.privileges).apply(to: 0)
+      classes.add(sched_getscheduler(0) & 7)
+      engine.log(.info, "from the monitor's class", [:])
+    }
+    #expect(await classes.reaching(2) == [SCHED_RR, 0])
+    try await scheduler.shutdown()
+    #expect(classes.values == [SCHED_RR, 0, 0])
   }
 
   // R-CARD-07
@@ -309,6 +354,20 @@ import Testing
     #expect(ran.values.filter { $0 == 1 }.count == codes.values.filter { $0 == nil }.count)
     #expect(ran.values.filter { $0 == 0 }.count == 11)
   }
+}
+
+/// Notes the class in which it is called.
+private struct ClassRecorder: LogHandler {
+  let classes: Record<Int32>
+  var metadata: Logger.Metadata = [:]
+  var logLevel: Logger.Level = .trace
+
+  subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+    get { metadata[key] }
+    set { metadata[key] = newValue }
+  }
+
+  func log(event: LogEvent) { classes.add(sched_getscheduler(0) & 7) }
 }
 
 /// What waitpid() says of a child that runs `body` and exits with what it returns. Swift hides fork(): a child may do

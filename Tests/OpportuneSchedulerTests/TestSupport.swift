@@ -165,6 +165,9 @@ let schedIdle: Int32 = 5
 
 let isRoot = geteuid() == 0
 
+/// What the tests were started with, which foreground work keeps.
+let processNice = getpriority(__priority_which_t(PRIO_PROCESS.rawValue), UInt32(getpid()))
+
 /// A count that several threads keep.
 final class Tally: Sendable {
   private let value = Atomic<Int>(0)

@@ -211,7 +211,11 @@ private struct LaneRules {
 
   private var foreground: Finding {
     let chosen = priority(.foreground, foregroundTop)
-    return Finding(.lanes, "Foreground", .ok, found: describe(chosen))
+    guard chosen.nice > 0 else { return Finding(.lanes, "Foreground", .ok, found: describe(chosen)) }
+    return Finding(
+      .lanes, "Foreground", .degraded, found: describe(chosen),
+      cost: "The program was started at nice \(chosen.nice), and is not raised: what runs at nice 0 gets more CPU.",
+      remedy: "Start it without nice.")
   }
 
   private var background: Finding {
@@ -223,7 +227,7 @@ private struct LaneRules {
     let lowest = priority(.realTime, configuration.bands.realTime.lowerBound)
     let highest = priority(.realTime, configuration.bands.realTime.upperBound)
     if lowest.policy == .roundRobin { return roundRobin(lowest.realTimePriority, highest.realTimePriority) }
-    guard lowest.nice < 0, lowest.nice >= facts.lowestNice else {
+    guard lowest.nice < facts.privileges.baseNice, lowest.nice >= facts.lowestNice else {
       return Finding(
         .lanes, "Real-time", .degraded,
         found: "as the foreground: \(describe(priority(.foreground, foregroundTop)))\(onlyIfAsked)",
@@ -253,6 +257,11 @@ private struct LaneRules {
   private var demotion: Finding {
     let first = priority(.foreground, foregroundTop, depth: 1)
     let second = priority(.foreground, foregroundTop, depth: 2)
+    guard second.nice > facts.privileges.baseNice else {
+      return Finding(
+        .lanes, "Demotion", .degraded, found: "by the slice alone: at nice \(second.nice) there is no lower nice value",
+        cost: "Work that uses up its quantum keeps its share of the CPU.", remedy: "Start the program without nice.")
+    }
     guard second.retires else {
       return Finding(
         .lanes, "Demotion", .ok,
@@ -274,7 +283,7 @@ private struct LaneRules {
 
   private var raising: Finding {
     let moved = priority(.background, foregroundTop)
-    guard moved.policy == .normal, moved.nice == 0 else {
+    guard moved.policy == .normal, moved.nice == facts.privileges.baseNice else {
       return Finding(
         .lanes, "Raising", .degraded,
         found: "an app that comes to the foreground is raised with its next job",
