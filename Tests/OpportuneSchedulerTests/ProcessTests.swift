@@ -39,6 +39,13 @@ private func setAffinity(of thread: Int32, to mask: [UInt64]) {
   }
 }
 
+/// To nice 19, which is open to all.
+private func lowerCallingThread() -> Bool {
+  var lowest = opp_sched_params()
+  (lowest.policy, lowest.nice) = (OPP_CLASS_NORMAL, 19)
+  return opp_thread_set_sched(0, &lowest) == 0
+}
+
 /// What changes a whole process, each in one of its own.
 @Suite(.timeLimit(.minutes(3)), .serialized) struct ProcessTests {
   // R-CPU-10 R-CPU-01
@@ -133,6 +140,28 @@ private func setAffinity(of thread: Int32, to mask: [UInt64]) {
         if isSlow { answering.insert(thread) } else { answering.remove(thread) }
       }
       require(app.statistics.demotions >= 100, "hogs are demoted")
+      try await scheduler.shutdown()
+      exit(7)
+    }
+  }
+
+  // R-CPU-01
+  @Test(
+    .enabled(if: isRoot, "only root can become an ordinary user"),
+    .enabled(if: KernelPrivileges.probe().canSetSlice, "the kernel takes no slices"))
+  func aProgramUnderNiceHasItsForegroundSlice() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      dropPrivileges()
+      // The thread that makes the scheduler, whose nice value the workers have and may not leave.
+      require(lowerCallingThread(), "nice 19 is open to all")
+      let scheduler = try makeScheduler(workers: 1)
+      let app = try scheduler.makeApp(named: "app")
+      let seen = try await app.task {
+        var own = opp_sched_params()
+        require(opp_thread_get_sched(0, &own) == 0, "the own class can be read")
+        return [UInt64(own.nice), own.slice_ns]
+      }.value
+      require(seen == [19, 100_000], "a foreground job's nice value and slice are \(seen)")
       try await scheduler.shutdown()
       exit(7)
     }
