@@ -130,7 +130,8 @@ import Testing
     func read() async throws {
       let io = try broker.makeApp(named: name, state: .background)
       let file = try await io.open("/dev/zero", .readOnly)
-      #expect(try await io.read(file, into: try IOBuffer(count: 5000), at: 0) == 5000)
+      // The device gives less where something else is told to the reading thread.
+      #expect(try await io.read(file, into: try IOBuffer(count: 5000), at: 0, untilFull: true) == 5000)
       try await io.close(file)
       reporter.report(try await broker.statistics())
       reporter.report(try await broker.statistics())  // nothing new
