@@ -263,14 +263,6 @@ uint32_t opp_alarms_wait(opp_alarms *alarms) {
     return rung;
 }
 
-void opp_pause(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 uint64_t opp_now_ns(void) {
     return opp_sync_now();
 }

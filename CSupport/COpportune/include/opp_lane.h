@@ -114,7 +114,13 @@ void opp_alarms_ring(opp_alarms *_Nonnull alarms);
 uint32_t opp_alarms_wait(opp_alarms *_Nonnull alarms);
 
 /* Tells the processor that the caller waits for another thread's store. */
-void opp_pause(void);
+static inline void opp_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
 
 /* CLOCK_MONOTONIC, nanoseconds. */
 uint64_t opp_now_ns(void);
