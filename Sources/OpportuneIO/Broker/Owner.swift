@@ -161,6 +161,9 @@ final class Owner: @unchecked Sendable {
   private func takeOrdinaryClass() {
     var ordinary = opp_sched_params()
     ordinary.policy = OPP_CLASS_NORMAL
+    // The program's own nice value is that of its first thread, which has the process's number.
+    var first = opp_sched_params()
+    if opp_thread_get_sched(getpid(), &first) == 0 { ordinary.nice = first.nice }
     let error = opp_thread_set_sched(0, &ordinary)
     guard error != 0 else { return }
     logger.warning(
