@@ -40,7 +40,7 @@ extension AppHost {
     guard let resident = residents[id], let pump = resident.audio else { return }
     if let restrictions = system.view(of: id)?.restrictions { pump.restrict(restrictions) }
     switch system.audio(of: id) {
-    case .none: endAudio(resident)
+    case .none: resident.endAudio()
     case .paused: pump.halt()
     case .playing where system.state(of: id)?.mayExecute == true:
       if !pump.isRunning { tellRealTimeCode(of: id) }
@@ -54,10 +54,5 @@ extension AppHost {
     guard system.state(of: id) == .background, let pump = residents[id]?.audio, let file = pump.file else { return }
     // After the effects that are being carried out.
     Task { if self.residents[id]?.audio === pump { try? self.post(.app(id, .realTimeCode(file))) } }
-  }
-
-  func endAudio(_ resident: Resident) {
-    resident.audio?.end()
-    resident.audio = nil
   }
 }

@@ -7,7 +7,7 @@ extension AppHost {
       for broker in brokers { broker.takeBack(id) }
       return
     }
-    endAudio(resident)
+    resident.endAudio()
     resident.isEnding = true
     let isDying = system.state(of: id) == .terminated
     let overran = isDying && (system.view(of: id)?.callbacks.isEmpty ?? true)
@@ -18,7 +18,7 @@ extension AppHost {
   func finish(_ resident: Resident) {
     let app = resident.app
     guard residents[app.id]?.app === app else { return }
-    let isEmpty = endLife(of: resident)
+    let isEmpty = resident.end(brokers)
     residents[app.id] = nil
     if isEmpty {
       reap(app.id)
@@ -26,20 +26,6 @@ extension AppHost {
       ending[app.id, default: []].append(app)
       later(at: control.clock.now.advanced(by: policy.sliceAllowance)) { $0.reportUnending(app) }
     }
-  }
-
-  /// Ends a life; true if nothing of it runs or is queued. Keeps no reference to the host, which calls it at its end.
-  func endLife(of resident: Resident) -> Bool {
-    let app = resident.app
-    endAudio(resident)
-    // Not before: its last callback may use what it holds.
-    for broker in brokers { broker.takeBack(app.id) }
-    resident.callbacks = []
-    for buffer in resident.buffers { buffer.setAccepts(false) }
-    try? app.app.setBand(.background)
-    let isEmpty = app.end()
-    app.app.resume()  // so that what is queued can be told that it is cancelled
-    return isEmpty
   }
 
   func isEmpty(_ id: AppID, _ life: UInt64) {
@@ -95,5 +81,25 @@ extension AppHost {
     }
     resident.buffers.append(buffer)
     buffer.setAccepts(system.view(of: app.id)?.restrictions.mayDraw ?? false)
+  }
+}
+
+extension AppHost.Resident {
+  func endAudio() {
+    audio?.end()
+    audio = nil
+  }
+
+  /// Ends the life; true if nothing of it runs or is queued.
+  func end(_ brokers: [any ResourceBroker]) -> Bool {
+    endAudio()
+    // Not before: its last callback may use what it holds.
+    for broker in brokers { broker.takeBack(app.id) }
+    callbacks = []
+    for buffer in buffers { buffer.setAccepts(false) }
+    try? app.app.setBand(.background)
+    let isEmpty = app.end()
+    app.app.resume()  // so that what is queued can be told that it is cancelled
+    return isEmpty
   }
 }

@@ -43,7 +43,8 @@ public actor AppHost {
   var expirations: [TaskID: @Sendable () -> Void] = [:]
 
   /// An app that has a life.
-  final class Resident {
+  // Sendable: touched on the host's strand only, the last time after the host.
+  final class Resident: @unchecked Sendable {
     let app: HostedApp
     let delegate: any AppDelegate
     var reason = LaunchReason.user
@@ -93,14 +94,20 @@ public actor AppHost {
     start = control.clock.now
   }
 
-  // On the strand, as brokers are promised. Nothing in here may refer to the host for later.
-  isolated deinit {
+  // Not `isolated`: no optimised module could import this one then (Swift 6.3, "circular reference").
+  deinit {
     timer?.task.cancel()
-    for resident in residents.values {
-      resident.work.looks?.cancel()
-      _ = endLife(of: resident)
+    let (left, observers, brokers, scheduler) = (residents, observers, brokers, scheduler)
+    let end: @Sendable () -> Void = {
+      for resident in left.values {
+        resident.work.looks?.cancel()
+        _ = resident.end(brokers)
+      }
+      for observer in observers.values { observer.finish() }
+      withExtendedLifetime(scheduler) {}  // with its last reference the strand would end before
     }
-    for observer in observers.values { observer.finish() }
+    // On the strand, as brokers are promised, unless it has ended.
+    do { try strand.submit(onCancel: end, end) } catch { end() }
   }
 
   // MARK: The launcher (R-SYS-01)
