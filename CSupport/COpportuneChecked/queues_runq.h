@@ -35,7 +35,7 @@ typedef struct suspension {
 typedef struct runq_state {
     opp_core *core;
     opp_app *apps[APPS];
-    opp_source *sources[OPPX_THREADS], *first_sources[OPPX_THREADS];
+    opp_source *sources[OPPX_THREADS];
     opp_taker *takers[OPPX_THREADS];
     bool changes[APPS]; /* the program suspends or moves it */
     bool moves[APPS], resumes[APPS];
@@ -79,7 +79,7 @@ static void runq_setup(const oppx_program *program) {
     runq.core = core_of(core_config(false, NULL, runq_on_quiet));
     for (int a = 0; a < APPS; a++) runq.apps[a] = opp_app_create(runq.core, (uint8_t)a, false);
     for (uint32_t t = 1; t <= program->threads; t++) {
-        runq.first_sources[t] = runq.sources[t] = opp_source_acquire(runq.core, runq.has_nodes ? t % 2 : 0);
+        runq.sources[t] = opp_source_acquire(runq.core, runq.has_nodes ? t % 2 : 0);
         runq.takers[t] = opp_taker_create(runq.core, runq.sources[t], NULL);
         runq.showing[t] = -1;
     }
@@ -174,11 +174,13 @@ static void runq_end(uint32_t thread) {
     opp_taker_rest(runq.takers[thread]);
 }
 
-/* Jobs of one app, rank and source in order. */
+/* Jobs of one app, rank and source in order. A source that came later than the threads counts as its first job. */
 static void runq_check_order(void) {
-    for (uint32_t i = 0; i < checked_history.item_count; i++)
-        for (uint32_t s = 1; s <= runq.threads; s++)
-            if (runq.source_of[i] == runq.first_sources[s]) checked_history.items[i].class |= s << 8;
+    for (uint32_t i = 0; i < checked_history.item_count; i++) {
+        uint32_t first = 0;
+        while (runq.source_of[first] != runq.source_of[i]) first++;
+        checked_history.items[i].class |= (first + 1) << 8;
+    }
     history_check_order();
 }
 
