@@ -38,12 +38,17 @@ import Testing
 
   // R-TASK-17
   @Test(.timeLimit(.minutes(1))) func aTaskThatDoesNothingIsLostAndOneThatWorksIsNot() async throws {
-    let host = try host { $0.tasks.idleLimit = .milliseconds(100) }
-    let (expired, mayEnd) = (Counter(), Counter())
+    // Long enough for the job that works to get a CPU of a loaded machine at least once in it.
+    let host = try host { $0.tasks.idleLimit = .seconds(2) }
+    let (expired, isWorking, mayEnd) = (Counter(), Counter(), Counter())
     let busy = try await host.launch(Manifest(identifier: "busy")) { _ in Worker() }
     await wait(host, busy, for: .active)
     let task = try await busy.beginTask { if mayEnd.value == 0 { Issue.record("a task that works expired") } }
-    try busy.submit { while mayEnd.value == 0 {} }
+    try busy.submit {
+      isWorking.add()
+      while mayEnd.value == 0 {}
+    }
+    while isWorking.value == 0 { await Task.yield() }
     let idle = try await host.launch(Manifest(identifier: "idle")) { _ in Worker() }
     await wait(host, idle, for: .active)
     let idleTask = try await idle.beginTask { expired.add() }
