@@ -235,11 +235,12 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       if let token { wait(token, nil, source) }
       return
     }
-    let until = opp_now_ns() + Self.turn
+    // From the slice's beginning, which was timed; and a strand with nothing more to do needs no clock to leave.
+    let until = worker.report.began + Self.turn
     var job = opp_job()
     while opp_bag_take(bag, &job) {
       run(JobEntry(job), on: worker)
-      if opp_now_ns() > until || app.state.suspended { break }
+      if opp_bag_is_empty(bag) || opp_now_ns() > until || app.state.suspended { break }
       // A higher band waits, or the one in whose place this runs waits no more.
       if Self.band(of: state.load(ordering: .relaxed)) > band || isLent && owed.load(ordering: .relaxed) == 0 { break }
     }

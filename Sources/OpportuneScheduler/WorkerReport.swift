@@ -107,6 +107,9 @@ final class WorkerReport: Sendable {
   /// The demotion of the running job; the monitor may deepen it while the job runs.
   var depth: Int { liveDepth.load(ordering: .relaxed) }
 
+  /// When the running job began, for the worker itself.
+  var began: UInt64 { start.load(ordering: .relaxed) }
+
   // MARK: Others'
 
   var threadID: Int32 { Int32(truncatingIfNeeded: thread.load(ordering: .acquiring)) }

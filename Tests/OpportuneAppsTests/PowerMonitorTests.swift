@@ -126,12 +126,10 @@ extension Int32 {
     let second = try await host.launch(Manifest(identifier: "second")) { _ in Empty() }
     for await event in events { if case .moved(_, .active, _) = event.action, event.app == second.id { break } }
     #expect(await host.state(of: first.id) == .inactive)
+    let later = await host.observe()
     try supplies.set(.battery)
     say(message("power_supply"), kernel)
-    let later = await host.observe()
-    if await host.state(of: first.id) != .background {
-      for await event in later { if case .moved(_, .background, _) = event.action, event.app == first.id { break } }
-    }
+    for await event in later { if case .moved(_, .background, _) = event.action, event.app == first.id { break } }
     #expect(await host.state(of: second.id)?.isForeground == true)
     #expect(monitor.refusal == nil)
     for app in [first, second] { try await host.terminate(app.id) }
