@@ -6,6 +6,7 @@ import OpportuneModels
 public enum FuzzTargets {
   /// The layers above the core, in the order of a listing.
   public static let properties: [any FuzzTarget] = [
+    PropertyTarget(ExecutorProperty()),
     PropertyTarget(ArbiterProperty(Arbiter<Int>.self)),
     PropertyTarget(RequestProperty()),
     PropertyTarget(LifecycleProperty()),

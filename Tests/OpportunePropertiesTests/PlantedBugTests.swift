@@ -5,69 +5,87 @@ import OpportuneIO
 import OpportuneLocation
 import OpportuneModels
 import OpportuneReplay
+import TestSupport
 import Testing
 
 @testable import OpportuneProperties
 
 /// Each target with something broken under it: a target that finds nothing is known to be looking.
 @Suite struct PlantedBugTests {
-  private func finding(_ property: some Property) throws -> Finding? {
-    let fuzzer = try PropertyTarget(property).makeFuzzer()
-    guard fuzzer.fuzz(seed: 1, milliseconds: 60_000, executions: 0).failed else { return nil }
-    return fuzzer.shrunkFinding(milliseconds: 10_000)
+  private func finding(_ property: some Property) async throws -> Finding? {
+    try await onOwnThread {
+      let fuzzer = try PropertyTarget(property).makeFuzzer()
+      guard fuzzer.fuzz(seed: 1, milliseconds: 60_000, executions: 0).failed else { return nil }
+      return fuzzer.shrunkFinding(milliseconds: 10_000)
+    }
   }
 
   // R-CARD-09
-  @Test func theArbiterIsSeenToOvertakeToStarveAndToServeTheSuspended() throws {
-    let overtaken = try #require(try finding(ArbiterProperty(Overtaking.self)))
+  @Test func theArbiterIsSeenToOvertakeToStarveAndToServeTheSuspended() async throws {
+    let overtaken = try #require(try await finding(ArbiterProperty(Overtaking.self)))
     #expect(overtaken.message.contains("overtakes"), "\(overtaken.timeline)")
-    let suspended = try #require(try finding(ArbiterProperty(Unsuspended.self)))
+    let suspended = try #require(try await finding(ArbiterProperty(Unsuspended.self)))
     #expect(suspended.message.contains("is suspended"), "\(suspended.timeline)")
-    let starved = try #require(try finding(ArbiterProperty(Starving.self)))
+    let starved = try #require(try await finding(ArbiterProperty(Starving.self)))
     #expect(starved.message.contains("held back"), "\(starved.timeline)")
-    let unlimited = try #require(try finding(ArbiterProperty(Unlimited.self)))
+    let unlimited = try #require(try await finding(ArbiterProperty(Unlimited.self)))
     #expect(unlimited.message.contains("were allowed"), "\(unlimited.timeline)")
   }
 
+  // R-CARD-09 R-FTS-09
+  @Test func theSchedulerIsSeenToServeTheSuspendedToLoseAJobAndToTurnAStrandRound() async throws {
+    var property = ExecutorProperty()
+    property.patience = 1
+    property.forgets = .suspension
+    let served = try #require(try await finding(property))
+    #expect(served.message.contains("of the suspended app"), "\(served.timeline)")
+    property.forgets = .job
+    let lost = try #require(try await finding(property))
+    #expect(lost.message.contains("end"), "\(lost.timeline)")
+    property.forgets = .turn
+    let overtaken = try #require(try await finding(property))
+    #expect(overtaken.message.contains("overtakes"), "\(overtaken.timeline)")
+  }
+
   // R-CARD-09 R-FTS-07 R-CARD-04
-  @Test func theBrokerIsSeenToServeTheSuspendedAndToForgetCalls() throws {
+  @Test func theBrokerIsSeenToServeTheSuspendedAndToForgetCalls() async throws {
     var property = RequestProperty()
     property.patience = 1
     property.forgets = .suspension
-    let served = try #require(try finding(property))
+    let served = try #require(try await finding(property))
     #expect(served.message.contains("suspended"), "\(served.timeline)")
     property.forgets = .cancellation
-    let uncancelled = try #require(try finding(property))
+    let uncancelled = try #require(try await finding(property))
     #expect(uncancelled.message.contains("cancelled calls do not end"), "\(uncancelled.timeline)")
     property.forgets = .answer
-    let unanswered = try #require(try finding(property))
+    let unanswered = try #require(try await finding(property))
     #expect(unanswered.message.contains("calls"), "\(unanswered.timeline)")
   }
 
   // R-CARD-09
-  @Test func theLifecycleIsSeenToRunTheSuspendedAndToKeepTasks() throws {
+  @Test func theLifecycleIsSeenToRunTheSuspendedAndToKeepTasks() async throws {
     var property = LifecycleProperty()
     property.shows = { $0.action == .lifecycle(.stopExecution) ? nil : $0 }
-    let running = try #require(try finding(property))
+    let running = try #require(try await finding(property))
     #expect(running.message.contains("suspended and may still start"), "\(running.timeline)")
     property.shows = { entry in
       if case .taskEnded = entry.action { nil } else { entry }
     }
-    let open = try #require(try finding(property))
+    let open = try #require(try await finding(property))
     #expect(open.message.contains("open"), "\(open.timeline)")
   }
 
   // R-CARD-09
-  @Test func theStoreIsSeenNotToSynchronise() throws {
+  @Test func theStoreIsSeenNotToSynchronise() async throws {
     var property = StoreProperty()
     property.synchronises = false
-    let lost = try #require(try finding(property))
+    let lost = try #require(try await finding(property))
     #expect(lost.message.contains("crash"), "\(lost.timeline)")
     #expect(lost.timeline.split(separator: "\n").count <= 4, "\(lost.timeline)")
   }
 
   // R-CARD-09
-  @Test func parsersAreSeenToTrapAndToMisread() throws {
+  @Test func parsersAreSeenToTrapAndToMisread() async throws {
     var manifest = ManifestProperty()
     manifest.read = { data in
       let result = try ManifestReader.read(data)
@@ -76,21 +94,21 @@ import Testing
       changed.backgroundModes.remove(.voip)
       return ManifestReader.Result(changed, unknownKeys: result.unknownKeys, unknownModes: result.unknownModes)
     }
-    #expect(try #require(try finding(manifest)).message.contains("is read as"))
+    #expect(try #require(try await finding(manifest)).message.contains("is read as"))
     manifest.read = { data in
       _ = [0, 1, 2][data.count % 5]
       return try ManifestReader.read(data)
     }
-    #expect(try #require(try finding(manifest)).message.contains("traps"))
+    #expect(try #require(try await finding(manifest)).message.contains("traps"))
 
     var way = WayProperty()
     // The way back, as of a reader that takes south for north.
     way.read = { try LocationTrace.read(Data(String(decoding: $0, as: UTF8.self).replacing(",S,", with: ",N,").utf8)) }
-    #expect(try finding(way) != nil)
+    #expect(try await finding(way) != nil)
 
     var regions = GeoJSONProperty()
     regions.read = { try GeoJSON.regions($0).filter { !$0.name.contains("\"") } }
-    #expect(try #require(try finding(regions)).message.contains("come back"))
+    #expect(try #require(try await finding(regions)).message.contains("come back"))
 
     var recording = RecordingProperty()
     recording.read = { path in
@@ -98,7 +116,7 @@ import Testing
       trace.inputs.reverse()
       return trace
     }
-    #expect(try #require(try finding(recording)).message.contains("comes late"))
+    #expect(try #require(try await finding(recording)).message.contains("comes late"))
   }
 }
 
