@@ -12,7 +12,7 @@ struct opp_thread_meter {
     /* Descriptors of the thread's files in /proc, each -errno where it could not be opened. */
     int schedstat;
     int status;
-    int stat;
+    int folder; /* for what is read seldom */
 };
 
 opp_thread_meter *opp_thread_meter_create(void) {
@@ -28,13 +28,13 @@ opp_thread_meter *opp_thread_meter_create(void) {
      */
     meter->schedstat = opp_file_open("/proc/thread-self/schedstat");
     meter->status = opp_file_open("/proc/thread-self/status");
-    meter->stat = opp_file_open("/proc/thread-self/stat");
+    meter->folder = opp_file_open_folder("/proc/thread-self");
     return meter;
 }
 
 void opp_thread_meter_destroy(opp_thread_meter *meter) {
     if (meter == NULL) return;
-    opp_file_close(meter->stat);
+    opp_file_close(meter->folder);
     opp_file_close(meter->status);
     opp_file_close(meter->schedstat);
     free(meter);
@@ -91,12 +91,24 @@ int64_t opp_thread_meter_voluntary_switches(const opp_thread_meter *meter) {
     }
 }
 
+/*
+ * Whether the thread waits for the lock of the process's memory map. The kernel tells the function that waits, not what
+ * it waits for: of those that lock the map, one of these is part of each name.
+ */
+static bool waits_for_memory_map(const opp_thread_meter *meter) {
+    static const char *const parts[] = {"mmap", "munmap", "lock_mm", "mm_fault", "addr_fault", "mprotect", "madvise",
+                                        "mremap", "brk", "rwsem"};
+    char function[128];
+    if (opp_file_read_in(meter->folder, "wchan", function, sizeof function) <= 0) return false;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (strstr(function, parts[i]) != NULL) return true;
+    return false;
+}
+
 int opp_thread_meter_is_blocked(const opp_thread_meter *meter) {
-    if (meter->stat < 0) return meter->stat;
     char text[128]; /* "12345 (a name of 15 bytes) S …": the state comes early */
-    ssize_t count = opp_file_pread(meter->stat, text, sizeof text - 1, 0);
+    ssize_t count = opp_file_read_in(meter->folder, "stat", text, sizeof text);
     if (count < 0) return (int)count;
-    text[count] = '\0';
     /* The name may itself hold parentheses, but nothing behind it does. */
     char *name_end = strrchr(text, ')');
     if (name_end == NULL || name_end[1] != ' ') return -ENODATA;
@@ -107,7 +119,7 @@ int opp_thread_meter_is_blocked(const opp_thread_meter *meter) {
     case 'Z':
         return -ESRCH;
     case 'D':
-        return OPP_BLOCKED_IN_KERNEL;
+        return waits_for_memory_map(meter) ? OPP_BLOCKED_ON_MEMORY_MAP : OPP_BLOCKED_IN_KERNEL;
     default:
         return OPP_BLOCKED;
     }

@@ -8,12 +8,31 @@
 #include <string.h>
 #include <unistd.h>
 
-int opp_file_open(const char *path) {
+static int open_with(int folder, const char *path, int flags) {
     int fd;
     do {
-        fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = openat(folder, path, flags | O_CLOEXEC);
     } while (fd < 0 && errno == EINTR);
     return fd < 0 ? -errno : fd;
+}
+
+int opp_file_open(const char *path) {
+    return open_with(AT_FDCWD, path, O_RDONLY);
+}
+
+int opp_file_open_folder(const char *path) {
+    return open_with(AT_FDCWD, path, O_PATH | O_DIRECTORY);
+}
+
+ssize_t opp_file_read_in(int folder, const char *name, char *buffer, size_t size) {
+    buffer[0] = '\0';
+    if (folder < 0) return folder;
+    int fd = open_with(folder, name, O_RDONLY);
+    if (fd < 0) return fd;
+    ssize_t count = opp_file_pread(fd, buffer, size - 1, 0);
+    opp_file_close(fd);
+    buffer[count < 0 ? 0 : count] = '\0';
+    return count;
 }
 
 void opp_file_close(int fd) {

@@ -72,8 +72,9 @@ extension Monitor {
     return total > begun + 4 * quantum * UInt64(lane.demotedCount + engine.width)
   }
 
-  /// Whether the worker is blocked and has hardly run since the last look: a moment on a contended lock, such as the
-  /// kernel's on the memory map, is no reason to start one more thread that contends for it.
+  /// Whether the worker is blocked and has hardly run since the last look, and another in its place would help. On the
+  /// lock of the memory map it would not: that would be one more thread to wait for the lock, and keep from the CPU
+  /// who holds it. (docs/decisions/0016)
   func stayedBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) -> Bool {
     var cpu: UInt64 = 0
     guard let meter = worker.report.meter, opp_thread_meter_cpu(meter, &cpu) == 0 else { return false }

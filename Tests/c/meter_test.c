@@ -10,12 +10,14 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* --- A thread that works or blocks as it is told -------------------------------------------- */
 
 typedef struct guest {
     opp_thread_meter *meter;
+    int32_t thread_id;
     sem_t ready, go, done;
     atomic_bool is_spinning;
 } guest;
@@ -28,6 +30,7 @@ static void wait_for(sem_t *semaphore) {
 static void guest_main(void *context) {
     guest *own = context;
     own->meter = opp_thread_meter_create();
+    own->thread_id = opp_thread_id();
     sem_post(&own->ready);
     while (atomic_load(&own->is_spinning)) continue;
     wait_for(&own->go);
@@ -111,6 +114,53 @@ static void sees_blocking(guest *own) {
     CHECK_EQUAL(cpu_of(own), cpu_ns); /* blocked: it uses none */
 }
 
+/* --- The lock of the memory map --- */
+
+static opp_thread_meter *_Atomic mapper_meter;
+static _Atomic(bool) mapping_is_over;
+
+static void map_and_unmap(size_t bytes, int flags) {
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    CHECK(map != MAP_FAILED);
+    munmap(map, bytes);
+}
+
+static void *map_little(void *unused) {
+    (void)unused;
+    atomic_store(&mapper_meter, opp_thread_meter_create());
+    while (!atomic_load(&mapping_is_over)) map_and_unmap(4096, 0);
+    return NULL;
+}
+
+static void *map_much(void *unused) {
+    (void)unused;
+    while (!atomic_load(&mapping_is_over)) map_and_unmap(32u << 20, MAP_POPULATE);
+    return NULL;
+}
+
+/* R-CPU-02: to tell it from other blocking, since another worker in its place would only wait for the lock too. */
+static void sees_the_memory_map_locked(guest *own) {
+    char text[64] = "";
+    snprintf(text, sizeof text, "/proc/self/task/%d/wchan", (int)own->thread_id);
+    FILE *file = fopen(text, "re");
+    bool is_told = file != NULL && fgets(text, sizeof text, file) != NULL && strcmp(text, "0") != 0;
+    if (file != NULL) fclose(file);
+    if (!is_told) {
+        fprintf(stderr, "skipped: this kernel does not tell what a thread waits in\n");
+        return;
+    }
+    pthread_t threads[2];
+    CHECK_EQUAL(pthread_create(&threads[0], NULL, map_little, NULL), 0);
+    CHECK_EQUAL(pthread_create(&threads[1], NULL, map_much, NULL), 0);
+    opp_thread_meter *meter;
+    while ((meter = atomic_load(&mapper_meter)) == NULL) sched_yield();
+    /* Some hundred times a second; ended from outside where it never comes. */
+    while (opp_thread_meter_is_blocked(meter) != OPP_BLOCKED_ON_MEMORY_MAP) continue;
+    atomic_store(&mapping_is_over, true);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    opp_thread_meter_destroy(meter);
+}
+
 /* A meter may outlive its thread. */
 static void survives_its_thread(guest *own) {
     sem_post(&own->go);
@@ -157,6 +207,7 @@ int main(void) {
     sees_cpu_time_grow(&own);
     sees_waiting(&own);
     sees_blocking(&own);
+    sees_the_memory_map_locked(&own);
     survives_its_thread(&own);
     leaves_no_descriptors();
     name_is_no_state();

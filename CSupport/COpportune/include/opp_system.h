@@ -94,11 +94,12 @@ int64_t opp_thread_meter_voluntary_switches(const opp_thread_meter *_Nonnull met
 
 /*
  * Whether the thread is blocked at this moment: off the CPU and not waiting for one (3 to 15 us). 0, or
- * OPP_BLOCKED, or OPP_BLOCKED_IN_KERNEL where the wait cannot be interrupted (for a disk, or for a lock of the kernel's
- * such as that of the memory map), or -errno.
+ * OPP_BLOCKED, or OPP_BLOCKED_IN_KERNEL where the wait cannot be interrupted (for a disk, or for a lock of the kernel's),
+ * or OPP_BLOCKED_ON_MEMORY_MAP where it is known to be for the lock of the process's memory map, or -errno.
  */
 #define OPP_BLOCKED 1
 #define OPP_BLOCKED_IN_KERNEL 2
+#define OPP_BLOCKED_ON_MEMORY_MAP 3
 
 int opp_thread_meter_is_blocked(const opp_thread_meter *_Nonnull meter);
 
