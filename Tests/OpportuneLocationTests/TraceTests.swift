@@ -39,6 +39,28 @@ import Testing
     #expect(late.start == trace.start && late.fixes.map(\.time) == [.zero, .seconds(1)])
   }
 
+  @Test func sentencesNeedNoOthers() throws {
+    // Positions without a date go on over midnight.
+    let night = [235_958, 235_959, 0, 1].map { time in
+      sentence(
+        "GPGGA,\(String(repeating: "0", count: 6 - "\(time)".count))\(time),4807.\(time % 10),N,01131.0,E,1,08,0.9,,,,,,"
+      )
+    }
+    let trace = try LocationTrace.read(Data(night.joined(separator: "\n").utf8))
+    #expect(trace.fixes.map(\.time) == (0..<4).map { .seconds(Double($0)) })
+    #expect(trace.fixes.map { ($0.position.latitude * 600).rounded() } == [28_878, 28_879, 28_870, 28_871])
+    // Where nothing says how good positions are, those of the other sentence are taken.
+    let bare = ["235959", "000000", "000001"].enumerated().map { day, time in
+      let letter = day == 2 ? "V" : "A"
+      return sentence("GPRMC,\(time),\(letter),4807.0,N,01131.0,E,19.438,,\(day == 0 ? "28" : "29")0220,,,A")
+    }
+    let way = try LocationTrace.read(Data(bare.joined(separator: "\n").utf8), deviation: 7)
+    #expect(way.fixes.map(\.time) == [.zero, .seconds(1)] && way.skipped == ["no fix": 1])
+    #expect(way.fixes[0].accuracy.standardDeviation == 7)
+    #expect(abs(try #require(way.fixes[0].speed) - 10) < 0.001)
+    #expect(abs(way.fixes[0].position.longitude - (11 + 31.0 / 60)) < 1e-9)
+  }
+
   @Test func tablesBecomeFixes() throws {
     let cells = """
       Timestamp,Longitude,Latitude,Speed,RAWCELLID
@@ -60,6 +82,8 @@ import Testing
     #expect(throws: LocationTrace.Failure.missingColumn("timestamp")) {
       try LocationTrace.read(Data("latitude,longitude\n1,2\n".utf8))
     }
+    let marked = try LocationTrace.read(Data("\u{FEFF}latitude,longitude,time\n1,2,3\n".utf8))
+    #expect(marked.fixes.count == 1)
     #expect(throws: LocationTrace.Failure.unknownFormat) { try LocationTrace.read(Data("hello".utf8)) }
     #expect(throws: LocationTrace.Failure.noFixes(skipped: 0)) {
       try LocationTrace.read(Data("latitude,longitude,time\n".utf8))
