@@ -222,4 +222,18 @@ import Testing
     }
     #expect(counts[1] == 2000 && counts[0] < 200, "\(counts)")
   }
+
+  // R-LOC-07, R-LOC-08
+  @Test func aCoarseSourceSeesNoFiner() throws {
+    var table = "timestamp,latitude,longitude,accuracy\n"
+    for second in 1...4000 { table += "\(1_581_041_700 + second),\(49 + Double(second) * 1e-5),8,5\n" }
+    let fence = NamedRegion("shop", try .circle(place(50.1, 8), radius: 150))
+    let report = try LocationReplay.run(LocationTrace.read(Data(table.utf8)), fences: [fence])
+    let coarse = report.used.filter { $0.source == .cell }
+    #expect(coarse.count > 1 && report.costs[.cell]?.fixes == coarse.count)
+    for fix in coarse { #expect(abs(fix.accuracy.radius(confidence: 0.68) - 300) < 1e-6) }
+    let finer = report.used.filter { $0.source == .satellite }
+    #expect(finer.count + coarse.count == report.used.count)
+    #expect(finer.allSatisfy { abs($0.accuracy.radius(confidence: 0.68) - 5) < 1e-6 })
+  }
 }

@@ -103,12 +103,26 @@ public enum LocationReplay {
     for fix in trace.fixes {
       while let due = system.nextDeadline, due < fix.time { take(try system.advance(to: due), seen: nil) }
       take(try system.advance(to: fix.time), seen: nil)
-      guard options.isContinuous || system.broker.running != nil else { continue }
-      report.used.append(fix)
-      try post(.fix(fix), at: fix.time, seen: fix)
+      guard let running = system.broker.running ?? (options.isContinuous ? fix.source : nil) else { continue }
+      let seen = options.isContinuous ? fix : try fix.seen(by: running, options.policy.sources)
+      report.used.append(seen)
+      try post(.fix(seen), at: fix.time, seen: seen)
       if system.monitor.lastVerdict == .outlier { report.outliers += 1 }
     }
     report.costs = system.broker.costs[app] ?? [:]
     return report
+  }
+}
+
+extension Fix {
+  /// As a source would have it that is coarser than what it was recorded with: the place, and how far that source is off
+  /// as a rule. What a recording has no better of stays as it is.
+  func seen(by kind: SourceKind, _ table: SourceTable) throws(LocationError) -> Fix {
+    guard kind != source, let radius = table[kind]?.typicalRadius else { return self }
+    var seen = self
+    seen.source = kind
+    let usual = try Accuracy.radius(radius)
+    if usual.standardDeviation > accuracy.standardDeviation { seen.accuracy = usual }
+    return seen
   }
 }
