@@ -49,11 +49,26 @@ struct BenchLocationCommand: ParsableCommand {
   @OptionGroup var output: ReportOutput
 
   func validate() throws {
-    _ = try options()
+    try checkData(for: try options().figures)
     if reference != nil, track.count != 1 {
       throw ValidationError("--reference goes with one --track, not with \(track.count)")
     }
     try output.checkFileIsWritable()
+  }
+
+  /// A figure that is asked for by name, and has nothing to measure, is a mistake.
+  private func checkData(for figures: [LocationBenchOptions.Figure]) throws {
+    guard !figure.isEmpty else { return }
+    for figure in figures {
+      let missing: String? =
+        switch figure {
+        case .fixes, .geometry: nil
+        case .sampling: track.isEmpty ? "--track" : nil
+        case .reference: reference == nil ? "--reference" : nil
+        case .exits: log.isEmpty ? "--log" : nil
+        }
+      if let missing { throw ValidationError("--figure \(figure.rawValue) needs \(missing)") }
+    }
   }
 
   func run() throws {

@@ -12,6 +12,9 @@ import Testing
       (["--radius", "0"], ["--radius '0.0'", "1 to 100000"]),
       (["--repeats", "21"], ["--repeats '21'", "1 to 20"]),
       (["--figure", "all"], ["--figure 'all'", "fixes, geometry, sampling, exits, reference"]),
+      (["--figure", "sampling"], ["--figure sampling needs --track"]),
+      (["--figure", "fixes,exits"], ["--figure exits needs --log"]),
+      (["--figure", "reference", "--track", "drive.nmea"], ["--figure reference needs --reference"]),
       (["--reference", "span.nmea"], ["--reference", "one --track", "not with 0"]),
       (["out.json"], ["out.json", "--json"]),
     ]

@@ -6,11 +6,15 @@ extension LocationBench {
   typealias Row = LocationBenchReport.Result
 
   /// Of each track, and of all together where there are several.
-  func sampling() throws -> [Row] {
+  func sampling(_ wasInterrupted: inout Bool) throws -> [Row] {
     let (count, patiences) = (LocationBenchOptions.trackFences, LocationBenchOptions.patiences)
     var together = patiences.map { _ in SamplingBench.Outcome() }
     var rows: [Row] = []
     for track in tracks {
+      if isInterrupted() {
+        wasInterrupted = true
+        return rows
+      }
       progress("\(track.name) among \(count) fences")
       let fences = try SamplingBench.fences(count, along: track.trace, radius: options.radius)
       let outcomes = try SamplingBench.run(track.trace, among: fences, patiences: patiences)
