@@ -14,6 +14,7 @@ public enum FuzzTargets {
     PropertyTarget(RecordingProperty()),
     PropertyTarget(WayProperty()),
     PropertyTarget(GeoJSONProperty()),
+    PropertyTarget(GPSDProperty()),
     PropertyTarget(ArbiterProperty(ForgetfulArbiter.self, name: "canary-arbiter", isCanary: true)),
   ]
 
