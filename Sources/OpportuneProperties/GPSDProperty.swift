@@ -82,7 +82,7 @@ struct GPSDProperty: DocumentProperty {
           guard now != isAvailable else { throw Violation("the same news twice") }
           isAvailable = now
         case .close: heard.isClosed = true
-        case .connect, .send: throw Violation("it connects where it is connected")
+        case .connect, .send, .update(.cell): throw Violation("it connects where it is connected, or knows of cells")
         }
       }
     }

@@ -67,7 +67,7 @@ import Testing
       rig.system, rig.system.monitor, rig.system.broker, rig.system.requests, rig.system.flows, rig.system.apps,
       rig.system.monitor.statistics, rig.system.broker.costs, rig.log, rig.host.log, rig.host, trace, fences, report,
       report.json(), report.text(), try PathHistory([fix(Self.secret(), at: 1)]),
-      GPSDUpdate.fix(try fix(Self.secret(), at: 1)),
+      SourceUpdate.fix(try fix(Self.secret(), at: 1)),
     ])
     for canary in try Self.canaries() { #expect(!text.contains(canary), "\(canary)") }
     // The search finds what is there.
