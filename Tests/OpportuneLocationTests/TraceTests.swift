@@ -134,7 +134,7 @@ import Testing
   @Test func regionsGoOutAndComeBack() throws {
     let regions = [
       NamedRegion("a \"circle\"\n", try .circle(place(1.5, 2.25), radius: 100.5, altitude: -5...10)),
-      NamedRegion("hole", try .polygon([box(0, 0, 4, 4), box(1, 1, 2, 2)])),
+      NamedRegion("hole", try .polygon([box(0, 0, 4, 4), box(1, 1, 2, 2)]), dwell: .milliseconds(90_500)),
       NamedRegion("two", try .multipolygon([[box(0, 0, 4, 4)], [box(10, 10, 12, 12)]])),
     ]
     #expect(try GeoJSON.regions(Data(GeoJSON.text(regions).utf8)) == regions)
@@ -221,6 +221,23 @@ import Testing
       counts.append(report.used.count)
     }
     #expect(counts[1] == 2000 && counts[0] < 200, "\(counts)")
+  }
+
+  // R-GEO-01, R-GEO-05
+  @Test func aStayIsToldWhereTheFileAsksForIt() throws {
+    var table = "timestamp,latitude,longitude,accuracy\n"
+    for second in 1...2000 { table += "\(1_581_041_700 + second),\(50 + Double(second) * 1e-4),8,5\n" }
+    let shop = NamedRegion("shop", try .circle(place(50.1, 8), radius: 150), dwell: .seconds(10))
+    let fences = try GeoJSON.regions(Data(GeoJSON.text([shop]).utf8))
+    let trace = try LocationTrace.read(Data(table.utf8))
+    let report = try LocationReplay.run(trace, fences: fences)
+    #expect(report.crossings.map(\.kind) == [.enter, .dwell, .exit] && report.json().contains("\"kind\":\"dwell\""))
+    #expect(report.page(trace, fences: fences, title: "").contains("<circle class=\"dwell\""))
+    for wrong in ["0", "\"10\"", "1e9"] {
+      let text = GeoJSON.text([shop]).replacing("\"dwell\":10.0", with: "\"dwell\":\(wrong)")
+      let error = #expect(throws: GeoJSONError.self) { try GeoJSON.regions(Data(text.utf8)) }
+      #expect("\(try #require(error))" == "GeoJSON: 'properties.dwell' is not a number of seconds from 1 to 2592000")
+    }
   }
 
   // R-LOC-07, R-LOC-08

@@ -18,7 +18,7 @@ public enum LocationReplay {
       /// Seconds from the first fix.
       public let at: Double
       public let confidence: Double
-      /// Where the device was seen then; `nil` for what a timer told.
+      /// Where the device was seen then, or last; `nil` if it was not yet.
       let place: Coordinate?
     }
 
@@ -84,7 +84,7 @@ public enum LocationReplay {
           report.crossings.append(
             Report.Crossing(
               fence: names[crossing.fence] ?? "", kind: crossing.kind, at: crossing.at.seconds,
-              confidence: crossing.confidence, place: seen?.position))
+              confidence: crossing.confidence, place: (seen ?? report.used.last)?.position))
         default: continue
         }
       }
@@ -95,7 +95,8 @@ public enum LocationReplay {
     take(try system.handle(.app(app, .requestAuthorization(type)), at: .zero), seen: nil)
     for prompt in system.prompts.keys { try post(.answer(prompt, .allow), at: .zero) }
     for fence in fences {
-      let effects = try system.handle(.app(app, .start(.region(Fence(fence.region), accuracy: 20))), at: .zero)
+      let effects = try system.handle(
+        .app(app, .start(.region(Fence(fence.region, dwell: fence.dwell), accuracy: 20))), at: .zero)
       for case .started(_, let request) in effects {
         if let id = system.requests[request]?.fence { names[id] = fence.name }
       }
