@@ -13,6 +13,8 @@ struct BenchLocationCommand: ParsableCommand {
       sampling: a track is run through 200 circles, half of them with their middle within 100 m of it, with every fix \
       and with those that the sampler asks for, more and more patient. Where the track repeats its positions, each second \
       between two is interpolated.
+      history: the way of a track rebuilt from what an app keeps that is located, rests, and is located again; the longer \
+      it rests, the fewer fixes and the greater the error.
       reference: crossings of such circles told from a track, against those of a better receiver's.
       exits: exits of a fence that phones recorded, against those told from the same fixes.
       Ctrl-C ends the run with what it has.
@@ -63,7 +65,7 @@ struct BenchLocationCommand: ParsableCommand {
       let missing: String? =
         switch figure {
         case .fixes, .geometry: nil
-        case .sampling: track.isEmpty ? "--track" : nil
+        case .sampling, .history: track.isEmpty ? "--track" : nil
         case .reference: reference == nil ? "--reference" : nil
         case .exits: log.isEmpty ? "--log" : nil
         }

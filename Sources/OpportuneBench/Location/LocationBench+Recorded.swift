@@ -50,6 +50,39 @@ extension LocationBench {
     return rows
   }
 
+  /// Of each track, and of all together where there are several.
+  func history(_ wasInterrupted: inout Bool) throws -> [Row] {
+    let rests = LocationBenchOptions.rests
+    var together = rests.map { _ in HistoryBench.Outcome() }
+    var rows: [Row] = []
+    for track in tracks {
+      if isInterrupted() {
+        wasInterrupted = true
+        return rows
+      }
+      progress("\(track.name) rebuilt from samples")
+      let outcomes = try rests.map { try HistoryBench.run(track.trace, rest: $0) }
+      for (index, outcome) in outcomes.enumerated() { together[index].add(outcome) }
+      rows += self.rows(outcomes, of: track.name)
+    }
+    return tracks.count > 1 ? rows + self.rows(together, of: "\(tracks.count) tracks") : rows
+  }
+
+  private func rows(_ outcomes: [HistoryBench.Outcome], of track: String) -> [Row] {
+    zip(LocationBenchOptions.rests, outcomes).flatMap { rest, outcome in
+      let name = "rest \(Int(rest)) s, "
+      func percent(_ count: Int, of all: Int) -> Double { 100 * Double(count) / Double(max(1, all)) }
+      return [
+        Row(name + "fixes used", track: track, percent(outcome.used, of: outcome.fixes), .percent),
+        Row(name + "error of the rebuilt way, median", track: track, outcome.error(0.5), .metres),
+        Row(name + "error of the rebuilt way, of 95 %", track: track, outcome.error(0.95), .metres),
+        Row(
+          name + "within the radius stated for 95 %", track: track,
+          percent(outcome.within95, of: outcome.errors.count), .percent),
+      ]
+    }
+  }
+
   func exits() throws -> [Row] {
     try Set(logs.map(\.platform)).sorted().flatMap { platform in
       let logs = logs.filter { $0.platform == platform }

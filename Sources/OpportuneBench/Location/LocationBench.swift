@@ -49,7 +49,7 @@ public struct LocationBench: Sendable {
           report.results += try drives(count, &report.wasInterrupted)
         }
       case .geometry: try geometry(&report)
-      case .sampling, .exits, .reference: report.results += try recorded(figure, &report.wasInterrupted)
+      case .sampling, .history, .exits, .reference: report.results += try recorded(figure, &report.wasInterrupted)
       }
     }
     return report
@@ -73,6 +73,7 @@ public struct LocationBench: Sendable {
     case .fixes, .geometry: return []
     case .sampling:
       return try sampling(&wasInterrupted)
+    case .history: return try history(&wasInterrupted)
     case .exits:
       if !logs.isEmpty { progress("exits of \(logs.count) logs") }
       return try exits()

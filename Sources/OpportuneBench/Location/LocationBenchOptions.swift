@@ -1,7 +1,7 @@
 /// What `opportune bench location` is to measure.
 public struct LocationBenchOptions: Sendable {
-  /// `sampling` and `reference` need recorded tracks, `exits` needs logs of phones; without them they measure nothing.
-  public enum Figure: String, Sendable, CaseIterable { case fixes, geometry, sampling, exits, reference }
+  /// `sampling`, `history` and `reference` need recorded tracks, `exits` needs logs of phones; without them they measure nothing.
+  public enum Figure: String, Sendable, CaseIterable { case fixes, geometry, sampling, history, exits, reference }
 
   public var figures: [Figure]
   /// Numbers of fences, each for a drive of its own.
@@ -17,6 +17,8 @@ public struct LocationBenchOptions: Sendable {
   public static let trackFences = 200
   /// Seconds of the sampler's patience, each with a run of its own.
   public static let patiences = [0.0, 5, 10, 15, 20, 30]
+  /// Seconds of rest of an app's own sampling, each with a run of its own.
+  public static let rests = [5.0, 10, 20, 30, 60, 120, 300]
 
   /// - Throws: ``BenchError`` that names the option, its value and what was expected.
   public init(
