@@ -36,6 +36,9 @@ struct BenchLocationCommand: ParsableCommand {
   @Option(help: "Metres from the middle of a fence to its border.")
   var radius: Double = 100
 
+  @Option(help: "Of the figure sampling: infer passes between fixes, as location replay --wander does.")
+  var wander: Double?
+
   @Option(help: "Repeats of each drive; medians are reported.")
   var repeats = 3
 
@@ -104,7 +107,7 @@ struct BenchLocationCommand: ParsableCommand {
     do {
       return try LocationBenchOptions(
         figures: names(figure), fences: fences.isEmpty ? ["1", "1000", "100000"] : names(fences), fixes: fixes,
-        repeats: repeats, radius: radius)
+        repeats: repeats, radius: radius, wander: wander)
     } catch {
       throw ValidationError(error.description)
     }

@@ -72,7 +72,7 @@ import Testing
     let report = try LocationBench(options: options, tracks: [track]).run()
     let rows = report.results.filter { $0.track == "north.csv" }
     #expect(
-      rows.count == 3 + 5 * LocationBenchOptions.patiences.count + 4 * LocationBenchOptions.rests.count
+      rows.count == 3 + 6 * LocationBenchOptions.patiences.count + 4 * LocationBenchOptions.rests.count
         && rows.first?.value == 3000)
     #expect(report.table().contains("north.csv: patience 10 s, fixes used"))
     let twice = try LocationBench(options: LocationBenchOptions(figures: ["sampling"]), tracks: [track, track]).run()
@@ -128,6 +128,7 @@ import Testing
     let outcome = SamplingBench.compare(
       expected, [crossing("a", .exit, 195), crossing("a", .enter, 104), crossing("b", .enter, 600)])
     #expect(outcome.crossings == 3 && outcome.missed == 1 && outcome.extra == 1 && outcome.delays == [-5, 4])
+    #expect(outcome.untrue == 0 && SamplingBench.compare([], expected, isUntrue: { $0.fence == "a" }).untrue == 2)
   }
 
   @Test func anInterruptedRunSaysSo() throws {

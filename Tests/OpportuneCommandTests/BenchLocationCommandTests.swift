@@ -10,6 +10,7 @@ import Testing
       (["--fences", "0"], ["--fences '0'", "1 to 1000000"]),
       (["--fixes", "9"], ["--fixes '9'", "10 to 10000000"]),
       (["--radius", "0"], ["--radius '0.0'", "1 to 100000"]),
+      (["--wander", "1001"], ["--wander '1001.0'", "0 to 1000"]),
       (["--repeats", "21"], ["--repeats '21'", "1 to 20"]),
       (["--figure", "all"], ["--figure 'all'", "fixes, geometry, sampling, history, exits, reference"]),
       (["--figure", "sampling"], ["--figure sampling needs --track"]),

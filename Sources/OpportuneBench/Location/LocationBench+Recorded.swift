@@ -17,7 +17,7 @@ extension LocationBench {
       }
       progress("\(track.name) among \(count) fences")
       let fences = try SamplingBench.fences(count, along: track.trace, radius: options.radius)
-      let outcomes = try SamplingBench.run(track.trace, among: fences, patiences: patiences)
+      let outcomes = try SamplingBench.run(track.trace, among: fences, patiences: patiences, wander: options.wander)
       for (index, outcome) in outcomes.enumerated() { together[index].add(outcome) }
       rows += self.rows(outcomes, of: track.name)
     }
@@ -43,6 +43,7 @@ extension LocationBench {
         row(name + "fixes used", percent(outcome.used), .percent),
         row(name + "missed", Double(outcome.missed), .count),
         row(name + "told only then", Double(outcome.extra), .count),
+        row(name + "told only then, and untrue", Double(outcome.untrue), .count),
         row(name + "delay, median", median(outcome.delays), .seconds),
         row(name + "delay, longest", outcome.delays.last ?? 0, .seconds),
       ]

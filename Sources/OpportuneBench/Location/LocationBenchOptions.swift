@@ -12,6 +12,8 @@ public struct LocationBenchOptions: Sendable {
   public var repeats: Int
   /// Metres from the middle of a fence to its border.
   public var radius: Double
+  /// ``MonitorPolicy/wander`` of the figure `sampling`.
+  public var wander: Double?
 
   /// Of each recorded track: half of them on its way, half about it.
   public static let trackFences = 200
@@ -23,7 +25,7 @@ public struct LocationBenchOptions: Sendable {
   /// - Throws: ``BenchError`` that names the option, its value and what was expected.
   public init(
     figures: [String] = [], fences: [String] = ["1", "1000", "100000"], fixes: Int = 20_000, repeats: Int = 3,
-    radius: Double = 100
+    radius: Double = 100, wander: Double? = nil
   ) throws(BenchError) {
     self.figures = try BenchError.figures(figures)
     self.fences = []
@@ -45,6 +47,10 @@ public struct LocationBenchOptions: Sendable {
     }
     self.fixes = fixes
     self.repeats = repeats
+    if let wander, !(0...1000).contains(wander) {
+      throw .invalid("--wander", "\(wander)", expected: "metres per root of a second from 0 to 1000")
+    }
     self.radius = radius
+    self.wander = wander
   }
 }
