@@ -13,6 +13,8 @@ struct BenchLocationCommand: ParsableCommand {
       sampling: a track is run through 200 circles, half of them with their middle within 100 m of it, with every fix \
       and with those that the sampler asks for, more and more patient. Where the track repeats its positions, each second \
       between two is interpolated.
+      history: the way of a track rebuilt from what an app keeps that is located, rests, and is located again; the longer \
+      it rests, the fewer fixes and the greater the error.
       reference: crossings of such circles told from a track, against those of a better receiver's.
       exits: exits of a fence that phones recorded, against those told from the same fixes.
       Ctrl-C ends the run with what it has.
@@ -34,6 +36,9 @@ struct BenchLocationCommand: ParsableCommand {
   @Option(help: "Metres from the middle of a fence to its border.")
   var radius: Double = 100
 
+  @Option(help: "Of the figure sampling: infer passes between fixes, as location replay --wander does.")
+  var wander: Double?
+
   @Option(help: "Repeats of each drive; medians are reported.")
   var repeats = 3
 
@@ -49,11 +54,26 @@ struct BenchLocationCommand: ParsableCommand {
   @OptionGroup var output: ReportOutput
 
   func validate() throws {
-    _ = try options()
+    try checkData(for: try options().figures)
     if reference != nil, track.count != 1 {
       throw ValidationError("--reference goes with one --track, not with \(track.count)")
     }
     try output.checkFileIsWritable()
+  }
+
+  /// A figure that is asked for by name, and has nothing to measure, is a mistake.
+  private func checkData(for figures: [LocationBenchOptions.Figure]) throws {
+    guard !figure.isEmpty else { return }
+    for figure in figures {
+      let missing: String? =
+        switch figure {
+        case .fixes, .geometry: nil
+        case .sampling, .history: track.isEmpty ? "--track" : nil
+        case .reference: reference == nil ? "--reference" : nil
+        case .exits: log.isEmpty ? "--log" : nil
+        }
+      if let missing { throw ValidationError("--figure \(figure.rawValue) needs \(missing)") }
+    }
   }
 
   func run() throws {
@@ -87,7 +107,7 @@ struct BenchLocationCommand: ParsableCommand {
     do {
       return try LocationBenchOptions(
         figures: names(figure), fences: fences.isEmpty ? ["1", "1000", "100000"] : names(fences), fixes: fixes,
-        repeats: repeats, radius: radius)
+        repeats: repeats, radius: radius, wander: wander)
     } catch {
       throw ValidationError(error.description)
     }

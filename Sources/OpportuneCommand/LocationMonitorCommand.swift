@@ -9,7 +9,7 @@ struct LocationMonitorCommand: AsyncParsableCommand {
     commandName: "monitor",
     abstract: "Watches fences in a process of its own, and prints each crossing as it happens.",
     discussion: """
-      Fixes come from gpsd. The program that reads the crossings may stop for as long as it likes: those that happen \
+      Fixes come from gpsd, or from a recorded track, as it was recorded. The program that reads the crossings may stop for as long as it likes: those that happen \
       meanwhile wait here until it goes on. A gpsd that goes, or that is not there yet, is waited for; standard error \
       says so. Fences are GeoJSON, as for 'replay'. Runs until it is ended, or nobody reads it any more.
 
@@ -24,6 +24,8 @@ struct LocationMonitorCommand: AsyncParsableCommand {
   @Option(help: "The fences.", completion: .file()) var fences: String
   @Option(help: "Where gpsd listens: an address in numbers and a port, [::1]:2947 for IPv6.")
   var gpsd = "127.0.0.1:\(GPSDClient.port)"
+  @Option(help: "Take the fixes of this track, from now on, instead of gpsd's; it ends with them.", completion: .file())
+  var track: String?
   @Option(help: "How probable a crossing must be before it is told.") var confidence = 0.99
   @Option(help: "Go by these settings of the user; made if it is not there.", completion: .file())
   var settings: String?
@@ -66,17 +68,29 @@ struct LocationMonitorCommand: AsyncParsableCommand {
       }
     }
     tell(try session.start())
-    let updates = try GPSDClient(io, address: address(), start: start).updates()
-    let pump = Task { for await update in updates { queue.yield(.gpsd(update)) } }
+    let source: any LocationSource =
+      if let track {
+        TraceSource(try readTrack(track, deviation: 5), start: start)
+      } else {
+        try GPSDClient(io, address: address(), start: start)
+      }
+    let name = track.map { "'\($0)'" } ?? "gpsd at \(gpsd)"
+    let pump = Task {
+      for await update in source.updates() { queue.yield(.source(update)) }
+      queue.finish()
+    }
     defer { pump.cancel() }
     for await event in events {
       switch event {
-      case .gpsd(.available(let isAvailable)):
-        printToStandardError(isAvailable ? "gpsd at \(gpsd) gives fixes" : "no fixes from gpsd at \(gpsd); waiting")
-      case .gpsd(.fix(let fix)): tell(try session.handle(.fix(fix), at: fix.time))
+      case .source(.available(let isAvailable)):
+        printToStandardError(isAvailable ? "\(name) gives fixes" : "no fixes from \(name); waiting")
+      case .source(.fix(let fix)): tell(try session.handle(.fix(fix), at: fix.time))
+      // Which cell it is matters to significant changes alone.
+      case .source(.cell): continue
       case .answered(let answer): tell(try session.handle(answer, at: .zero + start.duration(to: .now)))
       }
     }
+    output.flush()
   }
 
   private var interface: any LocationUserInterface {
@@ -117,4 +131,7 @@ private struct PatientOutput {
   func print(_ text: String) {
     queue.async { FileHandle.standardOutput.write(Data(text.utf8)) }
   }
+
+  /// Returns when all has been read.
+  func flush() { queue.sync {} }
 }

@@ -3,7 +3,7 @@ import Synchronization
 
 /// What comes to `opportune location monitor`.
 enum LocationMonitorEvent {
-  case gpsd(GPSDUpdate)
+  case source(SourceUpdate)
   /// A dialog or an alert ended.
   case answered(LocationEvent)
 }

@@ -9,7 +9,7 @@ struct LocationReplayCommand: ParsableCommand {
     discussion: """
       Tracks are GPX, NMEA 0183 (GGA, RMC), or CSV with the columns latitude, longitude and timestamp; unpack .gz files \
       first. Fences are GeoJSON: polygons, multipolygons, and points with the property "radius" in metres; the property \
-      "altitude" is a pair of metres above the ellipsoid, and "name" is what crossings are told by.
+      "altitude" is a pair of metres above the ellipsoid, "dwell" the seconds after which a stay is told, and "name" is what crossings are told by.
 
       Example: opportune location replay drive.nmea --fences shops.geojson --html drive.html
       """)
@@ -22,6 +22,12 @@ struct LocationReplayCommand: ParsableCommand {
   @Option(help: "Seconds between two fixes, at most.") var longest = 600.0
   @Option(help: "Seconds that a crossing may be seen late, for fewer fixes; shorter stays may be missed.")
   var patience = SamplingPolicy.standard.patience.inSeconds
+  @Option(
+    help: """
+      Tell of circles passed through between two fixes, of a device that strays so many metres from the straight way in a \
+      second, growing with the root of time; 5 suits cars seen every 20 s. (default: only what a fix has seen)
+      """)
+  var wander: Double?
   @Flag(help: "Use every fix, instead of those that the sampler asks for.") var continuous = false
   @Option(help: "Write a self-contained page with a map.", completion: .file()) var html: String?
   @Flag(help: "Print JSON.") var json = false
@@ -50,6 +56,7 @@ struct LocationReplayCommand: ParsableCommand {
     var options = LocationReplay.Options()
     options.isContinuous = continuous
     options.policy.monitor.confidence = try checkRange(confidence, "--confidence", 0.5...0.999_999)
+    options.policy.monitor.wander = try wander.map { try checkRange($0, "--wander", 0...1000) }
     options.policy.sampling.longest = .milliseconds(
       Int64(try checkRange(longest, "--longest", 1...86_400) * 1000))
     options.policy.sampling.patience = .milliseconds(

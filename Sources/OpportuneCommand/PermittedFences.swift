@@ -61,7 +61,7 @@ struct PermittedFences {
     if mayMonitor, !hasStarted {
       hasStarted = true
       for fence in fences {
-        for effect in try post(.app(app, .start(.region(Fence(fence.region)))), at: moment) {
+        for effect in try post(.app(app, .start(.region(Fence(fence.region, dwell: fence.dwell)))), at: moment) {
           if case .started(_, let request) = effect { names[request] = fence.name } else { told.append(effect) }
         }
       }

@@ -13,7 +13,7 @@ struct GeoJSONProperty: DocumentProperty {
   static let words = [
     "{\"type\":\"Feature\",\"properties\":null,\"geometry\":", "\"MultiPolygon\"", "\"Polygon\"", "\"Point\"", "[", "]",
     "{",
-    "}", "null", "[[[", ",", "\"radius\":", "\"altitude\":[0,1]", "[0,0],[0,1],[1,0]", "\"id\":1e300",
+    "}", "null", "[[[", ",", "\"radius\":", "\"altitude\":[0,1]", "\"dwell\":", "[0,0],[0,1],[1,0]", "\"id\":1e300",
     "\"name\":9223372036854775807",
   ]
   private static let names = ["a", "", "a \"b\"\\\n", "é\u{1F600}", "\u{2028}/", "1"]
@@ -71,7 +71,8 @@ struct GeoJSONProperty: DocumentProperty {
         let other = box(west + 2 * width, south, width / 2, height)
         region = try? .multipolygon([[box(west, south, width, height)], [other]], altitude: altitude)
       }
-      return region.map { NamedRegion(name, $0) }
+      let dwell: Duration? = bytes.below(4) == 0 ? .milliseconds(1000 + 7 * bytes.below(65_536)) : nil
+      return region.map { NamedRegion(name, $0, dwell: dwell) }
     }
   }
 

@@ -15,6 +15,7 @@ public enum FuzzTargets {
     PropertyTarget(RecordingProperty()),
     PropertyTarget(WayProperty()),
     PropertyTarget(GeoJSONProperty()),
+    PropertyTarget(GPSDProperty()),
     PropertyTarget(ArbiterProperty(ForgetfulArbiter.self, name: "canary-arbiter", isCanary: true)),
   ]
 

@@ -71,10 +71,32 @@ import Testing
     let options = try LocationBenchOptions(fences: ["1"], fixes: 10, repeats: 1)
     let report = try LocationBench(options: options, tracks: [track]).run()
     let rows = report.results.filter { $0.track == "north.csv" }
-    #expect(rows.count == 3 + 5 * LocationBenchOptions.patiences.count && rows.first?.value == 3000)
+    #expect(
+      rows.count == 3 + 6 * LocationBenchOptions.patiences.count + 4 * LocationBenchOptions.rests.count
+        && rows.first?.value == 3000)
     #expect(report.table().contains("north.csv: patience 10 s, fixes used"))
     let twice = try LocationBench(options: LocationBenchOptions(figures: ["sampling"]), tracks: [track, track]).run()
     #expect(twice.results.first { $0.track == "2 tracks" && $0.name == "fixes" }?.value == 6000)
+  }
+
+  // R-SAMP-09
+  @Test func aWayIsRebuiltFromSamplesTheWorseTheFewer() throws {
+    // A bend every 100 s, so that the way between samples is not straight.
+    var table = "timestamp,latitude,longitude,accuracy\n"
+    for second in 0..<2000 {
+      let (north, east) = second / 100 % 2 == 0 ? (second % 100, 0) : (100, second % 100)
+      let turns = second / 200 * 100
+      table += "\(1_581_041_700 + second),\(50 + Double(turns + north) * 1e-4),\(8 + Double(turns + east) * 1e-4),5\n"
+    }
+    let trace = try LocationTrace.read(Data(table.utf8))
+    let outcomes = try [5.0, 60, 300].map { try HistoryBench.run(trace, rest: $0) }
+    #expect(outcomes.map(\.used) == [400, 34, 7] && outcomes.allSatisfy { $0.fixes == 2000 })
+    #expect(outcomes[0].error(0.95) < outcomes[1].error(0.95) && outcomes[1].error(0.95) < outcomes[2].error(0.95))
+    #expect(outcomes.allSatisfy { $0.errors.first ?? 1 < 0.001 && $0.error(1) == $0.errors.last })
+    #expect(outcomes.allSatisfy { $0.within95 > 0 && $0.within95 <= $0.errors.count })
+    var all = outcomes[0]
+    all.add(outcomes[2])
+    #expect(all.used == 407 && all.fixes == 4000 && all.errors == all.errors.sorted())
   }
 
   @Test func figuresAreChosenByName() throws {
@@ -106,6 +128,7 @@ import Testing
     let outcome = SamplingBench.compare(
       expected, [crossing("a", .exit, 195), crossing("a", .enter, 104), crossing("b", .enter, 600)])
     #expect(outcome.crossings == 3 && outcome.missed == 1 && outcome.extra == 1 && outcome.delays == [-5, 4])
+    #expect(outcome.untrue == 0 && SamplingBench.compare([], expected, isUntrue: { $0.fence == "a" }).untrue == 2)
   }
 
   @Test func anInterruptedRunSaysSo() throws {

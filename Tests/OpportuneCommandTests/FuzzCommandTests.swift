@@ -24,7 +24,7 @@ import Testing
 
   @Test func eachTargetIsListedWithASentence() throws {
     let lines = try FuzzCommand.parse(["--list"]).listing().split(separator: "\n")
-    for name in ["runq", "requests", "arbiter", "way", "canary"] {
+    for name in ["runq", "requests", "arbiter", "way", "gpsd", "canary"] {
       #expect(lines.contains { $0.hasPrefix(name + " ") && $0.hasSuffix(".") }, "\(name)")
     }
     struct Listing: Decodable {

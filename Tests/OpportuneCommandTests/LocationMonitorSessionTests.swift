@@ -15,10 +15,11 @@ import Testing
     store = LocationSettingsFile(folder.path("location.json"))
   }
 
-  private func session(settings: Bool = true) throws -> LocationMonitorSession {
+  private func session(settings: Bool = true, dwell: Duration? = nil) throws -> LocationMonitorSession {
     let home = try Coordinate(latitude: 50, longitude: 8)
     let fences = try PermittedFences(
-      "reader", fences: [NamedRegion("home", try .circle(home, radius: 50))], purpose: "To test.", monitor: .standard)
+      "reader", fences: [NamedRegion("home", try .circle(home, radius: 50), dwell: dwell)], purpose: "To test.",
+      monitor: .standard)
     return LocationMonitorSession(fences, settings: settings ? store : nil)
   }
 
@@ -47,6 +48,17 @@ import Testing
       told += try kinds(move(&session, to: metres, minute: minute + 1))
     }
     #expect(told == ["enter", "exit"])
+  }
+
+  // R-GEO-01
+  @Test func aStayIsTold() throws {
+    var session = try session(settings: false, dwell: .seconds(90))
+    _ = try session.start()
+    var told: [[String]] = []
+    for (minute, metres) in [500.0, 0, 0, 0, 500].enumerated() {
+      told.append(try kinds(move(&session, to: metres, minute: minute + 1)))
+    }
+    #expect(told == [[], ["enter"], [], ["dwell"], ["exit"]])
   }
 
   // R-AUTH-24

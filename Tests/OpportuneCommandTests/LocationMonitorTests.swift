@@ -95,6 +95,32 @@ import Testing
     await broker.shutdown()
   }
 
+  /// In live time: the device comes a second and a half after the start.
+  // R-LOC-08
+  @Test func aRecordedTrackIsASourceAndItsEndTheEnd() throws {
+    let folder = try Folder()
+    let home = "\"geometry\":{\"type\":\"Point\",\"coordinates\":[8,50]}"
+    let fence = "{\"type\":\"Feature\",\(home),\"properties\":{\"name\":\"home\",\"radius\":50}}"
+    let track = "timestamp,latitude,longitude,accuracy\n1581041700,50.00126,8,2\n1581041701.5,50,8,2\n"
+    let program = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+    let process = Process()
+    process.executableURL = program.deletingLastPathComponent().appending(path: "opportune")
+    process.arguments = [
+      "location", "monitor", "--fences", try folder.file("fences.geojson", fence.utf8), "--track",
+      try folder.file("track.csv", track.utf8), "--confidence", "0.7", "--json",
+    ]
+    let (output, errors) = (Pipe(), Pipe())
+    process.standardOutput = output
+    process.standardError = errors
+    try process.run()
+    defer { kill(process.processIdentifier, SIGKILL) }
+    let told = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    let said = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    process.waitUntilExit()
+    #expect(process.terminationStatus == 0 && said.contains("track.csv' gives fixes"), "\(said)")
+    #expect(told.hasPrefix("{\"fence\":\"home\",\"kind\":\"enter\",\"at\":"), "\(told)")
+  }
+
   /// Standard input is no terminal, so it asks where that is said.
   // R-AUTH-07, R-AUTH-11
   @Test func theUserIsAskedOnTheTerminalAndTheAnswerIsKept() throws {

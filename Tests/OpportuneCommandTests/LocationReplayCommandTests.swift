@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import OpportuneLocation
 import Testing
 
 @testable import OpportuneCommand
@@ -89,6 +90,29 @@ import Testing
     #expect(vague.crossings.isEmpty)
   }
 
+  // R-GEO-01
+  @Test func whatWasPassedBetweenFixesIsToldWhereThatIsAsked() throws {
+    let folder = try Folder()
+    // Now slow, now fast, so that the sampler comes too late for stays of seconds.
+    var (table, metres) = ("timestamp,latitude,longitude,accuracy\n", 0.0)
+    for second in 0..<800 {
+      table += "\(1_581_041_700 + second),\(50 + metres / 111_229),8,5\n"
+      metres += second % 40 < 10 ? 5 : 30
+    }
+    let fences = try (2..<50).map { number in
+      let place = try Coordinate(latitude: 50 + 350 * Double(number) / 111_229, longitude: 8)
+      return NamedRegion("\(number)", try .circle(place, radius: 60))
+    }
+    let files = [
+      try folder.file("drive.csv", table.utf8), "--fences",
+      try folder.file("fences.geojson", GeoJSON.text(fences).utf8), "--json", "--patience", "20",
+    ]
+    let seen = try told(LocationReplayCommand.parse(files).output())
+    let inferred = try told(LocationReplayCommand.parse(files + ["--wander", "5"]).output())
+    #expect(seen.crossings.count < 80 && inferred.crossings.count > seen.crossings.count + 4)
+    #expect(inferred.crossings.count <= 96 && inferred.fixesUsed == seen.fixesUsed)
+  }
+
   @Test func whatIsWrongIsNamedWithWhatIsExpected() throws {
     let folder = try Folder()
     let (drive, fences) = (try fixture("drive.nmea"), try fixture("fences.geojson"))
@@ -108,6 +132,7 @@ import Testing
       ([drive, "--fences", fences, "--confidence", "nan"], ["--confidence is nan", "0.5 to 0.999999"]),
       ([drive, "--fences", fences, "--deviation", "0"], ["--deviation is 0.0", "0.1 to 10000"]),
       ([drive, "--fences", fences, "--patience", "601"], ["--patience is 601.0", "0.0 to 600.0"]),
+      ([drive, "--fences", fences, "--wander", "nan"], ["--wander is nan", "0.0 to 1000.0"]),
       ([drive, "--fences", fences, "--longest", "0"], ["--longest is 0.0", "1.0 to 86400"]),
       ([drive, "--fences", fences, "--html", "/proc/none/page.html"], ["/proc/none/page.html", "cannot be written"]),
     ]

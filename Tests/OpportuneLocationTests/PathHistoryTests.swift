@@ -21,7 +21,7 @@ import Testing
         samples.append(try fix(moved(start, east: x + 5 * error.0, north: y + 5 * error.1), at: Double(second)))
       }
     }
-    let history = try PathHistory(samples.reversed(), wander: 3)
+    let history = try PathHistory(samples.reversed(), wander: 3, sway: 0)
     var within = 0
     for second in 0...6000 {
       let found = try #require(history.position(at: .seconds(Double(second))))
@@ -34,6 +34,31 @@ import Testing
     let empty = try PathHistory([])
     #expect(empty.position(at: .zero) == nil)
     #expect(throws: LocationError.self) { try PathHistory([], wander: -1) }
+    #expect(throws: LocationError.self) { try PathHistory([], sway: .nan) }
+  }
+
+  /// By defaults, on drives of which each second is known: a device does not wander at random there.
+  // R-SAMP-09
+  @Test(.enabled(if: TestData.has("gps-cells-drive"), TestData.absent), arguments: [20.0, 60, 120])
+  func aDriveIsWithinWhatItsHistorySays(rest: Double) throws {
+    var (within, all) = (0, 0)
+    for name in ["B_2019.11.20_16.55.16", "B_2019.11.22_07.30.04", "B_2019.11.25_15.34.34"] {
+      let data = try TestData.gunzipped("gps-cells-drive/\(name).csv.gz")
+      let way = try LocationTrace.read(data).everySecond()
+      var due = Moment.zero
+      let history = try PathHistory(
+        way.fixes.filter { fix in
+          defer { if fix.time >= due { due = fix.time + .seconds(rest) } }
+          return fix.time >= due
+        })
+      for fix in way.fixes {
+        guard let found = history.position(at: fix.time) else { continue }
+        all += 1
+        let radius = try Accuracy(standardDeviation: found.deviation).radius(confidence: 0.95)
+        if Ellipsoid.distance(found.place, fix.position) <= radius { within += 1 }
+      }
+    }
+    #expect(all > 3000 && Double(within) >= 0.9 * Double(all), "\(within) of \(all)")
   }
 
   // R-SAMP-09

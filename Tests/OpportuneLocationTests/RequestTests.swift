@@ -54,6 +54,39 @@ import Testing
     #expect(throws: LocationSystemError.self) { try rig.does(.start(.standard(accuracy: -1))) }
   }
 
+  // R-LOC-10
+  @Test func anUpdateOfAnAppLeavesItsRequests() throws {
+    var rig = try LocationRig()
+    try rig.lives(.launch)
+    try rig.allow(.whenInUse)
+    try rig.does(.start(.standard(accuracy: 10)))
+    rig.system.register(rig.app, Manifest(identifier: "Maps 2", usageDescriptions: LocationRig.keys))
+    #expect(rig.system.settings.map(\.identifier) == ["Maps 2"])
+    try rig.wait(1)
+    try rig.see(home())
+    #expect(rig.notices().count == 1 && rig.system.authorization(of: rig.app) == .allowed(.whenInUse))
+    try rig.lives(.leave)
+    try rig.wait(60)
+    #expect(rig.system.requests.isEmpty && rig.sources.last == .some(nil))
+  }
+
+  // R-LOC-09
+  @Test func aFixFromTheFutureIsRefusedAndForgotten() throws {
+    var rig = try LocationRig()
+    try rig.allow(.always)
+    try rig.does(.start(.region(Fence(.circle(home(), radius: 100)))))
+    try rig.see(moved(home(), east: 1000, north: 0))
+    let late = try fix(home(), at: 1e9)
+    #expect(throws: LocationSystemError.location(.outOfRange("time of the fix in seconds", 0...0))) {
+      try rig.post(.fix(late))
+    }
+    for _ in 0..<3 {
+      try rig.wait(10)
+      try rig.see(home())
+    }
+    #expect(rig.notices().map(\.crossing) == [.enter])
+  }
+
   // R-LOC-03, R-LOC-04, R-LOC-10
   @Test func trackingKeepsAnAppInBackgroundUntilItEnds() throws {
     var rig = try LocationRig()

@@ -39,6 +39,28 @@ import Testing
     #expect(late.start == trace.start && late.fixes.map(\.time) == [.zero, .seconds(1)])
   }
 
+  @Test func sentencesNeedNoOthers() throws {
+    // Positions without a date go on over midnight.
+    let night = [235_958, 235_959, 0, 1].map { time in
+      sentence(
+        "GPGGA,\(String(repeating: "0", count: 6 - "\(time)".count))\(time),4807.\(time % 10),N,01131.0,E,1,08,0.9,,,,,,"
+      )
+    }
+    let trace = try LocationTrace.read(Data(night.joined(separator: "\n").utf8))
+    #expect(trace.fixes.map(\.time) == (0..<4).map { .seconds(Double($0)) })
+    #expect(trace.fixes.map { ($0.position.latitude * 600).rounded() } == [28_878, 28_879, 28_870, 28_871])
+    // Where nothing says how good positions are, those of the other sentence are taken.
+    let bare = ["235959", "000000", "000001"].enumerated().map { day, time in
+      let letter = day == 2 ? "V" : "A"
+      return sentence("GPRMC,\(time),\(letter),4807.0,N,01131.0,E,19.438,,\(day == 0 ? "28" : "29")0220,,,A")
+    }
+    let way = try LocationTrace.read(Data(bare.joined(separator: "\n").utf8), deviation: 7)
+    #expect(way.fixes.map(\.time) == [.zero, .seconds(1)] && way.skipped == ["no fix": 1])
+    #expect(way.fixes[0].accuracy.standardDeviation == 7)
+    #expect(abs(try #require(way.fixes[0].speed) - 10) < 0.001)
+    #expect(abs(way.fixes[0].position.longitude - (11 + 31.0 / 60)) < 1e-9)
+  }
+
   @Test func tablesBecomeFixes() throws {
     let cells = """
       Timestamp,Longitude,Latitude,Speed,RAWCELLID
@@ -60,6 +82,8 @@ import Testing
     #expect(throws: LocationTrace.Failure.missingColumn("timestamp")) {
       try LocationTrace.read(Data("latitude,longitude\n1,2\n".utf8))
     }
+    let marked = try LocationTrace.read(Data("\u{FEFF}latitude,longitude,time\n1,2,3\n".utf8))
+    #expect(marked.fixes.count == 1)
     #expect(throws: LocationTrace.Failure.unknownFormat) { try LocationTrace.read(Data("hello".utf8)) }
     #expect(throws: LocationTrace.Failure.noFixes(skipped: 0)) {
       try LocationTrace.read(Data("latitude,longitude,time\n".utf8))
@@ -110,7 +134,7 @@ import Testing
   @Test func regionsGoOutAndComeBack() throws {
     let regions = [
       NamedRegion("a \"circle\"\n", try .circle(place(1.5, 2.25), radius: 100.5, altitude: -5...10)),
-      NamedRegion("hole", try .polygon([box(0, 0, 4, 4), box(1, 1, 2, 2)])),
+      NamedRegion("hole", try .polygon([box(0, 0, 4, 4), box(1, 1, 2, 2)]), dwell: .milliseconds(90_500)),
       NamedRegion("two", try .multipolygon([[box(0, 0, 4, 4)], [box(10, 10, 12, 12)]])),
     ]
     #expect(try GeoJSON.regions(Data(GeoJSON.text(regions).utf8)) == regions)
@@ -197,5 +221,36 @@ import Testing
       counts.append(report.used.count)
     }
     #expect(counts[1] == 2000 && counts[0] < 200, "\(counts)")
+  }
+
+  // R-GEO-01, R-GEO-05
+  @Test func aStayIsToldWhereTheFileAsksForIt() throws {
+    var table = "timestamp,latitude,longitude,accuracy\n"
+    for second in 1...2000 { table += "\(1_581_041_700 + second),\(50 + Double(second) * 1e-4),8,5\n" }
+    let shop = NamedRegion("shop", try .circle(place(50.1, 8), radius: 150), dwell: .seconds(10))
+    let fences = try GeoJSON.regions(Data(GeoJSON.text([shop]).utf8))
+    let trace = try LocationTrace.read(Data(table.utf8))
+    let report = try LocationReplay.run(trace, fences: fences)
+    #expect(report.crossings.map(\.kind) == [.enter, .dwell, .exit] && report.json().contains("\"kind\":\"dwell\""))
+    #expect(report.page(trace, fences: fences, title: "").contains("<circle class=\"dwell\""))
+    for wrong in ["0", "\"10\"", "1e9"] {
+      let text = GeoJSON.text([shop]).replacing("\"dwell\":10.0", with: "\"dwell\":\(wrong)")
+      let error = #expect(throws: GeoJSONError.self) { try GeoJSON.regions(Data(text.utf8)) }
+      #expect("\(try #require(error))" == "GeoJSON: 'properties.dwell' is not a number of seconds from 1 to 2592000")
+    }
+  }
+
+  // R-LOC-07, R-LOC-08
+  @Test func aCoarseSourceSeesNoFiner() throws {
+    var table = "timestamp,latitude,longitude,accuracy\n"
+    for second in 1...4000 { table += "\(1_581_041_700 + second),\(49 + Double(second) * 1e-5),8,5\n" }
+    let fence = NamedRegion("shop", try .circle(place(50.1, 8), radius: 150))
+    let report = try LocationReplay.run(LocationTrace.read(Data(table.utf8)), fences: [fence])
+    let coarse = report.used.filter { $0.source == .cell }
+    #expect(coarse.count > 1 && report.costs[.cell]?.fixes == coarse.count)
+    for fix in coarse { #expect(abs(fix.accuracy.radius(confidence: 0.68) - 300) < 1e-6) }
+    let finer = report.used.filter { $0.source == .satellite }
+    #expect(finer.count + coarse.count == report.used.count)
+    #expect(finer.allSatisfy { abs($0.accuracy.radius(confidence: 0.68) - 5) < 1e-6 })
   }
 }

@@ -110,6 +110,15 @@ import Testing
     regions.read = { try GeoJSON.regions($0).filter { !$0.name.contains("\"") } }
     #expect(try #require(try await finding(regions)).message.contains("come back"))
 
+    var gpsd = GPSDProperty()
+    // As of a client that takes each piece for a line.
+    gpsd.receive = { $0.handle(.received($1 + [10]), at: .seconds(1)) }
+    #expect(try #require(try await finding(gpsd)).message.contains("in pieces"))
+    gpsd.receive = { session, bytes in
+      session.handle(.received(bytes), at: .seconds(1)).filter { $0 != .close }
+    }
+    #expect(try #require(try await finding(gpsd)).message.contains("not closed"))
+
     var recording = RecordingProperty()
     recording.read = { path in
       var trace = try TraceReader.read(path)

@@ -6,14 +6,18 @@ extension LocationBench {
   typealias Row = LocationBenchReport.Result
 
   /// Of each track, and of all together where there are several.
-  func sampling() throws -> [Row] {
+  func sampling(_ wasInterrupted: inout Bool) throws -> [Row] {
     let (count, patiences) = (LocationBenchOptions.trackFences, LocationBenchOptions.patiences)
     var together = patiences.map { _ in SamplingBench.Outcome() }
     var rows: [Row] = []
     for track in tracks {
+      if isInterrupted() {
+        wasInterrupted = true
+        return rows
+      }
       progress("\(track.name) among \(count) fences")
       let fences = try SamplingBench.fences(count, along: track.trace, radius: options.radius)
-      let outcomes = try SamplingBench.run(track.trace, among: fences, patiences: patiences)
+      let outcomes = try SamplingBench.run(track.trace, among: fences, patiences: patiences, wander: options.wander)
       for (index, outcome) in outcomes.enumerated() { together[index].add(outcome) }
       rows += self.rows(outcomes, of: track.name)
     }
@@ -39,11 +43,45 @@ extension LocationBench {
         row(name + "fixes used", percent(outcome.used), .percent),
         row(name + "missed", Double(outcome.missed), .count),
         row(name + "told only then", Double(outcome.extra), .count),
+        row(name + "told only then, and untrue", Double(outcome.untrue), .count),
         row(name + "delay, median", median(outcome.delays), .seconds),
         row(name + "delay, longest", outcome.delays.last ?? 0, .seconds),
       ]
     }
     return rows
+  }
+
+  /// Of each track, and of all together where there are several.
+  func history(_ wasInterrupted: inout Bool) throws -> [Row] {
+    let rests = LocationBenchOptions.rests
+    var together = rests.map { _ in HistoryBench.Outcome() }
+    var rows: [Row] = []
+    for track in tracks {
+      if isInterrupted() {
+        wasInterrupted = true
+        return rows
+      }
+      progress("\(track.name) rebuilt from samples")
+      let outcomes = try rests.map { try HistoryBench.run(track.trace, rest: $0) }
+      for (index, outcome) in outcomes.enumerated() { together[index].add(outcome) }
+      rows += self.rows(outcomes, of: track.name)
+    }
+    return tracks.count > 1 ? rows + self.rows(together, of: "\(tracks.count) tracks") : rows
+  }
+
+  private func rows(_ outcomes: [HistoryBench.Outcome], of track: String) -> [Row] {
+    zip(LocationBenchOptions.rests, outcomes).flatMap { rest, outcome in
+      let name = "rest \(Int(rest)) s, "
+      func percent(_ count: Int, of all: Int) -> Double { 100 * Double(count) / Double(max(1, all)) }
+      return [
+        Row(name + "fixes used", track: track, percent(outcome.used, of: outcome.fixes), .percent),
+        Row(name + "error of the rebuilt way, median", track: track, outcome.error(0.5), .metres),
+        Row(name + "error of the rebuilt way, of 95 %", track: track, outcome.error(0.95), .metres),
+        Row(
+          name + "within the radius stated for 95 %", track: track,
+          percent(outcome.within95, of: outcome.errors.count), .percent),
+      ]
+    }
   }
 
   func exits() throws -> [Row] {

@@ -11,7 +11,7 @@ public struct LocationBench: Sendable {
   public let tracks: [RecordedTrack]
   public let logs: [PhoneLog]
   public let reference: RecordedTrack?
-  private let isInterrupted: @Sendable () -> Bool
+  let isInterrupted: @Sendable () -> Bool
   let progress: @Sendable (String) -> Void
 
   /// - Parameters:
@@ -49,7 +49,7 @@ public struct LocationBench: Sendable {
           report.results += try drives(count, &report.wasInterrupted)
         }
       case .geometry: try geometry(&report)
-      case .sampling, .exits, .reference: report.results += try recorded(figure)
+      case .sampling, .history, .exits, .reference: report.results += try recorded(figure, &report.wasInterrupted)
       }
     }
     return report
@@ -66,11 +66,14 @@ public struct LocationBench: Sendable {
     }
   }
 
-  private func recorded(_ figure: LocationBenchOptions.Figure) throws -> [LocationBenchReport.Result] {
+  private func recorded(
+    _ figure: LocationBenchOptions.Figure, _ wasInterrupted: inout Bool
+  ) throws -> [LocationBenchReport.Result] {
     switch figure {
     case .fixes, .geometry: return []
     case .sampling:
-      return try sampling()
+      return try sampling(&wasInterrupted)
+    case .history: return try history(&wasInterrupted)
     case .exits:
       if !logs.isEmpty { progress("exits of \(logs.count) logs") }
       return try exits()

@@ -1,7 +1,7 @@
 /// What `opportune bench location` is to measure.
 public struct LocationBenchOptions: Sendable {
-  /// `sampling` and `reference` need recorded tracks, `exits` needs logs of phones; without them they measure nothing.
-  public enum Figure: String, Sendable, CaseIterable { case fixes, geometry, sampling, exits, reference }
+  /// `sampling`, `history` and `reference` need recorded tracks, `exits` needs logs of phones; without them they measure nothing.
+  public enum Figure: String, Sendable, CaseIterable { case fixes, geometry, sampling, history, exits, reference }
 
   public var figures: [Figure]
   /// Numbers of fences, each for a drive of its own.
@@ -12,16 +12,20 @@ public struct LocationBenchOptions: Sendable {
   public var repeats: Int
   /// Metres from the middle of a fence to its border.
   public var radius: Double
+  /// ``MonitorPolicy/wander`` of the figure `sampling`.
+  public var wander: Double?
 
   /// Of each recorded track: half of them on its way, half about it.
   public static let trackFences = 200
   /// Seconds of the sampler's patience, each with a run of its own.
   public static let patiences = [0.0, 5, 10, 15, 20, 30]
+  /// Seconds of rest of an app's own sampling, each with a run of its own.
+  public static let rests = [5.0, 10, 20, 30, 60, 120, 300]
 
   /// - Throws: ``BenchError`` that names the option, its value and what was expected.
   public init(
     figures: [String] = [], fences: [String] = ["1", "1000", "100000"], fixes: Int = 20_000, repeats: Int = 3,
-    radius: Double = 100
+    radius: Double = 100, wander: Double? = nil
   ) throws(BenchError) {
     self.figures = try BenchError.figures(figures)
     self.fences = []
@@ -43,6 +47,10 @@ public struct LocationBenchOptions: Sendable {
     }
     self.fixes = fixes
     self.repeats = repeats
+    if let wander, !(0...1000).contains(wander) {
+      throw .invalid("--wander", "\(wander)", expected: "metres per root of a second from 0 to 1000")
+    }
     self.radius = radius
+    self.wander = wander
   }
 }

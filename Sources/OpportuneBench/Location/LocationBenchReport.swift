@@ -35,13 +35,15 @@ public struct LocationBenchReport: Sendable {
     let fixes: Int
     let repeats: Int
     let radius: Double
+    let wander: Double?
     let results: [Result]
     let interrupted: Bool
   }
 
   public func json() throws -> String {
     let document = Document(
-      machine: machine, fixes: options.fixes, repeats: options.repeats, radius: options.radius, results: results,
+      machine: machine, fixes: options.fixes, repeats: options.repeats, radius: options.radius,
+      wander: options.wander, results: results,
       interrupted: wasInterrupted)
     return try ReportJSON.text(of: document)
   }

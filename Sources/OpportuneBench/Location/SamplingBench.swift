@@ -22,6 +22,8 @@ struct SamplingBench: Sendable {
     var missed = 0
     /// Told with those, and not with every fix.
     var extra = 0
+    /// Of those, told of circles that the track was not in during the last minutes.
+    var untrue = 0
     /// Seconds that crossings were told later, or earlier where they are below 0, than with every fix; sorted.
     var delays: [Double] = []
     /// The fewest fixes of which one is within each stay, had they been chosen with the way known beforehand.
@@ -33,6 +35,7 @@ struct SamplingBench: Sendable {
       crossings += other.crossings
       missed += other.missed
       extra += other.extra
+      untrue += other.untrue
       delays = (delays + other.delays).sorted()
       fewest += other.fewest
     }
@@ -54,18 +57,28 @@ struct SamplingBench: Sendable {
     }
   }
 
-  /// - Parameter patiences: seconds, of the sampler, each with an outcome of its own.
+  /// - Parameters:
+  ///   - patiences: seconds, of the sampler, each with an outcome of its own.
+  ///   - wander: of the monitor, where not every fix is used.
   static func run(
-    _ trace: LocationTrace, among fences: [NamedRegion], patiences: [Double]
+    _ trace: LocationTrace, among fences: [NamedRegion], patiences: [Double], wander: Double? = nil
   ) throws -> [Outcome] {
     var options = LocationReplay.Options()
     options.isContinuous = true
     let all = try LocationReplay.run(trace, fences: fences, options: options)
     options.isContinuous = false
+    options.policy.monitor.wander = wander
     return try patiences.map { patience in
       options.policy.sampling.patience = .seconds(patience)
       let sampled = try LocationReplay.run(trace, fences: fences, options: options)
-      var outcome = compare(all.crossings, sampled.crossings)
+      var outcome = compare(all.crossings, sampled.crossings) { crossing in
+        !fences.contains { fence in
+          fence.name == crossing.fence
+            && trace.fixes.contains {
+              (crossing.at - 120...crossing.at).contains($0.time.seconds) && fence.region.contains($0.position)
+            }
+        }
+      }
       outcome.fixes = trace.fixes.count
       outcome.used = sampled.used.count
       outcome.fewest = fewest(all.crossings)
@@ -91,9 +104,10 @@ struct SamplingBench: Sendable {
     return count
   }
 
-  /// Pairs the crossings of each fence and kind in their order.
+  /// Pairs the crossings of each fence and kind in their order; of those left over it asks whether they are untrue.
   static func compare(
-    _ expected: [LocationReplay.Report.Crossing], _ told: [LocationReplay.Report.Crossing]
+    _ expected: [LocationReplay.Report.Crossing], _ told: [LocationReplay.Report.Crossing],
+    isUntrue: (LocationReplay.Report.Crossing) -> Bool = { _ in false }
   ) -> Outcome {
     var outcome = Outcome(crossings: expected.count)
     var rest = told
@@ -104,6 +118,7 @@ struct SamplingBench: Sendable {
       if let match { outcome.delays.append(rest.remove(at: match).at - crossing.at) } else { outcome.missed += 1 }
     }
     outcome.extra = rest.count
+    outcome.untrue = rest.count(where: isUntrue)
     outcome.delays.sort()
     return outcome
   }

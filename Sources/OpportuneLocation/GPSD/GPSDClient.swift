@@ -11,9 +11,11 @@ import SystemPackage
 /// ```
 ///
 /// While the app is suspended its I/O is held, and no fixes come. Safe to use from any thread.
-public struct GPSDClient: Sendable {
+public struct GPSDClient: LocationSource {
   /// gpsd's port, by default on the loopback interface alone.
   public static let port: UInt16 = 2947
+
+  public let kind = SourceKind.satellite
 
   private let io: AppIO
   private let address: SocketAddress
@@ -35,15 +37,15 @@ public struct GPSDClient: Sendable {
   }
 
   /// Connects, and goes on until nobody reads the sequence any more. Updates that are not read yet wait; of fixes, the
-  /// last thousand.
-  public func updates() -> AsyncStream<GPSDUpdate> {
+  /// last thousand. Not available is a gpsd that is gone, says nothing, or has no fix; with the next fix it is again.
+  public func updates() -> AsyncStream<SourceUpdate> {
     AsyncStream(bufferingPolicy: .bufferingNewest(1000)) { continuation in
       let task = Task { await run(continuation) }
       continuation.onTermination = { _ in task.cancel() }
     }
   }
 
-  private func run(_ updates: AsyncStream<GPSDUpdate>.Continuation) async {
+  private func run(_ updates: AsyncStream<SourceUpdate>.Continuation) async {
     var session = session
     var socket: FileDescriptor?
     while !Task.isCancelled {

@@ -1,13 +1,5 @@
 import OpportuneApps
 
-/// What a gpsd tells its client.
-public enum GPSDUpdate: Sendable, Hashable {
-  case fix(Fix)
-  /// Whether fixes can be had: false where gpsd is gone, says nothing, or has no fix; true with the next fix. Told when it
-  /// changes, and once at the beginning where it is false.
-  case available(Bool)
-}
-
 /// A client of gpsd as a value: what came and when goes in, what is to be done comes out. ``GPSDClient`` carries it out.
 ///
 /// It outlives gpsd: a connection that ends, is refused, says nothing, or speaks no protocol is made again, later each
@@ -50,7 +42,7 @@ public struct GPSDSession: Sendable {
     case connect
     case send([UInt8])
     case close
-    case update(GPSDUpdate)
+    case update(SourceUpdate)
   }
 
   private enum State: Sendable {

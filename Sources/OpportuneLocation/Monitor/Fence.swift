@@ -70,6 +70,10 @@ public struct MonitorPolicy: Sendable, Hashable {
   /// So many fixes in a row that agree with each other but not with the last good one are right after all: 2 to 100, by
   /// default 3.
   public var agreeing = 3
+  /// Metres that a device strays from the straight way in a second, growing with the root of time: then circles that it
+  /// must have passed through between two fixes are told, entered and left at once. 0 to 1000, by default `nil`: only what
+  /// a fix has seen is told.
+  public var wander: Double?
   /// 1 to 10 million, by default a million.
   public var maximumFences = 1_000_000
 
@@ -82,6 +86,7 @@ public struct MonitorPolicy: Sendable, Hashable {
     try check(stay.inSeconds, "stay in seconds", within: 1...86_400)
     try check(correlation.inSeconds, "correlation in seconds", within: 0...600)
     try check(fastest, "fastest speed in m/s", within: 1...10_000)
+    if let wander { try check(wander, "wander in metres per root of a second", within: 0...1000) }
     try check(Double(agreeing), "number of agreeing fixes", within: 2...100)
     try check(Double(maximumFences), "number of fences", within: 1...10_000_000)
   }

@@ -21,6 +21,7 @@ extension RegionMonitor {
     statistics.fixes += 1
     lastVerdict = .used
     let elapsed = lastFix.map { ($0.time.duration(to: fix.time)).inSeconds } ?? .infinity
+    if fresh.isEmpty { inferPasses(to: fix, point.vector, elapsed: elapsed) }
     if lastFix != nil { (velocity, lastElapsed) = ((point.vector - lastPoint) / elapsed, elapsed) }
     lastFix = fix
     lastPoint = point.vector

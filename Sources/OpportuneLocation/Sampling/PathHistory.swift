@@ -2,23 +2,29 @@ import OpportuneApps
 
 /// A way rebuilt from samples, with how far it may be off. (R-SAMP-09)
 ///
-/// Between two samples a device is taken to wander about the shortest way: the error is that of a Brownian bridge, least
-/// at the samples and greatest half-way. Not thread-safe to change: a value.
+/// Between two samples a device is taken to wander about the shortest way, by a Brownian bridge, and to go other ways than
+/// the shortest, the farther the longer: the error is least at the samples and greatest half-way. Not thread-safe to
+/// change: a value.
 public struct PathHistory: Sendable {
   /// In the order of their times.
   public let samples: [Fix]
   /// Metres that a device strays from the shortest way in a second, growing with the root of time: 0 to 1000.
   public let wander: Double
+  /// Metres a second by which a device's velocity is another than on the shortest way, growing with time: 0 to 1000.
+  public let sway: Double
 
   /// - Parameters:
   ///   - samples: in any order; of several at one time the first is kept.
+  ///   - sway: by default that of cars in and between towns.
   /// - Throws: ``LocationError/outOfRange(_:_:)``.
-  public init(_ samples: [Fix], wander: Double = 5) throws(LocationError) {
+  public init(_ samples: [Fix], wander: Double = 5, sway: Double = 4) throws(LocationError) {
     try check(wander, "wander in metres per root of a second", within: 0...1000)
+    try check(sway, "sway in metres a second", within: 0...1000)
     var kept: [Fix] = []
     for fix in samples.sorted(by: { $0.time < $1.time }) where kept.last?.time != fix.time { kept.append(fix) }
     self.samples = kept
     self.wander = wander
+    self.sway = sway
   }
 
   /// Where the device was, and the standard deviation of the error on each axis in metres; `nil` before the first
@@ -40,6 +46,7 @@ public struct PathHistory: Sendable {
     let way = Ellipsoid.way(from.position, to.position)
     let place = Ellipsoid.place(from: from.position, azimuth: way.azimuth, metres: way.metres * share)
     let (a, b) = ((1 - share) * from.accuracy.standardDeviation, share * to.accuracy.standardDeviation)
-    return (place, (a * a + b * b + wander * wander * seconds * share * (1 - share)).squareRoot())
+    let between = seconds * share * (1 - share)
+    return (place, (a * a + b * b + wander * wander * between + sway * sway * between * between).squareRoot())
   }
 }

@@ -8,7 +8,22 @@ extension LocationSystem {
       toldMode = operatingMode
       effects.append(.mode(toldMode?.name))
     }
+    forgetUnneeded()
     if broker.demand(demands(), at: now) { effects.append(.source(broker.running)) }
+  }
+
+  /// A place is kept as long as somebody may need it: what an app may have no more, it is not measured by either.
+  private mutating func forgetUnneeded() {
+    var isNeeded = wantsFences
+    for number in updates {
+      guard let accepted = requests[number] else { continue }
+      if mayMonitor(accepted.app, accepted.request.service) {
+        isNeeded = true
+      } else if accepted.last != nil {
+        requests[number]?.last = nil
+      }
+    }
+    if !isNeeded { monitor.forgetPlace() }
   }
 
   private mutating func refresh(_ id: AppID) {

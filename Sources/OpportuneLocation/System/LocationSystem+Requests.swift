@@ -85,7 +85,7 @@ extension LocationSystem {
   private mutating func moved(_ id: AppID, to state: LifecycleState) {
     apps[id]?.state = state
     if !state.mayExecute {
-      for number in apps[id]?.requests ?? [] where requests[number]?.request.service == .updates {
+      for number in updates where requests[number]?.app == id && requests[number]?.request.service == .updates {
         remove(number, ended: .suspended)
       }
     }

@@ -62,9 +62,10 @@ public struct LocationSystem: Sendable {
     try monitorModes()
   }
 
-  /// Makes an app known, which runs not. (R-AUTH-05)
+  /// Makes an app known, which runs not; or gives one that is known another manifest, as an update does. (R-AUTH-05)
   public mutating func register(_ app: AppID, _ manifest: Manifest, class appClass: AppClass = .ordinary) {
-    apps[app] = AppLocation(manifest: manifest, appClass: appClass)
+    apps[app, default: AppLocation(manifest: manifest, appClass: appClass)].manifest = manifest
+    apps[app]?.appClass = appClass
   }
 
   /// Handles one event: first whatever was due before `moment`, then the event.
@@ -74,6 +75,11 @@ public struct LocationSystem: Sendable {
   public mutating func handle(
     _ event: LocationEvent, at moment: Moment
   ) throws(LocationSystemError) -> [LocationEffect] {
+    if case .fix(let fix) = event, fix.time > moment {
+      // All that come later would be older.
+      throw LocationSystemError.location(
+        .outOfRange("time of the fix in seconds", min(0, moment.seconds)...moment.seconds))
+    }
     try pass(until: moment, inclusive: false)
     switch event {
     case .app(let app, let event):

@@ -5,10 +5,13 @@ import OpportuneApps
 public struct NamedRegion: Sendable, Hashable {
   public var name: String
   public var region: Region
+  /// How long a stay must be to be told, as ``Fence/dwell``; `nil`: none is.
+  public var dwell: Duration?
 
-  public init(_ name: String, _ region: Region) {
+  public init(_ name: String, _ region: Region, dwell: Duration? = nil) {
     self.name = name
     self.region = region
+    self.dwell = dwell
   }
 }
 
@@ -29,7 +32,7 @@ public enum GeoJSONError: Error, Sendable, Hashable, CustomStringConvertible {
 }
 
 /// Regions from and to GeoJSON (RFC 7946): polygons, multipolygons, and points with the property `radius` in metres as
-/// circles. The property `altitude` is a pair of metres; a region is called by its property `name`, else its `id`, else
+/// circles. The property `altitude` is a pair of metres, `dwell` the seconds after which a stay is told; a region is called by its property `name`, else its `id`, else
 /// by its place in the file. (R-GEO-05)
 public enum GeoJSON {
   /// - Throws: ``GeoJSONError``.
@@ -61,9 +64,18 @@ public enum GeoJSON {
         throw GeoJSONError.value(path: "\(prefix)geometry", expected: "there")
       }
       let name = properties["name"]?.text ?? object["id"]?.text ?? "\(number)"
-      result.append(NamedRegion(name, try region(geometry, properties, at: "\(prefix)geometry")))
+      let region = try region(geometry, properties, at: "\(prefix)geometry")
+      result.append(NamedRegion(name, region, dwell: try dwell(properties["dwell"])))
     default: result.append(NamedRegion("\(number)", try region(value, [:], at: path.isEmpty ? "/" : path)))
     }
+  }
+
+  private static func dwell(_ value: DocumentValue?) throws(GeoJSONError) -> Duration? {
+    guard let value else { return nil }
+    guard case .number(let seconds) = value, (1...2_592_000).contains(seconds) else {
+      throw GeoJSONError.value(path: "properties.dwell", expected: "a number of seconds from 1 to 2592000")
+    }
+    return Moment.seconds(seconds) - .zero
   }
 
   private static func region(
@@ -148,6 +160,9 @@ public enum GeoJSON {
       }
       if let altitude = named.region.altitude {
         properties.append("\"altitude\":[\(altitude.lowerBound),\(altitude.upperBound)]")
+      }
+      if let dwell = named.dwell {
+        properties.append("\"dwell\":\(dwell.inSeconds)")
       }
       return "{\"type\":\"Feature\",\"properties\":{\(properties.joined(separator: ","))},\"geometry\":\(geometry)}"
     }

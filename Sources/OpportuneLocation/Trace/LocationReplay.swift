@@ -18,7 +18,7 @@ public enum LocationReplay {
       /// Seconds from the first fix.
       public let at: Double
       public let confidence: Double
-      /// Where the device was seen then; `nil` for what a timer told.
+      /// Where the device was seen then, or last; `nil` if it was not yet.
       let place: Coordinate?
     }
 
@@ -84,7 +84,7 @@ public enum LocationReplay {
           report.crossings.append(
             Report.Crossing(
               fence: names[crossing.fence] ?? "", kind: crossing.kind, at: crossing.at.seconds,
-              confidence: crossing.confidence, place: seen?.position))
+              confidence: crossing.confidence, place: (seen ?? report.used.last)?.position))
         default: continue
         }
       }
@@ -95,7 +95,8 @@ public enum LocationReplay {
     take(try system.handle(.app(app, .requestAuthorization(type)), at: .zero), seen: nil)
     for prompt in system.prompts.keys { try post(.answer(prompt, .allow), at: .zero) }
     for fence in fences {
-      let effects = try system.handle(.app(app, .start(.region(Fence(fence.region), accuracy: 20))), at: .zero)
+      let effects = try system.handle(
+        .app(app, .start(.region(Fence(fence.region, dwell: fence.dwell), accuracy: 20))), at: .zero)
       for case .started(_, let request) in effects {
         if let id = system.requests[request]?.fence { names[id] = fence.name }
       }
@@ -103,12 +104,26 @@ public enum LocationReplay {
     for fix in trace.fixes {
       while let due = system.nextDeadline, due < fix.time { take(try system.advance(to: due), seen: nil) }
       take(try system.advance(to: fix.time), seen: nil)
-      guard options.isContinuous || system.broker.running != nil else { continue }
-      report.used.append(fix)
-      try post(.fix(fix), at: fix.time, seen: fix)
+      guard let running = system.broker.running ?? (options.isContinuous ? fix.source : nil) else { continue }
+      let seen = options.isContinuous ? fix : try fix.seen(by: running, options.policy.sources)
+      report.used.append(seen)
+      try post(.fix(seen), at: fix.time, seen: seen)
       if system.monitor.lastVerdict == .outlier { report.outliers += 1 }
     }
     report.costs = system.broker.costs[app] ?? [:]
     return report
+  }
+}
+
+extension Fix {
+  /// As a source would have it that is coarser than what it was recorded with: the place, and how far that source is off
+  /// as a rule. What a recording has no better of stays as it is.
+  func seen(by kind: SourceKind, _ table: SourceTable) throws(LocationError) -> Fix {
+    guard kind != source, let radius = table[kind]?.typicalRadius else { return self }
+    var seen = self
+    seen.source = kind
+    let usual = try Accuracy.radius(radius)
+    if usual.standardDeviation > accuracy.standardDeviation { seen.accuracy = usual }
+    return seen
   }
 }

@@ -38,7 +38,9 @@ public struct LocationTrace: Sendable {
   ///   - deviation: metres, for fixes of which the trace says no accuracy: 0.1 to 10,000.
   /// - Throws: ``Failure``.
   public static func read(_ data: Data, deviation: Double = 5) throws(Failure) -> LocationTrace {
-    let text = String(decoding: data, as: UTF8.self)
+    // Some programs begin a text with a mark of its encoding.
+    let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+    let text = String(decoding: data.starts(with: mark) ? data.dropFirst(3) : data, as: UTF8.self)
     guard let format = format(of: text) else { throw Failure.unknownFormat }
     var builder = TraceBuilder(deviation: min(10_000, max(0.1, deviation)))
     switch format {

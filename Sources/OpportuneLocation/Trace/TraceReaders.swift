@@ -73,12 +73,14 @@ final class GPXReader: NSObject, XMLParserDelegate {
   }
 }
 
-/// GGA and RMC sentences of NMEA 0183, of any talker, with their checksums.
+/// GGA and RMC sentences of NMEA 0183, of any talker, with their checksums. Positions are those of GGA, which says how
+/// good they are; of RMC where a recording has nothing else.
 enum NMEAReader {
   static func read(_ text: String, into builder: inout TraceBuilder) {
     let lines = text.split(whereSeparator: \.isNewline)
     // Of positions that come before the first date, too.
     var day = lines.lazy.compactMap { fields($0).flatMap(date) }.first
+    let hasGGA = lines.contains { $0.dropFirst(3).hasPrefix("GGA,") }
     var lastOfDay = 0.0
     var speed: (ofDay: Double, value: Double)?
     for line in lines {
@@ -94,6 +96,7 @@ enum NMEAReader {
           speed = (time, knots * 1852 / 3600)
           lastOfDay = time
         }
+        if !hasGGA { addMinimum(fields, day, builder: &builder) }
       case "GGA":
         guard let time = ofDay(fields[1]) else {
           builder.skip("no time")
@@ -103,20 +106,28 @@ enum NMEAReader {
           builder.skip("no fix")
           continue
         }
-        // The date comes with the other sentence; past midnight it may come after.
-        var days = day ?? 0
-        if time < lastOfDay - 43_200 { days += 1 }
+        // The date comes with the other sentence, past midnight after this one; or never.
+        if time < lastOfDay - 43_200 { day = (day ?? 0) + 1 }
+        lastOfDay = time
         // Heights are above the geoid; the next field but one is how far that is above the ellipsoid.
         let geoid = fields.count > 11 ? Double(fields[11]) : nil
         let height = Double(fields[9]).flatMap { height in geoid.map { height + $0 } }
         builder.add(
-          seconds: Double(days) * 86_400 + time, latitude: degrees(fields[2], fields[3]),
+          seconds: Double(day ?? 0) * 86_400 + time, latitude: degrees(fields[2], fields[3]),
           longitude: degrees(fields[4], fields[5]),
           deviation: Double(fields[8]).map { max(0.5, min(10_000, $0 * builder.deviation)) }, altitude: height,
           speed: speed.flatMap { abs($0.ofDay - time) < 2 ? $0.value : nil })
       default: continue
       }
     }
+  }
+
+  /// The position of an RMC sentence.
+  private static func addMinimum(_ fields: [Substring], _ day: Int?, builder: inout TraceBuilder) {
+    guard fields[2] == "A" else { return builder.skip("no fix") }
+    builder.add(
+      seconds: ofDay(fields[1]).map { Double(day ?? 0) * 86_400 + $0 }, latitude: degrees(fields[3], fields[4]),
+      longitude: degrees(fields[5], fields[6]), speed: Double(fields[7]).map { $0 * 1852 / 3600 })
   }
 
   /// The day that a sentence says, if it does.
