@@ -186,3 +186,19 @@ import Testing
     #expect(rig.state(0) == .hibernated && rig.state(1) == .notRunning)
   }
 }
+  // R-MEM-02
+  @Test func sizesAndTimesOfAnySizeAddUp() throws {
+    var rig = try Rig([manifest("a"), manifest("b"), manifest("c")]) {
+      $0.memory.capacity = .max
+      $0.memory.criticalPoint = 1
+    }
+    for index in 0..<3 { try rig.does(.launch, index) }
+    for _ in 0..<40 { try rig.does(.worked(.seconds(Int64.max)), 0) }
+    try rig.does(.footprint(.max), 0)
+    #expect(rig.state(0) == .background)
+    // The one in front has as much: who is behind it goes.
+    try rig.does(.footprint(.max), 2)
+    #expect(rig.state(0) == .notRunning && rig.state(1) == .background && rig.state(2) == .active)
+    #expect(rig.host.system.footprint == .max)
+  }
+

@@ -150,7 +150,6 @@ public actor AppHost {
   ///
   /// - Throws: ``HostError/apps(_:)``; the event changed nothing then.
   public func post(_ event: SystemEvent) throws(HostError) {
-    if case .wallClock = event { isToldTheTime = true }
     if case .app(_, .schedule) = event { followWallClock() }
     let effects: [Effect]
     do {
@@ -160,6 +159,7 @@ public actor AppHost {
       rearm()
       throw HostError.apps(error)
     }
+    if case .wallClock = event { isToldTheTime = true }
     carryOut(effects)
     if case .app(let id, _) = event { followAudio(id) }
     // Tracking begins and ends without an effect.

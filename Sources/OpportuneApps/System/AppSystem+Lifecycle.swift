@@ -44,7 +44,8 @@ extension AppSystem {
     apps[index].since = now
     if old.isForeground || new.isForeground { apps[index].lastUsed = now }
     if old.isInMemory != new.isInMemory {
-      if new.isInMemory { memoryInUse += apps[index].footprint } else { memoryInUse -= apps[index].footprint }
+      let bytes = UInt128(apps[index].footprint)
+      if new.isInMemory { memoryInUse += bytes } else { memoryInUse -= bytes }
     }
     apps[index].state = new
     emit(.moved(from: old, to: new, by: event), id)

@@ -74,8 +74,8 @@ extension AppSystem {
     return result
   }
 
-  /// Bytes in main memory of all apps.
-  public var footprint: UInt64 { memoryInUse }
+  /// Bytes in main memory of all apps, as far as 64 bits hold them.
+  public var footprint: UInt64 { UInt64(clamping: memoryInUse) }
 
   /// Seconds since 1970, by the wall clock that the system was told of.
   public var wallClock: Double { wallAtZero + now.seconds }

@@ -54,7 +54,7 @@ extension AppSystem {
     guard time >= .zero else { throw AppsError.negativeTime(id, time) }
     try requireExecuting(id)
     guard apps[id.number].state == .background, time > .zero else { return }
-    apps[id.number].cpuBehind += time
+    apps[id.number].cpuBehind += min(time, .seconds(1 << 32))  // so that no sum of them overflows
     conductWorks(time, id)
     if apps[id.number].deadline(.idle) != nil, let limit = policy.tasks.idleLimit {
       arm(.idle, of: id, at: now + limit)

@@ -111,7 +111,7 @@ extension AppSystem {
   mutating func setFootprint(_ bytes: UInt64, _ id: AppID) {
     let index = id.number
     guard apps[index].state.isInMemory else { return }
-    memoryInUse = memoryInUse - apps[index].footprint + bytes
+    memoryInUse = memoryInUse - UInt128(apps[index].footprint) + UInt128(bytes)
     apps[index].footprint = bytes
     evict()
   }
@@ -120,7 +120,7 @@ extension AppSystem {
   /// policy's order; never the active one. (R-MEM-11)
   mutating func evict() {
     guard let capacity = policy.memory.capacity else { return }
-    let limit = UInt64(Double(capacity) * policy.memory.criticalPoint)
+    let limit = UInt128(Double(capacity) * policy.memory.criticalPoint)
     while memoryInUse > limit {
       let candidates = apps.filter { $0.state.isInMemory && $0.id != front.last && $0.footprint > 0 }
       guard let victim = candidates.min(by: { evictsBefore($0, $1) }) else { return }
