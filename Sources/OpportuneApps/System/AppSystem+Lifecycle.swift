@@ -124,7 +124,7 @@ extension AppSystem {
     let index = id.number
     apps[index].cpuBehind = .zero
     apps[index].hibernatesWhenStopped = false
-    apps[index].budgetEnd = (apps[index].manifest.taskTime ?? policy.tasks.wallClock).map { now + $0 }
+    startBudget(of: id)
     conductEntersBackground(id)
     armTasks(of: id)
     armFetch(of: id)

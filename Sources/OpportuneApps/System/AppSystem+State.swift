@@ -56,7 +56,7 @@ extension AppSystem {
     guard app.state == .background, !isFree(app), !isHeldWithoutLimit(app) else { return nil }
     let ends: [Moment?] = [
       app.deadline(.grace), app.deadline(.event), app.deadline(.fetchLimit),
-      app.tasks.isEmpty ? nil : app.deadline(.handler) ?? app.deadline(.tasks),
+      app.tasks.isEmpty && !hasEligibleWork(app) ? nil : app.deadline(.handler) ?? app.deadline(.tasks),
     ]
     if !app.tasks.isEmpty, app.deadline(.tasks) == nil, app.deadline(.handler) == nil { return nil }
     return ends.compactMap { $0 }.max().map { max(.zero, $0 - now) } ?? .zero
