@@ -20,7 +20,9 @@ public protocol AppDelegate: Sendable {
   func audioShould(play: Bool) async
   /// Release what can be rebuilt.
   func didReceiveMemoryWarning() async
-  /// Its current image, for the switcher; called when nothing of the app runs, not on its executor. (R-LIFE-20)
+  /// Its current image, for the switcher; called when nothing else of the app runs, not on its executor. Counts as its last
+  /// slice: it is suspended once this has returned, and ``AppsPolicy/sliceAllowance`` holds. Where it is wanted back
+  /// meanwhile, this runs on beside it, for nothing. (R-LIFE-20)
   func snapshot() -> [UInt8]?
 }
 

@@ -80,7 +80,7 @@ extension AppHost {
       } else {
         resume(id)
       }
-    case .takeSnapshot: keepSnapshot(residents[id]?.delegate.snapshot(), of: id)
+    case .takeSnapshot: keepSnapshot(residents[id]?.takeImage(), of: id)
     case .saveState: for broker in brokers { broker.save(id) }
     case .restoreState: restore(id)
     case .deleteState: keepSnapshot(nil, of: id)
@@ -91,13 +91,6 @@ extension AppHost {
       }
     case .takeBack: takeBack(id)
     }
-  }
-
-  /// With a broker that has purgeable memory for it, if there is one.
-  func keepSnapshot(_ image: [UInt8]?, of id: AppID) {
-    var isKept = false
-    for broker in brokers { isKept = broker.keepImage(isKept ? nil : image, of: id) || isKept }
-    snapshots[id] = isKept ? nil : image
   }
 
   func start(_ id: AppID) {
@@ -111,6 +104,7 @@ extension AppHost {
     residents[id] = Resident(app, delegate)
     for broker in brokers { broker.begins(app, delegate) }
   }
+    residents[id]?.easel = nil
 
   func resume(_ id: AppID) {
     for broker in brokers { broker.release(id) }
@@ -228,6 +222,7 @@ extension AppHost {
     if places.allSatisfy({ $0.activity == .suspended }) {
       // Not at once: the effects that come with this one are carried out first.
       Task { self.stopped(app) }
+    resident.easel = nil
     } else {
       beside { host in
         for place in places { await place.untilSuspended() }
@@ -241,6 +236,6 @@ extension AppHost {
       resident.places.allSatisfy({ $0.activity == .suspended })
     else { return }
     guard system.state(of: app.id) == .stopping else { return }
-    try? post(.app(app.id, .stopped))
+    askForImage(resident)
   }
 }

@@ -97,7 +97,7 @@ extension AppHost.Resident {
     for broker in brokers { broker.takeBack(app.id) }
     callbacks = []
     for buffer in buffers { buffer.setAccepts(false) }
-    try? app.app.setBand(.background)
+    for place in [app.app, easel] { try? place?.setBand(.background) }
     let isEmpty = app.end()
     app.app.resume()  // so that what is queued can be told that it is cancelled
     return isEmpty

@@ -59,6 +59,9 @@ public actor AppHost {
     var resumesWhenRestored = false
     init(_ app: HostedApp, _ delegate: any AppDelegate) {
       self.app = app
+    /// Where its image is made, while it is.
+    var easel: App?
+    var image: [UInt8]?
       self.delegate = delegate
     }
 
