@@ -1,6 +1,8 @@
 /// What a program implements to be an app: callbacks of the lifecycle, on the app's own executor, one at a time.
 ///
-/// All have an empty default. A callback returns when its `async` body does; the policy's limits count until then.
+/// All have an empty default. A callback returns when its `async` body does; the policy's limits count until then. What else
+/// comes for the app comes after the callbacks that were asked for before it, which do not wait for it in turn: a callback
+/// may come while ``didReceive(_:)`` runs.
 public protocol AppDelegate: Sendable {
   /// It was launched, and why. (R-LIFE-09, R-LIFE-10)
   func didFinishLaunching(_ reason: LaunchReason) async

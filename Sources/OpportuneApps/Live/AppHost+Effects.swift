@@ -24,11 +24,9 @@ extension AppHost {
     case .launched(let reason): residents[id]?.reason = reason
     case .restrict(let restrictions): restrict(id, restrictions)
     case .expire(let task):
-      if let expired = expirations[task] {
-        enqueue(id) { _ in
-          expired()
-        } then: { _ in
-        }
+      // Beside a callback that does not return: it has no time to wait for that.
+      if let expired = expirations[task], let app = residents[id]?.app {
+        _ = try? app.task(priority: .high) { if !app.isOver { expired() } }
       }
     case .taskEnded(let task): expirations[task] = nil
     case .pauseAudio:
@@ -104,9 +102,9 @@ extension AppHost {
     residents[id] = Resident(app, delegate)
     for broker in brokers { broker.begins(app, delegate) }
   }
-    residents[id]?.easel = nil
 
   func resume(_ id: AppID) {
+    residents[id]?.easel = nil
     for broker in brokers { broker.release(id) }
     for place in residents[id]?.places ?? [] { place.resume() }
     followAudio(id)
@@ -134,6 +132,7 @@ extension AppHost {
       // It has lost what it knew: it must not go on as if it had not.
       let wasInFront = system.state(of: id)?.isForeground == true
       resident.callbacks = []
+      resident.waiting = []
       try? post(.app(id, .exited))
       if wasInFront { try? post(.app(id, .launch)) }
       return
@@ -161,6 +160,8 @@ extension AppHost {
     guard let resident = residents[app.id], resident.app === app, resident.callbacks.first == callback else { return }
     resident.callbacks.removeFirst()
     resident.isCalling = false
+    for index in resident.waiting.indices { resident.waiting[index].after -= 1 }
+    while let first = resident.waiting.first, first.after == 0 { resident.waiting.removeFirst().start() }
     if !resident.isEnding || callback == .willTerminate || !resident.callbacks.isEmpty {
       try? post(.app(app.id, .returned(callback)))
     }
@@ -176,19 +177,24 @@ extension AppHost {
     }
   }
 
-  /// Runs something of a delegate on its app's executor, and says what came of it.
+  /// Runs something of a delegate on its app's executor, once the callbacks before it have returned, and says what came
+  /// of it. Callbacks that come after it do not wait for it.
   func enqueue<Result: Sendable>(
     _ id: AppID, _ body: @escaping @Sendable (any AppDelegate) async -> Result,
     then answer: @escaping @Sendable (Result) -> AppEvent?
   ) {
     guard let resident = residents[id], !resident.isEnding else { return }
-    let (app, delegate) = (resident.app, resident.delegate)
-    _ = try? app.task(priority: .high) { [host = WeakHost(self)] in
-      // An app that ended meanwhile hears nothing more.
-      guard !app.isOver else { return }
-      let result = await body(delegate)
-      if let event = answer(result) { try? await host.value?.post(event, app) }
+    let (app, delegate, host) = (resident.app, resident.delegate, WeakHost(self))
+    func start() {
+      _ = try? app.task(priority: .high) {
+        // An app that ended meanwhile hears nothing more.
+        guard !app.isOver else { return }
+        let result = await body(delegate)
+        if let event = answer(result) { try? await host.value?.post(event, app) }
+      }
     }
+    guard !resident.callbacks.isEmpty else { return start() }
+    resident.waiting.append((resident.callbacks.count, start))
   }
 
   func enqueue(
@@ -216,13 +222,13 @@ extension AppHost {
     guard let resident = residents[id] else { return }
     let (app, places) = (resident.app, resident.places)
     resident.resumesWhenRestored = false
+    resident.easel = nil
     resident.audio?.halt()
     for place in places { place.suspend() }
     for broker in brokers { broker.hold(id) }
     if places.allSatisfy({ $0.activity == .suspended }) {
       // Not at once: the effects that come with this one are carried out first.
       Task { self.stopped(app) }
-    resident.easel = nil
     } else {
       beside { host in
         for place in places { await place.untilSuspended() }

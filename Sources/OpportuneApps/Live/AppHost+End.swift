@@ -9,6 +9,7 @@ extension AppHost {
     }
     resident.endAudio()
     resident.isEnding = true
+    resident.waiting = []
     let isDying = system.state(of: id) == .terminated
     let overran = isDying && (system.view(of: id)?.callbacks.isEmpty ?? true)
     if overran || resident.callbacks.isEmpty { finish(resident) }
@@ -96,6 +97,7 @@ extension AppHost.Resident {
     // Not before: its last callback may use what it holds.
     for broker in brokers { broker.takeBack(app.id) }
     callbacks = []
+    waiting = []
     for buffer in buffers { buffer.setAccepts(false) }
     for place in [app.app, easel] { try? place?.setBand(.background) }
     let isEmpty = app.end()

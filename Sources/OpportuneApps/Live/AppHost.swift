@@ -50,6 +50,8 @@ public actor AppHost {
     var reason = LaunchReason.user
     var callbacks: [Callback] = []
     var isCalling = false
+    /// What comes after so many of the callbacks.
+    var waiting: [(after: Int, start: () -> Void)] = []
     var buffers: [DrawingBuffer] = []
     var isEnding = false
     var audio: AudioPump?
@@ -57,11 +59,11 @@ public actor AppHost {
     /// What comes back from the store, and is not there yet.
     var restorations = 0
     var resumesWhenRestored = false
-    init(_ app: HostedApp, _ delegate: any AppDelegate) {
-      self.app = app
     /// Where its image is made, while it is.
     var easel: App?
     var image: [UInt8]?
+    init(_ app: HostedApp, _ delegate: any AppDelegate) {
+      self.app = app
       self.delegate = delegate
     }
 
