@@ -21,9 +21,38 @@ import Testing
       #expect(rig.count(.notify(note)) == 0)
       try rig.wait(0.001)
       #expect(rig.count(.notify(note)) == (cancels ? 0 : 1))
+      try rig.wait(1)
       #expect(rig.state() == .suspended)
       try rig.wait(86_400)
       #expect(rig.count(.notify(note)) == (cancels ? 0 : 1))
+    }
+  }
+
+  // R-MSG-01, R-MSG-02, R-MSG-03, R-MSG-04, R-MSG-05
+  @Test func itsAppReceivesItInEachState() throws {
+    let note = LocalNotification(fireDate: .instant(1_003_600), body: "Tea", action: "Drink")
+    let message = Message("notification", payload: ["body": "Tea", "action": "Drink"], origin: .local)
+    let places: [(AppEvent?, LifecycleState)] = [
+      (nil, .active), (.leave, .background), (.terminate, .background), (.hibernate, .background),
+    ]
+    for (event, state) in places {
+      for asks in [false, true] {
+        var rig = try Rig { $0.messages.delivery = asks ? .ask : .reanimate }
+        try rig.host.post(.wallClock(1_000_000))
+        try rig.does(.launch)
+        try rig.does(.schedule(note))
+        if event == .hibernate {
+          try rig.does(.leave)
+          try rig.wait(5)
+        }
+        if let event { try rig.does(event) }
+        try rig.host.run(until: .seconds(3600))
+        #expect(rig.count(.notify(note)) == 1)
+        #expect(rig.prompts().count == (asks && event != nil ? 1 : 0))
+        if let prompt = rig.prompts().first { try rig.host.post(.answer(prompt, accepted: true)) }
+        #expect(rig.count(.deliver(message)) == 1)
+        #expect(rig.state() == (asks ? .active : state))
+      }
     }
   }
 

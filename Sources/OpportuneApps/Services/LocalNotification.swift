@@ -1,6 +1,9 @@
 import Foundation
 
 /// A notification that an app schedules for itself; it fires whatever the app's state is then. (R-MSG-09, R-MSG-10)
+///
+/// The user is shown it (``AppEffect/notify(_:)``), and its app receives it as it does a push, of origin `local`: kind
+/// "notification", and `body`, `action` and `sound` in its payload. (R-MSG-02, R-MSG-03)
 public struct LocalNotification: Sendable, Hashable {
   /// When it fires.
   public enum FireDate: Sendable, Hashable {

@@ -124,6 +124,7 @@ extension AppSystem {
   mutating func fireLocals(_ id: AppID) {
     let wall = wallClock
     var kept: [ScheduledLocal] = []
+    var fired: [LocalNotification] = []
     for var local in apps[id.number].locals {
       // By the moment that it was armed for: a double of seconds since 1970 cannot tell all of them apart.
       guard armedMoment(forWall: local.fires) <= now else {
@@ -131,12 +132,15 @@ extension AppSystem {
         continue
       }
       emit(.notify(local.notification), id)
+      fired.append(local.notification)
       guard let next = local.notification.nextFire(after: max(wall, local.fires), isFirst: false) else { continue }
       local.fires = next
       kept.append(local)
     }
     apps[id.number].locals = kept
     armLocals(id)
+    // The user sees it, and its app receives it as any message. (R-MSG-02)
+    for notification in fired { receive(Message(notification), id) }
   }
 
   mutating func setWallClock(_ seconds: Double) throws(AppsError) {
