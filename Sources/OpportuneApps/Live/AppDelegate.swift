@@ -13,8 +13,8 @@ public protocol AppDelegate: Sendable {
   func didEnterBackground() async
   func willTerminate() async
 
-  /// Something came for it: a message, data, a heartbeat to send, a change. It is kept in background until this returns,
-  /// or until the policy's time for it is over.
+  /// Something came for it: a message, data, a heartbeat to send, a change. It is kept in background until this returns, for
+  /// whatever came together, or until the policy's time for it is over. What it has lost is said here too.
   func didReceive(_ notice: AppNotice) async
   /// Fetches, within the policy's limit. (R-MAN-02)
   func fetch() async -> FetchResult
@@ -64,6 +64,10 @@ public enum AppNotice: Sendable, Hashable {
   case location
   /// The kernel has finished something for it.
   case completion
+  /// It has lost the hardware, as it went to background; asking for it again is up to it. (R-HW-01)
+  case revoked(Hardware)
+  /// It has lost what it had locked. (R-LOCK-02)
+  case lockRevoked(SharedResource)
 }
 
 /// What the lifecycle needs from the brokers of memory, I/O, location and hardware. Each is told in the order of the

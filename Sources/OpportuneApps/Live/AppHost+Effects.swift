@@ -31,34 +31,28 @@ extension AppHost {
     case .taskEnded(let task): expirations[task] = nil
     case .pauseAudio:
       followAudio(id)
-      enqueue(id) {
-        await $0.audioShould(play: false)
-      } then: { _ in
-      }
+      enqueue(id) { delegate, _, _ in await delegate.audioShould(play: false) }
     case .resumeAudio:
       followAudio(id)
-      enqueue(id) {
-        await $0.audioShould(play: true)
-      } then: { _ in
-      }
+      enqueue(id) { delegate, _, _ in await delegate.audioShould(play: true) }
     case .deliver(let message): notify(id, .message(message))
     case .coalesced(let changes): notify(id, .changes(changes))
     case .data(let bytes): notify(id, .data(bytes: bytes))
     case .heartbeat: notify(id, .heartbeat)
     case .locationEvent: notify(id, .location)
     case .completion: notify(id, .completion)
+    case .revoked(let hardware): tell(id, .revoked(hardware))
+    case .lockRevoked(let resource): tell(id, .lockRevoked(resource))
     case .fetch:
-      enqueue(id) {
-        await $0.fetch()
-      } then: {
-        .fetched($0)
+      enqueue(id) { delegate, app, host in
+        let result = await delegate.fetch()
+        try? await host.value?.post(.fetched(result), app)
       }
     case .moved:
       watchWork(id)
       tellRealTimeCode(of: id)
     case .taskBegan: watchWork(id)
-    case .ignored, .taskRefused, .notify, .ask, .granted, .denied, .revoked, .lockGranted,
-      .lockRevoked, .diagnose:
+    case .ignored, .taskRefused, .notify, .ask, .granted, .denied, .lockGranted, .diagnose:
       if case .diagnose(.callbackOverrun) = action, let resident = residents[id], resident.isEnding { finish(resident) }
     }
   }
@@ -83,10 +77,7 @@ extension AppHost {
     case .restoreState: restore(id)
     case .deleteState: keepSnapshot(nil, of: id)
     case .warnOfMemory:
-      enqueue(id) {
-        await $0.didReceiveMemoryWarning()
-      } then: { _ in
-      }
+      enqueue(id) { delegate, _, _ in await delegate.didReceiveMemoryWarning() }
     case .takeBack: takeBack(id)
     }
   }
@@ -167,41 +158,6 @@ extension AppHost {
     }
     callNext(resident)
     if resident.isEnding, resident.callbacks.isEmpty { finish(resident) }
-  }
-
-  func notify(_ id: AppID, _ notice: AppNotice) {
-    enqueue(id) {
-      await $0.didReceive(notice)
-    } then: { _ in
-      notice == .heartbeat ? .heartbeatSent : .handled
-    }
-  }
-
-  /// Runs something of a delegate on its app's executor, once the callbacks before it have returned, and says what came
-  /// of it. Callbacks that come after it do not wait for it.
-  func enqueue<Result: Sendable>(
-    _ id: AppID, _ body: @escaping @Sendable (any AppDelegate) async -> Result,
-    then answer: @escaping @Sendable (Result) -> AppEvent?
-  ) {
-    guard let resident = residents[id], !resident.isEnding else { return }
-    let (app, delegate, host) = (resident.app, resident.delegate, WeakHost(self))
-    func start() {
-      _ = try? app.task(priority: .high) {
-        // An app that ended meanwhile hears nothing more.
-        guard !app.isOver else { return }
-        let result = await body(delegate)
-        if let event = answer(result) { try? await host.value?.post(event, app) }
-      }
-    }
-    guard !resident.callbacks.isEmpty else { return start() }
-    resident.waiting.append((resident.callbacks.count, start))
-  }
-
-  func enqueue(
-    _ id: AppID, _ body: @escaping @Sendable (any AppDelegate) async -> Void,
-    then none: @escaping @Sendable (()) -> Void
-  ) {
-    enqueue(id, body, then: { (_: ()) -> AppEvent? in nil })
   }
 
   func restrict(_ id: AppID, _ restrictions: Restrictions) {

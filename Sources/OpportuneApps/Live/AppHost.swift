@@ -16,6 +16,8 @@ import OpportuneScheduler
 /// the lives of its apps end as that of a suspended app does, without a callback: tasks are cancelled, what is queued is
 /// told so, brokers take back, what the apps ask from then on throws ``HostError/terminated(_:)``, observers' streams end.
 public actor AppHost {
+  /// Makes the delegate of a life, on the host's strand, where everybody waits for it: leave what takes long to
+  /// ``AppDelegate/didFinishLaunching(_:)``.
   public typealias MakeDelegate = @Sendable (HostedApp) -> any AppDelegate
 
   public nonisolated let scheduler: Scheduler
@@ -52,6 +54,8 @@ public actor AppHost {
     var isCalling = false
     /// What comes after so many of the callbacks.
     var waiting: [(after: Int, start: () -> Void)] = []
+    /// That are being handled.
+    var notices = 0
     var buffers: [DrawingBuffer] = []
     var isEnding = false
     var audio: AudioPump?
