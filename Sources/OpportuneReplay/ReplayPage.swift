@@ -76,8 +76,7 @@ extension ReplayReport {
     out.append("<text x=\"\(left)\" y=\"\(bottom)\">\(time(start))</text>")
     out.append("<text x=\"\(left + width)\" y=\"\(bottom)\" text-anchor=\"end\">\(time(end))</text></svg>")
     if weight.count > shown.count {
-      let rest = weight.count - shown.count
-      out.append("<p>\(rest) more \(rest == 1 ? "app" : "apps") ran for less time and \(rest == 1 ? "is" : "are") not drawn.</p>")
+      out.append("<p>Not drawn, as they ran for less time: \(weight.count - shown.count) more.</p>")
     }
     return out.joined(separator: "\n")
   }
