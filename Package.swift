@@ -131,6 +131,7 @@ let package = Package(
     .executableTarget(name: "TenLines", dependencies: ["Opportune"], path: "docs/examples/TenLines"),
     .executableTarget(name: "LaunchTimes", dependencies: ["Opportune"], path: "docs/examples/LaunchTimes"),
     .executableTarget(name: "Player", dependencies: ["Opportune"], path: "docs/examples/Player"),
+    .executableTarget(name: "Mail", dependencies: ["Opportune"], path: "docs/examples/Mail"),
     .target(name: "TestSupport", path: "Tests/TestSupport"),
     .testTarget(name: "COpportuneTests", dependencies: ["COpportune"]),
     .testTarget(

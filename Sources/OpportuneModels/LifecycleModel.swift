@@ -39,7 +39,7 @@ package struct LifecycleModel {
         if !open.contains(task) { problems.append("\(task) expires and is not open") }
         expired[task] = moment
         if let left, let limit = policy.tasks.wallClock, policy.tasks.cpuTime == nil, !policy.tasks.endsOnPowerLoss,
-          policy.tasks.idleLimit == nil, !policy.tasks.endsOnDisplay, moment - left != limit
+          policy.tasks.idleLimit == nil, !policy.tasks.endsOnDisplay, !policy.power.fullOnMains, moment - left != limit
         {
           problems.append("\(task) expires \(moment - left) after it left the front, not \(limit)")  // R-TASK-03
         }

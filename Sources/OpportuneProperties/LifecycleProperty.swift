@@ -52,10 +52,10 @@ struct LifecycleProperty: Property {
     _ host: inout VirtualHost, _ apps: [AppID], _ bytes: inout ByteSource, _ log: inout StepLog
   ) throws(Violation) {
     let app = apps[bytes.below(apps.count)]
-    let kind = bytes.below(48)
+    let kind = bytes.below(54)
     let argument = bytes.byte()
-    if kind >= 46 {
-      let event: SystemEvent = kind == 46 ? .power(argument & 1 == 0 ? .mains : .battery) : .displayActivated
+    if kind >= 52 {
+      let event: SystemEvent = kind == 52 ? .power(argument & 1 == 0 ? .mains : .battery) : .displayActivated
       log.note("\(event)")
       do { try host.post(event) } catch { throw Violation("\(event) is refused: \(error)") }
     } else {
@@ -96,6 +96,8 @@ struct LifecycleProperty: Property {
     if second & 2 != 0 { policy.completionsReanimate = true }
     if second & 4 != 0 { policy.tasks.finished = .terminate }
     if second & 8 != 0 { policy.tasks.endsOnDisplay = true }
+    if second & 16 != 0 { policy.power.fullOnMains = true }
+    if second & 32 != 0 { policy.tasks.eligible = [.upload] }
     return policy
   }
 
@@ -115,6 +117,9 @@ struct LifecycleProperty: Property {
     .lock(.addressBook), .unlock(.addressBook), .request(.camera), .release(.camera), .memoryWarning, .trackingBegan,
     .trackingEnded, .exited, .locationEvent, .completion, .handled, .heartbeatSent, .fetched(.newData), .stopped,
     .reaped, .returned(.didEnterBackground), .worked(.milliseconds(50)), .call("c"), .cancelLocalNotifications,
+    .workBegan(.upload), .workEnded(.upload), .footprint(.max), .worked(.seconds(Int64.max)),
+    .schedule(LocalNotification(fireDate: .instant(60), repeats: .daily, body: "b")),
+    .schedule(LocalNotification(fireDate: .instant(.nan), repeats: .weekly, body: "b")),
   ]
 
   private static func event(_ kind: Int, _ argument: UInt8, _ open: [TaskID]) -> AppEvent {

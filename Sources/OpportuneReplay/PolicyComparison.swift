@@ -117,8 +117,9 @@ package struct PolicyComparison: Sendable {
       try run(budget)
       return
     }
-    var budget = UInt64(Double(footprint) / criticalShare * 1.05)
-    let least = UInt64(Double(sizes.values.max() ?? 0) / criticalShare)
+    func atCriticalPoint(_ bytes: UInt64) -> UInt64 { UInt64(min(Double(bytes) / criticalShare, 0x1p62)) }
+    var budget = atCriticalPoint(footprint + footprint / 20)
+    let least = atCriticalPoint(sizes.values.max() ?? 0)
     repeat {
       try run(budget)
       budget = budget / 10 * 9

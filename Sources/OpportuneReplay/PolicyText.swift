@@ -68,6 +68,7 @@ extension PolicyComparison {
 }
 
 private func mebibytes(_ bytes: UInt64) -> String {
-  let tenths = (bytes * 10 + (1 << 19)) >> 20
+  // Divided first: ten times as many may be more than 64 bits hold.
+  let tenths = bytes / (1 << 20) * 10 + (bytes % (1 << 20) * 10 + (1 << 19)) / (1 << 20)
   return "\(tenths / 10).\(tenths % 10) MiB"
 }

@@ -12,7 +12,7 @@ extension ReplayReport {
     h1 { font-size: 1.3em } pre { font-size: 13px; overflow-x: auto; background: #f5f5f3; padding: 1em }
     svg { width: 100%; height: auto } text { font: 11px system-ui, sans-serif; fill: #333 }
     .foreground { fill: #1a7f4e } .background { fill: #e0a100 } .suspended { fill: #9aa7b5 } .hibernated { fill: #6a5acd }
-    .divergence { stroke: #c0262d; stroke-width: 1.5 } .key span { margin-right: 1.5em; white-space: nowrap }
+    .tick { stroke: #ddd } .divergence { stroke: #c0262d; stroke-width: 1.5 } .key span { margin-right: 1.5em; white-space: nowrap }
     .key i { display: inline-block; width: 1em; height: 1em; vertical-align: -0.15em; margin-right: 0.4em }
     </style></head><body>
     <h1>\(escape(title))</h1>
@@ -35,7 +35,7 @@ extension ReplayReport {
     let shown = Array(
       apps.filter { weight[$0] != nil }.sorted { (weight[$1] ?? 0, $0) < (weight[$0] ?? 0, $1) }.prefix(40))
     let (left, width, row) = (300.0, 780.0, 18.0)
-    let height = Double(shown.count) * row + 34
+    let height = Double(shown.count) * row + 48
     func x(_ at: Double) -> Double { left + (at - start) / (end - start) * width }
     var out = [
       "<p class=\"key\">"
@@ -46,14 +46,22 @@ extension ReplayReport {
     out.append("<svg viewBox=\"0 0 1100 \(Int(height))\" role=\"img\" aria-label=\"States of each app over time\">")
     let rows = Dictionary(
       shown.enumerated().map { ($0.element, Double($0.offset) * row + 4) }, uniquingKeysWith: { first, _ in first })
+    let floor = Double(shown.count) * row + 6
+    for (at, label) in ticks() {
+      let x = short(x(at))
+      out.append("<line class=\"tick\" x1=\"\(x)\" x2=\"\(x)\" y1=\"0\" y2=\"\(floor)\"/>")
+      out.append("<text x=\"\(x)\" y=\"\(floor + 12)\" text-anchor=\"middle\">\(label)</text>")
+    }
     for app in shown {
-      let label = app.count > 46 ? "…" + app.suffix(45) : app
+      let label = app.count > 42 ? "…" + app.suffix(41) : app
       out.append("<text x=\"\(left - 8)\" y=\"\((rows[app] ?? 0) + 11)\" text-anchor=\"end\">\(escape(label))</text>")
     }
-    for span in spans {
+    // What a person looks for lies on top, and is never too narrow to be seen.
+    let order: [LifecycleState.Operational] = [.suspended, .hibernated, .background, .foreground]
+    for span in order.flatMap({ state in spans.filter { $0.state == state } }) {
       guard let y = rows[span.app] else { continue }
       let begin = x(span.start)
-      let size = max(0.3, x(span.end) - begin)
+      let size = max(span.state == .suspended ? 0.3 : 1, x(span.end) - begin)
       out.append(
         "<rect class=\"\(span.state.rawValue)\" x=\"\(short(begin))\" y=\"\(y)\" width=\"\(short(size))\" height=\"13\"><title>\(escape(span.app)): \(span.state.rawValue), \(time(span.start)), \(hours(span.end - span.start))</title></rect>"
       )
@@ -64,13 +72,23 @@ extension ReplayReport {
         "<line class=\"divergence\" x1=\"\(short(x(one.at)))\" x2=\"\(short(x(one.at)))\" y1=\"\(y - 2)\" y2=\"\(y + 15)\"/>"
       )
     }
-    let bottom = Double(shown.count) * row + 20
+    let bottom = Double(shown.count) * row + 36
     out.append("<text x=\"\(left)\" y=\"\(bottom)\">\(time(start))</text>")
     out.append("<text x=\"\(left + width)\" y=\"\(bottom)\" text-anchor=\"end\">\(time(end))</text></svg>")
     if weight.count > shown.count {
-      out.append("<p>\(weight.count - shown.count) more apps ran for less time and are not drawn.</p>")
+      out.append("<p>Not drawn, as they ran for less time: \(weight.count - shown.count) more.</p>")
     }
     return out.joined(separator: "\n")
+  }
+
+  /// Round times within the timeline, eight at most, and how they are called, in UTC.
+  private func ticks() -> [(Double, String)] {
+    let steps: [Double] = [1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000]
+    guard let step = steps.first(where: { (end - start) / $0 <= 8 }) else { return [] }
+    return stride(from: (start / step).rounded(.up) * step, through: end, by: step).map { at in
+      let text = time(at)  // 2023-05-29T20:27:58Z
+      return (at, String(step < 86_400 ? text.dropFirst(11).prefix(step < 60 ? 8 : 5) : text.prefix(10)))
+    }
   }
 
   private func short(_ value: Double) -> String { "\((value * 100).rounded() / 100)" }

@@ -168,7 +168,7 @@ struct PowerLog: TraceFormat {
     }
     try rows("PLApplicationAgent_EventBackward_ApplicationMemory", "AppBundleId, SuspendedMemory") { row, at in
       if let app = row.value("AppBundleId", as: String.self), let bytes = row.value("SuspendedMemory", as: Int64.self),
-        bytes > 0
+        (1..<Int64(1 << 47)).contains(bytes)  // more than a process can hold is none
       {
         trace.inputs.append((at, .footprint(app, UInt64(bytes))))
       }

@@ -8,6 +8,12 @@ import Testing
 
   private struct Empty: AppDelegate {}
 
+  /// Ends with the test's time, which a mere `Task.yield()` would outlast.
+  private func yield() async throws {
+    try Task.checkCancellation()
+    await Task.yield()
+  }
+
   /// Never returns by itself.
   private struct Hangs: AppDelegate {
     func didEnterBackground() async { await untilCancelled() }
@@ -58,7 +64,7 @@ import Testing
         isSpinning.add()
         while mayEnd.value == 0 {}
       }
-      while isSpinning.value == 0 { await Task.yield() }
+      while isSpinning.value == 0 { try await yield() }
       try await host.terminate(app.id)
     }
     return Left(
@@ -69,7 +75,7 @@ import Testing
   @Test(.timeLimit(.minutes(1)), arguments: Place.allCases)
   func aHostThatIsLeftEndsAndItsAppsWithIt(_ place: Place) async throws {
     let left = try await leave(place)
-    while left.host != nil { await Task.yield() }
+    while left.host != nil { try await yield() }
     for await _ in left.events {}
     let app = left.app
     let calls: [@Sendable (HostedApp) async throws -> Void] = [
@@ -88,7 +94,7 @@ import Testing
     #expect(await app.backgroundTimeRemaining() == .zero)
     #expect(await !app.isMultitaskingSupported())
     await #expect(throws: CancellationError.self) { try await left.work.value }
-    while left.cancelled.value < (place == .suspended ? 100 : 0) { await Task.yield() }
+    while left.cancelled.value < (place == .suspended ? 100 : 0) { try await yield() }
     left.mayEnd.add()
   }
 
@@ -111,7 +117,7 @@ import Testing
       return (made.followPower(), broker)
     }
     let (monitor, broker) = try await make()
-    while host != nil || memory != nil { await Task.yield() }
+    while host != nil || memory != nil { try await yield() }
     await broker.shutdown()
     withExtendedLifetime(monitor) {}
   }

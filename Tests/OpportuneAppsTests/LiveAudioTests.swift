@@ -132,6 +132,26 @@ import Testing
     try await host.terminate(app.id)
   }
 
+  // R-AUD-07
+  @Test(.timeLimit(.minutes(1))) func whatBeginsToPlayInBackgroundIsLookedAtToo() async throws {
+    let own = try #require(LoadedObject.file(holding: #dsohandle))
+    let host = try host { $0.audio.approvedLibraries = ["/usr/lib/libgood.so"] }
+    let (app, stream, _) = try await player(host, "player")
+    // Something else keeps it there, so that it does not move as it goes on.
+    _ = try await app.beginTask()
+    let events = await host.observe()
+    try await host.leave(app.id)
+    var seen = 0
+    for await event in events where event.action == .diagnose(.unapprovedLibrary(own)) {
+      seen += 1
+      if seen == 3 { break }
+      try await stream.resume()
+    }
+    #expect(seen == 3)
+    #expect(await host.state(of: app.id) == .background)
+    try await host.terminate(app.id)
+  }
+
   // R-AUD-02
   @Test(.timeLimit(.minutes(1))) func whatTheKernelGivesIsSaid() async throws {
     let host = try host()

@@ -16,7 +16,7 @@ import Testing
       switch notice {
       case .heartbeat: heard.yield("heartbeat")
       case .data: try? await app.post(.call("Ada"))
-      case .message, .changes, .location, .completion: break
+      case .message, .changes, .location, .completion, .revoked, .lockRevoked: break
       }
     }
   }

@@ -21,9 +21,38 @@ import Testing
       #expect(rig.count(.notify(note)) == 0)
       try rig.wait(0.001)
       #expect(rig.count(.notify(note)) == (cancels ? 0 : 1))
+      try rig.wait(1)
       #expect(rig.state() == .suspended)
       try rig.wait(86_400)
       #expect(rig.count(.notify(note)) == (cancels ? 0 : 1))
+    }
+  }
+
+  // R-MSG-01, R-MSG-02, R-MSG-03, R-MSG-04, R-MSG-05
+  @Test func itsAppReceivesItInEachState() throws {
+    let note = LocalNotification(fireDate: .instant(1_003_600), body: "Tea", action: "Drink")
+    let message = Message("notification", payload: ["body": "Tea", "action": "Drink"], origin: .local)
+    let places: [(AppEvent?, LifecycleState)] = [
+      (nil, .active), (.leave, .background), (.terminate, .background), (.hibernate, .background),
+    ]
+    for (event, state) in places {
+      for asks in [false, true] {
+        var rig = try Rig { $0.messages.delivery = asks ? .ask : .reanimate }
+        try rig.host.post(.wallClock(1_000_000))
+        try rig.does(.launch)
+        try rig.does(.schedule(note))
+        if event == .hibernate {
+          try rig.does(.leave)
+          try rig.wait(5)
+        }
+        if let event { try rig.does(event) }
+        try rig.host.run(until: .seconds(3600))
+        #expect(rig.count(.notify(note)) == 1)
+        #expect(rig.prompts().count == (asks && event != nil ? 1 : 0))
+        if let prompt = rig.prompts().first { try rig.host.post(.answer(prompt, accepted: true)) }
+        #expect(rig.count(.deliver(message)) == 1)
+        #expect(rig.state() == (asks ? .active : state))
+      }
     }
   }
 
@@ -61,6 +90,50 @@ import Testing
     try rig.host.post(.wallClock(2_000_000))  // set far ahead: due at once
     try rig.wait(0)
     #expect(rig.count(.notify(note)) == 1)
+  }
+
+  // R-MSG-10
+  @Test func datesThatAreNoneAreRefused() throws {
+    var rig = try Rig()
+    try rig.host.post(.wallClock(1_000_000))
+    try rig.does(.launch)
+    func local(_ year: Int, _ month: Int, _ day: Int, _ hour: Int = 0) -> LocalNotification.FireDate {
+      .local(year: year, month: month, day: day, hour: hour, minute: 0, second: 0)
+    }
+    let dates: [LocalNotification.FireDate] = [
+      .instant(.nan), .instant(.infinity), .instant(-1e25), local(2024, 13, 1), local(2023, 2, 29),
+      local(2024, 1, 1, 24), local(.max, .min, .max),
+    ]
+    for date in dates {
+      for repeats in LocalNotification.Repeat.allCases {
+        let note = LocalNotification(fireDate: date, repeats: repeats, body: "never")
+        #expect(throws: AppsError.self, "\(date)") { try rig.does(.schedule(note)) }
+        #expect(note.nextFire(after: 0, isFirst: true) == nil)
+      }
+    }
+    for seconds in [Double.nan, .infinity, -1e13] {
+      #expect(throws: AppsError.self) { try rig.host.post(.wallClock(seconds)) }
+    }
+    try rig.does(.schedule(LocalNotification(fireDate: local(2024, 2, 29), body: "leap day")))
+    try rig.wait(1)
+    #expect(rig.actions().allSatisfy { if case .notify = $0 { false } else { true } })
+  }
+
+  /// Where doubles of seconds since 1970 are microseconds apart and more, what is due at a moment is due then.
+  // R-MSG-10
+  @Test func itFiresOnceHoweverFarOffTheDateIs() throws {
+    var rig = try Rig()
+    for wall in [1.7e9 + 0.123_456, 1e11 + 0.3, -1e11 + 0.7, 9e11] {
+      try rig.host.post(.wallClock(wall))
+      try rig.does(.launch)
+      let note = LocalNotification(fireDate: .instant(wall + 0.001_3), repeats: .daily, body: "\(wall)")
+      try rig.does(.schedule(note))
+      try rig.wait(3600)
+      #expect(rig.count(.notify(note)) == 1)
+      try rig.wait(86_400)
+      #expect(rig.count(.notify(note)) == 2)
+      try rig.does(.cancelLocalNotifications)
+    }
   }
 
   // R-MSG-10

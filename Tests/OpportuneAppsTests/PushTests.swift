@@ -1,7 +1,10 @@
 import Foundation
+import Glibc
 import Opportune
 import Synchronization
 import Testing
+
+@testable import OpportuneApps
 
 @Suite struct PushTests {
   private func path() -> String {
@@ -43,6 +46,21 @@ import Testing
       try await send(Push(app: "a", kind: "k"), place)
     }
     #expect(calls.value == 0 && socket.path == place)
+  }
+
+  /// Sends a byte every millisecond, for as long as it is served.
+  // R-MSG-02
+  @Test(.timeLimit(.minutes(1))) func whoTakesForeverForALineIsCutOff() async throws {
+    let place = path()
+    let socket = try PushSocket(
+      path: place, patience: .milliseconds(100), users: [geteuid()], controllers: [],
+      receive: { _ in nil }, control: { _ in .refused("") })
+    let slow = try LocalSocket.open(place) { connect($0, $1, $2) }
+    defer { close(slow) }
+    var polled = pollfd(fd: slow, events: 0, revents: 0)  // until it hangs up
+    while Glibc.send(slow, "x", 1, Int32(MSG_NOSIGNAL)) == 1, poll(&polled, 1, 1) == 0 { try Task.checkCancellation() }
+    try await send(Push(app: "a", kind: "k"), place)
+    #expect(socket.path == place)
   }
 
   @Test func pathsThatCannotBeAreNamed() {

@@ -52,6 +52,7 @@ import Testing
     if number % 6 == 1 { policy.eventsLaunchApps = false }
     if number % 7 == 1 { policy.suspendsOnReturn = true }
     if number % 8 == 1 { policy.messages.delivery = .batch(.seconds(300)) }
+    if number % 9 == 1 { policy.power.fullOnMains = true }
     return policy
   }
 

@@ -128,6 +128,41 @@ import Testing
     }
   }
 
+  // R-PWR-02, R-PWR-03, R-TASK-03
+  @Test func fullPowerTakesTheLimitsOfTasksAwayAndItsLossBringsThemBack() throws {
+    for policy in [TaskPolicy.End.suspend, .terminate] {
+      var rig = try Rig {
+        $0.power.fullOnMains = true
+        $0.tasks.unfinished = policy
+        $0.tasks.cpuTime = .seconds(10)
+        $0.tasks.idleLimit = .seconds(170)
+        $0.tasks.endsOnDisplay = true
+      }
+      rig.host.behaviour.expiration = nil
+      try rig.does(.launch)
+      try rig.does(.beginTask(.upload))
+      try rig.does(.leave)
+      // It comes while the handler runs.
+      try rig.wait(172)
+      try rig.host.post(.power(.mains))
+      try rig.wait(3600)
+      try rig.does(.worked(.seconds(11)))
+      try rig.host.post(.displayActivated)
+      try rig.does(.beginTask(.upload))
+      #expect(rig.state() == .background && rig.refusals().isEmpty && rig.tasks().count == 2)
+      #expect(rig.tasks().map { rig.count(.expire($0)) } == [1, 0])
+      #expect(rig.host.system.timeRemaining(of: rig.app) == nil)
+      try rig.host.post(.power(.battery))
+      #expect(rig.host.system.timeRemaining(of: rig.app) == .seconds(180))
+      try rig.does(.worked(.seconds(9)))
+      #expect(rig.state() == .background)
+      try rig.does(.worked(.seconds(1)))
+      #expect(rig.tasks().map { rig.count(.expire($0)) } == [2, 1])
+      try rig.wait(5)
+      #expect(rig.state() == (policy == .terminate ? .notRunning : .suspended))
+    }
+  }
+
   // R-PWR-04
   @Test func onLossOfPowerAllButTheActiveGoBehind() throws {
     for pushes in [false, true] {
@@ -169,6 +204,22 @@ import Testing
       #expect(removed == (order == .largest ? [1, 0, 2, 3] : [0, 1, 2, 3]))
       #expect(rig.state(4) == .active)
     }
+  }
+
+  // R-MEM-02
+  @Test func sizesAndTimesOfAnySizeAddUp() throws {
+    var rig = try Rig([manifest("a"), manifest("b"), manifest("c")]) {
+      $0.memory.capacity = .max
+      $0.memory.criticalPoint = 1
+    }
+    for index in 0..<3 { try rig.does(.launch, index) }
+    for _ in 0..<40 { try rig.does(.worked(.seconds(Int64.max)), 0) }
+    try rig.does(.footprint(.max), 0)
+    #expect(rig.state(0) == .background)
+    // The one in front has as much: who is behind it goes.
+    try rig.does(.footprint(.max), 2)
+    #expect(rig.state(0) == .notRunning && rig.state(1) == .background && rig.state(2) == .active)
+    #expect(rig.host.system.footprint == .max)
   }
 
   // R-MEM-11

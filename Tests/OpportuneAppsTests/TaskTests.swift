@@ -104,6 +104,18 @@ import Testing
     #expect(rig.host.system.timeRemaining(of: rig.app) == nil)
   }
 
+  // R-TASK-15, R-TASK-11
+  @Test func timeOfEligibleWorkCanBeRead() throws {
+    var rig = try Rig { $0.tasks.eligible = [.upload] }
+    try rig.does(.launch)
+    try rig.does(.workBegan(.upload))
+    try rig.does(.leave)
+    try rig.wait(60)
+    #expect(rig.state() == .background && rig.host.system.timeRemaining(of: rig.app) == .seconds(120))
+    try rig.wait(120)
+    #expect(rig.state() == .suspended && rig.host.system.timeRemaining(of: rig.app) == .zero)
+  }
+
   // R-TASK-06
   @Test func whoHasNoTaskIsNotDesignated() throws {
     var rig = try Rig([manifest("first"), manifest("second"), manifest("third")]) { $0.grace = .zero }

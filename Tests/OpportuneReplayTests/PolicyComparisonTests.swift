@@ -50,6 +50,18 @@ import Testing
     #expect(ample.outcomes[0].removals.isEmpty && !short.outcomes[0].removals.isEmpty)
   }
 
+  // R-MEM-02
+  @Test func budgetsAndPointsBeyondAllProportionAreTaken() throws {
+    let trace = try trace("desktop-app-focus")
+    var options = ReplayOptions()
+    options.policy.memory.criticalPoint = 1e-300
+    let tiny = try PolicyComparison(trace, [.lru], table: .ios, seed: 1, options: options)
+    options.policy.memory.criticalPoint = 1
+    let ample = try PolicyComparison(trace, [.lru], table: .ios, seed: 1, budget: .max, options: options)
+    for comparison in [tiny, ample] { #expect(comparison.text().contains("MiB")) }
+    #expect(ample.text().contains("budget 17592186044416.0 MiB") && ample.outcomes[0].removals.isEmpty)
+  }
+
   @Test func sizesComeFromTheTable() {
     for table in FootprintTable.all {
       #expect(table.bytes.count == 21 && table.bytes == table.bytes.sorted())

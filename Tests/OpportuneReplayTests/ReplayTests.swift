@@ -151,5 +151,14 @@ import Testing
     #expect(document.traceEvents.allSatisfy { $0.ph != "X" || ($0.ts ?? -1) >= 0 && ($0.dur ?? -1) >= 0 })
     let page = report.page(title: "a <b> & \"c\"")
     #expect(page.contains("a &lt;b&gt; &amp; &quot;c&quot;") && !page.contains("<script") && page.contains("<svg"))
+    #expect((1...8).contains(page.components(separatedBy: "class=\"tick\"").count - 1))
+    // A moment in background is seen, before the suspension that it lies on.
+    let background = try #require(page.range(of: "<rect class=\"background\""))
+    let suspended = try #require(page.range(of: "<rect class=\"suspended\"", options: .backwards))
+    #expect(suspended.lowerBound < background.lowerBound)
+    let widths = page.components(separatedBy: "<rect class=\"background\"").dropFirst().compactMap {
+      $0.components(separatedBy: " width=\"").dropFirst().first.flatMap { Double($0.prefix { $0 != "\"" }) }
+    }
+    #expect(!widths.isEmpty && widths.allSatisfy { $0 >= 1 })
   }
 }

@@ -1,6 +1,8 @@
 /// What a program implements to be an app: callbacks of the lifecycle, on the app's own executor, one at a time.
 ///
-/// All have an empty default. A callback returns when its `async` body does; the policy's limits count until then.
+/// All have an empty default. A callback returns when its `async` body does; the policy's limits count until then. What else
+/// comes for the app comes after the callbacks that were asked for before it, which do not wait for it in turn: a callback
+/// may come while ``didReceive(_:)`` runs.
 public protocol AppDelegate: Sendable {
   /// It was launched, and why. (R-LIFE-09, R-LIFE-10)
   func didFinishLaunching(_ reason: LaunchReason) async
@@ -11,8 +13,8 @@ public protocol AppDelegate: Sendable {
   func didEnterBackground() async
   func willTerminate() async
 
-  /// Something came for it: a message, data, a heartbeat to send, a change. It is kept in background until this returns,
-  /// or until the policy's time for it is over.
+  /// Something came for it: a message, data, a heartbeat to send, a change. It is kept in background until this returns, for
+  /// whatever came together, or until the policy's time for it is over. What it has lost is said here too.
   func didReceive(_ notice: AppNotice) async
   /// Fetches, within the policy's limit. (R-MAN-02)
   func fetch() async -> FetchResult
@@ -20,7 +22,9 @@ public protocol AppDelegate: Sendable {
   func audioShould(play: Bool) async
   /// Release what can be rebuilt.
   func didReceiveMemoryWarning() async
-  /// Its current image, for the switcher; called when nothing of the app runs, not on its executor. (R-LIFE-20)
+  /// Its current image, for the switcher; called when nothing else of the app runs, not on its executor. Counts as its last
+  /// slice: it is suspended once this has returned, and ``AppsPolicy/sliceAllowance`` holds. Where it is wanted back
+  /// meanwhile, this runs on beside it, for nothing. (R-LIFE-20)
   func snapshot() -> [UInt8]?
 }
 
@@ -60,6 +64,10 @@ public enum AppNotice: Sendable, Hashable {
   case location
   /// The kernel has finished something for it.
   case completion
+  /// It has lost the hardware, as it went to background; asking for it again is up to it. (R-HW-01)
+  case revoked(Hardware)
+  /// It has lost what it had locked. (R-LOCK-02)
+  case lockRevoked(SharedResource)
 }
 
 /// What the lifecycle needs from the brokers of memory, I/O, location and hardware. Each is told in the order of the

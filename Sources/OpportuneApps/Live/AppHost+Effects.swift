@@ -24,43 +24,35 @@ extension AppHost {
     case .launched(let reason): residents[id]?.reason = reason
     case .restrict(let restrictions): restrict(id, restrictions)
     case .expire(let task):
-      if let expired = expirations[task] {
-        enqueue(id) { _ in
-          expired()
-        } then: { _ in
-        }
+      // Beside a callback that does not return: it has no time to wait for that.
+      if let expired = expirations[task], let app = residents[id]?.app {
+        _ = try? app.task(priority: .high) { if !app.isOver { expired() } }
       }
     case .taskEnded(let task): expirations[task] = nil
     case .pauseAudio:
       followAudio(id)
-      enqueue(id) {
-        await $0.audioShould(play: false)
-      } then: { _ in
-      }
+      enqueue(id) { delegate, _, _ in await delegate.audioShould(play: false) }
     case .resumeAudio:
       followAudio(id)
-      enqueue(id) {
-        await $0.audioShould(play: true)
-      } then: { _ in
-      }
+      enqueue(id) { delegate, _, _ in await delegate.audioShould(play: true) }
     case .deliver(let message): notify(id, .message(message))
     case .coalesced(let changes): notify(id, .changes(changes))
     case .data(let bytes): notify(id, .data(bytes: bytes))
     case .heartbeat: notify(id, .heartbeat)
     case .locationEvent: notify(id, .location)
     case .completion: notify(id, .completion)
+    case .revoked(let hardware): tell(id, .revoked(hardware))
+    case .lockRevoked(let resource): tell(id, .lockRevoked(resource))
     case .fetch:
-      enqueue(id) {
-        await $0.fetch()
-      } then: {
-        .fetched($0)
+      enqueue(id) { delegate, app, host in
+        let result = await delegate.fetch()
+        try? await host.value?.post(.fetched(result), app)
       }
     case .moved:
       watchWork(id)
       tellRealTimeCode(of: id)
     case .taskBegan: watchWork(id)
-    case .ignored, .taskRefused, .notify, .ask, .granted, .denied, .revoked, .lockGranted,
-      .lockRevoked, .diagnose:
+    case .ignored, .taskRefused, .notify, .ask, .granted, .denied, .lockGranted, .diagnose:
       if case .diagnose(.callbackOverrun) = action, let resident = residents[id], resident.isEnding { finish(resident) }
     }
   }
@@ -80,24 +72,14 @@ extension AppHost {
       } else {
         resume(id)
       }
-    case .takeSnapshot: keepSnapshot(residents[id]?.delegate.snapshot(), of: id)
+    case .takeSnapshot: keepSnapshot(residents[id]?.takeImage(), of: id)
     case .saveState: for broker in brokers { broker.save(id) }
     case .restoreState: restore(id)
     case .deleteState: keepSnapshot(nil, of: id)
     case .warnOfMemory:
-      enqueue(id) {
-        await $0.didReceiveMemoryWarning()
-      } then: { _ in
-      }
+      enqueue(id) { delegate, _, _ in await delegate.didReceiveMemoryWarning() }
     case .takeBack: takeBack(id)
     }
-  }
-
-  /// With a broker that has purgeable memory for it, if there is one.
-  func keepSnapshot(_ image: [UInt8]?, of id: AppID) {
-    var isKept = false
-    for broker in brokers { isKept = broker.keepImage(isKept ? nil : image, of: id) || isKept }
-    snapshots[id] = isKept ? nil : image
   }
 
   func start(_ id: AppID) {
@@ -113,6 +95,7 @@ extension AppHost {
   }
 
   func resume(_ id: AppID) {
+    residents[id]?.easel = nil
     for broker in brokers { broker.release(id) }
     for place in residents[id]?.places ?? [] { place.resume() }
     followAudio(id)
@@ -140,6 +123,7 @@ extension AppHost {
       // It has lost what it knew: it must not go on as if it had not.
       let wasInFront = system.state(of: id)?.isForeground == true
       resident.callbacks = []
+      resident.waiting = []
       try? post(.app(id, .exited))
       if wasInFront { try? post(.app(id, .launch)) }
       return
@@ -167,41 +151,13 @@ extension AppHost {
     guard let resident = residents[app.id], resident.app === app, resident.callbacks.first == callback else { return }
     resident.callbacks.removeFirst()
     resident.isCalling = false
+    for index in resident.waiting.indices { resident.waiting[index].after -= 1 }
+    while let first = resident.waiting.first, first.after == 0 { resident.waiting.removeFirst().start() }
     if !resident.isEnding || callback == .willTerminate || !resident.callbacks.isEmpty {
       try? post(.app(app.id, .returned(callback)))
     }
     callNext(resident)
     if resident.isEnding, resident.callbacks.isEmpty { finish(resident) }
-  }
-
-  func notify(_ id: AppID, _ notice: AppNotice) {
-    enqueue(id) {
-      await $0.didReceive(notice)
-    } then: { _ in
-      notice == .heartbeat ? .heartbeatSent : .handled
-    }
-  }
-
-  /// Runs something of a delegate on its app's executor, and says what came of it.
-  func enqueue<Result: Sendable>(
-    _ id: AppID, _ body: @escaping @Sendable (any AppDelegate) async -> Result,
-    then answer: @escaping @Sendable (Result) -> AppEvent?
-  ) {
-    guard let resident = residents[id], !resident.isEnding else { return }
-    let (app, delegate) = (resident.app, resident.delegate)
-    _ = try? app.task(priority: .high) { [host = WeakHost(self)] in
-      // An app that ended meanwhile hears nothing more.
-      guard !app.isOver else { return }
-      let result = await body(delegate)
-      if let event = answer(result) { try? await host.value?.post(event, app) }
-    }
-  }
-
-  func enqueue(
-    _ id: AppID, _ body: @escaping @Sendable (any AppDelegate) async -> Void,
-    then none: @escaping @Sendable (()) -> Void
-  ) {
-    enqueue(id, body, then: { (_: ()) -> AppEvent? in nil })
   }
 
   func restrict(_ id: AppID, _ restrictions: Restrictions) {
@@ -222,6 +178,7 @@ extension AppHost {
     guard let resident = residents[id] else { return }
     let (app, places) = (resident.app, resident.places)
     resident.resumesWhenRestored = false
+    resident.easel = nil
     resident.audio?.halt()
     for place in places { place.suspend() }
     for broker in brokers { broker.hold(id) }
@@ -241,6 +198,6 @@ extension AppHost {
       resident.places.allSatisfy({ $0.activity == .suspended })
     else { return }
     guard system.state(of: app.id) == .stopping else { return }
-    try? post(.app(app.id, .stopped))
+    askForImage(resident)
   }
 }

@@ -9,6 +9,7 @@ extension AppHost {
     }
     resident.endAudio()
     resident.isEnding = true
+    resident.waiting = []
     let isDying = system.state(of: id) == .terminated
     let overran = isDying && (system.view(of: id)?.callbacks.isEmpty ?? true)
     if overran || resident.callbacks.isEmpty { finish(resident) }
@@ -96,8 +97,9 @@ extension AppHost.Resident {
     // Not before: its last callback may use what it holds.
     for broker in brokers { broker.takeBack(app.id) }
     callbacks = []
+    waiting = []
     for buffer in buffers { buffer.setAccepts(false) }
-    try? app.app.setBand(.background)
+    for place in [app.app, easel] { try? place?.setBand(.background) }
     let isEmpty = app.end()
     app.app.resume()  // so that what is queued can be told that it is cancelled
     return isEmpty

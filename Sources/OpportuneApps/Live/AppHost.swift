@@ -16,6 +16,8 @@ import OpportuneScheduler
 /// the lives of its apps end as that of a suspended app does, without a callback: tasks are cancelled, what is queued is
 /// told so, brokers take back, what the apps ask from then on throws ``HostError/terminated(_:)``, observers' streams end.
 public actor AppHost {
+  /// Makes the delegate of a life, on the host's strand, where everybody waits for it: leave what takes long to
+  /// ``AppDelegate/didFinishLaunching(_:)``.
   public typealias MakeDelegate = @Sendable (HostedApp) -> any AppDelegate
 
   public nonisolated let scheduler: Scheduler
@@ -50,6 +52,10 @@ public actor AppHost {
     var reason = LaunchReason.user
     var callbacks: [Callback] = []
     var isCalling = false
+    /// What comes after so many of the callbacks.
+    var waiting: [(after: Int, start: () -> Void)] = []
+    /// That are being handled.
+    var notices = 0
     var buffers: [DrawingBuffer] = []
     var isEnding = false
     var audio: AudioPump?
@@ -57,6 +63,9 @@ public actor AppHost {
     /// What comes back from the store, and is not there yet.
     var restorations = 0
     var resumesWhenRestored = false
+    /// Where its image is made, while it is.
+    var easel: App?
+    var image: [UInt8]?
     init(_ app: HostedApp, _ delegate: any AppDelegate) {
       self.app = app
       self.delegate = delegate
@@ -150,7 +159,6 @@ public actor AppHost {
   ///
   /// - Throws: ``HostError/apps(_:)``; the event changed nothing then.
   public func post(_ event: SystemEvent) throws(HostError) {
-    if case .wallClock = event { isToldTheTime = true }
     if case .app(_, .schedule) = event { followWallClock() }
     let effects: [Effect]
     do {
@@ -160,6 +168,7 @@ public actor AppHost {
       rearm()
       throw HostError.apps(error)
     }
+    if case .wallClock = event { isToldTheTime = true }
     carryOut(effects)
     if case .app(let id, _) = event { followAudio(id) }
     // Tracking begins and ends without an effect.

@@ -46,7 +46,8 @@ public struct Push: Sendable, Hashable, Codable {
 /// or the reason why not, a command with JSON. (R-MSG-02, R-LIFE-24)
 ///
 /// Only processes of the users it was told of are served; the kernel says whose a connection is. One connection is served
-/// at a time, by a thread of its own that sleeps until one comes; a client that is silent for five seconds is cut off.
+/// at a time, by a thread of its own that sleeps until one comes; a client that takes more than five seconds for a line is
+/// cut off.
 public final class PushSocket: Sendable {
   public let path: String
   private let descriptor: Int32
@@ -55,6 +56,7 @@ public final class PushSocket: Sendable {
   fileprivate struct Service: Sendable {
     let users: Set<UInt32>
     let controllers: Set<UInt32>
+    let patience: Duration
     let receive: @Sendable (Push) -> String?
     let control: @Sendable (SwitcherRequest) -> SwitcherAnswer
   }
@@ -66,16 +68,26 @@ public final class PushSocket: Sendable {
   ///   - receive: called for each push, on the socket's thread; the text says why it was refused.
   ///   - control: called for each command of the switcher, on the socket's thread; refuses all by default.
   /// - Throws: ``PushError``.
-  public init(
+  public convenience init(
     path: String, users: Set<UInt32> = [geteuid()], controllers: Set<UInt32> = [geteuid()],
     receive: @escaping @Sendable (Push) -> String?,
     control: @escaping @Sendable (SwitcherRequest) -> SwitcherAnswer = { _ in .refused("no switcher is served here") }
+  ) throws(PushError) {
+    try self.init(
+      path: path, patience: .seconds(5), users: users, controllers: controllers, receive: receive, control: control)
+  }
+
+  /// - Parameter patience: what a client has for a line, and to take its answer.
+  init(
+    path: String, patience: Duration, users: Set<UInt32>, controllers: Set<UInt32>,
+    receive: @escaping @Sendable (Push) -> String?, control: @escaping @Sendable (SwitcherRequest) -> SwitcherAnswer
   ) throws(PushError) {
     self.path = path
     descriptor = try LocalSocket.open(path) { bind($0, $1, $2) == 0 ? listen($0, 16) : -1 }
     chmod(path, users.union(controllers) == [geteuid()] ? 0o600 : 0o666)
     let descriptor = descriptor
-    let service = Service(users: users, controllers: controllers, receive: receive, control: control)
+    let service = Service(
+      users: users, controllers: controllers, patience: patience, receive: receive, control: control)
     Thread.detachNewThread { Self.serve(descriptor, service) }
   }
 
@@ -100,13 +112,14 @@ public final class PushSocket: Sendable {
 
 extension PushSocket.Service {
   fileprivate func answer(_ client: Int32) {
-    var limit = timeval(tv_sec: 5, tv_usec: 0)
+    let (seconds, attoseconds) = patience.components
+    var limit = timeval(tv_sec: Int(seconds), tv_usec: Int(attoseconds / 1_000_000_000_000))
     setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
     setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
     // Read before anything is refused: closing with something unread would take the answer away from the client.
     let user = LocalSocket.user(of: client)
     let isServed = user.map { users.contains($0) || controllers.contains($0) } ?? false
-    while let line = LocalSocket.readLine(from: client) {
+    while let line = LocalSocket.readLine(from: client, within: patience) {
       let answer = line.count < LocalSocket.longestLine ? self.answer(line, of: user) : nil
       let text = answer ?? "the line is longer than \(LocalSocket.longestLine) bytes"
       guard LocalSocket.write(Data((text + "\n").utf8), to: client), answer != nil, isServed else { return }

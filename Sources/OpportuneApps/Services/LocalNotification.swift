@@ -1,6 +1,9 @@
 import Foundation
 
 /// A notification that an app schedules for itself; it fires whatever the app's state is then. (R-MSG-09, R-MSG-10)
+///
+/// The user is shown it (``AppEffect/notify(_:)``), and its app receives it as it does a push, of origin `local`: kind
+/// "notification", and `body`, `action` and `sound` in its payload. (R-MSG-02, R-MSG-03)
 public struct LocalNotification: Sendable, Hashable {
   /// When it fires.
   public enum FireDate: Sendable, Hashable {
@@ -34,12 +37,29 @@ public struct LocalNotification: Sendable, Hashable {
     self.sound = sound
   }
 
+  /// Seconds before or after 1970 that a date may have: some 30,000 years.
+  public static let latest = 1e12
+
+  /// Whether its date is one of the calendar, and near enough; one that is not is refused.
+  public var isDateValid: Bool {
+    switch fireDate {
+    case .instant(let instant): return abs(instant) <= Self.latest  // not so for what is no number
+    case .local(let year, let month, let day, let hour, let minute, let second):
+      guard (1...30_000).contains(year), (1...12).contains(month), (1...31).contains(day) else { return false }
+      guard (0..<24).contains(hour), (0..<60).contains(minute), (0...60).contains(second) else { return false }
+      return DateComponents(year: year, month: month, day: day).isValidDate(in: Calendar(identifier: .gregorian))
+    }
+  }
+
   public var isTimeZoneKnown: Bool { TimeZone(identifier: timeZone) != nil }
 
   /// The first time that it fires after `seconds` since 1970; `nil`: never again.
   ///
-  /// - Parameter isFirst: whether it has not fired yet. One whose only date is past then fires at once.
+  /// - Parameters:
+  ///   - seconds: within ``latest``; `nil` is returned for others, and where ``isDateValid`` is not so.
+  ///   - isFirst: whether it has not fired yet. One whose only date is past then fires at once.
   public func nextFire(after seconds: Double, isFirst: Bool) -> Double? {
+    guard isDateValid, abs(seconds) <= Self.latest else { return nil }
     var calendar = Calendar(identifier: .gregorian)
     calendar.timeZone = TimeZone(identifier: timeZone) ?? TimeZone(secondsFromGMT: 0) ?? calendar.timeZone
     let first: Double

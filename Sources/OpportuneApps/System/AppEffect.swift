@@ -99,6 +99,10 @@ public enum AppsError: Error, Sendable, Hashable {
   case notHeld(AppID, String)
   case noAudio(AppID)
   case negativeTime(AppID, Duration)
+  /// Not a date that a calendar has, or not within ``LocalNotification/latest`` of 1970.
+  case invalidFireDate(AppID, LocalNotification.FireDate)
+  /// Not so many seconds after 1970 as a clock can say.
+  case invalidTime(Double)
 }
 
 extension AppsError: CustomStringConvertible {
@@ -118,6 +122,8 @@ extension AppsError: CustomStringConvertible {
     case .notHeld(let app, let what): "\(app) does not hold \(what)"
     case .noAudio(let app): "\(app) plays and records nothing"
     case .negativeTime(let app, let value): "\(app) cannot have used \(value) of CPU time"
+    case .invalidFireDate(let app, let date): "\(app): \(date) is no date of the calendar, or too far from 1970"
+    case .invalidTime(let value): "the wall clock is \(value) s after 1970, expected ±\(LocalNotification.latest) s"
     }
   }
 }

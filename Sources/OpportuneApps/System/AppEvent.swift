@@ -50,6 +50,13 @@ public struct Message: Sendable, Hashable {
     self.payload = payload
     self.origin = origin
   }
+
+  /// What an app receives of its own notification: of the kind "notification", with its body, action and sound.
+  init(_ notification: LocalNotification) {
+    self.init("notification", payload: ["body": notification.body], origin: .local)
+    payload["action"] = notification.action
+    payload["sound"] = notification.sound
+  }
 }
 
 /// What a fetch brought. (R-MAN-02)

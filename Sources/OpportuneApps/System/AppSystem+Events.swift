@@ -37,7 +37,7 @@ extension AppSystem {
     case .message(let message): receive(message, id)
     case .handled: handled(id)
     case .wakesOn(let wakes): apps[id.number].wakes = wakes
-    case .schedule(let notification): schedule(notification, id)
+    case .schedule(let notification): try schedule(notification, id)
     case .cancelLocalNotifications: cancelLocals(id)
     case .present(let text):
       try requireExecuting(id)

@@ -44,7 +44,8 @@ extension AppSystem {
     apps[index].since = now
     if old.isForeground || new.isForeground { apps[index].lastUsed = now }
     if old.isInMemory != new.isInMemory {
-      if new.isInMemory { memoryInUse += apps[index].footprint } else { memoryInUse -= apps[index].footprint }
+      let bytes = UInt128(apps[index].footprint)
+      if new.isInMemory { memoryInUse += bytes } else { memoryInUse -= bytes }
     }
     apps[index].state = new
     emit(.moved(from: old, to: new, by: event), id)
@@ -123,7 +124,7 @@ extension AppSystem {
     let index = id.number
     apps[index].cpuBehind = .zero
     apps[index].hibernatesWhenStopped = false
-    apps[index].budgetEnd = (apps[index].manifest.taskTime ?? policy.tasks.wallClock).map { now + $0 }
+    startBudget(of: id)
     conductEntersBackground(id)
     armTasks(of: id)
     armFetch(of: id)

@@ -101,8 +101,10 @@ extension AppSystem {
 
   // MARK: Local notifications
 
-  mutating func schedule(_ notification: LocalNotification, _ id: AppID) {
-    guard let fires = notification.nextFire(after: wallClock, isFirst: true) else { return }
+  mutating func schedule(_ notification: LocalNotification, _ id: AppID) throws(AppsError) {
+    guard let fires = notification.nextFire(after: wallClock, isFirst: true) else {
+      throw AppsError.invalidFireDate(id, notification.fireDate)
+    }
     apps[id.number].locals.append(ScheduledLocal(notification: notification, fires: fires))
     armLocals(id)
   }
@@ -120,24 +122,29 @@ extension AppSystem {
   }
 
   mutating func fireLocals(_ id: AppID) {
-    // A nanosecond of slack for what a double of seconds since 1970 cannot tell apart.
-    let wall = wallClock + 1e-6
+    let wall = wallClock
     var kept: [ScheduledLocal] = []
+    var fired: [LocalNotification] = []
     for var local in apps[id.number].locals {
-      guard local.fires <= wall else {
+      // By the moment that it was armed for: a double of seconds since 1970 cannot tell all of them apart.
+      guard armedMoment(forWall: local.fires) <= now else {
         kept.append(local)
         continue
       }
       emit(.notify(local.notification), id)
+      fired.append(local.notification)
       guard let next = local.notification.nextFire(after: max(wall, local.fires), isFirst: false) else { continue }
       local.fires = next
       kept.append(local)
     }
     apps[id.number].locals = kept
     armLocals(id)
+    // The user sees it, and its app receives it as any message. (R-MSG-02)
+    for notification in fired { receive(Message(notification), id) }
   }
 
-  mutating func setWallClock(_ seconds: Double) {
+  mutating func setWallClock(_ seconds: Double) throws(AppsError) {
+    guard abs(seconds) <= LocalNotification.latest else { throw AppsError.invalidTime(seconds) }
     wallAtZero = seconds - now.seconds
     for index in apps.indices where !apps[index].locals.isEmpty {
       disarm(.local, of: AppID(index))

@@ -56,7 +56,7 @@ extension AppSystem {
     guard app.state == .background, !isFree(app), !isHeldWithoutLimit(app) else { return nil }
     let ends: [Moment?] = [
       app.deadline(.grace), app.deadline(.event), app.deadline(.fetchLimit),
-      app.tasks.isEmpty ? nil : app.deadline(.handler) ?? app.deadline(.tasks),
+      app.tasks.isEmpty && !hasEligibleWork(app) ? nil : app.deadline(.handler) ?? app.deadline(.tasks),
     ]
     if !app.tasks.isEmpty, app.deadline(.tasks) == nil, app.deadline(.handler) == nil { return nil }
     return ends.compactMap { $0 }.max().map { max(.zero, $0 - now) } ?? .zero
@@ -74,8 +74,8 @@ extension AppSystem {
     return result
   }
 
-  /// Bytes in main memory of all apps.
-  public var footprint: UInt64 { memoryInUse }
+  /// Bytes in main memory of all apps, as far as 64 bits hold them.
+  public var footprint: UInt64 { UInt64(clamping: memoryInUse) }
 
   /// Seconds since 1970, by the wall clock that the system was told of.
   public var wallClock: Double { wallAtZero + now.seconds }

@@ -17,7 +17,7 @@ extension AppSystem {
     if policy.tasks.needsDeclaration, !app.manifest.completesTasks { return .notDeclared }
     if !app.state.mayExecute { return .notExecuting }
     if app.tasks.count >= policy.tasks.maximum { return .tooMany }
-    guard app.state == .background else { return nil }
+    guard app.state == .background, !isFree(app) else { return nil }
     if let end = app.budgetEnd, end <= now { return .timeIsUp }
     if let limit = policy.tasks.cpuTime, app.cpuBehind >= limit { return .timeIsUp }
     return app.deadline(.handler) == nil ? nil : .timeIsUp
@@ -38,12 +38,17 @@ extension AppSystem {
     settle(id)
   }
 
+  /// Its time for tasks in background begins.
+  mutating func startBudget(of id: AppID) {
+    apps[id.number].budgetEnd = (apps[id.number].manifest.taskTime ?? policy.tasks.wallClock).map { now + $0 }
+  }
+
   /// Starts the timers of the tasks of an app in background.
   mutating func armTasks(of id: AppID) {
     let app = apps[id.number]
-    guard app.state == .background, !app.tasks.isEmpty || hasEligibleWork(app), app.deadline(.handler) == nil else {
-      return
-    }
+    guard app.state == .background, !isFree(app), !app.tasks.isEmpty || hasEligibleWork(app),
+      app.deadline(.handler) == nil
+    else { return }
     if let end = app.budgetEnd { arm(.tasks, of: id, at: end) }
     if let limit = policy.tasks.idleLimit, !app.tasks.isEmpty, app.deadline(.idle) == nil {
       arm(.idle, of: id, at: now + limit)
@@ -54,7 +59,7 @@ extension AppSystem {
     guard time >= .zero else { throw AppsError.negativeTime(id, time) }
     try requireExecuting(id)
     guard apps[id.number].state == .background, time > .zero else { return }
-    apps[id.number].cpuBehind += time
+    apps[id.number].cpuBehind += min(time, .seconds(1 << 32))  // so that no sum of them overflows
     conductWorks(time, id)
     if apps[id.number].deadline(.idle) != nil, let limit = policy.tasks.idleLimit {
       arm(.idle, of: id, at: now + limit)
@@ -81,7 +86,8 @@ extension AppSystem {
   /// The time of an app's tasks is up: their handlers run. (R-TASK-13)
   mutating func expireTasks(of id: AppID) {
     disarm(.tasks, .idle, of: id)
-    guard apps[id.number].state == .background, apps[id.number].deadline(.handler) == nil else { return }
+    let app = apps[id.number]
+    guard app.state == .background, !isFree(app), app.deadline(.handler) == nil else { return }
     guard !apps[id.number].tasks.isEmpty else { return settle(id) }
     arm(.handler, of: id, at: now + policy.tasks.handlerTime)
     for index in apps[id.number].tasks.indices {

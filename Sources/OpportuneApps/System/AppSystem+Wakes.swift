@@ -89,7 +89,9 @@ extension AppSystem {
 
   mutating func setPower(_ supply: PowerSupply) {
     guard supply != power else { return }
+    let hadFullPower = hasFullPower
     power = supply
+    for app in apps where app.state == .background && hasFullPower != hadFullPower { limitTime(of: app.id) }
     if supply == .battery {
       // All but the active one. (R-PWR-04)
       if policy.power.pushesBack { for id in front.dropLast() { moveOn(id, .leave) } }
@@ -98,12 +100,19 @@ extension AppSystem {
     for app in apps where app.state != .notRunning {
       refreshRestrictions(of: app.id)
       if supply == .battery, app.state == .background {
-        // Full power kept it there; now the services decide, with their limits from here on.
-        if apps[app.id.number].tasks.isEmpty == false { armTasks(of: app.id) }
+        // Full power may have kept it there; now the services decide.
         if audioService(app) != nil { arbitrateAudio(newest: app.id) }
         settle(app.id)
       }
     }
+  }
+
+  /// Full power takes the limits of an app in background away; without it they count from here on. (R-PWR-02, R-PWR-03)
+  private mutating func limitTime(of id: AppID) {
+    guard !hasFullPower else { return disarm(.tasks, .handler, .idle, of: id) }
+    apps[id.number].cpuBehind = .zero
+    startBudget(of: id)
+    armTasks(of: id)
   }
 
   // MARK: Memory
@@ -111,7 +120,7 @@ extension AppSystem {
   mutating func setFootprint(_ bytes: UInt64, _ id: AppID) {
     let index = id.number
     guard apps[index].state.isInMemory else { return }
-    memoryInUse = memoryInUse - apps[index].footprint + bytes
+    memoryInUse = memoryInUse - UInt128(apps[index].footprint) + UInt128(bytes)
     apps[index].footprint = bytes
     evict()
   }
@@ -120,7 +129,7 @@ extension AppSystem {
   /// policy's order; never the active one. (R-MEM-11)
   mutating func evict() {
     guard let capacity = policy.memory.capacity else { return }
-    let limit = UInt64(Double(capacity) * policy.memory.criticalPoint)
+    let limit = UInt128(Double(capacity) * policy.memory.criticalPoint)
     while memoryInUse > limit {
       let candidates = apps.filter { $0.state.isInMemory && $0.id != front.last && $0.footprint > 0 }
       guard let victim = candidates.min(by: { evictsBefore($0, $1) }) else { return }

@@ -21,7 +21,8 @@ public struct AppSystem: Sendable {
   var prompts: [PromptID: (app: AppID, prompt: Prompt)] = [:]
   /// Seconds since 1970 at moment zero.
   var wallAtZero = 0.0
-  var memoryInUse: UInt64 = 0
+  /// Wide enough for any number of sizes of any size.
+  var memoryInUse: UInt128 = 0
 
   /// - Throws: ``PolicyError``.
   public init(policy: AppsPolicy = .standard) throws(PolicyError) {
@@ -55,7 +56,7 @@ public struct AppSystem: Sendable {
     case .home: if let active = front.last { try move(active, .leave) }
     case .power(let supply): setPower(supply)
     case .displayActivated: if policy.tasks.endsOnDisplay { expireAllTasks() }
-    case .wallClock(let seconds): setWallClock(seconds)
+    case .wallClock(let seconds): try setWallClock(seconds)
     case .answer(let prompt, let accepted): try answer(prompt, accepted: accepted)
     }
     return takeEffects()

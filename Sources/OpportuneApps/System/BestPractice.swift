@@ -55,7 +55,8 @@ public enum BestPractice: UInt8, Sendable, Hashable, CaseIterable, Comparable {
   }
 }
 
-/// What an app does that a best-practice rule looks at. The library's own calls report it; an app may as well.
+/// What an app does that a best-practice rule looks at. ``HostedApp/isMultitaskingSupported()`` reports itself; the rest is for
+/// the app, or the toolkit that it is made with, to post. Of CPU time a live host knows while a limit depends on it.
 public enum Conduct: Sendable, Hashable {
   case asksForMultitasking
   case saves

@@ -1,0 +1,85 @@
+import Opportune
+import Testing
+
+@testable import OpportuneApps
+
+/// The image that an app gives at its suspension, beside the host.
+@Suite struct LiveImageTests {
+  /// Its image takes until `mayEnd`.
+  private struct Painter: AppDelegate {
+    let begun = Counter()
+    let mayEnd = Counter()
+
+    func snapshot() -> [UInt8]? {
+      begun.add()
+      while mayEnd.value == 0 {}
+      return [UInt8(begun.value)]
+    }
+  }
+
+  private struct Empty: AppDelegate {}
+
+  private func leave(_ host: AppHost, _ painter: Painter) async throws -> HostedApp {
+    let app = try await host.launch(Manifest(identifier: "painter")) { _ in painter }
+    await wait(host, app, for: .active)
+    try await host.leave(app.id)
+    while painter.begun.value == 0 { try await pause() }
+    return app
+  }
+
+  /// Ends with the test's time.
+  private func pause() async throws {
+    try Task.checkCancellation()
+    await Task.yield()
+  }
+
+  // R-LIFE-20, R-CPU-01
+  @Test(.timeLimit(.minutes(1))) func nobodyWaitsForAnImageButItsApp() async throws {
+    let (host, painter) = (try patientHost(), Painter())
+    let app = try await leave(host, painter)
+    let other = try await host.launch(Manifest(identifier: "other")) { _ in Empty() }
+    await wait(host, other, for: .active)
+    // Nothing else of it runs, and it is not called suspended before this has ended.
+    #expect(app.app.activity == .suspended)
+    #expect(await host.state(of: app.id) == .stopping)
+    painter.mayEnd.add()
+    await wait(host, app, for: .suspended)
+    #expect(await host.snapshot(of: app.id) == [1])
+    // Kept by the host itself, as it has no broker of memory.
+    await host.purgeSnapshots()
+    #expect(await host.snapshot(of: app.id) == nil)
+    for id in [app.id, other.id] { try await host.terminate(id) }
+  }
+
+  // R-LIFE-20, R-LIFE-19
+  @Test(.timeLimit(.minutes(1))) func whoIsWantedBackDoesNotWaitForItsImage() async throws {
+    let (host, painter) = (try patientHost(), Painter())
+    let app = try await leave(host, painter)
+    try await host.bringForward(app.id)
+    await wait(host, app, for: .active)
+    #expect(try await app.task { 42 }.value == 42)
+    // The next suspension has an image of its own.
+    try await host.leave(app.id)
+    while painter.begun.value == 1 { try await pause() }
+    painter.mayEnd.add()
+    await wait(host, app, for: .suspended)
+    #expect(await host.snapshot(of: app.id) == [2])
+    try await host.terminate(app.id)
+  }
+
+  // R-FTS-03, R-LIFE-20, R-LIFE-08
+  @Test(.timeLimit(.minutes(1))) func anImageThatDoesNotEndIsAnOverrun() async throws {
+    let (host, painter) = (try patientHost { $0.sliceAllowance = .milliseconds(20) }, Painter())
+    let events = await host.observe()
+    let app = try await leave(host, painter)
+    // Gone already where the machine is slow.
+    let easel = await host.residents[app.id]?.easel
+    for await event in events { if event.action == .diagnose(.sliceOverrun) { break } }
+    for await event in events { if event.action == .diagnose(.unendingSlice) { break } }
+    #expect(await host.state(of: app.id) == .terminated)
+    #expect(easel == nil || easel?.band == .background)
+    painter.mayEnd.add()
+    await wait(host, app, for: .notRunning)
+    #expect(await host.snapshot(of: app.id) == nil)
+  }
+}

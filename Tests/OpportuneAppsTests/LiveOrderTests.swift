@@ -1,0 +1,135 @@
+import Opportune
+import Testing
+
+/// What comes for a live app, and the callbacks before it.
+@Suite struct LiveOrderTests {
+  /// Gives way in each callback, so that whatever does not wait for its end comes before that.
+  private actor Slow: AppDelegate {
+    private(set) var heard: [String] = []
+
+    private func hear(_ callback: String) async {
+      heard.append("\(callback) begins")
+      for _ in 0..<1000 { await Task.yield() }
+      heard.append("\(callback) ends")
+    }
+
+    func didFinishLaunching(_ reason: LaunchReason) async { await hear("launch") }
+    func didEnterBackground() async { await hear("background") }
+    func willEnterForeground() async { await hear("return") }
+    func didReceive(_ notice: AppNotice) async { heard.append("notice") }
+  }
+
+  // R-MSG-04, R-COAL-01, R-LIFE-10, R-LIFE-12
+  @Test(.timeLimit(.minutes(1))) func whatComesWithALaunchOrAReturnComesAfterItsCallbacks() async throws {
+    let (host, slow) = (try patientHost(), Slow())
+    let id = await host.register(Manifest(identifier: "slow")) { _ in slow }
+    try await host.post(.app(id, .message(Message("mail"))))
+    await wait(host, id, for: .suspended)
+    #expect(await slow.heard == ["launch begins", "launch ends", "background begins", "background ends", "notice"])
+    try await host.post(.app(id, .changed(kind: "orientation", to: "landscape")))
+    try await host.bringForward(id)
+    await wait(host, id, for: .active)
+    while await slow.heard.count < 8 {
+      try Task.checkCancellation()
+      await Task.yield()
+    }
+    #expect(await slow.heard.suffix(3) == ["return begins", "return ends", "notice"])
+    try await host.terminate(id)
+  }
+
+  /// Handles a slow message until it may end.
+  private struct Handles: AppDelegate {
+    let quick = Counter()
+    let mayEnd = Counter()
+    func didReceive(_ notice: AppNotice) async {
+      guard case .message(let message) = notice else { return }
+      if message.kind == "quick" { quick.add() }
+      while message.kind == "slow", mayEnd.value == 0, !Task.isCancelled { await Task.yield() }
+    }
+  }
+
+  // R-MSG-07, R-MSG-08
+  @Test(.timeLimit(.minutes(1))) func itIsKeptUntilAllThatCameIsHandled() async throws {
+    let (host, handles) = (try patientHost(), Handles())
+    let app = try await host.launch(Manifest(identifier: "handles")) { _ in handles }
+    await wait(host, app, for: .active)
+    try await host.leave(app.id)
+    await wait(host, app, for: .suspended)
+    try await host.post(.app(app.id, .message(Message("slow"))))
+    for _ in 0..<10 { try await host.post(.app(app.id, .message(Message("quick")))) }
+    while handles.quick.value < 10 {
+      try Task.checkCancellation()
+      await Task.yield()
+    }
+    // The answers to these have come by then.
+    for _ in 0..<1000 { try await app.task {}.value }
+    #expect(await host.state(of: app.id) == .background)
+    handles.mayEnd.add()
+    await wait(host, app, for: .suspended)
+    try await host.terminate(app.id)
+  }
+
+  private struct Told: AppDelegate {
+    let notices: AsyncStream<AppNotice>.Continuation
+    func didReceive(_ notice: AppNotice) async { notices.yield(notice) }
+  }
+
+  // R-HW-01
+  @Test(.timeLimit(.minutes(1))) func anAppIsToldWhatItHasLost() async throws {
+    let host = try patientHost { $0.suspendsOnReturn = false }
+    let (notices, told) = AsyncStream.makeStream(of: AppNotice.self)
+    let app = try await host.launch(Manifest(identifier: "camera")) { _ in Told(notices: told) }
+    await wait(host, app, for: .active)
+    #expect(try await app.request(.camera))
+    var next = notices.makeAsyncIterator()
+    try await host.leave(app.id)
+    #expect(await next.next() == .revoked(.camera))
+    // Its time goes on: there is nothing to handle.
+    #expect(await host.state(of: app.id) == .background)
+    try await host.terminate(app.id)
+  }
+
+  // R-LOCK-02
+  @Test(.timeLimit(.minutes(1))) func anAppIsToldOfLocksThatAreTakenAway() async throws {
+    let host = try patientHost {
+      $0.restrictions.heldAtSuspension = .revokeAll
+      $0.suspendsOnReturn = false
+    }
+    let (notices, told) = AsyncStream.makeStream(of: AppNotice.self)
+    let app = try await host.launch(Manifest(identifier: "calendar")) { _ in Told(notices: told) }
+    await wait(host, app, for: .active)
+    try await app.post(.lock(.calendar))
+    var next = notices.makeAsyncIterator()
+    try await host.leave(app.id)
+    #expect(await next.next() == .lockRevoked(.calendar))
+    try await host.terminate(app.id)
+  }
+
+  /// Returns only once its task has expired.
+  private struct Waits: AppDelegate {
+    let expired: Counter
+    func willResignActive() async {
+      while expired.value == 0, !Task.isCancelled { await Task.yield() }
+    }
+  }
+
+  // R-TASK-13
+  @Test(.timeLimit(.minutes(1))) func anExpirationHandlerDoesNotWaitForACallback() async throws {
+    let (host, expired) = (try patientHost { $0.tasks.wallClock = .milliseconds(10) }, Counter())
+    let app = try await host.launch(Manifest(identifier: "waits")) { _ in Waits(expired: expired) }
+    await wait(host, app, for: .active)
+    let ended = Counter()
+    let task = try await app.beginTask {
+      expired.add()
+      ended.add()
+    }
+    try await host.leave(app.id)
+    while ended.value == 0 {
+      try Task.checkCancellation()
+      await Task.yield()
+    }
+    try await app.endTask(task)
+    await wait(host, app, for: .suspended)
+    try await host.terminate(app.id)
+  }
+}

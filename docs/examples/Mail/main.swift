@@ -1,0 +1,20 @@
+import Opportune
+
+/// Prints what is pushed to it, in whatever state it is, until it is terminated. With the socket's path as its argument:
+///
+///     opportune notify --socket PATH org.example.mail letter --payload from=ada
+///     opportune switcher PATH list
+///     opportune switcher PATH terminate org.example.mail
+struct Mail: AppDelegate {
+  func didReceive(_ notice: AppNotice) async {
+    if case .message(let message) = notice { print("\(message.kind) from \(message.payload["from"] ?? "nobody")") }
+  }
+}
+
+let host = try AppHost()
+let events = await host.observe()
+let mail = try await host.launch(Manifest(identifier: "org.example.mail")) { _ in Mail() }
+let socket = try host.openPushSocket(at: CommandLine.arguments.dropFirst().first ?? "mail.sock")
+try await host.leave(mail.id)
+for await event in events { if case .moved(_, .notRunning, _) = event.action { break } }
+withExtendedLifetime(socket) {}
