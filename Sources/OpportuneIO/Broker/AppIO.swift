@@ -150,7 +150,9 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   }
 
   /// A request that does nothing, through the storage queue to the kernel and back: what the path costs.
-  package func nop() async throws(IOError) { try await perform(try request(.OPP_RING_NOP), within: nil) }
+  package func nop(within limit: Duration? = nil) async throws(IOError) {
+    try await perform(try request(.OPP_RING_NOP), within: limit)
+  }
 
   /// Foreground that needs no waiting is done here and now: no queue could give it a better place.
   func tryAtOnce(_ request: Request) throws(IOError) -> Int? {
