@@ -281,7 +281,9 @@ extension Owner {
     device == .network ? configuration.network : configuration.storage
   }
 
-  func ioClass(of app: OwnedApp, _ device: Device) -> IOClass { policy(of: device).ioClass(of: app.runningState) }
+  func ioClass(of app: OwnedApp, _ device: Device) -> IOClass {
+    policy(of: device).ioClass(of: app.runningState(on: device))
+  }
 }
 
 extension Request.Phase {
