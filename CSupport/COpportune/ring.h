@@ -44,6 +44,19 @@ void ring_wake(opp_ring *ring);
 /* Carries `op` out by system calls, waiting as they do. In ring_call.c. */
 int32_t ring_call(const opp_ring_op *op);
 
+/* Between the attempts at a request that waits in poll(2). */
+typedef struct ring_attempt {
+    short events;     /* what poll(2) is asked for */
+    int old_flags;    /* of a connection: the descriptor's flags; -1 at first */
+    bool calls_again; /* of a connection: nobody tells when it is worth another call */
+} ring_attempt;
+
+/* Whether the request waits in poll(2), and for what. In ring_polled.c, as the next. */
+bool ring_is_polled(const opp_ring_op *op, short *events);
+
+/* Carries it out as far as that takes no waiting: -EAGAIN where it has to wait. */
+int32_t ring_try_polled(const opp_ring_op *op, ring_attempt *attempt);
+
 /* The owner. Only it writes, so no locked addition is needed. */
 static inline void ring_count_wakeup(opp_ring *ring) {
     opp_store(&ring->wakeups, opp_load(&ring->wakeups, relaxed) + 1, relaxed); /* statistics */

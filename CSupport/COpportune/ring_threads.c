@@ -14,15 +14,12 @@
 #include "ring.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
 
 #define NONE UINT32_MAX
 #define SLOTS_MIN 4096u
@@ -37,9 +34,7 @@ typedef struct slot {
     slot_state state;
     uint32_t next;
     int32_t result;
-    short events;   /* WAITING: what poll(2) is asked for */
-    int old_flags;  /* WAITING for a connection: the descriptor's flags, or -1 */
-    bool calls_again; /* WAITING for a connection: nobody tells when it is worth another call */
+    ring_attempt attempt; /* WAITING */
 } slot;
 
 typedef struct threads {
@@ -148,119 +143,16 @@ static uint32_t take_ready(threads *state, opp_ring_completion *completions, uin
 
 /* --- The owner: sockets --------------------------------------------------------------------- */
 
-static bool is_pollable(int fd) {
-    struct stat about;
-    /* Not only pipes, sockets and terminals: an eventfd or the like is of no kind at all. */
-    return fstat(fd, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISBLK(about.st_mode) && !S_ISDIR(about.st_mode);
-}
-
-/* Whether the owner waits for the request in poll(2); then `events`. */
-static bool waits_in_poll(const opp_ring_op *op, short *events) {
-    *events = POLLIN;
-    switch ((opp_ring_code)op->code) {
-    case OPP_RING_ACCEPT:
-    case OPP_RING_ACCEPT_MANY:
-    case OPP_RING_RECEIVE:
-    case OPP_RING_RECEIVE_MESSAGE: return true;
-    case OPP_RING_CONNECT:
-    case OPP_RING_SEND:
-    case OPP_RING_SEND_ZERO_COPY:
-    case OPP_RING_SEND_MESSAGE: *events = POLLOUT; return true;
-    case OPP_RING_POLL: *events = (short)op->flags; return true;
-    case OPP_RING_READ:
-    case OPP_RING_READV: return is_pollable(op->fd);
-    case OPP_RING_WRITE:
-    case OPP_RING_WRITEV: *events = POLLOUT; return is_pollable(op->fd);
-    default: return false;
-    }
-}
-
-static int32_t poll_now(int fd, short events) {
-    struct pollfd one = {.fd = fd, .events = events};
-    int count = poll(&one, 1, 0);
-    if (count <= 0) return count < 0 ? -errno : -EAGAIN;
-    return one.revents & POLLNVAL ? -EBADF : one.revents;
-}
-
-static int32_t connect_now(slot *slot) {
-    if (slot->old_flags < 0) {
-        slot->old_flags = fcntl(slot->op.fd, F_GETFL);
-        if (slot->old_flags < 0) return -errno;
-        (void)fcntl(slot->op.fd, F_SETFL, slot->old_flags | O_NONBLOCK);
-        slot->calls_again = true;
-    }
-    if (slot->calls_again) {
-        int32_t result = ring_call(&slot->op);
-        /* A Unix socket whose peer's backlog is full: poll(2) says nothing of that, so it is called in turns. */
-        slot->calls_again = result == -EAGAIN;
-        return result == -EINPROGRESS ? -EAGAIN : result;
-    }
-    int32_t ready = poll_now(slot->op.fd, POLLOUT);
-    if (ready < 0) return ready;
-    int error = 0;
-    socklen_t size = sizeof(error);
-    if (getsockopt(slot->op.fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0) return -errno;
-    return -error;
-}
-
-static int32_t accept_now(const opp_ring_op *op) {
-    int flags = fcntl(op->fd, F_GETFL);
-    if (flags < 0) return -errno;
-    /* For good: another process may share the descriptor and take the connection first. */
-    if ((flags & O_NONBLOCK) == 0) (void)fcntl(op->fd, F_SETFL, flags | O_NONBLOCK);
-    return ring_call(op);
-}
-
-/* Where RWF_NOWAIT is not known: what a pipe takes without waiting when it says that it can be written to. */
-static int32_t write_now(const opp_ring_op *op) {
-    opp_ring_op now = *op;
-    now.flags |= RWF_NOWAIT;
-    int32_t result = ring_call(&now);
-    if (result != -EOPNOTSUPP) return result;
-    int32_t ready = poll_now(op->fd, POLLOUT);
-    if (ready < 0) return ready;
-    now.flags = op->flags;
-    struct iovec first = {.iov_base = (void *)(uintptr_t)op->address, .iov_len = op->length};
-    if (op->code == OPP_RING_WRITEV) first = *(const struct iovec *)(uintptr_t)op->address;
-    now.code = OPP_RING_WRITE;
-    now.address = (uintptr_t)first.iov_base;
-    now.length = (uint32_t)(first.iov_len < PIPE_BUF ? first.iov_len : PIPE_BUF);
-    return ring_call(&now);
-}
-
-/* -EAGAIN where it has to wait. */
-static int32_t attempt(slot *slot) {
-    const opp_ring_op *op = &slot->op;
-    switch ((opp_ring_code)op->code) {
-    case OPP_RING_POLL: return poll_now(op->fd, (short)op->flags);
-    case OPP_RING_CONNECT: return connect_now(slot);
-    case OPP_RING_ACCEPT:
-    case OPP_RING_ACCEPT_MANY: return accept_now(op);
-    case OPP_RING_SEND_ZERO_COPY: {
-        opp_ring_op plain = *op;
-        plain.code = OPP_RING_SEND;
-        return opp_ring_try(&plain);
-    }
-    case OPP_RING_WRITE:
-    case OPP_RING_WRITEV: return write_now(op);
-    default: {
-        int32_t result = opp_ring_try(op);
-        if (result != -EOPNOTSUPP) return result; /* what knows no RWF_NOWAIT */
-        int32_t ready = poll_now(op->fd, slot->events);
-        return ready < 0 ? ready : ring_call(op);
-    }
-    }
-}
-
 static void finish_waiting(threads *state, uint32_t index, int32_t result) {
     slot *slot = &state->slots[index];
-    if (slot->old_flags >= 0) (void)fcntl(slot->op.fd, F_SETFL, slot->old_flags);
+    if (slot->attempt.old_flags >= 0) (void)fcntl(slot->op.fd, F_SETFL, slot->attempt.old_flags);
     finish(state, index, result);
 }
 
 /* Carries it out as far as it goes without waiting. Whether it ended. */
 static bool try_waiting(threads *state, uint32_t index) {
-    int32_t result = attempt(&state->slots[index]);
+    slot *slot = &state->slots[index];
+    int32_t result = ring_try_polled(&slot->op, &slot->attempt);
     if (result == -EAGAIN) return false;
     finish_waiting(state, index, result);
     return true;
@@ -331,13 +223,12 @@ static int threads_prepare(opp_ring *ring, const opp_ring_op *op) {
     slot *slot = &state->slots[index];
     state->free = slot->next;
     slot->op = *op;
-    slot->old_flags = -1;
-    slot->calls_again = false;
+    slot->attempt = (ring_attempt){.old_flags = -1};
     if (op->code == OPP_RING_NOP) {
         finish(state, index, 0);
     } else if (op->code == OPP_RING_CANCEL || op->code == OPP_RING_CANCEL_FD) {
         finish(state, index, cancel(state, op));
-    } else if (waits_in_poll(op, &slot->events)) {
+    } else if (ring_is_polled(op, &slot->attempt.events)) {
         slot->state = WAITING;
         if (try_waiting(state, index)) return 0;
         if (answers_again(op)) {
@@ -379,8 +270,9 @@ static bool poll_all(threads *state, uint64_t until_ns) {
     state->polls[0] = (struct pollfd){.fd = state->ring->event, .events = POLLIN};
     for (uint32_t i = 0; i < state->waiting_count; i++) {
         const slot *slot = &state->slots[state->waiting[i]];
-        state->polls[i + 1] = (struct pollfd){.fd = slot->calls_again ? -1 : slot->op.fd, .events = slot->events};
-        if (slot->calls_again && end_ns > now + CALL_AGAIN_NS) end_ns = now + CALL_AGAIN_NS;
+        state->polls[i + 1] = (struct pollfd){.fd = slot->attempt.calls_again ? -1 : slot->op.fd,
+                                                 .events = slot->attempt.events};
+        if (slot->attempt.calls_again && end_ns > now + CALL_AGAIN_NS) end_ns = now + CALL_AGAIN_NS;
     }
     struct timespec time, *limit = NULL;
     if (end_ns != UINT64_MAX) {
@@ -396,7 +288,7 @@ static bool poll_all(threads *state, uint64_t until_ns) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < state->waiting_count; i++) {
         uint32_t index = state->waiting[i];
-        bool is_ready = state->polls[i + 1].revents != 0 || state->slots[index].calls_again;
+        bool is_ready = state->polls[i + 1].revents != 0 || state->slots[index].attempt.calls_again;
         if (!is_ready || !try_waiting(state, index)) state->waiting[kept++] = index;
     }
     state->waiting_count = kept;

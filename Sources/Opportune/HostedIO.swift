@@ -5,12 +5,19 @@ import OpportuneScheduler
 import SystemPackage
 
 extension HostedApp {
-  /// The I/O of this life: in the class of the app's band, held while the app is suspended and delivered once when it is
-  /// resumed, and ended with it: requests then end with `terminated` and descriptors are closed. (R-FTS-07, R-LIFE-08)
+  /// The I/O of this life: storage and network each in the class that ``Restrictions`` has for it, held while the app is
+  /// suspended and delivered once when it is resumed, and ended with it: requests then end with `terminated` and
+  /// descriptors are closed. (R-FTS-07, R-LIFE-08, R-PWR-05)
   ///
   /// - Throws: ``IOError`` with code `forked`.
   public func attach(to broker: IOBroker) throws(IOError) -> AppIO {
-    let io = try broker.attach(app)
+    let io = try broker.attach(app) { [deviceClasses] in
+      deviceClasses.value.map {
+        IOLimits(
+          storage: $0.storage == .foreground ? .foreground : .background,
+          network: $0.network == .foreground ? .foreground : .background)
+      }
+    }
     atEnd { [weak io] in
       guard let io else { return }
       Task { await io.terminate() }

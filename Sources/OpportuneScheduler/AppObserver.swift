@@ -11,6 +11,9 @@ extension App {
   /// Has `observer` told of changes from now on, for as long as it lives. It is not held; its
   /// place in the list, some 50 bytes, is kept as long as the app.
   public func addObserver(_ observer: any AppObserver) { core.observers.add(observer) }
+
+  /// Has them told of what another layer knows of the app and has changed.
+  package func tellObservers() { core.observers.tell() }
 }
 
 /// Weak references to observers, in a list that only grows, so that neither side ever waits for the other.

@@ -1,13 +1,17 @@
 #include "io_test_support.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/eventfd.h>
+#include <termios.h>
+#include <unistd.h>
 
 struct run {
     void (*body)(void *);
@@ -47,4 +51,21 @@ int io_test_without_uring(void (*body)(void *), void *context) {
 
 int io_test_eventfd(void) {
     return eventfd(0, EFD_CLOEXEC);
+}
+
+int io_test_terminal(int *ends) {
+    char name[64];
+    struct termios mode;
+    ends[0] = -1;
+    ends[1] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (ends[1] >= 0 && grantpt(ends[1]) == 0 && unlockpt(ends[1]) == 0 && ptsname_r(ends[1], name, sizeof(name)) == 0) {
+        ends[0] = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    }
+    if (ends[0] >= 0 && tcgetattr(ends[0], &mode) == 0) {
+        cfmakeraw(&mode);
+        if (tcsetattr(ends[0], TCSANOW, &mode) == 0) return 0;
+    }
+    int error = -errno;
+    close(ends[0]), close(ends[1]);
+    return error;
 }

@@ -113,6 +113,53 @@ import Testing
     for end in [socket, peer] { try end.close() }
   }
 
+  /// Which classes an app's requests are of; waits until the broker has been told.
+  private func becomes(
+    _ storage: IOClass, _ network: IOClass, _ io: AppIO, _ socket: FileDescriptor, _ broker: IOBroker
+  ) async throws {
+    func counts() async throws -> [UInt64] {
+      guard let app = try await broker.statistics().apps.first else { return [0, 0] }
+      return [app.foreground.submitted, app.background.submitted]
+    }
+    func grows(by class: IOClass, _ body: () async throws -> Void) async throws -> Bool {
+      let before = try await counts()
+      try await body()
+      let after = try await counts()
+      return after[Int(`class`.rawValue)] > before[Int(`class`.rawValue)]
+    }
+    while try await !grows(by: storage, { _ = try await io.status("/") }) { await Task.yield() }
+    let byte = try IOBuffer(count: 1)
+    while try await !grows(by: network, { try? await io.send(socket, from: byte, within: .zero) }) {
+      await Task.yield()
+    }
+  }
+
+  // R-PWR-05, R-SYS-02, R-LIFE-05
+  @Test(.timeLimit(.minutes(1)), arguments: [true, false])
+  func whoReceivesNoInputIsLimitedInStorageAndNetwork(limitsStorage: Bool) async throws {
+    let host = try patientHost {
+      $0.maximumForeground = 2
+      $0.restrictions.limitsInactive = true
+      $0.restrictions.storage = limitsStorage
+    }
+    let broker = try host.makeIOBroker()
+    var ends: [Int32] = [-1, -1]
+    try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
+    let socket = FileDescriptor(rawValue: ends[0])
+    let first = try await host.launch(Manifest(identifier: "first")) { _ in Reader() }
+    await wait(host, first, for: .active)
+    let io = try first.attach(to: broker)
+    try await becomes(.foreground, .foreground, io, socket, broker)
+    let second = try await host.launch(Manifest(identifier: "second")) { _ in Reader() }
+    await wait(host, second, for: .active)
+    try await becomes(limitsStorage ? .background : .foreground, .background, io, socket, broker)
+    try await host.bringForward(first.id)
+    try await becomes(.foreground, .foreground, io, socket, broker)
+    for id in [first.id, second.id] { try await host.terminate(id) }
+    await broker.shutdown()
+    for end in ends { #expect(close(end) == 0) }
+  }
+
   // R-LIFE-08, R-FTS-07
   @Test(.timeLimit(.minutes(1))) func aTerminatedAppsReadsEnd() async throws {
     let host = try patientHost()

@@ -38,6 +38,27 @@ import Testing
     try ends.writeEnd.close()
   }
 
+  /// What another app does with the file goes on where the kernel holds that; threads know its number only.
+  @Test(arguments: backends)
+  func closingEndsTheAppsOwnRequests(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "closes")
+    let other = try broker.makeApp(named: "reads on")
+    let ends = try FileDescriptor.pipe()
+    let others = Task { try await other.read(ends.readEnd, into: try IOBuffer(count: 1)) }
+    try await eventually("the other's read") { try await broker.statistics().apps[1].inFlight == 1 }
+    let reads = (0..<3).map { _ in Task { try await io.read(ends.readEnd, into: try IOBuffer(count: 1)) } }
+    try await eventually("the reads") { try await broker.statistics().apps[0].inFlight == 3 }
+    try await io.close(ends.readEnd)
+    for read in reads { #expect(await code { _ = try await read.value } == .system(.canceled)) }
+    if backend == .uring {
+      #expect(try await broker.statistics().apps[1].inFlight == 1)
+      await other.terminate()
+    }
+    #expect(await code { _ = try await others.value } == (backend == .uring ? .terminated : .system(.canceled)))
+    try ends.writeEnd.close()
+  }
+
   /// A cancelled task's files are closed as well.
   @Test(arguments: backends)
   func cancelledTasksLeaveNothingOpen(backend: IOConfiguration.Backend) async throws {
@@ -155,38 +176,6 @@ import Testing
     await broker.shutdown()
   }
 
-  /// Sockets that linger because their peer reads nothing, more of them than there are threads.
-  // R-NET-03
-  @Test(arguments: backends)
-  func lingeringClosesHoldUpNobodyElse(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend) { $0.triesAtOnce = false }
-    let io = try broker.makeApp(named: "lingers")
-    let peer = try broker.makeApp(named: "peer")
-    var servers: [FileDescriptor] = []
-    var clients: [FileDescriptor] = []
-    for _ in 0..<20 {
-      let (server, client) = try await connectedPair(peer, io)
-      servers.append(server)
-      clients.append(client)
-      // Far more is sent than is taken in.
-      SocketModeration.set(server.rawValue, SOL_SOCKET, SO_RCVBUF, 4096)
-      SocketModeration.set(client.rawValue, SOL_SOCKET, SO_SNDBUF, 1 << 20)
-      var time = linger(l_onoff: 1, l_linger: 60)
-      setsockopt(client.rawValue, SOL_SOCKET, SO_LINGER, &time, socklen_t(MemoryLayout<linger>.size))
-      let flood = [UInt8](repeating: 1, count: 1 << 20)
-      while send(client.rawValue, flood, flood.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL)) > 0 {}
-    }
-    io.setState(.background)
-    let closing = clients.map { client in Task { try await io.close(client) } }
-    try await eventually("the closes") { try await broker.statistics().apps[0].openDescriptors == 0 }
-    // Another's file, and another's close.
-    let file = try await peer.open("/proc/self/status", .readOnly, within: .seconds(20))
-    try await peer.close(file)
-    for task in closing { try await task.value }
-    for server in servers { try await peer.close(server) }
-    await broker.shutdown()
-  }
-
   // R-FTS-06, R-FTS-07
   @Test(arguments: backends)
   func aSuspendedAppClosesNothing(backend: IOConfiguration.Backend) async throws {
@@ -218,9 +207,9 @@ import Testing
     await io.terminate()
     #expect(await code { _ = try await io.connect(to: try listener.address()) } == .terminated)
     let socket = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
-    #expect(await code { _ = try await io.receiveDatagram(socket, into: try IOBuffer(count: 1)) } == .terminated)
     let over = try await broker.statistics().apps.first { $0.name == "over" }
     #expect(over?.openDescriptors == 0)
+    #expect(await code { _ = try await io.receiveDatagram(socket, into: try IOBuffer(count: 1)) } == .terminated)
     try await listener.close()
   }
 
@@ -231,17 +220,28 @@ import Testing
     let broker = try makeBroker(backend)
     let io = try broker.makeApp(named: "over")
     let other = try broker.makeApp(named: "shut down")
-    let file = try FileDescriptor.open("/proc/self/status", .readOnly)
-    let buffer = try IOBuffer(count: 100)
-    #expect(try await io.read(file, into: buffer, at: 0) == 100)
+    var pair: [Int32] = [-1, -1]
+    #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &pair) == 0)
+    let socket = FileDescriptor(rawValue: pair[0])
+    let buffer = try IOBuffer(count: 1)
+    for number in 0..<10 as Range<UInt8> { #expect(send(pair[1], [number], 1, Int32(MSG_NOSIGNAL)) == 1) }
+    #expect(try await io.receive(socket, into: buffer) == 1)
+    #expect(try await broker.statistics().foreground.atOnce == 1)
     await io.terminate()
-    #expect(await code { _ = try await io.read(file, into: buffer, at: 0) } == .terminated)
-    #expect(try await other.read(file, into: buffer, at: 0) == 100)
+    #expect(await code { _ = try await io.receive(socket, into: buffer) } == .terminated)
+    #expect(try await other.receive(socket, into: buffer) == 1)
+    // Made while the broker shuts down: in the same turn, after it has begun to.
+    let gate = DispatchSemaphore(value: 0)
+    broker.owner.post(Control { _ in gate.wait() })
+    broker.owner.post(Control { $0.shutDown {} })
+    let late = try broker.makeApp(named: "made meanwhile")
+    gate.signal()
     await broker.shutdown()
-    #expect(await code { _ = try await other.read(file, into: buffer, at: 0) } == .unavailable)
-    let late = try broker.makeApp(named: "made after the shutdown")
-    #expect(await code { _ = try await late.read(file, into: buffer, at: 0) } == .unavailable)
-    try file.close()
+    let afterwards = try broker.makeApp(named: "made after the shutdown")
+    for app in [other, late, afterwards] {
+      #expect(await code { _ = try await app.receive(socket, into: buffer) } == .unavailable)
+    }
+    for descriptor in pair { #expect(Glibc.close(descriptor) == 0) }
   }
 
   // R-FTS-08, R-FTS-07
@@ -258,7 +258,7 @@ import Testing
     let client = try await peer.connect(to: address)
     try await eventually("the answer") { try await broker.statistics().apps[0].held == 1 }
     await io.terminate()
-    _ = await accepting.result
+    #expect(await code { _ = try await accepting.value } == .terminated)
     #expect(try await peer.receive(client, into: try IOBuffer(count: 1), within: .seconds(10)) == 0)
     try await peer.close(client)
   }

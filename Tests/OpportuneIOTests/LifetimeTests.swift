@@ -37,6 +37,7 @@ import Testing
     }
     before.cancel()
     #expect(await code { _ = try await before.value } == .cancelled)
+    #expect(!buffer.isInUse)
     for end in [ends.read, ends.write] { try end.close() }
   }
 
@@ -262,7 +263,7 @@ import Testing
     let ends = try pipe()
     // Deadlines of what ended before them, and a heartbeat of a suspension that is over, wake nobody.
     for number in 0..<10 { _ = try await io.status("/", within: .milliseconds(200 + number)) }
-    let events = try io.keepAlive([], heartbeat: .milliseconds(200))
+    let events = try (0..<10).map { try io.keepAlive([], heartbeat: .milliseconds(200 + $0)) }
     io.setState(.suspended)
     _ = try await broker.statistics()
     io.setState(.active)

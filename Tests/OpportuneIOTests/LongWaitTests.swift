@@ -54,6 +54,39 @@ import Testing
     await broker.shutdown()
   }
 
+  /// It answers that it would have to wait; so the broker does.
+  @Test(arguments: backends)
+  func pipesThatDoNotBlockAreWaitedFor(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "waits")
+    let ends = try FileDescriptor.pipe()
+    for end in [ends.readEnd, ends.writeEnd] { #expect(fcntl(end.rawValue, F_SETFL, O_NONBLOCK) == 0) }
+    let reading = Task { try await io.read(ends.readEnd, into: try IOBuffer(count: 300_000), untilFull: true) }
+    try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
+    try await io.write(ends.writeEnd, from: try IOBuffer(count: 300_000))
+    #expect(try await reading.value == 300_000)
+    for end in [ends.readEnd, ends.writeEnd] { try await io.close(end) }
+  }
+
+  /// Files that know no `RWF_NOWAIT`: a terminal is read and written by whoever polls it.
+  @Test(arguments: backends)
+  func terminalsAreReadAndWritten(backend: IOConfiguration.Backend) async throws {
+    var ends: [Int32] = [-1, -1]
+    guard io_test_terminal(&ends) == 0 else { return print("skipped: there is no pseudo-terminal here") }
+    let (terminal, user) = (FileDescriptor(rawValue: ends[0]), FileDescriptor(rawValue: ends[1]))
+    let broker = try makeBroker(backend) { $0.threads = 1 }
+    let io = try broker.makeApp(named: "terminal")
+    let buffer = try IOBuffer(count: 8)
+    let reads = (0..<12).map { _ in Task { try await io.read(terminal, into: try IOBuffer(count: 1)) } }
+    try await eventually("the reads") { try await broker.statistics().apps[0].inFlight == reads.count }
+    try await io.write(user, from: try IOBuffer(count: 12), within: .seconds(20))
+    for read in reads { #expect(try await read.value == 1) }
+    try await io.write(terminal, from: [try IOBuffer(copying: Array("abc".utf8))], within: .seconds(20))
+    #expect(try await io.read(user, into: buffer, 0..<3, untilFull: true, within: .seconds(20)) == 3)
+    #expect(try buffer.bytes(in: 0..<3) == Array("abc".utf8))
+    for end in [terminal, user] { try await io.close(end) }
+  }
+
   /// The kernel says that it should be tried again, and does not say when.
   @Test(arguments: backends)
   func connectsWaitForAFullBacklog(backend: IOConfiguration.Backend) async throws {

@@ -92,6 +92,41 @@ import Testing
     }
   }
 
+  /// What was paid for a receive and did not come is there for the next.
+  // R-NET-03
+  @Test(arguments: backends)
+  func whatDidNotComeIsPaidBack(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend) {
+      $0.network.bytes = .init(perSecond: 1, burst: 200_000)
+      $0.backgroundSockets = .none
+    }
+    let io = try broker.makeApp(named: "receiver", state: .background)
+    let peer = try broker.makeApp(named: "sender")
+    let (server, client) = try await connectedPair(io, peer)
+    for _ in 0..<20 {
+      try await peer.send(client, from: try IOBuffer(count: 10))
+      #expect(try await io.receive(server, into: try IOBuffer(count: 60_000)) == 10)
+    }
+    #expect(try await (broker.statistics().network.byteTokens ?? 0) >= 199_800)
+    for socket in [server, client] { try await io.close(socket) }
+  }
+
+  /// With a rate at which the tokens of the whole buffer would take hours.
+  // R-NET-03
+  @Test(arguments: backends)
+  func aFewBytesDoNotWaitForALargeBuffersTokens(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend) {
+      $0.network.bytes = .init(perSecond: 1, burst: 1000)
+      $0.backgroundSockets = .none
+    }
+    let io = try broker.makeApp(named: "receiver", state: .background)
+    let peer = try broker.makeApp(named: "sender")
+    let (server, client) = try await connectedPair(io, peer)
+    try await peer.send(client, from: try IOBuffer(count: 10))
+    #expect(try await io.receive(server, into: try IOBuffer(count: 60_000), within: .seconds(20)) == 10)
+    for socket in [server, client] { try await io.close(socket) }
+  }
+
   /// Datagrams are counted, and paid for, whole.
   // R-NET-03
   @Test(arguments: backends)

@@ -52,7 +52,7 @@ typedef enum OPP_CLOSED_ENUM opp_ring_code {
     OPP_RING_SHUTDOWN,    /* fd, length: SHUT_* */
     OPP_RING_POLL,        /* fd, flags: POLL*; once */
     OPP_RING_CANCEL,      /* second: the tag of another request: 0, -ENOENT, or -EALREADY */
-    OPP_RING_CANCEL_FD,   /* fd: all requests on it; the result is their number */
+    OPP_RING_CANCEL_FD,   /* fd: all requests on it; the result is their number, or -EINVAL before Linux 5.19 */
     OPP_RING_CODES
 } opp_ring_code;
 

@@ -165,12 +165,14 @@ extension AppHost {
     guard let resident = residents[id], !resident.isEnding else { return }
     for buffer in resident.buffers { buffer.setAccepts(restrictions.mayDraw) }
     resident.audio?.restrict(restrictions)
+    let isNews = resident.app.deviceClasses.set(restrictions)
     // Neither band needs a lane that could be missing.
     switch restrictions.cpu {
     case .foreground: try? resident.app.app.setBand(.foreground)
     case .background: try? resident.app.app.setBand(.background)
     case .none: break
     }
+    if isNews { resident.app.app.tellObservers() }
   }
 
   /// Nothing starts from here on; when the last slice has ended, the system hears of it. (R-FTS-06)

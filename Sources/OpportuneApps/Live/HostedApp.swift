@@ -19,6 +19,8 @@ public final class HostedApp: Sendable {
   /// Closures and tasks that were accepted and have not ended, twice over; the lowest bit says that the life is over.
   private let open = Atomic<UInt>(0)
   private let tasks = OpenTasks()
+  /// For brokers that look on threads of their own.
+  package let deviceClasses = DeviceClasses()
 
   init(id: AppID, manifest: Manifest, app: App, host: WeakHost, life: UInt64) {
     self.id = id

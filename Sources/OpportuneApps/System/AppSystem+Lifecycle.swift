@@ -81,6 +81,8 @@ extension AppSystem {
     if new != .stopping { disarm(.slice, of: id) }
     if new == .suspended { enteredSuspension(id) }
     refreshRestrictions(of: id)
+    // Another may receive the user's input now.
+    if old.isForeground != new.isForeground { for app in front where app != id { refreshRestrictions(of: app) } }
     settle(id)
     evict()
   }

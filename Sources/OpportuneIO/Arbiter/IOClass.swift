@@ -17,3 +17,22 @@ public enum IOState: Sendable, Hashable, CaseIterable, Codable {
   /// Submits nothing; what is queued waits, what the kernel does for it goes on. (R-FTS-07)
   case suspended
 }
+
+/// Classes of an app that its host limits device by device, whatever its band. (R-SYS-02, R-PWR-05)
+package struct IOLimits: Sendable, Equatable {
+  package var storage: IOClass
+  package var network: IOClass
+
+  package init(storage: IOClass, network: IOClass) {
+    self.storage = storage
+    self.network = network
+  }
+
+  func state(on device: Device) -> IOState? {
+    switch device {
+    case .storage: storage == .foreground ? .active : .background
+    case .network: network == .foreground ? .active : .background
+    case .none: nil
+    }
+  }
+}

@@ -15,6 +15,7 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   let broker: IOBroker
   let slot: Int
   private let app: App?
+  private let readLimits: (@Sendable () -> IOLimits?)?
   /// Of an app that is not attached: the state's code in the lowest byte, the count of changes above it.
   private let stateWord: Atomic<UInt64>
   private let atOnce = Atomic<UInt64>(0)
@@ -25,11 +26,15 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   private let hasEnded = Atomic<Bool>(false)
 
   // Sendable: constants and atomics.
-  init(_ broker: IOBroker, _ slot: Int, name: String, state: IOState, of app: App?) {
+  init(
+    _ broker: IOBroker, _ slot: Int, name: String, state: IOState, of app: App?,
+    limits: (@Sendable () -> IOLimits?)? = nil
+  ) {
     self.broker = broker
     self.slot = slot
     self.name = name
     self.app = app
+    readLimits = limits
     stateWord = Atomic(UInt64(state.code))
     broker.owner.post(
       Control(refused: { [weak self] in self?.markEnded() }) { [weak self] in
@@ -58,23 +63,30 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   struct View {
     let state: IOState
     let generation: UInt64
+    let limits: IOLimits?
 
-    init(of app: App) {
+    init(of app: App, _ limits: IOLimits?) {
       let (band, isSuspended, number) = app.moment
       state = isSuspended ? .suspended : band == .background ? .background : .active
       generation = number
+      self.limits = limits
     }
 
     init(word: UInt64) {
       state = IOState(code: UInt8(truncatingIfNeeded: word))
       generation = word >> 8
+      limits = nil
+    }
+
+    func state(on device: Device) -> IOState {
+      state == .suspended ? .suspended : limits?.state(on: device) ?? state
     }
   }
 
   /// What the app is now. Nothing here is a copy that could lag behind: see ``Owner/follow(_:)``.
   var view: View {
     // [state] acquire: what came before the change is seen by who sees it. Pairs with setState().
-    if let app { View(of: app) } else { View(word: stateWord.load(ordering: .acquiring)) }
+    if let app { View(of: app, readLimits?()) } else { View(word: stateWord.load(ordering: .acquiring)) }
   }
 
   /// What its requests are treated as.
@@ -150,14 +162,16 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   }
 
   /// A request that does nothing, through the storage queue to the kernel and back: what the path costs.
-  package func nop() async throws(IOError) { try await perform(try request(.OPP_RING_NOP), within: nil) }
+  package func nop(within limit: Duration? = nil) async throws(IOError) {
+    try await perform(try request(.OPP_RING_NOP), within: limit)
+  }
 
   /// Foreground that needs no waiting is done here and now: no queue could give it a better place.
   func tryAtOnce(_ request: Request) throws(IOError) -> Int? {
     guard !hasEnded.load(ordering: .acquiring) else { return nil }  // [end]
-    guard owner.configuration.triesAtOnce, state == .active, request.canBeTriedAtOnce, !owner.hasFault else {
-      return nil
-    }
+    guard owner.configuration.triesAtOnce, request.canBeTriedAtOnce, !owner.hasFault,
+      view.state(on: request.device) == .active
+    else { return nil }
     var op = request.op
     op.length = UInt32(min(request.total, 1 << 30))
     let moved = opp_ring_try(&op)

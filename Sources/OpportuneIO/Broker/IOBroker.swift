@@ -63,9 +63,14 @@ public final class IOBroker: Sendable {
   /// The I/O of an app of the scheduler: its class follows the app's band, and a suspended app's requests are held.
   ///
   /// - Throws: ``IOError``: `forked`.
-  public func attach(_ app: App) throws(IOError) -> AppIO {
+  public func attach(_ app: App) throws(IOError) -> AppIO { try attach(app, limits: nil) }
+
+  /// - Parameter limits: asked on any thread, for classes that say more than the app's band; must not block. Each change of
+  ///   what it answers is followed by a change of the app, or by ``AppIO/appDidChange()``.
+  package func attach(_ app: App, limits: (@Sendable () -> IOLimits?)?) throws(IOError) -> AppIO {
     try owner.checkFork()
-    let attached = AppIO(self, slots.take(), name: app.name, state: AppIO.View(of: app).state, of: app)
+    let state = AppIO.View(of: app, nil).state
+    let attached = AppIO(self, slots.take(), name: app.name, state: state, of: app, limits: limits)
     app.addObserver(attached)
     attached.appDidChange()  // what happened in between
     return attached

@@ -9,6 +9,7 @@ final class OwnedApp {
   }
   /// Of the state: see ``AppIO/View``. `nil` before the first look.
   var generation: UInt64?
+  var limits: IOLimits?
   /// The state, or, of a suspended app, the one before.
   private(set) var runningState: IOState
   var isTerminated = false
@@ -36,6 +37,11 @@ final class OwnedApp {
     self.state = state
     runningState = state == .suspended ? .background : state
   }
+
+  /// The state as far as a device is concerned.
+  func state(on device: Device) -> IOState { state == .suspended ? .suspended : runningState(on: device) }
+
+  func runningState(on device: Device) -> IOState { limits?.state(on: device) ?? runningState }
 
   /// Keeps a request of a suspended app.
   func park(_ request: Request) {

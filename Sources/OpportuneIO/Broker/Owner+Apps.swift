@@ -36,11 +36,14 @@ extension Owner {
   func follow(_ handle: AppIO) -> OwnedApp? {
     guard let app = owned(handle) else { return nil }
     let view = handle.view
-    guard view.generation != app.generation else { return app }
+    guard view.generation != app.generation || view.limits != app.limits else { return app }
     app.generation = view.generation
-    if view.state != app.state {
+    let isSuspendedStill = view.state == .suspended && app.state == .suspended
+    if view.state != app.state || view.limits != app.limits {
+      app.limits = view.limits
       setState(view.state, of: app)
-    } else if view.state == .suspended {
+    }
+    if isSuspendedStill {
       // It may have been resumed in between, because of a report, and knows nothing of what was reported: so once more.
       for watch in app.watches { watch.arm(at: self) }
       reportHeld(app)
@@ -57,7 +60,7 @@ extension Owner {
   private func setState(_ state: IOState, of app: OwnedApp) {
     guard !app.isTerminated else { return }
     app.state = state
-    for device in arbiters.indices { arbiters[device].setState(state, of: app.slot) }
+    for device in Device.queued { arbiters[device.rawValue].setState(app.state(on: device), of: app.slot) }
     for descriptor in app.descriptors.keys { moderate(descriptor, of: app) }
     if state == .suspended {
       for watch in app.watches { watch.arm(at: self) }
@@ -89,7 +92,7 @@ extension Owner {
   func moderate(_ descriptor: Int32, of app: OwnedApp) {
     guard var owned = app.descriptors[descriptor], owned.isSocket else { return }
     let restriction: IOConfiguration.SocketRestriction =
-      switch app.state {
+      switch app.state(on: .network) {
       case .active: .none
       case .inactive: configuration.network.limitsInactive ? configuration.backgroundSockets : .none
       case .background: configuration.backgroundSockets

@@ -31,12 +31,20 @@ extension Owner {
       return request.isClose ? close(request, of: app) : send(request)
     }
     let isBackground = ioClass(of: app, request.device) == .background
-    request.piece = nextPiece(of: request, isBackground ? policy(of: request.device).chunk : .max)
+    request.piece = nextPiece(of: request, isBackground ? chunk(of: request) : .max)
     let bytes = UInt64(max(request.piece, request.datagramCount))
     let cost = Arbiter<Request>.Cost(bytes: bytes, occupies: !request.waitsForOthers)
     let queued = arbiters[request.device.rawValue].submit(request, app: app.slot, cost: cost, at: ticket)
     guard let queued else { return end(request, .failed(.terminated)) }
     request.phase = .queued(queued)
+  }
+
+  /// Nobody knows how much a receive will bring, and it is paid for beforehand: so a few bytes do not wait for the tokens of
+  /// a large buffer.
+  private func chunk(of request: Request) -> Int {
+    let policy = policy(of: request.device)
+    guard request.waitsForOthers, !request.writes, let bytes = policy.bytes else { return policy.chunk }
+    return min(policy.chunk, max(1, bytes.burst / 2))
   }
 
   private func nextPiece(of request: Request, _ chunk: Int) -> Int {
@@ -61,7 +69,7 @@ extension Owner {
     request.grant = grant
     if grant.ioClass == .background {
       // It was cut as foreground, if it became background while it waited.
-      request.piece = min(request.piece, nextPiece(of: request, arbiters[device].policy.chunk))
+      request.piece = min(request.piece, nextPiece(of: request, chunk(of: request)))
     }
     owned(request.app)?.counters[grant.ioClass.index].waiting.record(now - request.queuedAt)
     send(request)
@@ -126,18 +134,21 @@ extension Owner {
         end(queued, .failed(.system(.canceled)))
       }
     }
-    let isBusy = app.isBusy(descriptor)
     app.closing[descriptor] = request
     request.phase = .parked
     for other in app.inFlight where other.op.fd == descriptor {
       other.reason = other.reason ?? .system(.canceled)
-      letGo(other)
+      // One by one: all on a descriptor at once is not to be had before Linux 5.19.
+      if other.firstResult == nil { cancelInKernel(other) } else { letGo(other) }
     }
-    guard isBusy else { return closeIfQuiet(descriptor, of: app) }
-    var op = opp_ring_op()
-    op.code = UInt8(opp_ring_code.OPP_RING_CANCEL_FD.rawValue)
-    op.fd = descriptor
-    prepare(op)
+    if can.backend == .OPP_RING_THREADS {
+      // There only the number is known of what waits: another app's requests would wait for whatever gets it next.
+      var op = opp_ring_op()
+      op.code = UInt8(opp_ring_code.OPP_RING_CANCEL_FD.rawValue)
+      op.fd = descriptor
+      prepare(op)
+    }
+    closeIfQuiet(descriptor, of: app)
   }
 
   /// Sends a close that has waited for the requests on its descriptor.
@@ -167,8 +178,6 @@ extension Owner {
     }
     if request.reason == nil, retry(request, result) { return }
     account(request, result, app)
-    let ticket = request.grant?.ticket
-    request.grant = nil
     guard result >= 0 || request.reason != nil else { return end(request, .failed(.system(Errno(rawValue: -result)))) }
     guard request.movesBytes else {
       return end(request, result < 0 ? .failed(request.reason ?? .cancelled) : .value(Int(result)))
@@ -176,7 +185,12 @@ extension Owner {
     request.done += Int(max(0, result))
     if result >= 0, !goesOn(request, Int(result)) { return end(request, .value(request.done)) }
     if let reason = request.reason { return end(request, .failed(reason)) }
-    enqueue(request, at: ticket)
+    enqueue(request, at: request.ticket)
+  }
+
+  /// A zero-copy send that the kernel has accepted occupies the device no longer, however late its peer reads.
+  func giveUpPlace(_ request: Request, _ result: Int32) {
+    if result >= 0 { account(request, result, owned(request.app)) }
   }
 
   /// Answers that are no answer: true where it was sent again.
@@ -224,9 +238,11 @@ extension Owner {
     request.sentAt = sentAt
   }
 
-  /// Tells the arbiter, and counts.
+  /// Tells the arbiter that the request has no place in the device any more, and counts: once for each piece.
   private func account(_ request: Request, _ result: Int32, _ app: OwnedApp?) {
     guard let grant = request.grant else { return }
+    request.grant = nil
+    request.ticket = grant.ticket
     let device = request.device.rawValue
     arbiters[device].finished(grant, sentAt: request.sentAt, queuedAt: request.queuedAt, now: now)
     let isTransfer = request.movesBytes || request.datagramCount > 0
@@ -253,75 +269,8 @@ extension Owner {
     account(request, result, owned(request.app))
     request.phase = .ended
     request.releaseBuffers()
-    request.grant = nil
     if request.opensDescriptor, result >= 0 { close(result, .background) {} }
     if let app = owned(request.app) { becameQuieter(app) }
-  }
-
-  // MARK: Before its time
-
-  /// Ends a request for a reason of ours: at once where it is queued. In the kernel it is cancelled; at a deadline or a
-  /// termination the caller does not wait for that, unless its memory is lent.
-  func end(_ request: Request, early reason: IOError.Code) {
-    if request.isClose, reason == .cancelled { return }  // what is open must not stay so
-    switch request.phase {
-    case .new: request.reason = request.reason ?? reason  // its message is still on the way
-    case .queued(let ticket):
-      _ = arbiters[request.device.rawValue].cancel(ticket)
-      end(request, .failed(reason))
-    case .parked:
-      owned(request.app)?.parked.removeAll { $0 === request }
-      end(request, .failed(reason))
-    case .ended: break
-    case .inFlight:
-      guard !request.isDetached else { return }
-      request.reason = request.reason ?? reason
-      cancelInKernel(request)
-      if reason == .cancelled || request.lendsMemory { return }
-      request.isDetached = true
-      deliver(request, .failed(reason))
-    }
-  }
-
-  // MARK: Out
-
-  func end(_ request: Request, _ outcome: Request.Outcome) {
-    request.phase = .ended
-    request.grant = nil
-    request.releaseBuffers()
-    deliver(request, outcome)
-    if let app = owned(request.app) { becameQuieter(app) }
-  }
-
-  /// Gives the caller its answer, or keeps it while the app is suspended.
-  func deliver(_ request: Request, _ outcome: Request.Outcome) {
-    request.outcome = outcome
-    request.timer?.request = nil
-    guard let app = follow(request.app) else { return answer(request) }
-    count(outcome, ioClass(of: app, request.device), app)
-    if case .value(let value) = outcome, request.opensDescriptor {
-      adopt(Int32(value), isSocket: request.code == .OPP_RING_ACCEPT, by: app)
-      if app.isTerminated { request.outcome = .failed(.terminated) }
-    }
-    guard app.state == .suspended, !app.isTerminated else { return answer(request) }
-    app.held.append(request)
-    if app.held.count == 1 { reportHeld(app) }
-  }
-
-  /// At the end of the turn: see ``answers``.
-  func answer(_ request: Request) {
-    guard let caller = request.takeAnswer() else { return }
-    let index = owned(request.app).map { ioClass(of: $0, request.device).index } ?? 0
-    answers[index].append(caller)
-  }
-
-  private func count(_ outcome: Request.Outcome, _ ioClass: IOClass, _ app: OwnedApp) {
-    switch outcome {
-    case .value, .pending: app.counters[ioClass.index].completed += 1
-    case .failed(.cancelled), .failed(.deadlineExceeded), .failed(.terminated):
-      app.counters[ioClass.index].cancelled += 1
-    case .failed: app.counters[ioClass.index].failed += 1
-    }
   }
 
   // MARK: Small answers
@@ -332,7 +281,9 @@ extension Owner {
     device == .network ? configuration.network : configuration.storage
   }
 
-  func ioClass(of app: OwnedApp, _ device: Device) -> IOClass { policy(of: device).ioClass(of: app.runningState) }
+  func ioClass(of app: OwnedApp, _ device: Device) -> IOClass {
+    policy(of: device).ioClass(of: app.runningState(on: device))
+  }
 }
 
 extension Request.Phase {

@@ -29,11 +29,7 @@ final class Owner: @unchecked Sendable {
   private var timersBeforeCompaction = 1024
   /// Requests for which the ring had no room.
   private var outbox = Deque<opp_ring_op>()
-  /// By class: closes that the ring has, and those that wait for their turn. A close may last as long as its socket
-  /// lingers, so background's never take the place of foreground's, nor both all threads of the kernel or the pool.
-  private var closesInFlight = [0, 0]
-  private var waitingCloses: [Deque<opp_ring_op>] = [[], []]
-  private static let closeLimit = 4
+  private var closes = CloseQueue()
   /// Requests of ours and of apps that the kernel has, or that are in the outbox.
   private var inFlight = 0
   private(set) var now: UInt64 = 0
@@ -66,9 +62,9 @@ final class Owner: @unchecked Sendable {
       }
     config.entries = UInt32(configuration.entries)
     config.completions = UInt32(configuration.completions ?? 0)
-    config.threads = UInt32(configuration.threads + 2 * Self.closeLimit)
+    config.threads = UInt32(configuration.threads + 2 * CloseQueue.limit)
     // For all that may be in flight: background that waits for a file would fill the kernel's few threads.
-    config.workers = UInt32(configuration.storage.depth + 2 * Self.closeLimit)
+    config.workers = UInt32(configuration.storage.depth + 2 * CloseQueue.limit)
     config.linger_ns = UInt32(configuration.lingers.nanoseconds)
     if let faults {
       config.context = Unmanaged.passUnretained(faults).toOpaque()
@@ -152,38 +148,7 @@ final class Owner: @unchecked Sendable {
     }
     owner.hasEnded.store(true, ordering: .sequentiallyConsistent)  // [end] before the last look
     owner.refusePosted()
-    owner.timers = TimerQueue()  // a watch's holds its app, which holds the broker
     for body in owner.onEnded { body() }
-  }
-
-  /// The thread begins in the class of whoever made the broker, which may be a background job. Before the ring starts, whose
-  /// threads inherit it.
-  private func takeOrdinaryClass() {
-    var ordinary = opp_sched_params()
-    ordinary.policy = OPP_CLASS_NORMAL
-    // The program's own nice value is that of its first thread, which has the process's number.
-    var first = opp_sched_params()
-    if opp_thread_get_sched(getpid(), &first) == 0 { ordinary.nice = first.nice }
-    let error = opp_thread_set_sched(0, &ordinary)
-    guard error != 0 else { return }
-    logger.warning(
-      "the broker's thread stays in the class of the thread that made it; foreground I/O may wait for background CPU time",
-      metadata: [
-        "reason": "\(String(cString: strerror(-error)))",
-        "remedy": "make the broker on an ordinary thread, or give CAP_SYS_NICE",
-      ])
-  }
-
-  private func registerBuffers() {
-    guard let registered else { return }
-    let error = registered.register(with: ring)
-    guard error != 0 else { return }
-    logger.warning(
-      "the kernel registers no buffers; they are used as others are",
-      metadata: [
-        "reason": "\(String(cString: strerror(-error)))", "bytes": "\(registered.count * registered.size)",
-        "remedy": "a higher RLIMIT_MEMLOCK, or CAP_IPC_LOCK",
-      ])
   }
 
   private func run() {
@@ -257,29 +222,12 @@ final class Owner: @unchecked Sendable {
   /// A close, whose end is told by ``closeEnded(_:)``.
   func prepareClose(_ op: opp_ring_op, _ ioClass: IOClass) {
     inFlight += 1
-    endLingering(op.fd)
-    guard closesInFlight[ioClass.index] < Self.closeLimit else { return waitingCloses[ioClass.index].append(op) }
-    closesInFlight[ioClass.index] += 1
-    push(op)
-  }
-
-  /// No thread of the ring's waits for a peer that does not read: the kernel goes on sending after the close. A time of 0,
-  /// which resets the connection, stays.
-  private func endLingering(_ descriptor: Int32) {
-    var time = linger()
-    var size = socklen_t(MemoryLayout<linger>.size)
-    guard getsockopt(descriptor, SOL_SOCKET, SO_LINGER, &time, &size) == 0, time.l_onoff != 0, time.l_linger > 0
-    else { return }
-    time.l_onoff = 0
-    _ = setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &time, size)
+    CloseQueue.endLingering(op.fd)
+    if let now = closes.begin(op, ioClass) { push(now) }
   }
 
   private func closeEnded(_ ioClass: IOClass) {
-    if let next = waitingCloses[ioClass.index].popFirst() {
-      push(next)
-    } else {
-      closesInFlight[ioClass.index] -= 1
-    }
+    if let next = closes.ended(ioClass) { push(next) }
   }
 
   private func push(_ op: opp_ring_op) {
@@ -302,6 +250,7 @@ final class Owner: @unchecked Sendable {
     guard isLast else {
       guard let request = message.takeUnretainedValue() as? Request else { return }
       request.firstResult = completion.result
+      giveUpPlace(request, completion.result)
       letGo(request)
       if let app = owned(request.app) {
         closeIfQuiet(request.op.fd, of: app)

@@ -83,7 +83,7 @@ final class Request: Message, @unchecked Sendable {
   // The owner's.
   var phase = Phase.new
   var grant: Arbiter<Request>.Grant?
-  /// Its place in the queue, while it is in a poll.
+  /// Its place in the queue, from its first grant on.
   var ticket: Arbiter<Request>.Ticket?
   var done = 0
   var piece = 0
@@ -201,7 +201,7 @@ final class Request: Message, @unchecked Sendable {
   }
 
   func allocate(_ count: Int, alignment: Int = 8) -> UnsafeMutableRawPointer {
-    let memory = UnsafeMutableRawPointer.allocate(byteCount: max(1, count), alignment: alignment)
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: count, alignment: alignment)
     scratch.append(memory)
     return memory
   }
@@ -269,36 +269,6 @@ final class Request: Message, @unchecked Sendable {
     }
   }
 
-  func error(_ code: IOError.Code) -> IOError {
-    var text = "\(Self.names[Int(self.code.rawValue)])"
-    switch subject {
-    case .none: break
-    case .path(let path): text += " of \"\(path)\""
-    case .paths(let old, let new): text += " of \"\(old)\" to \"\(new)\""
-    case .address(let address): text += " to \(address)"
-    }
-    if op.fd >= 0 { text += " on descriptor \(op.fd)" }
-    if total > 0 { text += ", \(done) of \(total) bytes done" }
-    let reason =
-      switch code {
-      case .system(let errno): "\(errno)"
-      case .cancelled: "the task was cancelled"
-      case .deadlineExceeded: "the deadline passed" + (limit.map { ", \($0) after the call" } ?? "")
-      case .terminated: "app \"\(app.name)\" was terminated"
-      case .unavailable: "the broker was shut down"
-      case .endOfStream: "the stream ended"
-      case .configuration, .bufferInUse, .forked: "refused"
-      }
-    return IOError(code, "\(text): \(reason)")
-  }
-
-  /// By `opp_ring_code`.
-  private static let names = [
-    "nop", "read", "write", "vectored read", "vectored write", "fixed read", "fixed write", "fsync", "fdatasync",
-    "allocate", "truncate", "open", "close", "stat", "rename", "unlink", "connect", "accept", "accept", "send",
-    "zero-copy send", "receive", "send of a message", "receive of a message", "shutdown", "poll", "cancel", "cancel",
-    "request",
-  ]
 }
 
 /// A deadline among the timers, which stays there until its time. It lets go of the request when that has its answer, so
@@ -313,6 +283,8 @@ enum Device: Int, CaseIterable {
   case storage, network
   /// None: it costs the device nothing.
   case none
+
+  static let queued = [storage, network]
 }
 
 private let pollIn = 1

@@ -11,4 +11,7 @@ int io_test_without_uring(void (*_Nonnull body)(void *_Nonnull context), void *_
 /* An eventfd, which Swift's Glibc does not have; -1 where there is none. */
 int io_test_eventfd(void);
 
+/* A terminal that passes every byte on as it is, and its user's end, which Swift's Glibc does not have; -errno without. */
+int io_test_terminal(int *_Nonnull ends);
+
 #endif

@@ -1,0 +1,35 @@
+internal import COpportune
+
+/// Errors, with what they are about.
+extension Request {
+  func error(_ code: IOError.Code) -> IOError {
+    var text = "\(Self.names[Int(self.code.rawValue)])"
+    switch subject {
+    case .none: break
+    case .path(let path): text += " of \"\(path)\""
+    case .paths(let old, let new): text += " of \"\(old)\" to \"\(new)\""
+    case .address(let address): text += " to \(address)"
+    }
+    if op.fd >= 0 { text += " on descriptor \(op.fd)" }
+    if total > 0 { text += ", \(done) of \(total) bytes done" }
+    let reason =
+      switch code {
+      case .system(let errno): "\(errno)"
+      case .cancelled: "the task was cancelled"
+      case .deadlineExceeded: "the deadline passed" + (limit.map { ", \($0) after the call" } ?? "")
+      case .terminated: "app \"\(app.name)\" was terminated"
+      case .unavailable: "the broker was shut down"
+      case .endOfStream: "the stream ended"
+      case .configuration, .bufferInUse, .forked: "refused"
+      }
+    return IOError(code, "\(text): \(reason)")
+  }
+
+  /// By `opp_ring_code`.
+  private static let names = [
+    "nop", "read", "write", "vectored read", "vectored write", "fixed read", "fixed write", "fsync", "fdatasync",
+    "allocate", "truncate", "open", "close", "stat", "rename", "unlink", "connect", "accept", "accept", "send",
+    "zero-copy send", "receive", "send of a message", "receive of a message", "shutdown", "poll", "cancel", "cancel",
+    "request",
+  ]
+}

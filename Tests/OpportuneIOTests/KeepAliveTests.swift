@@ -1,0 +1,159 @@
+import Foundation
+import SystemPackage
+import Testing
+
+@testable import OpportuneIO
+
+/// The watcher of suspended apps' sockets.
+@Suite(.serialized) struct KeepAliveTests {
+  // R-VOIP-01, R-VOIP-03
+  @Test(arguments: backends)
+  func theWatcherReportsDataOfASuspendedApp(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "call")
+    let peer = try broker.makeApp(named: "peer")
+    let (server, client) = try await connectedPair(io, peer)
+    let (other, otherClient) = try await connectedPair(io, peer)
+    var events = try io.keepAlive([server]).makeAsyncIterator()
+    let byte = try IOBuffer(count: 1)
+    try await peer.send(client, from: byte)  // while it runs: nobody is told
+    #expect(try await io.receive(server, into: byte) == 1)
+    io.setState(.suspended)
+    _ = try await broker.statistics()
+    let before = try await broker.statistics().wakeups
+    try await othersWork()
+    #expect(try await broker.statistics().wakeups <= before + 2)
+    try await peer.send(otherClient, from: byte)  // not watched, and dropped
+    try await peer.send(client, from: byte)
+    #expect(await events.next() == .dataArrived(server))
+    // The app is woken by it, takes the data, and is suspended again: the next data is the next event.
+    io.setState(.background)
+    #expect(try await io.receive(server, into: byte) == 1)
+    io.setState(.suspended)
+    try await peer.close(client)
+    #expect(await events.next() == .dataArrived(server))
+    io.setState(.active)
+    #expect(try await io.receive(server, into: byte) == 0)
+    for socket in [server, other] { try await io.close(socket) }
+    try await peer.close(otherClient)
+    await io.terminate()
+    #expect(await events.next() == nil)
+  }
+
+  /// The number of a socket that was closed may be anybody's.
+  // R-VOIP-01
+  @Test(arguments: backends)
+  func theWatcherForgetsClosedSockets(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "call")
+    let (server, _) = try await connectedPair(io)
+    let (kept, keptClient) = try await connectedPair(io)
+    var events = try io.keepAlive([server, kept]).makeAsyncIterator()
+    try await io.close(server)
+    // Another's file under the same number, with something to read.
+    let zeroes = try FileDescriptor.open("/dev/zero", .readOnly)
+    #expect(dup2(zeroes.rawValue, server.rawValue) == server.rawValue)
+    io.setState(.suspended)
+    _ = try await broker.statistics()
+    #expect(send(keptClient.rawValue, [1], 1, Int32(MSG_NOSIGNAL)) == 1)
+    #expect(await events.next() == .dataArrived(kept))
+    io.setState(.active)
+    // One that is closed behind the broker's back ends the events, one that is not open is refused.
+    var pair: [Int32] = [-1, -1]
+    #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &pair) == 0)
+    var others = try io.keepAlive([FileDescriptor(rawValue: pair[0])]).makeAsyncIterator()
+    _ = try await broker.statistics()
+    for socket in Set(pair + [server.rawValue, zeroes.rawValue]) { #expect(close(socket) == 0) }
+    io.setState(.suspended)
+    #expect(await others.next() == nil)
+    #expect(await code { _ = try io.keepAlive([FileDescriptor(rawValue: 99_999)]) } == .system(.badFileDescriptor))
+    await broker.shutdown()
+  }
+
+  /// From within the suspension: packets come through from then on.
+  // R-VOIP-01, R-NET-01
+  @Test(arguments: backends)
+  func aSuspendedAppsSocketsCanBeWatched(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "call")
+    let peer = try broker.makeApp(named: "peer")
+    let (mine, theirs) = (
+      try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0)),
+      try await peer.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+    )
+    io.setState(.suspended)
+    let told = Told(try io.keepAlive([mine]))
+    _ = try await broker.statistics()
+    try await peer.send(theirs, from: try IOBuffer(count: 1), to: try io.address(of: mine))
+    try await eventually("the event") { told.events == [.dataArrived(mine)] }
+    await broker.shutdown()
+  }
+
+  /// Resumed and suspended again faster than the owner looks: what was reported before is reported anew, and polls of
+  /// the time before say nothing.
+  // R-VOIP-03
+  @Test(arguments: backends)
+  func theWatcherFollowsSuspensionsOneAfterTheOther(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "call")
+    let peer = try broker.makeApp(named: "peer")
+    let (server, client) = try await connectedPair(io, peer)
+    let told = Told(try io.keepAlive([server]))
+    io.setState(.suspended)
+    try await peer.send(client, from: try IOBuffer(count: 1))
+    try await eventually("the first event") { told.events.count == 1 }
+    // Seen as one change.
+    broker.owner.post(
+      Control { _ in
+        io.setState(.active)
+        io.setState(.suspended)
+      })
+    try await eventually("the second event") { told.events.count == 2 }
+    io.setState(.active)
+    #expect(try await io.receive(server, into: try IOBuffer(count: 1)) == 1)
+    io.setState(.suspended)
+    _ = try await broker.statistics()
+    // Seen as two: the poll is cancelled, and another is in its place when that is heard of.
+    broker.owner.post(
+      Control { owner in
+        for state in [IOState.active, .suspended] {
+          io.setState(state)
+          owner.follow(io)
+        }
+      })
+    try await eventually("the cancellation") { try await broker.statistics().network.foregroundQueued == 0 }
+    try await othersWork()
+    try await peer.send(client, from: try IOBuffer(count: 1))
+    try await eventually("the third event") { told.events.count == 3 }
+    await broker.shutdown()
+  }
+
+  /// What a watcher has reported.
+  private final class Told: @unchecked Sendable {
+    // Sendable: behind the lock.
+    private let lock = NSLock()
+    private var list: [KeepAliveEvent] = []
+    var events: [KeepAliveEvent] { lock.withLock { list } }
+
+    init(_ stream: AsyncStream<KeepAliveEvent>) {
+      Task { for await event in stream { lock.withLock { list.append(event) } } }
+    }
+  }
+
+  // R-VOIP-02, R-VOIP-03
+  @Test(arguments: backends)
+  func theWatcherReportsHeartbeats(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "call")
+    var events = try io.keepAlive([], heartbeat: .milliseconds(20)).makeAsyncIterator()
+    let clock = ContinuousClock()
+    let start = clock.now
+    io.setState(.suspended)
+    #expect(await events.next() == .heartbeatDue)
+    #expect(clock.now - start >= .milliseconds(20))
+    #expect(await events.next() == .heartbeatDue)
+    #expect(clock.now - start >= .milliseconds(40))
+    io.setState(.active)
+    #expect(await code { _ = try io.keepAlive([], heartbeat: .zero) } == .configuration)
+  }
+}

@@ -1,0 +1,229 @@
+import COpportune
+import Foundation
+import SystemPackage
+import Testing
+
+@testable import OpportuneIO
+
+/// What happens within one turn of the owner thread, where messages, looks and completions meet: brought about there, by
+/// messages of the test's own.
+@Suite struct OwnerTurnTests {
+  /// Has the owner do several things without a look in between.
+  private func inOneTurn(_ broker: IOBroker, _ post: () throws -> Void) rethrows {
+    let gate = DispatchSemaphore(value: 0)
+    broker.owner.post(Control { _ in gate.wait() })
+    defer { gate.signal() }
+    try post()
+  }
+
+  private func socketPair() throws -> (FileDescriptor, FileDescriptor) {
+    var pair: [Int32] = [-1, -1]
+    try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &pair) == 0)
+    return (FileDescriptor(rawValue: pair[0]), FileDescriptor(rawValue: pair[1]))
+  }
+
+  /// A suspension that the owner has not been told of when it hands requests over.
+  // R-FTS-06
+  @Test(arguments: backends)
+  func nothingIsHandedOverAfterASuspension(backend: IOConfiguration.Backend) async throws {
+    let seen = Numbers()
+    let broker = try makeBroker(backend) {
+      $0.fault = { op in
+        if op.code == UInt8(opp_ring_code.OPP_RING_FSYNC.rawValue) { seen.add(1) }
+        return nil
+      }
+    }
+    let io = try broker.makeApp(named: "suspended")
+    let file = try FileDescriptor.open("/dev/null", .readWrite)
+    try inOneTurn(broker) {
+      broker.owner.post(try io.request(.OPP_RING_FSYNC, .storage, file))
+      broker.owner.post(Control { _ in io.setState(.suspended) })
+    }
+    try await eventually("the queue") { try await broker.statistics().storage.foregroundQueued == 1 }
+    #expect(seen.count == 0)
+    io.setState(.active)
+    try await eventually("the request") { seen.count == 1 }
+    try file.close()
+  }
+
+  /// A request that has to be made again, of an app that was suspended since.
+  // R-FTS-06
+  @Test(arguments: backends)
+  func nothingIsMadeAgainAfterASuspension(backend: IOConfiguration.Backend) async throws {
+    let (asked, apps) = (Numbers(), Box<AppIO>())
+    let broker = try makeBroker(backend) {
+      $0.fault = { op in
+        guard op.code == UInt8(opp_ring_code.OPP_RING_FSYNC.rawValue) else { return nil }
+        asked.add(1)
+        guard asked.count == 1 else { return nil }
+        apps.value?.setState(.suspended)
+        return -EINTR
+      }
+    }
+    let io = try broker.makeApp(named: "suspended")
+    apps.value = io
+    let file = try FileDescriptor.open(FileManager.default.temporaryDirectory.path, .readOnly)
+    let synchronizing = Task { try await io.synchronize(file) }
+    try await eventually("the queue") { try await broker.statistics().storage.foregroundQueued == 1 }
+    #expect(asked.count == 1)
+    io.setState(.active)
+    try await synchronizing.value
+    #expect(asked.count == 2)
+    apps.value = nil
+    try file.close()
+  }
+
+  /// The cancellation's message may come first.
+  @Test(arguments: backends)
+  func whatWasCancelledOnItsWayIsNotBegun(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "cancelled")
+    let ends = try FileDescriptor.pipe()
+    let request = try io.request(.OPP_RING_READ, .storage, ends.readEnd)
+    try request.use(try IOBuffer(count: 1), nil)
+    request.useOwnPosition()
+    inOneTurn(broker) {
+      broker.owner.post(Control { $0.end(request, early: .cancelled) })
+      broker.owner.post(request)
+    }
+    let app = try await broker.statistics().apps[0]
+    #expect(app.inFlight == 0 && app.foreground.cancelled == 1)
+    for end in [ends.readEnd, ends.writeEnd] { try end.close() }
+  }
+
+  /// The kernel has a close's other requests still: what comes now would reach whatever gets the number next.
+  @Test(arguments: backends)
+  func nothingIsBegunOnADescriptorThatIsClosing(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend) {
+      let cancels = [opp_ring_code.OPP_RING_CANCEL, .OPP_RING_CANCEL_FD].map { UInt8($0.rawValue) }
+      $0.fault = { cancels.contains($0.code) ? -ENOENT : nil }
+    }
+    let io = try broker.makeApp(named: "closes")
+    let (mine, theirs) = try socketPair()
+    let receiving = Task { try await io.receive(mine, into: try IOBuffer(count: 1)) }
+    try await eventually("the receive") { try await broker.statistics().apps[0].inFlight == 1 }
+    let closing = Task { try await io.close(mine) }
+    try await eventually("the close") { try await broker.statistics().foreground.submitted == 2 }
+    #expect(
+      await code { _ = try await io.receive(mine, into: try IOBuffer(count: 1), within: .seconds(10)) }
+        == .system(.badFileDescriptor))
+    _ = try theirs.writeAll("x".utf8)
+    #expect(try await receiving.value == 1)
+    try await closing.value
+    try theirs.close()
+  }
+
+  /// A zero-copy send that the kernel has not yet answered at the moment at which its app ends or its socket is closed.
+  /// The peer reads nothing, so the buffer stays.
+  // R-FTS-07
+  @Test(arguments: [true, false])
+  func zeroCopySendsHoldUpNothing(isClosed: Bool) async throws {
+    let broker = try makeBroker(.automatic) {
+      $0.zeroCopyFrom = 4096
+      $0.triesAtOnce = false
+    }
+    guard broker.abilities.sendsWithoutCopying else { return print("skipped: this kernel sends with a copy only") }
+    let io = try broker.makeApp(named: "sender")
+    let peer = try broker.makeApp(named: "peer")
+    let (server, client) = try await connectedPair(peer, io)
+    let ended = Numbers()
+    let send = try io.request(.OPP_RING_SEND, .network, client)
+    try send.use(try IOBuffer(count: 64 << 20), nil)
+    send.isStream = true
+    let close = try io.request(.OPP_RING_CLOSE, .none, client)
+    inOneTurn(broker) {
+      broker.owner.post(send)
+      broker.owner.post(
+        Control { owner in
+          owner.dispatchAll()
+          if !isClosed, let app = owner.owned(io) { owner.terminate(app) { ended.add(1) } }
+        })
+      if isClosed { broker.owner.post(close) }
+    }
+    if !isClosed { try await eventually("the end") { ended.count == 1 } }
+    try await eventually("the answers") {
+      let requests = try await broker.statistics().apps[0].foreground
+      return requests.submitted == requests.completed + requests.failed + requests.cancelled
+    }
+    #expect(try await broker.statistics().apps[0].openDescriptors == 0)
+    #expect(try await broker.statistics().apps[0].inFlight == 1)
+    // The peer's close lets go of the buffer.
+    try await peer.close(server)
+    await broker.shutdown()
+  }
+
+  /// However late the peer reads: the place in the device's queue is others'.
+  // R-NET-03
+  @Test func zeroCopySendsGiveTheirPlaceBack() async throws {
+    let broker = try makeBroker(.automatic) {
+      $0.zeroCopyFrom = 4096
+      $0.triesAtOnce = false
+      $0.network.depth = 2
+    }
+    guard broker.abilities.sendsWithoutCopying else { return print("skipped: this kernel sends with a copy only") }
+    let io = try broker.makeApp(named: "sender")
+    let peer = try broker.makeApp(named: "peer")
+    var servers: [FileDescriptor] = []
+    for _ in 0..<4 {
+      let (server, client) = try await connectedPair(peer, io)
+      servers.append(server)
+      Task { try? await io.send(client, from: try IOBuffer(count: 64 << 20)) }
+    }
+    try await eventually("the sends") {
+      let statistics = try await broker.statistics()
+      return statistics.apps[0].inFlight == 4 && statistics.network.foregroundInFlight == 0
+    }
+    #expect(try await broker.statistics().foreground.bytesWritten > 0)
+    await io.terminate()
+    for server in servers { try await peer.close(server) }
+    await broker.shutdown()
+  }
+
+  /// One transfer's next piece goes before another's first; and what became background while it waited is cut.
+  // R-DISK-02, R-NET-07
+  @Test(arguments: backends)
+  func piecesGoInTheOrderOfTheirRequests(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let pieces = Numbers()
+      let broker = try makeBroker(backend) {
+        $0.storage.chunk = 4096
+        $0.storage.cap = .fixed(1)
+        $0.fault = { op in
+          guard op.code == UInt8(opp_ring_code.OPP_RING_WRITE.rawValue) else { return nil }
+          #expect(op.length == 4096)
+          pieces.add(Int(op.offset) / 4096)
+          return nil
+        }
+      }
+      let io = try broker.makeApp(named: "cut", state: .active)
+      let file = try await io.open(folder.appending("a"), .readWrite, options: [.create])
+      io.setState(.suspended)
+      var writing: [Task<Int, any Error>] = []
+      for number in 0..<3 as Range<Int64> {
+        writing.append(Task { try await io.write(file, from: try IOBuffer(count: 3 * 4096), at: number * 12288) })
+        try await eventually("the queue") { try await broker.statistics().storage.foregroundQueued == writing.count }
+      }
+      io.setState(.background)
+      for task in writing { #expect(try await task.value == 12288) }
+      #expect(pieces.values == Array(0..<9))
+      try await io.close(file)
+    }
+  }
+
+  /// Deadlines far off, of requests that have ended, are let go of before there are many.
+  @Test func deadlinesThatAreOverAreForgotten() async throws {
+    let broker = try makeBroker(.threads)
+    let io = try broker.makeApp(named: "deadlines")
+    let counts = Numbers()
+    for _ in 0..<2000 { try await io.nop(within: .seconds(3600)) }
+    broker.owner.post(Control { counts.add($0.timers.count) })
+    _ = try await broker.statistics()
+    #expect(counts.values[0] <= 1024)
+  }
+}
+
+/// Set before what reads it begins.
+private final class Box<Value>: @unchecked Sendable {
+  // Sendable: see above.
+  var value: Value?
+}
