@@ -118,8 +118,8 @@ import Testing
     _ storage: IOClass, _ network: IOClass, _ io: AppIO, _ socket: FileDescriptor, _ broker: IOBroker
   ) async throws {
     func counts() async throws -> [UInt64] {
-      guard let app = try await broker.statistics().apps.first else { return [0, 0] }
-      return [app.foreground.submitted, app.background.submitted]
+      let known = try await broker.statistics()
+      return known.apps.first.map { [$0.foreground.submitted, $0.background.submitted] } ?? [0, 0]
     }
     func grows(by class: IOClass, _ body: () async throws -> Void) async throws -> Bool {
       let before = try await counts()

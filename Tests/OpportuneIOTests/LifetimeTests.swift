@@ -73,7 +73,9 @@ import Testing
     }
     let io = try broker.makeApp(named: "gone")
     let (server, client) = try await connectedPair(io)
-    for _ in 0..<10 {
+    // On a loaded machine the deadline may come before the kernel has the request; not each time.
+    var stayed = 0
+    for _ in 0..<100 where stayed < 10 {
       weak var seen: IOBuffer?
       do {
         let buffer = try IOBuffer(count: 4096, alignment: 16)
@@ -81,12 +83,14 @@ import Testing
         let late = await code { _ = try await io.receive(server, into: buffer, within: .milliseconds(1)) }
         #expect(late == .deadlineExceeded)
       }
-      #expect(try await broker.statistics().apps[0].inFlight == 1)
+      guard try await broker.statistics().apps[0].inFlight == 1 else { continue }
+      stayed += 1
       #expect(seen != nil && seen?.isInUse == true)
       #expect(send(client.rawValue, [7], 1, Int32(MSG_NOSIGNAL)) == 1)
       try await eventually("the kernel's letting go") { try await broker.statistics().apps[0].inFlight == 0 }
       try await eventually("the buffer's end") { seen == nil }
     }
+    #expect(stayed == 10)
     for socket in [server, client] { try await io.close(socket) }
   }
 
