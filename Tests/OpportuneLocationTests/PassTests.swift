@@ -29,7 +29,7 @@ import Testing
     #expect(try told(wander: 3, aside: 50).count == 2 && told(wander: 3, aside: 90).isEmpty)
     #expect(try told(wander: 3, aside: 50, deviation: 40).isEmpty && told(wander: 30, aside: 50).isEmpty)
     // Where the device is now, its fix says.
-    #expect(try told(wander: 3, end: 0).map(\.kind) == [.enter])
+    #expect(try told(wander: 3, end: 60).map(\.kind) == [.enter])
     #expect(throws: LocationError.self) { try told(wander: -1) }
   }
 
