@@ -119,23 +119,6 @@ import Testing
     #expect(rig.actions().allSatisfy { if case .notify = $0 { false } else { true } })
   }
 
-  /// Where doubles of seconds since 1970 are microseconds apart and more, what is due at a moment is due then.
-  // R-MSG-10
-  @Test func itFiresOnceHoweverFarOffTheDateIs() throws {
-    var rig = try Rig()
-    for wall in [1.7e9 + 0.123_456, 1e11 + 0.3, -1e11 + 0.7, 9e11] {
-      try rig.host.post(.wallClock(wall))
-      try rig.does(.launch)
-      let note = LocalNotification(fireDate: .instant(wall + 0.001_3), repeats: .daily, body: "\(wall)")
-      try rig.does(.schedule(note))
-      try rig.wait(3600)
-      #expect(rig.count(.notify(note)) == 1)
-      try rig.wait(86_400)
-      #expect(rig.count(.notify(note)) == 2)
-      try rig.does(.cancelLocalNotifications)
-    }
-  }
-
   // R-MSG-10
   @Test func anHourThatDoesNotExistIsTheNextInstant() throws {
     let note = LocalNotification(
