@@ -91,11 +91,14 @@ public final class AppMemory: Sendable {
     if bytes > before { broker.add(bytes - before) } else { broker.subtract(before - bytes) }
   }
 
-  /// Gives back what can be made again, now: before hibernation, which need not write it. (R-MEM-05)
+  /// Gives back what can be made or loaded again, now: before hibernation, which need not write it. (R-MEM-05)
   ///
-  /// - Returns: bytes given back.
+  /// - Returns: bytes of purgeable memory given back.
   @discardableResult
-  public func purge() -> UInt64 { broker.revoke(of: record) { $0.is_volatile } }
+  public func purge() -> UInt64 {
+    broker.files.drop { $0 === record }
+    return broker.revoke(of: record) { $0.is_volatile }
+  }
 
   /// Takes back all purgeable memory of an app that is over, and forgets what it held outside. Memory that a slice of it
   /// still has pinned stays until the next call, or until it is closed.
@@ -104,6 +107,7 @@ public final class AppMemory: Sendable {
   @discardableResult
   public func takeBack() -> UInt64 {
     broker.subtract(record.outside.exchange(0, ordering: .relaxed))
+    broker.files.drop { $0 === record }
     return broker.revoke(of: record) { _ in true }
   }
 

@@ -10,6 +10,7 @@ final class BrokerCore: @unchecked Sendable {
   let configuration: MemoryConfiguration
   /// Thread-safe.
   let set: OpaquePointer
+  let files = CleanPages()
   private let newest = Atomic<Unmanaged<AppRecord>?>(nil)
   /// Relaxed: each number is given once, in whatever order.
   private let numbers = Atomic<UInt32>(0)
@@ -204,6 +205,14 @@ final class BrokerCore: @unchecked Sendable {
     if sum >= configuration.gauge.warning.bytes(of: budget) { ring() }
   }
 
+  /// What was taken is being filled again: handed out before, it counts against a budget once more.
+  func refill() {
+    add(0)
+    guard case .budget(let budget) = configuration.limit else { return }
+    // As in makeRoom, though nothing is to be added: who fills it has it pinned by now.
+    if handedOut.load(ordering: .relaxed) >= configuration.gauge.critical.bytes(of: budget) { relieve() }
+  }
+
   func subtract(_ bytes: UInt64) { handedOut.subtract(bytes, ordering: .relaxed) }
 
   /// Takes and removes as much as is over the critical point with `bytes` more in use, in steps, each as far as needed.
@@ -218,10 +227,16 @@ final class BrokerCore: @unchecked Sendable {
     guard excess > 0 else { return relief }
     relief.purged = purge(excess, configuration.mode)
     guard relief.purged < excess else { return relief }
+    excess -= relief.purged
+    reading.inUse -= min(relief.purged, reading.inUse)
+    if let left = dropClean(gauge, needing: bytes) {
+      reading = left
+      excess = gauge.excess(left)
+    }
     // What is on its way out comes back by itself: nobody else is removed for it.
     let leaving = leavingBytes()
-    excess -= min(relief.purged + leaving, excess)
-    reading.inUse -= min(relief.purged + leaving, reading.inUse)
+    excess -= min(leaving, excess)
+    reading.inUse -= min(leaving, reading.inUse)
     guard excess > 0 else { return relief }
     let now = clock()
     var candidates = self.candidates(now)
@@ -235,6 +250,20 @@ final class BrokerCore: @unchecked Sendable {
     }
     relief.missing = excess
     return relief
+  }
+
+  /// Drops the clean pages of apps by their standing, until that is enough. A budget does not count them, but the machine and
+  /// a cgroup do while they are in use. The reading after it; `nil` where nothing was dropped.
+  private func dropClean(_ gauge: PressureGauge, needing bytes: UInt64) -> MemoryReading? {
+    guard case .machine = configuration.limit else { return nil }
+    var left: MemoryReading?
+    for standing in AppStanding.allCases where PurgeOrder.mayTake(from: standing) {
+      guard files.drop({ $0.currentStanding == standing }), var reading = reading(of: MemoryLedger()) else { continue }
+      reading.inUse = reading.inUse.addingReportingOverflow(bytes).partialValue
+      left = reading
+      if gauge.excess(reading) == 0 { break }
+    }
+    return left
   }
 
   func removeOverdue() -> [Removal] {
@@ -270,31 +299,5 @@ final class BrokerCore: @unchecked Sendable {
           app: record.number, name: record.name, standing: record.currentStanding, footprint: ledger.inUse,
           idle: now > used ? now - used : 0)
       }
-  }
-}
-
-/// What came of an attempt to get memory back.
-public struct Relief: Sendable, Hashable {
-  /// Bytes of purgeable memory given back.
-  public var purged: UInt64 = 0
-  /// The apps that were asked for; their memory comes back as they go.
-  public var removals: [Removal] = []
-  /// Bytes over the critical point that neither gives.
-  public var missing: UInt64 = 0
-}
-
-extension MemoryLedger {
-  /// A region is in one column, by what it is now.
-  mutating func add(_ view: opp_purge_view) {
-    if view.is_purged {
-      // Who fills it needs its pages.
-      if view.pins > 0 { pinned += view.bytes } else { purged += view.bytes }
-    } else if view.pins > 0 || !view.is_volatile {
-      pinned += view.bytes
-    } else if view.is_lazy {
-      lazy += view.bytes
-    } else {
-      volatile += view.bytes
-    }
   }
 }

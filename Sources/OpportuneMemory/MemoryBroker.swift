@@ -76,9 +76,9 @@ public final class MemoryBroker: Sendable {
 
   /// The level now, and then each change of it, the latest where the reader is slow.
   ///
-  /// From the first call on a thread watches: it is woken by the kernel's pressure stall alarm and by the broker's own
-  /// allocations, and reads again each second while the level is above normal. At the critical level it does
-  /// ``relieve()``. (R-MEM-01)
+  /// From the first call on a thread watches: it is woken by the kernel's pressure stall alarm and, under a budget, by the
+  /// apps' own allocations, and reads again each second while the level is above normal. What others take of the machine's
+  /// memory without anybody stalling for it shows at the next alarm. At the critical level it does ``relieve()``. (R-MEM-01)
   ///
   /// - Throws: ``MemoryError`` with code `system` where the kernel has no thread.
   public func levels() throws(MemoryError) -> AsyncStream<PressureLevel> { try monitor.levels() }

@@ -226,6 +226,38 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     #expect(app.lives.value.first?.isWhole(content) == true && app.lives.value.count == 1)
   }
 
+  /// A synchronisation is the broker's too, and says where the kernel refuses.
+  // R-MEM-06
+  @Test func theStoresSynchronisationGoesOverTheBroker() throws {
+    let io = try IOBroker()
+    let access = BrokeredAccess(
+      writer: try io.makeApp(named: "hibernation", state: .background), reader: try io.makeApp(named: "reanimation"))
+    let file = try #require(fopen("/dev/null", "r"))
+    let descriptor = dup(fileno(file))
+    fclose(file)
+    #expect(access.synchronise(descriptor) == -Int(EINVAL), "a device without a disk has nothing to synchronise")
+    close(descriptor)
+  }
+
+  /// The store has room for one app: that of an earlier run of the program has to go.
+  // R-MEM-06
+  @Test(.timeLimit(.minutes(1))) func whatAnEarlierRunLeftIsForgotten() async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let bytes = 4 * megabyte
+    do {
+      let store = try HibernationStore(path: path, bytes: bytes)
+      try noises[0].withUnsafeBytes { first in
+        _ = try noises[1].withUnsafeBytes { try store.save("old", [first, $0]) }
+      }
+    }
+    let rig = try await rig(store: bytes)
+    let app = try await launch(rig, "notes")
+    try await rig.host.leave(app.id)
+    await wait(rig.host, app.id, for: .suspended)
+    try await rig.host.post(.app(app.id, .hibernate))
+    guard case .stored(app.id, _) = await next(rig) else { throw Failure("nothing was stored") }
+  }
+
   // R-MEM-06, R-MEM-04
   @Test(.timeLimit(.minutes(1))) func whatTheIOBrokerDoesNotWriteIsTerminated() async throws {
     defer { try? FileManager.default.removeItem(atPath: path) }

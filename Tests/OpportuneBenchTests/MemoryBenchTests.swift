@@ -11,7 +11,9 @@ import Testing
   @Test(arguments: MemoryBenchOptions.Figure.allCases)
   func eachFigureRunsAlone(figure: MemoryBenchOptions.Figure) throws {
     let report = try run(
-      MemoryBenchOptions(figures: [figure.rawValue], repeats: 2, mebibytes: 8, folder: NSTemporaryDirectory()))
+      MemoryBenchOptions(
+        figures: [figure.rawValue], repeats: 2, mebibytes: figure == .hibernate ? 4 : 8, folder: NSTemporaryDirectory())
+    )
     #expect(!report.results.isEmpty && report.results.allSatisfy { $0.figure == figure.rawValue })
     for result in report.results {
       #expect(result.low > 0 && result.low <= result.value && result.value <= result.high)
@@ -25,7 +27,12 @@ import Testing
       #expect(try #require(own.bytesWritten) > Double(8 << 20) && own.bytesWritten ?? 0 < Double(9 << 20))
     }
     let json = try JSONSerialization.jsonObject(with: Data(report.json().utf8)) as? [String: Any]
-    #expect((json?["results"] as? [[String: Any]])?.count == report.results.count)
+    let results = try #require(json?["results"] as? [[String: Any]])
+    #expect(results.count == report.results.count)
+    let names: [MemoryBenchOptions.Figure: [String]] = [
+      .pin: ["ns", "ratio_to_mutex"], .purge: ["ratio_to_madvise"], .pressure: [], .hibernate: ["ratio_to_disk"],
+    ]
+    for name in names[figure] ?? [] { #expect(results.first?[name] is Double, "\(name)") }
     #expect(report.table().split(separator: "\n").count == report.results.count + 1)
   }
 

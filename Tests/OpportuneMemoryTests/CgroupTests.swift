@@ -128,6 +128,47 @@ private let limit = 96 << 20
     Cgroup(below: getpid(), "limit")?.remove()
   }
 
+  /// They count against a cgroup while they are in use, and nobody is removed for what can be loaded again.
+  // R-MEM-01, R-MEM-05
+  @Test(
+    .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),
+    .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
+  func cleanPagesGoBeforeAnyApp() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      guard let group = Cgroup(below: getppid(), "clean"), group.join(limit: limit) else { _exit(1) }
+      let file = FileManager.default.temporaryDirectory.appending(path: "opportune-clean-\(UUID())")
+      try Data(repeating: 7, count: 50 << 20).write(to: file)
+      let descriptor = open(file.path, O_RDONLY)
+      require(fsync(descriptor) == 0, "the file is on the disk")
+      // Read twice, and the kernel takes them for pages in use.
+      let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 16)
+      for at in (0..<50) where pread(descriptor, piece.baseAddress, 1 << 20, off_t(at << 20)) < 0 { _exit(4) }
+      for at in (0..<50) where pread(descriptor, piece.baseAddress, 1 << 20, off_t(at << 20)) < 0 { _exit(4) }
+      close(descriptor)
+      let broker = try MemoryBroker()
+      let behind = broker.app(named: "reader", standing: .background)
+      let front = broker.app(named: "front")
+      let files = try [behind, front].map { try $0.map(file: file.path) }
+      try FileManager.default.removeItem(at: file)
+      func read(_ block: MemoryBlock) -> Int {
+        stride(from: 0, to: block.count, by: pageSize).reduce(0) { $0 + Int(block.bytes[$1]) }
+      }
+      require(read(files[0]) == 7 * (50 << 20) / pageSize, "the file is mapped")
+      let held = try behind.allocate(bytes: 30 << 20)
+      held.bytes.initializeMemory(as: UInt8.self, repeating: 1)
+      guard let full = broker.reading else { _exit(2) }
+      require(full.inUse >= UInt64(limit) * 3 / 4, "clean pages in use count: \(full)")
+      let relief = broker.relieve()
+      require(
+        relief.removals.isEmpty && relief.missing == 0, "nobody goes: \(relief), \(String(describing: broker.reading))")
+      require(residentPages(files[0].bytes) == 0, "they are gone")
+      require(read(files[0]) == 7 * (50 << 20) / pageSize, "and are loaded again")
+      withExtendedLifetime(held) {}
+      _exit(7)
+    }
+    Cgroup(below: getpid(), "clean")?.remove()
+  }
+
   // R-MEM-01
   @Test(
     .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),

@@ -1,3 +1,5 @@
+import Dispatch
+import Foundation
 import Glibc
 import Synchronization
 import TestSupport
@@ -68,6 +70,56 @@ import Testing
     #expect(throws: MemoryError.self) { try app.map(file: "/dev/null") }
     #expect(throws: MemoryError.self) { try app.setOutside(bytes: 1 << 48) }
     #expect(app.ledger == MemoryLedger())
+  }
+
+  /// Of one app, and nobody else's; they are loaded again, and places in the list serve again.
+  // R-MEM-05, R-LIFE-07
+  @Test func aFilesPagesGoWithWhatCanBeMadeAgain() throws {
+    let path = FileManager.default.temporaryDirectory.appending(path: "opportune-file-\(UUID())").path
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let count = 64 * pageSize
+    try Data(repeating: 7, count: count).write(to: URL(fileURLWithPath: path))
+    let broker = try makeBroker()
+    let apps = [broker.app(named: "one"), broker.app(named: "other")]
+    for round in 0..<3 {
+      let blocks = try apps.map { try $0.map(file: path) }
+      for block in blocks { #expect(block.bytes.allSatisfy { $0 == 7 }) }
+      #expect(residentPages(blocks[0].bytes) > 0)
+      if round == 1 { apps[0].takeBack() } else { apps[0].purge() }
+      #expect(residentPages(blocks[0].bytes) == 0, "round \(round)")
+      #expect(residentPages(blocks[1].bytes) == 64, "it is another's")
+      #expect(blocks[0].bytes.allSatisfy { $0 == 7 })
+    }
+    #expect(broker.ledger == MemoryLedger())
+  }
+
+  /// Files are mapped and unmapped by some threads while another drops their pages.
+  // R-MEM-05
+  @Test func filesComeAndGoWhileTheirPagesAreDropped() throws {
+    let path = FileManager.default.temporaryDirectory.appending(path: "opportune-files-\(UUID())").path
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    try Data(repeating: 7, count: 4 * pageSize).write(to: URL(fileURLWithPath: path))
+    let broker = try makeBroker()
+    let wrong = Atomic<Int>(0)
+    DispatchQueue.concurrentPerform(iterations: 4) { index in
+      let app = broker.app(named: "app\(index)")
+      for _ in 0..<500 {
+        guard index > 0 else {
+          broker.core.files.drop { _ in true }
+          continue
+        }
+        // Memory that takes the place of a file which is being dropped keeps its content.
+        guard let file = try? app.map(file: path), let block = try? app.allocate(bytes: 4 * pageSize) else {
+          wrong.add(1, ordering: .relaxed)
+          continue
+        }
+        block.bytes.initializeMemory(as: UInt8.self, repeating: 9)
+        if !file.bytes.allSatisfy({ $0 == 7 }) || !block.bytes.allSatisfy({ $0 == 9 }) {
+          wrong.add(1, ordering: .relaxed)
+        }
+      }
+    }
+    #expect(wrong.load(ordering: .relaxed) == 0 && broker.ledger == MemoryLedger())
   }
 
   // R-MEM-05, R-MEM-15

@@ -112,6 +112,21 @@ private let megabyte: UInt64 = 1_000_000
     withExtendedLifetime(room) {}
   }
 
+  /// It was handed out before, and is in use once more.
+  // R-MEM-01, R-MEM-05
+  @Test func whatIsFilledAgainNeedsRoomAsWell() throws {
+    let broker = try makeBroker(budget: 100 << 20) { $0.gauge = .strict }
+    let behind = broker.app(named: "behind", standing: .background)
+    let caches = try (0..<120).map { _ in try behind.purgeable(of: UInt8.self, count: 1 << 20) }
+    for round in 0..<3 {
+      for cache in caches {
+        _ = cache.withContents { if case .purged = $0 { round } else { 0 } }
+        #expect(broker.ledger.inUse <= 76 << 20, "\(broker.ledger)")
+      }
+    }
+    #expect(broker.purges.regions > 120)
+  }
+
   /// Their memory comes back as they go, and hibernation takes a while.
   // R-MEM-01
   @Test func nobodyElseIsRemovedForWhatIsOnItsWayOut() throws {

@@ -134,7 +134,7 @@ import Testing
     try hibernate()
     #expect(app.ledger.inUse == 0)
     #expect(try store.record(of: "app").load(into: memory) == [])
-    #expect(residentPages(block.bytes) == Self.block / pageSize)
+    #expect(Self.inCore(block.bytes) == Self.block / pageSize)
     #expect(block.bytes[..<Self.block].elementsEqual(content) && region.isAll(9) == true)
     #expect(app.ledger.inUse == UInt64(6 * Self.block))
     #expect(try store.record(of: "app").load(into: [memory[0]]) == nil, "it was saved with more")
@@ -142,10 +142,105 @@ import Testing
     try hibernate()
     disk.seen[try store.record(of: "app").entry.offset + Self.block / 2] ^= 1
     #expect(throws: StoreError(.damagedRecord, "")) { try store.record(of: "app").load(into: memory) }
-    #expect(app.ledger.inUse == 0 && residentPages(block.bytes) == 0)
+    #expect(app.ledger.inUse == 0 && Self.inCore(block.bytes) == 0)
   }
 
-  private func residentPages(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
+  /// Parts before the damage have come back by then.
+  // R-MEM-05, R-MEM-07
+  @Test func whatCameBackBeforeTheDamageIsGivenBackToo() throws {
+    let disk = CrashDisk(size: 8 << 20)
+    let store = try HibernationStore(disk)
+    let app = try makeBroker().app(named: "app")
+    let blocks = try (0..<2).map { try app.allocate(bytes: Self.block * ($0 + 1)) }
+    for (number, block) in blocks.enumerated() { block.bytes.copyBytes(from: noise(block.count, seed: UInt64(number))) }
+    let memory = blocks.map { HeldMemory($0) }
+    let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
+    _ = try store.save("app", [nothing] + blocks.map { UnsafeRawBufferPointer($0.bytes) })
+    for held in memory { held.giveBack() }
+    // Sizes that were not saved so: nothing is filled with another's content.
+    #expect(try store.record(of: "app").load(into: memory.reversed()) == nil)
+    #expect(app.ledger.inUse == 0)
+    disk.seen[try store.record(of: "app").entry.offset + Self.block + 9] ^= 1
+    #expect(throws: StoreError(.damagedRecord, "")) { try store.record(of: "app").load(into: memory) }
+    #expect(app.ledger.inUse == 0 && blocks.allSatisfy { Self.inCore($0.bytes) == 0 })
+  }
+
+  /// Memory that is in use when its content comes back is not taken over; what was never given back keeps what it has, and
+  /// what comes after it is still found.
+  // R-MEM-07
+  @Test func whatWasNotGivenBackIsPassedOver() throws {
+    let store = try HibernationStore(CrashDisk(size: 8 << 20))
+    let app = try makeBroker().app(named: "app")
+    let blocks = try (0..<3).map { _ in try app.allocate(bytes: Self.block) }
+    for (number, block) in blocks.enumerated() { block.bytes.copyBytes(from: noise(block.count, seed: UInt64(number))) }
+    let region = try app.purgeable(of: UInt8.self, count: pageSize, isVolatile: false)
+    region.fill(5)
+    let memory = blocks.map { HeldMemory($0) } + [HeldMemory(region)]
+    func hibernate() throws {
+      try memory[3].withContent { last in
+        _ = try store.save(
+          "app",
+          [UnsafeRawBufferPointer(start: nil, count: 0)] + blocks.map { UnsafeRawBufferPointer($0.bytes) } + [last])
+      }
+    }
+    try hibernate()
+    memory[2].giveBack()
+    blocks[0].bytes[0] = 77
+    #expect(try store.record(of: "app").load(into: memory) == [])
+    #expect(blocks[0].bytes[0] == 77 && blocks[2].bytes.elementsEqual(noise(Self.block, seed: 2)))
+
+    memory[3].giveBack()
+    region.withContents { _ in
+      // Another scope is making the content.
+      #expect((try? store.record(of: "app").load(into: memory)) == .some(nil))
+    }
+  }
+
+  /// Small frames are gathered, and written before they are too many.
+  // R-MEM-05
+  @Test func muchThatCompressesWellComesBack() throws {
+    let disk = CrashDisk(size: 4 << 20)
+    let store = try HibernationStore(disk)
+    // A fourteenth of it is not easily guessed: frames of about 20 KiB.
+    let state = noise(24 * Self.block, seed: 4).enumerated().map { $0.offset % 14 == 0 ? $0.element : 65 }
+    let length = try save(store, "app", [state])
+    #expect(length > 2 * Self.block && length / 24 < RecordTable.alignedFrom)
+    #expect(try store.load("app") == [state])
+  }
+
+  /// Frames are padded to whole pages only where the space is the record's own.
+  // R-MEM-06
+  @Test func nothingIsWrittenBeyondTheFreeSpace() throws {
+    let state = text(100_000, seed: 6)
+    let length = try save(HibernationStore(CrashDisk(size: 4 << 20)), "app", [state])
+    // Ends with the record, amid a page.
+    let disk = CrashDisk(size: StoreIndex.dataOffset + length)
+    let store = try HibernationStore(disk)
+    #expect(try save(store, "app", [state]) == length)
+    #expect(disk.size == StoreIndex.dataOffset + length)
+    #expect(try store.load("app") == [state])
+  }
+
+  /// An index that is full is told, and changes nothing.
+  // R-MEM-06
+  @Test func anIndexWithoutRoomRefuses() throws {
+    let store = try HibernationStore(CrashDisk(size: 8 << 20))
+    var saved = 0
+    do throws(StoreError) {
+      while saved < 1000 {
+        // Names that do not compress.
+        let name = String(decoding: noise(255, seed: UInt64(saved)).map { 33 + $0 % 94 }, as: UTF8.self)
+        do { _ = try save(store, name, [[1]]) } catch let error as StoreError { throw error } catch { break }
+        saved += 1
+      }
+    } catch { #expect(error.code == .full) }
+    #expect(saved > 200 && saved < 1000 && store.apps.count == saved)
+    try store.remove(#require(store.apps.first))
+    _ = try save(store, "short", [[2]])
+    #expect(try store.load("short") == [[2]])
+  }
+
+  private static func inCore(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
     var pages = [UInt8](repeating: 0, count: bytes.count / pageSize)
     guard mincore(bytes.baseAddress, bytes.count, &pages) == 0 else { return -1 }
     return pages.count { $0 & 1 == 1 }

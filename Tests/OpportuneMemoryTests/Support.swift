@@ -20,6 +20,12 @@ func resident(around address: UnsafeRawPointer) -> Int? {
   return nil
 }
 
+/// Pages that are mapped in this process and in main memory, as it sees them itself.
+func residentPages(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
+  guard let start = bytes.baseAddress else { return 0 }
+  return resident(around: start).map { $0 / pageSize } ?? -1
+}
+
 /// A broker of a budget that nothing in the test comes near, unless told otherwise.
 func makeBroker(
   budget: UInt64 = 1 << 40, clock: @escaping @Sendable () -> UInt64 = { 0 },

@@ -1,7 +1,11 @@
 // Kills a program amid what it does with a hibernation store, again and again, and checks what is left each time.
 //
-//   StoreCrash kills COUNT SEED FOLDER    kills COUNT workers at random moments; status 1 where anything is wrong
-//   StoreCrash work STORE JOURNAL SEED DESCRIPTOR    a worker: goes on until it is killed
+//   StoreCrash kills COUNT SEED FOLDER [CRASH]    kills COUNT workers at random moments; status 1 where anything is wrong
+//   StoreCrash work STORE JOURNAL SEED CRASH DESCRIPTOR    a worker: goes on until it is killed
+//
+// CRASH is what else happens at each kill: nothing (`program`), so that the kernel still has all that was written; the machine
+// goes down as well (`machine`), and any sectors that were not synchronised are lost; the same, with a store whose
+// synchronisations do nothing (`unsynchronised`), which has to be found wrong.
 //
 // What a worker does follows from the seed and a number that counts its operations, which it notes in the journal before
 // and after each. So whoever reads the journal knows the two contents that the store may have.
@@ -17,6 +21,15 @@ func fail(_ what: String) -> Never {
   let line = "StoreCrash: \(what)\n"
   write(STDERR_FILENO, line, line.utf8.count)
   exit(1)
+}
+
+enum Crash: String { case program, machine, unsynchronised }
+
+/// Opens the store as a worker, or who looks at what it left, has it.
+func openStore(_ path: String, _ crash: Crash) throws(StoreError) -> HibernationStore {
+  guard crash != .program else { return try HibernationStore(path: path, bytes: storeBytes) }
+  let disk = LosingDisk(of: path, synchronises: crash == .machine)
+  return try HibernationStore(path: path, bytes: storeBytes, access: disk)
 }
 
 /// One step of a worker, and the content of the store as the model of it.
@@ -70,9 +83,9 @@ struct Journal {
 }
 
 /// Never returns but by being killed. The byte that goes to `ready` says that operations begin.
-func work(_ path: String, _ journal: Journal, seed: UInt64, ready: Int32) -> Never {
+func work(_ path: String, _ journal: Journal, seed: UInt64, _ crash: Crash, ready: Int32) -> Never {
   do {
-    let store = try HibernationStore(path: path, bytes: storeBytes)
+    let store = try openStore(path, crash)
     var number = journal.ended
     write(ready, "r", 1)
     while true {
@@ -112,9 +125,12 @@ func contents(_ store: HibernationStore) throws(StoreError) -> [String: [UInt8]]
 }
 
 /// Kills `count` workers, one after the other, all on one store but for those few that begin with a new one.
-func killWorkers(_ count: Int, seed: UInt64, folder: String) {
+func killWorkers(_ count: Int, seed: UInt64, folder: String, _ crash: Crash) {
   let (path, journalPath) = (folder + "/store", folder + "/journal")
   let journal = Journal(journalPath)
+  let disk = crash == .program ? nil : LosingDisk(of: path, synchronises: true)
+  // As long as some operations take, however fast the disk and busy the machine: most kills would be in the first otherwise.
+  var longest = 8000.0
   var generator = SeededGenerator(seed: seed)
   var model: [String: [UInt8]] = [:]
   var (operations, amid, repaired, fresh) = (0 as UInt64, 0, 0, 0)
@@ -125,9 +141,12 @@ func killWorkers(_ count: Int, seed: UInt64, folder: String) {
       fresh += 1
     }
     let from = journal.ended
+    disk?.settle(path)
     runAndKill(
-      [path, journalPath, "\(seed)"], afterOpening: round % 4 != 0,
-      microseconds: UInt32.random(in: 0..<8000, using: &generator))
+      [path, journalPath, "\(seed)", crash.rawValue], afterOpening: round % 4 != 0,
+      microseconds: UInt32.random(in: 0..<UInt32(longest), using: &generator))
+    longest = min(max(longest * (journal.ended - from < 3 ? 1.1 : 0.9), 500), 200_000)
+    disk?.crash(path, using: &generator)
     do {
       let store = try HibernationStore(path: path, bytes: storeBytes)
       let found = try contents(store)
@@ -168,11 +187,15 @@ func killWorkers(_ count: Int, seed: UInt64, folder: String) {
 
 let arguments = CommandLine.arguments.dropFirst()
 switch (arguments.first, arguments.count) {
-case ("work", 5):
-  guard let seed = UInt64(arguments[4]), let ready = Int32(arguments[5]) else { fail("no numbers") }
-  work(arguments[2], Journal(arguments[3]), seed: seed, ready: ready)
-case ("kills", 4):
-  guard let count = Int(arguments[2]), count > 0, let seed = UInt64(arguments[3]) else { fail("no numbers") }
-  killWorkers(count, seed: seed, folder: arguments[4])
-default: fail("expected: kills COUNT SEED FOLDER")
+case ("work", 6):
+  guard let seed = UInt64(arguments[4]), let crash = Crash(rawValue: arguments[5]), let ready = Int32(arguments[6])
+  else { fail("no numbers") }
+  work(arguments[2], Journal(arguments[3]), seed: seed, crash, ready: ready)
+case ("kills", 4...5):
+  let crash = arguments.count == 5 ? Crash(rawValue: arguments[5]) : .program
+  guard let crash, let count = Int(arguments[2]), count > 0, let seed = UInt64(arguments[3]) else {
+    fail("expected: kills COUNT SEED FOLDER [program | machine | unsynchronised]")
+  }
+  killWorkers(count, seed: seed, folder: arguments[4], crash)
+default: fail("expected: kills COUNT SEED FOLDER [program | machine | unsynchronised]")
 }

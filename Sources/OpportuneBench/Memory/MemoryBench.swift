@@ -82,7 +82,10 @@ public struct MemoryBench {
       if let rival = row.rival, let at = rivals.firstIndex(where: { $0.name == rival }) {
         result.rival = rival
         result.ratioToRival = median(values.map { $0[index] / $0[at] })
+        if rival == "mutex" { result.ratioToMutex = result.ratioToRival }
+        if rival.hasPrefix("madvise") { result.ratioToMadvise = result.ratioToRival }
       }
+      if unit == "ns" { result.ns = result.value }
       return result
     }
   }
@@ -194,10 +197,11 @@ public struct MemoryBench {
 
   // MARK: Figure 3
 
-  /// Of sizes up to that of the run.
+  /// Of sizes up to that of the run, the least in any case.
   private func measureHibernation() throws -> [MemoryResult] {
     let figure = try HibernateFigure(folder: options.folder)
-    return try HibernateFigure.mebibytes.filter { $0 <= options.mebibytes }.flatMap { size in
+    let sizes = HibernateFigure.mebibytes.filter { $0 <= max(options.mebibytes, HibernateFigure.mebibytes[0]) }
+    return try sizes.flatMap { size in
       let rows: [(name: String, rival: String?)] = [
         ("hibernate \(size) MiB", "write + fsync \(size) MiB"),
         ("hibernate \(size) MiB, I/O broker", "write + fsync \(size) MiB"), ("write + fsync \(size) MiB", nil),

@@ -10,6 +10,10 @@ public struct MemoryResult: Sendable, Encodable {
   public var rival: String?
   /// Median over the repeats of this ÷ the rival of the same repeat.
   public var ratioToRival: Double?
+  // The same by the rival's name, and the value by its unit: for who looks for one figure.
+  public var ns: Double?
+  public var ratioToMutex: Double?
+  public var ratioToMadvise: Double?
   /// The same where the rival is the bare disk.
   public var ratioToDisk: Double?
   /// Of one hibernation, as the kernel counts what it is given: the record and both copies of the index.

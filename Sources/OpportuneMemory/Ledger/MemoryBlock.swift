@@ -22,6 +22,8 @@ public final class MemoryBlock: @unchecked Sendable {
   public let count: Int
   private let counted: UInt64
   private let app: AppMemory
+  /// Of a file.
+  private let place: CleanPages.Place?
   /// Given back, and not counted. Relaxed: who gives back and who fills are told one after the other.
   private let isAway = Atomic<Bool>(false)
 
@@ -40,6 +42,7 @@ public final class MemoryBlock: @unchecked Sendable {
     }
     self.memory = memory
     self.app = app
+    place = nil
     kind = isWired ? .wired : .dirty
     count = size
     counted = UInt64(size)
@@ -63,13 +66,14 @@ public final class MemoryBlock: @unchecked Sendable {
     self.app = app
     kind = .clean
     count = size
+    place = app.broker.files.add(UnsafeMutableRawBufferPointer(start: memory, count: size), of: app.record)
     counted = UInt64((size + pageSize - 1) / pageSize * pageSize)
     app.record.add(counted, .clean)
     app.broker.add(counted)
   }
 
   deinit {
-    munmap(memory, count)
+    if let place { place.unmap(bytes) } else { munmap(memory, count) }
     if !isAway.load(ordering: .relaxed) { count(out: true) }
   }
 
@@ -83,7 +87,7 @@ public final class MemoryBlock: @unchecked Sendable {
     }
   }
 
-  /// Its pages go, and read zero from then on. A file's stay: the kernel takes them when it wants them.
+  /// Its pages go, and read zero from then on. A file's go with those of the app's other files, see `AppMemory.purge()`.
   func giveBack() {
     guard kind != .clean, !isAway.exchange(true, ordering: .relaxed) else { return }
     if kind == .wired { munlock(memory, count) }
@@ -100,6 +104,7 @@ public final class MemoryBlock: @unchecked Sendable {
       try fill(nil)
       return true
     }
+    app.broker.makeRoom(for: count)
     do throws(Failure) {
       try fill(bytes)
     } catch {

@@ -1,3 +1,5 @@
+internal import COpportune
+
 /// What memory consists of, in bytes. (R-MEM-15)
 ///
 /// Every byte that the library has handed out is in exactly one of the columns, so they always add up to ``handedOut``.
@@ -47,5 +49,21 @@ public struct MemoryLedger: Sendable, Hashable {
 extension MemoryLedger: CustomStringConvertible {
   public var description: String {
     "dirty \(dirty), clean \(clean), wired \(wired), pinned \(pinned), volatile \(volatile), lazy \(lazy), purged \(purged)"
+  }
+}
+
+extension MemoryLedger {
+  /// A region is in one column, by what it is now.
+  mutating func add(_ view: opp_purge_view) {
+    if view.is_purged {
+      // Who fills it needs its pages.
+      if view.pins > 0 { pinned += view.bytes } else { purged += view.bytes }
+    } else if view.pins > 0 || !view.is_volatile {
+      pinned += view.bytes
+    } else if view.is_lazy {
+      lazy += view.bytes
+    } else {
+      volatile += view.bytes
+    }
   }
 }

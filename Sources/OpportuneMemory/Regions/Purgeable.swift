@@ -59,6 +59,7 @@ public final class Purgeable<Element: BitwiseCopyable>: Sendable {
       defer { region.unpin() }
       return try body(.intact(buffer(pin.memory)))
     case .empty:
+      region.makeRoom()
       do throws(Failure) {
         let result = try body(.purged(buffer(pin.memory)))
         region.unpinEmpty(isFilled: true)

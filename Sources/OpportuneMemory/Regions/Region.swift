@@ -80,6 +80,10 @@ final class Region: @unchecked Sendable {
     opp_purge_unpin(raw)
   }
 
+  /// A pin that found nothing is about to be filled: that needs room, as a new region does.
+  @usableFromInline
+  func makeRoom() { app.broker.refill() }
+
   func setVolatile(_ isVolatile: Bool) { opp_purge_set_volatile(raw, isVolatile) }
 
   var view: opp_purge_view {

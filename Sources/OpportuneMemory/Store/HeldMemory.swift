@@ -60,6 +60,7 @@ public struct HeldMemory: Sendable {
         region.unpin()
         try reader.next(into: nil)
       case .empty:
+        region.makeRoom()
         do throws(StoreError) {
           try reader.next(into: UnsafeMutableRawBufferPointer(start: pin.memory, count: count), isZero: true)
         } catch {

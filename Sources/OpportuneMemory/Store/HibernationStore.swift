@@ -26,10 +26,17 @@ public final class HibernationStore {
   ///   - bytes: its size; at least ``bytesMin``, and that of the file if there is one.
   /// - Throws: ``StoreError``: `argument`, `locked`, `otherVersion`, `otherSize`, `damagedIndex`, `system`.
   public convenience init(path: String, bytes: Int) throws(StoreError) {
+    try self.init(path: path, bytes: bytes, access: PlainAccess())
+  }
+
+  /// The same, with `access` for all that is read and written.
+  package convenience init(path: String, bytes: Int, access: some StoreAccess) throws(StoreError) {
     guard bytes >= Self.bytesMin, bytes <= 1 << 46 else {
       throw StoreError(.argument, "a store of \(bytes) bytes, expected \(Self.bytesMin) to 2^46")
     }
-    try self.init(StoreFile(path, size: bytes))
+    let file = try StoreFile(path, size: bytes)
+    file.access = access
+    try self.init(file)
   }
 
   package init(_ device: any StoreDevice) throws(StoreError) {

@@ -10,19 +10,20 @@ final class RecordReader {
   private var expander: Expander?
   private let room: UnsafeMutableRawBufferPointer
 
-  /// Reads the table.
+  /// Reads the table, and has the disk begin with the rest.
   init(_ device: any StoreDevice, _ entry: StoreIndex.Entry) throws(StoreError) {
     self.device = device
     self.entry = entry
     end = entry.offset
     let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: entry.tableBytes, alignment: 16)
     defer { bytes.deallocate() }
-    device.beginReading(entry.offset..<entry.offset + entry.length)
     try device.read(bytes, at: entry.offset + entry.length - entry.tableBytes)
     guard checksum(UnsafeRawBufferPointer(bytes)) == entry.checksum, let table = RecordTable([UInt8](bytes)) else {
       throw Self.damaged(entry)
     }
     self.table = table
+    // Not before: the table, at the end, would come after all of it.
+    device.beginReading(entry.offset..<entry.offset + entry.length - entry.tableBytes)
     room = .allocate(byteCount: RecordTable.blockBytes, alignment: StoreIndex.blockBytes)
   }
 

@@ -1,4 +1,3 @@
-internal import COpportune
 import Glibc
 
 /// How a store's file is read and written: so that who knows of an I/O broker can have it done there. Opening, locking and
@@ -9,14 +8,6 @@ package protocol StoreAccess: Sendable {
   func read(_ file: Int32, _ bytes: UnsafeMutableRawBufferPointer, at offset: Int) -> Int
   func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer, at offset: Int) -> Int
   func synchronise(_ file: Int32) -> Int
-  /// Hints.
-  func beginWriting(_ file: Int32, _ range: Range<Int>)
-  func beginReading(_ file: Int32, _ range: Range<Int>)
-}
-
-extension StoreAccess {
-  package func beginWriting(_ file: Int32, _ range: Range<Int>) {}
-  package func beginReading(_ file: Int32, _ range: Range<Int>) {}
 }
 
 /// System calls of the thread that asks.
@@ -32,14 +23,4 @@ struct PlainAccess: StoreAccess {
   }
 
   func synchronise(_ file: Int32) -> Int { fdatasync(file) == 0 ? 0 : -Int(errno) }
-
-  /// The disk writes while the next blocks are looked at.
-  func beginWriting(_ file: Int32, _ range: Range<Int>) {
-    opp_store_begin_writing(file, Int64(range.lowerBound), Int64(range.count))
-  }
-
-  /// The kernel reads ahead all of it, not as much as it does for anybody.
-  func beginReading(_ file: Int32, _ range: Range<Int>) {
-    posix_fadvise(file, off_t(range.lowerBound), off_t(range.count), POSIX_FADV_WILLNEED)
-  }
 }

@@ -1,3 +1,4 @@
+internal import COpportune
 import Glibc
 
 /// What the store needs of a disk: so that tests can put one in its place that loses what was not synchronised.
@@ -114,6 +115,13 @@ final class StoreFile: StoreDevice {
     guard result >= 0 else { throw Self.refused("'\(path)' was not synchronised", Int32(clamping: -result)) }
   }
 
-  func beginWriting(_ range: Range<Int>) { access.beginWriting(descriptor, range) }
-  func beginReading(_ range: Range<Int>) { access.beginReading(descriptor, range) }
+  // Whoever carries the rest: of what was written only the kernel's copy is meant, which would else go at once in the end.
+
+  func beginWriting(_ range: Range<Int>) {
+    opp_store_begin_writing(descriptor, Int64(range.lowerBound), Int64(range.count))
+  }
+
+  func beginReading(_ range: Range<Int>) {
+    posix_fadvise(descriptor, off_t(range.lowerBound), off_t(range.count), POSIX_FADV_WILLNEED)
+  }
 }
