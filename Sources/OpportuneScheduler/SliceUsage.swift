@@ -5,7 +5,7 @@ internal import COpportune
 /// A reading of the CPU clock costs 0.3 µs and one of the run-queue wait 0.4 µs more. So a slice of less than 50 µs
 /// counts as CPU time as it stands, and is charged by sampling: whenever such slices have added up to 100 µs, the task
 /// whose slice it is then pays for all of them. In the long run each pays its share. Longer slices are measured,
-/// against an anchor that is renewed after each of them, at each sample and around each sleep: it is never much older
+/// against an anchor that is renewed after each of them, at each sample and after each sleep: it is never much older
 /// than the slice, or a fresh job that is preempted would pay for those before it. The wait is read when enough time
 /// off the CPU has come together for it to matter; what was waited for before the slice, such as for a CPU after a
 /// sleep, would else hide that the slice was blocked.
@@ -29,7 +29,7 @@ struct SliceUsage {
   private(set) var charge: UInt64 = 0
   var shouldCharge: Bool { charge > 0 }
 
-  /// Renews the anchor: before a sleep, since there may be none after all, and after it, since it was no blocking.
+  /// Renews the anchor: after a sleep, which was no blocking, or where there was none after all.
   mutating func anchor(_ meter: OpaquePointer?) {
     guard let meter else { return }
     var usage = opp_thread_usage()

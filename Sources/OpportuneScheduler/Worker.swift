@@ -38,6 +38,9 @@ final class Worker: @unchecked Sendable {
   private var depthAtBegin = 0
   /// When the last job ended, if the next is taken right after it: a clock reading saved.
   private var lastEnd: UInt64?
+  /// Searches in vain, one after the other, and how many of the next are left out for that.
+  private var vainSearches = 0
+  private var searchesToSkip = 0
   private(set) var identity: UInt64 = 0
   private(set) var app: AppCore?
   private var isClosure = false
@@ -149,14 +152,24 @@ final class Worker: @unchecked Sendable {
   }
 
   /// Looks on for two or three microseconds before the permit is given back, one worker of a lane at a time: what is queued
-  /// meanwhile needs no waking, which would cost whoever queues it more than that.
+  /// meanwhile needs no waking, which would cost whoever queues it more than that. Seldom where that was in vain before, as
+  /// between the answers of a disk: there the time is the whole cost.
   private func search() -> Bool {
+    guard searchesToSkip == 0 else {
+      searchesToSkip -= 1
+      return false
+    }
     guard lane.beginSearch() else { return false }
     defer { lane.endSearch() }
     for _ in 0..<100 {
-      if opp_has_ready(engine.core, lane.takeable) { return true }
+      if opp_has_ready(engine.core, lane.takeable) {
+        vainSearches = 0
+        return true
+      }
       opp_pause()
     }
+    vainSearches = min(vainSearches + 1, 4)
+    searchesToSkip = (1 << vainSearches) - 1
     return false
   }
 
@@ -167,7 +180,6 @@ final class Worker: @unchecked Sendable {
     lastEnd = nil
     batch.flush()
     app = nil
-    usage.anchor(report.meter)
     if engine.isSurplus(lane) { return false }
     opp_lane_lie_down(lane.raw, slot)
     // The last look, after the permit was given back and the bit was set; see lane.c, "No lost wake-up".
@@ -176,6 +188,7 @@ final class Worker: @unchecked Sendable {
         let woken = opp_lane_wake_up(lane.raw, slot)
         if woken == .OPP_WOKEN_PERMIT { opp_lane_leave(lane.raw) }  // two are one too many
         if woken == .OPP_WOKEN_RESERVE { lane.reserveRests() }
+        usage.anchor(report.meter)
         stand(.permit)
         return woken != .OPP_WOKEN_CLOSED
       }

@@ -113,18 +113,19 @@ import Testing
     for end in [socket, peer] { try end.close() }
   }
 
+  private func submitted(_ broker: IOBroker) async throws -> [UInt64] {
+    let app = try #require(try await broker.statistics().apps.first)
+    return [app.foreground.submitted, app.background.submitted]
+  }
+
   /// Which classes an app's requests are of; waits until the broker has been told.
   private func becomes(
     _ storage: IOClass, _ network: IOClass, _ io: AppIO, _ socket: FileDescriptor, _ broker: IOBroker
   ) async throws {
-    func counts() async throws -> [UInt64] {
-      let known = try await broker.statistics()
-      return known.apps.first.map { [$0.foreground.submitted, $0.background.submitted] } ?? [0, 0]
-    }
     func grows(by class: IOClass, _ body: () async throws -> Void) async throws -> Bool {
-      let before = try await counts()
+      let before = try await submitted(broker)
       try await body()
-      let after = try await counts()
+      let after = try await submitted(broker)
       return after[Int(`class`.rawValue)] > before[Int(`class`.rawValue)]
     }
     while try await !grows(by: storage, { _ = try await io.status("/") }) { await Task.yield() }

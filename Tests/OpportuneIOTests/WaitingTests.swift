@@ -1,3 +1,4 @@
+import COpportune
 import Foundation
 import SystemPackage
 import Testing
@@ -48,6 +49,33 @@ import Testing
     let statistics = try await broker.statistics()
     #expect(statistics.background.bytesWritten == 1_000_003 && statistics.background.bytesRead == 1_000_003)
     #expect(statistics.foreground.bytesWritten == 0 && statistics.foreground.bytesRead == 0)
+  }
+
+  /// Though its app has ended, and the kernel does not give the request up.
+  // R-FTS-07
+  @Test func aThreadStaysUntilTheKernelHasLetGo() async throws {
+    guard backends.contains(.uring) else { return print("skipped: only io_uring reads pipes at an offset") }
+    let broker = try makeBroker(.uring) {
+      $0.fault = { $0.code == UInt8(opp_ring_code.OPP_RING_CANCEL.rawValue) ? -ENOENT : nil }
+    }
+    let io = try broker.makeApp(named: "lends")
+    let ends = try FileDescriptor.pipe()
+    let answers = Numbers()
+    let waiting = Task {
+      await onAThread {
+        var byte: UInt8 = 0
+        answers.add(withUnsafeMutableBytes(of: &byte) { io.readWaiting(ends.readEnd.rawValue, into: $0, at: 0) })
+      }
+    }
+    try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
+    let ending = Task { await io.terminate() }
+    try await othersWork()
+    #expect(answers.values == [])
+    _ = try ends.writeEnd.writeAll("x".utf8)
+    await waiting.value
+    await ending.value
+    #expect(answers.count == 1)
+    for end in [ends.readEnd, ends.writeEnd] { try end.close() }
   }
 
   /// Memory is lent until the call returns, and no thread waits for ever.
