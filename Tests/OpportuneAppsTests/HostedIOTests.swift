@@ -135,7 +135,7 @@ import Testing
     }
   }
 
-  // R-PWR-05, R-SYS-02, R-LIFE-05
+  // R-PWR-05, R-SYS-02, R-LIFE-05, R-CPU-11
   @Test(.timeLimit(.minutes(1)), arguments: [true, false])
   func whoReceivesNoInputIsLimitedInStorageAndNetwork(limitsStorage: Bool) async throws {
     let host = try patientHost {

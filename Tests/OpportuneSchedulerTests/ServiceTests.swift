@@ -52,6 +52,9 @@ import Testing
     #expect(metrics.counterTotal(label: "opportune_wakeups", dimensions: lane) > 0)
     #expect(try metrics.expectGauge("opportune_workers_working", lane).lastValue != nil)
     #expect(try metrics.expectGauge("opportune_workers_demoted", lane).lastValue == 0)
+    // One in eight is measured, drawn: of so many some.
+    try await run(400, in: apps[1])
+    reporter.report(await snapshot(scheduler, jobs: 435))
     let wait = [("app", "b"), ("band", "foreground"), ("quantile", "0.99")]
     #expect(try metrics.expectGauge("opportune_wait_nanoseconds", wait).lastValue ?? 0 > 0)
     try await scheduler.shutdown()

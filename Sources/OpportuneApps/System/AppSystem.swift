@@ -105,7 +105,9 @@ public struct AppSystem: Sendable {
 
   // MARK: Timers
 
-  mutating func arm(_ kind: DeadlineKind, of id: AppID, at moment: Moment) {
+  /// What was due before is due now.
+  mutating func arm(_ kind: DeadlineKind, of id: AppID, at due: Moment) {
+    let moment = max(due, now)
     guard apps[id.number].deadlines[Int(kind.rawValue)] != moment else { return }
     apps[id.number].deadlines[Int(kind.rawValue)] = moment
     guard moment != .distantFuture else { return }

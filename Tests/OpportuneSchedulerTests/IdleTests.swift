@@ -1,0 +1,43 @@
+import Foundation
+import Testing
+
+@testable import OpportuneScheduler
+
+@Suite struct IdleTests {
+  /// How often threads with names that begin with `prefix` have got or given up a CPU, by thread.
+  private func switches(of prefix: String) throws -> [String: Int] {
+    var switches: [String: Int] = [:]
+    for thread in try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task") {
+      guard let status = try? String(contentsOfFile: "/proc/self/task/\(thread)/status", encoding: .utf8),
+        status.hasPrefix("Name:\t\(prefix)")
+      else { continue }
+      let counts = status.split(separator: "\n").filter { $0.contains("ctxt_switches:") }
+      switches[thread] = counts.compactMap { $0.split(separator: "\t").last.flatMap { Int($0) } }.reduce(0, +)
+    }
+    return switches
+  }
+
+  // R-CARD-01
+  /// Law 5: nobody wakes up without work, a timer that was cancelled and a monitor that watched hogs included.
+  @Test func aSchedulerWithoutWorkDoesNotWakeUp() async throws {
+    var configuration = SchedulerConfiguration()
+    configuration.name = "atrest"
+    configuration.workers = .fixed(2)
+    let scheduler = try Scheduler(configuration: configuration)
+    let apps = [try scheduler.makeApp(named: "front"), try scheduler.makeApp(named: "back", band: .background)]
+    for app in apps {
+      try await app.task { spinCPU(milliseconds: 25) }.value
+      let sleeper = app.task { try await app.clock.sleep(for: .milliseconds(200)) }
+      sleeper.cancel()
+      _ = await sleeper.result
+    }
+    apps[1].suspend()
+    // No condition tells that nothing more comes: first past what was armed, then long enough for a tick to be seen.
+    try await Task.sleep(for: .milliseconds(100))
+    let before = try switches(of: "atrest")
+    try await Task.sleep(for: .milliseconds(400))
+    #expect(try switches(of: "atrest") == before)
+    #expect(before.count >= 3, "\(before)")
+    try await scheduler.shutdown()
+  }
+}

@@ -1,0 +1,68 @@
+import COpportune
+import Foundation
+import Testing
+
+@testable import OpportuneScheduler
+
+/// What the bands have in common: the allocator, the Swift runtime, the kernel's memory map. A thread of the background
+/// that is stopped with a lock of theirs in its hands must not keep the foreground for long.
+@Suite(.timeLimit(.minutes(5))) struct InversionTests {
+  /// A group whose children allocate and free, on the executor of the caller.
+  private func allocateInGroups() async {
+    await withTaskGroup(of: Int.self) { group in
+      for child in 0..<4 {
+        group.addTask {
+          let kept = (0..<32).map { [UInt8](repeating: UInt8($0), count: 64 << (($0 + child) & 7)) }
+          return kept.reduce(0) { $0 + $1.count }
+        }
+      }
+      for await _ in group {}
+    }
+  }
+
+  /// Nanoseconds from the submission to the start of foreground tasks that each run such a group.
+  private func latencies(of app: App, count: Int) async throws -> [UInt64] {
+    var latencies: [UInt64] = []
+    for _ in 0..<count {
+      let submitted = opp_now_ns()
+      let started = try await app.task {
+        let started = opp_now_ns()
+        await allocateInGroups()
+        return started
+      }.value
+      latencies.append(started - submitted)
+      usleep(500)
+    }
+    return latencies.sorted()
+  }
+
+  // R-CPU-01 R-CARD-01
+  /// Prints what it measures, with and without the background; OPPORTUNE_STRESS=30 gives a p99.9 that means something.
+  @Test func foregroundGroupsEndBesideThoseOfTheBackground() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let front = try scheduler.makeApp(named: "front")
+    let back = try scheduler.makeApp(named: "back", band: .background)
+    let (stop, groups) = (Flag(), Tally())
+    let count = 300 * stressScale
+    let alone = try await latencies(of: front, count: count)
+    let background = (0..<8).map { _ in
+      back.task {
+        while !stop.isUp {
+          await allocateInGroups()
+          groups.add(1)
+        }
+      }
+    }
+    let beside = try await latencies(of: front, count: count)
+    stop.raise()
+    for task in background { try await task.value }
+    #expect(groups.count > 0)
+    #expect(front.statistics.demotions == 0)
+    try await scheduler.shutdown()
+    func line(_ sorted: [UInt64]) -> String {
+      func at(_ share: Double) -> UInt64 { sorted[Int(Double(sorted.count - 1) * share)] / 1000 }
+      return "p50 \(at(0.5)), p99 \(at(0.99)), p99.9 \(at(0.999)), max \(at(1)) us"
+    }
+    print("alone: \(line(alone)); beside background: \(line(beside)); \(groups.count) background groups")
+  }
+}
