@@ -24,17 +24,6 @@ int opp_file_open_folder(const char *path) {
     return open_with(AT_FDCWD, path, O_PATH | O_DIRECTORY);
 }
 
-ssize_t opp_file_read_in(int folder, const char *name, char *buffer, size_t size) {
-    buffer[0] = '\0';
-    if (folder < 0) return folder;
-    int fd = open_with(folder, name, O_RDONLY);
-    if (fd < 0) return fd;
-    ssize_t count = opp_file_pread(fd, buffer, size - 1, 0);
-    opp_file_close(fd);
-    buffer[count < 0 ? 0 : count] = '\0';
-    return count;
-}
-
 void opp_file_close(int fd) {
     /* On Linux the descriptor is gone even where close() says EINTR: never again. */
     if (fd >= 0) close(fd);
@@ -55,13 +44,20 @@ static int open_below(const char *root, const char *path) {
     return opp_file_open(full);
 }
 
-ssize_t opp_file_read(const char *root, const char *path, char *buffer, size_t size) {
-    int fd = open_below(root, path);
-    if (fd < 0) return fd;
-    ssize_t count = opp_file_pread(fd, buffer, size - 1, 0);
+/* Reads the beginning, ends it with a zero and closes; passes on a negative descriptor. */
+static ssize_t read_and_close(int fd, char *buffer, size_t size) {
+    ssize_t count = fd < 0 ? fd : opp_file_pread(fd, buffer, size - 1, 0);
     opp_file_close(fd);
     buffer[count < 0 ? 0 : count] = '\0';
     return count;
+}
+
+ssize_t opp_file_read(const char *root, const char *path, char *buffer, size_t size) {
+    return read_and_close(open_below(root, path), buffer, size);
+}
+
+ssize_t opp_file_read_in(int folder, const char *name, char *buffer, size_t size) {
+    return read_and_close(folder < 0 ? folder : open_with(folder, name, O_RDONLY), buffer, size);
 }
 
 bool opp_file_number(const char *root, const char *path, long long *value) {
