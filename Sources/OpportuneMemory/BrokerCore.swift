@@ -11,7 +11,7 @@ final class BrokerCore: @unchecked Sendable {
   /// Thread-safe.
   let set: OpaquePointer
   let files = CleanPages()
-  private let newest = Atomic<Unmanaged<AppRecord>?>(nil)
+  private let apps = GrowingList<AppRecord>()
   /// Relaxed: each number is given once, in whatever order.
   private let numbers = Atomic<UInt32>(0)
   private let clock: @Sendable () -> UInt64
@@ -43,12 +43,6 @@ final class BrokerCore: @unchecked Sendable {
   }
 
   deinit {
-    // relaxed: nobody else is here any more, and the last release of this object has ordered all that was done.
-    var next = newest.load(ordering: .relaxed)
-    while let record = next {
-      next = record.takeUnretainedValue().older
-      record.release()
-    }
     opp_purge_set_destroy(set)
     opp_watch_close(bell)
   }
@@ -60,26 +54,16 @@ final class BrokerCore: @unchecked Sendable {
   func add(_ name: String, _ standing: AppStanding) -> AppRecord {
     let number = numbers.add(1, ordering: .relaxed).oldValue
     let record = AppRecord(number: number, name: name, standing: standing, now: clock())
-    let kept = Unmanaged.passRetained(record)
-    // relaxed, here and where the exchange fails: only a guess, which the exchange compares, and nothing is read by it.
-    record.older = newest.load(ordering: .relaxed)
-    while true {
-      // releasing: the record, to who walks the list (acquiring in records).
-      let (done, found) = newest.compareExchange(
-        expected: record.older, desired: kept, successOrdering: .releasing, failureOrdering: .relaxed)
-      if done { return record }
-      record.older = found
-    }
+    apps.add(record)
+    return record
   }
 
   /// Newest first.
   func records() -> [AppRecord] {
     var list: [AppRecord] = []
-    // acquiring: the records, each set up by then (releasing in add; later additions continue its release sequence).
-    var next = newest.load(ordering: .acquiring)
-    while let record = next?.takeUnretainedValue() {
+    _ = apps.first { record in
       list.append(record)
-      next = record.older
+      return false
     }
     return list
   }

@@ -3,10 +3,9 @@ import Synchronization
 /// What the broker knows of an app. Never freed before the broker, so that anyone may walk the list of all.
 ///
 /// Every access is relaxed: a count or a standing stands for itself.
-final class AppRecord: @unchecked Sendable {
+final class AppRecord: Listed, @unchecked Sendable {
   let number: UInt32
   let name: String
-  /// The record made before this one; set before this one is published, and never again.
   var older: Unmanaged<AppRecord>?
 
   let standing: Atomic<UInt8>

@@ -6,7 +6,7 @@ import Synchronization
 /// Lock-free: a list of places that only grows, each used again once its file is unmapped. A file that is unmapped while
 /// somebody drops its pages is unmapped by whoever ends last.
 final class CleanPages: @unchecked Sendable {
-  final class Place: @unchecked Sendable {
+  final class Place: Listed, @unchecked Sendable {
     fileprivate static let isLive: UInt8 = 1
     fileprivate static let isDropping: UInt8 = 2
     fileprivate static let isClaimed: UInt8 = 4
@@ -15,8 +15,7 @@ final class CleanPages: @unchecked Sendable {
     // Set by who has claimed the place, and read by who drops its pages; the state orders the two.
     fileprivate var bytes = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     fileprivate var owner: AppRecord?
-    /// Set before the place is published.
-    fileprivate var older: Unmanaged<Place>?
+    var older: Unmanaged<Place>?
 
     fileprivate init() {}
 
@@ -62,50 +61,25 @@ final class CleanPages: @unchecked Sendable {
     }
   }
 
-  private let newest = Atomic<Unmanaged<Place>?>(nil)
-
-  deinit {
-    var next = newest.load(ordering: .relaxed)
-    while let place = next {
-      next = place.takeUnretainedValue().older
-      place.release()
-    }
-  }
-
-  private func first(where body: (Place) -> Bool) -> Place? {
-    // acquiring: the places, each set up by then (releasing in add).
-    var next = newest.load(ordering: .acquiring)
-    while let place = next?.takeUnretainedValue() {
-      if body(place) { return place }
-      next = place.older
-    }
-    return nil
-  }
+  private let places = GrowingList<Place>()
 
   /// A file was mapped. Any thread.
   func add(_ bytes: UnsafeMutableRawBufferPointer, of owner: AppRecord) -> Place {
-    if let place = first(where: { $0.claim() }) {
+    if let place = places.first(where: { $0.claim() }) {
       place.fill(bytes, owner)
       return place
     }
     let place = Place()
     place.fill(bytes, owner)
-    let kept = Unmanaged.passRetained(place)
-    place.older = newest.load(ordering: .relaxed)
-    while true {
-      // releasing: the place, to who walks the list.
-      let (done, found) = newest.compareExchange(
-        expected: place.older, desired: kept, successOrdering: .releasing, failureOrdering: .relaxed)
-      if done { return place }
-      place.older = found
-    }
+    places.add(place)
+    return place
   }
 
   /// Drops the pages of the apps that are wanted. Any thread. Returns whether there were any files of theirs.
   @discardableResult
   func drop(_ isWanted: (AppRecord) -> Bool) -> Bool {
     var went = false
-    _ = first { place in
+    _ = places.first { place in
       if place.drop(isWanted) { went = true }
       return false
     }
