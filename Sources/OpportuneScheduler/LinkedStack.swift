@@ -1,19 +1,21 @@
 import Synchronization
 
 /// A member of a ``LinkedStack``, of one at a time.
-protocol Linked: AnyObject {
+package protocol Linked: AnyObject {
   /// The stack's own: the member below, or 0.
   var below: UInt { get set }
 }
 
 /// A stack that any thread pushes to, lock-free, and that is emptied as a whole if at all: nobody takes one member from
 /// the top, so it matters to nobody that a member that comes back has the same address. Retains its members.
-struct LinkedStack<Member: Linked>: ~Copyable {
+package struct LinkedStack<Member: Linked>: ~Copyable {
   private let top = Atomic<UInt>(0)
+
+  package init() {}
 
   deinit { _ = takeAll() }
 
-  func push(_ member: Member) {
+  package func push(_ member: Member) {
     let word = UInt(bitPattern: Unmanaged.passRetained(member).toOpaque())
     var below = top.load(ordering: .relaxed)
     while true {
@@ -27,7 +29,7 @@ struct LinkedStack<Member: Linked>: ~Copyable {
   }
 
   /// The last that was pushed comes first.
-  func takeAll() -> [Member] {
+  package func takeAll() -> [Member] {
     // seqCst, both: see push().
     guard top.load(ordering: .sequentiallyConsistent) != 0 else { return [] }
     var members: [Member] = []
@@ -41,7 +43,7 @@ struct LinkedStack<Member: Linked>: ~Copyable {
   }
 
   /// Looks at all of them, where nobody takes them.
-  func visit(_ body: (Member) -> Void) {
+  package func visit(_ body: (Member) -> Void) {
     // seqCst: see push().
     var word = top.load(ordering: .sequentiallyConsistent)
     while let pointer = UnsafeRawPointer(bitPattern: word) {

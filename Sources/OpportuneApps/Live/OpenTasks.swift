@@ -1,3 +1,4 @@
+import OpportuneScheduler
 import Synchronization
 
 /// The tasks of one life of an app, so that its end can cancel them.
@@ -9,14 +10,14 @@ import Synchronization
 /// armed is in the list, or in the hands of one thread that will put it back or let it go. Whoever has put something
 /// back looks afterwards whether the life is over; see `HostedApp.task`.
 final class OpenTasks: Sendable {
-  final class Entry: @unchecked Sendable {
+  final class Entry: Linked, @unchecked Sendable {
     fileprivate enum State: UInt8, AtomicRepresentable { case new, armed, closed, cancelled }
 
     fileprivate let state = Atomic<State>(.new)
     // Owned by who moved the state away from `new`, then by who moves it away from `armed`.
     private var cancel: (@Sendable () -> Void)?
     // Owned by who holds the entry outside of the list; read only in the list.
-    fileprivate var next: Unmanaged<Entry>?
+    package var below: UInt = 0
 
     /// The task has ended.
     func close() {
@@ -45,52 +46,26 @@ final class OpenTasks: Sendable {
     fileprivate var isArmed: Bool { state.load(ordering: .relaxed) == .armed }
   }
 
-  private let head = Atomic<Unmanaged<Entry>?>(nil)
+  // A push comes before the pusher's look at the end of the life, which the one who ends it sets before it takes the list.
+  private let entries = LinkedStack<Entry>()
   /// How many entries were pushed since ended ones were last let go, and how many make it worth doing again.
   private let pushed = Atomic<Int>(0)
   private let worthwhile = Atomic<Int>(64)
 
-  deinit { forEachTaken { _ in } }
-
   func add(_ entry: Entry, cancel: @escaping @Sendable () -> Void) {
     guard entry.arm(cancel) else { return }
-    push(entry)
+    entries.push(entry)
     // relaxed: when to trim is a matter of memory alone.
     if pushed.add(1, ordering: .relaxed).newValue >= worthwhile.load(ordering: .relaxed) { trim() }
   }
 
   /// Calls each closure that neither ran nor was closed.
-  func cancelAll() { forEachTaken { $0.cancelOnce() } }
+  func cancelAll() { for entry in entries.takeAll() { entry.cancelOnce() } }
 
   private func trim() {
     pushed.store(0, ordering: .relaxed)
-    var live: [Entry] = []
-    forEachTaken { if $0.isArmed { live.append($0) } }
-    for entry in live { push(entry) }
+    let live = entries.takeAll().filter(\.isArmed)
+    for entry in live { entries.push(entry) }
     worthwhile.store(max(64, live.count), ordering: .relaxed)
-  }
-
-  private func push(_ entry: Entry) {
-    let retained = Unmanaged.passRetained(entry)
-    var top = head.load(ordering: .relaxed)
-    while true {
-      entry.next = top
-      // sequentiallyConsistent: publishes `next`, and comes before the caller's look at the end of the life, which the
-      // one who ends it sets before it takes the list.
-      let (exchanged, original) = head.weakCompareExchange(
-        expected: top, desired: retained, ordering: .sequentiallyConsistent)
-      if exchanged { return }
-      top = original
-    }
-  }
-
-  private func forEachTaken(_ body: (Entry) -> Void) {
-    // sequentiallyConsistent: sees what was pushed; see push(). Taken whole, so that no entry comes back under a reader.
-    var top = head.exchange(nil, ordering: .sequentiallyConsistent)
-    while let entry = top?.takeRetainedValue() {
-      top = entry.next
-      entry.next = nil
-      body(entry)
-    }
   }
 }
