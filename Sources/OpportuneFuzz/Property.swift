@@ -26,6 +26,14 @@ extension Property {
   public var isCanary: Bool { false }
   public var head: Int { 0 }
   public var tries: Int { 1 }
+
+  /// An input as a machine reads it: what comes before the steps, and the bytes of each step.
+  public func parts(of input: [UInt8]) -> (head: ByteSource, steps: [ByteSource]) {
+    let steps = stride(from: head, to: input.count, by: grain).map { start in
+      ByteSource(input[start..<min(start + grain, input.count)])
+    }
+    return (ByteSource(input.prefix(head)), steps)
+  }
 }
 
 /// Something that was promised and does not hold.

@@ -29,15 +29,14 @@ struct ArbiterProperty<Subject: RequestArbiter>: Property {
   }
 
   func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
-    var head = ByteSource(input.prefix(head))
+    var (head, steps) = parts(of: input)
     let policy = Self.policy(&head)
     var world = World(Subject(policy, now: 0), ArbiterModel(policy, now: 0))
     log.note(
       "policy: ratio \(policy.ratio.foreground):\(policy.ratio.background), depth \(policy.depth), cap \(policy.cap), bytes \(policy.bytes.map { "\($0.perSecond)/s" } ?? "free"), requests \(policy.operations.map { "\($0.perSecond)/s" } ?? "free"), queued \(policy.queuedRequests)"
     )
     for app in 0..<Self.appsMax { world.add(app, app % 2 == 0 ? .active : .background) }
-    for start in stride(from: self.head, to: input.count, by: grain) {
-      var bytes = ByteSource(input[start..<min(start + grain, input.count)])
+    for var bytes in steps {
       world.step(&bytes, &log)
       try world.judge()
     }

@@ -29,11 +29,10 @@ struct ExecutorProperty: Property {
   }
 
   func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
-    var head = ByteSource(input.prefix(head))
+    var (head, steps) = parts(of: input)
     let world = try ExecutorWorld(&head, self, &log)
     defer { world.close() }
-    for start in stride(from: self.head, to: input.count, by: grain).prefix(Self.stepsMax) {
-      var bytes = ByteSource(input[start..<min(start + grain, input.count)])
+    for var bytes in steps.prefix(Self.stepsMax) {
       try world.step(&bytes, &log)
       try world.judge()
     }

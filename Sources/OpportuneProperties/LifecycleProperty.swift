@@ -23,7 +23,7 @@ struct LifecycleProperty: Property {
   }
 
   func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
-    var bytes = ByteSource(input.prefix(head))
+    var (bytes, steps) = parts(of: input)
     let policy = Self.policy(&bytes)
     var host: VirtualHost
     do { host = try VirtualHost(policy: policy, keepsLog: true, hashesLog: false) } catch {
@@ -38,8 +38,7 @@ struct LifecycleProperty: Property {
           exitsOnSuspend: number == 3))
     }
     var judge = Judge(policy, shows, count: apps.count)
-    for start in stride(from: head, to: input.count, by: grain) {
-      var bytes = ByteSource(input[start..<min(start + grain, input.count)])
+    for var bytes in steps {
       try step(&host, apps, &bytes, &log)
       try judge.sees(host, &log)
     }

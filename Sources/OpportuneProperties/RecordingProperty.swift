@@ -20,7 +20,7 @@ struct RecordingProperty: Property {
   func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
     let path = FileManager.default.temporaryDirectory.appending(path: "opportune-recording-\(UUID())").path
     defer { unlink(path) }
-    do { try Self.write(input, to: path, head: head, grain: grain, &log) } catch {
+    do { try write(input, to: path, &log) } catch {
       throw Violation("no recording was made: \(error)")
     }
     let trace: Trace
@@ -113,11 +113,9 @@ struct RecordingProperty: Property {
     "7".databaseValue, Double.infinity.databaseValue,
   ]
 
-  private static func write(
-    _ input: [UInt8], to path: String, head: Int, grain: Int, _ log: inout StepLog
-  ) throws {
-    var bytes = ByteSource(input.prefix(head))
-    let tables = bytes.choice(formats)
+  private func write(_ input: [UInt8], to path: String, _ log: inout StepLog) throws {
+    var (bytes, rows) = parts(of: input)
+    let tables = bytes.choice(Self.formats)
     let (oddity, missing, damage) = (bytes.byte(), Int(bytes.byte()), bytes.byte())
     var configuration = Configuration()
     configuration.prepareDatabase { database in try database.execute(sql: "PRAGMA synchronous = OFF") }
@@ -129,11 +127,10 @@ struct RecordingProperty: Property {
         for (number, table) in tables.enumerated() where missing == 0 || missing > 40 || missing % 7 != number {
           try database.execute(sql: "CREATE TABLE \(table.name) (\(table.columns.joined(separator: ", ")))")
         }
-        for start in stride(from: head, to: input.count, by: grain) {
-          var cells = ByteSource(input[start..<min(start + grain, input.count)])
+        for var cells in rows {
           let table = cells.choice(tables)
           guard try database.tableExists(table.name) else { continue }
-          let values = table.columns.map { cell(of: $0, oddity, &cells) }
+          let values = table.columns.map { Self.cell(of: $0, oddity, &cells) }
           log.note("\(table.name): \(values.map(\.description).joined(separator: ", "))")
           let marks = values.map { _ in "?" }.joined(separator: ", ")
           try database.execute(
@@ -144,7 +141,7 @@ struct RecordingProperty: Property {
     }
     try queue.close()
     // A quarter of them damaged.
-    if damage & 3 == 1 { try damageFile(path, seed: UInt64(damage) << 8 | UInt64(oddity), &log) }
+    if damage & 3 == 1 { try Self.damageFile(path, seed: UInt64(damage) << 8 | UInt64(oddity), &log) }
   }
 
   private static func cell(of column: String, _ oddity: UInt8, _ bytes: inout ByteSource) -> DatabaseValue {

@@ -30,12 +30,10 @@ struct RequestProperty: Property {
   }
 
   func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
-    var head = ByteSource(input.prefix(head))
+    var (head, steps) = parts(of: input)
     let world = try RequestWorld(&head, self, &log)
     defer { world.close() }
-    let steps = stride(from: self.head, to: input.count, by: grain).prefix(Self.stepsMax)
-    for start in steps {
-      var bytes = ByteSource(input[start..<min(start + grain, input.count)])
+    for var bytes in steps.prefix(Self.stepsMax) {
       try world.step(&bytes, &log)
       try world.judge(&log)
     }
