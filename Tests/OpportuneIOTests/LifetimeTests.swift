@@ -274,7 +274,8 @@ import Testing
     let reading = Task { try await io.read(ends.read, into: try IOBuffer(count: 1)) }
     try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
     let before = try await broker.statistics().wakeups
-    try await Task.sleep(for: .milliseconds(400))  // past those; long enough for a poll loop to be seen
+    // Past those; long enough for a poll loop to be seen.
+    try await Task.sleep(for: .milliseconds(400))  // sleep is the subject
     let after = try await broker.statistics().wakeups
     #expect(after <= before + 2)  // the question's own
     _ = try ends.write.writeAll("x".utf8)

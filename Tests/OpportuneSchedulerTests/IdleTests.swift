@@ -36,9 +36,9 @@ import Testing
     // loaded machine what was armed may come late; not each time.
     var isQuiet = false
     for _ in 0..<5 where !isQuiet {
-      try await Task.sleep(for: .milliseconds(100))
+      try await Task.sleep(for: .milliseconds(100))  // sleep is the subject
       let before = try switches(of: "atrest")
-      try await Task.sleep(for: .milliseconds(400))
+      try await Task.sleep(for: .milliseconds(400))  // sleep is the subject
       isQuiet = try switches(of: "atrest") == before && before.count >= 3
     }
     #expect(isQuiet)
