@@ -64,6 +64,8 @@ import Testing
     apps.value = io
     let file = try FileDescriptor.open(FileManager.default.temporaryDirectory.path, .readOnly)
     let synchronizing = Task { try await io.synchronize(file) }
+    // It is queued before it is first made, too.
+    try await eventually("the first answer") { asked.count == 1 }
     try await eventually("the queue") { try await broker.statistics().storage.foregroundQueued == 1 }
     #expect(asked.count == 1)
     io.setState(.active)
