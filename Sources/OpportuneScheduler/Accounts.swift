@@ -82,7 +82,7 @@ final class Accounts: @unchecked Sendable {
       guard !movesOn, account.depth > 0 || account.cpuNanoseconds > 0 else { return account.depth }
       let before = account
       let verdict = account.began(idleBefore: account.idle(until: opp_now_ns()), policy: policy)
-      if case .restore(let steps) = verdict { app.statistics.add(.restored, UInt64(steps)) }
+      if case .restore(let steps) = verdict { app.statistics.add(.restored, UInt64(steps), in: app.band) }
       // Where no level was lost it was blocked all the same, and begins a new quantum.
       if account != before { write(account, identity) }
       return account.depth
@@ -142,8 +142,8 @@ final class Accounts: @unchecked Sendable {
     // A closure does not come back, and would only drive out others.
     if identity & Self.closureBit == 0 { write(account, identity) } else { opp_table_remove(table, identity) }
     switch verdict {
-    case .lower(let steps): statistics?.add(.demotions, UInt64(steps))
-    case .restore(let steps): statistics?.add(.restored, UInt64(steps))
+    case .lower(let steps): statistics?.add(.demotions, UInt64(steps), in: band)
+    case .restore(let steps): statistics?.add(.restored, UInt64(steps), in: band)
     case .none: break
     }
     answer(of: identity, account: account, begun: begun, usedQuantum: cpu >= UInt64(policy.quantumNanoseconds))

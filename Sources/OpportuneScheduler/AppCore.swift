@@ -139,7 +139,7 @@ final class AppCore: @unchecked Sendable {
       retained.release()
       throw SchedulerError(.outOfMemory, "no memory to queue a closure of app \"\(name)\"")
     }
-    statistics.add(.submitted, 1)
+    statistics.add(.submitted, 1, in: band)
   }
 
   /// Queues an entry and wakes a worker for it, unless it is `worker`'s own and in its lane.
@@ -148,7 +148,9 @@ final class AppCore: @unchecked Sendable {
   ) -> Bool {
     let level = opp_push(source, place, rank, entry.raw)
     guard level >= 0 else { return false }
-    if level < OPP_LEVEL_NONE, let lane = engine.lane(ofLevel: Int(level)), worker?.lane !== lane { engine.wake(lane) }
+    if level < OPP_LEVEL_NONE, let lane = engine.lane(ofLevel: Int(level)), worker?.lane !== lane, engine.wake(lane) {
+      statistics.add(.wakeups, 1, in: band)
+    }
     engine.dropIfClosed()
     return true
   }

@@ -196,7 +196,7 @@ final class Engine: @unchecked Sendable {
 
   /// A task's job that cannot be queued here goes where it would have gone without a scheduler.
   func escape(_ job: UnownedJob, _ app: AppCore) {
-    app.statistics.add(.escapes, 1)
+    app.statistics.add(.escapes, 1, in: app.band)
     noteEscape()
     // In the child of a fork() the global pool has no threads: the caller's is the only one there is.
     if isForked { return job.runSynchronously(on: fallbackExecutor) }
@@ -208,18 +208,20 @@ final class Engine: @unchecked Sendable {
 
   func lane(ofLevel level: Int) -> LaneState? { laneOfLevel[level] }
 
-  /// Something was queued for `lane`: wakes a worker if one may work, or sees to it that the lane is watched.
-  func wake(_ lane: LaneState) {
+  /// Something was queued for `lane`: wakes a worker if one may work, or sees to it that the lane is watched. True if one
+  /// was woken.
+  @discardableResult func wake(_ lane: LaneState) -> Bool {
     switch opp_lane_notify(lane.raw) {
     case .OPP_NOTIFIED_WOKEN:
-      break
+      return true
     case .OPP_NOTIFIED_NOBODY:
       monitor.post(.spawn(lane))
     case .OPP_NOTIFIED_BUSY:
-      guard lane.lane != .background else { return }
-      if lane.isStalled, lane.wakeReserve() { return }
+      guard lane.lane != .background else { return false }
+      if lane.isStalled, lane.wakeReserve() { return false }
       monitor.armWatch()
     }
+    return false
   }
 
   /// A place in the lane has come free: wakes a worker for what waits.

@@ -101,7 +101,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       closure.release()
       throw SchedulerError(.outOfMemory, "no memory to queue a closure on strand \"\(name)\"")
     }
-    app.statistics.add(.submitted, 1)
+    app.statistics.add(.submitted, 1, in: app.band)
   }
 
   private func add(_ entry: JobEntry, _ worker: Worker?, _ source: OpaquePointer) -> Bool {

@@ -273,15 +273,15 @@ final class Worker: @unchecked Sendable {
   ) {
     let start = lastEnd ?? opp_now_ns()
     lastEnd = nil
-    if self.app !== app {
+    if self.app !== app || batch.band != band {
       batch.flush()
       self.app = app
-      batch.block = app.statistics
+      batch.count(for: app.statistics, in: band)
     }
     self.identity = identity
     depthAtBegin = depth
     engine.accounts.begin(identity, at: start)
-    if let waited = entry.waited(until: start) { app.statistics.waited(microseconds: waited) }
+    if let waited = entry.waited(until: start) { app.statistics.waited(microseconds: waited, in: band) }
     batch.began(stolen: taken.stolen)
     usage.began(at: start)
     // In the background lane demoted foreground work is one among equals.
