@@ -11,8 +11,9 @@ import Synchronization
 /// a thread that submits both, such as the main thread, does not keep its short jobs waiting for its long ones.
 ///
 /// Forgetting costs at most this: a hog that was forgotten starts again at its first level.
-final class Accounts: @unchecked Sendable {
-  // Both tables are lock-free.
+/// No class: every slice asks, on all cores, and would count the references up and down.
+struct Accounts: ~Copyable, @unchecked Sendable {
+  // The tables are lock-free.
   private let table: OpaquePointer
   private let origins: OpaquePointer
   /// By origin: when its next probe is due, in milliseconds, and the pause before the one after that.

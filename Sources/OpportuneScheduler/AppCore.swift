@@ -78,16 +78,16 @@ final class AppCore: @unchecked Sendable {
       engine.knowsJobLayout && kind >= OPP_RUNTIME_JOB_ACTOR_FIRST && kind <= OPP_RUNTIME_JOB_ACTOR_LAST
     // A yield's own job, and what a task that has just been suspended leaves behind, the worker takes up itself.
     let isOwn = worker.map { kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving } ?? false
-    let priority = TaskPriority(rawValue: job.priority.rawValue)
+    let priority = engine.knowsJobLayout ? opp_runtime_job_priority(pointer) : job.priority.rawValue
     let band = band
     if isOwn, identity != 0, let worker, worker.identity == 0 {
-      chargeForActor(identity, band, base: engine.rank(of: priority, band: band, depth: 0), worker)
+      chargeForActor(identity, band, base: engine.rank(ofPriority: priority, band: band, depth: 0), worker)
     }
     // Jobs of actors and yields, which have no identity, start at the level of the slice that leaves them behind.
     let depth = engine.accounts.depth(
       ofQueued: identity, submitter: worker, movesOn: isOwn,
       origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
-    let rank = engine.rank(of: priority, band: band, depth: depth)
+    let rank = engine.rank(ofPriority: priority, band: band, depth: depth)
     let stamp = statistics.stamp()
     let place = isActor ? runner : raw
     guard let tree else {
@@ -98,7 +98,7 @@ final class AppCore: @unchecked Sendable {
     if !isActor {
       tree.willQueue(promotable)
       tree.forEachLender { lender in
-        let rank = engine.rank(of: priority, band: lender.band, depth: depth)
+        let rank = engine.rank(ofPriority: priority, band: lender.band, depth: depth)
         _ = promotable.push(to: lender, lender.raw, rank: rank, source: source, stamp: stamp, by: isOwn ? worker : nil)
       }
     }

@@ -26,7 +26,7 @@ final class Engine: @unchecked Sendable {
   /// An app that is never used: what an `opp_taken` is filled with before it is filled in.
   let nowhere: OpaquePointer
   let fallbackExecutor: UnownedTaskExecutor
-  private(set) var monitor: Monitor
+  let monitor: Monitor
 
   private let laneOfLevel: [LaneState?]
   private let lanePriority: [KernelPriority]
@@ -134,7 +134,8 @@ final class Engine: @unchecked Sendable {
 
   // MARK: Phase
 
-  var accepts: Bool {
+  // Inlined: a call would keep the engine, which all threads share, by counting it up and down.
+  @inline(__always) var accepts: Bool {
     phase.load(ordering: .relaxed) != .closed && forks == opp_fork_generation()
   }
   var isDraining: Bool { phase.load(ordering: .sequentiallyConsistent) == .draining }
@@ -246,7 +247,11 @@ final class Engine: @unchecked Sendable {
   // MARK: Ranks and kernel priorities
 
   func rank(of priority: TaskPriority, band: Band, depth: Int) -> UInt8 {
-    ranks[RankTables.index(band, RankTables.slot(of: priority), depth)]
+    rank(ofPriority: priority.rawValue, band: band, depth: depth)
+  }
+
+  func rank(ofPriority priority: UInt8, band: Band, depth: Int) -> UInt8 {
+    ranks[RankTables.index(band, RankTables.slot(ofPriority: priority), depth)]
   }
 
   func depth(ofRank rank: UInt8, band: Band) -> Int {
@@ -304,8 +309,8 @@ struct RankTables {
     depths = (0..<Level.count).map { UInt8($0 - min($0 / 4 * 4, Bands.initialRankMax)) }
   }
 
-  static func slot(of priority: TaskPriority) -> Int {
-    switch priority.rawValue {
+  static func slot(ofPriority priority: UInt8) -> Int {
+    switch priority {
     case 26...: 0
     case 22...: 1
     case 18...: 2

@@ -62,9 +62,11 @@ final class Worker: @unchecked Sendable {
   /// The demotion of the running job, which what it submits inherits.
   var depth: Int { report.depth }
 
+  func isInside(_ app: AppCore) -> Bool { self.app === app }
+
   /// Whether the running slice's task has been suspended already, so that the slice is about to end: what it enqueues
   /// now it will find itself.
-  var isLeaving: Bool { !isClosure && withUnsafeCurrentTask { $0 == nil } }
+  var isLeaving: Bool { !isClosure && !opp_runtime_is_in_task() }
 
   /// What a task that leaves a default actor now has used there: an actor's slice has no identity, and is charged to
   /// nobody else.
@@ -232,7 +234,11 @@ final class Worker: @unchecked Sendable {
 
   private func execute(_ taken: opp_taken) {
     guard let context = taken.context else { return }
-    let app = Unmanaged<AppCore>.fromOpaque(context)._withUnsafeGuaranteedRef { $0 }
+    // The job holds it, and this worker from begin() on.
+    Unmanaged<AppCore>.fromOpaque(context)._withUnsafeGuaranteedRef { execute(taken, of: $0) }
+  }
+
+  @inline(__always) private func execute(_ taken: opp_taken, of app: AppCore) {
     let entry = JobEntry(taken.job)
     let identity = entry.identity
     let band = Band(rawValue: taken.band) ?? .background
@@ -265,6 +271,9 @@ final class Worker: @unchecked Sendable {
   private func moveDown(_ entry: JobEntry, _ app: AppCore, _ taken: opp_taken, depth: Int, band: Band) -> Bool {
     guard engine.depth(ofRank: taken.rank, band: band) == 0, let source else { return false }
     let rank = UInt8(engine.configuration.bands.rank(base: Int(taken.rank), depth: depth))
+    // The job may end elsewhere before this thread goes on.
+    let held = Unmanaged.passRetained(app)
+    defer { held.release() }
     return app.push(entry, to: taken.app, rank: rank, source: source, by: self)
   }
 
