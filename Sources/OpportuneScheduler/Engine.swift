@@ -38,15 +38,18 @@ final class Engine: @unchecked Sendable {
   private let escapes = Atomic<UInt64>(0)
   private let forks: UInt32
   let startThread: ThreadStarter
+  private let readTopology: () -> Topology
 
   init(
     _ configuration: SchedulerConfiguration, _ logger: Logger,
-    startThread: @escaping ThreadStarter = { opp_thread_start($0, $1, $2, $3) }
+    startThread: @escaping ThreadStarter = { opp_thread_start($0, $1, $2, $3) },
+    readTopology: @escaping () -> Topology = { Topology() }
   ) throws(SchedulerError) {
     self.configuration = configuration
     self.logger = logger
     self.startThread = startThread
-    topology = Topology()
+    self.readTopology = readTopology
+    topology = readTopology()
     privileges = KernelPrivileges.probe()
     knowsJobLayout = RuntimeProbe.knowsJobLayout
     forks = opp_fork_generation()
@@ -111,7 +114,7 @@ final class Engine: @unchecked Sendable {
   /// The monitor's: follows changed affinity, hotplug and quota.
   func followLimits() {
     guard case .automatic = configuration.workers else { return }
-    let now = Self.width(configuration, Topology())
+    let now = Self.width(configuration, readTopology())
     guard now != width else { return }
     log(.info, "usable CPUs changed", ["from": "\(width)", "to": "\(now)"])
     setWidth(now)
