@@ -29,6 +29,11 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   static let strandBit: UInt64 = 1 << 61
   static let originBit: UInt64 = 1 << 63
 
+  /// Whether it is a task's.
+  static func isTask(_ identity: UInt64) -> Bool {
+    identity != 0 && identity & (closureBit | strandBit | originBit) == 0
+  }
+
   init(_ configuration: SchedulerConfiguration) throws(SchedulerError) {
     guard let table = opp_table_create(Self.entries), let origins = opp_table_create(Self.entries),
       let probes = opp_table_create(Self.probed)
@@ -116,11 +121,13 @@ struct Accounts: ~Copyable, @unchecked Sendable {
     return origin == 0 ? 0 : read(origin)?.depth ?? 0
   }
 
-  /// A slice begins: until its end nothing that is queued for the task has been idle before.
-  func begin(_ identity: UInt64, at now: UInt64) {
-    guard var account = read(identity) else { return }
+  /// A slice begins: until its end nothing that is queued for the task has been idle before. True if it has an account,
+  /// which is to be told of the end.
+  func begin(_ identity: UInt64, at now: UInt64) -> Bool {
+    guard var account = read(identity) else { return false }
     account.ended(at: now + Self.whileRunning)
     write(account, identity)
+    return true
   }
 
   /// An end that far in the future reads as "not ended yet", for half an hour.
@@ -172,8 +179,20 @@ struct Accounts: ~Copyable, @unchecked Sendable {
     originsMisbehave.store(true, ordering: .relaxed)
   }
 
-  /// A slice has ended that was too short to be charged.
-  func endedSoon(_ identity: UInt64, begun: Int) {
+  /// What a slice was suspended for has ended before the slice itself, which is charged by now.
+  func hasBeenIdle(_ identity: UInt64, for idle: UInt64, band: Band, statistics: StatisticsBlock?) {
+    guard var account = read(identity) else { return }
+    let verdict = account.began(idleBefore: idle, policy: policy)
+    if case .restore(let steps) = verdict { statistics?.add(.restored, UInt64(steps), in: band) }
+    write(account, identity)
+  }
+
+  /// A slice has ended that was too short to be charged; at `now`, where there is an account to tell.
+  func endedSoon(_ identity: UInt64, begun: Int, at now: UInt64?) {
+    if let now, identity & Self.closureBit == 0, var account = read(identity) {
+      account.ended(at: now)
+      write(account, identity)
+    }
     guard originsMisbehave.load(ordering: .relaxed), identity != 0 else { return }
     answer(of: identity, account: QuantumAccount(), begun: begun, usedQuantum: false)
   }

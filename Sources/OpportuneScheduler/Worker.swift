@@ -44,6 +44,9 @@ final class Worker: @unchecked Sendable {
   private(set) var identity: UInt64 = 0
   private(set) var app: AppCore?
   private var isClosure = false
+  private var hasAccount = false
+  /// With which the running slice's task is about to be suspended.
+  private var sleep: SleepTimer?
 
   init(engine: Engine, lane: LaneState, slot: UInt32) {
     self.engine = engine
@@ -67,6 +70,16 @@ final class Worker: @unchecked Sendable {
   /// Whether the running slice's task has been suspended already, so that the slice is about to end: what it enqueues
   /// now it will find itself.
   var isLeaving: Bool { !isClosure && !opp_runtime_is_in_task() }
+
+  /// The running slice's task goes to sleep, unless it is another's: an actor's slice, or a strand's, goes on with others.
+  func willSleep(_ timer: SleepTimer) {
+    if Accounts.isTask(identity) { sleep = timer }
+  }
+
+  /// The sleep is over and its task runs: in this slice, if it never left it.
+  func hasSlept(_ timer: SleepTimer) {
+    if sleep === timer { sleep = nil }
+  }
 
   /// What a task that leaves a default actor now has used there: an actor's slice has no identity, and is charged to
   /// nobody else.
@@ -289,7 +302,7 @@ final class Worker: @unchecked Sendable {
     }
     self.identity = identity
     depthAtBegin = depth
-    engine.accounts.begin(identity, at: start)
+    hasAccount = engine.accounts.begin(identity, at: start)
     if let waited = entry.waited(until: start) { app.statistics.waited(microseconds: waited, in: band) }
     batch.began(stolen: taken.stolen)
     usage.began(at: start)
@@ -325,14 +338,22 @@ final class Worker: @unchecked Sendable {
     let (cpu, offCPU) = usage.ended(at: time, meter: report.meter)
     if let changed = report.end() { applied = changed }
     batch.ended(cpu: cpu)
+    // A task that sleeps was idle from then on, though this thread may have been kept off the CPU since.
+    let sleep = self.sleep.take()
+    let idleFrom = sleep?.began ?? time
+    let band = Band(rawValue: taken.band) ?? .background
     if usage.shouldCharge {
-      let band = Band(rawValue: taken.band) ?? .background
       let base = engine.base(ofRank: taken.rank, depth: depth, band: band)
       engine.accounts.charge(
-        identity, cpu: usage.charge, offCPU: offCPU, at: time, from: depthAtBegin, to: depth, base: base,
+        identity, cpu: usage.charge, offCPU: offCPU, at: idleFrom, from: depthAtBegin, to: depth, base: base,
         band: band, statistics: app?.statistics)
     } else {
-      engine.accounts.endedSoon(identity, begun: depthAtBegin)
+      engine.accounts.endedSoon(identity, begun: depthAtBegin, at: hasAccount ? idleFrom : nil)
+    }
+    // It is queued again already, and nobody could know then what the slice had used.
+    if let sleep, sleep.hasFired.load(ordering: .relaxed) {
+      engine.accounts.hasBeenIdle(
+        identity, for: sleep.deadline.saturatingSubtract(sleep.began), band: band, statistics: app?.statistics)
     }
     let now = standing.load(ordering: .relaxed)
     if now == .permit {
