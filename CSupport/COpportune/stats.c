@@ -5,9 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct opp_stats {
+typedef struct counts {
     _Alignas(64) _Atomic(uint64_t) counter[OPP_COUNTERS];
     _Atomic(uint64_t) waited[OPP_BUCKETS];
+} counts;
+
+struct opp_stats {
+    counts band[OPP_BANDS];
 };
 
 opp_stats *opp_stats_create(void) {
@@ -20,8 +24,8 @@ void opp_stats_destroy(opp_stats *stats) {
     free(stats);
 }
 
-void opp_stats_add(opp_stats *stats, opp_counter counter, uint64_t amount) {
-    opp_add(&stats->counter[counter], amount, relaxed);
+void opp_stats_add(opp_stats *stats, uint8_t band, opp_counter counter, uint64_t amount) {
+    opp_add(&stats->band[band].counter[counter], amount, relaxed);
 }
 
 bool opp_stats_is_sample(void) {
@@ -44,11 +48,12 @@ uint64_t opp_stats_bucket_end(uint32_t bucket) {
     return (5ull + bucket % 4) << (octave - 2);
 }
 
-void opp_stats_waited(opp_stats *stats, uint64_t us) {
-    opp_add(&stats->waited[opp_stats_bucket(us)], 1, relaxed);
+void opp_stats_waited(opp_stats *stats, uint8_t band, uint64_t us) {
+    opp_add(&stats->band[band].waited[opp_stats_bucket(us)], 1, relaxed);
 }
 
-void opp_stats_read(const opp_stats *stats, opp_stats_values *values) {
-    for (int i = 0; i < OPP_COUNTERS; i++) values->counter[i] = opp_load(&stats->counter[i], relaxed);
-    for (int i = 0; i < OPP_BUCKETS; i++) values->waited[i] = opp_load(&stats->waited[i], relaxed);
+void opp_stats_read(const opp_stats *stats, uint8_t band, opp_stats_values *values) {
+    const counts *counts = &stats->band[band];
+    for (int i = 0; i < OPP_COUNTERS; i++) values->counter[i] = opp_load(&counts->counter[i], relaxed);
+    for (int i = 0; i < OPP_BUCKETS; i++) values->waited[i] = opp_load(&counts->waited[i], relaxed);
 }

@@ -6,6 +6,7 @@
 
 /* In the runtime a Swift function; with one pointer in and a word out, C's convention is the same. */
 extern uint64_t swift_task_getJobTaskId(const void *job) __attribute__((weak));
+extern void *swift_task_getCurrent(void) __attribute__((weak));
 
 uint64_t opp_runtime_task_id(const void *job) {
     return swift_task_getJobTaskId == NULL ? 0 : swift_task_getJobTaskId(job);
@@ -13,6 +14,10 @@ uint64_t opp_runtime_task_id(const void *job) {
 
 bool opp_runtime_has_task_ids(void) {
     return swift_task_getJobTaskId != NULL;
+}
+
+bool opp_runtime_is_in_task(void) {
+    return swift_task_getCurrent == NULL || swift_task_getCurrent() != NULL;
 }
 
 typedef __attribute__((swiftcall)) void (*enqueue_function)(void *job);

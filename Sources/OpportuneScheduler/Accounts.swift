@@ -11,8 +11,9 @@ import Synchronization
 /// a thread that submits both, such as the main thread, does not keep its short jobs waiting for its long ones.
 ///
 /// Forgetting costs at most this: a hog that was forgotten starts again at its first level.
-final class Accounts: @unchecked Sendable {
-  // Both tables are lock-free.
+/// No class: every slice asks, on all cores, and would count the references up and down.
+struct Accounts: ~Copyable, @unchecked Sendable {
+  // The tables are lock-free.
   private let table: OpaquePointer
   private let origins: OpaquePointer
   /// By origin: when its next probe is due, in milliseconds, and the pause before the one after that.
@@ -27,6 +28,11 @@ final class Accounts: @unchecked Sendable {
   static let closureBit: UInt64 = 1 << 62
   static let strandBit: UInt64 = 1 << 61
   static let originBit: UInt64 = 1 << 63
+
+  /// Whether it is a task's.
+  static func isTask(_ identity: UInt64) -> Bool {
+    identity != 0 && identity & (closureBit | strandBit | originBit) == 0
+  }
 
   init(_ configuration: SchedulerConfiguration) throws(SchedulerError) {
     guard let table = opp_table_create(Self.entries), let origins = opp_table_create(Self.entries),
@@ -82,7 +88,7 @@ final class Accounts: @unchecked Sendable {
       guard !movesOn, account.depth > 0 || account.cpuNanoseconds > 0 else { return account.depth }
       let before = account
       let verdict = account.began(idleBefore: account.idle(until: opp_now_ns()), policy: policy)
-      if case .restore(let steps) = verdict { app.statistics.add(.restored, UInt64(steps)) }
+      if case .restore(let steps) = verdict { app.statistics.add(.restored, UInt64(steps), in: app.band) }
       // Where no level was lost it was blocked all the same, and begins a new quantum.
       if account != before { write(account, identity) }
       return account.depth
@@ -115,11 +121,13 @@ final class Accounts: @unchecked Sendable {
     return origin == 0 ? 0 : read(origin)?.depth ?? 0
   }
 
-  /// A slice begins: until its end nothing that is queued for the task has been idle before.
-  func begin(_ identity: UInt64, at now: UInt64) {
-    guard var account = read(identity) else { return }
+  /// A slice begins: until its end nothing that is queued for the task has been idle before. True if it has an account,
+  /// which is to be told of the end.
+  func begin(_ identity: UInt64, at now: UInt64) -> Bool {
+    guard var account = read(identity) else { return false }
     account.ended(at: now + Self.whileRunning)
     write(account, identity)
+    return true
   }
 
   /// An end that far in the future reads as "not ended yet", for half an hour.
@@ -142,8 +150,8 @@ final class Accounts: @unchecked Sendable {
     // A closure does not come back, and would only drive out others.
     if identity & Self.closureBit == 0 { write(account, identity) } else { opp_table_remove(table, identity) }
     switch verdict {
-    case .lower(let steps): statistics?.add(.demotions, UInt64(steps))
-    case .restore(let steps): statistics?.add(.restored, UInt64(steps))
+    case .lower(let steps): statistics?.add(.demotions, UInt64(steps), in: band)
+    case .restore(let steps): statistics?.add(.restored, UInt64(steps), in: band)
     case .none: break
     }
     answer(of: identity, account: account, begun: begun, usedQuantum: cpu >= UInt64(policy.quantumNanoseconds))
@@ -171,8 +179,20 @@ final class Accounts: @unchecked Sendable {
     originsMisbehave.store(true, ordering: .relaxed)
   }
 
-  /// A slice has ended that was too short to be charged.
-  func endedSoon(_ identity: UInt64, begun: Int) {
+  /// What a slice was suspended for has ended before the slice itself, which is charged by now.
+  func hasBeenIdle(_ identity: UInt64, for idle: UInt64, band: Band, statistics: StatisticsBlock?) {
+    guard var account = read(identity) else { return }
+    let verdict = account.began(idleBefore: idle, policy: policy)
+    if case .restore(let steps) = verdict { statistics?.add(.restored, UInt64(steps), in: band) }
+    write(account, identity)
+  }
+
+  /// A slice has ended that was too short to be charged; at `now`, where there is an account to tell.
+  func endedSoon(_ identity: UInt64, begun: Int, at now: UInt64?) {
+    if let now, identity & Self.closureBit == 0, var account = read(identity) {
+      account.ended(at: now)
+      write(account, identity)
+    }
     guard originsMisbehave.load(ordering: .relaxed), identity != 0 else { return }
     answer(of: identity, account: QuantumAccount(), begun: begun, usedQuantum: false)
   }

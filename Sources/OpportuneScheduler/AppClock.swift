@@ -1,4 +1,5 @@
 internal import COpportune
+import Synchronization
 
 /// A clock that sleeps on the scheduler's own timers: one-shot, coalesced within their tolerance, on the monitor's
 /// thread. The instants are of `SuspendingClock`'s kind: `CLOCK_MONOTONIC`, which stands still while the machine is
@@ -41,12 +42,15 @@ public struct AppClock: Clock {
     await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         guard timer.begin(continuation) else { return continuation.resume() }
-        if engine.isClosed || engine.isForked { timer.end() } else { engine.monitor.add(timer) }
+        if engine.isClosed || engine.isForked { return timer.end() }
+        Worker.current(of: engine)?.willSleep(timer)
+        engine.monitor.add(timer)
       }
     } onCancel: {
       timer.end()
       if !engine.isForked { engine.monitor.cancel(timer) }
     }
+    Worker.current(of: engine)?.hasSlept(timer)
     try Task.checkCancellation()
   }
 }
@@ -55,6 +59,10 @@ public struct AppClock: Clock {
 final class SleepTimer: Wait, @unchecked Sendable {
   let deadline: UInt64
   let tolerance: UInt64
+  /// When the task went to sleep.
+  let began = opp_now_ns()
+  /// Whether it slept until the deadline.
+  let hasFired = Atomic<Bool>(false)
   var latest: UInt64 { deadline.saturatingAdd(tolerance) }
   /// The monitor's own: where it keeps the timer.
   var place: TimerHeap<SleepTimer>.ID?

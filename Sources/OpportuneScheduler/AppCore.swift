@@ -78,16 +78,16 @@ final class AppCore: @unchecked Sendable {
       engine.knowsJobLayout && kind >= OPP_RUNTIME_JOB_ACTOR_FIRST && kind <= OPP_RUNTIME_JOB_ACTOR_LAST
     // A yield's own job, and what a task that has just been suspended leaves behind, the worker takes up itself.
     let isOwn = worker.map { kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving } ?? false
-    let priority = TaskPriority(rawValue: job.priority.rawValue)
+    let priority = engine.knowsJobLayout ? opp_runtime_job_priority(pointer) : job.priority.rawValue
     let band = band
     if isOwn, identity != 0, let worker, worker.identity == 0 {
-      chargeForActor(identity, band, base: engine.rank(of: priority, band: band, depth: 0), worker)
+      chargeForActor(identity, band, base: engine.rank(ofPriority: priority, band: band, depth: 0), worker)
     }
     // Jobs of actors and yields, which have no identity, start at the level of the slice that leaves them behind.
     let depth = engine.accounts.depth(
       ofQueued: identity, submitter: worker, movesOn: isOwn,
       origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
-    let rank = engine.rank(of: priority, band: band, depth: depth)
+    let rank = engine.rank(ofPriority: priority, band: band, depth: depth)
     let stamp = statistics.stamp()
     let place = isActor ? runner : raw
     guard let tree else {
@@ -98,7 +98,7 @@ final class AppCore: @unchecked Sendable {
     if !isActor {
       tree.willQueue(promotable)
       tree.forEachLender { lender in
-        let rank = engine.rank(of: priority, band: lender.band, depth: depth)
+        let rank = engine.rank(ofPriority: priority, band: lender.band, depth: depth)
         _ = promotable.push(to: lender, lender.raw, rank: rank, source: source, stamp: stamp, by: isOwn ? worker : nil)
       }
     }
@@ -139,7 +139,7 @@ final class AppCore: @unchecked Sendable {
       retained.release()
       throw SchedulerError(.outOfMemory, "no memory to queue a closure of app \"\(name)\"")
     }
-    statistics.add(.submitted, 1)
+    statistics.add(.submitted, 1, in: band)
   }
 
   /// Queues an entry and wakes a worker for it, unless it is `worker`'s own and in its lane.
@@ -148,7 +148,9 @@ final class AppCore: @unchecked Sendable {
   ) -> Bool {
     let level = opp_push(source, place, rank, entry.raw)
     guard level >= 0 else { return false }
-    if level < OPP_LEVEL_NONE, let lane = engine.lane(ofLevel: Int(level)), worker?.lane !== lane { engine.wake(lane) }
+    if level < OPP_LEVEL_NONE, let lane = engine.lane(ofLevel: Int(level)), worker?.lane !== lane, engine.wake(lane) {
+      statistics.add(.wakeups, 1, in: band)
+    }
     engine.dropIfClosed()
     return true
   }

@@ -26,7 +26,7 @@ final class Engine: @unchecked Sendable {
   /// An app that is never used: what an `opp_taken` is filled with before it is filled in.
   let nowhere: OpaquePointer
   let fallbackExecutor: UnownedTaskExecutor
-  private(set) var monitor: Monitor
+  let monitor: Monitor
 
   private let laneOfLevel: [LaneState?]
   private let lanePriority: [KernelPriority]
@@ -38,15 +38,18 @@ final class Engine: @unchecked Sendable {
   private let escapes = Atomic<UInt64>(0)
   private let forks: UInt32
   let startThread: ThreadStarter
+  private let readTopology: () -> Topology
 
   init(
     _ configuration: SchedulerConfiguration, _ logger: Logger,
-    startThread: @escaping ThreadStarter = { opp_thread_start($0, $1, $2, $3) }
+    startThread: @escaping ThreadStarter = { opp_thread_start($0, $1, $2, $3) },
+    readTopology: @escaping () -> Topology = { Topology() }
   ) throws(SchedulerError) {
     self.configuration = configuration
     self.logger = logger
     self.startThread = startThread
-    topology = Topology()
+    self.readTopology = readTopology
+    topology = readTopology()
     privileges = KernelPrivileges.probe()
     knowsJobLayout = RuntimeProbe.knowsJobLayout
     forks = opp_fork_generation()
@@ -111,7 +114,7 @@ final class Engine: @unchecked Sendable {
   /// The monitor's: follows changed affinity, hotplug and quota.
   func followLimits() {
     guard case .automatic = configuration.workers else { return }
-    let now = Self.width(configuration, Topology())
+    let now = Self.width(configuration, readTopology())
     guard now != width else { return }
     log(.info, "usable CPUs changed", ["from": "\(width)", "to": "\(now)"])
     setWidth(now)
@@ -134,7 +137,8 @@ final class Engine: @unchecked Sendable {
 
   // MARK: Phase
 
-  var accepts: Bool {
+  // Inlined: a call would keep the engine, which all threads share, by counting it up and down.
+  @inline(__always) var accepts: Bool {
     phase.load(ordering: .relaxed) != .closed && forks == opp_fork_generation()
   }
   var isDraining: Bool { phase.load(ordering: .sequentiallyConsistent) == .draining }
@@ -196,7 +200,7 @@ final class Engine: @unchecked Sendable {
 
   /// A task's job that cannot be queued here goes where it would have gone without a scheduler.
   func escape(_ job: UnownedJob, _ app: AppCore) {
-    app.statistics.add(.escapes, 1)
+    app.statistics.add(.escapes, 1, in: app.band)
     noteEscape()
     // In the child of a fork() the global pool has no threads: the caller's is the only one there is.
     if isForked { return job.runSynchronously(on: fallbackExecutor) }
@@ -208,18 +212,20 @@ final class Engine: @unchecked Sendable {
 
   func lane(ofLevel level: Int) -> LaneState? { laneOfLevel[level] }
 
-  /// Something was queued for `lane`: wakes a worker if one may work, or sees to it that the lane is watched.
-  func wake(_ lane: LaneState) {
+  /// Something was queued for `lane`: wakes a worker if one may work, or sees to it that the lane is watched. True if one
+  /// was woken.
+  @discardableResult func wake(_ lane: LaneState) -> Bool {
     switch opp_lane_notify(lane.raw) {
     case .OPP_NOTIFIED_WOKEN:
-      break
+      return true
     case .OPP_NOTIFIED_NOBODY:
       monitor.post(.spawn(lane))
     case .OPP_NOTIFIED_BUSY:
-      guard lane.lane != .background else { return }
-      if lane.isStalled, lane.wakeReserve() { return }
+      guard lane.lane != .background else { return false }
+      if lane.isStalled, lane.wakeReserve() { return false }
       monitor.armWatch()
     }
+    return false
   }
 
   /// A place in the lane has come free: wakes a worker for what waits.
@@ -244,7 +250,11 @@ final class Engine: @unchecked Sendable {
   // MARK: Ranks and kernel priorities
 
   func rank(of priority: TaskPriority, band: Band, depth: Int) -> UInt8 {
-    ranks[RankTables.index(band, RankTables.slot(of: priority), depth)]
+    rank(ofPriority: priority.rawValue, band: band, depth: depth)
+  }
+
+  func rank(ofPriority priority: UInt8, band: Band, depth: Int) -> UInt8 {
+    ranks[RankTables.index(band, RankTables.slot(ofPriority: priority), depth)]
   }
 
   func depth(ofRank rank: UInt8, band: Band) -> Int {
@@ -302,8 +312,8 @@ struct RankTables {
     depths = (0..<Level.count).map { UInt8($0 - min($0 / 4 * 4, Bands.initialRankMax)) }
   }
 
-  static func slot(of priority: TaskPriority) -> Int {
-    switch priority.rawValue {
+  static func slot(ofPriority priority: UInt8) -> Int {
+    switch priority {
     case 26...: 0
     case 22...: 1
     case 18...: 2

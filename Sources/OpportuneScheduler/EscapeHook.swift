@@ -49,7 +49,7 @@ enum EscapeHook {
     guard let named = UnsafeRawPointer(bitPattern: owner.load(ordering: .acquiring)) else {
       guard known == 0 else { return false }
       if identity != 0, let tasks { opp_table_put(tasks, identity, nobodys) }
-      worker?.app?.statistics.add(.escapes, 1)
+      if let app = worker?.app { app.statistics.add(.escapes, 1, in: app.band) }
       worker?.engine.noteEscape()
       return false
     }

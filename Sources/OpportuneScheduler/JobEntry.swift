@@ -91,7 +91,7 @@ final class Closure: Sendable {
   func run() { body() }
 
   func cancel() {
-    app.statistics.add(.cancelled, 1)
+    app.statistics.add(.cancelled, 1, in: app.band)
     cancelled?()
   }
 }

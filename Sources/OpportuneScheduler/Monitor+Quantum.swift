@@ -88,7 +88,7 @@ extension Monitor {
       engine.priority(of: worker.lane.lane, level: level, depth: depth), during: reading)
     if known.depth == 0 { engine.accounts.blame(originOf: reading.identity, depth: depth) }
     worker.report.deepen(to: depth, during: reading)
-    app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known.depth))
+    app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known.depth), in: reading.band)
     known.depth = depth
     replace(worker, reading, demoted: true, engine)
   }

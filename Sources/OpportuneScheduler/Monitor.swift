@@ -52,6 +52,8 @@ final class Monitor: @unchecked Sendable {
   private let hasEnded = Atomic<Bool>(false)
   private var engine: Engine?
   private var timers = TimerHeap<SleepTimer>()
+  /// When the alarm of the timers goes off; `.max` is never.
+  private var alarmedAt = UInt64.max
   var seen: [ObjectIdentifier: Seen] = [:]
   var lookedAt: [ObjectIdentifier: Look] = [:]
   private var quietWaiters: [(app: AppCore, wait: Wait)] = []
@@ -267,7 +269,7 @@ final class Monitor: @unchecked Sendable {
     case .shutDown(let limit, let continuation):
       let deadline = opp_now_ns().saturatingAdd(UInt64(max(0, limit.clampedNanoseconds)))
       shutdown = (deadline, continuation)
-      opp_alarms_set(alarms, Alarm.timers.rawValue, deadline)
+      setAlarm(min(deadline, alarmedAt))
     }
   }
 
@@ -290,16 +292,22 @@ final class Monitor: @unchecked Sendable {
 
   private func fireTimers() {
     let now = opp_now_ns()
-    for timer in timers.popDue(now: now) { timer.end() }
+    for timer in timers.popDue(now: now) {
+      if !timer.isOver { timer.hasFired.store(true, ordering: .relaxed) }  // a fact of its own
+      timer.end()
+    }
     let next = timers.nextFire ?? .max
     nextFire.store(next, ordering: .sequentiallyConsistent)
-    if let shutdown, shutdown.deadline < next {
-      opp_alarms_set(alarms, Alarm.timers.rawValue, shutdown.deadline)
-    } else if next != .max {
-      opp_alarms_set(alarms, Alarm.timers.rawValue, next)
-    }
+    // Also to never: what was cancelled wakes nobody up.
+    setAlarm(min(next, shutdown?.deadline ?? .max))
     // The last look, after `nextFire` was published; see add().
     if let engine { fetchTimers(engine, published: next) }
+  }
+
+  private func setAlarm(_ time: UInt64) {
+    guard time != alarmedAt else { return }
+    alarmedAt = time
+    opp_alarms_set(alarms, Alarm.timers.rawValue, time)
   }
 
   private func fetchTimers(_ engine: Engine, published: UInt64) {

@@ -5,7 +5,7 @@ internal import COpportuneRuntime
 enum RuntimeProbe {
   static let knowsJobLayout: Bool = {
     let probe = ProbeExecutor()
-    let task = Task(executorPreference: probe) {}
+    let task = Task(executorPreference: probe, priority: .medium) {}
     defer { task.cancel() }
     return probe.sawTask
   }()
@@ -20,7 +20,9 @@ enum RuntimeProbe {
       if isFirst {
         isFirst = false
         let pointer = unsafeBitCast(job, to: UnsafeRawPointer.self)
-        sawTask = Int32(opp_runtime_job_kind(pointer)) == OPP_RUNTIME_JOB_TASK && opp_runtime_task_id(pointer) != 0
+        sawTask =
+          Int32(opp_runtime_job_kind(pointer)) == OPP_RUNTIME_JOB_TASK && opp_runtime_task_id(pointer) != 0
+          && opp_runtime_job_priority(pointer) == job.priority.rawValue && job.priority.rawValue != 0
       }
       globalConcurrentExecutor.enqueue(job)
     }

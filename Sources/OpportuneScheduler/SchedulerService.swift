@@ -49,14 +49,14 @@ public struct SchedulerService: Service {
 
 /// Hands statistics to `swift-metrics`: counters as what was added since the last report, the rest as gauges.
 ///
-/// Names begin with `opportune_`; the dimension `app` is the app's name, `band` the band that it is in when reported,
-/// `lane` the lane's. Apps of the same name and band add up.
+/// Names begin with `opportune_`; the dimension `app` is the app's name, `band` the band in which it was counted, `lane` the
+/// lane's. Apps of the same name and band add up.
 public struct MetricsReporter: Sendable {
   private typealias Counts = [String: UInt64]
 
   private let factory: any MetricsFactory
-  /// What was reported last: of each app, by its number, and of each lane.
-  private var apps: [UInt64: Counts] = [:]
+  /// What was reported last: of each app, by its number, in each band, and of each lane.
+  private var apps: [UInt64: [Counts]] = [:]
   private var lanes: [Lane: Counts] = [:]
 
   /// - Parameter factory: where to; the program's own by default.
@@ -65,8 +65,11 @@ public struct MetricsReporter: Sendable {
   /// Reports one snapshot. Not thread-safe: one reporter belongs to one caller.
   public mutating func report(_ statistics: SchedulerStatistics) {
     // Apps that are gone are forgotten.
-    var reported: [UInt64: Counts] = [:]
-    for app in statistics.apps where app.isCollected { reported[app.number] = report(app, since: apps[app.number]) }
+    var reported: [UInt64: [Counts]] = [:]
+    for app in statistics.apps where app.isCollected {
+      let last = apps[app.number]
+      reported[app.number] = Band.allCases.enumerated().map { report(app, in: $1, since: last?[$0]) }
+    }
     apps = reported
     for lane in statistics.lanes {
       let dimensions = [("lane", "\(lane.lane)")]
@@ -78,16 +81,19 @@ public struct MetricsReporter: Sendable {
     gauge("opportune_queue_bytes", [], Int64(clamping: statistics.queueMemory))
   }
 
-  private func report(_ app: AppStatistics, since last: Counts?) -> Counts {
-    let dimensions = [("app", app.name), ("band", "\(app.band)")]
+  private func report(_ app: AppStatistics, in band: Band, since last: Counts?) -> Counts {
+    let dimensions = [("app", app.name), ("band", "\(band)")]
+    let counted = app.counts(in: band)
     for share in [0.5, 0.99] {
-      guard let wait = app.waiting.quantile(share) else { continue }
+      guard let wait = counted.waiting.quantile(share) else { continue }
       gauge("opportune_wait_nanoseconds", dimensions + [("quantile", "\(share)")], wait.clampedNanoseconds)
     }
     let counts = [
-      "opportune_jobs": app.jobs, "opportune_cpu_nanoseconds": UInt64(clamping: app.cpuTime.clampedNanoseconds),
-      "opportune_demotions": app.demotions, "opportune_stolen": app.stolen, "opportune_cancelled": app.cancelled,
-      "opportune_escapes": app.escapes,
+      "opportune_jobs": counted.jobs,
+      "opportune_cpu_nanoseconds": UInt64(clamping: counted.cpuTime.clampedNanoseconds),
+      "opportune_demotions": counted.demotions, "opportune_stolen": counted.stolen,
+      "opportune_cancelled": counted.cancelled, "opportune_escapes": counted.escapes,
+      "opportune_app_wakeups": counted.wakeups,
     ]
     return add(counts, since: last, dimensions)
   }

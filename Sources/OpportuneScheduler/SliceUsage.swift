@@ -99,12 +99,19 @@ struct SliceUsage {
   var waitAtAnchor: UInt64 { anchorWait }
 }
 
-/// Counts of one app that a worker has not handed in yet.
+/// Counts of one app in one band that a worker has not handed in yet.
 struct StatisticsBatch {
-  var block: StatisticsBlock?
+  private var block: StatisticsBlock?
+  private(set) var band = Band.background
   private var jobs: UInt64 = 0
   private var cpu: UInt64 = 0
   private var stolen: UInt64 = 0
+
+  /// Of what comes now; what was counted before has been handed in.
+  mutating func count(for block: StatisticsBlock, in band: Band) {
+    self.block = block
+    self.band = band
+  }
 
   mutating func began(stolen: Bool) { self.stolen += stolen ? 1 : 0 }
 
@@ -117,9 +124,9 @@ struct StatisticsBatch {
 
   mutating func flush() {
     guard jobs > 0, let block else { return }
-    block.add(.jobs, jobs)
-    block.add(.cpuNanoseconds, cpu)
-    block.add(.stolen, stolen)
+    block.add(.jobs, jobs, in: band)
+    block.add(.cpuNanoseconds, cpu, in: band)
+    block.add(.stolen, stolen, in: band)
     (jobs, cpu, stolen) = (0, 0, 0)
   }
 }

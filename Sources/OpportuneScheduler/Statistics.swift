@@ -3,48 +3,100 @@ internal import COpportune
 /// What an app has done and waited for since it was made. A value; counters are read one after the other, so they may
 /// differ by what happened in between.
 public struct AppStatistics: Sendable {
+  /// What was counted while the app was in one band.
+  public struct Counts: Sendable {
+    /// Jobs run: slices of tasks, closures, turns of strands.
+    public let jobs: UInt64
+    /// Closures and strands' closures accepted, and those that were cancelled by a shutdown.
+    public let submitted: UInt64
+    public let cancelled: UInt64
+    /// CPU time used by its jobs. Slices under 50 µs count as they stand, by the wall clock.
+    public let cpuTime: Duration
+    /// Jobs that another worker took than the one which queued them.
+    public let stolen: UInt64
+    /// Levels lost by using up quanta, and won back by blocking.
+    public let demotions: UInt64
+    public let restored: UInt64
+    /// Jobs that went to the language's global pool. Tasks that the program itself started there are counted only with
+    /// ``SchedulerConfiguration/countsEscapes``.
+    public let escapes: UInt64
+    /// System calls made to wake a worker for a job that was queued; most jobs find one that is awake.
+    public let wakeups: UInt64
+    /// How long jobs waited in the queue; one job in eight is measured, and of a strand one turn in eight.
+    public let waiting: WaitingHistogram
+  }
+
   /// The app's name and present band.
   public let name: String
   public let band: Band
-  /// Whether the counters below are kept; without ``SchedulerConfiguration/collectsStatistics`` they are zero.
+  /// Whether anything is counted; without ``SchedulerConfiguration/collectsStatistics`` all counters are zero.
   public let isCollected: Bool
-  /// Jobs run: slices of tasks, closures, turns of strands.
-  public let jobs: UInt64
-  /// Closures and strands' closures accepted, and those that were cancelled by a shutdown.
-  public let submitted: UInt64
-  public let cancelled: UInt64
-  /// CPU time used by its jobs. Slices under 50 µs count as they stand, by the wall clock.
-  public let cpuTime: Duration
-  /// Jobs that another worker took than the one which queued them.
-  public let stolen: UInt64
-  /// Levels lost by using up quanta, and won back by blocking.
-  public let demotions: UInt64
-  public let restored: UInt64
-  /// Jobs that went to the language's global pool. Tasks that the program itself started there are counted only with
-  /// ``SchedulerConfiguration/countsEscapes``.
-  public let escapes: UInt64
-  /// How long jobs waited in the queue; one job in eight is measured, and of a strand one turn in eight.
-  public let waiting: WaitingHistogram
+  private let byBand: [Counts]
+  private let all: Counts
 
   /// Tells apps of the same name apart.
   let number: UInt64
 
+  /// What was counted while the app was in `band`. A job counts where it ran.
+  public func counts(in band: Band) -> Counts { byBand[Int(band.rawValue)] }
+
+  // In all bands, see ``Counts``.
+  /// Jobs run: slices of tasks, closures, turns of strands.
+  public var jobs: UInt64 { all.jobs }
+  /// Closures and strands' closures accepted.
+  public var submitted: UInt64 { all.submitted }
+  /// Those of them that were cancelled by a shutdown.
+  public var cancelled: UInt64 { all.cancelled }
+  /// CPU time used by its jobs. Slices under 50 µs count as they stand, by the wall clock.
+  public var cpuTime: Duration { all.cpuTime }
+  /// Jobs that another worker took than the one which queued them.
+  public var stolen: UInt64 { all.stolen }
+  /// Levels lost by using up quanta.
+  public var demotions: UInt64 { all.demotions }
+  /// Levels won back by blocking.
+  public var restored: UInt64 { all.restored }
+  /// Jobs that went to the language's global pool; see ``Counts/escapes``.
+  public var escapes: UInt64 { all.escapes }
+  /// System calls made to wake a worker for a job that was queued.
+  public var wakeups: UInt64 { all.wakeups }
+  /// How long jobs waited in the queue; one job in eight is measured, and of a strand one turn in eight.
+  public var waiting: WaitingHistogram { all.waiting }
+
   init(_ app: AppRecord) {
     number = app.number
-    let values = app.statistics.read()
-    let counter = withUnsafeBytes(of: values.counter) { Array($0.bindMemory(to: UInt64.self)) }
     name = app.name
     isCollected = app.statistics.isCollecting
     band = app.band
-    jobs = counter[Int(opp_counter.OPP_COUNTER_JOBS.rawValue)]
-    cpuTime = .nanoseconds(Int64(clamping: counter[Int(opp_counter.OPP_COUNTER_CPU_NS.rawValue)]))
-    stolen = counter[Int(opp_counter.OPP_COUNTER_STOLEN.rawValue)]
-    demotions = counter[Int(opp_counter.OPP_COUNTER_DEMOTIONS.rawValue)]
-    restored = counter[Int(opp_counter.OPP_COUNTER_RESTORED.rawValue)]
-    escapes = counter[Int(opp_counter.OPP_COUNTER_ESCAPES.rawValue)]
-    cancelled = counter[Int(opp_counter.OPP_COUNTER_CANCELLED.rawValue)]
-    submitted = counter[Int(opp_counter.OPP_COUNTER_SUBMITTED.rawValue)]
-    waiting = WaitingHistogram(counts: withUnsafeBytes(of: values.waited) { Array($0.bindMemory(to: UInt64.self)) })
+    let values = Band.allCases.map { app.statistics.read($0) }
+    byBand = values.map { Counts([$0]) }
+    all = Counts(values)
+  }
+}
+
+extension AppStatistics.Counts {
+  /// The sum of some.
+  init(_ values: [opp_stats_values]) {
+    func sum(_ counter: StatisticsBlock.Counter) -> UInt64 {
+      values.reduce(0) { sum, values in
+        sum &+ withUnsafeBytes(of: values.counter) { $0.bindMemory(to: UInt64.self)[Int(counter.raw.rawValue)] }
+      }
+    }
+    jobs = sum(.jobs)
+    cpuTime = .nanoseconds(Int64(clamping: sum(.cpuNanoseconds)))
+    stolen = sum(.stolen)
+    demotions = sum(.demotions)
+    restored = sum(.restored)
+    escapes = sum(.escapes)
+    cancelled = sum(.cancelled)
+    submitted = sum(.submitted)
+    wakeups = sum(.wakeups)
+    var waited = [UInt64](repeating: 0, count: Int(OPP_BUCKETS))
+    for values in values {
+      withUnsafeBytes(of: values.waited) { bytes in
+        for (bucket, count) in bytes.bindMemory(to: UInt64.self).enumerated() { waited[bucket] &+= count }
+      }
+    }
+    waiting = WaitingHistogram(counts: waited)
   }
 }
 

@@ -1,12 +1,12 @@
 internal import COpportune
 
-/// An app's counters; workers add to them in batches. Without ``SchedulerConfiguration/collectsStatistics`` there are
+/// An app's counters, for each band apart; workers add to them in batches. Without ``SchedulerConfiguration/collectsStatistics`` there are
 /// none, and nothing is counted or timed for them.
 final class StatisticsBlock: @unchecked Sendable {
   enum Counter {
-    case jobs, cpuNanoseconds, stolen, demotions, restored, escapes, cancelled, submitted
+    case jobs, cpuNanoseconds, stolen, demotions, restored, escapes, cancelled, submitted, wakeups
 
-    fileprivate var raw: opp_counter {
+    var raw: opp_counter {
       switch self {
       case .jobs: .OPP_COUNTER_JOBS
       case .cpuNanoseconds: .OPP_COUNTER_CPU_NS
@@ -16,6 +16,7 @@ final class StatisticsBlock: @unchecked Sendable {
       case .escapes: .OPP_COUNTER_ESCAPES
       case .cancelled: .OPP_COUNTER_CANCELLED
       case .submitted: .OPP_COUNTER_SUBMITTED
+      case .wakeups: .OPP_COUNTER_WAKEUPS
       }
     }
   }
@@ -40,25 +41,31 @@ final class StatisticsBlock: @unchecked Sendable {
 
   var isCollecting: Bool { raw != nil }
 
-  func add(_ counter: Counter, _ amount: UInt64) {
-    if amount > 0, let raw { opp_stats_add(raw, counter.raw, amount) }
+  func add(_ counter: Counter, _ amount: UInt64, in band: Band) {
+    if amount > 0, let raw { opp_stats_add(raw, band.rawValue, counter.raw, amount) }
   }
 
   /// The time, where the wait of the job that the caller queues is to be measured: one in eight.
   func stamp() -> UInt64? { raw != nil && opp_stats_is_sample() ? opp_now_ns() : nil }
 
-  func waited(microseconds: UInt64) {
-    if let raw { opp_stats_waited(raw, microseconds) }
+  func waited(microseconds: UInt64, in band: Band) {
+    if let raw { opp_stats_waited(raw, band.rawValue, microseconds) }
   }
 
+  /// In all bands.
   var cpuNanoseconds: UInt64 {
-    withUnsafeBytes(of: read().counter) { $0.bindMemory(to: UInt64.self)[Int(Counter.cpuNanoseconds.raw.rawValue)] }
+    Band.allCases.reduce(0) { sum, band in
+      sum
+        &+ withUnsafeBytes(of: read(band).counter) {
+          $0.bindMemory(to: UInt64.self)[Int(Counter.cpuNanoseconds.raw.rawValue)]
+        }
+    }
   }
 
   /// Zeros where nothing is collected.
-  func read() -> opp_stats_values {
+  func read(_ band: Band) -> opp_stats_values {
     var values = opp_stats_values()
-    if let raw { opp_stats_read(raw, &values) }
+    if let raw { opp_stats_read(raw, band.rawValue, &values) }
     return values
   }
 }

@@ -101,12 +101,13 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       closure.release()
       throw SchedulerError(.outOfMemory, "no memory to queue a closure on strand \"\(name)\"")
     }
-    app.statistics.add(.submitted, 1)
+    app.statistics.add(.submitted, 1, in: app.band)
   }
 
   private func add(_ entry: JobEntry, _ worker: Worker?, _ source: OpaquePointer) -> Bool {
-    // The app that waits, if it stands higher than the strand's own.
-    let lender = worker?.app.flatMap { $0.band > app.band ? $0 : nil }
+    // The app that waits, if it stands higher than the strand's own. Mostly that is its own, which need not be held.
+    let other = worker.flatMap { $0.isInside(app) ? nil : $0.app }
+    let lender = other.flatMap { $0.band > app.band ? $0 : nil }
     if lender != nil { owed.add(1, ordering: .relaxed) }
     guard opp_bag_push(bag, source, (lender == nil ? entry : JobEntry(lent: entry)).raw) == 0 else {
       if lender != nil { owed.subtract(1, ordering: .relaxed) }

@@ -5,11 +5,11 @@ final class Topology: Sendable {
   // Written in init only.
   private nonisolated(unsafe) let raw: UnsafeMutablePointer<opp_topology>
 
-  /// Reads the machine's; where that fails, one CPU on one node.
-  init() {
+  /// Reads the machine's, or a made-up one; where that fails, one CPU on one node.
+  init(_ read: (UnsafeMutablePointer<opp_topology>) -> Int32 = { opp_topology_read($0) }) {
     raw = .allocate(capacity: 1)
     raw.initialize(to: opp_topology())
-    if opp_topology_read(raw) != 0 {
+    if read(raw) != 0 {
       raw.pointee.cpu_count = 1
       raw.pointee.node_count = 1
     }

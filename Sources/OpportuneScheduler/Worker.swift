@@ -44,6 +44,9 @@ final class Worker: @unchecked Sendable {
   private(set) var identity: UInt64 = 0
   private(set) var app: AppCore?
   private var isClosure = false
+  private var hasAccount = false
+  /// With which the running slice's task is about to be suspended.
+  private var sleep: SleepTimer?
 
   init(engine: Engine, lane: LaneState, slot: UInt32) {
     self.engine = engine
@@ -62,9 +65,21 @@ final class Worker: @unchecked Sendable {
   /// The demotion of the running job, which what it submits inherits.
   var depth: Int { report.depth }
 
+  func isInside(_ app: AppCore) -> Bool { self.app === app }
+
   /// Whether the running slice's task has been suspended already, so that the slice is about to end: what it enqueues
   /// now it will find itself.
-  var isLeaving: Bool { !isClosure && withUnsafeCurrentTask { $0 == nil } }
+  var isLeaving: Bool { !isClosure && !opp_runtime_is_in_task() }
+
+  /// The running slice's task goes to sleep, unless it is another's: an actor's slice, or a strand's, goes on with others.
+  func willSleep(_ timer: SleepTimer) {
+    if Accounts.isTask(identity) { sleep = timer }
+  }
+
+  /// The sleep is over and its task runs: in this slice, if it never left it.
+  func hasSlept(_ timer: SleepTimer) {
+    if sleep === timer { sleep = nil }
+  }
 
   /// What a task that leaves a default actor now has used there: an actor's slice has no identity, and is charged to
   /// nobody else.
@@ -232,7 +247,11 @@ final class Worker: @unchecked Sendable {
 
   private func execute(_ taken: opp_taken) {
     guard let context = taken.context else { return }
-    let app = Unmanaged<AppCore>.fromOpaque(context)._withUnsafeGuaranteedRef { $0 }
+    // The job holds it, and this worker from begin() on.
+    Unmanaged<AppCore>.fromOpaque(context)._withUnsafeGuaranteedRef { execute(taken, of: $0) }
+  }
+
+  @inline(__always) private func execute(_ taken: opp_taken, of app: AppCore) {
     let entry = JobEntry(taken.job)
     let identity = entry.identity
     let band = Band(rawValue: taken.band) ?? .background
@@ -265,6 +284,9 @@ final class Worker: @unchecked Sendable {
   private func moveDown(_ entry: JobEntry, _ app: AppCore, _ taken: opp_taken, depth: Int, band: Band) -> Bool {
     guard engine.depth(ofRank: taken.rank, band: band) == 0, let source else { return false }
     let rank = UInt8(engine.configuration.bands.rank(base: Int(taken.rank), depth: depth))
+    // The job may end elsewhere before this thread goes on.
+    let held = Unmanaged.passRetained(app)
+    defer { held.release() }
     return app.push(entry, to: taken.app, rank: rank, source: source, by: self)
   }
 
@@ -273,15 +295,15 @@ final class Worker: @unchecked Sendable {
   ) {
     let start = lastEnd ?? opp_now_ns()
     lastEnd = nil
-    if self.app !== app {
+    if self.app !== app || batch.band != band {
       batch.flush()
       self.app = app
-      batch.block = app.statistics
+      batch.count(for: app.statistics, in: band)
     }
     self.identity = identity
     depthAtBegin = depth
-    engine.accounts.begin(identity, at: start)
-    if let waited = entry.waited(until: start) { app.statistics.waited(microseconds: waited) }
+    hasAccount = engine.accounts.begin(identity, at: start)
+    if let waited = entry.waited(until: start) { app.statistics.waited(microseconds: waited, in: band) }
     batch.began(stolen: taken.stolen)
     usage.began(at: start)
     // In the background lane demoted foreground work is one among equals.
@@ -316,14 +338,22 @@ final class Worker: @unchecked Sendable {
     let (cpu, offCPU) = usage.ended(at: time, meter: report.meter)
     if let changed = report.end() { applied = changed }
     batch.ended(cpu: cpu)
+    // A task that sleeps was idle from then on, though this thread may have been kept off the CPU since.
+    let sleep = self.sleep.take()
+    let idleFrom = sleep?.began ?? time
+    let band = Band(rawValue: taken.band) ?? .background
     if usage.shouldCharge {
-      let band = Band(rawValue: taken.band) ?? .background
       let base = engine.base(ofRank: taken.rank, depth: depth, band: band)
       engine.accounts.charge(
-        identity, cpu: usage.charge, offCPU: offCPU, at: time, from: depthAtBegin, to: depth, base: base,
+        identity, cpu: usage.charge, offCPU: offCPU, at: idleFrom, from: depthAtBegin, to: depth, base: base,
         band: band, statistics: app?.statistics)
     } else {
-      engine.accounts.endedSoon(identity, begun: depthAtBegin)
+      engine.accounts.endedSoon(identity, begun: depthAtBegin, at: hasAccount ? idleFrom : nil)
+    }
+    // It is queued again already, and nobody could know then what the slice had used.
+    if let sleep, sleep.hasFired.load(ordering: .relaxed) {
+      engine.accounts.hasBeenIdle(
+        identity, for: sleep.deadline.saturatingSubtract(sleep.began), band: band, statistics: app?.statistics)
     }
     let now = standing.load(ordering: .relaxed)
     if now == .permit {

@@ -1,5 +1,6 @@
 import COpportune
 import Foundation
+import Logging
 import Synchronization
 import Testing
 
@@ -188,6 +189,37 @@ import Testing
     _ = await held.reaching(3)
     release.raise()
     try await scheduler.shutdown()
+  }
+
+  // R-SYS-03
+  /// As when somebody writes to cpu.max, which Tests/c/topology_test.c does.
+  @Test func aChangedQuotaIsFollowedWhileJobsRun() async throws {
+    let quota = Atomic<UInt64>(0)
+    let engine = try Engine(
+      SchedulerConfiguration(), Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
+      readTopology: {
+        Topology {
+          ($0.pointee.cpu_count, $0.pointee.node_count) = (4, 1)
+          $0.pointee.quota_milli = quota.load(ordering: .relaxed)
+          return 0
+        }
+      })
+    let core = try AppCore(engine: engine, name: "app", band: .background)
+    let app = App(core: core)
+    #expect(engine.width == 4)
+    for (milli, width) in [(1500, 2), (100, 1), (0, 4)] {
+      quota.store(UInt64(milli), ordering: .relaxed)
+      // The monitor looks once a second, while a worker is inside a job.
+      let isFollowed = try await app.task {
+        let end = opp_now_ns() + 60_000_000_000
+        while engine.width != width, opp_now_ns() < end { opp_pause() }
+        return engine.width == width
+      }.value
+      #expect(isFollowed, "\(milli) thousandths of a CPU")
+    }
+    #expect(engine.beginDraining())
+    let stuck = await withCheckedContinuation { engine.monitor.post(.shutDown(within: .seconds(10), $0)) }
+    #expect(stuck.isEmpty)
   }
 
   @Test func aCancelledSleepIsNotKept() async throws {

@@ -145,22 +145,57 @@ private func niceValue() -> Int32 {
   @Test(arguments: QuantumPolicy.Recovery.allCases) func aSleepBeginsANewQuantum(recovery: QuantumPolicy.Recovery)
     async throws
   {
-    // Where others have the CPU for as long as it sleeps, a slice may end after the sleep has; not in each attempt.
-    var fewest = UInt64.max
-    for _ in 0..<5 where fewest > 0 {
-      let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(recovery: recovery))
-      let app = try scheduler.makeApp(named: "app")
-      try await app.task {
-        for _ in 0..<20 {
-          spinCPU(milliseconds: 2)
-          try await app.clock.sleep(for: .milliseconds(3), tolerance: .zero)
-        }
-      }.value
-      try await scheduler.shutdown()
-      fewest = min(fewest, app.statistics.demotions)
-    }
+    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(recovery: recovery))
+    let app = try scheduler.makeApp(named: "app")
+    try await app.task {
+      for _ in 0..<20 {
+        spinCPU(milliseconds: 2)
+        try await app.clock.sleep(for: .milliseconds(3), tolerance: .zero)
+      }
+    }.value
+    try await scheduler.shutdown()
     // Four quanta of CPU time, none of them without a gap.
-    #expect(fewest == 0)
+    #expect(app.statistics.demotions == 0)
+  }
+
+  // R-CPU-08
+  /// The worker may be kept off the CPU as its task goes to sleep, for longer than that sleeps.
+  @Test func aSleepThatIsOverBeforeItsSliceBeginsANewQuantum() throws {
+    let accounts = try Accounts(SchedulerConfiguration())
+    let statistics = try StatisticsBlock(isCollecting: true)
+    func slice(milliseconds: UInt64) {
+      _ = accounts.begin(7, at: 0)
+      accounts.charge(
+        7, cpu: milliseconds * 1_000_000, offCPU: 0, at: 0, from: accounts.read(7)?.depth ?? 0,
+        to: accounts.read(7)?.depth ?? 0, base: 8, band: .foreground, statistics: statistics)
+    }
+    for _ in 0..<5 {
+      slice(milliseconds: 9)
+      accounts.hasBeenIdle(7, for: 3_000_000, band: .foreground, statistics: statistics)
+      #expect(accounts.read(7)?.depth == 0 && accounts.read(7)?.cpuNanoseconds == 0)
+    }
+    slice(milliseconds: 9)
+    accounts.hasBeenIdle(7, for: 300_000, band: .foreground, statistics: statistics)
+    slice(milliseconds: 9)
+    #expect(accounts.read(7)?.depth == 1, "that was too short for blocking")
+    accounts.hasBeenIdle(7, for: 3_000_000, band: .foreground, statistics: statistics)
+    #expect(accounts.read(7)?.depth == 0)
+  }
+
+  // R-CPU-08
+  /// However short the slices between the sleeps.
+  @Test func eachSleepRestoresAStep() async throws {
+    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(recovery: .oneStep))
+    let app = try scheduler.makeApp(named: "app")
+    let lost = try await app.task {
+      spinCPU(milliseconds: 35)
+      await Task.yield()
+      let lost = app.statistics.demotions
+      for _ in 0..<lost + 2 { try await app.clock.sleep(for: .milliseconds(3), tolerance: .zero) }
+      return lost
+    }.value
+    try await scheduler.shutdown()
+    #expect(lost > 1 && app.statistics.demotions == lost && app.statistics.restored == lost)
   }
 
   private actor Holder {

@@ -18,7 +18,7 @@ import Testing
   }
 
   // R-CARD-01
-  /// Law 5: nobody wakes up without work, a monitor that watched hogs and sleepers included.
+  /// Law 5: nobody wakes up without work, a monitor that watched hogs and sleepers included, nor for a sleep that was cancelled.
   @Test func aSchedulerWithoutWorkDoesNotWakeUp() async throws {
     var configuration = SchedulerConfiguration()
     configuration.name = "atrest"
@@ -27,7 +27,7 @@ import Testing
     let apps = [try scheduler.makeApp(named: "front"), try scheduler.makeApp(named: "back", band: .background)]
     for app in apps {
       try await app.task { spinCPU(milliseconds: 25) }.value
-      let sleeper = app.task { try await app.clock.sleep(for: .milliseconds(50)) }
+      let sleeper = app.task { try await app.clock.sleep(for: .milliseconds(300)) }
       sleeper.cancel()
       _ = await sleeper.result
     }

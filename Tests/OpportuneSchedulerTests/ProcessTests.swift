@@ -46,8 +46,82 @@ private func lowerCallingThread() -> Bool {
   return opp_thread_set_sched(0, &lowest) == 0
 }
 
+/// A cgroup that can limit the CPU time of the calling process, v1 or v2; nil where it must not be made.
+private final class LimitedGroup {
+  private let folder: String
+  private let isUnified: Bool
+
+  init?() {
+    isUnified = access("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", F_OK) != 0
+    folder = "/sys/fs/cgroup/\(isUnified ? "" : "cpu/")opportune-test-\(getpid())"
+    guard mkdir(folder, 0o755) == 0 else { return nil }
+    guard access("\(folder)/\(isUnified ? "cpu.max" : "cpu.cfs_quota_us")", W_OK) == 0 else {
+      rmdir(folder)
+      return nil
+    }
+  }
+
+  func write(_ text: String, to file: String) -> Bool {
+    guard let stream = fopen(file, "w") else { return false }
+    let isWritten = fputs(text, stream) >= 0
+    return fclose(stream) == 0 && isWritten
+  }
+
+  /// nil is no limit. The period is a tenth of a second in either.
+  func limit(cpus: Int?) -> Bool {
+    let quota = cpus.map { "\($0 * 100_000)" }
+    return isUnified
+      ? write("\(quota ?? "max") 100000", to: folder + "/cpu.max")
+      : write(quota ?? "-1", to: folder + "/cpu.cfs_quota_us")
+  }
+
+  func enter() -> Bool { write("\(getpid())", to: folder + "/cgroup.procs") }
+
+  /// Back to the one above, which is the top.
+  func leave() {
+    _ = write("\(getpid())", to: (folder as NSString).deletingLastPathComponent + "/cgroup.procs")
+    rmdir(folder)
+  }
+
+  /// Whether the tests' own process could be limited; leaves nothing behind.
+  static let isPossible: Bool = {
+    guard isRoot, Topology().cpuCount > 1, Topology().quotaMilli == 0, let group = LimitedGroup() else { return false }
+    group.leave()
+    return true
+  }()
+}
+
 /// What changes a whole process, each in one of its own.
 @Suite(.timeLimit(.minutes(3)), .serialized) struct ProcessTests {
+  // R-SYS-03
+  @Test(.enabled(if: LimitedGroup.isPossible, "two CPUs, and a cgroup with a limit of CPU time that root may make"))
+  func aLimitOfTheCgroupIsFollowed() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      let all = Topology().width
+      guard let group = LimitedGroup() else { return }
+      let isInside = group.enter()
+      let scheduler = try Scheduler()
+      let app = try scheduler.makeApp(named: "app", band: .background)
+      var widths = [scheduler.width]
+      for cpus in [1, nil] {
+        guard group.limit(cpus: cpus) else { continue }
+        // The monitor looks once a second, while a worker is inside a job.
+        let before = widths.last
+        widths.append(
+          try await app.task {
+            let end = opp_now_ns() + 60_000_000_000
+            while scheduler.width == before, opp_now_ns() < end { opp_pause() }
+            return scheduler.width
+          }.value)
+      }
+      group.leave()
+      require(isInside, "the process is inside the group")
+      require(widths == [all, 1, all], "the width follows from \(all) to 1 and back, not \(widths)")
+      try await scheduler.shutdown()
+      exit(7)
+    }
+  }
+
   // R-CPU-10 R-CPU-01
   @Test(.enabled(if: isRoot, "only root can become an ordinary user")) func anOrdinaryUserIsRaisedWithTheNextJob() async
   {

@@ -59,6 +59,43 @@ import Testing
     #expect(app.statistics.waiting.count > 0)
   }
 
+  /// Of an app that moves, each band's share.
+  @Test func bandsAreCountedApart() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    func run(_ count: Int, milliseconds: UInt64) async throws {
+      let ran = Record<Int>()
+      for number in 0..<count {
+        try app.submit {
+          spinCPU(milliseconds: milliseconds)
+          ran.add(number)
+        }
+      }
+      _ = await ran.reaching(count)
+    }
+    try await run(1, milliseconds: 40)
+    try app.setBand(.background)
+    try await run(100, milliseconds: 0)
+    app.suspend()
+    try app.submit {}
+    try await scheduler.shutdown()
+    let statistics = app.statistics
+    let (front, back) = (statistics.counts(in: .foreground), statistics.counts(in: .background))
+    #expect(front.jobs == 1 && back.jobs == 100 && statistics.jobs == 101)
+    #expect(front.submitted == 1 && back.submitted == 101 && statistics.submitted == 102)
+    #expect(front.cancelled == 0 && back.cancelled == 1)
+    #expect(front.demotions > 0 && back.demotions == 0)
+    #expect(front.cpuTime >= .milliseconds(35) && back.cpuTime < front.cpuTime && back.cpuTime > .zero)
+    #expect(statistics.cpuTime == front.cpuTime + back.cpuTime)
+    #expect(back.waiting.count > 0 && statistics.waiting.count == front.waiting.count + back.waiting.count)
+    // The first of each found its lane asleep.
+    #expect(front.wakeups == 1 && back.wakeups > 0)
+    let lanes = await scheduler.statistics().lanes
+    #expect(lanes.reduce(0) { $0 + $1.wakeups } >= statistics.wakeups)
+    let other = statistics.counts(in: .realTime)
+    #expect(other.jobs == 0 && other.cpuTime == .zero && other.wakeups == 0)
+  }
+
   @Test func nothingIsCountedWhereItIsOff() async throws {
     let (app, scheduler) = try await statistics(isCollecting: false)
     #expect(!app.isCollected && !scheduler.isCollected)

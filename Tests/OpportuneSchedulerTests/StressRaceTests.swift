@@ -233,9 +233,10 @@ private actor Passing {
       }
     }
     #expect(answers.count == 3 * rounds)
-    let lanes = await scheduler.statistics().lanes
+    let wakeups = await scheduler.statistics().lanes.reduce(0) { $0 + $1.wakeups }
     // They did sleep in between, or nothing has been hunted.
-    #expect(lanes.reduce(0) { $0 + $1.wakeups } > UInt64(rounds / 10))
+    #expect(wakeups > UInt64(rounds / 10))
+    if stressScale > 1 { print("\(3 * rounds) jobs handed over to \(workers) workers a lane, woken \(wakeups) times") }
     try await scheduler.shutdown()
   }
 

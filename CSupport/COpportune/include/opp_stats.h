@@ -1,10 +1,11 @@
 /*
- * Counters of an app in a band, and a histogram of how long its jobs waited. Workers add in batches, anyone reads.
+ * Counters of an app, and a histogram of how long its jobs waited, for each band apart. Workers add in batches, anyone
+ * reads. A band is a number below OPP_BANDS.
  */
 #ifndef OPP_STATS_H
 #define OPP_STATS_H
 
-#include "opp_base.h"
+#include "opp_runq.h"
 
 OPP_BEGIN_DECLS
 
@@ -17,9 +18,10 @@ typedef enum OPP_CLOSED_ENUM opp_counter {
     OPP_COUNTER_ESCAPES,     /* tasks that left for the global pool */
     OPP_COUNTER_CANCELLED,   /* closures that never ran */
     OPP_COUNTER_SUBMITTED,   /* jobs accepted; closures and strands' jobs only */
+    OPP_COUNTER_WAKEUPS,     /* system calls made to wake a worker for one of its jobs */
 } opp_counter;
 
-#define OPP_COUNTERS 8
+#define OPP_COUNTERS 9
 #define OPP_BUCKETS 112 /* four an octave, from 1 us to 268 s */
 
 typedef struct opp_stats opp_stats;
@@ -31,12 +33,12 @@ typedef struct opp_stats_values {
 
 opp_stats *_Nullable opp_stats_create(void);
 void opp_stats_destroy(opp_stats *_Nonnull stats);
-void opp_stats_add(opp_stats *_Nonnull stats, opp_counter counter, uint64_t amount);
+void opp_stats_add(opp_stats *_Nonnull stats, uint8_t band, opp_counter counter, uint64_t amount);
 /* Whether the caller's next job is one of those whose wait is measured: one in eight, by chance, of each thread's. */
 bool opp_stats_is_sample(void);
 /* One job that was seen to wait `us` microseconds. */
-void opp_stats_waited(opp_stats *_Nonnull stats, uint64_t us);
-void opp_stats_read(const opp_stats *_Nonnull stats, opp_stats_values *_Nonnull values);
+void opp_stats_waited(opp_stats *_Nonnull stats, uint8_t band, uint64_t us);
+void opp_stats_read(const opp_stats *_Nonnull stats, uint8_t band, opp_stats_values *_Nonnull values);
 /* The bucket of a wait, and the upper end, in microseconds, of a bucket. */
 uint32_t opp_stats_bucket(uint64_t us);
 uint64_t opp_stats_bucket_end(uint32_t bucket);

@@ -22,9 +22,20 @@ uint64_t opp_runtime_task_id(const void *_Nonnull job);
 /* Whether the runtime tells them. */
 bool opp_runtime_has_task_ids(void);
 
+/*
+ * Whether the caller runs inside a task. As withUnsafeCurrentTask tells, but without two atomic steps on the task's
+ * count of references. True where the runtime does not tell.
+ */
+bool opp_runtime_is_in_task(void);
+
 /* The kind byte of a job, from the flags behind its two private words. */
 static inline uint8_t opp_runtime_job_kind(const void *_Nonnull job) {
     return *((const uint8_t *)job + 32);
+}
+
+/* The priority that a job was queued with, from the byte behind its kind. */
+static inline uint8_t opp_runtime_job_priority(const void *_Nonnull job) {
+    return *((const uint8_t *)job + 33);
 }
 
 /* Whether the runtime has the hook that enqueues on the global executor go through. */
