@@ -88,6 +88,7 @@ void execute(oppx *x) {
 }
 
 void execute_prepare(oppx *x) {
+    x->later.use = LATER_NONE;
     if (x->signal_stack != NULL) return;
     x->signal_stack = malloc(SIGNAL_STACK_BYTES);
     stack_t stack = {.ss_sp = x->signal_stack, .ss_size = SIGNAL_STACK_BYTES};

@@ -20,6 +20,7 @@ static void keep_finding(oppx *x, oppx_finding *finding) {
     memcpy(finding->message, x->message, sizeof(finding->message));
     finding->program = *x->program;
     finding->bounds = x->bounds;
+    finding->foretold = x->later.use == LATER_FORETELL ? x->later.told : (oppx_foretold){0};
     finding->choice_count = x->depth;
     memcpy(finding->choice, x->choice, x->depth);
 }
@@ -160,9 +161,19 @@ void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, 
         for (uint32_t t = 0; t < x->program->threads; t++) operations += x->program->count[t];
         x->expected_steps = 12 * operations;
         x->bounds.stalls = target->stalls != 0 && random_next(&x->random) % 4 == 0 ? 1 : 0;
+        x->later.random = mix(x->random, 4);
+        x->later.use = x->later.random % 4 == 0 ? LATER_WATCH : LATER_NONE;
         execute(x);
         figures->executions++;
         figures->steps += x->steps;
+        if (!x->failed && x->later.pairs > 0) {
+            x->driver = DRIVE_REPLAY; /* the choices of the execution that is over */
+            x->stack_depth = x->depth;
+            oppx_foretold told = x->later.pair;
+            execute_foretold(x, &told);
+            x->driver = DRIVE_RANDOM;
+            figures->steps += x->steps;
+        }
         if (x->failed) {
             keep_finding(x, finding);
             break;
@@ -201,7 +212,7 @@ bool oppx_replay(oppx *x, const oppx_target *target, oppx_finding *finding) {
     x->stack_depth = finding->choice_count < OPPX_CHOICES ? finding->choice_count : OPPX_CHOICES;
     memcpy(x->choice, finding->choice, x->stack_depth);
     execute_prepare(x);
-    execute(x);
+    execute_foretold(x, &finding->foretold);
     execute_done(x);
     finding->found = x->failed;
     memcpy(finding->message, x->message, sizeof(finding->message));

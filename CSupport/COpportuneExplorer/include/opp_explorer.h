@@ -109,12 +109,19 @@ typedef struct oppx_bounds {
     uint8_t preemptions, stale, stalls;
 } oppx_bounds;
 
+/* A relaxed load that read what was stored later, as load buffering has it; see later.c. */
+typedef struct oppx_foretold {
+    uint32_t load, store; /* their steps; 0: none */
+    uint64_t value;
+} oppx_foretold;
+
 /* A failure, with what reproduces it. */
 typedef struct oppx_finding {
     bool found;
     char message[OPPX_TEXT];
     oppx_program program;
     oppx_bounds bounds;
+    oppx_foretold foretold;
     uint32_t choice_count;
     uint8_t choice[OPPX_CHOICES];
 } oppx_finding;
@@ -147,8 +154,9 @@ void oppx_exhaust(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, c
                   oppx_finding *_Nonnull finding);
 
 /*
- * Random programs (or `program`, where not NULL) under random priority schedules. The execution with number i depends
- * on `seed` + i alone.
+ * Random programs (or `program`, where not NULL) under random priority schedules; every fourth of them a second time,
+ * with a relaxed load reading what was stored later, where there is such a pair. The execution with number i depends on
+ * `seed` + i alone.
  */
 void oppx_fuzz(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, const oppx_program *_Nullable program,
                uint64_t seed, oppx_budget budget, oppx_figures *_Nonnull figures, oppx_finding *_Nonnull finding);
