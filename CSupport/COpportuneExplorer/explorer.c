@@ -63,6 +63,7 @@ void oppx_destroy(oppx *x) {
         if (x->threads[i].fiber.stack != NULL) munmap(x->threads[i].fiber.stack, STACK_BYTES);
     for (int i = 0; i < OPPX_STATES; i++) free(x->state[i]);
     free(x->table);
+    free(x->ends);
     free(x->records);
     free(x);
 }

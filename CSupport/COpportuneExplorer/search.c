@@ -141,6 +141,17 @@ static void draw_program(const oppx_target *target, draws *from, oppx_program *p
     }
 }
 
+/* Whether no execution of this explorer was like the one that is over: in what each thread did and saw, and in what the
+ * objects hold. Two in ENDS are taken for one. */
+static bool is_new_end(oppx *x) {
+    if (x->ends == NULL) x->ends = calloc(1, ENDS / 8);
+    if (x->ends == NULL) return false;
+    uint32_t bit = (uint32_t)(mix(state_hash(x), 9) % ENDS);
+    bool is_new = !(x->ends[bit / 8] >> bit % 8 & 1);
+    x->ends[bit / 8] |= (uint8_t)(1u << bit % 8);
+    return is_new;
+}
+
 void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, uint64_t seed, oppx_budget budget,
                oppx_figures *figures, oppx_finding *finding) {
     memset(figures, 0, sizeof(*figures));
@@ -166,6 +177,7 @@ void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, 
         execute(x);
         figures->executions++;
         figures->steps += x->steps;
+        figures->states += is_new_end(x);
         if (!x->failed && x->later.pairs > 0) {
             x->driver = DRIVE_REPLAY; /* the choices of the execution that is over */
             x->stack_depth = x->depth;
@@ -180,7 +192,6 @@ void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, 
         }
     }
     execute_done(x);
-    figures->states = figures->executions;
 }
 
 /* --- Given ----------------------------------------------------------------------------------- */

@@ -31,6 +31,7 @@
 #define STEPS_MAX 20000u    /* of an execution */
 #define STEPS_ALONE 4000u   /* of a thread without another's in between */
 #define TIMERS 8u
+#define ENDS (1u << 26)     /* bits; a multiple of 8 */
 #define EARLY_LOADS 512u   /* of an execution, that may read a later store */
 
 /* Clock vectors: [t] is how much of thread t's past is known. */
@@ -176,6 +177,7 @@ struct oppx {
     seen_state *table;
     uint64_t table_mask, table_count;
     uint64_t pruned;
+    uint8_t *ends;           /* DRIVE_RANDOM: a bit for each hash of an execution, once there was one */
 
     /* report.c */
     record *records;
@@ -226,6 +228,7 @@ uint32_t choose(oppx *x, choice_kind kind, uint32_t options);
 void choose_begin(oppx *x);
 uint32_t choose_random_thread(oppx *x, const uint8_t *options, uint32_t count);
 uint64_t random_next(uint64_t *state);
+uint64_t state_hash(oppx *x);
 
 /* explorer.c */
 void execute_prepare(oppx *x); /* before a series of executions on this thread */

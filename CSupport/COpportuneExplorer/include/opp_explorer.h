@@ -101,7 +101,7 @@ typedef struct oppx_figures {
     uint64_t executions; /* schedules begun */
     uint64_t pruned;     /* of these, left where an equal state had been explored */
     uint64_t steps;      /* operations on atomics, futexes and timers */
-    uint64_t states;     /* distinct states at which a thread was chosen */
+    uint64_t states;     /* distinct ones at which a thread was chosen; of random executions, in which they ended, about */
     bool complete;       /* exhaustive search: nothing within the bounds is left */
 } oppx_figures;
 
