@@ -96,6 +96,10 @@ static const oppx_world worlds[] = {
     {"purge-close", "purge", "open; close; open; close | take; take", 2, 1, 0, true},
     {"purge-close-lazy", "purge", "open; close; open; close | offer 1; offer 0", 2, 1, 0, true},
     {"purge-open", "purge", "open; close; open; close | open; close; open; close", 2, 1, 0, true},
+    {"purge-own", "purge", "open; own; close | take; take", 3, 1, 0, true},
+    {"purge-own-lazy", "purge", "open; own; close | offer 1; offer 0", 3, 1, 0, true},
+    {"purge-revoke", "purge", "open; close; open | revoke; revoke", 2, 1, 0, true},
+    {"purge-decline", "purge", "decline; use | use | take", 2, 1, 0, true},
     {"purge-stopped", "purge", "use; use | take; offer 1 | use", 1, 1, 1, true},
     {"table", "table", "put 0 1; put 1 2; get 0 | put 0 2; remove 0; get 1", 2, 2, 1, true},
 };
