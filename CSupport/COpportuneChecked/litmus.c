@@ -192,6 +192,18 @@ const checked_litmus_test *checked_litmus_tests(size_t *count) {
     return tests;
 }
 
+/* As an example that is kept and run again. */
+static bool comes_again(oppx *explorer, const oppx_finding *finding) {
+    char text[4096], error[OPPX_TEXT];
+    oppx_finding *again = oppx_finding_create();
+    bool comes = again != NULL &&
+                 oppx_finding_print(&checked_litmus, finding, text, sizeof(text)) < sizeof(text) &&
+                 oppx_finding_parse(&checked_litmus, text, again, error) == 0 &&
+                 oppx_replay(explorer, &checked_litmus, again) && strcmp(again->message, finding->message) == 0;
+    if (again != NULL) oppx_finding_destroy(again);
+    return comes;
+}
+
 bool checked_litmus_appears(oppx *explorer, const checked_litmus_test *test, oppx_figures *figures) {
     oppx_program program;
     char error[OPPX_TEXT];
@@ -206,7 +218,8 @@ bool checked_litmus_appears(oppx *explorer, const checked_litmus_test *test, opp
         oppx_figures random;
         oppx_fuzz(explorer, &checked_litmus, &program, 1, (oppx_budget){.executions = 1000}, &random, finding);
     }
-    bool appears = finding->found && (strncmp(finding->message, "a data race", 11) == 0) == race;
+    bool appears = finding->found && (strncmp(finding->message, "a data race", 11) == 0) == race &&
+                   comes_again(explorer, finding);
     oppx_finding_destroy(finding);
     return appears;
 }

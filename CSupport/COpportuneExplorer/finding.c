@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +30,7 @@ size_t oppx_finding_print(const oppx_target *target, const oppx_finding *finding
     at += oppx_program_print(target, &finding->program, at < size ? text + at : text, at < size ? size - at : 0);
     PUT("\nbounds: %u %u %u", finding->bounds.preemptions, finding->bounds.stale, finding->bounds.stalls);
     if (finding->foretold.load != 0)
-        PUT("\nforetold: %u %u %" PRIu64, finding->foretold.load, finding->foretold.store, finding->foretold.value);
+        PUT("\nforetold: %u %u", finding->foretold.load, finding->foretold.store);
     PUT("\nchoices:");
     for (uint32_t i = 0; i < finding->choice_count; i++) {
         /* Runs of the default as one number with a sign. */
@@ -98,10 +97,8 @@ int oppx_finding_parse(const oppx_target *target, const char *text, oppx_finding
     finding->bounds = (oppx_bounds){(uint8_t)preemptions, (uint8_t)stale, (uint8_t)stalls};
     value = line_named(text, "foretold", &length);
     oppx_foretold *foretold = &finding->foretold;
-    if (value != NULL &&
-        (sscanf(value, "%" SCNu32 " %" SCNu32 " %" SCNu64, &foretold->load, &foretold->store, &foretold->value) != 3 ||
-         foretold->load == 0)) {
-        snprintf(error, OPPX_TEXT, "in the line 'foretold: ' stand a load's step, a store's, and a value");
+    if (value != NULL && (sscanf(value, "%u %u", &foretold->load, &foretold->store) != 2 || foretold->load == 0)) {
+        snprintf(error, OPPX_TEXT, "in the line 'foretold: ' stand the steps of a load and of a store, from 1");
         return -EINVAL;
     }
     value = line_named(text, "choices", &length);

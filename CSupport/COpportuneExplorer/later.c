@@ -36,17 +36,15 @@ bool later_foretells(oppx *x, uint32_t object, uint8_t order, uint64_t *value) {
     later *later = &x->later;
     early_load load = {.step = x->steps, .object = object, .thread = x->running, .value = *value,
                        .clock = x->threads[x->running].known.at[x->running]};
-    if (later->use == LATER_WATCH) {
-        if (order == memory_order_relaxed && x->concurrent && later->load_count < EARLY_LOADS)
-            later->loads[later->load_count++] = load;
-        return false;
-    }
+    if (later->use == LATER_WATCH && order == memory_order_relaxed && x->concurrent && later->load_count < EARLY_LOADS)
+        later->loads[later->load_count++] = load;
+    if (later->use != LATER_FORETELL) return false;
     later_touch(x, object);
     if (!x->concurrent || x->steps != later->told.load || later->is_pending || later->has_come) return false;
     if (order != memory_order_relaxed) run_leave(x);
     later->load = load;
     later->is_pending = true;
-    *value = later->told.value;
+    *value = later->value;
     return true;
 }
 
@@ -60,15 +58,17 @@ bool later_comes(oppx *x, uint32_t object, uint8_t order, uint64_t value, bool i
                 knows(x, load->thread, load->clock))
                 continue;
             /* Each pair is as likely as another. */
-            if (random_next(&later->random) % ++later->pairs == 0)
-                later->pair = (oppx_foretold){.load = load->step, .store = x->steps, .value = value};
+            if (random_next(&later->random) % ++later->pairs != 0) continue;
+            later->told = (oppx_foretold){.load = load->step, .store = x->steps};
+            later->value = value;
         }
         return false;
     }
+    if (later->use == LATER_LEARN && x->steps == later->told.store) later->value = value;
     if (!later->is_pending) return false;
     later_touch(x, object);
     if (x->steps != later->told.store) return false;
-    if (!can || later->load.object != object || later->told.value != value || later->load.thread == x->running)
+    if (!can || later->load.object != object || later->value != value || later->load.thread == x->running)
         run_leave(x);
     later->is_pending = false;
     later->has_come = true;
@@ -81,9 +81,8 @@ void later_came(oppx *x, store *store) {
     vector_join(&x->threads[load->thread].learned, &store->release); /* for an acquire fence to come */
 }
 
-void execute_foretold(oppx *x, const oppx_foretold *told) {
-    x->later.use = told->load == 0 ? LATER_NONE : LATER_FORETELL;
-    x->later.told = *told;
+void execute_foretold(oppx *x) {
+    x->later.use = LATER_FORETELL;
     execute(x);
-    if (x->later.use == LATER_FORETELL && !x->later.has_come) x->failed = false; /* it happens nowhere */
+    if (!x->later.has_come) x->failed = false; /* it happens nowhere */
 }

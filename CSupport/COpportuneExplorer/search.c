@@ -181,8 +181,7 @@ void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, 
         if (!x->failed && x->later.pairs > 0) {
             x->driver = DRIVE_REPLAY; /* the choices of the execution that is over */
             x->stack_depth = x->depth;
-            oppx_foretold told = x->later.pair;
-            execute_foretold(x, &told);
+            execute_foretold(x);
             x->driver = DRIVE_RANDOM;
             figures->steps += x->steps;
         }
@@ -223,7 +222,18 @@ bool oppx_replay(oppx *x, const oppx_target *target, oppx_finding *finding) {
     x->stack_depth = finding->choice_count < OPPX_CHOICES ? finding->choice_count : OPPX_CHOICES;
     memcpy(x->choice, finding->choice, x->stack_depth);
     execute_prepare(x);
-    execute_foretold(x, &finding->foretold);
+    if (finding->foretold.load == 0) {
+        execute(x);
+    } else {
+        record *records = x->records; /* of the second time only */
+        x->records = NULL;
+        x->later.use = LATER_LEARN;
+        x->later.told = finding->foretold;
+        execute(x);
+        x->records = records;
+        memcpy(x->choice, finding->choice, x->stack_depth);
+        execute_foretold(x);
+    }
     execute_done(x);
     finding->found = x->failed;
     memcpy(finding->message, x->message, sizeof(finding->message));

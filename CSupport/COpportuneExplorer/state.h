@@ -114,14 +114,14 @@ typedef struct early_load {
 } early_load;
 
 typedef struct later {
-    enum { LATER_NONE, LATER_WATCH, LATER_FORETELL } use;
+    enum { LATER_NONE, LATER_WATCH, LATER_LEARN, LATER_FORETELL } use;
     early_load loads[EARLY_LOADS]; /* LATER_WATCH */
     uint32_t load_count, pairs;
-    oppx_foretold pair;            /* one of those that were met */
     uint64_t random;
-    oppx_foretold told;            /* LATER_FORETELL */
-    early_load load;               /* that was foretold */
-    bool is_pending, has_come;     /* the load was executed and the store was not; both were */
+    oppx_foretold told;        /* LATER_WATCH: one of the pairs that were met; else the one to come */
+    uint64_t value;            /* LATER_LEARN finds out what it stores: an address differs from process to process */
+    early_load load;           /* LATER_FORETELL: that was foretold */
+    bool is_pending, has_come; /* the load was executed and the store was not; both were */
 } later;
 
 struct oppx {
@@ -220,8 +220,8 @@ void later_came(oppx *x, store *store);
 void later_touch(oppx *x, uint32_t object);
 /* An acquire fence: behind a load that was foretold its value it would acquire what has not come yet. */
 void later_fence(oppx *x);
-/* An execution in which what was foretold comes; one in which it does not has not failed. */
-void execute_foretold(oppx *x, const oppx_foretold *told);
+/* By the same choices as the execution that was watched; where what is foretold does not come, it has not failed. */
+void execute_foretold(oppx *x);
 
 /* choose.c */
 uint32_t choose(oppx *x, choice_kind kind, uint32_t options);

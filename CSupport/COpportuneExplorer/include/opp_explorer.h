@@ -112,7 +112,6 @@ typedef struct oppx_bounds {
 /* A relaxed load that read what was stored later, as load buffering has it; see later.c. */
 typedef struct oppx_foretold {
     uint32_t load, store; /* their steps; 0: none */
-    uint64_t value;
 } oppx_foretold;
 
 /* A failure, with what reproduces it. */
