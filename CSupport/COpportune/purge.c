@@ -163,7 +163,8 @@ static opp_purge *claim(opp_purge_set *set) {
     while ((uint32_t)top != 0) {
         opp_purge *region = opp_purge_set_at(set, (uint32_t)top - 1);
         uint64_t next = ((top >> 32) + 1) << 32 | opp_load(&region->next_free, relaxed);
-        if (opp_cas(&set->free, &top, next, acquire)) return region;
+        /* relaxed: what it reads has been acquired, and the tag tells that it is the same. */
+        if (opp_cas(&set->free, &top, next, relaxed)) return region;
         top = opp_load(&set->free, acquire);
     }
     return add_place(set);
@@ -217,8 +218,9 @@ int opp_purge_open(opp_purge_set *set, size_t bytes, uint32_t owner, uint32_t gr
 }
 
 void opp_purge_close(opp_purge *region) {
-    /* Acquire: what a taker did is done (release in finish_eagerly and take_lazily). Release: the holders' last use, to the taker. */
-    uint64_t word = opp_or(&region->word, CLOSED, acq_rel);
+    /* Acquire: what a taker did is done (release in finish_eagerly, take_lazily). Not release: each holder's last
+       use was released by its unpin, and a read-modify-write goes on with that to the taker. */
+    uint64_t word = opp_or(&region->word, CLOSED, acquire);
     if (!(word & PURGING)) unmap(region);
 }
 
@@ -252,8 +254,9 @@ static int64_t take_lazily(opp_purge *region, uint8_t *bank, int64_t bytes) {
     uint64_t drop = error == 0 ? PURGING : PURGING | LAZY;
     uint64_t word = opp_load(&region->word, relaxed);
     while (word & LAZY) {
-        /* Release: the marks, to who settles (acquire in pin). Acquire: as in finish_eagerly. */
-        if (!opp_cas(&region->word, &word, word & ~drop, acq_rel)) continue;
+        /* Release: the marks, to who settles (acquire in pin). Not acquire: whoever had pinned it since it was begun
+           would have cleared LAZY, so where it was closed meanwhile its last use was acquired in take. */
+        if (!opp_cas(&region->word, &word, word & ~drop, release)) continue;
         if (word & CLOSED) unmap(region);
         return error == 0 ? bytes : error;
     }
@@ -267,8 +270,9 @@ static int64_t take(opp_purge *region, uint64_t word, opp_purge_mode mode) {
                                             : ((lost(word) ^ BANK) & ~(uint64_t)LAZY) | PURGED | PURGING;
     uint64_t found = word;
     /* Acquire: the last use of the bank (release in unpin) comes before its taking, and the other bank was emptied
-       (release in finish_eagerly). Release: goes on for pins that find that bank. */
-    if (!opp_cas(&region->word, &found, begun, acq_rel)) return 0;
+       (release in finish_eagerly). Not release: nothing was done yet, and a read-modify-write goes on with the releases
+       before it, for pins that find the other bank. */
+    if (!opp_cas(&region->word, &found, begun, acquire)) return 0;
     uint8_t *bank = current(region, word);
     int64_t bytes = (int64_t)opp_load(&region->bytes, relaxed);
     return mode == OPP_PURGE_LAZY ? take_lazily(region, bank, bytes) : finish_eagerly(region, bank, bytes);
@@ -317,8 +321,8 @@ static opp_purge_access settle(opp_purge *region, uint8_t *bank, void **contents
 
 /* The pin is held: no taker begins, but a lazy one may be at work. */
 static opp_purge_access pin_slowly(opp_purge *region, void **contents) {
-    /* Each acquire pairs with the release that led to the state: of filled, of settle, and of take. */
-    uint64_t word = opp_load(&region->word, acquire);
+    /* relaxed: the exchange, or the load at the end, acquires before anything is looked at. */
+    uint64_t word = opp_load(&region->word, relaxed);
     while (word & (PURGED | LAZY)) {
         if (word & FILLING) {
             *contents = NULL;
@@ -327,12 +331,13 @@ static opp_purge_access pin_slowly(opp_purge *region, void **contents) {
         uint64_t ours = word | FILLING;
         bool leaves = (word & LAZY) && (word & PURGING);
         if (leaves) ours = ((lost(ours) ^ BANK) & ~(uint64_t)LAZY) | PURGED;
+        /* Acquire: pairs with the release that led to the state: of finish_eagerly, of take_lazily, and of emptied. */
         if (!opp_cas(&region->word, &word, ours, acquire)) continue;
         *contents = current(region, ours);
         if ((word & LAZY) && !leaves) return settle(region, current(region, ours), contents);
         return OPP_PURGE_EMPTY;
     }
-    /* Filled meanwhile. The failed exchange that read the word was relaxed. */
+    /* Filled meanwhile. Acquire: as in pin. */
     word = opp_load(&region->word, acquire);
     *contents = current(region, word);
     return OPP_PURGE_INTACT;
@@ -367,8 +372,8 @@ void opp_purge_emptied(opp_purge *region) {
 }
 
 void opp_purge_set_volatile(opp_purge *region, bool is_volatile) {
-    /* Release: what the owner wrote before it let go comes before the taking (acquire in take). */
-    if (is_volatile) opp_or(&region->word, VOLATILE, release);
+    /* relaxed: open and each unpin released what was written before, and a read-modify-write goes on with that. */
+    if (is_volatile) opp_or(&region->word, VOLATILE, relaxed);
     else opp_and(&region->word, ~(uint64_t)VOLATILE, relaxed);
 }
 

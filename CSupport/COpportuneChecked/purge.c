@@ -1,7 +1,8 @@
 /*
  * Target purge. Promised: who pins a region finds its content whole, as it was last filled, or zero memory that is
  * its alone to fill; what it was given stays as it is until the unpin; nobody is told to wait for a taker; after all
- * is over each loss was found once, and memory of closed regions is unmapped once.
+ * is over each loss was found once, and memory of closed regions is unmapped once; a region that is taken is in the life
+ * of which the view speaks.
  *
  * A page is two words. The kernel takes the pages that were offered at the moment of the offer, those that the
  * program names; that a page may also go later is the business of opp_pages_keep(), which is no matter of threads.
@@ -12,7 +13,7 @@
 typedef struct opp_purge opp_purge;
 typedef struct opp_purge_set opp_purge_set;
 
-enum { PAGE = 16, PAGES = 2, WORDS = PAGES * 2 };
+enum { PAGE = 16, PAGES = 2, WORDS = PAGES * 2, LIVES = OPPX_THREADS * OPPX_OPERATIONS };
 
 typedef struct purge_run_state {
     opp_purge_set *set;
@@ -22,6 +23,9 @@ typedef struct purge_run_state {
     uint64_t next_value;
     uint32_t first_generation;
     uint32_t mapped;
+    uint32_t life[OPPX_THREADS]; /* the number of `own` */
+    uint32_t lives;            /* regions opened; its number is what each is opened with as its owner */
+    bool is_over[LIVES];
     uint8_t gone[OPPX_THREADS]; /* what the kernel takes of the calling thread's next offer: a bit a page */
 } purge_run_state;
 static _Thread_local purge_run_state *purge_run_of_thread; /* see oppx_state() */
@@ -51,7 +55,9 @@ static int checked_pages_offer(void *memory, size_t bytes) {
 }
 
 static _Bool checked_pages_keep(uint64_t *word) {
-    return *word != 0;
+    uint64_t old = *word;
+    *(volatile uint64_t *)word = old; /* only writing takes a page back */
+    return old != 0;
 }
 
 #define opp_pages_size() ((size_t)PAGE)
@@ -65,7 +71,8 @@ CHECKED_CORE_BEGIN
 #include "../COpportune/purge.c"
 CHECKED_CORE_END
 
-enum { PURGE_USE, PURGE_TAKE, PURGE_OFFER, PURGE_KEEP, PURGE_LET, PURGE_OPEN, PURGE_CLOSE };
+enum { PURGE_USE, PURGE_TAKE, PURGE_OFFER, PURGE_KEEP, PURGE_LET, PURGE_OPEN, PURGE_CLOSE, PURGE_OWN, PURGE_REVOKE,
+       PURGE_DECLINE };
 
 static const oppx_kind purge_kinds[] = {
     {.name = "use", .weight = 4},
@@ -75,6 +82,9 @@ static const oppx_kind purge_kinds[] = {
     {.name = "let", .weight = 1, .threads = 2},
     {.name = "open", .weight = 2},
     {.name = "close", .weight = 2},
+    {.name = "own", .weight = 2},     /* uses the region that it opened */
+    {.name = "revoke", .weight = 1},  /* takes all, volatile or not */
+    {.name = "decline", .weight = 1}, /* as use, but has nothing to fill it with */
 };
 
 static void fill_all(uint64_t *words, uint64_t value) {
@@ -89,6 +99,7 @@ static void purge_setup(const oppx_program *program) {
     purge_run.set = opp_purge_set_create();
     opp_purge_view view;
     void *contents;
+    purge_run.lives = 1;
     if (opp_purge_open(purge_run.set, PAGES * PAGE, 1, 0, &purge_run.region) != 0 ||
         !opp_purge_look(purge_run.region, &view) || opp_purge_pin(purge_run.region, &contents) != OPP_PURGE_INTACT)
         oppx_fail("no region");
@@ -106,7 +117,12 @@ static void check_whole(const uint64_t *words) {
                   (unsigned long long)words[1], (unsigned long long)words[2], (unsigned long long)words[3]);
 }
 
-static void purge_use(void) {
+static void check_zero(const uint64_t *words, const char *what) {
+    for (int i = 0; i < WORDS; i++)
+        if (words[i] != 0) oppx_fail("%s is not zero", what);
+}
+
+static void purge_use(bool fills) {
     void *contents;
     uint64_t others = purge_run.pinned++, begun = ++purge_run.begun;
     opp_purge_access access = opp_purge_pin(purge_run.region, &contents);
@@ -118,10 +134,12 @@ static void purge_use(void) {
         if (!opp_purge_look(purge_run.region, &view) || view.pins == 0) oppx_fail("a pin is not counted");
         check_whole(words);
         if (words[0] != value) oppx_fail("the content changed while it was pinned");
+    } else if (access == OPP_PURGE_EMPTY && !fills) {
+        check_zero(words, "what is to be filled");
+        opp_purge_emptied(purge_run.region);
     } else if (access == OPP_PURGE_EMPTY) {
         purge_run.losses_seen++;
-        for (int i = 0; i < WORDS; i++)
-            if (words[i] != 0) oppx_fail("what is to be filled is not zero");
+        check_zero(words, "what is to be filled");
         fill_all(words, ++purge_run.next_value);
         opp_purge_filled(purge_run.region);
         check_whole(words);
@@ -132,41 +150,62 @@ static void purge_use(void) {
     purge_run.pinned--;
 }
 
-static void purge_take_all(opp_purge_mode mode) {
+static void purge_take_all(opp_purge_mode mode, bool revokes) {
     for (uint32_t i = 0; i < opp_purge_set_places(purge_run.set); i++) {
         opp_purge *region = opp_purge_set_at(purge_run.set, i);
         opp_purge_view view;
+        bool was_over[LIVES];
+        memcpy(was_over, purge_run.is_over, sizeof(was_over));
         if (!opp_purge_look(region, &view)) continue;
-        int64_t bytes = opp_purge_take(region, &view, mode);
-        if (bytes != 0 && bytes != PAGES * PAGE) oppx_fail("%lld bytes were given back", (long long)bytes);
+        int64_t bytes = revokes ? opp_purge_revoke(region, &view) : opp_purge_take(region, &view, mode);
+        if (bytes == 0) continue;
+        if (bytes != PAGES * PAGE || view.bytes != PAGES * PAGE)
+            oppx_fail("%lld bytes were given back, of %llu", (long long)bytes, (unsigned long long)view.bytes);
+        if (view.owner == 0 || view.owner > purge_run.lives || was_over[view.owner])
+            oppx_fail("region %u is taken, and said to be %u, which was closed or never opened", i, view.owner);
     }
+}
+
+/* Its opener's alone, so that nobody else fills it; but anybody may take it. */
+static void purge_own(opp_purge *region, bool is_new) {
+    void *contents;
+    opp_purge_access access = opp_purge_pin(region, &contents);
+    if (access == OPP_PURGE_BUSY) oppx_fail("told of another holder, and there was none");
+    uint64_t *words = contents;
+    if (access == OPP_PURGE_INTACT && !is_new) check_whole(words);
+    else check_zero(words, is_new ? "a new region" : "what is to be filled");
+    fill_all(words, 1);
+    if (access == OPP_PURGE_EMPTY) opp_purge_filled(region);
+    opp_purge_unpin(region);
 }
 
 static void purge_perform(uint32_t thread, const oppx_operation *operation) {
     opp_purge **own = &purge_run.own[thread];
-    void *contents;
     switch (operation->kind) {
-    case PURGE_USE: purge_use(); break;
-    case PURGE_TAKE: purge_take_all(OPP_PURGE_EAGER); break;
+    case PURGE_USE: purge_use(true); break;
+    case PURGE_DECLINE: purge_use(false); break;
+    case PURGE_TAKE: purge_take_all(OPP_PURGE_EAGER, false); break;
+    case PURGE_REVOKE: purge_take_all(OPP_PURGE_EAGER, true); break;
     case PURGE_OFFER:
         purge_run.gone[thread] = operation->argument[0];
-        purge_take_all(OPP_PURGE_LAZY);
+        purge_take_all(OPP_PURGE_LAZY, false);
         break;
     case PURGE_KEEP: opp_purge_set_volatile(purge_run.region, false); break;
     case PURGE_LET: opp_purge_set_volatile(purge_run.region, true); break;
     case PURGE_OPEN:
         if (*own != NULL) break;
-        if (opp_purge_open(purge_run.set, PAGES * PAGE, 2, 0, own) != 0) oppx_fail("no region");
-        if (opp_purge_pin(*own, &contents) != OPP_PURGE_INTACT) oppx_fail("a new region is not intact");
-        for (int i = 0; i < WORDS; i++)
-            if (((uint64_t *)contents)[i] != 0) oppx_fail("a new region is not zero");
-        fill_all(contents, 1);
-        opp_purge_unpin(*own);
+        purge_run.life[thread] = ++purge_run.lives;
+        if (opp_purge_open(purge_run.set, PAGES * PAGE, purge_run.lives, 0, own) != 0) oppx_fail("no region");
+        purge_own(*own, true);
         opp_purge_set_volatile(*own, true);
+        break;
+    case PURGE_OWN:
+        if (*own != NULL) purge_own(*own, false);
         break;
     default:
         if (*own == NULL) break;
         opp_purge_close(*own);
+        purge_run.is_over[purge_run.life[thread]] = true;
         *own = NULL;
     }
 }
@@ -197,6 +236,7 @@ static void purge_finish(void) {
 const oppx_target checked_purge = {
     .name = "purge",
     .summary = "Purgeable regions: content is whole or known to be gone, and nobody waits for who takes it.",
-    .kinds = purge_kinds, .kind_count = 7, .threads_max = 3, .operations_max = 6, .stalls = 1,
+    .kinds = purge_kinds, .kind_count = sizeof(purge_kinds) / sizeof(purge_kinds[0]),
+    .threads_max = 3, .operations_max = 6, .stalls = 1,
     .setup = purge_setup, .perform = purge_perform, .finish = purge_finish,
 };

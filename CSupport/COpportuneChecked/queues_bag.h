@@ -2,7 +2,8 @@
  * Target bag: a strand's queue.
  *
  * Promised: entries leave in the order of their pushes, where one push was over before the other began; a take finds
- * what was pushed before it; a stopped pusher holds back its own entry, a stopped taker at most the one it took.
+ * what was pushed before it; a stopped pusher holds back its own entry, a stopped taker at most the one it took; of
+ * segments a queue that is empty keeps at most one, and a stopped thread at most what it mapped.
  */
 static _Thread_local struct {
     opp_core *core;
@@ -44,9 +45,22 @@ static void bag_perform(uint32_t thread, const oppx_operation *operation) {
     }
 }
 
+static void bag_check_segments(void) {
+    const opp_pool *pool = &bag_run.core->pool;
+    uint32_t out = opp_load(&pool->slab_count, relaxed) * OPP_SLAB_SEGMENTS, most = 0;
+    for (uint32_t place = (uint32_t)opp_load(&pool->top, relaxed); place != 0; out--)
+        place = opp_load(&pool_segment(pool, place - 1)->next, relaxed);
+    for (const opp_fifo *fifo = opp_load(&bag_run.bag->fifos, relaxed); fifo != NULL; fifo = fifo_next(fifo)) most++;
+    for (const opp_fifo *fifo = bag_run.bag->resting; fifo != NULL; fifo = fifo->resting) most++;
+    for (uint32_t thread = 1; thread < OPPX_THREADS; thread++)
+        if (oppx_is_stopped(thread)) most += OPP_SLAB_SEGMENTS;
+    if (out > most) oppx_fail("%u segments are out of the pool, of at most %u", out, most);
+}
+
 static void bag_finish(void) {
     opp_job job;
     while (opp_bag_take(bag_run.bag, &job)) history_drained(job.ptr, job.tag);
+    bag_check_segments();
     if (!opp_bag_is_empty(bag_run.bag)) oppx_fail("the bag is not empty, yet nothing can be taken");
     history_check_conservation();
     history_check_order();

@@ -9,7 +9,10 @@ CHECKED_CORE_END
 
 /* --- Inbox ------------------------------------------------------------------------------------ */
 
-/* Promised: each message is fetched once, those of one thread in order, all that were pushed before the fetch. */
+/*
+ * Promised: each message is fetched once, those of one thread in order, all that were pushed before the fetch; who
+ * pushed one that came too late for a fetch knows what the reader did before that.
+ */
 static _Thread_local opp_inbox *inbox;
 static _Thread_local uint32_t fetched[HISTORY_ITEMS], fetched_count, left_count;
 
@@ -45,6 +48,9 @@ static void inbox_fetch(void) {
         item *item = &checked_history.items[fetched[i]];
         if (last[item->push.thread] > fetched[i] + 1) oppx_fail("messages of one thread come out of order");
         last[item->push.thread] = fetched[i] + 1;
+        for (uint32_t before = 0; before < taking; before++)
+            if (!oppx_precedes(&checked_history.takings[before].event.begin, &item->push.end))
+                oppx_fail("message %u came too late for a fetch, and who pushed it does not know of that", fetched[i]);
         history_take_ends(taking, true, item->payload, fetched[i]);
     }
     if (fetched_count == 0) history_take_ends(taking, false, NULL, 0);
@@ -71,7 +77,7 @@ static void inbox_finish(void) {
 
 const oppx_target checked_inbox = {
     .name = "inbox",
-    .summary = "Messages to one reader: each fetched once, one thread's in order, all that were pushed before.",
+    .summary = "Messages to one reader: each once, one thread's in order, all that were pushed before; the late know it.",
     .kinds = inbox_kinds, .kind_count = 2, .threads_max = 4, .operations_max = 8, .stalls = 1,
     .setup = inbox_setup, .perform = inbox_perform, .finish = inbox_finish,
 };

@@ -22,7 +22,7 @@ uint64_t random_next(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-static uint64_t state_hash(oppx *x) {
+uint64_t state_hash(oppx *x) {
     uint64_t hash = x->hash;
     for (uint32_t i = 1; i < x->thread_count; i++) {
         const thread *thread = &x->threads[i];

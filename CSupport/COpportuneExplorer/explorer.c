@@ -63,6 +63,7 @@ void oppx_destroy(oppx *x) {
         if (x->threads[i].fiber.stack != NULL) munmap(x->threads[i].fiber.stack, STACK_BYTES);
     for (int i = 0; i < OPPX_STATES; i++) free(x->state[i]);
     free(x->table);
+    free(x->ends);
     free(x->records);
     free(x);
 }
@@ -88,6 +89,7 @@ void execute(oppx *x) {
 }
 
 void execute_prepare(oppx *x) {
+    x->later.use = LATER_NONE;
     if (x->signal_stack != NULL) return;
     x->signal_stack = malloc(SIGNAL_STACK_BYTES);
     stack_t stack = {.ss_sp = x->signal_stack, .ss_size = SIGNAL_STACK_BYTES};

@@ -28,7 +28,10 @@ size_t oppx_finding_print(const oppx_target *target, const oppx_finding *finding
 #define PUT(...) at += (size_t)snprintf(at < size ? text + at : NULL, at < size ? size - at : 0, __VA_ARGS__)
     PUT("# %s\ntarget: %s\nprogram: ", finding->message, target->name);
     at += oppx_program_print(target, &finding->program, at < size ? text + at : text, at < size ? size - at : 0);
-    PUT("\nbounds: %u %u %u\nchoices:", finding->bounds.preemptions, finding->bounds.stale, finding->bounds.stalls);
+    PUT("\nbounds: %u %u %u", finding->bounds.preemptions, finding->bounds.stale, finding->bounds.stalls);
+    if (finding->foretold.load != 0)
+        PUT("\nforetold: %u %u", finding->foretold.load, finding->foretold.store);
+    PUT("\nchoices:");
     for (uint32_t i = 0; i < finding->choice_count; i++) {
         /* Runs of the default as one number with a sign. */
         uint32_t zeros = 0;
@@ -92,6 +95,12 @@ int oppx_finding_parse(const oppx_target *target, const char *text, oppx_finding
         return -EINVAL;
     }
     finding->bounds = (oppx_bounds){(uint8_t)preemptions, (uint8_t)stale, (uint8_t)stalls};
+    value = line_named(text, "foretold", &length);
+    oppx_foretold *foretold = &finding->foretold;
+    if (value != NULL && (sscanf(value, "%u %u", &foretold->load, &foretold->store) != 2 || foretold->load == 0)) {
+        snprintf(error, OPPX_TEXT, "in the line 'foretold: ' stand the steps of a load and of a store, from 1");
+        return -EINVAL;
+    }
     value = line_named(text, "choices", &length);
     for (const char *at = value, *last = value == NULL ? NULL : value + length; at != NULL && at < last;) {
         char *end;

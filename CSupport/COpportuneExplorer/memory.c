@@ -8,8 +8,8 @@
  * seq_cst operations of one object moreover keep to the order of execution.
  *
  * This is the model RC11 with C++20's release sequences, except that
- *  - a store is seen by loads that are executed later only, so that load buffering, which the language allows for
- *    relaxed accesses (and RC11 forbids), does not appear;
+ *  - a store is seen by loads that are executed later only. So load buffering, which the language allows for relaxed
+ *    accesses (and RC11 forbids), appears only where later.c looks for it: in random executions, one load at a time;
  *  - the one order of all seq_cst operations is the order of execution, which also agrees with reads-from: a few
  *    outcomes in which a relaxed access overtakes a seq_cst store of the same thread do not appear;
  *  - a seq_cst fence also lets the later fence learn what the earlier one knew.
@@ -355,6 +355,10 @@ static void put(oppx *x, location *location, uint32_t place, uint64_t value, uin
               location_store(x, location, location->count - 1)->value);
 }
 
+static uint32_t offset_of(const oppx *x, const volatile void *object) {
+    return (uint32_t)((uintptr_t)object - (uintptr_t)x->arena);
+}
+
 static void tick(oppx *x, location *location) {
     location->accessed.at[x->running] = clock_of(x);
 }
@@ -401,9 +405,16 @@ uint64_t oppx_load(oppx_site *site, const volatile void *object, uint32_t size) 
     location *location = location_get(x, object, size);
     tick(x, location);
     uint32_t floor = location_floor(x, location, order == memory_order_seq_cst);
-    x->object = (uint32_t)((uintptr_t)object - (uintptr_t)x->arena);
+    x->object = offset_of(x, object);
     uint32_t age = choose(x, CHOOSE_READ, location->count - floor);
     store *store = location_store(x, location, location->count - 1 - age);
+    uint64_t value = store->value;
+    if (x->later.use != LATER_NONE && later_foretells(x, x->object, order, &value)) {
+        run_step(x, mix(value, x->object));
+        tock(x);
+        if (NOTED(x)) note(x, site, order, "load, ahead of its store,", value, 0);
+        return value;
+    }
     see(x, store, order);
     run_step(x, mix(store->hash, (uintptr_t)object - (uintptr_t)x->arena));
     tock(x);
@@ -427,8 +438,11 @@ void oppx_store(oppx_site *site, volatile void *object, uint32_t size, uint64_t 
         if (is_free_behind(x, location, place)) places[count++] = place;
     uint32_t age = choose(x, CHOOSE_PLACE, count);
     value = truncate_to(value, size);
+    bool comes = x->later.use != LATER_NONE &&
+                 later_comes(x, offset_of(x, object), order, value, places[age] + 1 == location->count);
     run_step(x, mix((uintptr_t)object - (uintptr_t)x->arena, value));
     put(x, location, places[age], value, order, NULL);
+    if (comes) later_came(x, location_store(x, location, location->count - 1));
     tock(x);
     if (NOTED(x)) note(x, site, order, "store", value, age);
 }
@@ -453,6 +467,7 @@ uint64_t oppx_rmw(oppx_site *site, volatile void *object, uint32_t size, int wha
     if (x != NULL) {
         location = location_get(x, object, size);
         tick(x, location);
+        later_touch(x, offset_of(x, object));
         uint32_t floor = location_floor(x, location, order == memory_order_seq_cst);
         age = choose(x, CHOOSE_PLACE, rmw_places(x, location, floor, places));
         store = location_store(x, location, places[age]);
@@ -492,6 +507,7 @@ bool oppx_cas(oppx_site *site, volatile void *object, uint32_t size, uint64_t *e
     uint8_t order = order_of(site);
     location *location = location_get(x, object, size);
     tick(x, location);
+    later_touch(x, offset_of(x, object));
     /* It succeeds on any store of the expected value that nothing is attached to yet, and fails, as a relaxed load,
      * on any of another value. */
     uint32_t strict = location_floor(x, location, order == memory_order_seq_cst);
@@ -519,7 +535,10 @@ void oppx_fence(oppx_site *site) {
     run_point(x);
     uint8_t order = order_of(site);
     thread *thread = current(x);
-    if (is_acquire(order)) vector_join(&thread->known, &thread->learned);
+    if (is_acquire(order)) {
+        later_fence(x);
+        vector_join(&thread->known, &thread->learned);
+    }
     if (order == memory_order_seq_cst) {
         vector_join(&thread->known, &x->strong);
         x->strong = thread->known;

@@ -299,6 +299,7 @@ void run_execution(oppx *x) {
     x->message[0] = 0;
     x->left = x->bounds;
     memory_begin(x);
+    later_begin(x);
     choose_begin(x);
     for (uint32_t i = 0; i < x->thread_count; i++) {
         thread *thread = &x->threads[i];

@@ -20,6 +20,7 @@ static void keep_finding(oppx *x, oppx_finding *finding) {
     memcpy(finding->message, x->message, sizeof(finding->message));
     finding->program = *x->program;
     finding->bounds = x->bounds;
+    finding->foretold = x->later.use == LATER_FORETELL ? x->later.told : (oppx_foretold){0};
     finding->choice_count = x->depth;
     memcpy(finding->choice, x->choice, x->depth);
 }
@@ -140,6 +141,17 @@ static void draw_program(const oppx_target *target, draws *from, oppx_program *p
     }
 }
 
+/* Whether no execution of this explorer was like the one that is over: in what each thread did and saw, and in what the
+ * objects hold. Two in ENDS are taken for one. */
+static bool is_new_end(oppx *x) {
+    if (x->ends == NULL) x->ends = calloc(1, ENDS / 8);
+    if (x->ends == NULL) return false;
+    uint32_t bit = (uint32_t)(mix(state_hash(x), 9) % ENDS);
+    bool is_new = !(x->ends[bit / 8] >> bit % 8 & 1);
+    x->ends[bit / 8] |= (uint8_t)(1u << bit % 8);
+    return is_new;
+}
+
 void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, uint64_t seed, oppx_budget budget,
                oppx_figures *figures, oppx_finding *finding) {
     memset(figures, 0, sizeof(*figures));
@@ -160,16 +172,25 @@ void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, 
         for (uint32_t t = 0; t < x->program->threads; t++) operations += x->program->count[t];
         x->expected_steps = 12 * operations;
         x->bounds.stalls = target->stalls != 0 && random_next(&x->random) % 4 == 0 ? 1 : 0;
+        x->later.random = mix(x->random, 4);
+        x->later.use = x->later.random % 4 == 0 ? LATER_WATCH : LATER_NONE;
         execute(x);
         figures->executions++;
         figures->steps += x->steps;
+        figures->states += is_new_end(x);
+        if (!x->failed && x->later.pairs > 0) {
+            x->driver = DRIVE_REPLAY; /* the choices of the execution that is over */
+            x->stack_depth = x->depth;
+            execute_foretold(x);
+            x->driver = DRIVE_RANDOM;
+            figures->steps += x->steps;
+        }
         if (x->failed) {
             keep_finding(x, finding);
             break;
         }
     }
     execute_done(x);
-    figures->states = figures->executions;
 }
 
 /* --- Given ----------------------------------------------------------------------------------- */
@@ -201,7 +222,18 @@ bool oppx_replay(oppx *x, const oppx_target *target, oppx_finding *finding) {
     x->stack_depth = finding->choice_count < OPPX_CHOICES ? finding->choice_count : OPPX_CHOICES;
     memcpy(x->choice, finding->choice, x->stack_depth);
     execute_prepare(x);
-    execute(x);
+    if (finding->foretold.load == 0) {
+        execute(x);
+    } else {
+        record *records = x->records; /* of the second time only */
+        x->records = NULL;
+        x->later.use = LATER_LEARN;
+        x->later.told = finding->foretold;
+        execute(x);
+        x->records = records;
+        memcpy(x->choice, finding->choice, x->stack_depth);
+        execute_foretold(x);
+    }
     execute_done(x);
     finding->found = x->failed;
     memcpy(finding->message, x->message, sizeof(finding->message));

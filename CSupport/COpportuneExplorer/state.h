@@ -2,6 +2,7 @@
  * The state of one execution. Private to the explorer.
  *
  *   memory.c   objects: histories of stores, which a load may read, happens-before, races, allocation
+ *   later.c    loads that read a later store
  *   run.c      threads: who runs next, sleeping and waking, the life of an execution
  *   choose.c   how a choice is made: searched, drawn, read from bytes, replayed
  *   explorer.c creation; crashes
@@ -30,6 +31,8 @@
 #define STEPS_MAX 20000u    /* of an execution */
 #define STEPS_ALONE 4000u   /* of a thread without another's in between */
 #define TIMERS 8u
+#define ENDS (1u << 26)     /* bits; a multiple of 8 */
+#define EARLY_LOADS 512u   /* of an execution, that may read a later store */
 
 /* Clock vectors: [t] is how much of thread t's past is known. */
 typedef struct vector {
@@ -104,6 +107,23 @@ typedef struct seen_state {
     uint8_t preemptions, stale, stalls, used;
 } seen_state;
 
+/* later.c: a relaxed load that was executed */
+typedef struct early_load {
+    uint32_t step, object, thread, clock;
+    uint64_t value;
+} early_load;
+
+typedef struct later {
+    enum { LATER_NONE, LATER_WATCH, LATER_LEARN, LATER_FORETELL } use;
+    early_load loads[EARLY_LOADS]; /* LATER_WATCH */
+    uint32_t load_count, pairs;
+    uint64_t random;
+    oppx_foretold told;        /* LATER_WATCH: one of the pairs that were met; else the one to come */
+    uint64_t value;            /* LATER_LEARN finds out what it stores: an address differs from process to process */
+    early_load load;           /* LATER_FORETELL: that was foretold */
+    bool is_pending, has_come; /* the load was executed and the store was not; both were */
+} later;
+
 struct oppx {
     const oppx_target *target;
     const oppx_program *program;
@@ -135,6 +155,8 @@ struct oppx {
     uint64_t timer_past[TIMERS]; /* hash of what was done to it, in order */
     vector rung[TIMERS];         /* what those who rang it as a bell knew */
 
+    later later;
+
     /* choose.c */
     driver driver;
     oppx_bounds bounds, left;
@@ -155,6 +177,7 @@ struct oppx {
     seen_state *table;
     uint64_t table_mask, table_count;
     uint64_t pruned;
+    uint8_t *ends;           /* DRIVE_RANDOM: a bit for each hash of an execution, once there was one */
 
     /* report.c */
     record *records;
@@ -185,11 +208,27 @@ void run_step(oppx *x, uint64_t what); /* a step's result enters the thread's ha
 void run_block(oppx *x);     /* the running thread has become ASLEEP or WAITING */
 _Noreturn void run_leave(oppx *x); /* ends the execution, from a fiber */
 
+/* later.c: the second and the third are asked where `later.use` says so */
+void later_begin(oppx *x);
+/* A load. True where `*value` is what it was foretold. */
+bool later_foretells(oppx *x, uint32_t object, uint8_t order, uint64_t *value);
+/* A store, before it is made, to the end of the modification order or not. True where it is what was foretold. */
+bool later_comes(oppx *x, uint32_t object, uint8_t order, uint64_t value, bool is_last);
+/* That store, as it was made. */
+void later_came(oppx *x, store *store);
+/* Another access: ends an execution that is not coherent. */
+void later_touch(oppx *x, uint32_t object);
+/* An acquire fence: behind a load that was foretold its value it would acquire what has not come yet. */
+void later_fence(oppx *x);
+/* By the same choices as the execution that was watched; where what is foretold does not come, it has not failed. */
+void execute_foretold(oppx *x);
+
 /* choose.c */
 uint32_t choose(oppx *x, choice_kind kind, uint32_t options);
 void choose_begin(oppx *x);
 uint32_t choose_random_thread(oppx *x, const uint8_t *options, uint32_t count);
 uint64_t random_next(uint64_t *state);
+uint64_t state_hash(oppx *x);
 
 /* explorer.c */
 void execute_prepare(oppx *x); /* before a series of executions on this thread */

@@ -155,6 +155,7 @@ private func line(_ outcome: TargetOutcome) -> String {
   var text =
     outcome.target.padded(to: 14) + "  \(outcome.executions) executions, \(Int(outcome.executionsPerSecond))/s, "
   text += "\(Int(outcome.stepsPerSecond / 1000)) k steps/s, "
+  if outcome.states > 0 { text += "\(outcome.states) states, " }
   if outcome.edges > 0 { text += "\(outcome.edgesCovered) of \(outcome.edges) edges, " }
   return text + "\(Int(outcome.seconds.rounded())) s"
 }

@@ -93,7 +93,8 @@ public struct FuzzFigures: Sendable, Equatable, Codable {
   public var executions: UInt64 = 0
   /// Operations on atomics, futexes and timers.
   public var steps: UInt64 = 0
-  /// Distinct states at which a thread was chosen; of exhaustive exploration only.
+  /// Distinct states: at which a thread was chosen, in exhaustive exploration; in which executions ended, as far as this
+  /// explorer has met them, in random ones. The latter is too low above some tens of millions.
   public var states: UInt64 = 0
   /// Nothing within the bounds is left to explore.
   public var isComplete = false

@@ -5,6 +5,9 @@ public struct TargetOutcome: Sendable, Codable, Equatable {
   public let executions: UInt64
   /// Operations on atomics, futexes and timers; steps of an input.
   public let steps: UInt64
+  /// Of queues: distinct states in which executions ended, what each thread had done and seen with them. Each thread
+  /// counts its own.
+  public let states: UInt64
   /// Wall-clock.
   public let seconds: Double
   /// Edges of the checked core that ran since the program began, of how many; none where that is not what is run.

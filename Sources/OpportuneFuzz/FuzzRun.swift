@@ -112,7 +112,7 @@ private final class Shared: Sendable {
     let (covered, edges) = countsEdges ? coverage() : (0, 0)
     let figures = state.withLock { $0.figures }
     return TargetOutcome(
-      target: target, executions: figures.executions, steps: figures.steps, seconds: seconds, edgesCovered: covered,
-      edges: edges)
+      target: target, executions: figures.executions, steps: figures.steps, states: figures.states, seconds: seconds,
+      edgesCovered: covered, edges: edges)
   }
 }

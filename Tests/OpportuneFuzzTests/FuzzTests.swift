@@ -45,6 +45,7 @@ import Testing
     let (figures, failed) = explorer.fuzz(target, seed: 1, milliseconds: 600_000, executions: 2000)
     if failed { Issue.record("\(explorer.shrunkFinding(of: target, milliseconds: 5000).timeline)") }
     #expect(figures.executions == 2000)
+    #expect((100...2000).contains(figures.states))
   }
 
   @Test func executionsDependOnTheirSeedAlone() throws {

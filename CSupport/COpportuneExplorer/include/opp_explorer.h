@@ -101,7 +101,7 @@ typedef struct oppx_figures {
     uint64_t executions; /* schedules begun */
     uint64_t pruned;     /* of these, left where an equal state had been explored */
     uint64_t steps;      /* operations on atomics, futexes and timers */
-    uint64_t states;     /* distinct states at which a thread was chosen */
+    uint64_t states;     /* distinct ones at which a thread was chosen; of random executions, in which they ended, about */
     bool complete;       /* exhaustive search: nothing within the bounds is left */
 } oppx_figures;
 
@@ -109,12 +109,18 @@ typedef struct oppx_bounds {
     uint8_t preemptions, stale, stalls;
 } oppx_bounds;
 
+/* A relaxed load that read what was stored later, as load buffering has it; see later.c. */
+typedef struct oppx_foretold {
+    uint32_t load, store; /* their steps; 0: none */
+} oppx_foretold;
+
 /* A failure, with what reproduces it. */
 typedef struct oppx_finding {
     bool found;
     char message[OPPX_TEXT];
     oppx_program program;
     oppx_bounds bounds;
+    oppx_foretold foretold;
     uint32_t choice_count;
     uint8_t choice[OPPX_CHOICES];
 } oppx_finding;
@@ -147,8 +153,9 @@ void oppx_exhaust(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, c
                   oppx_finding *_Nonnull finding);
 
 /*
- * Random programs (or `program`, where not NULL) under random priority schedules. The execution with number i depends
- * on `seed` + i alone.
+ * Random programs (or `program`, where not NULL) under random priority schedules; every fourth of them a second time,
+ * with a relaxed load reading what was stored later, where there is such a pair. The execution with number i depends on
+ * `seed` + i alone.
  */
 void oppx_fuzz(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, const oppx_program *_Nullable program,
                uint64_t seed, oppx_budget budget, oppx_figures *_Nonnull figures, oppx_finding *_Nonnull finding);
