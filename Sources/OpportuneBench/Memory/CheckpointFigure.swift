@@ -54,8 +54,8 @@ struct CheckpointFigure {
     while waitpid(child, &status, 0) < 0, errno == EINTR {}
     guard status == 0 else {
       let lines = (TextFile.read(log) ?? "").split(separator: "\n")
-      // The last but one says why, the last that it failed; some before them did no harm.
-      let errors = lines.filter { $0.contains("Error") }.suffix(2)
+      // The last ones say that it failed, and before them why; some above did no harm.
+      let errors = lines.filter { $0.contains("Error") }.suffix(3)
       let why = errors.isEmpty ? lines.last.map(String.init) ?? "no word why" : errors.joined(separator: "; ")
       throw BenchError(.unavailable, "'\(command) \(words[0])': \(why)")
     }
