@@ -1,8 +1,14 @@
 /* The checksum is XXH64 by its specification: four sums side by side, since one would wait for its own multiplications. */
 #include "opp_store.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 #define PRIME_1 0x9E3779B185EBCA87u
 #define PRIME_2 0xC2B2AE3D27D4EB4Fu
@@ -71,4 +77,23 @@ uint64_t opp_checksum(const void *bytes, size_t count) {
 
 void opp_store_begin_writing(int file, int64_t offset, int64_t count) {
     (void)sync_file_range(file, offset, count, SYNC_FILE_RANGE_WRITE);
+}
+
+int opp_store_probe_run(const char *folder, opp_store_probe *probe) {
+    char path[4096];
+    if (snprintf(path, sizeof(path), "%s/opportune-probe-XXXXXX", folder) >= (int)sizeof(path)) return -ENAMETOOLONG;
+    int file = mkostemp(path, O_CLOEXEC);
+    if (file < 0) return -errno;
+    unlink(path);
+    struct statfs system;
+    if (fstatfs(file, &system) < 0) system.f_type = 0;
+    /* The bits of the magic numbers alone: the field is signed, and of another width elsewhere. */
+    unsigned long type = (unsigned long)system.f_type & 0xffffffffu;
+    *probe = (opp_store_probe){
+        .is_memory = type == TMPFS_MAGIC || type == RAMFS_MAGIC,
+        .allocate = fallocate(file, 0, 0, 1 << 20) < 0 ? -errno : 0,
+        .direct = fcntl(file, F_SETFL, O_DIRECT) < 0 ? -errno : 0,
+    };
+    close(file);
+    return 0;
 }

@@ -1,3 +1,5 @@
+import Glibc
+
 /// Why a bench could not run, or why its outcome does not count.
 ///
 /// The description names the value that was refused and what was expected of it.
@@ -27,6 +29,11 @@ public struct BenchError: Error, Equatable, CustomStringConvertible, Sendable {
   /// A value outside its range: names the option, the value and what was expected.
   static func invalid(_ option: String, _ value: String, expected: String) -> BenchError {
     BenchError(.invalidArgument, "\(option) '\(value)' is not valid: expected \(expected)")
+  }
+
+  /// A system call failed.
+  static func failed(_ what: String, _ number: Int32 = errno) -> BenchError {
+    BenchError(.system, "\(what): \(String(cString: strerror(number)))")
   }
 
   /// The figures that `names` names, or all where it names none.

@@ -7,7 +7,8 @@ struct BenchMemoryCommand: ParsableCommand {
     abstract: "Purgeable memory: what access costs, how fast it is given back, what hibernation costs.",
     discussion: """
       Figures: \(MemoryBenchOptions.Figure.allCases.map(\.rawValue).joined(separator: ", ")).
-      Ctrl-C ends the run with what it has.
+      pressure has rivals without the library where a memory cgroup may be made and, for one of them, where there is swap; \
+      hibernate where CRIU runs. What is skipped is said. Ctrl-C ends the run with what it has.
       """)
 
   @Option(help: "Figures, separated by commas or repeated. (default: all)")
@@ -19,8 +20,11 @@ struct BenchMemoryCommand: ParsableCommand {
   @Option(help: "Purgeable memory in MiB; the run takes up twice as much.")
   var mebibytes = 1024
 
-  @Option(help: "Where hibernate makes its files, of up to 150 MB, and removes them.", completion: .directory)
+  @Option(help: "Where hibernate makes its files, of up to 300 MB, and removes them.", completion: .directory)
   var folder = "."
+
+  @Option(help: "CRIU's command, to compare hibernate with where it runs.")
+  var criu = "criu"
 
   @OptionGroup var output: ReportOutput
 
@@ -40,7 +44,8 @@ struct BenchMemoryCommand: ParsableCommand {
 
   private func options() throws -> MemoryBenchOptions {
     do {
-      return try MemoryBenchOptions(figures: names(figure), repeats: repeats, mebibytes: mebibytes, folder: folder)
+      return try MemoryBenchOptions(
+        figures: names(figure), repeats: repeats, mebibytes: mebibytes, folder: folder, criu: criu)
     } catch {
       throw ValidationError(error.description)
     }

@@ -2,27 +2,29 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Opportune
+import OpportuneScheduler
 
 struct DoctorCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "doctor",
     abstract: "Says what the machine gives Opportune, what it lacks, what that costs and how to mend it.",
     discussion: """
-      Looks, and starts a scheduler for a moment to see whether it does as it should. Nothing is changed, and no \
-      privilege is needed. What it finds holds for the user and the container that it runs in, so run it as your \
+      Looks, and starts a scheduler for a moment to see whether it does as it should. Nothing is changed (a file \
+      of 1 MiB in the folder of --store is gone again at once), and no privilege is needed. What it finds holds for the user and the container that it runs in, so run it as your \
       program runs. The exit status is 0 whatever is found.
       """)
 
   @Flag(help: "Print JSON.")
   var json = false
 
+  @Option(help: "The folder that a hibernation store is, or is to be, in.", completion: .directory)
+  var store = "."
+
   @Flag(help: "Exit with status 1 if anything is missing.")
   var strict = false
 
   mutating func run() async throws {
-    var diagnosis = await Diagnosis.runWithSelfTest()
-    let place = diagnosis.findings.lastIndex { $0.area == .system }.map { $0 + 1 } ?? 0
-    diagnosis.findings.insert(PowerEvents.finding(), at: place)
+    let diagnosis = await diagnose()
     if json {
       let encoder = JSONEncoder()
       encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
@@ -32,6 +34,12 @@ struct DoctorCommand: AsyncParsableCommand {
       print(diagnosis.text(columns: terminal.columns, usesColor: terminal.usesColor), terminator: "")
     }
     if strict, diagnosis.count(.missing) > 0 { throw ExitCode(1) }
+  }
+
+  func diagnose() async -> OpportuneScheduler.Diagnosis {
+    var diagnosis = await Diagnosis.runWithSelfTest()
+    diagnosis.add([PowerEvents.finding()] + Diagnosis.memoryFindings(storeFolder: store))
+    return diagnosis
   }
 }
 

@@ -57,9 +57,6 @@ struct FuzzCommand: ParsableCommand {
     if let threads, !(1...1024).contains(threads) {
       throw ValidationError("--threads \(threads) is out of range: expected 1 to 1024")
     }
-    if !target.isEmpty, names(target).isEmpty {
-      throw ValidationError("--target names no target; --list says what there is")
-    }
     _ = try targets()
   }
 

@@ -58,5 +58,8 @@ struct ReportOutput: ParsableArguments {
   }
 }
 
-/// The names of an option that takes several with commas, or is repeated.
-func names(_ arguments: [String]) -> [String] { arguments.flatMap { $0.split(separator: ",").map(String.init) } }
+/// The names of an option that takes several with commas, or is repeated. An empty one is among them, to be refused as any
+/// that is not known: who writes `--figure ""` does not mean all.
+func names(_ arguments: [String]) -> [String] {
+  arguments.flatMap { $0.split(separator: ",", omittingEmptySubsequences: false).map(String.init) }
+}

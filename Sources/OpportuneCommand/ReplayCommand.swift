@@ -77,7 +77,6 @@ struct ReplayCommand: ParsableCommand {
       throw ValidationError("\(name) does not go \(policy.isEmpty ? "without" : "with") --policy")
     }
     let names = names(policy)
-    guard policy.isEmpty || !names.isEmpty else { throw ValidationError("--policy names no policy") }
     let known = NamedPolicy.allCases.map(\.rawValue).joined(separator: ", ")
     var chosen: [NamedPolicy] = []
     for name in names {

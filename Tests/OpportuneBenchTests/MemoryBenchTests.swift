@@ -12,7 +12,7 @@ import Testing
   func eachFigureRunsAlone(figure: MemoryBenchOptions.Figure) throws {
     let report = try run(
       MemoryBenchOptions(
-        figures: [figure.rawValue], repeats: 2, mebibytes: figure == .hibernate ? 4 : 8, folder: NSTemporaryDirectory())
+        figures: [figure.rawValue], repeats: 2, mebibytes: sizes[figure] ?? 8, folder: NSTemporaryDirectory())
     )
     #expect(!report.results.isEmpty && report.results.allSatisfy { $0.figure == figure.rawValue })
     for result in report.results {
@@ -33,8 +33,36 @@ import Testing
       .pin: ["ns", "ratio_to_mutex"], .purge: ["ratio_to_madvise"], .pressure: [], .hibernate: ["ratio_to_disk"],
     ]
     for name in names[figure] ?? [] { #expect(results.first?[name] is Double, "\(name)") }
-    #expect(report.table().split(separator: "\n").count == report.results.count + 1)
+    #expect((json?["skipped"] as? [String]) == report.skipped)
+    #expect(report.table().split(separator: "\n").count == report.results.count + report.skipped.count + 1)
   }
+
+  /// What is measured without the library is measured, or said to be skipped.
+  @Test func rivalsOfPressureAreThereOrSkippedAloud() throws {
+    let folder = NSTemporaryDirectory()
+    let small = PlainPressure(folder: folder, held: 252, wanted: 63).ways()
+    #expect(small.possible.isEmpty && small.skipped.count == 1 && small.skipped[0].contains("--mebibytes 256"))
+    let ways = PlainPressure(folder: folder, held: 256, wanted: 64).ways()
+    let report = try run(MemoryBenchOptions(figures: ["pressure"], repeats: 1, mebibytes: 256, folder: folder))
+    #expect(report.results.count == 2 + ways.possible.count)
+    #expect(report.skipped == ways.skipped.map { "pressure: \($0)" })
+    for way in ways.possible {
+      #expect(report.results.contains { $0.mode == "64 MiB, held by a plain process, \(way.rawValue)" })
+    }
+    #expect(!ways.possible.isEmpty || !ways.skipped.isEmpty)
+    #expect(!(try FileManager.default.contentsOfDirectory(atPath: folder)).contains { $0.hasSuffix(".fifo") })
+  }
+
+  @Test func aCheckpointerThatDoesNotRunIsSkippedAloud() throws {
+    let options = try MemoryBenchOptions(
+      figures: ["hibernate"], repeats: 1, mebibytes: 4, folder: NSTemporaryDirectory(), criu: "false")
+    let report = try run(options)
+    #expect(report.skipped == ["hibernate: CRIU: 'false check': no word why"])
+    #expect(!report.results.contains { $0.mode.hasPrefix("CRIU") })
+    #expect(CheckpointFigure(command: "/nowhere/criu", folder: ".").obstacle()?.contains("No such file") == true)
+  }
+
+  private let sizes: [MemoryBenchOptions.Figure: Int] = [.hibernate: 4, .pressure: 256]
 
   @Test func anInterruptedRunSaysSo() throws {
     let report = try run(MemoryBenchOptions(mebibytes: 4), isInterrupted: { true })

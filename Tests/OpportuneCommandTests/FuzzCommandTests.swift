@@ -8,7 +8,8 @@ import Testing
 @Suite struct FuzzCommandTests {
   @Test(arguments: [
     (["--target", "queues"], "'queues' is not a target; there are runq, bag"),
-    (["--target", ","], "--target names no target"), (["--target", ""], "--target names no target"),
+    (["--target", ","], "'' is not a target; there are runq, bag"),
+    (["--target", ""], "'' is not a target; there are runq, bag"),
     (["--time", "0"], "--time 0.0 is out of range: expected more than 0"),
     (["--time", "nan"], "--time nan is out of range"), (["--time", "soon"], "'soon' is invalid for '--time"),
     (["--threads", "0"], "--threads 0 is out of range: expected 1 to 1024"),

@@ -16,7 +16,7 @@ import Testing
   @Test func wrongPoliciesAreRefusedWithWhatWasExpected() throws {
     #expect(try refusal("--policy", "lru,fifo").contains("'fifo' is not known; expected lru, plain, largest"))
     #expect(try refusal("--policy", "lru,lru").contains("given twice"))
-    #expect(try refusal("--policy", ",").contains("names no policy"))
+    #expect(try refusal("--policy", ",").contains("'' is not known; expected lru"))
     #expect(try refusal("--policy", "lru", "--sizes", "desk").contains("'desk' is not known; expected ios, android"))
     #expect(try refusal("--policy", "lru", "--html", "x").contains("--html does not go with --policy"))
     #expect(try refusal("--seed", "2").contains("--seed does not go without --policy"))

@@ -112,6 +112,24 @@ private let megabyte: UInt64 = 1_000_000
     withExtendedLifetime(room) {}
   }
 
+  // R-MEM-01, R-MEM-05
+  @Test(arguments: PurgeMode.allCases)
+  func pressureTakesAsTheOptionSays(mode: PurgeMode) throws {
+    let broker = try makeBroker(budget: 100 << 20) {
+      $0.gauge = .strict
+      $0.mode = mode
+    }
+    let behind = broker.app(named: "behind", standing: .background)
+    let caches = try (0..<40).map { _ in try behind.purgeable(of: UInt8.self, count: 1 << 20) }
+    for cache in caches { cache.fill(1) }
+    let room = try broker.app(named: "front").allocate(bytes: 50 << 20)
+    let taken = UInt64(16 << 20)
+    #expect(broker.purges.bytes == taken)
+    #expect(behind.ledger.purged == (mode == .eager ? taken : 0))
+    #expect(behind.ledger.lazy == (mode == .lazy ? taken : 0))
+    withExtendedLifetime(room) {}
+  }
+
   /// It was handed out before, and is in use once more.
   // R-MEM-01, R-MEM-05
   @Test func whatIsFilledAgainNeedsRoomAsWell() throws {

@@ -1,5 +1,6 @@
 /*
- * What a store of large state asks of the machine: a checksum faster than the disk, and a word to the kernel to begin.
+ * What a store of large state asks of the machine: a checksum faster than the disk, a word to the kernel to begin, and a look
+ * at what the disk gives.
  */
 #ifndef OPP_STORE_H
 #define OPP_STORE_H
@@ -16,6 +17,16 @@ uint64_t opp_checksum(const void *_Nullable bytes, size_t count);
  * a kernel that does not know it does nothing. Waits only where the disk's queue is full.
  */
 void opp_store_begin_writing(int file, int64_t offset, int64_t count);
+
+/* What a folder's file system gives a store. */
+typedef struct opp_store_probe {
+    bool is_memory; /* what is written there stays in main memory, or swap */
+    int allocate;   /* whether blocks are set aside at once: 0 or -errno */
+    int direct;     /* whether O_DIRECT is taken: 0 or -errno */
+} opp_store_probe;
+
+/* Tries it on a file of 1 MiB, which is gone on return. Returns 0, or -errno where none could be made; may wait for the disk. */
+int opp_store_probe_run(const char *_Nonnull folder, opp_store_probe *_Nonnull probe);
 
 OPP_END_DECLS
 

@@ -11,13 +11,16 @@ public struct MemoryBenchOptions: Sendable {
   public var repeats: Int
   /// Of purgeable memory, in regions of 1 MiB.
   public var mebibytes: Int
-  /// Where files are made for figure 3, and removed again.
+  /// Where files are made for figures 2 and 3, and removed again.
   public var folder: String
+  /// The command to compare hibernation with.
+  public var criu: String
 
   /// - Throws: ``BenchError`` for the first value that is unknown or out of range.
-  public init(figures: [String] = [], repeats: Int = 5, mebibytes: Int = 1024, folder: String = ".")
-    throws(BenchError)
-  {
+  public init(
+    figures: [String] = [], repeats: Int = 5, mebibytes: Int = 1024, folder: String = ".",
+    criu: String = "criu"
+  ) throws(BenchError) {
     self.figures = try BenchError.figures(figures)
     guard (1...100).contains(repeats) else {
       throw .invalid("--repeats", "\(repeats)", expected: "a whole number from 1 to 100")
@@ -31,6 +34,7 @@ public struct MemoryBenchOptions: Sendable {
     }
     self.mebibytes = mebibytes
     self.folder = folder
+    self.criu = criu
   }
 }
 
@@ -55,10 +59,11 @@ public struct MemoryBench {
       switch figure {
       case .pin: report.results += try measurePin()
       case .purge: report.results += try measurePurge()
-      case .pressure: report.results += try measurePressure()
-      case .hibernate: report.results += try measureHibernation()
+      case .pressure: report.results += try measurePressure(&report.skipped)
+      case .hibernate: report.results += try measureHibernation(&report.skipped)
       }
     }
+    for line in report.skipped { progress("skipped: \(line)") }
     report.wasInterrupted = isInterrupted()
     return report
   }
@@ -198,25 +203,35 @@ public struct MemoryBench {
   // MARK: Figure 3
 
   /// Of sizes up to that of the run, the least in any case.
-  private func measureHibernation() throws -> [MemoryResult] {
+  private func measureHibernation(_ skipped: inout [String]) throws -> [MemoryResult] {
     let figure = try HibernateFigure(folder: options.folder)
+    let criu = CheckpointFigure(command: options.criu, folder: options.folder)
+    let obstacle = criu.obstacle()
+    if let obstacle { skipped.append("hibernate: CRIU: \(obstacle)") }
     let sizes = HibernateFigure.mebibytes.filter { $0 <= max(options.mebibytes, HibernateFigure.mebibytes[0]) }
     return try sizes.flatMap { size in
-      let rows: [(name: String, rival: String?)] = [
-        ("hibernate \(size) MiB", "write + fsync \(size) MiB"),
-        ("hibernate \(size) MiB, I/O broker", "write + fsync \(size) MiB"), ("write + fsync \(size) MiB", nil),
-        ("reanimate \(size) MiB", "read \(size) MiB"), ("reanimate \(size) MiB, I/O broker", "read \(size) MiB"),
-        ("read \(size) MiB", nil),
-      ]
+      let rows: [(name: String, rival: String?)] =
+        [
+          ("hibernate \(size) MiB", "write + fsync \(size) MiB"),
+          ("hibernate \(size) MiB, I/O broker", "write + fsync \(size) MiB"), ("write + fsync \(size) MiB", nil),
+          ("reanimate \(size) MiB", "read \(size) MiB"), ("reanimate \(size) MiB, I/O broker", "read \(size) MiB"),
+          ("read \(size) MiB", nil),
+        ]
+        + (obstacle == nil
+          ? [
+            ("CRIU dump \(size) MiB", "write + fsync \(size) MiB"), ("CRIU restore \(size) MiB", "read \(size) MiB"),
+          ] : [])
       var written: [Double] = []
       var results = try self.rows(.hibernate, unit: "MB/s", rows) {
         let sample = try figure.measure(mebibytes: size, seed: UInt64(written.count))
         written.append(sample.written)
         let bytes = Double(size << 20) / 1e6
-        return [
+        var seconds = [
           sample.hibernate, sample.brokeredHibernate, sample.plainWrite, sample.reanimate, sample.brokeredReanimate,
           sample.plainRead,
-        ].map { bytes / $0 }
+        ]
+        if obstacle == nil { seconds += try criu.measure(mebibytes: size) }
+        return seconds.map { bytes / $0 }
       }
       for index in results.indices { results[index].ratioToDisk = results[index].ratioToRival }
       if !results.isEmpty { results[0].bytesWritten = median(written) }
@@ -226,8 +241,9 @@ public struct MemoryBench {
 
   // MARK: Figure 2
 
-  /// A quarter of the budget is allocated in front, once with the budget full of background caches, once with it free.
-  private func measurePressure() throws -> [MemoryResult] {
+  /// A quarter of the budget is allocated in front: with it free, with it full of background caches, and with as much held by
+  /// a process without the library, which the kernel swaps out or ends.
+  private func measurePressure(_ skipped: inout [String]) throws -> [MemoryResult] {
     var configuration = MemoryConfiguration()
     configuration.limit = .budget(UInt64(bytes))
     configuration.gauge = try PressureGauge(critical: CriticalPoint(share: 1), margin: 0)
@@ -239,10 +255,13 @@ public struct MemoryBench {
         fill(block.bytes)
       }.0 * 1e3
     }
-    let rows: [(name: String, rival: String?)] = [
-      ("\(options.mebibytes / 4) MiB, held by background", "\(options.mebibytes / 4) MiB, free"),
-      ("\(options.mebibytes / 4) MiB, free", nil),
-    ]
+    let plain = PlainPressure(folder: options.folder, held: options.mebibytes, wanted: options.mebibytes / 4)
+    let ways = plain.ways()
+    skipped += ways.skipped.map { "pressure: \($0)" }
+    let free = "\(options.mebibytes / 4) MiB, free"
+    let rows: [(name: String, rival: String?)] =
+      [("\(options.mebibytes / 4) MiB, held by background", free), (free, nil)]
+      + ways.possible.map { ("\(options.mebibytes / 4) MiB, held by a plain process, \($0.rawValue)", free) }
     return try self.rows(.pressure, unit: "ms", rows) {
       let free = try allocate(try MemoryBroker(configuration))
       let broker = try MemoryBroker(configuration)
@@ -257,7 +276,8 @@ public struct MemoryBench {
         throw BenchError(.workLost, "only \(broker.purges.bytes) bytes were taken for \(wanted)")
       }
       withExtendedLifetime(regions) {}
-      return [held, free]
+      return try [held, free]
+        + ways.possible.map { try plain.measure($0) { try allocate(MemoryBroker(configuration)) } }
     }
   }
 }

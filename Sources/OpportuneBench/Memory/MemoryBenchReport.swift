@@ -25,6 +25,8 @@ public struct MemoryBenchReport: Sendable {
   public var repeats: Int
   public var mebibytes: Int
   public var results: [MemoryResult] = []
+  /// What was not measured here, and why.
+  public var skipped: [String] = []
   public var wasInterrupted = false
 
   private struct Document: Encodable {
@@ -32,12 +34,14 @@ public struct MemoryBenchReport: Sendable {
     let repeats: Int
     let mebibytes: Int
     let results: [MemoryResult]
+    let skipped: [String]
     let interrupted: Bool
   }
 
   public func json() throws -> String {
     let document = Document(
-      machine: machine, repeats: repeats, mebibytes: mebibytes, results: results, interrupted: wasInterrupted)
+      machine: machine, repeats: repeats, mebibytes: mebibytes, results: results, skipped: skipped,
+      interrupted: wasInterrupted)
     return try ReportJSON.text(of: document)
   }
 
@@ -50,6 +54,7 @@ public struct MemoryBenchReport: Sendable {
         result.bytesWritten.map { fixed($0, 0) } ?? "",
       ])
     }
-    return ReportTable.align(rows, isLeft: { !(2...4).contains($0) }).joined(separator: "\n") + "\n"
+    let lines = ReportTable.align(rows, isLeft: { !(2...4).contains($0) }) + skipped.map { "skipped: \($0)" }
+    return lines.joined(separator: "\n") + "\n"
   }
 }

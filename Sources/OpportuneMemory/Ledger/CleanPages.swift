@@ -88,4 +88,4 @@ final class CleanPages: @unchecked Sendable {
 }
 
 // Which Glibc's headers in Swift do not all have.
-private let madvisePageOut: Int32 = 21
+let madvisePageOut: Int32 = 21

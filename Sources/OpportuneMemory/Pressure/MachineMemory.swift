@@ -31,18 +31,41 @@ public struct MachineMemory: Sendable, Hashable {
 
   // MARK: Cgroups
 
-  private enum Version { case one, two }
+  package enum CgroupVersion: Sendable { case one, two }
+
+  /// A cgroup that the program is in, of a hierarchy that may know of memory.
+  package struct Cgroup: Sendable {
+    package var version: CgroupVersion
+    /// Where the hierarchy is mounted.
+    package var point: String
+    /// The group's folder below that: empty, or with a slash in front and none at the end.
+    package var path: String
+  }
 
   /// Of each memory cgroup with a limit that the program is in, itself or by one above it.
   public func cgroupReadings() -> [MemoryReading] {
+    var readings: [MemoryReading] = []
+    for group in cgroups() {
+      var path = group.path
+      while true {
+        if let reading = Self.reading(group.version, group.point + path) { readings.append(reading) }
+        guard let slash = path.lastIndex(of: "/") else { break }
+        path = String(path[..<slash])
+      }
+    }
+    return readings
+  }
+
+  /// The groups that the program is in.
+  package func cgroups() -> [Cgroup] {
     guard let memberships = KernelFile.text("\(proc)/self/cgroup"),
       let mounts = KernelFile.text("\(proc)/self/mountinfo")
     else { return [] }
-    var readings: [MemoryReading] = []
+    var groups: [Cgroup] = []
     for line in memberships.split(separator: "\n") {
       let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
       guard fields.count == 3 else { continue }
-      let version: Version
+      let version: CgroupVersion
       if fields[0] == "0", fields[1].isEmpty {
         version = .two
       } else if fields[1].split(separator: ",").contains("memory") {
@@ -52,18 +75,14 @@ public struct MachineMemory: Sendable, Hashable {
       }
       guard let mount = Self.mount(of: version, in: mounts) else { continue }
       // A path above the mounted root is not visible from here.
-      guard var path = Self.path(fields[2], below: mount.root) else { continue }
-      while true {
-        if let reading = Self.reading(version, mount.point + path) { readings.append(reading) }
-        guard let slash = path.lastIndex(of: "/") else { break }
-        path = String(path[..<slash])
-      }
+      guard let path = Self.path(fields[2], below: mount.root) else { continue }
+      groups.append(Cgroup(version: version, point: mount.point, path: path))
     }
-    return readings
+    return groups
   }
 
   /// Where the hierarchy is mounted, and which of its folders is mounted there.
-  private static func mount(of version: Version, in mounts: String) -> (root: String, point: String)? {
+  private static func mount(of version: CgroupVersion, in mounts: String) -> (root: String, point: String)? {
     for line in mounts.split(separator: "\n") {
       // Optional fields end with a dash; file system, source and its options follow.
       let fields = line.split(separator: " ")
@@ -89,7 +108,7 @@ public struct MachineMemory: Sendable, Hashable {
     return String(relative)
   }
 
-  private static func reading(_ version: Version, _ folder: String) -> MemoryReading? {
+  private static func reading(_ version: CgroupVersion, _ folder: String) -> MemoryReading? {
     let (limit, usage, inactive) =
       switch version {
       case .two: ("memory.max", "memory.current", "inactive_file")

@@ -65,10 +65,12 @@ final class PressureMonitor: @unchecked Sendable {
 
   // MARK: The thread
 
+  /// When tasks have stalled for memory for 150 ms of 2 s. Only the machine's: where a cgroup's memory is short its tasks
+  /// stall, and the machine's file counts them too. A descriptor, or an error number below 0.
+  static func openAlarm() -> Int32 { opp_watch_stall("/proc/pressure/memory", 150_000, 2_000_000) }
+
   private func run() {
-    // When tasks have stalled for memory for 150 ms of 2 s. Only the machine's: where a cgroup's memory is short its tasks
-    // stall, and the machine's file counts them too.
-    let alarm = opp_watch_stall("/proc/pressure/memory", 150_000, 2_000_000)
+    let alarm = Self.openAlarm()
     defer { if alarm >= 0 { opp_watch_close(alarm) } }
     // relaxed: see stop().
     while !isStopped.load(ordering: .relaxed) {

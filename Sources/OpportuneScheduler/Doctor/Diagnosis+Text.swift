@@ -101,6 +101,7 @@ extension Diagnosis.Area {
     case .priorities: "Kernel priorities"
     case .lanes: "Lanes"
     case .accounting: "Accounting"
+    case .memory: "Memory"
     case .io: "Input and output"
     case .runtime: "Swift runtime"
     case .selfTest: "Self-test"

@@ -18,6 +18,8 @@ public struct Diagnosis: Sendable, Hashable, Codable {
     case lanes
     /// How CPU time and blocking are told.
     case accounting
+    /// How memory is given back, watched and saved.
+    case memory
     /// Files and sockets.
     case io
     /// The Swift runtime.
@@ -77,6 +79,15 @@ public struct Diagnosis: Sendable, Hashable, Codable {
   /// changes nothing. Takes a few milliseconds, and blocks meanwhile.
   public static func run(configuration: SchedulerConfiguration = SchedulerConfiguration()) -> Diagnosis {
     Diagnosis(SystemFacts.read(), configuration: configuration)
+  }
+
+  /// Adds findings of areas that ``run(configuration:)`` does not look at, or not alone, each at the end of its area.
+  public mutating func add(_ more: [Finding]) {
+    let order = Area.allCases
+    for finding in more {
+      let rest = order.drop { $0 != finding.area }.dropFirst()
+      findings.insert(finding, at: findings.firstIndex { rest.contains($0.area) } ?? findings.endIndex)
+    }
   }
 
   /// How many findings have `status`.

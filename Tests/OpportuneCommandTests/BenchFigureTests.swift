@@ -1,0 +1,27 @@
+import ArgumentParser
+import Testing
+
+@testable import OpportuneBench
+@testable import OpportuneCommand
+
+@Suite struct BenchFigureTests {
+  /// Who leaves the name out does not mean all of them, which takes minutes.
+  @Test(arguments: ["", ",", "pin,,purge", "swap"])
+  func aFigureThatIsNoneIsRefusedWithThoseThatThereAre(text: String) throws {
+    try refuses(BenchMemoryCommand.self, "--figure", text, MemoryBenchOptions.Figure.allCases.map(\.rawValue))
+    try refuses(BenchIOCommand.self, "--figure", text, IOBenchOptions.Figure.allCases.map(\.rawValue))
+    try refuses(BenchLifecycleCommand.self, "--figure", text, LifecycleBenchOptions.Figure.allCases.map(\.rawValue))
+    try refuses(BenchLocationCommand.self, "--figure", text, LocationBenchOptions.Figure.allCases.map(\.rawValue))
+    try refuses(BenchLatencyCommand.self, "--contender", text, ContenderKind.all.map(\.name))
+  }
+
+  private func refuses(
+    _ command: any ParsableCommand.Type, _ option: String, _ text: String, _ known: [String]
+  ) throws {
+    let error = #expect(throws: (any Error).self) { try command.parse([option, text]) }
+    let message = command.message(for: try #require(error))
+    #expect(message.contains("\(option) '"), "\(message)")
+    #expect(message.contains(known.joined(separator: ", ")), "\(message)")
+    #expect(command.exitCode(for: try #require(error)) == .validationFailure)
+  }
+}
