@@ -5,7 +5,7 @@ extension AppHost {
   func carryOut(_ effects: [Effect]) {
     for effect in effects {
       let entry = VirtualHost.Entry(moment: system.now, app: effect.app, action: effect.action)
-      for observer in observers.values { observer.yield(entry) }
+      tellObservers(entry)
       carryOut(effect.action, effect.app)
     }
     guard !brokers.isEmpty else { return }

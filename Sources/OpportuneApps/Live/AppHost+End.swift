@@ -47,11 +47,10 @@ extension AppHost {
 
   func reportUnending(_ app: HostedApp) {
     guard ending[app.id]?.contains(where: { $0 === app }) == true else { return }
-    let entry = VirtualHost.Entry(moment: system.now, app: app.id, action: .diagnose(.unendingSlice))
-    for observer in observers.values { observer.yield(entry) }
+    tellObservers(VirtualHost.Entry(moment: system.now, app: app.id, action: .diagnose(.unendingSlice)))
   }
 
-  // MARK: Tasks and buffers
+  // MARK: Tasks
 
   func beginTask(
     _ kind: TaskKind, _ app: HostedApp, _ expired: @escaping @Sendable () -> Void
