@@ -26,6 +26,24 @@ import Testing
     }
   }
 
+  // R-MSG-02
+  @Test func contentHasTheTypeThatItWasGiven() throws {
+    struct Letter: Codable, Equatable {
+      var from: String
+      var pages: Int
+    }
+    let letter = Letter(from: "Ada", pages: 3)
+    let message = try Message("letter", content: letter)
+    #expect(try message.content(as: Letter.self) == letter)
+    // As a push brings it.
+    #expect(Message("letter", payload: ["content": #"{"from":"Ada","pages":3}"#]) == message)
+    for wrong in [Message("letter"), Message("letter", payload: ["content": #"{"from":"Ada"}"#])] {
+      let error = #expect(throws: MessageContentError.self) { try wrong.content(as: Letter.self) }
+      #expect(error?.kind == "letter" && error?.type == "Letter")
+    }
+    #expect(throws: MessageContentError.self) { try Message("number", content: Double.nan) }
+  }
+
   // R-MSG-04
   @Test func aMessageMayLaunch() throws {
     for launches in [true, false] {
