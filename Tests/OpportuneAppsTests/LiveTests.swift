@@ -231,24 +231,6 @@ private actor Journal: AppDelegate {
     #expect(throws: HostError.self) { try app.submit {} }
   }
 
-  // R-GFX-03, R-GFX-01
-  @Test(.timeLimit(.minutes(1))) func drawingInBackgroundLeavesThePixelsAlone() async throws {
-    let host = try patientHost { $0.suspendsOnReturn = false }
-    let app = try await host.launch(Manifest(identifier: "painter")) { _ in Journal() }
-    await wait(host, app.id, for: .active)
-    let buffer = try await app.makeDrawingBuffer(bytes: 10_000)
-    let raw = buffer.pixels.assumingMemoryBound(to: UInt8.self)
-    for index in 0..<buffer.count { raw[index] = 1 }
-    try await host.leave(app.id)
-    for index in 0..<buffer.count { raw[index] = 2 }
-    #expect(buffer.shown.load(as: UInt8.self) == 1)
-    try await host.bringForward(app.id)
-    #expect((0..<buffer.count).allSatisfy { raw[$0] == 1 })
-    raw[0] = 3
-    #expect(buffer.shown.load(as: UInt8.self) == 3)
-    await #expect(throws: HostError.self) { try await app.makeDrawingBuffer(bytes: 0) }
-  }
-
   // R-AUD-07
   @Test func codeIsKnownByTheFileThatHoldsIt() throws {
     let handle = try #require(dlopen(nil, RTLD_NOW))

@@ -7,6 +7,7 @@ extension AppHost {
       for broker in brokers { broker.takeBack(id) }
       return
     }
+    noticeDrawing(of: resident)
     resident.endAudio()
     resident.isEnding = true
     resident.waiting = []
@@ -73,14 +74,6 @@ extension AppHost {
     rearm()
     guard let result else { throw HostError.refused(refusal) }
     return result
-  }
-
-  func adopt(_ buffer: DrawingBuffer, _ app: HostedApp) throws(HostError) {
-    guard let resident = residents[app.id], resident.app === app else {
-      throw HostError.terminated(app.manifest.identifier)
-    }
-    resident.buffers.append(buffer)
-    buffer.setAccepts(system.view(of: app.id)?.restrictions.mayDraw ?? false)
   }
 }
 
