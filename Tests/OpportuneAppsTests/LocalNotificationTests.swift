@@ -30,8 +30,9 @@ import Testing
 
   // R-MSG-01, R-MSG-02, R-MSG-03, R-MSG-04, R-MSG-05
   @Test func itsAppReceivesItInEachState() throws {
-    let note = LocalNotification(fireDate: .instant(1_003_600), body: "Tea", action: "Drink")
-    let message = Message("notification", payload: ["body": "Tea", "action": "Drink"], origin: .local)
+    let note = LocalNotification(fireDate: .instant(1_003_600), body: "Tea", action: "Drink", sound: "gong.wav")
+    let message = Message(
+      "notification", payload: ["body": "Tea", "action": "Drink", "sound": "gong.wav"], origin: .local)
     let places: [(AppEvent?, LifecycleState)] = [
       (nil, .active), (.leave, .background), (.terminate, .background), (.hibernate, .background),
     ]
@@ -76,6 +77,20 @@ import Testing
       #expect(fired == hours)
       try rig.does(.cancelLocalNotifications)
     }
+  }
+
+  // R-MSG-10
+  @Test func aWeeklyNotificationKeepsItsDayAndAllAreCancelledAtOnce() throws {
+    var rig = try Rig()
+    try rig.host.post(.wallClock(1_000_000))
+    let weekly = LocalNotification(fireDate: .instant(1_003_600), repeats: .weekly, body: "week")
+    let daily = LocalNotification(fireDate: .instant(1_003_600), repeats: .daily, body: "day")
+    for note in [weekly, daily] { try rig.does(.schedule(note)) }
+    try rig.wait(86_400 * 15)
+    #expect(rig.count(.notify(weekly)) == 3 && rig.count(.notify(daily)) == 15)
+    try rig.does(.cancelLocalNotifications)
+    try rig.wait(86_400 * 15)
+    #expect(rig.count(.notify(weekly)) == 3 && rig.count(.notify(daily)) == 15)
   }
 
   // R-MSG-10

@@ -171,8 +171,11 @@ import Testing
     try rig.does(.data(bytes: 12))
     try rig.does(.call("Ada"))
     #expect(rig.actions().contains { if case .ask(_, .call("Ada")) = $0 { true } else { false } })
+    #expect(rig.state() == .background)  // until the user has said something
     try rig.host.post(.answer(rig.prompts()[0], accepted: false))
     #expect(rig.state() == .suspended)
+    // Who executes nothing can ask for nothing.
+    #expect(throws: AppsError.notExecuting(rig.app, .suspended)) { try rig.does(.call("Bob")) }
   }
 
   // R-MAN-02
@@ -191,6 +194,35 @@ import Testing
       }
       #expect(rig.state() == .suspended)
     }
+  }
+
+  // R-MAN-02
+  @Test func eachResultHasItsOwnInterval() throws {
+    var rig = try Rig([manifest("news", [.fetch])]) { $0.fetch.longest = .seconds(100_000) }
+    try rig.leave()
+    // From the end of a fetch to the next: twice, twice, half, and half as much again.
+    var interval: Int64 = 900
+    for (result, next) in [(.noData, 1800), (.noData, 3600), (.newData, 1800), (.failed, 2700)]
+      as [(FetchResult, Int64)]
+    {
+      rig.host.behaviour.fetchResult = result
+      rig.host.behaviour.fetch = .zero
+      let count = rig.count(.fetch)
+      try rig.host.run(for: .seconds(interval) - .nanoseconds(1))
+      #expect(rig.count(.fetch) == count)
+      try rig.host.run(for: .nanoseconds(1))
+      #expect(rig.count(.fetch) == count + 1, "\(result)")
+      interval = next
+    }
+    // Without an answer in time it has failed.
+    rig.host.behaviour.fetch = nil
+    try rig.wait(2700 + 30)
+    #expect(rig.diagnoses().contains(.fetchOverrun))
+    let count = rig.count(.fetch)
+    try rig.host.run(for: .seconds(4050) - .nanoseconds(1))
+    #expect(rig.count(.fetch) == count)
+    try rig.host.run(for: .nanoseconds(1))
+    #expect(rig.count(.fetch) == count + 1)
   }
 
   // R-MAN-02
