@@ -59,11 +59,14 @@ import Testing
     let raw = buffer.pixels.assumingMemoryBound(to: UInt8.self)
     try await host.leave(app.id)
     raw[0] = 1  // it has not been asked to stop yet
+    let early = try await app.makeDrawingBuffer(bytes: 1)
+    early.pixels.storeBytes(of: 1, as: UInt8.self)
+    try await host.bringForward(app.id)
+    try await host.leave(app.id)
+    raw[0] = 1
     mayEnter.add()
     await hasEntered(host, app)
     #expect((0..<buffer.count).allSatisfy { raw[$0] == 0 })
-    let another = try await app.makeDrawingBuffer(bytes: 1)
-    #expect(another.pixels.load(as: UInt8.self) == 0)
     for _ in 0..<2 {
       try await host.bringForward(app.id)
       await wait(host, app, for: .active)
@@ -74,11 +77,22 @@ import Testing
     }
     #expect(await broken(host, app) == 0)
     // A buffer that is made in background is watched at once, and the end of the app is seen too.
+    let another = try await app.makeDrawingBuffer(bytes: 1)
+    #expect(another.pixels.load(as: UInt8.self) == 0)
     another.pixels.storeBytes(of: 0, as: UInt8.self)
     let events = await host.observe()
     try await host.terminate(app.id)
     await isToldOff(events)
     #expect(await broken(host, app) == 1)
+  }
+
+  // R-RULE-02
+  @Test(.timeLimit(.minutes(1))) func whatIsDrawnInFrontBreaksNoRuleAtItsEnd() async throws {
+    let (host, app, buffer, _) = try await launch()
+    buffer.pixels.storeBytes(of: 1, as: UInt8.self)
+    try await host.terminate(app.id)
+    await wait(host, app, for: .notRunning)
+    #expect(await broken(host, app) == 0)
   }
 
   // R-RULE-02, R-GFX-03

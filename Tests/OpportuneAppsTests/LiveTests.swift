@@ -59,6 +59,18 @@ private actor Journal: AppDelegate {
     #expect(logs[0] == logs[1] && logs[0].count > 20)
   }
 
+  // R-LIFE-05, R-SYS-01
+  @Test(.timeLimit(.minutes(1))) func launchingWhatIsInFrontGivesItTheInput() async throws {
+    let host = try patientHost { $0.maximumForeground = 2 }
+    let first = try await host.launch(Manifest(identifier: "first")) { _ in Journal() }
+    let second = try await host.launch(Manifest(identifier: "second")) { _ in Journal() }
+    await wait(host, second.id, for: .active)
+    #expect(try await host.launch(first.id) === first)
+    await wait(host, first.id, for: .active)
+    #expect(await host.state(of: second.id) == .inactive)
+    for app in [first, second] { try await host.terminate(app.id) }
+  }
+
   // R-LIFE-25
   @Test(.timeLimit(.minutes(1))) func anAppRecordsItsLaunchesAndResumesByCallbacksAlone() async throws {
     actor Times: AppDelegate {

@@ -105,6 +105,14 @@ import Testing
     try rig.host.post(.wallClock(2_000_000))  // set far ahead: due at once
     try rig.wait(0)
     #expect(rig.count(.notify(note)) == 1)
+    // What repeats does not make up for all that it missed.
+    let daily = LocalNotification(fireDate: .instant(2_000_100), repeats: .daily, body: "each day")
+    try rig.does(.schedule(daily))
+    try rig.host.post(.wallClock(2_000_200 + 86_400 * 10))
+    try rig.wait(86_000)
+    #expect(rig.count(.notify(daily)) == 1)
+    try rig.wait(300)
+    #expect(rig.count(.notify(daily)) == 2)
   }
 
   // R-MSG-10

@@ -136,6 +136,14 @@ import Testing
       ])
   }
 
+  // R-COAL-01
+  @Test func whoDoesNotRunMissesNoChange() throws {
+    var rig = try Rig()
+    try rig.does(.changed(kind: "orientation", to: "landscape"))
+    try rig.does(.launch)
+    #expect(rig.actions().allSatisfy { if case .coalesced = $0 { false } else { true } })
+  }
+
   // R-VOIP-04
   @Test func dataReanimatesAndIsPassed() throws {
     var rig = try Rig([manifest("phone", [.voip])])
@@ -161,6 +169,40 @@ import Testing
     #expect(rig.count(.heartbeat) >= 9)
     try rig.wait(1)
     #expect(rig.state() == .suspended)
+  }
+
+  // R-VOIP-02, R-LIFE-23, R-SYS-02
+  @Test func whatAnAppAskedForEndsWithItOrTheService() throws {
+    for isOn in [true, false] {
+      var rig = try Rig([manifest("phone", [.voip])]) { $0.network.isOn = isOn }
+      try rig.does(.launch)
+      try rig.does(.heartbeat(.seconds(600)))
+      try rig.does(.wakesOn([.heartbeat]))
+      try rig.does(.leave)
+      try rig.wait(700)
+      #expect(rig.count(.heartbeat) == (isOn ? 1 : 0))
+      try rig.does(.terminate)
+      try rig.suspend()
+      try rig.wait(1300)
+      #expect(rig.count(.heartbeat) == (isOn ? 1 : 0))
+      try rig.does(.message(Message("mail")))
+      #expect(rig.delivered() == ["mail"])
+    }
+  }
+
+  // R-VOIP-03
+  @Test func whoRunsAnywayNeedsNoHeartbeatToWakeIt() throws {
+    var rig = try Rig([manifest("phone", [.voip])])
+    rig.host.behaviour.handling = .seconds(8)
+    try rig.does(.launch)
+    try rig.does(.heartbeat(.seconds(600)))
+    try rig.does(.leave)
+    try rig.wait(5 + 595)
+    try rig.does(.message(Message("mail")))
+    try rig.wait(7)
+    #expect(rig.state() == .background && rig.count(.heartbeat) == 0)
+    try rig.wait(601)
+    #expect(rig.count(.heartbeat) == 1)  // counted from its last suspension
   }
 
   // R-VOIP-06, R-VOIP-07
@@ -223,6 +265,19 @@ import Testing
     #expect(rig.count(.fetch) == count)
     try rig.host.run(for: .nanoseconds(1))
     #expect(rig.count(.fetch) == count + 1)
+  }
+
+  // R-MAN-02
+  @Test func fetchesAreCountedFromTheLastTimeInFront() throws {
+    var rig = try Rig([manifest("news", [.fetch])])
+    try rig.leave()
+    try rig.wait(600)
+    try rig.does(.bringForward)
+    try rig.does(.leave)
+    try rig.wait(899.999)
+    #expect(rig.count(.fetch) == 0)
+    try rig.wait(0.001)
+    #expect(rig.count(.fetch) == 1)
   }
 
   // R-MAN-02

@@ -65,6 +65,7 @@ import Testing
       #expect(rig.state() == .suspended)
       #expect(try #require(rig.host.system.view(of: rig.app)).grants.isEmpty)
       #expect(throws: AppsError.self) { try rig.does(.release(.camera)) }
+      #expect(throws: AppsError.notExecuting(rig.app, .suspended)) { try rig.does(.request(.camera)) }
     }
   }
 
@@ -203,7 +204,7 @@ import Testing
       try rig.host.post(.power(.battery))
       #expect(rig.host.system.timeRemaining(of: rig.app) == .seconds(180))
       try rig.does(.worked(.seconds(9)))
-      #expect(rig.state() == .background)
+      #expect(rig.state() == .background && rig.tasks().map { rig.count(.expire($0)) } == [1, 0])
       try rig.does(.worked(.seconds(1)))
       #expect(rig.tasks().map { rig.count(.expire($0)) } == [2, 1])
       try rig.wait(5)

@@ -62,7 +62,12 @@ import Testing
     var rig = try Rig()
     try rig.leave()
     #expect(broken(rig) == [.saveOnEnteringBackground])
-    #expect(try broken(visit()) == [])
+    // Each time anew.
+    var again = try visit()
+    #expect(broken(again) == [])
+    try again.does(.bringForward)
+    try again.does(.leave)
+    #expect(broken(again) == [.saveOnEnteringBackground])
   }
 
   // R-RULE-05

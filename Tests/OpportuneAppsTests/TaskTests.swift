@@ -202,6 +202,21 @@ import Testing
     #expect(rig.state() == .suspended)
   }
 
+  // R-TASK-11
+  @Test func theEndOfATaskLeavesEligibleWorkItsTime() throws {
+    var rig = try Rig { $0.tasks.eligible = [.upload] }
+    try rig.does(.launch)
+    try rig.does(.workBegan(.upload))
+    try rig.does(.beginTask(.other))
+    try rig.does(.leave)
+    try rig.wait(10)
+    try rig.does(.endTask(rig.tasks()[0]))
+    try rig.wait(169.999)
+    #expect(rig.state() == .background)
+    try rig.wait(0.001)
+    #expect(rig.state() == .suspended)
+  }
+
   // R-TASK-15
   @Test func theTimeThatRemainsCanBeRead() throws {
     var rig = try Rig()

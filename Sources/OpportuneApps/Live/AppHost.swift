@@ -137,13 +137,14 @@ public actor AppHost {
     try launch(register(manifest, delegate: delegate))
   }
 
-  /// Launches a registered app to the foreground, or brings it there.
+  /// Launches a registered app to the foreground, or brings it there, where it has the user's input.
   ///
   /// - Throws: ``HostError``.
   @discardableResult
   public func launch(_ id: AppID) throws(HostError) -> HostedApp {
     try post(.app(id, .launch))
-    if system.state(of: id)?.isForeground != true { try post(.app(id, .bringForward)) }
+    // Beside others it was in front already.
+    if system.frontmost != id { try post(.app(id, .bringForward)) }
     guard let resident = residents[id] else { throw HostError.terminated("\(id)") }
     return resident.app
   }
