@@ -37,7 +37,7 @@ struct BenchIOCommand: AsyncParsableCommand {
 
   func validate() throws {
     guard access(folder, W_OK | X_OK) == 0 else {
-      throw ValidationError("'\(folder)' is no folder that you may write to")
+      throw Failure("'\(folder)' is no folder that you may write to")
     }
     _ = try options()
     try output.checkFileIsWritable()

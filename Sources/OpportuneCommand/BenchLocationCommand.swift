@@ -99,7 +99,7 @@ struct BenchLocationCommand: ParsableCommand {
 
   private func logged(_ path: String) throws -> PhoneLog {
     do { return try PhoneLog(name: path, reading: try readFile(path)) } catch let error as BenchError {
-      throw ValidationError(error.description)
+      throw Failure(error.description)
     }
   }
 

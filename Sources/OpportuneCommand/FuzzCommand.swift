@@ -15,8 +15,8 @@ struct FuzzCommand: ParsableCommand {
 
       Each run first finds the bugs that are planted in the canaries, so that finding nothing says something.
 
-      The status is 0 where nothing was found, 1 where something was, 2 where a planted bug was not found or memory is
-      short, 64 where an option is wrong, and 130 after Ctrl-C.
+      The status is 0 where nothing was found, 1 where something was, 2 where a planted bug was not found, memory is short,
+      or a file cannot be read or written, 64 where an option is wrong, and 130 after Ctrl-C.
 
       Examples:
         opportune fuzz                                   every target for 10 seconds
@@ -61,6 +61,17 @@ struct FuzzCommand: ParsableCommand {
   }
 
   func run() throws {
+    do {
+      try search()
+    } catch let error as any Error & CustomStringConvertible where error is Failure || error is FuzzError {
+      // Not 1, which says that something was found.
+      printToStandardError("Error: \(error.description)")
+      throw ExitCode(2)
+    }
+  }
+
+  /// What it does; throws the status, or why it can do nothing.
+  func search() throws {
     if list { return print(try listing(), terminator: "") }
     if let replay { return try run(example: replay) }
     // A failure may take hours to find.
@@ -74,20 +85,12 @@ struct FuzzCommand: ParsableCommand {
       isInterrupted: wasInterrupted)
     if isTerminal { run.progress = { writeToStandardError("\r\u{1B}[K" + line($0)) } }
     writeToStandardError("seed \(seed)\n")
-    let report: FuzzReport
-    do throws(FuzzError) {
-      let selfCheck = try checkSelf(seed: seed)
-      var ran = try run.run()
-      ran.selfCheck = selfCheck
-      report = ran
-    } catch {
-      // Not 1, which says that something was found.
-      writeToStandardError("Error: \(error)\n")
-      throw ExitCode(2)
-    }
+    let selfCheck = try checkSelf(seed: seed)
+    var report = try run.run()
+    report.selfCheck = selfCheck
     if isTerminal { writeToStandardError("\r\u{1B}[K") }
-    if let finding = report.finding, let output { try write(finding.example, to: output) }
     print(json ? try FuzzJSON.encode(report) : summary(report), terminator: "")
+    if let finding = report.finding, let output { try write(finding.example, to: output) }
     if report.finding != nil { throw ExitCode(1) }
     if report.wasInterrupted { throw ExitCode(130) }
   }
@@ -119,13 +122,13 @@ struct FuzzCommand: ParsableCommand {
 
   private func run(example path: String) throws {
     guard let example = read(path) else {
-      throw ValidationError("'\(path)' cannot be read: \(String(cString: strerror(errno)))")
+      throw Failure("'\(path)' cannot be read: \(String(cString: strerror(errno)))")
     }
     let finding: Finding?
     do {
       finding = try FuzzTargets.all.replay(example)
     } catch {
-      throw ValidationError("'\(path)': \(error.description)")
+      throw Failure("'\(path)': \(error.description)")
     }
     if json {
       print(try FuzzJSON.encode(finding), terminator: "")

@@ -5,12 +5,12 @@ import OpportuneLocation
 /// A whole file, or why there is none.
 func readFile(_ path: String) throws -> Data {
   guard access(path, R_OK) == 0 else {
-    throw ValidationError("'\(path)' cannot be read: \(String(cString: strerror(errno)))")
+    throw Failure("'\(path)' cannot be read: \(String(cString: strerror(errno)))")
   }
   guard let data = FileManager.default.contents(atPath: path) else {
-    throw ValidationError("'\(path)' is no file that can be read to its end")
+    throw Failure("'\(path)' is no file that can be read to its end")
   }
-  guard !data.starts(with: [0x1f, 0x8b]) else { throw ValidationError("'\(path)' is compressed; unpack it first") }
+  guard !data.starts(with: [0x1f, 0x8b]) else { throw Failure("'\(path)' is compressed; unpack it first") }
   return data
 }
 
@@ -20,7 +20,7 @@ func readFile(_ path: String) throws -> Data {
 func readTrack(_ path: String, deviation: Double) throws -> LocationTrace {
   let data = try readFile(path)
   do { return try LocationTrace.read(data, deviation: deviation) } catch {
-    throw ValidationError("'\(path)': \(error)")
+    throw Failure("'\(path)': \(error)")
   }
 }
 
@@ -28,7 +28,7 @@ func readTrack(_ path: String, deviation: Double) throws -> LocationTrace {
 func readFences(_ path: String) throws -> [NamedRegion] {
   let data = try readFile(path)
   do { return try GeoJSON.regions(data) } catch {
-    throw ValidationError("'\(path)': \(error)")
+    throw Failure("'\(path)': \(error)")
   }
 }
 

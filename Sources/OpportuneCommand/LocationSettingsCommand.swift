@@ -55,7 +55,7 @@ struct LocationSettingsCommand: ParsableCommand {
         guard settings.apps[app] != nil else {
           let known = settings.apps.keys.sorted().map { "'\($0)'" }.joined(separator: ", ")
           let expected = known.isEmpty ? "no app" : "one of \(known)"
-          throw ValidationError("'\(app)' is not in '\(file)', expected \(expected)")
+          throw Failure("'\(app)' is not in '\(file)', expected \(expected)")
         }
         settings.apps[app] = .notDetermined
       }

@@ -1,4 +1,3 @@
-import ArgumentParser
 import Foundation
 import OpportuneLocation
 
@@ -22,7 +21,7 @@ struct LocationSettingsFile {
   func read(mustExist: Bool = false) throws -> LocationSettings {
     guard mustExist || access(path, F_OK) == 0 || errno != ENOENT else { return LocationSettings() }
     let data = try readFile(path)
-    do { return try LocationSettings(reading: data) } catch { throw ValidationError("'\(path)': \(error)") }
+    do { return try LocationSettings(reading: data) } catch { throw Failure("'\(path)': \(error)") }
   }
 
   /// What the file says, if it may be another than the last time; `nil`: it is the same.
@@ -80,7 +79,7 @@ struct LocationSettingsFile {
     fsync(folder)
   }
 
-  private func failure(_ what: String) -> ValidationError {
-    ValidationError("'\(path)' \(what): \(String(cString: strerror(errno)))")
+  private func failure(_ what: String) -> Failure {
+    Failure("'\(path)' \(what): \(String(cString: strerror(errno)))")
   }
 }

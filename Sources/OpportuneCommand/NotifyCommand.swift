@@ -18,7 +18,7 @@ struct NotifyCommand: ParsableCommand {
     do {
       try Push(app: app, kind: kind, payload: pairs()).send(to: socket)
     } catch let error as PushError {
-      throw ValidationError(error.description)
+      throw Failure(error.description)
     }
   }
 

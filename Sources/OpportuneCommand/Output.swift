@@ -4,11 +4,11 @@ import Glibc
 /// Writes a whole file, or says why it cannot.
 func write(_ text: String, to path: String) throws {
   guard let file = fopen(path, "w") else {
-    throw ValidationError("'\(path)' cannot be written: \(String(cString: strerror(errno)))")
+    throw Failure("'\(path)' cannot be written: \(String(cString: strerror(errno)))")
   }
   let written = fputs(text, file)
   guard fclose(file) == 0, written >= 0 else {
-    throw ValidationError("'\(path)' could not be written to its end: \(String(cString: strerror(errno)))")
+    throw Failure("'\(path)' could not be written to its end: \(String(cString: strerror(errno)))")
   }
 }
 
@@ -17,7 +17,7 @@ func checkWritable(_ path: String) throws {
   let isNew = access(path, F_OK) != 0
   let file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o644)
   guard file >= 0 else {
-    throw ValidationError("'\(path)' cannot be written: \(String(cString: strerror(errno)))")
+    throw Failure("'\(path)' cannot be written: \(String(cString: strerror(errno)))")
   }
   close(file)
   if isNew { unlink(path) }

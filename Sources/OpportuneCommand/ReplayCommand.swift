@@ -51,7 +51,7 @@ struct ReplayCommand: ParsableCommand {
     do {
       report = try Replay.run(TraceReader.read(trace), options())
     } catch let error as TraceError {
-      throw ValidationError(error.description)
+      throw Failure(error.description)
     }
     if let traceEvents { try write(report.traceEvents(), to: traceEvents) }
     if let html { try write(report.page(title: "Replay of \(trace.split(separator: "/").last ?? "")"), to: html) }
@@ -66,7 +66,7 @@ struct ReplayCommand: ParsableCommand {
         budget: options.policy.memory.capacity, options: options)
       return json ? try comparison.json() : comparison.text()
     } catch let error as TraceError {
-      throw ValidationError(error.description)
+      throw Failure(error.description)
     }
   }
 

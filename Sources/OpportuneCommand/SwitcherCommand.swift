@@ -28,7 +28,7 @@ struct SwitcherCommand: ParsableCommand {
     do {
       apps = try SwitcherRequest(action, app: app).send(to: socket)
     } catch {
-      throw ValidationError(error.description)
+      throw Failure(error.description)
     }
     print(json ? try encoded(apps) : Self.table(apps))
   }

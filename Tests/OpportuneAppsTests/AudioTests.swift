@@ -37,6 +37,8 @@ import Testing
     #expect(rig.count(.resumeAudio) == 1)
     try rig.wait(3600)
     #expect(rig.state() == .background)
+    try rig.does(.audioEnded)
+    #expect(rig.state() == .suspended)
   }
 
   // R-AUD-06
@@ -51,7 +53,7 @@ import Testing
   }
 
   // R-AUD-03, R-AUD-04
-  @Test(arguments: 1...3) func onlySoManyPlayBehind(_ maximum: Int) throws {
+  @Test(arguments: 0...3) func onlySoManyPlayBehind(_ maximum: Int) throws {
     var rig = try playing(["a", "b", "c", "d"]) { $0.audio.maximum = maximum }
     try rig.wait(10)
     let behind = (0..<3).filter { rig.state($0) == .background }

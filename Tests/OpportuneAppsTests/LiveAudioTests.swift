@@ -1,6 +1,8 @@
 import Opportune
 import Testing
 
+@testable import OpportuneApps
+
 @Suite struct LiveAudioTests {
   private struct Player: AppDelegate {}
 
@@ -104,6 +106,29 @@ import Testing
     try await host.bringForward(app.id)
     while stream.statistics.frames == stopped { await Task.yield() }
     for id in [app.id, other.id] { try await host.terminate(id) }
+  }
+
+  // R-CPU-09, R-AUD-02
+  @Test(.timeLimit(.minutes(1)), arguments: [true, false]) func realTimeThreadsAreDemotedInBackground(
+    hasService: Bool
+  ) async throws {
+    let host = try host {
+      $0.audio.isOn = hasService
+      $0.suspendsOnReturn = false
+    }
+    let (app, stream, _) = try await player(host, "player")
+    let place = try #require(await host.residents[app.id]?.audio?.place)
+    #expect(place.band == .realTime)
+    try await host.leave(app.id)
+    #expect(place.band == (hasService ? .realTime : .background))
+    // It plays on for as long as it is there.
+    let behind = stream.statistics.frames
+    while stream.statistics.frames < behind + 5 { await Task.yield() }
+    try await host.bringForward(app.id)
+    #expect(place.band == .realTime)
+    try await stream.end()
+    #expect(place.band == .background)
+    try await host.terminate(app.id)
   }
 
   // R-AUD-07

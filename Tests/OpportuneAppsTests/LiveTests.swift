@@ -59,6 +59,18 @@ private actor Journal: AppDelegate {
     #expect(logs[0] == logs[1] && logs[0].count > 20)
   }
 
+  // R-LIFE-05, R-SYS-01
+  @Test(.timeLimit(.minutes(1))) func launchingWhatIsInFrontGivesItTheInput() async throws {
+    let host = try patientHost { $0.maximumForeground = 2 }
+    let first = try await host.launch(Manifest(identifier: "first")) { _ in Journal() }
+    let second = try await host.launch(Manifest(identifier: "second")) { _ in Journal() }
+    await wait(host, second.id, for: .active)
+    #expect(try await host.launch(first.id) === first)
+    await wait(host, first.id, for: .active)
+    #expect(await host.state(of: second.id) == .inactive)
+    for app in [first, second] { try await host.terminate(app.id) }
+  }
+
   // R-LIFE-25
   @Test(.timeLimit(.minutes(1))) func anAppRecordsItsLaunchesAndResumesByCallbacksAlone() async throws {
     actor Times: AppDelegate {
@@ -229,24 +241,6 @@ private actor Journal: AppDelegate {
     try await host.leave(app.id)
     await wait(host, app.id, for: .notRunning)
     #expect(throws: HostError.self) { try app.submit {} }
-  }
-
-  // R-GFX-03, R-GFX-01
-  @Test(.timeLimit(.minutes(1))) func drawingInBackgroundLeavesThePixelsAlone() async throws {
-    let host = try patientHost { $0.suspendsOnReturn = false }
-    let app = try await host.launch(Manifest(identifier: "painter")) { _ in Journal() }
-    await wait(host, app.id, for: .active)
-    let buffer = try await app.makeDrawingBuffer(bytes: 10_000)
-    let raw = buffer.pixels.assumingMemoryBound(to: UInt8.self)
-    for index in 0..<buffer.count { raw[index] = 1 }
-    try await host.leave(app.id)
-    for index in 0..<buffer.count { raw[index] = 2 }
-    #expect(buffer.shown.load(as: UInt8.self) == 1)
-    try await host.bringForward(app.id)
-    #expect((0..<buffer.count).allSatisfy { raw[$0] == 1 })
-    raw[0] = 3
-    #expect(buffer.shown.load(as: UInt8.self) == 3)
-    await #expect(throws: HostError.self) { try await app.makeDrawingBuffer(bytes: 0) }
   }
 
   // R-AUD-07

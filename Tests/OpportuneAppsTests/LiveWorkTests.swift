@@ -61,6 +61,30 @@ import Testing
     await wait(host, busy, for: .suspended)
   }
 
+  // R-RULE-01
+  @Test(.timeLimit(.minutes(1)), arguments: [100, 1100])
+  func muchWorkInBackgroundIsSeenWhereNothingLimitsIt(milliseconds: Int) async throws {
+    let host = try host { $0.restrictions.cpu = false }
+    let app = try await host.launch(Manifest(identifier: "busy")) { _ in Worker() }
+    await wait(host, app, for: .active)
+    let task = try await app.beginTask()
+    let (start, mayEnd) = (ContinuousClock.now, Counter())
+    try await host.leave(app.id)
+    try app.submit { while mayEnd.value == 0 {} }
+    while await app.app.cpuTime() < .milliseconds(milliseconds) { await Task.yield() }
+    let events = await host.observe()
+    mayEnd.add()
+    try await app.endTask(task)
+    if milliseconds > 1000 {
+      // Beside what else it ran, the rule allows that much.
+      guard ContinuousClock.now - start < .seconds(9) else { return print("skipped: this machine is too loaded") }
+      for await event in events { if event.action == .diagnose(.rule(.minimumInBackground)) { break } }
+    }
+    await wait(host, app, for: .suspended)
+    #expect(await host.view(of: app.id)?.brokenRules[.minimumInBackground] == (milliseconds > 1000 ? 1 : nil))
+    try await host.terminate(app.id)
+  }
+
   // R-TASK-05
   @Test func looksAreSoFarApartThatTheLimitIsNotPassedUnseen() throws {
     var rig = try Rig { $0.tasks.cpuTime = .milliseconds(100) }

@@ -30,8 +30,9 @@ import Testing
 
   // R-MSG-01, R-MSG-02, R-MSG-03, R-MSG-04, R-MSG-05
   @Test func itsAppReceivesItInEachState() throws {
-    let note = LocalNotification(fireDate: .instant(1_003_600), body: "Tea", action: "Drink")
-    let message = Message("notification", payload: ["body": "Tea", "action": "Drink"], origin: .local)
+    let note = LocalNotification(fireDate: .instant(1_003_600), body: "Tea", action: "Drink", sound: "gong.wav")
+    let message = Message(
+      "notification", payload: ["body": "Tea", "action": "Drink", "sound": "gong.wav"], origin: .local)
     let places: [(AppEvent?, LifecycleState)] = [
       (nil, .active), (.leave, .background), (.terminate, .background), (.hibernate, .background),
     ]
@@ -79,6 +80,20 @@ import Testing
   }
 
   // R-MSG-10
+  @Test func aWeeklyNotificationKeepsItsDayAndAllAreCancelledAtOnce() throws {
+    var rig = try Rig()
+    try rig.host.post(.wallClock(1_000_000))
+    let weekly = LocalNotification(fireDate: .instant(1_003_600), repeats: .weekly, body: "week")
+    let daily = LocalNotification(fireDate: .instant(1_003_600), repeats: .daily, body: "day")
+    for note in [weekly, daily] { try rig.does(.schedule(note)) }
+    try rig.wait(86_400 * 15)
+    #expect(rig.count(.notify(weekly)) == 3 && rig.count(.notify(daily)) == 15)
+    try rig.does(.cancelLocalNotifications)
+    try rig.wait(86_400 * 15)
+    #expect(rig.count(.notify(weekly)) == 3 && rig.count(.notify(daily)) == 15)
+  }
+
+  // R-MSG-10
   @Test func itFollowsAJumpOfTheWallClock() throws {
     var rig = try Rig()
     try rig.host.post(.wallClock(1_000_000))
@@ -90,6 +105,14 @@ import Testing
     try rig.host.post(.wallClock(2_000_000))  // set far ahead: due at once
     try rig.wait(0)
     #expect(rig.count(.notify(note)) == 1)
+    // What repeats does not make up for all that it missed.
+    let daily = LocalNotification(fireDate: .instant(2_000_100), repeats: .daily, body: "each day")
+    try rig.does(.schedule(daily))
+    try rig.host.post(.wallClock(2_000_200 + 86_400 * 10))
+    try rig.wait(86_000)
+    #expect(rig.count(.notify(daily)) == 1)
+    try rig.wait(300)
+    #expect(rig.count(.notify(daily)) == 2)
   }
 
   // R-MSG-10

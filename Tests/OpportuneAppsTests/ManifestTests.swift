@@ -103,6 +103,15 @@ import Testing
     try rig.does(.locationEvent)
     #expect(rig.state() == .background)
     #expect(rig.count(.locationEvent) == 1)
+    // To go on in background it does.
+    for modes in [[], [.location]] as [Set<Manifest.Mode>] {
+      var rig = try Rig([manifest("tracker", modes)])
+      try rig.does(.launch)
+      try rig.does(.trackingBegan)
+      try rig.does(.leave)
+      try rig.wait(3600)
+      #expect(rig.state() == (modes.isEmpty ? .suspended : .background))
+    }
   }
 
   // R-SYS-02

@@ -26,6 +26,24 @@ import Testing
     }
   }
 
+  // R-MSG-02
+  @Test func contentHasTheTypeThatItWasGiven() throws {
+    struct Letter: Codable, Equatable {
+      var from: String
+      var pages: Int
+    }
+    let letter = Letter(from: "Ada", pages: 3)
+    let message = try Message("letter", content: letter)
+    #expect(try message.content(as: Letter.self) == letter)
+    // As a push brings it.
+    #expect(Message("letter", payload: ["content": #"{"from":"Ada","pages":3}"#]) == message)
+    for wrong in [Message("letter"), Message("letter", payload: ["content": #"{"from":"Ada"}"#])] {
+      let error = #expect(throws: MessageContentError.self) { try wrong.content(as: Letter.self) }
+      #expect(error?.kind == "letter" && error?.type == "Letter")
+    }
+    #expect(throws: MessageContentError.self) { try Message("number", content: Double.nan) }
+  }
+
   // R-MSG-04
   @Test func aMessageMayLaunch() throws {
     for launches in [true, false] {
@@ -118,6 +136,14 @@ import Testing
       ])
   }
 
+  // R-COAL-01
+  @Test func whoDoesNotRunMissesNoChange() throws {
+    var rig = try Rig()
+    try rig.does(.changed(kind: "orientation", to: "landscape"))
+    try rig.does(.launch)
+    #expect(rig.actions().allSatisfy { if case .coalesced = $0 { false } else { true } })
+  }
+
   // R-VOIP-04
   @Test func dataReanimatesAndIsPassed() throws {
     var rig = try Rig([manifest("phone", [.voip])])
@@ -145,6 +171,40 @@ import Testing
     #expect(rig.state() == .suspended)
   }
 
+  // R-VOIP-02, R-LIFE-23, R-SYS-02
+  @Test func whatAnAppAskedForEndsWithItOrTheService() throws {
+    for isOn in [true, false] {
+      var rig = try Rig([manifest("phone", [.voip])]) { $0.network.isOn = isOn }
+      try rig.does(.launch)
+      try rig.does(.heartbeat(.seconds(600)))
+      try rig.does(.wakesOn([.heartbeat]))
+      try rig.does(.leave)
+      try rig.wait(700)
+      #expect(rig.count(.heartbeat) == (isOn ? 1 : 0))
+      try rig.does(.terminate)
+      try rig.suspend()
+      try rig.wait(1300)
+      #expect(rig.count(.heartbeat) == (isOn ? 1 : 0))
+      try rig.does(.message(Message("mail")))
+      #expect(rig.delivered() == ["mail"])
+    }
+  }
+
+  // R-VOIP-03
+  @Test func whoRunsAnywayNeedsNoHeartbeatToWakeIt() throws {
+    var rig = try Rig([manifest("phone", [.voip])])
+    rig.host.behaviour.handling = .seconds(8)
+    try rig.does(.launch)
+    try rig.does(.heartbeat(.seconds(600)))
+    try rig.does(.leave)
+    try rig.wait(5 + 595)
+    try rig.does(.message(Message("mail")))
+    try rig.wait(7)
+    #expect(rig.state() == .background && rig.count(.heartbeat) == 0)
+    try rig.wait(601)
+    #expect(rig.count(.heartbeat) == 1)  // counted from its last suspension
+  }
+
   // R-VOIP-06, R-VOIP-07
   @Test func anIgnoredCallGoesBackToSleep() throws {
     var rig = try Rig([manifest("phone", [.voip])])
@@ -153,8 +213,11 @@ import Testing
     try rig.does(.data(bytes: 12))
     try rig.does(.call("Ada"))
     #expect(rig.actions().contains { if case .ask(_, .call("Ada")) = $0 { true } else { false } })
+    #expect(rig.state() == .background)  // until the user has said something
     try rig.host.post(.answer(rig.prompts()[0], accepted: false))
     #expect(rig.state() == .suspended)
+    // Who executes nothing can ask for nothing.
+    #expect(throws: AppsError.notExecuting(rig.app, .suspended)) { try rig.does(.call("Bob")) }
   }
 
   // R-MAN-02
@@ -173,6 +236,48 @@ import Testing
       }
       #expect(rig.state() == .suspended)
     }
+  }
+
+  // R-MAN-02
+  @Test func eachResultHasItsOwnInterval() throws {
+    var rig = try Rig([manifest("news", [.fetch])]) { $0.fetch.longest = .seconds(100_000) }
+    try rig.leave()
+    // From the end of a fetch to the next: twice, twice, half, and half as much again.
+    var interval: Int64 = 900
+    for (result, next) in [(.noData, 1800), (.noData, 3600), (.newData, 1800), (.failed, 2700)]
+      as [(FetchResult, Int64)]
+    {
+      rig.host.behaviour.fetchResult = result
+      rig.host.behaviour.fetch = .zero
+      let count = rig.count(.fetch)
+      try rig.host.run(for: .seconds(interval) - .nanoseconds(1))
+      #expect(rig.count(.fetch) == count)
+      try rig.host.run(for: .nanoseconds(1))
+      #expect(rig.count(.fetch) == count + 1, "\(result)")
+      interval = next
+    }
+    // Without an answer in time it has failed.
+    rig.host.behaviour.fetch = nil
+    try rig.wait(2700 + 30)
+    #expect(rig.diagnoses().contains(.fetchOverrun))
+    let count = rig.count(.fetch)
+    try rig.host.run(for: .seconds(4050) - .nanoseconds(1))
+    #expect(rig.count(.fetch) == count)
+    try rig.host.run(for: .nanoseconds(1))
+    #expect(rig.count(.fetch) == count + 1)
+  }
+
+  // R-MAN-02
+  @Test func fetchesAreCountedFromTheLastTimeInFront() throws {
+    var rig = try Rig([manifest("news", [.fetch])])
+    try rig.leave()
+    try rig.wait(600)
+    try rig.does(.bringForward)
+    try rig.does(.leave)
+    try rig.wait(899.999)
+    #expect(rig.count(.fetch) == 0)
+    try rig.wait(0.001)
+    #expect(rig.count(.fetch) == 1)
   }
 
   // R-MAN-02

@@ -38,6 +38,37 @@ import Testing
     #expect(throws: AppsError.self) { try rig.does(.unlock(.fileDescriptor)) }
   }
 
+  // R-LOCK-01, R-LOCK-04
+  @Test func aLockTakenTwiceIsReleasedTwice() throws {
+    for releases in 1...2 {
+      var rig = try Rig()
+      try rig.does(.launch)
+      for _ in 0..<2 { try rig.does(.lock(.fileDescriptor)) }
+      for _ in 0..<releases { try rig.does(.unlock(.fileDescriptor)) }
+      try rig.does(.leave)
+      try rig.wait(5)
+      #expect(rig.state() == (releases == 1 ? .notRunning : .suspended))
+    }
+  }
+
+  // R-LOCK-01, R-HW-01, R-LIFE-08
+  @Test func whatAnAppHoldsEndsWithIt() throws {
+    for end in [AppEvent.terminate, .exited] {
+      var rig = try Rig()
+      try rig.does(.launch)
+      try rig.does(.lock(.fileDescriptor))
+      try rig.does(.request(.camera))
+      try rig.does(end)
+      #expect(rig.count(.revoked(.camera)) == 1)
+      try rig.leave()
+      try rig.wait(5)
+      #expect(rig.state() == .suspended)
+      #expect(try #require(rig.host.system.view(of: rig.app)).grants.isEmpty)
+      #expect(throws: AppsError.self) { try rig.does(.release(.camera)) }
+      #expect(throws: AppsError.notExecuting(rig.app, .suspended)) { try rig.does(.request(.camera)) }
+    }
+  }
+
   // R-HW-01, R-HW-02
   @Test func hardwareIsTakenAwayBehindAndDeniedThere() throws {
     let all: [Hardware] = [.camera, .accelerometer, .gyroscope, .proximity, .microphone, Hardware("lidar")]
@@ -128,6 +159,24 @@ import Testing
     }
   }
 
+  // R-PWR-03, R-AUD-03
+  @Test func onLossOfPowerTooManyPlayersGiveWay() throws {
+    var rig = try Rig([manifest("first", [.audio]), manifest("second", [.audio]), manifest("front")]) {
+      $0.power.fullOnMains = true
+    }
+    try rig.host.post(.power(.mains))
+    for index in 0..<3 {
+      try rig.does(.launch, index)
+      if index < 2 { try rig.does(.audioBegan(.play), index) }
+      try rig.wait(10)
+    }
+    #expect(rig.state(0) == .background && rig.state(1) == .background)
+    try rig.host.post(.power(.battery))
+    #expect([rig.count(.pauseAudio, 0), rig.count(.pauseAudio, 1)].reduce(0, +) == 1)
+    #expect([rig.state(0), rig.state(1)].count { $0 == .background } == 1)
+    #expect([rig.state(0), rig.state(1)].count { $0 == .suspended } == 1)
+  }
+
   // R-PWR-02, R-PWR-03, R-TASK-03
   @Test func fullPowerTakesTheLimitsOfTasksAwayAndItsLossBringsThemBack() throws {
     for policy in [TaskPolicy.End.suspend, .terminate] {
@@ -155,7 +204,7 @@ import Testing
       try rig.host.post(.power(.battery))
       #expect(rig.host.system.timeRemaining(of: rig.app) == .seconds(180))
       try rig.does(.worked(.seconds(9)))
-      #expect(rig.state() == .background)
+      #expect(rig.state() == .background && rig.tasks().map { rig.count(.expire($0)) } == [1, 0])
       try rig.does(.worked(.seconds(1)))
       #expect(rig.tasks().map { rig.count(.expire($0)) } == [2, 1])
       try rig.wait(5)

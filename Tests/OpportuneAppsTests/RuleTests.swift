@@ -26,10 +26,28 @@ import Testing
     #expect(try broken(visit(front: [.audioBegan(.play)], behind: [.worked(.seconds(2))], [.audio])) == [])
   }
 
+  // R-RULE-01
+  @Test func aStayIsJudgedAfterwards() throws {
+    func stay(_ used: Double, _ seconds: Double, power: PowerSupply = .battery) throws -> Int {
+      var rig = try Rig { $0.power.fullOnMains = true }
+      try rig.host.post(.power(power))
+      try rig.does(.conduct(.hasWorkedInBackground(.seconds(used), of: .seconds(seconds))))
+      return rig.broken(.minimumInBackground)
+    }
+    #expect(try stay(1, 5) == 0 && stay(1.001, 5) == 1)
+    #expect(try stay(5, 50) == 0 && stay(5.001, 50) == 1)
+    #expect(try stay(50, 50, power: .mains) == 0)
+  }
+
   // R-RULE-02
   @Test func noDrawing() throws {
     #expect(try broken(visit(behind: [.conduct(.draws)])) == [.noDrawingInBackground])
     #expect(try broken(visit(front: [.conduct(.draws)])) == [])
+    // What is seen afterwards counts whatever the state is by then.
+    var rig = try visit(behind: [.terminate])
+    #expect(throws: AppsError.self) { try rig.does(.conduct(.draws)) }
+    try rig.does(.conduct(.hasDrawnInBackground))
+    #expect(broken(rig) == [.noDrawingInBackground])
   }
 
   // R-RULE-03
@@ -44,7 +62,12 @@ import Testing
     var rig = try Rig()
     try rig.leave()
     #expect(broken(rig) == [.saveOnEnteringBackground])
-    #expect(try broken(visit()) == [])
+    // Each time anew.
+    var again = try visit()
+    #expect(broken(again) == [])
+    try again.does(.bringForward)
+    try again.does(.leave)
+    #expect(broken(again) == [.saveOnEnteringBackground])
   }
 
   // R-RULE-05

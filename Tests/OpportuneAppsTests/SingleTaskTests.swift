@@ -75,7 +75,12 @@ import Testing
     #expect(power.read() == .mains)
     try supply("AC", ["type": "Mains", "online": "0"])
     #expect(power.read() == .battery)
-    try supply("BAT0", ["type": "Battery", "status": "Charging"])
-    #expect(power.read() == .mains)
+    for (type, status, runsOn) in [
+      ("Battery", "Charging", .mains), ("Battery", "Full", .mains), ("Battery", "Not charging", .battery),
+      ("UPS", "Discharging", .battery),
+    ] as [(String, String, PowerSupply)] {
+      try supply("BAT0", ["type": type, "status": status])
+      #expect(power.read() == runsOn, "\(type) \(status)")
+    }
   }
 }

@@ -46,6 +46,19 @@ import Testing
     #expect(rig.state() == .suspended)  // the handler ended it
   }
 
+  // R-TASK-04, R-MAN-06
+  @Test func aManifestMayAskForAnotherLimit() throws {
+    var rig = try Rig([Manifest(identifier: "app", taskTime: .seconds(300))])
+    try rig.does(.launch)
+    try rig.does(.beginTask(.download))
+    try rig.does(.leave)
+    #expect(rig.host.system.timeRemaining(of: rig.app) == .seconds(300))
+    try rig.wait(299.999)
+    #expect(rig.state() == .background)
+    try rig.wait(0.001)
+    #expect(rig.state() == .suspended)
+  }
+
   // R-TASK-14, R-SAMP-10
   @Test func aTaskThatIsNeverEndedGetsItsAppTerminated() throws {
     for end in TaskPolicy.End.allCases {
@@ -186,6 +199,21 @@ import Testing
     try rig.does(.workBegan(.upload))
     try rig.does(.leave)
     try rig.wait(180)
+    #expect(rig.state() == .suspended)
+  }
+
+  // R-TASK-11
+  @Test func theEndOfATaskLeavesEligibleWorkItsTime() throws {
+    var rig = try Rig { $0.tasks.eligible = [.upload] }
+    try rig.does(.launch)
+    try rig.does(.workBegan(.upload))
+    try rig.does(.beginTask(.other))
+    try rig.does(.leave)
+    try rig.wait(10)
+    try rig.does(.endTask(rig.tasks()[0]))
+    try rig.wait(169.999)
+    #expect(rig.state() == .background)
+    try rig.wait(0.001)
     #expect(rig.state() == .suspended)
   }
 

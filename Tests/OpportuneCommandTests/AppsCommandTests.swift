@@ -22,5 +22,7 @@ import Testing
     let push = try NotifyCommand.parse(message + ["from=ada=eve"])
     let refused = try #require(#expect(throws: (any Error).self) { try push.run() })
     #expect(NotifyCommand.message(for: refused).contains("/nonexistent/socket: No such file or directory"))
+    #expect(
+      NotifyCommand.exitCode(for: refused) == .failure && NotifyCommand.exitCode(for: wrong) == .validationFailure)
   }
 }

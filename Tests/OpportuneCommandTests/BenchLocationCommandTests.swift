@@ -29,7 +29,7 @@ import Testing
 
   @Test func aTrackThatIsNoneIsNamed() throws {
     let command = try BenchLocationCommand.parse(["--track", "/proc/none/drive.nmea", "--fences", "1", "--fixes", "10"])
-    let error = #expect(throws: ValidationError.self) { try command.run() }
+    let error = #expect(throws: Failure.self) { try command.run() }
     #expect("\(try #require(error))".contains("'/proc/none/drive.nmea' cannot be read"))
   }
 
@@ -37,7 +37,7 @@ import Testing
     let folder = try Folder()
     let file = try folder.file("day.json", "{\"metadata\":1}".utf8)
     let command = try BenchLocationCommand.parse(["--log", file, "--figure", "exits"])
-    let error = #expect(throws: ValidationError.self) { try command.run() }
+    let error = #expect(throws: Failure.self) { try command.run() }
     #expect("\(try #require(error))".contains("--log '\(file)'"))
   }
 

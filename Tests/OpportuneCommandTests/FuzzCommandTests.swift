@@ -13,14 +13,23 @@ import Testing
     (["--time", "0"], "--time 0.0 is out of range: expected more than 0"),
     (["--time", "nan"], "--time nan is out of range"), (["--time", "soon"], "'soon' is invalid for '--time"),
     (["--threads", "0"], "--threads 0 is out of range: expected 1 to 1024"),
-    (["--seed", "-1"], "--seed"), (["--replay", "/nonexistent"], "'/nonexistent' cannot be read: No such file"),
-    (["--output", "/nonexistent/file"], "'/nonexistent/file' cannot be written: No such file"),
+    (["--seed", "-1"], "--seed"),
   ])
   func whatIsWrongIsNamedWithWhatIsExpected(arguments: [String], part: String) throws {
     let error = #expect(throws: (any Error).self, "\(arguments)") { try FuzzCommand.parse(arguments).run() }
     let message = FuzzCommand.message(for: try #require(error))
     #expect(message.contains(part), "\(message)")
     #expect(FuzzCommand.exitCode(for: try #require(error)) == .validationFailure)
+  }
+
+  @Test(arguments: [
+    (["--replay", "/nonexistent"], "'/nonexistent' cannot be read: No such file"),
+    (["--output", "/nonexistent/file"], "'/nonexistent/file' cannot be written: No such file"),
+  ])
+  func aFileThatIsNoneIsNoFinding(arguments: [String], part: String) throws {
+    let command = try FuzzCommand.parse(arguments)
+    #expect(try #require(#expect(throws: Failure.self) { try command.search() }).description.hasPrefix(part))
+    #expect(throws: ExitCode(2)) { try command.run() }
   }
 
   @Test func eachTargetIsListedWithASentence() throws {

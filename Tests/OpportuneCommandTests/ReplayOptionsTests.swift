@@ -34,4 +34,11 @@ import Testing
     let error = try #require(#expect(throws: (any Error).self) { try ReplayCommand.parse(["trace.db"] + arguments) })
     #expect(ReplayCommand.message(for: error).contains(part))
   }
+
+  @Test func aRecordingThatIsNoneIsAFailureAndNoWrongUse() throws {
+    let error = try #require(
+      #expect(throws: Failure.self) { try ReplayCommand.parse(["/nonexistent/usage.db"]).run() })
+    #expect(error.description.contains("/nonexistent/usage.db"))
+    #expect(ReplayCommand.exitCode(for: error) == .failure)
+  }
 }

@@ -21,8 +21,11 @@ import Testing
 
   @Test func aSocketThatIsNoneIsNamed() throws {
     let command = try SwitcherCommand.parse(["/nonexistent/socket", "list"])
-    let error = #expect(throws: ValidationError.self) { try command.run() }
+    let error = #expect(throws: Failure.self) { try command.run() }
     #expect("\(try #require(error))".contains("/nonexistent/socket: No such file or directory"))
+    // It was called as it should be: no usage.
+    #expect(SwitcherCommand.exitCode(for: try #require(error)) == .failure)
+    #expect(SwitcherCommand.fullMessage(for: try #require(error)) == "Error: \(try #require(error))")
   }
 
   @Test func theTableSaysWhatThereIs() {

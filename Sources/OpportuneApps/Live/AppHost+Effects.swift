@@ -5,7 +5,7 @@ extension AppHost {
   func carryOut(_ effects: [Effect]) {
     for effect in effects {
       let entry = VirtualHost.Entry(moment: system.now, app: effect.app, action: effect.action)
-      for observer in observers.values { observer.yield(entry) }
+      tellObservers(entry)
       carryOut(effect.action, effect.app)
     }
     guard !brokers.isEmpty else { return }
@@ -97,7 +97,11 @@ extension AppHost {
   func resume(_ id: AppID) {
     residents[id]?.easel = nil
     for broker in brokers { broker.release(id) }
-    for place in residents[id]?.places ?? [] { place.resume() }
+    if let resident = residents[id] {
+      // Before anything of it draws.
+      placePages(of: resident, system.view(of: id)?.restrictions.mayDraw ?? false)
+      for place in resident.places { place.resume() }
+    }
     followAudio(id)
   }
 
@@ -151,6 +155,9 @@ extension AppHost {
     guard let resident = residents[app.id], resident.app === app, resident.callbacks.first == callback else { return }
     resident.callbacks.removeFirst()
     resident.isCalling = false
+    if callback == .didEnterBackground, !resident.callbacks.contains(callback) {
+      for buffer in resident.buffers { buffer.watch() }
+    }
     for index in resident.waiting.indices { resident.waiting[index].after -= 1 }
     while let first = resident.waiting.first, first.after == 0 { resident.waiting.removeFirst().start() }
     if !resident.isEnding || callback == .willTerminate || !resident.callbacks.isEmpty {
@@ -163,7 +170,7 @@ extension AppHost {
   func restrict(_ id: AppID, _ restrictions: Restrictions) {
     for broker in brokers { broker.restrict(id, to: restrictions) }
     guard let resident = residents[id], !resident.isEnding else { return }
-    for buffer in resident.buffers { buffer.setAccepts(restrictions.mayDraw) }
+    placePages(of: resident, restrictions.mayDraw)
     resident.audio?.restrict(restrictions)
     let isNews = resident.app.deviceClasses.set(restrictions)
     // Neither band needs a lane that could be missing.

@@ -7,6 +7,7 @@ extension AppHost {
       for broker in brokers { broker.takeBack(id) }
       return
     }
+    noticeDrawing(of: resident)
     resident.endAudio()
     resident.isEnding = true
     resident.waiting = []
@@ -47,11 +48,10 @@ extension AppHost {
 
   func reportUnending(_ app: HostedApp) {
     guard ending[app.id]?.contains(where: { $0 === app }) == true else { return }
-    let entry = VirtualHost.Entry(moment: system.now, app: app.id, action: .diagnose(.unendingSlice))
-    for observer in observers.values { observer.yield(entry) }
+    tellObservers(VirtualHost.Entry(moment: system.now, app: app.id, action: .diagnose(.unendingSlice)))
   }
 
-  // MARK: Tasks and buffers
+  // MARK: Tasks
 
   func beginTask(
     _ kind: TaskKind, _ app: HostedApp, _ expired: @escaping @Sendable () -> Void
@@ -74,14 +74,6 @@ extension AppHost {
     rearm()
     guard let result else { throw HostError.refused(refusal) }
     return result
-  }
-
-  func adopt(_ buffer: DrawingBuffer, _ app: HostedApp) throws(HostError) {
-    guard let resident = residents[app.id], resident.app === app else {
-      throw HostError.terminated(app.manifest.identifier)
-    }
-    resident.buffers.append(buffer)
-    buffer.setAccepts(system.view(of: app.id)?.restrictions.mayDraw ?? false)
   }
 }
 

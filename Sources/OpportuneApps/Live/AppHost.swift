@@ -137,13 +137,14 @@ public actor AppHost {
     try launch(register(manifest, delegate: delegate))
   }
 
-  /// Launches a registered app to the foreground, or brings it there.
+  /// Launches a registered app to the foreground, or brings it there, where it has the user's input.
   ///
   /// - Throws: ``HostError``.
   @discardableResult
   public func launch(_ id: AppID) throws(HostError) -> HostedApp {
     try post(.app(id, .launch))
-    if system.state(of: id)?.isForeground != true { try post(.app(id, .bringForward)) }
+    // Beside others it was in front already.
+    if system.frontmost != id { try post(.app(id, .bringForward)) }
     guard let resident = residents[id] else { throw HostError.terminated("\(id)") }
     return resident.app
   }
@@ -203,8 +204,14 @@ public actor AppHost {
   }
 
   /// Everything that happens from now on. Any number of observers, each sees all of it, in order. (R-LIFE-18)
-  public func observe() -> AsyncStream<VirtualHost.Entry> {
-    let (stream, continuation) = AsyncStream.makeStream(of: VirtualHost.Entry.self, bufferingPolicy: .unbounded)
+  ///
+  /// Nobody waits for an observer: what one has not taken yet is kept for it, some hundred bytes an event.
+  ///
+  /// - Parameter limit: how many events may wait for it, at least one; `nil`: any number. Where one more comes its stream
+  ///   ends after those that wait, so that nothing is missed in silence. Who observes anew then asks for what it missed.
+  public func observe(keeping limit: Int? = nil) -> AsyncStream<VirtualHost.Entry> {
+    let (stream, continuation) = AsyncStream.makeStream(
+      of: VirtualHost.Entry.self, bufferingPolicy: limit.map { .bufferingOldest(max(1, $0)) } ?? .unbounded)
     let number = nextObserver
     nextObserver += 1
     observers[number] = continuation
@@ -216,6 +223,14 @@ public actor AppHost {
   }
 
   private func forgetObserver(_ number: UInt64) { observers[number] = nil }
+
+  func tellObservers(_ entry: VirtualHost.Entry) {
+    for (number, observer) in observers {
+      guard case .dropped = observer.yield(entry) else { continue }
+      observers[number] = nil
+      observer.finish()
+    }
+  }
 
   // MARK: Time
 

@@ -6,7 +6,8 @@ private let numbers = Atomic<UInt64>(0)
 /// Memory to draw into, whose pixels only the foreground changes. (R-GFX-01, R-GFX-03)
 ///
 /// Its address never changes. In background other pages are put in its place: writes through any pointer to it go
-/// there, without a fault, and are gone when the app returns to the front.
+/// there, without a fault, and are gone when the app is suspended or returns to the front. The host sees afterwards that
+/// there were such, and counts them as ``BestPractice/noDrawingInBackground``, from the return of `didEnterBackground` on.
 ///
 /// Invariants: `pixels` is mapped for as long as the buffer lives, writable; `kept` is a second, read-only mapping of the
 /// same file, which always shows what the foreground drew.
@@ -18,8 +19,9 @@ public final class DrawingBuffer: @unchecked Sendable {
   /// In bytes; whole pages.
   public let count: Int
   private let descriptor: Int32
-  // The host alone sets it, on its strand.
+  // The host alone sets these, on its strand.
   private var accepts = true
+  private var isWatched = false
 
   /// - Parameter bytes: rounded up to whole pages.
   /// - Throws: ``HostError/memory(_:)``.
@@ -62,7 +64,45 @@ public final class DrawingBuffer: @unchecked Sendable {
     let flags = accepts ? MAP_SHARED | MAP_FIXED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED
     let result = mmap(pixels, count, PROT_READ | PROT_WRITE, flags, accepts ? descriptor : -1, 0)
     // Short of memory the old pages stay; the next change tries again.
-    if result != MAP_FAILED { self.accepts = accepts }
+    if result != MAP_FAILED { (self.accepts, isWatched) = (accepts, false) }
+  }
+
+  /// In background: from now on the app is not to draw. What it did until now is forgotten.
+  func watch() {
+    guard !accepts else { return }
+    isWatched = true
+    madvise(pixels, count, MADV_DONTNEED)
+  }
+
+  /// Whether something was written since ``watch()``, or since this was asked last; that is gone then. (R-RULE-02)
+  func takeStray() -> Bool {
+    guard isWatched, OwnPages.isAny(in: pixels, count) else { return false }
+    madvise(pixels, count, MADV_DONTNEED)
+    return true
+  }
+}
+
+/// Pages of private, anonymous memory that were written: before, the kernel shows the one page of zeroes that it shares out.
+private enum OwnPages {
+  /// Of an entry of /proc/self/pagemap: the page is this process's alone, or is in swap.
+  private static let own: UInt64 = 1 << 56 | 1 << 62
+
+  /// Not so, where there is no /proc to ask.
+  static func isAny(in start: UnsafeMutableRawPointer, _ count: Int) -> Bool {
+    let file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)
+    guard file >= 0 else { return false }
+    defer { close(file) }
+    let page = Int(sysconf(Int32(_SC_PAGESIZE)))
+    var (next, left) = (Int(bitPattern: start) / page, count / page)
+    var entries = [UInt64](repeating: 0, count: min(left, 4096))
+    while left > 0 {
+      let size = pread(file, &entries, min(left, entries.count) * 8, off_t(next * 8))
+      guard size >= 8 else { return false }
+      if entries[..<(size / 8)].contains(where: { $0 & own != 0 }) { return true }
+      next += size / 8
+      left -= size / 8
+    }
+    return false
   }
 }
 

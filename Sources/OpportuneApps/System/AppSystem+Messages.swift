@@ -12,7 +12,7 @@ extension AppSystem {
     case .batch(let span):
       apps[id.number].queued.append(message)
       let period = max(1, span.wholeNanoseconds)
-      let next = Moment(nanoseconds: (now.nanoseconds / period + 1) * period)
+      let next = now + .nanoseconds(period - now.nanoseconds % period)
       if app.deadline(.batch) == nil { arm(.batch, of: id, at: next) }
     }
   }

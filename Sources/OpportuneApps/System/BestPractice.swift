@@ -55,8 +55,9 @@ public enum BestPractice: UInt8, Sendable, Hashable, CaseIterable, Comparable {
   }
 }
 
-/// What an app does that a best-practice rule looks at. ``HostedApp/isMultitaskingSupported()`` reports itself; the rest is for
-/// the app, or the toolkit that it is made with, to post. Of CPU time a live host knows while a limit depends on it.
+/// What an app does that a best-practice rule looks at. ``HostedApp/isMultitaskingSupported()`` reports itself, and a live
+/// host sees what was worked in background and drawn into a ``DrawingBuffer``; the rest is for the app, or the toolkit that
+/// it is made with, to post.
 public enum Conduct: Sendable, Hashable {
   case asksForMultitasking
   case saves
@@ -69,6 +70,19 @@ public enum Conduct: Sendable, Hashable {
   case rebuildable(UInt64)
   /// It has dealt with a change that it heard of.
   case answers(kind: String)
+  /// It is seen, whatever its state is by now, that it has drawn in background.
+  case hasDrawnInBackground
+  /// It is seen, whatever its state is by now, how much CPU time a stay in background took, of how long that was.
+  case hasWorkedInBackground(Duration, of: Duration)
+
+  fileprivate var needsExecution: Bool {
+    switch self {
+    case .hasDrawnInBackground, .hasWorkedInBackground: false
+    case .asksForMultitasking, .saves, .draws, .timerStarts, .timerStops, .discoveryStarts, .discoveryStops,
+      .rebuildable, .answers:
+      true
+    }
+  }
 }
 
 /// What is remembered of an app's conduct.
@@ -97,7 +111,7 @@ extension AppSystem {
   }
 
   mutating func behaves(_ conduct: Conduct, _ id: AppID) throws(AppsError) {
-    try requireExecuting(id)
+    if conduct.needsExecution { try requireExecuting(id) }
     let index = id.number
     switch conduct {
     case .asksForMultitasking: apps[index].conduct.hasAsked = true
@@ -113,6 +127,9 @@ extension AppSystem {
       apps[index].conduct.discoveries -= 1
     case .rebuildable(let bytes): apps[index].conduct.rebuildable = bytes
     case .answers(let kind): apps[index].conduct.unanswered.remove(kind)
+    case .hasDrawnInBackground: breaks(.noDrawingInBackground, id)
+    case .hasWorkedInBackground(let used, let stay):
+      if Self.isTooMuch(used, of: stay), !hasFullPower { breaks(.minimumInBackground, id) }
     }
   }
 
@@ -157,9 +174,13 @@ extension AppSystem {
   mutating func conductWorks(_ time: Duration, _ id: AppID) {
     let app = apps[id.number]
     guard !app.conduct.hasWorkedTooMuch, audioService(app) == nil, !hasFullPower else { return }
-    guard app.cpuBehind > .seconds(1), app.cpuBehind > (now - app.since) / 10 else { return }
+    guard Self.isTooMuch(app.cpuBehind, of: now - app.since) else { return }
     apps[id.number].conduct.hasWorkedTooMuch = true
     breaks(.minimumInBackground, id)
+  }
+
+  private static func isTooMuch(_ used: Duration, of stay: Duration) -> Bool {
+    used > .seconds(1) && used > stay / 10
   }
 
   mutating func conductIsSuspended(_ id: AppID) { apps[id.number].conduct.hasWorkedTooMuch = false }
