@@ -201,6 +201,23 @@ if Context.environment["OPPORTUNE_STRICT"] != nil {
   }
 }
 
+// `scripts/explore-coverage` builds libFuzzer's driver of the targets above the core by this variable, which is where
+// libFuzzer lies; all of ours tells it which edges run, but for the explorer, whose own would drown the others.
+if let libFuzzer = Context.environment["OPPORTUNE_LIBFUZZER"] {
+  for target in package.targets where target.type != .system {
+    target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-sanitize=fuzzer"])]
+    target.cSettings =
+      (target.cSettings ?? [])
+      + [target.name == "COpportuneExplorer" ? .define("OPP_LIBFUZZER") : .unsafeFlags(["-fsanitize=fuzzer-no-link"])]
+  }
+  package.targets += [
+    .systemLibrary(name: "CLibFuzzer", path: "CSupport/CLibFuzzer"),
+    .executableTarget(
+      name: "LibFuzzer", dependencies: ["CLibFuzzer", "OpportuneFuzz", "OpportuneProperties"], path: "Tests/LibFuzzer",
+      linkerSettings: [.unsafeFlags(["-Xlinker", libFuzzer, "-lstdc++"])]),
+  ]
+}
+
 // `scripts/sanitize` leaves out by this variable what it runs no tests of, so that there is less to build.
 if Context.environment["OPPORTUNE_CONCURRENT_ONLY"] != nil {
   let kept: Set = [

@@ -64,7 +64,8 @@ void opp_core_drain(opp_core *core, void (*drop)(opp_job, void *), void *context
 
 void opp_core_destroy(opp_core *core, void (*drop)(opp_job, void *), void *context) {
     opp_core_drain(core, drop, context);
-    for (opp_bag *bag = opp_load(&core->bags, acquire) /* [bags] */; bag != NULL; bag = bag->next)
+    /* relaxed: nobody else is inside, so the caller knows of every bag. */
+    for (opp_bag *bag = opp_load(&core->bags, relaxed); bag != NULL; bag = bag->next)
         opp_bag_drain(bag, drop, context);
     opp_store(&core->destroyed, true, relaxed); /* relaxed: who sees it only gives up a hold of its own */
     opp_core_release(core);

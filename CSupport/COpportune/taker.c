@@ -64,5 +64,5 @@ bool opp_taker_should_rest(const opp_taker *taker) {
 }
 
 const opp_app *opp_taker_current(const opp_taker *taker) {
-    return opp_load(&taker->current, seq_cst); /* [announce] */
+    return opp_load(&taker->current, relaxed); /* relaxed: only compared, with what may be over a moment later */
 }

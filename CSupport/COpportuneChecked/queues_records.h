@@ -2,9 +2,11 @@
  * Target records: apps, strands' bags, sources and takers that come and go.
  *
  * Promised (opp_runq.h): a record belongs to one owner at a time, who finds nothing of the last one's in it, and may
- * write its plain fields; what an owner queues comes out, with the context that it set.
+ * write its plain fields; what an owner queues comes out, with the context that it set; the core goes with its last
+ * hold, and every job before it, once.
  */
-enum { RECORDS_APP, RECORDS_KEEP, RECORDS_BAG, RECORDS_TAKE, RECORDS_SOURCE, RECORDS_LOOK };
+enum { RECORDS_APP, RECORDS_KEEP, RECORDS_BAG, RECORDS_TAKE, RECORDS_SOURCE, RECORDS_LOOK, RECORDS_DRAIN,
+       RECORDS_DESTROY };
 
 static const oppx_kind records_kinds[] = {
     {.name = "app", .weight = 3},    /* makes an app and gives it up */
@@ -13,6 +15,8 @@ static const oppx_kind records_kinds[] = {
     {.name = "take", .weight = 4},   /* of any app */
     {.name = "source", .weight = 2}, /* leaves its source and its taker, and gets others */
     {.name = "look", .weight = 1},   /* whether anything is ready, and who runs */
+    {.name = "drain", .weight = 0},  /* drops what is queued; of thousands of steps, so only in a world */
+    {.name = "destroy", .weight = 0}, /* threads' last: the first destroys the core, the others give up their holds */
 };
 
 enum { RECORDS_OWNED = 16 };
@@ -23,6 +27,7 @@ typedef struct records_state {
     opp_taker *takers[OPPX_THREADS];
     const void *owned[RECORDS_OWNED]; /* apps and bags that have an owner now */
     opp_app *app_of[HISTORY_ITEMS];
+    bool has_destroy; /* the core may be gone in the end */
 } records_state;
 static _Thread_local records_state *records_of_thread; /* see oppx_state() */
 #define records (*records_of_thread)
@@ -56,6 +61,9 @@ static void records_setup(const oppx_program *program) {
     for (uint32_t t = 1; t <= program->threads; t++) {
         records.sources[t] = opp_source_acquire(records.core, t % 2);
         records_taker(t);
+        for (uint32_t i = 0; i < program->count[t - 1]; i++)
+            records.has_destroy |= program->operation[t - 1][i].kind == RECORDS_DESTROY;
+        if (t > 1) opp_core_retain(records.core);
     }
 }
 
@@ -104,6 +112,18 @@ static void records_take(uint32_t thread) {
     if (taken.context != taken.app) oppx_fail("a job comes out without its app's context");
 }
 
+static void records_drop(opp_job job, void *context) {
+    (void)context;
+    history_take_ends(history_take_begins(0), true, job.ptr, job.tag);
+}
+
+/* No worker is inside any more and nobody pushes: only what follows the last use may still be going on elsewhere. */
+static void records_destroy(uint32_t thread) {
+    opp_source_release(records.sources[thread]);
+    if (thread == 1) opp_core_destroy(records.core, records_drop, NULL);
+    else opp_core_release(records.core);
+}
+
 static void records_perform(uint32_t thread, const oppx_operation *operation) {
     switch (operation->kind) {
     case RECORDS_APP: {
@@ -122,6 +142,8 @@ static void records_perform(uint32_t thread, const oppx_operation *operation) {
         records.sources[thread] = opp_source_acquire(records.core, thread % 2);
         records_taker(thread);
         break;
+    case RECORDS_DRAIN: opp_core_drain(records.core, records_drop, NULL); break;
+    case RECORDS_DESTROY: records_destroy(thread); break;
     case RECORDS_LOOK:
         opp_has_ready(records.core, ALL_LEVELS);
         for (uint32_t index = 0; index < records.core->config.max_apps; index++) {
@@ -133,10 +155,12 @@ static void records_perform(uint32_t thread, const oppx_operation *operation) {
 }
 
 static void records_end(uint32_t thread) {
+    if (records.has_destroy) return;
     opp_taker_rest(records.takers[thread]);
 }
 
 static void records_finish(void) {
+    if (records.has_destroy) return; /* the explorer has seen who freed what, and the threads who dropped it */
     opp_source *source = opp_source_acquire(records.core, 0);
     opp_taker *taker = opp_taker_create(records.core, source, NULL);
     opp_taken taken;

@@ -8,7 +8,8 @@
  * moved may be given back, and then keep their number but not their place.
  */
 enum { APPS = 2, RANKS = 3 };
-enum { RUNQ_PUSH, RUNQ_TAKE, RUNQ_TAKE_HIGH, RUNQ_REST, RUNQ_SUSPEND, RUNQ_RESUME, RUNQ_BAND, RUNQ_ADOPT, RUNQ_MEET, RUNQ_WORKER, RUNQ_STATE, RUNQ_FAR };
+enum { RUNQ_PUSH, RUNQ_TAKE, RUNQ_TAKE_HIGH, RUNQ_REST, RUNQ_SUSPEND, RUNQ_RESUME, RUNQ_BAND, RUNQ_ADOPT, RUNQ_MEET,
+       RUNQ_WORKER, RUNQ_STATE, RUNQ_FAR, RUNQ_LEND };
 
 static const oppx_kind runq_kinds[] = {
     {.name = "push", .arguments = 2, .limit = {APPS, RANKS}, .weight = 10},
@@ -23,6 +24,8 @@ static const oppx_kind runq_kinds[] = {
     {.name = "worker", .weight = 1}, /* goes on with a new taker, as a new worker would */
     {.name = "state", .arguments = 1, .limit = {APPS}, .weight = 1},
     {.name = "far", .weight = 1}, /* goes on with a taker that knows of nodes: near are the sources of every other thread */
+    /* says that it is inside, without a taker, and does something if the app is not suspended */
+    {.name = "lend", .arguments = 1, .limit = {APPS}, .weight = 1},
 };
 
 typedef struct suspension {
@@ -30,7 +33,14 @@ typedef struct suspension {
     uint32_t app;
     bool changed, suspends;
     uint32_t running; /* takers that it saw inside */
+    uint32_t lent;    /* others that it saw inside */
 } suspension;
+
+/* Something done inside of an app without a taker. */
+typedef struct loan {
+    event event;
+    uint32_t app;
+} loan;
 
 typedef struct runq_state {
     opp_core *core;
@@ -42,10 +52,14 @@ typedef struct runq_state {
     uint32_t quiet[APPS]; /* calls of on_quiet */
     suspension steps[OPPX_THREADS * OPPX_OPERATIONS];
     uint32_t step_count;
+    _Atomic(uint32_t) *lent; /* by app */
+    loan loans[OPPX_THREADS * OPPX_OPERATIONS];
+    uint32_t loan_count;
     uint32_t app_of[HISTORY_ITEMS];
     opp_source *source_of[HISTORY_ITEMS];
     int32_t showing[OPPX_THREADS]; /* the app that a thread is resuming or moving, or -1 */
     uint32_t threads;
+    bool has_loans;
     bool has_nodes; /* some taker of the program looks at them */
 } runq_state;
 static _Thread_local runq_state *runq_of_thread; /* see oppx_state() */
@@ -64,8 +78,9 @@ static void runq_setup(const oppx_program *program) {
     memset(runq.moves, 0, sizeof(runq.moves));
     memset(runq.resumes, 0, sizeof(runq.resumes));
     memset(runq.quiet, 0, sizeof(runq.quiet));
-    runq.step_count = 0;
-    runq.has_nodes = false;
+    runq.step_count = runq.loan_count = 0;
+    runq.lent = oppx_allocate(APPS * sizeof(*runq.lent), 16);
+    runq.has_nodes = runq.has_loans = false;
     runq.threads = program->threads;
     for (uint32_t t = 0; t < program->threads; t++)
         for (uint32_t i = 0; i < program->count[t]; i++) {
@@ -73,6 +88,7 @@ static void runq_setup(const oppx_program *program) {
             uint32_t app = operation->argument[0];
             if (operation->kind >= RUNQ_SUSPEND && operation->kind <= RUNQ_BAND) runq.changes[app] = true;
             runq.has_nodes |= operation->kind == RUNQ_FAR;
+            runq.has_loans |= operation->kind == RUNQ_LEND;
             if (operation->kind == RUNQ_BAND) runq.moves[app] = true;
             if (operation->kind == RUNQ_RESUME) runq.resumes[app] = true;
         }
@@ -123,9 +139,19 @@ static void runq_step(const oppx_operation *operation) {
     opp_app *app = runq.apps[step->app];
     step->changed = step->suspends ? opp_app_suspend(app) : opp_app_resume(app);
     if (step->suspends) step->running = opp_app_running(app);
+    if (step->suspends && runq.has_loans) step->lent = opp_load(&runq.lent[step->app], seq_cst);
     step->event.end = oppx_here();
     step->event.over = true;
     oppx_note("   -> %s, %u inside", step->changed ? "changed" : "as it was", step->running);
+}
+
+static void runq_lend(uint32_t app) {
+    opp_add(&runq.lent[app], 1, seq_cst);
+    if (!opp_app_is_suspended(runq.apps[app])) {
+        loan *loan = &runq.loans[runq.loan_count++];
+        *loan = (struct loan){.app = app, .event = {.begin = oppx_here(), .end = oppx_here(), .over = true}};
+    }
+    opp_sub(&runq.lent[app], 1, seq_cst);
 }
 
 /* Who sees a suspension knows what was done before it. */
@@ -160,6 +186,7 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
         break;
     }
     case RUNQ_STATE: runq_look(operation->argument[0]); break;
+    case RUNQ_LEND: runq_lend(operation->argument[0]); break;
     case RUNQ_ADOPT: /* in this order, so that the taker's change of hands does not stand in for the source's */
         opp_source_release(runq.sources[thread]);
         runq.sources[thread] = opp_source_acquire(runq.core, 0);
@@ -198,6 +225,10 @@ static void runq_check_suspension(uint32_t app) {
         const suspension *step = &runq.steps[i];
         if (step->app != app || !step->event.over) continue;
         asked |= step->running > 0;
+        for (uint32_t k = 0; k < runq.loan_count; k++)
+            if (runq.loans[k].app == app && step->suspends && step->lent == 0 &&
+                !oppx_precedes(&runq.loans[k].event.end, &step->event.end))
+                oppx_fail("somebody is inside of app %u, though who suspended it saw nobody", app);
         for (uint32_t k = 0; k < checked_history.item_count; k++) {
             const item *item = &checked_history.items[k];
             if (runq.app_of[k] != app || !item->taken) continue;

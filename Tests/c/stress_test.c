@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ALL (~(uint64_t)0)
@@ -140,7 +141,12 @@ static void stress(unsigned count, unsigned microseconds) {
     for (uintptr_t i = 0; i < count; i++) CHECK_EQUAL(pthread_create(&threads[i], NULL, worker, (void *)i), 0);
     for (uintptr_t i = 0; i < PUSHERS; i++) CHECK_EQUAL(pthread_create(&pushers[i], NULL, pusher, (void *)i), 0);
     CHECK_EQUAL(pthread_create(&other, NULL, stepper, NULL), 0);
-    for (unsigned step; microseconds > 0; microseconds -= step) usleep(step = microseconds < 500000 ? microseconds : 500000);
+    struct timespec end; /* absolute: many short sleeps would add up to more than the alarm allows for */
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += microseconds / 1000000;
+    end.tv_nsec += (long)(microseconds % 1000000) * 1000;
+    if (end.tv_nsec >= 1000000000) end.tv_sec++, end.tv_nsec -= 1000000000;
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) != 0) {}
     atomic_store(&is_over, true);
     pthread_join(other, NULL); /* it has resumed all */
     for (int i = 0; i < PUSHERS; i++) pthread_join(pushers[i], NULL);
