@@ -145,6 +145,26 @@ import Testing
     #expect(app.ledger.inUse == 0 && Self.inCore(block.bytes) == 0)
   }
 
+  /// Others' caches make it, as for what is new.
+  // R-MEM-01, R-MEM-07
+  @Test(arguments: [true, false]) func whatComesBackNeedsRoom(isBlock: Bool) throws {
+    let store = try HibernationStore(CrashDisk(size: 8 << 20))
+    let broker = try makeBroker(budget: 16 << 20) { $0.gauge = try PressureGauge(margin: 0) }
+    let app = broker.app(named: "app", standing: .suspended)
+    let memory =
+      isBlock
+      ? HeldMemory(try app.allocate(bytes: 4 << 20))
+      : HeldMemory(try app.purgeable(of: UInt8.self, count: 4 << 20, isVolatile: false))
+    _ = try memory.withContent { try store.save("app", [UnsafeRawBufferPointer(start: nil, count: 0), $0]) }
+    memory.giveBack()
+    let behind = broker.app(named: "behind", standing: .background)
+    let caches = try (0..<11).map { _ in try behind.purgeable(of: UInt8.self, count: 1 << 20) }
+    for cache in caches { cache.fill(1) }
+    #expect(broker.ledger.inUse == 11 << 20)
+    #expect(try store.record(of: "app").load(into: [memory]) == [])
+    #expect(app.ledger.inUse == 4 << 20 && broker.ledger.inUse <= 12 << 20, "\(broker.ledger)")
+  }
+
   /// Parts before the damage have come back by then.
   // R-MEM-05, R-MEM-07
   @Test func whatCameBackBeforeTheDamageIsGivenBackToo() throws {

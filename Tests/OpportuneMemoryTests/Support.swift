@@ -35,11 +35,11 @@ func makeBroker(
 /// The same, with other settings.
 func makeBroker(
   budget: UInt64 = 1 << 40, clock: @escaping @Sendable () -> UInt64 = { 0 },
-  remove: @escaping @Sendable (Removal) -> Void = { _ in }, _ change: (inout MemoryConfiguration) -> Void
+  remove: @escaping @Sendable (Removal) -> Void = { _ in }, _ change: (inout MemoryConfiguration) throws -> Void
 ) throws -> MemoryBroker {
   var configuration = MemoryConfiguration()
   configuration.limit = .budget(budget)
-  change(&configuration)
+  try change(&configuration)
   return try MemoryBroker(configuration, remove: remove, clock: clock)
 }
 
