@@ -214,6 +214,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     await wait(rig.host, app.id, for: .suspended)
     try await rig.host.post(.app(app.id, .hibernate))
     guard case .stored(app.id, _) = await next(rig) else { throw Failure("nothing was stored") }
+    #expect(app.memory.value?.ledger.inUse == 0, "what can be made again went unwritten")
     let written = try await io.statistics()
     #expect(written.background.bytesWritten >= 2 * megabyte && written.background.completed >= 6)
     #expect(written.foreground.bytesWritten == 0 && written.foreground.submitted == 0)
@@ -321,6 +322,23 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     try await rig.host.terminate(id)
     await wait(rig.host, id, for: .notRunning)
     #expect(await rig.host.snapshot(of: id) == nil && memory.ledger.handedOut == 0)
+  }
+
+  /// The store has room for two, and one goes and comes again and again.
+  // R-MEM-07
+  @Test(.timeLimit(.minutes(1))) func theSpaceOfWhoIsBackIsFree() async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let rig = try await rig(store: 6 * megabyte)
+    let app = try await launch(rig, "notes")
+    for round in 0..<5 {
+      try await rig.host.leave(app.id)
+      await wait(rig.host, app.id, for: .suspended)
+      try await rig.host.post(.app(app.id, .hibernate))
+      guard case .stored(app.id, _) = await next(rig) else { throw Failure("nothing was stored in round \(round)") }
+      try await rig.host.bringForward(app.id)
+      guard case .restored(app.id) = await next(rig) else { throw Failure("it did not come back") }
+      await wait(rig.host, app.id, for: .active)
+    }
   }
 
   /// However far the store has come when it is wanted.

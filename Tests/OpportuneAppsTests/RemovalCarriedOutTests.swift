@@ -1,9 +1,12 @@
+import Dispatch
+import Foundation
 import OpportuneMemory
 import Synchronization
 import TestSupport
 import Testing
 
 @testable import Opportune
+@testable import OpportuneApps
 
 @Suite struct RemovalCarriedOutTests {
   private struct Plain: AppDelegate {}
@@ -34,5 +37,67 @@ import Testing
     continuation.finish()
     for await event in events { if case .removal = event { reported.add(1, ordering: .relaxed) } }
     #expect(reported.load(ordering: .relaxed) == 1, "the first was not carried out")
+  }
+
+  /// Its image takes a while.
+  private struct Slow: HibernatingApp {
+    let mayAnswer: DispatchSemaphore
+    func snapshot() -> [UInt8]? {
+      mayAnswer.wait()
+      return nil
+    }
+    func handOver() throws -> HandedState { HandedState([1]) }
+    func takeOver(_ state: HandedState) throws {}
+  }
+
+  /// It still answers for its image when it is chosen.
+  // R-MEM-01, R-MEM-04
+  @Test(.timeLimit(.minutes(1))) func whoIsStoppingIsHibernatedOnceItIsSuspended() async throws {
+    let path = FileManager.default.temporaryDirectory.appending(path: "opportune-stopping-\(UUID())").path
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let scheduler = try Scheduler()
+    let memory = try HostMemory(scheduler, store: HibernationStore(path: path, bytes: 4 << 20))
+    let host = try patientHost(scheduler: scheduler, brokers: [memory])
+    try await memory.serve(host)
+    let mayAnswer = DispatchSemaphore(value: 0)
+    let numbers = AtomicBox<[UInt32]>([])
+    let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
+      numbers.change { $0.append(own.number) }
+      return Slow(mayAnswer: mayAnswer)
+    }
+    try await host.launch(id)
+    await wait(host, id, for: .active)
+    try await host.leave(id)
+    await wait(host, id, for: .stopping)
+    await memory.carryOut(
+      Removal(app: try #require(numbers.value.first), way: .hibernate, reason: "chosen a moment ago"), on: host)
+    #expect(await host.state(of: id) == .stopping)
+    mayAnswer.signal()
+    await wait(host, id, for: .hibernated)
+  }
+
+  /// What a slice has in use when its app is ended goes with the slice.
+  // R-MEM-05, R-LIFE-08
+  @Test(.timeLimit(.minutes(1))) func whatTheLastSliceHadInUseIsTakenBackAfterIt() async throws {
+    let scheduler = try Scheduler()
+    let memory = try HostMemory(scheduler)
+    let host = try patientHost(scheduler: scheduler, brokers: [memory])
+    let regions = AtomicBox<[Purgeable<UInt8>]>([])
+    let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
+      if let region = try? own.purgeable(of: UInt8.self, count: 1) { regions.change { $0.append(region) } }
+      return Plain()
+    }
+    try await host.launch(id)
+    await wait(host, id, for: .active)
+    await end(id, memory, try #require(regions.value.first), on: host)
+    try await host.terminate(id)
+    await wait(host, id, for: .notRunning)
+  }
+
+  private func end(_ id: AppID, _ memory: HostMemory, _ region: Purgeable<UInt8>, on host: isolated AppHost) {
+    region.withContents { _ in memory.takeBack(id) }
+    #expect(!region.isPurged, "it was in use")
+    memory.stands(id, AppPresence(state: .notRunning, audio: nil, isTracking: false))
+    #expect(region.isPurged)
   }
 }

@@ -150,10 +150,16 @@ private let limit = 96 << 20
       let front = broker.app(named: "front")
       let files = try [behind, front].map { try $0.map(file: file.path) }
       try FileManager.default.removeItem(at: file)
+      // Little, of apps that are nearer to the person in front.
+      try Data(repeating: 7, count: 4 * pageSize).write(to: file)
+      let inactive = broker.app(named: "inactive", standing: .inactive)
+      let small = try [inactive, front].map { try $0.map(file: file.path) }
+      try FileManager.default.removeItem(at: file)
       func read(_ block: MemoryBlock) -> Int {
         stride(from: 0, to: block.count, by: pageSize).reduce(0) { $0 + Int(block.bytes[$1]) }
       }
       require(read(files[0]) == 7 * (50 << 20) / pageSize, "the file is mapped")
+      for file in small { require(read(file) == 7 * 4, "it is in use") }
       let held = try behind.allocate(bytes: 30 << 20)
       held.bytes.initializeMemory(as: UInt8.self, repeating: 1)
       guard let full = broker.reading else { _exit(2) }
@@ -162,8 +168,15 @@ private let limit = 96 << 20
       require(
         relief.removals.isEmpty && relief.missing == 0, "nobody goes: \(relief), \(String(describing: broker.reading))")
       require(residentPages(files[0].bytes) == 0, "they are gone")
-      require(read(files[0]) == 7 * (50 << 20) / pageSize, "and are loaded again")
-      withExtendedLifetime(held) {}
+      for file in small { require(residentPages(file.bytes) == 4, "as far as needed") }
+      let more = try front.allocate(bytes: 44 << 20)
+      more.bytes.initializeMemory(as: UInt8.self, repeating: 1)
+      _ = broker.relieve()
+      require(residentPages(small[0].bytes) == 0, "an inactive app's go as well")
+      require(residentPages(small[1].bytes) == 4, "the active app's never")
+      let some = files[0].bytes[50 << 19]
+      require(some == 7, "and are loaded again")
+      withExtendedLifetime((held, more)) {}
       _exit(7)
     }
     Cgroup(below: getpid(), "clean")?.remove()

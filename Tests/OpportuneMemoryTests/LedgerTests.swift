@@ -1,6 +1,7 @@
 import Dispatch
 import Foundation
 import Glibc
+import OpportuneModels
 import Synchronization
 import TestSupport
 import Testing
@@ -60,6 +61,39 @@ import Testing
     #expect(app.ledger.wired == UInt64(pageSize))
   }
 
+  /// Its pages go as others' do, and are locked again.
+  // R-MEM-05, R-MEM-07, R-MEM-15
+  @Test(.disabled(if: isSanitized, "a sanitizer locks nothing into memory"))
+  func wiredMemoryIsLockedAgainWhenItComesBack() throws {
+    let app = try makeBroker().app(named: "app")
+    let block: MemoryBlock
+    do {
+      block = try app.allocate(bytes: 8 * pageSize, isWired: true)
+    } catch {
+      return print("no memory may be locked here: \(error)")
+    }
+    block.bytes.initializeMemory(as: UInt8.self, repeating: 7)
+    let before = try ProcessMemory().wired
+    let memory = HeldMemory(block)
+    let store = try HibernationStore(CrashDisk(size: 1 << 20))
+    _ = try memory.withContent { try store.save("app", [UnsafeRawBufferPointer(start: nil, count: 0), $0]) }
+    memory.giveBack()
+    #expect(pagesInCore(block.bytes) == 0)
+    #expect(try ProcessMemory().wired + 8 * UInt64(pageSize) == before)
+    #expect(app.ledger == MemoryLedger())
+    #expect(try store.record(of: "app").load(into: [memory]) == [])
+    #expect(try block.bytes.allSatisfy { $0 == 7 } && ProcessMemory().wired == before)
+    #expect(app.ledger.wired == 8 * UInt64(pageSize))
+  }
+
+  /// It is in its file.
+  // R-MEM-05
+  @Test func ofAFilesPagesNothingIsWritten() throws {
+    let app = try makeBroker().app(named: "app")
+    let block = try app.map(file: "/proc/self/exe")
+    #expect(HeldMemory(block).withContent { $0.count } == 0 && block.count > 0)
+  }
+
   @Test func refusesWhatMakesNoSense() throws {
     let app = try makeBroker().app(named: "app")
     for bytes in [0, -1, .max] {
@@ -91,6 +125,24 @@ import Testing
       #expect(blocks[0].bytes.allSatisfy { $0 == 7 })
     }
     #expect(broker.ledger == MemoryLedger())
+  }
+
+  /// Whoever ends last unmaps it.
+  // R-MEM-05
+  @Test func aFileThatIsClosedWhileItsPagesAreDroppedGoesAfterwards() throws {
+    let path = FileManager.default.temporaryDirectory.appending(path: "opportune-closed-\(UUID())").path
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    try Data(repeating: 7, count: 4 * pageSize).write(to: URL(fileURLWithPath: path))
+    let broker = try makeBroker()
+    var block: MemoryBlock? = try broker.app(named: "app").map(file: path)
+    let start = try #require(block?.bytes.baseAddress)
+    var wasMapped = false
+    broker.core.files.drop { _ in
+      block = nil
+      wasMapped = resident(around: start) != nil
+      return true
+    }
+    #expect(block == nil && wasMapped && resident(around: start) == nil)
   }
 
   /// Files are mapped and unmapped by some threads while another drops their pages.

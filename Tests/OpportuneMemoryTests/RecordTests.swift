@@ -134,7 +134,7 @@ import Testing
     try hibernate()
     #expect(app.ledger.inUse == 0)
     #expect(try store.record(of: "app").load(into: memory) == [])
-    #expect(Self.inCore(block.bytes) == Self.block / pageSize)
+    #expect(pagesInCore(block.bytes) == Self.block / pageSize)
     #expect(block.bytes[..<Self.block].elementsEqual(content) && region.isAll(9) == true)
     #expect(app.ledger.inUse == UInt64(6 * Self.block))
     #expect(try store.record(of: "app").load(into: [memory[0]]) == nil, "it was saved with more")
@@ -142,7 +142,27 @@ import Testing
     try hibernate()
     disk.seen[try store.record(of: "app").entry.offset + Self.block / 2] ^= 1
     #expect(throws: StoreError(.damagedRecord, "")) { try store.record(of: "app").load(into: memory) }
-    #expect(app.ledger.inUse == 0 && Self.inCore(block.bytes) == 0)
+    #expect(app.ledger.inUse == 0 && pagesInCore(block.bytes) == 0)
+  }
+
+  /// Others' caches make it, as for what is new.
+  // R-MEM-01, R-MEM-07
+  @Test(arguments: [true, false]) func whatComesBackNeedsRoom(isBlock: Bool) throws {
+    let store = try HibernationStore(CrashDisk(size: 8 << 20))
+    let broker = try makeBroker(budget: 16 << 20) { $0.gauge = try PressureGauge(margin: 0) }
+    let app = broker.app(named: "app", standing: .suspended)
+    let memory =
+      isBlock
+      ? HeldMemory(try app.allocate(bytes: 4 << 20))
+      : HeldMemory(try app.purgeable(of: UInt8.self, count: 4 << 20, isVolatile: false))
+    _ = try memory.withContent { try store.save("app", [UnsafeRawBufferPointer(start: nil, count: 0), $0]) }
+    memory.giveBack()
+    let behind = broker.app(named: "behind", standing: .background)
+    let caches = try (0..<11).map { _ in try behind.purgeable(of: UInt8.self, count: 1 << 20) }
+    for cache in caches { cache.fill(1) }
+    #expect(broker.ledger.inUse == 11 << 20)
+    #expect(try store.record(of: "app").load(into: [memory]) == [])
+    #expect(app.ledger.inUse == 4 << 20 && broker.ledger.inUse <= 12 << 20, "\(broker.ledger)")
   }
 
   /// Parts before the damage have come back by then.
@@ -162,7 +182,7 @@ import Testing
     #expect(app.ledger.inUse == 0)
     disk.seen[try store.record(of: "app").entry.offset + Self.block + 9] ^= 1
     #expect(throws: StoreError(.damagedRecord, "")) { try store.record(of: "app").load(into: memory) }
-    #expect(app.ledger.inUse == 0 && blocks.allSatisfy { Self.inCore($0.bytes) == 0 })
+    #expect(app.ledger.inUse == 0 && blocks.allSatisfy { pagesInCore($0.bytes) == 0 })
   }
 
   /// Memory that is in use when its content comes back is not taken over; what was never given back keeps what it has, and
@@ -238,12 +258,6 @@ import Testing
     try store.remove(#require(store.apps.first))
     _ = try save(store, "short", [[2]])
     #expect(try store.load("short") == [[2]])
-  }
-
-  private static func inCore(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
-    var pages = [UInt8](repeating: 0, count: bytes.count / pageSize)
-    guard mincore(bytes.baseAddress, bytes.count, &pages) == 0 else { return -1 }
-    return pages.count { $0 & 1 == 1 }
   }
 
   /// The checksum is the one that zstd's frames end with.

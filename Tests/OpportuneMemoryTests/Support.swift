@@ -26,6 +26,12 @@ func residentPages(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
   return resident(around: start).map { $0 / pageSize } ?? -1
 }
 
+func pagesInCore(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
+  var pages = [UInt8](repeating: 0, count: bytes.count / pageSize)
+  guard mincore(bytes.baseAddress, bytes.count, &pages) == 0 else { return -1 }
+  return pages.count { $0 & 1 == 1 }
+}
+
 /// A broker of a budget that nothing in the test comes near, unless told otherwise.
 func makeBroker(
   budget: UInt64 = 1 << 40, clock: @escaping @Sendable () -> UInt64 = { 0 },
@@ -35,11 +41,11 @@ func makeBroker(
 /// The same, with other settings.
 func makeBroker(
   budget: UInt64 = 1 << 40, clock: @escaping @Sendable () -> UInt64 = { 0 },
-  remove: @escaping @Sendable (Removal) -> Void = { _ in }, _ change: (inout MemoryConfiguration) -> Void
+  remove: @escaping @Sendable (Removal) -> Void = { _ in }, _ change: (inout MemoryConfiguration) throws -> Void
 ) throws -> MemoryBroker {
   var configuration = MemoryConfiguration()
   configuration.limit = .budget(budget)
-  change(&configuration)
+  try change(&configuration)
   return try MemoryBroker(configuration, remove: remove, clock: clock)
 }
 

@@ -5,7 +5,7 @@ final class Holder {
   let process: pid_t
   private let mebibytes: Int
   private let path: String
-  private let reader: Int32
+  private var reader: Int32
   private var isReaped = false
 
   /// - Parameters:
@@ -33,7 +33,7 @@ final class Holder {
 
   deinit {
     end()
-    close(reader)
+    letGo()
     unlink(path)
   }
 
@@ -51,6 +51,12 @@ final class Holder {
     var polled = pollfd(fd: reader, events: events, revents: 0)
     while Glibc.poll(&polled, 1, milliseconds) < 0, errno == EINTR {}
     return polled.revents
+  }
+
+  /// Nothing of what it writes to is here any more. One that is not alone ends by that.
+  func letGo() {
+    if reader >= 0 { close(reader) }
+    reader = -1
   }
 
   func end() {
