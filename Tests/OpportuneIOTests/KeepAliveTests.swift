@@ -59,11 +59,10 @@ import Testing
     #expect(await events.next() == .dataArrived(kept))
     io.setState(.active)
     // One that is closed behind the broker's back ends the events, one that is not open is refused.
-    var pair: [Int32] = [-1, -1]
-    #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &pair) == 0)
-    var others = try io.keepAlive([FileDescriptor(rawValue: pair[0])]).makeAsyncIterator()
+    let (mine, theirs) = try descriptorPair()
+    var others = try io.keepAlive([mine]).makeAsyncIterator()
     _ = try await broker.statistics()
-    for socket in Set(pair + [server.rawValue, zeroes.rawValue]) { #expect(close(socket) == 0) }
+    for descriptor in Set([mine, theirs, server, zeroes].map(\.rawValue)) { #expect(close(descriptor) == 0) }
     io.setState(.suspended)
     #expect(await others.next() == nil)
     #expect(await code { _ = try io.keepAlive([FileDescriptor(rawValue: 99_999)]) } == .system(.badFileDescriptor))

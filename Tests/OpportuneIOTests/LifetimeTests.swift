@@ -127,17 +127,16 @@ import Testing
           let statistics = try await broker.statistics()
           return statistics.storage.foregroundQueued + statistics.network.foregroundQueued == 66
         }
-        let gate = DispatchSemaphore(value: 0)
-        broker.owner.post(Control { _ in gate.wait() })
-        io.setState(.active)
-        broker.owner.post(
-          Control { owner in
-            owner.dispatchAll()
-            guard let app = owner.owned(io) else { return }
-            inFlight.add(app.inFlight.count)
-            owner.terminate(app) {}
-          })
-        gate.signal()
+        inOneTurn(broker) {
+          io.setState(.active)
+          broker.owner.post(
+            Control { owner in
+              owner.dispatchAll()
+              guard let app = owner.owned(io) else { return }
+              inFlight.add(app.inFlight.count)
+              owner.terminate(app) {}
+            })
+        }
         try await group.waitForAll()
         await io.terminate()  // again: returns when all is over
       }

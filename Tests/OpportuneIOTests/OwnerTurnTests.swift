@@ -8,20 +8,6 @@ import Testing
 /// What happens within one turn of the owner thread, where messages, looks and completions meet: brought about there, by
 /// messages of the test's own.
 @Suite struct OwnerTurnTests {
-  /// Has the owner do several things without a look in between.
-  private func inOneTurn(_ broker: IOBroker, _ post: () throws -> Void) rethrows {
-    let gate = DispatchSemaphore(value: 0)
-    broker.owner.post(Control { _ in gate.wait() })
-    defer { gate.signal() }
-    try post()
-  }
-
-  private func socketPair() throws -> (FileDescriptor, FileDescriptor) {
-    var pair: [Int32] = [-1, -1]
-    try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &pair) == 0)
-    return (FileDescriptor(rawValue: pair[0]), FileDescriptor(rawValue: pair[1]))
-  }
-
   /// A suspension that the owner has not been told of when it hands requests over.
   // R-FTS-06
   @Test(arguments: backends)
@@ -101,7 +87,7 @@ import Testing
       $0.fault = { cancels.contains($0.code) ? -ENOENT : nil }
     }
     let io = try broker.makeApp(named: "closes")
-    let (mine, theirs) = try socketPair()
+    let (mine, theirs) = try descriptorPair()
     let receiving = Task { try await io.receive(mine, into: try IOBuffer(count: 1)) }
     try await eventually("the receive") { try await broker.statistics().apps[0].inFlight == 1 }
     let closing = Task { try await io.close(mine) }
