@@ -31,8 +31,10 @@ extension Owner {
       return request.isClose ? close(request, of: app) : send(request)
     }
     let isBackground = ioClass(of: app, request.device) == .background
-    request.piece = nextPiece(of: request, isBackground ? chunk(of: request) : .max)
-    let bytes = UInt64(max(request.piece, request.datagramCount))
+    let chunk = isBackground ? chunk(of: request) : .max
+    request.piece = nextPiece(of: request, chunk)
+    let datagram = request.writes ? request.datagramCount : min(request.datagramCount, chunk)
+    let bytes = UInt64(max(request.piece, datagram))
     let cost = Arbiter<Request>.Cost(bytes: bytes, occupies: !request.waitsForOthers)
     let queued = arbiters[request.device.rawValue].submit(request, app: app.slot, cost: cost, at: ticket)
     guard let queued else { return end(request, .failed(.terminated)) }
@@ -247,7 +249,7 @@ extension Owner {
     arbiters[device].finished(grant, sentAt: request.sentAt, queuedAt: request.queuedAt, now: now)
     let isTransfer = request.movesBytes || request.datagramCount > 0
     let moved = isTransfer ? UInt64(max(0, result)) : grant.cost.bytes
-    if moved < grant.cost.bytes { arbiters[device].refund(grant.cost.bytes - moved, of: grant.ioClass) }
+    arbiters[device].settle(grant, moved: moved)
     guard let app else { return }
     app.counters[grant.ioClass.index].inDevice.record(now - request.sentAt)
     guard isTransfer else { return }
