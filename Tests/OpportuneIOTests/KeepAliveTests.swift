@@ -88,6 +88,41 @@ import Testing
     await broker.shutdown()
   }
 
+  /// While the app is suspended: its socket is like any other from then on.
+  // R-NET-01, R-VOIP-01
+  @Test(arguments: backends)
+  func aWatchThatEndsDropsPackets(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "call")
+    let peer = try broker.makeApp(named: "peer")
+    let (mine, theirs) = (
+      try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0)),
+      try await peer.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+    )
+    let address = try io.address(of: mine)
+    func say(_ number: UInt8) async throws {
+      _ = try await broker.statistics()  // the owner has heard of what came before
+      try await peer.send(theirs, from: try IOBuffer(copying: [number]), to: address)
+    }
+    let stream = try io.keepAlive([mine])
+    let watching = Task { for await _ in stream {} }
+    io.setState(.suspended)
+    try await say(1)
+    watching.cancel()
+    await watching.value
+    try await say(2)
+    io.setState(.active)
+    try await say(3)
+    let buffer = try IOBuffer(count: 1)
+    var heard: [UInt8] = []
+    for _ in 0..<2 {
+      _ = try await io.receiveDatagram(mine, into: buffer)
+      heard += try buffer.bytes()
+    }
+    #expect(heard == [1, 3])
+    await broker.shutdown()
+  }
+
   /// Resumed and suspended again faster than the owner looks: what was reported before is reported anew, and polls of
   /// the time before say nothing.
   // R-VOIP-03
