@@ -41,8 +41,8 @@ extension Owner {
     request.phase = .queued(queued)
   }
 
-  /// Nobody knows how much a receive will bring, and it is paid for beforehand: so a few bytes do not wait for the tokens of
-  /// a large buffer.
+  /// Nobody knows how much a receive will bring: so little is paid for beforehand that a few bytes do not wait for the tokens
+  /// of a large buffer. What else a datagram brings is paid for afterwards.
   private func chunk(of request: Request) -> Int {
     let policy = policy(of: request.device)
     guard request.waitsForOthers, !request.writes, let bytes = policy.bytes else { return policy.chunk }
@@ -270,7 +270,8 @@ extension Owner {
   private func release(_ request: Request, _ result: Int32) {
     account(request, result, owned(request.app))
     request.phase = .ended
-    request.releaseBuffers()
+    request.giveBackBuffers()
+    discard(request)
     if request.opensDescriptor, result >= 0 { close(result, .background) {} }
     if let app = owned(request.app) { becameQuieter(app) }
   }
