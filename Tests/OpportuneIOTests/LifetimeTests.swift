@@ -53,6 +53,9 @@ import Testing
     #expect(await code { _ = try await io.read(ends.read, into: buffer, within: .zero) } == .deadlineExceeded)
     let listener = try await io.listen(on: .ipv4("127.0.0.1", port: 0))
     #expect(await code { _ = try await listener.accept(within: .milliseconds(2)) } == .deadlineExceeded)
+    #expect(await code { try await io.shutdown(listener.descriptor, within: .zero) } == .deadlineExceeded)
+    #expect(
+      await code { for try await _ in try io.chunks(of: "/dev/zero", within: .zero) {} } == .deadlineExceeded)
     // In the queue.
     io.setState(.suspended)
     let queued = Task { try await io.read(ends.read, into: buffer, within: .milliseconds(5)) }
