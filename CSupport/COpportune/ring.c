@@ -7,7 +7,8 @@
  * the owner sleeps only where every poster that has pushed since will write the eventfd.
  *
  * Every poster that finds the owner asleep writes, even where another is about to: that one may be a background thread
- * which the kernel has stopped between its push and its write, and nobody's message may wait for it.
+ * which the kernel has stopped between its push and its write, and nobody's message may wait for it. Who has written ends the
+ * sleep for the others, by its number: a thread that is stopped in between must not end another.
  */
 #include "ring.h"
 
@@ -103,7 +104,7 @@ static bool linger(opp_ring *ring, opp_ring_completion *completions, uint32_t ro
 }
 
 static int wait_asleep(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t until_ns) {
-    opp_store(&ring->sleeping, 1, seq_cst); /* [sleep] before the look at the stack: see opp_ring_post() */
+    opp_store(&ring->sleeping, ++ring->sleeps, seq_cst); /* [sleep] before the look at the stack: see opp_ring_post() */
     bool sleep = opp_load(&ring->posted, seq_cst) == NULL;
     int count = ring->backend->wait(ring, completions, room, sleep, until_ns);
     opp_store(&ring->sleeping, 0, relaxed); /* a write too many only costs its time */
@@ -133,7 +134,11 @@ int opp_ring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t roo
 
 void ring_wake(opp_ring *ring) {
     /* [sleep] seq_cst: after the caller's own seq_cst exchange, which the owner looks at once it has set `sleeping`. */
-    if (opp_load(&ring->sleeping, seq_cst) != 0) opp_bell_ring(ring->event);
+    uint64_t sleep = opp_load(&ring->sleeping, seq_cst);
+    if (sleep == 0) return;
+    opp_bell_ring(ring->event);
+    /* relaxed: who sees it has pushed before, as the owner will see; of another sleep it says nothing. */
+    (void)opp_cas(&ring->sleeping, &sleep, 0, relaxed);
 }
 
 void opp_ring_post(opp_ring *ring, opp_link *link) {

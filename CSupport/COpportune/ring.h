@@ -31,8 +31,9 @@ struct opp_ring {
     uint64_t last_wait_ns; /* how long the last wait took that found nothing at once; kept where the owner lingers */
 
     _Alignas(64) _Atomic(opp_link *) posted; /* any thread */
-    _Alignas(64) _Atomic(uint32_t) sleeping; /* the owner */
-    _Atomic(uint64_t) wakeups;               /* the owner */
+    _Alignas(64) _Atomic(uint64_t) sleeping; /* the owner: the number of its sleep, or 0; who wakes it */
+    uint64_t sleeps;                         /* the owner, as the next */
+    _Atomic(uint64_t) wakeups;
 };
 
 int ring_uring_create(opp_ring *ring);

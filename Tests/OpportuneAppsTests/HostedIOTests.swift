@@ -1,6 +1,7 @@
 import Glibc
 import Opportune
 import SystemPackage
+import TestSupport
 import Testing
 
 @Suite struct HostedIOTests {
@@ -89,9 +90,8 @@ import Testing
   @Test(.timeLimit(.minutes(1))) func whatArrivesForASuspendedAppWakesIt() async throws {
     let host = try patientHost()
     let broker = try host.makeIOBroker()
-    var ends: [Int32] = [-1, -1]
-    try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
-    let (socket, peer) = (FileDescriptor(rawValue: ends[0]), FileDescriptor(rawValue: ends[1]))
+    let ends = try socketPair()
+    let (socket, peer) = (FileDescriptor(rawValue: ends.0), FileDescriptor(rawValue: ends.1))
     let (sizes, told) = AsyncStream.makeStream(of: Int.self)
     let phone = Manifest(identifier: "phone", backgroundModes: [.voip])
     let app = try await host.launch(phone) { _ in Phone(socket: socket, told: told) }
@@ -144,9 +144,8 @@ import Testing
       $0.restrictions.storage = limitsStorage
     }
     let broker = try host.makeIOBroker()
-    var ends: [Int32] = [-1, -1]
-    try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
-    let socket = FileDescriptor(rawValue: ends[0])
+    let ends = try socketPair()
+    let socket = FileDescriptor(rawValue: ends.0)
     let first = try await host.launch(Manifest(identifier: "first")) { _ in Reader() }
     await wait(host, first, for: .active)
     let io = try first.attach(to: broker)
@@ -158,7 +157,7 @@ import Testing
     try await becomes(.foreground, .foreground, io, socket, broker)
     for id in [first.id, second.id] { try await host.terminate(id) }
     await broker.shutdown()
-    for end in ends { #expect(close(end) == 0) }
+    for end in [ends.0, ends.1] { #expect(close(end) == 0) }
   }
 
   // R-LIFE-08, R-FTS-07

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import Opportune
+import TestSupport
 import Testing
 
 @testable import OpportuneApps
@@ -50,13 +51,12 @@ import Testing
 
   // R-MSG-10
   @Test(.timeLimit(.minutes(1))) func theAlarmOfTheClockIsHeardUntilItsWatchGoes() async throws {
-    var ends: [Int32] = [-1, -1]
-    try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
-    let clock = ends[1]
+    let ends = try socketPair()
+    let clock = ends.1
     func ring() -> Int { send(clock, "12345678", 8, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT)) }
     let (sets, set) = AsyncStream.makeStream(of: Void.self)
     do {
-      let watch = WallClockWatch(alarm: ends[0]) { set.yield() }
+      let watch = WallClockWatch(alarm: ends.0) { set.yield() }
       var heard = sets.makeAsyncIterator()
       for _ in 0..<3 {
         #expect(ring() == 8)

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import Opportune
+import TestSupport
 import Testing
 
 @testable import OpportuneApps
@@ -37,9 +38,7 @@ extension Int32 {
 
   /// A monitor's end of messages, and the kernel's.
   private func sockets() throws -> (monitor: Int32, kernel: Int32) {
-    var ends: [Int32] = [-1, -1]
-    try #require(socketpair(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
-    return (ends[0], ends[1])
+    try socketPair(SOCK_DGRAM)
   }
 
   private func message(_ subsystem: String) -> [UInt8] {

@@ -99,6 +99,38 @@ import Testing
     #expect(now == 240_000_000)
   }
 
+  /// Of a receive nobody knows beforehand what it brings: what it brought besides is paid before anything else goes, and no
+  /// tokens are spent twice.
+  // R-DISK-02, R-NET-03
+  @Test func whatCameIsPaidForAfterwards() throws {
+    var arbiter = arbiter(DevicePolicy(cap: .none, bytes: .init(perSecond: 1000, burst: 100)))
+    for number in 0..<4 { _ = arbiter.submit(number, app: 1, cost: Cost(bytes: 50, occupies: false)) }
+    let granted1 = arbiter.next(now: 0)
+    let first = try #require(granted1)
+    arbiter.finished(first, sentAt: 0, queuedAt: 0, now: 0)
+    arbiter.settle(first, moved: 20)
+    #expect(arbiter.bytes?.available == 80)
+    let granted2 = arbiter.next(now: 0)
+    let second = try #require(granted2)
+    arbiter.finished(second, sentAt: 0, queuedAt: 0, now: 0)
+    arbiter.settle(second, moved: 250)
+    #expect(arbiter.bytes?.available == 30 && arbiter.owed == 200)
+    // 30 of them at once; then, at half of the bucket at a time, the rest and what the next pays beforehand.
+    var now: UInt64 = 0
+    var isGranted = false
+    while !isGranted, now < 1_000_000_000 {
+      isGranted = arbiter.next(now: now) != nil
+      if !isGranted { now = arbiter.wakeTime(now: now) ?? .max }
+    }
+    #expect(now == 220_000_000)
+    #expect(arbiter.owed == 0 && arbiter.bytes?.available == 0)
+    // Foreground owes nothing, nor background without a rate.
+    _ = arbiter.submit(9, app: 0, cost: Cost(bytes: 50, occupies: false))
+    let granted3 = arbiter.next(now: now)
+    arbiter.settle(try #require(granted3), moved: 1000)
+    #expect(arbiter.owed == 0)
+  }
+
   /// A thread is woken late on a busy machine: what came in meanwhile still counts. Never above the rate, within 2 %.
   // R-DISK-02
   @Test(arguments: [(1_000_000, 65_536), (1_000_000, 100), (250_000_000, 65_536), (3_000_000, 10_000)])

@@ -220,28 +220,25 @@ import Testing
     let broker = try makeBroker(backend)
     let io = try broker.makeApp(named: "over")
     let other = try broker.makeApp(named: "shut down")
-    var pair: [Int32] = [-1, -1]
-    #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &pair) == 0)
-    let socket = FileDescriptor(rawValue: pair[0])
+    let (socket, peer) = try descriptorPair()
     let buffer = try IOBuffer(count: 1)
-    for number in 0..<10 as Range<UInt8> { #expect(send(pair[1], [number], 1, Int32(MSG_NOSIGNAL)) == 1) }
+    _ = try peer.writeAll(0..<10 as Range<UInt8>)
     #expect(try await io.receive(socket, into: buffer) == 1)
     #expect(try await broker.statistics().foreground.atOnce == 1)
     await io.terminate()
     #expect(await code { _ = try await io.receive(socket, into: buffer) } == .terminated)
     #expect(try await other.receive(socket, into: buffer) == 1)
     // Made while the broker shuts down: in the same turn, after it has begun to.
-    let gate = DispatchSemaphore(value: 0)
-    broker.owner.post(Control { _ in gate.wait() })
-    broker.owner.post(Control { $0.shutDown {} })
-    let late = try broker.makeApp(named: "made meanwhile")
-    gate.signal()
+    let late = try inOneTurn(broker) {
+      broker.owner.post(Control { $0.shutDown {} })
+      return try broker.makeApp(named: "made meanwhile")
+    }
     await broker.shutdown()
     let afterwards = try broker.makeApp(named: "made after the shutdown")
     for app in [other, late, afterwards] {
       #expect(await code { _ = try await app.receive(socket, into: buffer) } == .unavailable)
     }
-    for descriptor in pair { #expect(Glibc.close(descriptor) == 0) }
+    for end in [socket, peer] { try end.close() }
   }
 
   // R-FTS-08, R-FTS-07

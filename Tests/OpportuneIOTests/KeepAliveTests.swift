@@ -59,11 +59,10 @@ import Testing
     #expect(await events.next() == .dataArrived(kept))
     io.setState(.active)
     // One that is closed behind the broker's back ends the events, one that is not open is refused.
-    var pair: [Int32] = [-1, -1]
-    #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &pair) == 0)
-    var others = try io.keepAlive([FileDescriptor(rawValue: pair[0])]).makeAsyncIterator()
+    let (mine, theirs) = try descriptorPair()
+    var others = try io.keepAlive([mine]).makeAsyncIterator()
     _ = try await broker.statistics()
-    for socket in Set(pair + [server.rawValue, zeroes.rawValue]) { #expect(close(socket) == 0) }
+    for descriptor in Set([mine, theirs, server, zeroes].map(\.rawValue)) { #expect(close(descriptor) == 0) }
     io.setState(.suspended)
     #expect(await others.next() == nil)
     #expect(await code { _ = try io.keepAlive([FileDescriptor(rawValue: 99_999)]) } == .system(.badFileDescriptor))
@@ -86,6 +85,41 @@ import Testing
     _ = try await broker.statistics()
     try await peer.send(theirs, from: try IOBuffer(count: 1), to: try io.address(of: mine))
     try await eventually("the event") { told.events == [.dataArrived(mine)] }
+    await broker.shutdown()
+  }
+
+  /// While the app is suspended: its socket is like any other from then on.
+  // R-NET-01, R-VOIP-01
+  @Test(arguments: backends)
+  func aWatchThatEndsDropsPackets(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "call")
+    let peer = try broker.makeApp(named: "peer")
+    let (mine, theirs) = (
+      try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0)),
+      try await peer.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+    )
+    let address = try io.address(of: mine)
+    func say(_ number: UInt8) async throws {
+      _ = try await broker.statistics()  // the owner has heard of what came before
+      try await peer.send(theirs, from: try IOBuffer(copying: [number]), to: address)
+    }
+    let stream = try io.keepAlive([mine])
+    let watching = Task { for await _ in stream {} }
+    io.setState(.suspended)
+    try await say(1)
+    watching.cancel()
+    await watching.value
+    try await say(2)
+    io.setState(.active)
+    try await say(3)
+    let buffer = try IOBuffer(count: 1)
+    var heard: [UInt8] = []
+    for _ in 0..<2 {
+      _ = try await io.receiveDatagram(mine, into: buffer)
+      heard += try buffer.bytes()
+    }
+    #expect(heard == [1, 3])
     await broker.shutdown()
   }
 

@@ -53,6 +53,9 @@ import Testing
     #expect(await code { _ = try await io.read(ends.read, into: buffer, within: .zero) } == .deadlineExceeded)
     let listener = try await io.listen(on: .ipv4("127.0.0.1", port: 0))
     #expect(await code { _ = try await listener.accept(within: .milliseconds(2)) } == .deadlineExceeded)
+    #expect(await code { try await io.shutdown(listener.descriptor, within: .zero) } == .deadlineExceeded)
+    #expect(
+      await code { for try await _ in try io.chunks(of: "/dev/zero", within: .zero) {} } == .deadlineExceeded)
     // In the queue.
     io.setState(.suspended)
     let queued = Task { try await io.read(ends.read, into: buffer, within: .milliseconds(5)) }
@@ -94,6 +97,46 @@ import Testing
     for socket in [server, client] { try await io.close(socket) }
   }
 
+  /// The lock of the allocator may be held by a background thread that the kernel has stopped: the owner's thread frees
+  /// nothing that callers have left behind.
+  // R-DISK-01
+  @Test(arguments: backends)
+  func whatCallersLeaveBehindIsFreedElsewhere(backend: IOConfiguration.Backend) async throws {
+    let scheduler = try Scheduler()
+    let app = try scheduler.makeApp(named: "gone")
+    let broker = try makeBroker(backend) {
+      $0.fault = { $0.code == UInt8(opp_ring_code.OPP_RING_CANCEL.rawValue) ? -ENOENT : nil }
+    }
+    let threads = Numbers()
+    broker.owner.post(Control { _ in threads.add(Int(opp_thread_id())) })
+    let ends = try pipe()
+    do {
+      let told = AtItsEnd { threads.add(Int(opp_thread_id())) }
+      let io = try broker.attach(app, limits: { told.limits })
+      let read = try io.request(.OPP_RING_READ, .storage, ends.read)
+      try read.use(try IOBuffer(count: 1), nil)
+      read.useOwnPosition()
+      let reading = Task { try await io.perform(read, within: nil) }
+      try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
+      broker.owner.post(Control { $0.end(read, early: .deadlineExceeded) })
+      #expect(await code { _ = try await reading.value } == .deadlineExceeded)
+    }
+    _ = try ends.write.writeAll("x".utf8)
+    // With the request goes the last that holds its app's I/O.
+    try await eventually("the end") { threads.count == 2 }
+    #expect(threads.values[0] != threads.values[1])
+    for end in [ends.read, ends.write] { try end.close() }
+    await broker.shutdown()
+    try await scheduler.shutdown()
+  }
+
+  private final class AtItsEnd: Sendable {
+    private let body: @Sendable () -> Void
+    var limits: IOLimits? { nil }
+    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+    deinit { body() }
+  }
+
   /// 64 writes, an accept and a read are the kernel's at the moment at which their app ends: in one turn of the owner
   /// they are sent, counted, and the app is terminated.
   // R-FTS-07
@@ -127,17 +170,16 @@ import Testing
           let statistics = try await broker.statistics()
           return statistics.storage.foregroundQueued + statistics.network.foregroundQueued == 66
         }
-        let gate = DispatchSemaphore(value: 0)
-        broker.owner.post(Control { _ in gate.wait() })
-        io.setState(.active)
-        broker.owner.post(
-          Control { owner in
-            owner.dispatchAll()
-            guard let app = owner.owned(io) else { return }
-            inFlight.add(app.inFlight.count)
-            owner.terminate(app) {}
-          })
-        gate.signal()
+        inOneTurn(broker) {
+          io.setState(.active)
+          broker.owner.post(
+            Control { owner in
+              owner.dispatchAll()
+              guard let app = owner.owned(io) else { return }
+              inFlight.add(app.inFlight.count)
+              owner.terminate(app) {}
+            })
+        }
         try await group.waitForAll()
         await io.terminate()  // again: returns when all is over
       }

@@ -87,6 +87,22 @@ import Testing
     for end in [terminal, user] { try await io.close(end) }
   }
 
+  /// The kernel answers what it has not got yet, unlike of a pipe.
+  @Test(arguments: backends)
+  func terminalsThatDoNotBlockAreWaitedFor(backend: IOConfiguration.Backend) async throws {
+    var ends: [Int32] = [-1, -1]
+    guard io_test_terminal(&ends) == 0 else { return print("skipped: there is no pseudo-terminal here") }
+    let (terminal, user) = (FileDescriptor(rawValue: ends[0]), FileDescriptor(rawValue: ends[1]))
+    #expect(fcntl(terminal.rawValue, F_SETFL, O_NONBLOCK) == 0)
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "terminal")
+    let reading = Task { try await io.read(terminal, into: try IOBuffer(count: 3), untilFull: true) }
+    try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
+    try await io.write(user, from: try IOBuffer(count: 3))
+    #expect(try await reading.value == 3)
+    for end in [terminal, user] { try await io.close(end) }
+  }
+
   /// The kernel says that it should be tried again, and does not say when.
   @Test(arguments: backends)
   func connectsWaitForAFullBacklog(backend: IOConfiguration.Backend) async throws {

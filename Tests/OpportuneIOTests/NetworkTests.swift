@@ -94,6 +94,18 @@ import Testing
     }
   }
 
+  // R-NET-08
+  @Test(arguments: [true, false])
+  func socketsOfInactiveAppsAreLimitedWhereConfigured(limits: Bool) async throws {
+    let broker = try makeBroker(.automatic) { $0.network.limitsInactive = limits }
+    let io = try broker.makeApp(named: "inactive")
+    let (server, client) = try await connectedPair(io)
+    io.setState(.inactive)
+    _ = try await broker.statistics()
+    #expect((SocketModeration.get(client.rawValue, SO_SNDBUF) <= 16384) == limits)
+    for socket in [server, client] { try await io.close(socket) }
+  }
+
   /// A connection that was accepted in the background is like any other afterwards: it inherits nothing small.
   // R-NET-02, R-NET-08
   @Test(arguments: backends)

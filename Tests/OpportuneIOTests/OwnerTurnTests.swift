@@ -8,20 +8,6 @@ import Testing
 /// What happens within one turn of the owner thread, where messages, looks and completions meet: brought about there, by
 /// messages of the test's own.
 @Suite struct OwnerTurnTests {
-  /// Has the owner do several things without a look in between.
-  private func inOneTurn(_ broker: IOBroker, _ post: () throws -> Void) rethrows {
-    let gate = DispatchSemaphore(value: 0)
-    broker.owner.post(Control { _ in gate.wait() })
-    defer { gate.signal() }
-    try post()
-  }
-
-  private func socketPair() throws -> (FileDescriptor, FileDescriptor) {
-    var pair: [Int32] = [-1, -1]
-    try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &pair) == 0)
-    return (FileDescriptor(rawValue: pair[0]), FileDescriptor(rawValue: pair[1]))
-  }
-
   /// A suspension that the owner has not been told of when it hands requests over.
   // R-FTS-06
   @Test(arguments: backends)
@@ -101,7 +87,7 @@ import Testing
       $0.fault = { cancels.contains($0.code) ? -ENOENT : nil }
     }
     let io = try broker.makeApp(named: "closes")
-    let (mine, theirs) = try socketPair()
+    let (mine, theirs) = try descriptorPair()
     let receiving = Task { try await io.receive(mine, into: try IOBuffer(count: 1)) }
     try await eventually("the receive") { try await broker.statistics().apps[0].inFlight == 1 }
     let closing = Task { try await io.close(mine) }
@@ -217,10 +203,53 @@ import Testing
     let broker = try makeBroker(.threads)
     let io = try broker.makeApp(named: "deadlines")
     let counts = Numbers()
+    let ends = try FileDescriptor.pipe()
+    // Before all others, so that none of them comes to the top.
+    let reading = Task { try await io.read(ends.readEnd, into: try IOBuffer(count: 1), within: .seconds(1800)) }
+    try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
     for _ in 0..<2000 { try await io.nop(within: .seconds(3600)) }
     broker.owner.post(Control { counts.add($0.timers.count) })
     _ = try await broker.statistics()
     #expect(counts.values[0] <= 1024)
+    reading.cancel()
+    #expect(await code { _ = try await reading.value } == .cancelled)
+    for end in [ends.readEnd, ends.writeEnd] { try end.close() }
+  }
+
+  /// Each telling may wake a thread: foreground's comes before that of what ended first.
+  // R-NET-03
+  @Test(arguments: backends)
+  func foregroundIsAnsweredFirst(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let ends = try FileDescriptor.pipe()
+    let resumed = Numbers()
+    let requests = try [IOState.background, .active].map { state in
+      let request = try broker.makeApp(named: "\(state)", state: state).request(.OPP_RING_READ, .storage, ends.readEnd)
+      try request.use(try IOBuffer(count: 1), nil)
+      request.useOwnPosition()
+      return request
+    }
+    let reads = requests.enumerated().map { number, request in
+      Task(executorPreference: Teller { resumed.add(number) }) { try await request.app.perform(request, within: nil) }
+    }
+    try await eventually("the reads") { try await broker.statistics().apps.allSatisfy { $0.inFlight == 1 } }
+    let before = resumed.count
+    broker.owner.post(Control { owner in for request in requests { owner.end(request, early: .deadlineExceeded) } })
+    for read in reads { #expect(await code { _ = try await read.value } == .deadlineExceeded) }
+    #expect(resumed.values[before] == 1)
+    for end in [ends.readEnd, ends.writeEnd] { try end.close() }
+  }
+}
+
+/// Tells of each job on the thread that hands it over, which is the one that resumes its task.
+private final class Teller: TaskExecutor {
+  private let tell: @Sendable () -> Void
+  init(_ tell: @escaping @Sendable () -> Void) { self.tell = tell }
+
+  func enqueue(_ job: consuming ExecutorJob) {
+    tell()
+    let job = UnownedJob(job)
+    DispatchQueue.global().async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
   }
 }
 

@@ -127,6 +127,32 @@ import Testing
     for socket in [server, client] { try await io.close(socket) }
   }
 
+  /// As of streams; what comes is paid for whole, before the next.
+  // R-NET-03
+  @Test(arguments: backends)
+  func aDatagramIsPaidForWhenItHasCome(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend) {
+      $0.network.bytes = .init(perSecond: 1, burst: 1000)
+      $0.backgroundSockets = .none
+    }
+    let io = try broker.makeApp(named: "receiver", state: .background)
+    let peer = try broker.makeApp(named: "sender")
+    let mine = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+    let theirs = try await peer.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+    let (address, buffer) = (try io.address(of: mine), try IOBuffer(count: 60_000))
+    for count in [10, 20, 5000] {
+      try await peer.send(theirs, from: try IOBuffer(count: count), to: address)
+      #expect(try await io.receiveDatagram(mine, into: buffer, within: .seconds(20)).count == count)
+    }
+    #expect(try await (broker.statistics().network.byteTokens ?? 0) >= 400)
+    let owed = Task { try await io.receiveDatagram(mine, into: buffer, 0..<10) }
+    try await eventually("the queue") { try await broker.statistics().network.backgroundQueued == 1 }
+    #expect(try await (broker.statistics().network.byteTokens ?? 1000) < 100)
+    #expect(try await broker.statistics().background.bytesRead == 5030)
+    await broker.shutdown()
+    #expect(await code { _ = try await owed.value } == .terminated)
+  }
+
   /// Datagrams are counted, and paid for, whole.
   // R-NET-03
   @Test(arguments: backends)

@@ -1,6 +1,7 @@
 import COpportune
 import Foundation
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
@@ -49,6 +50,20 @@ func othersWork() async throws {
   let other = try IOBroker()
   for _ in 0..<500 { _ = try await other.statistics() }
   await other.shutdown()
+}
+
+/// Has the owner do what `post` posts without a look in between.
+func inOneTurn<Result>(_ broker: IOBroker, _ post: () throws -> Result) rethrows -> Result {
+  let gate = DispatchSemaphore(value: 0)
+  broker.owner.post(Control { _ in gate.wait() })
+  defer { gate.signal() }
+  return try post()
+}
+
+/// A pair of connected sockets of nobody's.
+func descriptorPair() throws -> (FileDescriptor, FileDescriptor) {
+  let ends = try socketPair()
+  return (FileDescriptor(rawValue: ends.0), FileDescriptor(rawValue: ends.1))
 }
 
 /// The code of the error that `body` throws, or nil.

@@ -243,13 +243,7 @@ private func niceValue() -> Int32 {
   @Test func reserveServesWhatWaitsBehindAHog() async throws {
     let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(500)))
     let app = try scheduler.makeApp(named: "app")
-    let held = Record<Int>()
-    let release = Flag()
-    try app.submit {
-      held.add(0)
-      release.spin()
-    }
-    _ = await held.reaching(1)
+    let release = try await app.hold()
     // The only worker is held until these have all run.
     for number in 0..<50 { #expect(try await app.task { number }.value == number) }
     #expect(!release.isUp)

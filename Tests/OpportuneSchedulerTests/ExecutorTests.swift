@@ -242,13 +242,7 @@ private actor Keeper {
     let scheduler = try makeScheduler(workers: 1)
     let ui = try scheduler.makeApp(named: "ui")
     let worker = try scheduler.makeApp(named: "worker", band: .background)
-    let held = Record<Int>()
-    let release = Flag()
-    try worker.submit {
-      held.add(0)
-      release.spin()
-    }
-    _ = await held.reaching(1)
+    let release = try await worker.hold()
     let queued = worker.task { 42 }
     // The one background worker is held until after the value has come.
     let answer = try await ui.task { try await queued.value }.value

@@ -84,13 +84,7 @@ import Testing
     let scheduler = try makeScheduler(workers: 1)
     let (a, b) = (try scheduler.makeApp(named: "a"), try scheduler.makeApp(named: "b"))
     let back = try scheduler.makeApp(named: "back", band: .background)
-    let inside = Record<Bool>()
-    let release = Flag()
-    try back.submit {
-      inside.add(true)
-      release.spin()
-    }
-    _ = await inside.reaching(1)
+    let release = try await back.hold()
     let steps = Record<Int>()
     let goOn = Flag()
     let task = back.task {

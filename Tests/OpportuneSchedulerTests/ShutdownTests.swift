@@ -299,13 +299,7 @@ import Testing
       let scheduler = try makeScheduler(workers: 1)
       let app = try scheduler.makeApp(named: "app")
       let strand = try app.thread(named: "strand")
-      let inside = Record<Int>()
-      let release = Flag()
-      try app.submit {
-        inside.add(0)
-        release.spin()
-      }
-      _ = await inside.reaching(1)
+      let release = try await app.hold()
       app.suspend()  // with a job inside: the child sees it suspending for ever
       // All that the child will call, once in the parent: what the runtime makes for a first call it makes under locks,
       // and the child would wait for ever for one that another thread had as it was made.

@@ -71,13 +71,7 @@ import Testing
   @Test func aCancelledWaitForSuspensionEnds() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let app = try scheduler.makeApp(named: "app")
-    let held = Record<Int>()
-    let release = Flag()
-    try app.submit {
-      held.add(0)
-      release.spin()
-    }
-    _ = await held.reaching(1)
+    let release = try await app.hold()
     app.suspend()
     let patient = Task {
       await app.untilSuspended()
@@ -210,14 +204,7 @@ import Testing
   /// The lane's one worker is inside a job until the flag is up.
   private func holdBackground(_ scheduler: Scheduler) async throws -> Flag {
     let holder = try scheduler.makeApp(named: "holder", band: .background)
-    let held = Record<Int>()
-    let release = Flag()
-    try holder.submit {
-      held.add(0)
-      release.spin()
-    }
-    _ = await held.reaching(1)
-    return release
+    return try await holder.hold()
   }
 
   // R-CPU-10 R-CPU-01

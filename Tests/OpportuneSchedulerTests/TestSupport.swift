@@ -22,6 +22,19 @@ final class Flag: Sendable {
   }
 }
 
+extension App {
+  /// Has a worker inside a job of the app's until the flag is raised; returns when it is.
+  func hold() async throws -> Flag {
+    let (begun, release) = (Record<Bool>(), Flag())
+    try submit {
+      begun.add(true)
+      release.spin()
+    }
+    _ = await begun.reaching(1)
+    return release
+  }
+}
+
 /// How many are inside something, and the most that there were.
 final class Gauge: Sendable {
   private let now = Atomic<Int>(0)

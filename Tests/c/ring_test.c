@@ -5,12 +5,18 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -368,6 +374,60 @@ static void test_lingering(void) {
     opp_ring_destroy(ring);
 }
 
+static volatile sig_atomic_t enters;
+
+static void count_enter(int signal) {
+    (void)signal;
+    enters++;
+}
+
+/* From now on this thread's io_uring_enter(2) is counted, not carried out. */
+static int trap_enter(void) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_enter, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+    signal(SIGSYS, count_enter);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -errno;
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0 ? -errno : 0;
+}
+
+/* What has come is taken, and seen not to have come, without a system call. */
+static void *look_without_calls(void *unused) {
+    (void)unused;
+    opp_ring *ring = make(8, 0);
+    opp_ring_completion completion;
+    for (uint64_t tag = 0; tag < 2; tag++) {
+        opp_ring_op nop = {.code = OPP_RING_NOP, .tag = tag};
+        CHECK_EQUAL(opp_ring_prepare(ring, &nop), 0);
+    }
+    CHECK_EQUAL(opp_ring_wait(ring, &completion, 1, FOREVER), 1);
+    int error = trap_enter();
+    if (error == 0) {
+        CHECK_EQUAL(opp_ring_wait(ring, &completion, 1, opp_now_ns() + 100000000), 1);
+        CHECK_EQUAL(completion.tag, 1);
+        CHECK_EQUAL(opp_ring_wait(ring, &completion, 1, 0), 0);
+        CHECK_EQUAL(enters, 0);
+        opp_ring_op nop = {.code = OPP_RING_NOP};
+        CHECK_EQUAL(opp_ring_prepare(ring, &nop), 0);
+        CHECK_EQUAL(opp_ring_wait(ring, &completion, 1, 0), 0);
+        CHECK_EQUAL(enters, 1);
+    } else {
+        fprintf(stderr, "skipped: looks without system calls: no seccomp filter here: %s\n", strerror(-error));
+    }
+    opp_ring_destroy(ring);
+    return NULL;
+}
+
+static void test_looks(void) {
+    pthread_t thread;
+    CHECK_EQUAL(pthread_create(&thread, NULL, look_without_calls, NULL), 0);
+    pthread_join(thread, NULL);
+}
+
 /* More waiting requests than poll(2) takes, or than there is room for, are refused; the rest goes on. */
 static void test_many_waiting(void) {
     opp_ring *ring = make(8, 0);
@@ -452,6 +512,7 @@ int main(void) {
         test_idle_and_memory();
         test_lingering();
         if (backend == OPP_RING_THREADS) test_many_waiting();
+        if (backend == OPP_RING_URING) test_looks();
     }
     test_try();
     return 0;

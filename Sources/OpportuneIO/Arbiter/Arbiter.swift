@@ -60,6 +60,8 @@ package struct Arbiter<Item> {
   private(set) var adaptive: AdaptiveCap?
   private(set) var bytes: TokenBucket?
   private(set) var operations: TokenBucket?
+  /// Background bytes that came and were not paid for beforehand.
+  private(set) var owed: UInt64 = 0
   package private(set) var inFlight = [0, 0]
   package private(set) var queued = [0, 0]
   /// Whether background was held back by the cap since the last foreground request ended.
@@ -228,7 +230,7 @@ package struct Arbiter<Item> {
       return nil
     }
     // For at most half of the bucket, so that what comes in while a wake-up is late still fits.
-    let instalment = bytes.map { min(entry.due, max(1, $0.burst / 2)) } ?? 0
+    let instalment = bytes.map { min(entry.due > 0 ? owed + entry.due : 0, max(1, $0.burst / 2)) } ?? 0
     let wait = max(bytes?.wait(for: instalment) ?? 0, operations?.wait(for: 1) ?? 0)
     return wait > 0 ? now + wait : nil
   }
@@ -255,9 +257,15 @@ package struct Arbiter<Item> {
     }
   }
 
-  /// Background bytes that were paid for and not moved, as by a short receive.
-  package mutating func refund(_ unused: UInt64, of ioClass: IOClass) {
-    if ioClass == .background { bytes?.giveBack(unused) }
+  /// A granted transfer has moved so many bytes: what was paid for and did not come is given back, and what came besides is
+  /// paid before background moves anything else.
+  package mutating func settle(_ grant: Grant, moved: UInt64) {
+    guard grant.ioClass == .background, bytes != nil else { return }
+    if moved < grant.cost.bytes {
+      bytes?.giveBack(grant.cost.bytes - moved)
+    } else {
+      owed += moved - grant.cost.bytes
+    }
   }
 
   /// Background requests that may be in flight now.
@@ -302,6 +310,8 @@ package struct Arbiter<Item> {
     }
     guard (operations?.available ?? 1) >= 1 else { return false }
     guard bytes != nil, entry.due > 0 else { return true }
+    owed -= bytes?.takeUp(to: owed) ?? 0
+    guard owed == 0 else { return false }
     entry.due -= bytes?.takeUp(to: entry.due) ?? 0
     apps[app]?.queues[1][0].due = entry.due
     return entry.due == 0

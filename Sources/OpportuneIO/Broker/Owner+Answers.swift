@@ -16,7 +16,7 @@ extension Owner {
     case .parked:
       owned(request.app)?.parked.removeAll { $0 === request }
       end(request, .failed(reason))
-    case .ended: break
+    case .ended: discard(request)  // this message may be the last to hold it
     case .inFlight:
       guard !request.isDetached else { return }
       request.reason = request.reason ?? reason

@@ -31,16 +31,18 @@ extension Owner {
       return request.isClose ? close(request, of: app) : send(request)
     }
     let isBackground = ioClass(of: app, request.device) == .background
-    request.piece = nextPiece(of: request, isBackground ? chunk(of: request) : .max)
-    let bytes = UInt64(max(request.piece, request.datagramCount))
+    let chunk = isBackground ? chunk(of: request) : .max
+    request.piece = nextPiece(of: request, chunk)
+    let datagram = request.writes ? request.datagramCount : min(request.datagramCount, chunk)
+    let bytes = UInt64(max(request.piece, datagram))
     let cost = Arbiter<Request>.Cost(bytes: bytes, occupies: !request.waitsForOthers)
     let queued = arbiters[request.device.rawValue].submit(request, app: app.slot, cost: cost, at: ticket)
     guard let queued else { return end(request, .failed(.terminated)) }
     request.phase = .queued(queued)
   }
 
-  /// Nobody knows how much a receive will bring, and it is paid for beforehand: so a few bytes do not wait for the tokens of
-  /// a large buffer.
+  /// Nobody knows how much a receive will bring: so little is paid for beforehand that a few bytes do not wait for the tokens
+  /// of a large buffer. What else a datagram brings is paid for afterwards.
   private func chunk(of request: Request) -> Int {
     let policy = policy(of: request.device)
     guard request.waitsForOthers, !request.writes, let bytes = policy.bytes else { return policy.chunk }
@@ -247,7 +249,7 @@ extension Owner {
     arbiters[device].finished(grant, sentAt: request.sentAt, queuedAt: request.queuedAt, now: now)
     let isTransfer = request.movesBytes || request.datagramCount > 0
     let moved = isTransfer ? UInt64(max(0, result)) : grant.cost.bytes
-    if moved < grant.cost.bytes { arbiters[device].refund(grant.cost.bytes - moved, of: grant.ioClass) }
+    arbiters[device].settle(grant, moved: moved)
     guard let app else { return }
     app.counters[grant.ioClass.index].inDevice.record(now - request.sentAt)
     guard isTransfer else { return }
@@ -268,7 +270,8 @@ extension Owner {
   private func release(_ request: Request, _ result: Int32) {
     account(request, result, owned(request.app))
     request.phase = .ended
-    request.releaseBuffers()
+    request.giveBackBuffers()
+    discard(request)
     if request.opensDescriptor, result >= 0 { close(result, .background) {} }
     if let app = owned(request.app) { becameQuieter(app) }
   }

@@ -37,6 +37,8 @@ final class Owner: @unchecked Sendable {
   /// allocator's lock for memory of a background thread may be held by that thread while the kernel has stopped it, and
   /// this one must not wait for it (law 1). By class: foreground is told first, as each telling may wake a thread.
   var answers: [[Request.Caller]] = [[], []]
+  /// Requests whose callers went on before the kernel let go of them, to be freed on another thread for the same reason.
+  private var discarded: [Unmanaged<Request>] = []
   private var isEnding = false
   private var onEnded: [() -> Void] = []
   /// Cleared where the kernel refuses them.
@@ -178,7 +180,13 @@ final class Owner: @unchecked Sendable {
       for caller in answers[index] { caller.resume() }
       answers[index].removeAll(keepingCapacity: true)
     }
+    guard !discarded.isEmpty else { return }
+    let list = discarded
+    discarded = []
+    Task.detached { for request in list { request.release() } }
   }
+
+  func discard(_ request: Request) { discarded.append(.passRetained(request)) }
 
   private func wakeTime() -> UInt64 {
     if !outbox.isEmpty || (isEnding && inFlight == 0) { return 0 }

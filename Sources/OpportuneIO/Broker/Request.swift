@@ -138,8 +138,13 @@ final class Request: Message, @unchecked Sendable {
   var lendsMemory: Bool { if case .thread? = caller { true } else { false } }
 
   func releaseBuffers() {
-    for buffer in buffers { buffer.giveBack() }
+    giveBackBuffers()
     buffers = []
+  }
+
+  /// For others' use, without letting go of them; once.
+  func giveBackBuffers() {
+    for buffer in buffers { buffer.giveBack() }
   }
 
   // MARK: What the kernel points to

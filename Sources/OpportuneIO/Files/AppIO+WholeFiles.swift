@@ -91,10 +91,14 @@ extension AppIO {
 
   /// A file in pieces, read as they are asked for, one ahead of none.
   ///
-  /// - Parameter count: bytes of each piece but the last; 1 to 2^30.
-  public func chunks(of path: FilePath, count: Int = 128 << 10) throws(IOError) -> FileChunks {
+  /// - Parameters:
+  ///   - count: bytes of each piece but the last; 1 to 2^30.
+  ///   - time: for each request.
+  public func chunks(
+    of path: FilePath, count: Int = 128 << 10, within time: Duration? = nil
+  ) throws(IOError) -> FileChunks {
     try require(count, in: IOBuffer.countRange, "count")
-    return FileChunks(io: self, path: path, count: count)
+    return FileChunks(io: self, path: path, count: count, time: time)
   }
 }
 
@@ -108,28 +112,23 @@ public struct FileChunks: AsyncSequence, Sendable {
   let io: AppIO
   let path: FilePath
   let count: Int
+  let time: Duration?
 
-  public func makeAsyncIterator() -> Iterator { Iterator(io: io, path: path, count: count) }
+  public func makeAsyncIterator() -> Iterator { Iterator(of: self) }
 
   /// One reader; not for several tasks at once.
   public final class Iterator: AsyncIteratorProtocol {
-    private let io: AppIO
-    private let path: FilePath
-    private let count: Int
+    private let chunks: FileChunks
     private var file: FileDescriptor?
     private var offset: Int64 = 0
     private var isAtEnd = false
 
-    init(io: AppIO, path: FilePath, count: Int) {
-      self.io = io
-      self.path = path
-      self.count = count
-    }
+    init(of chunks: FileChunks) { self.chunks = chunks }
 
     deinit {
       guard let file else { return }
       // Left before the end. Nobody waits for this.
-      Task { [io] in try? await io.close(file) }
+      Task { [io = chunks.io] in try? await io.close(file) }
     }
 
     public func next() async throws(IOError) -> [UInt8]? {
@@ -138,16 +137,17 @@ public struct FileChunks: AsyncSequence, Sendable {
 
     public func next(isolation actor: isolated (any Actor)?) async throws(IOError) -> [UInt8]? {
       guard !isAtEnd else { return nil }
+      let (io, count) = (chunks.io, chunks.count)
       do throws(IOError) {
         let file: FileDescriptor
         if let open = self.file {
           file = open
         } else {
-          file = try await io.open(path, .readOnly)
+          file = try await io.open(chunks.path, .readOnly, within: chunks.time)
           self.file = file
         }
         let buffer = try IOBuffer(count: count)
-        let read = try await io.read(file, into: buffer, at: offset, untilFull: true)
+        let read = try await io.read(file, into: buffer, at: offset, untilFull: true, within: chunks.time)
         offset += Int64(read)
         if read < count, let file = takeFile() { try await io.close(file) }
         return read > 0 ? try buffer.bytes(in: 0..<read) : nil

@@ -132,7 +132,9 @@ extension AppIO {
   }
 
   /// Ends a half of a connection, or both; the descriptor stays open.
-  public func shutdown(_ socket: FileDescriptor, _ half: Half = .sending) async throws(IOError) {
+  public func shutdown(
+    _ socket: FileDescriptor, _ half: Half = .sending, within limit: Duration? = nil
+  ) async throws(IOError) {
     let request = try request(.OPP_RING_SHUTDOWN, .none, socket)
     request.op.length =
       switch half {
@@ -140,7 +142,7 @@ extension AppIO {
       case .sending: UInt32(SHUT_WR)
       case .both: UInt32(SHUT_RDWR)
       }
-    try await perform(request, within: nil)
+    try await perform(request, within: limit)
   }
 
   // MARK: Datagrams

@@ -14,6 +14,7 @@ public enum KeepAliveEvent: Sendable, Hashable {
 ///
 /// The owner thread's alone. While the app is suspended a poll request is in flight for each socket.
 final class Watch {
+  private weak var app: OwnedApp?
   private var sockets: [Int32]
   private let interval: UInt64?
   private let report: (KeepAliveEvent) -> Void
@@ -24,8 +25,10 @@ final class Watch {
   private var dueAt = UInt64.max
 
   init(
-    sockets: [Int32], interval: UInt64?, report: @escaping (KeepAliveEvent) -> Void, finish: @escaping () -> Void
+    of app: OwnedApp, sockets: [Int32], interval: UInt64?, report: @escaping (KeepAliveEvent) -> Void,
+    finish: @escaping () -> Void
   ) {
+    self.app = app
     self.sockets = sockets
     self.interval = interval
     self.report = report
@@ -62,6 +65,9 @@ final class Watch {
     guard !isStopped else { return }
     disarm(at: owner)
     isStopped = true
+    if let app, !app.isTerminated {
+      for socket in sockets { owner.moderate(socket, of: app) }  // as those that nobody watches
+    }
     finish()
   }
 
@@ -147,7 +153,7 @@ extension AppIO {
       Control(refused: { continuation.finish() }) { owner in
         guard let app = owner.apps[slot], !app.isTerminated else { return continuation.finish() }
         let watch = Watch(
-          sockets: numbers, interval: heartbeat?.nanoseconds, report: { continuation.yield($0) },
+          of: app, sockets: numbers, interval: heartbeat?.nanoseconds, report: { continuation.yield($0) },
           finish: { continuation.finish() })
         box.watch = watch
         app.watches.removeAll { $0.isStopped }
