@@ -31,6 +31,8 @@ final class Monitor: @unchecked Sendable {
   struct Snapshot {
     var apps: [AppRecord] = []
     var timers = 0
+    /// When it wakes up for one; `.max` is never.
+    var alarm = UInt64.max
   }
 
   private final class Envelope {
@@ -273,7 +275,7 @@ final class Monitor: @unchecked Sendable {
     }
   }
 
-  private var snapshot: Snapshot { Snapshot(apps: apps.filter { !$0.isGone }, timers: timers.count) }
+  private var snapshot: Snapshot { Snapshot(apps: apps.filter { !$0.isGone }, timers: timers.count, alarm: alarmedAt) }
 
   /// CPU time, in nanoseconds, of the slices of an app that run now.
   private func cpuTimeRunning(of app: AppCore, in lane: LaneState) -> UInt64 {

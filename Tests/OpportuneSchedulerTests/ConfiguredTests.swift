@@ -236,6 +236,12 @@ import Testing
     for sleeper in sleepers { sleeper.cancel() }
     for sleeper in sleepers { await #expect(throws: CancellationError.self) { try await sleeper.value } }
     #expect(await scheduler.statistics().timers == 0)
+    // The monitor, awake for these questions at the latest, no more wakes up for them.
+    var alarm: UInt64 = 0
+    for _ in 0..<10 where alarm != .max {
+      alarm = await withCheckedContinuation { scheduler.engine.monitor.post(.snapshot($0)) }.alarm
+    }
+    #expect(alarm == .max)
     try await scheduler.shutdown()
   }
 

@@ -28,6 +28,7 @@ import Testing
     for app in apps {
       try await app.task { spinCPU(milliseconds: 25) }.value
       let sleeper = app.task { try await app.clock.sleep(for: .milliseconds(300)) }
+      while await scheduler.statistics().timers == 0 { await Task.yield() }
       sleeper.cancel()
       _ = await sleeper.result
     }
