@@ -73,6 +73,42 @@ import Testing
     #expect(rig.state() == .active)
   }
 
+  // R-LIFE-13
+  @Test func anInterruptionEndsWithLeaving() throws {
+    var rig = try Rig()
+    try rig.does(.launch)
+    try rig.does(.interrupt)
+    try rig.does(.leave)
+    try rig.does(.bringForward)
+    #expect(rig.state() == .active)
+  }
+
+  // R-LIFE-08
+  @Test func nothingOfALifeIsLeftForTheNext() throws {
+    let events: [AppEvent] = [
+      .trackingBegan, .workBegan(.upload), .beginTask(.other), .audioBegan(.play), .interrupt, .lock(.fileDescriptor),
+      .request(.gpu), .conduct(.timerStarts), .conduct(.discoveryStarts), .conduct(.rebuildable(1)),
+    ]
+    for event in events {
+      for end in [AppEvent.terminate, .exited] {
+        var rig = try Rig([manifest("app", [.audio, .location])]) { $0.tasks.eligible = [.upload] }
+        try rig.does(.launch)
+        try rig.does(.conduct(.asksForMultitasking))
+        try rig.does(event)
+        try rig.does(end)
+        let start = rig.host.log.count
+        try rig.does(.launch)
+        #expect(rig.state() == .active, "\(event)")
+        try rig.does(.conduct(.saves))
+        try rig.does(.leave)
+        try rig.wait(6)
+        #expect(rig.state() == .suspended, "\(event)")
+        let told = rig.actions(from: start).filter { if case .diagnose = $0 { true } else { false } }
+        #expect(told.isEmpty, "\(event)")
+      }
+    }
+  }
+
   // R-LIFE-04, R-TASK-06, R-LIFE-22
   @Test func theFirstGivesWayBeforeTheSecondComes() throws {
     var rig = try Rig([manifest("first"), manifest("second")])

@@ -246,6 +246,10 @@ import Testing
     try off.does(.launch)
     try off.does(.beginTask(.other))
     #expect(off.refusals() == [.notSupported])
+    var exits = try Rig([manifest(exits: true)])
+    try exits.does(.launch)
+    try exits.does(.beginTask(.other))
+    #expect(exits.refusals() == [.notSupported])
   }
 
   // R-TASK-16
@@ -258,6 +262,26 @@ import Testing
     try rig.wait(181)
     try rig.does(.beginTask(.other))
     #expect(rig.refusals() == [.timeIsUp])
+  }
+
+  // R-TASK-13, R-TASK-16
+  @Test func whoReturnsWhileItsTimeIsUpHasItAnew() throws {
+    var rig = try Rig()
+    rig.host.behaviour.expiration = nil
+    try rig.does(.launch)
+    try rig.does(.beginTask(.other))
+    try rig.does(.leave)
+    try rig.wait(181)
+    try rig.does(.bringForward)
+    try rig.does(.leave)
+    try rig.does(.beginTask(.other))
+    try rig.wait(179.999)
+    #expect(rig.state() == .background && rig.refusals().isEmpty)
+    #expect(rig.tasks().map { rig.count(.expire($0)) } == [1, 0])
+    try rig.wait(0.001)
+    #expect(rig.tasks().map { rig.count(.expire($0)) } == [2, 1])
+    try rig.wait(5)
+    #expect(rig.state() == .notRunning)
   }
 
   // R-TASK-17

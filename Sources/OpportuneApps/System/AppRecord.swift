@@ -53,7 +53,6 @@ struct AppRecord: Sendable {
 struct OpenTask: Sendable {
   let id: TaskID
   let kind: TaskKind
-  var isExpiring = false
 }
 
 /// A local notification and when it fires, in seconds since 1970.

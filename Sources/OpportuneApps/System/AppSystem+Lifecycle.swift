@@ -99,7 +99,6 @@ extension AppSystem {
     apps[index].budgetEnd = nil
     apps[index].cpuBehind = .zero
     apps[index].hibernatesWhenStopped = false
-    for task in apps[index].tasks.indices { apps[index].tasks[task].isExpiring = false }
     conductEntersForeground(id)
     let changes = apps[index].changes.sorted { $0.key < $1.key }.map { Change(kind: $0.key, value: $0.value) }
     apps[index].changes = [:]

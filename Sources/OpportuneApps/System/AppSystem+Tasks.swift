@@ -90,10 +90,7 @@ extension AppSystem {
     guard app.state == .background, !isFree(app), app.deadline(.handler) == nil else { return }
     guard !apps[id.number].tasks.isEmpty else { return settle(id) }
     arm(.handler, of: id, at: now + policy.tasks.handlerTime)
-    for index in apps[id.number].tasks.indices {
-      apps[id.number].tasks[index].isExpiring = true
-      emit(.expire(apps[id.number].tasks[index].id), id)
-    }
+    for task in apps[id.number].tasks { emit(.expire(task.id), id) }
   }
 
   mutating func expireAllTasks() {
