@@ -22,6 +22,7 @@ static int check(const opp_ring_config *config) {
     if (config->entries < 1 || config->entries > RING_OP_COUNT_MAX) return -EINVAL;
     if (config->completions != 0 && config->completions > 16 * RING_OP_COUNT_MAX) return -EINVAL;
     if (config->threads < 1 || config->threads > RING_THREADS_MAX) return -EINVAL;
+    if (config->closers > RING_CLOSERS_MAX) return -EINVAL;
     if (config->linger_ns > RING_LINGER_NS_MAX) return -EINVAL;
     return 0;
 }

@@ -63,11 +63,29 @@ static inline void ring_count_wakeup(opp_ring *ring) {
     opp_store(&ring->wakeups, opp_load(&ring->wakeups, relaxed) + 1, relaxed); /* statistics */
 }
 
+/* Threads that close, one file each at a time. In ring_closers.c; but for the creation all of it is the owner's. */
+typedef struct ring_closers ring_closers;
+
+ring_closers *ring_closers_create(opp_ring *ring, uint32_t count);
+
+/* Starts as many of the threads as the system lets it. */
+void ring_closers_start(ring_closers *all);
+
+/* Nothing may be in flight. */
+void ring_closers_destroy(ring_closers *all);
+
+/* False where all have something to do. */
+bool ring_closers_ask(ring_closers *all, const opp_ring_op *op);
+
+bool ring_closers_has_news(ring_closers *all);
+uint32_t ring_closers_take(ring_closers *all, opp_ring_completion *completions, uint32_t room);
+
 /* Tags above OPP_RING_TAGS are the backends' own. */
 #define RING_TAG_WAKE (OPP_RING_TAGS + 1)
 
 #define RING_OP_COUNT_MAX 4096u
 #define RING_THREADS_MAX 96u
+#define RING_CLOSERS_MAX 16u
 #define RING_LINGER_NS_MAX 1000000u
 
 #endif

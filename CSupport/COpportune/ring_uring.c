@@ -53,6 +53,7 @@ static const shape shapes[OPP_RING_CODES] = {
 
 typedef struct uring {
     struct io_uring ring;
+    ring_closers *closers;
     uint64_t wake_count; /* what the eventfd is read into */
     bool wake_armed;
     bool started;
@@ -95,6 +96,7 @@ static int uring_start(opp_ring *ring) {
         if (error < 0) return error;
     }
     state->started = true;
+    ring_closers_start(state->closers);
     if (ring->config.workers > 0) {
         unsigned limits[2] = {ring->config.workers, 0};
         (void)io_uring_register_iowq_max_workers(&state->ring, limits); /* kernels before 5.15 keep their own limit */
@@ -107,6 +109,7 @@ static int uring_start(opp_ring *ring) {
 static void uring_destroy(opp_ring *ring) {
     uring *state = ring->state;
     io_uring_queue_exit(&state->ring);
+    ring_closers_destroy(state->closers);
     free(state);
 }
 
@@ -160,6 +163,7 @@ static void move_fields(struct io_uring_sqe *sqe, const opp_ring_op *op) {
 
 static int uring_prepare(opp_ring *ring, const opp_ring_op *op) {
     uring *state = ring->state;
+    if (op->code == OPP_RING_CLOSE && ring_closers_ask(state->closers, op)) return 0;
     /* One place is kept for the request that waits for the eventfd. */
     struct io_uring_sqe *sqe = next_entry(&state->ring.sq, 1);
     if (sqe == NULL) return -EBUSY;
@@ -175,7 +179,7 @@ static int uring_prepare(opp_ring *ring, const opp_ring_op *op) {
         .user_data = op->tag,
     };
     if (shape->is_special) move_fields(sqe, op);
-    /* Inline, the last of a file's users waits in close(2) as long as SO_LINGER or a file system says. */
+    /* More closes than closers. Inline, the last of a file's users waits as long as SO_LINGER or a file system says. */
     if (op->code == OPP_RING_CLOSE) sqe->flags = IOSQE_ASYNC;
     return 0;
 }
@@ -223,10 +227,12 @@ static bool uring_has_news(opp_ring *ring) {
     uring *state = ring->state;
     /* relaxed, as all that the kernel writes without a barrier: a wait() looks again. */
     unsigned flags = IO_URING_READ_ONCE(*state->ring.sq.kflags);
+    if (ring_closers_has_news(state->closers)) return true;
     return io_uring_cq_ready(&state->ring) != 0 || (flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
 }
 
-static int uring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t room, bool sleep, uint64_t until_ns) {
+static int wait_for_kernel(opp_ring *ring, opp_ring_completion *completions, uint32_t room, bool sleep,
+                           uint64_t until_ns) {
     uring *state = ring->state;
     bool woken = false;
     if (io_uring_sq_ready(&state->ring) == 0) {
@@ -262,6 +268,15 @@ static int uring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t
     }
 }
 
+static int uring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t room, bool sleep, uint64_t until_ns) {
+    uring *state = ring->state;
+    uint32_t closed = ring_closers_take(state->closers, completions, room);
+    int count = wait_for_kernel(ring, completions + closed, room - closed, sleep && closed == 0, until_ns);
+    if (closed > 0) return (int)closed + (count > 0 ? count : 0); /* an error comes again */
+    /* What woke it may have been a close. */
+    return count == 0 && sleep ? (int)ring_closers_take(state->closers, completions, room) : count;
+}
+
 static int uring_register_buffers(opp_ring *ring, const void *vectors, uint32_t count) {
     uring *state = ring->state;
     return io_uring_register_buffers(&state->ring, vectors, count);
@@ -275,10 +290,12 @@ int ring_uring_create(opp_ring *ring) {
     if (state == NULL) return -ENOMEM;
     unsigned best = IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
                     IORING_SETUP_R_DISABLED | IORING_SETUP_TASKRUN_FLAG;
-    int error = setup(state, &ring->config, best);
+    state->closers = ring_closers_create(ring, ring->config.closers);
+    int error = state->closers == NULL ? -ENOMEM : setup(state, &ring->config, best);
     ring->can.single_issuer = error == 0;
     if (error == -EINVAL) error = setup(state, &ring->config, 0); /* before 6.1 */
     if (error != 0) {
+        if (state->closers != NULL) ring_closers_destroy(state->closers);
         free(state);
         return error;
     }

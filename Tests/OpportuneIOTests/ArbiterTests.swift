@@ -15,6 +15,15 @@ import Testing
     return arbiter
   }
 
+  /// What does not fit is for ever, not what is left of it in 64 bits.
+  @Test func longDurationsAreForEver() {
+    let longest = Duration.seconds(18_446_744_073)
+    #expect(longest.nanoseconds == 18_446_744_073_000_000_000)
+    #expect((longest + .milliseconds(999)).nanoseconds == .max)
+    #expect((longest + .seconds(1)).nanoseconds == .max)
+    #expect(Duration.milliseconds(-1).nanoseconds == 0)
+  }
+
   // R-NET-03, R-NET-05, R-DISK-01
   @Test(arguments: PolicyTests.ratios)
   func servesInRatioWhileBothWait(foreground: Int, background: Int) throws {

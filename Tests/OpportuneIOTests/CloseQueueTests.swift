@@ -26,7 +26,7 @@ import Testing
     let peer = try broker.makeApp(named: "peer")
     var servers: [FileDescriptor] = []
     var clients: [FileDescriptor] = []
-    for _ in 0..<(backend == .threads ? 3 * CloseQueue.limit : 1) {
+    for _ in 0..<(3 * CloseQueue.limit) {
       let (server, client) = try await connectedPair(peer, io)
       servers.append(server)
       clients.append(client)
@@ -46,13 +46,10 @@ import Testing
     try await eventually("the closes") { try await broker.statistics().apps[0].openDescriptors == 0 }
     _ = try await broker.statistics()  // another turn
     #expect(clock.now - start < .seconds(60), "the owner has not waited for a close")
-    if backend == .threads {
-      // Another's file, and another's close, beside as many as may be under way. The kernel's own threads answer a close
-      // before it lingers, and may leave others waiting behind it: see docs/decisions/0007.
-      let file = try await peer.open("/proc/self/status", .readOnly, within: .seconds(20))
-      try await peer.close(file)
-      #expect(begun.count - listeners == CloseQueue.limit && ended.count == 0)
-    }
+    // Another's file, and another's close, beside as many as may be under way.
+    let file = try await peer.open("/proc/self/status", .readOnly, within: .seconds(20))
+    try await peer.close(file)
+    #expect(begun.count - listeners == CloseQueue.limit && ended.count == 0)
     for server in servers { disconnect(server) }
     for task in closing { try await task.value }
     for server in servers { try await peer.close(server) }

@@ -63,7 +63,7 @@ static opp_ring_backend backend;
 
 static opp_ring *make_lingering(uint32_t entries, uint32_t completions, uint32_t linger_ns) {
     opp_ring_config config = {.backend = backend, .entries = entries, .completions = completions, .threads = 3,
-                              .linger_ns = linger_ns};
+                              .closers = 2, .linger_ns = linger_ns};
     opp_ring *ring;
     CHECK_EQUAL(opp_ring_create(&config, &ring), 0);
     CHECK_EQUAL(opp_ring_start(ring), 0);
@@ -94,7 +94,7 @@ static void test_limits(void) {
     opp_ring_config wrong[] = {
         {.entries = 0, .threads = 1}, {.entries = 4097, .threads = 1}, {.entries = 8, .threads = 0},
         {.entries = 8, .threads = 97}, {.entries = 8, .completions = 1u << 20, .threads = 1},
-        {.entries = 8, .threads = 1, .linger_ns = 1000001},
+        {.entries = 8, .threads = 1, .linger_ns = 1000001}, {.entries = 8, .threads = 1, .closers = 17},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         CHECK_EQUAL(opp_ring_create(&wrong[i], &ring), -EINVAL);
@@ -105,6 +105,39 @@ static void test_limits(void) {
     CHECK_EQUAL(opp_ring_prepare(ring, &op), -EINVAL);
     op = (opp_ring_op){.code = OPP_RING_NOP, .tag = OPP_RING_TAGS};
     CHECK_EQUAL(opp_ring_prepare(ring, &op), -EINVAL);
+    opp_ring_destroy(ring);
+}
+
+/* More at once than there are threads for them, taken a few at a time: each is answered once. */
+static void test_closes(void) {
+    opp_ring *ring = make(16, 0);
+    for (int turn = 0; turn < 200; turn++) {
+        int pipes[8][2];
+        unsigned seen = 0, count = 0;
+        for (uint32_t i = 0; i < 8; i++) {
+            CHECK_EQUAL(pipe(pipes[i]), 0);
+            opp_ring_op op = {.code = OPP_RING_CLOSE, .fd = i == 7 ? -1 : pipes[i][1], .tag = i};
+            CHECK_EQUAL(opp_ring_prepare(ring, &op), 0);
+        }
+        while (count < 8) {
+            opp_ring_completion taken[3];
+            int more = opp_ring_wait(ring, taken, 3, FOREVER);
+            CHECK(more >= 0);
+            for (int i = 0; i < more; i++) {
+                CHECK((seen >> taken[i].tag & 1) == 0);
+                CHECK_EQUAL(taken[i].result, taken[i].tag == 7 ? -EBADF : 0);
+                seen |= 1u << taken[i].tag;
+            }
+            count += (unsigned)more;
+        }
+        CHECK_EQUAL(seen, 255);
+        char byte;
+        for (int i = 0; i < 8; i++) {
+            if (i < 7) CHECK_EQUAL(read(pipes[i][0], &byte, 1), 0); /* the other end is closed */
+            if (i == 7) close(pipes[i][1]);
+            close(pipes[i][0]);
+        }
+    }
     opp_ring_destroy(ring);
 }
 
@@ -503,6 +536,7 @@ int main(void) {
         CHECK_EQUAL(error, 0);
         opp_ring_destroy(ring);
         test_limits();
+        test_closes();
         test_files();
         test_sockets();
         test_cancel();

@@ -107,6 +107,12 @@ typedef struct opp_ring_config {
      */
     uint32_t workers;
     /*
+     * Of io_uring: so many threads of ours close files, one each at a time; 0 to 16. What more there is goes to the kernel's own
+     * threads. Those go on to free the file after they have answered, which may take long (the blocks of a large file that was
+     * unlinked, a socket that lingers), and other requests wait behind it.
+     */
+    uint32_t closers;
+    /*
      * How long the owner looks on, without system calls, before it sleeps; at most 1,000,000. It does so only where the
      * wait before was no longer than that: sparse traffic costs no looking.
      */

@@ -342,6 +342,7 @@ extension Duration {
     let (seconds, attoseconds) = components
     guard seconds >= 0, attoseconds >= 0 else { return 0 }
     let (whole, overflow) = UInt64(seconds).multipliedReportingOverflow(by: 1_000_000_000)
-    return overflow ? .max : whole.addingReportingOverflow(UInt64(attoseconds / 1_000_000_000)).partialValue
+    let (sum, carry) = whole.addingReportingOverflow(UInt64(attoseconds / 1_000_000_000))
+    return overflow || carry ? .max : sum
   }
 }

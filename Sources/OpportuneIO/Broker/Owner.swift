@@ -67,6 +67,8 @@ final class Owner: @unchecked Sendable {
     config.threads = UInt32(configuration.threads + 2 * CloseQueue.limit)
     // For all that may be in flight: background that waits for a file would fill the kernel's few threads.
     config.workers = UInt32(configuration.storage.depth + 2 * CloseQueue.limit)
+    // What a close frees may take long, and the kernel's threads have others wait behind it.
+    config.closers = UInt32(2 * CloseQueue.limit)
     config.linger_ns = UInt32(configuration.lingers.nanoseconds)
     if let faults {
       config.context = Unmanaged.passUnretained(faults).toOpaque()

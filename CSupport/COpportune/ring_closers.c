@@ -1,0 +1,125 @@
+/*
+ * Closes of the io_uring backend, on threads of ours. What the last close of a file frees takes as long as its file system
+ * says; the kernel's own threads do that after they have answered, when it counts them as idle and gives them the next
+ * request, whoever's that is. Here a close has ended when it is answered, and nobody waits behind it.
+ *
+ * Each thread has one close at a time. Who may touch a closer, by place:
+ *   in `idle`, in `ended`    the owner
+ *   its `state` is ASKED     its thread
+ *   in `done`                nobody; the owner takes the list whole
+ * No lock, and the threads allocate nothing: no thread of the program is waited for.
+ */
+#include "opp_system.h"
+#include "ring.h"
+
+#include <stdlib.h>
+
+enum { IDLE, ASKED, LEAVE };
+
+typedef struct closer {
+    struct ring_closers *all;
+    struct closer *next;
+    opp_ring_op op;
+    int32_t result;
+    _Atomic(uint32_t) state;
+} closer;
+
+struct ring_closers {
+    opp_ring *ring;
+    uint32_t count;
+    closer *idle, *ended;
+    _Atomic(uint32_t) alive;
+    _Alignas(64) _Atomic(closer *) done; /* a stack */
+    closer closers[];
+};
+
+static void push_done(ring_closers *all, closer *closer) {
+    struct closer *top = opp_load(&all->done, relaxed);
+    do {
+        closer->next = top;
+        /* [closed] release: the result is seen by who takes the stack. seq_cst: before the look at `sleeping`, which the
+         * owner sets before it looks at `done`. */
+    } while (!opp_cas(&all->done, &top, closer, seq_cst));
+    ring_wake(all->ring);
+}
+
+static void run(void *context) {
+    closer *closer = context;
+    for (;;) {
+        uint32_t state;
+        /* [ask] acquire: the request, as ring_closers_ask() has put it there. */
+        while ((state = opp_load(&closer->state, acquire)) == IDLE) (void)opp_futex_wait(&closer->state, IDLE);
+        if (state == LEAVE) break;
+        closer->result = ring_call(&closer->op);
+        opp_store(&closer->state, IDLE, relaxed); /* nobody else looks before it is in `done` */
+        push_done(closer->all, closer);
+    }
+    ring_closers *all = closer->all;
+    /* [leave] release: this thread is done with the memory. The address alone is used afterwards. */
+    if (opp_sub(&all->alive, 1, release) == 1) (void)opp_futex_wake(&all->alive, 1);
+}
+
+ring_closers *ring_closers_create(opp_ring *ring, uint32_t count) {
+    size_t size = (sizeof(ring_closers) + count * sizeof(closer) + 63) / 64 * 64;
+    ring_closers *all = aligned_alloc(64, size);
+    if (all == NULL) return NULL;
+    *all = (ring_closers){.ring = ring, .count = count};
+    return all;
+}
+
+void ring_closers_start(ring_closers *all) {
+    for (uint32_t i = 0; i < all->count; i++) {
+        closer *closer = &all->closers[i];
+        *closer = (struct closer){.all = all};
+        opp_add(&all->alive, 1, relaxed);
+        if (opp_thread_start("opportune-close", 256 << 10, run, closer) != 0) {
+            opp_sub(&all->alive, 1, relaxed);
+            all->count = i; /* fewer will do */
+            return;
+        }
+        closer->next = all->idle;
+        all->idle = closer;
+    }
+}
+
+void ring_closers_destroy(ring_closers *all) {
+    for (closer *closer = all->idle; closer != NULL; closer = closer->next) {
+        opp_store(&closer->state, LEAVE, release);
+        (void)opp_futex_wake(&closer->state, 1);
+    }
+    uint32_t alive;
+    while ((alive = opp_load(&all->alive, acquire)) != 0) (void)opp_futex_wait(&all->alive, alive); /* [leave] */
+    free(all);
+}
+
+bool ring_closers_ask(ring_closers *all, const opp_ring_op *op) {
+    closer *closer = all->idle;
+    if (closer == NULL) return false;
+    all->idle = closer->next;
+    closer->op = *op;
+    opp_store(&closer->state, ASKED, release); /* [ask] */
+    (void)opp_futex_wake(&closer->state, 1);
+    return true;
+}
+
+bool ring_closers_has_news(ring_closers *all) {
+    return opp_load(&all->done, relaxed) != NULL; /* relaxed: it is taken with acquire */
+}
+
+uint32_t ring_closers_take(ring_closers *all, opp_ring_completion *completions, uint32_t room) {
+    if (opp_load(&all->done, seq_cst) != NULL) { /* after `sleeping`: see push_done() */
+        closer *top = opp_swap(&all->done, NULL, acquire), *last = top; /* [closed] */
+        while (last->next != NULL) last = last->next;
+        last->next = all->ended;
+        all->ended = top;
+    }
+    uint32_t taken = 0;
+    while (taken < room && all->ended != NULL) {
+        closer *closer = all->ended;
+        all->ended = closer->next;
+        completions[taken++] = (opp_ring_completion){.tag = closer->op.tag, .result = closer->result};
+        closer->next = all->idle;
+        all->idle = closer;
+    }
+    return taken;
+}
