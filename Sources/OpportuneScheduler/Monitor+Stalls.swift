@@ -7,6 +7,8 @@ extension Monitor {
     let sequence: UInt64
     let cpu: UInt64
     let at: UInt64
+    /// It was found to wait for the memory map, and that another may take its place.
+    var mayBeReplacedOnMap = false
   }
 
   /// A lane in which something waits while all permits are in use: replaces workers that are blocked; if the others
@@ -73,8 +75,8 @@ extension Monitor {
   }
 
   /// Whether the worker is blocked and has hardly run since the last look, and another in its place would help. On the
-  /// lock of the memory map it would not: that would be one more thread to wait for the lock, and keep from the CPU
-  /// who holds it. (docs/decisions/0016)
+  /// lock of the memory map it helps the jobs that do not need the lock; but with each more there is one more thread to wait
+  /// for it, and to keep from the CPU who holds it. (docs/decisions/0016)
   func stayedBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) -> Bool {
     var cpu: UInt64 = 0
     guard let meter = worker.report.meter, opp_thread_meter_cpu(meter, &cpu) == 0 else { return false }
@@ -85,7 +87,22 @@ extension Monitor {
     case OPP_BLOCKED: return true
     // Background that has no CPU holds the kernel's locks for long; more of it would only hold them longer.
     case OPP_BLOCKED_IN_KERNEL: return worker.lane.lane != .background || worker.lane.liveWorkers <= 2 * engine.width
+    case OPP_BLOCKED_ON_MEMORY_MAP: return mayBeReplacedOnMap(worker, engine)
     default: return false
     }
+  }
+
+  /// Whether fewer of its lane have been replaced there than may work at once.
+  private func mayBeReplacedOnMap(_ worker: Worker, _ engine: Engine) -> Bool {
+    guard worker.lane.lane != .background else { return false }
+    let others = worker.lane.workers.count { other in
+      guard let other, other !== worker, let look = lookedAt[ObjectIdentifier(other)], look.mayBeReplacedOnMap else {
+        return false
+      }
+      return other.report.read()?.sequence == look.sequence
+    }
+    guard others < engine.width else { return false }
+    lookedAt[ObjectIdentifier(worker)]?.mayBeReplacedOnMap = true
+    return true
   }
 }
