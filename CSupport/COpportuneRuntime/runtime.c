@@ -20,6 +20,11 @@ bool opp_runtime_is_in_task(void) {
     return swift_task_getCurrent == NULL || swift_task_getCurrent() != NULL;
 }
 
+uint64_t opp_runtime_current_task_id(void) {
+    const void *task = swift_task_getCurrent == NULL ? NULL : swift_task_getCurrent();
+    return task == NULL ? 0 : opp_runtime_task_id(task); /* a task is a job */
+}
+
 typedef __attribute__((swiftcall)) void (*enqueue_function)(void *job);
 typedef __attribute__((swiftcall)) void (*enqueue_hook)(void *job, enqueue_function original);
 

@@ -72,9 +72,10 @@ final class Worker: @unchecked Sendable {
   /// now it will find itself.
   var isLeaving: Bool { !isClosure && !opp_runtime_is_in_task() }
 
-  /// The running slice's task goes to sleep, unless it is another's: an actor's slice, or a strand's, goes on with others.
+  /// The running slice's task goes to sleep, unless it is another's: an actor's slice, or a strand's, goes on with others, and
+  /// so does that of a task within which another was begun at once.
   func willSleep(_ timer: SleepTimer) {
-    if Accounts.isTask(identity) { sleep = timer }
+    if Accounts.isTask(identity), opp_runtime_current_task_id() == identity { sleep = timer }
   }
 
   /// The sleep is over and its task runs: in this slice, if it never left it.

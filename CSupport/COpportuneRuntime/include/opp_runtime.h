@@ -28,6 +28,9 @@ bool opp_runtime_has_task_ids(void);
  */
 bool opp_runtime_is_in_task(void);
 
+/* The id of the task that the caller runs inside; 0 if in none, or where the runtime does not tell. */
+uint64_t opp_runtime_current_task_id(void);
+
 /* The kind byte of a job, from the flags behind its two private words. */
 static inline uint8_t opp_runtime_job_kind(const void *_Nonnull job) {
     return *((const uint8_t *)job + 32);
