@@ -38,6 +38,7 @@ extension AppHost {
   /// Makes the stream do as the system has decided.
   func followAudio(_ id: AppID) {
     guard let resident = residents[id], let pump = resident.audio else { return }
+    if system.audio(of: id) == .playing { resident.work.stay = nil }  // it has its own measure
     if let restrictions = system.view(of: id)?.restrictions { pump.restrict(restrictions) }
     switch system.audio(of: id) {
     case .none: resident.endAudio()

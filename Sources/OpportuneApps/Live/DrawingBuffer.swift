@@ -63,6 +63,8 @@ public final class DrawingBuffer: @unchecked Sendable {
     guard accepts != self.accepts else { return }
     let flags = accepts ? MAP_SHARED | MAP_FIXED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED
     let result = mmap(pixels, count, PROT_READ | PROT_WRITE, flags, accepts ? descriptor : -1, 0)
+    // A huge page of zeroes that was only read could pass for one that was written.
+    if !accepts, result != MAP_FAILED { madvise(pixels, count, MADV_NOHUGEPAGE) }
     // Short of memory the old pages stay; the next change tries again.
     if result != MAP_FAILED { (self.accepts, isWatched) = (accepts, false) }
   }
