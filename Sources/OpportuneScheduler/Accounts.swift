@@ -11,6 +11,7 @@ import Synchronization
 /// a thread that submits both, such as the main thread, does not keep its short jobs waiting for its long ones.
 ///
 /// Forgetting costs at most this: a hog that was forgotten starts again at its first level.
+///
 /// No class: every slice asks, on all cores, and would count the references up and down.
 struct Accounts: ~Copyable, @unchecked Sendable {
   // The tables are lock-free.

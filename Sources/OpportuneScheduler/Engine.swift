@@ -213,7 +213,7 @@ final class Engine: @unchecked Sendable {
   func lane(ofLevel level: Int) -> LaneState? { laneOfLevel[level] }
 
   /// Something was queued for `lane`: wakes a worker if one may work, or sees to it that the lane is watched. True if one
-  /// was woken.
+  /// was woken; not of the worker in reserve, which is counted with the lane.
   @discardableResult func wake(_ lane: LaneState) -> Bool {
     switch opp_lane_notify(lane.raw) {
     case .OPP_NOTIFIED_WOKEN:

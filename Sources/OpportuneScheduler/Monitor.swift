@@ -31,7 +31,7 @@ final class Monitor: @unchecked Sendable {
   struct Snapshot {
     var apps: [AppRecord] = []
     var timers = 0
-    /// When it wakes up for one; `.max` is never.
+    /// When it wakes up for one; `.max` is never. For tests.
     var alarm = UInt64.max
   }
 
@@ -176,6 +176,7 @@ final class Monitor: @unchecked Sendable {
     KernelPriority.monitor(engine.configuration.lanes, engine.privileges).applyToNewThread()
     while true {
       let rung = opp_alarms_wait(alarms)
+      if rung & (1 << Alarm.timers.rawValue) != 0 { alarmedAt = .max }  // it goes off once
       fetch(engine)
       if rung & (1 << Alarm.tick.rawValue) != 0 { tick(engine) }
       if rung & (1 << Alarm.watch.rawValue) != 0 {
@@ -300,7 +301,7 @@ final class Monitor: @unchecked Sendable {
     }
     let next = timers.nextFire ?? .max
     nextFire.store(next, ordering: .sequentiallyConsistent)
-    // Also to never: what was cancelled wakes nobody up.
+    // Also to never: what was cancelled wakes it once at most, where nothing rang for it before.
     setAlarm(min(next, shutdown?.deadline ?? .max))
     // The last look, after `nextFire` was published; see add().
     if let engine { fetchTimers(engine, published: next) }
