@@ -39,7 +39,9 @@ import Testing
 
   /// What is measured without the library is measured, or said to be skipped.
   @Test func rivalsOfPressureAreThereOrSkippedAloud() throws {
-    let folder = NSTemporaryDirectory()
+    let folder = NSTemporaryDirectory() + "opportune-pressure-\(UUID().uuidString)"
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(atPath: folder) }
     let small = PlainPressure(folder: folder, held: 252, wanted: 63).ways()
     #expect(small.possible.isEmpty && small.skipped.count == 1 && small.skipped[0].contains("--mebibytes 256"))
     let ways = PlainPressure(folder: folder, held: 256, wanted: 64).ways()
