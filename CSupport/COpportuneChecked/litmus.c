@@ -178,6 +178,10 @@ static const checked_litmus_test tests[] = {
     {"release sequence broken by one's own store (C++20)",
      "rlx_store 0 1; rel_store 1 1; rlx_store 1 2 | acq_load 1; rlx_load 0", "2 0", true},
     {"read-modify-writes are atomic", "rlx_add 0 1 | rlx_add 0 1", "0 0", false},
+    {"a read-modify-write of the oldest store that is remembered",
+     "rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; "
+     "rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; "
+     "rlx_store 0 1 | rlx_add 0 8 | rlx_load 0; rlx_load 0", "0 1 8", false},
     {"read-modify-writes come in any order", "rlx_add 0 1 | rlx_add 0 1", "1 0", true},
     {"message passing by read-modify-writes", "rlx_store 0 1; rel_add 1 1 | acq_add 1 1; rlx_load 0", "0 1 0", false},
     {"message passing by read-modify-writes, relaxed", "rlx_store 0 1; rlx_add 1 1 | rlx_add 1 1; rlx_load 0", "0 1 0",

@@ -369,6 +369,7 @@ static void tock(oppx *x) {
 }
 
 static bool is_free_behind(oppx *x, const location *location, uint32_t place) {
+    if (place == 0 && location->count == HISTORY) return false; /* the oldest is about to be forgotten */
     return place + 1 == location->count || !location_store(x, location, place + 1)->attached;
 }
 
