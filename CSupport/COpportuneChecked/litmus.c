@@ -28,12 +28,14 @@ static const oppx_kind kinds[] = {
     {.name = "rel_fence"},              {.name = "sc_fence"},               {.name = "plain_load", LIMIT_LOAD},
     {.name = "plain_store", LIMIT_STORE}, {.name = "plain_if", LIMIT_LOAD}, /* if the last read gave 1 */
     {.name = "rlx_copy", LIMIT_LOAD}, /* stores what the last read gave */
+    {.name = "rlx_cas", LIMIT_STORE},   {.name = "ar_cas", LIMIT_STORE}, /* expects one less than it stores */
+    {.name = "rlx_swap", LIMIT_STORE},
 };
 static const kind_of meaning[] = {
     {OPPX_STORE, RLX}, {OPPX_STORE, REL}, {OPPX_STORE, SC}, {OPPX_LOAD, RLX}, {OPPX_LOAD, ACQ}, {OPPX_LOAD, SC},
     {OPPX_RMW, RLX},   {OPPX_RMW, ACQ},   {OPPX_RMW, REL},  {OPPX_RMW, AR},   {OPPX_RMW, SC},   {OPPX_FENCE, ACQ},
     {OPPX_FENCE, REL}, {OPPX_FENCE, SC},  {-1, 0},          {-2, 0},
-    {-3, 0},           {-4, RLX},
+    {-3, 0},           {-4, RLX},         {-5, RLX},        {-5, AR},         {-6, RLX},
 };
 
 
@@ -71,6 +73,13 @@ static void perform(uint32_t thread, const oppx_operation *operation) {
         if (last == 1) note_read(thread, *(volatile uint32_t *)object);
         break;
     case -4: oppx_store(&site, object, 4, last); break;
+    case -5: {
+        uint64_t seen = operation->argument[1] - 1u;
+        oppx_cas(&site, object, 4, &seen, operation->argument[1]);
+        note_read(thread, (uint32_t)seen);
+        break;
+    }
+    case -6: note_read(thread, (uint32_t)oppx_rmw(&site, object, 4, OPPX_SWAP, operation->argument[1])); break;
     default: *(volatile uint32_t *)object = operation->argument[1]; break;
     }
 }
@@ -189,6 +198,21 @@ static const checked_litmus_test tests[] = {
     {"message passing by read-modify-writes", "rlx_store 0 1; rel_add 1 1 | acq_add 1 1; rlx_load 0", "0 1 0", false},
     {"message passing by read-modify-writes, relaxed", "rlx_store 0 1; rlx_add 1 1 | rlx_add 1 1; rlx_load 0", "0 1 0",
      true},
+    {"swaps are atomic", "rlx_swap 0 1 | rlx_swap 0 2", "0 0", false},
+    {"swaps come in any order", "rlx_swap 0 1 | rlx_swap 0 2", "2 0", true},
+    {"compare and swap: one succeeds", "rlx_cas 0 1 | rlx_cas 0 1", "0 0", false},
+    {"compare and swap: the other fails", "rlx_cas 0 1 | rlx_cas 0 1", "1 0", true},
+    {"compare and swap: nothing comes between what it reads and what it writes", "rlx_store 0 3 | rlx_cas 0 1",
+     "0/1 0 0 0", false},
+    {"compare and swap: another's store comes after both", "rlx_store 0 3 | rlx_cas 0 1", "0/3 0 0 0", true},
+    {"compare and swap acquires where it succeeds", "rlx_store 0 1; rel_store 1 1 | ar_cas 1 2; rlx_load 0", "1 0", false},
+    {"compare and swap acquires nothing where it fails", "rlx_store 0 1; rel_store 1 1 | ar_cas 1 1; rlx_load 0", "1 0",
+     true},
+    {"compare and swap releases where it succeeds", "rlx_store 0 1; ar_cas 1 1 | acq_load 1; rlx_load 0", "0 1 0", false},
+    {"release sequence of a compare and swap", "rlx_store 0 1; rel_store 1 1 | rlx_cas 1 2 | acq_load 1; rlx_load 0",
+     "1 2 0", false},
+    {"compare and swap of relaxed order acquires nothing itself", "rlx_store 0 1; rel_store 1 1 | rlx_cas 1 2; rlx_load 0",
+     "1 0", true},
     {"a seq_cst store does not order what comes after it", "sc_store 0 1; rlx_store 1 1 | rlx_load 1; rlx_load 0",
      "1 0", true},
     {"a relaxed store overtakes a seq_cst one", "sc_store 0 1; rlx_store 1 1 | rlx_load 1; sc_load 0", "1 0", true},
