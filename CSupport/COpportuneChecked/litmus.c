@@ -29,13 +29,15 @@ static const oppx_kind kinds[] = {
     {.name = "plain_store", LIMIT_STORE}, {.name = "plain_if", LIMIT_LOAD}, /* if the last read gave 1 */
     {.name = "rlx_copy", LIMIT_LOAD}, /* stores what the last read gave */
     {.name = "rlx_cas", LIMIT_STORE},   {.name = "ar_cas", LIMIT_STORE}, /* expects one less than it stores */
-    {.name = "rlx_swap", LIMIT_STORE},
+    {.name = "rlx_swap", LIMIT_STORE},  {.name = "wide_store", LIMIT_STORE}, /* of eight bytes */
+    {.name = "plain_high", LIMIT_LOAD}, /* of the last four of eight */
 };
 static const kind_of meaning[] = {
     {OPPX_STORE, RLX}, {OPPX_STORE, REL}, {OPPX_STORE, SC}, {OPPX_LOAD, RLX}, {OPPX_LOAD, ACQ}, {OPPX_LOAD, SC},
     {OPPX_RMW, RLX},   {OPPX_RMW, ACQ},   {OPPX_RMW, REL},  {OPPX_RMW, AR},   {OPPX_RMW, SC},   {OPPX_FENCE, ACQ},
     {OPPX_FENCE, REL}, {OPPX_FENCE, SC},  {-1, 0},          {-2, 0},
     {-3, 0},           {-4, RLX},         {-5, RLX},        {-5, AR},         {-6, RLX},
+    {-7, RLX},         {-8, 0},
 };
 
 
@@ -80,6 +82,8 @@ static void perform(uint32_t thread, const oppx_operation *operation) {
         break;
     }
     case -6: note_read(thread, (uint32_t)oppx_rmw(&site, object, 4, OPPX_SWAP, operation->argument[1])); break;
+    case -7: oppx_store(&site, object, 8, operation->argument[1]); break;
+    case -8: note_read(thread, *((volatile uint32_t *)object + 1)); break;
     default: *(volatile uint32_t *)object = operation->argument[1]; break;
     }
 }
@@ -140,6 +144,14 @@ static const checked_litmus_test tests[] = {
      true},
     {"plain writes before the threads begin", "plain_load 0 | plain_load 0", "race", false},
     {"plain writes of two threads", "plain_store 0 1 | plain_store 0 2", "race", true},
+    {"a plain read beside an atomic store", "rlx_store 0 1 | plain_load 0", "race", true},
+    {"a plain read after the atomic store that its thread has seen", "rlx_store 0 1 | acq_load 0; plain_if 0", "race",
+     true},
+    {"a plain read of one half beside an atomic store of both", "wide_store 0 1 | plain_high 0", "race", true},
+    {"a plain read of what was published", "rel_store 0 1 | acq_load 0; plain_if 0", "race", false},
+    {"an atomic write after a plain read", "plain_load 0; rlx_store 0 1 | rlx_cas 0 2", "race", true},
+    {"an atomic write after a plain read of which its thread knows", "plain_load 0; rel_store 0 1 | ar_cas 0 2", "race",
+     false},
     {"load buffering, relaxed", "rlx_load 0; rlx_store 1 1 | rlx_load 1; rlx_store 0 1", "1 1", true},
     {"load buffering, acquire only", "rlx_load 0; rlx_store 1 1 | acq_load 1; rlx_store 0 1", "1 1", true},
     {"load buffering, release only", "rlx_load 0; rel_store 1 1 | rlx_load 1; rlx_store 0 1", "1 1", true},

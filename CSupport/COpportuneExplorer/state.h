@@ -54,6 +54,7 @@ typedef struct location {
     uint64_t hash;       /* of its modification order */
     uint64_t dropped;    /* of stores that were forgotten */
     vector accessed;     /* when each thread accessed it last */
+    vector stored;       /* when each thread wrote it last */
     uint32_t size;
     uint32_t name;       /* index of the site that accessed it first */
     int32_t strongest;   /* index of the last seq_cst store, -1 for none */
@@ -65,6 +66,7 @@ typedef struct location {
 typedef struct granule {
     uint32_t execution;
     bool live;
+    bool atomic; /* an atomic object was here, in this execution */
     uint8_t writer;
     uint32_t written;
     vector read;
