@@ -87,6 +87,7 @@ void memory_begin(oppx *x) {
     x->store_count = 0;
     x->hash = 0;
     memset(&x->strong, 0, sizeof(x->strong));
+    x->strong_hash = 0;
     memset(x->timer_open, 0, sizeof(x->timer_open));
     memset(x->timer_armed, 0, sizeof(x->timer_armed));
     memset(x->timer_past, 0, sizeof(x->timer_past));
@@ -313,7 +314,11 @@ static location *location_get(oppx *x, const volatile void *object, uint32_t siz
 static uint32_t location_floor(oppx *x, const location *location, bool strong) {
     const vector *known = &current(x)->known;
     uint32_t place = location->count - 1;
-    while (place > 0 && !vector_knows_any(known, &location_store(x, location, place)->seen)) place--;
+    for (; place > 0; place--) {
+        const vector *seen = &location_store(x, location, place)->seen;
+        /* C11 7.17.3p10, p11: what came before a seq_cst fence is not older for a later seq_cst operation. */
+        if (vector_knows_any(known, seen) || (strong && vector_knows_any(&x->strong, seen))) break;
+    }
     if (strong && location->strongest > (int32_t)place) place = (uint32_t)location->strongest;
     return place;
 }
@@ -548,6 +553,19 @@ bool oppx_cas(oppx_site *site, volatile void *object, uint32_t size, uint64_t *e
     return succeeds;
 }
 
+/* C11 7.17.3p9: behind a seq_cst fence nothing older is read than an earlier seq_cst store. Returns their hash. */
+static uint64_t see_strongest(oppx *x) {
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < x->location_count; i++) {
+        location *location = &x->locations[i];
+        if (location->execution != x->execution || location->strongest < 0) continue;
+        store *store = location_store(x, location, (uint32_t)location->strongest);
+        if (store->seen.at[x->running] > clock_of(x)) store->seen.at[x->running] = clock_of(x);
+        hash += mix(store->hash, offset_of(x, location->object));
+    }
+    return hash;
+}
+
 void oppx_fence(oppx_site *site) {
     oppx *x = oppx_self;
     if (x == NULL) return;
@@ -558,13 +576,18 @@ void oppx_fence(oppx_site *site) {
         later_fence(x);
         vector_join(&thread->known, &thread->learned);
     }
+    uint64_t seen = order;
     if (order == memory_order_seq_cst) {
+        seen = see_strongest(x);
         vector_join(&thread->known, &x->strong);
         x->strong = thread->known;
+        for (int i = 0; i < OPPX_THREADS; i++) seen = mix(seen, x->strong.at[i]);
+        x->hash += seen - x->strong_hash;
+        x->strong_hash = seen;
     }
     if (is_release(order)) thread->released = thread->known;
     tock(x);
-    run_step(x, order == memory_order_seq_cst ? mix(x->strong.at[1], mix(x->strong.at[2], x->strong.at[3])) : order);
+    run_step(x, seen);
     if (NOTED(x)) note_step(x, "fence  %s %s:%u", oppx_order_name(order), file_of(site), site->line);
 }
 

@@ -152,7 +152,8 @@ struct oppx {
     uint32_t location_count;
     store *stores;
     uint32_t store_count;
-    vector strong;         /* seq_cst fences */
+    vector strong;         /* what seq_cst fences knew */
+    uint64_t strong_hash;
     bool timer_open[TIMERS], timer_armed[TIMERS];
     uint64_t timer_past[TIMERS]; /* hash of what was done to it, in order */
     vector rung[TIMERS];         /* what those who rang it as a bell knew */
