@@ -28,12 +28,16 @@ static const oppx_kind kinds[] = {
     {.name = "rel_fence"},              {.name = "sc_fence"},               {.name = "plain_load", LIMIT_LOAD},
     {.name = "plain_store", LIMIT_STORE}, {.name = "plain_if", LIMIT_LOAD}, /* if the last read gave 1 */
     {.name = "rlx_copy", LIMIT_LOAD}, /* stores what the last read gave */
+    {.name = "rlx_cas", LIMIT_STORE},   {.name = "ar_cas", LIMIT_STORE}, /* expects one less than it stores */
+    {.name = "rlx_swap", LIMIT_STORE},  {.name = "wide_store", LIMIT_STORE}, /* of eight bytes */
+    {.name = "plain_high", LIMIT_LOAD}, /* of the last four of eight */
 };
 static const kind_of meaning[] = {
     {OPPX_STORE, RLX}, {OPPX_STORE, REL}, {OPPX_STORE, SC}, {OPPX_LOAD, RLX}, {OPPX_LOAD, ACQ}, {OPPX_LOAD, SC},
     {OPPX_RMW, RLX},   {OPPX_RMW, ACQ},   {OPPX_RMW, REL},  {OPPX_RMW, AR},   {OPPX_RMW, SC},   {OPPX_FENCE, ACQ},
     {OPPX_FENCE, REL}, {OPPX_FENCE, SC},  {-1, 0},          {-2, 0},
-    {-3, 0},           {-4, RLX},
+    {-3, 0},           {-4, RLX},         {-5, RLX},        {-5, AR},         {-6, RLX},
+    {-7, RLX},         {-8, 0},
 };
 
 
@@ -51,6 +55,7 @@ static void setup(const oppx_program *program) {
 }
 
 static void note_read(uint32_t thread, uint32_t value) {
+    if (run.count[thread] == READS) oppx_fail("thread %u reads more than %d times", thread, READS);
     run.reads[thread][run.count[thread]++] = value;
 }
 
@@ -58,6 +63,7 @@ static void perform(uint32_t thread, const oppx_operation *operation) {
     const kind_of *kind = &meaning[operation->kind];
     static const char *const names[VARIABLES] = {"x0", "x1", "x2", "x3"};
     oppx_site site = {.file = "litmus", .object = names[operation->argument[0]], .order = kind->order};
+    uint32_t last = run.count[thread] == 0 ? 0 : run.reads[thread][run.count[thread] - 1];
     _Atomic(uint32_t) *object = run.variable + 4 * operation->argument[0];
     switch (kind->what) {
     case OPPX_STORE: oppx_store(&site, object, 4, operation->argument[1]); break;
@@ -66,15 +72,25 @@ static void perform(uint32_t thread, const oppx_operation *operation) {
     case OPPX_FENCE: oppx_fence(&site); break;
     case -1: note_read(thread, *(volatile uint32_t *)object); break;
     case -3:
-        if (run.reads[thread][run.count[thread] - 1] == 1) note_read(thread, *(volatile uint32_t *)object);
+        if (last == 1) note_read(thread, *(volatile uint32_t *)object);
         break;
-    case -4: oppx_store(&site, object, 4, run.reads[thread][run.count[thread] - 1]); break;
+    case -4: oppx_store(&site, object, 4, last); break;
+    case -5: {
+        uint64_t seen = operation->argument[1] - 1u;
+        oppx_cas(&site, object, 4, &seen, operation->argument[1]);
+        note_read(thread, (uint32_t)seen);
+        break;
+    }
+    case -6: note_read(thread, (uint32_t)oppx_rmw(&site, object, 4, OPPX_SWAP, operation->argument[1])); break;
+    case -7: oppx_store(&site, object, 8, operation->argument[1]); break;
+    case -8: note_read(thread, *((volatile uint32_t *)object + 1)); break;
     default: *(volatile uint32_t *)object = operation->argument[1]; break;
     }
 }
 
 static void finish(void) {
-    char outcome[200];
+    if (run.wanted == NULL) return; /* a program that is no test */
+    char outcome[OPPX_THREADS * READS * 12];
     size_t at = 0;
     for (uint32_t t = 1; t <= run.threads; t++)
         for (uint32_t i = 0; i < run.count[t]; i++)
@@ -108,6 +124,20 @@ static const checked_litmus_test tests[] = {
      "ar_add 0 1; acq_load 1 | ar_add 1 1; acq_load 0", "0 0 0 0", true},
     {"store buffering, read-modify-writes of seq_cst", "sc_add 0 1; sc_load 1 | sc_add 1 1; sc_load 0", "0 0 0 0",
      false},
+    {"store buffering, seq_cst accesses on one side, a seq_cst fence on the other",
+     "rlx_store 0 1; sc_fence; rlx_load 1 | sc_store 1 1; sc_load 0", "0 0", false},
+    {"store buffering, seq_cst accesses on one side, an acq_rel fence's worth on the other",
+     "rlx_store 0 1; rel_fence; acq_fence; rlx_load 1 | sc_store 1 1; sc_load 0", "0 0", true},
+    {"store buffering, a seq_cst fence on one side, only the load seq_cst on the other",
+     "rlx_store 0 1; sc_fence; rlx_load 1 | rlx_store 1 1; sc_load 0", "0 0", true},
+    {"store buffering, a seq_cst fence on one side, only the store seq_cst on the other",
+     "rlx_store 0 1; sc_fence; rlx_load 1 | sc_store 1 1; rlx_load 0", "0 0", true},
+    {"a seq_cst fence behind a seq_cst store learns nothing of what came before that",
+     "rlx_store 0 1; sc_store 1 1; sc_load 2 | rlx_store 2 1; sc_fence; rlx_load 1; rlx_load 0", "0 1 0", true},
+    {"R, a seq_cst fence and seq_cst accesses", "rlx_store 0 1; sc_fence; rlx_store 1 1 | sc_store 1 2; sc_load 0",
+     "0/1 2 0 0", false},
+    {"two writers of two, seq_cst stores and a seq_cst fence",
+     "sc_store 0 1; sc_store 1 2 | rlx_store 1 1; sc_fence; rlx_store 0 2", "/1 1 0 0", false},
     {"message passing, relaxed", "rlx_store 0 1; rlx_store 1 1 | rlx_load 1; rlx_load 0", "1 0", true},
     {"message passing, release only", "rlx_store 0 1; rel_store 1 1 | rlx_load 1; rlx_load 0", "1 0", true},
     {"message passing, acquire only", "rlx_store 0 1; rlx_store 1 1 | acq_load 1; rlx_load 0", "1 0", true},
@@ -128,6 +158,14 @@ static const checked_litmus_test tests[] = {
      true},
     {"plain writes before the threads begin", "plain_load 0 | plain_load 0", "race", false},
     {"plain writes of two threads", "plain_store 0 1 | plain_store 0 2", "race", true},
+    {"a plain read beside an atomic store", "rlx_store 0 1 | plain_load 0", "race", true},
+    {"a plain read after the atomic store that its thread has seen", "rlx_store 0 1 | acq_load 0; plain_if 0", "race",
+     true},
+    {"a plain read of one half beside an atomic store of both", "wide_store 0 1 | plain_high 0", "race", true},
+    {"a plain read of what was published", "rel_store 0 1 | acq_load 0; plain_if 0", "race", false},
+    {"an atomic write after a plain read", "plain_load 0; rlx_store 0 1 | rlx_cas 0 2", "race", true},
+    {"an atomic write after a plain read of which its thread knows", "plain_load 0; rel_store 0 1 | ar_cas 0 2", "race",
+     false},
     {"load buffering, relaxed", "rlx_load 0; rlx_store 1 1 | rlx_load 1; rlx_store 0 1", "1 1", true},
     {"load buffering, acquire only", "rlx_load 0; rlx_store 1 1 | acq_load 1; rlx_store 0 1", "1 1", true},
     {"load buffering, release only", "rlx_load 0; rel_store 1 1 | rlx_load 1; rlx_store 0 1", "1 1", true},
@@ -178,10 +216,29 @@ static const checked_litmus_test tests[] = {
     {"release sequence broken by one's own store (C++20)",
      "rlx_store 0 1; rel_store 1 1; rlx_store 1 2 | acq_load 1; rlx_load 0", "2 0", true},
     {"read-modify-writes are atomic", "rlx_add 0 1 | rlx_add 0 1", "0 0", false},
+    {"a read-modify-write of the oldest store that is remembered",
+     "rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; "
+     "rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; "
+     "rlx_store 0 1 | rlx_add 0 8 | rlx_load 0; rlx_load 0", "0 1 8", false},
     {"read-modify-writes come in any order", "rlx_add 0 1 | rlx_add 0 1", "1 0", true},
     {"message passing by read-modify-writes", "rlx_store 0 1; rel_add 1 1 | acq_add 1 1; rlx_load 0", "0 1 0", false},
     {"message passing by read-modify-writes, relaxed", "rlx_store 0 1; rlx_add 1 1 | rlx_add 1 1; rlx_load 0", "0 1 0",
      true},
+    {"swaps are atomic", "rlx_swap 0 1 | rlx_swap 0 2", "0 0", false},
+    {"swaps come in any order", "rlx_swap 0 1 | rlx_swap 0 2", "2 0", true},
+    {"compare and swap: one succeeds", "rlx_cas 0 1 | rlx_cas 0 1", "0 0", false},
+    {"compare and swap: the other fails", "rlx_cas 0 1 | rlx_cas 0 1", "1 0", true},
+    {"compare and swap: nothing comes between what it reads and what it writes", "rlx_store 0 3 | rlx_cas 0 1",
+     "0/1 0 0 0", false},
+    {"compare and swap: another's store comes after both", "rlx_store 0 3 | rlx_cas 0 1", "0/3 0 0 0", true},
+    {"compare and swap acquires where it succeeds", "rlx_store 0 1; rel_store 1 1 | ar_cas 1 2; rlx_load 0", "1 0", false},
+    {"compare and swap acquires nothing where it fails", "rlx_store 0 1; rel_store 1 1 | ar_cas 1 1; rlx_load 0", "1 0",
+     true},
+    {"compare and swap releases where it succeeds", "rlx_store 0 1; ar_cas 1 1 | acq_load 1; rlx_load 0", "0 1 0", false},
+    {"release sequence of a compare and swap", "rlx_store 0 1; rel_store 1 1 | rlx_cas 1 2 | acq_load 1; rlx_load 0",
+     "1 2 0", false},
+    {"compare and swap of relaxed order acquires nothing itself", "rlx_store 0 1; rel_store 1 1 | rlx_cas 1 2; rlx_load 0",
+     "1 0", true},
     {"a seq_cst store does not order what comes after it", "sc_store 0 1; rlx_store 1 1 | rlx_load 1; rlx_load 0",
      "1 0", true},
     {"a relaxed store overtakes a seq_cst one", "sc_store 0 1; rlx_store 1 1 | rlx_load 1; sc_load 0", "1 0", true},

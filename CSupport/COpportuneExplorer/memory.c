@@ -87,6 +87,7 @@ void memory_begin(oppx *x) {
     x->store_count = 0;
     x->hash = 0;
     memset(&x->strong, 0, sizeof(x->strong));
+    x->strong_hash = 0;
     memset(x->timer_open, 0, sizeof(x->timer_open));
     memset(x->timer_armed, 0, sizeof(x->timer_armed));
     memset(x->timer_past, 0, sizeof(x->timer_past));
@@ -167,6 +168,21 @@ static const char *plain_check(oppx *x, granule *granule, bool writes) {
     return NULL;
 }
 
+/* A plain access of the granule at `at`, against the atomic ones of the objects that reach into it. */
+static void plain_meets_atomic(oppx *x, uintptr_t at, bool writes) {
+    const vector *known = &current(x)->known;
+    for (uintptr_t start = at < GRANULE ? 0 : at - GRANULE; start < at + GRANULE; start++) {
+        location *location = location_find(x, x->arena + start);
+        if (location == NULL || start + location->size <= at) continue;
+        const vector *times = writes ? &location->accessed : &location->stored;
+        for (int t = 0; t < OPPX_THREADS; t++)
+            if (times->at[t] > known->at[t])
+                oppx_fail("a data race: thread %u %s what thread %d %s atomically at the same time", x->running,
+                          writes ? "writes" : "reads", t, writes ? "accesses" : "writes");
+        if (writes) location_forget(x, location);
+    }
+}
+
 static void plain_access(const volatile void *object, uint32_t size, bool writes) {
     oppx *x = oppx_self;
     if (x == NULL || !in_arena(x, object) || x->abandoned) return;
@@ -184,15 +200,7 @@ static void plain_access(const volatile void *object, uint32_t size, bool writes
         } else {
             granule->read.at[x->running] = now;
         }
-        for (uint32_t i = 0; writes && i < GRANULE; i++) {
-            location *location = location_find(x, x->arena + at + i);
-            if (location == NULL) continue;
-            for (int t = 0; t < OPPX_THREADS; t++)
-                if (location->accessed.at[t] > current(x)->known.at[t])
-                    oppx_fail("a data race: thread %u writes what thread %d accesses atomically at the same time",
-                              x->running, t);
-            location_forget(x, location);
-        }
+        if (granule->atomic) plain_meets_atomic(x, at, writes);
     }
 }
 
@@ -270,12 +278,15 @@ static location *location_get(oppx *x, const volatile void *object, uint32_t siz
     if (!in_arena(x, object)) oppx_fail("an atomic access to %p, which is not allocated", (void *)(uintptr_t)object);
     location *location = location_find(x, object);
     uintptr_t offset = (uintptr_t)object - (uintptr_t)x->arena;
-    granule *granule = granule_of(x, offset);
     const vector *known = &current(x)->known;
-    if (!granule->live) oppx_fail("an atomic access to memory that is freed or not allocated (at +%zu)", offset);
-    if (granule->written > known->at[granule->writer])
-        oppx_fail("thread %u accesses an object whose initialisation by thread %u it may not see (at +%zu)",
-                  x->running, granule->writer, offset);
+    for (uintptr_t at = offset / GRANULE * GRANULE; at < offset + size; at += GRANULE) {
+        granule *granule = granule_of(x, at);
+        if (!granule->live) oppx_fail("an atomic access to memory that is freed or not allocated (at +%zu)", offset);
+        if (granule->written > known->at[granule->writer])
+            oppx_fail("thread %u accesses an object whose initialisation by thread %u it may not see (at +%zu)",
+                      x->running, granule->writer, offset);
+        granule->atomic = true;
+    }
     if (location != NULL) return location;
     if (x->location_count == LOCATIONS) oppx_fail("the execution has more than %u objects", LOCATIONS);
     uint32_t index = x->location_count++;
@@ -292,6 +303,7 @@ static location *location_get(oppx *x, const volatile void *object, uint32_t siz
     memset(first, 0, sizeof(*first));
     first->value = raw_read(object, size);
     memset(&first->seen, 0xFF, sizeof(first->seen));
+    const granule *granule = granule_of(x, offset);
     first->seen.at[granule->writer] = granule->written;
     first->hash = mix(first->value, offset);
     location_rehash(x, location);
@@ -302,7 +314,11 @@ static location *location_get(oppx *x, const volatile void *object, uint32_t siz
 static uint32_t location_floor(oppx *x, const location *location, bool strong) {
     const vector *known = &current(x)->known;
     uint32_t place = location->count - 1;
-    while (place > 0 && !vector_knows_any(known, &location_store(x, location, place)->seen)) place--;
+    for (; place > 0; place--) {
+        const vector *seen = &location_store(x, location, place)->seen;
+        /* C11 7.17.3p10, p11: what came before a seq_cst fence is not older for a later seq_cst operation. */
+        if (vector_knows_any(known, seen) || (strong && vector_knows_any(&x->strong, seen))) break;
+    }
     if (strong && location->strongest > (int32_t)place) place = (uint32_t)location->strongest;
     return place;
 }
@@ -326,6 +342,13 @@ static void see(oppx *x, store *store, uint8_t order) {
 /* A new store behind `place`. `read` is what a read-modify-write read, else NULL. */
 static void put(oppx *x, location *location, uint32_t place, uint64_t value, uint8_t order, const store *read) {
     thread *thread = current(x);
+    uintptr_t offset = (uintptr_t)location->object - (uintptr_t)x->arena;
+    for (uintptr_t at = offset / GRANULE * GRANULE; at < offset + location->size; at += GRANULE)
+        for (int t = 0; t < OPPX_THREADS; t++)
+            if (granule_of(x, at)->read.at[t] > thread->known.at[t])
+                oppx_fail("a data race: thread %u writes atomically what thread %d reads at the same time (at +%zu)",
+                          x->running, t, (size_t)at);
+    location->stored.at[x->running] = clock_of(x);
     if (location->count == HISTORY) {
         /* The oldest is forgotten. */
         location->dropped = mix(location->dropped, location_store(x, location, 0)->hash);
@@ -369,6 +392,7 @@ static void tock(oppx *x) {
 }
 
 static bool is_free_behind(oppx *x, const location *location, uint32_t place) {
+    if (place == 0 && location->count == HISTORY) return false; /* the oldest is about to be forgotten */
     return place + 1 == location->count || !location_store(x, location, place + 1)->attached;
 }
 
@@ -529,6 +553,19 @@ bool oppx_cas(oppx_site *site, volatile void *object, uint32_t size, uint64_t *e
     return succeeds;
 }
 
+/* C11 7.17.3p9: behind a seq_cst fence nothing older is read than an earlier seq_cst store. Returns their hash. */
+static uint64_t see_strongest(oppx *x) {
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < x->location_count; i++) {
+        location *location = &x->locations[i];
+        if (location->execution != x->execution || location->strongest < 0) continue;
+        store *store = location_store(x, location, (uint32_t)location->strongest);
+        if (store->seen.at[x->running] > clock_of(x)) store->seen.at[x->running] = clock_of(x);
+        hash += mix(store->hash, offset_of(x, location->object));
+    }
+    return hash;
+}
+
 void oppx_fence(oppx_site *site) {
     oppx *x = oppx_self;
     if (x == NULL) return;
@@ -539,13 +576,18 @@ void oppx_fence(oppx_site *site) {
         later_fence(x);
         vector_join(&thread->known, &thread->learned);
     }
+    uint64_t seen = order;
     if (order == memory_order_seq_cst) {
+        seen = see_strongest(x);
         vector_join(&thread->known, &x->strong);
         x->strong = thread->known;
+        for (int i = 0; i < OPPX_THREADS; i++) seen = mix(seen, x->strong.at[i]);
+        x->hash += seen - x->strong_hash;
+        x->strong_hash = seen;
     }
     if (is_release(order)) thread->released = thread->known;
     tock(x);
-    run_step(x, order == memory_order_seq_cst ? mix(x->strong.at[1], mix(x->strong.at[2], x->strong.at[3])) : order);
+    run_step(x, seen);
     if (NOTED(x)) note_step(x, "fence  %s %s:%u", oppx_order_name(order), file_of(site), site->line);
 }
 

@@ -54,6 +54,7 @@ typedef struct location {
     uint64_t hash;       /* of its modification order */
     uint64_t dropped;    /* of stores that were forgotten */
     vector accessed;     /* when each thread accessed it last */
+    vector stored;       /* when each thread wrote it last */
     uint32_t size;
     uint32_t name;       /* index of the site that accessed it first */
     int32_t strongest;   /* index of the last seq_cst store, -1 for none */
@@ -65,6 +66,7 @@ typedef struct location {
 typedef struct granule {
     uint32_t execution;
     bool live;
+    bool atomic; /* an atomic object was here, in this execution */
     uint8_t writer;
     uint32_t written;
     vector read;
@@ -150,7 +152,8 @@ struct oppx {
     uint32_t location_count;
     store *stores;
     uint32_t store_count;
-    vector strong;         /* seq_cst fences */
+    vector strong;         /* what seq_cst fences knew */
+    uint64_t strong_hash;
     bool timer_open[TIMERS], timer_armed[TIMERS];
     uint64_t timer_past[TIMERS]; /* hash of what was done to it, in order */
     vector rung[TIMERS];         /* what those who rang it as a bell knew */

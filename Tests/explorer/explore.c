@@ -161,12 +161,48 @@ static const char *hunt(const char *const *names, uint64_t ms, uint64_t *executi
     }
 }
 
+/* --- The explorer's own tests ----------------------------------------------------------------- */
+
+static uint32_t former_draw, shifted_draws;
+
+/* With one operation of two arguments, the last two draws of an execution are these. */
+static void compare_draws(const oppx_program *program) {
+    const uint8_t *draws = program->operation[0][0].argument;
+    shifted_draws += draws[0] == former_draw;
+    former_draw = draws[1];
+}
+
+static void nothing(void) {}
+static void no_operation(uint32_t thread, const oppx_operation *operation) { (void)thread, (void)operation; }
+
+/* Executions of neighbouring seeds draw apart: one's numbers are not those of the one before, one on. */
+static int draws(void) {
+    static const oppx_kind kind = {.name = "draw", .arguments = 2, .limit = {255, 255}, .weight = 1};
+    static const oppx_target target = {.name = "draws", .kinds = &kind, .kind_count = 1, .threads_max = 1,
+                                       .operations_max = 1, .setup = compare_draws, .perform = no_operation,
+                                       .finish = nothing};
+    oppx_figures figures;
+    shifted_draws = 0;
+    oppx_fuzz(explorer, &target, NULL, option_seed, (oppx_budget){.executions = 1000}, &figures, &finding);
+    printf("%u of %lu executions begin as the one before goes on\n", shifted_draws, (unsigned long)figures.executions);
+    return shifted_draws > 50;
+}
+
+/* A program of litmus operations that is no test: nothing is wanted of it. */
+static int litmus_program(void) {
+    uint64_t ms = option_ms;
+    option_ms = 10;
+    int result = program("litmus", "rlx_copy 0; plain_if 1; rlx_load 0");
+    option_ms = ms;
+    return result;
+}
+
 /* What every change must pass, in less than a minute: each world and target for a moment, and the canaries found. */
 static int smoke(void) {
     size_t count, blind = 0;
     option_timeline = true;
     option_ms = 500;
-    if (litmus() != 0 || worlds(NULL) != 0) return 1;
+    if (draws() != 0 || litmus_program() != 0 || litmus() != 0 || worlds(NULL) != 0) return 1;
     option_ms = 1000;
     if (fuzz(NULL) != 0) return 1;
     const oppx_target *const *all = checked_targets(&count);
