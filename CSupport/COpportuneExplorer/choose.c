@@ -76,7 +76,10 @@ void choose_begin(oppx *x) {
 }
 
 static uint32_t record_choice(oppx *x, uint32_t options, uint32_t chosen) {
-    if (x->depth >= OPPX_CHOICES) return 0;
+    if (x->depth >= OPPX_CHOICES) {
+        x->cut = true;
+        return 0;
+    }
     x->options[x->depth] = (uint8_t)options;
     x->choice[x->depth++] = (uint8_t)chosen;
     return chosen;
@@ -112,7 +115,10 @@ uint32_t choose(oppx *x, choice_kind kind, uint32_t options) {
     bool costs = kind == CHOOSE_READ || kind == CHOOSE_PLACE;
     if (costs && x->left.stale == 0) options = 1;
     if (options <= 1) return 0;
-    if (options > 200) options = 200;
+    if (options > 200) {
+        options = 200;
+        x->cut = true;
+    }
     uint32_t chosen = 0;
     if (x->depth < OPPX_CHOICES) switch (x->driver) {
         case DRIVE_SEARCH:

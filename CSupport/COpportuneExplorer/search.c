@@ -70,6 +70,7 @@ void oppx_exhaust(oppx *x, const oppx_target *target, const oppx_program *progra
     x->driver = DRIVE_SEARCH;
     x->bounds = bounds;
     x->stack_depth = 0;
+    x->cut = false;
     x->pruned = 0;
     if (x->table != NULL) memset(x->table, 0, (x->table_mask + 1) * sizeof(seen_state));
     else table_grow(x);
@@ -86,7 +87,7 @@ void oppx_exhaust(oppx *x, const oppx_target *target, const oppx_program *progra
             break;
         }
         if (!search_next(x)) {
-            figures->complete = x->depth < OPPX_CHOICES;
+            figures->complete = !x->cut;
             break;
         }
         if (x->table_count > x->table_mask / 2) table_grow(x);

@@ -164,6 +164,7 @@ struct oppx {
     driver driver;
     oppx_bounds bounds, left;
     uint32_t depth;
+    bool cut; /* DRIVE_SEARCH: in some execution there was more to choose than is remembered */
     uint8_t choice[OPPX_CHOICES], options[OPPX_CHOICES];
     uint32_t stack_depth;  /* DRIVE_SEARCH: choices that are replayed; DRIVE_REPLAY: how many there are */
     const uint8_t *bytes;

@@ -188,6 +188,32 @@ static int draws(void) {
     return shifted_draws > 50;
 }
 
+static _Thread_local void *loaded;
+static void one_object(const oppx_program *program) {
+    (void)program;
+    loaded = oppx_allocate(16, 16);
+}
+
+static void load_often(uint32_t thread, const oppx_operation *operation) {
+    (void)thread;
+    oppx_site site = {.file = "explore.c", .object = "loaded", .order = memory_order_relaxed};
+    for (uint32_t i = 0; i < (operation->kind == 0 ? 3900u : 400u); i++) oppx_load(&site, loaded, 4);
+}
+
+/* A search in which an execution had more to choose than is remembered is not complete, though its last had not. */
+static int long_executions(void) {
+    static const oppx_kind kinds[] = {{.name = "many"}, {.name = "few"}};
+    static const oppx_target target = {.name = "long", .kinds = kinds, .kind_count = 2, .setup = one_object,
+                                       .perform = load_often, .finish = nothing};
+    oppx_program program;
+    oppx_figures figures;
+    if (oppx_program_parse(&target, "many | many | few", &program, text) != 0) return 1;
+    oppx_exhaust(explorer, &target, &program, (oppx_bounds){.stalls = 1}, (oppx_budget){0}, &figures, &finding);
+    printf("%lu executions, some of them too long: %s\n", (unsigned long)figures.executions,
+           figures.complete ? "WRONG, complete" : "cut");
+    return figures.complete || finding.found;
+}
+
 /* A program of litmus operations that is no test: nothing is wanted of it. */
 static int litmus_program(void) {
     uint64_t ms = option_ms;
@@ -202,7 +228,8 @@ static int smoke(void) {
     size_t count, blind = 0;
     option_timeline = true;
     option_ms = 500;
-    if (draws() != 0 || litmus_program() != 0 || litmus() != 0 || worlds(NULL) != 0) return 1;
+    if (draws() != 0 || long_executions() != 0 || litmus_program() != 0) return 1;
+    if (litmus() != 0 || worlds(NULL) != 0) return 1;
     option_ms = 1000;
     if (fuzz(NULL) != 0) return 1;
     const oppx_target *const *all = checked_targets(&count);
