@@ -92,14 +92,16 @@ extension Monitor {
     }
   }
 
-  /// Whether fewer of its lane have been replaced there than may work at once.
+  /// Whether fewer of its lane wait there, replaced, than may work at once.
   private func mayBeReplacedOnMap(_ worker: Worker, _ engine: Engine) -> Bool {
     guard worker.lane.lane != .background else { return false }
     let others = worker.lane.workers.count { other in
       guard let other, other !== worker, let look = lookedAt[ObjectIdentifier(other)], look.mayBeReplacedOnMap else {
         return false
       }
-      return other.report.read()?.sequence == look.sequence
+      let isReplaced = other.currentStanding == .detached || other.currentStanding == .detachedDemoted
+      return isReplaced && other.report.read()?.sequence == look.sequence
+        && other.report.meter.map { opp_thread_meter_is_blocked($0) } == OPP_BLOCKED_ON_MEMORY_MAP
     }
     guard others < engine.width else { return false }
     lookedAt[ObjectIdentifier(worker)]?.mayBeReplacedOnMap = true
