@@ -142,13 +142,15 @@ final class AppCore: @unchecked Sendable {
     statistics.add(.submitted, 1, in: band)
   }
 
-  /// Queues an entry and wakes a worker for it, unless it is `worker`'s own and in its lane.
+  /// Queues an entry and wakes a worker for it, unless it is `worker`'s own, which takes it next.
   func push(
     _ entry: JobEntry, to place: OpaquePointer, rank: UInt8, source: OpaquePointer, by worker: Worker?
   ) -> Bool {
     let level = opp_push(source, place, rank, entry.raw)
     guard level >= 0 else { return false }
-    if level < OPP_LEVEL_NONE, let lane = engine.lane(ofLevel: Int(level)), worker?.lane !== lane, engine.wake(lane) {
+    if level < OPP_LEVEL_NONE, let lane = engine.lane(ofLevel: Int(level)), worker?.takesNext(level, in: lane) != true,
+      engine.wake(lane)
+    {
       statistics.add(.wakeups, 1, in: band)
     }
     engine.dropIfClosed()

@@ -22,16 +22,22 @@ extension Monitor {
     var inside = false
     let now = opp_now_ns()
     for lane in engine.lanes {
+      var isInside = false
       for case let worker? in lane.workers {
         guard let reading = worker.report.read() else {
           seen[ObjectIdentifier(worker)] = nil
           continue
         }
-        inside = true
+        isInside = true
         if reading.band != .background { look(at: worker, reading, now, engine) }
         if lane.demotedWait(engine.core) { makeRoomIfBlocked(worker, reading, now, engine) }
       }
-      if lane.lane == .background { watch(lane, engine) }
+      if lane.lane == .background {
+        watch(lane, engine)
+      } else if isInside {
+        engine.wakeIfReady(lane)  // a slice may go on that has left a job behind; see Worker.takesNext()
+      }
+      inside = inside || isInside
     }
     if inside {
       armTick()

@@ -244,6 +244,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       if opp_bag_is_empty(bag) || opp_now_ns() > until || app.state.suspended { break }
       // A higher band waits, or the one in whose place this runs waits no more.
       if Self.band(of: state.load(ordering: .relaxed)) > band || isLent && owed.load(ordering: .relaxed) == 0 { break }
+      worker.goesOn()
     }
     if let token { waiting.push(token) }
     let word = leave()

@@ -46,6 +46,8 @@ final class Worker: @unchecked Sendable {
   private(set) var app: AppCore?
   private var isClosure = false
   private var hasAccount = false
+  /// Whether the running slice has queued something that this worker takes next, and woke nobody for.
+  private var hasLeft = false
   /// With which the running slice's task is about to be suspended.
   private var sleep: SleepTimer?
 
@@ -71,6 +73,28 @@ final class Worker: @unchecked Sendable {
   /// Whether the running slice's task has been suspended already, so that the slice is about to end: what it enqueues
   /// now it will find itself.
   var isLeaving: Bool { !isClosure && !opp_runtime_is_in_task() }
+
+  /// Whether this worker itself takes what its slice has left behind at `level`, so that nobody need be woken: the first such
+  /// job, of a level that it may take. The slice must end now, or call ``goesOn()``; where the runtime does neither, as a default
+  /// actor's that goes on with its messages, the monitor wakes somebody within a quantum. (R-CPU-01)
+  func takesNext(_ level: Int32, in lane: LaneState) -> Bool {
+    guard self.lane === lane, !hasLeft else { return false }
+    // relaxed: who takes the permit away looks what waits itself.
+    switch standing.load(ordering: .relaxed) {
+    case .permit: break
+    case .demoted where lane.demotedMask & 1 << UInt64(level) != 0: break
+    default: return false
+    }
+    hasLeft = true
+    return true
+  }
+
+  /// The slice goes on after all.
+  func goesOn() {
+    guard hasLeft else { return }
+    hasLeft = false
+    engine.wakeIfReady(lane)
+  }
 
   /// The running slice's task goes to sleep, unless it is another's: an actor's slice, or a strand's, goes on with others, and
   /// so does that of a task within which another was begun at once.
@@ -134,6 +158,7 @@ final class Worker: @unchecked Sendable {
       case .demoted:
         if !takeAndRun(from: lane.demotedMask), leave(.demoted) { lane.leaveDemoted() }
       case .none, .detached, .detachedDemoted:
+        settle(currentStanding)
         if !restore() { return }
         if opp_lane_enter(lane.raw) {
           stand(.permit)
@@ -164,8 +189,8 @@ final class Worker: @unchecked Sendable {
   /// After a job, or instead of one: what the monitor did to the standing.
   private func settle(_ original: Standing) {
     guard original == .detached || original == .detachedDemoted else { return }
-    if original == .detachedDemoted { lane.leaveDemoted() }
-    standing.store(.none, ordering: .sequentiallyConsistent)  // as in leave()
+    // The monitor may have gone from the one to the other since. seqCst: as in leave().
+    if standing.exchange(.none, ordering: .sequentiallyConsistent) == .detachedDemoted { lane.leaveDemoted() }
   }
 
   /// Looks on for two or three microseconds before the permit is given back, one worker of a lane at a time: what is queued
@@ -303,6 +328,7 @@ final class Worker: @unchecked Sendable {
       batch.count(for: app.statistics, in: band)
     }
     self.identity = identity
+    hasLeft = false
     depthAtBegin = depth
     hasAccount = engine.accounts.begin(identity, at: start)
     if let waited = entry.waited(until: start) { app.statistics.waited(microseconds: waited, in: band) }

@@ -24,6 +24,65 @@ import Testing
     try await scheduler.shutdown()
   }
 
+  private actor OnStrand {
+    let strand: Strand
+    nonisolated var unownedExecutor: UnownedSerialExecutor { strand.asUnownedSerialExecutor() }
+    init(_ strand: Strand) { self.strand = strand }
+
+    /// Leaves a closure to the strand that blocks until `gate` is open.
+    func visit(_ gate: DispatchSemaphore, _ inTime: Record<Bool>) throws {
+      try strand.submit { inTime.add(gate.wait(timeout: .now() + 10) == .success) }
+    }
+  }
+
+  /// The strand goes on, with a closure that waits for who has left.
+  // R-CPU-02
+  @Test func whoLeavesAStrandDoesNotWaitForWhatComesNextThere() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "app")
+    let lane = try #require(scheduler.engine.lanes.first { $0.lane == .foreground })
+    let actor = OnStrand(try app.thread(named: "strand"))
+    let inTime = Record<Bool>()
+    for round in 1...20 {
+      // Nobody looks for work by himself.
+      while opp_lane_sleeping(lane.raw) < 3 { await Task.yield() }
+      let gate = DispatchSemaphore(value: 0)
+      try await app.task {
+        try await actor.visit(gate, inTime)
+        gate.signal()
+      }.value
+      #expect(await inTime.reaching(round).last == true)
+    }
+    try await scheduler.shutdown()
+  }
+
+  /// Two wait for a task, and each of them then for the other.
+  // R-CPU-02
+  @Test func allWhoWaitForATaskGoOn() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "app")
+    let lane = try #require(scheduler.engine.lanes.first { $0.lane == .foreground })
+    let hold = DispatchSemaphore(value: 0)
+    let gates = [DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)]
+    let (begun, inTime) = (Record<Int>(), Record<Bool>())
+    let awaited = app.task { hold.wait() }
+    let waiters = (0..<2).map { number in
+      app.task {
+        begun.add(number)
+        try await awaited.value
+        gates[1 - number].signal()
+        inTime.add(gates[number].wait(timeout: .now() + 10) == .success)
+      }
+    }
+    _ = await begun.reaching(2)
+    // Both have been suspended; only who is waited for has a worker.
+    while opp_lane_sleeping(lane.raw) < 2 { await Task.yield() }
+    hold.signal()
+    for waiter in waiters { try await waiter.value }
+    #expect(inTime.values == [true, true])
+    try await scheduler.shutdown()
+  }
+
   /// A background app's strand, a foreground app, and a background that is held for as long as `release` is down.
   private struct Held {
     let scheduler: Scheduler
