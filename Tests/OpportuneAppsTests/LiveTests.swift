@@ -203,6 +203,20 @@ private actor Journal: AppDelegate {
     await #expect(throws: HostError.self) { try await app.beginTask() }
   }
 
+  // R-TASK-12
+  @Test(.timeLimit(.minutes(1))) func theBodyOfARefusedTaskDoesNotRun() async throws {
+    let host = try patientHost { $0.tasks.needsDeclaration = true }
+    let app = try await host.launch(Manifest(identifier: "uploader")) { _ in Journal() }
+    await wait(host, app.id, for: .active)
+    let ran = Counter()
+    await #expect(throws: HostError.self) {
+      try await app.withBackgroundTask(.other) { ran.add() }
+    }
+    // What was queued before has run.
+    for _ in 0..<10 { try await app.app.task {}.value }
+    #expect(ran.value == 0)
+  }
+
   // R-MSG-03
   @Test(.timeLimit(.minutes(1))) func aMessageReanimates() async throws {
     let host = try patientHost()

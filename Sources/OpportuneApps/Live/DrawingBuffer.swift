@@ -42,6 +42,13 @@ public final class DrawingBuffer: @unchecked Sendable {
       if descriptor >= 0 { close(descriptor) }
       throw HostError.memory("no drawing buffer of \(bytes) bytes: \(reason)")
     }
+    // Where /dev/shm is too small this says so; drawing would end the process.
+    let allocated = posix_fallocate(descriptor, 0, count)
+    guard allocated == 0 else {
+      munmap(pixels, count)
+      close(descriptor)
+      throw HostError.memory("no drawing buffer of \(bytes) bytes in /dev/shm: \(String(cString: strerror(allocated)))")
+    }
     guard let shown = mmap(nil, count, PROT_READ, MAP_SHARED, descriptor, 0), shown != MAP_FAILED else {
       let reason = String(cString: strerror(errno))
       munmap(pixels, count)

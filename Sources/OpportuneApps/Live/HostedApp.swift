@@ -100,20 +100,28 @@ public final class HostedApp: Sendable {
   /// - Throws: ``HostError``: the task is not open.
   public func endTask(_ task: TaskID) async throws(HostError) { try await host().post(.endTask(task), self) }
 
-  /// Runs a body as a task in background: ended when the body is, cancelled when time is up. (R-TASK-12, R-RULE-10)
+  /// Runs a body as a task in background: begun once the task is granted, ended when the body is, cancelled when time is up.
+  /// (R-TASK-12, R-RULE-10)
   ///
   /// - Throws: ``HostError/refused(_:)``, and what the body throws.
   public func withBackgroundTask<Success: Sendable>(
     _ kind: TaskKind = .other, _ body: @escaping @Sendable () async throws -> Success
   ) async throws -> Success {
-    let work = Task(executorPreference: app.executor) { try await body() }
+    let (granted, grant) = AsyncStream.makeStream(of: Void.self)
+    let work = Task(executorPreference: app.executor) {
+      for await _ in granted {}
+      try Task.checkCancellation()
+      return try await body()
+    }
     let task: TaskID
     do {
       task = try await beginTask(kind) { work.cancel() }
     } catch {
       work.cancel()
+      grant.finish()
       throw error
     }
+    grant.finish()
     let result = await withTaskCancellationHandler {
       await work.result
     } onCancel: {

@@ -101,7 +101,10 @@ public final class PushSocket: Sendable {
       let client = accept(descriptor, nil, nil)
       if client < 0 {
         if errno == EINTR || errno == ECONNABORTED { continue }
-        break
+        // Short of descriptors or memory for now: the clients wait in the kernel's queue.
+        guard [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errno) else { break }
+        usleep(100_000)
+        continue
       }
       service.answer(client)
       close(client)
