@@ -5,6 +5,8 @@ private let numbers = Atomic<UInt64>(0)
 
 /// Memory to draw into, whose pixels only the foreground changes. (R-GFX-01, R-GFX-03)
 ///
+/// It is not purgeable and in no ledger; what can be drawn again goes into `AppMemory.drawing(bytes:)` of the memory module.
+///
 /// Its address never changes. In background other pages are put in its place: writes through any pointer to it go
 /// there, without a fault, and are gone when the app is suspended or returns to the front. The host sees afterwards that
 /// there were such, and counts them as ``BestPractice/noDrawingInBackground``, from the return of `didEnterBackground` on.
