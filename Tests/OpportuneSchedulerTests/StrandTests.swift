@@ -56,33 +56,6 @@ import Testing
     try await scheduler.shutdown()
   }
 
-  /// Two wait for a task, and each of them then for the other.
-  // R-CPU-02
-  @Test func allWhoWaitForATaskGoOn() async throws {
-    let scheduler = try makeScheduler(workers: 2)
-    let app = try scheduler.makeApp(named: "app")
-    let lane = try #require(scheduler.engine.lanes.first { $0.lane == .foreground })
-    let hold = DispatchSemaphore(value: 0)
-    let gates = [DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)]
-    let (begun, inTime) = (Record<Int>(), Record<Bool>())
-    let awaited = app.task { hold.wait() }
-    let waiters = (0..<2).map { number in
-      app.task {
-        begun.add(number)
-        try await awaited.value
-        gates[1 - number].signal()
-        inTime.add(gates[number].wait(timeout: .now() + 10) == .success)
-      }
-    }
-    _ = await begun.reaching(2)
-    // Both have been suspended; only who is waited for has a worker.
-    while opp_lane_sleeping(lane.raw) < 2 { await Task.yield() }
-    hold.signal()
-    for waiter in waiters { try await waiter.value }
-    #expect(inTime.values == [true, true])
-    try await scheduler.shutdown()
-  }
-
   /// A background app's strand, a foreground app, and a background that is held for as long as `release` is down.
   private struct Held {
     let scheduler: Scheduler
