@@ -92,6 +92,7 @@ final class Engine: @unchecked Sendable {
     else { throw SchedulerError(.outOfMemory, "no memory for the run queue") }
     self.core = core
     self.nowhere = nowhere
+    try? refuse(inChild: true)
     try monitor.start(self)
   }
 
@@ -147,8 +148,12 @@ final class Engine: @unchecked Sendable {
   /// This is the child of a fork(): nobody is there to answer.
   var isForked: Bool { forks != opp_fork_generation() }
 
-  func checkFork() throws(SchedulerError) {
-    if isForked {
+  func checkFork() throws(SchedulerError) { try refuse(inChild: isForked) }
+
+  /// Called once in the parent too, for what the runtime makes for a first refusal: it makes that under locks of its own,
+  /// and the child would wait for ever for one that another thread had as it was made.
+  @inline(never) private func refuse(inChild: Bool) throws(SchedulerError) {
+    if inChild {
       throw SchedulerError(
         .forked, "scheduler \"\(configuration.name)\" was made before fork(); make a new one in the child")
     }

@@ -305,6 +305,7 @@ import Testing
       // and the child would wait for ever for one that another thread had as it was made.
       let (old, oldApp, oldStrand) = try await shutDownScheduler()
       _ = refusals(old, oldApp, oldStrand)
+      _ = await scheduler.statistics()
       let status = try await statusOfChild { refusals(scheduler, app, strand) }
       require(status == 0, "in the high byte, which call did not refuse; 14: it waited until the alarm: \(status)")
       release.raise()
@@ -365,8 +366,18 @@ private struct ClassRecorder: LogHandler {
 }
 
 /// What waitpid() says of a child that runs `body` and exits with what it returns. Swift hides fork(): a child may do
-/// little. These ask, and leave.
+/// little. These ask, and leave. A lock of the runtime's that another thread had as the child was made is no fault of the
+/// library's, and it is not held in every attempt; what the library would wait for is.
 private func statusOfChild(_ body: @escaping @Sendable () -> Int32) async throws -> Int32 {
+  var status: Int32 = 0
+  for _ in 0..<3 {
+    status = try await statusOfOneChild(body)
+    if status & 0x7f != SIGALRM { break }
+  }
+  return status
+}
+
+private func statusOfOneChild(_ body: @escaping @Sendable () -> Int32) async throws -> Int32 {
   let symbol = try #require(dlsym(nil, "fork"))
   let fork = unsafeBitCast(symbol, to: (@convention(c) () -> Int32).self)
   let status = Record<Int32>()
@@ -377,7 +388,7 @@ private func statusOfChild(_ body: @escaping @Sendable () -> Int32) async throws
       var alarms = sigset_t()
       sigaddset(&alarms, SIGALRM)
       pthread_sigmask(SIG_UNBLOCK, &alarms, nil)
-      alarm(60)
+      alarm(20)
       _exit(body())
     }
     var result: Int32 = -1

@@ -94,6 +94,7 @@ final class Owner: @unchecked Sendable {
         "io_uring is refused here; files go over threads, sockets over poll",
         metadata: ["reason": "\(String(cString: strerror(-can.refused)))"])
     }
+    try? refuse(inChild: true)
     let context = Unmanaged.passRetained(self)
     let threadError = opp_thread_start("opportune-io", 0, { Owner.main($0) }, context.toOpaque())
     guard threadError == 0 else {
@@ -118,8 +119,12 @@ final class Owner: @unchecked Sendable {
 
   var hasFault: Bool { faults != nil }
 
-  func checkFork() throws(IOError) {
-    guard forks == opp_fork_generation() else {
+  func checkFork() throws(IOError) { try refuse(inChild: forks != opp_fork_generation()) }
+
+  /// Called once in the parent too: what the runtime makes for a first refusal it makes under locks of its own, and the
+  /// child would wait for ever for one that another thread had as it was made.
+  @inline(never) private func refuse(inChild: Bool) throws(IOError) {
+    if inChild {
       throw IOError(.forked, "the broker was made before fork(); make a new one in the child")
     }
   }
