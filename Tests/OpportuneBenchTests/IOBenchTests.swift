@@ -25,11 +25,7 @@ import Testing
     }
   }
 
-  @Test func theFrontIsOfWhatNothingBeats() {
-    let points = [("a", 1.0, 10.0), ("b", 0.5, 2), ("c", 0.4, 3), ("d", 0.2, 1), ("e", 0.2, 1.5)].map {
-      IOParetoChart.Point(mode: $0.0, kept: $0.1, cost: $0.2)
-    }
-    #expect(IOParetoChart.front(points).map(\.mode) == ["d", "b", "a"])
+  private func svg(_ points: [IOParetoChart.Point]) -> String {
     var report = IOBenchReport(machine: .current(), seconds: 1, repeats: 1)
     for point in points {
       var result = IOResult(.storage, point.mode, load: "x<y")
@@ -37,9 +33,25 @@ import Testing
       result.p99RatioToAlone = point.cost
       report.results.append(result)
     }
-    let svg = IOParetoChart(report).svg()
+    return IOParetoChart(report).svg()
+  }
+
+  @Test func theFrontIsOfWhatNothingBeats() {
+    let points = [("a", 1.0, 10.0), ("b", 0.5, 2), ("c", 0.4, 3), ("d", 0.2, 1), ("e", 0.2, 1.5)].map {
+      IOParetoChart.Point(mode: $0.0, kept: $0.1, cost: $0.2)
+    }
+    #expect(IOParetoChart.front(points).map(\.mode) == ["d", "b", "a"])
+    let svg = svg(points)
     #expect(svg.components(separatedBy: "<circle").count == 6)
     #expect(svg.contains("x&lt;y") && !svg.contains("nan"))
+  }
+
+  @Test func labelsThatWouldCoverEachOtherComeToRest() {
+    for step in 0..<100 {
+      let cost = 1 + Double(step) / 7
+      let points = [cost, cost, cost, 30].map { IOParetoChart.Point(mode: "m", kept: 0.5, cost: $0) }
+      #expect(svg(points).components(separatedBy: ">m</text>").count == points.count + 1)
+    }
   }
 
   /// What was measured before a failure, and beside a rival that fails, is reported.

@@ -73,8 +73,8 @@ public struct IOParetoChart: Sendable {
       let colour = front.contains(point) ? "#b5451f" : "#777"
       let (h, v) = (x(point.kept), y.position(point.cost))
       parts.append("<circle cx=\"\(fixed(h, 1))\" cy=\"\(fixed(v, 1))\" r=\"4\" fill=\"\(colour)\"/>")
-      // Below those that it would cover.
-      var label = (x: h + 7, y: v + 4)
+      // Below those that it would cover. In whole pixels: with a rounding error, what was moved off would seem to cover it.
+      var label = (x: h + 7, y: (v + 4).rounded())
       while let other = labels.first(where: { abs($0.x - label.x) < 120 && abs($0.y - label.y) < 11 }) {
         label.y = other.y + 11
       }
