@@ -69,6 +69,7 @@ extension HostMemory {
   private func saved(_ app: AppID, _ ticket: UInt64, _ stored: KeptApp.Stored, on host: isolated AppHost) {
     guard let kept = apps[app], case .saving(ticket, _) = kept.phase else { return forget(stored.name) }
     for memory in stored.memory { memory.giveBack() }
+    kept.memory.settle()
     kept.phase = .stored(stored)
     tell(.stored(app, bytes: stored.record.bytes))
   }

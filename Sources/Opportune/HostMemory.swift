@@ -106,7 +106,9 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
         try? await clock.sleep(for: idleLimit)
         broker.removeOverdue()
       }
-    case .notRunning: kept.memory.takeBack()  // also what its last slices had in use
+    case .notRunning:
+      kept.memory.takeBack()  // also what its last slices had in use
+      kept.memory.settle()
     case .active, .inactive, .background, .stopping, .hibernated, .terminated: break
     }
   }
