@@ -4,7 +4,7 @@ import OpportuneMemory
 
 /// An app whose state can go to the hibernation store and come back. (R-LIFE-07, R-MEM-05)
 ///
-/// An app that is not one has nothing written, and is terminated where memory is short and others are hibernated.
+/// An app that is not one has nothing written, and is terminated where others are hibernated.
 public protocol HibernatingApp: AppDelegate {
   /// Hands over what it needs to go on later, and lets go of it. What can be made again need not be in it.
   ///

@@ -43,7 +43,10 @@ extension HostMemory {
       return
     case .inMemory: break
     }
-    guard let keeper, let delegate = kept.delegate as? any HibernatingApp else { return }
+    guard let keeper, let delegate = kept.delegate as? any HibernatingApp else {
+      let why = whyNotHibernated(kept)
+      return later { $0.notSaved(app, nil, why, on: $1) }
+    }
     let state: HandedState
     do {
       state = try delegate.handOver()
@@ -64,6 +67,10 @@ extension HostMemory {
         await memory.notSaved(app, ticket, "\(error)", on: host)
       }
     }
+  }
+
+  func whyNotHibernated(_ kept: KeptApp) -> String {
+    keeper == nil ? "there is no store" : "it hands nothing over"
   }
 
   private func saved(_ app: AppID, _ ticket: UInt64, _ stored: KeptApp.Stored, on host: isolated AppHost) {

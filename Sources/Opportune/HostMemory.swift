@@ -147,8 +147,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
       return
     }
     guard keeper != nil, kept.delegate is any HibernatingApp else {
-      let why = keeper == nil ? "there is no store" : "it hands nothing over"
-      tell(.notStored(app, why))
+      tell(.notStored(app, whyNotHibernated(kept)))
       try? host.post(.app(app, .terminate))
       return
     }

@@ -404,6 +404,28 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     #expect(app.lives.value.count == 2)
   }
 
+  /// Nobody chose it: the table moves it, as where a pause hibernates.
+  // R-MEM-04, R-LIFE-07
+  @Test(.timeLimit(.minutes(1)), arguments: [true, false])
+  func whoCannotBeHibernatedIsToldAndTerminated(hasStore: Bool) async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let rig = try await rig(store: hasStore ? 4 * megabyte : nil)
+    let id =
+      if hasStore {
+        await rig.host.register(Manifest(identifier: "nobody"), memory: rig.memory) { _, _ in Nobody() }
+      } else {
+        await rig.host.register(Manifest(identifier: "holder"), memory: rig.memory) { _, _ in Holder() }
+      }
+    try await rig.host.launch(id)
+    await wait(rig.host, id, for: .active)
+    try await rig.host.leave(id)
+    await wait(rig.host, id, for: .suspended)
+    try await rig.host.post(.app(id, .hibernate))
+    guard case .notStored(id, let reason) = await next(rig) else { throw Failure("nothing was told") }
+    #expect(reason == (hasStore ? "it hands nothing over" : "there is no store"))
+    await wait(rig.host, id, for: .notRunning)
+  }
+
   // R-MEM-06, R-MEM-07
   @Test(.timeLimit(.minutes(1))) func whatWasDamagedInTheStoreIsNeverLoaded() async throws {
     defer { try? FileManager.default.removeItem(atPath: path) }
