@@ -260,6 +260,29 @@ import Testing
     #expect(try store.load("short") == [[2]])
   }
 
+  /// However well its names compress: an index that is written can be read.
+  // R-MEM-06, R-MEM-07
+  @Test func anIndexOfMoreThanCanBeReadIsRefused() throws {
+    let disk = CrashDisk(size: 4 << 20)
+    // Each takes up 8 + 255 + 32 bytes before it is compressed, and there are 24 more.
+    let most = (StoreIndex.contentBytesMax - 24) / 295
+    let entries = (0..<most).map { number in
+      let name = String(number)
+      return StoreIndex.Entry(
+        name: name + String(repeating: "x", count: StoreIndex.nameBytesMax - name.utf8.count),
+        offset: StoreIndex.dataOffset, length: 1, tableBytes: 1, checksum: 0)
+    }
+    let slot = try #require(try StoreIndex(sequence: 1, size: disk.size, entries: entries).slot())
+    for number in 0..<2 {
+      let start = number * StoreIndex.slotBytes
+      disk.seen.replaceSubrange(start..<start + slot.count, with: slot)
+    }
+    let store = try HibernationStore(disk)
+    #expect(store.apps.count == most && store.repairs == 0)
+    #expect(throws: StoreError(.full, "")) { try save(store, String(repeating: "y", count: 255), [[1]]) }
+    #expect(try HibernationStore(disk).apps.count == most)
+  }
+
   /// The checksum is the one that zstd's frames end with.
   // R-MEM-06
   @Test func theChecksumIsThatOfZstd() throws {
