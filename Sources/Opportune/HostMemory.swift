@@ -61,13 +61,14 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     self.report = report
   }
 
-  /// Begins: empties the store, listens to pressure, and carries out removals. Call it once, with the host that has this
-  /// broker. Ends with either of them.
+  /// Begins: empties the store, listens to pressure, and carries out removals, those that were asked for before among them.
+  /// Call it once, with the host that has this broker. Ends with either of them.
   ///
   /// - Throws: ``StoreError`` where the store cannot be written, ``MemoryError`` where the kernel has no thread.
   public func serve(_ host: AppHost) async throws {
     try await keeper?.clear()
     relay.connect(host, self)
+    for await removal in relay.early { await carryOut(removal, on: host) }
     let levels = try broker.levels()
     Task(executorPreference: foreground.executor) { [relay] in
       for await level in levels {
@@ -182,11 +183,22 @@ final class Relay: Sendable {
     }
   }
   private let kept = AtomicLazyReference<Ends>()
+  /// What was asked for before there was a host. Ends with what there was when that came.
+  let early: AsyncStream<Removal>
+  private let earlier: AsyncStream<Removal>.Continuation
 
-  func connect(_ host: AppHost, _ memory: HostMemory) { _ = kept.storeIfNil(Ends(host, memory)) }
+  init() { (early, earlier) = AsyncStream.makeStream() }
+
+  func connect(_ host: AppHost, _ memory: HostMemory) {
+    _ = kept.storeIfNil(Ends(host, memory))
+    earlier.finish()
+  }
+
   var ends: (AppHost, HostMemory)? { kept.load()?.both }
 
   func pass(_ removal: Removal) {
+    // Kept, unless the host has come since: an app is asked for once.
+    if kept.load() == nil, case .enqueued = earlier.yield(removal) { return }
     guard let (host, memory) = ends else { return }
     Task(executorPreference: memory.foreground.executor) { await memory.carryOut(removal, on: host) }
   }
