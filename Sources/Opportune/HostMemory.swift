@@ -26,7 +26,10 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   private let report: @Sendable (MemoryEvent) -> Void
   let background: App
   let foreground: App
+  let calls: TimedCalls
   private let idleLimit: Duration?
+  /// For tests, which cannot wait for that of the host.
+  var ownCallLimit: Duration?
   // The strand's.
   var apps: [AppID: KeptApp] = [:]
   var ids: [UInt32: AppID] = [:]
@@ -56,6 +59,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     } else {
       keeper = nil
     }
+    calls = TimedCalls(scheduler: scheduler, place: foreground)
     idleLimit = (configuration.removal as? RemovalPolicy)?.idleLimit
     self.relay = relay
     self.report = report
