@@ -60,6 +60,17 @@ import Testing
     #expect(try save(store, "zeros", [[UInt8](repeating: 0, count: 8 * Self.block)]) < 256)
   }
 
+  /// Blocks that are written as they are, as much at a time as the disk is told to begin with.
+  // R-MEM-05
+  @Test func blocksThatFollowEachOtherAreWrittenTogether() throws {
+    let disk = CrashDisk(size: 4 << 20)
+    let store = try HibernationStore(disk)
+    disk.settle()
+    _ = try save(store, "app", [noise(8 * Self.block, seed: 1)])
+    #expect(disk.logCount == 2 + 2 + 4, "two of 1 MiB, the table, and what goes with the index")
+    #expect(try store.load("app") == [noise(8 * Self.block, seed: 1)])
+  }
+
   /// Wherever it is among pages that do not compress.
   // R-MEM-05
   @Test func aPageOfZerosIsNotWritten() throws {
