@@ -194,17 +194,22 @@ private func written() -> UInt64? { KernelFile.text("/proc/self/io").flatMap { K
     #expect(failures == 6, "two calls for the record, and two for each copy of the index")
   }
 
-  /// The program does more of it: `StoreCrash kills 2400 1 FOLDER`, and `... machine`. It finds fault with a store that lacks its
+  /// The program does more of it: `StoreCrash kills 2400 1 FOLDER`, `... machine` and `... machine large`. It finds fault with a store that lacks its
   /// synchronisations once the machine goes down with what it had not synchronised.
   // R-MEM-06, R-MEM-07
-  @Test(.timeLimit(.minutes(3)), arguments: [("program", 60, 0), ("machine", 60, 0), ("unsynchronised", 400, 1)])
-  func aKilledProgramLeavesEachAppAsItWasOrAsItIs(crash: String, kills: Int, expected: Int32) throws {
+  @Test(
+    .timeLimit(.minutes(3)),
+    arguments: [
+      ("program", 60, 0, "small"), ("machine", 60, 0, "small"), ("unsynchronised", 400, 1, "small"),
+      ("machine", 16, 0, "large"),
+    ])
+  func aKilledProgramLeavesEachAppAsItWasOrAsItIs(crash: String, kills: Int, expected: Int32, size: String) throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "opportune-kills-\(UUID())")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
     defer { try? FileManager.default.removeItem(at: folder) }
     let program = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
     let path: String = program.deletingLastPathComponent().appending(path: "StoreCrash").path
-    let words: [String] = [path, "kills", "\(kills)", "1", folder.path, crash]
+    let words: [String] = [path, "kills", "\(kills)", "1", folder.path, crash, size]
     var arguments = words.map { strdup($0) } + [nil]
     defer { for argument in arguments { free(argument) } }
     var process: pid_t = 0
