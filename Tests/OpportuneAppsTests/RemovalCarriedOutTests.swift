@@ -55,6 +55,8 @@ import Testing
     await wait(host, id, for: .active)
     try await host.leave(id)
     await wait(host, id, for: .suspended)
+    // The brokers are told after who observes.
+    #expect(await host.state(of: id) == .suspended)
     let front = memory.broker.app(named: "front")
     try front.setOutside(bytes: 9 << 20)
     #expect(memory.broker.relieve().removals.isEmpty, "it was asked for already")
