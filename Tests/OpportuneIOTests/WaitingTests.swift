@@ -78,35 +78,6 @@ import Testing
     for end in [ends.readEnd, ends.writeEnd] { try end.close() }
   }
 
-  /// As many as the background class may have in flight, though each has one chunk at a time.
-  // R-DISK-01
-  @Test func whatIsWrittenGoesInFourPartsAtOnce() async throws {
-    guard backends.contains(.uring) else { return print("skipped: only io_uring writes pipes at an offset") }
-    let broker = try makeBroker(.uring)
-    let io = try broker.makeApp(named: "store", state: .background)
-    let ends = try FileDescriptor.pipe()
-    let count = 1 << 20
-    let writing = Task {
-      await onAThread {
-        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 4096)
-        defer { memory.deallocate() }
-        _ = memory.initializeMemory(as: UInt8.self, repeating: 1)
-        return io.writeWaiting(ends.writeEnd.rawValue, from: UnsafeRawBufferPointer(memory), at: 0)
-      }
-    }
-    try await eventually("the writes") { try await broker.statistics().apps[0].inFlight == 4 }
-    let read = await onAThread {
-      var (sum, buffer) = (0, [UInt8](repeating: 0, count: 1 << 16))
-      while sum < count, let some = try? buffer.withUnsafeMutableBytes({ try ends.readEnd.read(into: $0) }), some > 0 {
-        sum += some
-      }
-      return sum
-    }
-    #expect(read == count)
-    #expect(await writing.value == count)
-    for end in [ends.readEnd, ends.writeEnd] { try end.close() }
-  }
-
   /// Memory is lent until the call returns, and no thread waits for ever.
   // R-FTS-07
   @Test(arguments: backends)
