@@ -248,10 +248,21 @@ static int64_t finish_eagerly(opp_purge *region, uint8_t *bank, int64_t bytes) {
     return result < 0 ? result : bytes;
 }
 
+/* Takes every page back from the kernel. Whether all were still there. FILLING is the caller's, or the bank the taker's. */
+static bool is_all_there(opp_purge *region, uint8_t *bank) {
+    size_t page = region->set->page, pages = opp_load(&region->bytes, relaxed) / page;
+    for (size_t i = 0; i < pages; i++) {
+        if (region->mark[i] == NO_WORD) continue;
+        if (!opp_pages_keep((uint64_t *)(void *)(bank + i * page) + region->mark[i])) return false;
+    }
+    return true;
+}
+
 static int64_t take_lazily(opp_purge *region, uint8_t *bank, int64_t bytes) {
     note_words(region, bank);
     int error = opp_pages_offer(bank, (size_t)bytes);
-    uint64_t drop = error == 0 ? PURGING : PURGING | LAZY;
+    /* Where only a part is refused, as what is locked, the rest may be gone already: LAZY stays, and who pins it finds out. */
+    uint64_t drop = error != 0 && is_all_there(region, bank) ? PURGING | LAZY : PURGING;
     uint64_t word = opp_load(&region->word, relaxed);
     while (word & LAZY) {
         /* Release: the marks, to who settles (acquire in pin). Not acquire: whoever had pinned it since it was begun
@@ -287,16 +298,6 @@ int64_t opp_purge_revoke(opp_purge *region, const opp_purge_view *seen) {
 }
 
 /* --- Using --- */
-
-/* Takes every page back from the kernel. Whether all were still there. FILLING is the caller's. */
-static bool is_all_there(opp_purge *region, uint8_t *bank) {
-    size_t page = region->set->page, pages = opp_load(&region->bytes, relaxed) / page;
-    for (size_t i = 0; i < pages; i++) {
-        if (region->mark[i] == NO_WORD) continue;
-        if (!opp_pages_keep((uint64_t *)(void *)(bank + i * page) + region->mark[i])) return false;
-    }
-    return true;
-}
 
 /* By its holder. */
 static void clear(opp_purge *region, uint8_t *bank) {

@@ -4,14 +4,16 @@ import OpportuneMemory
 
 /// An app whose state can go to the hibernation store and come back. (R-LIFE-07, R-MEM-05)
 ///
-/// An app that is not one has nothing written, and is terminated where memory is short and others are hibernated.
+/// An app that is not one has nothing written, and is terminated where others are hibernated.
 public protocol HibernatingApp: AppDelegate {
   /// Hands over what it needs to go on later, and lets go of it. What can be made again need not be in it.
   ///
-  /// Called when nothing of the app runs, not on its executor: return soon. Where it throws, the app is terminated.
+  /// Called when nothing of the app runs, not on its executor. Where it throws, or takes longer than half of
+  /// ``AppsPolicy/callbackLimit``, the app is terminated; it then runs on in background, for nothing.
   func handOver() throws -> HandedState
-  /// Takes back what it handed over, written or not. Called before anything of the app runs, not on its executor: return soon. Memory
-  /// has its content again, at the same address. Where it throws, the app ends, and begins anew if it comes to the front.
+  /// Takes back what it handed over, written or not. Called before anything of the app runs, not on its executor. Memory has
+  /// its content again, at the same address. Where it throws, or takes as long as that, the app ends, and begins anew if it
+  /// comes to the front.
   func takeOver(_ state: HandedState) throws
 }
 

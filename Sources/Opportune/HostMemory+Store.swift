@@ -5,6 +5,7 @@ import OpportuneMemory
 final class KeptApp {
   enum Phase {
     case inMemory
+    case handing(ticket: UInt64, Task<HandedState, any Error>)
     /// Handed over, and not yet given back: until then it is all still there.
     case saving(ticket: UInt64, HandedState)
     case stored(Stored)
@@ -37,22 +38,45 @@ extension HostMemory {
     kept.memory.purge()
     kept.image?.isVolatile = true
     switch kept.phase {
-    case .saving, .stored: return
+    case .handing, .saving, .stored: return
     case .restoring(let ticket, let task, _):
       kept.phase = .restoring(ticket: ticket, task, savesAfterwards: true)
       return
     case .inMemory: break
     }
-    guard let keeper, let delegate = kept.delegate as? any HibernatingApp else { return }
-    let state: HandedState
-    do {
-      state = try delegate.handOver()
-    } catch {
-      return later { $0.notSaved(app, nil, "\(error)", on: $1) }
+    guard keeper != nil, let delegate = kept.delegate as? any HibernatingApp else {
+      let why = whyNotHibernated(kept)
+      return later { $0.notSaved(app, nil, why, on: $1) }
     }
     tickets += 1
-    let (ticket, name) = (tickets, "\(app).\(tickets)")
+    let (ticket, limit) = (tickets, callLimit)
+    let call = Task(executorPreference: foreground.executor) { [calls] in
+      try await calls.answer(within: limit, priority: .utility) { try delegate.handOver() }
+    }
+    kept.phase = .handing(ticket: ticket, call)
+    Task(executorPreference: foreground.executor) { [relay] in
+      let result = await call.result
+      guard let (host, memory) = relay.ends else { return }
+      await memory.handed(app, ticket, result, on: host)
+    }
+  }
+
+  /// Half of what a callback may take, so that what waits for this does not overrun first.
+  private var callLimit: Duration {
+    ownCallLimit ?? (relay.ends?.0.policy ?? AppsPolicy()).callbackLimit / 2
+  }
+
+  private func handed(
+    _ app: AppID, _ ticket: UInt64, _ result: Result<HandedState, any Error>, on host: isolated AppHost
+  ) {
+    guard let keeper, let kept = apps[app], case .handing(ticket, _) = kept.phase else { return }
+    let state: HandedState
+    switch result {
+    case .success(let handed): state = handed
+    case .failure(let error): return notSaved(app, ticket, "\(error)", on: host)
+    }
     kept.phase = .saving(ticket: ticket, state)
+    let name = "\(app).\(ticket)"
     Task(executorPreference: background.executor, priority: .utility) { [relay] in
       do {
         let record = try await keeper.save(name, state)
@@ -66,9 +90,14 @@ extension HostMemory {
     }
   }
 
+  func whyNotHibernated(_ kept: KeptApp) -> String {
+    keeper == nil ? "there is no store" : "it hands nothing over"
+  }
+
   private func saved(_ app: AppID, _ ticket: UInt64, _ stored: KeptApp.Stored, on host: isolated AppHost) {
     guard let kept = apps[app], case .saving(ticket, _) = kept.phase else { return forget(stored.name) }
     for memory in stored.memory { memory.giveBack() }
+    kept.memory.settle()
     kept.phase = .stored(stored)
     tell(.stored(app, bytes: stored.record.bytes))
   }
@@ -77,9 +106,9 @@ extension HostMemory {
   private func notSaved(_ app: AppID, _ ticket: UInt64?, _ why: String, on host: isolated AppHost) {
     guard let kept = apps[app] else { return }
     switch kept.phase {
-    case .saving(ticket ?? 0, _): kept.phase = .inMemory
+    case .handing(ticket ?? 0, _), .saving(ticket ?? 0, _): kept.phase = .inMemory
     case .inMemory where ticket == nil: break
-    case .inMemory, .saving, .stored, .restoring: return
+    case .inMemory, .handing, .saving, .stored, .restoring: return
     }
     guard host.state(of: app) == .hibernated else { return }
     tell(.notStored(app, why))
@@ -90,53 +119,69 @@ extension HostMemory {
     guard let kept = apps[app] else { return nil }
     switch kept.phase {
     case .inMemory: return nil
-    case .saving(_, let state):
-      // Nothing was given back, and nobody waits for the disk.
-      kept.phase = .inMemory
-      return takeOver(state, app, kept) ? nil : Task { false }
+    case .handing(_, let call):
+      return restore(app, kept, nil) {
+        switch await call.result {
+        case .success(let state): return state
+        case .failure(let error as TimedCalls.Overrun): throw error
+        // It has all that it had.
+        case .failure: return nil
+        }
+      }
+    // Nothing was given back, and nobody waits for the disk.
+    case .saving(_, let state): return restore(app, kept, nil) { state }
     case .restoring(let ticket, let task, _):
       kept.phase = .restoring(ticket: ticket, task, savesAfterwards: false)
       return task
     case .stored(let stored):
-      tickets += 1
-      let ticket = tickets
-      let task = Task(executorPreference: foreground.executor, priority: .high) { [relay] in
-        let result = Result { try stored.bringBack() }
-        guard let (host, memory) = relay.ends else { return false }
-        return await memory.restored(app, ticket, stored, result, on: host)
-      }
-      kept.phase = .restoring(ticket: ticket, task, savesAfterwards: false)
-      return task
+      return restore(app, kept, stored.name) { HandedState(try stored.bringBack(), memory: stored.memory) }
     }
   }
 
+  /// - Parameter fetch: what it handed over; `nil`: nothing.
+  private func restore(
+    _ app: AppID, _ kept: KeptApp, _ name: String?, _ fetch: @escaping @Sendable () async throws -> HandedState?
+  ) -> Task<Bool, Never> {
+    guard let delegate = kept.delegate as? any HibernatingApp else { return Task { false } }
+    tickets += 1
+    let (ticket, limit) = (tickets, callLimit)
+    let task = Task(executorPreference: foreground.executor, priority: .high) { [relay, calls] in
+      let result: Result<Bool, any Error>
+      do {
+        let state = try await fetch()
+        // It may have ended meanwhile.
+        if let state, let (host, memory) = relay.ends, await memory.isAwaited(app, ticket, on: host) {
+          try await calls.answer(within: limit, priority: .high) { try delegate.takeOver(state) }
+        }
+        result = .success(state != nil)
+      } catch {
+        result = .failure(error)
+      }
+      guard let (host, memory) = relay.ends else { return false }
+      return await memory.restored(app, ticket, name, result, on: host)
+    }
+    kept.phase = .restoring(ticket: ticket, task, savesAfterwards: false)
+    return task
+  }
+
+  private func isAwaited(_ app: AppID, _ ticket: UInt64, on host: isolated AppHost) -> Bool {
+    if case .restoring(ticket, _, _)? = apps[app]?.phase { true } else { false }
+  }
+
+  /// - Parameter result: whether it had handed anything over.
   private func restored(
-    _ app: AppID, _ ticket: UInt64, _ stored: KeptApp.Stored, _ result: Result<[UInt8], any Error>,
-    on host: isolated AppHost
+    _ app: AppID, _ ticket: UInt64, _ name: String?, _ result: Result<Bool, any Error>, on host: isolated AppHost
   ) -> Bool {
-    forget(stored.name)
+    if let name { forget(name) }
     guard let kept = apps[app], case .restoring(ticket, _, let savesAfterwards) = kept.phase else { return false }
     kept.phase = .inMemory
     switch result {
-    case .success(let bytes):
-      guard takeOver(HandedState(bytes, memory: stored.memory), app, kept) else { return false }
+    case .success(let wasAway): if wasAway { tell(.restored(app)) }
     case .failure(let error):
       tell(.notRestored(app, "\(error)"))
       return false
     }
     if savesAfterwards { save(app) }
-    return true
-  }
-
-  private func takeOver(_ state: HandedState, _ app: AppID, _ kept: KeptApp) -> Bool {
-    guard let delegate = kept.delegate as? any HibernatingApp else { return false }
-    do {
-      try delegate.takeOver(state)
-    } catch {
-      tell(.notRestored(app, "\(error)"))
-      return false
-    }
-    tell(.restored(app))
     return true
   }
 

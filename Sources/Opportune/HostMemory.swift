@@ -26,7 +26,10 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   private let report: @Sendable (MemoryEvent) -> Void
   let background: App
   let foreground: App
+  let calls: TimedCalls
   private let idleLimit: Duration?
+  /// For tests, which cannot wait for that of the host.
+  var ownCallLimit: Duration?
   // The strand's.
   var apps: [AppID: KeptApp] = [:]
   var ids: [UInt32: AppID] = [:]
@@ -56,18 +59,20 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     } else {
       keeper = nil
     }
+    calls = TimedCalls(scheduler: scheduler, place: foreground)
     idleLimit = (configuration.removal as? RemovalPolicy)?.idleLimit
     self.relay = relay
     self.report = report
   }
 
-  /// Begins: empties the store, listens to pressure, and carries out removals. Call it once, with the host that has this
-  /// broker. Ends with either of them.
+  /// Begins: empties the store, listens to pressure, and carries out removals, those that were asked for before among them.
+  /// Call it once, with the host that has this broker. Ends with either of them.
   ///
   /// - Throws: ``StoreError`` where the store cannot be written, ``MemoryError`` where the kernel has no thread.
   public func serve(_ host: AppHost) async throws {
     try await keeper?.clear()
     relay.connect(host, self)
+    for await removal in relay.early { await carryOut(removal, on: host) }
     let levels = try broker.levels()
     Task(executorPreference: foreground.executor) { [relay] in
       for await level in levels {
@@ -106,7 +111,9 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
         try? await clock.sleep(for: idleLimit)
         broker.removeOverdue()
       }
-    case .notRunning: kept.memory.takeBack()  // also what its last slices had in use
+    case .notRunning:
+      kept.memory.takeBack()  // also what its last slices had in use
+      kept.memory.settle()
     case .active, .inactive, .background, .stopping, .hibernated, .terminated: break
     }
   }
@@ -145,8 +152,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
       return
     }
     guard keeper != nil, kept.delegate is any HibernatingApp else {
-      let why = keeper == nil ? "there is no store" : "it hands nothing over"
-      tell(.notStored(app, why))
+      tell(.notStored(app, whyNotHibernated(kept)))
       try? host.post(.app(app, .terminate))
       return
     }
@@ -181,11 +187,22 @@ final class Relay: Sendable {
     }
   }
   private let kept = AtomicLazyReference<Ends>()
+  /// What was asked for before there was a host. Ends with what there was when that came.
+  let early: AsyncStream<Removal>
+  private let earlier: AsyncStream<Removal>.Continuation
 
-  func connect(_ host: AppHost, _ memory: HostMemory) { _ = kept.storeIfNil(Ends(host, memory)) }
+  init() { (early, earlier) = AsyncStream.makeStream() }
+
+  func connect(_ host: AppHost, _ memory: HostMemory) {
+    _ = kept.storeIfNil(Ends(host, memory))
+    earlier.finish()
+  }
+
   var ends: (AppHost, HostMemory)? { kept.load()?.both }
 
   func pass(_ removal: Removal) {
+    // Kept, unless the host has come since: an app is asked for once.
+    if kept.load() == nil, case .enqueued = earlier.yield(removal) { return }
     guard let (host, memory) = ends else { return }
     Task(executorPreference: memory.foreground.executor) { await memory.carryOut(removal, on: host) }
   }

@@ -111,6 +111,10 @@ public final class AppMemory: Sendable {
     return broker.revoke(of: record) { _ in true }
   }
 
+  /// Says that an app which is gone has given back what it will: what it still holds is not waited for any more when memory
+  /// is short, and others are removed. Until its standing is set again.
+  public func settle() { record.isSettled.store(true, ordering: .relaxed) }
+
   /// What it holds now.
   public var ledger: MemoryLedger { broker.ledger(of: record) }
 }

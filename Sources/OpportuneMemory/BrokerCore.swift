@@ -73,6 +73,7 @@ final class BrokerCore: @unchecked Sendable {
     if before >= .inactive || standing >= .inactive { record.used.store(clock(), ordering: .relaxed) }
     record.standing.store(standing.rawValue, ordering: .relaxed)
     record.isLeaving.store(false, ordering: .relaxed)
+    record.isSettled.store(false, ordering: .relaxed)
     guard configuration.drawing != .kept, before.isForeground != standing.isForeground else { return }
     forEachRegion { region, view in
       guard view.owner == record.number, view.group == drawingGroup else { return }
@@ -266,11 +267,12 @@ final class BrokerCore: @unchecked Sendable {
     remove(removal)
   }
 
-  /// Of apps that were asked to go, or are gone and whose memory is being written or closed.
+  /// Of apps that were asked to go, or are gone and whose memory is being written or closed. What they keep after that counts
+  /// as anybody's: nobody would be removed any more otherwise.
   private func leavingBytes() -> UInt64 {
     ledgers().values.reduce(0) { sum, app in
-      let isLeaving = app.record.isLeaving.load(ordering: .relaxed) || app.record.currentStanding == .gone
-      return isLeaving ? sum + app.ledger.inUse : sum
+      let isGoing = app.record.isLeaving.load(ordering: .relaxed) || app.record.currentStanding == .gone
+      return isGoing && !app.record.isSettled.load(ordering: .relaxed) ? sum + app.ledger.inUse : sum
     }
   }
 

@@ -136,10 +136,12 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   }
 
   /// Takes so much memory in front that somebody has to go.
-  private func press(_ rig: Rig) async throws -> (id: AppID, blocks: AtomicBox<[MemoryBlock]>) {
+  private func press(
+    _ rig: Rig, megabytes: Int = 11
+  ) async throws -> (id: AppID, blocks: AtomicBox<[MemoryBlock]>) {
     let blocks = AtomicBox<[MemoryBlock]>([])
     let id = await rig.host.register(Manifest(identifier: "game"), memory: rig.memory) { _, own in
-      blocks.change { blocks in blocks = (0..<11).compactMap { _ in try? own.allocate(bytes: megabyte) } }
+      blocks.change { blocks in blocks = (0..<megabytes).compactMap { _ in try? own.allocate(bytes: megabyte) } }
       return Nobody()
     }
     try await rig.host.launch(id)
@@ -402,6 +404,28 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     #expect(app.lives.value.count == 2)
   }
 
+  /// Nobody chose it: the table moves it, as where a pause hibernates.
+  // R-MEM-04, R-LIFE-07
+  @Test(.timeLimit(.minutes(1)), arguments: [true, false])
+  func whoCannotBeHibernatedIsToldAndTerminated(hasStore: Bool) async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let rig = try await rig(store: hasStore ? 4 * megabyte : nil)
+    let id =
+      if hasStore {
+        await rig.host.register(Manifest(identifier: "nobody"), memory: rig.memory) { _, _ in Nobody() }
+      } else {
+        await rig.host.register(Manifest(identifier: "holder"), memory: rig.memory) { _, _ in Holder() }
+      }
+    try await rig.host.launch(id)
+    await wait(rig.host, id, for: .active)
+    try await rig.host.leave(id)
+    await wait(rig.host, id, for: .suspended)
+    try await rig.host.post(.app(id, .hibernate))
+    guard case .notStored(id, let reason) = await next(rig) else { throw Failure("nothing was told") }
+    #expect(reason == (hasStore ? "it hands nothing over" : "there is no store"))
+    await wait(rig.host, id, for: .notRunning)
+  }
+
   // R-MEM-06, R-MEM-07
   @Test(.timeLimit(.minutes(1))) func whatWasDamagedInTheStoreIsNeverLoaded() async throws {
     defer { try? FileManager.default.removeItem(atPath: path) }
@@ -438,6 +462,41 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     // The block goes with its last holder.
     #expect(app.memory.value?.ledger.inUse == UInt64(megabyte))
     #expect(notes.pinned.withContents { if case .purged = $0 { true } else { false } })
+  }
+
+  /// Hands over nothing that is large.
+  private struct Holder: HibernatingApp {
+    func handOver() throws -> HandedState { HandedState([1]) }
+    func takeOver(_ state: HandedState) throws {}
+  }
+
+  // R-MEM-01
+  @Test(.timeLimit(.minutes(1)), arguments: [true, false])
+  func whatAGoneAppKeepsIsMadeUpForByOthers(isHibernated: Bool) async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let rig = try await rig()
+    let kept = AtomicBox<[MemoryBlock]>([])
+    let holder = await rig.host.register(Manifest(identifier: "holder"), memory: rig.memory) { _, own in
+      if let block = try? own.allocate(bytes: 6 * megabyte) { kept.change { $0.append(block) } }
+      return Holder()
+    }
+    try await rig.host.launch(holder)
+    await wait(rig.host, holder, for: .active)
+    try await rig.host.leave(holder)
+    await wait(rig.host, holder, for: .suspended)
+    if isHibernated {
+      try await rig.host.post(.app(holder, .hibernate))
+      guard case .stored(holder, _) = await next(rig) else { throw Failure("nothing was stored") }
+    } else {
+      try await rig.host.terminate(holder)
+      await wait(rig.host, holder, for: .notRunning)
+    }
+    let app = try await launch(rig, "notes")
+    try await rig.host.leave(app.id)
+    await wait(rig.host, app.id, for: .suspended)
+    let game = try await press(rig, megabytes: 5)
+    guard case .removal(app.id, _) = await next(rig) else { throw Failure("nobody was chosen") }
+    withExtendedLifetime((kept, game)) {}
   }
 
   // R-MEM-01, R-LIFE-20

@@ -39,6 +39,31 @@ import Testing
     #expect(reported.load(ordering: .relaxed) == 1, "the first was not carried out")
   }
 
+  /// Memory was short before there was a host to carry it out.
+  // R-MEM-01
+  @Test(.timeLimit(.minutes(1))) func whoWasChosenBeforeTheHostIsServedGoes() async throws {
+    let scheduler = try Scheduler()
+    var configuration = MemoryConfiguration()
+    configuration.limit = .budget(16 << 20)
+    let memory = try HostMemory(scheduler, configuration)
+    let host = try patientHost(scheduler: scheduler, brokers: [memory])
+    let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
+      try? own.setOutside(bytes: 4 << 20)
+      return Plain()
+    }
+    try await host.launch(id)
+    await wait(host, id, for: .active)
+    try await host.leave(id)
+    await wait(host, id, for: .suspended)
+    // The brokers are told after who observes.
+    #expect(await host.state(of: id) == .suspended)
+    let front = memory.broker.app(named: "front")
+    try front.setOutside(bytes: 9 << 20)
+    #expect(memory.broker.relieve().removals.isEmpty, "it was asked for already")
+    try await memory.serve(host)
+    await wait(host, id, for: .notRunning)
+  }
+
   /// Its image takes a while.
   private struct Slow: HibernatingApp {
     let mayAnswer: DispatchSemaphore

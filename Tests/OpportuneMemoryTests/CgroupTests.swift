@@ -287,6 +287,19 @@ private let limit = 96 << 20
     #expect(memory.reading() == MemoryReading(capacity: 400_000, inUse: 300_000))
   }
 
+  /// Its processes are slowed down there, long before the other limit is reached.
+  // R-MEM-01
+  @Test(arguments: ["max", "900000"]) func theHighMarkOfVersion2IsALimit(most: String) throws {
+    let root = try folder([
+      "meminfo": meminfo, "self/cgroup": "0::/a\n",
+      "self/mountinfo": "41 31 0:38 / ROOT/v2 rw,relatime shared:9 - cgroup2 cgroup2 rw\n",
+      "v2/a/memory.max": "\(most)\n", "v2/a/memory.high": "400000\n", "v2/a/memory.current": "390000\n",
+      "v2/a/memory.stat": "inactive_file 90000\n",
+    ])
+    defer { try? FileManager.default.removeItem(atPath: root) }
+    #expect(MachineMemory(proc: root).cgroupReadings() == [MemoryReading(capacity: 400_000, inUse: 300_000)])
+  }
+
   // R-MEM-01
   @Test func aContainersRootIsFoundInVersion1() throws {
     let root = try folder([

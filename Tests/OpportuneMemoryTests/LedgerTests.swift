@@ -86,6 +86,31 @@ import Testing
     #expect(app.ledger.wired == 8 * UInt64(pageSize))
   }
 
+  /// Nobody gets its share of what may be locked while it is away, so that its state is not lost for want of that.
+  // R-MEM-07
+  @Test(.disabled(if: isSanitized, "a sanitizer locks nothing into memory"))
+  func wiredMemoryThatIsAwayKeepsItsShare() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      let bytes = 8 * pageSize
+      var limit = rlimit(rlim_cur: rlim_t(bytes), rlim_max: rlim_t(bytes))
+      guard setrlimit(__rlimit_resource_t(__RLIMIT_MEMLOCK.rawValue), &limit) == 0 else { _exit(2) }
+      // Who may do everything may lock everything.
+      if getuid() == 0, setuid(65534) != 0 { _exit(3) }
+      let app = try makeBroker().app(named: "app")
+      guard let block = try? app.allocate(bytes: bytes, isWired: true) else { _exit(7) }  // none may be locked here
+      block.bytes.initializeMemory(as: UInt8.self, repeating: 7)
+      let memory = HeldMemory(block)
+      let store = try HibernationStore(CrashDisk(size: 1 << 20))
+      _ = try memory.withContent { try store.save("app", [UnsafeRawBufferPointer(start: nil, count: 0), $0]) }
+      memory.giveBack()
+      let other = try? app.allocate(bytes: bytes, isWired: true)
+      require(try store.record(of: "app").load(into: [memory]) == [], "it comes back")
+      require(block.bytes.allSatisfy { $0 == 7 }, "as it was")
+      withExtendedLifetime(other) {}
+      _exit(7)
+    }
+  }
+
   /// It is in its file.
   // R-MEM-05
   @Test func ofAFilesPagesNothingIsWritten() throws {

@@ -163,6 +163,27 @@ private let megabyte: UInt64 = 1_000_000
     #expect(removed.all.map(\.app) == [first.number, second.number])
   }
 
+  /// Somebody has hold of a gone app's memory: what does not come back is not waited for.
+  // R-MEM-01
+  @Test func whatAGoneAppKeepsIsMadeUpForByOthers() throws {
+    let removed = Removals()
+    let broker = try makeBroker(budget: 100 * megabyte, remove: removed.add) { $0.gauge = .strict }
+    let gone = broker.app(named: "gone", standing: .suspended)
+    let other = broker.app(named: "other", standing: .suspended)
+    for app in [gone, other] { try app.setOutside(bytes: 20 * megabyte) }
+    let front = broker.app(named: "front")
+    gone.setStanding(.gone)
+    try front.setOutside(bytes: 50 * megabyte)
+    #expect(removed.all.isEmpty)
+    gone.settle()
+    #expect(broker.relieve().removals.map(\.app) == [other.number])
+    // Back and away again, it is waited for once more.
+    gone.setStanding(.active)
+    gone.setStanding(.gone)
+    other.setStanding(.suspended)
+    #expect(broker.relieve().removals.isEmpty)
+  }
+
   // R-MEM-08
   @Test func idleAppsAreRemovedWithoutPressure() throws {
     let now = HandClock()

@@ -60,6 +60,17 @@ import Testing
     #expect(try save(store, "zeros", [[UInt8](repeating: 0, count: 8 * Self.block)]) < 256)
   }
 
+  /// Blocks that are written as they are, as much at a time as the disk is told to begin with.
+  // R-MEM-05
+  @Test func blocksThatFollowEachOtherAreWrittenTogether() throws {
+    let disk = CrashDisk(size: 4 << 20)
+    let store = try HibernationStore(disk)
+    disk.settle()
+    _ = try save(store, "app", [noise(8 * Self.block, seed: 1)])
+    #expect(disk.logCount == 2 + 2 + 4, "two of 1 MiB, the table, and what goes with the index")
+    #expect(try store.load("app") == [noise(8 * Self.block, seed: 1)])
+  }
+
   /// Wherever it is among pages that do not compress.
   // R-MEM-05
   @Test func aPageOfZerosIsNotWritten() throws {
@@ -258,6 +269,29 @@ import Testing
     try store.remove(#require(store.apps.first))
     _ = try save(store, "short", [[2]])
     #expect(try store.load("short") == [[2]])
+  }
+
+  /// However well its names compress: an index that is written can be read.
+  // R-MEM-06, R-MEM-07
+  @Test func anIndexOfMoreThanCanBeReadIsRefused() throws {
+    let disk = CrashDisk(size: 4 << 20)
+    // Each takes up 8 + 255 + 32 bytes before it is compressed, and there are 24 more.
+    let most = (StoreIndex.contentBytesMax - 24) / 295
+    let entries = (0..<most).map { number in
+      let name = String(number)
+      return StoreIndex.Entry(
+        name: name + String(repeating: "x", count: StoreIndex.nameBytesMax - name.utf8.count),
+        offset: StoreIndex.dataOffset, length: 1, tableBytes: 1, checksum: 0)
+    }
+    let slot = try #require(try StoreIndex(sequence: 1, size: disk.size, entries: entries).slot())
+    for number in 0..<2 {
+      let start = number * StoreIndex.slotBytes
+      disk.seen.replaceSubrange(start..<start + slot.count, with: slot)
+    }
+    let store = try HibernationStore(disk)
+    #expect(store.apps.count == most && store.repairs == 0)
+    #expect(throws: StoreError(.full, "")) { try save(store, String(repeating: "y", count: 255), [[1]]) }
+    #expect(try HibernationStore(disk).apps.count == most)
   }
 
   /// The checksum is the one that zstd's frames end with.

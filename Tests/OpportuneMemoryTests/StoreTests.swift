@@ -121,6 +121,35 @@ private func written() -> UInt64? { KernelFile.text("/proc/self/io").flatMap { K
     withExtendedLifetime(first) {}
   }
 
+  /// It has the file open, and with it the lock.
+  // R-MEM-06
+  @Test func aChildOfAForkDoesNotWrite() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      let path = FileManager.default.temporaryDirectory.appending(path: "opportune-fork-\(UUID())").path
+      let store = try HibernationStore(path: path, bytes: 1 << 20)
+      func refusal(_ name: String, _ state: [UInt8]) -> StoreError.Code? {
+        do {
+          _ = try state.withUnsafeBytes { try store.save(name, [$0]) }
+          return nil
+        } catch { return (error as? StoreError)?.code }
+      }
+      // Once here, so that the child waits for no lock of the runtime.
+      require(refusal("app", [1]) == nil && refusal(String(repeating: "x", count: 256), [1]) == .argument, "it saves")
+      guard let symbol = dlsym(nil, "fork") else { _exit(2) }
+      let child = unsafeBitCast(symbol, to: (@convention(c) () -> Int32).self)()
+      if child == 0 {
+        alarm(20)
+        _exit(refusal("app", [2]) == .locked ? 3 : 4)
+      }
+      var status: Int32 = 0
+      require(waitpid(child, &status, 0) == child && status == 3 << 8, "the child ended with \(status)")
+      require(try store.load("app") == [[1]], "it is as it was")
+      require(refusal("app", [3]) == nil, "the parent goes on")
+      try FileManager.default.removeItem(atPath: path)
+      _exit(7)
+    }
+  }
+
   // R-MEM-06
   @Test func truncatedGrownAndForeignFilesAreRefused() throws {
     defer { try? FileManager.default.removeItem(atPath: path) }
@@ -194,17 +223,22 @@ private func written() -> UInt64? { KernelFile.text("/proc/self/io").flatMap { K
     #expect(failures == 6, "two calls for the record, and two for each copy of the index")
   }
 
-  /// The program does more of it: `StoreCrash kills 2400 1 FOLDER`, and `... machine`. It finds fault with a store that lacks its
+  /// The program does more of it: `StoreCrash kills 2400 1 FOLDER`, `... machine` and `... machine large`. It finds fault with a store that lacks its
   /// synchronisations once the machine goes down with what it had not synchronised.
   // R-MEM-06, R-MEM-07
-  @Test(.timeLimit(.minutes(3)), arguments: [("program", 60, 0), ("machine", 60, 0), ("unsynchronised", 400, 1)])
-  func aKilledProgramLeavesEachAppAsItWasOrAsItIs(crash: String, kills: Int, expected: Int32) throws {
+  @Test(
+    .timeLimit(.minutes(3)),
+    arguments: [
+      ("program", 60, 0, "small"), ("machine", 60, 0, "small"), ("unsynchronised", 400, 1, "small"),
+      ("machine", 16, 0, "large"),
+    ])
+  func aKilledProgramLeavesEachAppAsItWasOrAsItIs(crash: String, kills: Int, expected: Int32, size: String) throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "opportune-kills-\(UUID())")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
     defer { try? FileManager.default.removeItem(at: folder) }
     let program = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
     let path: String = program.deletingLastPathComponent().appending(path: "StoreCrash").path
-    let words: [String] = [path, "kills", "\(kills)", "1", folder.path, crash]
+    let words: [String] = [path, "kills", "\(kills)", "1", folder.path, crash, size]
     var arguments = words.map { strdup($0) } + [nil]
     defer { for argument in arguments { free(argument) } }
     var process: pid_t = 0

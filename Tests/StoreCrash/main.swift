@@ -1,11 +1,12 @@
 // Kills a program amid what it does with a hibernation store, again and again, and checks what is left each time.
 //
-//   StoreCrash kills COUNT SEED FOLDER [CRASH]    kills COUNT workers at random moments; status 1 where anything is wrong
-//   StoreCrash work STORE JOURNAL SEED CRASH DESCRIPTOR    a worker: goes on until it is killed
+//   StoreCrash kills COUNT SEED FOLDER [CRASH [SIZE]]    kills COUNT workers at random moments; status 1 where anything is wrong
+//   StoreCrash work STORE JOURNAL SEED CRASH DESCRIPTOR SIZE    a worker: goes on until it is killed
 //
 // CRASH is what else happens at each kill: nothing (`program`), so that the kernel still has all that was written; the machine
 // goes down as well (`machine`), and any sectors that were not synchronised are lost; the same, with a store whose
-// synchronisations do nothing (`unsynchronised`), which has to be found wrong.
+// synchronisations do nothing (`unsynchronised`), which has to be found wrong. SIZE says how large records are: `small`, up to
+// 96 kB, or `large`, up to 3.2 MB in blocks of each kind.
 //
 // What a worker does follows from the seed and a number that counts its operations, which it notes in the journal before
 // and after each. So whoever reads the journal knows the two contents that the store may have.
@@ -14,7 +15,9 @@ import Glibc
 import OpportuneMemory
 import TestSupport
 
-let storeBytes = 1 << 20
+let isLarge = CommandLine.arguments.last == "large"
+/// So that any record fits between the others, however they lie.
+let storeBytes = isLarge ? 32 << 20 : 1 << 20
 let emptyBytes = storeBytes - (HibernationStore.bytesMin - 4096)
 
 func fail(_ what: String) -> Never {
@@ -46,8 +49,16 @@ struct Operation {
       return
     }
     // Of any two saves of an app the states differ; a half of each is easily compressed.
-    let count = Int.random(in: 1...12_000, using: &generator)
-    let words = (0..<count).map { $0 % 8 < 4 ? number : generator.next() }
+    let count = Int.random(in: 1...(isLarge ? 400_000 : 12_000), using: &generator)
+    var words = [number]
+    words.reserveCapacity(count)
+    while words.count < count {
+      // Large ones have blocks of zeros, and blocks that do not compress, as well: 256 KiB each, as the store has them.
+      let kind = isLarge ? Int.random(in: 0..<8, using: &generator) : 1
+      for index in 0..<min(count - words.count, 32_768 - words.count % 32_768) {
+        words.append(kind == 0 ? 0 : kind < 3 && index % 8 < 4 ? number : generator.next())
+      }
+    }
     state = words.withUnsafeBytes { [UInt8]($0) }
   }
 
@@ -102,7 +113,7 @@ func work(_ path: String, _ journal: Journal, seed: UInt64, _ crash: Crash, read
 func runAndKill(_ arguments: [String], afterOpening: Bool, microseconds: UInt32) {
   var ends: [Int32] = [-1, -1]
   guard pipe(&ends) == 0 else { fail("no pipe") }
-  var strings = (["StoreCrash", "work"] + arguments + ["\(ends[1])"]).map { strdup($0) }
+  var strings = (["StoreCrash", "work"] + arguments + ["\(ends[1])", isLarge ? "large" : "small"]).map { strdup($0) }
   defer { for string in strings { free(string) } }
   strings.append(nil)
   var worker: pid_t = 0
@@ -185,17 +196,19 @@ func killWorkers(_ count: Int, seed: UInt64, folder: String, _ crash: Crash) {
   guard amid > 0 else { fail("no kill was amid an operation") }
 }
 
+let usage = "expected: kills COUNT SEED FOLDER [program | machine | unsynchronised [small | large]]"
 let arguments = CommandLine.arguments.dropFirst()
 switch (arguments.first, arguments.count) {
-case ("work", 6):
+case ("work", 7):
   guard let seed = UInt64(arguments[4]), let crash = Crash(rawValue: arguments[5]), let ready = Int32(arguments[6])
   else { fail("no numbers") }
   work(arguments[2], Journal(arguments[3]), seed: seed, crash, ready: ready)
-case ("kills", 4...5):
-  let crash = arguments.count == 5 ? Crash(rawValue: arguments[5]) : .program
-  guard let crash, let count = Int(arguments[2]), count > 0, let seed = UInt64(arguments[3]) else {
-    fail("expected: kills COUNT SEED FOLDER [program | machine | unsynchronised]")
+case ("kills", 4...6):
+  let crash = arguments.count > 4 ? Crash(rawValue: arguments[5]) : .program
+  let isSize = arguments.count < 6 || ["small", "large"].contains(arguments[6])
+  guard let crash, isSize, let count = Int(arguments[2]), count > 0, let seed = UInt64(arguments[3]) else {
+    fail(usage)
   }
   killWorkers(count, seed: seed, folder: arguments[4], crash)
-default: fail("expected: kills COUNT SEED FOLDER [program | machine | unsynchronised]")
+default: fail(usage)
 }

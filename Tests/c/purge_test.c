@@ -195,6 +195,22 @@ static void test_locked(void) {
     opp_purge_close(region);
 }
 
+/* What was offered before the kernel came to a page that it refuses is not left to it. */
+static void test_locked_in_part(void) {
+    opp_purge *region = make(4 * page);
+    uint8_t *contents = pin(region, OPP_PURGE_INTACT);
+    memset(contents, 1, 4 * page);
+    if (syscall(SYS_mlock, contents + 3 * page, page) == 0) {
+        opp_purge_unpin(region);
+        opp_purge_set_volatile(region, true);
+        CHECK_EQUAL(take(region, OPP_PURGE_LAZY), -EINVAL);
+        (void)madvise(contents, 3 * page, MADV_PAGEOUT);
+        CHECK(is_all(pin(region, OPP_PURGE_INTACT), 4 * page, 1));
+        opp_purge_unpin(region);
+    }
+    opp_purge_close(region);
+}
+
 /* Whether the kernel takes lazily freed pages when asked to: otherwise a loss can only be had by using up memory. */
 static bool pages_out(void *address, size_t bytes) {
     return madvise(address, bytes, MADV_PAGEOUT) == 0;
@@ -467,6 +483,7 @@ int main(void) {
     test_threads();
     test_closing();
     test_stopped();
+    test_locked_in_part();
     test_lazy();
     opp_purge_set_destroy(set);
     return 0;

@@ -13,6 +13,8 @@ final class AppRecord: Listed, @unchecked Sendable {
   let used: Atomic<UInt64>
   /// A removal was asked for, and its standing was not set since.
   let isLeaving = Atomic<Bool>(false)
+  /// It went, and what it holds by now stays.
+  let isSettled = Atomic<Bool>(false)
   let outside = Atomic<UInt64>(0)
   private let dirty = Atomic<UInt64>(0)
   private let clean = Atomic<UInt64>(0)

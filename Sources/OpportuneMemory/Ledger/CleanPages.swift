@@ -89,3 +89,5 @@ final class CleanPages: @unchecked Sendable {
 
 // Which Glibc's headers in Swift do not all have.
 let madvisePageOut: Int32 = 21
+/// From Linux 5.18 on.
+let madviseDropLocked: Int32 = 24

@@ -90,8 +90,11 @@ public final class MemoryBlock: @unchecked Sendable {
   /// Its pages go, and read zero from then on. A file's go with those of the app's other files, see `AppMemory.purge()`.
   func giveBack() {
     guard kind != .clean, !isAway.exchange(true, ordering: .relaxed) else { return }
-    if kind == .wired { munlock(memory, count) }
-    madvise(memory, count, MADV_DONTNEED)
+    // Emptied while it stays locked, its share of what may be locked is nobody else's when it comes back.
+    if kind != .wired || madvise(memory, count, madviseDropLocked) != 0 {
+      if kind == .wired { munlock(memory, count) }
+      madvise(memory, count, MADV_DONTNEED)
+    }
     count(out: true)
   }
 

@@ -109,13 +109,14 @@ public struct MachineMemory: Sendable, Hashable {
   }
 
   private static func reading(_ version: CgroupVersion, _ folder: String) -> MemoryReading? {
-    let (limit, usage, inactive) =
+    // Above memory.high nobody is ended, but whoever allocates is slowed down and made to take back.
+    let (limits, usage, inactive) =
       switch version {
-      case .two: ("memory.max", "memory.current", "inactive_file")
-      case .one: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+      case .two: (["memory.max", "memory.high"], "memory.current", "inactive_file")
+      case .one: (["memory.limit_in_bytes"], "memory.usage_in_bytes", "total_inactive_file")
       }
     // Without a limit version 1 says nearly 2^63.
-    guard let capacity = KernelFile.number("\(folder)/\(limit)"), capacity < 1 << 62,
+    guard let capacity = limits.compactMap({ KernelFile.number("\(folder)/\($0)") }).min(), capacity < 1 << 62,
       let used = KernelFile.number("\(folder)/\(usage)")
     else { return nil }
     let table = KernelFile.text("\(folder)/memory.stat").map(KernelFile.table) ?? [:]

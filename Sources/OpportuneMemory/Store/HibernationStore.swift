@@ -89,8 +89,9 @@ public final class HibernationStore {
   ///   - app: its name, up to 255 bytes.
   ///   - parts: such as its state and its dirty memory; given back one by one.
   /// - Returns: bytes that the record takes up.
-  /// - Throws: ``StoreError``: `argument`; `full`, and then what was saved before is still there; `system`, and where
-  ///   the index was not written then, each later call that writes throws it again until the store is opened anew.
+  /// - Throws: ``StoreError``: `argument`; `locked` in a child of `fork()`; `full`, and then what was saved before is still
+  ///   there; `system`, and where the index was not written then, each later call that writes throws it again until the store is
+  ///   opened anew.
   @discardableResult
   public func save(_ app: String, _ parts: [UnsafeRawBufferPointer]) throws(StoreError) -> Int {
     guard app.utf8.count <= StoreIndex.nameBytesMax else {

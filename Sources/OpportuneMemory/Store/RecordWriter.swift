@@ -13,6 +13,9 @@ final class RecordWriter {
   private var end: Int
   /// How far the disk has been told to begin.
   private var begun: Int
+  /// Whole blocks up to `end`, one behind the other in memory as on the disk: written together, at the latest when the disk is
+  /// told to begin.
+  private var held: (bytes: UnsafeRawBufferPointer, offset: Int)?
   /// Small pieces up to `end`, written with what comes next, or at the end.
   private let gathered: UnsafeMutableRawBufferPointer
   private var gatheredCount = 0
@@ -53,6 +56,7 @@ final class RecordWriter {
     defer { buffer.deallocate() }
     buffer.copyBytes(from: bytes)
     try write(UnsafeRawBufferPointer(buffer))
+    try writeHeld()
     try flush()
     return StoreIndex.Entry(
       name: app, offset: space.lowerBound, length: end - space.lowerBound, tableBytes: bytes.count,
@@ -125,13 +129,35 @@ final class RecordWriter {
       if gatheredCount >= RecordTable.blockBytes { try flush() }
     } else {
       try flush()
-      let whole = padded.flatMap { $0.count <= space.upperBound - offset ? $0 : nil } ?? bytes
-      try device.write(whole, at: offset)
+      if let padded {
+        try device.write(padded.count <= space.upperBound - offset ? padded : bytes, at: offset)
+      } else {
+        try hold(bytes, at: offset)
+      }
       end = offset + bytes.count
     }
     guard end - begun >= Self.begunBytes else { return }
+    try writeHeld()
     device.beginWriting(begun..<end)
     begun = end
+  }
+
+  /// - Parameter bytes: stay where they are until the record is finished.
+  private func hold(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StoreError) {
+    guard let (first, start) = held, first.baseAddress.map({ $0 + first.count }) == bytes.baseAddress,
+      start + first.count == offset
+    else {
+      try writeHeld()
+      held = (bytes, offset)
+      return
+    }
+    held = (UnsafeRawBufferPointer(start: first.baseAddress, count: first.count + bytes.count), start)
+  }
+
+  private func writeHeld() throws(StoreError) {
+    guard let (bytes, offset) = held else { return }
+    held = nil
+    try device.write(bytes, at: offset)
   }
 
   private func flush() throws(StoreError) {

@@ -25,6 +25,8 @@ final class StoreFile: StoreDevice {
   private let descriptor: Int32
   private let path: String
   let size: Int
+  /// The lock is of the open file, which a child of fork() has as well.
+  private let forks = opp_fork_generation()
   /// Set before anybody else has the store.
   var access: any StoreAccess = PlainAccess()
 
@@ -92,6 +94,9 @@ final class StoreFile: StoreDevice {
   }
 
   func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StoreError) {
+    guard forks == opp_fork_generation() else {
+      throw StoreError(.locked, "the store was opened before fork(), and is the parent's")
+    }
     try Self.whole(bytes.count, "written", path) { done in
       access.write(descriptor, UnsafeRawBufferPointer(rebasing: bytes[done...]), at: offset + done)
     }

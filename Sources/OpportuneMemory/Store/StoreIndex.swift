@@ -19,6 +19,8 @@ struct StoreIndex: Equatable {
   /// Where records begin.
   static let dataOffset = 2 * slotBytes
   static let nameBytesMax = 255
+  /// Of a slot's content before it is compressed: no more is written, and no more is taken on trust when it is read.
+  static let contentBytesMax = 1 << 20
 
   /// Grows with each commit.
   var sequence: UInt64
@@ -38,6 +40,7 @@ struct StoreIndex: Equatable {
       for number in [entry.offset, entry.length, entry.tableBytes] { content.put(UInt64(number)) }
       content.put(entry.checksum)
     }
+    guard content.bytes.count <= Self.contentBytesMax else { return nil }
     let frame = try Compressor.frame(of: content.bytes)
     var slot = ByteWriter()
     slot.put(Self.magic)
@@ -63,7 +66,7 @@ struct StoreIndex: Equatable {
     var reader = ByteReader(slot[...])
     guard let magic = reader.number(), magic == Self.magic, let version = reader.number() else { return .damaged }
     guard version == UInt64(Self.version) else { return .otherVersion(version) }
-    guard let count = reader.number(), count <= 1 << 20, let length = reader.number(),
+    guard let count = reader.number(), count <= UInt64(Self.contentBytesMax), let length = reader.number(),
       let frame = reader.bytes(length), let content = try Expander.content(of: frame, count: Int(count))
     else { return .damaged }
     var inner = ByteReader(content[...])

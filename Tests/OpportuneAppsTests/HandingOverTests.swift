@@ -1,0 +1,129 @@
+import Dispatch
+import Foundation
+import OpportuneMemory
+import TestSupport
+import Testing
+
+@testable import Opportune
+@testable import OpportuneApps
+
+/// Apps that take their time to hand over, or to take back.
+@Suite struct HandingOverTests {
+  private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-handing-\(UUID())").path
+
+  private struct Slow: HibernatingApp {
+    let mayHandOver: DispatchSemaphore
+    let mayTakeOver: DispatchSemaphore
+    let journal: AtomicBox<[String]>
+
+    func willEnterForeground() async { journal.change { $0.append("willEnterForeground") } }
+
+    func handOver() throws -> HandedState {
+      journal.change { $0.append("handOver") }
+      mayHandOver.wait()
+      return HandedState([1])
+    }
+
+    func takeOver(_ state: HandedState) throws {
+      mayTakeOver.wait()
+      journal.change { $0.append("takeOver \(state.bytes)") }
+    }
+  }
+
+  private struct Plain: AppDelegate {}
+
+  private struct Rig {
+    let host: AppHost
+    let memory: HostMemory
+    let id: AppID
+    var events: AsyncStream<MemoryEvent>.Iterator
+    let mayHandOver = DispatchSemaphore(value: 0)
+    let mayTakeOver = DispatchSemaphore(value: 0)
+    let journal = AtomicBox<[String]>([])
+
+    init(_ path: String, limit: Duration? = nil) async throws {
+      let (events, continuation) = AsyncStream.makeStream(of: MemoryEvent.self)
+      let scheduler = try Scheduler()
+      memory = try HostMemory(
+        scheduler, store: HibernationStore(path: path, bytes: 4 << 20), report: { continuation.yield($0) })
+      memory.ownCallLimit = limit
+      host = try patientHost(scheduler: scheduler, brokers: [memory])
+      try await memory.serve(host)
+      self.events = events.makeAsyncIterator()
+      let slow = Slow(mayHandOver: mayHandOver, mayTakeOver: mayTakeOver, journal: journal)
+      id = await host.register(Manifest(identifier: "slow"), memory: memory) { _, _ in slow }
+      try await host.launch(id)
+      await wait(host, id, for: .active)
+      try await host.leave(id)
+      await wait(host, id, for: .suspended)
+    }
+
+    mutating func next() async -> MemoryEvent? {
+      while let event = await events.next() { if case .level = event { continue } else { return event } }
+      return nil
+    }
+  }
+
+  // R-LIFE-07, R-MEM-05
+  @Test(.timeLimit(.minutes(1))) func othersGoOnWhileAnAppHandsOver() async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    var rig = try await Rig(path)
+    try await rig.host.post(.app(rig.id, .hibernate))
+    while rig.journal.value != ["handOver"] { await Task.yield() }
+    let other = try await rig.host.launch(Manifest(identifier: "other")) { _ in Plain() }
+    await wait(rig.host, other, for: .active)
+    rig.mayHandOver.signal()
+    guard case .stored(rig.id, _) = await rig.next() else { throw Failure("nothing was stored") }
+    try await rig.host.bringForward(rig.id)
+    let third = try await rig.host.launch(Manifest(identifier: "third")) { _ in Plain() }
+    await wait(rig.host, third, for: .active)
+    rig.mayTakeOver.signal()
+    guard case .restored(rig.id) = await rig.next() else { throw Failure("it did not come back") }
+  }
+
+  // R-LIFE-07, R-MEM-04
+  @Test(.timeLimit(.minutes(1))) func whoTakesTooLongToHandOverIsTerminated() async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    var rig = try await Rig(path, limit: .milliseconds(5))
+    defer { rig.mayHandOver.signal() }
+    try await rig.host.post(.app(rig.id, .hibernate))
+    guard case .notStored(rig.id, let reason) = await rig.next() else { throw Failure("it was waited for") }
+    #expect(reason == "it took longer than 0.005 seconds")
+    await wait(rig.host, rig.id, for: .notRunning)
+  }
+
+  // R-LIFE-07, R-MEM-07
+  @Test(.timeLimit(.minutes(1))) func whoTakesTooLongToTakeOverBeginsAnew() async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    var rig = try await Rig(path)
+    rig.mayHandOver.signal()
+    defer { rig.mayTakeOver.signal() }
+    try await rig.host.post(.app(rig.id, .hibernate))
+    guard case .stored(rig.id, _) = await rig.next() else { throw Failure("nothing was stored") }
+    rig.memory.ownCallLimit = .milliseconds(5)
+    try await rig.host.bringForward(rig.id)
+    guard case .notRestored(rig.id, let reason) = await rig.next() else { throw Failure("it was waited for") }
+    #expect(reason == "it took longer than 0.005 seconds")
+    await wait(rig.host, rig.id, for: .active)
+  }
+
+  /// What it is handing over it takes back before anything of it runs.
+  // R-MEM-07
+  @Test(.timeLimit(.minutes(1))) func whoIsWantedBackWhileItHandsOverTakesOver() async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    var rig = try await Rig(path)
+    try await rig.host.post(.app(rig.id, .hibernate))
+    while rig.journal.value != ["handOver"] { await Task.yield() }
+    try await rig.host.bringForward(rig.id)
+    rig.mayHandOver.signal()
+    rig.mayTakeOver.signal()
+    guard case .restored(rig.id) = await rig.next() else { throw Failure("it did not come back") }
+    await wait(rig.host, rig.id, for: .active)
+    #expect(rig.journal.value == ["handOver", "takeOver [1]", "willEnterForeground"])
+  }
+
+  private struct Failure: Error {
+    let what: String
+    init(_ what: String) { self.what = what }
+  }
+}
