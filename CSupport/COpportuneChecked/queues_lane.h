@@ -121,7 +121,6 @@ static void park_submit(uint32_t thread) {
         return;
     }
     uint32_t item = history_push_begins(0, 22);
-    checked_history.items[item].given_back = park.suspends;
     int result = opp_push(park.sources[thread], park.app, 0, (opp_job){history_payload(item), item});
     if (result != OPP_LEVEL_NONE) park_notify();
     history_push_ends(item, true);
