@@ -4,6 +4,7 @@
  * Promised (opp_runq.h): each job out once; jobs of one source, app and rank in order; across sources no job is
  * overtaken by more than OPP_BYPASS_MAX later ones of one source; a take passes over no job of a higher level that was
  * pushed before it began; no job of a suspended app comes out of a take that began after the suspension returned; who
+ * of apps at one level none is given more than OPP_TURN jobs in a row by a taker while a job of another waits there; who
  * suspends sees the takers that are inside, and is told when the last has left. A take during which its app was suspended
  * or moved may give its job back, which others may have overtaken by then, to the front of its rank. What an app was while
  * a step of it may have come in between nobody can tell; at all other times its jobs are judged like any.
@@ -60,6 +61,7 @@ typedef struct runq_state {
     uint32_t app_of[HISTORY_ITEMS];
     opp_source *source_of[HISTORY_ITEMS];
     int result_of[HISTORY_ITEMS]; /* what the push returned */
+    const opp_taker *taker_of[HISTORY_EVENTS];
     int32_t showing[OPPX_THREADS]; /* the app that a thread is resuming or moving, or -1 */
     uint32_t threads;
     bool has_loans;
@@ -112,6 +114,7 @@ static void runq_push(uint32_t thread, uint32_t app, uint32_t rank) {
 static void runq_take(opp_taker *taker, uint64_t levels) {
     opp_taken taken = {0};
     uint32_t taking = history_take_begins(levels);
+    runq.taker_of[taking] = taker;
     bool found = opp_take(taker, levels, &taken);
     history_take_ends(taking, found, taken.job.ptr, taken.job.tag);
     if (!found) return;

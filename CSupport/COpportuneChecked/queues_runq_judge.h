@@ -72,6 +72,38 @@ static void runq_check_takes(void) {
     }
 }
 
+/* Whether some job of another app than `app` could be had at `level` by each of `count` takes, the first of all to the last. */
+static bool runq_another_waits(uint32_t app, uint32_t level, const taking *const *takings, uint32_t count) {
+    for (uint32_t i = 0; i < checked_history.item_count; i++) {
+        if (runq.app_of[i] == app ||
+            !history_waits(&checked_history.items[i], &takings[0]->event, &takings[count - 1]->event))
+            continue;
+        uint32_t t = 0;
+        while (t < count && runq_level_during(i, &takings[t]->event) == (int)level) t++;
+        if (t == count) return true;
+    }
+    return false;
+}
+
+/* Apps at one level have their turns, whatever the taker takes of other levels meanwhile. */
+static void runq_check_turns(void) {
+    const taking *all = checked_history.takings;
+    for (uint32_t first = 0; first < checked_history.taking_count; first++) {
+        const taking *row[OPP_TURN + 1];
+        uint32_t count = 0;
+        for (uint32_t t = first; t < checked_history.taking_count && count <= OPP_TURN; t++) {
+            if (all[t].item < 0 || runq.taker_of[t] != runq.taker_of[first]) continue;
+            if (all[t].level == ANY_LEVEL) break;
+            if (count > 0 && all[t].level != row[0]->level) continue;
+            if (count > 0 && runq.app_of[all[t].item] != runq.app_of[row[0]->item]) break;
+            row[count++] = &all[t];
+        }
+        if (count > OPP_TURN && runq_another_waits(runq.app_of[row[0]->item], row[0]->level, row, count))
+            oppx_fail("app %u has more than its turn at level %u, where another waits", runq.app_of[row[0]->item],
+                      row[0]->level);
+    }
+}
+
 /* Jobs of one app, rank and source in order. A source that came later than the threads counts as its first job. */
 static void runq_check_order(void) {
     for (uint32_t i = 0; i < checked_history.item_count; i++) {
@@ -144,6 +176,7 @@ static void runq_finish(void) {
     runq_check_pushes();
     runq_check_takes();
     history_check_levels(runq_level_during);
+    runq_check_turns();
     history_check_bypass(OPP_BYPASS_MAX);
     history_check_front();
     runq_check_order();
