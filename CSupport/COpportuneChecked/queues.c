@@ -50,4 +50,5 @@ static opp_core *core_of(const opp_core_config *config) {
 #include "queues_runq.h"
 #include "queues_runq_judge.h"
 #include "queues_lane.h"
+#include "queues_lane_judge.h"
 #include "queues_records.h"

@@ -78,6 +78,7 @@ static const oppx_world worlds[] = {
     {"lane-reserve", "lane", "submit; reserve | work; work | work", 3, 1, 0, true},
     {"lane-close", "lane", "submit; close | work; work | work; work", 3, 1, 0, true},
     {"lane-stopped", "lane", "submit; submit | work; work | submit", 2, 1, 1, true},
+    {"lane-stopped-holder", "lane", "permits 1; submit; submit; submit | work; work | work; work", 1, 0, 1, true},
     {"parking", "parking", "submit; submit | work; work", 2, 1, 0, true},
     {"parking-two-submitters", "parking", "submit | submit | work; work", 2, 0, 0, true},
     {"parking-suspend", "parking", "submit; suspend; resume | work; work", 2, 1, 0, true},

@@ -324,6 +324,10 @@ void run_execution(oppx *x) {
 
 /* --- What targets ask ------------------------------------------------------------------------ */
 
+void oppx_remember(uint64_t what) {
+    run_step(oppx_self, mix(what, 8));
+}
+
 uint32_t oppx_thread(void) {
     return oppx_self->running;
 }

@@ -233,6 +233,8 @@ void *_Nonnull oppx_state(int which, size_t size);
 void oppx_fail(const char *_Nonnull format, ...) __attribute__((format(printf, 1, 2), noreturn));
 /* A line of the timeline: what an operation returned, say. Ignored while nobody looks. */
 void oppx_note(const char *_Nonnull format, ...) __attribute__((format(printf, 1, 2)));
+/* What a judge has noted for the running thread that no step tells apart: states that differ in it are not the same. */
+void oppx_remember(uint64_t what);
 uint32_t oppx_thread(void);       /* who runs: 0 is the main one */
 bool oppx_is_stopped(uint32_t thread); /* for ever */
 bool oppx_is_asleep(uint32_t thread);  /* in a futex or timer call, to be asked in quiet() and finish() */
