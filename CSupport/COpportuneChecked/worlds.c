@@ -7,7 +7,7 @@
 static const oppx_target *const targets[] = {
     &checked_runq, &checked_bag,    &checked_parking, &checked_lane,   &checked_inbox,
     &checked_alarms, &checked_ring,   &checked_table,   &checked_purge,  &checked_records,
-    &checked_canary, &checked_canary_sleep, &checked_litmus,
+    &checked_canary, &checked_canary_sleep, &checked_canary_old, &checked_canary_stopped, &checked_litmus,
 };
 
 const oppx_target *const *checked_targets(size_t *count) {

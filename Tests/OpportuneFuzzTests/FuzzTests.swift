@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct FuzzTests {
   // R-CARD-09
-  @Test(arguments: ["canary", "canary-sleep"])
+  @Test(arguments: ["canary", "canary-sleep", "canary-old", "canary-stopped"])
   func plantedBugIsFound(name: String) throws {
     let target = try QueueTarget.named(name)
     let report = try FuzzRun(targets: [target], seconds: 60, seed: 1, threads: 1).run()

@@ -237,7 +237,7 @@ static int smoke(void) {
         if (strncmp(all[i]->name, "canary", 6) != 0) continue;
         oppx_figures figures;
         oppx_fuzz(explorer, all[i], NULL, option_seed, (oppx_budget){.milliseconds = 10000}, &figures, &finding);
-        printf("%-12s %s after %lu executions\n", all[i]->name, finding.found ? "found" : "NOT FOUND",
+        printf("%-14s %s after %lu executions\n", all[i]->name, finding.found ? "found" : "NOT FOUND",
                (unsigned long)figures.executions);
         blind += !finding.found;
     }
