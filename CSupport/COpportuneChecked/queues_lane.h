@@ -218,7 +218,10 @@ static void park_rest(uint32_t thread) {
     switch (woken) {
     case OPP_WOKEN_PERMIT: park_got_permit(thread); break;
     case OPP_WOKEN_RESERVE: park.standing[thread] = STAND_RESERVE; break;
-    case OPP_WOKEN_CLOSED: park.standing[thread] = STAND_CLOSED; break;
+    case OPP_WOKEN_CLOSED:
+        if (!park.closes) oppx_fail("a worker is told that the lane is closed, which nobody closes");
+        park.standing[thread] = STAND_CLOSED;
+        break;
     case OPP_WOKEN_NOTHING: oppx_fail("a worker that slept was woken for nothing");
     }
     park.resting[thread] = false;

@@ -160,7 +160,7 @@ void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, 
     oppx_program drawn;
     x->target = target;
     x->driver = DRIVE_RANDOM;
-    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, 0};
+    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, 0, OPPX_UNBOUNDED};
     x->expected_steps = 100;
     uint64_t begun = now_ms();
     execute_prepare(x);
@@ -204,7 +204,7 @@ bool oppx_run_bytes(oppx *x, const oppx_target *target, const uint8_t *bytes, si
     x->target = target;
     x->program = &program;
     x->driver = DRIVE_BYTES;
-    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, (uint8_t)target->stalls};
+    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, (uint8_t)target->stalls, OPPX_UNBOUNDED};
     x->bytes = from.bytes;
     x->byte_count = from.left;
     execute_prepare(x);

@@ -78,6 +78,7 @@ typedef struct oppx_world {
     uint8_t preemptions; /* OPPX_UNBOUNDED: any number */
     uint8_t stale;       /* reads of other than the newest value, and stores not at the end */
     uint8_t stalls;      /* threads stopped for ever */
+    uint8_t early;       /* futex waits that return without a wake-up */
     bool quick;          /* small enough for every test run */
 } oppx_world;
 
@@ -106,7 +107,7 @@ typedef struct oppx_figures {
 } oppx_figures;
 
 typedef struct oppx_bounds {
-    uint8_t preemptions, stale, stalls;
+    uint8_t preemptions, stale, stalls, early;
 } oppx_bounds;
 
 /* A relaxed load that read what was stored later, as load buffering has it; see later.c. */
@@ -211,6 +212,7 @@ void oppx_fence(oppx_site *_Nonnull site);
 int oppx_futex_wait(const volatile void *_Nonnull word, uint32_t expected);
 int oppx_futex_wake(const volatile void *_Nonnull word, int count);
 uint64_t oppx_now(void);
+uint64_t oppx_tick(void);
 int oppx_timer_open(void);
 void oppx_timer_close(int timer);
 void oppx_timer_set(int timer);
