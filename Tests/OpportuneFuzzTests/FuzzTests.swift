@@ -31,6 +31,13 @@ import Testing
     #expect(((document["finding"] as? [String: Any])?["example"] as? String)?.contains("target: canary") == true)
   }
 
+  @Test func edgesAreCountedOfEachTargetAlone() throws {
+    let targets = [try QueueTarget.named("runq"), try QueueTarget.named("table")]
+    let report = try FuzzRun(targets: targets, seconds: 0.5, seed: 1, threads: 1).run()
+    let covered = report.outcomes.map(\.edgesCovered)
+    #expect(covered.count == 2 && covered[1] > 0 && covered[1] < covered[0], "\(covered)")
+  }
+
   @Test func runStopsWhenToldTo() throws {
     let targets = QueueTarget.all.filter { !$0.isHidden }
     let report = try FuzzRun(targets: targets, seconds: 3600, seed: 1, threads: 1, isInterrupted: { true }).run()

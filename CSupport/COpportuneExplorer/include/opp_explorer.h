@@ -176,7 +176,9 @@ void oppx_shrink(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, op
 size_t oppx_timeline(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, oppx_finding *_Nonnull finding,
                      char *_Nullable text, size_t size);
 
-/* Edges of the checked code that ran at least once since the program began, and how many there are. */
+/* Edges of the checked code that ran since the last oppx_coverage_begin(), in all threads, and how many there are. One
+ * that ran a multiple of 256 times by then does not count. */
+void oppx_coverage_begin(void);
 void oppx_coverage(size_t *_Nonnull covered, size_t *_Nonnull edges);
 
 /* --- Sites ------------------------------------------------------------------------------------ */
