@@ -79,7 +79,7 @@ typedef struct oppx_world {
     uint8_t stale;       /* reads of other than the newest value, and stores not at the end */
     uint8_t stalls;      /* threads stopped for ever */
     uint8_t early;       /* futex waits that return without a wake-up */
-    bool quick;          /* small enough for every test run */
+    bool quick;          /* to be explored to its end by every test run; the others for a moment */
 } oppx_world;
 
 #define OPPX_UNBOUNDED 255
@@ -104,6 +104,7 @@ typedef struct oppx_figures {
     uint64_t steps;      /* operations on atomics, futexes and timers */
     uint64_t states;     /* distinct ones at which a thread was chosen; of random executions, in which they ended, about */
     bool complete;       /* exhaustive search: nothing within the bounds is left */
+    double counted;      /* ... and how far the choices were counted up, 0 to 1: a share of the tree, not of the time */
 } oppx_figures;
 
 typedef struct oppx_bounds {
