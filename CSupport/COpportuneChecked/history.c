@@ -45,6 +45,7 @@ uint32_t history_push_begins(uint32_t class, uint32_t level) {
     item->payload = oppx_allocate(sizeof(uint32_t), 16);
     *item->payload = number;
     event_begin(&item->push);
+    item->source = item->push.thread;
     return number;
 }
 
@@ -145,13 +146,13 @@ void history_check_order(void) {
 void history_check_bypass(uint32_t limit) {
     for (uint32_t i = 0; i < H.item_count; i++) {
         const item *a = &H.items[i];
-        uint32_t passed[OPPX_THREADS] = {0};
+        uint32_t passed[HISTORY_ITEMS] = {0};
         if (a->back.begun || !a->accepted) continue;
         for (uint32_t j = 0; j < H.item_count; j++) {
             const item *b = &H.items[j];
             if (a->class != b->class || !event_before(&a->push, &b->push) || !out_after(a, b)) continue;
-            if (++passed[b->push.thread] > limit)
-                oppx_fail("job %u is overtaken by more than %u later ones of thread %u", i, limit, b->push.thread);
+            if (++passed[b->source] > limit)
+                oppx_fail("job %u is overtaken by more than %u later ones of source %u", i, limit, b->source);
         }
     }
 }

@@ -59,7 +59,7 @@ typedef struct runq_state {
     loan loans[OPPX_THREADS * OPPX_OPERATIONS];
     uint32_t loan_count;
     uint32_t app_of[HISTORY_ITEMS];
-    opp_source *source_of[HISTORY_ITEMS];
+    opp_source *source_of[HISTORY_ITEMS]; /* by what is pushed to it first, which is its number */
     int result_of[HISTORY_ITEMS]; /* what the push returned */
     const opp_taker *taker_of[HISTORY_EVENTS];
     int32_t showing[OPPX_THREADS]; /* the app that a thread is resuming or moving, or -1 */
@@ -104,7 +104,9 @@ static void runq_setup(const oppx_program *program) {
 static void runq_push(uint32_t thread, uint32_t app, uint32_t rank) {
     uint32_t item = history_push_begins(app * RANKS + rank, ANY_LEVEL);
     runq.app_of[item] = app;
+    uint32_t *source = &checked_history.items[item].source;
     runq.source_of[item] = runq.sources[thread];
+    for (*source = 0; runq.source_of[*source] != runq.sources[thread];) ++*source;
     opp_job job = {history_payload(item), item};
     int result = opp_push(runq.sources[thread], runq.apps[app], (uint8_t)rank, job);
     runq.result_of[item] = result;

@@ -104,13 +104,10 @@ static void runq_check_turns(void) {
     }
 }
 
-/* Jobs of one app, rank and source in order. A source that came later than the threads counts as its first job. */
+/* Jobs of one app, rank and source in order. */
 static void runq_check_order(void) {
-    for (uint32_t i = 0; i < checked_history.item_count; i++) {
-        uint32_t first = 0;
-        while (runq.source_of[first] != runq.source_of[i]) first++;
-        checked_history.items[i].class |= (first + 1) << 8;
-    }
+    for (uint32_t i = 0; i < checked_history.item_count; i++)
+        checked_history.items[i].class |= (checked_history.items[i].source + 1) << 8;
     history_check_order();
 }
 
