@@ -17,8 +17,10 @@
  * the worker sets its bit before its last look, so a pusher that finds no bit is seen by that look, unless no
  * worker was on its way to sleep at all; then opp_lane_notify() says NOBODY.
  *
- * A stopped thread. A waker that is stopped between clearing a bit and storing the cell holds back one sleeper and
- * at most one permit; the push that it is part of has not returned, and any later push chooses another sleeper.
+ * A stopped thread. A waker that is stopped between clearing a bit and storing the cell holds back one sleeper, the
+ * permit that it was about to give, and a second one where the sleeper had taken one for itself, having seen a job, and
+ * now waits for what it was woken for; the push that it is part of has not returned, and any later push chooses another
+ * sleeper.
  */
 #include "opp_lane.h"
 #include "opp_sync.h"

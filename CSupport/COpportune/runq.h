@@ -108,12 +108,12 @@ struct opp_taker {
         uint8_t rank, band, set;
     } last; /* where the last job came from */
     opp_bag_memory memory;
-    uint32_t turn; /* jobs taken of the same app in a row */
     uint32_t spin; /* alternates the ranks that share a level */
     opp_taker *next;
     _Atomic(uint32_t) in_use;
     uint8_t distances[OPP_LEVELS];
     uint32_t cursor[OPP_LEVELS]; /* the app that was served last, by level */
+    uint32_t turn[OPP_LEVELS];   /* jobs taken of it in a row, whatever was taken of other levels in between */
     _Alignas(OPP_LINE) _Atomic(opp_app *) current;
 };
 

@@ -130,7 +130,7 @@ static bool level_take(opp_taker *taker, unsigned number, uint64_t levels, opp_t
     opp_core *core = taker->core;
     level *level = core_level(core, number);
     uint32_t start = taker->cursor[number];
-    if (taker->turn >= OPP_TURN) start++;
+    if (taker->turn[number] >= OPP_TURN) start++;
     if (start >= core->config.max_apps) start = 0;
     /* Two stretches: from the cursor to the end, then from the beginning to the cursor. */
     for (int stretch = 0; stretch < 2; stretch++) {
@@ -141,8 +141,8 @@ static bool level_take(opp_taker *taker, unsigned number, uint64_t levels, opp_t
             /* relaxed: the hint was set by somebody who had seen the app. */
             opp_app *app = opp_load(&core->apps[index], relaxed);
             if (app != NULL && app_take(taker, app, number, levels, taken)) {
-                taker->turn = index == taker->cursor[number] ? taker->turn + 1 : 1;
-                if (taker->turn > OPP_TURN) taker->turn = 1;
+                bool goes_on = index == taker->cursor[number] && taker->turn[number] < OPP_TURN;
+                taker->turn[number] = goes_on ? taker->turn[number] + 1 : 1;
                 taker->cursor[number] = index;
                 return true;
             }
@@ -177,13 +177,13 @@ static inline bool last_take(opp_taker *taker, unsigned number, uint64_t levels,
     if (opp_load(&app->state, relaxed) != taker->last.state) return false; /* relaxed: as in app_take() */
     /* A job that is given back from now on is passed by this one take, as one that is given back after it. */
     if (hints_maybe_any(taker->last.front)) return false;
-    if (taker->turn >= OPP_TURN) {
+    if (taker->turn[number] >= OPP_TURN) {
         if (!last_is_alone(taker)) return false;
-        taker->turn = 0;
+        taker->turn[number] = 0;
     }
     if (!bag_remove(taker->last.bag, &taker->memory, taker->own, taker->distance, 1, &taken->job, &taken->stolen))
         return false;
-    taker->turn++;
+    taker->turn[number]++;
     taken->level = (uint8_t)number;
     taken->rank = taker->last.rank;
     taken->band = taker->last.band;

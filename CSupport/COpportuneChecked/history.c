@@ -45,6 +45,7 @@ uint32_t history_push_begins(uint32_t class, uint32_t level) {
     item->payload = oppx_allocate(sizeof(uint32_t), 16);
     *item->payload = number;
     event_begin(&item->push);
+    item->source = item->push.thread;
     return number;
 }
 
@@ -90,6 +91,22 @@ void history_take_ends(uint32_t number, bool found, void *payload, uint32_t tag)
     taking->level = item->level;
 }
 
+void history_back_begins(uint32_t number) {
+    if (number >= H.item_count) oppx_fail("a job is given back that nobody pushed: tag %u", number);
+    item *item = &H.items[number];
+    event_begin(&item->back);
+    item->giver = H.taking_count;
+    while (item->giver-- > 0) {
+        const event *take = &H.takings[item->giver].event;
+        if (take->thread == item->back.thread && !take->over) return;
+    }
+    oppx_fail("job %u is given back by who takes nothing", number);
+}
+
+void history_back_ends(uint32_t number) {
+    event_end(&H.items[number].back);
+}
+
 void history_drained(void *payload, uint32_t tag) {
     item *item = &H.items[item_of(payload, tag)];
     item->drained = true;
@@ -120,7 +137,7 @@ void history_check_order(void) {
     for (uint32_t i = 0; i < H.item_count; i++)
         for (uint32_t j = 0; j < H.item_count; j++) {
             const item *a = &H.items[i], *b = &H.items[j];
-            if (a->class != b->class || a->given_back || b->given_back || !a->accepted) continue;
+            if (a->class != b->class || a->back.begun || !a->accepted) continue;
             if (event_before(&a->push, &b->push) && out_after(a, b))
                 oppx_fail("job %u is overtaken by job %u, pushed after it", i, j);
         }
@@ -129,30 +146,43 @@ void history_check_order(void) {
 void history_check_bypass(uint32_t limit) {
     for (uint32_t i = 0; i < H.item_count; i++) {
         const item *a = &H.items[i];
-        uint32_t passed[OPPX_THREADS] = {0};
-        if (a->given_back || !a->accepted) continue;
+        uint32_t passed[HISTORY_ITEMS] = {0};
+        if (a->back.begun || !a->accepted) continue;
         for (uint32_t j = 0; j < H.item_count; j++) {
             const item *b = &H.items[j];
             if (a->class != b->class || !event_before(&a->push, &b->push) || !out_after(a, b)) continue;
-            if (++passed[b->push.thread] > limit)
-                oppx_fail("job %u is overtaken by more than %u later ones of thread %u", i, limit, b->push.thread);
+            if (++passed[b->source] > limit)
+                oppx_fail("job %u is overtaken by more than %u later ones of source %u", i, limit, b->source);
         }
     }
 }
 
-void history_check_levels(void) {
+void history_check_front(void) {
+    for (uint32_t i = 0; i < H.item_count; i++)
+        for (uint32_t j = 0; j < H.item_count; j++) {
+            const item *a = &H.items[i], *b = &H.items[j];
+            if (a->class != b->class || b->back.begun || !event_before(&a->back, &b->take)) continue;
+            if (out_after(a, b)) oppx_fail("job %u was given back, and a later take gave job %u before it", i, j);
+        }
+}
+
+bool history_waits(const item *item, const event *first, const event *last) {
+    return item->accepted && event_before(item->back.begun ? &item->back : &item->push, first) &&
+           (item->drained || (item->taken && event_before(last, &item->take)));
+}
+
+void history_check_levels(int (*level_during)(uint32_t item, const event *during)) {
     for (uint32_t t = 0; t < H.taking_count; t++) {
         const taking *taking = &H.takings[t];
         if (!taking->event.over) continue;
         for (uint32_t i = 0; i < H.item_count; i++) {
             const item *item = &H.items[i];
-            if (!item->accepted || item->given_back || !(taking->levels & 1ull << item->level)) continue;
-            if (taking->item >= 0 && taking->level >= item->level) continue;
-            if (!event_before(&item->push, &taking->event)) continue;
-            /* It was there all the while: it came out later. */
-            if (item->drained || (item->taken && event_before(&taking->event, &item->take)))
-                oppx_fail("job %u of level %u was waiting, and a take of thread %u gave %s", i, item->level,
-                          taking->event.thread, taking->item < 0 ? "nothing" : "one of a lower level");
+            if (!history_waits(item, &taking->event, &taking->event)) continue;
+            int level = level_during != NULL ? level_during(i, &taking->event) : (int)item->level;
+            if (level < 0 || !(taking->levels & 1ull << level)) continue;
+            if (taking->item >= 0 && (int)taking->level >= level) continue;
+            oppx_fail("job %u of level %d was waiting, and a take of thread %u gave %s", i, level,
+                      taking->event.thread, taking->item < 0 ? "nothing" : "one of a lower level");
         }
     }
 }

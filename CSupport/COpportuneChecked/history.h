@@ -11,6 +11,7 @@
 
 #define HISTORY_ITEMS 256
 #define HISTORY_EVENTS 512
+#define ANY_LEVEL 63
 
 typedef struct event {
     uint32_t thread;
@@ -23,8 +24,10 @@ typedef struct item {
     event push;
     event take;
     uint32_t class, level;
+    uint32_t source;        /* whose pushes it is among: its thread's, unless the target says otherwise */
     bool accepted, taken, drained;
-    bool given_back;        /* may have been, since its app changed */
+    event back;             /* where it was given back to the queue: the last time */
+    uint32_t giver;         /* ... by this take */
     uint32_t *payload;      /* plain memory that the pusher wrote */
 } item;
 
@@ -32,7 +35,7 @@ typedef struct item {
 typedef struct taking {
     event event;
     int item;
-    uint32_t level; /* at which it was, when it came out */
+    uint32_t level; /* at which it was, when it came out; ANY_LEVEL: nobody can tell */
     uint64_t levels;
 } taking;
 
@@ -57,6 +60,9 @@ void history_push_ends(uint32_t item, bool accepted);
 uint32_t history_take_begins(uint64_t levels);
 /* `payload` and `tag` as they came out; found == false: nothing did. */
 void history_take_ends(uint32_t taking, bool found, void *payload, uint32_t tag);
+/* Around what a take does with an item that it had in its hand and may not give. */
+void history_back_begins(uint32_t item);
+void history_back_ends(uint32_t item);
 /* The judge, alone in the end, takes out what is left. */
 void history_drained(void *payload, uint32_t tag);
 
@@ -71,11 +77,19 @@ bool event_before(const event *a, const event *b);
 
 /* Every accepted item out exactly once, none invented. */
 void history_check_conservation(void);
-/* Of two items of one class, the second of which was pushed after the first: not taken the other way round. */
+/* Of two items of one class, the second of which was pushed after the first: not taken the other way round. Others may
+ * overtake one while it is in the hand of a take that gives it back. */
 void history_check_order(void);
-/* No item of a class is overtaken by more than `limit` later ones of any one thread. */
+/* No item of a class is overtaken by more than `limit` later ones of any one source, likewise. */
 void history_check_bypass(uint32_t limit);
-/* A take that finds nothing, or an item of a lower level, passes over none that it must have seen. */
-void history_check_levels(void);
+/* An item that was given back goes before all others of its class. */
+void history_check_front(void);
+/*
+ * A take that finds nothing, or an item of a lower level, passes over none that it must have seen. `level_during` says at
+ * which level an item could be had all through an event, or -1: at none, or nobody can tell. NULL: always at its own.
+ */
+void history_check_levels(int (*level_during)(uint32_t item, const event *during));
+/* Whether an item was in the queue all the while: pushed, or given back, before `first` began, and out after `last`. */
+bool history_waits(const item *item, const event *first, const event *last);
 
 #endif

@@ -274,7 +274,7 @@ bool checked_litmus_appears(oppx *explorer, const checked_litmus_test *test, opp
     bool race = strcmp(test->outcome, "race") == 0;
     run.wanted = test->outcome;
     oppx_exhaust(explorer, &checked_litmus, &program,
-                 (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, 0}, (oppx_budget){0}, figures, finding);
+                 (oppx_bounds){.preemptions = OPPX_UNBOUNDED, .stale = OPPX_UNBOUNDED}, (oppx_budget){0}, figures, finding);
     if (!finding->found) { /* what only random executions do: see later.c */
         oppx_figures random;
         oppx_fuzz(explorer, &checked_litmus, &program, 1, (oppx_budget){.executions = 1000}, &random, finding);

@@ -12,7 +12,18 @@ CHECKED_CORE_BEGIN
 #include "../COpportune/pool.c"
 #include "../COpportune/push.c"
 #include "../COpportune/source.c"
+
+/* The judges learn what takes give back. */
+static int checked_give_back(opp_source *source, opp_app *app, int set, uint8_t rank, opp_job job) {
+    history_back_begins(job.tag);
+    int result = opp_app_give_back(source, app, set, rank, job);
+    history_back_ends(job.tag);
+    return result;
+}
+
+#define opp_app_give_back checked_give_back
 #include "../COpportune/take.c"
+#undef opp_app_give_back
 #include "../COpportune/taker.c"
 CHECKED_CORE_END
 
@@ -37,5 +48,7 @@ static opp_core *core_of(const opp_core_config *config) {
 
 #include "queues_bag.h"
 #include "queues_runq.h"
+#include "queues_runq_judge.h"
 #include "queues_lane.h"
+#include "queues_lane_judge.h"
 #include "queues_records.h"

@@ -64,7 +64,7 @@ static void bag_finish(void) {
     if (!opp_bag_is_empty(bag_run.bag)) oppx_fail("the bag is not empty, yet nothing can be taken");
     history_check_conservation();
     history_check_order();
-    history_check_levels();
+    history_check_levels(NULL);
 }
 
 const oppx_target checked_bag = {

@@ -6,7 +6,8 @@
  * woken or looks again, so nothing waits while a worker sleeps that might run it; what the waker did before is seen by
  * the woken; nobody works without a permit but in reserve, and permits do not get lost; opp_lane_notify() makes no system call while all permits are in use, and never
  * more than one; a closed lane lets nobody sleep; a thread that is stopped in one of these calls does not keep the
- * others from ending theirs.
+ * others from ending theirs, and has at most one sleeper whom it does not wake, its own permit and that one's, and the
+ * wake-up that it was given itself: a later notification wakes another.
  */
 enum { LANE_SUBMIT, LANE_WORK, LANE_RESERVE, LANE_CLOSE, LANE_PERMITS, LANE_SUSPEND, LANE_RESUME };
 
@@ -32,6 +33,13 @@ typedef struct park_state {
     opp_taker *takers[OPPX_THREADS];
     standing standing[OPPX_THREADS];
     bool showing[OPPX_THREADS]; /* inside of a resumption, whose jobs are not all shown yet */
+    bool waking[OPPX_THREADS];  /* inside of a call that may have chosen a sleeper */
+    bool resting[OPPX_THREADS]; /* on its way to sleep, where it may be given a permit and take another */
+    bool lying[OPPX_THREADS];   /* may be chosen */
+    bool closed;                /* a call of opp_lane_close() is over */
+    uint32_t told;              /* notifications after a push that began when somebody was stopped, all permits set */
+    uint32_t settings;          /* calls that set permits, twice each: when they begin and when they are over */
+    oppx_moment set_at[OPPX_THREADS]; /* when such a call was over */
     oppx_moment wakings[OPPX_THREADS * OPPX_OPERATIONS]; /* the beginnings of calls that may wake somebody */
     uint32_t waking_count;
     uint32_t permits_most, permits_last, threads;
@@ -101,29 +109,59 @@ static void park_check_woken(uint32_t thread, oppx_moment before) {
 static void park_on_ready(void *context, uint8_t level) {
     (void)context, (void)level;
     park_waking_begins();
+    park.waking[oppx_thread()] = true;
     opp_lane_notify(park.lane);
+    park.waking[oppx_thread()] = false;
+}
+
+static uint32_t park_stopped(void) {
+    for (uint32_t t = 1; t <= park.threads; t++)
+        if (oppx_is_stopped(t)) return t;
+    return 0;
 }
 
 static void park_notify(void) {
     park_waking_begins();
     uint64_t calls = oppx_futex_calls();
+    park.waking[oppx_thread()] = true;
     opp_notified notified = opp_lane_notify(park.lane);
+    park.waking[oppx_thread()] = false;
     calls = oppx_futex_calls() - calls;
     static const char *const names[] = {"woken", "busy", "nobody"};
     oppx_note("   -> %s", names[notified]);
     if (calls != (notified == OPP_NOTIFIED_WOKEN)) oppx_fail("a notification that makes %u calls", (unsigned)calls);
 }
 
+/* Of a push. It finds all permits that were set before, if it knows of that. */
+static void park_tell(void) {
+    bool counts = park_stopped() != 0;
+    oppx_moment here = oppx_here();
+    for (uint32_t t = 1; t <= park.threads; t++)
+        counts &= park.set_at[t].clock[t] == 0 || oppx_precedes(&park.set_at[t], &here);
+    uint32_t settings = park.settings;
+    park_notify();
+    park.told += counts && park.settings == settings;
+    oppx_remember(park.told);
+}
+
+static void park_set_permits(uint32_t thread, uint32_t permits) {
+    park.settings++;
+    opp_lane_set_permits(park.lane, permits);
+    park.settings++;
+    oppx_remember(park.told);
+    park.told = 0;
+    park.set_at[thread] = oppx_here();
+}
+
 static void park_submit(uint32_t thread) {
     if (park.core == NULL) {
         opp_add(park.jobs, 1, seq_cst);
-        park_notify();
+        park_tell();
         return;
     }
     uint32_t item = history_push_begins(0, 22);
-    checked_history.items[item].given_back = park.suspends;
     int result = opp_push(park.sources[thread], park.app, 0, (opp_job){history_payload(item), item});
-    if (result != OPP_LEVEL_NONE) park_notify();
+    if (result != OPP_LEVEL_NONE) park_tell();
     history_push_ends(item, true);
 }
 
@@ -160,26 +198,33 @@ static void park_give_permit(uint32_t thread) {
 static void park_rest(uint32_t thread) {
     if (park.core != NULL) opp_taker_rest(park.takers[thread]);
     uint32_t slot = thread;
+    park.resting[thread] = park.lying[thread] = true;
     opp_lane_lie_down(park.lane, slot);
     oppx_moment lying = oppx_here();
     opp_woken woken;
     if (park_has_ready() && opp_lane_enter(park.lane)) {
         woken = opp_lane_wake_up(park.lane, slot);
+        park.lying[thread] = false;
         if (woken != OPP_WOKEN_NOTHING) park_check_woken(thread, lying);
         if (woken == OPP_WOKEN_PERMIT) opp_lane_leave(park.lane);
         if (woken != OPP_WOKEN_CLOSED) woken = OPP_WOKEN_PERMIT;
         else opp_lane_leave(park.lane);
     } else {
         woken = opp_lane_sleep(park.lane, slot);
+        park.lying[thread] = false;
         /* The lane may have been found closed, by which nobody is woken. */
         if (woken != OPP_WOKEN_CLOSED) park_check_woken(thread, lying);
     }
     switch (woken) {
     case OPP_WOKEN_PERMIT: park_got_permit(thread); break;
     case OPP_WOKEN_RESERVE: park.standing[thread] = STAND_RESERVE; break;
-    case OPP_WOKEN_CLOSED: park.standing[thread] = STAND_CLOSED; break;
+    case OPP_WOKEN_CLOSED:
+        if (!park.closes) oppx_fail("a worker is told that the lane is closed, which nobody closes");
+        park.standing[thread] = STAND_CLOSED;
+        break;
     case OPP_WOKEN_NOTHING: oppx_fail("a worker that slept was woken for nothing");
     }
+    park.resting[thread] = false;
 }
 
 /* Until one job is done: as a worker does, which sleeps if there is none. */
@@ -215,10 +260,17 @@ static void park_perform(uint32_t thread, const oppx_operation *operation) {
     case LANE_WORK: park_work(thread); break;
     case LANE_RESERVE:
         park_waking_begins();
+        park.waking[thread] = true;
         opp_lane_wake_reserve(park.lane);
+        park.waking[thread] = false;
         break;
-    case LANE_CLOSE: opp_lane_close(park.lane); break;
-    case LANE_PERMITS: opp_lane_set_permits(park.lane, operation->argument[0] + 1u); break;
+    case LANE_CLOSE:
+        park.waking[thread] = true;
+        opp_lane_close(park.lane);
+        park.waking[thread] = false;
+        park.closed = true;
+        break;
+    case LANE_PERMITS: park_set_permits(thread, operation->argument[0] + 1u); break;
     case LANE_SUSPEND: opp_app_suspend(park.app); break;
     case LANE_RESUME:
         park.showing[thread] = true;
@@ -237,47 +289,3 @@ static void park_end(uint32_t thread) {
     }
     park.standing[thread] = STAND_NONE;
 }
-
-static void park_judge(void) {
-    bool stopped = false, asleep = false;
-    for (uint32_t t = 1; t <= park.threads; t++) {
-        stopped |= oppx_is_stopped(t);
-        asleep |= oppx_is_asleep(t);
-    }
-    uint32_t working = opp_lane_working(park.lane), inside = opp_load(park.inside, relaxed);
-    if (stopped) return; /* its permit, its wake-up and its job are held back */
-    if (asleep && park.closes) oppx_fail("a worker sleeps in a closed lane");
-    if (working != inside) oppx_fail("%u permits are in use, by %u workers", working, inside);
-    if (asleep && park_has_ready())
-        oppx_fail("a lost wake-up: a job waits while a worker sleeps and %u permits are in use", working);
-}
-
-static void park_finish(void) {
-    park_judge();
-    if (park.core == NULL) return;
-    for (uint32_t t = 1; t <= park.threads; t++)
-        if (oppx_is_stopped(t) && park.showing[t]) return;
-    opp_app_resume(park.app);
-    opp_taker *taker = opp_taker_create(park.core, park.sources[1], NULL);
-    opp_taken taken;
-    while (opp_take(taker, ALL_LEVELS, &taken)) history_drained(taken.job.ptr, taken.job.tag);
-    /* A worker that sleeps is inside none of its takes. */
-    history_check_conservation();
-}
-
-static void park_quiet(void) {} /* whether they may sleep: park_judge() */
-
-const oppx_target checked_lane = {
-    .name = "lane",
-    .summary = "Permits, sleepers and wake-ups: nothing waits beside a sleeper, no permit is lost, no call too many.",
-    .kinds = lane_kinds, .kind_count = sizeof(lane_kinds) / sizeof(lane_kinds[0]),
-    .threads_max = 4, .operations_max = 6, .stalls = 1,
-    .setup = lane_setup, .perform = park_perform, .end = park_end, .quiet = park_quiet, .finish = park_finish,
-};
-const oppx_target checked_parking = {
-    .name = "parking",
-    .summary = "Run queue and lane together: no job stays queued while a worker that might run it sleeps.",
-    .kinds = parking_kinds, .kind_count = sizeof(parking_kinds) / sizeof(parking_kinds[0]),
-    .threads_max = 4, .operations_max = 6, .stalls = 1,
-    .setup = parking_setup, .perform = park_perform, .end = park_end, .quiet = park_quiet, .finish = park_finish,
-};

@@ -169,7 +169,7 @@ static void records_finish(void) {
     bool stopped = false;
     for (uint32_t t = 1; t < OPPX_THREADS; t++) stopped |= oppx_is_stopped(t);
     if (!stopped) history_check_conservation();
-    history_check_levels();
+    history_check_levels(NULL);
 }
 
 const oppx_target checked_records = {

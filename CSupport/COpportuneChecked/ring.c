@@ -153,7 +153,7 @@ static void ring_finish(void) {
     for (uint32_t i = 0; i < checked_history.taking_count; i++) stopped += !checked_history.takings[i].event.over;
     if (stopped == 0) history_check_conservation();
     history_check_order();
-    history_check_levels();
+    history_check_levels(NULL);
 }
 
 const oppx_target checked_ring = {

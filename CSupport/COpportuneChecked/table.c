@@ -3,7 +3,6 @@
  * alone finds what it put, until it is driven out.
  */
 #include "checked.h"
-#include "history.h"
 
 CHECKED_CORE_BEGIN
 #include "../COpportune/table.c"
@@ -19,7 +18,6 @@ static const oppx_kind table_kinds[] = {
 
 typedef struct table_run_state {
     opp_table *table;
-    event puts[OPPX_THREADS * OPPX_OPERATIONS];
     uint64_t values[OPPX_THREADS * OPPX_OPERATIONS];
     uint32_t put_count, threads;
     uint64_t alone[KEYS]; /* what one thread alone must find, or nothing */
@@ -45,12 +43,7 @@ static void table_perform(uint32_t thread, const oppx_operation *operation) {
     if (operation->kind == TABLE_PUT) {
         uint32_t number = table_run.put_count++;
         *alone = table_run.values[number] = table_value(thread, operation);
-        event *event = &table_run.puts[number];
-        event->over = false;
-        event->begin = oppx_here();
         opp_table_put(table_run.table, key, table_run.values[number]);
-        event->end = oppx_here();
-        event->over = true;
     } else if (operation->kind == TABLE_GET) {
         uint64_t value = opp_table_get(table_run.table, key);
         bool known = value == 0;

@@ -39,6 +39,10 @@ uint64_t state_hash(oppx *x) {
     return hash | 1;
 }
 
+static bool is_no_less(oppx_bounds a, oppx_bounds b) {
+    return a.preemptions >= b.preemptions && a.stale >= b.stale && a.stalls >= b.stalls && a.early >= b.early;
+}
+
 /* Whether the state was explored before with at least as much left. Remembers it otherwise. */
 static bool state_is_known(oppx *x) {
     uint64_t key = state_hash(x);
@@ -46,17 +50,13 @@ static bool state_is_known(oppx *x) {
         seen_state *entry = &x->table[i];
         if (!entry->used) {
             if (x->table_count > x->table_mask / 4 * 3) return false; /* full: explored again, no harm */
-            *entry = (seen_state){key, x->left.preemptions, x->left.stale, x->left.stalls, 1};
+            *entry = (seen_state){key, x->left, true};
             x->table_count++;
             return false;
         }
         if (entry->key != key) continue;
-        if (entry->preemptions >= x->left.preemptions && entry->stale >= x->left.stale &&
-            entry->stalls >= x->left.stalls)
-            return true;
-        if (entry->preemptions <= x->left.preemptions && entry->stale <= x->left.stale &&
-            entry->stalls <= x->left.stalls)
-            *entry = (seen_state){key, x->left.preemptions, x->left.stale, x->left.stalls, 1};
+        if (is_no_less(entry->left, x->left)) return true;
+        if (is_no_less(x->left, entry->left)) entry->left = x->left;
         return false;
     }
 }
@@ -114,6 +114,8 @@ uint32_t choose(oppx *x, choice_kind kind, uint32_t options) {
     if (!x->concurrent) return 0; /* alone: the newest, or the end */
     bool costs = kind == CHOOSE_READ || kind == CHOOSE_PLACE;
     if (costs && x->left.stale == 0) options = 1;
+    bool is_early = kind == CHOOSE_EARLY;
+    if (is_early && x->left.early == 0) options = 1;
     if (options <= 1) return 0;
     if (options > 200) {
         options = 200;
@@ -131,7 +133,7 @@ uint32_t choose(oppx *x, choice_kind kind, uint32_t options) {
             break;
         case DRIVE_RANDOM:
             if (kind == CHOOSE_READ && is_late(x)) chosen = options - 1;
-            else if (!costs || random_next(&x->random) % 4 == 0)
+            else if (!(costs || is_early) || random_next(&x->random) % 4 == 0)
                 chosen = (uint32_t)(random_next(&x->random) % options);
             break;
         case DRIVE_BYTES:
@@ -146,5 +148,6 @@ uint32_t choose(oppx *x, choice_kind kind, uint32_t options) {
         }
     chosen = record_choice(x, options, chosen);
     if (costs && chosen != 0 && x->left.stale != OPPX_UNBOUNDED) x->left.stale--;
+    if (is_early && chosen != 0 && x->left.early != OPPX_UNBOUNDED) x->left.early--;
     return chosen;
 }

@@ -125,6 +125,11 @@ int oppx_futex_wait(const volatile void *word, uint32_t expected) {
         return 0;
     }
     if (!x->concurrent) oppx_fail("the main thread sleeps for ever");
+    if (choose(x, CHOOSE_EARLY, 2) != 0) {
+        run_step(x, 6);
+        if (NOTED(x)) note_step(x, "futex wait: returns, and nobody has woken it");
+        return -EINTR;
+    }
     thread *thread = &x->threads[x->running];
     if (NOTED(x)) note_step(x, "futex wait: sleeps");
     thread->state = ASLEEP;
@@ -158,10 +163,20 @@ int oppx_futex_wake(const volatile void *word, int count) {
     return woken;
 }
 
-/* Time is a choice too: an armed timer may go off at any moment from now on. */
+/* Time goes on with each look at it. It is a choice too: an armed timer may go off at any moment from now on. */
 uint64_t oppx_now(void) {
     oppx *x = oppx_self;
-    return x == NULL ? 0 : x->steps;
+    if (x == NULL) return 0;
+    run_point(x);
+    x->hash += mix(x->now + 1, 7) - mix(x->now, 7);
+    run_step(x, mix(++x->now, 7));
+    if (NOTED(x)) note_step(x, "clock: %llu", (unsigned long long)x->now);
+    return x->now;
+}
+
+/* The kernel's tick is longer than an execution. */
+uint64_t oppx_tick(void) {
+    return 1;
 }
 
 int oppx_timer_open(void) {
@@ -295,6 +310,7 @@ void run_execution(oppx *x) {
     x->running = 0;
     x->concurrent = false;
     x->steps = x->alone = x->sleeps = 0;
+    x->now = 0;
     x->failed = x->abandoned = x->chosen = false;
     x->message[0] = 0;
     x->left = x->bounds;
@@ -323,6 +339,10 @@ void run_execution(oppx *x) {
 }
 
 /* --- What targets ask ------------------------------------------------------------------------ */
+
+void oppx_remember(uint64_t what) {
+    run_step(oppx_self, mix(what, 8));
+}
 
 uint32_t oppx_thread(void) {
     return oppx_self->running;

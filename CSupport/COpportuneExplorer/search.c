@@ -61,6 +61,16 @@ static bool search_next(oppx *x) {
     return true;
 }
 
+/* How far they have been counted up: of the first choice's options, then of the second's under the one that is tried... */
+static double search_counted(const oppx *x) {
+    double counted = 0, part = 1;
+    for (uint32_t i = 0; i < x->stack_depth; i++) {
+        part /= x->options[i];
+        counted += part * x->choice[i];
+    }
+    return counted;
+}
+
 void oppx_exhaust(oppx *x, const oppx_target *target, const oppx_program *program, oppx_bounds bounds,
                   oppx_budget budget, oppx_figures *figures, oppx_finding *finding) {
     memset(figures, 0, sizeof(*figures));
@@ -88,11 +98,14 @@ void oppx_exhaust(oppx *x, const oppx_target *target, const oppx_program *progra
         }
         if (!search_next(x)) {
             figures->complete = !x->cut;
+            x->stack_depth = 0;
+            figures->counted = 1;
             break;
         }
         if (x->table_count > x->table_mask / 2) table_grow(x);
     }
     execute_done(x);
+    figures->counted += search_counted(x);
     figures->states = x->table_count;
     figures->pruned = x->pruned;
 }
@@ -160,7 +173,7 @@ void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, 
     oppx_program drawn;
     x->target = target;
     x->driver = DRIVE_RANDOM;
-    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, 0};
+    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, 0, OPPX_UNBOUNDED};
     x->expected_steps = 100;
     uint64_t begun = now_ms();
     execute_prepare(x);
@@ -204,7 +217,7 @@ bool oppx_run_bytes(oppx *x, const oppx_target *target, const uint8_t *bytes, si
     x->target = target;
     x->program = &program;
     x->driver = DRIVE_BYTES;
-    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, (uint8_t)target->stalls};
+    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, (uint8_t)target->stalls, OPPX_UNBOUNDED};
     x->bytes = from.bytes;
     x->byte_count = from.left;
     execute_prepare(x);

@@ -33,7 +33,7 @@ const char *oppx_order_name(uint8_t order) {
 #define RANGES 64
 
 static struct {
-    const uint8_t *start, *end;
+    uint8_t *start, *end;
 } ranges[RANGES];
 static int range_count;
 
@@ -47,6 +47,10 @@ void __sanitizer_cov_8bit_counters_init(uint8_t *start, uint8_t *end) {
     ranges[range_count++].end = end;
 }
 #endif
+
+void oppx_coverage_begin(void) {
+    for (int i = 0; i < range_count; i++) memset(ranges[i].start, 0, (size_t)(ranges[i].end - ranges[i].start));
+}
 
 void oppx_coverage(size_t *covered, size_t *edges) {
     *covered = *edges = 0;

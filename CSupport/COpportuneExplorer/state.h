@@ -96,7 +96,7 @@ typedef struct thread {
     uint64_t futex_calls;
 } thread;
 
-typedef enum choice_kind { CHOOSE_THREAD, CHOOSE_READ, CHOOSE_PLACE, CHOOSE_OTHER } choice_kind;
+typedef enum choice_kind { CHOOSE_THREAD, CHOOSE_READ, CHOOSE_PLACE, CHOOSE_EARLY, CHOOSE_OTHER } choice_kind;
 typedef enum driver { DRIVE_SEARCH, DRIVE_RANDOM, DRIVE_BYTES, DRIVE_REPLAY } driver;
 
 typedef struct record { /* a step of the timeline */
@@ -106,7 +106,8 @@ typedef struct record { /* a step of the timeline */
 
 typedef struct seen_state {
     uint64_t key;
-    uint8_t preemptions, stale, stalls, used;
+    oppx_bounds left;
+    bool used;
 } seen_state;
 
 /* later.c: a relaxed load that was executed */
@@ -137,6 +138,7 @@ struct oppx {
     bool concurrent;       /* the threads run; else main is alone */
     uint64_t execution;
     uint32_t steps, alone, sleeps;
+    uint64_t now;          /* how often somebody has looked at the clock */
     uint64_t hash;         /* of all objects */
     bool failed, abandoned;
     char message[OPPX_TEXT];

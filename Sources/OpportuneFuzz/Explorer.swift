@@ -117,7 +117,10 @@ public struct FuzzFigures: Sendable, Equatable, Codable {
   }
 }
 
-/// Edges of the checked code that ran at least once since the program began, of how many.
+/// Begins to count edges anew, for all threads of the program.
+func beginCoverage() { oppx_coverage_begin() }
+
+/// Edges of the checked code that ran since the last ``FuzzRun`` came to a target, of how many.
 public func coverage() -> (covered: Int, edges: Int) {
   var covered = 0
   var edges = 0

@@ -10,7 +10,8 @@ public struct TargetOutcome: Sendable, Codable, Equatable {
   public let states: UInt64
   /// Wall-clock.
   public let seconds: Double
-  /// Edges of the checked core that ran since the program began, of how many; none where that is not what is run.
+  /// Edges of the checked core that ran, by all runs of the program meanwhile, of how many; none where that is not what is
+  /// run.
   public let edgesCovered: Int
   public let edges: Int
 

@@ -43,6 +43,7 @@ public struct FuzzRun: Sendable {
 
   private func run(_ target: any FuzzTarget, _ finding: inout Finding?) throws(FuzzError) -> TargetOutcome {
     let shared = Shared(target: target.name, countsEdges: target is QueueTarget)
+    if target is QueueTarget { beginCoverage() }
     let begun = DispatchTime.now()
     let end = begun + seconds
     let group = DispatchGroup()

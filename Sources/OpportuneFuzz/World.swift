@@ -10,7 +10,7 @@ public struct World: @unchecked Sendable {
   public var name: String { String(cString: raw.pointee.name) }
   public var target: String { String(cString: raw.pointee.target) }
   public var program: String { String(cString: raw.pointee.program) }
-  /// Small enough for every run of the tests.
+  /// To be explored to its end by every run of the tests; the others for a moment.
   public var isQuick: Bool { raw.pointee.quick }
 
   public static let all: [World] = {

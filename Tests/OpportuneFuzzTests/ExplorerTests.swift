@@ -11,21 +11,15 @@ import Testing
   }
 }
 
-/// The small worlds, to the end.
+/// The small worlds: the quick ones to their ends, the others for a moment.
 @Suite struct WorldTests {
   // R-CARD-09
-  @Test(arguments: World.all.filter(\.isQuick).map(\.name))
+  @Test(arguments: World.all.map(\.name))
   func nothingIsBroken(name: String) throws {
     let world = try #require(World.all.first { $0.name == name })
-    // So many milliseconds of each; scripts/explore goes on to the end of all.
-    let (figures, finding) = try Explorer().exhaust(world, milliseconds: 400)
+    let (figures, finding) = try Explorer().exhaust(world, milliseconds: world.isQuick ? 60_000 : 400)
     #expect(finding == nil, "\(finding?.timeline ?? "")")
     #expect(figures.executions > 0)
-  }
-
-  @Test func aWorldIsExploredToItsEnd() throws {
-    let world = try #require(World.all.first { $0.name == "runq-push-take" })
-    let (figures, finding) = try Explorer().exhaust(world, milliseconds: 0)
-    #expect(finding == nil && figures.isComplete && figures.states > 100)
+    #expect(figures.isComplete || !world.isQuick)
   }
 }

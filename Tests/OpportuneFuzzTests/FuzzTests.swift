@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct FuzzTests {
   // R-CARD-09
-  @Test(arguments: ["canary", "canary-sleep"])
+  @Test(arguments: ["canary", "canary-sleep", "canary-old", "canary-stopped"])
   func plantedBugIsFound(name: String) throws {
     let target = try QueueTarget.named(name)
     let report = try FuzzRun(targets: [target], seconds: 60, seed: 1, threads: 1).run()
@@ -29,6 +29,13 @@ import Testing
     #expect(document["seed"] as? Int == 9)
     #expect((document["targets"] as? [Any])?.count == 1)
     #expect(((document["finding"] as? [String: Any])?["example"] as? String)?.contains("target: canary") == true)
+  }
+
+  @Test func edgesAreCountedOfEachTargetAlone() throws {
+    let targets = [try QueueTarget.named("runq"), try QueueTarget.named("table")]
+    let report = try FuzzRun(targets: targets, seconds: 0.5, seed: 1, threads: 1).run()
+    let covered = report.outcomes.map(\.edgesCovered)
+    #expect(covered.count == 2 && covered[1] > 0 && covered[1] < covered[0], "\(covered)")
   }
 
   @Test func runStopsWhenToldTo() throws {

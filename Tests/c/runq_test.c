@@ -192,6 +192,22 @@ static void test_turns_of_two(void) {
     opp_core_destroy(core, NULL, NULL);
 }
 
+/* The turn that is over is not forgotten over a job of another level. */
+static void test_turns_beside_another_level(void) {
+    opp_core *core = core_make(false);
+    opp_source *source = opp_source_acquire(core, 0);
+    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_app *first = opp_app_create(core, FOREGROUND, false), *second = opp_app_create(core, FOREGROUND, false);
+    opp_taken taken;
+    for (uint64_t i = 0; i < 2 * OPP_TURN; i++) CHECK(opp_push(source, first, 5, job_of(i)) == 45);
+    CHECK(opp_push(source, second, 5, job_of(0)) == 45);
+    for (int i = 0; i < OPP_TURN; i++) CHECK(opp_take(taker, ALL, &taken) && taken.app == first && taken.level == 45);
+    CHECK(opp_push(source, first, 4, job_of(0)) == 46 && opp_take(taker, ALL, &taken) && taken.level == 46);
+    CHECK(opp_take(taker, ALL, &taken) && taken.app == second);
+    opp_taker_destroy(taker);
+    opp_core_destroy(core, NULL, NULL);
+}
+
 /* Of ranks that share a level none waits for all of another, whatever was taken last. Ranks from 30 on do here. */
 static void test_ranks_of_one_level(void) {
     opp_core *core = core_make(false);
@@ -426,6 +442,7 @@ int main(void) {
     test_bypass();
     test_turns();
     test_turns_of_two();
+    test_turns_beside_another_level();
     test_ranks_of_one_level();
     test_memory_of_places();
     test_band_of_a_push();

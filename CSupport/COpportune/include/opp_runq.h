@@ -16,6 +16,8 @@
  *    in turn, OPP_TURN jobs each at most per taker while another waits. Across levels: a take returns a job of the highest level of
  *    its mask that held one when it looked; a job pushed meanwhile may be seen by the next take only.
  *    Across cores nothing more is promised: two takers may run two jobs in either order.
+ *    A take during which its app is suspended or moved may give its job back, to the front of its rank; others of the
+ *    rank may have passed it by then.
  *  - Suspending, resuming and moving an app to another band are one atomic step each, whatever is queued; no job
  *    of a suspended app is handed out by a take that began after opp_app_suspend() returned.
  *  - Nothing is allocated once queues have been as long as they get; memory is kept until opp_core_destroy().

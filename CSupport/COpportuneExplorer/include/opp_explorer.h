@@ -78,7 +78,8 @@ typedef struct oppx_world {
     uint8_t preemptions; /* OPPX_UNBOUNDED: any number */
     uint8_t stale;       /* reads of other than the newest value, and stores not at the end */
     uint8_t stalls;      /* threads stopped for ever */
-    bool quick;          /* small enough for every test run */
+    uint8_t early;       /* futex waits that return without a wake-up */
+    bool quick;          /* to be explored to its end by every test run; the others for a moment */
 } oppx_world;
 
 #define OPPX_UNBOUNDED 255
@@ -103,10 +104,11 @@ typedef struct oppx_figures {
     uint64_t steps;      /* operations on atomics, futexes and timers */
     uint64_t states;     /* distinct ones at which a thread was chosen; of random executions, in which they ended, about */
     bool complete;       /* exhaustive search: nothing within the bounds is left */
+    double counted;      /* ... and how far the choices were counted up, 0 to 1: a share of the tree, not of the time */
 } oppx_figures;
 
 typedef struct oppx_bounds {
-    uint8_t preemptions, stale, stalls;
+    uint8_t preemptions, stale, stalls, early;
 } oppx_bounds;
 
 /* A relaxed load that read what was stored later, as load buffering has it; see later.c. */
@@ -175,7 +177,9 @@ void oppx_shrink(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, op
 size_t oppx_timeline(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, oppx_finding *_Nonnull finding,
                      char *_Nullable text, size_t size);
 
-/* Edges of the checked code that ran at least once since the program began, and how many there are. */
+/* Edges of the checked code that ran since the last oppx_coverage_begin(), in all threads, and how many there are. One
+ * that ran a multiple of 256 times by then does not count. */
+void oppx_coverage_begin(void);
 void oppx_coverage(size_t *_Nonnull covered, size_t *_Nonnull edges);
 
 /* --- Sites ------------------------------------------------------------------------------------ */
@@ -211,6 +215,7 @@ void oppx_fence(oppx_site *_Nonnull site);
 int oppx_futex_wait(const volatile void *_Nonnull word, uint32_t expected);
 int oppx_futex_wake(const volatile void *_Nonnull word, int count);
 uint64_t oppx_now(void);
+uint64_t oppx_tick(void);
 int oppx_timer_open(void);
 void oppx_timer_close(int timer);
 void oppx_timer_set(int timer);
@@ -233,6 +238,8 @@ void *_Nonnull oppx_state(int which, size_t size);
 void oppx_fail(const char *_Nonnull format, ...) __attribute__((format(printf, 1, 2), noreturn));
 /* A line of the timeline: what an operation returned, say. Ignored while nobody looks. */
 void oppx_note(const char *_Nonnull format, ...) __attribute__((format(printf, 1, 2)));
+/* What a judge has noted for the running thread that no step tells apart: states that differ in it are not the same. */
+void oppx_remember(uint64_t what);
 uint32_t oppx_thread(void);       /* who runs: 0 is the main one */
 bool oppx_is_stopped(uint32_t thread); /* for ever */
 bool oppx_is_asleep(uint32_t thread);  /* in a futex or timer call, to be asked in quiet() and finish() */

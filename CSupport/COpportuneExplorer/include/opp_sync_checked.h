@@ -72,7 +72,7 @@ static inline uint64_t opp_sync_now(void) {
 }
 
 static inline uint64_t opp_sync_tick(void) {
-    return oppx_now();
+    return oppx_tick();
 }
 
 static inline int opp_futex_wait(_Atomic(uint32_t) *word, uint32_t expected) {

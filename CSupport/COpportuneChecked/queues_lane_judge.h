@@ -1,0 +1,61 @@
+/* What must hold of workers that sleep, whoever was stopped: the judge of targets lane and parking. */
+
+/* What waits beside a sleeper that a notification would have found, and a permit for it. */
+static uint32_t park_left_over(uint32_t sleeping) {
+    if (sleeping == 0 || !opp_lane_enter(park.lane)) return 0;
+    opp_lane_leave(park.lane);
+    if (!park_has_ready()) return 0;
+    return park.core != NULL ? (uint32_t)opp_app_queued(park.app) : opp_load(park.jobs, seq_cst);
+}
+
+static void park_judge(void) {
+    uint32_t stopped = park_stopped(), asleep = 0; /* 0, who never is */
+    for (uint32_t t = 1; t <= park.threads; t++) asleep += oppx_is_asleep(t);
+    uint32_t working = opp_lane_working(park.lane), inside = opp_load(park.inside, relaxed);
+    uint32_t sleeping = opp_lane_sleeping(park.lane), chosen = park.waking[stopped], lies = park.lying[stopped];
+    /* Who is chosen may have taken a permit for itself before it waits for what it is given. */
+    uint32_t held = stopped == 0 ? 0 : park.resting[stopped] || park.waking[stopped] ? 2 : 1;
+    if (working < inside || working - inside > held) oppx_fail("%u permits are in use, by %u workers", working, inside);
+    if (asleep > sleeping + chosen) oppx_fail("%u workers sleep, of whom %u can be woken", asleep, sleeping);
+    if (asleep > chosen && (stopped != 0 ? park.closed : park.closes)) oppx_fail("a worker sleeps in a closed lane");
+    if (stopped == 0) {
+        if (asleep && park_has_ready())
+            oppx_fail("a lost wake-up: a job waits while a worker sleeps and %u permits are in use", working);
+        return;
+    }
+    /* Each notification since then has woken somebody or found all permits with others, but one that the stopped got. */
+    if (park.told <= lies || park.settings % 2 != 0 || park.closes || (park.suspends && lies)) return;
+    if (park_left_over(sleeping - (lies && sleeping > 0)) > lies)
+        oppx_fail("a lost wake-up: a job waits while a worker sleeps that thread %u, which is stopped, had not chosen",
+                  stopped);
+}
+
+static void park_finish(void) {
+    park_judge();
+    if (park.core == NULL) return;
+    for (uint32_t t = 1; t <= park.threads; t++)
+        if (oppx_is_stopped(t) && park.showing[t]) return;
+    opp_app_resume(park.app);
+    opp_taker *taker = opp_taker_create(park.core, park.sources[1], NULL);
+    opp_taken taken;
+    while (opp_take(taker, ALL_LEVELS, &taken)) history_drained(taken.job.ptr, taken.job.tag);
+    /* A worker that sleeps is inside none of its takes. */
+    history_check_conservation();
+}
+
+static void park_quiet(void) {} /* whether they may sleep: park_judge() */
+
+const oppx_target checked_lane = {
+    .name = "lane",
+    .summary = "Permits, sleepers and wake-ups: nothing waits beside a sleeper, no permit is lost, no call too many.",
+    .kinds = lane_kinds, .kind_count = sizeof(lane_kinds) / sizeof(lane_kinds[0]),
+    .threads_max = 4, .operations_max = 6, .stalls = 1,
+    .setup = lane_setup, .perform = park_perform, .end = park_end, .quiet = park_quiet, .finish = park_finish,
+};
+const oppx_target checked_parking = {
+    .name = "parking",
+    .summary = "Run queue and lane together: no job stays queued while a worker that might run it sleeps.",
+    .kinds = parking_kinds, .kind_count = sizeof(parking_kinds) / sizeof(parking_kinds[0]),
+    .threads_max = 4, .operations_max = 6, .stalls = 1,
+    .setup = parking_setup, .perform = park_perform, .end = park_end, .quiet = park_quiet, .finish = park_finish,
+};
