@@ -216,6 +216,46 @@ import Testing
     for end in [ends.readEnd, ends.writeEnd] { try end.close() }
   }
 
+  /// Thousands of messages of one app: what the kernel has done for others is looked at in between.
+  // R-NET-03
+  @Test(arguments: backends)
+  func aFloodOfMessagesHoldsUpNoCompletion(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "reader")
+    let ends = try FileDescriptor.pipe()
+    let reading = Task { try await io.read(ends.readEnd, into: try IOBuffer(count: 1)) }
+    try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
+    let (heard, heardBefore) = (Numbers(), Numbers())
+    try inOneTurn(broker) {
+      for _ in 0..<5000 {
+        broker.owner.post(
+          Control { owner in
+            heard.add(1)
+            if owner.owned(io)?.inFlight.isEmpty == false { heardBefore.add(1) }
+          })
+      }
+      _ = try ends.writeEnd.writeAll("x".utf8)
+    }
+    #expect(try await reading.value == 1)
+    try await eventually("the messages") { heard.count == 5000 }
+    #expect(heardBefore.count < 1000)
+    for end in [ends.readEnd, ends.writeEnd] { try end.close() }
+  }
+
+  /// Those that are left of a turn when the broker ends are refused, as all that come afterwards.
+  @Test(arguments: backends)
+  func messagesLeftAtTheEndAreRefused(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let (heard, refused) = (Numbers(), Numbers())
+    inOneTurn(broker) {
+      broker.owner.post(Control { $0.shutDown {} })
+      for _ in 0..<1000 { broker.owner.post(Control(refused: { refused.add(1) }) { _ in heard.add(1) }) }
+    }
+    await broker.shutdown()
+    try await eventually("all") { heard.count + refused.count == 1000 }
+    #expect(refused.count > 0)
+  }
+
   /// Each telling may wake a thread: foreground's comes before that of what ended first.
   // R-NET-03
   @Test(arguments: backends)
