@@ -242,6 +242,23 @@ import Testing
     for end in [ends.readEnd, ends.writeEnd] { try end.close() }
   }
 
+  /// What a message holds may be of a background thread's making, whose allocator's lock the owner must not wait for.
+  @Test(arguments: backends)
+  func messagesAreFreedElsewhere(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let (owner, freeing) = (Numbers(), Numbers())
+    inOneTurn(broker) {
+      let held = Held { freeing.add(Int(truncatingIfNeeded: pthread_self())) }
+      broker.owner.post(
+        Control { _ in
+          withExtendedLifetime(held) {}
+          owner.add(Int(truncatingIfNeeded: pthread_self()))
+        })
+    }
+    try await eventually("the end of what it held") { freeing.count == 1 }
+    #expect(freeing.values != owner.values)
+  }
+
   /// Those that are left of a turn when the broker ends are refused, as all that come afterwards.
   @Test(arguments: backends)
   func messagesLeftAtTheEndAreRefused(backend: IOConfiguration.Backend) async throws {
@@ -279,6 +296,12 @@ import Testing
     #expect(resumed.values[before] == 1)
     for end in [ends.readEnd, ends.writeEnd] { try end.close() }
   }
+}
+
+private final class Held: Sendable {
+  private let tell: @Sendable () -> Void
+  init(_ tell: @escaping @Sendable () -> Void) { self.tell = tell }
+  deinit { tell() }
 }
 
 /// Tells of each job on the thread that hands it over, which is the one that resumes its task.

@@ -39,8 +39,9 @@ final class Owner: @unchecked Sendable {
   /// allocator's lock for memory of a background thread may be held by that thread while the kernel has stopped it, and
   /// this one must not wait for it (law 1). By class: foreground is told first, as each telling may wake a thread.
   var answers: [[Request.Caller]] = [[], []]
-  /// Requests whose callers went on before the kernel let go of them, to be freed on another thread for the same reason.
-  private var discarded: [Unmanaged<Request>] = []
+  /// Messages that were heard, and requests whose callers went on before the kernel let go of them: to be freed on another
+  /// thread for the same reason.
+  private var discarded: [Unmanaged<Message>] = []
   private var isEnding = false
   private var onEnded: [() -> Void] = []
   /// Cleared where the kernel refuses them.
@@ -171,10 +172,10 @@ final class Owner: @unchecked Sendable {
     guard !discarded.isEmpty else { return }
     let list = discarded
     discarded = []
-    Task.detached { for request in list { request.release() } }
+    Task.detached { for message in list { message.release() } }
   }
 
-  func discard(_ request: Request) { discarded.append(.passRetained(request)) }
+  func discard(_ message: Message) { discarded.append(.passRetained(message)) }
 
   private func wakeTime() -> UInt64 {
     if !outbox.isEmpty || fetched != nil || (isEnding && inFlight == 0) { return 0 }
