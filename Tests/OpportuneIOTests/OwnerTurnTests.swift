@@ -226,7 +226,8 @@ import Testing
     let reading = Task { try await io.read(ends.readEnd, into: try IOBuffer(count: 1)) }
     try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
     let (heard, heardBefore) = (Numbers(), Numbers())
-    try inOneTurn(broker) {
+    inOneTurn(broker) {
+      broker.owner.post(Control { _ in _ = try? ends.writeEnd.writeAll("x".utf8) })
       for _ in 0..<5000 {
         broker.owner.post(
           Control { owner in
@@ -234,7 +235,6 @@ import Testing
             if owner.owned(io)?.inFlight.isEmpty == false { heardBefore.add(1) }
           })
       }
-      _ = try ends.writeEnd.writeAll("x".utf8)
     }
     #expect(try await reading.value == 1)
     try await eventually("the messages") { heard.count == 5000 }
