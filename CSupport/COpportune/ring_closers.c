@@ -74,8 +74,7 @@ void ring_closers_start(ring_closers *all) {
         opp_add(&all->alive, 1, relaxed);
         if (opp_thread_start("opportune-close", 256 << 10, run, closer) != 0) {
             opp_sub(&all->alive, 1, relaxed);
-            all->count = i; /* fewer will do */
-            return;
+            return; /* fewer will do */
         }
         closer->next = all->idle;
         all->idle = closer;

@@ -14,6 +14,9 @@ func write(_ text: String, to path: String) throws {
 
 /// Refuses a file that cannot be written, before a long run.
 func checkWritable(_ path: String) throws {
+  guard path != "-" else {
+    throw ValidationError("'-' is not standard output here: expected a file, ./- for one of that name")
+  }
   let isNew = access(path, F_OK) != 0
   let file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o644)
   guard file >= 0 else {
@@ -33,7 +36,7 @@ func checkWritable(_ path: String) throws {
 
 /// Where a benchmark's report goes: `--json [FILE]`.
 struct ReportOutput: ParsableArguments {
-  @Flag(help: "Print JSON, and nothing else, to standard output; or write it to the file that follows.")
+  @Flag(help: "Print JSON, and nothing else, to standard output (as with -); or write it to the file that follows.")
   var json = false
 
   @Argument(help: "With --json: the file to write it to.", completion: .file())
@@ -46,15 +49,17 @@ struct ReportOutput: ParsableArguments {
   }
 
   /// Before a long run, and after all that is cheaper to refuse.
-  func checkFileIsWritable() throws { if let jsonFile { try checkWritable(jsonFile) } }
+  func checkFileIsWritable() throws { if let file { try checkWritable(file) } }
+
+  var file: String? { jsonFile == "-" ? nil : jsonFile }
 
   /// What was asked for, and the table unless JSON has standard output to itself.
   func print(json encoded: () throws -> String, table: () -> String) throws {
     if json {
       let text = try encoded()
-      if let jsonFile { try write(text, to: jsonFile) } else { Swift.print(text, terminator: "") }
+      if let file { try write(text, to: file) } else { Swift.print(text, terminator: "") }
     }
-    if !json || jsonFile != nil { Swift.print(table(), terminator: "") }
+    if !json || file != nil { Swift.print(table(), terminator: "") }
   }
 }
 

@@ -306,6 +306,24 @@ import Testing
       #expect(await code { _ = try IOBroker(configuration: configuration) } == .configuration)
     }
   }
+
+  /// As some file systems have it; a wrapped time would be long ago.
+  @Test func timesThatDoNotFitAreClamped() {
+    func modified(_ seconds: Int64, _ nanoseconds: UInt32) -> Int64 {
+      withUnsafeTemporaryAllocation(byteCount: FileStatus.count, alignment: 8) { about in
+        about.initializeMemory(as: UInt8.self, repeating: 0)
+        about.storeBytes(of: seconds, toByteOffset: 112, as: Int64.self)
+        about.storeBytes(of: nanoseconds, toByteOffset: 120, as: UInt32.self)
+        return about.baseAddress.map { FileStatus($0).modified } ?? 0
+      }
+    }
+    #expect(modified(9_223_372_036, 854_775_807) == .max)
+    #expect(modified(9_223_372_036, 854_775_808) == .max)
+    #expect(modified(9_223_372_037, 0) == .max)
+    #expect(modified(-9_223_372_038, 999_999_999) == .min)
+    #expect(modified(-1, 500_000_000) == -500_000_000)
+    #expect(modified(1 << 62, 5) == .max && modified(-1 << 62, 5) == .min)
+  }
 }
 
 extension IOBroker {

@@ -69,6 +69,43 @@ import Testing
     await broker.shutdown()
   }
 
+  /// Closed behind the broker's back, its number is another socket's: that is not made small, reported, or closed.
+  // R-VOIP-01, R-NET-01
+  @Test(arguments: backends)
+  func aSocketThatIsAnothersByNowIsLeftAlone(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "call")
+    let (server, client) = try await connectedPair(io)
+    let stream = try io.keepAlive([server])
+    let watching = Task { for await _ in stream {} }
+    var others = try io.keepAlive([server]).makeAsyncIterator()
+    io.setState(.suspended)
+    _ = try await broker.statistics()
+    let (mine, theirs) = try descriptorPair()
+    let room = receiveBuffer(of: mine)
+    #expect(dup2(mine.rawValue, server.rawValue) == server.rawValue)
+    watching.cancel()
+    await watching.value
+    _ = try await broker.statistics()
+    #expect(receiveBuffer(of: mine) == room)
+    io.setState(.active)
+    _ = try await broker.statistics()
+    #expect(receiveBuffer(of: mine) == room)
+    _ = try theirs.writeAll("x".utf8)
+    io.setState(.suspended)
+    #expect(await others.next() == nil)
+    await io.terminate()
+    #expect(fcntl(server.rawValue, F_GETFD) >= 0)
+    #expect(fcntl(client.rawValue, F_GETFD) < 0)
+    for descriptor in [mine, theirs, server] { try descriptor.close() }
+  }
+
+  private func receiveBuffer(of socket: FileDescriptor) -> Int32 {
+    var size: Int32 = 0
+    var length = socklen_t(MemoryLayout<Int32>.size)
+    return getsockopt(socket.rawValue, SOL_SOCKET, SO_RCVBUF, &size, &length) == 0 ? size : -1
+  }
+
   /// From within the suspension: packets come through from then on.
   // R-VOIP-01, R-NET-01
   @Test(arguments: backends)

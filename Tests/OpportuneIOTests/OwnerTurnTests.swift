@@ -216,6 +216,63 @@ import Testing
     for end in [ends.readEnd, ends.writeEnd] { try end.close() }
   }
 
+  /// Thousands of messages of one app: what the kernel has done for others is looked at in between.
+  // R-NET-03
+  @Test(arguments: backends)
+  func aFloodOfMessagesHoldsUpNoCompletion(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "reader")
+    let ends = try FileDescriptor.pipe()
+    let reading = Task { try await io.read(ends.readEnd, into: try IOBuffer(count: 1)) }
+    try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
+    let (heard, heardBefore) = (Numbers(), Numbers())
+    inOneTurn(broker) {
+      broker.owner.post(Control { _ in _ = try? ends.writeEnd.writeAll("x".utf8) })
+      for _ in 0..<5000 {
+        broker.owner.post(
+          Control { owner in
+            heard.add(1)
+            if owner.owned(io)?.inFlight.isEmpty == false { heardBefore.add(1) }
+          })
+      }
+    }
+    #expect(try await reading.value == 1)
+    try await eventually("the messages") { heard.count == 5000 }
+    #expect(heardBefore.count < 1000)
+    for end in [ends.readEnd, ends.writeEnd] { try end.close() }
+  }
+
+  /// What a message holds may be of a background thread's making, whose allocator's lock the owner must not wait for.
+  @Test(arguments: backends)
+  func messagesAreFreedElsewhere(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let (owner, freeing) = (Numbers(), Numbers())
+    inOneTurn(broker) {
+      let held = Held { freeing.add(Int(truncatingIfNeeded: pthread_self())) }
+      broker.owner.post(
+        Control { _ in
+          withExtendedLifetime(held) {}
+          owner.add(Int(truncatingIfNeeded: pthread_self()))
+        })
+    }
+    try await eventually("the end of what it held") { freeing.count == 1 }
+    #expect(freeing.values != owner.values)
+  }
+
+  /// Those that are left of a turn when the broker ends are refused, as all that come afterwards.
+  @Test(arguments: backends)
+  func messagesLeftAtTheEndAreRefused(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let (heard, refused) = (Numbers(), Numbers())
+    inOneTurn(broker) {
+      broker.owner.post(Control { $0.shutDown {} })
+      for _ in 0..<1000 { broker.owner.post(Control(refused: { refused.add(1) }) { _ in heard.add(1) }) }
+    }
+    await broker.shutdown()
+    try await eventually("all") { heard.count + refused.count == 1000 }
+    #expect(refused.count > 0)
+  }
+
   /// Each telling may wake a thread: foreground's comes before that of what ended first.
   // R-NET-03
   @Test(arguments: backends)
@@ -239,6 +296,12 @@ import Testing
     #expect(resumed.values[before] == 1)
     for end in [ends.readEnd, ends.writeEnd] { try end.close() }
   }
+}
+
+private final class Held: Sendable {
+  private let tell: @Sendable () -> Void
+  init(_ tell: @escaping @Sendable () -> Void) { self.tell = tell }
+  deinit { tell() }
 }
 
 /// Tells of each job on the thread that hands it over, which is the one that resumes its task.

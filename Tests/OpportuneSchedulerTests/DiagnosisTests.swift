@@ -177,6 +177,7 @@ extension Diagnosis {
   @Test func refusedRingsSayWhoRefuses() throws {
     let seccomp = try changed(fine) { $0.ringError = EPERM }.finding("io_uring")
     #expect(seccomp.status == .missing && seccomp.remedy?.contains("io_uring_disabled") == true)
+    #expect(seccomp.cost?.contains("FIFO") == true)
     #expect(
       try changed(fine) { $0.ringError = ENOSYS }.finding("io_uring").remedy?.contains("CONFIG_IO_URING")
         == true)

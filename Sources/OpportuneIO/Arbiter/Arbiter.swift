@@ -37,18 +37,10 @@ package struct Arbiter<Item> {
     package let cost: Cost
   }
 
-  private struct Entry {
-    let ticket: Ticket
-    let item: Item
-    let cost: Cost
-    /// Bytes still to be paid for by background before it may go.
-    var due: UInt64
-  }
-
   private struct App {
     var state: IOState
     var ioClass: IOClass
-    var queues: [Deque<Entry>] = [[], []]
+    var queues = [Queue(), Queue()]
     var isReady = [false, false]
   }
 
@@ -93,8 +85,9 @@ package struct Arbiter<Item> {
       queued[ioClass.index] -= gone.queues[ioClass.index].count
       ready[ioClass.index].removeAll { $0 == app }
     }
-    for entry in gone.queues.joined() { refundInstalments(of: entry) }
-    return gone.queues.joined().sorted { $0.ticket.number < $1.ticket.number }.map(\.item)
+    let entries = gone.queues.flatMap(\.entries)
+    for entry in entries { refundInstalments(of: entry) }
+    return entries.sorted { $0.ticket.number < $1.ticket.number }.map(\.item)
   }
 
   package mutating func setState(_ state: IOState, of app: Int) {
@@ -115,7 +108,8 @@ package struct Arbiter<Item> {
 
   private mutating func moveQueued(of app: Int, to ioClass: IOClass) {
     let other = ioClass.other.index
-    guard var merged = apps[app]?.queues[ioClass.index], let moving = apps[app]?.queues[other], !moving.isEmpty
+    guard var merged = apps[app]?.queues[ioClass.index].entries, let moving = apps[app]?.queues[other].entries,
+      !moving.isEmpty
     else { return }
     queued[other] -= moving.count
     queued[ioClass.index] += moving.count
@@ -125,8 +119,8 @@ package struct Arbiter<Item> {
       merged.append(entry)
     }
     merged.sort { $0.ticket.number < $1.ticket.number }
-    apps[app]?.queues[ioClass.index] = merged
-    apps[app]?.queues[other] = []
+    apps[app]?.queues[ioClass.index] = Queue(merged)
+    apps[app]?.queues[other] = Queue()
   }
 
   private subscript(app: Int) -> App? { apps.indices.contains(app) ? apps[app] : nil }
@@ -156,8 +150,7 @@ package struct Arbiter<Item> {
     let ioClass = policy.queuedRequests == .stay ? ticket.origin : present
     let entry = Entry(ticket: ticket, item: item, cost: cost, due: cost.bytes)
     if former != nil {
-      let place = position(of: ticket.number, in: app, ioClass)
-      apps[app]?.queues[ioClass.index].insert(entry, at: place)
+      apps[app]?.queues[ioClass.index].insert(entry)
     } else {
       apps[app]?.queues[ioClass.index].append(entry)
     }
@@ -168,14 +161,12 @@ package struct Arbiter<Item> {
 
   /// Takes a queued item out; nil where it is not queued any more.
   package mutating func cancel(_ ticket: Ticket) -> Item? {
+    guard apps.indices.contains(ticket.app) else { return nil }
     for ioClass in IOClass.allCases {
-      guard let queue = self[ticket.app]?.queues[ioClass.index] else { return nil }
-      let place = position(of: ticket.number, in: ticket.app, ioClass)
-      guard place < queue.count, queue[place].ticket.number == ticket.number else { continue }
+      guard let entry = apps[ticket.app]?.queues[ioClass.index].remove(ticket.number) else { continue }
       queued[ioClass.index] -= 1
-      let entry = apps[ticket.app]?.queues[ioClass.index].remove(at: place)
-      if let entry { refundInstalments(of: entry) }
-      return entry?.item
+      refundInstalments(of: entry)
+      return entry.item
     }
     return nil
   }
@@ -187,20 +178,8 @@ package struct Arbiter<Item> {
   /// Takes what `matches` out of an app's queues, oldest first of each class.
   mutating func remove(of app: Int, where matches: (Item) -> Bool) -> [Item] {
     IOClass.allCases.flatMap { ioClass in
-      (self[app]?.queues[ioClass.index] ?? []).filter { matches($0.item) }.compactMap { cancel($0.ticket) }
+      (self[app]?.queues[ioClass.index].entries ?? []).filter { matches($0.item) }.compactMap { cancel($0.ticket) }
     }
-  }
-
-  /// The first place in the app's queue whose number is not below `number`.
-  private func position(of number: UInt64, in app: Int, _ ioClass: IOClass) -> Int {
-    guard let queue = self[app]?.queues[ioClass.index] else { return 0 }
-    var low = 0
-    var high = queue.count
-    while low < high {
-      let middle = (low + high) / 2
-      if queue[middle].ticket.number < number { low = middle + 1 } else { high = middle }
-    }
-    return low
   }
 
   /// The request that goes to the device now, if any may.
@@ -313,7 +292,7 @@ package struct Arbiter<Item> {
     owed -= bytes?.takeUp(to: owed) ?? 0
     guard owed == 0 else { return false }
     entry.due -= bytes?.takeUp(to: entry.due) ?? 0
-    apps[app]?.queues[1][0].due = entry.due
+    apps[app]?.queues[1].setDue(entry.due)
     return entry.due == 0
   }
 

@@ -1,7 +1,6 @@
 internal import COpportune
 import Logging
 import OpportuneScheduler
-import Synchronization
 
 /// The one place that orders I/O by class before the kernel sees it.
 ///
@@ -96,40 +95,4 @@ public final class IOBroker: Sendable {
       owner.post(Control(refused: { continuation.resume() }) { $0.shutDown { continuation.resume() } })
     }
   }
-}
-
-/// Small numbers, used again.
-private final class SlotPool: Sendable {
-  /// Bits that are set are in use; a word more is made of the rest's count.
-  private let words: [AtomicWord] = (0..<64).map { _ in AtomicWord() }
-  private let overflow = Atomic<Int>(64 * 64)
-
-  func take() -> Int {
-    for (index, word) in words.enumerated() {
-      if let bit = word.take() { return index * 64 + bit }
-    }
-    return overflow.wrappingAdd(1, ordering: .relaxed).oldValue
-  }
-
-  func giveBack(_ slot: Int) {
-    if slot < 64 * 64 { words[slot / 64].giveBack(slot % 64) }
-  }
-}
-
-private final class AtomicWord: Sendable {
-  private let bits = Atomic<UInt64>(0)
-
-  func take() -> Int? {
-    var seen = bits.load(ordering: .relaxed)
-    while seen != .max {
-      let bit = (~seen).trailingZeroBitCount
-      let (exchanged, original) = bits.compareExchange(
-        expected: seen, desired: seen | 1 << UInt64(bit), ordering: .relaxed)
-      if exchanged { return bit }
-      seen = original
-    }
-    return nil
-  }
-
-  func giveBack(_ bit: Int) { bits.bitwiseAnd(~(1 << UInt64(bit)), ordering: .relaxed) }
 }

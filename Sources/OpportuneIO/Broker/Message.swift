@@ -28,6 +28,10 @@ final class Control: Message {
     self.refused = refused
   }
 
-  override func arrive(at owner: Owner) { body(owner) }
+  override func arrive(at owner: Owner) {
+    body(owner)
+    owner.discard(self)  // with what the body holds, which may be anything
+  }
+
   override func refuse() { refused() }
 }

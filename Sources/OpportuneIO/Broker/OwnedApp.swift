@@ -69,6 +69,16 @@ final class OwnedApp {
 
 /// A descriptor of an app.
 struct OwnedDescriptor {
-  var isSocket: Bool
+  /// Of a socket.
+  private let identity: SocketIdentity?
+  let isSocket: Bool
   var moderation = SocketModeration()
+
+  init(_ descriptor: Int32, isSocket: Bool) {
+    self.isSocket = isSocket
+    identity = isSocket ? SocketIdentity(of: descriptor) : nil
+  }
+
+  /// Whether the number is no other socket's, after a close behind the broker's back.
+  func isStill(_ descriptor: Int32) -> Bool { !isSocket || SocketIdentity(of: descriptor) == identity }
 }

@@ -84,13 +84,17 @@ extension Owner {
   /// From now on the descriptor is the app's, and is closed with it. Where that has ended already, it is closed now.
   func adopt(_ descriptor: Int32, isSocket: Bool, by app: OwnedApp) {
     guard !app.isTerminated else { return close(descriptor, ioClass(of: app, .network)) {} }
-    app.descriptors[descriptor] = OwnedDescriptor(isSocket: isSocket)
+    app.descriptors[descriptor] = OwnedDescriptor(descriptor, isSocket: isSocket)
     moderate(descriptor, of: app)
   }
 
   /// Makes a socket as its app's state has it.
   func moderate(_ descriptor: Int32, of app: OwnedApp) {
     guard var owned = app.descriptors[descriptor], owned.isSocket else { return }
+    guard owned.isStill(descriptor) else {
+      app.descriptors[descriptor] = nil
+      return
+    }
     let restriction: IOConfiguration.SocketRestriction =
       switch app.state(on: .network) {
       case .active: .none
@@ -147,9 +151,9 @@ extension Owner {
   /// After each request that ends.
   func becameQuieter(_ app: OwnedApp) {
     guard app.isTerminated, app.closing.isEmpty, !app.inFlight.contains(where: \.holdsUpTheEnd) else { return }
-    let descriptors = app.descriptors.keys
+    let descriptors = app.descriptors
     app.descriptors = [:]
-    for descriptor in descriptors {
+    for (descriptor, owned) in descriptors where owned.isStill(descriptor) {
       app.lastCloses += 1
       close(descriptor, ioClass(of: app, .network)) { [self] in
         app.lastCloses -= 1

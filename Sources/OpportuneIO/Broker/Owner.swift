@@ -16,10 +16,12 @@ final class Owner: @unchecked Sendable {
   let can: opp_ring_abilities
   private let faults: Faults?
   let registered: RegisteredBuffers?
-  private let forks = opp_fork_generation()
-  private let hasEnded = Atomic<Bool>(false)
+  let forks = opp_fork_generation()
+  let hasEnded = Atomic<Bool>(false)
 
   // The owner thread's.
+  /// Messages that are still to be heard, oldest first.
+  var fetched: UnsafeMutablePointer<opp_link>?
   var arbiters: [Arbiter<Request>]
   var apps: [OwnedApp?] = []
   var lastApp: UInt64 = 0
@@ -37,8 +39,9 @@ final class Owner: @unchecked Sendable {
   /// allocator's lock for memory of a background thread may be held by that thread while the kernel has stopped it, and
   /// this one must not wait for it (law 1). By class: foreground is told first, as each telling may wake a thread.
   var answers: [[Request.Caller]] = [[], []]
-  /// Requests whose callers went on before the kernel let go of them, to be freed on another thread for the same reason.
-  private var discarded: [Unmanaged<Request>] = []
+  /// Messages that were heard, and requests whose callers went on before the kernel let go of them: to be freed on another
+  /// thread for the same reason.
+  private var discarded: [Unmanaged<Message>] = []
   private var isEnding = false
   private var onEnded: [() -> Void] = []
   /// Cleared where the kernel refuses them.
@@ -108,15 +111,6 @@ final class Owner: @unchecked Sendable {
 
   // MARK: Any thread
 
-  /// Hands a message over. Where the owner thread has ended, it is refused here and now.
-  func post(_ message: Message) {
-    guard forks == opp_fork_generation() else { return message.refuse() }  // the thread is in the parent
-    message.link.pointee.owner = Unmanaged.passRetained(message).toOpaque()
-    opp_ring_post(ring, message.link)
-    // [end] after the post: either the thread's last look takes the message, or this one sees that it has ended.
-    if hasEnded.load(ordering: .sequentiallyConsistent) { refusePosted() }
-  }
-
   var hasFault: Bool { faults != nil }
 
   func checkFork() throws(IOError) { try refuse(inChild: forks != opp_fork_generation()) }
@@ -126,19 +120,6 @@ final class Owner: @unchecked Sendable {
   @inline(never) private func refuse(inChild: Bool) throws(IOError) {
     if inChild {
       throw IOError(.forked, "the broker was made before fork(); make a new one in the child")
-    }
-  }
-
-  private func refusePosted() {
-    forEachPosted { $0.refuse() }
-  }
-
-  private func forEachPosted(_ body: (Message) -> Void) {
-    var link = opp_ring_fetch(ring)
-    while let current = link {
-      link = current.pointee.next
-      guard let owner = current.pointee.owner else { continue }
-      body(Unmanaged<Message>.fromOpaque(owner).takeRetainedValue())
     }
   }
 
@@ -155,6 +136,7 @@ final class Owner: @unchecked Sendable {
     } else {
       owner.logger.error("the broker cannot start", metadata: ["reason": "\(String(cString: strerror(-error)))"])
     }
+    owner.refuseFetched()
     owner.hasEnded.store(true, ordering: .sequentiallyConsistent)  // [end] before the last look
     owner.refusePosted()
     for body in owner.onEnded { body() }
@@ -165,7 +147,7 @@ final class Owner: @unchecked Sendable {
       guard let first = completions.baseAddress else { return }
       while !(isEnding && inFlight == 0) {
         now = opp_now_ns()
-        forEachPosted { $0.arrive(at: self) }
+        takeMessages()
         fireTimers()
         dispatchAll()
         sendOutbox()
@@ -190,13 +172,13 @@ final class Owner: @unchecked Sendable {
     guard !discarded.isEmpty else { return }
     let list = discarded
     discarded = []
-    Task.detached { for request in list { request.release() } }
+    Task.detached { for message in list { message.release() } }
   }
 
-  func discard(_ request: Request) { discarded.append(.passRetained(request)) }
+  func discard(_ message: Message) { discarded.append(.passRetained(message)) }
 
   private func wakeTime() -> UInt64 {
-    if !outbox.isEmpty || (isEnding && inFlight == 0) { return 0 }
+    if !outbox.isEmpty || fetched != nil || (isEnding && inFlight == 0) { return 0 }
     timers.skip(unless: isWanted)
     var time = timers.next ?? .max
     for index in arbiters.indices { time = min(time, arbiters[index].wakeTime(now: now) ?? .max) }

@@ -6,6 +6,10 @@ import SystemPackage
 /// Descriptors are swift-system's: the owner closes them by ``close(_:)``.
 extension AppIO {
   /// Opens a file, always close-on-exec.
+  ///
+  /// A FIFO is opened once somebody has its other end. Where io_uring is not used, its open holds one of
+  /// ``IOConfiguration/threads`` until then, beyond a deadline and a cancellation: with as many such opens no file is read or
+  /// written. With `options: .nonBlocking` none waits.
   public func open(
     _ path: FilePath, _ mode: FileDescriptor.AccessMode, options: FileDescriptor.OpenOptions = [],
     permissions: FilePermissions = [.ownerReadWrite, .groupRead, .otherRead], within limit: Duration? = nil
@@ -215,7 +219,7 @@ public struct FileStatus: Sendable, Hashable {
   /// Type and permissions, as `st_mode`.
   public let mode: UInt32
   public let permissions: FilePermissions
-  /// Since 1970, in nanoseconds.
+  /// Since 1970, in nanoseconds: clamped to what fits, the years 1677 to 2262.
   public let modified: Int64
 
   public var isFolder: Bool { mode & UInt32(S_IFMT) == UInt32(S_IFDIR) }
@@ -233,8 +237,13 @@ public struct FileStatus: Sendable, Hashable {
       .partialValue
     mode = UInt32(about.load(fromByteOffset: 28, as: UInt16.self))
     permissions = FilePermissions(rawValue: CModeT(mode & 0o7777))
-    modified =
-      about.load(fromByteOffset: 112, as: Int64.self) &* 1_000_000_000
-      &+ Int64(about.load(fromByteOffset: 120, as: UInt32.self))
+    modified = Self.nanoseconds(
+      about.load(fromByteOffset: 112, as: Int64.self), about.load(fromByteOffset: 120, as: UInt32.self))
+  }
+
+  private static func nanoseconds(_ seconds: Int64, _ rest: UInt32) -> Int64 {
+    let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+    let (sum, carry) = whole.addingReportingOverflow(Int64(rest))
+    return overflow ? (seconds < 0 ? .min : .max) : carry ? .max : sum
   }
 }

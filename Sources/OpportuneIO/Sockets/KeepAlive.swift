@@ -14,8 +14,16 @@ public enum KeepAliveEvent: Sendable, Hashable {
 ///
 /// The owner thread's alone. While the app is suspended a poll request is in flight for each socket.
 final class Watch {
+  struct Socket {
+    let number: Int32
+    let identity: SocketIdentity
+
+    /// Whether it was not closed other than through the broker.
+    var isThere: Bool { SocketIdentity(of: number) == identity }
+  }
+
   private weak var app: OwnedApp?
-  private var sockets: [Int32]
+  private var sockets: [Socket]
   private let interval: UInt64?
   private let report: (KeepAliveEvent) -> Void
   private let finish: () -> Void
@@ -25,7 +33,7 @@ final class Watch {
   private var dueAt = UInt64.max
 
   init(
-    of app: OwnedApp, sockets: [Int32], interval: UInt64?, report: @escaping (KeepAliveEvent) -> Void,
+    of app: OwnedApp, sockets: [Socket], interval: UInt64?, report: @escaping (KeepAliveEvent) -> Void,
     finish: @escaping () -> Void
   ) {
     self.app = app
@@ -35,13 +43,15 @@ final class Watch {
     self.finish = finish
   }
 
-  func watches(_ socket: Int32) -> Bool { !isStopped && sockets.contains(socket) }
+  func watches(_ socket: Int32) -> Bool { !isStopped && sockets.contains { $0.number == socket } }
 
   /// The app was suspended; perhaps once more, before this thread has heard that it was resumed. What was reported of the
   /// suspension before is then reported anew, and the heartbeat goes on.
   func arm(at owner: Owner) {
     guard !isStopped else { return }
-    for socket in sockets where polls[socket] == nil { poll(socket, at: owner) }
+    // One is another's number by now: nothing can be promised any more.
+    guard sockets.allSatisfy(\.isThere) else { return stop(at: owner) }
+    for socket in sockets where polls[socket.number] == nil { poll(socket.number, at: owner) }
     guard !isArmed else { return }
     isArmed = true
     setHeartbeat(at: owner)
@@ -57,7 +67,7 @@ final class Watch {
 
   /// A socket is about to be closed; its number may be another file's afterwards.
   func drop(_ socket: Int32, at owner: Owner) {
-    sockets.removeAll { $0 == socket }
+    sockets.removeAll { $0.number == socket }
     if let poll = polls.removeValue(forKey: socket) { owner.cancelInKernel(poll) }
   }
 
@@ -66,7 +76,7 @@ final class Watch {
     disarm(at: owner)
     isStopped = true
     if let app, !app.isTerminated {
-      for socket in sockets { owner.moderate(socket, of: app) }  // as those that nobody watches
+      for socket in sockets { owner.moderate(socket.number, of: app) }  // as those that nobody watches
     }
     finish()
   }
@@ -86,8 +96,8 @@ final class Watch {
     // Another's place: it was cancelled, or the socket is polled anew since.
     guard isArmed, polls[poll.socket] === poll else { return }
     polls[poll.socket] = nil
-    // It was closed behind the broker's back: nothing can be promised any more.
-    guard result >= 0 else { return stop(at: owner) }
+    // It was closed behind the broker's back, perhaps while it was polled.
+    guard result >= 0, sockets.allSatisfy({ $0.number != poll.socket || $0.isThere }) else { return stop(at: owner) }
     report(.dataArrived(FileDescriptor(rawValue: poll.socket)))
   }
 
@@ -141,24 +151,27 @@ extension AppIO {
     _ sockets: [FileDescriptor], heartbeat: Duration? = nil
   ) throws(IOError) -> AsyncStream<KeepAliveEvent> {
     if let heartbeat { try require(heartbeat, in: .milliseconds(1) ... .seconds(86_400), "heartbeat") }
-    for socket in sockets where fcntl(socket.rawValue, F_GETFD) < 0 {
-      throw IOError(.system(.badFileDescriptor), "keep-alive of descriptor \(socket.rawValue), which is not open")
+    var watched: [Watch.Socket] = []
+    for socket in sockets {
+      guard let identity = SocketIdentity(of: socket.rawValue) else {
+        throw IOError(.system(.badFileDescriptor), "keep-alive of descriptor \(socket.rawValue), which is not open")
+      }
+      watched.append(Watch.Socket(number: socket.rawValue, identity: identity))
     }
     let (stream, continuation) = AsyncStream.makeStream(of: KeepAliveEvent.self)
     let slot = slot
-    let numbers = sockets.map(\.rawValue)
     let box = WatchBox()
     continuation.onTermination = { [owner] _ in owner.post(Control { box.watch?.stop(at: $0) }) }
     owner.post(
-      Control(refused: { continuation.finish() }) { owner in
+      Control(refused: { continuation.finish() }) { [watched] owner in
         guard let app = owner.apps[slot], !app.isTerminated else { return continuation.finish() }
         let watch = Watch(
-          of: app, sockets: numbers, interval: heartbeat?.nanoseconds, report: { continuation.yield($0) },
+          of: app, sockets: watched, interval: heartbeat?.nanoseconds, report: { continuation.yield($0) },
           finish: { continuation.finish() })
         box.watch = watch
         app.watches.removeAll { $0.isStopped }
         app.watches.append(watch)
-        for socket in numbers { owner.moderate(socket, of: app) }
+        for socket in watched { owner.moderate(socket.number, of: app) }
         if app.state == .suspended { watch.arm(at: owner) }
       })
     return stream

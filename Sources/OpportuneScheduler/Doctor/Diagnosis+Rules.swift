@@ -346,7 +346,7 @@ extension SystemFacts {
         .io, "io_uring", .missing, found: String(cString: strerror(ringError)),
         cost:
           "Files go over a few threads and sockets over poll instead: the same order of classes, more CPU time for "
-          + "each request.",
+          + "each request. The open of a FIFO that nobody has at the other end holds one of the threads meanwhile.",
         remedy: remedy)
     ]
   }
