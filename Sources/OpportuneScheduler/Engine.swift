@@ -139,14 +139,13 @@ final class Engine: @unchecked Sendable {
   // MARK: Phase
 
   // Inlined: a call would keep the engine, which all threads share, by counting it up and down.
-  @inline(__always) var accepts: Bool {
-    phase.load(ordering: .relaxed) != .closed && forks == opp_fork_generation()
-  }
+  @inline(__always) var accepts: Bool { isOpen && !isForked }
+  @inline(__always) var isOpen: Bool { phase.load(ordering: .relaxed) != .closed }
   var isDraining: Bool { phase.load(ordering: .sequentiallyConsistent) == .draining }
   var isClosed: Bool { phase.load(ordering: .sequentiallyConsistent) == .closed }
 
   /// This is the child of a fork(): nobody is there to answer.
-  var isForked: Bool { forks != opp_fork_generation() }
+  @inline(__always) var isForked: Bool { forks != opp_fork_generation() }
 
   func checkFork() throws(SchedulerError) { try refuse(inChild: isForked) }
 
