@@ -40,6 +40,7 @@ public struct BenchOptions: Sendable {
         expected: "at least one that runs in scenario \(scenario.name): "
           + ContenderKind.all.filter(scenario.admits).map(\.name).joined(separator: ", "))
     }
+    for tree in trees { try Corpus.check(root: tree) }
     self.scenarios = chosenScenarios
     self.contenders = chosenContenders
     self.seconds = seconds

@@ -48,14 +48,22 @@ struct BenchLatencyCommand: AsyncParsableCommand {
   mutating func run() async throws {
     let options = try options()
     interceptInterrupts()
-    let report = try await BenchRun(
-      options: options, isInterrupted: wasInterrupted,
-      progress: printToStandardError
-    ).run()
+    let report = try await report(options)
     try output.print(json: { try ReportJSON.encode(report) }, table: { ReportTable.render(report) })
     if let html { try write(HTMLReport.render(report), to: html) }
     if !report.noise.isValid { throw ExitCode(2) }
     if report.wasInterrupted { throw ExitCode(130) }
+  }
+
+  /// A tree without a readable text is found out by reading it.
+  private func report(_ options: BenchOptions) async throws -> BenchReport {
+    do {
+      return try await BenchRun(
+        options: options, isInterrupted: wasInterrupted, progress: printToStandardError
+      ).run()
+    } catch let error as BenchError where error.code == .invalidArgument {
+      throw ValidationError(error.description)
+    }
   }
 
   private func options() throws -> BenchOptions {
