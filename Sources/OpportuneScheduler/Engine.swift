@@ -39,16 +39,20 @@ final class Engine: @unchecked Sendable {
   private let forks: UInt32
   let startThread: ThreadStarter
   private let readTopology: () -> Topology
+  /// As `opp_thread_meter_is_blocked()`; a test's tells of waits that take a kernel in trouble.
+  let isBlocked: (OpaquePointer) -> Int32
 
   init(
     _ configuration: SchedulerConfiguration, _ logger: Logger,
     startThread: @escaping ThreadStarter = { opp_thread_start($0, $1, $2, $3) },
-    readTopology: @escaping () -> Topology = { Topology() }
+    readTopology: @escaping () -> Topology = { Topology() },
+    isBlocked: @escaping (OpaquePointer) -> Int32 = { opp_thread_meter_is_blocked($0) }
   ) throws(SchedulerError) {
     self.configuration = configuration
     self.logger = logger
     self.startThread = startThread
     self.readTopology = readTopology
+    self.isBlocked = isBlocked
     topology = readTopology()
     privileges = KernelPrivileges.probe()
     knowsJobLayout = RuntimeProbe.knowsJobLayout
