@@ -356,7 +356,11 @@ final class Monitor: @unchecked Sendable {
   private func isIdle(_ engine: Engine) -> Bool {
     guard let turns = idleTurns(engine) else { return false }
     if engine.lanes.contains(where: { opp_has_ready(engine.core, $0.mask) }) { return false }
-    // Where that missed a job because a worker has taken it (acq_rel), the standing that the worker got before is seen now.
+    // [claim] acquiring: where that missed a job because a worker has taken it, the standing that the worker got before is
+    // seen now. Pairs with the release of fifo_claim(), whose `head` the look reads relaxed (opp_bag_count()): an order
+    // there would be paid for by each worker that lies down, for this one reader. Where a third thread has found the
+    // queue empty, and cleared a hint, the language's model promises less than x86 and Arm, on which a store is seen by all at
+    // once; the job would go on in the global pool. ThreadSanitizer sees no fence, and need not: no plain access relies on it.
     atomicMemoryFence(ordering: .acquiring)
     return idleTurns(engine) == turns
   }
