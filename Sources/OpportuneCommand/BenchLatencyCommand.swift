@@ -9,6 +9,10 @@ struct BenchLatencyCommand: AsyncParsableCommand {
     discussion: """
       All contenders run in one run, interleaved, on the same job code. Ctrl-C ends the run with what it has.
 
+      Each scenario and contender runs for --seconds beside its background, a quarter of that without, and its background \
+      for 35 % of that alone: by default \(Self.windows(isRoot: false)) of windows, \(Self.windows(isRoot: true)) as root, \
+      however many the repeats. Starting, reading the tree and checking answers come on top.
+
       Scenarios:
       \(Scenario.all.map { "  \($0.name): \($0.summary)" }.joined(separator: "\n"))
 
@@ -64,6 +68,11 @@ struct BenchLatencyCommand: AsyncParsableCommand {
     } catch let error as BenchError where error.code == .invalidArgument {
       throw ValidationError(error.description)
     }
+  }
+
+  private static func windows(isRoot: Bool) -> String {
+    guard let options = try? BenchOptions(isRoot: isRoot) else { return "?" }
+    return "\(options.turns) × \(Int(options.seconds)) s × 1.6 = \(Int(options.secondsOfWindows.rounded())) s"
   }
 
   private func options() throws -> BenchOptions {
