@@ -4,15 +4,13 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <string.h>
+#include <sys/resource.h>
 
 struct opp_thread_meter {
     clockid_t clock;
-    /* Descriptors of the thread's files in /proc, each -errno where it could not be opened. */
-    int schedstat;
-    int status;
-    int folder; /* for what is read seldom */
+    int schedstat;   /* a descriptor, or -errno where it could not be opened */
+    char folder[64]; /* of the thread in /proc, for what is read seldom; empty where it is not there */
 };
 
 opp_thread_meter *opp_thread_meter_create(void) {
@@ -23,19 +21,19 @@ opp_thread_meter *opp_thread_meter_create(void) {
         return NULL;
     }
     /*
-     * thread-self rather than the thread's number: it also holds where /proc is that of another process namespace.
-     * The link is followed once, here; the descriptors stay with this thread.
+     * thread-self rather than the thread's number: it also holds where /proc is that of another process namespace. What
+     * the link says is in that one's numbers.
      */
     meter->schedstat = opp_file_open("/proc/thread-self/schedstat");
-    meter->status = opp_file_open("/proc/thread-self/status");
-    meter->folder = opp_file_open_folder("/proc/thread-self");
+    char *link = stpcpy(meter->folder, "/proc/");
+    size_t room = (size_t)(meter->folder + sizeof meter->folder - link);
+    ssize_t length = readlink("/proc/thread-self", link, room);
+    meter->folder[length < 0 || (size_t)length >= room ? 0 : link + length - meter->folder] = '\0';
     return meter;
 }
 
 void opp_thread_meter_destroy(opp_thread_meter *meter) {
     if (meter == NULL) return;
-    opp_file_close(meter->folder);
-    opp_file_close(meter->status);
     opp_file_close(meter->schedstat);
     free(meter);
 }
@@ -74,21 +72,19 @@ int opp_thread_meter_read(const opp_thread_meter *meter, opp_thread_usage *usage
     return 0;
 }
 
+/* A line of the thread's status: whether to go on. */
+static bool find_switches(char *line, void *found) {
+    static const char key[] = "voluntary_ctxt_switches:";
+    if (strncmp(line, key, sizeof key - 1) != 0) return true;
+    *(int64_t *)found = (int64_t)strtoull(line + sizeof key - 1, NULL, 10);
+    return false;
+}
+
 int64_t opp_thread_meter_voluntary_switches(const opp_thread_meter *meter) {
-    static const char key[] = "\nvoluntary_ctxt_switches:";
-    if (meter->status < 0) return meter->status;
-    char text[4096];
-    off_t offset = 0;
-    for (;;) {
-        ssize_t count = opp_file_pread(meter->status, text, sizeof text - 1, offset);
-        if (count < 0) return count;
-        text[count] = '\0';
-        char *found = strstr(text, key), *value = found == NULL ? NULL : found + sizeof key - 1;
-        if (value != NULL && strchr(value, '\n') != NULL) return (int64_t)strtoull(value, NULL, 10);
-        if ((size_t)count < sizeof text - 1) return -ENODATA;
-        /* A process in thousands of groups has a long line before: look on, from before what may be cut here. */
-        offset += count - 64;
-    }
+    if (meter->folder[0] == '\0') return -ENOENT;
+    int64_t switches = -ENODATA;
+    int result = opp_file_lines(meter->folder, "/status", find_switches, &switches);
+    return result < 0 ? result : switches;
 }
 
 /*
@@ -99,7 +95,7 @@ static bool waits_for_memory_map(const opp_thread_meter *meter) {
     static const char *const parts[] = {"mmap", "munmap", "lock_mm", "mm_fault", "addr_fault", "mprotect", "madvise",
                                         "mremap", "brk", "rwsem"};
     char function[128];
-    if (opp_file_read_in(meter->folder, "wchan", function, sizeof function) <= 0) return false;
+    if (opp_file_read(meter->folder, "/wchan", function, sizeof function) <= 0) return false;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (strstr(function, parts[i]) != NULL) return true;
     return false;
@@ -107,7 +103,8 @@ static bool waits_for_memory_map(const opp_thread_meter *meter) {
 
 int opp_thread_meter_is_blocked(const opp_thread_meter *meter) {
     char text[128]; /* "12345 (a name of 15 bytes) S …": the state comes early */
-    ssize_t count = opp_file_read_in(meter->folder, "stat", text, sizeof text);
+    if (meter->folder[0] == '\0') return -ENOENT;
+    ssize_t count = opp_file_read(meter->folder, "/stat", text, sizeof text);
     if (count < 0) return (int)count;
     /* The name may itself hold parentheses, but nothing behind it does. */
     char *name_end = strrchr(text, ')');

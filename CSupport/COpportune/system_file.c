@@ -8,20 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static int open_with(int folder, const char *path, int flags) {
+int opp_file_open(const char *path) {
     int fd;
     do {
-        fd = openat(folder, path, flags | O_CLOEXEC);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
     } while (fd < 0 && errno == EINTR);
     return fd < 0 ? -errno : fd;
-}
-
-int opp_file_open(const char *path) {
-    return open_with(AT_FDCWD, path, O_RDONLY);
-}
-
-int opp_file_open_folder(const char *path) {
-    return open_with(AT_FDCWD, path, O_PATH | O_DIRECTORY);
 }
 
 void opp_file_close(int fd) {
@@ -44,20 +36,12 @@ static int open_below(const char *root, const char *path) {
     return opp_file_open(full);
 }
 
-/* Reads the beginning, ends it with a zero and closes; passes on a negative descriptor. */
-static ssize_t read_and_close(int fd, char *buffer, size_t size) {
+ssize_t opp_file_read(const char *root, const char *path, char *buffer, size_t size) {
+    int fd = open_below(root, path);
     ssize_t count = fd < 0 ? fd : opp_file_pread(fd, buffer, size - 1, 0);
     opp_file_close(fd);
     buffer[count < 0 ? 0 : count] = '\0';
     return count;
-}
-
-ssize_t opp_file_read(const char *root, const char *path, char *buffer, size_t size) {
-    return read_and_close(open_below(root, path), buffer, size);
-}
-
-ssize_t opp_file_read_in(int folder, const char *name, char *buffer, size_t size) {
-    return read_and_close(folder < 0 ? folder : open_with(folder, name, O_RDONLY), buffer, size);
 }
 
 bool opp_file_number(const char *root, const char *path, long long *value) {

@@ -9,12 +9,6 @@
 /* Opens for reading, close-on-exec. Returns the descriptor or -errno. */
 int opp_file_open(const char *path);
 
-/* Opens a folder for opp_file_read_in() alone. Returns the descriptor or -errno. */
-int opp_file_open_folder(const char *path);
-
-/* The same as opp_file_read() of a file in an open folder; passes on a negative descriptor. */
-ssize_t opp_file_read_in(int folder, const char *name, char *buffer, size_t size);
-
 /* Does nothing with a negative descriptor. */
 void opp_file_close(int fd);
 

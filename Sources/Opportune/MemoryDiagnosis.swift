@@ -2,7 +2,7 @@ import Glibc
 import OpportuneMemory
 import OpportuneScheduler
 
-extension OpportuneScheduler.Diagnosis {
+extension Diagnosis {
   /// What `opportune doctor` says of memory: how it is given back, watched and saved here.
   ///
   /// - Parameter storeFolder: that a hibernation store is, or is to be, in. A file of 1 MiB is made there, and removed.
@@ -12,11 +12,11 @@ extension OpportuneScheduler.Diagnosis {
   }
 }
 
-private typealias Finding = OpportuneScheduler.Diagnosis.Finding
+private typealias Finding = Diagnosis.Finding
 
 extension MemoryFacts {
   /// The pure part: from facts to findings.
-  var findings: [OpportuneScheduler.Diagnosis.Finding] {
+  var findings: [Diagnosis.Finding] {
     [
       amountFinding, limitFinding, stallFinding, swapFinding, pageFinding, freeFinding, pageOutFinding, lockFinding,
       sampleFinding, storeFinding,

@@ -40,11 +40,24 @@ public struct BenchOptions: Sendable {
         expected: "at least one that runs in scenario \(scenario.name): "
           + ContenderKind.all.filter(scenario.admits).map(\.name).joined(separator: ", "))
     }
+    for tree in trees { try Corpus.check(root: tree) }
     self.scenarios = chosenScenarios
     self.contenders = chosenContenders
     self.seconds = seconds
     self.repeats = repeats
     self.trees = trees.isEmpty ? Corpus.defaultRoots : trees
+  }
+
+  /// How many pairs of a scenario and a contender there are.
+  public var turns: Int { scenarios.reduce(0) { $0 + contenders.count(where: $1.admits) } }
+
+  /// Seconds that the windows take, all together: of each scenario and contender `seconds`, and what its other two windows
+  /// take. Starting, checking answers and reading the tree come on top.
+  public var secondsOfWindows: Double {
+    scenarios.reduce(0) { sum, scenario in
+      let shares = 1 + Self.foregroundAloneShare + (scenario.hasBackground ? Self.backgroundAloneShare : 0)
+      return sum + Double(contenders.count(where: scenario.admits)) * seconds * shares
+    }
   }
 
   /// Repeats of a scenario: as asked for, or as many of its own as `seconds` has room for.

@@ -46,6 +46,7 @@ public struct BenchRun: Sendable {
       notes.append("search: \(corpus.summary)")
       search = try SearchWorkload(corpus: corpus)
     }
+    progress("the windows take \(Int(options.secondsOfWindows.rounded())) s")
     let start = Clock.now()
     var tallies: [Tally] = options.scenarios.flatMap { scenario in
       options.contenders.filter(scenario.admits).map { Tally(scenario: scenario, contender: $0) }
@@ -112,7 +113,7 @@ private struct Pair {
     noise.count(foreground.slices, rule: rule, cores: machine.cores)
     if isInterrupted() { return }
 
-    guard scenario.background != nil || scenario.hogs != nil || scenario.isSearch else { return }
+    guard scenario.hasBackground else { return }
     plan.kind = .backgroundAlone
     plan.duration = Nanoseconds(seconds * BenchOptions.backgroundAloneShare * 1e9)
     let background = try window(plan, tally.contender)

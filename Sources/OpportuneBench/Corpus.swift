@@ -109,12 +109,18 @@ public struct Corpus: Sendable {
     if !current.isEmpty { chunks.append(current) }
   }
 
-  private mutating func walk(_ root: String) throws(BenchError) -> [File] {
+  /// Refuses what is no folder.
+  static func check(root: String) throws(BenchError) {
     var status = stat()
     guard stat(root, &status) == 0 else {
       throw .invalid("--tree", root, expected: "a folder that exists (\(message(ofErrno: errno)))")
     }
     guard status.st_mode & S_IFMT == S_IFDIR else { throw .invalid("--tree", root, expected: "a folder") }
+  }
+
+  private mutating func walk(_ root: String) throws(BenchError) -> [File] {
+    try Self.check(root: root)
+    var status = stat()
     var found: [File] = []
     var folders = [root]
     while let folder = folders.popLast() {

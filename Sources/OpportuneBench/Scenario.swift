@@ -61,6 +61,9 @@ public struct Scenario: Sendable, Hashable {
   /// The foreground can hurt itself: hogs or blocking jobs in its own app.
   var hurtsItself: Bool { hogs != nil || blockers > 0 }
 
+  /// Something runs beside the interactive jobs that also runs alone, to be compared with.
+  var hasBackground: Bool { background != nil || hogs != nil || isSearch }
+
   /// The contender whose p99 the others are divided by.
   var limitName: String { hurtsItself ? "limit-told" : "limit-idle" }
 

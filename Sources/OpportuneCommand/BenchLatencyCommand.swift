@@ -9,6 +9,10 @@ struct BenchLatencyCommand: AsyncParsableCommand {
     discussion: """
       All contenders run in one run, interleaved, on the same job code. Ctrl-C ends the run with what it has.
 
+      Each scenario and contender runs for --seconds beside its background, a quarter of that without, and its background \
+      for 35 % of that alone: by default \(Self.windows(isRoot: false)) of windows, \(Self.windows(isRoot: true)) as root, \
+      however many the repeats. Starting, reading the tree and checking answers come on top.
+
       Scenarios:
       \(Scenario.all.map { "  \($0.name): \($0.summary)" }.joined(separator: "\n"))
 
@@ -48,14 +52,27 @@ struct BenchLatencyCommand: AsyncParsableCommand {
   mutating func run() async throws {
     let options = try options()
     interceptInterrupts()
-    let report = try await BenchRun(
-      options: options, isInterrupted: wasInterrupted,
-      progress: printToStandardError
-    ).run()
+    let report = try await report(options)
     try output.print(json: { try ReportJSON.encode(report) }, table: { ReportTable.render(report) })
     if let html { try write(HTMLReport.render(report), to: html) }
     if !report.noise.isValid { throw ExitCode(2) }
     if report.wasInterrupted { throw ExitCode(130) }
+  }
+
+  /// A tree without a readable text is found out by reading it.
+  private func report(_ options: BenchOptions) async throws -> BenchReport {
+    do {
+      return try await BenchRun(
+        options: options, isInterrupted: wasInterrupted, progress: printToStandardError
+      ).run()
+    } catch let error as BenchError where error.code == .invalidArgument {
+      throw ValidationError(error.description)
+    }
+  }
+
+  private static func windows(isRoot: Bool) -> String {
+    guard let options = try? BenchOptions(isRoot: isRoot) else { return "?" }
+    return "\(options.turns) × \(Int(options.seconds)) s × 1.6 = \(Int(options.secondsOfWindows.rounded())) s"
   }
 
   private func options() throws -> BenchOptions {

@@ -36,7 +36,7 @@ struct DoctorCommand: AsyncParsableCommand {
     if strict, diagnosis.count(.missing) > 0 { throw ExitCode(1) }
   }
 
-  func diagnose() async -> OpportuneScheduler.Diagnosis {
+  func diagnose() async -> Diagnosis {
     var diagnosis = await Diagnosis.runWithSelfTest()
     diagnosis.add([PowerEvents.finding()] + Diagnosis.memoryFindings(storeFolder: store))
     return diagnosis

@@ -12,6 +12,9 @@ public final class App: Sendable {
   ///
   /// Child tasks (`async let`, task groups) stay on it; `Task { }` and `Task.detached` inside do not: the language
   /// sends those to the global pool. Use ``task(name:priority:operation:)`` for those.
+  ///
+  /// A task that leaves a default actor while others wait for the actor may have to wait until the actor's next message has
+  /// ended, a ``QuantumPolicy/quantum`` and some at most, also where cores are idle. An actor on a strand keeps nobody.
   public let executor: AppExecutor
 
   init(core: AppCore) {

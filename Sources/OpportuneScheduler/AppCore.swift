@@ -18,6 +18,8 @@ final class AppCore: @unchecked Sendable {
   let runner: OpaquePointer
   /// Slices of this app that run in the place of another.
   private let lentInside = Atomic<Int>(0)
+  /// Counts looks of those who move the actors' place.
+  private let moves = Atomic<UInt64>(0)
   /// Set once, by the executor's initialiser, before anybody can enqueue.
   private(set) nonisolated(unsafe) var unownedExecutor: UnownedTaskExecutor
 
@@ -172,9 +174,10 @@ final class AppCore: @unchecked Sendable {
   private func moveRunner() {
     var moved: UInt8?
     while true {
-      // seqCst: the app's step before the look at the runner's band, and the runner's before this look at the app's. Of
-      // two threads that overlap one sees the other's step, and moves the runner once more.
-      atomicMemoryFence(ordering: .sequentiallyConsistent)
+      // acquiring and releasing: one after the other passes here. Of two threads the later sees what the earlier did
+      // before: its step of the app, and then looks where that is; or, from its last pass, its step of the runner, and
+      // then moves that. On Arm too, where a load may else come before a step.
+      moves.add(1, ordering: .acquiringAndReleasing)
       let band = state.band
       if band == moved { return }
       opp_app_set_band(runner, band)

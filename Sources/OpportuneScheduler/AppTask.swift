@@ -79,14 +79,11 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
   func enqueue(_ job: consuming ExecutorJob) { app.enqueue(UnownedJob(job), of: self) }
 
   /// The other apps in whose places its jobs are queued: those who wait, stand higher now, and are not suspended. One
-  /// that is would gather its jobs until its resumption, after which it counts from the next job on.
+  /// that is would gather its jobs until its resumption, after which it counts from the next job on. For the
+  /// task's own job `queued` was exchanged before: an app that is resumed or moved up, and then lends, finds the job there,
+  /// or came first, and then that exchange has acquired what it did before.
   func forEachLender(_ body: (AppCore) -> Void) {
-    var isFirst = true
     lenders.visit { lender in
-      // seqCst: after willQueue(). An app that is resumed or moved up, and then lends, sees the job, or is seen here as it
-      // stands now.
-      if isFirst { atomicMemoryFence(ordering: .sequentiallyConsistent) }
-      isFirst = false
       let state = lender.app.state
       if !state.suspended, state.band > app.state.band { body(lender.app) }
     }
@@ -98,7 +95,8 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
     let first = root.compareExchange(expected: 0, desired: job.identity, ordering: .relaxed)
     guard job.identity != 0, first.exchanged || first.original == job.identity else { return }
     let word = UInt(bitPattern: Unmanaged.passRetained(job).toOpaque())
-    // seqCst: before the look at those who lend; lend() adds one and then looks for the job, so one sees the other.
+    // acquiring and releasing: before the look at those who lend; see forEachLender(). All that changes `queued` reads it
+    // in the same step, so that this acquires from each that came before. seqCst: see queueAgain().
     release(queued.exchange(word, ordering: .sequentiallyConsistent))
   }
 

@@ -54,12 +54,15 @@ public struct SchedulerConfiguration: Sendable, Hashable {
   /// foreground lane serves real-time levels, before all others.
   public var lanes: Set<Lane> = [.foreground, .background]
 
-  /// How many demoted workers may run beside the counted ones, per core and lane; 1 to 64, 4 by default.
+  /// How many demoted workers may run beside the counted ones, per core and lane; 1 to 64, 4 by default. Jobs that turn
+  /// out to be hogs while they run count up to twice that, up to sixteen times where they would else keep fresh work
+  /// from running for several quanta, and beyond that if they had blocked and been replaced before.
   public var demotedLimitPerCore = 4
 
   /// How long all of a lane's workers must have been inside their jobs before the one in reserve is woken; 50
   /// µs to 10 ms, 500 µs by default. Where the lane's jobs ordinarily take longer, it is twice as long as they do, a
-  /// quantum at most.
+  /// quantum at most. A blocked job's worker is replaced after as long, which doubles with every eight workers a core that
+  /// the lane has, a second at most: hundreds of jobs that block at once begin one by one.
   public var reserveDelay: Duration = .microseconds(500)
 
   /// How late a timer may fire, where its owner does not say, so that it can fire together with others; 0 to

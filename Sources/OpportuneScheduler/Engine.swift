@@ -39,16 +39,20 @@ final class Engine: @unchecked Sendable {
   private let forks: UInt32
   let startThread: ThreadStarter
   private let readTopology: () -> Topology
+  /// As `opp_thread_meter_is_blocked()`; a test's tells of waits that take a kernel in trouble.
+  let isBlocked: (OpaquePointer) -> Int32
 
   init(
     _ configuration: SchedulerConfiguration, _ logger: Logger,
     startThread: @escaping ThreadStarter = { opp_thread_start($0, $1, $2, $3) },
-    readTopology: @escaping () -> Topology = { Topology() }
+    readTopology: @escaping () -> Topology = { Topology() },
+    isBlocked: @escaping (OpaquePointer) -> Int32 = { opp_thread_meter_is_blocked($0) }
   ) throws(SchedulerError) {
     self.configuration = configuration
     self.logger = logger
     self.startThread = startThread
     self.readTopology = readTopology
+    self.isBlocked = isBlocked
     topology = readTopology()
     privileges = KernelPrivileges.probe()
     knowsJobLayout = RuntimeProbe.knowsJobLayout
@@ -139,14 +143,13 @@ final class Engine: @unchecked Sendable {
   // MARK: Phase
 
   // Inlined: a call would keep the engine, which all threads share, by counting it up and down.
-  @inline(__always) var accepts: Bool {
-    phase.load(ordering: .relaxed) != .closed && forks == opp_fork_generation()
-  }
+  @inline(__always) var accepts: Bool { isOpen && !isForked }
+  @inline(__always) var isOpen: Bool { phase.load(ordering: .relaxed) != .closed }
   var isDraining: Bool { phase.load(ordering: .sequentiallyConsistent) == .draining }
   var isClosed: Bool { phase.load(ordering: .sequentiallyConsistent) == .closed }
 
   /// This is the child of a fork(): nobody is there to answer.
-  var isForked: Bool { forks != opp_fork_generation() }
+  @inline(__always) var isForked: Bool { forks != opp_fork_generation() }
 
   func checkFork() throws(SchedulerError) { try refuse(inChild: isForked) }
 

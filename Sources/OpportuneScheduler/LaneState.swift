@@ -144,6 +144,33 @@ final class LaneState: @unchecked Sendable {
 
   var demotedCount: Int { demotedRunning.load(ordering: .relaxed) }
 
+  // MARK: Workers that cannot be had
+
+  /// The monitor's own: whether another worker was to be started and could not be.
+  var lacksWorker = false
+  /// The monitor's own: when the next start may be tried, and how long that was put off.
+  private(set) var startsFrom: UInt64 = 0
+  private var startPause: UInt64 = 0
+  private var lackedAt: UInt64?
+
+  /// The kernel refused a thread, or memory was too short for its worker. Such starts would follow each other without end,
+  /// each a system call or more: the next comes after a millisecond, or twice the pause before, an eighth of a second at
+  /// most. True if this is the first for long.
+  func putOffStart(at now: UInt64) -> Bool {
+    let isFirst = !lackedLately(at: now)
+    startPause = isFirst ? 1_000_000 : min(2 * startPause, 128_000_000)
+    (startsFrom, lackedAt, lacksWorker) = (now + startPause, now, true)
+    return isFirst
+  }
+
+  /// A thread was given. Whether its worker comes about shows later, and meanwhile no more are tried.
+  func started(at now: UInt64) {
+    lacksWorker = false
+    if lackedLately(at: now) { startsFrom = now + startPause }
+  }
+
+  private func lackedLately(at now: UInt64) -> Bool { lackedAt.map { now < $0 + 1_000_000_000 } ?? false }
+
   // MARK: The worker that searches
 
   // relaxed: it orders nothing. A worker that is stopped while it searches keeps others from searching, not from

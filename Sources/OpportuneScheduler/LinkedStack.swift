@@ -28,12 +28,14 @@ package struct LinkedStack<Member: Linked>: ~Copyable {
     }
   }
 
+  // seqCst: see push().
+  package var isEmpty: Bool { top.load(ordering: .sequentiallyConsistent) == 0 }
+
   /// The last that was pushed comes first.
   package func takeAll() -> [Member] {
-    // seqCst, both: see push().
-    guard top.load(ordering: .sequentiallyConsistent) != 0 else { return [] }
+    guard !isEmpty else { return [] }
     var members: [Member] = []
-    var word = top.exchange(0, ordering: .sequentiallyConsistent)
+    var word = top.exchange(0, ordering: .sequentiallyConsistent)  // see push()
     while let pointer = UnsafeRawPointer(bitPattern: word) {
       let member = Unmanaged<Member>.fromOpaque(pointer).takeRetainedValue()
       word = member.below

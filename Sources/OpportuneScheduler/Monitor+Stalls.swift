@@ -83,7 +83,7 @@ extension Monitor {
     let last = lookedAt.updateValue(
       Look(sequence: reading.sequence, cpu: cpu, at: now), forKey: ObjectIdentifier(worker))
     guard let last, last.sequence == reading.sequence, (cpu &- last.cpu) * 20 < now &- last.at else { return false }
-    switch opp_thread_meter_is_blocked(meter) {
+    switch engine.isBlocked(meter) {
     case OPP_BLOCKED: return true
     // Background that has no CPU holds the kernel's locks for long; more of it would only hold them longer.
     case OPP_BLOCKED_IN_KERNEL: return worker.lane.lane != .background || worker.lane.liveWorkers <= 2 * engine.width
@@ -101,7 +101,7 @@ extension Monitor {
       }
       let isReplaced = other.currentStanding == .detached || other.currentStanding == .detachedDemoted
       return isReplaced && other.report.read()?.sequence == look.sequence
-        && other.report.meter.map { opp_thread_meter_is_blocked($0) } == OPP_BLOCKED_ON_MEMORY_MAP
+        && other.report.meter.map(engine.isBlocked) == OPP_BLOCKED_ON_MEMORY_MAP
     }
     guard others < engine.width else { return false }
     lookedAt[ObjectIdentifier(worker)]?.mayBeReplacedOnMap = true

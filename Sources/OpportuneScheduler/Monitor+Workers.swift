@@ -10,6 +10,10 @@ extension Monitor {
   func spawn(_ lane: LaneState, _ engine: Engine) -> Bool {
     let slot = lane.workers.firstIndex { $0 == nil } ?? lane.workers.count
     guard slot < Int(OPP_LANE_WORKERS), !engine.isClosed else { return false }
+    guard opp_now_ns() >= lane.startsFrom else {
+      lane.lacksWorker = true
+      return false
+    }
     let worker = Worker(engine: engine, lane: lane, slot: UInt32(slot))
     let names: [Lane: String] = [.background: "bg", .foreground: "fg", .realTime: "rt"]
     let result = engine.startThread(
@@ -18,13 +22,35 @@ extension Monitor {
       Unmanaged.passRetained(worker).toOpaque())
     guard result == 0 else {
       Unmanaged.passUnretained(worker).release()
-      threadError = -result
-      engine.log(.warning, "no thread for a worker", ["lane": "\(lane.lane)", "error": "\(-result)"])
+      lacked(-result, lane, engine)
       return false
     }
+    lane.started(at: opp_now_ns())
     if slot == lane.workers.count { lane.workers.append(worker) } else { lane.workers[slot] = worker }
     live += 1
     return true
+  }
+
+  /// There was no thread for a worker, or no memory.
+  func lacked(_ error: Int32, _ lane: LaneState, _ engine: Engine) {
+    threadError = error
+    guard lane.putOffStart(at: opp_now_ns()) else { return }
+    engine.log(.warning, "no thread for a worker", ["lane": "\(lane.lane)", "error": "\(error)"])
+  }
+
+  /// Tries again where workers could not be started, if something still waits for them. Returns when to come again, or
+  /// `.max`.
+  func startLacking(_ engine: Engine) -> UInt64 {
+    let now = opp_now_ns()
+    for lane in engine.lanes where lane.lacksWorker && now >= lane.startsFrom {
+      lane.lacksWorker = false
+      if opp_lane_sleeping(lane.raw) == 0, opp_has_ready(engine.core, lane.mask) { _ = spawn(lane, engine) }
+    }
+    return nextStart(engine)
+  }
+
+  func nextStart(_ engine: Engine) -> UInt64 {
+    engine.lanes.reduce(.max) { $1.lacksWorker ? min($0, $1.startsFrom) : $0 }
   }
 
   /// Lets another worker take the place of one that is inside `reading`; false if it keeps its place.

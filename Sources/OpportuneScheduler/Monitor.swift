@@ -1,4 +1,5 @@
 internal import COpportune
+import Glibc
 import Synchronization
 
 /// The one thread that watches: it looks at running jobs once a quantum while there are any, at stalled lanes when
@@ -184,7 +185,7 @@ final class Monitor: @unchecked Sendable {
         let shortest = engine.lanes.filter { $0.lane != .background }.map(\.reserveDelay).min() ?? reserveDelay
         watchDelay.store(max(reserveDelay, shortest / 2), ordering: .relaxed)
       }
-      fireTimers()
+      fireTimers(orAt: startLacking(engine))
       checkWaiters()
       if checkShutdown(engine) { break }
     }
@@ -239,6 +240,7 @@ final class Monitor: @unchecked Sendable {
       live -= 1
       // It may have given back a job that it took before the queues were emptied.
       guard !engine.isClosed else { return engine.dropIfClosed() }
+      if !worker.hasWorked { lacked(ENOMEM, worker.lane, engine) }
       if opp_lane_sleeping(worker.lane.raw) == 0 { _ = spawn(worker.lane, engine) }
       // It did not look at the queues after it gave its permit back.
       engine.wakeIfReady(worker.lane)
@@ -293,7 +295,8 @@ final class Monitor: @unchecked Sendable {
 
   // MARK: Timers and waiters
 
-  private func fireTimers() {
+  /// - Parameter other: a time at which the monitor is to be awake besides.
+  private func fireTimers(orAt other: UInt64) {
     let now = opp_now_ns()
     for timer in timers.popDue(now: now) {
       if !timer.isOver { timer.hasFired.store(true, ordering: .relaxed) }  // a fact of its own
@@ -302,9 +305,9 @@ final class Monitor: @unchecked Sendable {
     let next = timers.nextFire ?? .max
     nextFire.store(next, ordering: .sequentiallyConsistent)
     // Also to never: what was cancelled wakes it once at most, where nothing rang for it before.
-    setAlarm(min(next, shutdown?.deadline ?? .max))
+    setAlarm(min(next, other, shutdown?.deadline ?? .max))
     // The last look, after `nextFire` was published; see add().
-    if let engine { fetchTimers(engine, published: next) }
+    if let engine { fetchTimers(engine, published: min(next, other)) }
   }
 
   private func setAlarm(_ time: UInt64) {
@@ -315,7 +318,7 @@ final class Monitor: @unchecked Sendable {
 
   private func fetchTimers(_ engine: Engine, published: UInt64) {
     fetch(engine)
-    if let next = timers.nextFire, next < published { ring() }
+    if min(timers.nextFire ?? .max, nextStart(engine)) < published { ring() }
   }
 
   private func checkWaiters() {
@@ -353,7 +356,11 @@ final class Monitor: @unchecked Sendable {
   private func isIdle(_ engine: Engine) -> Bool {
     guard let turns = idleTurns(engine) else { return false }
     if engine.lanes.contains(where: { opp_has_ready(engine.core, $0.mask) }) { return false }
-    // Where that missed a job because a worker has taken it (acq_rel), the standing that the worker got before is seen now.
+    // [claim] acquiring: where that missed a job because a worker has taken it, the standing that the worker got before is
+    // seen now. Pairs with the release of fifo_claim(), whose `head` the look reads relaxed (opp_bag_count()): an order
+    // there would be paid for by each worker that lies down, for this one reader. Where a third thread has found the
+    // queue empty, and cleared a hint, the language's model promises less than x86 and Arm, on which a store is seen by all at
+    // once; the job would go on in the global pool. ThreadSanitizer sees no fence, and need not: no plain access relies on it.
     atomicMemoryFence(ordering: .acquiring)
     return idleTurns(engine) == turns
   }

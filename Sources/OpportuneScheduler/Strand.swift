@@ -1,5 +1,4 @@
 internal import COpportune
-import Dispatch
 import Synchronization
 
 /// A serial strand of jobs inside an app: a *thread* in the sense of the design, with its own priority and its own
@@ -24,6 +23,7 @@ import Synchronization
 ///  S3  As long as a job waits or runs that was queued from a higher band (`owed`), a token of the app that queued it
 ///      is queued, or in the hands of a thread, or in `waiting`. Who puts one there sees a runner afterwards, who will
 ///      empty `waiting` after he has left, or empties it himself.
+///  S4  Likewise who puts a job into `loose`; see Strand+Elsewhere.swift.
 public final class Strand: SerialExecutor, @unchecked Sendable {
   /// The name it was made with.
   public let name: String
@@ -32,16 +32,20 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   let identity: UInt64
   private let priority: TaskPriority
   // The C core's bags are thread-safe.
-  private let bag: OpaquePointer
+  let bag: OpaquePointer
   /// Whether a token is queued in the own app, and whether somebody runs it; then two bits with the highest band that
   /// wants the run; above them a number that grows with each run, so that a poster who comes late cannot call a token
   /// posted that has been taken already.
   private let state = Atomic<UInt64>(0)
-  private let runner = Atomic<Int>(0)
+  /// The number of the thread that runs it, or 0; a number and no id, since the child of a fork() keeps it.
+  let runner = Atomic<UInt64>(0)
   /// How many jobs that were queued from higher bands wait or run.
   // relaxed: who has a token has seen the count of its job.
   private let owed = Atomic<Int>(0)
-  private let waiting = LinkedStack<StrandToken>()
+  let waiting = LinkedStack<StrandToken>()
+  let loose = LinkedStack<LooseJob>()
+  /// In the child of a fork(): somebody runs what is in `loose`.
+  let runsInChild = Atomic<Bool>(false)
 
   private static let posted: UInt64 = 1
   private static let running: UInt64 = 2
@@ -68,7 +72,8 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
 
   // MARK: Queueing
 
-  /// Queues a job; called by the runtime.
+  /// Queues a job; called by the runtime. In the child of a `fork()` it runs on the caller's thread, also where a thread of
+  /// the parent was inside a job of the strand: what that left half done is so there.
   public func enqueue(_ job: consuming ExecutorJob) {
     // The runtime lends this reference. The job that is queued below may end, and with it the actor that keeps the
     // strand, before this thread goes on.
@@ -77,9 +82,9 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     let pointer = unsafeBitCast(UnownedJob(job), to: UnsafeMutableRawPointer.self)
     let entry = JobEntry(.task, pointer, queuedAt: nil)
     let worker = Worker.current(of: app.engine)
-    guard let source = app.engine.source(worker), add(entry, worker, source) else {
-      // Only a thread that is ending, or a process without memory, comes here; the job must still run, and alone.
-      return runElsewhere(first: entry)
+    guard !app.engine.isForked, let source = app.engine.source(worker), add(entry, worker, source) else {
+      // A thread that is ending, a process without memory, the child of a fork(): the job must still run, and alone.
+      return runElsewhere(entry)
     }
   }
 
@@ -104,6 +109,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     app.statistics.add(.submitted, 1, in: app.band)
   }
 
+  /// Not in the child of a fork(): what is in the bag is the parent's.
   private func add(_ entry: JobEntry, _ worker: Worker?, _ source: OpaquePointer) -> Bool {
     // The app that waits, if it stands higher than the strand's own. Mostly that is its own, which need not be held.
     let other = worker.flatMap { $0.isInside(app) ? nil : $0.app }
@@ -113,7 +119,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       if lender != nil { owed.subtract(1, ordering: .relaxed) }
       return false
     }
-    guard app.engine.accepts else {
+    guard app.engine.isOpen else {
       runElsewhere()
       return true
     }
@@ -192,7 +198,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   // MARK: Running
 
   /// - Parameter takesOwn: whether the caller has taken the token in the own app, which then is there no more.
-  private func becomeRunner(in band: Band, takesOwn: Bool) -> Bool {
+  func becomeRunner(in band: Band, takesOwn: Bool) -> Bool {
     var word = state.load(ordering: .relaxed)
     while true {
       let kept = takesOwn ? word & ~Self.posted : word
@@ -204,17 +210,19 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       let (exchanged, original) = state.compareExchange(
         expected: word, desired: next, ordering: .sequentiallyConsistent)
       if exchanged {
-        if isFree { runner.store(Int(opp_thread_id()), ordering: .relaxed) }
+        if isFree { runner.store(opp_thread_number(), ordering: .relaxed) }
         return isFree
       }
       word = original
     }
   }
 
+  var hasRunner: Bool { state.load(ordering: .sequentiallyConsistent) & Self.running != 0 }
+
   /// Leaves. Returns the new state.
-  private func leave() -> UInt64 {
+  func leave() -> UInt64 {
     runner.store(0, ordering: .relaxed)
-    // seqCst: before the last looks at the bag and at `waiting`; see add() and wait(). release: the next runner sees
+    // seqCst: before the last looks at the bag, `waiting` and `loose`; see who adds to them. release: the next runner sees
     // what this one did.
     return state.bitwiseAnd(Self.number | Self.posted, ordering: .sequentiallyConsistent).newValue
   }
@@ -247,13 +255,19 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       worker.goesOn()
     }
     if let token { waiting.push(token) }
+    leave(source)
+  }
+
+  /// Leaves, and sees to it that somebody runs what is still there.
+  func leave(_ source: OpaquePointer) {
     let word = leave()
     postWaiting(nil, source)
     if word & Self.posted == 0, !opp_bag_is_empty(bag) { postToken(nil, source, seen: word) }
+    if !loose.isEmpty { runElsewhere(all: false) }
   }
 
-  /// - Parameter worker: nil in the global pool, where closures are cancelled once the scheduler is closed.
-  private func run(_ entry: JobEntry, on worker: Worker? = nil) {
+  /// - Parameter worker: nil elsewhere, where closures are cancelled once the scheduler is closed.
+  func run(_ entry: JobEntry, on worker: Worker? = nil) {
     if entry.kind != .closure {
       unsafeBitCast(entry.pointer, to: UnownedJob.self).runSynchronously(on: asUnownedSerialExecutor())
     } else if let worker {
@@ -267,30 +281,12 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     if entry.isLent { owed.subtract(1, ordering: .relaxed) }
   }
 
-  /// The scheduler is gone: jobs of actors run in the global pool, still one after the other; closures are cancelled.
-  func runElsewhere(first: JobEntry? = nil) {
-    app.engine.noteEscape()
-    DispatchQueue.global().async { [self] in
-      guard becomeRunner(in: app.band, takesOwn: true) else {
-        // With a job in hand there is no queue to leave it in: come again.
-        if first != nil { runElsewhere(first: first) }
-        return
-      }
-      if let first { run(first) }
-      var job = opp_job()
-      while opp_bag_take(bag, &job) { run(JobEntry(job)) }
-      _ = leave()
-      _ = waiting.takeAll()
-      if !opp_bag_is_empty(bag) { runElsewhere() }
-    }
-  }
-
   // MARK: Isolation
 
   public func asUnownedSerialExecutor() -> UnownedSerialExecutor { UnownedSerialExecutor(ordinary: self) }
 
   /// Whether the caller runs on this strand.
-  public func isIsolatingCurrentContext() -> Bool? { runner.load(ordering: .relaxed) == Int(opp_thread_id()) }
+  public func isIsolatingCurrentContext() -> Bool? { runner.load(ordering: .relaxed) == opp_thread_number() }
 
   public func checkIsolated() {
     precondition(isIsolatingCurrentContext() == true, "this code must run on strand \"\(name)\", and does not")

@@ -425,6 +425,9 @@ final class Worker: @unchecked Sendable {
     standing.compareExchange(expected: held, desired: new, ordering: .acquiringAndReleasing).exchanged
   }
 
+  /// Once it has ended: false where memory was too short for it to begin.
+  var hasWorked: Bool { taker != nil }
+
   var currentStanding: Standing { standing.load(ordering: .relaxed) }
 
   /// nil while it may have a job in hand, begun or not; else a number that is another once it may have had one again.

@@ -6,8 +6,6 @@ import Testing
 
 @testable import Opportune
 
-private typealias Diagnosis = OpportuneScheduler.Diagnosis
-
 /// A machine on which nothing is wanting.
 private var fine: MemoryFacts {
   var facts = MemoryFacts()

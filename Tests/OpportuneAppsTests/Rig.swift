@@ -46,7 +46,7 @@ struct Rig {
     actions(index, from: start).compactMap { if case .lifecycle(.deliver(let callback)) = $0 { callback } else { nil } }
   }
 
-  func diagnoses(_ index: Int = 0) -> [Diagnosis] {
+  func diagnoses(_ index: Int = 0) -> [AppDiagnosis] {
     actions(index).compactMap { if case .diagnose(let diagnosis) = $0 { diagnosis } else { nil } }
   }
 

@@ -92,4 +92,18 @@ import Testing
     let scenario = try #require(options.scenarios.first)
     #expect(options.repeats(of: scenario) == 1)
   }
+
+  /// As README and `--help` say it: beside the background, without it, and the background alone.
+  @Test func theTimeOfARunIsKnownBefore() throws {
+    func seconds(_ scenarios: [String] = [], repeats: Int? = nil, isRoot: Bool = false) throws -> Int {
+      let options = try BenchOptions(scenarios: scenarios, seconds: 10, repeats: repeats, isRoot: isRoot)
+      return Int(options.secondsOfWindows.rounded())
+    }
+    #expect(try seconds() == 64)
+    #expect(try seconds(isRoot: true) == 80)
+    #expect(try seconds(repeats: 2) == 64)
+    // Seven contenders, beside twelve blocked jobs, which are no background to run alone.
+    #expect(try seconds(["block-1s"]) == 88)
+    #expect(try seconds(["search", "light-1s"]) == 128)
+  }
 }

@@ -15,6 +15,26 @@ import Testing
     try refuses(BenchLatencyCommand.self, "--contender", text, ContenderKind.all.map(\.name))
   }
 
+  /// Wrong use, as an unknown name is, and found out before anything is measured.
+  @Test func aTreeThatIsNoFolderIsRefused() throws {
+    try refuses(BenchLatencyCommand.self, "--tree", "/nonexistent", ["a folder that exists"])
+    try refuses(BenchLatencyCommand.self, "--tree", "", ["a folder that exists"])
+    try refuses(BenchLatencyCommand.self, "--tree", "/dev/null", ["a folder"])
+  }
+
+  /// That is found out as the tree is read.
+  @Test func aTreeWithoutATextIsRefused() async throws {
+    let folder = try Folder()
+    let command = try BenchLatencyCommand.parse(["--tree", folder.url.path, "--contender", "limit-idle"])
+    let error = await #expect(throws: (any Error).self) {
+      var running = command
+      try await running.run()
+    }
+    let message = BenchLatencyCommand.message(for: try #require(error))
+    #expect(message.contains("--tree '\(folder.url.path)'") && message.contains("readable text files"), "\(message)")
+    #expect(BenchLatencyCommand.exitCode(for: try #require(error)) == .validationFailure)
+  }
+
   private func refuses(
     _ command: any ParsableCommand.Type, _ option: String, _ text: String, _ known: [String]
   ) throws {

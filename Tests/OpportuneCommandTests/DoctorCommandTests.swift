@@ -5,8 +5,6 @@ import Testing
 
 @testable import OpportuneCommand
 
-private typealias Diagnosis = OpportuneScheduler.Diagnosis
-
 @Suite struct DoctorCommandTests {
   /// Findings of other modules stand in their areas, in the table and in JSON.
   @Test func memoryIsLookedAtBesideTheRest() async throws {

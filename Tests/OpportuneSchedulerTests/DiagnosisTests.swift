@@ -62,6 +62,7 @@ extension Diagnosis {
       ($0.hasNUMA, $0.hasSchedstat, $0.hasTaskIDs, $0.hasEnqueueHook) = (false, false, false, false)
       ($0.autogroup, $0.realTimeRuntime, $0.ringError) = (true, 0, ENOSYS)
       $0.privileges.canSetSlice = false
+      $0.descriptorLimit = 64
     }
     for finding in bare.findings where finding.status != .ok {
       #expect(finding.cost != nil, "\(finding.subject)")
@@ -85,6 +86,19 @@ extension Diagnosis {
     configuration.backgroundClass = .nice19LongSlice
     let long = Diagnosis(fine, configuration: configuration)
     #expect(try long.finding("Background").found == "SCHED_OTHER, nice 19, slice 100 ms")
+  }
+
+  /// Workers keep them, and there is one for each job that blocks.
+  @Test(
+    arguments: [(nil, .ok, "no limit;"), (1024, .ok, "1024 by"), (256, .degraded, "256 by")]
+      as [(Int?, Diagnosis.Status, String)])
+  func descriptorsAreTold(limit: Int?, status: Diagnosis.Status, text: String) throws {
+    let finding = try changed(fine) { $0.descriptorLimit = limit }.finding("Descriptors")
+    #expect(finding.status == status)
+    #expect(finding.found.hasPrefix(text) && finding.found.contains("a scheduler keeps 22"), "\(finding.found)")
+    var own = rlimit()
+    #expect(getrlimit(Int32(RLIMIT_NOFILE.rawValue), &own) == 0)
+    #expect(SystemFacts.read().descriptorLimit == (own.rlim_cur == rlim_t.max ? nil : Int(own.rlim_cur)))
   }
 
   // R-CPU-06

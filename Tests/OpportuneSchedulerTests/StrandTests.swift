@@ -25,9 +25,11 @@ import Testing
   }
 
   private actor OnStrand {
-    let strand: Strand
+    nonisolated let strand: Strand
     nonisolated var unownedExecutor: UnownedSerialExecutor { strand.asUnownedSerialExecutor() }
     init(_ strand: Strand) { self.strand = strand }
+
+    func record(in record: Record<Bool?>) { record.add(strand.isIsolatingCurrentContext()) }
 
     /// Leaves a closure to the strand that blocks until `gate` is open.
     func visit(_ gate: DispatchSemaphore, _ inTime: Record<Bool>) throws {
@@ -53,6 +55,56 @@ import Testing
       }.value
       #expect(await inTime.reaching(round).last == true)
     }
+    try await scheduler.shutdown()
+  }
+
+  /// The job of a thread that is ending has no queue. It had looked again and again whether the runner had left.
+  // R-CPU-02
+  @Test func aJobWithoutAQueueWaitsForTheRunnerAtRest() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let actor = OnStrand(try app.thread(named: "strand"))
+    let (begun, gate, ran) = (Record<Bool>(), DispatchSemaphore(value: 0), Record<Bool?>())
+    try actor.strand.submit {
+      begun.add(true)
+      gate.wait()
+    }
+    _ = await begun.reaching(1)
+    let key = ThreadEnd()
+    await onThread {
+      try? app.submit {}  // so that it has a source, which it gives back before the key's turn
+      key.atEnd { Task(executorPreference: CallersThread()) { await actor.record(in: ran) } }
+    }
+    // It had looked through the global pool.
+    for _ in 0..<100 {
+      await withCheckedContinuation { done in DispatchQueue.global().async { done.resume() } }
+    }
+    #expect(scheduler.engine.escapeCount == 0)
+    gate.signal()
+    #expect(await ran.reaching(1) == [true])
+    #expect(scheduler.engine.escapeCount == 1)
+    try await scheduler.shutdown()
+  }
+
+  /// It has nobody else run what the strand of a suspended app has to do.
+  // R-CPU-02 R-FTS-09
+  @Test func aJobWithoutAQueueLeavesTheOthersToTheWorkers() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let actor = OnStrand(try app.thread(named: "strand"))
+    let (ran, others) = (Record<Bool?>(), Record<Int>())
+    app.suspend()
+    try actor.strand.submit { others.add(1) }
+    let key = ThreadEnd()
+    await onThread {
+      try? app.submit {}
+      key.atEnd { Task(executorPreference: CallersThread()) { await actor.record(in: ran) } }
+    }
+    #expect(await ran.reaching(1) == [true])
+    while actor.strand.hasRunner { await Task.yield() }
+    #expect(others.count == 0)
+    app.resume()
+    _ = await others.reaching(1)
     try await scheduler.shutdown()
   }
 

@@ -181,6 +181,14 @@ let isRoot = geteuid() == 0
 /// What the tests were started with, which foreground work keeps.
 let processNice = getpriority(__priority_which_t(PRIO_PROCESS.rawValue), UInt32(getpid()))
 
+/// Runs a job at once, where it is queued.
+final class CallersThread: TaskExecutor {
+  func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    job.runSynchronously(on: asUnownedTaskExecutor())
+  }
+}
+
 /// A count that several threads keep.
 final class Tally: Sendable {
   private let value = Atomic<Int>(0)

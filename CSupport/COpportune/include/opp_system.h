@@ -67,8 +67,9 @@ int opp_thread_set_timer_slack(uint64_t slack_ns);
 /* --- CPU time of another thread of this process --------------------------------------------- */
 
 /*
- * Clock and kept descriptors (three, close-on-exec) of one thread; created on that thread, read from any. The thread
- * may end first: the calls then return -ESRCH. In the child of fork() a meter must not be read.
+ * Clock and a kept descriptor (close-on-exec) of one thread; created on that thread, read from any. The thread
+ * may end first: the calls then return -ESRCH, or -ENOENT where they read /proc. In the child of fork() a meter must not be
+ * read.
  */
 typedef struct opp_thread_meter opp_thread_meter;
 

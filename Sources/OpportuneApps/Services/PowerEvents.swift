@@ -68,15 +68,12 @@ public enum PowerEvents {
   enum Outcome { case nothing, mayHaveChanged, ended }
 
   /// What `opportune doctor` says of them.
-  public static func finding(open: () throws(Refusal) -> Int32 = PowerEvents.open)
-    -> OpportuneScheduler.Diagnosis.Finding
-  {
+  public static func finding(open: () throws(Refusal) -> Int32 = PowerEvents.open) -> Diagnosis.Finding {
     do {
       close(try open())
-      return OpportuneScheduler.Diagnosis.Finding(
-        .system, "power events", .ok, found: "kernel uevents of power supplies")
+      return Diagnosis.Finding(.system, "power events", .ok, found: "kernel uevents of power supplies")
     } catch {
-      return OpportuneScheduler.Diagnosis.Finding(
+      return Diagnosis.Finding(
         .system, "power events", .degraded, found: error.description,
         cost: "A host notices mains and battery only when its program tells it, or asks it to look.",
         remedy: "Allow netlink sockets (NETLINK_KOBJECT_UEVENT) in the container or sandbox.")

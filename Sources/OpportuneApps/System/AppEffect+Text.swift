@@ -51,7 +51,7 @@ extension Prompt {
   }
 }
 
-extension Diagnosis: CustomStringConvertible {
+extension AppDiagnosis: CustomStringConvertible {
   public var description: String {
     switch self {
     case .callbackOverrun(let callback): "\(callback.rawValue) did not return in time"

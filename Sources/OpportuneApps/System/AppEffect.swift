@@ -33,7 +33,7 @@ public enum AppEffect: Sendable, Hashable {
   case revoked(Hardware)
   case lockGranted(SharedResource)
   case lockRevoked(SharedResource)
-  case diagnose(Diagnosis)
+  case diagnose(AppDiagnosis)
 }
 
 /// The last state of a kind of change. (R-COAL-02)
@@ -64,7 +64,7 @@ public enum Prompt: Sendable, Hashable {
 }
 
 /// Something that the developer or the user of an app should know.
-public enum Diagnosis: Sendable, Hashable {
+public enum AppDiagnosis: Sendable, Hashable {
   case callbackOverrun(Callback)
   case sliceOverrun
   case fetchOverrun

@@ -25,7 +25,7 @@ private let seeUser = "See User."
 
 extension SystemFacts {
   fileprivate var systemFindings: [Finding] {
-    var findings = [kernelFinding, userFinding]
+    var findings = [kernelFinding, userFinding, descriptorFinding]
     if !hasProc {
       findings.append(
         Finding(
@@ -66,6 +66,23 @@ extension SystemFacts {
     return Finding(
       .system, "User", .degraded, found: found,
       cost: "\(whatIsRefused) See Lanes for what takes the place.", remedy: howToPrivilege)
+  }
+
+  /// A scheduler's own: the monitor's, and one for each worker of two lanes.
+  private var schedulerDescriptors: Int { 4 + 2 * (width + 1) }
+
+  private var descriptorFinding: Finding {
+    let limit = descriptorLimit.map { "\($0) by RLIMIT_NOFILE" } ?? "no limit"
+    let found = "\(limit); a scheduler keeps \(schedulerDescriptors), and one for each job that blocks or is demoted"
+    guard let descriptorLimit, descriptorLimit < schedulerDescriptors + 256 else {
+      return Finding(.system, "Descriptors", .ok, found: found)
+    }
+    return Finding(
+      .system, "Descriptors", .degraded, found: found,
+      cost:
+        "Some hundred jobs that block at once leave the program no descriptor: it can open no file then, and the "
+        + "monitor does not see who is blocked.",
+      remedy: "Raise the limit of open files (ulimit -n; systemd: LimitNOFILE=4096).")
   }
 
   private var whatIsRefused: String {

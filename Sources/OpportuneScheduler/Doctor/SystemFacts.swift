@@ -22,6 +22,8 @@ struct SystemFacts: Sendable, Equatable {
   /// `RLIMIT_RTPRIO`, 0 to 99.
   var realTimeLimit = 0
   var hasProc = true
+  /// The soft limit of open files; nil is none.
+  var descriptorLimit: Int?
 
   var usableCPUs = 1
   var onlineCPUs = 1
@@ -89,6 +91,9 @@ extension SystemFacts {
     if getrlimit(Int32(__RLIMIT_NICE.rawValue), &limit) == 0 { niceLimit = 20 - Int(min(limit.rlim_cur, 40)) }
     if getrlimit(Int32(__RLIMIT_RTPRIO.rawValue), &limit) == 0 {
       realTimeLimit = Int(min(limit.rlim_cur, 99))
+    }
+    if getrlimit(Int32(RLIMIT_NOFILE.rawValue), &limit) == 0 {
+      descriptorLimit = limit.rlim_cur == rlim_t.max ? nil : Int(clamping: limit.rlim_cur)
     }
   }
 
