@@ -138,8 +138,7 @@ import Testing
       }
       let io = try broker.makeApp(named: "dropped")
       let sender = try broker.makeApp(named: "sender")
-      let mine = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
-      let theirs = try await sender.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+      let (mine, theirs) = try await datagramPair(io, sender)
       let address = try io.address(of: mine)
       let byte = try IOBuffer(count: 1)
       io.setState(state)
