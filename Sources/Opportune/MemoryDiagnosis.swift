@@ -8,7 +8,9 @@ extension OpportuneScheduler.Diagnosis {
   /// - Parameter storeFolder: that a hibernation store is, or is to be, in. A file of 1 MiB is made there, and removed.
   /// - Returns: findings of the area `memory`. Takes a few milliseconds, and blocks meanwhile, longer where the disk is slow.
   public static func memoryFindings(storeFolder: String = ".") -> [Finding] {
-    MemoryFacts.read(storeFolder: storeFolder).findings
+    var facts = MemoryFacts.read(storeFolder: storeFolder)
+    if Capability.ipcLock.isEffective == true { facts.lockable = .max }
+    return facts.findings
   }
 }
 
