@@ -19,8 +19,8 @@ import Testing
   }
 
   /// Until `didEnterBackground` has returned, for the host as well.
-  private func hasEntered(_ host: AppHost, _ app: HostedApp) async {
-    while await host.view(of: app.id)?.callbacks != [] { await Task.yield() }
+  private func hasEntered(_ host: AppHost, _ app: HostedApp) async throws {
+    try await until { await host.view(of: app.id)?.callbacks == [] }
   }
 
   private func broken(_ host: AppHost, _ app: HostedApp) async -> Int {
@@ -39,7 +39,7 @@ import Testing
     for index in 0..<buffer.count { raw[index] = 1 }
     mayEnter.add()
     try await host.leave(app.id)
-    await hasEntered(host, app)
+    try await hasEntered(host, app)
     for index in 0..<buffer.count { raw[index] = 2 }
     #expect(buffer.shown.load(as: UInt8.self) == 1)
     let events = await host.observe()
@@ -65,7 +65,7 @@ import Testing
     try await host.leave(app.id)
     raw[0] = 1
     mayEnter.add()
-    await hasEntered(host, app)
+    try await hasEntered(host, app)
     #expect((0..<buffer.count).allSatisfy { raw[$0] == 0 })
     for _ in 0..<2 {
       try await host.bringForward(app.id)
@@ -73,7 +73,7 @@ import Testing
       raw[0] = 2
       #expect(buffer.shown.load(as: UInt8.self) == 2)
       try await host.leave(app.id)
-      await hasEntered(host, app)
+      try await hasEntered(host, app)
     }
     #expect(await broken(host, app) == 0)
     // A buffer that is made in background is watched at once, and the end of the app is seen too.
@@ -102,7 +102,7 @@ import Testing
     mayEnter.add()
     let task = try await app.beginTask()
     try await host.leave(app.id)
-    await hasEntered(host, app)
+    try await hasEntered(host, app)
     raw[buffer.count - 1] = 0  // as the page was
     let events = await host.observe()
     try await app.endTask(task)

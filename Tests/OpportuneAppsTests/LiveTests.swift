@@ -105,7 +105,7 @@ private actor Journal: AppDelegate {
     let app = try await host.launch(Manifest(identifier: "busy")) { _ in Journal() }
     for _ in 0..<4 { try requeue(app, count) }
     await wait(host, app.id, for: .active)
-    while count.value == 0 { await Task.yield() }
+    try await until { count.value != 0 }
     try await host.leave(app.id)
     await wait(host, app.id, for: .suspended)
     let stopped = count.value
@@ -114,7 +114,7 @@ private actor Journal: AppDelegate {
     for _ in 0..<1000 { try await other.task {}.value }
     #expect(count.value == stopped)
     try await host.bringForward(app.id)
-    while count.value == stopped { await Task.yield() }
+    try await until { count.value != stopped }
     try await host.terminate(app.id)
     await wait(host, app.id, for: .notRunning)
   }
@@ -157,7 +157,7 @@ private actor Journal: AppDelegate {
       isSpinning.add()
       while mayEnd.value == 0 {}
     }
-    while isSpinning.value == 0 { await Task.yield() }
+    try await until { isSpinning.value != 0 }
     let events = await host.observe()
     try await host.terminate(app.id)
     for await event in events { if event.action == .diagnose(.unendingSlice) { break } }
@@ -195,7 +195,7 @@ private actor Journal: AppDelegate {
         try Task.checkCancellation()
       }
     }
-    while await host.view(of: app.id)?.openTasks.count != 1 { await Task.yield() }
+    try await until { await host.view(of: app.id)?.openTasks.count == 1 }
     try await host.leave(app.id)
     await #expect(throws: CancellationError.self) { try await work.value }
     await wait(host, app.id, for: .suspended)
