@@ -1,5 +1,8 @@
+import Glibc
 import Opportune
 import Testing
+
+@testable import OpportuneApps
 
 /// Drawing buffers of live apps.
 @Suite struct LiveDrawingTests {
@@ -84,6 +87,30 @@ import Testing
     try await host.terminate(app.id)
     await isToldOff(events)
     #expect(await broken(host, app) == 1)
+  }
+
+  /// As when the kernel has no memory for a mapping: what it does then is said.
+  // R-GFX-03
+  @Test(.timeLimit(.minutes(1))) func pagesThatCannotBeReplacedAreReported() async throws {
+    let (host, app, _, mayEnter) = try await launch()
+    mayEnter.add()
+    let refusals = Counter()
+    let buffer = try DrawingBuffer(bytes: 1) { _, _, _, _ in
+      refusals.add()
+      return ENOMEM
+    }
+    try await host.adopt(buffer, app)
+    let events = await host.observe()
+    try await host.leave(app.id)
+    let said = OpportuneApps.Diagnosis.drawingPagesStay("Cannot allocate memory")
+    for await event in events where event.action == .diagnose(said) { break }
+    #expect(said.description == "the pages of a drawing buffer stay: Cannot allocate memory")
+    try await hasEntered(host, app)
+    // The return finds them as they are to be.
+    let tries = refusals.value
+    try await host.bringForward(app.id)
+    #expect(refusals.value == tries)
+    try await host.terminate(app.id)
   }
 
   // R-RULE-02
