@@ -170,6 +170,20 @@ private actor Journal: AppDelegate {
     await wait(host, app.id, for: .notRunning)
   }
 
+  // R-LIFE-05, R-LIFE-08
+  @Test(.timeLimit(.minutes(1))) func anAppThatTheSchedulerHasNoPlaceForEnds() async throws {
+    var configuration = SchedulerConfiguration()
+    configuration.maximumApps = 2  // the host's own, and one
+    let host = try patientHost(scheduler: Scheduler(configuration: configuration))
+    let first = try await host.launch(Manifest(identifier: "first")) { _ in Journal() }
+    let second = await host.register(Manifest(identifier: "second")) { _ in Journal() }
+    await #expect(throws: HostError.self) { try await host.launch(second) }
+    await wait(host, second, for: .notRunning)
+    try await host.bringForward(first.id)
+    await wait(host, first.id, for: .active)
+    try await host.terminate(first.id)
+  }
+
   // R-CPU-10, R-CPU-01
   @Test(.timeLimit(.minutes(1))) func theBandFollowsTheState() async throws {
     let host = try patientHost { $0.suspendsOnReturn = false }
