@@ -8,7 +8,9 @@ extension Diagnosis {
   /// - Parameter storeFolder: that a hibernation store is, or is to be, in. A file of 1 MiB is made there, and removed.
   /// - Returns: findings of the area `memory`. Takes a few milliseconds, and blocks meanwhile, longer where the disk is slow.
   public static func memoryFindings(storeFolder: String = ".") -> [Finding] {
-    MemoryFacts.read(storeFolder: storeFolder).findings
+    var facts = MemoryFacts.read(storeFolder: storeFolder)
+    if Capability.ipcLock.isEffective == true { facts.lockable = .max }
+    return facts.findings
   }
 }
 
@@ -56,9 +58,6 @@ extension MemoryFacts {
   // MARK: How it is watched
 
   private var stallFinding: Finding {
-    guard stallError != 0 else {
-      return Finding(.memory, "Stall alarm", .ok, found: "of the kernel, at 150 ms of 2 s; nobody polls")
-    }
     let remedy =
       switch stallError {
       case ENOENT, EOPNOTSUPP: "A kernel with CONFIG_PSI, started with psi=1."
@@ -66,11 +65,11 @@ extension MemoryFacts {
         "Linux 6.4 or later, or CAP_SYS_RESOURCE; in a container, a /proc/pressure that may be written."
       default: "Linux 5.2 or later."
       }
-    return Finding(
-      .memory, "Stall alarm", .missing, found: "/proc/pressure/memory: \(String(cString: strerror(stallError)))",
-      cost:
-        "While somebody listens to pressure, the amount is read once a second: a wake-up each, and a shortage shows "
-        + "up to 1 s late.", remedy: remedy)
+    return finding(
+      "Stall alarm", "/proc/pressure/memory", stallError, fine: "of the kernel, at 150 ms of 2 s; nobody polls",
+      .missing,
+      cost: "While somebody listens to pressure, the amount is read once a second: a wake-up each, and a shortage "
+        + "shows up to 1 s late.", remedy: remedy)
   }
 
   private var sampleFinding: Finding {
@@ -94,23 +93,27 @@ extension MemoryFacts {
   }
 
   private var freeFinding: Finding {
-    guard freeError != 0 else {
-      return Finding(.memory, "Lazy purging", .ok, found: "by MADV_FREE: allocation by anybody gets the pages")
-    }
-    return Finding(
-      .memory, "Lazy purging", .missing, found: "MADV_FREE: \(String(cString: strerror(freeError)))",
+    finding(
+      "Lazy purging", "MADV_FREE", freeError, fine: "by MADV_FREE: allocation by anybody gets the pages", .missing,
       cost: "Drawing memory of apps that are not in front stays until the broker is asked for room.",
       remedy: "Linux 4.5 or later.")
   }
 
   private var pageOutFinding: Finding {
-    guard pageOutError != 0 else {
-      return Finding(.memory, "Clean pages", .ok, found: "leave main memory when it is short, by MADV_PAGEOUT")
-    }
-    return Finding(
-      .memory, "Clean pages", .degraded, found: "MADV_PAGEOUT: \(String(cString: strerror(pageOutError)))",
-      cost: "Pages of mapped files leave the program, and main memory only as the kernel gets to them.",
+    finding(
+      "Clean pages", "MADV_PAGEOUT", pageOutError, fine: "leave main memory when it is short, by MADV_PAGEOUT",
+      .degraded, cost: "Pages of mapped files leave the program, and main memory only as the kernel gets to them.",
       remedy: "Linux 5.4 or later.")
+  }
+
+  /// Of a means that the kernel gives, or refuses with an error.
+  private func finding(
+    _ subject: String, _ means: String, _ error: Int32, fine: String, _ status: OpportuneScheduler.Diagnosis.Status,
+    cost: String, remedy: String
+  ) -> Finding {
+    guard error != 0 else { return Finding(.memory, subject, .ok, found: fine) }
+    return Finding(
+      .memory, subject, status, found: "\(means): \(String(cString: strerror(error)))", cost: cost, remedy: remedy)
   }
 
   private var lockFinding: Finding {

@@ -33,7 +33,7 @@ public struct BenchError: Error, Equatable, CustomStringConvertible, Sendable {
 
   /// A system call failed.
   static func failed(_ what: String, _ number: Int32 = errno) -> BenchError {
-    BenchError(.system, "\(what): \(String(cString: strerror(number)))")
+    BenchError(.system, "\(what): \(message(ofErrno: number))")
   }
 
   /// The figures that `names` names, or all where it names none.

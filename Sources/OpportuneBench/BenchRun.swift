@@ -28,7 +28,7 @@ public struct BenchRun: Sendable {
       }
       if code != 0 {
         done.resume(
-          returning: .failure(BenchError(.system, "the bench's thread: \(message(ofErrno: code))")))
+          returning: .failure(BenchError.failed("the bench's thread", code)))
       }
     }
     return try result.get()

@@ -108,7 +108,7 @@ final class Blockers: Sendable {
           close(pair.read)
           close(pair.write)
         }
-        throw BenchError(.system, "a pipe could not be made: \(message(ofErrno: code))")
+        throw BenchError.failed("a pipe could not be made", code)
       }
       for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
       opened.append((ends[0], ends[1]))

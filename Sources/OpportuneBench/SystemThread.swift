@@ -93,7 +93,7 @@ final class SystemThread: Sendable {
       ended.open()
     }
     guard failure == 0 else {
-      throw BenchError(.system, "thread '\(name)' could not start: \(message(ofErrno: failure))")
+      throw BenchError.failed("thread '\(name)' could not start", failure)
     }
     let refusal = outcome.wait()
     guard refusal == 0 else {

@@ -25,4 +25,16 @@ enum TextFile {
     }
     return failed ? nil : bytes
   }
+
+  /// Writes a small file of the kernel's; whether it took it, else `errno` says why not.
+  @discardableResult
+  static func write(_ text: String, to path: String) -> Bool {
+    let file = open(path, O_WRONLY | O_CLOEXEC)
+    guard file >= 0 else { return false }
+    let count = Glibc.write(file, text, text.utf8.count)
+    let number = errno
+    close(file)
+    errno = number
+    return count == text.utf8.count
+  }
 }

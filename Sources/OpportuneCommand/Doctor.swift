@@ -10,8 +10,8 @@ struct DoctorCommand: AsyncParsableCommand {
     abstract: "Says what the machine gives Opportune, what it lacks, what that costs and how to mend it.",
     discussion: """
       Looks, and starts a scheduler for a moment to see whether it does as it should. Nothing is changed (a file \
-      of 1 MiB in the folder of --store is gone again at once), and no privilege is needed. What it finds holds for the user and the container that it runs in, so run it as your \
-      program runs. The exit status is 0 whatever is found.
+      of 1 MiB in the folder of --store is gone again at once), and no privilege is needed. What it finds holds for the \
+      user and the container that it runs in, so run it as your program runs. The exit status is 0 whatever is found.
       """)
 
   @Flag(help: "Print JSON.")

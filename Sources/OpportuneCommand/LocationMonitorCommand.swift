@@ -9,9 +9,10 @@ struct LocationMonitorCommand: AsyncParsableCommand {
     commandName: "monitor",
     abstract: "Watches fences in a process of its own, and prints each crossing as it happens.",
     discussion: """
-      Fixes come from gpsd, or from a recorded track, as it was recorded. The program that reads the crossings may stop for as long as it likes: those that happen \
-      meanwhile wait here until it goes on. A gpsd that goes, or that is not there yet, is waited for; standard error \
-      says so. Fences are GeoJSON, as for 'replay'. Runs until it is ended, or nobody reads it any more.
+      Fixes come from gpsd, or from a recorded track, as it was recorded. The program that reads the crossings may stop \
+      for as long as it likes: those that happen meanwhile wait here until it goes on. A gpsd that goes, or that is not \
+      there yet, is waited for; standard error says so. Fences are GeoJSON, as for 'replay'. Runs until it is ended, or \
+      nobody reads it any more.
 
       With --settings the program that reads is an app among others, which learns of crossings only as far as the user \
       lets it. 'opportune location settings' says and changes that, from the next fix on; a file that cannot be read \

@@ -9,7 +9,8 @@ struct LocationReplayCommand: ParsableCommand {
     discussion: """
       Tracks are GPX, NMEA 0183 (GGA, RMC), or CSV with the columns latitude, longitude and timestamp; unpack .gz files \
       first. Fences are GeoJSON: polygons, multipolygons, and points with the property "radius" in metres; the property \
-      "altitude" is a pair of metres above the ellipsoid, "dwell" the seconds after which a stay is told, and "name" is what crossings are told by.
+      "altitude" is a pair of metres above the ellipsoid, "dwell" the seconds after which a stay is told, and "name" is \
+      what crossings are told by.
 
       Example: opportune location replay drive.nmea --fences shops.geojson --html drive.html
       """)

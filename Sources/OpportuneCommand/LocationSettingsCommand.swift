@@ -3,22 +3,22 @@ import Foundation
 import OpportuneLocation
 
 struct LocationSettingsCommand: ParsableCommand {
-  enum Action: String, CaseIterable, ExpressibleByArgument { case list, set, reset, on, off }
+  enum Action: String, CaseIterable, ExpressibleByArgument { case list, set, reset, remove, on, off }
 
   static let configuration = CommandConfiguration(
     commandName: "settings",
     abstract: "The settings pane: says and sets which app may have locations.",
     discussion: """
       The file is that of 'opportune location monitor --settings', which goes by a change from the next fix on. Of an \
-      app that is reset nothing is known: the user is asked again. With 'off' no app has locations, whatever is said of \
-      it; 'on' ends that.
+      app that is reset nothing is known: the user is asked again. One that is removed, as it is not installed any \
+      more, is not listed either. With 'off' no app has locations, whatever is said of it; 'on' ends that.
 
       Example: opportune location settings location.json set org.example.maps whenInUse
       """)
 
   @Argument(help: "The settings, as JSON; 'set', 'on' and 'off' make it.", completion: .file()) var file: String
-  @Argument(help: "What to do: list, set, reset, on or off.") var action: Action = .list
-  @Argument(help: "For set and reset: the identifier in the app's manifest.") var app: String?
+  @Argument(help: "What to do: list, set, reset, remove, on or off.") var action: Action = .list
+  @Argument(help: "For set, reset and remove: the identifier in the app's manifest.") var app: String?
   @Argument(
     help: "For set: \(AuthorizationStatus.words().joined(separator: ", ")).",
     completion: .list(AuthorizationStatus.words()))
@@ -26,7 +26,7 @@ struct LocationSettingsCommand: ParsableCommand {
   @Flag(help: "Print JSON: what the file says.") var json = false
 
   func validate() throws {
-    let takesApp = action == .set || action == .reset
+    let takesApp = [.set, .reset, .remove].contains(action)
     if let app, !takesApp { throw ValidationError("'\(app)' is not expected: \(action.rawValue) takes no app") }
     if takesApp, app?.isEmpty ?? true {
       throw ValidationError("\(action.rawValue) needs the identifier of an app")
@@ -50,18 +50,18 @@ struct LocationSettingsCommand: ParsableCommand {
     case (.set, let app?):
       let status = try status()
       return try store.update { $0.apps[app] = status }
-    case (.reset, let app?):
+    case (.reset, let app?), (.remove, let app?):
       return try store.update { settings in
         guard settings.apps[app] != nil else {
           let known = settings.apps.keys.sorted().map { "'\($0)'" }.joined(separator: ", ")
           let expected = known.isEmpty ? "no app" : "one of \(known)"
           throw Failure("'\(app)' is not in '\(file)', expected \(expected)")
         }
-        settings.apps[app] = .notDetermined
+        settings.apps[app] = action == .reset ? .notDetermined : nil
       }
     case (.on, _): return try store.update { $0.isEnabled = true }
     case (.off, _): return try store.update { $0.isEnabled = false }
-    case (.list, _), (.set, nil), (.reset, nil):
+    case (.list, _), (.set, nil), (.reset, nil), (.remove, nil):
       // A file that is not there is most likely another name for one that is.
       return try store.read(mustExist: true)
     }

@@ -10,7 +10,8 @@ struct ReplayCommand: ParsableCommand {
       unpack .gz files first. States that the device recorded are compared, never used.
 
       With --policy, policies of removal are compared: sizes of apps are drawn by seed from those of real ones, so the \
-      outcome is synthetic, and the budget is swept down until they differ in how apps come to the front, unless --memory sets it. Policies:
+      outcome is synthetic, and the budget is swept down until they differ in how apps come to the front, unless \
+      --memory sets it. Policies:
       \(NamedPolicy.allCases.map { "  \($0.rawValue): \($0.explanation)" }.joined(separator: "\n"))
 
       Examples:

@@ -19,8 +19,8 @@ struct RequestProperty: Property {
   let tries = 20
   /// What is broken, so that the judge must find fault.
   var forgets: Forgotten?
-  /// Seconds that anything may take.
-  var patience = 8.0
+  /// Seconds that anything may take: on a loaded machine, and less than what ends an execution.
+  var patience = 16.0
 
   /// The places of a pipe's bytes are bytes: 4 a step at most.
   private static let stepsMax = 60

@@ -77,9 +77,7 @@ extension AppStatistics.Counts {
   /// The sum of some.
   init(_ values: [opp_stats_values]) {
     func sum(_ counter: StatisticsBlock.Counter) -> UInt64 {
-      values.reduce(0) { sum, values in
-        sum &+ withUnsafeBytes(of: values.counter) { $0.bindMemory(to: UInt64.self)[Int(counter.raw.rawValue)] }
-      }
+      values.reduce(0) { $0 &+ $1[counter] }
     }
     jobs = sum(.jobs)
     cpuTime = .nanoseconds(Int64(clamping: sum(.cpuNanoseconds)))

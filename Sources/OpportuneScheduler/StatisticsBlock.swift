@@ -1,12 +1,12 @@
 internal import COpportune
 
-/// An app's counters, for each band apart; workers add to them in batches. Without ``SchedulerConfiguration/collectsStatistics`` there are
-/// none, and nothing is counted or timed for them.
+/// An app's counters, for each band apart; workers add to them in batches. Without
+/// ``SchedulerConfiguration/collectsStatistics`` there are none, and nothing is counted or timed for them.
 final class StatisticsBlock: @unchecked Sendable {
   enum Counter {
     case jobs, cpuNanoseconds, stolen, demotions, restored, escapes, cancelled, submitted, wakeups
 
-    var raw: opp_counter {
+    fileprivate var raw: opp_counter {
       switch self {
       case .jobs: .OPP_COUNTER_JOBS
       case .cpuNanoseconds: .OPP_COUNTER_CPU_NS
@@ -54,12 +54,7 @@ final class StatisticsBlock: @unchecked Sendable {
 
   /// In all bands.
   var cpuNanoseconds: UInt64 {
-    Band.allCases.reduce(0) { sum, band in
-      sum
-        &+ withUnsafeBytes(of: read(band).counter) {
-          $0.bindMemory(to: UInt64.self)[Int(Counter.cpuNanoseconds.raw.rawValue)]
-        }
-    }
+    Band.allCases.reduce(0) { $0 &+ read($1)[.cpuNanoseconds] }
   }
 
   /// Zeros where nothing is collected.
@@ -67,5 +62,11 @@ final class StatisticsBlock: @unchecked Sendable {
     var values = opp_stats_values()
     if let raw { opp_stats_read(raw, band.rawValue, &values) }
     return values
+  }
+}
+
+extension opp_stats_values {
+  subscript(counter: StatisticsBlock.Counter) -> UInt64 {
+    withUnsafeBytes(of: self.counter) { $0.bindMemory(to: UInt64.self)[Int(counter.raw.rawValue)] }
   }
 }

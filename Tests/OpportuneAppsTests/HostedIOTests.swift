@@ -28,11 +28,11 @@ import Testing
         return count
       }
     }
-    while try await numbers(broker).inFlight < 64 { await Task.yield() }
+    try await until { try await numbers(broker).inFlight >= 64 }
     try await host.leave(app.id)
     await wait(host, app, for: .suspended)
     _ = try output.writeAll([UInt8](repeating: 7, count: 64))
-    while try await numbers(broker).held < 64 { await Task.yield() }
+    try await until { try await numbers(broker).held >= 64 }
     // Reported to the host, whose policy lets it sleep on.
     #expect(delivered.value == 0)
     #expect(await host.state(of: app.id) == .suspended)
@@ -64,7 +64,7 @@ import Testing
       delivered.add()
       return count
     }
-    while try await numbers(broker).inFlight < 1 { await Task.yield() }
+    try await until { try await numbers(broker).inFlight >= 1 }
     try await host.leave(app.id)
     await wait(host, app, for: .suspended)
     _ = try output.writeAll([7])
@@ -170,7 +170,7 @@ import Testing
     let (input, output) = try FileDescriptor.pipe()
     // Not the app's own task, which its end would cancel: the I/O itself ends.
     let read = Task { try await io.read(input, into: try IOBuffer(count: 1)) }
-    while try await numbers(broker).inFlight < 1 { await Task.yield() }
+    try await until { try await numbers(broker).inFlight >= 1 }
     try await host.terminate(app.id)
     await #expect { try await read.value } throws: { ($0 as? IOError)?.code == .terminated }
     for end in [input, output] { try end.close() }

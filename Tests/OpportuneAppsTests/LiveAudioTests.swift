@@ -68,11 +68,11 @@ import Testing
     #expect(await host.state(of: second.id) == .background)
     // The second goes on for so long that the first, if it plays, has played as well.
     let before = (firstStream.statistics.frames, secondStream.statistics.frames)
-    while secondStream.statistics.frames < before.1 + 20 { await Task.yield() }
+    try await until { secondStream.statistics.frames >= before.1 + 20 }
     if maximum == 1 {
       #expect(firstStream.statistics.frames == before.0)
     } else {
-      while firstStream.statistics.frames == before.0 { await Task.yield() }
+      try await until { firstStream.statistics.frames != before.0 }
       #expect(await host.state(of: first.id) == .background)
     }
     for id in [first.id, second.id] { try await host.terminate(id) }
@@ -87,7 +87,7 @@ import Testing
     let mayEnd = Counter()
     for _ in 0...host.scheduler.width { try indexer.submit { while mayEnd.value == 0 {} } }
     let wanted = stream.statistics.frames + 50
-    while stream.statistics.frames < wanted { await Task.yield() }
+    try await until { stream.statistics.frames >= wanted }
     mayEnd.add()
     try await host.terminate(app.id)
   }
@@ -104,7 +104,7 @@ import Testing
     #expect(stream.statistics.frames == stopped)
     // It was never paused, so it goes on with its app.
     try await host.bringForward(app.id)
-    while stream.statistics.frames == stopped { await Task.yield() }
+    try await until { stream.statistics.frames != stopped }
     for id in [app.id, other.id] { try await host.terminate(id) }
   }
 
@@ -123,7 +123,7 @@ import Testing
     #expect(place.band == (hasService ? .realTime : .background))
     // It plays on for as long as it is there.
     let behind = stream.statistics.frames
-    while stream.statistics.frames < behind + 5 { await Task.yield() }
+    try await until { stream.statistics.frames >= behind + 5 }
     try await host.bringForward(app.id)
     #expect(place.band == .realTime)
     try await stream.end()
@@ -140,12 +140,12 @@ import Testing
     let host = try host { $0.audio.approvedLibraries = [isApproved ? own : "/usr/lib/libgood.so"] }
     let (app, stream, _) = try await player(host, "player")
     let frames = stream.statistics.frames
-    while stream.statistics.frames == frames { await Task.yield() }  // in front any may
+    try await until { stream.statistics.frames != frames }  // in front any may
     let events = await host.observe()
     try await host.leave(app.id)
     if isApproved {
       let behind = stream.statistics.frames
-      while stream.statistics.frames < behind + 20 { await Task.yield() }
+      try await until { stream.statistics.frames >= behind + 20 }
       #expect(await host.state(of: app.id) == .background)
     } else {
       for await event in events { if event.action == .diagnose(.unapprovedLibrary(own)) { break } }
@@ -186,7 +186,7 @@ import Testing
     try await stream.end()
     await #expect(throws: HostError.self) { try await app.startAudio(every: .microseconds(1)) { _ in } }
     let again = try await app.startAudio(.record, every: .milliseconds(1)) { _ in }
-    while again.statistics.frames == 0 { await Task.yield() }
+    try await until { again.statistics.frames != 0 }
     try await host.terminate(app.id)
     #expect(try AppHost().scheduler.realTimeClass == .noLane)
   }

@@ -1,5 +1,8 @@
+import Glibc
 import Opportune
 import Testing
+
+@testable import OpportuneApps
 
 /// Drawing buffers of live apps.
 @Suite struct LiveDrawingTests {
@@ -19,8 +22,8 @@ import Testing
   }
 
   /// Until `didEnterBackground` has returned, for the host as well.
-  private func hasEntered(_ host: AppHost, _ app: HostedApp) async {
-    while await host.view(of: app.id)?.callbacks != [] { await Task.yield() }
+  private func hasEntered(_ host: AppHost, _ app: HostedApp) async throws {
+    try await until { await host.view(of: app.id)?.callbacks == [] }
   }
 
   private func broken(_ host: AppHost, _ app: HostedApp) async -> Int {
@@ -39,7 +42,7 @@ import Testing
     for index in 0..<buffer.count { raw[index] = 1 }
     mayEnter.add()
     try await host.leave(app.id)
-    await hasEntered(host, app)
+    try await hasEntered(host, app)
     for index in 0..<buffer.count { raw[index] = 2 }
     #expect(buffer.shown.load(as: UInt8.self) == 1)
     let events = await host.observe()
@@ -65,7 +68,7 @@ import Testing
     try await host.leave(app.id)
     raw[0] = 1
     mayEnter.add()
-    await hasEntered(host, app)
+    try await hasEntered(host, app)
     #expect((0..<buffer.count).allSatisfy { raw[$0] == 0 })
     for _ in 0..<2 {
       try await host.bringForward(app.id)
@@ -73,7 +76,7 @@ import Testing
       raw[0] = 2
       #expect(buffer.shown.load(as: UInt8.self) == 2)
       try await host.leave(app.id)
-      await hasEntered(host, app)
+      try await hasEntered(host, app)
     }
     #expect(await broken(host, app) == 0)
     // A buffer that is made in background is watched at once, and the end of the app is seen too.
@@ -84,6 +87,30 @@ import Testing
     try await host.terminate(app.id)
     await isToldOff(events)
     #expect(await broken(host, app) == 1)
+  }
+
+  /// As when the kernel has no memory for a mapping: what it does then is said.
+  // R-GFX-03
+  @Test(.timeLimit(.minutes(1))) func pagesThatCannotBeReplacedAreReported() async throws {
+    let (host, app, _, mayEnter) = try await launch()
+    mayEnter.add()
+    let refusals = Counter()
+    let buffer = try DrawingBuffer(bytes: 1) { _, _, _, _ in
+      refusals.add()
+      return ENOMEM
+    }
+    try await host.adopt(buffer, app)
+    let events = await host.observe()
+    try await host.leave(app.id)
+    let said = OpportuneApps.Diagnosis.drawingPagesStay("Cannot allocate memory")
+    for await event in events where event.action == .diagnose(said) { break }
+    #expect(said.description == "the pages of a drawing buffer stay: Cannot allocate memory")
+    try await hasEntered(host, app)
+    // The return finds them as they are to be.
+    let tries = refusals.value
+    try await host.bringForward(app.id)
+    #expect(refusals.value == tries)
+    try await host.terminate(app.id)
   }
 
   // R-RULE-02
@@ -102,7 +129,7 @@ import Testing
     mayEnter.add()
     let task = try await app.beginTask()
     try await host.leave(app.id)
-    await hasEntered(host, app)
+    try await hasEntered(host, app)
     raw[buffer.count - 1] = 0  // as the page was
     let events = await host.observe()
     try await app.endTask(task)

@@ -10,6 +10,7 @@ func patientHost(
   policy.callbackLimit = .seconds(30)
   policy.sliceAllowance = .seconds(30)
   policy.eventTime = .seconds(30)
+  policy.tasks.handlerTime = .seconds(30)
   policy.suspendsOnReturn = true
   change(&policy)
   return try AppHost(scheduler: scheduler, policy: policy, brokers: brokers)
@@ -25,6 +26,11 @@ func wait(_ host: AppHost, _ id: AppID, for state: LifecycleState) async {
 }
 
 func wait(_ host: AppHost, _ app: HostedApp, for state: LifecycleState) async { await wait(host, app.id, for: state) }
+
+/// Waits for what no event tells, and leaves the CPU to who brings it about; ends with the test's time.
+func until(_ holds: () async throws -> Bool) async throws {
+  while try await !holds() { try await Task.sleep(for: .milliseconds(1)) }
+}
 
 /// Does nothing until the task that it runs in is cancelled.
 func untilCancelled() async { for await _ in AsyncStream(Void.self, { _ in }) {} }

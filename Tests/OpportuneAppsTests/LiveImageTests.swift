@@ -78,7 +78,7 @@ import Testing
   // R-FTS-03, R-LIFE-20, R-LIFE-08
   @Test(.timeLimit(.minutes(1))) func anImageThatDoesNotEndIsAnOverrun() async throws {
     // Enough to be asked for it on a loaded machine; who is not asked in time overruns without.
-    let (host, painter) = (try patientHost { $0.sliceAllowance = .milliseconds(500) }, Painter())
+    let (host, painter) = (try patientHost { $0.sliceAllowance = .seconds(2) }, Painter())
     let events = await host.observe()
     let app = try await leave(host, painter)
     // Gone already where the machine is slow.

@@ -105,7 +105,7 @@ private actor Journal: AppDelegate {
     let app = try await host.launch(Manifest(identifier: "busy")) { _ in Journal() }
     for _ in 0..<4 { try requeue(app, count) }
     await wait(host, app.id, for: .active)
-    while count.value == 0 { await Task.yield() }
+    try await until { count.value != 0 }
     try await host.leave(app.id)
     await wait(host, app.id, for: .suspended)
     let stopped = count.value
@@ -114,7 +114,7 @@ private actor Journal: AppDelegate {
     for _ in 0..<1000 { try await other.task {}.value }
     #expect(count.value == stopped)
     try await host.bringForward(app.id)
-    while count.value == stopped { await Task.yield() }
+    try await until { count.value != stopped }
     try await host.terminate(app.id)
     await wait(host, app.id, for: .notRunning)
   }
@@ -157,7 +157,7 @@ private actor Journal: AppDelegate {
       isSpinning.add()
       while mayEnd.value == 0 {}
     }
-    while isSpinning.value == 0 { await Task.yield() }
+    try await until { isSpinning.value != 0 }
     let events = await host.observe()
     try await host.terminate(app.id)
     for await event in events { if event.action == .diagnose(.unendingSlice) { break } }
@@ -168,6 +168,20 @@ private actor Journal: AppDelegate {
     #expect(try await other.task { 42 }.value == 42)
     mayEnd.add()
     await wait(host, app.id, for: .notRunning)
+  }
+
+  // R-LIFE-05, R-LIFE-08
+  @Test(.timeLimit(.minutes(1))) func anAppThatTheSchedulerHasNoPlaceForEnds() async throws {
+    var configuration = SchedulerConfiguration()
+    configuration.maximumApps = 2  // the host's own, and one
+    let host = try patientHost(scheduler: Scheduler(configuration: configuration))
+    let first = try await host.launch(Manifest(identifier: "first")) { _ in Journal() }
+    let second = await host.register(Manifest(identifier: "second")) { _ in Journal() }
+    await #expect(throws: HostError.self) { try await host.launch(second) }
+    await wait(host, second, for: .notRunning)
+    try await host.bringForward(first.id)
+    await wait(host, first.id, for: .active)
+    try await host.terminate(first.id)
   }
 
   // R-CPU-10, R-CPU-01
@@ -195,7 +209,7 @@ private actor Journal: AppDelegate {
         try Task.checkCancellation()
       }
     }
-    while await host.view(of: app.id)?.openTasks.count != 1 { await Task.yield() }
+    try await until { await host.view(of: app.id)?.openTasks.count == 1 }
     try await host.leave(app.id)
     await #expect(throws: CancellationError.self) { try await work.value }
     await wait(host, app.id, for: .suspended)

@@ -53,7 +53,7 @@ import Testing
   @Test(.timeLimit(.minutes(1))) func whoTakesForeverForALineIsCutOff() async throws {
     let place = path()
     let socket = try PushSocket(
-      path: place, patience: .milliseconds(100), users: [geteuid()], controllers: [],
+      path: place, patience: .seconds(1), users: [geteuid()], controllers: [],
       receive: { _ in nil }, control: { _ in .refused("") })
     let slow = try LocalSocket.open(place) { connect($0, $1, $2) }
     defer { close(slow) }
@@ -61,6 +61,62 @@ import Testing
     while Glibc.send(slow, "x", 1, Int32(MSG_NOSIGNAL)) == 1, poll(&polled, 1, 1) == 0 { try Task.checkCancellation() }
     try await send(Push(app: "a", kind: "k"), place)
     #expect(socket.path == place)
+  }
+
+  /// One that says a line again and again, for as long as it is answered: another is served in between.
+  // R-MSG-02
+  @Test(.timeLimit(.minutes(1))) func whoNeverStopsHoldsNobodyUp() async throws {
+    let place = path()
+    let socket = try PushSocket(path: place) { _ in nil }
+    let greedy = try LocalSocket.open(place) { connect($0, $1, $2) }
+    let (answers, mayEnd, ended) = (Counter(), Counter(), Counter())
+    Thread.detachNewThread {
+      let line = Data("{\"app\":\"a\",\"kind\":\"k\"}\n".utf8)
+      // Several are there when it is its turn; so many that the other is served at last where it has to wait.
+      for _ in 0..<20_000 where mayEnd.value == 0 {
+        guard LocalSocket.write(line + line, to: greedy) else { break }
+        for _ in 0..<2 where LocalSocket.readLine(from: greedy) == Data("ok".utf8) { answers.add() }
+      }
+      ended.add()
+    }
+    try await until { answers.value >= 10 }
+    for _ in 0..<3 { try await send(Push(app: "a", kind: "k"), place) }
+    #expect(ended.value == 0, "it waited for the other's end")
+    let before = answers.value
+    try await until { answers.value > before + 10 || ended.value > 0 }
+    #expect(ended.value == 0)
+    mayEnd.add()
+    try await until { ended.value > 0 }
+    close(greedy)
+    #expect(socket.path == place)
+  }
+
+  /// However much of it comes at once, and with its end.
+  // R-MSG-02
+  @Test(.timeLimit(.minutes(1))) func eachLineIsAnsweredInItsTurn() async throws {
+    let place = path()
+    let seen = AtomicBox<[String]>([])
+    let socket = try PushSocket(path: place) { push in
+      seen.change { $0.append(push.kind) }
+      return push.kind == "b" ? "not now" : nil
+    }
+    let client = try LocalSocket.open(place) { connect($0, $1, $2) }
+    defer { close(client) }
+    let lines = ["a", "b", "c"].map { "{\"app\":\"a\",\"kind\":\"\($0)\"}\n" }.joined()
+    #expect(LocalSocket.write(Data(lines.utf8), to: client))
+    let answers = (0..<3).map { _ in LocalSocket.readLine(from: client).map { String(decoding: $0, as: UTF8.self) } }
+    #expect(answers == ["ok", "not now", "ok"] && seen.value == ["a", "b", "c"])
+    let long = Data(repeating: 120, count: LocalSocket.longestLine)
+    #expect(LocalSocket.write(long, to: client))
+    let refusal = LocalSocket.readLine(from: client).map { String(decoding: $0, as: UTF8.self) }
+    #expect(refusal == "the line is longer than 65536 bytes" && LocalSocket.readLine(from: client) == nil)
+    // One that has said all it has to say, and waits for the answer.
+    let last = try LocalSocket.open(place) { connect($0, $1, $2) }
+    defer { close(last) }
+    #expect(LocalSocket.write(Data("{\"app\":\"a\",\"kind\":\"d\"}\n".utf8), to: last))
+    #expect(shutdown(last, Int32(SHUT_WR)) == 0)
+    #expect(LocalSocket.readLine(from: last) == Data("ok".utf8))
+    #expect(LocalSocket.readLine(from: last) == nil && socket.path == place)
   }
 
   @Test func pathsThatCannotBeAreNamed() {

@@ -252,26 +252,27 @@ import Testing
     #expect(exits.refusals() == [.notSupported])
   }
 
-  // R-TASK-16
-  @Test func beginIsRefusedWhileTimeIsUp() throws {
+  /// An app whose time in background is up, and which is told so.
+  private func timeIsUp() throws -> Rig {
     var rig = try Rig()
     rig.host.behaviour.expiration = nil
     try rig.does(.launch)
     try rig.does(.beginTask(.other))
     try rig.does(.leave)
     try rig.wait(181)
+    return rig
+  }
+
+  // R-TASK-16
+  @Test func beginIsRefusedWhileTimeIsUp() throws {
+    var rig = try timeIsUp()
     try rig.does(.beginTask(.other))
     #expect(rig.refusals() == [.timeIsUp])
   }
 
   // R-TASK-13, R-TASK-16
   @Test func whoReturnsWhileItsTimeIsUpHasItAnew() throws {
-    var rig = try Rig()
-    rig.host.behaviour.expiration = nil
-    try rig.does(.launch)
-    try rig.does(.beginTask(.other))
-    try rig.does(.leave)
-    try rig.wait(181)
+    var rig = try timeIsUp()
     try rig.does(.bringForward)
     try rig.does(.leave)
     try rig.does(.beginTask(.other))

@@ -40,6 +40,17 @@ import Testing
     #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path) == ["location.json"])
   }
 
+  @Test func anAppThatHasGoneIsRemoved() throws {
+    let folder = try Folder()
+    let file = folder.path("location.json")
+    for app in ["maps", "spy"] { _ = try run(file, "set", app, "always") }
+    #expect(try run(file, "remove", "spy") == "app   authorization\nmaps  always\n")
+    #expect(try LocationSettingsFile(file).read().apps == ["maps": .allowed(.always)])
+    #expect(try refusal([file, "remove", "spy"]).contains("'spy' is not in '\(file)', expected one of 'maps'"))
+    #expect(try refusal([file, "remove"]).contains("remove needs the identifier"))
+    #expect(try run(file, "remove", "maps") == "no app is listed\n")
+  }
+
   @Test func nothingSaidIsSaidSo() throws {
     let folder = try Folder()
     let file = try folder.file("location.json", "{}".utf8)
@@ -95,7 +106,7 @@ import Testing
     let (good, missing) = (try folder.file("good.json", "{}".utf8), folder.path("missing.json"))
     let bad = try folder.file("bad.json", "{\"apps\":{\"maps\":{\"authorization\":3}}}".utf8)
     let cases: [([String], [String])] = [
-      ([], ["<file>"]), ([good, "give"], ["give", "'set', 'reset', 'on' or 'off'"]),
+      ([], ["<file>"]), ([good, "give"], ["give", "  - reset\n  - remove\n"]),
       ([good, "list", "maps"], ["'maps' is not expected", "list takes no app"]),
       ([good, "set"], ["set needs the identifier"]), ([good, "reset", ""], ["reset needs the identifier"]),
       ([good, "set", "maps"], ["set needs an authorization", "always, whenInUse, denied, notDetermined"]),

@@ -47,6 +47,7 @@ import Testing
     _ = try await broker.statistics()  // another turn
     #expect(clock.now - start < .seconds(60), "the owner has not waited for a close")
     // Another's file, and another's close, beside as many as may be under way.
+    try await eventually("the closes in the kernel") { begun.count - listeners == CloseQueue.limit }
     let file = try await peer.open("/proc/self/status", .readOnly, within: .seconds(20))
     try await peer.close(file)
     #expect(begun.count - listeners == CloseQueue.limit && ended.count == 0)

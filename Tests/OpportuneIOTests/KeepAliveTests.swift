@@ -113,10 +113,7 @@ import Testing
     let broker = try makeBroker(backend)
     let io = try broker.makeApp(named: "call")
     let peer = try broker.makeApp(named: "peer")
-    let (mine, theirs) = (
-      try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0)),
-      try await peer.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
-    )
+    let (mine, theirs) = try await datagramPair(io, peer)
     io.setState(.suspended)
     let told = Told(try io.keepAlive([mine]))
     _ = try await broker.statistics()
@@ -132,10 +129,7 @@ import Testing
     let broker = try makeBroker(backend)
     let io = try broker.makeApp(named: "call")
     let peer = try broker.makeApp(named: "peer")
-    let (mine, theirs) = (
-      try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0)),
-      try await peer.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
-    )
+    let (mine, theirs) = try await datagramPair(io, peer)
     let address = try io.address(of: mine)
     func say(_ number: UInt8) async throws {
       _ = try await broker.statistics()  // the owner has heard of what came before

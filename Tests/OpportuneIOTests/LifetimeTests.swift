@@ -76,14 +76,14 @@ import Testing
     }
     let io = try broker.makeApp(named: "gone")
     let (server, client) = try await connectedPair(io)
-    // On a loaded machine the deadline may come before the kernel has the request; not each time.
+    // On a loaded machine the deadline may come before the kernel has the request: each time it is a little later.
     var stayed = 0
-    for _ in 0..<100 where stayed < 10 {
+    for attempt in 1...100 where stayed < 10 {
       weak var seen: IOBuffer?
       do {
         let buffer = try IOBuffer(count: 4096, alignment: 16)
         seen = buffer
-        let late = await code { _ = try await io.receive(server, into: buffer, within: .milliseconds(1)) }
+        let late = await code { _ = try await io.receive(server, into: buffer, within: .milliseconds(attempt)) }
         #expect(late == .deadlineExceeded)
       }
       guard try await broker.statistics().apps[0].inFlight == 1 else { continue }
@@ -308,7 +308,7 @@ import Testing
     let io = try broker.makeApp(named: "idle")
     let ends = try pipe()
     // Deadlines of what ended before them, and a heartbeat of a suspension that is over, wake nobody.
-    for number in 0..<10 { _ = try await io.status("/", within: .milliseconds(200 + number)) }
+    for number in 0..<10 { _ = try? await io.status("/", within: .milliseconds(200 + number)) }
     let events = try (0..<10).map { try io.keepAlive([], heartbeat: .milliseconds(200 + $0)) }
     io.setState(.suspended)
     _ = try await broker.statistics()

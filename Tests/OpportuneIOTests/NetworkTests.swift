@@ -44,15 +44,19 @@ import Testing
       }
       return total
     }
-    let before = try await bytes(inRounds: 10)
-    receiver.setState(.background)
-    _ = try await bytes(inRounds: 5)  // what was under way
-    let behind = try await bytes(inRounds: 10)
-    receiver.setState(.active)
-    _ = try await bytes(inRounds: 10)
-    let after = try await bytes(inRounds: 10)
-    #expect(behind * 4 < before, "\(before), \(behind), \(after) bytes in 10 rounds")
-    #expect(after > behind * 4, "\(before), \(behind), \(after) bytes in 10 rounds")
+    // On a loaded machine the sender may have no CPU in a round, and nothing comes in it; not each time.
+    var seen: [(before: Int, behind: Int, after: Int)] = []
+    func isSlowed() -> Bool { seen.last.map { $0.behind * 4 < min($0.before, $0.after) } ?? false }
+    for _ in 0..<5 where !isSlowed() {
+      let before = try await bytes(inRounds: 10)
+      receiver.setState(.background)
+      _ = try await bytes(inRounds: 5)  // what was under way
+      let behind = try await bytes(inRounds: 10)
+      receiver.setState(.active)
+      _ = try await bytes(inRounds: 10)
+      seen.append((before, behind, try await bytes(inRounds: 10)))
+    }
+    #expect(isSlowed(), "bytes in 10 rounds: \(seen)")
     sending.cancel()
     await broker.shutdown()
   }
@@ -138,8 +142,7 @@ import Testing
       }
       let io = try broker.makeApp(named: "dropped")
       let sender = try broker.makeApp(named: "sender")
-      let mine = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
-      let theirs = try await sender.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+      let (mine, theirs) = try await datagramPair(io, sender)
       let address = try io.address(of: mine)
       let byte = try IOBuffer(count: 1)
       io.setState(state)

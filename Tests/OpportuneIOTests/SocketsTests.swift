@@ -52,8 +52,7 @@ import Testing
   @Test(arguments: backends)
   func datagramsKeepTheirBounds(backend: IOConfiguration.Backend) async throws {
     let io = try makeBroker(backend).makeApp(named: "sockets")
-    let one = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
-    let other = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+    let (one, other) = try await datagramPair(io)
     for length in [1, 100, 20_000] {
       let bytes = [UInt8](repeating: UInt8(length % 251), count: length)
       try await io.send(one, from: try IOBuffer(copying: bytes), to: try io.address(of: other))

@@ -137,8 +137,7 @@ import Testing
     }
     let io = try broker.makeApp(named: "receiver", state: .background)
     let peer = try broker.makeApp(named: "sender")
-    let mine = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
-    let theirs = try await peer.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+    let (mine, theirs) = try await datagramPair(io, peer)
     let (address, buffer) = (try io.address(of: mine), try IOBuffer(count: 60_000))
     for count in [10, 20, 5000] {
       try await peer.send(theirs, from: try IOBuffer(count: count), to: address)
@@ -163,8 +162,7 @@ import Testing
     }
     let io = try broker.makeApp(named: "sender", state: .background)
     let peer = try broker.makeApp(named: "receiver")
-    let mine = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
-    let theirs = try await peer.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+    let (mine, theirs) = try await datagramPair(io, peer)
     let address = try peer.address(of: theirs)
     let (buffer, received) = (try IOBuffer(count: 2000), try IOBuffer(count: 4000))
     let clock = ContinuousClock()

@@ -87,3 +87,9 @@ func connectedPair(_ io: AppIO, _ other: AppIO? = nil) async throws -> (FileDesc
   try await listener.close()
   return (server, client)
 }
+
+/// A datagram socket of each of two apps, or two of one, on ports of their own.
+func datagramPair(_ io: AppIO, _ other: AppIO? = nil) async throws -> (FileDescriptor, FileDescriptor) {
+  let mine = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
+  return (mine, try await (other ?? io).datagramSocket(on: .ipv4("127.0.0.1", port: 0)))
+}

@@ -12,8 +12,9 @@ import Testing
     var options = GPSDSession.Options()
     options.retry = .milliseconds(10)
     options.retryMax = .milliseconds(100)
-    options.silence = .seconds(1)
-    options.patience = .seconds(1)
+    // Also what a loaded machine has for an answer.
+    options.silence = .seconds(3)
+    options.patience = .seconds(3)
     return options
   }
 

@@ -75,6 +75,26 @@ import Testing
     #expect(alert.app == "Maps" && alert.text == "You've arrived" && alert.systemText.contains("crossed"))
   }
 
+  // R-AUTH-19
+  @Test func anAlertSaysWhichWayTheBorderWasCrossed() async throws {
+    var host = try Host(ScriptedLocationInterface(dialogs: [.allow], alerts: [.close, .close]))
+    try host.rig.lives(.launch)
+    try host.rig.does(.requestAuthorization(.whenInUse))
+    try await host.serve()
+    let text = CrossingText(entering: "You've arrived", leaving: "Lights off?")
+    try host.rig.does(.start(.region(Fence(.circle(home(), radius: 100)), text: text)))
+    try host.rig.lives(.leave)
+    try host.rig.wait(120)
+    try await arrive(&host)
+    for _ in 0..<3 {
+      try host.rig.wait(5)
+      try host.rig.see(moved(home(), east: 3000, north: 0))
+    }
+    try await host.serve()
+    let alerts = host.user.shown.compactMap { if case .alert(let alert) = $0 { alert.text } else { nil } }
+    #expect(alerts == ["You've arrived", "Lights off?"])
+  }
+
   // R-AUTH-08, R-AUTH-20
   @Test func whatTheScriptSaysNothingOfIsNotAnswered() async throws {
     let user = ScriptedLocationInterface()

@@ -16,8 +16,8 @@ import Testing
 
   // R-LOC-08, R-LOC-11
   @Test func aRecordingComesAsItWasRecorded() async throws {
-    let (source, trace) = try source()
     let began = ContinuousClock.now
+    let (source, trace) = try source()
     var updates: [SourceUpdate] = []
     for await update in source.updates() { updates.append(update) }
     #expect(ContinuousClock.now - began >= .milliseconds(95))

@@ -52,7 +52,8 @@ private struct Cgroup {
 }
 
 /// Another process that has so much memory in use until it is killed: dd reads it whole, and finds no room to write it to.
-private func startHolder(mebibytes: Int) -> pid_t? {
+/// What it writes to can be read once it has it all.
+private func startHolder(mebibytes: Int) -> (process: pid_t, output: Int32)? {
   var ends: [Int32] = [-1, -1]
   guard pipe(&ends) == 0 else { return nil }
   var actions = posix_spawn_file_actions_t()
@@ -63,7 +64,7 @@ private func startHolder(mebibytes: Int) -> pid_t? {
   var arguments = words.map { strdup($0) } + [nil]
   defer { for argument in arguments { free(argument) } }
   var process: pid_t = 0
-  return posix_spawnp(&process, "dd", &actions, nil, &arguments, environ) == 0 ? process : nil
+  return posix_spawnp(&process, "dd", &actions, nil, &arguments, environ) == 0 ? (process, ends[0]) : nil
 }
 
 private var hasSwap: Bool { KernelFile.text("/proc/swaps").map { $0.split(separator: "\n").count > 1 } ?? false }
@@ -199,12 +200,15 @@ private let limit = 96 << 20
       let first = await levels.next()
       require(first == .warning && !regions.contains(where: \.isPurged), "nothing is critical yet")
       guard let other = startHolder(mebibytes: 30) else { _exit(3) }
-      while !regions.contains(where: \.isPurged) { _ = await levels.next() }
-      guard let relieved = broker.reading else { _exit(2) }
-      require(relieved.inUse < UInt64(limit) * 3 / 4, "below the critical point: \(relieved)")
+      var holder = pollfd(fd: other.output, events: Int16(POLLIN), revents: 0)
+      require(poll(&holder, 1, 30_000) == 1, "it has what it takes")
+      func isRelieved() -> Bool {
+        regions.contains(where: \.isPurged) && broker.reading.map { $0.inUse < UInt64(limit) * 3 / 4 } == true
+      }
+      while !isRelieved() { _ = await levels.next() }
       require(regions.contains { !$0.isPurged }, "as much as was needed")
-      kill(other, SIGKILL)
-      waitpid(other, nil, 0)
+      kill(other.process, SIGKILL)
+      waitpid(other.process, nil, 0)
       _exit(7)
     }
     Cgroup(below: getpid(), "other")?.remove()

@@ -204,17 +204,17 @@ import Testing
   func aTerminatedAppsMemoryIsGoneToTheLastPage() throws {
     let broker = try makeBroker()
     let app = broker.app(named: "app")
-    var blocks: [MemoryBlock] = [try app.allocate(bytes: 64 * pageSize)]
+    var blocks: [MemoryBlock] = [try app.allocate(bytes: 1024 * pageSize)]
     blocks[0].bytes.initializeMemory(as: UInt8.self, repeating: 1)
-    var region: Purgeable<UInt8>? = try app.purgeable(of: UInt8.self, count: 64 * pageSize)
+    var region: Purgeable<UInt8>? = try app.purgeable(of: UInt8.self, count: 1024 * pageSize)
     region?.fill(1)
     let before = try ProcessMemory().resident
     blocks = []
     region = nil
     let after = try ProcessMemory().resident
     #expect(broker.ledger == MemoryLedger())
-    // Reading the figures takes a few pages itself.
-    #expect(before >= after + 120 * UInt64(pageSize))
+    // Reading the figures takes a few pages itself, and so does whatever else the process has running.
+    #expect(before >= after + 2000 * UInt64(pageSize))
   }
 
   /// Random operations on several apps beside a model that counts by itself.

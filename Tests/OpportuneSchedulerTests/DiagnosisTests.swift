@@ -213,9 +213,10 @@ extension Diagnosis {
   }
 
   @Test func capabilitiesAreReadFromStatus() {
-    #expect(
-      SystemFacts.capabilities(inStatus: "Name:\tx\nCapEff:\t0000000000800000\nCapBnd:\t0\n") == 1 << 23)
-    #expect(SystemFacts.capabilities(inStatus: "Name:\tx\n") == nil)
+    let status = "Name:\tx\nCapEff:\t0000000000800000\nCapBnd:\t0\n"
+    #expect(Capability.sysNice.isEffective(inStatus: status) == true)
+    #expect(Capability.ipcLock.isEffective(inStatus: status) == false)
+    #expect(Capability.sysNice.isEffective(inStatus: "Name:\tx\n") == nil)
   }
 
   /// On this machine, whatever it is.

@@ -88,7 +88,7 @@ import Testing
     #expect(app.activity == .suspending)
     release.raise()
     #expect(await patient.value)
-    try await scheduler.shutdown(within: .seconds(1))
+    try await scheduler.shutdown(within: .seconds(60))
   }
 
   // R-CPU-10

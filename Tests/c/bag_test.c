@@ -6,6 +6,8 @@
  */
 #include "opportune.h"
 
+#include "check.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -13,14 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define CHECK(condition)                                                                                 \
-    do {                                                                                                 \
-        if (!(condition)) {                                                                              \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);                \
-            exit(1);                                                                                     \
-        }                                                                                                \
-    } while (0)
 
 enum { PUSHERS = 4, TAKERS = 3 };
 

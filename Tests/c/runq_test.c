@@ -1,20 +1,14 @@
 /* The run queue: order, levels, suspension, conservation under stress. R-CARD-03, R-CARD-07, R-FTS-09 */
 #include "opportune.h"
 
+#include "check.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define CHECK(condition)                                                                                 \
-    do {                                                                                                 \
-        if (!(condition)) {                                                                              \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);                \
-            exit(1);                                                                                     \
-        }                                                                                                \
-    } while (0)
 
 #define ALL (~(uint64_t)0)
 enum { BACKGROUND, FOREGROUND };

@@ -1,19 +1,13 @@
 /* The forgetful table: what it keeps, what it forgets, and that it never invents. R-CARD-05, R-CPU-06 */
 #include "opportune.h"
 
+#include "check.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#define CHECK(condition)                                                                                 \
-    do {                                                                                                 \
-        if (!(condition)) {                                                                              \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);                \
-            exit(1);                                                                                     \
-        }                                                                                                \
-    } while (0)
 
 static uint64_t value_of(uint64_t key) {
     return key * 3 + 1;

@@ -1,3 +1,5 @@
+import Glibc
+
 /// The buffers that an app draws into. (R-GFX-03, R-RULE-02)
 extension AppHost {
   func adopt(_ buffer: DrawingBuffer, _ app: HostedApp) throws(HostError) {
@@ -5,13 +7,20 @@ extension AppHost {
       throw HostError.terminated(app.manifest.identifier)
     }
     resident.buffers.append(buffer)
-    buffer.setAccepts(system.view(of: app.id)?.restrictions.mayDraw ?? false)
+    setAccepts(system.view(of: app.id)?.restrictions.mayDraw ?? false, [buffer], of: app.id)
     if !resident.callbacks.contains(.didEnterBackground) { buffer.watch() }
   }
 
   func placePages(of resident: Resident, _ mayDraw: Bool) {
     noticeDrawing(of: resident)
-    for buffer in resident.buffers { buffer.setAccepts(mayDraw) }
+    setAccepts(mayDraw, resident.buffers, of: resident.app.id)
+  }
+
+  private func setAccepts(_ mayDraw: Bool, _ buffers: [DrawingBuffer], of id: AppID) {
+    for error in Set(buffers.map { $0.setAccepts(mayDraw) }) where error != 0 {
+      let reason = String(cString: strerror(error))
+      tellObservers(.init(moment: system.now, app: id, action: .diagnose(.drawingPagesStay(reason))))
+    }
   }
 
   /// Looks whether it has drawn in background since the last look.

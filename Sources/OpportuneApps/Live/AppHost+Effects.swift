@@ -86,8 +86,12 @@ extension AppHost {
     guard let make = makers[id], let manifest = system.view(of: id)?.manifest else { return }
     if let old = residents[id] { finish(old) }
     lives += 1
-    // Without a place in the scheduler the app cannot run: its callbacks overrun, and it ends.
-    guard let place = try? scheduler.makeApp(named: manifest.identifier, band: .foreground) else { return }
+    // Without a place in the scheduler the app cannot run: it has ended once the effects that come with this one are
+    // carried out.
+    guard let place = try? scheduler.makeApp(named: manifest.identifier, band: .foreground) else {
+      Task { if self.residents[id] == nil { try? self.post(.app(id, .exited)) } }
+      return
+    }
     let app = HostedApp(id: id, manifest: manifest, app: place, host: WeakHost(self), life: lives)
     let delegate = make(app)
     residents[id] = Resident(app, delegate)

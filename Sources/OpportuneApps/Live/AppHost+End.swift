@@ -90,7 +90,7 @@ extension AppHost.Resident {
     for broker in brokers { broker.takeBack(app.id) }
     callbacks = []
     waiting = []
-    for buffer in buffers { buffer.setAccepts(false) }
+    for buffer in buffers { _ = buffer.setAccepts(false) }
     for place in [app.app, easel] { try? place?.setBand(.background) }
     let isEmpty = app.end()
     app.app.resume()  // so that what is queued can be told that it is cancelled

@@ -21,13 +21,22 @@ public final class DrawingBuffer: @unchecked Sendable {
   /// In bytes; whole pages.
   public let count: Int
   private let descriptor: Int32
+  /// Puts pages in the place of others, all with one flag or another; 0 or an error number.
+  typealias Place = @Sendable (UnsafeMutableRawPointer, Int, _ flags: Int32, _ descriptor: Int32) -> Int32
+  private let place: Place
   // The host alone sets these, on its strand.
   private var accepts = true
   private var isWatched = false
 
   /// - Parameter bytes: rounded up to whole pages.
   /// - Throws: ``HostError/memory(_:)``.
-  init(bytes: Int) throws(HostError) {
+  init(
+    bytes: Int,
+    place: @escaping Place = { start, count, flags, descriptor in
+      mmap(start, count, PROT_READ | PROT_WRITE, flags | MAP_FIXED, descriptor, 0) == MAP_FAILED ? errno : 0
+    }
+  ) throws(HostError) {
+    self.place = place
     let page = Int(sysconf(Int32(_SC_PAGESIZE)))
     guard bytes > 0, bytes <= 1 << 40 else {
       throw HostError.memory("a drawing buffer of \(bytes) bytes, expected 1 to 2^40")
@@ -68,14 +77,16 @@ public final class DrawingBuffer: @unchecked Sendable {
   }
 
   /// Swaps the pages. The kernel replaces a mapping in one step: a writer beside it hits the one or the other.
-  func setAccepts(_ accepts: Bool) {
-    guard accepts != self.accepts else { return }
-    let flags = accepts ? MAP_SHARED | MAP_FIXED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED
-    let result = mmap(pixels, count, PROT_READ | PROT_WRITE, flags, accepts ? descriptor : -1, 0)
+  ///
+  /// - Returns: 0, or an error number: short of memory the old pages stay, and the next change tries again.
+  func setAccepts(_ accepts: Bool) -> Int32 {
+    guard accepts != self.accepts else { return 0 }
+    let error = place(pixels, count, accepts ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, accepts ? descriptor : -1)
+    guard error == 0 else { return error }
     // A huge page of zeroes that was only read could pass for one that was written.
-    if !accepts, result != MAP_FAILED { madvise(pixels, count, MADV_NOHUGEPAGE) }
-    // Short of memory the old pages stay; the next change tries again.
-    if result != MAP_FAILED { (self.accepts, isWatched) = (accepts, false) }
+    if !accepts { madvise(pixels, count, MADV_NOHUGEPAGE) }
+    (self.accepts, isWatched) = (accepts, false)
+    return 0
   }
 
   /// In background: from now on the app is not to draw. What it did until now is forgotten.

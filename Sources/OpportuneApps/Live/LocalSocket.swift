@@ -60,14 +60,11 @@ enum LocalSocket {
     return true
   }
 
-  /// Without its end; `nil` at the end of the stream, after the time limit, or on an error.
-  static func readLine(from descriptor: Int32, within limit: Duration? = nil) -> Data? {
-    let end = limit.map { ContinuousClock.now + $0 }
+  /// Without its end; `nil` at the end of the stream, or on an error.
+  static func readLine(from descriptor: Int32) -> Data? {
     var line = Data()
     var byte: UInt8 = 0
     while line.count < longestLine {
-      // Whoever sends a byte now and then is not silent, and others wait.
-      if let end, ContinuousClock.now >= end { return nil }
       let count = recv(descriptor, &byte, 1, 0)
       if count < 0, errno == EINTR { continue }
       guard count == 1 else { return nil }

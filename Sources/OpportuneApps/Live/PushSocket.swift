@@ -45,21 +45,12 @@ public struct Push: Sendable, Hashable, Codable {
 /// Takes pushes and commands of the switcher on a Unix socket, one JSON object a line, and answers each: a push with `ok`
 /// or the reason why not, a command with JSON. (R-MSG-02, R-LIFE-24)
 ///
-/// Only processes of the users it was told of are served; the kernel says whose a connection is. One connection is served
-/// at a time, by a thread of its own that sleeps until one comes; a client that takes more than five seconds for a line is
-/// cut off.
+/// Only processes of the users it was told of are served; the kernel says whose a connection is. A thread of its own
+/// sleeps until something comes, and serves up to 64 connections by turns, a line each; a client that takes more than
+/// five seconds for a line is cut off.
 public final class PushSocket: Sendable {
   public let path: String
   private let descriptor: Int32
-
-  /// Who may do what, and who does it.
-  fileprivate struct Service: Sendable {
-    let users: Set<UInt32>
-    let controllers: Set<UInt32>
-    let patience: Duration
-    let receive: @Sendable (Push) -> String?
-    let control: @Sendable (SwitcherRequest) -> SwitcherAnswer
-  }
 
   /// - Parameters:
   ///   - path: made here; must not exist. Only the owner may connect unless users or controllers name more.
@@ -86,7 +77,7 @@ public final class PushSocket: Sendable {
     descriptor = try LocalSocket.open(path) { bind($0, $1, $2) == 0 ? listen($0, 16) : -1 }
     chmod(path, users.union(controllers) == [geteuid()] ? 0o600 : 0o666)
     let descriptor = descriptor
-    let service = Service(
+    let service = PushService(
       users: users, controllers: controllers, patience: patience, receive: receive, control: control)
     Thread.detachNewThread { Self.serve(descriptor, service) }
   }
@@ -96,51 +87,33 @@ public final class PushSocket: Sendable {
     unlink(path)
   }
 
-  private static func serve(_ descriptor: Int32, _ service: Service) {
+  private static func serve(_ descriptor: Int32, _ service: PushService) {
+    var clients: [PushClient] = []
     while true {
+      // Nothing of a client that has a line to answer is read, so that no line waits for ever for its turn.
+      var polled = clients.map { pollfd(fd: $0.descriptor, events: $0.hasLine ? 0 : Int16(POLLIN), revents: 0) }
+      let hasRoom = clients.count < clientsMax
+      polled.append(pollfd(fd: descriptor, events: hasRoom ? Int16(POLLIN) : 0, revents: 0))
+      if poll(&polled, nfds_t(polled.count), clients.map(\.pollLimit).min() ?? -1) < 0, errno != EINTR { break }
+      guard let event = polled.popLast()?.revents, event & Int16(POLLHUP | POLLERR | POLLNVAL) == 0 else { break }
+      for (index, one) in polled.enumerated() where one.revents != 0 { clients[index].read() }
+      clients = clients.compactMap { service.serve($0) }
+      guard event & Int16(POLLIN) != 0 else { continue }
       let client = accept(descriptor, nil, nil)
-      if client < 0 {
-        if errno == EINTR || errno == ECONNABORTED { continue }
-        // Short of descriptors or memory for now: the clients wait in the kernel's queue.
-        guard [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errno) else { break }
-        usleep(100_000)
-        continue
+      if client >= 0 {
+        clients.append(PushClient(client, patience: service.patience))
+      } else if [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errno) {
+        usleep(100_000)  // short of descriptors or memory for now: the clients wait in the kernel's queue
+      } else if errno != EINTR, errno != ECONNABORTED {
+        break
       }
-      service.answer(client)
-      close(client)
     }
+    for client in clients { close(client.descriptor) }
     close(descriptor)
   }
-}
 
-extension PushSocket.Service {
-  fileprivate func answer(_ client: Int32) {
-    let (seconds, attoseconds) = patience.components
-    var limit = timeval(tv_sec: Int(seconds), tv_usec: Int(attoseconds / 1_000_000_000_000))
-    setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
-    setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
-    // Read before anything is refused: closing with something unread would take the answer away from the client.
-    let user = LocalSocket.user(of: client)
-    let isServed = user.map { users.contains($0) || controllers.contains($0) } ?? false
-    while let line = LocalSocket.readLine(from: client, within: patience) {
-      let answer = line.count < LocalSocket.longestLine ? self.answer(line, of: user) : nil
-      let text = answer ?? "the line is longer than \(LocalSocket.longestLine) bytes"
-      guard LocalSocket.write(Data((text + "\n").utf8), to: client), answer != nil, isServed else { return }
-    }
-  }
-
-  private func answer(_ line: Data, of user: UInt32?) -> String {
-    let decoder = JSONDecoder()
-    if let push = try? decoder.decode(Push.self, from: line) {
-      guard let user, users.contains(user) else { return "this user may not push" }
-      return receive(push) ?? "ok"
-    }
-    if let request = try? decoder.decode(SwitcherRequest.self, from: line) {
-      guard let user, controllers.contains(user) else { return "this user may not use the switcher" }
-      return control(request).line
-    }
-    return "the line is neither a push, {\"app\":…,\"kind\":…,\"payload\":{…}}, nor a command of the switcher"
-  }
+  /// More wait in the kernel's queue.
+  private static let clientsMax = 64
 }
 
 extension AppHost {

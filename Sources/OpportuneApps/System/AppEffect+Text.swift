@@ -64,6 +64,7 @@ extension AppDiagnosis: CustomStringConvertible {
     case .unapprovedLibrary(let file): "real-time code from \(file), which is not approved"
     case .rule(let rule): "breaks \(rule.id): \(rule.text)"
     case .unendingSlice: "a slice of the terminated app does not end"
+    case .drawingPagesStay(let reason): "the pages of a drawing buffer stay: \(reason)"
     }
   }
 }

@@ -76,6 +76,9 @@ public enum AppDiagnosis: Sendable, Hashable {
   case rule(BestPractice)
   /// A slice of a terminated app does not end.
   case unendingSlice
+  /// The pages of a drawing buffer could not be replaced, for a reason of the kernel's: until the next change what is
+  /// drawn in background shows, or what is drawn in front does not. (R-GFX-03)
+  case drawingPagesStay(String)
 }
 
 /// An effect and the app that it is for.

@@ -79,27 +79,21 @@ extension IOBench {
   /// SwiftNIO's server: a program that prints its port, and ends with its input.
   private func echoOfRival(_ program: String) async throws -> Window {
     let (input, output) = (try FileDescriptor.pipe(), try FileDescriptor.pipe())
-    var actions = posix_spawn_file_actions_t()
-    posix_spawn_file_actions_init(&actions)
-    defer { posix_spawn_file_actions_destroy(&actions) }
-    posix_spawn_file_actions_adddup2(&actions, input.readEnd.rawValue, 0)
-    posix_spawn_file_actions_adddup2(&actions, output.writeEnd.rawValue, 1)
-    for end in [input.writeEnd, output.readEnd] { posix_spawn_file_actions_addclose(&actions, end.rawValue) }
-    var arguments: [UnsafeMutablePointer<CChar>?] = [strdup(program), nil]
-    defer { free(arguments[0]) }
-    var process: pid_t = 0
-    let error = posix_spawn(&process, program, &actions, nil, &arguments, environ)
+    let process = Result { () throws(BenchError) in
+      try ChildProcess.start([program]) { actions in
+        posix_spawn_file_actions_adddup2(&actions, input.readEnd.rawValue, 0)
+        posix_spawn_file_actions_adddup2(&actions, output.writeEnd.rawValue, 1)
+        for end in [input.writeEnd, output.readEnd] { posix_spawn_file_actions_addclose(&actions, end.rawValue) }
+      }
+    }
     try input.readEnd.close()
     try output.writeEnd.close()
     defer {
       try? output.readEnd.close()
       try? input.writeEnd.close()  // which ends it
-      if error == 0 {
-        var status: Int32 = 0
-        while waitpid(process, &status, 0) < 0, errno == EINTR {}
-      }
+      if let process = try? process.get() { ChildProcess.wait(for: process) }
     }
-    guard error == 0 else { throw BenchError(.system, "\(program) cannot be started: \(message(ofErrno: error))") }
+    _ = try process.get()
     var line = [UInt8](repeating: 0, count: 16)
     let count = try line.withUnsafeMutableBytes { try output.readEnd.read(into: $0) }
     let digits = String(decoding: line[0..<count], as: UTF8.self).prefix { $0.isNumber }
@@ -124,7 +118,7 @@ extension IOBench {
       }
     }
     guard result >= 0 else {
-      throw BenchError(.system, "the echo client failed: \(message(ofErrno: Int32(clamping: -result)))")
+      throw BenchError.failed("the echo client failed", Int32(clamping: -result))
     }
     return Window(latency: times.histogram.percentiles, rate: Double(result) / options.seconds)
   }

@@ -50,13 +50,7 @@ extension IOBench {
       "--output-format=json",
       "--output=\(output)", "--allow_file_create=0",
     ]
-    var process: pid_t = 0
-    var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
-    defer { for pointer in pointers { free(pointer) } }
-    let error = posix_spawn(&process, program, nil, nil, &pointers, environ)
-    guard error == 0 else { throw BenchError(.system, "fio cannot be started: \(String(cString: strerror(error)))") }
-    var status: Int32 = 0
-    while waitpid(process, &status, 0) < 0, errno == EINTR {}
+    let status = ChildProcess.wait(for: try ChildProcess.start(arguments))
     guard status == 0, let text = TextFile.read(output),
       let parsed = try? JSONDecoder().decode(FioOutput.self, from: Data(text.utf8)), let job = parsed.jobs.first
     else { throw BenchError(.system, "fio failed with status \(status)") }

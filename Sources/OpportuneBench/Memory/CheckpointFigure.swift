@@ -49,12 +49,11 @@ struct CheckpointFigure {
 
   private func run(_ words: [String]) throws(BenchError) {
     defer { unlink(log) }
-    var child: pid_t = 0
-    let result = spawn([command] + words, output: log, O_WRONLY | O_CREAT | O_TRUNC, &child)
-    guard result == 0 else { throw .failed("'\(command)' was not started", result) }
-    var status: Int32 = 0
-    while waitpid(child, &status, 0) < 0, errno == EINTR {}
-    guard status == 0 else {
+    let log = log
+    let child = try ChildProcess.start([command] + words) {
+      $0.write(to: log, O_WRONLY | O_CREAT | O_TRUNC, errors: true)
+    }
+    guard ChildProcess.wait(for: child) == 0 else {
       let lines = (TextFile.read(log) ?? "").split(separator: "\n")
       // The last ones say that it failed, and before them why; some above did no harm.
       let errors = lines.filter { $0.contains("Error") }.suffix(3)

@@ -17,18 +17,20 @@ final class Holder {
     unlink(path)
     guard mkfifo(path, 0o600) == 0 else { throw .failed("'\(path)' was not made") }
     reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
-    var child: pid_t = 0
-    let words = ["dd", "if=\(source)", "bs=\(mebibytes)M", "count=1", "iflag=fullblock"]
-    let result =
-      reader < 0 ? errno : spawn(words, output: path, isAlone ? O_RDWR : O_WRONLY, ownSession: isAlone, &child)
-    guard result == 0 else {
+    do throws(BenchError) {
+      guard reader >= 0 else { throw .failed("'\(path)' was not opened") }
+      let words = ["dd", "if=\(source)", "bs=\(mebibytes)M", "count=1", "iflag=fullblock"]
+      let path = path
+      process = try ChildProcess.start(words, ownSession: isAlone) {
+        $0.write(to: path, isAlone ? O_RDWR : O_WRONLY, errors: false)
+      }
+    } catch {
       if reader >= 0 { close(reader) }
       unlink(path)
-      throw .failed("dd was not started", result)
+      throw error
     }
-    process = child
     // Of all in its group the kernel ends this one first.
-    write("1000", to: "/proc/\(child)/oom_score_adj")
+    TextFile.write("1000", to: "/proc/\(process)/oom_score_adj")
   }
 
   deinit {
@@ -67,44 +69,7 @@ final class Holder {
 
   /// It has ended, by whomever.
   func reap() {
-    while waitpid(process, nil, 0) < 0, errno == EINTR {}
+    ChildProcess.wait(for: process)
     isReaped = true
   }
-}
-
-/// Starts a command of the path, without a terminal. Returns 0 or an error number.
-func spawn(
-  _ words: [String], output: String = "/dev/null", _ flags: Int32 = O_WRONLY, ownSession: Bool = false,
-  _ child: inout pid_t
-) -> Int32 {
-  var actions = posix_spawn_file_actions_t()
-  var attributes = posix_spawnattr_t()
-  posix_spawn_file_actions_init(&actions)
-  posix_spawnattr_init(&attributes)
-  defer {
-    posix_spawn_file_actions_destroy(&actions)
-    posix_spawnattr_destroy(&attributes)
-  }
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output, flags, 0o600)
-  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO)
-  if output != "/dev/null", flags & O_CREAT == 0 {
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
-  }
-  if ownSession { posix_spawnattr_setflags(&attributes, 0x80) }  // POSIX_SPAWN_SETSID
-  var arguments = words.map { strdup($0) } + [nil]
-  defer { for argument in arguments { free(argument) } }
-  return posix_spawnp(&child, words[0], &actions, &attributes, &arguments, environ)
-}
-
-/// Writes a small file of the kernel's; whether it took it.
-@discardableResult
-func write(_ text: String, to path: String) -> Bool {
-  let file = open(path, O_WRONLY | O_CLOEXEC)
-  guard file >= 0 else { return false }
-  let count = Glibc.write(file, text, text.utf8.count)
-  let number = errno
-  close(file)
-  errno = number
-  return count == text.utf8.count
 }

@@ -65,11 +65,9 @@ struct PlainPressure {
   }
 
   private func swapMebibytes() -> (total: Int, free: Int) {
-    func number(_ name: String) -> Int {
-      let line = (TextFile.read("/proc/meminfo") ?? "").split(separator: "\n").first { $0.hasPrefix(name) }
-      return line.flatMap { Int($0.dropFirst(name.count).filter(\.isNumber)) }.map { $0 / 1024 } ?? 0
-    }
-    return (number("SwapTotal:"), number("SwapFree:"))
+    let table = KernelFile.text("/proc/meminfo").map(KernelFile.table) ?? [:]
+    func mebibytes(_ name: Substring) -> Int { Int((table[name] ?? 0) >> 20) }
+    return (mebibytes("SwapTotal"), mebibytes("SwapFree"))
   }
 }
 
@@ -121,10 +119,14 @@ struct MemoryGroup {
   func enter() throws(BenchError) { try put("\(getpid())", "cgroup.procs") }
 
   func leave() throws(BenchError) {
-    guard write("\(getpid())", to: "\(home)/cgroup.procs") else { throw .failed("this process stays in '\(folder)'") }
+    guard TextFile.write("\(getpid())", to: "\(home)/cgroup.procs") else {
+      throw .failed("this process stays in '\(folder)'")
+    }
   }
 
   private func put(_ text: String, _ file: String) throws(BenchError) {
-    guard write(text, to: "\(folder)/\(file)") else { throw .failed("'\(folder)/\(file)' does not take \(text)") }
+    guard TextFile.write(text, to: "\(folder)/\(file)") else {
+      throw .failed("'\(folder)/\(file)' does not take \(text)")
+    }
   }
 }

@@ -19,7 +19,7 @@ public enum LocationRequest: Sendable, Hashable {
   /// It reanimates the app. (R-LOC-02, R-LOC-11)
   case significantChange(distance: Double? = nil)
   /// The crossings of a fence; reanimates the app. The text is for the alert. (R-GEO-08, R-AUTH-19)
-  case region(Fence, accuracy: Double = 100, text: String = "")
+  case region(Fence, accuracy: Double = 100, text: CrossingText = "")
 
   /// The service that it uses.
   public var service: LocationService {
@@ -39,6 +39,23 @@ public enum LocationRequest: Sendable, Hashable {
       try check(accuracy, "accuracy in metres", within: 0.01...1e6)
     case .significantChange(let distance):
       if let distance { try check(distance, "significant distance in metres", within: 1...1e7) }
+    }
+  }
+}
+
+/// What an app says in the alert of a crossing. A literal says the same of each. (R-AUTH-19)
+public struct CrossingText: Sendable, Hashable, ExpressibleByStringLiteral {
+  /// Of an entry, and of a stay.
+  public var entering: String
+  public var leaving: String
+
+  public init(entering: String, leaving: String) { (self.entering, self.leaving) = (entering, leaving) }
+  public init(stringLiteral text: String) { self.init(entering: text, leaving: text) }
+
+  func text(of kind: Crossing.Kind) -> String {
+    switch kind {
+    case .enter, .dwell: entering
+    case .exit, .expired: leaving
     }
   }
 }

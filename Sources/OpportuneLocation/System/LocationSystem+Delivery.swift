@@ -135,7 +135,8 @@ extension LocationSystem {
     let name = apps[flow.app]?.manifest.identifier ?? ""
     flows[alert]?.stage = .alerting
     let told = LocationAlert(
-      app: name, text: text, systemText: "If you open \"\(name)\", it is told that you crossed this border.")
+      app: name, text: text.text(of: flow.crossing.kind),
+      systemText: "If you open \"\(name)\", it is told that you crossed this border.")
     effects.append(.alert(alert, flow.app, told))
   }
 

@@ -15,7 +15,8 @@ package struct MemoryFacts: Sendable, Equatable {
   /// `MADV_FREE` and `MADV_PAGEOUT`.
   package var freeError: Int32 = 0
   package var pageOutError: Int32 = 0
-  /// Bytes that may be locked into memory; `.max` is no limit.
+  /// Bytes that may be locked into memory; `.max` is no limit. What is read is `RLIMIT_MEMLOCK`, whatever the process
+  /// may do besides.
   package var lockable: UInt64 = .max
   /// `smaps_rollup` of this process.
   package var hasRollup = true
@@ -65,13 +66,8 @@ package struct MemoryFacts: Sendable, Equatable {
   }
 
   private static func readLockable() -> UInt64 {
-    let mayLockAll = KernelFile.text("/proc/self/status").flatMap { status in
-      status.split(separator: "\n").first { $0.hasPrefix("CapEff:") }
-        .flatMap { UInt64($0.dropFirst(7).filter { !$0.isWhitespace }, radix: 16) }
-        .map { $0 & 1 << 14 != 0 }  // CAP_IPC_LOCK
-    }
     var limit = rlimit()
-    guard mayLockAll != true, getrlimit(Int32(__RLIMIT_MEMLOCK.rawValue), &limit) == 0 else { return .max }
+    guard getrlimit(Int32(__RLIMIT_MEMLOCK.rawValue), &limit) == 0 else { return .max }
     return UInt64(limit.rlim_cur)
   }
 

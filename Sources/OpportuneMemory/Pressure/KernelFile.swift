@@ -1,9 +1,9 @@
 import Glibc
 
 /// The small text files by which the kernel says how things are.
-enum KernelFile {
+package enum KernelFile {
   /// The whole text; `nil` where it cannot be read.
-  static func text(_ path: String) -> String? {
+  package static func text(_ path: String) -> String? {
     let descriptor = open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { return nil }
     defer { close(descriptor) }
@@ -29,7 +29,7 @@ enum KernelFile {
   }
 
   /// Lines of a name and a number, with `:` after the name or not. A unit of kB multiplies.
-  static func table(_ text: String) -> [Substring: UInt64] {
+  package static func table(_ text: String) -> [Substring: UInt64] {
     var table: [Substring: UInt64] = [:]
     for line in text.split(separator: "\n") {
       let words = line.split(whereSeparator: { $0 == " " || $0 == "\t" || $0 == ":" })

@@ -86,7 +86,7 @@ extension SystemFacts {
     userID = geteuid()
     let status = SmallFile.read("/proc/self/status")
     hasProc = status != nil
-    hasSysNice = status.flatMap { Self.capabilities(inStatus: $0) }.map { $0 & (1 << 23) != 0 }
+    hasSysNice = status.flatMap(Capability.sysNice.isEffective(inStatus:))
     var limit = rlimit()
     if getrlimit(Int32(__RLIMIT_NICE.rawValue), &limit) == 0 { niceLimit = 20 - Int(min(limit.rlim_cur, 40)) }
     if getrlimit(Int32(__RLIMIT_RTPRIO.rawValue), &limit) == 0 {
@@ -99,14 +99,6 @@ extension SystemFacts {
 
   private func text(of field: inout some Any) -> String {
     withUnsafeBytes(of: &field) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-  }
-
-  /// The effective ones, a bit each.
-  static func capabilities(inStatus status: String) -> UInt64? {
-    for line in status.split(separator: "\n") where line.hasPrefix("CapEff:") {
-      return UInt64(line.dropFirst(7).drop { $0 == "\t" || $0 == " " }, radix: 16)
-    }
-    return nil
   }
 
   private mutating func readProcessors() {

@@ -1,0 +1,51 @@
+import Glibc
+
+/// Programs that a bench starts.
+enum ChildProcess {
+  /// Starts a command of the path.
+  ///
+  /// - Parameters:
+  ///   - ownSession: in a session of its own, without a terminal.
+  ///   - redirect: what it has in the place of this process's descriptors.
+  static func start(
+    _ words: [String], ownSession: Bool = false, _ redirect: (inout posix_spawn_file_actions_t) -> Void = { _ in }
+  ) throws(BenchError) -> pid_t {
+    var actions = posix_spawn_file_actions_t()
+    var attributes = posix_spawnattr_t()
+    posix_spawn_file_actions_init(&actions)
+    posix_spawnattr_init(&attributes)
+    defer {
+      posix_spawn_file_actions_destroy(&actions)
+      posix_spawnattr_destroy(&attributes)
+    }
+    redirect(&actions)
+    if ownSession { posix_spawnattr_setflags(&attributes, 0x80) }  // POSIX_SPAWN_SETSID
+    var arguments = words.map { strdup($0) } + [nil]
+    defer { for argument in arguments { free(argument) } }
+    var child: pid_t = 0
+    let error = posix_spawnp(&child, words[0], &actions, &attributes, &arguments, environ)
+    guard error == 0 else { throw .failed("'\(words[0])' was not started", error) }
+    return child
+  }
+
+  /// Returns its status once it has ended, by whomever.
+  @discardableResult
+  static func wait(for child: pid_t) -> Int32 {
+    var status: Int32 = 0
+    while waitpid(child, &status, 0) < 0, errno == EINTR {}
+    return status
+  }
+}
+
+extension posix_spawn_file_actions_t {
+  /// Nothing comes in; output goes to a file, and with `errors` what it has to say as well, else to nobody.
+  mutating func write(to path: String, _ flags: Int32, errors: Bool) {
+    posix_spawn_file_actions_addopen(&self, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+    posix_spawn_file_actions_addopen(&self, STDOUT_FILENO, path, flags, 0o600)
+    if errors {
+      posix_spawn_file_actions_adddup2(&self, STDOUT_FILENO, STDERR_FILENO)
+    } else {
+      posix_spawn_file_actions_addopen(&self, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
+    }
+  }
+}
