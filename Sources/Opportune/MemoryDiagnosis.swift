@@ -108,7 +108,7 @@ extension MemoryFacts {
 
   /// Of a means that the kernel gives, or refuses with an error.
   private func finding(
-    _ subject: String, _ means: String, _ error: Int32, fine: String, _ status: OpportuneScheduler.Diagnosis.Status,
+    _ subject: String, _ means: String, _ error: Int32, fine: String, _ status: Diagnosis.Status,
     cost: String, remedy: String
   ) -> Finding {
     guard error != 0 else { return Finding(.memory, subject, .ok, found: fine) }

@@ -102,7 +102,7 @@ import Testing
     try await host.adopt(buffer, app)
     let events = await host.observe()
     try await host.leave(app.id)
-    let said = OpportuneApps.Diagnosis.drawingPagesStay("Cannot allocate memory")
+    let said = AppDiagnosis.drawingPagesStay("Cannot allocate memory")
     for await event in events where event.action == .diagnose(said) { break }
     #expect(said.description == "the pages of a drawing buffer stay: Cannot allocate memory")
     try await hasEntered(host, app)
