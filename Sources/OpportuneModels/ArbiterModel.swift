@@ -186,7 +186,8 @@ package final class ArbiterModel {
     let waiting = IOClass.allCases.map { self.waiting($0) }
     let hasRoom = occupied < policy.depth
     let mayBackground =
-      hasRoom && occupiedByBackground < caps.lowerBound && occupied < max(1, policy.depth - 1)
+      hasRoom && occupiedByBackground < caps.lowerBound
+      && (occupied < max(1, policy.depth - 1) || !waiting[0].isEmpty)
       && !(policy.ratio.isStrict && !waiting[0].isEmpty) && !isLimited
     guard let grant else {
       expect(
@@ -235,7 +236,9 @@ package final class ArbiterModel {
   private func judgeBackground(_ grant: Grant, _ waiting: [[Queued]], now: UInt64) {
     if grant.cost.occupies {
       expect(occupiedByBackground < caps.upperBound, "\(occupiedByBackground + 1) of background are in flight")
-      expect(policy.depth == 1 || occupied + 1 < policy.depth, "background takes the last place of \(policy.depth)")
+      expect(
+        policy.depth == 1 || occupied + 1 < policy.depth || !waiting[0].isEmpty,
+        "background takes the last place of \(policy.depth), and no foreground waits")
     }
     expect(!policy.ratio.isStrict || waiting[0].isEmpty, "background goes before foreground, which is strict")
     backgroundBytes += grant.cost.bytes

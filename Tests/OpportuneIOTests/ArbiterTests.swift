@@ -40,6 +40,26 @@ import Testing
     }
   }
 
+  // R-NET-03, R-NET-05, R-DISK-01
+  /// Foreground alone would fill the device at all times. Of more background one place less than the depth is in flight.
+  @Test(arguments: PolicyTests.ratios.filter { $0.0 >= $0.1 })
+  func servesInRatioWhileTheDeviceIsFull(foreground: Int, background: Int) throws {
+    var arbiter = arbiter(
+      DevicePolicy(ratio: try Ratio(foreground: foreground, background: background), depth: 4, cap: .none))
+    for number in 0..<3000 { _ = arbiter.submit(number, app: number % 2, cost: four) }
+    var (counts, flying) = ([0, 0], [Arbiter<Int>.Grant]())
+    for step in 1...1000 {
+      while let grant = arbiter.next(now: UInt64(step)) {
+        flying.append(grant)
+        counts[grant.ioClass.index] += 1
+        let granted = counts[0] + counts[1]
+        #expect(abs(counts[1] * (foreground + background) - granted * background) <= foreground + background)
+      }
+      #expect(flying.count == 4)
+      arbiter.finished(flying.removeFirst(), sentAt: 0, queuedAt: 0, now: UInt64(step))
+    }
+  }
+
   // R-NET-04
   @Test func strictServesBackgroundOnlyWhenNoForegroundWaits() throws {
     var arbiter = arbiter(DevicePolicy(ratio: .strict, depth: 8, cap: .none))

@@ -205,9 +205,7 @@ package struct Arbiter<Item> {
     guard let app = ready[1].first(where: { self[$0]?.queues[1].isEmpty == false }),
       let entry = self[app]?.queues[1].first, isWithinCap(entry.cost)
     else { return nil }
-    if policy.ratio.isStrict, queued[0] > 0, ready[0].contains(where: { self[$0]?.queues[0].isEmpty == false }) {
-      return nil
-    }
+    if policy.ratio.isStrict, foregroundWaits { return nil }
     // For at most half of the bucket, so that what comes in while a wake-up is late still fits.
     let instalment = bytes.map { min(entry.due > 0 ? owed + entry.due : 0, max(1, $0.burst / 2)) } ?? 0
     let wait = max(bytes?.wait(for: instalment) ?? 0, operations?.wait(for: 1) ?? 0)
@@ -274,9 +272,14 @@ package struct Arbiter<Item> {
     return !entry.cost.occupies || inFlight[0] + inFlight[1] < policy.depth
   }
 
+  /// The last place is kept for foreground that comes. Where some waits already the turn decides: kept, it would go to the
+  /// next of foreground each time, and background would wait for as long as foreground fills the device.
   private func isWithinCap(_ cost: Cost) -> Bool {
-    !cost.occupies || (inFlight[1] < cap && inFlight[0] + inFlight[1] < max(1, policy.depth - 1))
+    let room = foregroundWaits ? policy.depth : max(1, policy.depth - 1)
+    return !cost.occupies || (inFlight[1] < cap && inFlight[0] + inFlight[1] < room)
   }
+
+  private var foregroundWaits: Bool { ready[0].contains { self[$0]?.queues[0].isEmpty == false } }
 
   /// Whether the first background request may go as far as cap and tokens are concerned. It pays in instalments, with
   /// what is there: so it may cost more than the burst, the level never is negative, and nothing that comes in while it
