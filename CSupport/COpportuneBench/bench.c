@@ -29,6 +29,7 @@ int64_t opp_bench_bare(uint32_t count, uint32_t batch, int fd, uint64_t size) {
     int error = io_uring_queue_init_params(BATCH_MAX, &ring, &params);
     if (error == -EINVAL) error = io_uring_queue_init(BATCH_MAX, &ring, 0);
     if (error < 0) return error;
+    io_uring_register_ring_fd(&ring); /* as the rival does, where the kernel can */
     char *memory = aligned_alloc(BLOCK, BATCH_MAX * BLOCK);
     uint64_t seed = 1, start = opp_now_ns();
     for (uint32_t done = 0; done < count && error >= 0;) {

@@ -134,7 +134,7 @@ extension IOBench {
   ) async throws -> AppTask<Int> {
     let listener = try await sender.listen(on: .ipv4("127.0.0.1", port: 0))
     let address = try listener.address()
-    receiverApp.task {
+    senderApp.task {
       let connection = try await listener.accept()
       let buffer = try IOBuffer(count: 256 << 10)
       while opp_now_ns() < end { try await sender.send(connection, from: buffer) }
