@@ -47,8 +47,8 @@ extension IOBench {
 
   func measureStorage(_ report: inout IOBenchReport, _ file: TestFile) async throws {
     report.notes.append(
-      "storage: ratios at a depth of 8; with one foreground read at a time they seldom decide; caps at 90:10; strict with a "
-        + "cap of 4, and the kernel's priority for foreground")
+      "storage: ratios at a depth of 8, where one foreground read at a time finds a place free; caps at 90:10; strict "
+        + "with a cap of 4, and the kernel's priority for foreground")
     let alone = try await repeats("storage, alone") {
       try await window(Mode(name: "alone", policy: .storage), nil, file)
     }
