@@ -2,8 +2,8 @@ internal import COpportune
 import Glibc
 import SystemPackage
 
-/// Files. Every call throws ``IOError`` and takes a `limit` from now on, `nil` being none; see ``AppIO`` for how calls end.
-/// Descriptors are swift-system's: the owner closes them by ``close(_:)``.
+/// Files. Every call throws ``IOError``; all but ``close(_:)`` take a `limit` from now on, `nil` being none; see ``AppIO`` for
+/// how calls end. Descriptors are swift-system's: the owner closes them by ``close(_:)``.
 extension AppIO {
   /// Opens a file, always close-on-exec.
   ///

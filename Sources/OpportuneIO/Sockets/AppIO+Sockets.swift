@@ -3,7 +3,8 @@ import Glibc
 import Synchronization
 import SystemPackage
 
-/// Sockets: TCP, UDP and Unix domain. Every call throws ``IOError`` and takes a `limit` from now on; see ``AppIO``.
+/// Sockets: TCP, UDP and Unix domain. Every call throws ``IOError``, and takes a `limit` from now on where it may wait
+/// for others; see ``AppIO``.
 extension AppIO {
   /// Connects a stream socket.
   public func connect(to address: SocketAddress, within limit: Duration? = nil) async throws(IOError) -> FileDescriptor
