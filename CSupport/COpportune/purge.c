@@ -378,6 +378,16 @@ void opp_purge_set_volatile(opp_purge *region, bool is_volatile) {
     else opp_and(&region->word, ~(uint64_t)VOLATILE, relaxed);
 }
 
+bool opp_purge_set_volatile_if(opp_purge *region, const opp_purge_view *view, bool is_volatile) {
+    const uint64_t life = GENERATION_MASK | CLOSED;
+    uint64_t word = view->word;
+    do {
+        if ((word & life) != (view->word & life)) return false;
+        /* relaxed: as above. Of another life it is another word (release in open), whatever that one's owner is. */
+    } while (!opp_cas(&region->word, &word, is_volatile ? word | VOLATILE : word & ~(uint64_t)VOLATILE, relaxed));
+    return true;
+}
+
 bool opp_purge_look(const opp_purge *region, opp_purge_view *view) {
     /* Acquire: what open wrote of this life (release in open). What another life wrote later goes with another word, by
        which take tells. */

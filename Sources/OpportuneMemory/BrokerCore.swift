@@ -76,11 +76,15 @@ final class BrokerCore: @unchecked Sendable {
     record.isSettled.store(false, ordering: .relaxed)
     guard configuration.drawing != .kept, before.isForeground != standing.isForeground else { return }
     forEachRegion { region, view in
-      guard view.owner == record.number, view.group == drawingGroup else { return }
-      opp_purge_set_volatile(region, !standing.isForeground)
-      guard !standing.isForeground, configuration.drawing == .lazy else { return }
       var seen = view
-      guard opp_purge_look(region, &seen) else { return }
+      func isDrawing() -> Bool { seen.owner == record.number && seen.group == drawingGroup }
+      // It may be closed meanwhile, and its place another app's.
+      repeat {
+        guard isDrawing() else { return }
+        if opp_purge_set_volatile_if(region, &seen, !standing.isForeground) { break }
+      } while opp_purge_look(region, &seen)
+      guard !standing.isForeground, configuration.drawing == .lazy else { return }
+      guard opp_purge_look(region, &seen), isDrawing() else { return }
       // Where it is in use, or cannot be given, it stays volatile.
       _ = opp_purge_take(region, &seen, .OPP_PURGE_LAZY)
     }

@@ -118,9 +118,14 @@ static void test_set(void) {
     opp_purge_unpin(region);
     opp_purge_close(region);
     CHECK_EQUAL(opp_purge_take(region, &seen, OPP_PURGE_EAGER), 0);
+    CHECK(!opp_purge_set_volatile_if(region, &seen, true));
     opp_purge *next = make(page);
-    opp_purge_set_volatile(next, true);
     CHECK(next == region);
+    CHECK(!opp_purge_set_volatile_if(next, &seen, true) && !look(next).is_volatile);
+    opp_purge_view now = look(next);
+    CHECK(opp_purge_set_volatile_if(next, &now, true) && look(next).is_volatile);
+    CHECK(opp_purge_set_volatile_if(next, &now, false) && !look(next).is_volatile);
+    opp_purge_set_volatile(next, true);
     CHECK_EQUAL(opp_purge_take(next, &seen, OPP_PURGE_EAGER), 0);
     CHECK_EQUAL(take(next, OPP_PURGE_EAGER), page);
     opp_purge_close(next);

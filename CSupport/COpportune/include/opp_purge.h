@@ -107,6 +107,12 @@ void opp_purge_emptied(opp_purge *_Nonnull region);
 /* Whether the region may be taken while it is not pinned. Any thread. */
 void opp_purge_set_volatile(opp_purge *_Nonnull region, bool is_volatile);
 
+/*
+ * The same for who does not hold the region open: only where it is still the one that `view` is of, since its place may be
+ * another's by now. False where it is not, or has lost its content since: look again. Any thread.
+ */
+bool opp_purge_set_volatile_if(opp_purge *_Nonnull region, const opp_purge_view *_Nonnull view, bool is_volatile) OPP_MUST_USE;
+
 /* What the region is now, in `view`. False where it is closed. Any thread. */
 bool opp_purge_look(const opp_purge *_Nonnull region, opp_purge_view *_Nonnull view) OPP_MUST_USE;
 
