@@ -158,7 +158,7 @@ int main(void) {
                 all_go_on = all_go_on && progress[i] > 0;
             }
         }
-        for (int i = 0; i < 4 && !exhausted; i++)
+        for (int i = 0; i < 4; i++)
             if (progress[i] < least[i]) least[i] = progress[i];
         sem_post(&released);
     }
