@@ -63,8 +63,9 @@ public final class App: Sendable {
     return (Band(rawValue: state.band) ?? .background, state.suspended, state.generation)
   }
 
-  /// Suspends the app: from the return of this call on none of its jobs starts. Slices that run go on to their end;
-  /// wait for that with ``untilSuspended()``. Jobs that are queued meanwhile wait. (R-FTS-09)
+  /// Suspends the app: from the return of this call on none of its jobs is chosen to run. Slices that run go on to their end,
+  /// and so does the one that a worker has in its hand, of a strand the next at most; wait for that with
+  /// ``untilSuspended()``. Jobs that are queued meanwhile wait. (R-FTS-09)
   ///
   /// Jobs of default actors are the exception: they serve whoever uses the actor, so they run in spite of it.
   public func suspend() { core.suspend() }
