@@ -58,12 +58,7 @@ import Testing
   /// As a worker of the parent is inside a job of the strand, and more is queued, which is the parent's to run.
   @Test func anActorOnAStrandRunsInTheChild() async {
     await #expect(processExitsWith: .exitCode(7)) {
-      let scheduler = try makeScheduler(workers: 1)
-      let actor = OnStrand(try scheduler.makeApp(named: "app").thread(named: "strand"))
-      // Once in the parent, as above.
-      let early = Record<Int>()
-      visit(actor, early)
-      _ = await early.reaching(3)
+      let (scheduler, actor) = try await visitedActor()
       let (begun, release, parents) = (Record<Bool>(), Flag(), Record<Int>())
       try actor.strand.submit {
         begun.add(true)
@@ -88,11 +83,7 @@ import Testing
   /// The job that forks goes on in the child, and the actor's others come after it.
   @Test func anActorRunsAfterTheJobThatForked() async {
     await #expect(processExitsWith: .exitCode(7)) {
-      let scheduler = try makeScheduler(workers: 1)
-      let actor = OnStrand(try scheduler.makeApp(named: "app").thread(named: "strand"))
-      let early = Record<Int>()
-      visit(actor, early)
-      _ = await early.reaching(3)
+      let (scheduler, actor) = try await visitedActor()
       let (children, fork) = (Record<Int32>(), try forkFunction())
       try actor.strand.submit {
         let child = fork()
@@ -134,6 +125,17 @@ private func visit(_ actor: OnStrand, _ visits: Record<Int>, then after: @escapi
     await actor.visit(visits)
     after()
   }
+}
+
+/// An actor on a strand of a scheduler of one worker, and what the child will do with it done once in the parent: what the
+/// runtime makes for a first call it makes under locks.
+private func visitedActor() async throws -> (Scheduler, OnStrand) {
+  let scheduler = try makeScheduler(workers: 1)
+  let actor = OnStrand(try scheduler.makeApp(named: "app").thread(named: "strand"))
+  let early = Record<Int>()
+  visit(actor, early)
+  _ = await early.reaching(3)
+  return (scheduler, actor)
 }
 
 /// What waitpid() says of a child that runs `body` and exits with what it returns. Swift hides fork(): a child may do

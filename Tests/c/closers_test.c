@@ -89,6 +89,15 @@ static int count_asleep(int *asleep) {
     return count;
 }
 
+/* One close, from the asking to what came of it. */
+static void close_one(ring_closers *all) {
+    opp_ring_op op = close_of(-1, 1);
+    opp_ring_completion taken;
+    CHECK(ring_closers_ask(all, &op));
+    wait_for_news(all);
+    CHECK_EQUAL(ring_closers_take(all, &taken, 1), 1);
+}
+
 /* Before and after a close: no thread looks for work. */
 static void test_idle(void) {
     opp_ring *ring = make_ring();
@@ -98,11 +107,7 @@ static void test_idle(void) {
         int asleep;
         uint64_t end = opp_now_ns() + PATIENCE_NS;
         while (count_asleep(&asleep) != 3 || asleep != 3) CHECK(opp_now_ns() < end);
-        opp_ring_op op = close_of(-1, 1);
-        opp_ring_completion taken;
-        CHECK(ring_closers_ask(all, &op));
-        wait_for_news(all);
-        CHECK_EQUAL(ring_closers_take(all, &taken, 1), 1);
+        close_one(all);
     }
     ring_closers_destroy(all);
     opp_ring_destroy(ring);
@@ -114,13 +119,7 @@ static void test_ends(void) {
     for (int turn = 0; turn < 200; turn++) {
         ring_closers *all = ring_closers_create(ring, 4);
         if (turn % 4 != 0) ring_closers_start(all);
-        if (turn % 4 > 1) {
-            opp_ring_op op = close_of(-1, 1);
-            opp_ring_completion taken;
-            CHECK(ring_closers_ask(all, &op));
-            wait_for_news(all);
-            CHECK_EQUAL(ring_closers_take(all, &taken, 1), 1);
-        }
+        if (turn % 4 > 1) close_one(all);
         ring_closers_destroy(all);
     }
     opp_ring_destroy(ring);
