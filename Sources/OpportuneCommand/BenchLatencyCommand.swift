@@ -9,9 +9,10 @@ struct BenchLatencyCommand: AsyncParsableCommand {
     discussion: """
       All contenders run in one run, interleaved, on the same job code. Ctrl-C ends the run with what it has.
 
-      Each scenario and contender runs for --seconds beside its background, from 30 ms after that has begun, a quarter of \
-      that without, and its background for 35 % of that alone: by default \(Self.windows(isRoot: false)) of windows, \(Self.windows(isRoot: true)) as root, \
-      however many the repeats. Starting, reading the tree and checking answers come on top.
+      Each scenario and contender runs for --seconds beside its background, from 30 ms after that has begun, a quarter \
+      of that without, and its background for 35 % of that alone: by default \(Self.windows(isRoot: false)) of \
+      windows, \(Self.windows(isRoot: true)) as root, however many the repeats. Starting, reading the tree and \
+      checking answers come on top.
 
       Scenarios:
       \(Scenario.all.map { "  \($0.name): \($0.summary)" }.joined(separator: "\n"))
