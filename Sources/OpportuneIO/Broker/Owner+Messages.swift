@@ -5,7 +5,7 @@ import Synchronization
 extension Owner {
   /// Hands a message over. Where the owner thread has ended, it is refused here and now.
   func post(_ message: Message) {
-    guard forks == opp_fork_generation() else { return message.refuse() }  // the thread is in the parent
+    guard !isForked else { return message.refuse() }
     message.link.pointee.owner = Unmanaged.passRetained(message).toOpaque()
     opp_ring_post(ring, message.link)
     // [end] after the post: either the thread's last look takes the message, or this one sees that it has ended.

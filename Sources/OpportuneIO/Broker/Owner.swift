@@ -16,7 +16,7 @@ final class Owner: @unchecked Sendable {
   let can: opp_ring_abilities
   private let faults: Faults?
   let registered: RegisteredBuffers?
-  let forks = opp_fork_generation()
+  private let forks = opp_fork_generation()
   let hasEnded = Atomic<Bool>(false)
 
   // The owner thread's.
@@ -113,7 +113,10 @@ final class Owner: @unchecked Sendable {
 
   var hasFault: Bool { faults != nil }
 
-  func checkFork() throws(IOError) { try refuse(inChild: forks != opp_fork_generation()) }
+  /// This is the child of a fork(): the thread is in the parent.
+  var isForked: Bool { forks != opp_fork_generation() }
+
+  func checkFork() throws(IOError) { try refuse(inChild: isForked) }
 
   /// Called once in the parent too: what the runtime makes for a first refusal it makes under locks of its own, and the
   /// child would wait for ever for one that another thread had as it was made.
