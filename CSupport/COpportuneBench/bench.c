@@ -56,7 +56,9 @@ int64_t opp_bench_bare(uint32_t count, uint32_t batch, int fd, uint64_t size) {
 }
 
 static int make_ring(opp_ring **ring) {
-    opp_ring_config config = {.backend = OPP_RING_URING, .entries = 128, .threads = 1};
+    /* As large as the bare ring. */
+    opp_ring_config config = {
+        .backend = OPP_RING_URING, .entries = BATCH_MAX, .completions = 2 * BATCH_MAX, .threads = 1};
     return opp_ring_create(&config, ring);
 }
 

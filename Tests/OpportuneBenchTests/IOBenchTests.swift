@@ -54,6 +54,26 @@ import Testing
     }
   }
 
+  /// Whoever is first in a turn is last in the next; a rival that fails once is not asked again.
+  @Test func pointsTakeTurns() async throws {
+    let bench = IOBench(options: try IOBenchOptions(repeats: 3), isInterrupted: { false }, progress: { _ in })
+    var report = IOBenchReport(machine: .current(), seconds: 1, repeats: 3)
+    var order: [String] = []
+    let points = ["a", "b", "rival"].map { name in
+      IOPoint(name: name, isRival: name == "rival") {
+        order.append(name)
+        if name == "rival" { throw BenchError(.system, "gone") }
+        return order.count
+      }
+    }
+    #expect(try await bench.turns(&report, points) == [[1, 5, 6], [2, 4, 7], []])
+    #expect(order == ["a", "b", "rival", "b", "a", "a", "b"])
+    #expect(report.notes.count == 1 && report.notes[0].hasPrefix("rival: failed"))
+    var result = IOResult(.cost, "x")
+    result.setRates([1, 4, 9], rival: [2, 2, 3])
+    #expect(result.operationsPerSecond == 4 && result.ratioToRival == 2 && result.ratioRange == [0.5, 3])
+  }
+
   /// What was measured before a failure, and beside a rival that fails, is reported.
   @Test func failuresAreNotes() async throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "opp-bench-\(UUID().uuidString)")

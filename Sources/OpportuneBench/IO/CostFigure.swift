@@ -15,82 +15,84 @@ extension IOBench {
     for offset in 0..<16 { _ = pread(descriptor, &warm, 1 << 20, off_t(offset << 20)) }
 
     for (load, fd) in [("nop", Int32(-1)), ("4k-cached-read", descriptor)] {
-      var bare: [UInt32: Double] = [:]
-      for batch in [UInt32(1), 32] {
-        bare[batch] = try await point(&report, "bare-batch-\(batch)", load, rival: nil) { count in
-          opp_bench_bare(count, batch, fd, size)
-        }
-        _ = try await point(&report, "c-layer-batch-\(batch)", load, rival: bare[batch]) { count in
-          opp_bench_ring(count, batch, fd, size)
-        }
-      }
-      _ = try await point(&report, "c-owner-thread", load, rival: bare[1]) { opp_bench_handed_over($0, fd, size) }
-      try await swiftPoint(&report, load, file, size, triesAtOnce: true, rival: bare[1])
-      if fd >= 0 { try await swiftPoint(&report, load, file, size, triesAtOnce: false, rival: bare[1]) }
+      try await measureCost(&report, file, load, fd, size)
     }
     let bytes = opp_bench_ring_bytes(100_000)
     report.notes.append("cost: 100,000 requests over the C layer changed the bytes in use by \(bytes) in all")
   }
 
-  /// As many requests as take about the window; the median rate.
-  private func point(
-    _ report: inout IOBenchReport, _ mode: String, _ load: String, rival: Double?, _ body: (UInt32) -> Int64
-  ) async throws -> Double {
-    let trial = body(2000)
-    guard trial > 0 else {
-      report.notes.append("cost, \(mode), \(load): skipped: \(String(cString: strerror(Int32(clamping: -trial))))")
-      return 0
-    }
-    let count = UInt32(min(50_000_000, max(2000, Double(windowNanoseconds) / Double(trial) * 2000)))
-    let rates = try await repeats("cost, \(load), \(mode)") { Double(count) * 1e9 / Double(max(1, body(count))) }
-    return append(&report, mode, load, rates, rival)
-  }
-
-  @discardableResult
-  private func append(
-    _ report: inout IOBenchReport, _ mode: String, _ load: String, _ rates: [Double], _ rival: Double?
-  ) -> Double {
-    var result = IOResult(.cost, mode, load: load)
-    result.operationsPerSecond = median(rates)
-    result.operationsRange = range(rates)
-    if let rival, rival > 0 { result.ratioToRival = median(rates) / rival }
-    report.results.append(result)
-    return median(rates)
-  }
-
-  private func swiftPoint(
-    _ report: inout IOBenchReport, _ load: String, _ file: TestFile, _ size: UInt64, triesAtOnce: Bool, rival: Double?
+  /// Each way beside the bare ring that goes as it does, in turns.
+  private func measureCost(
+    _ report: inout IOBenchReport, _ file: TestFile, _ load: String, _ fd: Int32, _ size: UInt64
   ) async throws {
+    let loops: [(mode: String, rival: String?, run: (UInt32) -> Int64)] = [
+      ("bare-batch-1", nil, { opp_bench_bare($0, 1, fd, size) }),
+      ("c-layer-batch-1", "bare-batch-1", { opp_bench_ring($0, 1, fd, size) }),
+      ("bare-batch-32", nil, { opp_bench_bare($0, 32, fd, size) }),
+      ("c-layer-batch-32", "bare-batch-32", { opp_bench_ring($0, 32, fd, size) }),
+      ("c-owner-thread", "bare-batch-1", { opp_bench_handed_over($0, fd, size) }),
+    ]
+    var modes: [(name: String, rival: String?)] = []
+    var points: [IOPoint<Double>] = []
+    for loop in loops {
+      guard let count = requests(of: loop.run, &report, "cost, \(loop.mode), \(load)") else { continue }
+      modes.append((loop.mode, loop.rival))
+      points.append(
+        IOPoint(name: "cost, \(load), \(loop.mode)") { Double(count) * 1e9 / Double(max(1, loop.run(count))) })
+    }
+    for triesAtOnce in fd >= 0 ? [true, false] : [false] {
+      let mode = triesAtOnce ? "swift-async" : "swift-async-by-owner"
+      modes.append((mode, "bare-batch-1"))
+      points.append(
+        IOPoint(name: "cost, \(load), \(mode)") { try await swiftRate(file, size, triesAtOnce, isRead: fd >= 0) })
+    }
+    let rates = try await turns(&report, points)
+    for (index, mode) in modes.enumerated() where !rates[index].isEmpty {
+      var result = IOResult(.cost, mode.name, load: load)
+      result.setRates(rates[index], rival: modes.firstIndex { $0.name == mode.rival }.map { rates[$0] })
+      report.results.append(result)
+    }
+  }
+
+  /// As many requests as take about the window; none, and a note, where the machine refuses them.
+  private func requests(of run: (UInt32) -> Int64, _ report: inout IOBenchReport, _ name: String) -> UInt32? {
+    let trial = run(2000)
+    guard trial > 0 else {
+      report.notes.append("\(name): skipped: \(String(cString: strerror(Int32(clamping: -trial))))")
+      return nil
+    }
+    return UInt32(min(Double(UInt32.max), max(2000, Double(windowNanoseconds) / Double(trial) * 2000)))
+  }
+
+  private func swiftRate(
+    _ file: TestFile, _ size: UInt64, _ triesAtOnce: Bool, isRead: Bool
+  ) async throws -> Double {
     var configuration = IOConfiguration()
     configuration.triesAtOnce = triesAtOnce
     let broker = try IOBroker(configuration: configuration)
     let io = try broker.makeApp(named: "cost")
     let descriptor = try await io.open(file.path, .readOnly)
-    let isRead = load != "nop"
-    let mode = triesAtOnce && isRead ? "swift-async" : "swift-async-by-owner"
     let window = windowNanoseconds
-    let rates = try await repeats("cost, \(load), \(mode)") {
-      try await Task.detached {
-        let buffer = try IOBuffer(count: 4096)
-        var offsets = Offsets(5)
-        let start = opp_now_ns()
-        var count = 0
-        while true {
-          for _ in 0..<64 {
-            if isRead {
-              _ = try await io.read(descriptor, into: buffer, at: offsets.next(Int64(size), 4096))
-            } else {
-              try await io.nop()
-            }
+    let rate = try await Task.detached {
+      let buffer = try IOBuffer(count: 4096)
+      var offsets = Offsets(5)
+      let start = opp_now_ns()
+      var count = 0
+      while true {
+        for _ in 0..<64 {
+          if isRead {
+            _ = try await io.read(descriptor, into: buffer, at: offsets.next(Int64(size), 4096))
+          } else {
+            try await io.nop()
           }
-          count += 64
-          let now = opp_now_ns()
-          if now - start >= window { return Double(count) * 1e9 / Double(now - start) }
         }
-      }.value
-    }
-    append(&report, mode, load, rates, rival)
+        count += 64
+        let now = opp_now_ns()
+        if now - start >= window { return Double(count) * 1e9 / Double(now - start) }
+      }
+    }.value
     try await io.close(descriptor)
     await broker.shutdown()
+    return rate
   }
 }

@@ -14,26 +14,24 @@ extension IOBench {
     if options.echoRival == nil {
       report.notes.append("echo: SwiftNIO is skipped; build it in bench/ and name it by --echo-rival")
     }
-    var (alone, rival) = (0.0, 0.0)
-    for mode in ["swift-nio", "alone", "beside-background"] where mode != "swift-nio" || options.echoRival != nil {
-      let windows: [Window]
-      if mode == "swift-nio", let program = options.echoRival {
-        windows = await repeatsOfRival("echo, \(mode)", &report) { try await echoOfRival(program) }
-      } else {
-        windows = try await repeats("echo, \(mode)") { try await echo(mode == "beside-background") }
-      }
-      guard !windows.isEmpty else { continue }
+    var modes = ["alone", "beside-background"]
+    var points = modes.map { mode in
+      IOPoint(name: "echo, \(mode)") { try await echo(mode == "beside-background") }
+    }
+    if let program = options.echoRival {
+      modes.insert("swift-nio", at: 0)
+      points.insert(IOPoint(name: "echo, swift-nio", isRival: true) { try await echoOfRival(program) }, at: 0)
+    }
+    let windows = try await turns(&report, points)
+    let rival = options.echoRival == nil ? nil : windows[0].map(\.rate)
+    var alone = 0.0
+    for (mode, windows) in zip(modes, windows) where !windows.isEmpty {
       var result = IOResult(.echo, mode, load: "64-connections")
       result.latencyUs = .median(windows.map(\.latency))
       result.p99RangeUs = range(windows.map(\.latency.p99))
-      result.operationsPerSecond = median(windows.map(\.rate))
-      result.operationsRange = range(windows.map(\.rate))
-      if mode == "swift-nio" { rival = median(windows.map(\.rate)) }
+      result.setRates(windows.map(\.rate), rival: mode == "swift-nio" ? nil : rival)
       if mode == "alone" { alone = result.latencyUs?.p99 ?? 0 }
-      if mode != "swift-nio" {
-        result.p99RatioToAlone = (result.latencyUs?.p99 ?? 0) / max(alone, 0.001)
-        if rival > 0 { result.ratioToRival = median(windows.map(\.rate)) / rival }
-      }
+      if mode != "swift-nio", alone > 0 { result.p99RatioToAlone = (result.latencyUs?.p99 ?? 0) / alone }
       if mode == "beside-background" { result.megabytesPerSecond = median(windows.map(\.background)) }
       report.results.append(result)
     }

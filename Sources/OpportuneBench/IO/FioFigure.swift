@@ -11,23 +11,19 @@ extension IOBench {
     let program = places.first { access($0, X_OK) == 0 }
     if program == nil { report.notes.append("fio: skipped, there is no fio here (apt-get install fio)") }
     for depth in [1, 32] {
-      var rival: Double?
-      if let program {
-        let rates = await repeatsOfRival("fio, depth \(depth), fio", &report) { try fio(program, file, depth) }
-        if !rates.isEmpty {
-          rival = median(rates)
-          var result = IOResult(.fio, "fio", load: "4k-random-\(depth)")
-          result.operationsPerSecond = rival
-          result.operationsRange = range(rates)
-          report.results.append(result)
-        }
+      var modes = ["broker", "broker-lingers-20us"]
+      var points = [Duration.zero, .microseconds(20)].enumerated().map { index, lingers in
+        IOPoint(name: "fio, depth \(depth), \(modes[index])") { try await ours(file, depth, lingers) }
       }
-      for (mode, lingers) in [("broker", Duration.zero), ("broker-lingers-20us", .microseconds(20))] {
-        let rates = try await repeats("fio, depth \(depth), \(mode)") { try await ours(file, depth, lingers) }
+      if let program {
+        modes.insert("fio", at: 0)
+        points.insert(
+          IOPoint(name: "fio, depth \(depth), fio", isRival: true) { try fio(program, file, depth) }, at: 0)
+      }
+      let rates = try await turns(&report, points)
+      for (mode, values) in zip(modes, rates) where !values.isEmpty {
         var result = IOResult(.fio, mode, load: "4k-random-\(depth)")
-        result.operationsPerSecond = median(rates)
-        result.operationsRange = range(rates)
-        if let rival, rival > 0 { result.ratioToRival = median(rates) / rival }
+        result.setRates(values, rival: mode == "fio" || program == nil ? nil : rates[0])
         report.results.append(result)
       }
     }

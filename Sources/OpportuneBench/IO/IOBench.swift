@@ -49,18 +49,6 @@ public struct IOBench: Sendable {
     }
   }
 
-  /// The repeats of a rival; none, and a note, where it fails.
-  func repeatsOfRival<Value>(
-    _ name: String, _ report: inout IOBenchReport, _ body: () async throws -> Value
-  ) async -> [Value] {
-    do {
-      return try await repeats(name, body)
-    } catch {
-      report.notes.append("\(name): failed: \(error)")
-      return []
-    }
-  }
-
   /// The repeats of one point, unless Ctrl-C came.
   func repeats<Value>(_ name: String, _ body: () async throws -> Value) async throws -> [Value] {
     var values: [Value] = []
@@ -71,7 +59,37 @@ public struct IOBench: Sendable {
     return values
   }
 
+  /// The repeats of points that are compared: in turns, each second one backwards, so that none has the machine's
+  /// better minutes to itself; unless Ctrl-C came. A rival that fails is a note, and has no values.
+  func turns<Value>(_ report: inout IOBenchReport, _ points: [IOPoint<Value>]) async throws -> [[Value]] {
+    var values = points.map { _ in [Value]() }
+    var failed: Set<Int> = []
+    for number in 0..<options.repeats {
+      for index in number % 2 == 0 ? Array(points.indices) : points.indices.reversed() {
+        if isInterrupted() || failed.contains(index) { continue }
+        let point = points[index]
+        progress("\(point.name), repeat \(number + 1) of \(options.repeats)")
+        do {
+          values[index].append(try await point.measure())
+        } catch  where point.isRival {
+          report.notes.append("\(point.name): failed: \(error)")
+          values[index] = []
+          failed.insert(index)
+        }
+      }
+    }
+    return values
+  }
+
   var windowNanoseconds: UInt64 { UInt64(options.seconds * 1e9) }
+}
+
+/// One of the points that are measured in turns.
+struct IOPoint<Value> {
+  let name: String
+  /// A program from elsewhere, without which the others are measured all the same.
+  var isRival = false
+  let measure: () async throws -> Value
 }
 
 /// A file of real blocks on the device.

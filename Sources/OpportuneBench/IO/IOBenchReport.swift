@@ -16,12 +16,24 @@ public struct IOResult: Sendable, Encodable {
   public var backgroundKept: Double?
   /// Of the figure's own rival: bare liburing, fio, or the limit that was set.
   public var ratioToRival: Double?
+  /// Smallest and largest of the ratios in one turn.
+  public var ratioRange: [Double]?
   public var note: String?
 
   init(_ figure: IOBenchOptions.Figure, _ mode: String, load: String? = nil) {
     self.figure = figure.rawValue
     self.mode = mode
     self.load = load
+  }
+
+  /// Rates of the repeats, and what they are of a rival's in the same turns.
+  mutating func setRates(_ rates: [Double], rival: [Double]? = nil) {
+    operationsPerSecond = median(rates)
+    operationsRange = [rates.min() ?? 0, rates.max() ?? 0]
+    let ratios = zip(rates, rival ?? []).filter { $0.1 > 0 }.map { $0.0 / $0.1 }
+    guard let least = ratios.min(), let most = ratios.max() else { return }
+    ratioToRival = median(ratios)
+    ratioRange = [least, most]
   }
 }
 
@@ -50,12 +62,18 @@ public struct IOBenchReport: Sendable {
   }
 
   public func table() -> String {
-    var rows = [["figure", "mode", "load", "p50", "p99", "p99.9 µs", "÷ alone", "ops/s", "MB/s", "kept", "÷ rival"]]
+    var rows = [
+      [
+        "figure", "mode", "load", "p50", "p99", "p99.9 µs", "÷ alone", "ops/s", "MB/s", "kept", "÷ rival",
+        "in one turn",
+      ]
+    ]
     for result in results {
       rows.append([
         result.figure, result.mode, result.load ?? "", text(result.latencyUs?.p50, 1), text(result.latencyUs?.p99, 1),
         text(result.latencyUs?.p999, 1), text(result.p99RatioToAlone, 2), text(result.operationsPerSecond, 0),
         text(result.megabytesPerSecond, 1), text(result.backgroundKept, 2), text(result.ratioToRival, 3),
+        result.ratioRange.map { $0.map { fixed($0, 3) }.joined(separator: " to ") } ?? "",
       ])
     }
     var lines = ReportTable.align(rows, isLeft: { $0 < 3 })
@@ -78,6 +96,7 @@ extension IOResult {
     copy.megabytesPerSecond = round(megabytesPerSecond)
     copy.backgroundKept = round(backgroundKept)
     copy.ratioToRival = round(ratioToRival)
+    copy.ratioRange = ratioRange?.compactMap(round)
     return copy
   }
 }

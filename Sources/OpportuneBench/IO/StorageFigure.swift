@@ -49,8 +49,22 @@ extension IOBench {
     report.notes.append(
       "storage: ratios at a depth of 8, where one foreground read at a time finds a place free; caps at 90:10; strict "
         + "with a cap of 4, and the kernel's priority for foreground")
-    let alone = try await repeats("storage, alone") {
-      try await window(Mode(name: "alone", policy: .storage), nil, file)
+    var alone: [Window] = []
+    var windows: [[Window]] = []
+    var points: [(load: Load, mode: Mode)] = []
+    for number in 0..<options.repeats where !isInterrupted() {
+      let turn = "repeat \(number + 1) of \(options.repeats)"
+      progress("storage, alone, \(turn)")
+      alone.append(try await window(Mode(name: "alone", policy: .storage), nil, file))
+      let modes = try modes(target: UInt64(Percentiles.median(alone.map(\.latency)).p99 * 1150))
+      points = Load.allCases.flatMap { load in modes.map { (load, $0) } }
+      if windows.isEmpty { windows = points.map { _ in [] } }
+      // Each second turn backwards, so that none has the machine's better minutes to itself.
+      for index in number % 2 == 0 ? Array(points.indices) : points.indices.reversed() where !isInterrupted() {
+        let (load, mode) = points[index]
+        progress("storage, \(load.rawValue), \(mode.name), \(turn)")
+        windows[index].append(try await window(mode, load, file))
+      }
     }
     guard !alone.isEmpty else { return }
     var first = IOResult(.storage, "alone")
@@ -59,24 +73,18 @@ extension IOBench {
     first.p99RatioToAlone = 1
     report.results.append(first)
     let p99 = first.latencyUs?.p99 ?? 0
-    for load in Load.allCases {
-      var uncontrolled = 0.0
-      for mode in try modes(target: UInt64(p99 * 1150)) {
-        let windows = try await repeats("storage, \(load.rawValue), \(mode.name)") {
-          try await window(mode, load, file)
-        }
-        guard !windows.isEmpty else { return }
-        var result = IOResult(.storage, mode.name, load: load.rawValue)
-        result.latencyUs = .median(windows.map(\.latency))
-        result.p99RangeUs = range(windows.map(\.latency.p99))
-        result.p99RatioToAlone = (result.latencyUs?.p99 ?? 0) / max(p99, 0.001)
-        result.operationsPerSecond = median(windows.map(\.operations))
-        result.operationsRange = range(windows.map(\.operations))
-        result.megabytesPerSecond = median(windows.map(\.megabytes))
-        if mode.name == "uncontrolled" { uncontrolled = result.megabytesPerSecond ?? 0 }
-        result.backgroundKept = (result.megabytesPerSecond ?? 0) / max(uncontrolled, 0.001)
-        report.results.append(result)
-      }
+    var uncontrolled = 0.0
+    for ((load, mode), windows) in zip(points, windows) where !windows.isEmpty {
+      var result = IOResult(.storage, mode.name, load: load.rawValue)
+      result.latencyUs = .median(windows.map(\.latency))
+      result.p99RangeUs = range(windows.map(\.latency.p99))
+      if p99 > 0 { result.p99RatioToAlone = (result.latencyUs?.p99 ?? 0) / p99 }
+      result.operationsPerSecond = median(windows.map(\.operations))
+      result.operationsRange = range(windows.map(\.operations))
+      result.megabytesPerSecond = median(windows.map(\.megabytes))
+      if mode.name == "uncontrolled" { uncontrolled = result.megabytesPerSecond ?? 0 }
+      if uncontrolled > 0 { result.backgroundKept = (result.megabytesPerSecond ?? 0) / uncontrolled }
+      report.results.append(result)
     }
   }
 
