@@ -120,8 +120,12 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
 
   public func takeBack(_ app: AppID) {
     guard let kept = apps[app] else { return }
-    if case .stored(let stored) = kept.phase { forget(stored.name) }
     // What is being saved or restored finds that it is not wanted any more.
+    switch kept.phase {
+    case .stored(let stored): forget(stored.name)
+    case .saving(_, _, let absence): absence.end()
+    case .inMemory, .handing, .restoring: break
+    }
     kept.phase = .inMemory
     kept.delegate = nil
     kept.image = nil
