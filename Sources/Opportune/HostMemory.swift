@@ -60,7 +60,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
       keeper = nil
     }
     calls = TimedCalls(scheduler: scheduler, place: foreground)
-    idleLimit = (configuration.removal as? RemovalPolicy)?.idleLimit
+    idleLimit = configuration.removal.idleLimit
     self.relay = relay
     self.report = report
   }
@@ -147,15 +147,16 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   func carryOut(_ removal: Removal, on host: isolated AppHost) {
     guard let app = ids[removal.app], let kept = apps[app], let state = host.state(of: app) else { return }
     // It was chosen a moment ago.
-    guard state != .active, removal.way == .terminate || state == .suspended || state == .stopping else {
-      return kept.memory.setStanding(kept.memory.standing)
-    }
+    let canHibernate = keeper != nil && kept.delegate is any HibernatingApp
+    guard state != .active, removal.way == .terminate || state == .suspended || state == .stopping,
+      canHibernate || removal.way == .terminate || !removal.isOptional
+    else { return kept.memory.setStanding(kept.memory.standing) }
     tell(.removal(app, removal))
     guard removal.way == .hibernate else {
       try? host.post(.app(app, .terminate))
       return
     }
-    guard keeper != nil, kept.delegate is any HibernatingApp else {
+    guard canHibernate else {
       tell(.notStored(app, whyNotHibernated(kept)))
       try? host.post(.app(app, .terminate))
       return
