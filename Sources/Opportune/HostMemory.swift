@@ -146,8 +146,8 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
 
   func carryOut(_ removal: Removal, on host: isolated AppHost) {
     guard let app = ids[removal.app], let kept = apps[app], let state = host.state(of: app) else { return }
-    // It was chosen a moment ago.
     let canHibernate = keeper != nil && kept.delegate is any HibernatingApp
+    // It was chosen a moment ago.
     guard state != .active, removal.way == .terminate || state == .suspended || state == .stopping,
       canHibernate || removal.way == .terminate || !removal.isOptional
     else { return kept.memory.setStanding(kept.memory.standing) }
