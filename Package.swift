@@ -88,7 +88,9 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
         .product(name: "Metrics", package: "swift-metrics"),
       ]),
-    .target(name: "OpportuneMemory", dependencies: ["COpportune", "CZstd"]),
+    .target(
+      name: "OpportuneMemory",
+      dependencies: ["COpportune", "CZstd", .product(name: "Metrics", package: "swift-metrics")]),
     .target(
       name: "Opportune",
       dependencies: [
@@ -151,7 +153,10 @@ let package = Package(
     .executableTarget(name: "StoreCrash", dependencies: ["OpportuneMemory", "TestSupport"], path: "Tests/StoreCrash"),
     .testTarget(
       name: "OpportuneMemoryTests",
-      dependencies: ["OpportuneMemory", "OpportuneModels", "COpportune", "StoreCrash", "TestSupport"]),
+      dependencies: [
+        "OpportuneMemory", "OpportuneModels", "COpportune", "StoreCrash", "TestSupport",
+        .product(name: "MetricsTestKit", package: "swift-metrics"),
+      ]),
     .testTarget(
       name: "OpportuneLocationTests",
       dependencies: [

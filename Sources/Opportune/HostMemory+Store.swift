@@ -1,5 +1,6 @@
 import OpportuneApps
 import OpportuneMemory
+import Synchronization
 
 /// What is known of an app's memory, and where its state is. On the host's strand alone.
 final class KeptApp {
@@ -7,7 +8,7 @@ final class KeptApp {
     case inMemory
     case handing(ticket: UInt64, Task<HandedState, any Error>)
     /// Handed over, and not yet given back: until then it is all still there.
-    case saving(ticket: UInt64, HandedState)
+    case saving(ticket: UInt64, HandedState, Absence)
     case stored(Stored)
     /// On its way back. It may have been hibernated once more meanwhile.
     case restoring(ticket: UInt64, Task<Bool, Never>, savesAfterwards: Bool)
@@ -27,6 +28,27 @@ final class KeptApp {
   var hibernatesWhenSuspended = false
 
   init(_ memory: AppMemory) { self.memory = memory }
+}
+
+/// As long as an app does without what it handed over, so that the store may read it.
+///
+/// The app waits for nobody when it takes that back: the store may just be reading, and what it has read since is of no use.
+final class Absence: Sendable {
+  private let isOver = Atomic<Bool>(false)
+
+  /// Before the app has anything back.
+  func end() {
+    // Releasing: whoever finds what the app writes after this finds it over (acquiring in lasts).
+    isOver.store(true, ordering: .releasing)
+    atomicMemoryFence(ordering: .releasing)
+  }
+
+  /// Whether all that was read until now was read during the absence.
+  var lasts: Bool {
+    // Acquiring: see end.
+    atomicMemoryFence(ordering: .acquiring)
+    return !isOver.load(ordering: .acquiring)
+  }
 }
 
 /// To the store and back. (R-MEM-05, R-MEM-07)
@@ -75,11 +97,12 @@ extension HostMemory {
     case .success(let handed): state = handed
     case .failure(let error): return notSaved(app, ticket, "\(error)", on: host)
     }
-    kept.phase = .saving(ticket: ticket, state)
+    let absence = Absence()
+    kept.phase = .saving(ticket: ticket, state, absence)
     let name = "\(app).\(ticket)"
     Task(executorPreference: background.executor, priority: .utility) { [relay] in
       do {
-        let record = try await keeper.save(name, state)
+        let record = try await keeper.save(name, state, during: absence)
         guard let (host, memory) = relay.ends else { return }
         let stored = KeptApp.Stored(name: name, record: record, memory: state.memory)
         await memory.saved(app, ticket, stored, on: host)
@@ -95,7 +118,7 @@ extension HostMemory {
   }
 
   private func saved(_ app: AppID, _ ticket: UInt64, _ stored: KeptApp.Stored, on host: isolated AppHost) {
-    guard let kept = apps[app], case .saving(ticket, _) = kept.phase else { return forget(stored.name) }
+    guard let kept = apps[app], case .saving(ticket, _, _) = kept.phase else { return forget(stored.name) }
     for memory in stored.memory { memory.giveBack() }
     kept.memory.settle()
     kept.phase = .stored(stored)
@@ -106,7 +129,7 @@ extension HostMemory {
   private func notSaved(_ app: AppID, _ ticket: UInt64?, _ why: String, on host: isolated AppHost) {
     guard let kept = apps[app] else { return }
     switch kept.phase {
-    case .handing(ticket ?? 0, _), .saving(ticket ?? 0, _): kept.phase = .inMemory
+    case .handing(ticket ?? 0, _), .saving(ticket ?? 0, _, _): kept.phase = .inMemory
     case .inMemory where ticket == nil: break
     case .inMemory, .handing, .saving, .stored, .restoring: return
     }
@@ -129,7 +152,9 @@ extension HostMemory {
         }
       }
     // Nothing was given back, and nobody waits for the disk.
-    case .saving(_, let state): return restore(app, kept, nil) { state }
+    case .saving(_, let state, let absence):
+      absence.end()
+      return restore(app, kept, nil) { state }
     case .restoring(let ticket, let task, _):
       kept.phase = .restoring(ticket: ticket, task, savesAfterwards: false)
       return task

@@ -60,7 +60,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
       keeper = nil
     }
     calls = TimedCalls(scheduler: scheduler, place: foreground)
-    idleLimit = (configuration.removal as? RemovalPolicy)?.idleLimit
+    idleLimit = configuration.removal.idleLimit
     self.relay = relay
     self.report = report
   }
@@ -120,8 +120,12 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
 
   public func takeBack(_ app: AppID) {
     guard let kept = apps[app] else { return }
-    if case .stored(let stored) = kept.phase { forget(stored.name) }
     // What is being saved or restored finds that it is not wanted any more.
+    switch kept.phase {
+    case .stored(let stored): forget(stored.name)
+    case .saving(_, _, let absence): absence.end()
+    case .inMemory, .handing, .restoring: break
+    }
     kept.phase = .inMemory
     kept.delegate = nil
     kept.image = nil
@@ -142,16 +146,17 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
 
   func carryOut(_ removal: Removal, on host: isolated AppHost) {
     guard let app = ids[removal.app], let kept = apps[app], let state = host.state(of: app) else { return }
+    let canHibernate = keeper != nil && kept.delegate is any HibernatingApp
     // It was chosen a moment ago.
-    guard state != .active, removal.way == .terminate || state == .suspended || state == .stopping else {
-      return kept.memory.setStanding(kept.memory.standing)
-    }
+    guard state != .active, removal.way == .terminate || state == .suspended || state == .stopping,
+      canHibernate || removal.way == .terminate || !removal.isOptional
+    else { return kept.memory.setStanding(kept.memory.standing) }
     tell(.removal(app, removal))
     guard removal.way == .hibernate else {
       try? host.post(.app(app, .terminate))
       return
     }
-    guard keeper != nil, kept.delegate is any HibernatingApp else {
+    guard canHibernate else {
       tell(.notStored(app, whyNotHibernated(kept)))
       try? host.post(.app(app, .terminate))
       return

@@ -66,7 +66,8 @@ extension MemoryFacts {
       default: "Linux 5.2 or later."
       }
     return finding(
-      "Stall alarm", "/proc/pressure/memory", stallError, fine: "of the kernel, at 150 ms of 2 s; nobody polls",
+      "Stall alarm", "/proc/pressure/memory", stallError,
+      fine: "of the kernel, at 150 ms of 2 s; what fills memory without a stall is looked for each 1 to 60 s",
       .missing,
       cost: "While somebody listens to pressure, the amount is read once a second: a wake-up each, and a shortage "
         + "shows up to 1 s late.", remedy: remedy)

@@ -48,8 +48,10 @@ public final class AppMemory: Sendable {
   /// - Parameter bytes: rounded up to pages.
   /// - Throws: as ``purgeable(of:count:group:isVolatile:)``.
   public func drawing(bytes: Int) throws(MemoryError) -> Purgeable<UInt8> {
-    let isVolatile = !standing.isForeground && broker.configuration.drawing != .kept
-    return try Purgeable(self, count: bytes, group: drawingGroup, isVolatile: isVolatile)
+    let drawing = try Purgeable<UInt8>(self, count: bytes, group: drawingGroup, isVolatile: false)
+    // Not before it is there: the app may leave the foreground meanwhile.
+    if broker.configuration.drawing != .kept { drawing.region.settleDrawing() }
+    return drawing
   }
 
   /// A cache of bytes in purgeable memory.

@@ -14,17 +14,25 @@ final class BrokerCore: @unchecked Sendable {
   private let apps = GrowingList<AppRecord>()
   /// Relaxed: each number is given once, in whatever order.
   private let numbers = Atomic<UInt32>(0)
-  private let clock: @Sendable () -> UInt64
-  private let remove: @Sendable (Removal) -> Void
+  let clock: @Sendable () -> UInt64
+  let remove: @Sendable (Removal) -> Void
   /// An upper bound of what is in use: all that is handed out, taken or not. Relaxed: a sum, which publishes nothing.
   let handedOut = Atomic<UInt64>(0)
   /// Rung when the monitor, if there is one, should look.
   let bell: Int32
-  /// Set once, by the first listener, and ordered by the fences of ``add(_:)`` and of the monitor's start.
-  let isWatched = Atomic<Bool>(false)
+  /// All that ever was handed out, or filled again after it was taken.
+  let grown = Atomic<UInt64>(0)
+  /// How far `grown` gets until the budget's critical point may be reached: as of the last walk. Relaxed: each value that it
+  /// ever had is right, however late it is seen.
+  let walkAt: Atomic<UInt64>
+  /// Bytes that room is being made for. Relaxed, as `handedOut`.
+  let wanted = Atomic<UInt64>(0)
+  /// How far `grown` gets until the monitor wants to look; `.max` while it need not be rung. Ordered by fences.
+  let lookAt = Atomic<UInt64>(.max)
   // Counts: relaxed.
   let purgedBytes = Atomic<UInt64>(0)
   let purges = Atomic<UInt64>(0)
+  let walks = Atomic<UInt64>(0)
 
   init(
     _ configuration: MemoryConfiguration, clock: @escaping @Sendable () -> UInt64,
@@ -35,6 +43,11 @@ final class BrokerCore: @unchecked Sendable {
     guard bell >= 0 else {
       opp_purge_set_destroy(set)
       throw .refused("no broker of memory", -bell)
+    }
+    if case .budget(let budget) = configuration.limit {
+      walkAt = Atomic(configuration.gauge.critical.bytes(of: budget))
+    } else {
+      walkAt = Atomic(.max)
     }
     self.configuration = configuration
     self.set = set
@@ -69,25 +82,43 @@ final class BrokerCore: @unchecked Sendable {
   }
 
   func setStanding(_ standing: AppStanding, of record: AppRecord) {
-    let before = record.currentStanding
+    let before = AppStanding(rawValue: record.standing.exchange(standing.rawValue, ordering: .relaxed)) ?? .gone
     if before >= .inactive || standing >= .inactive { record.used.store(clock(), ordering: .relaxed) }
-    record.standing.store(standing.rawValue, ordering: .relaxed)
     record.isLeaving.store(false, ordering: .relaxed)
     record.isSettled.store(false, ordering: .relaxed)
     guard configuration.drawing != .kept, before.isForeground != standing.isForeground else { return }
+    // Pairs with that of settleDrawing: either this walk finds a new region, or who made it finds the standing.
+    atomicMemoryFence(ordering: .sequentiallyConsistent)
     forEachRegion { region, view in
+      if settleDrawing(region, view, of: record) != false || configuration.drawing != .lazy { return }
       var seen = view
-      func isDrawing() -> Bool { seen.owner == record.number && seen.group == drawingGroup }
-      // It may be closed meanwhile, and its place another app's.
-      repeat {
-        guard isDrawing() else { return }
-        if opp_purge_set_volatile_if(region, &seen, !standing.isForeground) { break }
-      } while opp_purge_look(region, &seen)
-      guard !standing.isForeground, configuration.drawing == .lazy else { return }
-      guard opp_purge_look(region, &seen), isDrawing() else { return }
+      guard opp_purge_look(region, &seen), isDrawing(seen, of: record) else { return }
       // Where it is in use, or cannot be given, it stays volatile.
       _ = opp_purge_take(region, &seen, .OPP_PURGE_LAZY)
     }
+  }
+
+  private func isDrawing(_ view: opp_purge_view, of record: AppRecord) -> Bool {
+    view.owner == record.number && view.group == drawingGroup
+  }
+
+  /// Makes a region of an app's drawing memory volatile or not, as the app stands when all who say where it stands are done.
+  /// Returns whether it is in front; `nil` where the region is none of its drawing memory.
+  @discardableResult
+  func settleDrawing(_ region: OpaquePointer, _ view: opp_purge_view, of record: AppRecord) -> Bool? {
+    var seen = view
+    while isDrawing(seen, of: record) {
+      let isForeground = record.currentStanding.isForeground
+      // It may be closed meanwhile, and its place another app's.
+      if opp_purge_set_volatile_if(region, &seen, !isForeground) {
+        // Where somebody else has set it before, after saying where the app stands, that is seen here; who sets it later sets
+        // it by what is so then. Pairs with that of setStanding.
+        atomicMemoryFence(ordering: .sequentiallyConsistent)
+        if record.currentStanding.isForeground == isForeground { return isForeground }
+      }
+      guard opp_purge_look(region, &seen) else { return nil }
+    }
+    return nil
   }
 
   // MARK: Ledgers
@@ -121,51 +152,7 @@ final class BrokerCore: @unchecked Sendable {
     return sum
   }
 
-  // MARK: Taking
-
-  struct Victim {
-    let region: OpaquePointer
-    let view: opp_purge_view
-    let key: PurgeOrder.Candidate
-  }
-
-  /// Takes volatile regions in order until `wanted` bytes are given back, or none is left.
-  func purge(_ wanted: UInt64, _ mode: PurgeMode) -> UInt64 {
-    var standings: [UInt32: AppStanding] = [:]
-    for record in records() { standings[record.number] = record.currentStanding }
-    var victims: [Victim] = []
-    forEachRegion { region, view in
-      guard view.is_volatile, view.pins == 0, !view.is_purged, !view.is_purging,
-        let standing = standings[view.owner], PurgeOrder.mayTake(from: standing)
-      else { return }
-      let key = PurgeOrder.Candidate(standing: standing, group: view.group, born: view.born, used: view.used_ns)
-      victims.append(Victim(region: region, view: view, key: key))
-    }
-    victims.sort { configuration.order.takes($0.key, before: $1.key) }
-    var given: UInt64 = 0
-    for victim in victims {
-      guard given < wanted else { break }
-      var seen = victim.view
-      // What was pinned meanwhile is passed over, and so is what the kernel does not take.
-      let bytes = opp_purge_take(victim.region, &seen, mode.raw)
-      guard bytes > 0 else { continue }
-      given += UInt64(bytes)
-      purges.add(1, ordering: .relaxed)
-    }
-    purgedBytes.add(given, ordering: .relaxed)
-    return given
-  }
-
-  /// Takes the regions of one app that are not in use. Returns the bytes given back.
-  func revoke(of record: AppRecord, _ isWanted: (opp_purge_view) -> Bool) -> UInt64 {
-    var given: UInt64 = 0
-    forEachRegion { region, view in
-      guard view.owner == record.number, isWanted(view) else { return }
-      var seen = view
-      given += UInt64(max(0, opp_purge_revoke(region, &seen)))
-    }
-    return given
-  }
+  // MARK: Room
 
   /// How much there is now, and how much is in use.
   func reading(of ledger: MemoryLedger) -> MemoryReading? {
@@ -178,116 +165,47 @@ final class BrokerCore: @unchecked Sendable {
   /// Makes room for bytes that are about to be handed out, where there is a budget. The machine's own memory is looked at
   /// by the monitor: reading it takes longer than a region does to make.
   func makeRoom(for bytes: Int) {
-    guard case .budget(let budget) = configuration.limit, bytes > 0 else { return }
-    // What is purged is counted too: the walk over the regions, which knows better, is for when it may matter.
-    let bound = handedOut.load(ordering: .relaxed).addingReportingOverflow(UInt64(bytes)).partialValue
-    if bound >= configuration.gauge.critical.bytes(of: budget) { relieve(needing: UInt64(bytes)) }
+    if bytes > 0, mayBeCritical(UInt64(bytes)) { relieve(needing: UInt64(bytes)) }
   }
 
   /// Handed out, so many bytes more.
   func add(_ bytes: UInt64) {
-    let sum = handedOut.add(bytes, ordering: .relaxed).newValue
-    // Pairs with the fence of PressureMonitor.levels(): either this thread finds that somebody watches, and rings, or the
-    // first look of who watches finds what was handed out.
-    atomicMemoryFence(ordering: .sequentiallyConsistent)
-    guard case .budget(let budget) = configuration.limit, isWatched.load(ordering: .relaxed) else { return }
-    if sum >= configuration.gauge.warning.bytes(of: budget) { ring() }
+    handedOut.add(bytes, ordering: .relaxed)
+    grow(bytes)
   }
 
   /// What was taken is being filled again: handed out before, it counts against a budget once more.
-  func refill() {
-    add(0)
-    guard case .budget(let budget) = configuration.limit else { return }
+  func refill(_ bytes: UInt64) {
+    grow(bytes)
     // As in makeRoom, though nothing is to be added: who fills it has it pinned by now.
-    if handedOut.load(ordering: .relaxed) >= configuration.gauge.critical.bytes(of: budget) { relieve() }
+    if mayBeCritical(0) { relieve() }
   }
 
   func subtract(_ bytes: UInt64) { handedOut.subtract(bytes, ordering: .relaxed) }
 
-  /// Takes and removes as much as is over the critical point with `bytes` more in use, in steps, each as far as needed.
-  /// (R-MEM-01)
-  @discardableResult
-  func relieve(_ gauge: PressureGauge? = nil, needing bytes: UInt64 = 0) -> Relief {
-    let gauge = gauge ?? configuration.gauge
-    var relief = Relief()
-    guard var reading = self.reading(of: total()) else { return relief }
-    reading.inUse = reading.inUse.addingReportingOverflow(bytes).partialValue
-    var excess = gauge.excess(reading)
-    guard excess > 0 else { return relief }
-    relief.purged = purge(excess, configuration.mode)
-    guard relief.purged < excess else { return relief }
-    excess -= relief.purged
-    reading.inUse -= min(relief.purged, reading.inUse)
-    if let left = dropClean(gauge, needing: bytes) {
-      reading = left
-      excess = gauge.excess(left)
-    }
-    // What is on its way out comes back by itself: nobody else is removed for it.
-    let leaving = leavingBytes()
-    excess -= min(leaving, excess)
-    reading.inUse -= min(leaving, reading.inUse)
-    guard excess > 0 else { return relief }
-    let now = clock()
-    var candidates = self.candidates(now)
-    while excess > 0, let removal = configuration.removal.choose(candidates, excess: excess, reading: reading),
-      let index = candidates.firstIndex(where: { $0.app == removal.app })
-    {
-      let gone = candidates.remove(at: index).footprint
-      ask(removal, &relief)
-      excess -= min(gone, excess)
-      reading.inUse -= min(gone, reading.inUse)
-    }
-    relief.missing = excess
-    return relief
+  private func grow(_ bytes: UInt64) {
+    // Releasing: the walk of who reads it (acquiring in survey and in PressureMonitor) finds what is counted.
+    let sum = grown.add(bytes, ordering: .releasing).newValue
+    // Pairs with the fence of PressureMonitor.look(): either this thread finds where it wants to be rung, and rings, or it
+    // finds that so much was handed out.
+    atomicMemoryFence(ordering: .sequentiallyConsistent)
+    guard sum >= lookAt.load(ordering: .relaxed) else { return }
+    // One rings, until the monitor has looked.
+    if lookAt.exchange(.max, ordering: .relaxed) != .max { ring() }
   }
 
-  /// Drops the clean pages of apps by their standing, until that is enough. A budget does not count them, but the machine and
-  /// a cgroup do while they are in use. The reading after it; `nil` where nothing was dropped.
-  private func dropClean(_ gauge: PressureGauge, needing bytes: UInt64) -> MemoryReading? {
-    guard case .machine = configuration.limit else { return nil }
-    var left: MemoryReading?
-    for standing in AppStanding.allCases where PurgeOrder.mayTake(from: standing) {
-      guard files.drop({ $0.currentStanding == standing }), var reading = reading(of: MemoryLedger()) else { continue }
-      reading.inUse = reading.inUse.addingReportingOverflow(bytes).partialValue
-      left = reading
-      if gauge.excess(reading) == 0 { break }
-    }
-    return left
+  /// Whether a budget's critical point may be reached with so many bytes more. The walk over the regions, which knows
+  /// better, is for when it may matter.
+  private func mayBeCritical(_ bytes: UInt64) -> Bool {
+    guard case .budget(let budget) = configuration.limit else { return false }
+    return handedOut.load(ordering: .relaxed).clampedSum(bytes) >= configuration.gauge.critical.bytes(of: budget)
+      && grown.load(ordering: .relaxed).clampedSum(bytes) >= walkAt.load(ordering: .relaxed)
   }
+}
 
-  func removeOverdue() -> [Removal] {
-    var relief = Relief()
-    for removal in configuration.removal.overdue(candidates(clock())) { ask(removal, &relief) }
-    return relief.removals
-  }
-
-  private func ask(_ removal: Removal, _ relief: inout Relief) {
-    guard let record = records().first(where: { $0.number == removal.app }),
-      // One asks, whoever else has come to the same conclusion. relaxed: the exchange alone tells who, and what the
-      // removal says was read before.
-      record.isLeaving.compareExchange(expected: false, desired: true, ordering: .relaxed).exchanged
-    else { return }
-    relief.removals.append(removal)
-    remove(removal)
-  }
-
-  /// Of apps that were asked to go, or are gone and whose memory is being written or closed. What they keep after that counts
-  /// as anybody's: nobody would be removed any more otherwise.
-  private func leavingBytes() -> UInt64 {
-    ledgers().values.reduce(0) { sum, app in
-      let isGoing = app.record.isLeaving.load(ordering: .relaxed) || app.record.currentStanding == .gone
-      return isGoing && !app.record.isSettled.load(ordering: .relaxed) ? sum + app.ledger.inUse : sum
-    }
-  }
-
-  private func candidates(_ now: UInt64) -> [RemovalCandidate] {
-    ledgers().values
-      .filter { !$0.record.isLeaving.load(ordering: .relaxed) }
-      .map { record, ledger in
-        let used = record.used.load(ordering: .relaxed)
-        return RemovalCandidate(
-          app: record.number, name: record.name, standing: record.currentStanding, footprint: ledger.inUse,
-          idle: now > used ? now - used : 0)
-      }
+extension UInt64 {
+  func clampedSum(_ other: UInt64) -> UInt64 {
+    let (sum, overflow) = addingReportingOverflow(other)
+    return overflow ? .max : sum
   }
 }

@@ -34,7 +34,8 @@ public final class MemoryBroker: Sendable {
 
   // MARK: Ledgers
 
-  /// What all apps hold. (R-MEM-15)
+  /// What all apps hold of what they got here, and what they report. Memory that they have from `malloc` is in no ledger;
+  /// see ``MemoryMetricsReporter`` for the process as a whole. (R-MEM-15)
   public var ledger: MemoryLedger { core.total() }
 
   /// What each app holds, by its number, and the sum: from one walk, so they agree with each other. (R-MEM-15)
@@ -70,15 +71,18 @@ public final class MemoryBroker: Sendable {
   @discardableResult
   public func relieve() -> Relief { core.relieve() }
 
-  /// Asks for the removal of apps that have been idle for longer than the policy allows. Call it now and then. (R-MEM-08)
+  /// Asks for the hibernation of apps that have been idle for longer than the policy allows. Call it now and then. (R-MEM-08)
   @discardableResult
   public func removeOverdue() -> [Removal] { core.removeOverdue() }
 
   /// The level now, and then each change of it, the latest where the reader is slow.
   ///
-  /// From the first call on a thread watches: it is woken by the kernel's pressure stall alarm and, under a budget, by the
-  /// apps' own allocations, and reads again each second while the level is above normal. What others take of the machine's
-  /// memory without anybody stalling for it shows at the next alarm. At the critical level it does ``relieve()``. (R-MEM-01)
+  /// From the first call on a thread watches. It is woken by the apps' own allocations when a point may be reached, and by the
+  /// kernel's alarm once tasks have stalled for memory for 150 ms of 2 s; while the level is above normal it reads again each
+  /// second. What fills the machine's memory otherwise, as other programs and `malloc`, tells nobody until somebody stalls: it
+  /// is looked at once a second for each 60th of all memory that is left until the next point, so each 30 s with memory
+  /// empty and each second near the point. Under a budget that is not needed, and an idle program is never woken. At the
+  /// critical level the thread does ``relieve()``. (R-MEM-01)
   ///
   /// - Throws: ``MemoryError`` with code `system` where the kernel has no thread.
   public func levels() throws(MemoryError) -> AsyncStream<PressureLevel> { try monitor.levels() }

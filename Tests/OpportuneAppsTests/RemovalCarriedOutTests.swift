@@ -39,6 +39,55 @@ import Testing
     #expect(reported.load(ordering: .relaxed) == 1, "the first was not carried out")
   }
 
+  /// Nobody needs its memory: who cannot be hibernated is not terminated for it.
+  // R-MEM-08
+  @Test(.timeLimit(.minutes(1))) func whoIsIdleAndHandsNothingOverStays() async throws {
+    let path = FileManager.default.temporaryDirectory.appending(path: "opportune-idle-\(UUID())").path
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let scheduler = try Scheduler()
+    let memory = try HostMemory(scheduler, store: HibernationStore(path: path, bytes: 4 << 20))
+    let host = try patientHost(scheduler: scheduler, brokers: [memory])
+    let numbers = AtomicBox<[UInt32]>([])
+    let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
+      numbers.change { $0.append(own.number) }
+      return Plain()
+    }
+    try await host.launch(id)
+    await wait(host, id, for: .active)
+    try await host.leave(id)
+    await wait(host, id, for: .suspended)
+    let app = try #require(numbers.value.first)
+    await memory.carryOut(Removal(app: app, way: .hibernate, reason: "it is idle", isOptional: true), on: host)
+    #expect(await host.state(of: id) == .suspended)
+    await memory.carryOut(Removal(app: app, way: .hibernate, reason: "memory is short"), on: host)
+    await wait(host, id, for: .notRunning)
+  }
+
+  /// Ends whoever is suspended.
+  private struct Strict: RemovalChoosing {
+    var idleLimit: Duration? { .milliseconds(1) }
+    func choose(_ candidates: [RemovalCandidate], excess: UInt64, reading: MemoryReading) -> Removal? { nil }
+    func overdue(_ candidates: [RemovalCandidate]) -> [Removal] {
+      candidates.filter { $0.standing == .suspended }
+        .map { Removal(app: $0.app, way: .terminate, reason: "\($0.name) was suspended.") }
+    }
+  }
+
+  // R-MEM-08, R-MEM-09
+  @Test(.timeLimit(.minutes(1))) func anotherPolicyIsAskedWhoIsIdleToo() async throws {
+    let scheduler = try Scheduler()
+    var configuration = MemoryConfiguration()
+    configuration.removal = Strict()
+    let memory = try HostMemory(scheduler, configuration)
+    let host = try patientHost(scheduler: scheduler, brokers: [memory])
+    try await memory.serve(host)
+    let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, _ in Plain() }
+    try await host.launch(id)
+    await wait(host, id, for: .active)
+    try await host.leave(id)
+    await wait(host, id, for: .notRunning)
+  }
+
   /// Memory was short before there was a host to carry it out.
   // R-MEM-01
   @Test(.timeLimit(.minutes(1))) func whoWasChosenBeforeTheHostIsServedGoes() async throws {

@@ -129,6 +129,33 @@ private let limit = 96 << 20
     Cgroup(below: getpid(), "limit")?.remove()
   }
 
+  /// Nobody stalls: there is room up to the limit. And nobody hands anything out.
+  // R-MEM-01, R-MEM-02
+  @Test(
+    .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),
+    .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
+  func aPointThatIsCrossedWithoutAStallIsNoticed() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      guard let group = Cgroup(below: getppid(), "quiet"), group.join(limit: limit) else { _exit(1) }
+      let broker = try MemoryBroker()
+      let app = broker.app(named: "browser", standing: .background)
+      let regions = try (0..<46).map { _ in try app.purgeable(of: UInt8.self, count: 1 << 20) }
+      var levels = try broker.levels().makeAsyncIterator()
+      let first = await levels.next()
+      require(first == .normal, "nothing was touched yet")
+      for region in regions { region.fill(1) }
+      guard let ordinary = malloc(30 << 20) else { _exit(3) }
+      memset(ordinary, 1, 30 << 20)
+      func isRelieved() -> Bool {
+        regions.contains(where: \.isPurged) && broker.reading.map { $0.inUse < UInt64(limit) * 3 / 4 } == true
+      }
+      while !isRelieved() { _ = await levels.next() }
+      require(regions.contains { !$0.isPurged }, "as much as was needed")
+      _exit(7)
+    }
+    Cgroup(below: getpid(), "quiet")?.remove()
+  }
+
   /// They count against a cgroup while they are in use, and nobody is removed for what can be loaded again.
   // R-MEM-01, R-MEM-05
   @Test(

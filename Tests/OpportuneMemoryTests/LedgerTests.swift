@@ -134,14 +134,14 @@ import Testing
   /// Of one app, and nobody else's; they are loaded again, and places in the list serve again.
   // R-MEM-05, R-LIFE-07
   @Test func aFilesPagesGoWithWhatCanBeMadeAgain() throws {
-    let path = FileManager.default.temporaryDirectory.appending(path: "opportune-file-\(UUID())").path
-    defer { try? FileManager.default.removeItem(atPath: path) }
-    let count = 64 * pageSize
-    try Data(repeating: 7, count: count).write(to: URL(fileURLWithPath: path))
+    // A file each: of one that both map the kernel may take the pages from both, where they are large.
+    let files = (0..<2).map { _ in FileManager.default.temporaryDirectory.appending(path: "opportune-file-\(UUID())") }
+    defer { for file in files { try? FileManager.default.removeItem(at: file) } }
+    for file in files { try Data(repeating: 7, count: 64 * pageSize).write(to: file) }
     let broker = try makeBroker()
     let apps = [broker.app(named: "one"), broker.app(named: "other")]
     for round in 0..<3 {
-      let blocks = try apps.map { try $0.map(file: path) }
+      let blocks = try zip(apps, files).map { try $0.map(file: $1.path) }
       for block in blocks { #expect(block.bytes.allSatisfy { $0 == 7 }) }
       #expect(residentPages(blocks[0].bytes) > 0)
       if round == 1 { apps[0].takeBack() } else { apps[0].purge() }

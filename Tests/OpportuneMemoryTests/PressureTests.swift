@@ -205,6 +205,31 @@ private let megabyte: UInt64 = 1_000_000
     #expect(broker.removeOverdue().isEmpty, "it was asked for")
   }
 
+  /// They go without being written, and an app is not larger for them.
+  // R-MEM-05, R-MEM-08, R-MEM-10
+  @Test func cachesDoNotKeepAnAppFromBeingHibernated() throws {
+    let now = HandClock()
+    let broker = try makeBroker(clock: now.read) {
+      var policy = RemovalPolicy()
+      policy.idleLimit = .seconds(60)
+      policy.hibernatesUpTo = 8 * megabyte
+      $0.removal = policy
+    }
+    let app = broker.app(named: "app", standing: .suspended)
+    let large = broker.app(named: "large", standing: .suspended)
+    try app.setOutside(bytes: 7 * megabyte)
+    let cache = try app.purgeable(of: UInt8.self, count: 20_000_000)
+    let kept = try large.purgeable(of: UInt8.self, count: 9_000_000, isVolatile: false)
+    now.time = 100_000_000_000
+    let removals = broker.removeOverdue()
+    #expect(removals.map(\.app) == [app.number] && removals.map(\.way) == [.hibernate])
+    #expect(removals.first?.reason.contains("with 27 MB, 7 MB of it not to be made again, because") == true)
+    #expect(removals.first?.isOptional == true)
+    // Nobody is terminated for what nobody needs.
+    #expect(broker.removeOverdue().isEmpty && large.ledger.inUse > 8 * megabyte)
+    withExtendedLifetime((cache, kept)) {}
+  }
+
   // R-MEM-01
   @Test(.timeLimit(.minutes(1))) func levelsAreAnAsyncSequence() async throws {
     var broker: MemoryBroker? = try makeBroker(budget: 100 * megabyte) { $0.gauge = .strict }

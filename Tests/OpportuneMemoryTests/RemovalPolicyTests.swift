@@ -130,6 +130,9 @@ private func random(_ count: Int, _ generator: inout SeededGenerator) -> [Remova
     #expect(try way(.suspended, limit * megabyte + 1).way == .terminate)
     #expect(try way(.background, 1).way == .terminate, "what runs would have to be suspended first")
     #expect(try way(.suspended, limit * megabyte + 1).reason.contains("more than \(limit) MB are not hibernated"))
+    let cached = RemovalCandidate(
+      app: 1, name: "mail", standing: .suspended, footprint: limit * megabyte + 1, idle: 1, written: limit * megabyte)
+    #expect(policy.choose([cached], excess: megabyte, reading: reading)?.way == .hibernate)
     policy.hibernates = false
     #expect(try way(.suspended, 1).way == .terminate)
   }
@@ -143,8 +146,10 @@ private func random(_ count: Int, _ generator: inout SeededGenerator) -> [Remova
     ]
     #expect(policy.overdue(candidates).isEmpty, "off by default")
     policy.idleLimit = .seconds(10)
-    #expect(policy.overdue(candidates).map(\.app) == [1, 4])
-    #expect(policy.overdue(candidates).map(\.way) == [.hibernate, .terminate])
+    #expect(policy.overdue(candidates).map(\.app) == [1], "nobody is terminated for what nobody needs")
+    #expect(policy.overdue(candidates).map(\.way) == [.hibernate])
+    policy.hibernates = false
+    #expect(policy.overdue(candidates).isEmpty)
   }
 
   // R-MEM-12

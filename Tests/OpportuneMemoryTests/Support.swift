@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import Synchronization
 
 @testable import OpportuneMemory
 
@@ -83,6 +84,26 @@ extension Purgeable<UInt8> {
 
 /// A sanitizer holds memory of its own, keeps what is freed, and locks nothing into memory.
 let isSanitized = dlsym(nil, "__tsan_init") != nil || dlsym(nil, "__asan_init") != nil
+
+/// Calls `body` on so many threads at once, and returns when all are done.
+func together(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
+  let begun = Barrier()
+  let group = DispatchGroup()
+  for index in 0..<count {
+    group.enter()
+    Thread.detachNewThread {
+      begun.count.add(1, ordering: .relaxed)
+      while begun.count.load(ordering: .relaxed) < count { sched_yield() }
+      body(index)
+      group.leave()
+    }
+  }
+  group.wait()
+}
+
+private final class Barrier: Sendable {
+  let count = Atomic<Int>(0)
+}
 
 /// In a process of its own: says what does not hold to whoever started it, and ends it.
 func require(_ holds: Bool, _ what: @autoclosure () -> String) {

@@ -38,7 +38,8 @@ public struct ProcessMemory: Sendable, Hashable {
   }
 }
 
-/// Samples a process, and no more often than allowed: asked sooner, it answers with what it had. (R-MEM-15)
+/// Samples a process, and no more often than allowed: asked sooner, it answers with what it had. ``MemoryMetricsReporter`` has
+/// one. (R-MEM-15)
 public struct ProcessSampler: Sendable {
   /// 0: this one.
   public let process: Int32

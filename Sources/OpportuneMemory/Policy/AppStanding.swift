@@ -8,7 +8,9 @@ public enum AppStanding: UInt8, Sendable, Hashable, CaseIterable, Codable {
   case suspended
   /// May execute, shows nothing.
   case background
-  /// In background, and follows the location or watches geofences. (R-MEM-12)
+  /// In background, and follows the location. (R-MEM-12)
+  ///
+  /// Who only waits for its geofences is watched for while it is suspended, or not in memory at all, and goes as such.
   case tracking
   /// In background, and plays or records. (R-MEM-11)
   case audio

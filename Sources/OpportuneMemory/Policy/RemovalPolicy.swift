@@ -9,13 +9,19 @@ public struct RemovalCandidate: Sendable, Hashable {
   public var footprint: UInt64
   /// Nanoseconds since it was last in front, or made. Not negative.
   public var idle: UInt64
+  /// Bytes of the footprint that hibernation may have to write: what can be made again is not among them.
+  public var written: UInt64
 
-  public init(app: UInt32, name: String, standing: AppStanding, footprint: UInt64, idle: UInt64) {
+  /// - Parameter written: `nil`: all of the footprint.
+  public init(
+    app: UInt32, name: String, standing: AppStanding, footprint: UInt64, idle: UInt64, written: UInt64? = nil
+  ) {
     self.app = app
     self.name = name
     self.standing = standing
     self.footprint = footprint
     self.idle = idle
+    self.written = written ?? footprint
   }
 }
 
@@ -30,11 +36,14 @@ public struct Removal: Sendable, Hashable, CustomStringConvertible {
   public let way: Way
   /// A sentence that answers "why was this app removed?".
   public let reason: String
+  /// Memory is not short: where it cannot be removed in this way, it stays. (R-MEM-08)
+  public let isOptional: Bool
 
-  public init(app: UInt32, way: Way, reason: String) {
+  public init(app: UInt32, way: Way, reason: String, isOptional: Bool = false) {
     self.app = app
     self.way = way
     self.reason = reason
+    self.isOptional = isOptional
   }
 
   public var description: String { reason }
@@ -47,6 +56,13 @@ public protocol RemovalChoosing: Sendable {
 
   /// Apps to remove whatever the pressure. (R-MEM-08)
   func overdue(_ candidates: [RemovalCandidate]) -> [Removal]
+
+  /// How long after an app was suspended a host asks who is overdue; `nil`, unless implemented: it does not.
+  var idleLimit: Duration? { get }
+}
+
+extension RemovalChoosing {
+  public var idleLimit: Duration? { nil }
 }
 
 /// The policy that is used unless another is given. (R-MEM-04, R-MEM-08 to R-MEM-14)
@@ -69,9 +85,11 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
   public var heavyShare: Double? = 0.25
   /// Whether apps may be hibernated; if not, they are terminated. (R-MEM-04)
   public var hibernates = true
-  /// Up to so many bytes an app is hibernated, above it is terminated; 8, 16, 32 MB are customary. (R-MEM-10)
+  /// An app of which up to so many bytes have to be written is hibernated, one of which more have to be is terminated; 8,
+  /// 16, 32 MB are customary. (R-MEM-10)
   public var hibernatesUpTo: UInt64 = 32_000_000
-  /// Suspended apps that were not in front for so long are removed without pressure too. `nil`: never. (R-MEM-08)
+  /// Suspended apps that were not in front for so long are hibernated without pressure too. Those that would have to be
+  /// terminated stay until memory is short: they would lose their state for what nobody needs. `nil`: none. (R-MEM-08)
   public var idleLimit: Duration?
   /// With memory short, one app for so many free bytes may go on tracking location; more than that count as ordinary
   /// background apps, least recently used first. `nil`: all may until tracking apps' turn comes. (R-MEM-12)
@@ -115,16 +133,17 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
     guard let idleLimit else { return [] }
     let limit = idleLimit.inNanoseconds
     return candidates.filter { $0.standing == .suspended && $0.idle > limit }
-      .map { removal(of: $0, "it was not in front for more than \(idleLimit)") }
+      .map { removal(of: $0, "it was not in front for more than \(idleLimit)", isOptional: true) }
+      .filter { $0.way == .hibernate }
   }
 
   // MARK: The parts
 
-  private func removal(of app: RemovalCandidate, _ why: String) -> Removal {
+  private func removal(of app: RemovalCandidate, _ why: String, isOptional: Bool = false) -> Removal {
     // What runs would have to be suspended first.
     let way: Removal.Way
     let how: String
-    switch (hibernates, app.standing, app.footprint <= hibernatesUpTo) {
+    switch (hibernates, app.standing, app.written <= hibernatesUpTo) {
     case (false, _, _): (way, how) = (.terminate, "no app is hibernated")
     case (true, .suspended, true): (way, how) = (.hibernate, "at most \(hibernatesUpTo.inMegabytes) are hibernated")
     case (true, .suspended, false):
@@ -132,10 +151,11 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
     case (true, _, _): (way, how) = (.terminate, "only suspended apps are hibernated")
     }
     let verb = way == .hibernate ? "hibernated" : "terminated"
-    let size = app.footprint.inMegabytes
+    let rest = app.written < app.footprint ? ", \(app.written.inMegabytes) of it not to be made again" : ""
+    let size = app.footprint.inMegabytes + rest
     return Removal(
       app: app.app, way: way,
-      reason: "\(app.name) was \(verb), \(app.standing) with \(size), because \(why); \(how).")
+      reason: "\(app.name) was \(verb), \(app.standing) with \(size), because \(why); \(how).", isOptional: isOptional)
   }
 
   private func isHeavy(_ app: RemovalCandidate, _ capacity: UInt64) -> Bool {

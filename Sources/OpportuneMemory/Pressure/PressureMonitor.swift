@@ -2,8 +2,9 @@ internal import COpportune
 import Glibc
 import Synchronization
 
-/// The thread that watches memory while somebody listens: asleep until the kernel's stall alarm or the broker's bell, and
-/// reading again each second only while the level is above normal, or where the kernel has no alarm.
+/// The thread that watches memory while somebody listens: asleep until the kernel's stall alarm or the broker's bell. It
+/// reads again each second only while the level is above normal, or where the kernel has no alarm; and else, of the
+/// machine's memory, which fills without a sound, now and then.
 final class PressureMonitor: @unchecked Sendable {
   private final class Listener {
     let continuation: AsyncStream<PressureLevel>.Continuation
@@ -39,9 +40,6 @@ final class PressureMonitor: @unchecked Sendable {
     }
     // relaxed: it only tells who starts the thread; the listener is published by the inbox.
     if isStarted.compareExchange(expected: false, desired: true, ordering: .relaxed).exchanged {
-      core.isWatched.store(true, ordering: .relaxed)
-      // Pairs with the fence of BrokerCore.add(_:), which says what either sees.
-      atomicMemoryFence(ordering: .sequentiallyConsistent)
       let result = opp_thread_start(
         "opp-memory", 256 << 10,
         { Unmanaged<PressureMonitor>.fromOpaque($0.unsafelyUnwrapped).takeRetainedValue().run() },
@@ -72,12 +70,12 @@ final class PressureMonitor: @unchecked Sendable {
   private func run() {
     let alarm = Self.openAlarm()
     defer { if alarm >= 0 { opp_watch_close(alarm) } }
+    // It may as well look when something else wakes the CPU. Where that is refused, it looks by itself.
+    _ = opp_thread_set_timer_slack(250_000_000)
     // relaxed: see stop().
     while !isStopped.load(ordering: .relaxed) {
-      look()
-      // A budget changes by what the broker itself does.
-      let isSilent = gauge.level == .normal && (alarm >= 0 || core.configuration.limit != .machine)
-      _ = opp_watch_wait(core.bell, max(alarm, -1), isSilent ? -1 : 1000)
+      let pause = look(hasAlarm: alarm >= 0)
+      _ = opp_watch_wait(core.bell, max(alarm, -1), pause)
     }
     fetch()
     for listener in listeners { listener.continuation.finish() }
@@ -100,9 +98,13 @@ final class PressureMonitor: @unchecked Sendable {
     }
   }
 
-  private func look() {
+  /// Returns for how many milliseconds nobody need look unless rung or alarmed; -1: for ever.
+  private func look(hasAlarm: Bool) -> Int32 {
+    // Acquiring: what was handed out by then is in the ledger (releasing in BrokerCore.grow).
+    let grown = core.grown.load(ordering: .acquiring)
     let ledger = core.total()
-    let change = core.reading(of: ledger).flatMap { gauge.update($0) }
+    let reading = core.reading(of: ledger)
+    let change = reading.flatMap { gauge.update($0) }
     if let change {
       listeners.removeAll {
         if case .terminated = $0.continuation.yield(change) { true } else { false }
@@ -111,5 +113,12 @@ final class PressureMonitor: @unchecked Sendable {
     fetch()
     // What was given back shows at the next look.
     if gauge.level == .critical, core.relieve(gauge).purged > 0 { core.ring() }
+    let next = NextLook(gauge, reading, ledger, ofMachine: core.configuration.limit == .machine, hasAlarm: hasAlarm)
+    let due = grown.clampedSum(next.bytes)
+    core.lookAt.store(due, ordering: .relaxed)
+    // Pairs with the fence of BrokerCore.grow, which says what either sees.
+    atomicMemoryFence(ordering: .sequentiallyConsistent)
+    if core.grown.load(ordering: .relaxed) >= due { core.ring() }
+    return next.milliseconds
   }
 }

@@ -82,9 +82,11 @@ final class Region: @unchecked Sendable {
 
   /// A pin that found nothing is about to be filled: that needs room, as a new region does.
   @usableFromInline
-  func makeRoom() { app.broker.refill() }
+  func makeRoom() { app.broker.refill(UInt64(bytes)) }
 
   func setVolatile(_ isVolatile: Bool) { opp_purge_set_volatile(raw, isVolatile) }
+
+  func settleDrawing() { app.broker.settleDrawing(raw, view, of: app.record) }
 
   var view: opp_purge_view {
     var view = opp_purge_view()

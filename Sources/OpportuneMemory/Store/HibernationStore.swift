@@ -94,13 +94,26 @@ public final class HibernationStore {
   ///   opened anew.
   @discardableResult
   public func save(_ app: String, _ parts: [UnsafeRawBufferPointer]) throws(StoreError) -> Int {
+    try save(app, parts) { true }
+  }
+
+  /// The same, of parts that may be in use again before it is done. What is read of them from then on is anything, so it is
+  /// given up at the next block, and never named by the index.
+  ///
+  /// - Parameter areOurs: whether all that was read until now was read before.
+  /// - Throws: also `withdrawn`.
+  @discardableResult
+  package func save(
+    _ app: String, _ parts: [UnsafeRawBufferPointer], while areOurs: () -> Bool
+  ) throws(StoreError) -> Int {
     guard app.utf8.count <= StoreIndex.nameBytesMax else {
       throw StoreError(.argument, "a name of \(app.utf8.count) bytes, expected up to \(StoreIndex.nameBytesMax)")
     }
     if let failure { throw failure }
     let writer = try RecordWriter(device, index.free().largest, of: app)
-    for part in parts { try writer.put(part) }
+    for part in parts { try writer.put(part, while: areOurs) }
     let entry = try writer.finish()
+    guard areOurs() else { throw RecordWriter.withdrawn(app) }
     try device.synchronise()
     try commit(index.entries.filter { $0.name != app } + [entry])
     return entry.length

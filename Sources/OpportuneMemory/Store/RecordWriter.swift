@@ -21,6 +21,7 @@ final class RecordWriter {
   private var gatheredCount = 0
   private let compressor: Compressor
   private let room: UnsafeMutableRawBufferPointer
+  private let copy: UnsafeMutableRawBufferPointer
   private let sampler: Compressor
   private let sample: UnsafeMutableRawBufferPointer
 
@@ -33,17 +34,21 @@ final class RecordWriter {
     end = space.lowerBound
     begun = space.lowerBound
     room = .allocate(byteCount: RecordTable.blockBytes + StoreIndex.blockBytes, alignment: StoreIndex.blockBytes)
+    copy = .allocate(byteCount: RecordTable.blockBytes, alignment: 16)
     gathered = .allocate(byteCount: RecordTable.blockBytes + RecordTable.alignedFrom, alignment: 16)
     sample = .allocate(byteCount: 2 * RecordTable.blockBytes / Sample.stride * Sample.bytes, alignment: 16)
   }
 
   deinit {
-    for buffer in [room, gathered, sample] { buffer.deallocate() }
+    for buffer in [room, copy, gathered, sample] { buffer.deallocate() }
   }
 
-  func put(_ part: UnsafeRawBufferPointer) throws(StoreError) {
+  static func withdrawn(_ app: String) -> StoreError { StoreError(.withdrawn, "'\(app)' is in use again") }
+
+  func put(_ part: UnsafeRawBufferPointer, while isOurs: () -> Bool) throws(StoreError) {
     table.counts.append(part.count)
     for start in stride(from: 0, to: part.count, by: RecordTable.blockBytes) {
+      guard isOurs() else { throw Self.withdrawn(app) }
       let stop = min(start + RecordTable.blockBytes, part.count)
       try put(block: UnsafeRawBufferPointer(rebasing: part[start..<stop]))
     }
@@ -70,7 +75,7 @@ final class RecordWriter {
     // To save less than half a page is not worth the way back.
     let most = block.count - max(1, min(StoreIndex.blockBytes / 2, block.count / 16))
     guard seemsCompressible(block),
-      let count = compressor.compress(block, into: UnsafeMutableRawBufferPointer(rebasing: room[..<most]))
+      let count = compressor.compress(copied(block), into: UnsafeMutableRawBufferPointer(rebasing: room[..<most]))
     else {
       table.blocks.append(.init(stored: block.count, checksum: checksum(block)))
       return try write(block)
@@ -82,6 +87,12 @@ final class RecordWriter {
     let pages = RecordTable.offset(of: count, after: count)
     UnsafeMutableRawBufferPointer(rebasing: room[count..<pages]).initializeMemory(as: UInt8.self, repeating: 0)
     try write(frame, paddedTo: UnsafeRawBufferPointer(rebasing: room[..<pages]))
+  }
+
+  /// zstd takes it that nobody changes what it reads, and whoever has it in use again may.
+  private func copied(_ block: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+    copy.copyMemory(from: block)
+    return UnsafeRawBufferPointer(rebasing: copy[..<block.count])
   }
 
   private func isZero(_ block: UnsafeRawBufferPointer) -> Bool {

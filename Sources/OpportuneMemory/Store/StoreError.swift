@@ -17,6 +17,8 @@ public struct StoreError: Error, Sendable, Equatable, CustomStringConvertible {
     case damagedRecord
     /// There is no room. Nothing has changed; terminate the app instead.
     case full
+    /// What was being saved is in use again. Nothing has changed.
+    case withdrawn
     /// Nothing is saved under this name.
     case absent
     /// The kernel answered so; the number is an `errno`.

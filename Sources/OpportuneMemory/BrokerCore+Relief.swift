@@ -1,0 +1,202 @@
+internal import COpportune
+import Synchronization
+
+/// What all apps hold, and what of it may be taken, from one walk.
+///
+/// Each app and each region was looked at once. So, whatever others take and remove meanwhile, something counts as in use
+/// and may go, or neither.
+struct Survey {
+  struct App {
+    let record: AppRecord
+    let standing: AppStanding
+    /// It was asked to go.
+    let isLeaving: Bool
+    /// It was asked to go, or is gone, and its memory is being written or closed. What it keeps after that counts as
+    /// anybody's: nobody would be removed any more otherwise.
+    let isOnItsWay: Bool
+    var ledger: MemoryLedger
+  }
+  struct Victim {
+    let region: OpaquePointer
+    let view: opp_purge_view
+    let key: PurgeOrder.Candidate
+  }
+
+  var apps: [UInt32: App] = [:]
+  var total = MemoryLedger()
+  var victims: [Victim] = []
+
+  /// A victim is not in use any more.
+  mutating func drop(_ victim: Victim, _ mode: PurgeMode) {
+    apps[victim.view.owner]?.ledger.volatile -= victim.view.bytes
+    total.volatile -= victim.view.bytes
+    if mode == .lazy { total.lazy += victim.view.bytes }
+  }
+
+  /// What comes back by itself.
+  var leaving: UInt64 { apps.values.reduce(0) { $1.isOnItsWay ? $0 + $1.ledger.inUse : $0 } }
+
+  func candidates(_ now: UInt64) -> [RemovalCandidate] {
+    apps.values.filter { !$0.isLeaving }.map { app in
+      let used = app.record.used.load(ordering: .relaxed)
+      return RemovalCandidate(
+        app: app.record.number, name: app.record.name, standing: app.standing, footprint: app.ledger.inUse,
+        idle: now > used ? now - used : 0, written: app.ledger.inUse - app.ledger.volatile)
+    }
+  }
+}
+
+/// Giving memory back: by anyone, any number at a time, and nobody waits for anybody.
+extension BrokerCore {
+  func survey() -> Survey {
+    walks.add(1, ordering: .relaxed)
+    var survey = Survey()
+    for record in records() {
+      let standing = record.currentStanding
+      let isLeaving = record.isLeaving.load(ordering: .relaxed)
+      let isOnItsWay = (isLeaving || standing == .gone) && !record.isSettled.load(ordering: .relaxed)
+      let blocks = record.blocks
+      survey.apps[record.number] = Survey.App(
+        record: record, standing: standing, isLeaving: isLeaving, isOnItsWay: isOnItsWay, ledger: blocks)
+      survey.total += blocks
+    }
+    forEachRegion { region, view in
+      survey.total.add(view)
+      survey.apps[view.owner]?.ledger.add(view)
+      guard view.is_volatile, view.pins == 0, !view.is_purged, !view.is_purging,
+        let standing = survey.apps[view.owner]?.standing, PurgeOrder.mayTake(from: standing)
+      else { return }
+      let key = PurgeOrder.Candidate(standing: standing, group: view.group, born: view.born, used: view.used_ns)
+      survey.victims.append(Survey.Victim(region: region, view: view, key: key))
+    }
+    survey.victims.sort { configuration.order.takes($0.key, before: $1.key) }
+    return survey
+  }
+
+  /// Takes volatile regions in order until `wanted` bytes are given back, or none is left.
+  func purge(_ wanted: UInt64, _ mode: PurgeMode) -> UInt64 {
+    var given: UInt64 = 0
+    for victim in survey().victims {
+      guard given < wanted else { break }
+      given += take(victim, mode)
+    }
+    return given
+  }
+
+  /// What was pinned meanwhile is passed over, and so is what the kernel does not take.
+  private func take(_ victim: Survey.Victim, _ mode: PurgeMode) -> UInt64 {
+    var seen = victim.view
+    let bytes = UInt64(max(0, opp_purge_take(victim.region, &seen, mode.raw)))
+    guard bytes > 0 else { return 0 }
+    purges.add(1, ordering: .relaxed)
+    purgedBytes.add(bytes, ordering: .relaxed)
+    return bytes
+  }
+
+  /// Takes the regions of one app that are not in use. Returns the bytes given back.
+  func revoke(of record: AppRecord, _ isWanted: (opp_purge_view) -> Bool) -> UInt64 {
+    var given: UInt64 = 0
+    forEachRegion { region, view in
+      guard view.owner == record.number, isWanted(view) else { return }
+      var seen = view
+      given += UInt64(max(0, opp_purge_revoke(region, &seen)))
+    }
+    return given
+  }
+
+  /// Takes and removes as much as is over the critical point with `bytes` more in use, in steps, each as far as needed.
+  /// (R-MEM-01)
+  @discardableResult
+  func relieve(_ gauge: PressureGauge? = nil, needing bytes: UInt64 = 0) -> Relief {
+    // Others who need some at the same time are to find theirs as well.
+    let needed = wanted.add(bytes, ordering: .relaxed).newValue
+    defer { wanted.subtract(bytes, ordering: .relaxed) }
+    // Acquiring: see grow.
+    let before = grown.load(ordering: .acquiring)
+    var survey = survey()
+    let relief = relieve(&survey, gauge ?? configuration.gauge, needed)
+    if case .budget(let budget) = configuration.limit {
+      // Lazily given memory may be had back without anybody being told. A walk for each 256th of the budget at the most.
+      let held = survey.total.inUse + survey.total.lazy
+      let critical = configuration.gauge.critical.bytes(of: budget)
+      walkAt.store(before.clampedSum(max(critical - min(held, critical), budget / 256)), ordering: .relaxed)
+    }
+    return relief
+  }
+
+  private func relieve(_ survey: inout Survey, _ gauge: PressureGauge, _ bytes: UInt64) -> Relief {
+    var relief = Relief()
+    // The machine is read after the walk: what others take in between counts twice, and the next look finds what is missing.
+    guard var reading = self.reading(of: survey.total) else { return relief }
+    reading.inUse = reading.inUse.clampedSum(bytes)
+    var excess = gauge.excess(reading)
+    // What was given lazily does not count as in use.
+    for victim in survey.victims where !victim.view.is_lazy {
+      guard excess > 0 else { return relief }
+      let given = take(victim, configuration.mode)
+      // Who else is at this has the same list: what is gone by now is not made up for by more.
+      guard given > 0 || isGone(victim) else { continue }
+      relief.purged += given
+      survey.drop(victim, configuration.mode)
+      excess -= min(victim.view.bytes, excess)
+      reading.inUse -= min(victim.view.bytes, reading.inUse)
+    }
+    guard excess > 0 else { return relief }
+    if let left = dropClean(gauge, needing: bytes) {
+      reading = left
+      excess = gauge.excess(left)
+    }
+    // Nobody else is removed for what is on its way out.
+    let leaving = survey.leaving
+    excess -= min(leaving, excess)
+    reading.inUse -= min(leaving, reading.inUse)
+    guard excess > 0 else { return relief }
+    var candidates = survey.candidates(clock())
+    while excess > 0, let removal = configuration.removal.choose(candidates, excess: excess, reading: reading),
+      let index = candidates.firstIndex(where: { $0.app == removal.app })
+    {
+      let gone = candidates.remove(at: index).footprint
+      ask(removal, &relief)
+      excess -= min(gone, excess)
+      reading.inUse -= min(gone, reading.inUse)
+    }
+    relief.missing = excess
+    return relief
+  }
+
+  /// Whether somebody else has taken or closed it since the walk.
+  private func isGone(_ victim: Survey.Victim) -> Bool {
+    var now = opp_purge_view()
+    return !opp_purge_look(victim.region, &now) || now.generation != victim.view.generation || now.is_lazy
+  }
+
+  /// Drops the clean pages of apps by their standing, until that is enough. A budget does not count them, but the machine and
+  /// a cgroup do while they are in use. The reading after it; `nil` where nothing was dropped.
+  private func dropClean(_ gauge: PressureGauge, needing bytes: UInt64) -> MemoryReading? {
+    guard case .machine = configuration.limit else { return nil }
+    var left: MemoryReading?
+    for standing in AppStanding.allCases where PurgeOrder.mayTake(from: standing) {
+      guard files.drop({ $0.currentStanding == standing }), var reading = reading(of: MemoryLedger()) else { continue }
+      reading.inUse = reading.inUse.clampedSum(bytes)
+      left = reading
+      if gauge.excess(reading) == 0 { break }
+    }
+    return left
+  }
+
+  func removeOverdue() -> [Removal] {
+    var relief = Relief()
+    for removal in configuration.removal.overdue(survey().candidates(clock())) { ask(removal, &relief) }
+    return relief.removals
+  }
+
+  private func ask(_ removal: Removal, _ relief: inout Relief) {
+    guard let record = records().first(where: { $0.number == removal.app }), record.currentStanding != .gone,
+      // One asks, whoever else has come to the same conclusion. relaxed: the exchange alone tells who, and what the
+      // removal says was read before.
+      record.isLeaving.compareExchange(expected: false, desired: true, ordering: .relaxed).exchanged
+    else { return }
+    relief.removals.append(removal)
+    remove(removal)
+  }
+}

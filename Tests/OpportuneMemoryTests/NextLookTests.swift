@@ -1,0 +1,71 @@
+import COpportune
+import Testing
+
+@testable import OpportuneMemory
+
+/// When memory is looked at again.
+@Suite struct NextLookTests {
+  private func next(
+    _ inUse: UInt64, given: UInt64 = 0, ofMachine: Bool = true, hasAlarm: Bool = true
+  ) -> NextLook {
+    var gauge = PressureGauge.standard
+    let reading = MemoryReading(capacity: 256_000, inUse: inUse)
+    gauge.update(reading)
+    var ledger = MemoryLedger()
+    ledger.dirty = given
+    return NextLook(gauge, reading, ledger, ofMachine: ofMachine, hasAlarm: hasAlarm)
+  }
+
+  // R-MEM-01, R-MEM-02
+  @Test func theMachineIsLookedAtTheSoonerTheNearerItsPointIs() {
+    #expect(next(0).milliseconds == 30_000 && next(0).bytes == 64_000)
+    #expect(next(64_000).milliseconds == 15_000 && next(64_000).bytes == 32_000)
+    #expect(next(127_999).milliseconds == 1000 && next(127_999).bytes == 1000)
+    #expect(next(128_000).milliseconds == 1000 && next(128_000).bytes == 32_000, "the critical point is next")
+    #expect(next(250_000).milliseconds == 1000 && next(250_000).bytes == 1000)
+    #expect(next(0, hasAlarm: false).milliseconds == 1000)
+    // They may write to it at any time.
+    #expect(next(10_000, given: 120_000).milliseconds == 1875 && next(10_000, given: 120_000).bytes == 4000)
+    #expect(next(10_000, given: .max).milliseconds == 1000)
+  }
+
+  /// An idle program is never woken.
+  // R-MEM-03
+  @Test func aBudgetIsNotLookedAtBeforeItIsUsed() {
+    #expect(next(0, ofMachine: false).milliseconds == -1 && next(0, ofMachine: false).bytes == 128_000)
+    #expect(next(100_000, ofMachine: false).bytes == 28_000)
+    #expect(next(128_000, ofMachine: false).milliseconds == 1000)
+  }
+
+  @Test func whatCannotBeReadIsTriedAgain() {
+    let next = NextLook(.standard, nil, MemoryLedger(), ofMachine: true, hasAlarm: true)
+    #expect(next.milliseconds == 1000)
+    let tiny = NextLook(
+      .standard, MemoryReading(capacity: 1, inUse: 1), MemoryLedger(), ofMachine: false, hasAlarm: true)
+    #expect(tiny.bytes > 0, "it would ring for ever")
+  }
+
+  /// Of the machine's memory too, with or without an alarm or a timer.
+  // R-MEM-01
+  @Test func whoIsHandedMuchRingsOnce() throws {
+    let broker = try MemoryBroker()
+    let app = broker.app(named: "app")
+    func wasRung() -> Bool { opp_watch_wait(broker.core.bell, -1, 0) == OPP_WATCH_BELL }
+    let page = UInt64(pageSize)
+    let first = try app.allocate(bytes: pageSize)
+    #expect(!wasRung(), "nobody watches")
+    broker.core.lookAt.store(4 * page, ordering: .relaxed)
+    let second = try app.allocate(bytes: 2 * pageSize)
+    #expect(!wasRung())
+    let region = try app.purgeable(of: UInt8.self, count: 1)
+    #expect(wasRung())
+    let third = try app.allocate(bytes: pageSize)
+    #expect(!wasRung(), "it has not looked yet")
+    // What is filled again counts as well.
+    try region.purge()
+    broker.core.lookAt.store(6 * page, ordering: .relaxed)
+    region.fill(1)
+    #expect(wasRung())
+    withExtendedLifetime((first, second, third)) {}
+  }
+}
