@@ -94,6 +94,10 @@ public struct IOConfiguration: Sendable {
   public var threads = 8
   /// For tests: see `opp_ring_config.fault`. The descriptor, the number of the request's code, and the answer.
   var fault: (@Sendable (opp_ring_op) -> Int32?)?
+  /// For tests: called by who is about to do something at once, and may.
+  var onCallAtOnce: (@Sendable () -> Void)?
+  /// For tests: as before Linux 6.9.
+  var lacksTruncate = false
 
   public init() {}
 

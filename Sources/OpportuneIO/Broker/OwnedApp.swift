@@ -4,6 +4,9 @@ final class OwnedApp {
   let number: UInt64
   let name: String
   weak var handle: AppIO?
+  let atOnce: AtOnce
+  /// The end waits for calls at once.
+  var awaitsCallers = false
   var state: IOState {
     didSet { if state != .suspended { runningState = state } }
   }
@@ -30,7 +33,8 @@ final class OwnedApp {
   /// Called when the last request of a terminated app has left the kernel.
   var onQuiet: [() -> Void] = []
 
-  init(slot: Int, number: UInt64, name: String, state: IOState) {
+  init(slot: Int, number: UInt64, name: String, state: IOState, _ atOnce: AtOnce) {
+    self.atOnce = atOnce
     self.slot = slot
     self.number = number
     self.name = name

@@ -32,8 +32,8 @@ final class Owner: @unchecked Sendable {
   /// Requests for which the ring had no room.
   private var outbox = Deque<opp_ring_op>()
   private var closes = CloseQueue()
-  /// Requests of ours and of apps that the kernel has, or that are in the outbox.
-  private var inFlight = 0
+  /// Requests of ours and of apps that the kernel has, or that are in the outbox; each app whose end waits for calls at once.
+  var inFlight = 0
   private(set) var now: UInt64 = 0
   /// Callers that may go on. They are told when this thread has let go of their requests, so that they free them: the
   /// allocator's lock for memory of a background thread may be held by that thread while the kernel has stopped it, and
@@ -86,7 +86,9 @@ final class Owner: @unchecked Sendable {
       throw IOError(.unavailable, "no ring: \(String(cString: strerror(-error)))")
     }
     self.ring = ring
-    can = opp_ring_can(ring)
+    var can = opp_ring_can(ring)
+    if configuration.lacksTruncate { can.truncate = false }
+    self.can = can
     let now = opp_now_ns()
     var storage = configuration.storage
     // Behind more requests than there are threads, foreground would wait for background in the threads' queue.

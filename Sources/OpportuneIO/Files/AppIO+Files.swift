@@ -145,14 +145,23 @@ extension AppIO {
     try require(count, in: 0...Int64.max, "count")
     let request = try request(.OPP_RING_TRUNCATE, .storage, descriptor)
     request.op.offset = UInt64(count)
-    guard owner.can.truncate else {
-      // Before Linux 6.9 the ring has none: a call that rarely waits, on this thread.
-      while ftruncate(descriptor.rawValue, off_t(count)) != 0 {
-        if errno != EINTR { throw request.error(.system(Errno(rawValue: errno))) }
-      }
+    guard !owner.can.truncate else {
+      try await perform(request, within: limit)
       return
     }
-    try await perform(request, within: limit)
+    // Before Linux 6.9 the ring has none: a call that rarely waits, on this thread, after a turn in the queue. A suspended
+    // app waits there; one that is suspended just then takes another turn.
+    let end = limit.map { ContinuousClock.now + $0 }
+    while true {
+      let turn = try self.request(.OPP_RING_TRUNCATE, .storage, descriptor)
+      turn.op.code = UInt8(opp_ring_code.OPP_RING_NOP.rawValue)
+      try await perform(turn, within: end.map { $0 - .now })
+      let error = doAtOnce(on: .storage, unlessSuspended: true) {
+        ftruncate(descriptor.rawValue, off_t(count)) == 0 ? 0 : errno
+      }
+      if error == 0 { return }
+      if let error, error != EINTR { throw request.error(.system(Errno(rawValue: error))) }
+    }
   }
 
   /// Renames a file, or replaces `new` by it in one step.

@@ -16,7 +16,7 @@ public struct IOStatistics: Sendable {
     public internal(set) var waiting = LatencyHistogram()
     public internal(set) var inDevice = LatencyHistogram()
 
-    mutating func add(_ done: AppIO.DoneAtOnce) {
+    mutating func add(_ done: AtOnce.Done) {
       atOnce += done.requests
       bytesRead += done.bytesRead
       bytesWritten += done.bytesWritten
@@ -42,7 +42,7 @@ public struct IOStatistics: Sendable {
     public let state: IOState
     public let foreground: Class
     public let background: Class
-    /// Requests that the kernel has, and answers that wait for the app's resumption.
+    /// Requests that the kernel has, those done at once included, and answers that wait for the app's resumption.
     public let inFlight: Int
     public let held: Int
     /// Descriptors that were made through the broker and are open.

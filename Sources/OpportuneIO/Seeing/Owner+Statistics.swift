@@ -5,14 +5,15 @@ extension Owner {
     var classes = gone
     var list: [IOStatistics.App] = []
     for case let app? in apps {
+      if let handle = app.handle { follow(handle) }
       var foreground = app.counters[0]
-      if let done = app.handle?.doneAtOnce { foreground.add(done) }
+      foreground.add(app.atOnce.done)
       classes[0].add(foreground)
       classes[1].add(app.counters[1])
       list.append(
         IOStatistics.App(
           number: app.number, name: app.name, state: app.state, foreground: foreground, background: app.counters[1],
-          inFlight: app.inFlight.count, held: app.held.count, openDescriptors: app.descriptors.count))
+          inFlight: app.inFlight.count + app.atOnce.callers, held: app.held.count, openDescriptors: app.descriptors.count))
     }
     return IOStatistics(
       apps: list, storage: statistics(of: arbiters[0]), network: statistics(of: arbiters[1]), foreground: classes[0],
