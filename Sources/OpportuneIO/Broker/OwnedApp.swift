@@ -21,7 +21,7 @@ final class OwnedApp {
   /// What goes to no queue, while the app is suspended.
   var parked: [Request] = []
   /// Closes that wait for what is in flight on their descriptor.
-  var closing: [Int32: Request] = [:]
+  var closes = 0
   /// Closes of ours at the end.
   var lastCloses = 0
   /// Answers that wait for the app's resumption.

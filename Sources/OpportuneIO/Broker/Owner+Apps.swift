@@ -152,7 +152,7 @@ extension Owner {
   /// stays until the peer has it all, which may be never, so nobody waits for that.
   func letGo(_ request: Request) {
     guard let moved = request.firstResult, !request.isDetached, let app = owned(request.app),
-      app.isTerminated || app.closing[request.op.fd] != nil
+      app.isTerminated || closing[request.op.fd] != nil
     else { return }
     request.isDetached = true
     let isWhole = Int(moved) == request.total - request.done
@@ -161,14 +161,17 @@ extension Owner {
 
   /// After each request that ends.
   func becameQuieter(_ app: OwnedApp) {
-    guard app.isTerminated, !app.awaitsCallers, app.closing.isEmpty, !app.inFlight.contains(where: \.holdsUpTheEnd) else { return }
+    guard app.isTerminated, !app.awaitsCallers, app.closes == 0, !app.inFlight.contains(where: \.holdsUpTheEnd)
+    else { return }
     let descriptors = app.descriptors
     app.descriptors = [:]
     for (descriptor, owned) in descriptors where owned.isStill(descriptor) {
       app.lastCloses += 1
-      close(descriptor, ioClass(of: app, .network)) { [self] in
-        app.lastCloses -= 1
-        becameQuieter(app)
+      close(descriptor, of: app) { owner in
+        owner.close(descriptor, owner.ioClass(of: app, .network)) {
+          app.lastCloses -= 1
+          owner.becameQuieter(app)
+        }
       }
     }
     guard app.lastCloses == 0 else { return }

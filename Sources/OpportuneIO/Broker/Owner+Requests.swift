@@ -10,6 +10,8 @@ extension Owner {
     guard let app = follow(request.app), !app.isTerminated, !refuses else {
       return end(request, .failed(refuses ? .unavailable : .terminated))
     }
+    lastRequest += 1
+    request.number = lastRequest
     app.counters[ioClass(of: app, request.device).index].submitted += 1
     if let reason = request.reason { return end(request, .failed(reason)) }
     if request.deadline <= now { return end(request, .failed(.deadlineExceeded)) }
@@ -25,9 +27,10 @@ extension Owner {
   func enqueue(_ request: Request, at ticket: Arbiter<Request>.Ticket? = nil) {
     guard let app = owned(request.app) else { return end(request, .failed(.terminated)) }
     request.queuedAt = now
-    guard app.closing[request.op.fd] == nil else { return end(request, .failed(.system(.badFileDescriptor))) }
+    guard closing[request.op.fd] == nil else { return end(request, .failed(.system(.badFileDescriptor))) }
     guard request.device != .none else {
       guard app.state != .suspended else { return app.park(request) }
+      guard !isOfClosed(request) else { return end(request, .failed(.system(.canceled))) }
       return request.isClose ? close(request, of: app) : send(request)
     }
     let isBackground = ioClass(of: app, request.device) == .background
@@ -68,6 +71,10 @@ extension Owner {
       arbiters[device].abandon(grant)
       return enqueue(request, at: grant.ticket)
     }
+    guard !isOfClosed(request) else {
+      arbiters[device].abandon(grant)
+      return end(request, .failed(.system(.canceled)))
+    }
     request.grant = grant
     if grant.ioClass == .background {
       // It was cut as foreground, if it became background while it waited.
@@ -77,7 +84,7 @@ extension Owner {
     send(request)
   }
 
-  private func send(_ request: Request) {
+  func send(_ request: Request) {
     request.phase = .inFlight
     request.sentAt = now
     var op = request.op
@@ -125,50 +132,13 @@ extension Owner {
     return UInt8(priority.rawValue)
   }
 
-  /// Closes a descriptor when nothing of the app is in flight on it any more. What is queued on it ends here: it would
-  /// reach whatever gets the number next.
-  private func close(_ request: Request, of app: OwnedApp) {
-    let descriptor = request.op.fd
-    app.descriptors[descriptor] = nil
-    for watch in app.watches { watch.drop(descriptor, at: self) }
-    for device in arbiters.indices {
-      for queued in arbiters[device].remove(of: app.slot, where: { $0.op.fd == descriptor }) {
-        end(queued, .failed(.system(.canceled)))
-      }
-    }
-    app.closing[descriptor] = request
-    request.phase = .parked
-    for other in app.inFlight where other.op.fd == descriptor {
-      other.reason = other.reason ?? .system(.canceled)
-      // One by one: all on a descriptor at once is not to be had before Linux 5.19.
-      if other.firstResult == nil { cancelInKernel(other) } else { letGo(other) }
-    }
-    if can.backend == .OPP_RING_THREADS {
-      // There only the number is known of what waits: another app's requests would wait for whatever gets it next.
-      var op = opp_ring_op()
-      op.code = UInt8(opp_ring_code.OPP_RING_CANCEL_FD.rawValue)
-      op.fd = descriptor
-      prepare(op)
-    }
-    closeIfQuiet(descriptor, of: app)
-  }
-
-  /// Sends a close that has waited for the requests on its descriptor.
-  func closeIfQuiet(_ descriptor: Int32, of app: OwnedApp) {
-    guard let close = app.closing[descriptor], !app.isBusy(descriptor) else { return }
-    app.closing[descriptor] = nil
-    send(close)
-  }
-
   // MARK: Back
 
   /// The kernel has let go of the request.
   func finished(_ request: Request, _ result: Int32) {
     let app = owned(request.app)
-    if let app {
-      app.remove(request)
-      closeIfQuiet(request.op.fd, of: app)
-    }
+    app?.remove(request)
+    closeIfQuiet(request.op.fd)
     let result = request.firstResult ?? result
     request.firstResult = nil
     if request.isDetached { return release(request, result) }

@@ -32,6 +32,11 @@ final class Owner: @unchecked Sendable {
   /// Requests for which the ring had no room.
   private var outbox = Deque<opp_ring_op>()
   private var closes = CloseQueue()
+  /// Closes that wait for what is in flight on their descriptor, and what sends them.
+  var closing: [Int32: (app: OwnedApp, body: (Owner) -> Void)] = [:]
+  /// By descriptor: the last request before its last close.
+  var closedAt: [Int32: UInt64] = [:]
+  var lastRequest: UInt64 = 0
   /// Requests of ours and of apps that the kernel has, or that are in the outbox; each app whose end waits for calls at once.
   var inFlight = 0
   private(set) var now: UInt64 = 0
@@ -255,7 +260,7 @@ final class Owner: @unchecked Sendable {
       giveUpPlace(request, completion.result)
       letGo(request)
       if let app = owned(request.app) {
-        closeIfQuiet(request.op.fd, of: app)
+        closeIfQuiet(request.op.fd)
         becameQuieter(app)
       }
       return

@@ -81,6 +81,8 @@ final class Request: Message, @unchecked Sendable {
   private let isAnswered = Atomic<Bool>(false)
 
   // The owner's.
+  /// In the order in which it has heard of them.
+  var number: UInt64 = 0
   var phase = Phase.new
   var grant: Arbiter<Request>.Grant?
   /// Its place in the queue, from its first grant on.

@@ -23,8 +23,8 @@ extension AppIO {
     return FileDescriptor(rawValue: Int32(try await perform(request, within: limit)))
   }
 
-  /// Closes a descriptor. What else this app has queued or in flight on it is cancelled, with the error `canceled`; the
-  /// call returns when the kernel has let go of that, since the number may be another file's afterwards. Cancelling the
+  /// Closes a descriptor. What else is queued or in flight on it, of whichever app, is cancelled, with the error `canceled`;
+  /// the call returns when the kernel has let go of that, since the number may be another file's afterwards. Cancelling the
   /// task has no effect on it. A socket's `SO_LINGER` time is not waited for: the kernel goes on sending after the close.
   public func close(_ descriptor: FileDescriptor) async throws(IOError) {
     try await perform(try request(.OPP_RING_CLOSE, .none, descriptor), within: nil)
