@@ -18,7 +18,7 @@ final class OwnedApp {
   var isTerminated = false
   /// What the kernel has.
   var inFlight: [Request] = []
-  /// What goes to no queue, while the app is suspended.
+  /// What goes to no queue, while the app is suspended; opens that wait for others, and for those before them.
   var parked: [Request] = []
   /// Closes that wait for what is in flight on their descriptor.
   var closes = 0

@@ -69,7 +69,7 @@ extension Owner {
       answerHeld(app)
       let parked = app.parked
       app.parked = []
-      for request in parked { enqueue(request) }
+      for request in parked { enqueue(request, at: request.ticket) }
     }
   }
 

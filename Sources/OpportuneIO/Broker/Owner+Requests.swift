@@ -75,6 +75,10 @@ extension Owner {
       arbiters[device].abandon(grant)
       return end(request, .failed(.system(.canceled)))
     }
+    guard takesThread(request, grant.ioClass) else {
+      request.ticket = grant.ticket
+      return arbiters[device].abandon(grant)
+    }
     request.grant = grant
     if grant.ioClass == .background {
       // It was cut as foreground, if it became background while it waited.
@@ -98,6 +102,7 @@ extension Owner {
         request.useRegistration(of: &op)
       }
     }
+    if request.looks == .needed { return begin(request.look(), request) }
     op.priority = priority(of: request, request.grant?.ioClass)
     // Where the socket takes no more, the request waits in a poll, outside of the device's queue: else a few peers that
     // do not read would hold up everybody's sends, and their own app's end.
@@ -139,9 +144,11 @@ extension Owner {
     let app = owned(request.app)
     app?.remove(request)
     closeIfQuiet(request.op.fd)
+    givesThreadBack(request)
     let result = request.firstResult ?? result
     request.firstResult = nil
     if request.isDetached { return release(request, result) }
+    if request.looks == .sent { return looked(request, result) }
     if request.isPolling {
       request.isPolling = false
       if let reason = request.reason { return end(request, .failed(reason)) }
@@ -170,7 +177,7 @@ extension Owner {
     switch result {
     case -EINTR where !request.isClose:
       again(request)
-    case -EAGAIN where request.device == .network || request.isOfStream:
+    case -EAGAIN where request.device == .network || (request.isOfStream && request.movesBytes):
       // Wait until it would not have to, without a place in the device's queue.
       if let grant = request.grant {
         request.ticket = grant.ticket
@@ -199,7 +206,7 @@ extension Owner {
     return true
   }
 
-  private func again(_ request: Request) {
+  func again(_ request: Request) {
     if let grant = request.grant, follow(request.app)?.state == .suspended {
       request.grant = nil
       arbiters[request.device.rawValue].abandon(grant)

@@ -37,6 +37,8 @@ final class Owner: @unchecked Sendable {
   /// By descriptor: the last request before its last close.
   var closedAt: [Int32: UInt64] = [:]
   var lastRequest: UInt64 = 0
+  /// Opens that wait for others, by class.
+  var waitingOpens = [0, 0]
   /// Requests of ours and of apps that the kernel has, or that are in the outbox; each app whose end waits for calls at once.
   var inFlight = 0
   private(set) var now: UInt64 = 0
@@ -72,9 +74,10 @@ final class Owner: @unchecked Sendable {
       }
     config.entries = UInt32(configuration.entries)
     config.completions = UInt32(configuration.completions ?? 0)
-    config.threads = UInt32(configuration.threads + 2 * CloseQueue.limit)
+    let waiting = 2 * (CloseQueue.limit + Self.waitingOpensLimit)
+    config.threads = UInt32(configuration.threads + waiting)
     // For all that may be in flight: background that waits for a file would fill the kernel's few threads.
-    config.workers = UInt32(configuration.storage.depth + 2 * CloseQueue.limit)
+    config.workers = UInt32(configuration.storage.depth + waiting)
     // What a close frees may take long, and the kernel's threads have others wait behind it.
     config.closers = UInt32(2 * CloseQueue.limit)
     config.linger_ns = UInt32(configuration.lingers.nanoseconds)

@@ -7,9 +7,9 @@ import SystemPackage
 extension AppIO {
   /// Opens a file, always close-on-exec.
   ///
-  /// A FIFO is opened once somebody has its other end. Where io_uring is not used, its open holds one of
-  /// ``IOConfiguration/threads`` until then, beyond a deadline and a cancellation: with as many such opens no file is read or
-  /// written. With `options: .nonBlocking` none waits.
+  /// A FIFO is opened once somebody has its other end, and holds nobody up meanwhile but other such opens: the broker has
+  /// eight of each class wait at a time, where io_uring is not used even beyond a deadline and a cancellation. With
+  /// `options: .nonBlocking` none waits.
   public func open(
     _ path: FilePath, _ mode: FileDescriptor.AccessMode, options: FileDescriptor.OpenOptions = [],
     permissions: FilePermissions = [.ownerReadWrite, .groupRead, .otherRead], within limit: Duration? = nil
