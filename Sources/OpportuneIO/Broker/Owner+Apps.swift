@@ -15,8 +15,7 @@ extension Owner {
   /// The handle is gone, so nothing of it is queued, in flight or held.
   func forget(slot: Int) {
     guard apps.indices.contains(slot), let app = apps[slot] else { return }
-    for index in gone.indices { gone[index].add(app.counters[index]) }
-    gone[0].add(app.atOnce.done)
+    keepStatistics(of: app)
     for watch in app.watches { watch.stop(at: self) }
     for device in arbiters.indices { _ = arbiters[device].removeApp(slot) }
     apps[slot] = nil

@@ -25,8 +25,9 @@ final class Owner: @unchecked Sendable {
   var arbiters: [Arbiter<Request>]
   var apps: [OwnedApp?] = []
   var lastApp: UInt64 = 0
-  /// What apps did that are not there any more, by class.
-  var gone = [IOStatistics.Class(), IOStatistics.Class()]
+  /// What apps did that are not there any more, by class, and the last of them.
+  var goneInAll = [IOStatistics.Class(), IOStatistics.Class()]
+  var gone = Deque<IOStatistics.App>()
   var timers = TimerQueue<Timer>()
   private var timersBeforeCompaction = 1024
   /// Requests for which the ring had no room.

@@ -22,6 +22,19 @@ public struct IOStatistics: Sendable {
       bytesWritten += done.bytesWritten
     }
 
+    /// Takes out what was done before.
+    mutating func subtract(_ before: Class) {
+      submitted -= min(submitted, before.submitted)
+      completed -= min(completed, before.completed)
+      failed -= min(failed, before.failed)
+      cancelled -= min(cancelled, before.cancelled)
+      atOnce -= min(atOnce, before.atOnce)
+      bytesRead -= min(bytesRead, before.bytesRead)
+      bytesWritten -= min(bytesWritten, before.bytesWritten)
+      waiting.subtract(before.waiting)
+      inDevice.subtract(before.inDevice)
+    }
+
     mutating func add(_ other: Class) {
       submitted += other.submitted
       completed += other.completed
@@ -64,6 +77,9 @@ public struct IOStatistics: Sendable {
   }
 
   public let apps: [App]
+  /// The apps that were the last to go, at most 32, as they were then: what they did is also in ``foreground`` and
+  /// ``background``.
+  public let gone: [App]
   public let storage: Device
   public let network: Device
   /// Of all apps, those that are gone as well.
