@@ -7,12 +7,13 @@ extension Owner {
   // MARK: In
 
   func submit(_ request: Request) {
-    guard let app = follow(request.app), !app.isTerminated, !refuses else {
+    let known = follow(request.app)
+    if let known { known.counters[ioClass(of: known, request.device).index].submitted += 1 }
+    guard let app = known, !app.isTerminated, !refuses else {
       return end(request, .failed(refuses ? .unavailable : .terminated))
     }
     lastRequest += 1
     request.number = lastRequest
-    app.counters[ioClass(of: app, request.device).index].submitted += 1
     if let reason = request.reason { return end(request, .failed(reason)) }
     if request.deadline <= now { return end(request, .failed(.deadlineExceeded)) }
     if request.deadline != .max {
