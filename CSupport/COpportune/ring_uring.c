@@ -180,7 +180,8 @@ static int uring_prepare(opp_ring *ring, const opp_ring_op *op) {
     };
     if (shape->is_special) move_fields(sqe, op);
     /* More closes than closers. Inline, the last of a file's users waits as long as SO_LINGER or a file system says. */
-    if (op->code == OPP_RING_CLOSE) sqe->flags = IOSQE_ASYNC;
+    /* Tried at once, an open of a FIFO succeeds without a writer, and fails without a reader. */
+    if (op->code == OPP_RING_CLOSE || (op->code == OPP_RING_OPEN && op->second != 0)) sqe->flags = IOSQE_ASYNC;
     return 0;
 }
 

@@ -5,11 +5,13 @@ import OpportuneIO
 ///
 /// All that is told to it is told by one thread, in the order in which it did and saw it.
 package final class RequestModel {
-  package enum Kind: Sendable { case nothing, read, write }
+  /// A call that moves no byte of a pipe is `nothing`; a connection is refused where who listens has ended.
+  package enum Kind: Sendable { case nothing, read, write, connect }
 
   package struct Call: Sendable {
     package let kind: Kind
     package let app: Int
+    /// Of a connection: the app that listens.
     package let pipe: Int
     package let count: Int
     /// Whether a read goes on until it has all.
@@ -147,6 +149,7 @@ package final class RequestModel {
         case .deadlineExceeded: call.hasDeadline
         case .terminated: app.isTerminated || isShutDown
         case .unavailable: isShutDown
+        case .system: call.kind == .connect && (apps[call.pipe].isTerminated || isShutDown)
         default: false
         }
       expect(isAllowed, "call \(number) fails with \(code)")

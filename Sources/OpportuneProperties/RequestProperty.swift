@@ -13,7 +13,7 @@ struct RequestProperty: Property {
   let name = "requests"
   let summary =
     "Each call of the I/O broker ends once, and as it may; none of a suspended app reaches the kernel, and what "
-    + "completes meanwhile is held; what is cancelled or terminated ends; no byte is lost or read twice."
+    + "completes meanwhile is held; what is cancelled or terminated ends; no byte is lost or read twice. Pipes, sockets, files."
   let head = 8
   let grain = 4
   let tries = 20
@@ -41,22 +41,30 @@ struct RequestProperty: Property {
   }
 }
 
-/// A broker, two apps, two pipes that they read from, one that they write to, and the model.
+/// A broker, two apps, two pipes and a socket that they read from, a pipe and a socket that they write to, a file, a listener
+/// of the first app's, and the model.
 ///
 /// `@unchecked Sendable`: only the thread that runs the hand touches it.
 private final class RequestWorld: @unchecked Sendable {
-  private static let read = 0..<2
-  private static let written = 2
+  private static let read = [0, 1, 2]
+  private static let written = [3, 4]
+  private static let sockets = [2, 4]
 
   private let hand: Hand
-  private let model = RequestModel(apps: 2, pipes: 3)
+  private let model = RequestModel(apps: 2, pipes: 5)
   private let broker: IOBroker
   private let apps: [AppIO]
-  private let pipes: [Pipe]
+  /// Connects at the end to whoever waits for that.
+  private let caller: AppIO
+  private let pipes: [RequestPipe]
+  private let file: RequestFile
+  private let listener: Listener
+  private let address: SocketAddress
   private let forgets: RequestProperty.Forgotten?
   private let ending: Int
   private var calls: [Task<Void, Never>] = []
-  private var drained = 0
+  private var drained = [Int](repeating: 0, count: 5)
+  private var accepts = 0
   private var seen: [String] = []
   private var isClosed = false
 
@@ -74,12 +82,24 @@ private final class RequestWorld: @unchecked Sendable {
     configuration.storage.queuedRequests = bytes.choice([.follow, .stay])
     configuration.heldCompletions = bytes.choice([.wait, .report])
     configuration.triesAtOnce = bytes.flag()
+    configuration.suspendedSockets = .none  // else a connection takes its time
+    configuration.backgroundSockets = .none
     ending = bytes.below(3)
     do {
       broker = try IOBroker(configuration: configuration)
-      apps = [try broker.makeApp(named: "app0"), try broker.makeApp(named: "app1", state: .background)]
+      let app = try broker.makeApp(named: "app0")
+      apps = [app, try broker.makeApp(named: "app1", state: .background)]
+      caller = try broker.makeApp(named: "caller")
+      let made = hand.wait { try? await app.listen(on: .ipv4("127.0.0.1", port: 0)) }
+      guard let listener = made ?? nil else { throw Violation("there is no listener") }
+      self.listener = listener
+      address = try listener.address()
     } catch { throw Violation("there is no broker: \(error)") }
-    pipes = try (0..<3).map { (number) throws(Violation) in try Pipe(appsWrite: number == RequestWorld.written) }
+    file = try RequestFile()
+    pipes = try (0..<5).map { (number) throws(Violation) in
+      try RequestPipe(
+        isSocket: RequestWorld.sockets.contains(number), appsWrite: RequestWorld.written.contains(number))
+    }
     let (storage, tries) = (configuration.storage, configuration.triesAtOnce)
     log.note(
       "a broker: \(configuration.backend), depth \(storage.depth), cap \(storage.cap), \(storage.queuedRequests), "
@@ -89,25 +109,31 @@ private final class RequestWorld: @unchecked Sendable {
   // MARK: Steps
 
   func step(_ bytes: inout ByteSource, _ log: inout StepLog) throws(Violation) {
-    let kind = bytes.below(16)
-    let (app, pipe) = (bytes.below(2), bytes.below(2))
+    let kind = bytes.below(22)
+    let (app, pipe) = (bytes.below(2), bytes.below(3))
     let argument = Int(bytes.byte())
     switch kind {
     case 0...3:
       // None, at once, or soon.
       let limit: Duration? = [nil, nil, nil, .zero, .microseconds(30)][argument / 8 % 5]
       read(app, pipe, 1 + argument % 4, fills: argument & 4 != 0, within: limit, &log)
-    case 4: write(app, 1 + argument * 24, &log)
+    case 4: write(app, Self.written[argument % 2], 1 + argument * 24, &log)
     case 5: nothing(app, &log)
     case 6...8: try feed(pipe, 1 + argument % 4, &log)
     case 9:
-      log.note("bytes are taken out of pipe\(Self.written)")
+      log.note("bytes are taken out of pipes \(Self.written)")
       drain(4096)
     case 10: cancel(argument, &log)
     case 11...13:
       let states = IOState.allCases + [.suspended, .suspended]
       change(app, states[argument % states.count], &log)
     case 14: try settle(&log)
+    case 16: readFile(app, argument, &log)
+    case 17: writeFile(app, argument, &log)
+    case 18: synchronize(app, &log)
+    case 19: openFile(app, &log)
+    case 20: connect(app, &log)
+    case 21: accept(&log)
     default: if argument % 4 == 0 { terminate(app, &log) } else { try settle(&log) }
     }
     hand.run()
@@ -116,22 +142,95 @@ private final class RequestWorld: @unchecked Sendable {
   private func read(_ app: Int, _ pipe: Int, _ count: Int, fills: Bool, within limit: Duration?, _ log: inout StepLog) {
     let call = RequestModel.Call(
       .read, app: app, pipe: pipe, count: count, fills: fills, hasDeadline: limit != nil)
-    let (io, end) = (apps[app], pipes[pipe].apps)
+    let (io, end, isSocket) = (apps[app], pipes[pipe].apps, pipes[pipe].isSocket)
     begin(call, "read \(count) from pipe\(pipe)\(fills ? ", all" : "")\(limit.map { ", within \($0)" } ?? "")", &log) {
       do throws(IOError) {
         let buffer = try IOBuffer(count: count, alignment: 16)
-        let moved = try await io.read(end, into: buffer, untilFull: fills, within: limit)
+        let moved =
+          try await isSocket
+          ? io.receive(end, into: buffer, untilFull: fills, within: limit)
+          : io.read(end, into: buffer, untilFull: fills, within: limit)
         return .read(try buffer.bytes(in: 0..<moved))
       } catch { return .failed(error.code) }
     }
   }
 
-  private func write(_ app: Int, _ count: Int, _ log: inout StepLog) {
-    let call = RequestModel.Call(.write, app: app, pipe: Self.written, count: count)
-    let (io, end) = (apps[app], pipes[Self.written].apps)
-    begin(call, "write \(count) to pipe\(Self.written)", &log) {
+  private func write(_ app: Int, _ pipe: Int, _ count: Int, _ log: inout StepLog) {
+    let call = RequestModel.Call(.write, app: app, pipe: pipe, count: count)
+    let (io, end, isSocket) = (apps[app], pipes[pipe].apps, pipes[pipe].isSocket)
+    begin(call, "write \(count) to pipe\(pipe)", &log) {
       do throws(IOError) {
-        return .wrote(try await io.write(end, from: try IOBuffer(count: count, alignment: 16)))
+        let buffer = try IOBuffer(count: count, alignment: 16)
+        if isSocket { try await io.send(end, from: buffer) } else { try await io.write(end, from: buffer) }
+        return .wrote(count)
+      } catch { return .failed(error.code) }
+    }
+  }
+
+  /// Some pages, in pieces where it is background's.
+  private func pages(_ argument: Int) -> Range<Int> {
+    let first = argument % 13 * 4096
+    return first..<first + (1 + argument % 3) * 4096
+  }
+
+  private func readFile(_ app: Int, _ argument: Int, _ log: inout StepLog) {
+    let (io, file, range) = (apps[app], file.descriptor, pages(argument))
+    begin(RequestModel.Call(.nothing, app: app, count: range.count), "read \(range) of the file", &log) {
+      do throws(IOError) {
+        let buffer = try IOBuffer(count: range.count)
+        let moved = try await io.read(file, into: buffer, at: Int64(range.lowerBound), untilFull: true)
+        return .wrote(try buffer.bytes(in: 0..<moved) == RequestFile.bytes(range) ? moved : -1)
+      } catch { return .failed(error.code) }
+    }
+  }
+
+  private func writeFile(_ app: Int, _ argument: Int, _ log: inout StepLog) {
+    let (io, file, range) = (apps[app], file.descriptor, pages(argument))
+    begin(RequestModel.Call(.nothing, app: app, count: range.count), "write \(range) of the file", &log) {
+      do throws(IOError) {
+        let buffer = try IOBuffer(copying: RequestFile.bytes(range))
+        return .wrote(try await io.write(file, from: buffer, at: Int64(range.lowerBound)))
+      } catch { return .failed(error.code) }
+    }
+  }
+
+  private func synchronize(_ app: Int, _ log: inout StepLog) {
+    let (io, file) = (apps[app], file.descriptor)
+    begin(RequestModel.Call(.nothing, app: app), "synchronize the file", &log) {
+      do throws(IOError) {
+        try await io.synchronize(file)
+        return .wrote(0)
+      } catch { return .failed(error.code) }
+    }
+  }
+
+  private func openFile(_ app: Int, _ log: inout StepLog) {
+    let (io, path) = (apps[app], file.path)
+    begin(RequestModel.Call(.nothing, app: app), "open and close the file", &log) {
+      do throws(IOError) {
+        try await io.close(try await io.open(path, .readOnly))
+        return .wrote(0)
+      } catch { return .failed(error.code) }
+    }
+  }
+
+  private func connect(_ app: Int, _ log: inout StepLog) {
+    let (io, address) = (apps[app], address)
+    begin(RequestModel.Call(.connect, app: app, pipe: 0), "connect and close", &log) {
+      do throws(IOError) {
+        try await io.close(try await io.connect(to: address))
+        return .wrote(0)
+      } catch { return .failed(error.code) }
+    }
+  }
+
+  private func accept(_ log: inout StepLog) {
+    let (io, listener) = (apps[0], listener)
+    accepts += 1
+    begin(RequestModel.Call(.nothing, app: 0), "accept and close", &log) {
+      do throws(IOError) {
+        try await io.close(try await listener.accept())
+        return .wrote(0)
       } catch { return .failed(error.code) }
     }
   }
@@ -168,7 +267,7 @@ private final class RequestWorld: @unchecked Sendable {
     try pipes[pipe].put((first..<first + count).map { UInt8(truncatingIfNeeded: $0) })
   }
 
-  private func drain(_ count: Int) { drained += pipes[Self.written].takeOut(count) }
+  private func drain(_ count: Int) { for pipe in Self.written { drained[pipe] += pipes[pipe].takeOut(count) } }
 
   private func cancel(_ pick: Int, _ log: inout StepLog) {
     let open = model.open
@@ -197,11 +296,12 @@ private final class RequestWorld: @unchecked Sendable {
     }
   }
 
-  /// Two rounds to the broker's thread and back: it tells of what it did in a turn after the answers of the turn before.
+  /// Two rounds to the broker's thread and back for each request of a call, which are two at most: it tells of what it did in a
+  /// turn after the answers of the turn before.
   private func settle(_ log: inout StepLog) throws(Violation) {
     log.note("wait for the broker's thread")
     let terminated = model.returned
-    for _ in 0..<2 {
+    for _ in 0..<4 {
       let statistics = hand.wait { [broker] in try? await broker.statistics() }
       guard statistics != nil else { throw Violation("the broker does not answer in time") }
     }
@@ -232,7 +332,13 @@ private final class RequestWorld: @unchecked Sendable {
     try wait("calls", &log) { self.model.open.isEmpty }
     for pipe in Self.read { model.finallySees(consumed: model.fedCount(pipe) - pipes[pipe].waiting, of: pipe) }
     drain(1 << 20)
-    model.finallySees(written: drained, to: Self.written)
+    for pipe in Self.written { model.finallySees(written: drained[pipe], to: pipe) }
+    let content = withUnsafeTemporaryAllocation(byteCount: RequestFile.size, alignment: 16) { memory in
+      ((try? file.descriptor.read(fromAbsoluteOffset: 0, into: memory)) ?? 0, [UInt8](memory))
+    }
+    if content.0 != RequestFile.size || content.1 != RequestFile.bytes(0..<RequestFile.size) {
+      throw Violation("the file is not what was written")
+    }
     try judge(&log)
   }
 
@@ -246,6 +352,12 @@ private final class RequestWorld: @unchecked Sendable {
       let missing = wanted - pipes[pipe].waiting
       if missing > 0 { try feed(pipe, missing, &log) }
     }
+    // A connection for each that waits for one; those of others may be gone to calls that were cancelled.
+    for _ in 0..<(model.isTerminated(0) ? 0 : accepts) {
+      let (io, address) = (caller, address)
+      let isMade = hand.wait { try? await io.close(try await io.connect(to: address)) } != nil
+      guard isMade else { throw Violation("a connection is not made in time") }
+    }
     try wait("calls", &log) { self.model.open.isEmpty }
     // What ended at a deadline may be the kernel's for a moment longer.
     try wait("requests in the kernel", &log) {
@@ -257,7 +369,7 @@ private final class RequestWorld: @unchecked Sendable {
     guard let known = hand.wait(for: { [broker] in try? await broker.statistics() }), let statistics = known else {
       throw Violation("the broker does not answer in time")
     }
-    for (number, app) in statistics.apps.enumerated() where !model.isTerminated(number) {
+    for (number, app) in statistics.apps.prefix(2).enumerated() where !model.isTerminated(number) {
       let classes = [app.foreground, app.background]
       let submitted = classes.reduce(0) { $0 + $1.submitted }
       let ended = classes.reduce(0) { $0 + $1.completed + $1.failed + $1.cancelled }
@@ -282,40 +394,9 @@ private final class RequestWorld: @unchecked Sendable {
     guard !isClosed else { return }
     isClosed = true
     // A broker that does not end may still use them.
-    if shutDown() { for pipe in pipes { pipe.close() } }
-  }
-}
-
-/// A pipe of 4096 bytes with one end for apps, which waits, and one for the driver, which does not.
-private struct Pipe {
-  let apps: FileDescriptor
-  private let own: FileDescriptor
-  private static let setSize: Int32 = 1031
-
-  init(appsWrite: Bool) throws(Violation) {
-    do {
-      let (readEnd, writeEnd) = try FileDescriptor.pipe()
-      (apps, own) = appsWrite ? (writeEnd, readEnd) : (readEnd, writeEnd)
-    } catch { throw Violation("there is no pipe: \(error)") }
-    _ = fcntl(own.rawValue, F_SETFL, O_NONBLOCK)
-    _ = fcntl(own.rawValue, Self.setSize, 4096)
-  }
-
-  /// Bytes that nobody has read.
-  var waiting: Int {
-    var count: Int32 = 0
-    return ioctl(apps.rawValue, UInt(FIONREAD), &count) == 0 ? Int(count) : 0
-  }
-
-  func put(_ bytes: [UInt8]) throws(Violation) {
-    do { _ = try own.writeAll(bytes) } catch { throw Violation("the pipe takes no bytes: \(error)") }
-  }
-
-  func takeOut(_ count: Int) -> Int {
-    withUnsafeTemporaryAllocation(byteCount: count, alignment: 16) { (try? own.read(into: $0)) ?? 0 }
-  }
-
-  func close() {
-    for end in [apps, own] { try? end.close() }
+    if shutDown() {
+      for pipe in pipes { pipe.close() }
+      file.close()
+    }
   }
 }

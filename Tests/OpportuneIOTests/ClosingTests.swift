@@ -38,25 +38,61 @@ import Testing
     try ends.writeEnd.close()
   }
 
-  /// What another app does with the file goes on where the kernel holds that; threads know its number only.
+  /// Whoever's it is: the number may be another file's afterwards. But what goes by another descriptor of the file goes on.
   @Test(arguments: backends)
-  func closingEndsTheAppsOwnRequests(backend: IOConfiguration.Backend) async throws {
+  func closingEndsAllOnTheDescriptor(backend: IOConfiguration.Backend) async throws {
     let broker = try makeBroker(backend)
     let io = try broker.makeApp(named: "closes")
-    let other = try broker.makeApp(named: "reads on")
+    let other = try broker.makeApp(named: "reads as well")
     let ends = try FileDescriptor.pipe()
-    let others = Task { try await other.read(ends.readEnd, into: try IOBuffer(count: 1)) }
-    try await eventually("the other's read") { try await broker.statistics().apps[1].inFlight == 1 }
+    let duplicate = try ends.readEnd.duplicate()
+    let others = [ends.readEnd, duplicate].map { end in
+      Task { try await other.read(end, into: try IOBuffer(count: 1)) }
+    }
+    try await eventually("the other's reads") { try await broker.statistics().apps[1].inFlight == 2 }
     let reads = (0..<3).map { _ in Task { try await io.read(ends.readEnd, into: try IOBuffer(count: 1)) } }
     try await eventually("the reads") { try await broker.statistics().apps[0].inFlight == 3 }
     try await io.close(ends.readEnd)
     for read in reads { #expect(await code { _ = try await read.value } == .system(.canceled)) }
-    if backend == .uring {
-      #expect(try await broker.statistics().apps[1].inFlight == 1)
-      await other.terminate()
+    #expect(await code { _ = try await others[0].value } == .system(.canceled))
+    #expect(try await broker.statistics().apps[1].inFlight == 1)
+    _ = try ends.writeEnd.writeAll([1])
+    #expect(try await others[1].value == 1)
+    for end in [duplicate, ends.writeEnd] { try end.close() }
+  }
+
+  // R-FTS-07
+  @Test(arguments: backends)
+  func theEndOfAnAppEndsAllOnItsDescriptors(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let io = try broker.makeApp(named: "ends")
+    let other = try broker.makeApp(named: "receives")
+    let (server, client) = try await connectedPair(io)
+    let receiving = Task { try await other.receive(server, into: try IOBuffer(count: 1)) }
+    try await eventually("the receive") { try await broker.statistics().apps[1].inFlight == 1 }
+    await io.terminate()
+    #expect(await code { _ = try await receiving.value } == .system(.canceled))
+    #expect(fcntl(client.rawValue, F_GETFD) < 0)
+  }
+
+  /// It is not taken out of the queue, and its number is the next file's when its turn comes.
+  @Test(arguments: backends, [false, true])
+  func whatOthersHaveQueuedReachesNoOtherFile(backend: IOConfiguration.Backend, isSuspended: Bool) async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(backend) { $0.storage.bytes = isSuspended ? nil : .init(perSecond: 10_000, burst: 1) }
+      let io = try broker.makeApp(named: "closes")
+      let other = try broker.makeApp(named: "waits", state: isSuspended ? .suspended : .background)
+      let file = try await io.open(folder.appending("a"), .readWrite, options: [.create])
+      let writing = Task { try await other.write(file, from: try IOBuffer(count: 10_000), at: 0) }
+      try await eventually("the queue") { try await broker.statistics().storage.backgroundQueued == 1 }
+      try await io.close(file)
+      // The next that the process opens, unless another test is faster.
+      let next = try await io.open(folder.appending("b"), .readWrite, options: [.create])
+      if isSuspended { other.setState(.background) }
+      #expect(await code { _ = try await writing.value } == .system(.canceled))
+      for name in ["a", "b"] { #expect(try await io.status(folder.appending(name)).size == 0) }
+      try await io.close(next)
     }
-    #expect(await code { _ = try await others.value } == (backend == .uring ? .terminated : .system(.canceled)))
-    try ends.writeEnd.close()
   }
 
   /// A cancelled task's files are closed as well.

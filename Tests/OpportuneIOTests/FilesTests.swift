@@ -57,7 +57,6 @@ import Testing
     }
   }
 
-  // R-DISK-03
   @Test(arguments: backends)
   func readsDirectlyFromTheDevice(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in

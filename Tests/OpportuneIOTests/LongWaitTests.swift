@@ -12,6 +12,32 @@ import Testing
     return path
   }
 
+  /// With one place, for background opens as for all else. The second path leads where the kernel has to be asked.
+  // R-DISK-01
+  @Test(arguments: backends, [false, true])
+  func opensThatWaitTakeNoPlaceOfTheDevice(backend: IOConfiguration.Backend, isAsked: Bool) async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(backend) { $0.storage.cap = .fixed(1) }
+      let background = try broker.makeApp(named: "background", state: .background)
+      let other = try broker.makeApp(named: "other", state: .background)
+      let path = try makeFIFO(folder.appending("fifo"))
+      let number = try FileDescriptor.open(folder, .readOnly)
+      let asked = FilePath("/proc/self/fd/\(number.rawValue)/fifo")
+      // Without a reader it waits, and neither fails nor succeeds.
+      let opens = [[], .create].map { (options: FileDescriptor.OpenOptions) in
+        Task { try await background.open(isAsked ? asked : path, .writeOnly, options: options) }
+      }
+      try await eventually("the opens") {
+        let statistics = try await broker.statistics()
+        return statistics.apps[0].inFlight == 2 && statistics.storage.backgroundInFlight == 0
+      }
+      #expect(try await other.readFile("/proc/self/status", within: .seconds(20)).count > 0)
+      let otherEnd = try FileDescriptor.open(path, .readOnly, options: .nonBlocking)
+      for open in opens { try await background.close(try await open.value) }
+      for end in [otherEnd, number] { try end.close() }
+    }
+  }
+
   // R-FTS-07
   @Test(arguments: backends)
   func opensThatWaitHoldUpNoTermination(backend: IOConfiguration.Backend) async throws {
@@ -141,24 +167,33 @@ import Testing
     for end in [ends.readEnd, ends.writeEnd] { try end.close() }
   }
 
-  /// More waiting opens than the kernel has threads by default; that of a file that is there, made by a background app.
+  /// More waiting opens than the kernel has threads by default, by a background app; of the foreground as many as may wait.
   // R-DISK-01
   @Test(arguments: backends)
   func backgroundThatWaitsInTheKernelHoldsUpNoForeground(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in
-      let broker = try makeBroker(backend) { $0.storage.cap = .fixed(40) }
+      let broker = try makeBroker(backend)
       let background = try broker.makeApp(named: "background", state: .background)
       let foreground = try broker.makeApp(named: "foreground")
       let path = try makeFIFO(folder.appending("fifo"))
+      let opens = (0..<40).map { _ in Task { try await background.open(path, .readOnly) } }
+      let own = (0..<Owner.waitingOpensLimit + 1).map { _ in Task { try await foreground.open(path, .readOnly) } }
+      try await eventually("the opens") {
+        let apps = try await broker.statistics().apps
+        return apps[0].inFlight == Owner.waitingOpensLimit && apps[1].inFlight == Owner.waitingOpensLimit
+          && apps[0].background.submitted == 40
+      }
+      let cancelled = Task { try await background.open(path, .readOnly) }
+      try await eventually("one more") { try await broker.statistics().apps[0].background.submitted == 41 }
+      cancelled.cancel()
+      #expect(await code { _ = try await cancelled.value } == .cancelled)
       // `create` has the kernel open it on a thread of its own from the start.
-      let opens = (0..<40).map { _ in Task { try await background.open(path, .readOnly, options: [.create]) } }
-      let cap = try await broker.statistics().storage.cap
-      try await eventually("the opens") { try await broker.statistics().storage.backgroundInFlight == min(40, cap) }
       let file = try await foreground.open(
         folder.appending("file"), .writeOnly, options: [.create], within: .seconds(20))
       try await foreground.close(file)
       let otherEnd = try FileDescriptor.open(path, .readWrite)
       for open in opens { try await background.close(try await open.value) }
+      for open in own { try await foreground.close(try await open.value) }
       try otherEnd.close()
     }
   }

@@ -202,11 +202,10 @@ import Testing
     let app = [("app", name), ("class", "background")]
     #expect(try metrics.expectCounter("opportune_io_bytes_read", app).values.reduce(0, +) == 10_000)
     #expect(try metrics.expectCounter("opportune_io_requests", app).values.reduce(0, +) == 6)
-    for label in ["opportune_io_waiting_nanoseconds", "opportune_io_device_nanoseconds"] {
-      for quantile in ["0.5", "0.99"] {
-        let gauge = try metrics.expectGauge(label, app + [("quantile", quantile)])
-        #expect((gauge.lastValue ?? 0) >= 1024)
-      }
+    let waiting = try await broker.statistics().background.waiting
+    for label in ["opportune_io_waiting", "opportune_io_device"] {
+      // Of each piece once; those of the first app are among what is told of the second.
+      #expect(try UInt64(metrics.expectTimer(label, app).values.count) == waiting.count)
     }
     for label in ["opportune_io_queued", "opportune_io_in_flight"] {
       for ioClass in ["foreground", "background"] {
@@ -215,6 +214,53 @@ import Testing
     }
     #expect(try metrics.expectGauge("opportune_io_background_cap", [("device", "storage")]).lastValue == 4)
     #expect(try metrics.expectGauge("opportune_io_byte_tokens", [("device", "storage")]).lastValue != nil)
+  }
+
+  /// Nothing is lost of apps that came and went between two reports, however many.
+  @Test(arguments: [5, 100])
+  func whatAppsDidThatAreGoneIsReported(count: Int) async throws {
+    let metrics = TestMetrics()
+    let broker = try makeBroker(.automatic)
+    var reporter = IOMetricsReporter(to: metrics)
+    for round in 1...2 {
+      for number in 0..<count {
+        let io = try broker.makeApp(named: "app\(number)", state: .background)
+        try await io.nop()
+      }
+      try await eventually("their going") { try await broker.statistics().apps.isEmpty }
+      reporter.report(try await broker.statistics())
+      reporter.report(try await broker.statistics())
+      #expect(metrics.counterTotal(label: "opportune_io_requests") == Int64(round * count))
+      for label in ["opportune_io_waiting", "opportune_io_device"] {
+        #expect(metrics.timers(label: label).reduce(0) { $0 + $1.values.count } == round * count)
+      }
+      // By their names, as far as they are remembered.
+      let last = [("app", "app\(count - 1)"), ("class", "background")]
+      #expect(try metrics.expectCounter("opportune_io_requests", last).totalValue == round)
+    }
+  }
+
+  @Test func histogramsAreTakenApart() {
+    var generator = SeededGenerator(seed: 9)
+    var (before, after) = (LatencyHistogram(), LatencyHistogram())
+    var times: [UInt64] = []
+    for number in 0..<1000 {
+      let time = UInt64(1) << UInt64.random(in: 11...38, using: &generator)
+      let value = time + UInt64.random(in: 0..<time, using: &generator)
+      after.record(value)
+      if number < 500 { before.record(value) } else { times.append(value) }
+    }
+    after.subtract(before)
+    #expect(after.count == 500)
+    times.sort()
+    var place = 0
+    for (middle, count) in after.middles {
+      for time in times[place..<place + Int(count)] {
+        #expect(middle.distance(to: time).magnitude <= time / 16 + 1, "\(middle) for \(time)")
+      }
+      place += Int(count)
+    }
+    #expect(place == 500)
   }
 
   // R-DISK-02

@@ -5,7 +5,8 @@ import Testing
 
 @testable import OpportuneIO
 
-/// Many apps, tasks, states and cancellations at once, on a real ring whose completion queue is too small.
+/// Many apps, tasks, states, cancellations and ends at once, on files, pipes and sockets of a real ring whose completion queue is
+/// too small.
 @Suite(.serialized) struct StressTests {
   // R-CARD-04, R-FTS-07
   @Test(arguments: backends, 0..<3)
@@ -18,6 +19,8 @@ import Testing
           ratio: .eightyToTwenty, depth: 64, cap: .adaptive(target: .microseconds(200)),
           operations: .init(perSecond: 200_000), chunk: 4096,
           queuedRequests: seed % 2 == 0 ? .follow : .stay)
+        $0.suspendedSockets = .none  // else a connection takes its time
+        $0.backgroundSockets = .none
       }
       let path = folder.appending("stress")
       let setup = try broker.makeApp(named: "setup")
@@ -29,10 +32,13 @@ import Testing
         for number in 0..<4 {
           let io = try broker.makeApp(named: "app\(number)", state: number % 2 == 0 ? .active : .background)
           let file = try await io.open(path, .readWrite)
+          let listener = try await io.listen(on: .ipv4("127.0.0.1", port: 0))
+          let address = try listener.address()
+          let (server, client) = try await connectedPair(io)
           group.addTask {
             var generator = SeededGenerator(seed: UInt64(seed * 4 + number) + 1)
-            for _ in 0..<150 {
-              let choice = Int.random(in: 0..<8, using: &generator)
+            for _ in 0..<250 {
+              let choice = Int.random(in: 0..<14, using: &generator)
               let offset = Int64.random(in: 0..<100, using: &generator) * 4096
               let limit = Int.random(in: 0..<400, using: &generator)
               let task = Task {
@@ -42,7 +48,13 @@ import Testing
                 case 4: try await io.write(file, from: buffer, at: offset)
                 case 5: _ = try await io.read(file, into: buffer, at: offset, untilFull: true)
                 case 6: _ = try await io.read(ends.readEnd, into: buffer, within: .microseconds(limit))
-                default: _ = try await io.read(ends.readEnd, into: buffer)
+                case 7: _ = try await io.read(ends.readEnd, into: buffer)
+                case 8: try await io.synchronize(file, dataOnly: limit % 2 == 0)
+                case 9: try await io.close(try await io.open(path, .readOnly))
+                case 10: try await io.send(client, from: buffer, within: .microseconds(limit * 10))
+                case 11: _ = try await io.receive(server, into: buffer, within: .microseconds(limit * 10))
+                case 12: try await io.close(try await listener.accept(within: .microseconds(limit * 10)))
+                default: try await io.close(try await io.connect(to: address, within: .seconds(20)))
                 }
               }
               if choice == 7 || limit < 20 { task.cancel() }
@@ -65,7 +77,13 @@ import Testing
       try await eventually("\(total.count) ends") { isOver.count == total.count }
       let statistics = try await broker.statistics()
       #expect(statistics.storage.foregroundQueued + statistics.storage.backgroundQueued == 0)
-      #expect(total.count == 600)
+      #expect(total.count == 1000)
+      // Each once: more ends or fewer than there were requests would show.
+      try await eventually("the last closes") { try await broker.statistics().apps.allSatisfy { $0.inFlight == 0 } }
+      let classes = try await [broker.statistics().foreground, broker.statistics().background]
+      #expect(
+        classes.reduce(0) { $0 + $1.submitted }
+          == classes.reduce(0) { $0 + $1.completed + $1.failed + $1.cancelled })
       await broker.shutdown()
       for end in [ends.readEnd, ends.writeEnd] { try end.close() }
     }

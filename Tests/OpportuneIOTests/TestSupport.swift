@@ -60,6 +60,13 @@ func inOneTurn<Result>(_ broker: IOBroker, _ post: () throws -> Result) rethrows
   return try post()
 }
 
+/// What `body` returns on a thread of its own, which may wait.
+func onAThread<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result {
+  await withCheckedContinuation { continuation in
+    Thread.detachNewThread { continuation.resume(returning: body()) }
+  }
+}
+
 /// A pair of connected sockets of nobody's.
 func descriptorPair() throws -> (FileDescriptor, FileDescriptor) {
   let ends = try socketPair()

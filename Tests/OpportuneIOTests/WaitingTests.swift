@@ -10,12 +10,6 @@ import Testing
   private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-waiting-\(UUID())").path
 
   /// Off the pool of the language: it waits.
-  private func onAThread<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result {
-    await withCheckedContinuation { continuation in
-      Thread.detachNewThread { continuation.resume(returning: body()) }
-    }
-  }
-
   // R-DISK-01, R-MEM-05
   @Test(arguments: backends)
   func aThreadGoesOnWithTheKernelsAnswer(backend: IOConfiguration.Backend) async throws {

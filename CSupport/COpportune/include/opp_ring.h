@@ -36,7 +36,8 @@ typedef enum OPP_CLOSED_ENUM opp_ring_code {
     OPP_RING_FDATASYNC,   /* fd */
     OPP_RING_ALLOCATE,    /* fd, offset, second: length, length: mode */
     OPP_RING_TRUNCATE,    /* fd, offset: length; -EOPNOTSUPP before Linux 6.9 */
-    OPP_RING_OPEN,        /* fd: folder or AT_FDCWD, address: path, length: mode, flags: O_* */
+    OPP_RING_OPEN,        /* fd: folder or AT_FDCWD, address: path, length: mode, flags: O_*; second: not 0 where it waits
+                             for others, as of a FIFO: on a thread, where io_uring would not wait at first */
     OPP_RING_CLOSE,       /* fd */
     OPP_RING_STAT,        /* fd, address: path, length: STATX_*, second: struct statx *, flags: AT_* */
     OPP_RING_RENAME,      /* fd, address: path; index: folder, second: path; flags: RENAME_* */
@@ -196,6 +197,12 @@ uint64_t opp_ring_wakeups(const opp_ring *_Nonnull ring);
  * some file systems and devices.
  */
 int32_t opp_ring_try(const opp_ring_op *_Nonnull op);
+
+/*
+ * The st_mode of what an OPEN would open, as far as that takes no waiting. Any thread. -EAGAIN where it is not known without
+ * asking the device, or by this kernel (before Linux 5.12); else as open(2).
+ */
+int32_t opp_ring_look(const opp_ring_op *_Nonnull op);
 
 /* O_DIRECT, which differs between processors. */
 int32_t opp_open_direct(void);

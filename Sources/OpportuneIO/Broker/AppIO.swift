@@ -18,12 +18,8 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   private let readLimits: (@Sendable () -> IOLimits?)?
   /// Of an app that is not attached: the state's code in the lowest byte, the count of changes above it.
   private let stateWord: Atomic<UInt64>
-  private let atOnce = Atomic<UInt64>(0)
-  private let bytesReadAtOnce = Atomic<UInt64>(0)
-  private let bytesWrittenAtOnce = Atomic<UInt64>(0)
-  /// [end] Stored by the owner thread before anybody is told of the end, so that nothing is done at once afterwards: a
-  /// descriptor of the app's may be another's file by then.
-  private let hasEnded = Atomic<Bool>(false)
+  /// The owner thread has it as well.
+  private let atOnce = AtOnce()
 
   // Sendable: constants and atomics.
   init(
@@ -37,20 +33,17 @@ public final class AppIO: AppObserver, @unchecked Sendable {
     readLimits = limits
     stateWord = Atomic(UInt64(state.code))
     broker.owner.post(
-      Control(refused: { [weak self] in self?.markEnded() }) { [weak self] in
-        $0.add(slot: slot, name: name, state: state, self)
+      Control(refused: { [atOnce] in _ = atOnce.end() }) { [weak self, atOnce] in
+        $0.add(slot: slot, name: name, state: state, atOnce, self)
       })
   }
 
-  /// The owner thread's: from now on all requests go to it, which refuses them.
-  func markEnded() { hasEnded.store(true, ordering: .releasing) }
-
   // Requests hold the app, so there is none.
   deinit {
-    let (slot, broker, done) = (slot, broker, doneAtOnce)
+    let (slot, broker) = (slot, broker)
     broker.owner.post(
       Control {
-        $0.forget(slot: slot, done)
+        $0.forget(slot: slot)
         broker.giveBack(slot)
       })
   }
@@ -94,7 +87,8 @@ public final class AppIO: AppObserver, @unchecked Sendable {
 
   /// Sets the state of an app that is not attached to the scheduler's; ignored for one that is, which follows that.
   /// From the return on, no request of a suspended app goes to the kernel that was not being handed over, and what
-  /// completes is held.
+  /// completes is held. What was being handed over, or done at once on a caller's thread, counts as in flight: where
+  /// ``IOBroker/statistics()``, asked since, has nothing in flight the kernel does nothing for the app until its resumption.
   public func setState(_ state: IOState) {
     guard app == nil else { return }
     var word = stateWord.load(ordering: .relaxed)
@@ -168,24 +162,20 @@ public final class AppIO: AppObserver, @unchecked Sendable {
 
   /// Foreground that needs no waiting is done here and now: no queue could give it a better place.
   func tryAtOnce(_ request: Request) throws(IOError) -> Int? {
-    guard !hasEnded.load(ordering: .acquiring) else { return nil }  // [end]
-    guard owner.configuration.triesAtOnce, request.canBeTriedAtOnce, !owner.hasFault,
-      view.state(on: request.device) == .active
-    else { return nil }
+    guard owner.configuration.triesAtOnce, request.canBeTriedAtOnce, !owner.hasFault else { return nil }
     var op = request.op
     op.length = UInt32(min(request.total, 1 << 30))
-    let moved = opp_ring_try(&op)
+    let tried = doAtOnce(on: request.device) {
+      let moved = opp_ring_try(&op)
+      if moved >= 0 { atOnce.count(Int(moved), writes: request.writes) }
+      return moved
+    }
+    guard let moved = tried else { return nil }
     if moved == -EAGAIN || moved == -EOPNOTSUPP || moved == -EINTR { return nil }
     guard moved >= 0 else {
       // Not asked again: a socket tells some errors once.
       request.releaseBuffers()
       throw request.error(.system(Errno(rawValue: -moved)))
-    }
-    atOnce.wrappingAdd(1, ordering: .relaxed)
-    if request.writes {
-      bytesWrittenAtOnce.wrappingAdd(UInt64(moved), ordering: .relaxed)
-    } else {
-      bytesReadAtOnce.wrappingAdd(UInt64(moved), ordering: .relaxed)
     }
     request.done = Int(moved)
     if request.wantsAll, moved > 0, request.done < request.total { return nil }
@@ -195,17 +185,23 @@ public final class AppIO: AppObserver, @unchecked Sendable {
     return request.done
   }
 
-  /// What was done at once.
-  var doneAtOnce: DoneAtOnce {
-    DoneAtOnce(
-      requests: atOnce.load(ordering: .relaxed), bytesRead: bytesReadAtOnce.load(ordering: .relaxed),
-      bytesWritten: bytesWrittenAtOnce.load(ordering: .relaxed))
+  /// Calls `body` on this thread, which does not wait, where the app is active, or at least not suspended: else, and where it
+  /// has ended, nil. Afterwards a descriptor of the app's may be another's file. See ``AtOnce``.
+  func doAtOnce(on device: Device, unlessSuspended: Bool = false, _ body: () -> Int32) -> Int32? {
+    let entry = atOnce.enter()
+    guard entry == .inside else {
+      if entry == .refusedAsLast { tellOfTheLast() }
+      return nil
+    }
+    defer { if atOnce.leave() { tellOfTheLast() } }
+    let state = view.state(on: device)
+    guard state == .active || (unlessSuspended && state != .suspended) else { return nil }
+    owner.configuration.onCallAtOnce?()
+    return body()
   }
 
-  struct DoneAtOnce {
-    let requests: UInt64
-    let bytesRead: UInt64
-    let bytesWritten: UInt64
+  private func tellOfTheLast() {
+    owner.post(Control { if let app = $0.owned(self) { $0.lastHasLeft(app) } })
   }
 }
 

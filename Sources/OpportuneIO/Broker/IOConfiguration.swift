@@ -90,10 +90,15 @@ public struct IOConfiguration: Sendable {
   public var entries = 256
   /// Room for completions; `nil` is four times ``entries``. Nothing is lost where it overflows. 8 to 65,536.
   public var completions: Int?
-  /// Threads where io_uring is not used; 1 to 64. Eight more close files, with io_uring as well.
+  /// Threads where io_uring is not used; 1 to 64. Eight more close files, with io_uring as well, and sixteen more wait for the
+  /// other ends of FIFOs.
   public var threads = 8
   /// For tests: see `opp_ring_config.fault`. The descriptor, the number of the request's code, and the answer.
   var fault: (@Sendable (opp_ring_op) -> Int32?)?
+  /// For tests: called by who is about to do something at once, and may.
+  var onCallAtOnce: (@Sendable () -> Void)?
+  /// For tests: as before Linux 6.9.
+  var lacksTruncate = false
 
   public init() {}
 

@@ -4,6 +4,9 @@ final class OwnedApp {
   let number: UInt64
   let name: String
   weak var handle: AppIO?
+  let atOnce: AtOnce
+  /// The end waits for calls at once.
+  var awaitsCallers = false
   var state: IOState {
     didSet { if state != .suspended { runningState = state } }
   }
@@ -15,10 +18,10 @@ final class OwnedApp {
   var isTerminated = false
   /// What the kernel has.
   var inFlight: [Request] = []
-  /// What goes to no queue, while the app is suspended.
+  /// What goes to no queue, while the app is suspended; opens that wait for others, and for those before them.
   var parked: [Request] = []
   /// Closes that wait for what is in flight on their descriptor.
-  var closing: [Int32: Request] = [:]
+  var closes = 0
   /// Closes of ours at the end.
   var lastCloses = 0
   /// Answers that wait for the app's resumption.
@@ -30,7 +33,8 @@ final class OwnedApp {
   /// Called when the last request of a terminated app has left the kernel.
   var onQuiet: [() -> Void] = []
 
-  init(slot: Int, number: UInt64, name: String, state: IOState) {
+  init(slot: Int, number: UInt64, name: String, state: IOState, _ atOnce: AtOnce) {
+    self.atOnce = atOnce
     self.slot = slot
     self.number = number
     self.name = name

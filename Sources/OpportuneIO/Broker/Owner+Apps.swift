@@ -2,21 +2,20 @@ internal import COpportune
 
 /// Apps, as the owner thread sees them: their state, their end.
 extension Owner {
-  func add(slot: Int, name: String, state: IOState, _ handle: AppIO?) {
+  func add(slot: Int, name: String, state: IOState, _ atOnce: AtOnce, _ handle: AppIO?) {
     while apps.count <= slot { apps.append(nil) }
     lastApp += 1
-    let app = OwnedApp(slot: slot, number: lastApp, name: name, state: state)
+    let app = OwnedApp(slot: slot, number: lastApp, name: name, state: state, atOnce)
     app.handle = handle
-    if refuses { handle?.markEnded() }
     apps[slot] = app
     for device in arbiters.indices { arbiters[device].addApp(slot, state: state) }
+    if refuses { terminate(app) {} }
   }
 
   /// The handle is gone, so nothing of it is queued, in flight or held.
-  func forget(slot: Int, _ done: AppIO.DoneAtOnce) {
+  func forget(slot: Int) {
     guard apps.indices.contains(slot), let app = apps[slot] else { return }
-    for index in gone.indices { gone[index].add(app.counters[index]) }
-    gone[0].add(done)
+    keepStatistics(of: app)
     for watch in app.watches { watch.stop(at: self) }
     for device in arbiters.indices { _ = arbiters[device].removeApp(slot) }
     apps[slot] = nil
@@ -69,7 +68,7 @@ extension Owner {
       answerHeld(app)
       let parked = app.parked
       app.parked = []
-      for request in parked { enqueue(request) }
+      for request in parked { enqueue(request, at: request.ticket) }
     }
   }
 
@@ -115,7 +114,10 @@ extension Owner {
     app.onQuiet.append(body)
     if !app.isTerminated {
       app.isTerminated = true
-      app.handle?.markEnded()
+      if app.atOnce.end() {
+        app.awaitsCallers = true
+        inFlight += 1  // so that this thread does not end before
+      }
       for watch in app.watches { watch.stop(at: self) }
       for device in arbiters.indices {
         for request in arbiters[device].removeApp(app.slot) { end(request, .failed(.terminated)) }
@@ -137,11 +139,19 @@ extension Owner {
     becameQuieter(app)
   }
 
+  /// Of those who did something at once when the app ended.
+  func lastHasLeft(_ app: OwnedApp) {
+    guard app.awaitsCallers else { return }
+    app.awaitsCallers = false
+    inFlight -= 1
+    becameQuieter(app)
+  }
+
   /// A zero-copy send that the kernel has accepted, of an app that ends or on a descriptor that is to be closed: its buffer
   /// stays until the peer has it all, which may be never, so nobody waits for that.
   func letGo(_ request: Request) {
     guard let moved = request.firstResult, !request.isDetached, let app = owned(request.app),
-      app.isTerminated || app.closing[request.op.fd] != nil
+      app.isTerminated || closing[request.op.fd] != nil
     else { return }
     request.isDetached = true
     let isWhole = Int(moved) == request.total - request.done
@@ -150,14 +160,17 @@ extension Owner {
 
   /// After each request that ends.
   func becameQuieter(_ app: OwnedApp) {
-    guard app.isTerminated, app.closing.isEmpty, !app.inFlight.contains(where: \.holdsUpTheEnd) else { return }
+    guard app.isTerminated, !app.awaitsCallers, app.closes == 0, !app.inFlight.contains(where: \.holdsUpTheEnd)
+    else { return }
     let descriptors = app.descriptors
     app.descriptors = [:]
     for (descriptor, owned) in descriptors where owned.isStill(descriptor) {
       app.lastCloses += 1
-      close(descriptor, ioClass(of: app, .network)) { [self] in
-        app.lastCloses -= 1
-        becameQuieter(app)
+      close(descriptor, of: app) { owner in
+        owner.close(descriptor, owner.ioClass(of: app, .network)) {
+          app.lastCloses -= 1
+          owner.becameQuieter(app)
+        }
       }
     }
     guard app.lastCloses == 0 else { return }

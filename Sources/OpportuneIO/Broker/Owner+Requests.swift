@@ -7,10 +7,13 @@ extension Owner {
   // MARK: In
 
   func submit(_ request: Request) {
-    guard let app = follow(request.app), !app.isTerminated, !refuses else {
+    let known = follow(request.app)
+    if let known { known.counters[ioClass(of: known, request.device).index].submitted += 1 }
+    guard let app = known, !app.isTerminated, !refuses else {
       return end(request, .failed(refuses ? .unavailable : .terminated))
     }
-    app.counters[ioClass(of: app, request.device).index].submitted += 1
+    lastRequest += 1
+    request.number = lastRequest
     if let reason = request.reason { return end(request, .failed(reason)) }
     if request.deadline <= now { return end(request, .failed(.deadlineExceeded)) }
     if request.deadline != .max {
@@ -25,9 +28,10 @@ extension Owner {
   func enqueue(_ request: Request, at ticket: Arbiter<Request>.Ticket? = nil) {
     guard let app = owned(request.app) else { return end(request, .failed(.terminated)) }
     request.queuedAt = now
-    guard app.closing[request.op.fd] == nil else { return end(request, .failed(.system(.badFileDescriptor))) }
+    guard closing[request.op.fd] == nil else { return end(request, .failed(.system(.badFileDescriptor))) }
     guard request.device != .none else {
       guard app.state != .suspended else { return app.park(request) }
+      guard !isOfClosed(request) else { return end(request, .failed(.system(.canceled))) }
       return request.isClose ? close(request, of: app) : send(request)
     }
     let isBackground = ioClass(of: app, request.device) == .background
@@ -68,6 +72,14 @@ extension Owner {
       arbiters[device].abandon(grant)
       return enqueue(request, at: grant.ticket)
     }
+    guard !isOfClosed(request) else {
+      arbiters[device].abandon(grant)
+      return end(request, .failed(.system(.canceled)))
+    }
+    guard takesThread(request, grant.ioClass) else {
+      request.ticket = grant.ticket
+      return arbiters[device].abandon(grant)
+    }
     request.grant = grant
     if grant.ioClass == .background {
       // It was cut as foreground, if it became background while it waited.
@@ -77,7 +89,7 @@ extension Owner {
     send(request)
   }
 
-  private func send(_ request: Request) {
+  func send(_ request: Request) {
     request.phase = .inFlight
     request.sentAt = now
     var op = request.op
@@ -91,6 +103,7 @@ extension Owner {
         request.useRegistration(of: &op)
       }
     }
+    if request.looks == .needed { return begin(request.look(), request) }
     op.priority = priority(of: request, request.grant?.ioClass)
     // Where the socket takes no more, the request waits in a poll, outside of the device's queue: else a few peers that
     // do not read would hold up everybody's sends, and their own app's end.
@@ -125,53 +138,18 @@ extension Owner {
     return UInt8(priority.rawValue)
   }
 
-  /// Closes a descriptor when nothing of the app is in flight on it any more. What is queued on it ends here: it would
-  /// reach whatever gets the number next.
-  private func close(_ request: Request, of app: OwnedApp) {
-    let descriptor = request.op.fd
-    app.descriptors[descriptor] = nil
-    for watch in app.watches { watch.drop(descriptor, at: self) }
-    for device in arbiters.indices {
-      for queued in arbiters[device].remove(of: app.slot, where: { $0.op.fd == descriptor }) {
-        end(queued, .failed(.system(.canceled)))
-      }
-    }
-    app.closing[descriptor] = request
-    request.phase = .parked
-    for other in app.inFlight where other.op.fd == descriptor {
-      other.reason = other.reason ?? .system(.canceled)
-      // One by one: all on a descriptor at once is not to be had before Linux 5.19.
-      if other.firstResult == nil { cancelInKernel(other) } else { letGo(other) }
-    }
-    if can.backend == .OPP_RING_THREADS {
-      // There only the number is known of what waits: another app's requests would wait for whatever gets it next.
-      var op = opp_ring_op()
-      op.code = UInt8(opp_ring_code.OPP_RING_CANCEL_FD.rawValue)
-      op.fd = descriptor
-      prepare(op)
-    }
-    closeIfQuiet(descriptor, of: app)
-  }
-
-  /// Sends a close that has waited for the requests on its descriptor.
-  func closeIfQuiet(_ descriptor: Int32, of app: OwnedApp) {
-    guard let close = app.closing[descriptor], !app.isBusy(descriptor) else { return }
-    app.closing[descriptor] = nil
-    send(close)
-  }
-
   // MARK: Back
 
   /// The kernel has let go of the request.
   func finished(_ request: Request, _ result: Int32) {
     let app = owned(request.app)
-    if let app {
-      app.remove(request)
-      closeIfQuiet(request.op.fd, of: app)
-    }
+    app?.remove(request)
+    closeIfQuiet(request.op.fd)
+    givesThreadBack(request)
     let result = request.firstResult ?? result
     request.firstResult = nil
     if request.isDetached { return release(request, result) }
+    if request.looks == .sent { return looked(request, result) }
     if request.isPolling {
       request.isPolling = false
       if let reason = request.reason { return end(request, .failed(reason)) }
@@ -200,7 +178,7 @@ extension Owner {
     switch result {
     case -EINTR where !request.isClose:
       again(request)
-    case -EAGAIN where request.device == .network || request.isOfStream:
+    case -EAGAIN where request.device == .network || (request.isOfStream && request.movesBytes):
       // Wait until it would not have to, without a place in the device's queue.
       if let grant = request.grant {
         request.ticket = grant.ticket
@@ -229,7 +207,7 @@ extension Owner {
     return true
   }
 
-  private func again(_ request: Request) {
+  func again(_ request: Request) {
     if let grant = request.grant, follow(request.app)?.state == .suspended {
       request.grant = nil
       arbiters[request.device.rawValue].abandon(grant)

@@ -25,15 +25,23 @@ final class Owner: @unchecked Sendable {
   var arbiters: [Arbiter<Request>]
   var apps: [OwnedApp?] = []
   var lastApp: UInt64 = 0
-  /// What apps did that are not there any more, by class.
-  var gone = [IOStatistics.Class(), IOStatistics.Class()]
+  /// What apps did that are not there any more, by class, and the last of them.
+  var goneInAll = [IOStatistics.Class(), IOStatistics.Class()]
+  var gone = Deque<IOStatistics.App>()
   var timers = TimerQueue<Timer>()
   private var timersBeforeCompaction = 1024
   /// Requests for which the ring had no room.
   private var outbox = Deque<opp_ring_op>()
   private var closes = CloseQueue()
-  /// Requests of ours and of apps that the kernel has, or that are in the outbox.
-  private var inFlight = 0
+  /// Closes that wait for what is in flight on their descriptor, and what sends them.
+  var closing: [Int32: (app: OwnedApp, body: (Owner) -> Void)] = [:]
+  /// By descriptor: the last request before its last close.
+  var closedAt: [Int32: UInt64] = [:]
+  var lastRequest: UInt64 = 0
+  /// Opens that wait for others, by class.
+  var waitingOpens = [0, 0]
+  /// Requests of ours and of apps that the kernel has, or that are in the outbox; each app whose end waits for calls at once.
+  var inFlight = 0
   private(set) var now: UInt64 = 0
   /// Callers that may go on. They are told when this thread has let go of their requests, so that they free them: the
   /// allocator's lock for memory of a background thread may be held by that thread while the kernel has stopped it, and
@@ -67,9 +75,10 @@ final class Owner: @unchecked Sendable {
       }
     config.entries = UInt32(configuration.entries)
     config.completions = UInt32(configuration.completions ?? 0)
-    config.threads = UInt32(configuration.threads + 2 * CloseQueue.limit)
+    let waiting = 2 * (CloseQueue.limit + Self.waitingOpensLimit)
+    config.threads = UInt32(configuration.threads + waiting)
     // For all that may be in flight: background that waits for a file would fill the kernel's few threads.
-    config.workers = UInt32(configuration.storage.depth + 2 * CloseQueue.limit)
+    config.workers = UInt32(configuration.storage.depth + waiting)
     // What a close frees may take long, and the kernel's threads have others wait behind it.
     config.closers = UInt32(2 * CloseQueue.limit)
     config.linger_ns = UInt32(configuration.lingers.nanoseconds)
@@ -86,7 +95,9 @@ final class Owner: @unchecked Sendable {
       throw IOError(.unavailable, "no ring: \(String(cString: strerror(-error)))")
     }
     self.ring = ring
-    can = opp_ring_can(ring)
+    var can = opp_ring_can(ring)
+    if configuration.lacksTruncate { can.truncate = false }
+    self.can = can
     let now = opp_now_ns()
     var storage = configuration.storage
     // Behind more requests than there are threads, foreground would wait for background in the threads' queue.
@@ -253,7 +264,7 @@ final class Owner: @unchecked Sendable {
       giveUpPlace(request, completion.result)
       letGo(request)
       if let app = owned(request.app) {
-        closeIfQuiet(request.op.fd, of: app)
+        closeIfQuiet(request.op.fd)
         becameQuieter(app)
       }
       return

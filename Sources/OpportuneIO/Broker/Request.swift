@@ -61,6 +61,9 @@ final class Request: Message, @unchecked Sendable {
   var isStream = false
   /// Whether it is of a pipe, a terminal or the like, which waits for somebody at the other end.
   var isOfStream = false
+  /// Of an open.
+  var looks = Look.none
+  var scratchOfLook: UnsafeMutableRawPointer?
   /// What it is about, where that is no descriptor: for messages.
   var subject = Subject.none
   /// From the call on, as it was given.
@@ -81,6 +84,8 @@ final class Request: Message, @unchecked Sendable {
   private let isAnswered = Atomic<Bool>(false)
 
   // The owner's.
+  /// In the order in which it has heard of them.
+  var number: UInt64 = 0
   var phase = Phase.new
   var grant: Arbiter<Request>.Grant?
   /// Its place in the queue, from its first grant on.
@@ -97,6 +102,8 @@ final class Request: Message, @unchecked Sendable {
   var needsCopy = false
   /// Of a close that was sent: as whose it counts.
   var closeClass: IOClass?
+  /// Of an open that has a thread to wait on: as whose it counts.
+  var openClass: IOClass?
   /// Why it is to end before its time, if it is.
   var reason: IOError.Code?
   /// Whether the caller has its answer already.
@@ -169,6 +176,7 @@ final class Request: Message, @unchecked Sendable {
 
   /// Looks at what kind of file a transfer is of, which decides whether it occupies the device.
   func lookAtFile() {
+    lookAtPath()
     guard device == .storage, movesBytes else { return }
     var about = stat()
     guard fstat(op.fd, &about) == 0 else { return }  // the kernel will say what is wrong
@@ -227,8 +235,10 @@ final class Request: Message, @unchecked Sendable {
   var movesBytes: Bool { total > 0 }
   var isClose: Bool { code == .OPP_RING_CLOSE }
 
-  /// Whether it makes a descriptor.
-  var opensDescriptor: Bool { code == .OPP_RING_OPEN || code == .OPP_RING_ACCEPT }
+  /// Whether what the kernel answers is a descriptor.
+  var opensDescriptor: Bool {
+    (code == .OPP_RING_OPEN || code == .OPP_RING_ACCEPT) && looks != .sent && !isPolling
+  }
 
   /// Whether it waits for others, so that it does not occupy the device.
   var waitsForOthers: Bool {

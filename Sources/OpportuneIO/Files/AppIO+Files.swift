@@ -7,9 +7,9 @@ import SystemPackage
 extension AppIO {
   /// Opens a file, always close-on-exec.
   ///
-  /// A FIFO is opened once somebody has its other end. Where io_uring is not used, its open holds one of
-  /// ``IOConfiguration/threads`` until then, beyond a deadline and a cancellation: with as many such opens no file is read or
-  /// written. With `options: .nonBlocking` none waits.
+  /// A FIFO is opened once somebody has its other end, and holds nobody up meanwhile but other such opens: the broker has
+  /// eight of each class wait at a time, where io_uring is not used even beyond a deadline and a cancellation. With
+  /// `options: .nonBlocking` none waits.
   public func open(
     _ path: FilePath, _ mode: FileDescriptor.AccessMode, options: FileDescriptor.OpenOptions = [],
     permissions: FilePermissions = [.ownerReadWrite, .groupRead, .otherRead], within limit: Duration? = nil
@@ -23,8 +23,8 @@ extension AppIO {
     return FileDescriptor(rawValue: Int32(try await perform(request, within: limit)))
   }
 
-  /// Closes a descriptor. What else this app has queued or in flight on it is cancelled, with the error `canceled`; the
-  /// call returns when the kernel has let go of that, since the number may be another file's afterwards. Cancelling the
+  /// Closes a descriptor. What else is queued or in flight on it, of whichever app, is cancelled, with the error `canceled`;
+  /// the call returns when the kernel has let go of that, since the number may be another file's afterwards. Cancelling the
   /// task has no effect on it. A socket's `SO_LINGER` time is not waited for: the kernel goes on sending after the close.
   public func close(_ descriptor: FileDescriptor) async throws(IOError) {
     try await perform(try request(.OPP_RING_CLOSE, .none, descriptor), within: nil)
@@ -145,14 +145,23 @@ extension AppIO {
     try require(count, in: 0...Int64.max, "count")
     let request = try request(.OPP_RING_TRUNCATE, .storage, descriptor)
     request.op.offset = UInt64(count)
-    guard owner.can.truncate else {
-      // Before Linux 6.9 the ring has none: a call that rarely waits, on this thread.
-      while ftruncate(descriptor.rawValue, off_t(count)) != 0 {
-        if errno != EINTR { throw request.error(.system(Errno(rawValue: errno))) }
-      }
+    guard !owner.can.truncate else {
+      try await perform(request, within: limit)
       return
     }
-    try await perform(request, within: limit)
+    // Before Linux 6.9 the ring has none: a call that rarely waits, on this thread, after a turn in the queue. A suspended
+    // app waits there; one that is suspended just then takes another turn.
+    let end = limit.map { ContinuousClock.now + $0 }
+    while true {
+      let turn = try self.request(.OPP_RING_TRUNCATE, .storage, descriptor)
+      turn.op.code = UInt8(opp_ring_code.OPP_RING_NOP.rawValue)
+      try await perform(turn, within: end.map { $0 - .now })
+      let error = doAtOnce(on: .storage, unlessSuspended: true) {
+        ftruncate(descriptor.rawValue, off_t(count)) == 0 ? 0 : errno
+      }
+      if error == 0 { return }
+      if let error, error != EINTR { throw request.error(.system(Errno(rawValue: error))) }
+    }
   }
 
   /// Renames a file, or replaces `new` by it in one step.

@@ -1,42 +1,34 @@
 public import Metrics
 
-/// Hands statistics to `swift-metrics`: counters as what was added since the last report, the rest as gauges.
+/// Hands statistics to `swift-metrics`: counters as what was added since the last report, latencies to timers, one by one, and
+/// what is now as gauges.
 ///
 /// Names begin with `opportune_io_`; the dimensions are `app` and `class`, or `device` and `class`. The counts of apps of
-/// one name add up.
+/// one name add up. Nothing is lost with an app that is gone: where more went since the last report than
+/// ``IOStatistics/gone`` holds, what they did is counted with an empty name.
 public struct IOMetricsReporter: Sendable {
-  private var last: [String: UInt64] = [:]
+  /// By the app's number; 0 is all together.
+  private var last: [UInt64: [IOStatistics.Class]] = [:]
+  private var lastWakeups: UInt64 = 0
   private let factory: any MetricsFactory
 
   /// - Parameter factory: where to; the program's by default.
   public init(to factory: any MetricsFactory = MetricsSystem.factory) { self.factory = factory }
 
-  /// Reports one snapshot. Not thread-safe: one reporter belongs to one caller.
+  /// Reports one snapshot. Not thread-safe: one reporter belongs to one caller, and to one broker. Takes time with each
+  /// request since the last report, whose latencies it records.
   public mutating func report(_ statistics: IOStatistics) {
-    // Apps that are gone are forgotten.
-    var seen: [String: UInt64] = [:]
-    defer { last = seen }
-    func count(_ label: String, _ value: UInt64, _ dimensions: [(String, String)], of owner: String) {
-      let key = label + owner
-      seen[key] = value
-      let added = value - min(value, last[key] ?? 0)
-      guard added > 0 else { return }
-      Counter(label: label, dimensions: dimensions, factory: factory).increment(by: Int64(clamping: added))
-    }
-    for app in statistics.apps {
-      for (name, values) in [("foreground", app.foreground), ("background", app.background)] {
-        let dimensions = [("app", app.name), ("class", name)]
-        for (label, value) in [
-          ("opportune_io_requests", values.submitted), ("opportune_io_failed", values.failed),
-          ("opportune_io_cancelled", values.cancelled), ("opportune_io_at_once", values.atOnce),
-          ("opportune_io_bytes_read", values.bytesRead), ("opportune_io_bytes_written", values.bytesWritten),
-        ] {
-          count(label, value, dimensions, of: " \(app.number) \(name)")
-        }
-        gauge("opportune_io_waiting_nanoseconds", values.waiting, dimensions)
-        gauge("opportune_io_device_nanoseconds", values.inDevice, dimensions)
+    var seen: [UInt64: [IOStatistics.Class]] = [:]
+    var rest = difference([statistics.foreground, statistics.background], of: 0, &seen)
+    for app in statistics.apps + statistics.gone {
+      let added = difference([app.foreground, app.background], of: app.number, &seen)
+      for index in added.indices {
+        count(added[index], of: app.name, Self.classes[index])
+        rest[index].subtract(added[index])
       }
     }
+    for index in rest.indices { count(rest[index], of: "", Self.classes[index]) }
+    last = seen
     for (name, device) in [("storage", statistics.storage), ("network", statistics.network)] {
       let dimensions = [("device", name)]
       gauge("opportune_io_background_cap", dimensions).record(device.cap)
@@ -54,17 +46,50 @@ public struct IOMetricsReporter: Sendable {
         gauge("opportune_io_operation_tokens", dimensions).record(tokens)
       }
     }
-    count("opportune_io_wakeups", statistics.wakeups, [], of: "")
+    increment("opportune_io_wakeups", statistics.wakeups - min(statistics.wakeups, lastWakeups), [])
+    lastWakeups = statistics.wakeups
+  }
+
+  private static let classes = ["foreground", "background"]
+
+  /// What both classes of an app have done since the last report.
+  private func difference(
+    _ values: [IOStatistics.Class], of number: UInt64, _ seen: inout [UInt64: [IOStatistics.Class]]
+  ) -> [IOStatistics.Class] {
+    seen[number] = values
+    guard let before = last[number] else { return values }
+    var values = values
+    for index in values.indices { values[index].subtract(before[index]) }
+    return values
+  }
+
+  private func count(_ added: IOStatistics.Class, of app: String, _ name: String) {
+    let dimensions = [("app", app), ("class", name)]
+    for (label, value) in [
+      ("opportune_io_requests", added.submitted), ("opportune_io_failed", added.failed),
+      ("opportune_io_cancelled", added.cancelled), ("opportune_io_at_once", added.atOnce),
+      ("opportune_io_bytes_read", added.bytesRead), ("opportune_io_bytes_written", added.bytesWritten),
+    ] {
+      increment(label, value, dimensions)
+    }
+    record("opportune_io_waiting", added.waiting, dimensions)
+    record("opportune_io_device", added.inDevice, dimensions)
+  }
+
+  private func increment(_ label: String, _ added: UInt64, _ dimensions: [(String, String)]) {
+    guard added > 0 else { return }
+    Counter(label: label, dimensions: dimensions, factory: factory).increment(by: Int64(clamping: added))
   }
 
   private func gauge(_ label: String, _ dimensions: [(String, String)]) -> Gauge {
     Gauge(label: label, dimensions: dimensions, factory: factory)
   }
 
-  private func gauge(_ label: String, _ times: LatencyHistogram, _ dimensions: [(String, String)]) {
-    for share in [0.5, 0.99] {
-      guard let time = times.quantile(share) else { continue }
-      gauge(label, dimensions + [("quantile", "\(share)")]).record(time.nanoseconds)
+  private func record(_ label: String, _ times: LatencyHistogram, _ dimensions: [(String, String)]) {
+    guard times.count > 0 else { return }
+    let timer = Timer(label: label, dimensions: dimensions, factory: factory)
+    for (middle, count) in times.middles {
+      for _ in 0..<count { timer.recordNanoseconds(middle) }
     }
   }
 }

@@ -16,10 +16,23 @@ public struct IOStatistics: Sendable {
     public internal(set) var waiting = LatencyHistogram()
     public internal(set) var inDevice = LatencyHistogram()
 
-    mutating func add(_ done: AppIO.DoneAtOnce) {
+    mutating func add(_ done: AtOnce.Done) {
       atOnce += done.requests
       bytesRead += done.bytesRead
       bytesWritten += done.bytesWritten
+    }
+
+    /// Takes out what was done before.
+    mutating func subtract(_ before: Class) {
+      submitted -= min(submitted, before.submitted)
+      completed -= min(completed, before.completed)
+      failed -= min(failed, before.failed)
+      cancelled -= min(cancelled, before.cancelled)
+      atOnce -= min(atOnce, before.atOnce)
+      bytesRead -= min(bytesRead, before.bytesRead)
+      bytesWritten -= min(bytesWritten, before.bytesWritten)
+      waiting.subtract(before.waiting)
+      inDevice.subtract(before.inDevice)
     }
 
     mutating func add(_ other: Class) {
@@ -42,7 +55,7 @@ public struct IOStatistics: Sendable {
     public let state: IOState
     public let foreground: Class
     public let background: Class
-    /// Requests that the kernel has, and answers that wait for the app's resumption.
+    /// Requests that the kernel has, those done at once included, and answers that wait for the app's resumption.
     public let inFlight: Int
     public let held: Int
     /// Descriptors that were made through the broker and are open.
@@ -64,6 +77,9 @@ public struct IOStatistics: Sendable {
   }
 
   public let apps: [App]
+  /// The apps that were the last to go, at most 32, as they were then: what they did is also in ``foreground`` and
+  /// ``background``.
+  public let gone: [App]
   public let storage: Device
   public let network: Device
   /// Of all apps, those that are gone as well.

@@ -15,6 +15,20 @@ public struct LatencyHistogram: Sendable {
     for bucket in counts.indices { counts[bucket] += other.counts[bucket] }
   }
 
+  /// Takes out what was there before.
+  mutating func subtract(_ before: LatencyHistogram) {
+    count -= min(count, before.count)
+    for bucket in counts.indices { counts[bucket] -= min(counts[bucket], before.counts[bucket]) }
+  }
+
+  /// The middle of each bucket that is not empty, in nanoseconds: at most a sixteenth from what was counted there, of 1 µs and
+  /// more.
+  var middles: [(nanoseconds: UInt64, count: UInt64)] {
+    counts.indices.filter { counts[$0] > 0 }.map {
+      (Self.end(of: $0) - UInt64(1) << UInt64($0 / 8 + 6), counts[$0])
+    }
+  }
+
   /// The time that a share (0 to 1) of all did not exceed, to the upper end of its bucket; nil where none was counted,
   /// or `share` is no number.
   public func quantile(_ share: Double) -> Duration? {

@@ -1,0 +1,52 @@
+internal import COpportune
+import SystemPackage
+
+/// Closes. A descriptor is the process's: what any app has on it ends with it, since the number may be another file's
+/// afterwards, whatever carries the requests.
+extension Owner {
+  /// Closes a descriptor for its app, when nothing is in flight on it any more.
+  func close(_ request: Request, of app: OwnedApp) {
+    let descriptor = request.op.fd
+    // No descriptor; AT_FDCWD is what requests of paths have there.
+    guard descriptor >= 0 else { return send(request) }
+    for device in arbiters.indices {
+      for queued in arbiters[device].remove(of: app.slot, where: { $0.op.fd == descriptor }) {
+        end(queued, .failed(.system(.canceled)))
+      }
+    }
+    request.phase = .parked
+    close(descriptor, of: app) { $0.send(request) }
+  }
+
+  /// Ends what is in flight on a descriptor, and calls `body`, which closes it, when the kernel has let go of that.
+  func close(_ descriptor: Int32, of app: OwnedApp, by body: @escaping (Owner) -> Void) {
+    // What others have queued ends in its turn: to look for it would be a walk over all queues.
+    closedAt[descriptor] = lastRequest
+    closing[descriptor] = (app, body)
+    app.closes += 1
+    for case let other? in apps {
+      other.descriptors[descriptor] = nil
+      for watch in other.watches { watch.drop(descriptor, at: self) }
+      for request in other.inFlight where request.op.fd == descriptor {
+        request.reason = request.reason ?? .system(.canceled)
+        // One by one: all on a descriptor at once, the kernel ends those on its duplicates too.
+        if request.firstResult == nil { cancelInKernel(request) } else { letGo(request) }
+      }
+    }
+    closeIfQuiet(descriptor)
+  }
+
+  /// Sends a close that has waited for the requests on its descriptor.
+  func closeIfQuiet(_ descriptor: Int32) {
+    guard let close = closing[descriptor], !apps.contains(where: { $0?.isBusy(descriptor) == true }) else { return }
+    closing[descriptor] = nil
+    close.app.closes -= 1
+    close.body(self)
+  }
+
+  /// Whether its descriptor was closed since it was submitted.
+  func isOfClosed(_ request: Request) -> Bool {
+    guard let at = closedAt[request.op.fd] else { return false }
+    return request.number <= at
+  }
+}

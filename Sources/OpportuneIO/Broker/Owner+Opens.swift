@@ -1,0 +1,79 @@
+internal import COpportune
+import Glibc
+
+/// Opens. One of a FIFO waits until somebody has its other end, one of a terminal for its line: those take no place of the
+/// device. Each takes a thread of the kernel's or the pool's meanwhile, so there are few at once of each class, and what more
+/// there are wait for those, not others for them.
+extension Owner {
+  /// Of each class, at once.
+  static let waitingOpensLimit = 8
+
+  /// The kernel's answer about what is to be opened; the open goes on.
+  func looked(_ request: Request, _ result: Int32) {
+    request.looks = .done
+    if result >= 0 { request.learn(mode: request.lookedUpMode) }
+    guard request.isOfStream || request.reason != nil, let grant = request.grant else { return again(request) }
+    request.grant = nil
+    arbiters[request.device.rawValue].abandon(grant)
+    if let reason = request.reason { return end(request, .failed(reason)) }
+    enqueue(request, at: grant.ticket)  // without a place
+  }
+
+  /// Whether an open that waits may go to the kernel; else it is kept until one of its class has ended.
+  func takesThread(_ request: Request, _ ioClass: IOClass) -> Bool {
+    guard request.code == .OPP_RING_OPEN, request.isOfStream else { return true }
+    guard waitingOpens[ioClass.index] < Self.waitingOpensLimit else {
+      owned(request.app)?.park(request)
+      return false
+    }
+    waitingOpens[ioClass.index] += 1
+    request.openClass = ioClass
+    return true
+  }
+
+  /// After each request that the kernel has let go of.
+  func givesThreadBack(_ request: Request) {
+    guard let ioClass = request.openClass else { return }
+    request.openClass = nil
+    waitingOpens[ioClass.index] -= 1
+    // The oldest; a suspended app's wait for its resumption.
+    let apps = apps.compactMap(\.self).filter { $0.state != .suspended && self.ioClass(of: $0, .storage) == ioClass }
+    let waiting = apps.flatMap(\.parked).filter { $0.code == .OPP_RING_OPEN }
+    guard let next = waiting.min(by: { $0.number < $1.number }) else { return }
+    owned(next.app)?.parked.removeAll { $0 === next }
+    enqueue(next, at: next.ticket)
+  }
+}
+
+extension Request {
+  /// What is known of the file that is to be opened.
+  enum Look { case none, needed, sent, done }
+
+  /// Looks whether the file is one whose open waits for others, where that takes no waiting; else the kernel is asked in the
+  /// request's turn. On the caller's thread.
+  func lookAtPath() {
+    guard code == .OPP_RING_OPEN, op.flags & UInt32(O_NONBLOCK) == 0 else { return }
+    let mode = opp_ring_look(&op)
+    if mode >= 0 { return learn(mode: UInt32(mode)) }
+    if mode == -EAGAIN { looks = .needed }  // else there is none, or the open will say what is wrong
+  }
+
+  func learn(mode: UInt32) {
+    isOfStream = [UInt32(S_IFIFO), UInt32(S_IFCHR)].contains(mode & UInt32(S_IFMT))
+    op.second = isOfStream ? 1 : 0  // on a thread of the kernel's from the start
+  }
+
+  /// The request that asks what the file is.
+  func look() -> opp_ring_op {
+    looks = .sent
+    var op = op
+    op.code = UInt8(opp_ring_code.OPP_RING_STAT.rawValue)
+    op.flags = 0
+    op.length = FileStatus.wanted
+    scratchOfLook = scratchOfLook ?? allocate(FileStatus.count)
+    op.second = UInt64(UInt(bitPattern: scratchOfLook))
+    return op
+  }
+
+  var lookedUpMode: UInt32 { scratchOfLook.map { FileStatus($0).mode } ?? 0 }
+}

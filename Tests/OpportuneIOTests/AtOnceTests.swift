@@ -1,0 +1,188 @@
+import Foundation
+import Synchronization
+import SystemPackage
+import TestSupport
+import Testing
+
+@testable import OpportuneIO
+
+/// Calls that are carried out on the caller's thread, against suspensions and ends that come just then.
+@Suite(.serialized) struct AtOnceTests {
+  /// Holds the first call at once after ``arm()``, between its look at the app's state and the system call.
+  private final class Gate: Sendable {
+    private let isArmed = Atomic<Bool>(false)
+    private let inside = Atomic<Bool>(false)
+    private let exit = DispatchSemaphore(value: 0)
+
+    func arm() { isArmed.store(true, ordering: .releasing) }
+    func open() { exit.signal() }
+    var holdsOne: Bool { inside.load(ordering: .acquiring) }
+
+    func pass() {
+      guard isArmed.exchange(false, ordering: .acquiringAndReleasing) else { return }
+      inside.store(true, ordering: .releasing)
+      exit.wait()
+    }
+  }
+
+  private func read(_ file: FileDescriptor, _ io: AppIO) -> Task<Int, Never> {
+    Task {
+      await onAThread {
+        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 4, alignment: 16)
+        defer { memory.deallocate() }
+        return io.readWaiting(file.rawValue, into: memory, at: 0)
+      }
+    }
+  }
+
+  private func open(_ io: AppIO, _ folder: FilePath, filledWith byte: UInt8 = 1) async throws -> FileDescriptor {
+    let path = folder.appending("\(byte)")
+    try await io.writeFile(path, [UInt8](repeating: byte, count: 4))
+    return try await io.open(path, .readWrite)
+  }
+
+  // R-FTS-07
+  @Test(arguments: backends, [false, true])
+  func theEndWaitsForACallAtOnce(backend: IOConfiguration.Backend, isOfAll: Bool) async throws {
+    try await withFolder { folder in
+      let gate = Gate()
+      let broker = try makeBroker(backend) { $0.onCallAtOnce = { gate.pass() } }
+      let io = try broker.makeApp(named: "ends")
+      let other = try broker.makeApp(named: "other")
+      let file = try await open(io, folder)
+      gate.arm()
+      let reading = read(file, io)
+      try await eventually("the call") { gate.holdsOne }
+      let ending = Task { isOfAll ? await broker.shutdown() : await io.terminate() }
+      try await eventually("the end") { await code { _ = try await io.status("/") } == .terminated || isOfAll }
+      if isOfAll {
+        try await eventually("the end") { await code { _ = try await other.status("/") } == .unavailable }
+      } else {
+        #expect(try await broker.statistics().apps[0].openDescriptors == 1)
+        #expect(try await other.readFile("/proc/self/status").count > 0)  // nobody else waits
+      }
+      #expect(fcntl(file.rawValue, F_GETFD) >= 0)
+      gate.open()
+      #expect(await reading.value == 4)
+      await ending.value
+      #expect(await read(file, io).value == -Int(ECANCELED))
+      guard !isOfAll else { return }
+      #expect(try await broker.statistics().apps[0].openDescriptors == 0)
+    }
+  }
+
+  // R-FTS-06
+  @Test(arguments: backends)
+  func aCallAtOnceIsInFlight(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let gate = Gate()
+      let broker = try makeBroker(backend) { $0.onCallAtOnce = { gate.pass() } }
+      let io = try broker.makeApp(named: "suspended")
+      let file = try await open(io, folder)
+      gate.arm()
+      let reading = read(file, io)
+      try await eventually("the call") { gate.holdsOne }
+      io.setState(.suspended)
+      #expect(try await broker.statistics().apps[0].inFlight == 1)
+      gate.open()
+      #expect(await reading.value == 4)  // it came before the suspension
+      #expect(try await broker.statistics().apps[0].inFlight == 0)
+    }
+  }
+
+  /// Threads that read for as long as they may: once nothing is in flight of a suspended app, no byte goes.
+  // R-FTS-06
+  @Test(.timeLimit(.minutes(2)), arguments: backends)
+  func nothingIsDoneAtOnceForASuspendedApp(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend) { $0.suspendedSockets = .none }
+    let io = try broker.makeApp(named: "reads")
+    let (socket, peer) = try descriptorPair()
+    func waiting() -> Int {
+      var count: Int32 = 0
+      return ioctl(socket.rawValue, UInt(FIONREAD), &count) == 0 ? Int(count) : -1
+    }
+    let readers = (0..<3).map { _ in
+      Task {
+        let buffer = try IOBuffer(count: 1)
+        while try await io.receive(socket, into: buffer) > 0 { await Task.yield() }
+      }
+    }
+    var generator = SeededGenerator(seed: 5)
+    for round in 0..<200 {
+      _ = try peer.writeAll([UInt8](repeating: 1, count: 1000))
+      for _ in 0..<Int.random(in: 0..<20, using: &generator) { await Task.yield() }
+      io.setState(.suspended)
+      try await eventually("the quiet") {
+        if waiting() == 0 { _ = try peer.writeAll([1, 1, 1, 1]) }  // for those that wait in the kernel
+        return try await broker.statistics().apps[0].inFlight == 0
+      }
+      let before = waiting()
+      for _ in 0..<20 { await Task.yield() }
+      #expect(waiting() == before, "round \(round)")
+      io.setState(.active)
+    }
+    await io.terminate()
+    for reader in readers { _ = await reader.result }
+    for end in [socket, peer] { try end.close() }
+  }
+
+  /// The next file of the number is another app's: who reads at once for one that has ended must not see it.
+  // R-FTS-07
+  @Test(.timeLimit(.minutes(2)), arguments: backends)
+  func noCallAtOnceReachesTheNextFileOfANumber(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(backend)
+      let next = try broker.makeApp(named: "next")
+      try await next.writeFile(folder.appending("2"), [UInt8](repeating: 2, count: 4))
+      for round in 0..<100 {
+        let io = try broker.makeApp(named: "ends")
+        let file = try await open(io, folder)
+        let reading = Task {
+          await onAThread {
+            let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 4, alignment: 16)
+            defer { memory.deallocate() }
+            var answer = 0
+            repeat {
+              answer = io.readWaiting(file.rawValue, into: memory, at: 0)
+            } while answer == 4 && memory[0] == 1
+            return answer
+          }
+        }
+        try await eventually("a read") { try await broker.statistics().apps.last?.foreground.atOnce ?? 0 > 0 }
+        for _ in 0..<round % 20 { await Task.yield() }
+        await io.terminate()
+        let others = try (0..<4).map { _ in try FileDescriptor.open(folder.appending("2"), .readOnly) }
+        #expect(await reading.value == -Int(ECANCELED), "round \(round)")
+        for other in others { try other.close() }
+      }
+    }
+  }
+
+  /// Where the ring has no truncation.
+  // R-FTS-06, R-FTS-07
+  @Test func aSuspendedAppTruncatesNothing() async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(.automatic) { $0.lacksTruncate = true }
+      let io = try broker.makeApp(named: "truncates")
+      let file = try await open(io, folder)
+      func size() throws -> Int64 {
+        let other = try FileDescriptor.open(folder.appending("1"), .readOnly)
+        return try other.closeAfter { try other.seek(offset: 0, from: .end) }
+      }
+      try await io.truncate(file, to: 3)
+      #expect(try size() == 3)
+      #expect(
+        await code { try await io.truncate(FileDescriptor(rawValue: 99_999), to: 3) } == .system(.badFileDescriptor))
+      io.setState(.suspended)
+      let truncating = Task { try await io.truncate(file, to: 2) }
+      try await eventually("the call") { try await broker.statistics().storage.foregroundQueued == 1 }
+      #expect(try size() == 3)
+      io.setState(.background)
+      try await truncating.value
+      #expect(try size() == 2)
+      await io.terminate()
+      #expect(await code { try await io.truncate(file, to: 1) } == .terminated)
+      #expect(try size() == 2)
+    }
+  }
+}
