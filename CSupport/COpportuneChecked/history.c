@@ -9,7 +9,7 @@ _Thread_local history *checked_history_of_thread;
 
 void history_begin(void) {
     checked_history_of_thread = oppx_state(OPPX_STATE_HISTORY, sizeof(history));
-    H.item_count = H.taking_count = 0;
+    H.item_count = H.taking_count = H.left_count = 0;
     H.meeting = oppx_allocate(sizeof(*H.meeting), 16);
 }
 
@@ -87,6 +87,7 @@ void history_take_ends(uint32_t number, bool found, void *payload, uint32_t tag)
     item *item = &H.items[item_of(payload, tag)];
     item->taken = true;
     item->take = taking->event;
+    item->taker = number;
     taking->item = (int)tag;
     taking->level = item->level;
 }
@@ -110,6 +111,7 @@ void history_back_ends(uint32_t number) {
 void history_drained(void *payload, uint32_t tag) {
     item *item = &H.items[item_of(payload, tag)];
     item->drained = true;
+    item->left = ++H.left_count;
 }
 
 /* --- What must hold --------------------------------------------------------------------------- */

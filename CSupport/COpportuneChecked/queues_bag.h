@@ -65,6 +65,7 @@ static void bag_finish(void) {
     history_check_conservation();
     history_check_order();
     history_check_levels(NULL);
+    history_check_linear(0, true);
 }
 
 const oppx_target checked_bag = {

@@ -87,6 +87,7 @@ static const oppx_world worlds[] = {
     {"parking-suspend", "parking", "submit; suspend; resume | work; work", 2, 1, 0, 0, true},
     {"parking-stopped", "parking", "submit; submit | work; work | submit", 1, 0, 1, 0, false},
     {"inbox", "inbox", "fetch; fetch | push; push | push", ANY, ANY, 1, 0, true},
+    {"inbox-one-after-another", "inbox", "fetch; fetch | push; meet | meet; push", ANY, 1, 0, 0, true},
     {"inbox-too-late", "inbox", "fetch; fetch; fetch | push; push | push", ANY, 1, 0, 0, true},
     {"alarms", "alarms", "wait; wait; wait | post; post | post", 3, 2, 1, 0, false},
     {"alarms-mark", "alarms", "wait; wait; wait | mark; mark | mark", 3, 1, 0, 0, true},

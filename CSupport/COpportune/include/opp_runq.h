@@ -203,6 +203,8 @@ opp_bag *_Nullable opp_bag_create(opp_core *_Nonnull core);
 void opp_bag_destroy(opp_bag *_Nonnull bag, void (*_Nullable drop)(opp_job job, void *_Nullable context),
                      void *_Nullable context);
 OPP_MUST_USE int opp_bag_push(opp_bag *_Nonnull bag, opp_source *_Nonnull source, opp_job job);
+/* The oldest entry. False where nothing waited all through; with other takers beside it, also where there was never a
+   moment without any, but each was gone when it looked, or came after. */
 OPP_MUST_USE bool opp_bag_take(opp_bag *_Nonnull bag, opp_job *_Nonnull job);
 bool opp_bag_is_empty(const opp_bag *_Nonnull bag);
 
