@@ -178,7 +178,8 @@ void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, 
     uint64_t begun = now_ms();
     execute_prepare(x);
     while (!is_over(&budget, figures->executions, begun)) {
-        x->random = mix(seed + figures->executions, 1); /* far from random_next()'s steps: no draws recur shifted */
+        /* Of both, so that neither neighbouring numbers nor neighbouring seeds have draws in common. */
+        x->random = mix(mix(seed, 2), budget.first + figures->executions);
         if (program == NULL) draw_program(target, &(draws){.random = &x->random}, &drawn);
         x->program = program != NULL ? program : &drawn;
         /* How long such a program is, roughly; drawn from the program alone, so that each execution stands alone. */

@@ -56,7 +56,8 @@ static bool fails_too(oppx *x, const oppx_target *target, oppx_finding *finding,
     uint64_t seed = program_size(program) * 1000003u;
     for (uint64_t tries = 0; tries < TRIES;) {
         oppx_figures figures;
-        oppx_fuzz(x, target, program, seed + tries, (oppx_budget){.executions = TRIES - tries}, &figures, attempt);
+        oppx_budget budget = {.executions = TRIES - tries, .first = tries};
+        oppx_fuzz(x, target, program, seed, budget, &figures, attempt);
         if (!attempt->found) return false;
         if (is_same_failure(attempt->message, finding->message)) return true;
         tries += figures.executions;

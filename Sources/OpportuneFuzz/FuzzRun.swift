@@ -49,8 +49,8 @@ public struct FuzzRun: Sendable {
     let group = DispatchGroup()
     for thread in 0..<threads {
       DispatchQueue.global().async(group: group) {
-        // Seeds of the threads lie apart by more than any of them can use up.
-        fuzz(target, seed: seed &+ UInt64(thread) << 40, until: end, shared)
+        // Numbers of the threads lie apart by more than any of them can use up.
+        fuzz(target, first: UInt64(thread) << 40, until: end, shared)
       }
     }
     while group.wait(timeout: .now() + 0.5) == .timedOut {
@@ -62,14 +62,15 @@ public struct FuzzRun: Sendable {
     return shared.outcome(since: begun)
   }
 
-  private func fuzz(_ target: any FuzzTarget, seed: UInt64, until end: DispatchTime, _ shared: Shared) {
+  private func fuzz(_ target: any FuzzTarget, first: UInt64, until end: DispatchTime, _ shared: Shared) {
     guard let fuzzer = try? target.makeFuzzer() else { return shared.noteShortOfMemory() }
-    var seed = seed
+    var first = first
     while !shared.isStopped, DispatchTime.now() < end {
       let left = (end.uptimeNanoseconds - min(end.uptimeNanoseconds, DispatchTime.now().uptimeNanoseconds)) / 1_000_000
-      let (figures, failed) = fuzzer.fuzz(seed: seed, milliseconds: max(1, min(100, left)), executions: 0)
+      let (figures, failed) = fuzzer.fuzz(
+        seed: seed, first: first, milliseconds: max(1, min(100, left)), executions: 0)
       shared.add(figures)
-      seed &+= figures.executions
+      first &+= figures.executions
       if failed {
         shared.stop()
         shared.note(fuzzer.shrunkFinding(milliseconds: 20_000))

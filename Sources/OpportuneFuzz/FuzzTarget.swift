@@ -13,12 +13,16 @@ public protocol FuzzTarget: Sendable {
 
 /// What runs a target. Not thread-safe: one thread at a time, several side by side.
 public protocol Fuzzer: AnyObject {
-  /// Random executions until one fails or the time is over. The execution with number i depends on `seed + i` alone.
+  /// Random executions until one fails or the time is over. An execution depends on the seed and on its number alone; no
+  /// two seeds have executions in common.
   ///
   /// - Parameters:
+  ///   - first: the number of the first execution.
   ///   - milliseconds: at least 1; looked at every few executions.
   ///   - executions: at most so many; 0: no limit.
-  func fuzz(seed: UInt64, milliseconds: UInt64, executions: UInt64) -> (figures: FuzzFigures, failed: Bool)
+  func fuzz(
+    seed: UInt64, first: UInt64, milliseconds: UInt64, executions: UInt64
+  ) -> (figures: FuzzFigures, failed: Bool)
 
   /// The last failure, made smaller for at most `milliseconds`.
   func shrunkFinding(milliseconds: UInt64) -> Finding
@@ -27,6 +31,15 @@ public protocol Fuzzer: AnyObject {
   ///
   /// - Throws: ``FuzzError/badExample(_:)``.
   func replay(_ example: String) throws(FuzzError) -> Finding?
+}
+
+extension Fuzzer {
+  /// From the first execution of the seed.
+  public func fuzz(
+    seed: UInt64, milliseconds: UInt64, executions: UInt64
+  ) -> (figures: FuzzFigures, failed: Bool) {
+    fuzz(seed: seed, first: 0, milliseconds: milliseconds, executions: executions)
+  }
 }
 
 extension Collection<any FuzzTarget> {

@@ -32,11 +32,13 @@ final class PropertyFuzzer: Fuzzer {
 
   init(_ property: any Property) { self.property = property }
 
-  func fuzz(seed: UInt64, milliseconds: UInt64, executions: UInt64) -> (figures: FuzzFigures, failed: Bool) {
+  func fuzz(
+    seed: UInt64, first: UInt64, milliseconds: UInt64, executions: UInt64
+  ) -> (figures: FuzzFigures, failed: Bool) {
     run(milliseconds: milliseconds + Self.patience) { [property] trial in
       let end = SteadyClock.nanoseconds() + milliseconds * 1_000_000
       repeat {
-        var generator = SplitMix64(seed: seed &+ trial.figures.executions)
+        var generator = SplitMix64(seed: seed, number: first &+ trial.figures.executions)
         trial.execute(property.draw(&generator))
       } while trial.violation == nil && trial.figures.executions != executions && SteadyClock.nanoseconds() < end
     }

@@ -35,14 +35,17 @@ import Testing
     let target = try FuzzTargets.all.named("lifecycle")
     let first = try target.makeFuzzer().fuzz(seed: 7, milliseconds: 600_000, executions: 20).figures
     let half = try target.makeFuzzer().fuzz(seed: 7, milliseconds: 600_000, executions: 8).figures
-    let rest = try target.makeFuzzer().fuzz(seed: 15, milliseconds: 600_000, executions: 12).figures
+    let rest = try target.makeFuzzer().fuzz(seed: 7, first: 8, milliseconds: 600_000, executions: 12).figures
     #expect(half.steps + rest.steps == first.steps)
+    let next = try target.makeFuzzer().fuzz(seed: 8, milliseconds: 600_000, executions: 19).figures
+    let shifted = try target.makeFuzzer().fuzz(seed: 7, first: 1, milliseconds: 600_000, executions: 19).figures
+    #expect(next.steps != shifted.steps, "neighbouring seeds have executions in common")
   }
 
   // R-CARD-09
   @Test func aTrapIsAFindingAndNoEnd() throws {
     let fuzzer = try PropertyTarget(Trapping()).makeFuzzer()
-    let (figures, failed) = fuzzer.fuzz(seed: 1, milliseconds: 60_000, executions: 0)
+    let (figures, failed) = fuzzer.fuzz(seed: 2, milliseconds: 60_000, executions: 0)
     #expect(failed && figures.executions > 1)
     let finding = fuzzer.shrunkFinding(milliseconds: 30_000)
     #expect(finding.message.contains("traps") && finding.timeline.contains("the 7"), "\(finding.message)")

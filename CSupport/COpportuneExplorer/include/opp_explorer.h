@@ -147,6 +147,7 @@ typedef struct oppx_budget {
     const volatile bool *_Nullable stop;
     uint64_t executions;
     uint64_t milliseconds;
+    uint64_t first; /* of oppx_fuzz(): the number of the first execution */
 } oppx_budget;
 
 /* Every execution of `program` within the bounds, each state once. Stops at the first finding. */
@@ -156,8 +157,8 @@ void oppx_exhaust(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, c
 
 /*
  * Random programs (or `program`, where not NULL) under random priority schedules; every fourth of them a second time,
- * with a relaxed load reading what was stored later, where there is such a pair. The execution with number i depends on
- * `seed` + i alone.
+ * with a relaxed load reading what was stored later, where there is such a pair. An execution depends on `seed` and on its
+ * number alone; no two seeds have executions in common.
  */
 void oppx_fuzz(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, const oppx_program *_Nullable program,
                uint64_t seed, oppx_budget budget, oppx_figures *_Nonnull figures, oppx_finding *_Nonnull finding);
