@@ -41,7 +41,7 @@ struct FuzzCommand: ParsableCommand {
   @Option(help: "Run this example again instead, and print its timeline.", completion: .file())
   var replay: String?
 
-  @Option(help: "Threads that fuzz, each its own schedules. (default: one a core)")
+  @Option(help: "Threads that fuzz, each its own schedules; as many at once as are asked for. (default: one a core)")
   var threads: Int?
 
   @Option(help: "Write the example of a failure to this file.", completion: .file())

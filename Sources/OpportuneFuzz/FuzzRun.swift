@@ -8,7 +8,7 @@ public struct FuzzRun: Sendable {
   /// For each target; above 0.
   public var seconds: Double
   public var seed: UInt64
-  /// 1 to 1024.
+  /// 1 to 1024, each a thread of its own.
   public var threads: Int
   /// Asked every tenth of a second.
   public var isInterrupted: @Sendable () -> Bool
@@ -30,7 +30,7 @@ public struct FuzzRun: Sendable {
 
   /// Blocks until all is done. Ends with the first target that fails.
   ///
-  /// - Throws: ``FuzzError/noMemory``.
+  /// - Throws: ``FuzzError/noMemory``, ``FuzzError/noThread(_:)``.
   public func run() throws(FuzzError) -> FuzzReport {
     var report = FuzzReport(seed: seed, threads: threads, outcomes: [], finding: nil, wasInterrupted: false)
     for target in targets where report.finding == nil && !report.wasInterrupted {
@@ -47,11 +47,15 @@ public struct FuzzRun: Sendable {
     let begun = DispatchTime.now()
     let end = begun + seconds
     let group = DispatchGroup()
-    for thread in 0..<threads {
-      DispatchQueue.global().async(group: group) {
+    do {
+      try OwnThreads.start(threads, group: group) { thread in
         // Numbers of the threads lie apart by more than any of them can use up.
         fuzz(target, first: UInt64(thread) << 40, until: end, shared)
       }
+    } catch {
+      shared.stop()
+      group.wait()
+      throw error
     }
     while group.wait(timeout: .now() + 0.5) == .timedOut {
       if isInterrupted() { shared.stop() }

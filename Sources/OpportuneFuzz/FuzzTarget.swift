@@ -65,6 +65,8 @@ public enum FuzzError: Error, Equatable, CustomStringConvertible {
   /// The bug that is planted in this canary was not found in time: the fuzzer does not look.
   case blind(String, seconds: Double)
   case noMemory
+  /// No more threads than so many can be started.
+  case noThread(Int)
 
   public var description: String {
     switch self {
@@ -74,6 +76,7 @@ public enum FuzzError: Error, Equatable, CustomStringConvertible {
     case .blind(let name, let seconds):
       "the bug planted in '\(name)' was not found in \(seconds) s, so finding nothing elsewhere means nothing"
     case .noMemory: "memory is short"
+    case .noThread(let count): "no more than \(count) threads can be started"
     }
   }
 }

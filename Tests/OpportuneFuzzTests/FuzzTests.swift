@@ -1,5 +1,6 @@
 import Foundation
 import OpportuneFuzz
+import Synchronization
 import TestSupport
 import Testing
 
@@ -29,6 +30,15 @@ import Testing
     #expect(document["seed"] as? Int == 9)
     #expect((document["targets"] as? [Any])?.count == 1)
     #expect(((document["finding"] as? [String: Any])?["example"] as? String)?.contains("target: canary") == true)
+  }
+
+  @Test func asManyThreadsFuzzAtOnceAsAreAskedFor() throws {
+    let meeting = Meeting(of: 4 * ProcessInfo.processInfo.activeProcessorCount + 70)
+    let report = try FuzzRun(
+      targets: [meeting], seconds: 20, seed: 1, threads: meeting.wanted, isInterrupted: { meeting.isComplete }
+    ).run()
+    #expect(meeting.isComplete)
+    #expect(report.outcomes.map(\.executions) == [UInt64(meeting.wanted)])
   }
 
   @Test func edgesAreCountedOfEachTargetAlone() throws {
@@ -78,6 +88,35 @@ import Testing
     let threads = program.dropFirst("program:".count).split(separator: "|").filter { $0.contains { $0 != " " } }
     #expect(threads.map { $0.filter { $0 != " " } } == ["pop_all", "push"], "\(program)")
   }
+}
+
+/// Whose every execution waits until so many of them go on.
+private final class Meeting: FuzzTarget, Fuzzer {
+  let (name, summary, isHidden) = ("meeting", "so many meet", false)
+  let wanted: Int
+  var isComplete: Bool { count.withLock { $0 } >= wanted }
+  private let count = Mutex(0)
+  private let come = DispatchSemaphore(value: 0)
+
+  init(of wanted: Int) { self.wanted = wanted }
+
+  func makeFuzzer() throws(FuzzError) -> any Fuzzer { self }
+
+  func fuzz(
+    seed: UInt64, first: UInt64, milliseconds: UInt64, executions: UInt64
+  ) -> (figures: FuzzFigures, failed: Bool) {
+    let isLast = count.withLock { count in
+      count += 1
+      return count == wanted
+    }
+    if isLast { for _ in 1..<wanted { come.signal() } } else { _ = come.wait(timeout: .now() + 20) }
+    var figures = FuzzFigures()
+    figures.executions = 1
+    return (figures, false)
+  }
+
+  func shrunkFinding(milliseconds: UInt64) -> Finding { preconditionFailure("nothing fails") }
+  func replay(_ example: String) throws(FuzzError) -> Finding? { nil }
 }
 
 /// Failures of the past, which must not come back: each file in Examples.
