@@ -62,7 +62,7 @@ static bool state_is_known(oppx *x) {
 }
 
 void choose_begin(oppx *x) {
-    x->depth = 0;
+    x->depth = x->misfit = 0;
     if (x->driver != DRIVE_RANDOM) return;
     for (uint32_t i = 0; i < x->thread_count; i++)
         x->threads[i].priority = 16 + (random_next(&x->random) >> 8);
@@ -143,7 +143,10 @@ uint32_t choose(oppx *x, choice_kind kind, uint32_t options) {
             break;
         case DRIVE_REPLAY:
             if (x->depth < x->stack_depth) chosen = x->choice[x->depth];
-            if (chosen >= options) chosen = options - 1;
+            if (chosen >= options) {
+                chosen = options - 1;
+                if (x->misfit == 0) x->misfit = x->depth + 1;
+            }
             break;
         }
     chosen = record_choice(x, options, chosen);

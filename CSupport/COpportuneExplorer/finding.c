@@ -23,6 +23,10 @@ const char *oppx_finding_message(const oppx_finding *finding) {
     return finding->message;
 }
 
+uint32_t oppx_finding_misfit(const oppx_finding *finding) {
+    return finding->misfit;
+}
+
 size_t oppx_finding_print(const oppx_target *target, const oppx_finding *finding, char *text, size_t size) {
     size_t at = 0;
 #define PUT(...) at += (size_t)snprintf(at < size ? text + at : NULL, at < size ? size - at : 0, __VA_ARGS__)

@@ -251,6 +251,7 @@ bool oppx_replay(oppx *x, const oppx_target *target, oppx_finding *finding) {
     }
     execute_done(x);
     finding->found = x->failed;
+    finding->misfit = x->misfit != 0 ? x->misfit : x->depth < x->stack_depth ? x->depth + 1 : 0;
     memcpy(finding->message, x->message, sizeof(finding->message));
     return x->failed;
 }

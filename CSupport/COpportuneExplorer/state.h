@@ -168,6 +168,7 @@ struct oppx {
     uint32_t depth;
     bool cut; /* DRIVE_SEARCH: in some execution there was more to choose than is remembered */
     uint8_t choice[OPPX_CHOICES], options[OPPX_CHOICES];
+    uint32_t misfit;       /* DRIVE_REPLAY: the first choice that there was not, from 1; 0: none */
     uint32_t stack_depth;  /* DRIVE_SEARCH: choices that are replayed; DRIVE_REPLAY: how many there are */
     const uint8_t *bytes;
     size_t byte_count;

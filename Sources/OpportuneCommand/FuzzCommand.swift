@@ -38,7 +38,9 @@ struct FuzzCommand: ParsableCommand {
   @Option(help: "Number that the random choices follow from. (default: drawn, and printed)")
   var seed: UInt64?
 
-  @Option(help: "Run this example again instead, and print its timeline.", completion: .file())
+  @Option(
+    help: "Run this example again instead, print its timeline, and say whether it fails or no longer fits the code.",
+    completion: .file())
   var replay: String?
 
   @Option(help: "Threads that fuzz, each its own schedules; as many at once as are asked for. (default: one a core)")
@@ -124,18 +126,20 @@ struct FuzzCommand: ParsableCommand {
     guard let example = read(path) else {
       throw Failure("'\(path)' cannot be read: \(String(cString: strerror(errno)))")
     }
-    let finding: Finding?
+    let replay: Replay
     do {
-      finding = try FuzzTargets.all.replay(example)
+      replay = try FuzzTargets.all.replay(example)
     } catch {
       throw Failure("'\(path)': \(error.description)")
     }
     if json {
-      print(try FuzzJSON.encode(finding), terminator: "")
+      print(try FuzzJSON.encode(replay), terminator: "")
     } else {
-      print(finding.map { "\($0.timeline)\n\($0.target): \($0.message)" } ?? "it does not fail")
+      print(replay.timeline)
+      if let misfit = replay.misfit { print(misfit) }
+      print(replay.finding.map { "\($0.target): \($0.message)" } ?? "it does not fail")
     }
-    if finding != nil { throw ExitCode(1) }
+    if replay.finding != nil { throw ExitCode(1) }
   }
 
   private func summary(_ report: FuzzReport) -> String {

@@ -45,16 +45,20 @@ public final class Explorer {
     return currentFinding(of: target)
   }
 
-  /// Runs an example again. Returns nil if it does not fail.
+  /// Runs an example again.
   ///
   /// - Throws: ``FuzzError/badExample(_:)`` or ``FuzzError/unknownTarget(_:known:)``.
-  public func replay(_ example: String) throws(FuzzError) -> Finding? {
+  public func replay(_ example: String) throws(FuzzError) -> Replay {
     let target = try Self.target(of: example)
     var error = [CChar](repeating: 0, count: Int(OPPX_TEXT))
     guard oppx_finding_parse(target.raw, example, finding, &error) == 0 else {
       throw .badExample(error.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" })
     }
-    return oppx_replay(raw, target.raw, finding) ? currentFinding(of: target) : nil
+    let failed = oppx_replay(raw, target.raw, finding)
+    let misfit = oppx_finding_misfit(finding)
+    return Replay(
+      finding: failed ? currentFinding(of: target) : nil, timeline: timeline(of: target),
+      misfit: misfit == 0 ? nil : "the schedule no longer fits the code: there is no such choice as number \(misfit)")
   }
 
   /// Explores a world to its end, or until it fails or the time is over (0: no limit).

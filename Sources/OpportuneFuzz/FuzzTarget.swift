@@ -27,10 +27,10 @@ public protocol Fuzzer: AnyObject {
   /// The last failure, made smaller for at most `milliseconds`.
   func shrunkFinding(milliseconds: UInt64) -> Finding
 
-  /// Runs an example again. Returns nil if it does not fail.
+  /// Runs an example again.
   ///
   /// - Throws: ``FuzzError/badExample(_:)``.
-  func replay(_ example: String) throws(FuzzError) -> Finding?
+  func replay(_ example: String) throws(FuzzError) -> Replay
 }
 
 extension Fuzzer {
@@ -49,10 +49,10 @@ extension Collection<any FuzzTarget> {
     return target
   }
 
-  /// Runs an example of one of these targets again. Returns nil if it does not fail.
+  /// Runs an example of one of these targets again.
   ///
   /// - Throws: ``FuzzError/badExample(_:)`` or ``FuzzError/unknownTarget(_:known:)``.
-  public func replay(_ example: String) throws(FuzzError) -> Finding? {
+  public func replay(_ example: String) throws(FuzzError) -> Replay {
     try named(ExampleText.target(of: example)).makeFuzzer().replay(example)
   }
 }

@@ -51,5 +51,5 @@ private final class QueueFuzzer: Fuzzer {
 
   func shrunkFinding(milliseconds: UInt64) -> Finding { explorer.shrunkFinding(of: target, milliseconds: milliseconds) }
 
-  func replay(_ example: String) throws(FuzzError) -> Finding? { try explorer.replay(example) }
+  func replay(_ example: String) throws(FuzzError) -> Replay { try explorer.replay(example) }
 }

@@ -11,7 +11,8 @@ import Testing
     let target = try QueueTarget.named(name)
     let report = try FuzzRun(targets: [target], seconds: 60, seed: 1, threads: 1).run()
     let finding = try #require(report.finding)
-    #expect(try Explorer().replay(finding.example)?.message == finding.message)
+    let replay = try Explorer().replay(finding.example)
+    #expect(replay.finding?.message == finding.message && replay.misfit == nil)
     #expect(finding.timeline.contains("FAILS"))
   }
 
@@ -116,10 +117,11 @@ private final class Meeting: FuzzTarget, Fuzzer {
   }
 
   func shrunkFinding(milliseconds: UInt64) -> Finding { preconditionFailure("nothing fails") }
-  func replay(_ example: String) throws(FuzzError) -> Finding? { nil }
+  func replay(_ example: String) throws(FuzzError) -> Replay { preconditionFailure("nothing fails") }
 }
 
-/// Failures of the past, which must not come back: each file in Examples.
+/// Failures of the past, which must not come back, and canaries, which must: each file in Examples. That those of mutants
+/// still find them `scripts/mutants` tells.
 @Suite struct ExampleTests {
   static let examples = exampleFiles(of: .module)
 
@@ -127,9 +129,23 @@ private final class Meeting: FuzzTarget, Fuzzer {
 
   // R-CARD-09
   @Test(arguments: examples)
-  func exampleIsMended(path: String) throws {
-    let finding = try Explorer().replay(String(contentsOfFile: path, encoding: .utf8))
-    #expect(finding == nil, "\(finding?.timeline ?? "")")
+  func exampleIsMendedAndItsScheduleFits(path: String) throws {
+    let text = try String(contentsOfFile: path, encoding: .utf8)
+    let replay = try Explorer().replay(text)
+    #expect((replay.finding != nil) == text.contains("target: canary"), "\(replay.timeline)")
+    // Where the bug allowed a choice that the mended code does not leave, the example says so.
+    let parts = text.split(separator: "\n").first { $0.hasPrefix("# It parts from the mended code at choice ") }
+    let misfit = replay.misfit?.split(separator: " ").last
+    #expect(misfit == parts?.split(separator: " ").last, "\(replay.misfit ?? "it fits")")
+  }
+
+  // R-CARD-09
+  @Test func aScheduleThatNoLongerFitsIsSaid() throws {
+    let example = "target: bag\nprogram: push | take\nbounds: 255 255 0 255\nchoices:"
+    #expect(try Explorer().replay(example + " -3\n").misfit == nil)
+    #expect(try Explorer().replay(example + " 0 7\n").misfit?.hasSuffix(" 2") == true, "there are two threads")
+    let left = try Explorer().replay(example + " -8000\n")
+    #expect(left.misfit != nil && left.finding == nil && left.timeline.contains("[take]"), "\(left.timeline)")
   }
 
   @Test(arguments: [

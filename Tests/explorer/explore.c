@@ -6,6 +6,7 @@
  *   explore worlds [NAME]      the small worlds to the end; with NAME those whose names contain it
  *   explore fuzz [NAME]        random programs, each target for MS
  *   explore program TARGET TEXT  one program at random for MS
+ *   explore replay FILE        an example of the tests once more: exit status 1 where it fails
  *   explore check [FILE]       worlds and targets by turns, until something is found: exit status 1; with FILE those
  *                              that have to do with that file of the core
  *   explore orders [WHICH]     weakens each order above relaxed in turn and says what catches it; WHICH is PART/OF,
@@ -127,6 +128,25 @@ static int program(const char *name, const char *what) {
            finding.found ? finding.message : "nothing found");
     if (finding.found) show_finding(target);
     return finding.found;
+}
+
+static int replay(const char *path) {
+    char name[64] = "";
+    FILE *file = path == NULL ? NULL : fopen(path, "r");
+    size_t length = file == NULL ? 0 : fread(text, 1, sizeof(text) - 1, file);
+    if (file != NULL) fclose(file);
+    text[length] = 0;
+    const oppx_target *target = oppx_finding_target(text, name, sizeof(name)) == 0 ? checked_target_named(name) : NULL;
+    char error[OPPX_TEXT] = "there is no such file, or it names no target";
+    if (target == NULL || oppx_finding_parse(target, text, &finding, error) != 0) {
+        fprintf(stderr, "explore: %s: %s\n", path != NULL ? path : "", error);
+        return 2;
+    }
+    bool found = oppx_replay(explorer, target, &finding);
+    printf("%s: %s\n", path, found ? finding.message : "it does not fail");
+    if (finding.misfit != 0) printf("choice %u of %u does not fit any more\n", finding.misfit, finding.choice_count);
+    if (option_timeline && oppx_timeline(explorer, target, &finding, text, sizeof(text)) > 0) puts(text);
+    return found;
 }
 
 /* --- Until something is found ----------------------------------------------------------------- */
@@ -387,6 +407,7 @@ int main(int count, char **arguments) {
     if (strcmp(command, "worlds") == 0) return worlds(name, 0);
     if (strcmp(command, "fuzz") == 0) return fuzz(name);
     if (strcmp(command, "check") == 0) return check(name);
+    if (strcmp(command, "replay") == 0) return replay(name);
     if (strcmp(command, "program") == 0) return program(name, at + 2 < count ? arguments[at + 2] : NULL);
     int part = 0, of = 1;
     if (strcmp(command, "orders") == 0) {
@@ -394,7 +415,7 @@ int main(int count, char **arguments) {
         return orders(is_part ? NULL : name, is_part ? part : 0, is_part ? of : 1);
     }
     fputs("usage: explore [--ms MS] [--seed N] [--timeline] "
-          "smoke|litmus|worlds [NAME]|fuzz [NAME]|program TARGET TEXT|check [FILE]|orders [PART/OF|FILE[:LINE]]\n",
+          "smoke|litmus|worlds [NAME]|fuzz [NAME]|program TARGET TEXT|replay FILE|check [FILE]|orders [PART/OF|FILE[:LINE]]\n",
           stderr);
     return 2;
 }

@@ -123,6 +123,7 @@ typedef struct oppx_finding {
     oppx_program program;
     oppx_bounds bounds;
     oppx_foretold foretold;
+    uint32_t misfit; /* of oppx_replay(): see there */
     uint32_t choice_count;
     uint8_t choice[OPPX_CHOICES];
 } oppx_finding;
@@ -132,6 +133,7 @@ oppx_finding *_Nullable oppx_finding_create(void);
 void oppx_finding_destroy(oppx_finding *_Nonnull finding);
 bool oppx_finding_found(const oppx_finding *_Nonnull finding);
 const char *_Nonnull oppx_finding_message(const oppx_finding *_Nonnull finding);
+uint32_t oppx_finding_misfit(const oppx_finding *_Nonnull finding);
 
 /* A finding as text: lines "name: value", comments after '#'. Returns the length that the whole text has. */
 size_t oppx_finding_print(const oppx_target *_Nonnull target, const oppx_finding *_Nonnull finding, char *_Nullable text,
@@ -167,7 +169,11 @@ void oppx_fuzz(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, cons
 bool oppx_run_bytes(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, const uint8_t *_Nonnull bytes,
                     size_t size, oppx_finding *_Nonnull finding);
 
-/* One execution by the finding's program and choices; fills in the message. Returns whether it failed. */
+/*
+ * One execution by the finding's program and choices; fills in the message. Returns whether it failed. Where the code is
+ * no longer what it was the choices may not fit it: then the finding's `misfit` is the number, from 1, of the first that
+ * there was not, or that was not asked for any more, and the execution another than was kept. 0: all fit.
+ */
 bool oppx_replay(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, oppx_finding *_Nonnull finding);
 
 /* Makes the finding smaller: fewer operations, fewer choices other than the default. Keeps a failure, maybe another. */
