@@ -46,7 +46,9 @@ struct FuzzCommand: ParsableCommand {
   @Option(help: "Threads that fuzz, each its own schedules; as many at once as are asked for. (default: one a core)")
   var threads: Int?
 
-  @Option(help: "Write the example of a failure to this file.", completion: .file())
+  @Option(
+    help: "Write the example of a failure to this file. (default: opportune-fuzz-TARGET-SEED.example here, or in /tmp)",
+    completion: .file())
   var output: String?
 
   @Flag(help: "Print JSON, and nothing else, to standard output; of a list and of an example run again as well.")
@@ -86,14 +88,26 @@ struct FuzzCommand: ParsableCommand {
       threads: threads ?? max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))),
       isInterrupted: wasInterrupted)
     if isTerminal { run.progress = { writeToStandardError("\r\u{1B}[K" + line($0)) } }
+    let keeper = FindingKeeper(seed: seed, output: output)
+    run.found = { finding in
+      keeper.keep(finding)
+      let kept = keeper.path.map { "kept in \($0)" } ?? "no file to keep it in:\n\(finding.example)"
+      printToStandardError(
+        "\n\(finding.target): \(finding.message)\n\(kept)\nIt is made smaller now, for 20 s at most.")
+    }
     writeToStandardError("seed \(seed)\n")
     let selfCheck = try checkSelf(seed: seed)
     var report = try run.run()
     report.selfCheck = selfCheck
     if isTerminal { writeToStandardError("\r\u{1B}[K") }
-    print(json ? try FuzzJSON.encode(report) : summary(report), terminator: "")
-    if let finding = report.finding, let output { try write(finding.example, to: output) }
-    if report.finding != nil { throw ExitCode(1) }
+    report.finding.map(keeper.keep)
+    print(json ? try FuzzJSON.encode(report) : summary(report, keptIn: keeper.path), terminator: "")
+    if report.finding != nil {
+      if let output, keeper.path == nil {
+        throw Failure("'\(output)' cannot be written; the example is in what was printed")
+      }
+      throw ExitCode(1)
+    }
     if report.wasInterrupted { throw ExitCode(130) }
   }
 
@@ -142,12 +156,12 @@ struct FuzzCommand: ParsableCommand {
     if replay.finding != nil { throw ExitCode(1) }
   }
 
-  private func summary(_ report: FuzzReport) -> String {
+  private func summary(_ report: FuzzReport, keptIn path: String?) -> String {
     var text = report.outcomes.map { line($0) + "\n" }.joined()
     guard let finding = report.finding else { return text }
     text += "\n" + finding.timeline + "\n\(finding.target): \(finding.message)\n\n"
-    if let output {
-      text += "Run it again with:  opportune fuzz --replay \(output)\n"
+    if let path {
+      text += "Run it again with:  opportune fuzz --replay \(shellWord(path))\n"
     } else {
       text += "Run it again with:  opportune fuzz --replay /dev/stdin <<'END'\n\(finding.example)END\n"
     }

@@ -14,6 +14,8 @@ public struct FuzzRun: Sendable {
   public var isInterrupted: @Sendable () -> Bool
   /// Called about twice a second, on the caller's thread.
   public var progress: (@Sendable (TargetOutcome) -> Void)?
+  /// Called once with a failure as it was met, before it is made smaller, which takes up to 20 s; on another thread.
+  public var found: (@Sendable (Finding) -> Void)?
 
   public init(
     targets: [any FuzzTarget], seconds: Double, seed: UInt64, threads: Int,
@@ -76,7 +78,8 @@ public struct FuzzRun: Sendable {
       shared.add(figures)
       first &+= figures.executions
       if failed {
-        shared.stop()
+        guard shared.isFirstToFail() else { return }
+        found?(fuzzer.shrunkFinding(milliseconds: 0))
         shared.note(fuzzer.shrunkFinding(milliseconds: 20_000))
       } else if isInterrupted() {
         shared.stop()
@@ -90,6 +93,7 @@ private final class Shared: Sendable {
   private struct State {
     var figures = FuzzFigures()
     var finding: Finding?
+    var hasFailed = false
     var isShortOfMemory = false
   }
 
@@ -108,7 +112,14 @@ private final class Shared: Sendable {
   func stop() { stopped.store(true, ordering: .relaxed) }
 
   func add(_ figures: FuzzFigures) { state.withLock { $0.figures.add(figures) } }
-  func note(_ finding: Finding) { state.withLock { $0.finding = $0.finding ?? finding } }
+  func note(_ finding: Finding) { state.withLock { $0.finding = finding } }
+  func isFirstToFail() -> Bool {
+    stop()
+    return state.withLock { state in
+      defer { state.hasFailed = true }
+      return !state.hasFailed
+    }
+  }
   func noteShortOfMemory() { state.withLock { $0.isShortOfMemory = true } }
   var finding: Finding? { state.withLock { $0.finding } }
   var isShortOfMemory: Bool { state.withLock { $0.isShortOfMemory } }
