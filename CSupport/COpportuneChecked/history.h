@@ -30,7 +30,9 @@ typedef struct item {
     uint32_t taker;         /* which take it came out of */
     uint32_t left;          /* the how manieth that was left in the end, from 1 */
     event back;             /* where it was given back to the queue: the last time */
-    uint32_t giver;         /* ... by this take */
+    event back_before;      /* ... and the time before, while nobody knows whether that comes about */
+    uint32_t giver, giver_before; /* ... by this take */
+    bool stuck;             /* it could not be given back */
     uint32_t *payload;      /* plain memory that the pusher wrote */
 } item;
 
@@ -60,14 +62,14 @@ void history_begin(void);
 /* Around a push. The handle stands for the job; the tag is its number. */
 uint32_t history_push_begins(uint32_t class, uint32_t level);
 void *history_payload(uint32_t item);
-void history_push_ends(uint32_t item, bool accepted);
+void history_push_ends(uint32_t item, bool accepted); /* refused only where memory is short */
 
 uint32_t history_take_begins(uint64_t levels);
 /* `payload` and `tag` as they came out; found == false: nothing did. */
 void history_take_ends(uint32_t taking, bool found, void *payload, uint32_t tag);
 /* Around what a take does with an item that it had in its hand and may not give. */
 void history_back_begins(uint32_t item);
-void history_back_ends(uint32_t item);
+void history_back_ends(uint32_t item, bool accepted); /* where memory is short the take gives it after all */
 /* The judge, alone in the end, takes out what is left. */
 void history_drained(void *payload, uint32_t tag);
 

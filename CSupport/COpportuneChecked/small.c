@@ -82,7 +82,7 @@ static void inbox_finish(void) {
 const oppx_target checked_inbox = {
     .name = "inbox",
     .summary = "Messages to one reader: each once, one thread's in order, all that were pushed before; the late know it.",
-    .kinds = inbox_kinds, .kind_count = 3, .threads_max = 4, .operations_max = 8, .stalls = 1,
+    .kinds = inbox_kinds, .kind_count = 3, .threads_max = 4, .operations_max = 8, .stalls = 1, .refusals = 1,
     .setup = inbox_setup, .perform = inbox_perform, .finish = inbox_finish,
 };
 

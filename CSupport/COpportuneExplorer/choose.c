@@ -40,7 +40,8 @@ uint64_t state_hash(oppx *x) {
 }
 
 static bool is_no_less(oppx_bounds a, oppx_bounds b) {
-    return a.preemptions >= b.preemptions && a.stale >= b.stale && a.stalls >= b.stalls && a.early >= b.early;
+    return a.preemptions >= b.preemptions && a.stale >= b.stale && a.stalls >= b.stalls && a.early >= b.early &&
+           a.refusals >= b.refusals;
 }
 
 /* Whether the state was explored before with at least as much left. Remembers it otherwise. */
@@ -116,6 +117,8 @@ uint32_t choose(oppx *x, choice_kind kind, uint32_t options) {
     if (costs && x->left.stale == 0) options = 1;
     bool is_early = kind == CHOOSE_EARLY;
     if (is_early && x->left.early == 0) options = 1;
+    bool is_refusal = kind == CHOOSE_REFUSAL;
+    if (is_refusal && x->left.refusals == 0) options = 1;
     if (options <= 1) return 0;
     if (options > 200) {
         options = 200;
@@ -133,7 +136,7 @@ uint32_t choose(oppx *x, choice_kind kind, uint32_t options) {
             break;
         case DRIVE_RANDOM:
             if (kind == CHOOSE_READ && is_late(x)) chosen = options - 1;
-            else if (!(costs || is_early) || random_next(&x->random) % 4 == 0)
+            else if (!(costs || is_early || is_refusal) || random_next(&x->random) % 4 == 0)
                 chosen = (uint32_t)(random_next(&x->random) % options);
             break;
         case DRIVE_BYTES:
@@ -152,5 +155,6 @@ uint32_t choose(oppx *x, choice_kind kind, uint32_t options) {
     chosen = record_choice(x, options, chosen);
     if (costs && chosen != 0 && x->left.stale != OPPX_UNBOUNDED) x->left.stale--;
     if (is_early && chosen != 0 && x->left.early != OPPX_UNBOUNDED) x->left.early--;
+    if (is_refusal && chosen != 0 && x->left.refusals != OPPX_UNBOUNDED) x->left.refusals--;
     return chosen;
 }

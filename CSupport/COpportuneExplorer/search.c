@@ -173,7 +173,7 @@ void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, 
     oppx_program drawn;
     x->target = target;
     x->driver = DRIVE_RANDOM;
-    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, 0, OPPX_UNBOUNDED};
+    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, 0, OPPX_UNBOUNDED, 0};
     x->expected_steps = 100;
     uint64_t begun = now_ms();
     execute_prepare(x);
@@ -187,6 +187,7 @@ void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, 
         for (uint32_t t = 0; t < x->program->threads; t++) operations += x->program->count[t];
         x->expected_steps = 12 * operations;
         x->bounds.stalls = target->stalls != 0 && random_next(&x->random) % 4 == 0 ? 1 : 0;
+        x->bounds.refusals = random_next(&x->random) % 4 == 0 ? (uint8_t)target->refusals : 0;
         x->later.random = mix(x->random, 4);
         x->later.use = x->later.random % 4 == 0 ? LATER_WATCH : LATER_NONE;
         execute(x);
@@ -218,7 +219,8 @@ bool oppx_run_bytes(oppx *x, const oppx_target *target, const uint8_t *bytes, si
     x->target = target;
     x->program = &program;
     x->driver = DRIVE_BYTES;
-    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, (uint8_t)target->stalls, OPPX_UNBOUNDED};
+    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, (uint8_t)target->stalls, OPPX_UNBOUNDED,
+                              (uint8_t)target->refusals};
     x->bytes = from.bytes;
     x->byte_count = from.left;
     execute_prepare(x);

@@ -167,6 +167,8 @@ typedef struct opp_taken {
  * Takes one job of the highest level in `levels` that has any. From then until the taker's next opp_take() or
  * opp_taker_rest(), the taker counts as running that job's app. Returns whether `taken` was filled.
  */
+/* Where the app is suspended or moved meanwhile the job goes back to the front of its rank. Where memory is short it cannot:
+ * rather than lose it the take gives it, though its app is suspended, or its level not asked for. */
 OPP_MUST_USE bool opp_take(opp_taker *_Nonnull taker, uint64_t levels, opp_taken *_Nonnull taken);
 
 /* The taker is inside no job any more. */

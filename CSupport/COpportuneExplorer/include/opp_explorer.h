@@ -61,6 +61,7 @@ typedef struct oppx_target {
     uint32_t threads_max; /* of random programs */
     uint32_t operations_max;
     uint32_t stalls;      /* threads that random schedules may stop for ever */
+    uint32_t refusals;    /* requests for memory, and of the kernel, that they may refuse */
     bool hidden;          /* not among the targets that are fuzzed by default */
     /* All on the explorer's fibers. setup() and finish() run alone, before and after the threads. */
     void (*_Nonnull setup)(const oppx_program *_Nonnull program);
@@ -80,6 +81,7 @@ typedef struct oppx_world {
     uint8_t stalls;      /* threads stopped for ever */
     uint8_t early;       /* futex waits that return without a wake-up */
     bool quick;          /* to be explored to its end by every test run; the others for a moment */
+    uint8_t refusals;    /* requests for memory, and of the kernel, that are refused */
 } oppx_world;
 
 #define OPPX_UNBOUNDED 255
@@ -108,7 +110,7 @@ typedef struct oppx_figures {
 } oppx_figures;
 
 typedef struct oppx_bounds {
-    uint8_t preemptions, stale, stalls, early;
+    uint8_t preemptions, stale, stalls, early, refusals;
 } oppx_bounds;
 
 /* A relaxed load that read what was stored later, as load buffering has it; see later.c. */
@@ -233,6 +235,9 @@ bool oppx_timer_read(int timer);
 /* Memory that is watched. Zeroed; gone, all of it, with the execution. */
 void *_Nullable oppx_allocate(size_t size, size_t alignment);
 void oppx_free(void *_Nullable memory);
+/* Whether a request for memory, or of the kernel, is refused: a choice, while the threads run. */
+bool oppx_refuses(void);
+uint32_t oppx_refusals(void); /* of this execution so far */
 
 /*
  * A target's own state, to be asked for in setup(), which must set it up: it holds what the last execution of this
