@@ -185,7 +185,8 @@ let package = Package(
     .testTarget(
       name: "OpportuneCommandTests",
       dependencies: [
-        "OpportuneCommand", "Opportune", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        "OpportuneCommand", "Opportune", "OpportuneFuzz", "OpportuneProperties",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "SystemPackage", package: "swift-system"),
       ],
       resources: [.copy("Fixtures")]),

@@ -98,8 +98,9 @@ static inline bool older(uint32_t a, uint32_t b) {
 /* Reads the front entry. False when there was none at the moment tail was read. */
 static inline bool fifo_peek(opp_fifo *fifo, peek *front) {
     for (;;) {
-        /* relaxed: an old head is noticed below, or by the claim. */
-        uint64_t head = opp_load(&fifo->head, relaxed);
+        /* [claim] acquire: who sees that an entry was taken sees the entries that its taker had pushed or seen, or else it
+         * might take a later one before them. An old head is noticed below, or by the claim. */
+        uint64_t head = opp_load(&fifo->head, acquire);
         /* [publish] acquire: see fifo_put(). Not seq_cst: whoever finds nothing here looks again in opp_bag_count()
          * before it lets a hint go or sleeps. */
         uint64_t tail = opp_load(&fifo->tail, acquire);

@@ -17,10 +17,10 @@
  * the worker sets its bit before its last look, so a pusher that finds no bit is seen by that look, unless no
  * worker was on its way to sleep at all; then opp_lane_notify() says NOBODY.
  *
- * A stopped thread. A waker that is stopped between clearing a bit and storing the cell holds back one sleeper, the
- * permit that it was about to give, and a second one where the sleeper had taken one for itself, having seen a job, and
- * now waits for what it was woken for; the push that it is part of has not returned, and any later push chooses another
- * sleeper.
+ * A stopped thread. A waker that is stopped between clearing a bit and storing the cell holds back one sleeper and the
+ * permit that it was about to give: who finds itself chosen waits for what it is given with no permit in its hand, since
+ * it clears its bit before it takes one. The push that the waker is part of has not returned, and any later push chooses
+ * another sleeper.
  */
 #include "opp_lane.h"
 #include "opp_sync.h"
@@ -188,16 +188,31 @@ static opp_woken lane_receive(opp_lane *lane, uint32_t slot) {
     }
 }
 
-opp_woken opp_lane_wake_up(opp_lane *lane, uint32_t slot) {
+/* L1: either we clear our bit, and nobody wakes us, or somebody has. */
+static opp_woken lane_rise(opp_lane *lane, uint32_t slot) {
     uint64_t bit = 1ull << slot % 64;
-    /* L1: either we clear the bit, and nobody wakes us, or somebody has. relaxed: in the first case it was ours. */
+    /* relaxed: if it was there it was ours. */
     if (opp_and(&lane->asleep[slot / 64], ~bit, relaxed) & bit) return OPP_WOKEN_NOTHING;
     return lane_receive(lane, slot);
 }
 
+opp_woken opp_lane_wake_up(opp_lane *lane, uint32_t slot) {
+    for (;;) {
+        /* [count] seq_cst: after the bit was set, or else a notifier that had the last permit in its hand for a moment
+         * might find nobody, and we no permit. */
+        uint64_t count = opp_load(&lane->count, seq_cst);
+        if (count_used(count) >= count_permits(count)) return OPP_WOKEN_NOTHING;
+        opp_woken woken = lane_rise(lane, slot);
+        if (woken != OPP_WOKEN_NOTHING) return woken;
+        if (opp_lane_enter(lane)) return OPP_WOKEN_PERMIT;
+        /* Another was faster, and will look. While our bit was clear a notifier may have found nobody: once more. */
+        opp_lane_lie_down(lane, slot);
+    }
+}
+
 opp_woken opp_lane_sleep(opp_lane *lane, uint32_t slot) {
     if (opp_load(&lane->closed, seq_cst)) { /* [closed] */
-        opp_woken woken = opp_lane_wake_up(lane, slot);
+        opp_woken woken = lane_rise(lane, slot);
         return woken == OPP_WOKEN_NOTHING ? OPP_WOKEN_CLOSED : woken;
     }
     return lane_receive(lane, slot);

@@ -1,7 +1,15 @@
 /*
- * All synchronisation of the C core: atomics, futex, clock and timers. Nothing else in the core names atomic
- * operations, futex(2), a clock or a timer, so that a checker can put its own versions in this one place: with
- * OPP_CHECKED, opp_sync_checked.h of COpportuneExplorer has the same names.
+ * The synchronisation of the C core: its atomic operations, futex(2), timers, bells and the clock, so that a checker can
+ * put its own versions in this one place: with OPP_CHECKED, opp_sync_checked.h of COpportuneExplorer has the same names.
+ *
+ * By other means, which no checker sees, and nowhere else (scripts/lint looks):
+ *   ring_threads.c    mutex and condition of its threads' queue, ppoll(2); ring_polled.c: poll(2) that does not wait
+ *   thread.c, probe.c  make threads; probe.c waits for the end of its own
+ *   ring_uring.c      io_uring, by liburing; ring.c makes the eventfd that opp_bell_ring() writes
+ *   topology.c        a mutex around libnuma
+ *   thread.c, thread_local.c   pthread_once, and the end of a thread by its key
+ *   watch.c           a timer of the calendar's clock, poll(2)
+ *   meter.c           the clock of a thread's time on a processor
  *
  * There are no stand-alone fences: ThreadSanitizer cannot follow them. Each access carries its order, and
  * the place that uses an order above relaxed says what it pairs with.

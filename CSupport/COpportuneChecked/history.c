@@ -9,7 +9,7 @@ _Thread_local history *checked_history_of_thread;
 
 void history_begin(void) {
     checked_history_of_thread = oppx_state(OPPX_STATE_HISTORY, sizeof(history));
-    H.item_count = H.taking_count = 0;
+    H.item_count = H.taking_count = H.left_count = 0;
     H.meeting = oppx_allocate(sizeof(*H.meeting), 16);
 }
 
@@ -54,6 +54,7 @@ void *history_payload(uint32_t item) {
 }
 
 void history_push_ends(uint32_t item, bool accepted) {
+    if (!accepted && oppx_refusals() == 0) oppx_fail("job %u is refused, and memory is not short", item);
     H.items[item].accepted = accepted;
     event_end(&H.items[item].push);
 }
@@ -87,6 +88,7 @@ void history_take_ends(uint32_t number, bool found, void *payload, uint32_t tag)
     item *item = &H.items[item_of(payload, tag)];
     item->taken = true;
     item->take = taking->event;
+    item->taker = number;
     taking->item = (int)tag;
     taking->level = item->level;
 }
@@ -94,6 +96,8 @@ void history_take_ends(uint32_t number, bool found, void *payload, uint32_t tag)
 void history_back_begins(uint32_t number) {
     if (number >= H.item_count) oppx_fail("a job is given back that nobody pushed: tag %u", number);
     item *item = &H.items[number];
+    item->back_before = item->back;
+    item->giver_before = item->giver;
     event_begin(&item->back);
     item->giver = H.taking_count;
     while (item->giver-- > 0) {
@@ -103,13 +107,20 @@ void history_back_begins(uint32_t number) {
     oppx_fail("job %u is given back by who takes nothing", number);
 }
 
-void history_back_ends(uint32_t number) {
-    event_end(&H.items[number].back);
+void history_back_ends(uint32_t number, bool accepted) {
+    item *item = &H.items[number];
+    event_end(&item->back);
+    if (accepted) return;
+    if (oppx_refusals() == 0) oppx_fail("job %u cannot be given back, and memory is not short", number);
+    item->back = item->back_before;
+    item->giver = item->giver_before;
+    item->stuck = true;
 }
 
 void history_drained(void *payload, uint32_t tag) {
     item *item = &H.items[item_of(payload, tag)];
     item->drained = true;
+    item->left = ++H.left_count;
 }
 
 /* --- What must hold --------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #define HISTORY_H
 
 #include "opp_checked.h"
+#include "opp_linear.h"
 
 #define HISTORY_ITEMS 256
 #define HISTORY_EVENTS 512
@@ -26,8 +27,12 @@ typedef struct item {
     uint32_t class, level;
     uint32_t source;        /* whose pushes it is among: its thread's, unless the target says otherwise */
     bool accepted, taken, drained;
+    uint32_t taker;         /* which take it came out of */
+    uint32_t left;          /* the how manieth that was left in the end, from 1 */
     event back;             /* where it was given back to the queue: the last time */
-    uint32_t giver;         /* ... by this take */
+    event back_before;      /* ... and the time before, while nobody knows whether that comes about */
+    uint32_t giver, giver_before; /* ... by this take */
+    bool stuck;             /* it could not be given back */
     uint32_t *payload;      /* plain memory that the pusher wrote */
 } item;
 
@@ -41,9 +46,11 @@ typedef struct taking {
 
 typedef struct history {
     _Atomic(uint32_t) *meeting;
-    uint32_t item_count, taking_count;
+    uint32_t item_count, taking_count, left_count;
     item items[HISTORY_ITEMS];
     taking takings[HISTORY_EVENTS];
+    oppx_linear_history linear;
+    uint64_t linear_memory[OPPX_LINEAR_MEMORY];
 } history;
 
 /* One per exploring thread. */
@@ -55,14 +62,14 @@ void history_begin(void);
 /* Around a push. The handle stands for the job; the tag is its number. */
 uint32_t history_push_begins(uint32_t class, uint32_t level);
 void *history_payload(uint32_t item);
-void history_push_ends(uint32_t item, bool accepted);
+void history_push_ends(uint32_t item, bool accepted); /* refused only where memory is short */
 
 uint32_t history_take_begins(uint64_t levels);
 /* `payload` and `tag` as they came out; found == false: nothing did. */
 void history_take_ends(uint32_t taking, bool found, void *payload, uint32_t tag);
 /* Around what a take does with an item that it had in its hand and may not give. */
 void history_back_begins(uint32_t item);
-void history_back_ends(uint32_t item);
+void history_back_ends(uint32_t item, bool accepted); /* where memory is short the take gives it after all */
 /* The judge, alone in the end, takes out what is left. */
 void history_drained(void *payload, uint32_t tag);
 
@@ -89,6 +96,13 @@ void history_check_front(void);
  * which level an item could be had all through an event, or -1: at none, or nobody can tell. NULL: always at its own.
  */
 void history_check_levels(int (*level_during)(uint32_t item, const event *during));
+/*
+ * The items of one level, and all takings, as a queue that is used by one thread alone would have them, in an order that
+ * extends "before"; see opp_linear.h. In order: each taking gives one item, the oldest, or finds none. Else each gives
+ * all there are. Takings that give nothing and that nothing orders with another may also be told wrong: what they must
+ * see is judged by history_check_levels(). Not asked where there are more than OPPX_LINEAR_MAX operations.
+ */
+void history_check_linear(uint32_t level, bool in_order);
 /* Whether an item was in the queue all the while: pushed, or given back, before `first` began, and out after `last`. */
 bool history_waits(const item *item, const event *first, const event *last);
 

@@ -32,6 +32,8 @@ static _Thread_local purge_run_state *purge_run_of_thread; /* see oppx_state() *
 #define purge_run (*purge_run_of_thread)
 
 static void *checked_pages_map(size_t bytes) {
+    errno = ENOMEM;
+    if (oppx_refuses()) return NULL;
     purge_run.mapped++;
     return oppx_allocate(bytes, PAGE);
 }
@@ -42,16 +44,19 @@ static void checked_pages_unmap(void *memory, size_t bytes) {
     oppx_free(memory);
 }
 
+/* Where it is refused the first page has been dropped already, as where the second is locked. */
 static int checked_pages_drop(void *memory, size_t bytes) {
-    for (size_t i = 0; i < bytes / sizeof(uint64_t); i++) ((uint64_t *)memory)[i] = 0;
-    return 0;
+    bool refused = oppx_refuses();
+    for (size_t i = 0; i < (refused ? PAGE : bytes) / sizeof(uint64_t); i++) ((uint64_t *)memory)[i] = 0;
+    return refused ? -EINVAL : 0;
 }
 
 static int checked_pages_offer(void *memory, size_t bytes) {
     uint64_t *words = memory;
-    for (size_t page = 0; page < bytes / PAGE; page++)
+    bool refused = oppx_refuses();
+    for (size_t page = 0; page < (refused ? 1 : bytes / PAGE); page++)
         if (purge_run.gone[oppx_thread()] & 1u << page) words[2 * page] = words[2 * page + 1] = 0;
-    return 0;
+    return refused ? -EINVAL : 0;
 }
 
 static _Bool checked_pages_keep(uint64_t *word) {
@@ -158,7 +163,7 @@ static void purge_take_all(opp_purge_mode mode, bool revokes) {
         memcpy(was_over, purge_run.is_over, sizeof(was_over));
         if (!opp_purge_look(region, &view)) continue;
         int64_t bytes = revokes ? opp_purge_revoke(region, &view) : opp_purge_take(region, &view, mode);
-        if (bytes == 0) continue;
+        if (bytes == 0 || (bytes == -EINVAL && oppx_refusals() > 0)) continue;
         if (bytes != PAGES * PAGE || view.bytes != PAGES * PAGE)
             oppx_fail("%lld bytes were given back, of %llu", (long long)bytes, (unsigned long long)view.bytes);
         if (view.owner == 0 || view.owner > purge_run.lives || was_over[view.owner])
@@ -195,7 +200,10 @@ static void purge_perform(uint32_t thread, const oppx_operation *operation) {
     case PURGE_OPEN:
         if (*own != NULL) break;
         purge_run.life[thread] = ++purge_run.lives;
-        if (opp_purge_open(purge_run.set, PAGES * PAGE, purge_run.lives, 0, own) != 0) oppx_fail("no region");
+        if (opp_purge_open(purge_run.set, PAGES * PAGE, purge_run.lives, 0, own) != 0) {
+            if (*own != NULL || oppx_refusals() == 0) oppx_fail("no region, and nothing was refused");
+            break;
+        }
         purge_own(*own, true);
         opp_purge_set_volatile(*own, true);
         break;
@@ -237,6 +245,6 @@ const oppx_target checked_purge = {
     .name = "purge",
     .summary = "Purgeable regions: content is whole or known to be gone, and nobody waits for who takes it.",
     .kinds = purge_kinds, .kind_count = sizeof(purge_kinds) / sizeof(purge_kinds[0]),
-    .threads_max = 3, .operations_max = 6, .stalls = 1,
+    .threads_max = 3, .operations_max = 6, .stalls = 1, .refusals = 2,
     .setup = purge_setup, .perform = purge_perform, .finish = purge_finish,
 };

@@ -17,7 +17,7 @@ CHECKED_CORE_BEGIN
 static int checked_give_back(opp_source *source, opp_app *app, int set, uint8_t rank, opp_job job) {
     history_back_begins(job.tag);
     int result = opp_app_give_back(source, app, set, rank, job);
-    history_back_ends(job.tag);
+    history_back_ends(job.tag, result >= 0);
     return result;
 }
 
@@ -44,6 +44,21 @@ static opp_core *core_of(const opp_core_config *config) {
     opp_core *core;
     if (opp_core_create(config, &core) != 0) oppx_fail("the core cannot be made");
     return core;
+}
+
+/* Nobody can go on without: asks again. */
+static opp_source *source_of(opp_core *core) {
+    opp_source *source;
+    while ((source = opp_source_acquire(core, 0)) == NULL)
+        if (oppx_refusals() == 0) oppx_fail("there is no source, and memory is not short");
+    return source;
+}
+
+static opp_taker *taker_of(opp_core *core, opp_source *own, const uint8_t *distance) {
+    opp_taker *taker;
+    while ((taker = opp_taker_create(core, own, distance)) == NULL)
+        if (oppx_refusals() == 0) oppx_fail("there is no taker, and memory is not short");
+    return taker;
 }
 
 #include "queues_bag.h"

@@ -32,7 +32,7 @@ static void bag_perform(uint32_t thread, const oppx_operation *operation) {
         history_meet();
     } else if (operation->kind == BAG_LEAVE) {
         opp_source_release(bag_run.sources[thread]);
-        bag_run.sources[thread] = opp_source_acquire(bag_run.core, 0);
+        bag_run.sources[thread] = source_of(bag_run.core);
     } else if (operation->kind == BAG_PUSH) {
         uint32_t item = history_push_begins(0, 0);
         opp_job job = {history_payload(item), item};
@@ -65,11 +65,12 @@ static void bag_finish(void) {
     history_check_conservation();
     history_check_order();
     history_check_levels(NULL);
+    history_check_linear(0, true);
 }
 
 const oppx_target checked_bag = {
     .name = "bag",
     .summary = "A strand's queue: each job out once, in the order of pushes that follow one another, whoever is stopped.",
-    .kinds = bag_kinds, .kind_count = 4, .threads_max = 4, .operations_max = 8, .stalls = 1,
+    .kinds = bag_kinds, .kind_count = 4, .threads_max = 4, .operations_max = 8, .stalls = 1, .refusals = 2,
     .setup = bag_setup, .perform = bag_perform, .finish = bag_finish,
 };

@@ -6,8 +6,8 @@
  * woken or looks again, so nothing waits while a worker sleeps that might run it; what the waker did before is seen by
  * the woken; nobody works without a permit but in reserve, and permits do not get lost; opp_lane_notify() makes no system call while all permits are in use, and never
  * more than one; a closed lane lets nobody sleep; a thread that is stopped in one of these calls does not keep the
- * others from ending theirs, and has at most one sleeper whom it does not wake, its own permit and that one's, and the
- * wake-up that it was given itself: a later notification wakes another.
+ * others from ending theirs, and has at most one sleeper whom it does not wake, one permit, and the wake-up that it was
+ * given itself: a later notification wakes another.
  */
 enum { LANE_SUBMIT, LANE_WORK, LANE_RESERVE, LANE_CLOSE, LANE_PERMITS, LANE_SUSPEND, LANE_RESUME };
 
@@ -34,7 +34,6 @@ typedef struct park_state {
     standing standing[OPPX_THREADS];
     bool showing[OPPX_THREADS]; /* inside of a resumption, whose jobs are not all shown yet */
     bool waking[OPPX_THREADS];  /* inside of a call that may have chosen a sleeper */
-    bool resting[OPPX_THREADS]; /* on its way to sleep, where it may be given a permit and take another */
     bool lying[OPPX_THREADS];   /* may be chosen */
     bool closed;                /* a call of opp_lane_close() is over */
     uint32_t told;              /* notifications after a push that began when somebody was stopped, all permits set */
@@ -198,23 +197,15 @@ static void park_give_permit(uint32_t thread) {
 static void park_rest(uint32_t thread) {
     if (park.core != NULL) opp_taker_rest(park.takers[thread]);
     uint32_t slot = thread;
-    park.resting[thread] = park.lying[thread] = true;
+    park.lying[thread] = true;
     opp_lane_lie_down(park.lane, slot);
     oppx_moment lying = oppx_here();
-    opp_woken woken;
-    if (park_has_ready() && opp_lane_enter(park.lane)) {
-        woken = opp_lane_wake_up(park.lane, slot);
-        park.lying[thread] = false;
-        if (woken != OPP_WOKEN_NOTHING) park_check_woken(thread, lying);
-        if (woken == OPP_WOKEN_PERMIT) opp_lane_leave(park.lane);
-        if (woken != OPP_WOKEN_CLOSED) woken = OPP_WOKEN_PERMIT;
-        else opp_lane_leave(park.lane);
-    } else {
-        woken = opp_lane_sleep(park.lane, slot);
-        park.lying[thread] = false;
-        /* The lane may have been found closed, by which nobody is woken. */
-        if (woken != OPP_WOKEN_CLOSED) park_check_woken(thread, lying);
-    }
+    opp_woken woken = park_has_ready() ? opp_lane_wake_up(park.lane, slot) : OPP_WOKEN_NOTHING;
+    if (woken == OPP_WOKEN_NOTHING) woken = opp_lane_sleep(park.lane, slot);
+    park.lying[thread] = false;
+    /* It may have taken the permit itself, or found the lane closed, by which nobody is woken. */
+    if (woken != OPP_WOKEN_CLOSED && opp_load(&park.lane->cells[slot].word, relaxed) != CELL_EMPTY)
+        park_check_woken(thread, lying);
     switch (woken) {
     case OPP_WOKEN_PERMIT: park_got_permit(thread); break;
     case OPP_WOKEN_RESERVE: park.standing[thread] = STAND_RESERVE; break;
@@ -224,7 +215,6 @@ static void park_rest(uint32_t thread) {
         break;
     case OPP_WOKEN_NOTHING: oppx_fail("a worker that slept was woken for nothing");
     }
-    park.resting[thread] = false;
 }
 
 /* Until one job is done: as a worker does, which sleeps if there is none. */

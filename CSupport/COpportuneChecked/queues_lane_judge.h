@@ -13,8 +13,7 @@ static void park_judge(void) {
     for (uint32_t t = 1; t <= park.threads; t++) asleep += oppx_is_asleep(t);
     uint32_t working = opp_lane_working(park.lane), inside = opp_load(park.inside, relaxed);
     uint32_t sleeping = opp_lane_sleeping(park.lane), chosen = park.waking[stopped], lies = park.lying[stopped];
-    /* Who is chosen may have taken a permit for itself before it waits for what it is given. */
-    uint32_t held = stopped == 0 ? 0 : park.resting[stopped] || park.waking[stopped] ? 2 : 1;
+    uint32_t held = stopped != 0;
     if (working < inside || working - inside > held) oppx_fail("%u permits are in use, by %u workers", working, inside);
     if (asleep > sleeping + chosen) oppx_fail("%u workers sleep, of whom %u can be woken", asleep, sleeping);
     if (asleep > chosen && (stopped != 0 ? park.closed : park.closes)) oppx_fail("a worker sleeps in a closed lane");

@@ -6,7 +6,8 @@
  * pushed before it began; no job of a suspended app comes out of a take that began after the suspension returned; who
  * of apps at one level none is given more than OPP_TURN jobs in a row by a taker while a job of another waits there; who
  * suspends sees the takers that are inside, and is told when the last has left. A take during which its app was suspended
- * or moved may give its job back, which others may have overtaken by then, to the front of its rank. What an app was while
+ * or moved may give its job back, which others may have overtaken by then, to the front of its rank; where memory is short
+ * it gives it after all. A push that is refused, which is where memory is short, queues nothing. What an app was while
  * a step of it may have come in between nobody can tell; at all other times its jobs are judged like any.
  */
 enum { APPS = 2, RANKS = 3 };
@@ -121,7 +122,7 @@ static void runq_take(opp_taker *taker, uint64_t levels) {
     history_take_ends(taking, found, taken.job.ptr, taken.job.tag);
     if (!found) return;
     checked_history.takings[taking].level = taken.level;
-    if (!(levels & 1ull << taken.level)) oppx_fail("a take gives a job of level %u, unasked", taken.level);
+    if (!(levels & 1ull << taken.level) && !checked_history.items[taken.job.tag].stuck) oppx_fail("a take gives a job of level %u, unasked", taken.level);
     if (taken.app != runq.apps[runq.app_of[taken.job.tag]]) oppx_fail("a job comes out of another app");
 }
 
@@ -178,21 +179,21 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
     case RUNQ_MEET: history_meet(); break;
     case RUNQ_WORKER:
         opp_taker_rest(runq.takers[thread]);
-        runq.takers[thread] = opp_taker_create(runq.core, runq.sources[thread], NULL);
+        runq.takers[thread] = taker_of(runq.core, runq.sources[thread], NULL);
         break;
     case RUNQ_FAR: {
         static const uint8_t distances[2][64] = {{10, 20}, {20, 10}};
         opp_taker_rest(runq.takers[thread]);
-        runq.takers[thread] = opp_taker_create(runq.core, runq.sources[thread], distances[thread % 2]);
+        runq.takers[thread] = taker_of(runq.core, runq.sources[thread], distances[thread % 2]);
         break;
     }
     case RUNQ_STATE: runq_look(operation->argument[0]); break;
     case RUNQ_LEND: runq_lend(operation->argument[0]); break;
     case RUNQ_ADOPT: /* in this order, so that the taker's change of hands does not stand in for the source's */
         opp_source_release(runq.sources[thread]);
-        runq.sources[thread] = opp_source_acquire(runq.core, 0);
+        runq.sources[thread] = source_of(runq.core);
         opp_taker_destroy(runq.takers[thread]);
-        runq.takers[thread] = opp_taker_create(runq.core, runq.sources[thread], NULL);
+        runq.takers[thread] = taker_of(runq.core, runq.sources[thread], NULL);
         break;
     }
     runq.showing[thread] = -1;

@@ -57,6 +57,10 @@ static void runq_check_takes(void) {
     for (uint32_t t = 0; t < checked_history.taking_count; t++) {
         taking *taking = &checked_history.takings[t];
         if (taking->item < 0) continue;
+        if (checked_history.items[taking->item].stuck) {
+            taking->level = ANY_LEVEL;
+            continue;
+        }
         stand stand = runq_stand(runq.app_of[taking->item], &taking->event);
         if (stand.suspended == 1) oppx_fail("job %d is taken while its app is suspended", taking->item);
         if (stand.band >= 0 && (int)taking->level != runq_level((uint32_t)taking->item, stand.band))
@@ -132,7 +136,7 @@ static void runq_check_suspension(uint32_t app) {
                 oppx_fail("somebody is inside of app %u, though who suspended it saw nobody", app);
         for (uint32_t k = 0; k < checked_history.item_count; k++) {
             const item *item = &checked_history.items[k];
-            if (runq.app_of[k] != app || !item->taken) continue;
+            if (runq.app_of[k] != app || !item->taken || item->stuck) continue;
             if (event_before(&step->event, &item->take))
                 oppx_fail("job %u is taken after its app was suspended", k);
             if (step->running == 0 && !oppx_precedes(&item->take.end, &step->event.end))
@@ -183,6 +187,6 @@ const oppx_target checked_runq = {
     .name = "runq",
     .summary = "The run queue: each job out once, in order, none passed over, none of a suspended app, whoever is stopped.",
     .kinds = runq_kinds, .kind_count = sizeof(runq_kinds) / sizeof(runq_kinds[0]),
-    .threads_max = 4, .operations_max = 12, .stalls = 1,
+    .threads_max = 4, .operations_max = 12, .stalls = 1, .refusals = 1,
     .setup = runq_setup, .perform = runq_perform, .end = runq_end, .finish = runq_finish,
 };

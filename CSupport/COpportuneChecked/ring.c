@@ -154,6 +154,8 @@ static void ring_finish(void) {
     if (stopped == 0) history_check_conservation();
     history_check_order();
     history_check_levels(NULL);
+    history_check_linear(RING_MESSAGES, false);
+    history_check_linear(RING_COMPLETIONS, false);
 }
 
 const oppx_target checked_ring = {

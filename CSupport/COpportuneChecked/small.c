@@ -16,7 +16,9 @@ CHECKED_CORE_END
 static _Thread_local opp_inbox *inbox;
 static _Thread_local uint32_t fetched[HISTORY_ITEMS], fetched_count, left_count;
 
-static const oppx_kind inbox_kinds[] = {{.name = "push", .weight = 3}, {.name = "fetch", .weight = 2, .threads = 2}};
+static const oppx_kind inbox_kinds[] = {
+    {.name = "push", .weight = 3}, {.name = "fetch", .weight = 2, .threads = 2}, {.name = "meet", .weight = 1}};
+enum { INBOX_PUSH, INBOX_FETCH, INBOX_MEET };
 
 static void inbox_setup(const oppx_program *program) {
     (void)program;
@@ -59,8 +61,9 @@ static void inbox_fetch(void) {
 
 static void inbox_perform(uint32_t thread, const oppx_operation *operation) {
     (void)thread;
-    if (operation->kind == 0) inbox_push();
-    else inbox_fetch();
+    if (operation->kind == INBOX_PUSH) inbox_push();
+    else if (operation->kind == INBOX_FETCH) inbox_fetch();
+    else history_meet();
 }
 
 static void inbox_finish(void) {
@@ -73,12 +76,13 @@ static void inbox_finish(void) {
     if (stopped == 0) history_check_conservation();
     history_check_order();
     history_check_levels(NULL);
+    history_check_linear(0, false);
 }
 
 const oppx_target checked_inbox = {
     .name = "inbox",
     .summary = "Messages to one reader: each once, one thread's in order, all that were pushed before; the late know it.",
-    .kinds = inbox_kinds, .kind_count = 2, .threads_max = 4, .operations_max = 8, .stalls = 1,
+    .kinds = inbox_kinds, .kind_count = 3, .threads_max = 4, .operations_max = 8, .stalls = 1, .refusals = 1,
     .setup = inbox_setup, .perform = inbox_perform, .finish = inbox_finish,
 };
 

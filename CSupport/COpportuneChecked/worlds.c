@@ -23,7 +23,9 @@ const oppx_target *checked_target_named(const char *name) {
 
 #define ANY OPPX_UNBOUNDED
 
-/* name, target, program, preemptions, old values, threads stopped, waits that end early, quick */
+#pragma clang diagnostic ignored "-Wmissing-field-initializers" /* without a number of refusals there are none */
+
+/* name, target, program, preemptions, old values, threads stopped, waits that end early, quick, refusals */
 static const oppx_world worlds[] = {
     {"bag-two-pushers", "bag", "push; push | push; push | take", 2, 1, 0, 0, true},
     {"bag-push-take", "bag", "push; push; push | take; take", ANY, 2, 0, 0, true},
@@ -39,6 +41,7 @@ static const oppx_world worlds[] = {
     {"bag-sweep-stopped", "bag", "push; leave; push | push; leave; push | take; take; take", 1, 0, 1, 0, true},
     {"bag-comes-back", "bag", "push; take; leave; push | push; take | take | push", 3, 0, 0, 0, false},
     {"bag-late-reader", "bag", "push; push; push; meet; take | meet; push; push; take; take; push", 1, 6, 0, 0, false},
+    {"bag-short-of-memory", "bag", "push; push; push; push | push; push | take; take; take", 1, 0, 0, 0, true, 2},
     {"runq-push-take", "runq", "push 0 0 | take; take", 3, 2, 0, 0, true},
     {"runq-same-rank", "runq", "push 0 0; push 0 0 | take; take", 2, 1, 0, 0, true},
     {"runq-two-pushers", "runq", "push 0 0 | push 0 0 | take; take", 2, 1, 0, 0, false},
@@ -66,6 +69,8 @@ static const oppx_world worlds[] = {
     {"runq-again-swept", "runq", "push 0 0; take; adopt; push 0 0 | push 0 0; take; take", 2, 0, 0, 0, true},
     {"runq-again-levels", "runq", "push 0 0; push 0 0; take; push 0 1; take; take | push 1 0", 2, 1, 0, 0, false},
     {"runq-again-stopped", "runq", "push 0 0; push 0 0; push 0 0 | take; take; take", 1, 0, 1, 0, true},
+    {"runq-short-of-memory", "runq", "push 0 0; push 0 0; push 0 0; push 0 0 | take; take; take", 1, 0, 0, 0, true, 1},
+    {"runq-given-back-short", "runq", "push 0 0; take | suspend 0; resume 0 | take", 2, 0, 0, 0, true, 1},
     {"runq-far", "runq", "push 0 0 | push 0 0 | far; take", 2, 1, 0, 0, false},
     {"records-apps", "records", "app; keep | app; keep | take; take", 1, 1, 0, 0, true},
     {"records-bags", "records", "bag; bag | bag; bag", 2, 1, 0, 0, false},
@@ -87,6 +92,8 @@ static const oppx_world worlds[] = {
     {"parking-suspend", "parking", "submit; suspend; resume | work; work", 2, 1, 0, 0, true},
     {"parking-stopped", "parking", "submit; submit | work; work | submit", 1, 0, 1, 0, false},
     {"inbox", "inbox", "fetch; fetch | push; push | push", ANY, ANY, 1, 0, true},
+    {"inbox-one-after-another", "inbox", "fetch; fetch | push; meet | meet; push", ANY, 1, 0, 0, true},
+    {"inbox-short-of-memory", "inbox", "fetch; fetch | push; push | push", ANY, 1, 0, 0, true, 1},
     {"inbox-too-late", "inbox", "fetch; fetch; fetch | push; push | push", ANY, 1, 0, 0, true},
     {"alarms", "alarms", "wait; wait; wait | post; post | post", 3, 2, 1, 0, false},
     {"alarms-mark", "alarms", "wait; wait; wait | mark; mark | mark", 3, 1, 0, 0, true},
@@ -110,6 +117,9 @@ static const oppx_world worlds[] = {
     {"purge-own-lazy", "purge", "open; own; close | offer 1; offer 0", 3, 1, 0, 0, true},
     {"purge-revoke", "purge", "open; close; open | revoke; revoke", 2, 1, 0, 0, true},
     {"purge-decline", "purge", "decline; use | use | take", 2, 1, 0, 0, true},
+    {"purge-refused", "purge", "use; use | take; take", 2, 1, 0, 0, true, 2},
+    {"purge-lazy-refused", "purge", "use; use | offer 1; offer 2; take", 2, 1, 0, 0, true, 2},
+    {"purge-open-refused", "purge", "open; own; close; open | take; offer 1", 2, 1, 0, 0, true, 1},
     {"purge-stopped", "purge", "use; use | take; offer 1 | use", 1, 1, 1, 0, true},
     {"table", "table", "put 0 1; put 1 2; get 0 | put 0 2; remove 0; get 1", 2, 2, 1, 0, true},
 };
@@ -125,7 +135,7 @@ int checked_explore_world(oppx *explorer, const oppx_world *world, oppx_budget b
     oppx_program program;
     char error[OPPX_TEXT];
     if (target == NULL || oppx_program_parse(target, world->program, &program, error) != 0) return -EINVAL;
-    oppx_bounds bounds = {world->preemptions, world->stale, world->stalls, world->early};
+    oppx_bounds bounds = {world->preemptions, world->stale, world->stalls, world->early, world->refusals};
     oppx_exhaust(explorer, target, &program, bounds, budget, figures, finding);
     return 0;
 }

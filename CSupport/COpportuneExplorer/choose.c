@@ -40,7 +40,8 @@ uint64_t state_hash(oppx *x) {
 }
 
 static bool is_no_less(oppx_bounds a, oppx_bounds b) {
-    return a.preemptions >= b.preemptions && a.stale >= b.stale && a.stalls >= b.stalls && a.early >= b.early;
+    return a.preemptions >= b.preemptions && a.stale >= b.stale && a.stalls >= b.stalls && a.early >= b.early &&
+           a.refusals >= b.refusals;
 }
 
 /* Whether the state was explored before with at least as much left. Remembers it otherwise. */
@@ -62,7 +63,7 @@ static bool state_is_known(oppx *x) {
 }
 
 void choose_begin(oppx *x) {
-    x->depth = 0;
+    x->depth = x->misfit = 0;
     if (x->driver != DRIVE_RANDOM) return;
     for (uint32_t i = 0; i < x->thread_count; i++)
         x->threads[i].priority = 16 + (random_next(&x->random) >> 8);
@@ -116,6 +117,8 @@ uint32_t choose(oppx *x, choice_kind kind, uint32_t options) {
     if (costs && x->left.stale == 0) options = 1;
     bool is_early = kind == CHOOSE_EARLY;
     if (is_early && x->left.early == 0) options = 1;
+    bool is_refusal = kind == CHOOSE_REFUSAL;
+    if (is_refusal && x->left.refusals == 0) options = 1;
     if (options <= 1) return 0;
     if (options > 200) {
         options = 200;
@@ -133,7 +136,7 @@ uint32_t choose(oppx *x, choice_kind kind, uint32_t options) {
             break;
         case DRIVE_RANDOM:
             if (kind == CHOOSE_READ && is_late(x)) chosen = options - 1;
-            else if (!(costs || is_early) || random_next(&x->random) % 4 == 0)
+            else if (!(costs || is_early || is_refusal) || random_next(&x->random) % 4 == 0)
                 chosen = (uint32_t)(random_next(&x->random) % options);
             break;
         case DRIVE_BYTES:
@@ -143,11 +146,15 @@ uint32_t choose(oppx *x, choice_kind kind, uint32_t options) {
             break;
         case DRIVE_REPLAY:
             if (x->depth < x->stack_depth) chosen = x->choice[x->depth];
-            if (chosen >= options) chosen = options - 1;
+            if (chosen >= options) {
+                chosen = options - 1;
+                if (x->misfit == 0) x->misfit = x->depth + 1;
+            }
             break;
         }
     chosen = record_choice(x, options, chosen);
     if (costs && chosen != 0 && x->left.stale != OPPX_UNBOUNDED) x->left.stale--;
     if (is_early && chosen != 0 && x->left.early != OPPX_UNBOUNDED) x->left.early--;
+    if (is_refusal && chosen != 0 && x->left.refusals != OPPX_UNBOUNDED) x->left.refusals--;
     return chosen;
 }

@@ -23,13 +23,17 @@ const char *oppx_finding_message(const oppx_finding *finding) {
     return finding->message;
 }
 
+uint32_t oppx_finding_misfit(const oppx_finding *finding) {
+    return finding->misfit;
+}
+
 size_t oppx_finding_print(const oppx_target *target, const oppx_finding *finding, char *text, size_t size) {
     size_t at = 0;
 #define PUT(...) at += (size_t)snprintf(at < size ? text + at : NULL, at < size ? size - at : 0, __VA_ARGS__)
     PUT("# %s\ntarget: %s\nprogram: ", finding->message, target->name);
     at += oppx_program_print(target, &finding->program, at < size ? text + at : text, at < size ? size - at : 0);
-    PUT("\nbounds: %u %u %u %u", finding->bounds.preemptions, finding->bounds.stale, finding->bounds.stalls,
-        finding->bounds.early);
+    const oppx_bounds *bounds = &finding->bounds;
+    PUT("\nbounds: %u %u %u %u %u", bounds->preemptions, bounds->stale, bounds->stalls, bounds->early, bounds->refusals);
     if (finding->foretold.load != 0)
         PUT("\nforetold: %u %u", finding->foretold.load, finding->foretold.store);
     PUT("\nchoices:");
@@ -88,14 +92,14 @@ int oppx_finding_parse(const oppx_target *target, const char *text, oppx_finding
     int result = oppx_program_parse(target, program, &finding->program, error);
     free(program);
     if (result != 0) return result;
-    unsigned preemptions, stale, stalls, early = 0; /* the last is not in older ones */
+    unsigned preemptions, stale, stalls, early = 0, refusals = 0; /* the last two are not in older ones */
     value = line_named(text, "bounds", &length);
-    if (value == NULL || sscanf(value, "%u %u %u %u", &preemptions, &stale, &stalls, &early) < 3 || preemptions > 255 ||
-        stale > 255 || stalls > 255 || early > 255) {
-        snprintf(error, OPPX_TEXT, "there is no line 'bounds: ' with three or four numbers from 0 to 255");
+    if (value == NULL || sscanf(value, "%u %u %u %u %u", &preemptions, &stale, &stalls, &early, &refusals) < 3 ||
+        preemptions > 255 || stale > 255 || stalls > 255 || early > 255 || refusals > 255) {
+        snprintf(error, OPPX_TEXT, "there is no line 'bounds: ' with three to five numbers from 0 to 255");
         return -EINVAL;
     }
-    finding->bounds = (oppx_bounds){(uint8_t)preemptions, (uint8_t)stale, (uint8_t)stalls, (uint8_t)early};
+    finding->bounds = (oppx_bounds){(uint8_t)preemptions, (uint8_t)stale, (uint8_t)stalls, (uint8_t)early, (uint8_t)refusals};
     value = line_named(text, "foretold", &length);
     oppx_foretold *foretold = &finding->foretold;
     if (value != NULL && (sscanf(value, "%u %u", &foretold->load, &foretold->store) != 2 || foretold->load == 0)) {

@@ -173,12 +173,13 @@ void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, 
     oppx_program drawn;
     x->target = target;
     x->driver = DRIVE_RANDOM;
-    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, 0, OPPX_UNBOUNDED};
+    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, 0, OPPX_UNBOUNDED, 0};
     x->expected_steps = 100;
     uint64_t begun = now_ms();
     execute_prepare(x);
     while (!is_over(&budget, figures->executions, begun)) {
-        x->random = mix(seed + figures->executions, 1); /* far from random_next()'s steps: no draws recur shifted */
+        /* Of both, so that neither neighbouring numbers nor neighbouring seeds have draws in common. */
+        x->random = mix(mix(seed, 2), budget.first + figures->executions);
         if (program == NULL) draw_program(target, &(draws){.random = &x->random}, &drawn);
         x->program = program != NULL ? program : &drawn;
         /* How long such a program is, roughly; drawn from the program alone, so that each execution stands alone. */
@@ -186,6 +187,7 @@ void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, 
         for (uint32_t t = 0; t < x->program->threads; t++) operations += x->program->count[t];
         x->expected_steps = 12 * operations;
         x->bounds.stalls = target->stalls != 0 && random_next(&x->random) % 4 == 0 ? 1 : 0;
+        x->bounds.refusals = random_next(&x->random) % 4 == 0 ? (uint8_t)target->refusals : 0;
         x->later.random = mix(x->random, 4);
         x->later.use = x->later.random % 4 == 0 ? LATER_WATCH : LATER_NONE;
         execute(x);
@@ -217,7 +219,8 @@ bool oppx_run_bytes(oppx *x, const oppx_target *target, const uint8_t *bytes, si
     x->target = target;
     x->program = &program;
     x->driver = DRIVE_BYTES;
-    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, (uint8_t)target->stalls, OPPX_UNBOUNDED};
+    x->bounds = (oppx_bounds){OPPX_UNBOUNDED, OPPX_UNBOUNDED, (uint8_t)target->stalls, OPPX_UNBOUNDED,
+                              (uint8_t)target->refusals};
     x->bytes = from.bytes;
     x->byte_count = from.left;
     execute_prepare(x);
@@ -250,6 +253,7 @@ bool oppx_replay(oppx *x, const oppx_target *target, oppx_finding *finding) {
     }
     execute_done(x);
     finding->found = x->failed;
+    finding->misfit = x->misfit != 0 ? x->misfit : x->depth < x->stack_depth ? x->depth + 1 : 0;
     memcpy(finding->message, x->message, sizeof(finding->message));
     return x->failed;
 }

@@ -56,7 +56,8 @@ static bool fails_too(oppx *x, const oppx_target *target, oppx_finding *finding,
     uint64_t seed = program_size(program) * 1000003u;
     for (uint64_t tries = 0; tries < TRIES;) {
         oppx_figures figures;
-        oppx_fuzz(x, target, program, seed + tries, (oppx_budget){.executions = TRIES - tries}, &figures, attempt);
+        oppx_budget budget = {.executions = TRIES - tries, .first = tries};
+        oppx_fuzz(x, target, program, seed, budget, &figures, attempt);
         if (!attempt->found) return false;
         if (is_same_failure(attempt->message, finding->message)) return true;
         tries += figures.executions;
@@ -77,6 +78,11 @@ static bool shrink_program(oppx *x, const oppx_target *target, oppx_finding *fin
             return true;
         }
     return false;
+}
+
+/* Those at the end. */
+static void cut_default(oppx_finding *finding) {
+    while (finding->choice_count > 0 && finding->choice[finding->choice_count - 1] == 0) finding->choice_count--;
 }
 
 static bool try_choices(oppx *x, const oppx_target *target, oppx_finding *finding, oppx_finding *attempt) {
@@ -114,15 +120,20 @@ static void shrink_choices(oppx *x, const oppx_target *target, oppx_finding *fin
             smaller |= try_choices(x, target, finding, attempt);
         }
     }
-    while (finding->choice_count > 0 && finding->choice[finding->choice_count - 1] == 0) finding->choice_count--;
+    cut_default(finding);
 }
 
 void oppx_shrink(oppx *x, const oppx_target *target, oppx_finding *finding, uint64_t milliseconds) {
     oppx_finding *attempt = oppx_finding_create();
     if (attempt == NULL) return;
     uint64_t end = now_ms() + milliseconds;
-    while (shrink_program(x, target, finding, attempt, end)) {}
+    while (milliseconds > 0 && shrink_program(x, target, finding, attempt, end)) {}
     shrink_choices(x, target, finding, attempt, end);
     oppx_finding_destroy(attempt);
-    oppx_replay(x, target, finding);
+    if (!oppx_replay(x, target, finding)) return;
+    /* What was chosen where a choice did not fit is what is kept. */
+    finding->choice_count = x->depth;
+    memcpy(finding->choice, x->choice, x->depth);
+    finding->misfit = 0;
+    cut_default(finding);
 }

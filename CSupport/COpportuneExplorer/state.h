@@ -96,7 +96,7 @@ typedef struct thread {
     uint64_t futex_calls;
 } thread;
 
-typedef enum choice_kind { CHOOSE_THREAD, CHOOSE_READ, CHOOSE_PLACE, CHOOSE_EARLY, CHOOSE_OTHER } choice_kind;
+typedef enum choice_kind { CHOOSE_THREAD, CHOOSE_READ, CHOOSE_PLACE, CHOOSE_EARLY, CHOOSE_REFUSAL, CHOOSE_OTHER } choice_kind;
 typedef enum driver { DRIVE_SEARCH, DRIVE_RANDOM, DRIVE_BYTES, DRIVE_REPLAY } driver;
 
 typedef struct record { /* a step of the timeline */
@@ -137,7 +137,7 @@ struct oppx {
     bool chosen;           /* the running thread was, and has not done its step yet */
     bool concurrent;       /* the threads run; else main is alone */
     uint64_t execution;
-    uint32_t steps, alone, sleeps;
+    uint32_t steps, alone, sleeps, refused;
     uint64_t now;          /* how often somebody has looked at the clock */
     uint64_t hash;         /* of all objects */
     bool failed, abandoned;
@@ -168,6 +168,7 @@ struct oppx {
     uint32_t depth;
     bool cut; /* DRIVE_SEARCH: in some execution there was more to choose than is remembered */
     uint8_t choice[OPPX_CHOICES], options[OPPX_CHOICES];
+    uint32_t misfit;       /* DRIVE_REPLAY: the first choice that there was not, from 1; 0: none */
     uint32_t stack_depth;  /* DRIVE_SEARCH: choices that are replayed; DRIVE_REPLAY: how many there are */
     const uint8_t *bytes;
     size_t byte_count;

@@ -38,13 +38,17 @@ struct FuzzCommand: ParsableCommand {
   @Option(help: "Number that the random choices follow from. (default: drawn, and printed)")
   var seed: UInt64?
 
-  @Option(help: "Run this example again instead, and print its timeline.", completion: .file())
+  @Option(
+    help: "Run this example again instead, print its timeline, and say whether it fails or no longer fits the code.",
+    completion: .file())
   var replay: String?
 
-  @Option(help: "Threads that fuzz, each its own schedules. (default: one a core)")
+  @Option(help: "Threads that fuzz, each its own schedules; as many at once as are asked for. (default: one a core)")
   var threads: Int?
 
-  @Option(help: "Write the example of a failure to this file.", completion: .file())
+  @Option(
+    help: "Write the example of a failure to this file. (default: opportune-fuzz-TARGET-SEED.example here, or in /tmp)",
+    completion: .file())
   var output: String?
 
   @Flag(help: "Print JSON, and nothing else, to standard output; of a list and of an example run again as well.")
@@ -84,14 +88,26 @@ struct FuzzCommand: ParsableCommand {
       threads: threads ?? max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))),
       isInterrupted: wasInterrupted)
     if isTerminal { run.progress = { writeToStandardError("\r\u{1B}[K" + line($0)) } }
+    let keeper = FindingKeeper(seed: seed, output: output)
+    run.found = { finding in
+      keeper.keep(finding)
+      let kept = keeper.path.map { "kept in \($0)" } ?? "no file to keep it in:\n\(finding.example)"
+      printToStandardError(
+        "\n\(finding.target): \(finding.message)\n\(kept)\nIt is made smaller now, for 20 s at most.")
+    }
     writeToStandardError("seed \(seed)\n")
     let selfCheck = try checkSelf(seed: seed)
     var report = try run.run()
     report.selfCheck = selfCheck
     if isTerminal { writeToStandardError("\r\u{1B}[K") }
-    print(json ? try FuzzJSON.encode(report) : summary(report), terminator: "")
-    if let finding = report.finding, let output { try write(finding.example, to: output) }
-    if report.finding != nil { throw ExitCode(1) }
+    report.finding.map(keeper.keep)
+    print(json ? try FuzzJSON.encode(report) : summary(report, keptIn: keeper.path), terminator: "")
+    if report.finding != nil {
+      if let output, keeper.path == nil {
+        throw Failure("'\(output)' cannot be written; the example is in what was printed")
+      }
+      throw ExitCode(1)
+    }
     if report.wasInterrupted { throw ExitCode(130) }
   }
 
@@ -124,26 +140,28 @@ struct FuzzCommand: ParsableCommand {
     guard let example = read(path) else {
       throw Failure("'\(path)' cannot be read: \(String(cString: strerror(errno)))")
     }
-    let finding: Finding?
+    let replay: Replay
     do {
-      finding = try FuzzTargets.all.replay(example)
+      replay = try FuzzTargets.all.replay(example)
     } catch {
       throw Failure("'\(path)': \(error.description)")
     }
     if json {
-      print(try FuzzJSON.encode(finding), terminator: "")
+      print(try FuzzJSON.encode(replay), terminator: "")
     } else {
-      print(finding.map { "\($0.timeline)\n\($0.target): \($0.message)" } ?? "it does not fail")
+      print(replay.timeline)
+      if let misfit = replay.misfit { print(misfit) }
+      print(replay.finding.map { "\($0.target): \($0.message)" } ?? "it does not fail")
     }
-    if finding != nil { throw ExitCode(1) }
+    if replay.finding != nil { throw ExitCode(1) }
   }
 
-  private func summary(_ report: FuzzReport) -> String {
+  private func summary(_ report: FuzzReport, keptIn path: String?) -> String {
     var text = report.outcomes.map { line($0) + "\n" }.joined()
     guard let finding = report.finding else { return text }
     text += "\n" + finding.timeline + "\n\(finding.target): \(finding.message)\n\n"
-    if let output {
-      text += "Run it again with:  opportune fuzz --replay \(output)\n"
+    if let path {
+      text += "Run it again with:  opportune fuzz --replay \(shellWord(path))\n"
     } else {
       text += "Run it again with:  opportune fuzz --replay /dev/stdin <<'END'\n\(finding.example)END\n"
     }

@@ -26,6 +26,14 @@ func checkWritable(_ path: String) throws {
   if isNew { unlink(path) }
 }
 
+/// As a POSIX shell reads it back.
+func shellWord(_ text: String) -> String {
+  let plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./%@"
+  guard text.isEmpty || text.hasPrefix("-") || !text.allSatisfy(plain.contains) else { return text }
+  let quoted = text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''")
+  return (text.hasPrefix("-") ? "./" : "") + "'" + quoted + "'"
+}
+
 @Sendable func writeToStandardError(_ text: String) {
   let bytes = Array(text.utf8)
   _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)

@@ -23,17 +23,18 @@ public final class Explorer {
     oppx_destroy(raw)
   }
 
-  /// Random programs under random schedules, until one fails or the time is over. The execution with number i depends on
-  /// `seed + i` alone.
+  /// Random programs under random schedules, until one fails or the time is over. An execution depends on the seed and on
+  /// its number alone; no two seeds have executions in common.
   ///
   /// - Parameters:
+  ///   - first: the number of the first execution.
   ///   - milliseconds: at least 1; looked at every 16 executions.
   ///   - executions: at most so many; 0: no limit.
   public func fuzz(
-    _ target: QueueTarget, seed: UInt64, milliseconds: UInt64, executions: UInt64 = 0
+    _ target: QueueTarget, seed: UInt64, first: UInt64 = 0, milliseconds: UInt64, executions: UInt64 = 0
   ) -> (figures: FuzzFigures, failed: Bool) {
     var figures = oppx_figures()
-    let budget = oppx_budget(stop: nil, executions: executions, milliseconds: milliseconds)
+    let budget = oppx_budget(stop: nil, executions: executions, milliseconds: milliseconds, first: first)
     oppx_fuzz(raw, target.raw, nil, seed, budget, &figures, finding)
     return (FuzzFigures(figures), oppx_finding_found(finding))
   }
@@ -44,22 +45,26 @@ public final class Explorer {
     return currentFinding(of: target)
   }
 
-  /// Runs an example again. Returns nil if it does not fail.
+  /// Runs an example again.
   ///
   /// - Throws: ``FuzzError/badExample(_:)`` or ``FuzzError/unknownTarget(_:known:)``.
-  public func replay(_ example: String) throws(FuzzError) -> Finding? {
+  public func replay(_ example: String) throws(FuzzError) -> Replay {
     let target = try Self.target(of: example)
     var error = [CChar](repeating: 0, count: Int(OPPX_TEXT))
     guard oppx_finding_parse(target.raw, example, finding, &error) == 0 else {
       throw .badExample(error.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" })
     }
-    return oppx_replay(raw, target.raw, finding) ? currentFinding(of: target) : nil
+    let failed = oppx_replay(raw, target.raw, finding)
+    let misfit = oppx_finding_misfit(finding)
+    return Replay(
+      finding: failed ? currentFinding(of: target) : nil, timeline: timeline(of: target),
+      misfit: misfit == 0 ? nil : "the schedule no longer fits the code: there is no such choice as number \(misfit)")
   }
 
   /// Explores a world to its end, or until it fails or the time is over (0: no limit).
   public func exhaust(_ world: World, milliseconds: UInt64) -> (figures: FuzzFigures, finding: Finding?) {
     var figures = oppx_figures()
-    let budget = oppx_budget(stop: nil, executions: 0, milliseconds: milliseconds)
+    let budget = oppx_budget(stop: nil, executions: 0, milliseconds: milliseconds, first: 0)
     checked_explore_world(raw, world.raw, budget, &figures, finding)
     guard oppx_finding_found(finding), let target = try? QueueTarget.named(world.target) else {
       return (FuzzFigures(figures), nil)

@@ -16,8 +16,10 @@ public enum FuzzJSON {
     }
   }
 
-  private struct Replay: Encodable {
+  private struct Again: Encodable {
     let finding: Failure?
+    let timeline: String
+    let misfit: String?
   }
 
   private struct Listing: Encodable {
@@ -53,11 +55,11 @@ public enum FuzzJSON {
     try text(Listing(targets: targets.map { .init(name: $0.name, summary: $0.summary, isCanary: $0.isHidden) }))
   }
 
-  /// What an example that was run again came to: a finding, or none.
+  /// What an example that was run again came to: a finding or none, and what it did.
   ///
   /// - Throws: as ``encode(_:)-(FuzzReport)``.
-  public static func encode(_ finding: Finding?) throws -> String {
-    try text(Replay(finding: finding.map(Failure.init)))
+  public static func encode(_ replay: Replay) throws -> String {
+    try text(Again(finding: replay.finding.map(Failure.init), timeline: replay.timeline, misfit: replay.misfit))
   }
 
   private static func text(_ document: some Encodable) throws -> String {

@@ -8,12 +8,14 @@ public struct FuzzRun: Sendable {
   /// For each target; above 0.
   public var seconds: Double
   public var seed: UInt64
-  /// 1 to 1024.
+  /// 1 to 1024, each a thread of its own.
   public var threads: Int
   /// Asked every tenth of a second.
   public var isInterrupted: @Sendable () -> Bool
   /// Called about twice a second, on the caller's thread.
   public var progress: (@Sendable (TargetOutcome) -> Void)?
+  /// Called once with a failure as it was met, before it is made smaller, which takes up to 20 s; on another thread.
+  public var found: (@Sendable (Finding) -> Void)?
 
   public init(
     targets: [any FuzzTarget], seconds: Double, seed: UInt64, threads: Int,
@@ -30,7 +32,7 @@ public struct FuzzRun: Sendable {
 
   /// Blocks until all is done. Ends with the first target that fails.
   ///
-  /// - Throws: ``FuzzError/noMemory``.
+  /// - Throws: ``FuzzError/noMemory``, ``FuzzError/noThread(_:)``.
   public func run() throws(FuzzError) -> FuzzReport {
     var report = FuzzReport(seed: seed, threads: threads, outcomes: [], finding: nil, wasInterrupted: false)
     for target in targets where report.finding == nil && !report.wasInterrupted {
@@ -47,11 +49,15 @@ public struct FuzzRun: Sendable {
     let begun = DispatchTime.now()
     let end = begun + seconds
     let group = DispatchGroup()
-    for thread in 0..<threads {
-      DispatchQueue.global().async(group: group) {
-        // Seeds of the threads lie apart by more than any of them can use up.
-        fuzz(target, seed: seed &+ UInt64(thread) << 40, until: end, shared)
+    do {
+      try OwnThreads.start(threads, group: group) { thread in
+        // Numbers of the threads lie apart by more than any of them can use up.
+        fuzz(target, first: UInt64(thread) << 40, until: end, shared)
       }
+    } catch {
+      shared.stop()
+      group.wait()
+      throw error
     }
     while group.wait(timeout: .now() + 0.5) == .timedOut {
       if isInterrupted() { shared.stop() }
@@ -62,16 +68,18 @@ public struct FuzzRun: Sendable {
     return shared.outcome(since: begun)
   }
 
-  private func fuzz(_ target: any FuzzTarget, seed: UInt64, until end: DispatchTime, _ shared: Shared) {
+  private func fuzz(_ target: any FuzzTarget, first: UInt64, until end: DispatchTime, _ shared: Shared) {
     guard let fuzzer = try? target.makeFuzzer() else { return shared.noteShortOfMemory() }
-    var seed = seed
+    var first = first
     while !shared.isStopped, DispatchTime.now() < end {
       let left = (end.uptimeNanoseconds - min(end.uptimeNanoseconds, DispatchTime.now().uptimeNanoseconds)) / 1_000_000
-      let (figures, failed) = fuzzer.fuzz(seed: seed, milliseconds: max(1, min(100, left)), executions: 0)
+      let (figures, failed) = fuzzer.fuzz(
+        seed: seed, first: first, milliseconds: max(1, min(100, left)), executions: 0)
       shared.add(figures)
-      seed &+= figures.executions
+      first &+= figures.executions
       if failed {
-        shared.stop()
+        guard shared.isFirstToFail() else { return }
+        found?(fuzzer.shrunkFinding(milliseconds: 0))
         shared.note(fuzzer.shrunkFinding(milliseconds: 20_000))
       } else if isInterrupted() {
         shared.stop()
@@ -85,6 +93,7 @@ private final class Shared: Sendable {
   private struct State {
     var figures = FuzzFigures()
     var finding: Finding?
+    var hasFailed = false
     var isShortOfMemory = false
   }
 
@@ -103,7 +112,14 @@ private final class Shared: Sendable {
   func stop() { stopped.store(true, ordering: .relaxed) }
 
   func add(_ figures: FuzzFigures) { state.withLock { $0.figures.add(figures) } }
-  func note(_ finding: Finding) { state.withLock { $0.finding = $0.finding ?? finding } }
+  func note(_ finding: Finding) { state.withLock { $0.finding = finding } }
+  func isFirstToFail() -> Bool {
+    stop()
+    return state.withLock { state in
+      defer { state.hasFailed = true }
+      return !state.hasFailed
+    }
+  }
   func noteShortOfMemory() { state.withLock { $0.isShortOfMemory = true } }
   var finding: Finding? { state.withLock { $0.finding } }
   var isShortOfMemory: Bool { state.withLock { $0.isShortOfMemory } }

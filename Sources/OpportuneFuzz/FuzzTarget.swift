@@ -13,20 +13,33 @@ public protocol FuzzTarget: Sendable {
 
 /// What runs a target. Not thread-safe: one thread at a time, several side by side.
 public protocol Fuzzer: AnyObject {
-  /// Random executions until one fails or the time is over. The execution with number i depends on `seed + i` alone.
+  /// Random executions until one fails or the time is over. An execution depends on the seed and on its number alone; no
+  /// two seeds have executions in common.
   ///
   /// - Parameters:
+  ///   - first: the number of the first execution.
   ///   - milliseconds: at least 1; looked at every few executions.
   ///   - executions: at most so many; 0: no limit.
-  func fuzz(seed: UInt64, milliseconds: UInt64, executions: UInt64) -> (figures: FuzzFigures, failed: Bool)
+  func fuzz(
+    seed: UInt64, first: UInt64, milliseconds: UInt64, executions: UInt64
+  ) -> (figures: FuzzFigures, failed: Bool)
 
   /// The last failure, made smaller for at most `milliseconds`.
   func shrunkFinding(milliseconds: UInt64) -> Finding
 
-  /// Runs an example again. Returns nil if it does not fail.
+  /// Runs an example again.
   ///
   /// - Throws: ``FuzzError/badExample(_:)``.
-  func replay(_ example: String) throws(FuzzError) -> Finding?
+  func replay(_ example: String) throws(FuzzError) -> Replay
+}
+
+extension Fuzzer {
+  /// From the first execution of the seed.
+  public func fuzz(
+    seed: UInt64, milliseconds: UInt64, executions: UInt64
+  ) -> (figures: FuzzFigures, failed: Bool) {
+    fuzz(seed: seed, first: 0, milliseconds: milliseconds, executions: executions)
+  }
 }
 
 extension Collection<any FuzzTarget> {
@@ -36,10 +49,10 @@ extension Collection<any FuzzTarget> {
     return target
   }
 
-  /// Runs an example of one of these targets again. Returns nil if it does not fail.
+  /// Runs an example of one of these targets again.
   ///
   /// - Throws: ``FuzzError/badExample(_:)`` or ``FuzzError/unknownTarget(_:known:)``.
-  public func replay(_ example: String) throws(FuzzError) -> Finding? {
+  public func replay(_ example: String) throws(FuzzError) -> Replay {
     try named(ExampleText.target(of: example)).makeFuzzer().replay(example)
   }
 }
@@ -52,6 +65,8 @@ public enum FuzzError: Error, Equatable, CustomStringConvertible {
   /// The bug that is planted in this canary was not found in time: the fuzzer does not look.
   case blind(String, seconds: Double)
   case noMemory
+  /// No more threads than so many can be started.
+  case noThread(Int)
 
   public var description: String {
     switch self {
@@ -61,6 +76,7 @@ public enum FuzzError: Error, Equatable, CustomStringConvertible {
     case .blind(let name, let seconds):
       "the bug planted in '\(name)' was not found in \(seconds) s, so finding nothing elsewhere means nothing"
     case .noMemory: "memory is short"
+    case .noThread(let count): "no more than \(count) threads can be started"
     }
   }
 }

@@ -89,6 +89,13 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
 
   public init(seed: UInt64) { state = seed }
 
+  /// One of many generators of a seed: neither its neighbours' numbers nor those of a neighbouring seed, shifted or not.
+  public init(seed: UInt64, number: UInt64) {
+    var generator = SplitMix64(seed: seed)
+    generator.state = generator.next() ^ number
+    state = generator.next()
+  }
+
   public mutating func next() -> UInt64 {
     state &+= 0x9E37_79B9_7F4A_7C15
     var word = state

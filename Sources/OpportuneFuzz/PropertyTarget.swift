@@ -32,11 +32,13 @@ final class PropertyFuzzer: Fuzzer {
 
   init(_ property: any Property) { self.property = property }
 
-  func fuzz(seed: UInt64, milliseconds: UInt64, executions: UInt64) -> (figures: FuzzFigures, failed: Bool) {
+  func fuzz(
+    seed: UInt64, first: UInt64, milliseconds: UInt64, executions: UInt64
+  ) -> (figures: FuzzFigures, failed: Bool) {
     run(milliseconds: milliseconds + Self.patience) { [property] trial in
       let end = SteadyClock.nanoseconds() + milliseconds * 1_000_000
       repeat {
-        var generator = SplitMix64(seed: seed &+ trial.figures.executions)
+        var generator = SplitMix64(seed: seed, number: first &+ trial.figures.executions)
         trial.execute(property.draw(&generator))
       } while trial.violation == nil && trial.figures.executions != executions && SteadyClock.nanoseconds() < end
     }
@@ -60,8 +62,9 @@ final class PropertyFuzzer: Fuzzer {
     let shrinker = InputShrinker(head: property.head, grain: property.grain)
     failing = shrinker.shrink(failing) { input in
       guard SteadyClock.nanoseconds() < end, self.traps < Self.trapsMax else { return nil }
-      guard let failure = self.run(input, keepsSteps: self.property.tries > 1, until: end) else { return false }
-      self.seen = failure
+      let (failure, steps) = self.run(input, keepsSteps: self.property.tries > 1, until: end)
+      guard let failure else { return false }
+      self.seen = (failure, steps)
       self.traps += 1
       return true
     }
@@ -70,36 +73,48 @@ final class PropertyFuzzer: Fuzzer {
     return Finding(failing, of: property, message, seen.steps)
   }
 
-  func replay(_ example: String) throws(FuzzError) -> Finding? { finding(try ExampleText.input(of: example)) }
-
-  private func finding(_ input: [UInt8]) -> Finding? {
-    run(input, keepsSteps: true).map { Finding(input, of: property, $0.message, $0.steps) }
+  func replay(_ example: String) throws(FuzzError) -> Replay {
+    let input = try ExampleText.input(of: example)
+    let (failure, steps) = run(input, keepsSteps: true)
+    let finding = failure.map { Finding(input, of: property, $0, steps) }
+    return Replay(finding: finding, timeline: finding?.timeline ?? Finding.numbered(steps), misfit: nil)
   }
 
-  /// Runs an input as often as the property asks for, and no more after `end`. How it fails, or nil.
+  private func finding(_ input: [UInt8]) -> Finding? {
+    let (failure, steps) = run(input, keepsSteps: true)
+    return failure.map { Finding(input, of: property, $0, steps) }
+  }
+
+  /// Runs an input as often as the property asks for, and no more after `end`. How it fails, or nil, and the last run's
+  /// steps.
   private func run(
     _ input: [UInt8], keepsSteps: Bool, until end: UInt64 = .max
-  ) -> (message: String, steps: [String])? {
+  ) -> (failure: String?, steps: [String]) {
+    var steps: [String] = []
     for _ in 0..<property.tries {
       let trial = Trial(property, keepsSteps: keepsSteps)
-      if let failure = trial.run(milliseconds: Self.patience, { $0.execute(input) }) {
-        return (failure, trial.log.steps)
-      }
-      if SteadyClock.nanoseconds() >= end { return nil }
+      let failure = trial.run(milliseconds: Self.patience, { $0.execute(input) })
+      steps = trial.log.steps
+      if failure != nil { return (failure, steps) }
+      if SteadyClock.nanoseconds() >= end { break }
     }
-    return nil
+    return (nil, steps)
   }
 }
 
 extension Finding {
   fileprivate init(_ input: [UInt8], of property: any Property, _ message: String, _ steps: [String]) {
-    var numbered = steps.enumerated().map { index, step in "\(index + 1)".padded(before: 5) + "  " + step }
-    // What goes round and round says the same again and again.
-    if numbered.count > 400 { numbered.replaceSubrange(200..<numbered.count - 200, with: ["    …"]) }
     self.init(
       target: property.name, message: message,
       example: ExampleText.text(target: property.name, message: message, input: input),
-      timeline: (numbered + ["       FAILS: \(message)"]).joined(separator: "\n"))
+      timeline: Self.numbered(steps) + "\n       FAILS: \(message)")
+  }
+
+  fileprivate static func numbered(_ steps: [String]) -> String {
+    var numbered = steps.enumerated().map { index, step in "\(index + 1)".padded(before: 5) + "  " + step }
+    // What goes round and round says the same again and again.
+    if numbered.count > 400 { numbered.replaceSubrange(200..<numbered.count - 200, with: ["    …"]) }
+    return numbered.joined(separator: "\n")
   }
 }
 

@@ -43,11 +43,13 @@ private final class QueueFuzzer: Fuzzer {
     self.explorer = explorer
   }
 
-  func fuzz(seed: UInt64, milliseconds: UInt64, executions: UInt64) -> (figures: FuzzFigures, failed: Bool) {
-    explorer.fuzz(target, seed: seed, milliseconds: milliseconds, executions: executions)
+  func fuzz(
+    seed: UInt64, first: UInt64, milliseconds: UInt64, executions: UInt64
+  ) -> (figures: FuzzFigures, failed: Bool) {
+    explorer.fuzz(target, seed: seed, first: first, milliseconds: milliseconds, executions: executions)
   }
 
   func shrunkFinding(milliseconds: UInt64) -> Finding { explorer.shrunkFinding(of: target, milliseconds: milliseconds) }
 
-  func replay(_ example: String) throws(FuzzError) -> Finding? { try explorer.replay(example) }
+  func replay(_ example: String) throws(FuzzError) -> Replay { try explorer.replay(example) }
 }

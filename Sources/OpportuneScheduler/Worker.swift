@@ -225,21 +225,17 @@ final class Worker: @unchecked Sendable {
     if engine.isSurplus(lane) { return false }
     opp_lane_lie_down(lane.raw, slot)
     // The last look, after the permit was given back and the bit was set; see lane.c, "No lost wake-up".
+    var woken = opp_woken.OPP_WOKEN_NOTHING
     if opp_has_ready(engine.core, lane.takeable) {
-      if opp_lane_enter(lane.raw) {
-        let woken = opp_lane_wake_up(lane.raw, slot)
-        if woken == .OPP_WOKEN_PERMIT { opp_lane_leave(lane.raw) }  // two are one too many
-        if woken == .OPP_WOKEN_RESERVE { lane.reserveRests() }
-        usage.anchor(report.meter)
-        stand(.permit)
-        return woken != .OPP_WOKEN_CLOSED
-      }
+      woken = opp_lane_wake_up(lane.raw, slot)
       // Something waits for a permit, and whoever queued it may have met a free one and nobody to give it to.
-      if lane.lane != .background { engine.monitor.armWatch() }
+      if woken == .OPP_WOKEN_NOTHING, lane.lane != .background { engine.monitor.armWatch() }
     }
-    // Its standing was given back before (seqCst), and the monitor looks at that after the draining has begun.
-    if engine.isDraining { engine.monitor.ring() }
-    let woken = opp_lane_sleep(lane.raw, slot)
+    if woken == .OPP_WOKEN_NOTHING {
+      // Its standing was given back before (seqCst), and the monitor looks at that after the draining has begun.
+      if engine.isDraining { engine.monitor.ring() }
+      woken = opp_lane_sleep(lane.raw, slot)
+    }
     usage.anchor(report.meter)
     switch woken {
     case .OPP_WOKEN_PERMIT:

@@ -22,7 +22,7 @@ func writeFirstInputs(to folder: String, count: Int) {
     if entry.pointee.d_name.0 != CChar(bitPattern: UInt8(ascii: ".")) { return }
   }
   for number in 0..<count {
-    var generator = SplitMix64(seed: UInt64(number))
+    var generator = SplitMix64(seed: 1, number: UInt64(number))
     let input = Driver.target.property.draw(&generator)
     guard let file = fopen("\(folder)/drawn-\(number)", "w") else { return }
     fwrite(input, 1, input.count, file)

@@ -1,5 +1,8 @@
 import ArgumentParser
 import Foundation
+import OpportuneFuzz
+import OpportuneProperties
+import Synchronization
 import Testing
 
 @testable import OpportuneCommand
@@ -53,7 +56,43 @@ import Testing
       try FuzzCommand.parse(["--target", "canary-arbiter", "--time", "60", "--seed", "1", "--output", example]).run()
     }
     #expect(found == ExitCode(1))
+    #expect(try String(contentsOfFile: example, encoding: .utf8).contains("target: canary-arbiter"))
     let again = #expect(throws: ExitCode.self) { try FuzzCommand.parse(["--replay", example, "--json"]).run() }
     #expect(again == ExitCode(1))
+  }
+
+  @Test func aFailureIsKeptAtOnceWhereItCanBe() throws {
+    let folder = try Folder()
+    let keeper = FindingKeeper(seed: 7, output: nil, folders: ["/nonexistent", folder.path("")])
+    let target = try FuzzTargets.all.named("canary")
+    var run = FuzzRun(targets: [target], seconds: 60, seed: 7, threads: 2)
+    let first = Mutex<[String]>([])
+    run.found = { finding in
+      keeper.keep(finding)
+      first.withLock { $0.append(finding.example) }
+    }
+    let report = try run.run()
+    let path = try #require(keeper.path)
+    #expect(path.hasSuffix("/opportune-fuzz-canary-7.example"))
+    // As it was met: what is written before it is made smaller.
+    #expect(try [String(contentsOfFile: path, encoding: .utf8)] == first.withLock { $0 })
+    let finding = try #require(report.finding)
+    keeper.keep(finding)
+    #expect(keeper.path == path && finding.example.count < first.withLock { $0[0] }.count)
+    #expect(try String(contentsOfFile: path, encoding: .utf8) == finding.example)
+    #expect(FindingKeeper(seed: 1, output: "/nonexistent/file").path == nil)
+  }
+
+  @Test(arguments: ["a b", "it's", "$(x)", "--list", "plain/way-1.example", "", #"a\b"#])
+  func aShellReadsThePathBack(path: String) throws {
+    let shell = Process()
+    shell.executableURL = URL(fileURLWithPath: "/bin/sh")
+    shell.arguments = ["-c", "printf %s " + shellWord(path)]
+    let output = Pipe()
+    shell.standardOutput = output
+    try shell.run()
+    let printed = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    shell.waitUntilExit()
+    #expect(printed == (path.hasPrefix("-") ? "./" + path : path))
   }
 }

@@ -27,7 +27,7 @@ import Testing
     #expect(finding.message.contains("cancelling"))
     // The policy, what was submitted to reach the number, a cancellation.
     #expect(finding.timeline.split(separator: "\n").count <= 8, "\(finding.timeline)")
-    #expect(try FuzzTargets.all.replay(finding.example)?.message == finding.message)
+    #expect(try FuzzTargets.all.replay(finding.example).finding?.message == finding.message)
     #expect(try FuzzJSON.encode(report).contains("target: canary-arbiter"))
   }
 
@@ -35,20 +35,24 @@ import Testing
     let target = try FuzzTargets.all.named("lifecycle")
     let first = try target.makeFuzzer().fuzz(seed: 7, milliseconds: 600_000, executions: 20).figures
     let half = try target.makeFuzzer().fuzz(seed: 7, milliseconds: 600_000, executions: 8).figures
-    let rest = try target.makeFuzzer().fuzz(seed: 15, milliseconds: 600_000, executions: 12).figures
+    let rest = try target.makeFuzzer().fuzz(seed: 7, first: 8, milliseconds: 600_000, executions: 12).figures
     #expect(half.steps + rest.steps == first.steps)
+    let next = try target.makeFuzzer().fuzz(seed: 8, milliseconds: 600_000, executions: 19).figures
+    let shifted = try target.makeFuzzer().fuzz(seed: 7, first: 1, milliseconds: 600_000, executions: 19).figures
+    #expect(next.steps != shifted.steps, "neighbouring seeds have executions in common")
   }
 
   // R-CARD-09
   @Test func aTrapIsAFindingAndNoEnd() throws {
     let fuzzer = try PropertyTarget(Trapping()).makeFuzzer()
-    let (figures, failed) = fuzzer.fuzz(seed: 1, milliseconds: 60_000, executions: 0)
+    let (figures, failed) = fuzzer.fuzz(seed: 2, milliseconds: 60_000, executions: 0)
     #expect(failed && figures.executions > 1)
     let finding = fuzzer.shrunkFinding(milliseconds: 30_000)
     #expect(finding.message.contains("traps") && finding.timeline.contains("the 7"), "\(finding.message)")
     #expect(finding.example.contains("input: 07\n"))
-    #expect(try fuzzer.replay(finding.example) == finding)
-    #expect(try fuzzer.replay("target: trapping\ninput: 00\n") == nil)
+    #expect(try fuzzer.replay(finding.example).finding == finding)
+    let passing = try fuzzer.replay("target: trapping\ninput: 0009\n")
+    #expect(passing.finding == nil && passing.timeline.contains("the 9"), "\(passing.timeline)")
   }
 
   // R-CARD-09
@@ -115,7 +119,7 @@ import Testing
   // R-CARD-09
   @Test(arguments: examples)
   func exampleIsMended(path: String) throws {
-    let finding = try FuzzTargets.all.replay(String(contentsOfFile: path, encoding: .utf8))
+    let finding = try FuzzTargets.all.replay(String(contentsOfFile: path, encoding: .utf8)).finding
     #expect(finding == nil, "\(finding?.timeline ?? "")")
   }
 }

@@ -70,21 +70,16 @@ static void *worker(void *context) {
             opp_lane_leave(lane);
         }
         opp_lane_lie_down(lane, slot);
-        opp_woken woken;
-        if (atomic_load(&queued) > 0 && opp_lane_enter(lane)) {
-            woken = opp_lane_wake_up(lane, slot);
-            if (woken == OPP_WOKEN_PERMIT) opp_lane_leave(lane); /* two are one too many */
-            work();
-            opp_lane_leave(lane);
-        } else {
+        opp_woken woken = atomic_load(&queued) > 0 ? opp_lane_wake_up(lane, slot) : OPP_WOKEN_NOTHING;
+        if (woken == OPP_WOKEN_NOTHING) {
             atomic_fetch_add(&sleeps, 1);
             woken = opp_lane_sleep(lane, slot);
-            if (woken == OPP_WOKEN_PERMIT) {
-                work();
-                opp_lane_leave(lane);
-            }
         }
         if (woken == OPP_WOKEN_CLOSED) return NULL;
+        if (woken == OPP_WOKEN_PERMIT) {
+            work();
+            opp_lane_leave(lane);
+        }
     }
 }
 
@@ -155,11 +150,16 @@ static void test_permits(void) {
     opp_lane_lie_down(one, 700);
     CHECK(opp_lane_notify(one) == OPP_NOTIFIED_WOKEN); /* one permit was free, one sleeper is woken */
     CHECK(opp_lane_sleeping(one) == 1 && opp_lane_working(one) == 2);
-    CHECK(opp_lane_wake_up(one, 5) == OPP_WOKEN_PERMIT);
-    CHECK(opp_lane_wake_up(one, 700) == OPP_WOKEN_NOTHING);
-    CHECK(opp_lane_sleeping(one) == 0);
+    /* Both permits are in use: who lies goes on lying, who was chosen does not. */
+    CHECK(opp_lane_wake_up(one, 700) == OPP_WOKEN_NOTHING && opp_lane_sleeping(one) == 1);
+    CHECK(opp_lane_sleep(one, 5) == OPP_WOKEN_PERMIT);
     opp_lane_set_permits(one, 3);
-    CHECK(opp_lane_enter(one) && !opp_lane_enter(one));
+    CHECK(opp_lane_wake_up(one, 700) == OPP_WOKEN_PERMIT);
+    CHECK(opp_lane_sleeping(one) == 0 && opp_lane_working(one) == 3 && !opp_lane_enter(one));
+    opp_lane_lie_down(one, 5);
+    CHECK(opp_lane_wake_reserve(one));
+    opp_lane_set_permits(one, 4);
+    CHECK(opp_lane_wake_up(one, 5) == OPP_WOKEN_RESERVE && opp_lane_working(one) == 3);
     opp_lane_set_permits(one, 1);
     opp_lane_leave(one);
     CHECK(!opp_lane_enter(one)); /* two still at work, one permit */

@@ -65,14 +65,12 @@ static void *worker(void *context) {
             opp_lane_leave(lane);
         }
         opp_lane_lie_down(lane, slot);
-        if (opp_has_ready(core, ALL) && opp_lane_enter(lane)) {
-            woken = opp_lane_wake_up(lane, slot);
-            if (woken == OPP_WOKEN_PERMIT) opp_lane_leave(lane); /* two are one too many */
-        } else {
+        woken = opp_has_ready(core, ALL) ? opp_lane_wake_up(lane, slot) : OPP_WOKEN_NOTHING;
+        if (woken == OPP_WOKEN_NOTHING) {
             atomic_fetch_add_explicit(&sleeps, 1, memory_order_relaxed);
             woken = opp_lane_sleep(lane, slot);
-            if (woken != OPP_WOKEN_PERMIT) continue;
         }
+        if (woken != OPP_WOKEN_PERMIT) continue;
         work(source, taker);
         opp_lane_leave(lane);
     }

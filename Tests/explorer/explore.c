@@ -6,6 +6,7 @@
  *   explore worlds [NAME]      the small worlds to the end; with NAME those whose names contain it
  *   explore fuzz [NAME]        random programs, each target for MS
  *   explore program TARGET TEXT  one program at random for MS
+ *   explore replay FILE        an example of the tests once more: exit status 1 where it fails
  *   explore check [FILE]       worlds and targets by turns, until something is found: exit status 1; with FILE those
  *                              that have to do with that file of the core
  *   explore orders [WHICH]     weakens each order above relaxed in turn and says what catches it; WHICH is PART/OF,
@@ -129,6 +130,25 @@ static int program(const char *name, const char *what) {
     return finding.found;
 }
 
+static int replay(const char *path) {
+    char name[64] = "";
+    FILE *file = path == NULL ? NULL : fopen(path, "r");
+    size_t length = file == NULL ? 0 : fread(text, 1, sizeof(text) - 1, file);
+    if (file != NULL) fclose(file);
+    text[length] = 0;
+    const oppx_target *target = oppx_finding_target(text, name, sizeof(name)) == 0 ? checked_target_named(name) : NULL;
+    char error[OPPX_TEXT] = "there is no such file, or it names no target";
+    if (target == NULL || oppx_finding_parse(target, text, &finding, error) != 0) {
+        fprintf(stderr, "explore: %s: %s\n", path != NULL ? path : "", error);
+        return 2;
+    }
+    bool found = oppx_replay(explorer, target, &finding);
+    printf("%s: %s\n", path, found ? finding.message : "it does not fail");
+    if (finding.misfit != 0) printf("choice %u of %u does not fit any more\n", finding.misfit, finding.choice_count);
+    if (option_timeline && oppx_timeline(explorer, target, &finding, text, sizeof(text)) > 0) puts(text);
+    return found;
+}
+
 /* --- Until something is found ----------------------------------------------------------------- */
 
 static bool is_among(const char *name, const char *const *names) {
@@ -171,29 +191,36 @@ static const char *hunt(const char *const *names, uint64_t ms, uint64_t *executi
 
 /* --- The explorer's own tests ----------------------------------------------------------------- */
 
-static uint32_t former_draw, shifted_draws;
+enum { DRAWS = 1000 };
+static uint8_t drawn[2][DRAWS][2];
+static uint32_t drawn_by, drawn_count;
 
 /* With one operation of two arguments, the last two draws of an execution are these. */
-static void compare_draws(const oppx_program *program) {
-    const uint8_t *draws = program->operation[0][0].argument;
-    shifted_draws += draws[0] == former_draw;
-    former_draw = draws[1];
+static void keep_draws(const oppx_program *program) {
+    memcpy(drawn[drawn_by][drawn_count++], program->operation[0][0].argument, 2);
 }
 
 static void nothing(void) {}
 static void no_operation(uint32_t thread, const oppx_operation *operation) { (void)thread, (void)operation; }
 
-/* Executions of neighbouring seeds draw apart: one's numbers are not those of the one before, one on. */
+/* Executions draw apart: one's numbers are not those of the one before, one on; nor those of a neighbouring seed. */
 static int draws(void) {
     static const oppx_kind kind = {.name = "draw", .arguments = 2, .limit = {255, 255}, .weight = 1};
     static const oppx_target target = {.name = "draws", .kinds = &kind, .kind_count = 1, .threads_max = 1,
-                                       .operations_max = 1, .setup = compare_draws, .perform = no_operation,
+                                       .operations_max = 1, .setup = keep_draws, .perform = no_operation,
                                        .finish = nothing};
-    oppx_figures figures;
-    shifted_draws = 0;
-    oppx_fuzz(explorer, &target, NULL, option_seed, (oppx_budget){.executions = 1000}, &figures, &finding);
-    printf("%u of %lu executions begin as the one before goes on\n", shifted_draws, (unsigned long)figures.executions);
-    return shifted_draws > 50;
+    uint32_t shifted = 0, shared = 0;
+    for (drawn_by = 0; drawn_by < 2; drawn_by++) {
+        oppx_figures figures;
+        drawn_count = 0;
+        oppx_fuzz(explorer, &target, NULL, option_seed + drawn_by, (oppx_budget){.executions = DRAWS}, &figures, &finding);
+    }
+    for (uint32_t i = 1; i < DRAWS; i++) {
+        shifted += drawn[0][i][0] == drawn[0][i - 1][1];
+        shared += memcmp(drawn[0][i], drawn[1][i - 1], 2) == 0;
+    }
+    printf("of %u executions %u begin as the one before goes on, %u are of the next seed as well\n", DRAWS, shifted, shared);
+    return shifted > 50 || shared > 5;
 }
 
 static _Thread_local void *loaded;
@@ -380,6 +407,7 @@ int main(int count, char **arguments) {
     if (strcmp(command, "worlds") == 0) return worlds(name, 0);
     if (strcmp(command, "fuzz") == 0) return fuzz(name);
     if (strcmp(command, "check") == 0) return check(name);
+    if (strcmp(command, "replay") == 0) return replay(name);
     if (strcmp(command, "program") == 0) return program(name, at + 2 < count ? arguments[at + 2] : NULL);
     int part = 0, of = 1;
     if (strcmp(command, "orders") == 0) {
@@ -387,7 +415,7 @@ int main(int count, char **arguments) {
         return orders(is_part ? NULL : name, is_part ? part : 0, is_part ? of : 1);
     }
     fputs("usage: explore [--ms MS] [--seed N] [--timeline] "
-          "smoke|litmus|worlds [NAME]|fuzz [NAME]|program TARGET TEXT|check [FILE]|orders [PART/OF|FILE[:LINE]]\n",
+          "smoke|litmus|worlds [NAME]|fuzz [NAME]|program TARGET TEXT|replay FILE|check [FILE]|orders [PART/OF|FILE[:LINE]]\n",
           stderr);
     return 2;
 }

@@ -26,11 +26,9 @@ static void lane_wait(bed *bed) {
         /* As a worker does: gives its permit back, lies down, looks once more, sleeps. */
         opp_lane_leave(bed->lane);
         opp_lane_lie_down(bed->lane, 0);
-        if (atomic_load(&bed->rung) && opp_lane_enter(bed->lane)) {
-            if (opp_lane_wake_up(bed->lane, 0) == OPP_WOKEN_PERMIT) opp_lane_leave(bed->lane);
-        } else {
-            CHECK(opp_lane_sleep(bed->lane, 0) == OPP_WOKEN_PERMIT);
-        }
+        opp_woken woken = atomic_load(&bed->rung) ? opp_lane_wake_up(bed->lane, 0) : OPP_WOKEN_NOTHING;
+        if (woken == OPP_WOKEN_NOTHING) woken = opp_lane_sleep(bed->lane, 0);
+        CHECK(woken == OPP_WOKEN_PERMIT);
     }
 }
 

@@ -9,7 +9,8 @@
  *  - No lost wake-up: when opp_lane_notify() comes after a push, and fewer workers than permits are at work, one
  *    is woken, or was already on its way and will look again.
  *  - No needless one: with all permits in use opp_lane_notify() makes no system call; each call wakes at most one.
- *  - A thread that is stopped inside any of these calls keeps no other from completing.
+ *  - A thread that is stopped inside any of these calls keeps no other from completing, but the one sleeper that it is
+ *    about to wake, and keeps one permit at most.
  */
 #ifndef OPP_LANE_H
 #define OPP_LANE_H
@@ -67,7 +68,7 @@ void opp_lane_leave(opp_lane *_Nonnull lane);
 
 /*
  * Says that the worker is about to sleep. It must not hold a permit any more. After this it looks at the queues
- * once more; if it finds something it calls opp_lane_wake_up(), else opp_lane_sleep().
+ * once more; if it finds something it calls opp_lane_wake_up(), and opp_lane_sleep() if it found nothing or that says so.
  */
 void opp_lane_lie_down(opp_lane *_Nonnull lane, uint32_t slot);
 
@@ -75,10 +76,13 @@ typedef enum OPP_CLOSED_ENUM opp_woken {
     OPP_WOKEN_PERMIT = 0,  /* it holds a permit */
     OPP_WOKEN_RESERVE = 1, /* it may run one job in reserve */
     OPP_WOKEN_CLOSED = 2,  /* the lane was closed */
-    OPP_WOKEN_NOTHING = 3, /* opp_lane_wake_up() only: nobody had woken it */
+    OPP_WOKEN_NOTHING = 3, /* opp_lane_wake_up() only: no permit is free, it still lies and is to sleep */
 } opp_woken;
 
-/* Stays awake after all. If somebody had just woken it, says for what, and that must be honoured. */
+/*
+ * Stays awake after all, if a permit is free, which it holds then: OPP_WOKEN_PERMIT. If somebody had just woken it, says for
+ * what, and that must be honoured.
+ */
 OPP_MUST_USE opp_woken opp_lane_wake_up(opp_lane *_Nonnull lane, uint32_t slot);
 
 /* Sleeps until woken. What the waker did before is seen after it, here and in opp_lane_wake_up(). */

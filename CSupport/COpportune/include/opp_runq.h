@@ -167,6 +167,8 @@ typedef struct opp_taken {
  * Takes one job of the highest level in `levels` that has any. From then until the taker's next opp_take() or
  * opp_taker_rest(), the taker counts as running that job's app. Returns whether `taken` was filled.
  */
+/* Where the app is suspended or moved meanwhile the job goes back to the front of its rank. Where memory is short it cannot:
+ * rather than lose it the take gives it, though its app is suspended, or its level not asked for. */
 OPP_MUST_USE bool opp_take(opp_taker *_Nonnull taker, uint64_t levels, opp_taken *_Nonnull taken);
 
 /* The taker is inside no job any more. */
@@ -203,6 +205,8 @@ opp_bag *_Nullable opp_bag_create(opp_core *_Nonnull core);
 void opp_bag_destroy(opp_bag *_Nonnull bag, void (*_Nullable drop)(opp_job job, void *_Nullable context),
                      void *_Nullable context);
 OPP_MUST_USE int opp_bag_push(opp_bag *_Nonnull bag, opp_source *_Nonnull source, opp_job job);
+/* The oldest entry. False where nothing waited all through; with other takers beside it, also where there was never a
+   moment without any, but each was gone when it looked, or came after. */
 OPP_MUST_USE bool opp_bag_take(opp_bag *_Nonnull bag, opp_job *_Nonnull job);
 bool opp_bag_is_empty(const opp_bag *_Nonnull bag);
 

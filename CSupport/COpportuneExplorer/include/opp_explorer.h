@@ -61,6 +61,7 @@ typedef struct oppx_target {
     uint32_t threads_max; /* of random programs */
     uint32_t operations_max;
     uint32_t stalls;      /* threads that random schedules may stop for ever */
+    uint32_t refusals;    /* requests for memory, and of the kernel, that they may refuse */
     bool hidden;          /* not among the targets that are fuzzed by default */
     /* All on the explorer's fibers. setup() and finish() run alone, before and after the threads. */
     void (*_Nonnull setup)(const oppx_program *_Nonnull program);
@@ -80,6 +81,7 @@ typedef struct oppx_world {
     uint8_t stalls;      /* threads stopped for ever */
     uint8_t early;       /* futex waits that return without a wake-up */
     bool quick;          /* to be explored to its end by every test run; the others for a moment */
+    uint8_t refusals;    /* requests for memory, and of the kernel, that are refused */
 } oppx_world;
 
 #define OPPX_UNBOUNDED 255
@@ -108,7 +110,7 @@ typedef struct oppx_figures {
 } oppx_figures;
 
 typedef struct oppx_bounds {
-    uint8_t preemptions, stale, stalls, early;
+    uint8_t preemptions, stale, stalls, early, refusals;
 } oppx_bounds;
 
 /* A relaxed load that read what was stored later, as load buffering has it; see later.c. */
@@ -123,6 +125,7 @@ typedef struct oppx_finding {
     oppx_program program;
     oppx_bounds bounds;
     oppx_foretold foretold;
+    uint32_t misfit; /* of oppx_replay(): see there */
     uint32_t choice_count;
     uint8_t choice[OPPX_CHOICES];
 } oppx_finding;
@@ -132,6 +135,7 @@ oppx_finding *_Nullable oppx_finding_create(void);
 void oppx_finding_destroy(oppx_finding *_Nonnull finding);
 bool oppx_finding_found(const oppx_finding *_Nonnull finding);
 const char *_Nonnull oppx_finding_message(const oppx_finding *_Nonnull finding);
+uint32_t oppx_finding_misfit(const oppx_finding *_Nonnull finding);
 
 /* A finding as text: lines "name: value", comments after '#'. Returns the length that the whole text has. */
 size_t oppx_finding_print(const oppx_target *_Nonnull target, const oppx_finding *_Nonnull finding, char *_Nullable text,
@@ -147,6 +151,7 @@ typedef struct oppx_budget {
     const volatile bool *_Nullable stop;
     uint64_t executions;
     uint64_t milliseconds;
+    uint64_t first; /* of oppx_fuzz(): the number of the first execution */
 } oppx_budget;
 
 /* Every execution of `program` within the bounds, each state once. Stops at the first finding. */
@@ -156,8 +161,8 @@ void oppx_exhaust(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, c
 
 /*
  * Random programs (or `program`, where not NULL) under random priority schedules; every fourth of them a second time,
- * with a relaxed load reading what was stored later, where there is such a pair. The execution with number i depends on
- * `seed` + i alone.
+ * with a relaxed load reading what was stored later, where there is such a pair. An execution depends on `seed` and on its
+ * number alone; no two seeds have executions in common.
  */
 void oppx_fuzz(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, const oppx_program *_Nullable program,
                uint64_t seed, oppx_budget budget, oppx_figures *_Nonnull figures, oppx_finding *_Nonnull finding);
@@ -166,7 +171,11 @@ void oppx_fuzz(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, cons
 bool oppx_run_bytes(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, const uint8_t *_Nonnull bytes,
                     size_t size, oppx_finding *_Nonnull finding);
 
-/* One execution by the finding's program and choices; fills in the message. Returns whether it failed. */
+/*
+ * One execution by the finding's program and choices; fills in the message. Returns whether it failed. Where the code is
+ * no longer what it was the choices may not fit it: then the finding's `misfit` is the number, from 1, of the first that
+ * there was not, or that was not asked for any more, and the execution another than was kept. 0: all fit.
+ */
 bool oppx_replay(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, oppx_finding *_Nonnull finding);
 
 /* Makes the finding smaller: fewer operations, fewer choices other than the default. Keeps a failure, maybe another. */
@@ -226,6 +235,9 @@ bool oppx_timer_read(int timer);
 /* Memory that is watched. Zeroed; gone, all of it, with the execution. */
 void *_Nullable oppx_allocate(size_t size, size_t alignment);
 void oppx_free(void *_Nullable memory);
+/* Whether a request for memory, or of the kernel, is refused: a choice, while the threads run. */
+bool oppx_refuses(void);
+uint32_t oppx_refusals(void); /* of this execution so far */
 
 /*
  * A target's own state, to be asked for in setup(), which must set it up: it holds what the last execution of this

@@ -114,11 +114,12 @@ static inline bool opp_timer_read(int timer) {
 
 /* --- Memory ---------------------------------------------------------------------------------- */
 
-#define malloc(size) oppx_allocate(size, 16)
-#define calloc(count, size) oppx_allocate((size_t)(count) * (size), 16)
-#define aligned_alloc(alignment, size) oppx_allocate(size, alignment)
+#define OPPX_GIVEN(size, alignment) (oppx_refuses() ? NULL : oppx_allocate(size, alignment))
+#define malloc(size) OPPX_GIVEN(size, 16)
+#define calloc(count, size) OPPX_GIVEN((size_t)(count) * (size), 16)
+#define aligned_alloc(alignment, size) OPPX_GIVEN(size, alignment)
 #define free(memory) oppx_free(memory)
-#define opp_map(size) oppx_allocate(size, 4096)
+#define opp_map(size) OPPX_GIVEN(size, 4096)
 #define opp_unmap(memory, size) oppx_free(memory)
 
 #endif
