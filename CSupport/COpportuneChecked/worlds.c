@@ -6,7 +6,7 @@
 
 static const oppx_target *const targets[] = {
     &checked_runq, &checked_bag,    &checked_parking, &checked_lane,   &checked_inbox,
-    &checked_alarms, &checked_ring,   &checked_table,   &checked_purge,  &checked_records,
+    &checked_alarms, &checked_ring,   &checked_closers, &checked_table,  &checked_purge,  &checked_records,
     &checked_canary, &checked_canary_sleep, &checked_canary_old, &checked_canary_stopped, &checked_litmus,
 };
 
@@ -96,6 +96,10 @@ static const oppx_world worlds[] = {
     {"ring-threads", "ring", "wait; wait; wait | complete; complete | complete", 3, 1, 0, 0, true},
     {"ring-both", "ring", "wait; wait | complete; post | post", 3, 1, 0, 0, true},
     {"ring-stopped", "ring", "wait; wait; wait | post; complete | post", 2, 1, 1, 0, true},
+    {"closers", "closers", "ask; wait; ask; end | serve", 3, 1, 0, 0, true},
+    {"closers-two", "closers", "ask; ask; wait; ask; end | serve | serve", 2, 1, 0, 0, true},
+    {"closers-stopped", "closers", "ask; ask; wait; wait | serve | serve", 2, 1, 1, 0, true},
+    {"closers-early", "closers", "ask; end | serve", 3, 1, 0, 2, true},
     {"table-alone", "table",
      "put 0 1; put 1 2; get 0; get 1; remove 0; get 0; put 2 3; get 1; put 1 4; get 1", 0, 0, 0, 0, true},
     {"purge-eager", "purge", "use; use | take; take", 3, 1, 0, 0, true},
