@@ -4,6 +4,7 @@
  *   explore smoke              what every change must pass, in less than a minute: some of all this
  *   explore litmus             the explorer against what the language allows and forbids
  *   explore worlds [NAME]      the small worlds to the end; with NAME those whose names contain it
+ *   explore reduction [NAME]   the reduced search against the whole one, in the worlds that this one ends in MS
  *   explore fuzz [NAME]        random programs, each target for MS
  *   explore program TARGET TEXT  one program at random for MS
  *   explore check [FILE]       worlds and targets by turns, until something is found: exit status 1; with FILE those
@@ -26,6 +27,7 @@
 
 static uint64_t option_ms = 10000, option_seed = 1;
 static bool option_timeline;
+static oppx_reduction option_reduction;
 static oppx *explorer;
 static oppx_finding finding;
 static char text[1 << 20];
@@ -46,7 +48,8 @@ static void show_finding(const oppx_target *target) {
 }
 
 static bool run_world(const oppx_world *world, uint64_t ms, oppx_figures *figures) {
-    if (checked_explore_world(explorer, world, (oppx_budget){.milliseconds = ms}, figures, &finding) != 0) {
+    if (checked_explore_world(explorer, world, (oppx_budget){.milliseconds = ms, .reduction = option_reduction},
+                              figures, &finding) != 0) {
         fprintf(stderr, "world %s names what is not there\n", world->name);
         exit(2);
     }
@@ -223,6 +226,52 @@ static int long_executions(void) {
     return figures.complete || finding.found;
 }
 
+/* --- The reduction ----------------------------------------------------------------------------- */
+
+static bool explore_to_end(const oppx_world *world, oppx_reduction reduction, uint64_t ms, oppx_figures *figures) {
+    oppx_budget budget = {.milliseconds = ms, .reduction = reduction, .ends = true};
+    if (checked_explore_world(explorer, world, budget, figures, &finding) != 0) exit(2);
+    return figures->complete || finding.found;
+}
+
+static bool is_same_end(const oppx_figures *a, const oppx_figures *b) {
+    return a->ends == b->ends && a->ends_hash == b->ends_hash;
+}
+
+/*
+ * The reduced search against the whole one: in each world that the whole one ends in `ms` both come to the same ends of
+ * executions. Where the reduction is made too much of on purpose, some world's ends must be fewer.
+ */
+static int reduction(const char *name) {
+    static const char *const blind[] = {[OPPX_BLIND_TO_READS] = "reads", [OPPX_BLIND_TO_SLEEPERS] = "sleepers",
+                                        [OPPX_BLIND_TO_JUDGE] = "the judge"};
+    size_t count, wrong = 0, compared = 0, noticed[OPPX_BLIND_TO_JUDGE + 1] = {0};
+    const oppx_world *all = checked_worlds(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (name != NULL && strstr(all[i].name, name) == NULL) continue;
+        oppx_figures whole, reduced, less;
+        double begun = now();
+        if (!explore_to_end(&all[i], OPPX_WHOLE, option_ms, &whole)) continue;
+        double whole_ended = now();
+        bool same = explore_to_end(&all[i], OPPX_REDUCED, 0, &reduced) && is_same_end(&whole, &reduced);
+        double ended = now();
+        for (oppx_reduction less_of = OPPX_BLIND_TO_READS; less_of <= OPPX_BLIND_TO_JUDGE; less_of++)
+            noticed[less_of] += !explore_to_end(&all[i], less_of, 0, &less) || !is_same_end(&whole, &less);
+        compared++;
+        wrong += !same;
+        printf("%-24s %-5s %9lu executions %6.2f s, reduced %9lu, %6.2f s; %8lu ends, reduced %8lu\n", all[i].name,
+               same ? "same" : "OTHER", (unsigned long)whole.executions, whole_ended - begun,
+               (unsigned long)reduced.executions, ended - whole_ended, (unsigned long)whole.ends,
+               (unsigned long)reduced.ends);
+        fflush(stdout);
+    }
+    for (oppx_reduction less_of = OPPX_BLIND_TO_READS; less_of <= OPPX_BLIND_TO_JUDGE && name == NULL; less_of++) {
+        printf("blind to %s: noticed in %zu of %zu worlds\n", blind[less_of], noticed[less_of], compared);
+        wrong += noticed[less_of] == 0;
+    }
+    return wrong != 0 || compared == 0;
+}
+
 /* A program of litmus operations that is no test: nothing is wanted of it. */
 static int litmus_program(void) {
     uint64_t ms = option_ms;
@@ -384,6 +433,7 @@ int main(int count, char **arguments) {
     for (; at < count && strncmp(arguments[at], "--", 2) == 0; at++) {
         if (strcmp(arguments[at], "--timeline") == 0) option_timeline = true;
         else if (at + 1 < count && strcmp(arguments[at], "--ms") == 0) option_ms = strtoull(arguments[++at], NULL, 10);
+        else if (strcmp(arguments[at], "--whole") == 0) option_reduction = OPPX_WHOLE;
         else if (at + 1 < count && strcmp(arguments[at], "--seed") == 0) option_seed = strtoull(arguments[++at], NULL, 10);
         else count = 0;
     }
@@ -396,6 +446,7 @@ int main(int count, char **arguments) {
     if (strcmp(command, "smoke") == 0) return smoke();
     if (strcmp(command, "litmus") == 0) return litmus();
     if (strcmp(command, "worlds") == 0) return worlds(name, 0);
+    if (strcmp(command, "reduction") == 0) return reduction(name);
     if (strcmp(command, "fuzz") == 0) return fuzz(name);
     if (strcmp(command, "check") == 0) return check(name);
     if (strcmp(command, "program") == 0) return program(name, at + 2 < count ? arguments[at + 2] : NULL);
@@ -406,7 +457,7 @@ int main(int count, char **arguments) {
         return orders(is_part ? NULL : name, is_part ? part : 0, is_part ? of : 1);
     }
     fputs("usage: explore [--ms MS] [--seed N] [--timeline] "
-          "smoke|litmus|worlds [NAME]|fuzz [NAME]|program TARGET TEXT|check [FILE]|orders [PART/OF|FILE[:LINE]]\n",
+          "smoke|litmus|worlds [NAME]|reduction [NAME]|fuzz [NAME]|program TARGET TEXT|check [FILE]|orders [PART/OF|FILE[:LINE]]\n",
           stderr);
     return 2;
 }
