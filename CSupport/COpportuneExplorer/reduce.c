@@ -3,7 +3,8 @@
  *
  * Two steps of different threads commute unless one writes what the other touches. Touched are the atomic object, a
  * futex's sleepers, the timers, the clock, and what the judge keeps, all of it one object; with a step goes all that its
- * thread does up to its next step. Plain memory does not count: who is not ordered there races, in either order.
+ * thread does up to its next step. Plain memory does not count: who is not ordered there races, in either order. So what
+ * the compiler does not report must not be shared: memory that a call of memset() or memcpy() touches.
  *
  *  1. A thread is preempted before a step only where some other thread can still do what does not commute with it. If
  *     none can, the switch may come behind the step instead, for the same price or less: so does every switch of such an
@@ -210,10 +211,9 @@ static void join(touched *into, const touched *other) {
 
 /* --- What search.c asks ----------------------------------------------------------------------- */
 
-bool reduce_search_begins(oppx *x, oppx_reduction reduction) {
-    x->reduction = reduction;
+bool reduce_search_begins(oppx *x) {
     x->reduces = false;
-    if (reduction == OPPX_WHOLE) return true;
+    if (x->reduction == OPPX_WHOLE) return true;
     if (x->log == NULL) x->log = malloc(LOG_MAX * sizeof(step));
     if (x->object_number == NULL) {
         x->object_number = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,

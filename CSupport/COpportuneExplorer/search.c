@@ -116,6 +116,11 @@ static void ends_add(oppx *x) {
     x->end_hash += mix(x->end, 3);
 }
 
+void oppx_search_by(oppx *x, oppx_reduction reduction, bool ends) {
+    x->reduction = reduction;
+    x->counts_ends = ends;
+}
+
 void oppx_exhaust(oppx *x, const oppx_target *target, const oppx_program *program, oppx_bounds bounds,
                   oppx_budget budget, oppx_figures *figures, oppx_finding *finding) {
     memset(figures, 0, sizeof(*figures));
@@ -134,8 +139,8 @@ void oppx_exhaust(oppx *x, const oppx_target *target, const oppx_program *progra
     if (x->table != NULL) memset(x->table, 0, (x->table_mask + 1) * sizeof(seen_state));
     else table_grow(x);
     x->table_count = 0;
-    if (x->table == NULL || !reduce_search_begins(x, budget.reduction)) return;
-    ends_begin(x, budget.ends);
+    if (x->table == NULL || !reduce_search_begins(x)) return;
+    ends_begin(x, x->counts_ends);
     uint64_t begun = now_ms();
     execute_prepare(x);
     while (!is_over(&budget, figures->executions, begun)) {
@@ -146,7 +151,7 @@ void oppx_exhaust(oppx *x, const oppx_target *target, const oppx_program *progra
             keep_finding(x, finding);
             break;
         }
-        if (budget.ends && !x->is_known) ends_add(x);
+        if (x->counts_ends && !x->is_known) ends_add(x);
         if (!search_next(x)) {
             figures->complete = !x->cut;
             x->stack_depth = 0;

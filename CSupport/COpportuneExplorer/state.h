@@ -220,7 +220,7 @@ struct oppx {
     uint64_t end;            /* of this execution */
 
     /* reduce.c */
-    bool reduces;
+    bool reduces, counts_ends;
     oppx_reduction reduction;
     step *log;
     uint32_t logged, open[OPPX_THREADS]; /* the step of each thread that is still going on */
@@ -302,7 +302,7 @@ void reduce_touch_judge(oppx *x);
 /* Whether what comes of the execution comes of others, since nobody can wake a thread that sleeps. */
 bool reduce_is_left(oppx *x);
 /* ... what search.c asks */
-bool reduce_search_begins(oppx *x, oppx_reduction reduction);
+bool reduce_search_begins(oppx *x);
 void reduce_search_ends(oppx *x);
 void reduce_destroy(oppx *x);
 void reduce_note_choice(oppx *x, uint32_t depth);

@@ -105,7 +105,7 @@ typedef struct oppx_figures {
     uint64_t states;     /* distinct ones at which a thread was chosen; of random executions, in which they ended, about */
     bool complete;       /* exhaustive search: nothing within the bounds is left */
     double counted;      /* ... and how far the choices were counted up, 0 to 1: a share of the tree, not of the time */
-    uint64_t ends;       /* ... if the budget says so: different ends of executions, by all that the threads did and saw */
+    uint64_t ends;       /* ... as oppx_search_by() says: different ends of executions, by all that the threads did and saw */
     uint64_t ends_hash;  /* ... of all these, in any order */
 } oppx_figures;
 
@@ -144,7 +144,7 @@ int oppx_finding_target(const char *_Nonnull text, char *_Nonnull name, size_t s
 int oppx_finding_parse(const oppx_target *_Nonnull target, const char *_Nonnull text, oppx_finding *_Nonnull finding,
                        char *_Nonnull error);
 
-/* What an exhaustive search leaves out since it comes to the same; reduce.c says why. */
+/* What exhaustive searches leave out since it comes to the same; reduce.c says why. */
 typedef enum oppx_reduction {
     OPPX_REDUCED,
     OPPX_WHOLE, /* nothing but known states */
@@ -154,13 +154,14 @@ typedef enum oppx_reduction {
     OPPX_BLIND_TO_JUDGE,    /* what the judge notes down */
 } oppx_reduction;
 
+/* How this explorer's exhaustive searches go from now on; `ends`: they count those of the figures. */
+void oppx_search_by(oppx *_Nonnull explorer, oppx_reduction reduction, bool ends);
+
 /* How long to go on: until `*stop` is set (may be NULL), so many executions (0: no limit), so many ms (0: no limit). */
 typedef struct oppx_budget {
     const volatile bool *_Nullable stop;
     uint64_t executions;
     uint64_t milliseconds;
-    oppx_reduction reduction; /* of an exhaustive search */
-    bool ends;                /* counts the ends of executions: see `ends` of the figures */
 } oppx_budget;
 
 /* Every execution of `program` within the bounds, each state once. Stops at the first finding. */
