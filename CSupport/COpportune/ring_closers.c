@@ -83,7 +83,7 @@ void ring_closers_start(ring_closers *all) {
 
 void ring_closers_destroy(ring_closers *all) {
     for (closer *closer = all->idle; closer != NULL; closer = closer->next) {
-        opp_store(&closer->state, LEAVE, release);
+        opp_store(&closer->state, LEAVE, relaxed); /* nothing comes with it that was not there when the thread began */
         (void)opp_futex_wake(&closer->state, 1);
     }
     uint32_t alive;

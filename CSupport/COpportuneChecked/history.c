@@ -59,6 +59,11 @@ void history_push_ends(uint32_t item, bool accepted) {
     event_end(&H.items[item].push);
 }
 
+void history_push_is_refused(uint32_t item) {
+    H.items[item].accepted = false;
+    event_end(&H.items[item].push);
+}
+
 uint32_t history_take_begins(uint64_t levels) {
     if (H.taking_count == HISTORY_EVENTS) oppx_fail("the history is full");
     uint32_t number = H.taking_count++;

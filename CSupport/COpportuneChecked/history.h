@@ -63,6 +63,7 @@ void history_begin(void);
 uint32_t history_push_begins(uint32_t class, uint32_t level);
 void *history_payload(uint32_t item);
 void history_push_ends(uint32_t item, bool accepted); /* refused only where memory is short */
+void history_push_is_refused(uint32_t item); /* for a reason that the target has looked at */
 
 uint32_t history_take_begins(uint64_t levels);
 /* `payload` and `tag` as they came out; found == false: nothing did. */

@@ -31,26 +31,28 @@ static const oppx_kind kinds[] = {
     {.name = "rlx_cas", LIMIT_STORE},   {.name = "ar_cas", LIMIT_STORE}, /* expects one less than it stores */
     {.name = "rlx_swap", LIMIT_STORE},  {.name = "wide_store", LIMIT_STORE}, /* of eight bytes */
     {.name = "plain_high", LIMIT_LOAD}, /* of the last four of eight */
+    {.name = "note", LIMIT_LOAD}, /* loads, and counts with the judge: reads how many did so before, and one more */
 };
 static const kind_of meaning[] = {
     {OPPX_STORE, RLX}, {OPPX_STORE, REL}, {OPPX_STORE, SC}, {OPPX_LOAD, RLX}, {OPPX_LOAD, ACQ}, {OPPX_LOAD, SC},
     {OPPX_RMW, RLX},   {OPPX_RMW, ACQ},   {OPPX_RMW, REL},  {OPPX_RMW, AR},   {OPPX_RMW, SC},   {OPPX_FENCE, ACQ},
     {OPPX_FENCE, REL}, {OPPX_FENCE, SC},  {-1, 0},          {-2, 0},
     {-3, 0},           {-4, RLX},         {-5, RLX},        {-5, AR},         {-6, RLX},
-    {-7, RLX},         {-8, 0},
+    {-7, RLX},         {-8, 0},           {-9, RLX},
 };
 
 
 static _Thread_local struct {
     _Atomic(uint32_t) *variable; /* 16 bytes apart */
     uint32_t reads[OPPX_THREADS][READS], count[OPPX_THREADS];
-    uint32_t threads;
+    uint32_t threads, notes;
     const char *wanted;
 } run;
 
 static void setup(const oppx_program *program) {
     run.variable = oppx_allocate(VARIABLES * 16, 64);
     run.threads = program->threads;
+    run.notes = 0;
     memset(run.count, 0, sizeof(run.count));
 }
 
@@ -83,6 +85,11 @@ static void perform(uint32_t thread, const oppx_operation *operation) {
     }
     case -6: note_read(thread, (uint32_t)oppx_rmw(&site, object, 4, OPPX_SWAP, operation->argument[1])); break;
     case -7: oppx_store(&site, object, 8, operation->argument[1]); break;
+    case -9:
+        oppx_load(&site, object, 4);
+        oppx_remember(++run.notes);
+        note_read(thread, run.notes);
+        break;
     case -8: note_read(thread, *((volatile uint32_t *)object + 1)); break;
     default: *(volatile uint32_t *)object = operation->argument[1]; break;
     }
@@ -215,6 +222,9 @@ static const checked_litmus_test tests[] = {
      "rlx_store 0 1; rel_store 1 1 | rlx_load 1; rlx_store 1 2 | acq_load 1; rlx_load 0", "1 2 0", true},
     {"release sequence broken by one's own store (C++20)",
      "rlx_store 0 1; rel_store 1 1; rlx_store 1 2 | acq_load 1; rlx_load 0", "2 0", true},
+    {"what a judge notes down comes in any order: as the threads began", "note 0 | note 1", "1 2", true},
+    {"what a judge notes down comes in any order: the other way round", "note 0 | note 1", "2 1", true},
+    {"what a judge notes down comes in any order: behind a step of one's own", "note 0; note 0 | note 1", "1 3 2", true},
     {"read-modify-writes are atomic", "rlx_add 0 1 | rlx_add 0 1", "0 0", false},
     {"a read-modify-write of the oldest store that is remembered",
      "rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; rlx_store 0 1; "
@@ -282,5 +292,6 @@ bool checked_litmus_appears(oppx *explorer, const checked_litmus_test *test, opp
     bool appears = finding->found && (strncmp(finding->message, "a data race", 11) == 0) == race &&
                    comes_again(explorer, finding);
     oppx_finding_destroy(finding);
+    run.wanted = NULL;
     return appears;
 }

@@ -44,15 +44,16 @@ static void checked_pages_unmap(void *memory, size_t bytes) {
     oppx_free(memory);
 }
 
-/* Where it is refused the first page has been dropped already, as where the second is locked. */
+/* Where it is refused the first page has been dropped already, as where the second is locked. Volatile: a loop that the
+ * compiler makes a call of memset() of is not reported, and races with nobody. */
 static int checked_pages_drop(void *memory, size_t bytes) {
     bool refused = oppx_refuses();
-    for (size_t i = 0; i < (refused ? PAGE : bytes) / sizeof(uint64_t); i++) ((uint64_t *)memory)[i] = 0;
+    for (size_t i = 0; i < (refused ? PAGE : bytes) / sizeof(uint64_t); i++) ((volatile uint64_t *)memory)[i] = 0;
     return refused ? -EINVAL : 0;
 }
 
 static int checked_pages_offer(void *memory, size_t bytes) {
-    uint64_t *words = memory;
+    volatile uint64_t *words = memory;
     bool refused = oppx_refuses();
     for (size_t page = 0; page < (refused ? 1 : bytes / PAGE); page++)
         if (purge_run.gone[oppx_thread()] & 1u << page) words[2 * page] = words[2 * page + 1] = 0;

@@ -138,6 +138,7 @@ static void park_tell(void) {
     for (uint32_t t = 1; t <= park.threads; t++)
         counts &= park.set_at[t].clock[t] == 0 || oppx_precedes(&park.set_at[t], &here);
     uint32_t settings = park.settings;
+    oppx_remember(2 * settings + counts);
     park_notify();
     park.told += counts && park.settings == settings;
     oppx_remember(park.told);

@@ -9,7 +9,8 @@
  *  DRIVE_REPLAY  as given, then 0.
  *
  * The state is a hash of what each thread did and saw, and of the stores of each object in their order: two executions
- * that agree in these have the same futures, in whatever order their steps were executed.
+ * that agree in these have the same futures, in whatever order their steps were executed. A store is known by who made
+ * it, after which past: its value follows from that, but for names that judges give out in the order of execution.
  */
 #include "state.h"
 
@@ -30,7 +31,8 @@ uint64_t state_hash(oppx *x) {
         if (thread->state == ASLEEP) {
             uint64_t before = 0; /* how many sleep there longer */
             for (uint32_t j = 1; j < x->thread_count; j++)
-                before += x->threads[j].state == ASLEEP && x->threads[j].queue < thread->queue;
+                before += x->threads[j].state == ASLEEP && x->threads[j].word == thread->word &&
+                          x->threads[j].queue < thread->queue;
             hash += mix(before, 77 + i);
         }
     }
@@ -39,26 +41,41 @@ uint64_t state_hash(oppx *x) {
     return hash | 1;
 }
 
+/* What came of the execution. Of who is stopped it does not matter what he read in the end. */
+uint64_t end_hash(oppx *x) {
+    uint64_t hash = x->hash;
+    for (uint32_t i = 1; i < x->thread_count; i++) {
+        const thread *thread = &x->threads[i];
+        hash += mix(thread->state == STOPPED ? thread->visible : thread->hash, (uint64_t)thread->state * 8 + i);
+    }
+    return hash | 1;
+}
+
 static bool is_no_less(oppx_bounds a, oppx_bounds b) {
     return a.preemptions >= b.preemptions && a.stale >= b.stale && a.stalls >= b.stalls && a.early >= b.early &&
            a.refusals >= b.refusals;
 }
 
-/* Whether the state was explored before with at least as much left. Remembers it otherwise. */
+/* Whether the state was explored before with at least as much left. Remembers it otherwise: one entry for each way of
+ * having some of everything left. */
 static bool state_is_known(oppx *x) {
     uint64_t key = state_hash(x);
+    uint8_t asleep = (uint8_t)x->asleep;
     for (uint64_t i = key >> 8 & x->table_mask;; i = (i + 1) & x->table_mask) {
         seen_state *entry = &x->table[i];
         if (!entry->used) {
             if (x->table_count > x->table_mask / 4 * 3) return false; /* full: explored again, no harm */
-            *entry = (seen_state){key, x->left, true};
+            *entry = (seen_state){key, x->left, asleep, true};
             x->table_count++;
             return false;
         }
         if (entry->key != key) continue;
-        if (is_no_less(entry->left, x->left)) return true;
-        if (is_no_less(x->left, entry->left)) entry->left = x->left;
-        return false;
+        if (is_no_less(entry->left, x->left) && (entry->asleep & ~asleep) == 0) return true;
+        if (is_no_less(x->left, entry->left) && (asleep & ~entry->asleep) == 0) {
+            entry->left = x->left;
+            entry->asleep = asleep;
+            return false;
+        }
     }
 }
 
@@ -84,6 +101,28 @@ static uint32_t record_choice(oppx *x, uint32_t options, uint32_t chosen) {
     x->options[x->depth] = (uint8_t)options;
     x->choice[x->depth++] = (uint8_t)chosen;
     return chosen;
+}
+
+static _Noreturn void leave_known(oppx *x) {
+    x->pruned++;
+    x->is_known = true;
+    run_leave(x);
+}
+
+uint32_t choose_thread(oppx *x, choice_kind kind, uint32_t options, uint32_t awake, bool stops) {
+    if (x->driver != DRIVE_SEARCH) return choose(x, kind, options);
+    if (awake == 0) leave_known(x);
+    if (options <= 1) return 0;
+    uint32_t chosen = (uint32_t)__builtin_ctz(awake);
+    if (x->depth >= OPPX_CHOICES) return record_choice(x, options, chosen), chosen;
+    if (x->depth < x->stack_depth) chosen = x->choice[x->depth];
+    else if ((x->asleep != 0 && reduce_is_left(x)) || state_is_known(x)) leave_known(x);
+    x->kind[x->depth] = kind;
+    x->stops[x->depth] = stops;
+    x->awake[x->depth] = (uint16_t)awake;
+    x->place[x->depth] = x->logged;
+    if (x->reduces && kind == CHOOSE_SWITCH) reduce_note_choice(x, x->depth);
+    return record_choice(x, options, chosen);
 }
 
 uint32_t choose_random_thread(oppx *x, const uint8_t *options, uint32_t count) {
@@ -127,12 +166,9 @@ uint32_t choose(oppx *x, choice_kind kind, uint32_t options) {
     uint32_t chosen = 0;
     if (x->depth < OPPX_CHOICES) switch (x->driver) {
         case DRIVE_SEARCH:
-            if (x->depth < x->stack_depth) {
-                chosen = x->choice[x->depth];
-            } else if (kind == CHOOSE_THREAD && state_is_known(x)) {
-                x->pruned++;
-                run_leave(x);
-            }
+            if (x->depth < x->stack_depth) chosen = x->choice[x->depth];
+            x->kind[x->depth] = kind;
+            x->place[x->depth] = x->logged == 0 ? 0 : x->logged - 1; /* amid a step */
             break;
         case DRIVE_RANDOM:
             if (kind == CHOOSE_READ && is_late(x)) chosen = options - 1;

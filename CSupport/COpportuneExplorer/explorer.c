@@ -63,6 +63,8 @@ void oppx_destroy(oppx *x) {
         if (x->threads[i].fiber.stack != NULL) munmap(x->threads[i].fiber.stack, STACK_BYTES);
     for (int i = 0; i < OPPX_STATES; i++) free(x->state[i]);
     free(x->table);
+    free(x->end_keys);
+    reduce_destroy(x);
     free(x->ends);
     free(x->records);
     free(x);

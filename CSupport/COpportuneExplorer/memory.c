@@ -52,7 +52,7 @@ static bool vector_knows_any(const vector *known, const vector *times) {
 
 int memory_create(oppx *x) {
     /* The same low bits of addresses in every explorer and process: hashes of addresses then fall alike. */
-    size_t align = 64u * ARENA_BYTES;
+    size_t align = 64u << 20;
     char *space = mmap(NULL, align + ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                        -1, 0);
     if (space == MAP_FAILED) return -1;
@@ -80,9 +80,10 @@ void memory_destroy(oppx *x) {
 }
 
 void memory_begin(oppx *x) {
-    memset(x->arena, 0, x->arena_used);
-    x->arena_used = 0;
-    x->block_count = 0;
+    for (uint32_t i = 0; i < OPPX_THREADS; i++) {
+        memset(x->arena + i * REGION_BYTES, 0, x->arena_used[i]);
+        x->arena_used[i] = x->block_count[i] = 0;
+    }
     x->location_count = 0;
     x->store_count = 0;
     x->hash = 0;
@@ -100,13 +101,14 @@ static bool in_arena(const oppx *x, const volatile void *object) {
 
 /* The block that holds `offset`, or NULL: in a gap, or past all. */
 static block *block_at(oppx *x, uintptr_t offset) {
-    uint32_t low = 0, high = x->block_count;
+    uint32_t region = (uint32_t)(offset / REGION_BYTES), low = 0, high = x->block_count[region];
+    block *blocks = x->blocks[region];
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        if (x->blocks[middle].end <= offset) low = middle + 1;
+        if (blocks[middle].end <= offset) low = middle + 1;
         else high = middle;
     }
-    return low < x->block_count && x->blocks[low].start <= offset ? &x->blocks[low] : NULL;
+    return low < x->block_count[region] && blocks[low].start <= offset ? &blocks[low] : NULL;
 }
 
 static granule *granule_of(oppx *x, uintptr_t offset) {
@@ -135,13 +137,15 @@ static uint32_t clock_of(oppx *x) {
 void *oppx_allocate(size_t size, size_t alignment) {
     oppx *x = oppx_self;
     if (alignment < 16) alignment = 16;
-    size_t start = (x->arena_used + alignment - 1) / alignment * alignment;
+    uint32_t region = x->running;
+    size_t start = (x->arena_used[region] + alignment - 1) / alignment * alignment;
     size_t bytes = size == 0 ? GRANULE : (size + GRANULE - 1) / GRANULE * GRANULE;
-    if (start + bytes + GRANULE > ARENA_BYTES) oppx_fail("the execution needs more than %u bytes", ARENA_BYTES);
-    if (x->block_count == BLOCKS) oppx_fail("the execution allocates more than %u times", BLOCKS);
-    x->arena_used = start + bytes + GRANULE; /* a gap, which shows accesses past the end */
-    x->blocks[x->block_count++] =
-        (block){(uint32_t)start, (uint32_t)(start + bytes), clock_of(x), (uint8_t)x->running, true};
+    if (start + bytes + GRANULE > REGION_BYTES) oppx_fail("a thread needs more than %u bytes", REGION_BYTES);
+    if (x->block_count[region] == BLOCKS) oppx_fail("a thread allocates more than %u times", BLOCKS);
+    x->arena_used[region] = start + bytes + GRANULE; /* a gap, which shows accesses past the end */
+    start += region * REGION_BYTES;
+    x->blocks[region][x->block_count[region]++] =
+        (block){(uint32_t)start, (uint32_t)(start + bytes), clock_of(x), (uint8_t)region, true};
     return x->arena + start;
 }
 
@@ -183,9 +187,24 @@ static void plain_meets_atomic(oppx *x, uintptr_t at, bool writes) {
     }
 }
 
+/* What lies neither in the arena nor on the thread's own stack and is written is the judge's, or a target's for it. */
+static void judge_access(oppx *x, const volatile void *object, bool writes) {
+    const oppx_fiber *fiber = &current(x)->fiber;
+    if ((uintptr_t)object - (uintptr_t)fiber->stack < fiber->stack_bytes) return;
+    bool is_state = writes;
+    for (int i = 0; i < OPPX_STATES; i++) is_state |= (uintptr_t)object - (uintptr_t)x->state[i] < x->state_size[i];
+    if (!is_state) return;
+    reduce_touch_judge(x);
+    current(x)->visible = current(x)->hash;
+}
+
 static void plain_access(const volatile void *object, uint32_t size, bool writes) {
     oppx *x = oppx_self;
-    if (x == NULL || !in_arena(x, object) || x->abandoned) return;
+    if (x == NULL || x->abandoned) return;
+    if (!in_arena(x, object)) {
+        if (x->driver == DRIVE_SEARCH && x->concurrent) judge_access(x, object, writes);
+        return;
+    }
     uintptr_t start = (uintptr_t)object - (uintptr_t)x->arena;
     uint32_t now = clock_of(x);
     for (uintptr_t at = start & ~(uintptr_t)(GRANULE - 1); at < start + size; at += GRANULE) {
@@ -264,6 +283,7 @@ static void location_rehash(oppx *x, location *location) {
     uint64_t hash = mix((uintptr_t)location->object - (uintptr_t)x->arena, location->dropped);
     for (uint32_t i = 0; i < location->count; i++) hash = mix(hash, location_store(x, location, i)->hash);
     hash = mix(hash, (uint64_t)(location->strongest + 1));
+    if (location->count == 1 && location->dropped == 0) hash = 0; /* as long as it is only read */
     x->hash += hash - location->hash;
     location->hash = hash;
 }
@@ -305,7 +325,7 @@ static location *location_get(oppx *x, const volatile void *object, uint32_t siz
     memset(&first->seen, 0xFF, sizeof(first->seen));
     const granule *granule = granule_of(x, offset);
     first->seen.at[granule->writer] = granule->written;
-    first->hash = mix(first->value, offset);
+    first->hash = mix(offset, (uint64_t)granule->written * OPPX_THREADS + granule->writer);
     location_rehash(x, location);
     return location;
 }
@@ -348,6 +368,7 @@ static void put(oppx *x, location *location, uint32_t place, uint64_t value, uin
             if (granule_of(x, at)->read.at[t] > thread->known.at[t])
                 oppx_fail("a data race: thread %u writes atomically what thread %d reads at the same time (at +%zu)",
                           x->running, t, (size_t)at);
+    thread->visible = thread->hash;
     location->stored.at[x->running] = clock_of(x);
     if (location->count == HISTORY) {
         /* The oldest is forgotten. */
@@ -362,7 +383,7 @@ static void put(oppx *x, location *location, uint32_t place, uint64_t value, uin
     memset(fresh, 0, sizeof(*fresh));
     fresh->value = value;
     fresh->attached = read != NULL;
-    fresh->hash = mix(thread->hash, value);
+    fresh->hash = mix(thread->hash, 5); /* not of the value: see choose.c */
     memset(&fresh->seen, 0xFF, sizeof(fresh->seen));
     fresh->seen.at[x->running] = clock_of(x);
     fresh->release = is_release(order) ? thread->known : thread->released;
@@ -428,6 +449,7 @@ uint64_t oppx_load(oppx_site *site, const volatile void *object, uint32_t size) 
     uint8_t order = order_of(site);
     location *location = location_get(x, object, size);
     tick(x, location);
+    reduce_touch(x, offset_of(x, object), false);
     uint32_t floor = location_floor(x, location, order == memory_order_seq_cst);
     x->object = offset_of(x, object);
     uint32_t age = choose(x, CHOOSE_READ, location->count - floor);
@@ -456,6 +478,7 @@ void oppx_store(oppx_site *site, volatile void *object, uint32_t size, uint64_t 
     uint8_t order = order_of(site);
     location *location = location_get(x, object, size);
     tick(x, location);
+    reduce_touch(x, offset_of(x, object), true);
     uint32_t floor = location_floor(x, location, order == memory_order_seq_cst);
     uint32_t places[HISTORY], count = 0;
     for (uint32_t place = location->count; place-- > floor;)
@@ -464,7 +487,7 @@ void oppx_store(oppx_site *site, volatile void *object, uint32_t size, uint64_t 
     value = truncate_to(value, size);
     bool comes = x->later.use != LATER_NONE &&
                  later_comes(x, offset_of(x, object), order, value, places[age] + 1 == location->count);
-    run_step(x, mix((uintptr_t)object - (uintptr_t)x->arena, value));
+    run_step(x, mix((uintptr_t)object - (uintptr_t)x->arena, 11));
     put(x, location, places[age], value, order, NULL);
     if (comes) later_came(x, location_store(x, location, location->count - 1));
     tock(x);
@@ -491,6 +514,7 @@ uint64_t oppx_rmw(oppx_site *site, volatile void *object, uint32_t size, int wha
     if (x != NULL) {
         location = location_get(x, object, size);
         tick(x, location);
+        reduce_touch(x, offset_of(x, object), true);
         later_touch(x, offset_of(x, object));
         uint32_t floor = location_floor(x, location, order == memory_order_seq_cst);
         age = choose(x, CHOOSE_PLACE, rmw_places(x, location, floor, places));
@@ -544,6 +568,7 @@ bool oppx_cas(oppx_site *site, volatile void *object, uint32_t size, uint64_t *e
     uint32_t age = choose(x, CHOOSE_PLACE, count);
     store *store = location_store(x, location, places[age]);
     bool succeeds = store->value == *expected;
+    reduce_touch(x, offset_of(x, object), succeeds);
     see(x, store, succeeds ? order : memory_order_relaxed);
     run_step(x, mix(store->hash, mix((uintptr_t)object - (uintptr_t)x->arena, succeeds)));
     if (succeeds) put(x, location, places[age], truncate_to(desired, size), order, store);
@@ -578,6 +603,7 @@ void oppx_fence(oppx_site *site) {
     }
     uint64_t seen = order;
     if (order == memory_order_seq_cst) {
+        reduce_touch_all(x);
         seen = see_strongest(x);
         vector_join(&thread->known, &x->strong);
         x->strong = thread->known;

@@ -58,18 +58,23 @@ static void go_to(oppx *x, uint32_t number) {
 /* The running thread cannot go on: another does, or the execution ends. */
 static void run_another(oppx *x) {
     uint8_t options[OPPX_THREADS];
-    uint32_t count = 0;
+    uint32_t count = 0, awake = 0;
+    reduce_step_over(x);
     for (uint32_t i = 1; i < x->thread_count; i++)
-        if (can_run(x, i)) options[count++] = (uint8_t)i;
+        if (can_run(x, i)) {
+            awake |= (~x->asleep >> i & 1) << count;
+            options[count++] = (uint8_t)i;
+        }
     if (count == 0) {
         oppx_fiber *own = &x->threads[x->running].fiber;
         oppx_fiber_switch(own, &x->main);
         return;
     }
     uint32_t chosen = x->driver == DRIVE_RANDOM ? choose_random_thread(x, options, count)
-                                                : choose(x, CHOOSE_THREAD, count);
+                                                : choose_thread(x, CHOOSE_THREAD, count, awake, false);
     x->chosen = true;
     go_to(x, options[chosen]);
+    reduce_step_begins(x);
 }
 
 void run_point(oppx *x) {
@@ -79,28 +84,43 @@ void run_point(oppx *x) {
     }
     if (++x->steps > STEPS_MAX) oppx_fail("livelock: no end after %u steps", STEPS_MAX);
     if (++x->alone > STEPS_ALONE) oppx_fail("livelock: thread %u does not finish alone", x->running);
+    reduce_step_over(x);
     if (x->chosen) { /* it was chosen for this very step */
         x->chosen = false;
+        reduce_step_begins(x);
         return;
     }
     uint8_t options[OPPX_THREADS + 1];
-    uint32_t count = 0;
+    uint32_t count = 0, awake = 1;
     options[count++] = (uint8_t)x->running;
     for (uint32_t i = 1; i < x->thread_count && x->left.preemptions > 0; i++)
-        if (i != x->running && can_run(x, i)) options[count++] = (uint8_t)i;
+        if (i != x->running && can_run(x, i)) {
+            awake |= (~x->asleep >> i & 1) << count;
+            options[count++] = (uint8_t)i;
+        }
     uint32_t threads = count;
-    if (x->left.stalls > 0) options[count++] = 0; /* the running thread is stopped */
-    if (count == 1) return;
-    uint32_t chosen = x->driver == DRIVE_RANDOM ? choose_random_thread(x, options, count)
-                                                : choose(x, CHOOSE_THREAD, count);
-    if (chosen == 0) return;
+    bool stops = x->left.stalls > 0;
+    if (stops) { /* the running thread is stopped */
+        awake |= 1u << count;
+        options[count++] = 0;
+    }
+    uint32_t chosen = count == 1                  ? 0
+                      : x->driver == DRIVE_RANDOM ? choose_random_thread(x, options, count)
+                                                  : choose_thread(x, CHOOSE_SWITCH, count, awake, stops);
+    if (chosen == 0) {
+        reduce_step_begins(x);
+        return;
+    }
     if (chosen < threads) {
         if (x->left.preemptions != OPPX_UNBOUNDED) x->left.preemptions--;
+        reduce_preempted(x);
         go_to(x, options[chosen]);
         x->chosen = false;
+        reduce_step_begins(x);
         return;
     }
     x->left.stalls--;
+    reduce_stopped(x);
     x->threads[x->running].state = STOPPED;
     if (NOTED(x)) note_step(x, "-- stopped for ever --");
     run_another(x);
@@ -118,7 +138,9 @@ int oppx_futex_wait(const volatile void *word, uint32_t expected) {
     oppx *x = oppx_self;
     if (x == NULL) return -EAGAIN;
     run_point(x);
+    uint32_t offset = (uint32_t)((uintptr_t)word - (uintptr_t)x->arena);
     uint32_t value = (uint32_t)memory_newest(x, word, 4);
+    reduce_touch(x, offset, false);
     run_step(x, mix(value, 1));
     if (value != expected) {
         if (NOTED(x)) note_step(x, "futex wait: the word has changed");
@@ -131,6 +153,7 @@ int oppx_futex_wait(const volatile void *word, uint32_t expected) {
         return -EINTR;
     }
     thread *thread = &x->threads[x->running];
+    reduce_touch_futex(x, offset);
     if (NOTED(x)) note_step(x, "futex wait: sleeps");
     thread->state = ASLEEP;
     thread->word = word;
@@ -145,6 +168,7 @@ int oppx_futex_wake(const volatile void *word, int count) {
     if (x == NULL) return 0;
     run_point(x);
     x->threads[x->running].futex_calls++;
+    reduce_touch_futex(x, (uint32_t)((uintptr_t)word - (uintptr_t)x->arena));
     int woken = 0;
     while (woken < count) {
         thread *oldest = NULL;
@@ -155,10 +179,12 @@ int oppx_futex_wake(const volatile void *word, int count) {
         }
         if (oldest == NULL) break;
         oldest->state = READY;
+        reduce_woken(x, (uint32_t)(oldest - x->threads));
         oldest->hash = mix(oldest->hash, x->threads[x->running].hash);
         woken++;
     }
     run_step(x, mix((uint64_t)woken, 2));
+    x->threads[x->running].visible = x->threads[x->running].hash;
     if (NOTED(x)) note_step(x, "futex wake: %d woken", woken);
     return woken;
 }
@@ -181,8 +207,10 @@ uint64_t oppx_now(void) {
     oppx *x = oppx_self;
     if (x == NULL) return 0;
     run_point(x);
+    reduce_touch_clock(x);
     x->hash += mix(x->now + 1, 7) - mix(x->now, 7);
     run_step(x, mix(++x->now, 7));
+    x->threads[x->running].visible = x->threads[x->running].hash;
     if (NOTED(x)) note_step(x, "clock: %llu", (unsigned long long)x->now);
     return x->now;
 }
@@ -208,10 +236,12 @@ void oppx_timer_close(int timer) {
 
 /* The order of what is done to a timer is part of the state: of two sets and a read, what is left depends on it. */
 static void timer_step(oppx *x, int timer, uint64_t what) {
+    reduce_touch_timers(x);
     x->hash -= x->timer_past[timer];
     x->timer_past[timer] = mix(x->timer_past[timer], mix(x->threads[x->running].hash, what));
     x->hash += x->timer_past[timer];
     run_step(x, x->timer_past[timer]);
+    x->threads[x->running].visible = x->threads[x->running].hash;
 }
 
 void oppx_timer_set(int timer) {
@@ -236,6 +266,7 @@ uint32_t oppx_timer_wait(const int *timers, uint32_t count) {
     oppx *x = oppx_self;
     run_point(x);
     uint32_t mask = 0, ready = 0;
+    reduce_touch_timers(x);
     for (uint32_t i = 0; i < count; i++) mask |= 1u << timers[i];
     thread *thread = &x->threads[x->running];
     thread->state = WAITING;
@@ -246,6 +277,7 @@ uint32_t oppx_timer_wait(const int *timers, uint32_t count) {
         run_another(x);
     }
     thread->state = READY;
+    reduce_touch_timers(x); /* a step of its own, where it waited */
     for (uint32_t i = 0; i < count; i++)
         if (x->timer_armed[timers[i]]) ready |= 1u << i;
     run_step(x, mix(ready, 4));
@@ -268,6 +300,7 @@ bool oppx_timer_read(int timer) {
 static void thread_entry(void *argument) {
     oppx *x = oppx_self;
     uint32_t number = (uint32_t)(uintptr_t)argument;
+    reduce_step_begins(x);
     for (uint32_t i = 0; i < x->program->count[number - 1]; i++) {
         const oppx_operation *operation = &x->program->operation[number - 1][i];
         if (NOTED(x)) {
@@ -280,6 +313,7 @@ static void thread_entry(void *argument) {
         x->target->perform(number, operation);
     }
     if (x->target->end != NULL) x->target->end(number);
+    reduce_last_step(x);
     x->threads[number].state = DONE;
     run_another(x);
     __builtin_unreachable();
@@ -330,10 +364,11 @@ void run_execution(oppx *x) {
     memory_begin(x);
     later_begin(x);
     choose_begin(x);
+    reduce_begin(x);
     for (uint32_t i = 0; i < x->thread_count; i++) {
         thread *thread = &x->threads[i];
         thread->state = READY;
-        thread->hash = i + 1;
+        thread->hash = thread->visible = i + 1;
         memset(&thread->known, 0, sizeof(thread->known));
         memset(&thread->learned, 0, sizeof(thread->learned));
         memset(&thread->released, 0, sizeof(thread->released));
@@ -343,6 +378,7 @@ void run_execution(oppx *x) {
     }
     oppx_fiber_switch(&x->main, &x->threads[0].fiber);
     if (!x->abandoned) {
+        x->end = end_hash(x);
         x->concurrent = false;
         x->running = 0;
         x->alone = 0;
@@ -362,6 +398,7 @@ uint32_t oppx_thread(void) {
 }
 
 bool oppx_is_stopped(uint32_t thread) {
+    reduce_asks_stopped(oppx_self);
     return oppx_self->threads[thread].state == STOPPED;
 }
 

@@ -6,8 +6,10 @@
 #include <string.h>
 #include <time.h>
 
+#define ENDS_FIRST (1ull << 12)
 #define TABLE_FIRST (1ull << 16)
-#define TABLE_LAST (1ull << 24)
+#define TABLE_KEPT (1ull << 20) /* from one search to the next */
+#define TABLE_LAST (1ull << 26) /* a gigabyte */
 
 static uint64_t now_ms(void) {
     struct timespec now;
@@ -51,14 +53,27 @@ static bool table_grow(oppx *x) {
     return true;
 }
 
+/* The next option of a choice, or how many there are. */
+static uint32_t next_option(oppx *x, uint32_t depth) {
+    uint32_t next = x->choice[depth] + 1u, options = x->options[depth], threads = options - x->stops[depth];
+    if (!x->reduces || x->kind[depth] > CHOOSE_THREAD) return next;
+    if (x->kind[depth] == CHOOSE_SWITCH && next == 1 && !reduce_needs_switch(x, depth)) next = threads;
+    while (next < threads && !(x->awake[depth] >> next & 1)) next++;
+    return next == threads && x->stops[depth] && !reduce_needs_stop(x, depth) ? options : next;
+}
+
 /* The next list of choices in order. False when the last has been. */
 static bool search_next(oppx *x) {
-    uint32_t depth = x->depth;
-    while (depth > 0 && x->choice[depth - 1] + 1 >= x->options[depth - 1]) depth--;
-    if (depth == 0) return false;
-    x->choice[depth - 1]++;
-    x->stack_depth = depth;
-    return true;
+    if (x->reduces) reduce_fold_begins(x);
+    for (uint32_t depth = x->depth; depth > 0; depth--) {
+        if (x->reduces) reduce_fold(x, x->place[depth - 1]);
+        uint32_t next = next_option(x, depth - 1);
+        if (next >= x->options[depth - 1]) continue;
+        x->choice[depth - 1] = (uint8_t)next;
+        x->stack_depth = depth;
+        return true;
+    }
+    return false;
 }
 
 /* How far they have been counted up: of the first choice's options, then of the second's under the one that is tried... */
@@ -69,6 +84,41 @@ static double search_counted(const oppx *x) {
         counted += part * x->choice[i];
     }
     return counted;
+}
+
+static void ends_begin(oppx *x, bool counts) {
+    free(x->end_keys);
+    x->end_mask = ENDS_FIRST - 1;
+    x->end_count = x->end_hash = 0;
+    x->end_keys = counts ? calloc(ENDS_FIRST, sizeof(uint64_t)) : NULL;
+}
+
+/* A set of hashes; what does not fit any more is counted each time. */
+static void ends_add(oppx *x) {
+    if (x->end_keys == NULL) return;
+    if (x->end_count > x->end_mask / 2) {
+        uint64_t size = (x->end_mask + 1) * 4, *larger = calloc(size, sizeof(uint64_t));
+        if (larger == NULL) return;
+        for (uint64_t i = 0; i <= x->end_mask; i++) {
+            uint64_t place = x->end_keys[i] >> 8 & (size - 1);
+            while (x->end_keys[i] != 0 && larger[place] != 0) place = (place + 1) & (size - 1);
+            if (x->end_keys[i] != 0) larger[place] = x->end_keys[i];
+        }
+        free(x->end_keys);
+        x->end_keys = larger;
+        x->end_mask = size - 1;
+    }
+    uint64_t place = x->end >> 8 & x->end_mask;
+    for (; x->end_keys[place] != 0; place = (place + 1) & x->end_mask)
+        if (x->end_keys[place] == x->end) return;
+    x->end_keys[place] = x->end;
+    x->end_count++;
+    x->end_hash += mix(x->end, 3);
+}
+
+void oppx_search_by(oppx *x, oppx_reduction reduction, bool ends) {
+    x->reduction = reduction;
+    x->counts_ends = ends;
 }
 
 void oppx_exhaust(oppx *x, const oppx_target *target, const oppx_program *program, oppx_bounds bounds,
@@ -82,10 +132,15 @@ void oppx_exhaust(oppx *x, const oppx_target *target, const oppx_program *progra
     x->stack_depth = 0;
     x->cut = false;
     x->pruned = 0;
+    if (x->table_mask >= TABLE_KEPT) {
+        free(x->table);
+        x->table = NULL;
+    }
     if (x->table != NULL) memset(x->table, 0, (x->table_mask + 1) * sizeof(seen_state));
     else table_grow(x);
     x->table_count = 0;
-    if (x->table == NULL) return;
+    if (x->table == NULL || !reduce_search_begins(x)) return;
+    ends_begin(x, x->counts_ends);
     uint64_t begun = now_ms();
     execute_prepare(x);
     while (!is_over(&budget, figures->executions, begun)) {
@@ -96,6 +151,7 @@ void oppx_exhaust(oppx *x, const oppx_target *target, const oppx_program *progra
             keep_finding(x, finding);
             break;
         }
+        if (x->counts_ends && !x->is_known) ends_add(x);
         if (!search_next(x)) {
             figures->complete = !x->cut;
             x->stack_depth = 0;
@@ -105,7 +161,10 @@ void oppx_exhaust(oppx *x, const oppx_target *target, const oppx_program *progra
         if (x->table_count > x->table_mask / 2) table_grow(x);
     }
     execute_done(x);
+    reduce_search_ends(x);
     figures->counted += search_counted(x);
+    figures->ends = x->end_count;
+    figures->ends_hash = x->end_hash;
     figures->states = x->table_count;
     figures->pruned = x->pruned;
 }

@@ -5,6 +5,7 @@
  *   later.c    loads that read a later store
  *   run.c      threads: who runs next, sleeping and waking, the life of an execution
  *   choose.c   how a choice is made: searched, drawn, read from bytes, replayed
+ *   reduce.c   which switches of threads a search leaves out
  *   explorer.c creation; crashes
  *   search.c   exhaustive search, fuzzing
  *   shrink.c   making a failure smaller
@@ -21,18 +22,21 @@
 
 #include <signal.h>
 
-#define ARENA_BYTES (1u << 20)
+#define REGION_BYTES (1u << 20) /* of the arena, for each thread: where one allocates is no matter of the others */
+#define ARENA_BYTES (OPPX_THREADS * REGION_BYTES)
 #define GRANULE 4u
 #define HISTORY 16          /* stores of one object that are remembered; older ones are not read any more */
 #define STORES (1u << 16)   /* of one execution */
 #define LOCATIONS 8192u
-#define BLOCKS 512u
+#define BLOCKS 512u         /* of a thread */
 #define NEVER UINT32_MAX
 #define STEPS_MAX 20000u    /* of an execution */
 #define STEPS_ALONE 4000u   /* of a thread without another's in between */
 #define TIMERS 8u
 #define ENDS (1u << 26)     /* bits; a multiple of 8 */
 #define EARLY_LOADS 512u   /* of an execution, that may read a later store */
+#define LOG_MAX (2 * STEPS_MAX)
+#define OBJECT_WORDS 4
 
 /* Clock vectors: [t] is how much of thread t's past is known. */
 typedef struct vector {
@@ -92,11 +96,15 @@ typedef struct thread {
     vector learned;            /* by relaxed reads, for an acquire fence */
     vector released;           /* at its last release fence */
     uint64_t hash;             /* of all that it did and saw */
+    uint64_t visible;          /* ... up to its last step that others could see, or the judge */
     uint64_t priority;
     uint64_t futex_calls;
 } thread;
 
-typedef enum choice_kind { CHOOSE_THREAD, CHOOSE_READ, CHOOSE_PLACE, CHOOSE_EARLY, CHOOSE_REFUSAL, CHOOSE_OTHER } choice_kind;
+/* CHOOSE_SWITCH: the running thread could go on, which is choice 0; CHOOSE_THREAD: it cannot. */
+typedef enum choice_kind {
+    CHOOSE_SWITCH, CHOOSE_THREAD, CHOOSE_READ, CHOOSE_PLACE, CHOOSE_EARLY, CHOOSE_REFUSAL, CHOOSE_OTHER
+} choice_kind;
 typedef enum driver { DRIVE_SEARCH, DRIVE_RANDOM, DRIVE_BYTES, DRIVE_REPLAY } driver;
 
 typedef struct record { /* a step of the timeline */
@@ -107,8 +115,30 @@ typedef struct record { /* a step of the timeline */
 typedef struct seen_state {
     uint64_t key;
     oppx_bounds left;
+    uint8_t asleep; /* threads, a bit each; see reduce.c */
     bool used;
 } seen_state;
+
+/* reduce.c: what a step touches: an object of memory, something else; bits */
+typedef struct mark {
+    uint8_t object[2], what;
+} mark;
+
+typedef struct step { /* of the execution's log */
+    uint64_t key;     /* the thread's hash before it */
+    uint32_t thread;
+    mark mark;
+} step;
+
+typedef struct touched { /* sets of objects */
+    uint64_t read[OBJECT_WORDS], written[OBJECT_WORDS];
+} touched;
+
+typedef struct future { /* of a thread that did and saw what the key says */
+    uint64_t key;
+    mark step;     /* its next */
+    touched later; /* that and all after it */
+} future;
 
 /* later.c: a relaxed load that was executed */
 typedef struct early_load {
@@ -145,9 +175,9 @@ struct oppx {
 
     /* memory.c */
     char *arena;
-    size_t arena_used;
-    block blocks[BLOCKS]; /* by address */
-    uint32_t block_count;
+    size_t arena_used[OPPX_THREADS];
+    block blocks[OPPX_THREADS][BLOCKS]; /* by address */
+    uint32_t block_count[OPPX_THREADS];
     granule *granules;
     uint32_t *location_of; /* by byte of the arena */
     location *locations;
@@ -184,7 +214,32 @@ struct oppx {
     seen_state *table;
     uint64_t table_mask, table_count;
     uint64_t pruned;
+    bool is_known;           /* this execution was left, as what comes of it is explored elsewhere */
     uint8_t *ends;           /* DRIVE_RANDOM: a bit for each hash of an execution, once there was one */
+    uint64_t *end_keys;      /* DRIVE_SEARCH, where ends are counted: a set */
+    uint64_t end_mask, end_count, end_hash;
+    uint64_t end;            /* of this execution */
+
+    /* reduce.c */
+    bool reduces, counts_ends;
+    oppx_reduction reduction;
+    step *log;
+    uint32_t logged, open[OPPX_THREADS]; /* the step of each thread that is still going on */
+    uint8_t *object_number;              /* by byte of the arena */
+    uint32_t object_count;
+    future *futures;
+    uint64_t futures_mask, future_count;
+    bool futures_full;
+    uint32_t asleep;                     /* preempted threads whose steps commute with all that came since, a bit each */
+    mark asleep_step[OPPX_THREADS];
+    uint32_t folded;
+    touched folding[OPPX_THREADS];
+    /* By choice: its kind, the options that are open, where in the log it is, the hashes of the threads, who ran. */
+    uint8_t kind[OPPX_CHOICES], chooser[OPPX_CHOICES];
+    bool stops[OPPX_CHOICES]; /* the last option is to stop the running thread */
+    uint16_t awake[OPPX_CHOICES];
+    uint32_t place[OPPX_CHOICES];
+    uint64_t keys[OPPX_CHOICES][OPPX_THREADS];
 
     /* report.c */
     record *records;
@@ -230,12 +285,43 @@ void later_fence(oppx *x);
 /* By the same choices as the execution that was watched; where what is foretold does not come, it has not failed. */
 void execute_foretold(oppx *x);
 
+/* reduce.c: what happens in a step; nothing where x->reduces is not set */
+void reduce_begin(oppx *x); /* an execution */
+void reduce_step_begins(oppx *x);
+void reduce_step_over(oppx *x);
+void reduce_last_step(oppx *x);
+void reduce_woken(oppx *x, uint32_t number);
+void reduce_stopped(oppx *x);
+void reduce_asks_stopped(oppx *x);
+void reduce_preempted(oppx *x);
+void reduce_touch(oppx *x, uint32_t offset, bool writes);
+void reduce_touch_futex(oppx *x, uint32_t offset);
+void reduce_touch_clock(oppx *x);
+void reduce_touch_timers(oppx *x);
+void reduce_touch_all(oppx *x);
+void reduce_touch_judge(oppx *x);
+/* Whether what comes of the execution comes of others, since nobody can wake a thread that sleeps. */
+bool reduce_is_left(oppx *x);
+/* ... what search.c asks */
+bool reduce_search_begins(oppx *x);
+void reduce_search_ends(oppx *x);
+void reduce_destroy(oppx *x);
+void reduce_note_choice(oppx *x, uint32_t depth);
+void reduce_fold_begins(oppx *x);
+void reduce_fold(oppx *x, uint32_t place); /* the log from `place` on */
+/* At a CHOOSE_SWITCH whose option 0 was explored: whether another thread need be tried, and whether it need be stopped. */
+bool reduce_needs_switch(oppx *x, uint32_t depth);
+bool reduce_needs_stop(oppx *x, uint32_t depth);
+
 /* choose.c */
+/* Of threads `awake` says which options may be taken, and `stops` that the last is to stop the running one. */
+uint32_t choose_thread(oppx *x, choice_kind kind, uint32_t options, uint32_t awake, bool stops);
 uint32_t choose(oppx *x, choice_kind kind, uint32_t options);
 void choose_begin(oppx *x);
 uint32_t choose_random_thread(oppx *x, const uint8_t *options, uint32_t count);
 uint64_t random_next(uint64_t *state);
 uint64_t state_hash(oppx *x);
+uint64_t end_hash(oppx *x);
 
 /* explorer.c */
 void execute_prepare(oppx *x); /* before a series of executions on this thread */

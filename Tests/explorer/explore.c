@@ -4,6 +4,8 @@
  *   explore smoke              what every change must pass, in less than a minute: some of all this
  *   explore litmus             the explorer against what the language allows and forbids
  *   explore worlds [NAME]      the small worlds to the end; with NAME those whose names contain it
+ *   explore reduction [NAME]   the reduced search against the whole one, in the worlds that this one ends in MS
+ *   explore reduction-orders [FILE[:LINE]]  the same with each order above relaxed weakened
  *   explore fuzz [NAME]        random programs, each target for MS
  *   explore program TARGET TEXT  one program at random for MS
  *   explore replay FILE        an example of the tests once more: exit status 1 where it fails
@@ -11,8 +13,10 @@
  *                              that have to do with that file of the core
  *   explore orders [WHICH]     weakens each order above relaxed in turn and says what catches it; WHICH is PART/OF,
  *                              every OFth from number PART on, or FILE, or FILE:LINE
+ *   explore knows FILE:LINE... whether each place names an order that `orders` weakens: exit status 2 where one does not
  *
- * Options before the command: --ms MS (for each world or target), --seed N, --timeline
+ * Options before the command: --ms MS (for each world or target), --seed N, --timeline, --whole (searches without
+ * reduction), --weaken FILE:LINE (the order there by one step)
  */
 #include "opp_checked.h"
 
@@ -249,6 +253,9 @@ static int long_executions(void) {
     return figures.complete || finding.found;
 }
 
+static int reduction(const char *name);
+static const char *const *targets_of(const char *file);
+
 /* A program of litmus operations that is no test: nothing is wanted of it. */
 static int litmus_program(void) {
     uint64_t ms = option_ms;
@@ -266,6 +273,8 @@ static int smoke(void) {
     option_ms = 500;
     if (draws() != 0 || long_executions() != 0 || litmus_program() != 0) return 1;
     if (litmus() != 0 || worlds(NULL, QUICK_MS) != 0) return 1;
+    option_ms = 100;
+    if (reduction(NULL) != 0) return 1;
     option_ms = 1000;
     if (fuzz(NULL) != 0) return 1;
     const oppx_target *const *all = checked_targets(&count);
@@ -280,10 +289,9 @@ static int smoke(void) {
     return blind != 0;
 }
 
-static const char *const *targets_of(const char *file);
-
 static int check(const char *file) {
-    static const char *const all[] = {"bag", "runq", "lane", "parking", "inbox", "alarms", "ring", "table", "purge", "records", NULL};
+    static const char *const all[] = {"bag", "runq", "lane", "parking", "inbox", "alarms",
+                                      "ring", "closers", "table", "purge", "records", NULL};
     const char *const *names = file != NULL ? targets_of(file) : all;
     if (names == NULL) {
         fprintf(stderr, "explore: '%s' is not a file that is checked\n", file);
@@ -334,12 +342,14 @@ static const char *const *targets_of(const char *file) {
     static const char *const queues[] = {"bag", "runq", "parking", "records", NULL};
     static const char *const lanes[] = {"lane", "parking", "alarms", NULL};
     static const char *const inboxes[] = {"inbox", "alarms", NULL};
-    static const char *const tables[] = {"table", NULL}, *const purges[] = {"purge", NULL}, *const rings[] = {"ring", NULL};
+    static const char *const tables[] = {"table", NULL}, *const purges[] = {"purge", NULL}, *const closers[] = {"closers", NULL};
+    static const char *const rings[] = {"ring", "closers", NULL};
     for (size_t i = 0; i < sizeof(queue_files) / sizeof(queue_files[0]); i++)
         if (strcmp(file, queue_files[i]) == 0) return queues;
     if (strcmp(file, "lane.c") == 0) return lanes;
     if (strcmp(file, "inbox.c") == 0) return inboxes;
     if (strcmp(file, "ring.c") == 0 || strcmp(file, "ring_threads.c") == 0) return rings;
+    if (strcmp(file, "ring_closers.c") == 0) return closers;
     if (strcmp(file, "table.c") == 0) return tables;
     if (strcmp(file, "purge.c") == 0) return purges;
     return NULL;
@@ -388,11 +398,133 @@ static int orders(const char *place, int part, int of) {
     return survived != 0;
 }
 
+/* All orders of a place by one step. */
+static bool weaken(const char *place) {
+    size_t count, found = 0;
+    oppx_site *sites = oppx_sites(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (!is_chosen(&sites[i], place) || *weaker(&sites[i]) == 255) continue;
+        sites[i].weakened = (uint8_t)(*weaker(&sites[i]) + 1);
+        found++;
+    }
+    return found != 0;
+}
+
+/* Where a file of the core has atomics that no target runs, or none that is hunted for, `orders` says nothing of it. */
+static int knows(char *const *places) {
+    size_t count, unknown = 0;
+    oppx_site *sites = oppx_sites(&count);
+    for (; *places != NULL; places++) {
+        bool known = false;
+        for (size_t i = 0; i < count && !known; i++)
+            known = *weaker(&sites[i]) != 255 && targets_of(base_of(sites[i].file)) != NULL && is_chosen(&sites[i], *places);
+        if (!known) fprintf(stderr, "explore: no target runs the order at %s\n", *places);
+        unknown += !known;
+    }
+    return unknown != 0 ? 2 : 0;
+}
+
+/* --- The reduction ----------------------------------------------------------------------------- */
+
+/* Whether a search ends, or finds something. */
+static bool ends(const oppx_world *world, oppx_reduction reduction, uint64_t ms, oppx_figures *figures) {
+    oppx_search_by(explorer, reduction, true);
+    if (checked_explore_world(explorer, world, (oppx_budget){.milliseconds = ms}, figures, &finding) != 0) exit(2);
+    oppx_search_by(explorer, OPPX_REDUCED, false);
+    return figures->complete || finding.found;
+}
+
+/* Whether the reduced search finds something where the whole one does, and else comes to the same ends. */
+static bool is_same(const oppx_world *world, oppx_reduction reduction, const oppx_figures *whole, bool found,
+                    oppx_figures *reduced) {
+    if (!ends(world, reduction, 0, reduced) || finding.found != found) return false;
+    return found || (whole->ends == reduced->ends && whole->ends_hash == reduced->ends_hash);
+}
+
+static const char *const blind[] = {[OPPX_BLIND_TO_READS] = "reads", [OPPX_BLIND_TO_SLEEPERS] = "sleepers",
+                                    [OPPX_BLIND_TO_JUDGE] = "the judge"};
+
+/*
+ * The reduced search against the whole one: in each litmus program, and each world that the whole one ends in MS, both
+ * come to the same ends of executions. Where the reduction is made too much of on purpose, some world must show it.
+ */
+static int reduction(const char *name) {
+    size_t count, test_count, wrong = 0, compared = 0, noticed[OPPX_BLIND_TO_JUDGE + 1] = {0};
+    const oppx_world *all = checked_worlds(&count);
+    const checked_litmus_test *tests = checked_litmus_tests(&test_count);
+    for (size_t i = 0; i < count + test_count; i++) {
+        oppx_world test = {.target = "litmus", .preemptions = OPPX_UNBOUNDED, .stale = OPPX_UNBOUNDED};
+        if (i >= count) test.name = tests[i - count].name, test.program = tests[i - count].program;
+        const oppx_world *world = i < count ? &all[i] : &test;
+        if (name != NULL && strstr(world->name, name) == NULL) continue;
+        oppx_figures whole, reduced, less;
+        double begun = now();
+        if (!ends(world, OPPX_WHOLE, option_ms, &whole)) continue;
+        bool found = finding.found;
+        double whole_ended = now();
+        bool same = is_same(world, OPPX_REDUCED, &whole, found, &reduced);
+        double ended = now();
+        for (oppx_reduction r = OPPX_BLIND_TO_READS; r <= OPPX_BLIND_TO_JUDGE; r++) {
+            if (is_same(world, r, &whole, found, &less)) continue;
+            if (noticed[r]++ < 2) printf("blind to %s, %s ends otherwise\n", blind[r], world->name);
+        }
+        compared++;
+        wrong += !same;
+        if (i < count || !same)
+            printf("%-24s %-5s %9lu executions %6.2f s, reduced %9lu, %6.2f s; %8lu ends, reduced %8lu\n", world->name,
+                   same ? "same" : "OTHER", (unsigned long)whole.executions, whole_ended - begun,
+                   (unsigned long)reduced.executions, ended - whole_ended, (unsigned long)whole.ends,
+                   (unsigned long)reduced.ends);
+        fflush(stdout);
+    }
+    printf("%zu worlds and litmus programs compared\n", compared);
+    for (oppx_reduction r = OPPX_BLIND_TO_READS; r <= OPPX_BLIND_TO_JUDGE && name == NULL; r++) {
+        printf("blind to %s: noticed in %zu worlds\n", blind[r], noticed[r]);
+        wrong += noticed[r] == 0;
+    }
+    return wrong != 0 || compared == 0;
+}
+
+/* The same with each order weakened, in the worlds that the whole search ends, or finds something in, in MS. */
+static int reduction_orders(const char *place) {
+    size_t count, world_count, wrong = 0, compared = 0, found_in = 0;
+    oppx_site *sites = oppx_sites(&count);
+    const oppx_world *all = checked_worlds(&world_count);
+    for (size_t s = 0; s < count; s++) {
+        const char *const *targets = targets_of(base_of(sites[s].file));
+        if (targets == NULL || !is_chosen(&sites[s], place)) continue;
+        bool is_later = false; /* of those of one place */
+        for (size_t i = 0; i < s; i++) is_later |= is_same_site(&sites[i], &sites[s]);
+        for (const uint8_t *order = weaker(&sites[s]); !is_later && *order != 255; order++) {
+            for (size_t i = 0; i < count; i++)
+                if (is_same_site(&sites[s], &sites[i])) sites[i].weakened = (uint8_t)(*order + 1);
+            for (size_t i = 0; i < world_count; i++) {
+                oppx_figures whole, reduced;
+                if (!is_among(all[i].target, targets) || !ends(&all[i], OPPX_WHOLE, option_ms, &whole)) continue;
+                bool found = finding.found;
+                compared++;
+                found_in += found;
+                if (is_same(&all[i], OPPX_REDUCED, &whole, found, &reduced)) continue;
+                wrong++;
+                printf("%s:%u %s to %s, %s: OTHER\n", base_of(sites[s].file), sites[s].line, sites[s].object,
+                       oppx_order_name(*order), all[i].name);
+            }
+            for (size_t i = 0; i < count; i++) sites[i].weakened = 0;
+        }
+    }
+    printf("%zu worlds with an order weakened compared, something is found in %zu; %zu differ\n", compared, found_in, wrong);
+    return wrong != 0 || compared == 0;
+}
+
 int main(int count, char **arguments) {
     int at = 1;
+    const char *weakened = NULL;
+    bool whole = false;
     for (; at < count && strncmp(arguments[at], "--", 2) == 0; at++) {
         if (strcmp(arguments[at], "--timeline") == 0) option_timeline = true;
         else if (at + 1 < count && strcmp(arguments[at], "--ms") == 0) option_ms = strtoull(arguments[++at], NULL, 10);
+        else if (at + 1 < count && strcmp(arguments[at], "--weaken") == 0) weakened = arguments[++at];
+        else if (strcmp(arguments[at], "--whole") == 0) whole = true;
         else if (at + 1 < count && strcmp(arguments[at], "--seed") == 0) option_seed = strtoull(arguments[++at], NULL, 10);
         else count = 0;
     }
@@ -402,20 +534,26 @@ int main(int count, char **arguments) {
         fputs("explore: memory is short\n", stderr);
         return 2;
     }
+    if (whole) oppx_search_by(explorer, OPPX_WHOLE, false);
+    if (weakened != NULL && !weaken(weakened)) return fputs("explore: there is no such order\n", stderr), 2;
     if (strcmp(command, "smoke") == 0) return smoke();
     if (strcmp(command, "litmus") == 0) return litmus();
     if (strcmp(command, "worlds") == 0) return worlds(name, 0);
+    if (strcmp(command, "reduction") == 0) return reduction(name);
+    if (strcmp(command, "reduction-orders") == 0) return reduction_orders(name);
     if (strcmp(command, "fuzz") == 0) return fuzz(name);
     if (strcmp(command, "check") == 0) return check(name);
     if (strcmp(command, "replay") == 0) return replay(name);
     if (strcmp(command, "program") == 0) return program(name, at + 2 < count ? arguments[at + 2] : NULL);
+    if (strcmp(command, "knows") == 0) return knows(arguments + at + 1);
     int part = 0, of = 1;
     if (strcmp(command, "orders") == 0) {
         bool is_part = name != NULL && sscanf(name, "%d/%d", &part, &of) == 2 && of > 0 && part < of;
         return orders(is_part ? NULL : name, is_part ? part : 0, is_part ? of : 1);
     }
-    fputs("usage: explore [--ms MS] [--seed N] [--timeline] "
-          "smoke|litmus|worlds [NAME]|fuzz [NAME]|program TARGET TEXT|replay FILE|check [FILE]|orders [PART/OF|FILE[:LINE]]\n",
+    fputs("usage: explore [--ms MS] [--seed N] [--timeline] [--whole] [--weaken FILE:LINE] "
+          "smoke|litmus|worlds [NAME]|reduction [NAME]|reduction-orders [FILE[:LINE]]|fuzz [NAME]|program TARGET TEXT|"
+          "replay FILE|check [FILE]|orders [PART/OF|FILE[:LINE]]\n",
           stderr);
     return 2;
 }

@@ -5,8 +5,8 @@
 #include "opp_explorer.h"
 
 extern const oppx_target checked_litmus, checked_bag, checked_runq, checked_parking, checked_lane, checked_inbox,
-    checked_records, checked_table, checked_purge, checked_alarms, checked_ring, checked_canary, checked_canary_sleep,
-    checked_canary_old, checked_canary_stopped;
+    checked_records, checked_table, checked_purge, checked_alarms, checked_ring, checked_closers,
+    checked_canary, checked_canary_sleep, checked_canary_old, checked_canary_stopped;
 
 /* All targets, in the order of a listing. */
 const oppx_target *_Nonnull const *_Nonnull checked_targets(size_t *_Nonnull count);

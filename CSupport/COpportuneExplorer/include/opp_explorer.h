@@ -107,6 +107,8 @@ typedef struct oppx_figures {
     uint64_t states;     /* distinct ones at which a thread was chosen; of random executions, in which they ended, about */
     bool complete;       /* exhaustive search: nothing within the bounds is left */
     double counted;      /* ... and how far the choices were counted up, 0 to 1: a share of the tree, not of the time */
+    uint64_t ends;       /* ... as oppx_search_by() says: different ends of executions, by all that the threads did and saw */
+    uint64_t ends_hash;  /* ... of all these, in any order */
 } oppx_figures;
 
 typedef struct oppx_bounds {
@@ -145,6 +147,19 @@ int oppx_finding_target(const char *_Nonnull text, char *_Nonnull name, size_t s
 /* Returns 0, or -EINVAL with `error` (OPPX_TEXT bytes) saying what is wrong. */
 int oppx_finding_parse(const oppx_target *_Nonnull target, const char *_Nonnull text, oppx_finding *_Nonnull finding,
                        char *_Nonnull error);
+
+/* What exhaustive searches leave out since it comes to the same; reduce.c says why. */
+typedef enum oppx_reduction {
+    OPPX_REDUCED,
+    OPPX_WHOLE, /* nothing but known states */
+    /* Too much, so that the tests of the reduction can see that they notice: it takes for independent what is not. */
+    OPPX_BLIND_TO_READS,    /* of an object: the reads and the writes of it */
+    OPPX_BLIND_TO_SLEEPERS, /* who sleeps and who wakes; timers and the clock */
+    OPPX_BLIND_TO_JUDGE,    /* what the judge notes down */
+} oppx_reduction;
+
+/* How this explorer's exhaustive searches go from now on; `ends`: they count those of the figures. */
+void oppx_search_by(oppx *_Nonnull explorer, oppx_reduction reduction, bool ends);
 
 /* How long to go on: until `*stop` is set (may be NULL), so many executions (0: no limit), so many ms (0: no limit). */
 typedef struct oppx_budget {
