@@ -30,11 +30,43 @@ import Testing
     let results = try #require(json?["results"] as? [[String: Any]])
     #expect(results.count == report.results.count)
     let names: [MemoryBenchOptions.Figure: [String]] = [
-      .pin: ["ns", "ratio_to_mutex"], .purge: ["ratio_to_madvise"], .pressure: [], .hibernate: ["ratio_to_disk"],
+      .pin: ["ns", "ratio_to_mutex", "ratio_to_dictionary"], .cache: ["ns", "ratio_to_dictionary"],
+      .purge: ["ratio_to_madvise"], .pressure: [], .hibernate: ["ratio_to_disk"],
     ]
     for name in names[figure] ?? [] { #expect(results.first?[name] is Double, "\(name)") }
     #expect((json?["skipped"] as? [String]) == report.skipped)
     #expect(report.table().split(separator: "\n").count == report.results.count + report.skipped.count + 1)
+  }
+
+  /// Or who is first in each repeat would have the better, or the worse, machine.
+  @Test func whoIsFirstChanges() throws {
+    var order: [Int] = []
+    for number in 0..<3 {
+      func contender(_ index: Int) -> () throws -> Int {
+        {
+          order.append(index)
+          return index
+        }
+      }
+      let answers = try MemoryBench.inTurns(number, (0..<3).map(contender))
+      #expect(answers == [0, 1, 2])
+    }
+    #expect(order == [0, 1, 2, 2, 1, 0, 0, 1, 2])
+  }
+
+  @Test func theRivalOfTheCacheKeepsToItsLimit() {
+    let dictionary = LimitedDictionary(costLimit: 100)
+    func insert(_ key: Int) {
+      [UInt8](repeating: UInt8(key), count: 40).withUnsafeBytes { dictionary.insert($0, for: key) }
+    }
+    func found(_ key: Int) -> UInt8? { dictionary.withBytes(of: key) { $0[39] } }
+    insert(1)
+    insert(2)
+    #expect(found(1) == 1)
+    insert(3)
+    #expect(found(2) == nil && found(1) == 1 && found(3) == 3 && dictionary.count == 2)
+    insert(1)
+    #expect(found(3) == 3 && dictionary.count == 2)
   }
 
   /// What is measured without the library is measured, or said to be skipped.
@@ -77,6 +109,6 @@ import Testing
     }
     #expect(throws: BenchError.self) { try MemoryBenchOptions(folder: "/nowhere") }
     let error = try #require(throws: BenchError.self) { try MemoryBenchOptions(figures: ["swap"]) }
-    #expect(error.description.contains("pin, purge, pressure, hibernate"))
+    #expect(error.description.contains("pin, cache, purge, pressure, hibernate"))
   }
 }

@@ -111,6 +111,62 @@ import Testing
     }
   }
 
+  /// It stays away then, with no page of it in main memory and none in the ledger, and may come back later.
+  // R-MEM-07, R-MEM-15
+  @Test(.disabled(if: isSanitized, "a sanitizer locks nothing into memory"))
+  func wiredMemoryThatIsNotLockedAgainStaysAway() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      let bytes = 8 * pageSize
+      func allow(_ now: Int) -> Bool {
+        var limit = rlimit(rlim_cur: rlim_t(now), rlim_max: rlim_t(bytes))
+        return setrlimit(__rlimit_resource_t(__RLIMIT_MEMLOCK.rawValue), &limit) == 0
+      }
+      guard allow(bytes) else { _exit(7) }  // none may be locked here
+      // Who may do everything may lock everything.
+      if getuid() == 0, setuid(65534) != 0 { _exit(3) }
+      let app = try makeBroker().app(named: "app")
+      let block = try app.allocate(bytes: bytes, isWired: true)
+      let plain = try app.allocate(bytes: bytes)
+      for block in [block, plain] { block.bytes.initializeMemory(as: UInt8.self, repeating: 7) }
+      let memory = [HeldMemory(plain), HeldMemory(block)]
+      let store = try HibernationStore(CrashDisk(size: 1 << 20))
+      let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
+      _ = try store.save("app", [nothing] + [plain, block].map { UnsafeRawBufferPointer($0.bytes) })
+      for held in memory { held.giveBack() }
+      require(app.ledger == MemoryLedger() && allow(0), "all is away")
+      require(try store.record(of: "app").load(into: memory) == nil, "it is refused")
+      require(app.ledger == MemoryLedger(), "\(app.ledger) is counted")
+      require(pagesInCore(block.bytes) == 0 && pagesInCore(plain.bytes) == 0, "no page is there")
+      require(allow(bytes), "it may be locked again")
+      require(try store.record(of: "app").load(into: memory) == [], "it comes back")
+      require(block.bytes.allSatisfy { $0 == 7 } && app.ledger.wired == UInt64(bytes), "as it was")
+      _exit(7)
+    }
+  }
+
+  /// Locked pages do not go as others do.
+  // R-MEM-06, R-MEM-15
+  @Test func ofADamagedRecordNothingStaysInWiredMemory() throws {
+    let app = try makeBroker().app(named: "app")
+    let block: MemoryBlock
+    do {
+      block = try app.allocate(bytes: 8 * pageSize, isWired: true)
+    } catch {
+      return print("no memory may be locked here: \(error)")
+    }
+    block.bytes.copyBytes(from: (0..<block.count).map { UInt8(truncatingIfNeeded: $0 &* 7 / 3) })
+    let disk = CrashDisk(size: 1 << 20)
+    let store = try HibernationStore(disk)
+    let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
+    _ = try store.save("app", [nothing, UnsafeRawBufferPointer(block.bytes)])
+    let memory = HeldMemory(block)
+    memory.giveBack()
+    disk.seen[try store.record(of: "app").entry.offset + 100] ^= 1
+    #expect(throws: StoreError(.damagedRecord, "")) { try store.record(of: "app").load(into: [memory]) }
+    #expect(app.ledger == MemoryLedger() && (isSanitized || pagesInCore(block.bytes) == 0))
+    #expect(block.bytes.allSatisfy { $0 == 0 })
+  }
+
   /// It is in its file.
   // R-MEM-05
   @Test func ofAFilesPagesNothingIsWritten() throws {
@@ -197,6 +253,26 @@ import Testing
       }
     }
     #expect(wrong.load(ordering: .relaxed) == 0 && broker.ledger == MemoryLedger())
+  }
+
+  /// A scope that finds another making the content has a buffer of its own.
+  // R-MEM-15
+  @Test func whatAScopeHasForItselfIsCounted() throws {
+    let broker = try makeBroker()
+    let app = broker.app(named: "app")
+    let region = try app.purgeable(of: UInt8.self, count: 3 * pageSize)
+    func balances() -> Bool {
+      app.ledger == broker.ledger && broker.ledger.handedOut == broker.core.handedOut.load(ordering: .relaxed)
+    }
+    try region.purge()
+    region.withContents { _ in
+      region.withContents { _ in
+        #expect(app.ledger.pinned == UInt64(2 * region.bytes) && balances())
+        region.withContents { _ in #expect(app.ledger.pinned == UInt64(3 * region.bytes) && balances()) }
+      }
+      #expect(app.ledger.pinned == UInt64(region.bytes) && balances())
+    }
+    #expect(app.ledger.volatile == UInt64(region.bytes) && app.ledger.pinned == 0 && balances())
   }
 
   // R-MEM-05, R-MEM-15

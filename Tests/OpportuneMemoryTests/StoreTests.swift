@@ -223,30 +223,42 @@ private func written() -> UInt64? { KernelFile.text("/proc/self/io").flatMap { K
     #expect(failures == 6, "two calls for the record, and two for each copy of the index")
   }
 
-  /// The program does more of it: `StoreCrash kills 2400 1 FOLDER`, `... machine` and `... machine large`. It finds fault with a store that lacks its
-  /// synchronisations once the machine goes down with what it had not synchronised.
+  /// The program does more of it: `StoreCrash kills 2400 1 FOLDER`, `... machine` and `... machine large`. It finds fault with
+  /// a store that lacks its synchronisations once the machine goes down with what it had not synchronised.
   // R-MEM-06, R-MEM-07
   @Test(
     .timeLimit(.minutes(3)),
     arguments: [
-      ("program", 60, 0, "small"), ("machine", 60, 0, "small"), ("unsynchronised", 400, 1, "small"),
+      ("program", 60, 0, "small"), ("machine", 60, 0, "small"), ("unsynchronised", 400, 3, "small"),
       ("machine", 16, 0, "large"),
     ])
   func aKilledProgramLeavesEachAppAsItWasOrAsItIs(crash: String, kills: Int, expected: Int32, size: String) throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "opportune-kills-\(UUID())")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
     defer { try? FileManager.default.removeItem(at: folder) }
+    #expect(try statusOfStoreCrash(["kills", "\(kills)", "1", folder.path, crash, size]) == expected)
+  }
+
+  /// Or what cannot be tried would pass for a store that was found wrong.
+  // R-MEM-06
+  @Test func aRunThatCannotBeDoneHasAnotherStatusThanOneThatFoundSomething() throws {
+    #expect(try statusOfStoreCrash(["kills", "1", "1", "/nowhere", "unsynchronised"]) == 1)
+    #expect(try statusOfStoreCrash(["kills", "1", "1", path, "program"]) == 1, "there is no such folder")
+    #expect(try statusOfStoreCrash(["kills", "none", "1", "/tmp"]) == 1)
+  }
+
+  private func statusOfStoreCrash(_ words: [String]) throws -> Int32 {
     let program = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
     let path: String = program.deletingLastPathComponent().appending(path: "StoreCrash").path
-    let words: [String] = [path, "kills", "\(kills)", "1", folder.path, crash, size]
-    var arguments = words.map { strdup($0) } + [nil]
+    var arguments = ([path] + words).map { strdup($0) } + [nil]
     defer { for argument in arguments { free(argument) } }
     var process: pid_t = 0
     let result = posix_spawn(&process, path, nil, nil, &arguments, environ)
     try #require(result == 0)
     var status: Int32 = -1
     while waitpid(process, &status, 0) < 0, errno == EINTR {}
-    #expect(status & 0x7F == 0 && status >> 8 == expected)
+    try #require(status & 0x7F == 0, "it was ended by signal \(status & 0x7F)")
+    return status >> 8
   }
 
   /// Any single bit, anywhere: the app comes back as it was, or an error does.

@@ -1,12 +1,14 @@
 // Kills a program amid what it does with a hibernation store, again and again, and checks what is left each time.
 //
-//   StoreCrash kills COUNT SEED FOLDER [CRASH [SIZE]]    kills COUNT workers at random moments; status 1 where anything is wrong
+//   StoreCrash kills COUNT SEED FOLDER [CRASH [SIZE]]    kills COUNT workers at random moments
 //   StoreCrash work STORE JOURNAL SEED CRASH DESCRIPTOR SIZE    a worker: goes on until it is killed
 //
 // CRASH is what else happens at each kill: nothing (`program`), so that the kernel still has all that was written; the machine
 // goes down as well (`machine`), and any sectors that were not synchronised are lost; the same, with a store whose
 // synchronisations do nothing (`unsynchronised`), which has to be found wrong. SIZE says how large records are: `small`, up to
 // 96 kB, or `large`, up to 3.2 MB in blocks of each kind.
+//
+// Status 3: something is wrong with the store. 1: that could not be found out, as where there is no folder. 0: nothing is wrong.
 //
 // What a worker does follows from the seed and a number that counts its operations, which it notes in the journal before
 // and after each. So whoever reads the journal knows the two contents that the store may have.
@@ -20,10 +22,21 @@ let isLarge = CommandLine.arguments.last == "large"
 let storeBytes = isLarge ? 32 << 20 : 1 << 20
 let emptyBytes = storeBytes - (HibernationStore.bytesMin - 4096)
 
-func fail(_ what: String) -> Never {
+enum Verdict: Int32 {
+  case unknown = 1
+  case wrong = 3
+}
+
+/// The run could not be done, or, as said, has found something.
+func fail(_ what: String, _ verdict: Verdict = .unknown) -> Never {
   let line = "StoreCrash: \(what)\n"
   write(STDERR_FILENO, line, line.utf8.count)
-  exit(1)
+  exit(verdict.rawValue)
+}
+
+extension StoreError {
+  /// What the kernel refuses says nothing of the store.
+  var verdict: Verdict { if case .system = code { .unknown } else { .wrong } }
 }
 
 enum Crash: String { case program, machine, unsynchronised }
@@ -95,7 +108,7 @@ struct Journal {
 
 /// Never returns but by being killed. The byte that goes to `ready` says that operations begin.
 func work(_ path: String, _ journal: Journal, seed: UInt64, _ crash: Crash, ready: Int32) -> Never {
-  do {
+  do throws(StoreError) {
     let store = try openStore(path, crash)
     var number = journal.ended
     write(ready, "r", 1)
@@ -106,7 +119,7 @@ func work(_ path: String, _ journal: Journal, seed: UInt64, _ crash: Crash, read
       try operation.apply(to: store)
       journal.end(number)
     }
-  } catch { fail("a worker ended: \(error)") }
+  } catch { fail("a worker ended: \(error)", error.verdict) }
 }
 
 /// Starts a worker and kills it: while it opens the store, or so many microseconds after it began with operations.
@@ -120,11 +133,15 @@ func runAndKill(_ arguments: [String], afterOpening: Bool, microseconds: UInt32)
   guard posix_spawn(&worker, "/proc/self/exe", nil, nil, strings, environ) == 0 else { fail("no worker was started") }
   close(ends[1])
   var byte: UInt8 = 0
-  if afterOpening, read(ends[0], &byte, 1) != 1 { fail("a worker did not begin") }
-  usleep(microseconds)
+  // Where it does not begin it has ended, and its status says why.
+  if !afterOpening || read(ends[0], &byte, 1) == 1 { usleep(microseconds) }
   kill(worker, SIGKILL)
   var status: Int32 = 0
-  guard waitpid(worker, &status, 0) == worker, status & 0x7F == SIGKILL else { fail("a worker ended by itself") }
+  guard waitpid(worker, &status, 0) == worker, status & 0x7F == SIGKILL else {
+    // Of its own accord, and not because of a trap, only where it could not go on.
+    let verdict = status & 0x7F == 0 ? Verdict(rawValue: status >> 8) : .wrong
+    fail("a worker ended by itself, with status \(status)", verdict ?? .wrong)
+  }
   close(ends[0])
 }
 
@@ -158,7 +175,7 @@ func killWorkers(_ count: Int, seed: UInt64, folder: String, _ crash: Crash) {
       microseconds: UInt32.random(in: 0..<UInt32(longest), using: &generator))
     longest = min(max(longest * (journal.ended - from < 3 ? 1.1 : 0.9), 500), 200_000)
     disk?.crash(path, using: &generator)
-    do {
+    do throws(StoreError) {
       let store = try HibernationStore(path: path, bytes: storeBytes)
       let found = try contents(store)
       var (ended, begun) = (journal.ended, journal.begun)
@@ -175,7 +192,8 @@ func killWorkers(_ count: Int, seed: UInt64, folder: String, _ crash: Crash) {
       } else if found == model {
         begun = ended
       } else {
-        fail("round \(round), seed \(seed): the store is neither as before operation \(begun) nor as after it")
+        fail(
+          "round \(round), seed \(seed): the store is neither as before operation \(begun) nor as after it", .wrong)
       }
       model = found
       journal.begin(begun)
@@ -184,11 +202,11 @@ func killWorkers(_ count: Int, seed: UInt64, folder: String, _ crash: Crash) {
         // The space accounts.
         for app in store.apps { try store.remove(app) }
         guard store.freeBytes == emptyBytes else {
-          fail("\(store.freeBytes) of \(emptyBytes) bytes are free when it is empty")
+          fail("\(store.freeBytes) of \(emptyBytes) bytes are free when it is empty", .wrong)
         }
         model = [:]
       }
-    } catch { fail("round \(round), seed \(seed): \(error)") }
+    } catch { fail("round \(round), seed \(seed): \(error)", error.verdict) }
   }
   print(
     "\(count) kills, \(amid) amid an operation, \(repaired) copies of the index repaired, \(fresh) new stores, "

@@ -21,7 +21,7 @@ struct CheckpointFigure {
   }
 
   /// Seconds of a dump that is on the disk, and of the restoring.
-  func measure(mebibytes: Int) throws(BenchError) -> [Double] {
+  func measure(mebibytes: Int) throws(BenchError) -> HibernateFigure.Sample {
     let holder = try Holder(mebibytes: mebibytes, source: "/dev/urandom", folder: folder, isAlone: true)
     try holder.waitUntilFull()
     holder.letGo()
@@ -44,7 +44,7 @@ struct CheckpointFigure {
     try run(["restore", "-d", "-D", images])
     let restored = elapsed(from: again, to: Clock.now())
     guard kill(holder.process, SIGKILL) == 0 else { throw .failed("process \(holder.process) did not come back") }
-    return [Double(dumped) / 1e9, Double(restored) / 1e9]
+    return HibernateFigure.Sample(hibernate: Double(dumped) / 1e9, reanimate: Double(restored) / 1e9)
   }
 
   private func run(_ words: [String]) throws(BenchError) {

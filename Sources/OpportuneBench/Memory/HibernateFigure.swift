@@ -2,7 +2,7 @@ import Glibc
 import Opportune
 
 /// Figure 3: state that does not compress goes to the store and comes back, by system calls and over the I/O broker, against a
-/// plain write, `fdatasync` and read of as many bytes in a file whose blocks are set aside as well.
+/// plain write, `fsync` and read of as many bytes in a file whose blocks are set aside as well.
 struct HibernateFigure {
   static let mebibytes = [8, 32, 128]
   let folder: String
@@ -13,36 +13,31 @@ struct HibernateFigure {
     io = try IOBroker()
   }
 
-  /// What one size took, in seconds, and what the kernel was given to write.
+  /// State that does not compress.
+  struct Memory {
+    let block: MemoryBlock
+    let seed: UInt64
+  }
+
+  /// There and back, in seconds, and what the kernel was given to write.
   struct Sample {
     var hibernate = 0.0
-    var brokeredHibernate = 0.0
-    var plainWrite = 0.0
     var reanimate = 0.0
-    var brokeredReanimate = 0.0
-    var plainRead = 0.0
     var written = 0.0
   }
 
   private var storePath: String { "\(folder)/opportune-bench-\(getpid()).store" }
   private var plainPath: String { "\(folder)/opportune-bench-\(getpid()).plain" }
 
-  func measure(mebibytes: Int, seed: UInt64) throws -> Sample {
-    let bytes = mebibytes << 20
-    let block = try MemoryBroker().app(named: "bench").allocate(bytes: bytes)
+  func memory(mebibytes: Int, seed: UInt64) throws -> Memory {
+    let block = try MemoryBroker().app(named: "bench").allocate(bytes: mebibytes << 20)
     Self.fill(block.bytes, seed: seed)
-    var sample = Sample()
-    defer { unlink(plainPath) }
-    try plain(block.bytes, &sample)
-    (sample.hibernate, sample.reanimate, sample.written) = try cycle(block, seed: seed, io: nil)
-    (sample.brokeredHibernate, sample.brokeredReanimate, _) = try cycle(block, seed: seed, io: io)
-    return sample
+    return Memory(block: block, seed: seed)
   }
 
-  /// There and back: seconds of each, and the bytes that the kernel was given to write.
-  private func cycle(
-    _ block: MemoryBlock, seed: UInt64, io: IOBroker?
-  ) throws -> (hibernate: Double, reanimate: Double, written: Double) {
+  /// - Parameter io: `nil`: system calls.
+  func cycle(_ memory: Memory, over io: IOBroker?) throws -> Sample {
+    let (block, seed) = (memory.block, memory.seed)
     defer { unlink(storePath) }
     let store = try HibernationStore(path: storePath, bytes: block.count + (16 << 20))
     if let io {
@@ -70,27 +65,30 @@ struct HibernateFigure {
       try store.remove("app")
     }
     guard Self.holds(block.bytes, seed: seed) else { throw BenchError(.wrongAnswer, "the app came back otherwise") }
-    return (hibernate, reanimate, written)
+    return Sample(hibernate: hibernate, reanimate: reanimate, written: written)
   }
 
   /// The disk's own speed.
-  private func plain(_ content: UnsafeMutableRawBufferPointer, _ sample: inout Sample) throws {
+  func plain(_ memory: Memory) throws -> Sample {
+    let content = memory.block.bytes
+    defer { unlink(plainPath) }
     let file = open(plainPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
     guard file >= 0, posix_fallocate(file, 0, content.count) == 0, fsync(file) == 0 else {
       if file >= 0 { close(file) }
       throw BenchError(.system, "no \(content.count) bytes could be set aside in '\(plainPath)'")
     }
     defer { close(file) }
-    sample.plainWrite = try Self.seconds {
+    let write = try Self.seconds {
       try Self.whole(content) { pwrite(file, $0.baseAddress, $0.count, off_t($1)) }
-      guard fdatasync(file) == 0 else { throw BenchError(.system, "'\(plainPath)' was not synchronised") }
+      guard fsync(file) == 0 else { throw BenchError(.system, "'\(plainPath)' was not synchronised") }
     }
     forgetCache(plainPath)
-    sample.plainRead = try Self.seconds {
+    let read = try Self.seconds {
       let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: content.count, alignment: 4096)
       defer { copy.deallocate() }
       try Self.whole(copy) { pread(file, $0.baseAddress, $0.count, off_t($1)) }
     }
+    return Sample(hibernate: write, reanimate: read)
   }
 
   // MARK: The parts

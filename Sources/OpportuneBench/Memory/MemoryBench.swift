@@ -4,7 +4,7 @@ import Opportune
 /// What `opportune bench memory` is to measure.
 public struct MemoryBenchOptions: Sendable {
   public enum Figure: String, Sendable, CaseIterable {
-    case pin, purge, pressure, hibernate
+    case pin, cache, purge, pressure, hibernate
   }
 
   public var figures: [Figure]
@@ -38,7 +38,7 @@ public struct MemoryBenchOptions: Sendable {
   }
 }
 
-/// The figures of the memory broker, in one run. Opportune and its rival take turns within each repeat.
+/// The figures of the memory broker, in one run. Opportune and its rivals take turns within each repeat, and in who is first.
 public struct MemoryBench {
   let options: MemoryBenchOptions
   let isInterrupted: @Sendable () -> Bool
@@ -58,6 +58,7 @@ public struct MemoryBench {
     for figure in options.figures where !isInterrupted() {
       switch figure {
       case .pin: report.results += try measurePin()
+      case .cache: report.results += try measureCache()
       case .purge: report.results += try measurePurge()
       case .pressure: report.results += try measurePressure(&report.skipped)
       case .hibernate: report.results += try measureHibernation(&report.skipped)
@@ -68,77 +69,46 @@ public struct MemoryBench {
     return report
   }
 
+  /// What is measured, and what its value is divided by: the first is the rival of the report.
+  struct Row {
+    let name: String
+    let rivals: [String]
+
+    init(_ name: String, _ rivals: String...) {
+      self.name = name
+      self.rivals = rivals
+    }
+  }
+
   /// Rows of one figure, each a median of its repeats; ratios are medians of the repeats' own ratios.
   func rows(
-    _ figure: MemoryBenchOptions.Figure, unit: String, _ rivals: [(name: String, rival: String?)],
-    _ once: () throws -> [Double]
+    _ figure: MemoryBenchOptions.Figure, unit: String, _ rows: [Row], _ once: (_ repeat: Int) throws -> [Double]
   ) throws -> [MemoryResult] {
     var values: [[Double]] = []
     for number in 0..<options.repeats where !isInterrupted() {
       progress("\(figure.rawValue), repeat \(number + 1) of \(options.repeats)")
-      values.append(try once())
+      values.append(try once(number))
     }
     guard !values.isEmpty else { return [] }
-    return rivals.enumerated().map { index, row in
+    return rows.enumerated().map { index, row in
       let own = values.map { $0[index] }
       var result = MemoryResult(
         figure: figure.rawValue, mode: row.name, unit: unit, value: median(own), low: own.min() ?? 0,
         high: own.max() ?? 0)
-      if let rival = row.rival, let at = rivals.firstIndex(where: { $0.name == rival }) {
-        result.rival = rival
-        result.ratioToRival = median(values.map { $0[index] / $0[at] })
-        if rival == "mutex" { result.ratioToMutex = result.ratioToRival }
-        if rival.hasPrefix("madvise") { result.ratioToMadvise = result.ratioToRival }
+      for rival in row.rivals {
+        guard let at = rows.firstIndex(where: { $0.name == rival }) else { continue }
+        result.add(rival, median(values.map { $0[index] / $0[at] }))
       }
       if unit == "ns" { result.ns = result.value }
       return result
     }
   }
 
-  // MARK: Figure 1, access
-
-  private func measurePin() throws -> [MemoryResult] {
-    let region = try MemoryBroker().app(named: "bench").purgeable(of: UInt64.self, count: 512)
-    let lock = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-    lock.initialize(to: pthread_mutex_t())
-    pthread_mutex_init(lock, nil)
-    defer {
-      pthread_mutex_destroy(lock)
-      lock.deallocate()
-    }
-    let table = Dictionary(uniqueKeysWithValues: (0..<1000).map { ($0, [UInt64](repeating: UInt64($0), count: 8)) })
-    let rows: [(name: String, rival: String?)] = [
-      ("pin + unpin", "mutex"), ("mutex", nil), ("dictionary under a mutex", nil),
-    ]
-    return try self.rows(.pin, unit: "ns", rows) {
-      var sum: UInt64 = 0
-      let pin = perOperation(2_000_000) { _ in
-        sum &+= region.withContents { contents in
-          switch contents {
-          case .intact(let buffer): buffer[0]
-          case .purged: 1
-          }
-        }
-      }
-      let mutex = perOperation(2_000_000) { index in
-        pthread_mutex_lock(lock)
-        sum &+= UInt64(index)
-        pthread_mutex_unlock(lock)
-      }
-      let dictionary = perOperation(500_000) { index in
-        pthread_mutex_lock(lock)
-        sum &+= table[index % 1000]?[0] ?? 0
-        pthread_mutex_unlock(lock)
-      }
-      guard sum != 0 else { throw BenchError(.wrongAnswer, "nothing was read") }
-      return [pin, mutex, dictionary]
-    }
-  }
-
-  private func perOperation(_ count: Int, _ body: (Int) -> Void) -> Double {
-    let start = Clock.now()
-    for index in 0..<count { body(index) }
-    return Double(elapsed(from: start, to: Clock.now())) / Double(count)
+  /// Measures contenders one after the other, in every second repeat the last one first: who comes first finds the machine
+  /// otherwise than who comes after.
+  static func inTurns<Measured>(_ number: Int, _ contenders: [() throws -> Measured]) throws -> [Measured] {
+    guard number % 2 == 1 else { return try contenders.map { try $0() } }
+    return try contenders.reversed().map { try $0() }.reversed()
   }
 
   // MARK: Figure 1, purging
@@ -152,11 +122,10 @@ public struct MemoryBench {
     let blocks = try (0..<options.mebibytes).map { _ in try app.allocate(bytes: 1 << 20) }
     // Like the regions, of small pages only: huge ones are given back faster, and not in parts.
     for block in blocks { madvise(block.bytes.baseAddress, block.count, madviseNoHugePages) }
-    let rows: [(name: String, rival: String?)] = [
-      ("eager purge", "madvise, eager"), ("madvise, eager", nil), ("lazy purge", "madvise, lazy"),
-      ("madvise, lazy", nil),
-      ("access after an eager purge", "access after madvise"), ("access after madvise", nil),
-      ("access after a lazy purge", nil),
+    let rows = [
+      Row("eager purge", "madvise, eager"), Row("madvise, eager"), Row("lazy purge", "madvise, lazy"),
+      Row("madvise, lazy"), Row("access after an eager purge", "access after madvise"), Row("access after madvise"),
+      Row("access after a lazy purge"),
     ]
     func touch() { for block in blocks { fill(block.bytes) } }
     func access() { for region in regions { region.withContents(orRecreate: nothing) { fill(.init($0)) } } }
@@ -173,16 +142,13 @@ public struct MemoryBench {
     func rate(_ body: () -> Void) -> Double { Double(bytes) / timed(body).0 / 1e9 }
     access()
     touch()
-    return try self.rows(.purge, unit: "GB/s", rows) {
-      let eager = try purge(.eager)
-      let bareEager = bare(MADV_DONTNEED)
-      let again = rate(access)
-      let bareAgain = rate(touch)
-      let lazy = try purge(.lazy)
-      let bareLazy = bare(madviseFree)
+    return try self.rows(.purge, unit: "GB/s", rows) { number in
+      let eager = try Self.inTurns(number, [{ try purge(.eager) }, { bare(MADV_DONTNEED) }])
+      let again = try Self.inTurns(number, [{ rate(access) }, { rate(touch) }])
+      let lazy = try Self.inTurns(number, [{ try purge(.lazy) }, { bare(madviseFree) }])
       let lazyAgain = rate(access)
       touch()
-      return [eager, bareEager, lazy, bareLazy, again, bareAgain, lazyAgain]
+      return eager + lazy + again + [lazyAgain]
     }
   }
 
@@ -210,28 +176,26 @@ public struct MemoryBench {
     if let obstacle { skipped.append("hibernate: CRIU: \(obstacle)") }
     let sizes = HibernateFigure.mebibytes.filter { $0 <= max(options.mebibytes, HibernateFigure.mebibytes[0]) }
     return try sizes.flatMap { size in
-      let rows: [(name: String, rival: String?)] =
-        [
-          ("hibernate \(size) MiB", "write + fsync \(size) MiB"),
-          ("hibernate \(size) MiB, I/O broker", "write + fsync \(size) MiB"), ("write + fsync \(size) MiB", nil),
-          ("reanimate \(size) MiB", "read \(size) MiB"), ("reanimate \(size) MiB, I/O broker", "read \(size) MiB"),
-          ("read \(size) MiB", nil),
-        ]
-        + (obstacle == nil
-          ? [
-            ("CRIU dump \(size) MiB", "write + fsync \(size) MiB"), ("CRIU restore \(size) MiB", "read \(size) MiB"),
-          ] : [])
+      let (write, read) = ("write + fsync \(size) MiB", "read \(size) MiB")
+      var rows = [
+        Row("hibernate \(size) MiB", write), Row("hibernate \(size) MiB, I/O broker", write), Row(write),
+        Row("reanimate \(size) MiB", read), Row("reanimate \(size) MiB, I/O broker", read), Row(read),
+      ]
+      if obstacle == nil { rows += [Row("CRIU dump \(size) MiB", write), Row("CRIU restore \(size) MiB", read)] }
       var written: [Double] = []
-      var results = try self.rows(.hibernate, unit: "MB/s", rows) {
-        let sample = try figure.measure(mebibytes: size, seed: UInt64(written.count))
-        written.append(sample.written)
-        let bytes = Double(size << 20) / 1e6
-        var seconds = [
-          sample.hibernate, sample.brokeredHibernate, sample.plainWrite, sample.reanimate, sample.brokeredReanimate,
-          sample.plainRead,
+      var results = try self.rows(.hibernate, unit: "MB/s", rows) { number in
+        let memory = try figure.memory(mebibytes: size, seed: UInt64(number))
+        var contenders = [
+          { try figure.cycle(memory, over: nil) }, { try figure.cycle(memory, over: figure.io) },
+          { try figure.plain(memory) },
         ]
-        if obstacle == nil { seconds += try criu.measure(mebibytes: size) }
-        return seconds.map { bytes / $0 }
+        if obstacle == nil { contenders.append { try criu.measure(mebibytes: size) } }
+        let samples = try Self.inTurns(number, contenders)
+        written.append(samples[0].written)
+        let seconds =
+          samples[..<3].map(\.hibernate) + samples[..<3].map(\.reanimate)
+          + samples[3...].flatMap { [$0.hibernate, $0.reanimate] }
+        return seconds.map { Double(size << 20) / 1e6 / $0 }
       }
       for index in results.indices { results[index].ratioToDisk = results[index].ratioToRival }
       if !results.isEmpty { results[0].bytesWritten = median(written) }
@@ -259,11 +223,10 @@ public struct MemoryBench {
     let ways = plain.ways()
     skipped += ways.skipped.map { "pressure: \($0)" }
     let free = "\(options.mebibytes / 4) MiB, free"
-    let rows: [(name: String, rival: String?)] =
-      [("\(options.mebibytes / 4) MiB, held by background", free), (free, nil)]
-      + ways.possible.map { ("\(options.mebibytes / 4) MiB, held by a plain process, \($0.rawValue)", free) }
-    return try self.rows(.pressure, unit: "ms", rows) {
-      let free = try allocate(try MemoryBroker(configuration))
+    let rows =
+      [Row("\(options.mebibytes / 4) MiB, held by background", free), Row(free)]
+      + ways.possible.map { Row("\(options.mebibytes / 4) MiB, held by a plain process, \($0.rawValue)", free) }
+    func allocateWhereHeld() throws -> Double {
       let broker = try MemoryBroker(configuration)
       let behind = broker.app(named: "behind", standing: .background)
       let regions = try (0..<(options.mebibytes - 1)).map { _ in
@@ -276,8 +239,13 @@ public struct MemoryBench {
         throw BenchError(.workLost, "only \(broker.purges.bytes) bytes were taken for \(wanted)")
       }
       withExtendedLifetime(regions) {}
-      return try [held, free]
-        + ways.possible.map { try plain.measure($0) { try allocate(MemoryBroker(configuration)) } }
+      return held
+    }
+    return try self.rows(.pressure, unit: "ms", rows) { number in
+      try Self.inTurns(
+        number,
+        [allocateWhereHeld, { try allocate(MemoryBroker(configuration)) }]
+          + ways.possible.map { way in { try plain.measure(way) { try allocate(MemoryBroker(configuration)) } } })
     }
   }
 }

@@ -14,10 +14,28 @@ public struct MemoryResult: Sendable, Encodable {
   public var ns: Double?
   public var ratioToMutex: Double?
   public var ratioToMadvise: Double?
+  /// The same where a rival is a dictionary with a cost limit behind a mutex.
+  public var ratioToDictionary: Double?
   /// The same where the rival is the bare disk.
   public var ratioToDisk: Double?
   /// Of one hibernation, as the kernel counts what it is given: the record and both copies of the index.
   public var bytesWritten: Double?
+
+  mutating func add(_ rival: String, _ ratio: Double) {
+    if self.rival == nil { (self.rival, ratioToRival) = (rival, ratio) }
+    if rival == "mutex" { ratioToMutex = ratio }
+    if rival.hasPrefix("madvise") { ratioToMadvise = ratio }
+    if rival.hasPrefix("dictionary") { ratioToDictionary = ratio }
+  }
+
+  /// Each rival, and the ratio to it.
+  var ratios: String {
+    var ratios = ratioToRival.map { ["\(fixed($0, 3)) of \(rival ?? "")"] } ?? []
+    if let ratioToDictionary, ratioToDictionary != ratioToRival {
+      ratios.append("\(fixed(ratioToDictionary, 3)) of dictionary")
+    }
+    return ratios.joined(separator: ", ")
+  }
 }
 
 public struct MemoryBenchReport: Sendable {
@@ -50,7 +68,7 @@ public struct MemoryBenchReport: Sendable {
     for result in results {
       rows.append([
         result.figure, result.mode, fixed(result.value, 2), fixed(result.low, 2), fixed(result.high, 2), result.unit,
-        result.ratioToRival.map { "\(fixed($0, 3)) of \(result.rival ?? "")" } ?? "",
+        result.ratios,
         result.bytesWritten.map { fixed($0, 0) } ?? "",
       ])
     }

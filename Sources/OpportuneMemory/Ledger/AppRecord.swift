@@ -16,6 +16,8 @@ final class AppRecord: Listed, @unchecked Sendable {
   /// It went, and what it holds by now stays.
   let isSettled = Atomic<Bool>(false)
   let outside = Atomic<UInt64>(0)
+  /// Bytes of pins that found another thread making the content.
+  let ownBuffers = Atomic<UInt64>(0)
   private let dirty = Atomic<UInt64>(0)
   private let clean = Atomic<UInt64>(0)
   private let wired = Atomic<UInt64>(0)
@@ -45,12 +47,13 @@ final class AppRecord: Listed, @unchecked Sendable {
     }
   }
 
-  /// What is not purgeable.
+  /// What is in no region.
   var blocks: MemoryLedger {
     var ledger = MemoryLedger()
     ledger.dirty = dirty.load(ordering: .relaxed) &+ outside.load(ordering: .relaxed)
     ledger.clean = clean.load(ordering: .relaxed)
     ledger.wired = wired.load(ordering: .relaxed)
+    ledger.pinned = ownBuffers.load(ordering: .relaxed)
     return ledger
   }
 }

@@ -90,16 +90,20 @@ public final class MemoryBlock: @unchecked Sendable {
   /// Its pages go, and read zero from then on. A file's go with those of the app's other files, see `AppMemory.purge()`.
   func giveBack() {
     guard kind != .clean, !isAway.exchange(true, ordering: .relaxed) else { return }
+    empty()
+    count(out: true)
+  }
+
+  private func empty() {
     // Emptied while it stays locked, its share of what may be locked is nobody else's when it comes back.
     if kind != .wired || madvise(memory, count, madviseDropLocked) != 0 {
       if kind == .wired { munlock(memory, count) }
       madvise(memory, count, MADV_DONTNEED)
     }
-    count(out: true)
   }
 
-  /// Its content comes back, by `fill`, into memory that is zero; `nil` where nothing was given back. Returns whether it is
-  /// locked into memory, where it was.
+  /// Its content comes back, by `fill`, into memory that is zero; `nil` where nothing was given back. Where it cannot be locked
+  /// into memory, as it was, it stays away, and nothing is filled: returns whether that was not so.
   func comeBack<Failure: Error>(
     _ fill: (UnsafeMutableRawBufferPointer?) throws(Failure) -> Void
   ) throws(Failure) -> Bool {
@@ -108,15 +112,19 @@ public final class MemoryBlock: @unchecked Sendable {
       return true
     }
     app.broker.makeRoom(for: count)
+    guard kind != .wired || mlock(memory, count) == 0 else {
+      empty()  // a part may be locked, and there
+      return false
+    }
     do throws(Failure) {
       try fill(bytes)
     } catch {
-      madvise(memory, count, MADV_DONTNEED)
+      empty()
       throw error
     }
     isAway.store(false, ordering: .relaxed)
     count(out: false)
-    return kind != .wired || mlock(memory, count) == 0
+    return true
   }
 
   /// Its bytes. Valid while the block lives; writing to a clean block ends the program.

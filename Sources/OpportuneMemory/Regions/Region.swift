@@ -57,8 +57,11 @@ final class Region: @unchecked Sendable {
   }
 
   private func pinBusy() -> Pin {
+    app.broker.makeRoom(for: bytes)
     let own = UnsafeMutableRawPointer.allocate(byteCount: bytes, alignment: pageSize)
     own.initializeMemory(as: UInt8.self, repeating: 0, count: bytes)
+    app.record.ownBuffers.add(UInt64(bytes), ordering: .relaxed)
+    app.broker.add(UInt64(bytes))
     return Pin(.busy, own)
   }
 
@@ -70,6 +73,8 @@ final class Region: @unchecked Sendable {
   @usableFromInline
   func unpinBusy(_ pin: Pin) {
     pin.memory.deallocate()
+    app.record.ownBuffers.subtract(UInt64(bytes), ordering: .relaxed)
+    app.broker.subtract(UInt64(bytes))
     opp_purge_unpin(raw)
   }
 

@@ -21,16 +21,19 @@ public struct StoredRecord: @unchecked Sendable {
 
   /// Reads the first part, and the others straight into the memory that they were written from.
   ///
-  /// - Returns: the first part; `nil` where memory did not take its content back: it is in use, of another size, or was not
-  ///   locked into main memory again.
-  /// - Throws: as ``load()``. The memory is given back then.
+  /// - Returns: the first part; `nil` where memory did not take its content back: it is in use, of another size, or cannot be
+  ///   locked into main memory again. All of it that is not in use is given back then.
+  /// - Throws: as ``load()``. The memory is given back as well.
   package func load(into memory: [HeldMemory]) throws(StoreError) -> [UInt8]? {
     let reader = try RecordReader(device, entry)
     guard reader.counts.count == memory.count + 1 else { return nil }
     let first = try Self.next(of: reader, reader.counts[0])
     do throws(StoreError) {
-      for (memory, count) in zip(memory, reader.counts.dropFirst()) {
-        guard try memory.comeBack(count: count, from: reader) else { return nil }
+      for (held, count) in zip(memory, reader.counts.dropFirst()) {
+        guard try held.comeBack(count: count, from: reader) else {
+          for memory in memory { memory.giveBack() }
+          return nil
+        }
       }
     } catch {
       for memory in memory { memory.giveBack() }
