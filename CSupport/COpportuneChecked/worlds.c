@@ -78,7 +78,7 @@ static const oppx_world worlds[] = {
     {"records-sources", "records", "keep; source; keep | source; take; look", 2, 1, 0, 0, true},
     {"records-drain", "records", "keep; keep | drain", 2, 1, 0, 0, true},
     {"records-destroy", "records", "destroy | destroy | destroy", 3, 1, 0, 0, true},
-    {"lane-sleep", "lane", "submit; submit | work; work", ANY, 2, 0, 0, false},
+    {"lane-sleep", "lane", "submit; submit | work; work", 5, 2, 0, 0, true},
     {"lane-two-workers", "lane", "submit; submit | work; work | work; work", 3, 1, 0, 0, true},
     {"lane-two-permits", "lane", "permits 1; submit; submit | work | work", 3, 1, 0, 0, false},
     {"lane-two-submitters", "lane", "submit | submit | work; work", 4, 1, 0, 0, true},
