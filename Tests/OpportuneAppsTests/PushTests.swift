@@ -73,7 +73,7 @@ import Testing
     Thread.detachNewThread {
       let line = Data("{\"app\":\"a\",\"kind\":\"k\"}\n".utf8)
       // Several are there when it is its turn; so many that the other is served at last where it has to wait.
-      for _ in 0..<20_000 where mayEnd.value == 0 {
+      for _ in 0..<200_000 where mayEnd.value == 0 {
         guard LocalSocket.write(line + line, to: greedy) else { break }
         for _ in 0..<2 where LocalSocket.readLine(from: greedy) == Data("ok".utf8) { answers.add() }
       }

@@ -277,7 +277,7 @@ import Testing
 
   // R-MEM-05, R-MEM-15
   @Test(.disabled(if: isSanitized, "a sanitizer's own memory grows meanwhile"))
-  func aTerminatedAppsMemoryIsGoneToTheLastPage() throws {
+  func whatIsClosedIsGoneFromTheProcess() throws {
     let broker = try makeBroker()
     let app = broker.app(named: "app")
     var blocks: [MemoryBlock] = [try app.allocate(bytes: 1024 * pageSize)]
