@@ -25,6 +25,7 @@ static void event_begin(event *event) {
     memset(event, 0, sizeof(*event));
     event->thread = oppx_thread();
     event->begun = true;
+    event->refusals = oppx_refusals();
     event->begin = oppx_here();
 }
 
@@ -54,7 +55,8 @@ void *history_payload(uint32_t item) {
 }
 
 void history_push_ends(uint32_t item, bool accepted) {
-    if (!accepted && oppx_refusals() == 0) oppx_fail("job %u is refused, and memory is not short", item);
+    if (!accepted && oppx_refusals() == H.items[item].push.refusals)
+        oppx_fail("job %u is refused, and memory was not short", item);
     H.items[item].accepted = accepted;
     event_end(&H.items[item].push);
 }
@@ -116,7 +118,7 @@ void history_back_ends(uint32_t number, bool accepted) {
     item *item = &H.items[number];
     event_end(&item->back);
     if (accepted) return;
-    if (oppx_refusals() == 0) oppx_fail("job %u cannot be given back, and memory is not short", number);
+    if (oppx_refusals() == item->back.refusals) oppx_fail("job %u cannot be given back, and memory was not short", number);
     item->back = item->back_before;
     item->giver = item->giver_before;
     item->stuck = true;

@@ -17,6 +17,7 @@
 typedef struct event {
     uint32_t thread;
     bool begun, over;
+    uint32_t refusals; /* of the thread, before it */
     oppx_moment begin, end;
 } event;
 

@@ -163,8 +163,9 @@ static void purge_take_all(opp_purge_mode mode, bool revokes) {
         bool was_over[LIVES];
         memcpy(was_over, purge_run.is_over, sizeof(was_over));
         if (!opp_purge_look(region, &view)) continue;
+        uint32_t refusals = oppx_refusals();
         int64_t bytes = revokes ? opp_purge_revoke(region, &view) : opp_purge_take(region, &view, mode);
-        if (bytes == 0 || (bytes == -EINVAL && oppx_refusals() > 0)) continue;
+        if (bytes == 0 || (bytes == -EINVAL && oppx_refusals() > refusals)) continue;
         if (bytes != PAGES * PAGE || view.bytes != PAGES * PAGE)
             oppx_fail("%lld bytes were given back, of %llu", (long long)bytes, (unsigned long long)view.bytes);
         if (view.owner == 0 || view.owner > purge_run.lives || was_over[view.owner])
@@ -201,8 +202,9 @@ static void purge_perform(uint32_t thread, const oppx_operation *operation) {
     case PURGE_OPEN:
         if (*own != NULL) break;
         purge_run.life[thread] = ++purge_run.lives;
+        uint32_t refusals = oppx_refusals();
         if (opp_purge_open(purge_run.set, PAGES * PAGE, purge_run.lives, 0, own) != 0) {
-            if (*own != NULL || oppx_refusals() == 0) oppx_fail("no region, and nothing was refused");
+            if (*own != NULL || oppx_refusals() == refusals) oppx_fail("no region, and nothing was refused");
             break;
         }
         purge_own(*own, true);

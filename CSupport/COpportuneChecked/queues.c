@@ -49,15 +49,17 @@ static opp_core *core_of(const opp_core_config *config) {
 /* Nobody can go on without: asks again. */
 static opp_source *source_of(opp_core *core) {
     opp_source *source;
-    while ((source = opp_source_acquire(core, 0)) == NULL)
-        if (oppx_refusals() == 0) oppx_fail("there is no source, and memory is not short");
+    uint32_t refusals = oppx_refusals();
+    for (; (source = opp_source_acquire(core, 0)) == NULL; refusals = oppx_refusals())
+        if (oppx_refusals() == refusals) oppx_fail("there is no source, and memory was not short");
     return source;
 }
 
 static opp_taker *taker_of(opp_core *core, opp_source *own, const uint8_t *distance) {
     opp_taker *taker;
-    while ((taker = opp_taker_create(core, own, distance)) == NULL)
-        if (oppx_refusals() == 0) oppx_fail("there is no taker, and memory is not short");
+    uint32_t refusals = oppx_refusals();
+    for (; (taker = opp_taker_create(core, own, distance)) == NULL; refusals = oppx_refusals())
+        if (oppx_refusals() == refusals) oppx_fail("there is no taker, and memory was not short");
     return taker;
 }
 

@@ -202,11 +202,12 @@ static void park_rest(uint32_t thread) {
     opp_lane_lie_down(park.lane, slot);
     oppx_moment lying = oppx_here();
     opp_woken woken = park_has_ready() ? opp_lane_wake_up(park.lane, slot) : OPP_WOKEN_NOTHING;
-    if (woken == OPP_WOKEN_NOTHING) woken = opp_lane_sleep(park.lane, slot);
+    bool slept = woken == OPP_WOKEN_NOTHING;
+    if (slept) woken = opp_lane_sleep(park.lane, slot);
     park.lying[thread] = false;
-    /* It may have taken the permit itself, or found the lane closed, by which nobody is woken. */
-    if (woken != OPP_WOKEN_CLOSED && opp_load(&park.lane->cells[slot].word, relaxed) != CELL_EMPTY)
-        park_check_woken(thread, lying);
+    /* Who finds the lane closed is woken by nobody. A permit that it had awake may be one that it took itself: the cell tells. */
+    bool took = !slept && woken == OPP_WOKEN_PERMIT && opp_load(&park.lane->cells[slot].word, relaxed) == CELL_EMPTY;
+    if (woken != OPP_WOKEN_CLOSED && !took) park_check_woken(thread, lying);
     switch (woken) {
     case OPP_WOKEN_PERMIT: park_got_permit(thread); break;
     case OPP_WOKEN_RESERVE: park.standing[thread] = STAND_RESERVE; break;

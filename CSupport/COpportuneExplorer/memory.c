@@ -546,10 +546,10 @@ uint64_t oppx_rmw(oppx_site *site, volatile void *object, uint32_t size, int wha
 bool oppx_cas(oppx_site *site, volatile void *object, uint32_t size, uint64_t *expected, uint64_t desired) {
     oppx *x = oppx_self;
     if (x == NULL) {
-        uint64_t old = raw_read(object, size);
-        if (old == *expected) raw_write(object, size, desired);
-        else *expected = old;
-        return old == *expected;
+        uint64_t old = raw_read(object, size), wanted = *expected;
+        if (old == wanted) raw_write(object, size, desired);
+        *expected = old;
+        return old == wanted;
     }
     run_point(x);
     uint8_t order = order_of(site);

@@ -250,7 +250,7 @@ void reduce_begin(oppx *x) {
 void reduce_fold_begins(oppx *x) {
     x->folded = x->logged;
     memset(x->folding, 0, sizeof(x->folding));
-    if (!x->is_known) return;
+    /* Also where the execution has ended by itself: who sleeps for ever here is woken in others. */
     for (uint32_t i = 1; i < x->thread_count; i++) {
         const future *future = future_of(x, x->threads[i].hash, false);
         if (future != NULL) x->folding[i] = future->later;

@@ -192,14 +192,14 @@ int oppx_futex_wake(const volatile void *word, int count) {
 bool oppx_refuses(void) {
     oppx *x = oppx_self;
     if (x == NULL || choose(x, CHOOSE_REFUSAL, 2) == 0) return false;
-    x->refused++;
+    x->refused[x->running]++;
     run_step(x, 9);
     if (NOTED(x)) note_step(x, "-- refused --");
     return true;
 }
 
 uint32_t oppx_refusals(void) {
-    return oppx_self->refused;
+    return oppx_self->refused[oppx_self->running];
 }
 
 /* Time goes on with each look at it. It is a choice too: an armed timer may go off at any moment from now on. */
@@ -356,7 +356,8 @@ void run_execution(oppx *x) {
     x->thread_count = x->program->threads + 1;
     x->running = 0;
     x->concurrent = false;
-    x->steps = x->alone = x->sleeps = x->refused = 0;
+    x->steps = x->alone = x->sleeps = 0;
+    memset(x->refused, 0, sizeof(x->refused));
     x->now = 0;
     x->failed = x->abandoned = x->chosen = false;
     x->message[0] = 0;

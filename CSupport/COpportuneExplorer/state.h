@@ -167,7 +167,8 @@ struct oppx {
     bool chosen;           /* the running thread was, and has not done its step yet */
     bool concurrent;       /* the threads run; else main is alone */
     uint64_t execution;
-    uint32_t steps, alone, sleeps, refused;
+    uint32_t steps, alone, sleeps;
+    uint32_t refused[OPPX_THREADS]; /* of each thread */
     uint64_t now;          /* how often somebody has looked at the clock */
     uint64_t hash;         /* of all objects */
     bool failed, abandoned;

@@ -252,7 +252,7 @@ void *_Nullable oppx_allocate(size_t size, size_t alignment);
 void oppx_free(void *_Nullable memory);
 /* Whether a request for memory, or of the kernel, is refused: a choice, while the threads run. */
 bool oppx_refuses(void);
-uint32_t oppx_refusals(void); /* of this execution so far */
+uint32_t oppx_refusals(void); /* of this thread so far: compare it with what it was before a call */
 
 /*
  * A target's own state, to be asked for in setup(), which must set it up: it holds what the last execution of this
