@@ -32,6 +32,7 @@ extension Owner {
   func end(_ request: Request, _ outcome: Request.Outcome) {
     request.phase = .ended
     request.grant = nil
+    isAwakeNoMore(request)
     request.giveBackBuffers()  // the caller's thread frees them, with the request
     deliver(request, outcome)
     if let app = owned(request.app) { becameQuieter(app) }

@@ -59,9 +59,12 @@ extension Owner {
   // MARK: To the kernel
 
   func dispatchAll() {
-    for device in arbiters.indices {
-      while let grant = arbiters[device].next(now: now) { dispatch(grant, device) }
-    }
+    repeat {
+      wakeOpens()
+      for device in arbiters.indices {
+        while let grant = arbiters[device].next(now: now) { dispatch(grant, device) }
+      }
+    } while mayWakeOpens
   }
 
   private func dispatch(_ grant: Arbiter<Request>.Grant, _ device: Int) {

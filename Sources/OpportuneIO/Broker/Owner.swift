@@ -40,6 +40,9 @@ final class Owner: @unchecked Sendable {
   var lastRequest: UInt64 = 0
   /// Opens that wait for others, by class.
   var waitingOpens = [0, 0]
+  /// Opens that were kept and are queued again for a thread that is free; see ``wakeOpens()``.
+  var opensAwake: [Request] = []
+  var mayWakeOpens = false
   /// Requests of ours and of apps that the kernel has, or that are in the outbox; each app whose end waits for calls at once.
   var inFlight = 0
   private(set) var now: UInt64 = 0
