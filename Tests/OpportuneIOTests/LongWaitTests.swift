@@ -1,5 +1,6 @@
 import CIOTestSupport
 import Foundation
+import Synchronization
 import SystemPackage
 import Testing
 
@@ -256,6 +257,32 @@ import Testing
       try await apps[2].close(try await kept[1].value)
       for end in [earlyEnd, otherEnd] { try end.close() }
       await broker.shutdown()
+    }
+  }
+
+  /// Its thread of the pool may stay where it is for ever; nobody waits for it.
+  // R-FTS-07
+  @Test(arguments: backends)
+  func cancelledOpensHoldUpNobody(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(backend)
+      let io = try broker.makeApp(named: "opens")
+      let path = try makeFIFO(folder.appending("fifo"))
+      let opening = Task { try await io.open(path, .readOnly) }
+      try await eventually("the open") { try await broker.statistics().apps[0].inFlight == 1 }
+      opening.cancel()
+      #expect(await code { _ = try await opening.value } == .cancelled)
+      await broker.shutdown()
+      let hasEnded = broker.owner.hasEnded.load(ordering: .acquiring)
+      #expect(broker.abilities.usesUring || !hasEnded)
+      await broker.shutdown()
+      #expect(await code { try await io.nop() } != nil)
+      // What is opened after all is closed; then the broker's thread ends.
+      let otherEnd = try FileDescriptor.open(path, .readWrite)
+      try await eventually("the thread's end") { broker.owner.hasEnded.load(ordering: .acquiring) }
+      #expect(close(otherEnd.rawValue) == 0)
+      // Without a reader this cannot be opened.
+      #expect(open(path.string, O_WRONLY | O_NONBLOCK) == -1 && errno == ENXIO)
     }
   }
 }

@@ -246,6 +246,7 @@ extension Owner {
   /// A request whose caller has its answer already.
   private func release(_ request: Request, _ result: Int32) {
     account(request, result, owned(request.app))
+    if request.isLost { lostOpens -= 1 }
     request.phase = .ended
     request.giveBackBuffers()
     discard(request)
