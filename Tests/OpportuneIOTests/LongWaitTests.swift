@@ -1,5 +1,6 @@
 import CIOTestSupport
 import Foundation
+import Synchronization
 import SystemPackage
 import Testing
 
@@ -195,6 +196,93 @@ import Testing
       for open in opens { try await background.close(try await open.value) }
       for open in own { try await foreground.close(try await open.value) }
       try otherEnd.close()
+    }
+  }
+
+  /// Those that keep their class are counted and kept by it, whatever their app is now.
+  // R-NET-06, R-DISK-01
+  @Test(arguments: backends)
+  func keptOpensThatStayInTheirClassGoOn(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(backend) { $0.storage.queuedRequests = .stay }
+      let io = try broker.makeApp(named: "opens", state: .background)
+      let path = try makeFIFO(folder.appending("fifo"))
+      let count = Owner.waitingOpensLimit + 1
+      let opens = (0..<count).map { _ in Task { try await io.open(path, .readOnly, within: .seconds(20)) } }
+      try await eventually("the opens") {
+        let app = try await broker.statistics().apps[0]
+        return app.inFlight == count - 1 && app.background.submitted == count
+      }
+      io.setState(.active)
+      _ = try await broker.statistics()
+      let otherEnd = try FileDescriptor.open(path, .readWrite)
+      for open in opens { try await io.close(try await open.value) }
+      try otherEnd.close()
+    }
+  }
+
+  /// An open that is kept is cancelled, or its app suspended, as it could go on: the next goes in its place.
+  // R-DISK-01
+  @Test(arguments: backends, [false, true])
+  func keptOpensGoOnThoughOneBeforeThemDoesNot(backend: IOConfiguration.Backend, isSuspended: Bool) async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(backend)
+      let apps = try ["waits", "first", "second"].map { try broker.makeApp(named: $0, state: .background) }
+      let (path, early) = (try makeFIFO(folder.appending("fifo")), try makeFIFO(folder.appending("early")))
+      let lasting = (1..<Owner.waitingOpensLimit).map { _ in Task { try await apps[0].open(path, .readOnly) } }
+      let leaving = Task { try await apps[0].open(early, .readOnly) }
+      try await eventually("the opens") {
+        try await broker.statistics().apps[0].inFlight == Owner.waitingOpensLimit
+      }
+      var kept: [Task<FileDescriptor, any Error>] = []
+      for app in apps[1...] {
+        kept.append(Task { try await app.open(path, .readOnly, within: .seconds(20)) })
+        try await eventually("one more") { try await broker.statistics().background.submitted == 8 + kept.count }
+      }
+      let gate = DispatchSemaphore(value: 0)
+      broker.owner.post(Control { _ in gate.wait() })
+      let earlyEnd = try FileDescriptor.open(early, .readWrite)
+      try await othersWork()  // so that the open has ended before the owner hears of this
+      if isSuspended { apps[1].setState(.suspended) } else { kept[0].cancel() }
+      gate.signal()
+      try await eventually("the second") { try await broker.statistics().apps[2].inFlight == 1 }
+      apps[1].setState(.background)
+      let otherEnd = try FileDescriptor.open(path, .readWrite)
+      for open in lasting + [leaving] { try await apps[0].close(try await open.value) }
+      if isSuspended {
+        try await apps[1].close(try await kept[0].value)
+      } else {
+        #expect(await code { _ = try await kept[0].value } == .cancelled)
+      }
+      try await apps[2].close(try await kept[1].value)
+      for end in [earlyEnd, otherEnd] { try end.close() }
+      await broker.shutdown()
+    }
+  }
+
+  /// Its thread of the pool may stay where it is for ever; nobody waits for it.
+  // R-FTS-07
+  @Test(arguments: backends)
+  func cancelledOpensHoldUpNobody(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(backend)
+      let io = try broker.makeApp(named: "opens")
+      let path = try makeFIFO(folder.appending("fifo"))
+      let opening = Task { try await io.open(path, .readOnly) }
+      try await eventually("the open") { try await broker.statistics().apps[0].inFlight == 1 }
+      opening.cancel()
+      #expect(await code { _ = try await opening.value } == .cancelled)
+      await broker.shutdown()
+      let hasEnded = broker.owner.hasEnded.load(ordering: .acquiring)
+      #expect(broker.abilities.usesUring || !hasEnded)
+      await broker.shutdown()
+      #expect(await code { try await io.nop() } != nil)
+      // What is opened after all is closed; then the broker's thread ends.
+      let otherEnd = try FileDescriptor.open(path, .readWrite)
+      try await eventually("the thread's end") { broker.owner.hasEnded.load(ordering: .acquiring) }
+      #expect(close(otherEnd.rawValue) == 0)
+      // Without a reader this cannot be opened.
+      #expect(open(path.string, O_WRONLY | O_NONBLOCK) == -1 && errno == ENXIO)
     }
   }
 }

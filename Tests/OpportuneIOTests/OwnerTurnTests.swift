@@ -198,6 +198,48 @@ import Testing
     }
   }
 
+  /// What was queued while its app was of the foreground pays as background for its next piece, and not for all that is
+  /// left of it, which would be minutes' worth: nor, where it stays background, once its app is of the foreground.
+  // R-DISK-02, R-NET-06, R-NET-07
+  @Test(arguments: backends, DevicePolicy.QueuedRequests.allCases)
+  func largeTransfersPayPieceByPiece(
+    backend: IOConfiguration.Backend, queued: DevicePolicy.QueuedRequests
+  ) async throws {
+    try await withFolder { folder in
+      let (pieces, apps) = (Numbers(), Box<AppIO>())
+      let broker = try makeBroker(backend) {
+        $0.storage.bytes = .init(perSecond: 100_000, burst: 4096)
+        $0.storage.chunk = 4096
+        $0.storage.queuedRequests = queued
+        $0.fault = { op in
+          guard op.code == UInt8(opp_ring_code.OPP_RING_WRITE.rawValue) else { return nil }
+          pieces.add(Int(op.length))
+          if queued == .stay { apps.value?.setState(.active) }
+          return nil
+        }
+      }
+      let large = try broker.makeApp(named: "large")
+      let small = try broker.makeApp(named: "small", state: .background)
+      let file = try await large.open(folder.appending("a"), .readWrite, options: [.create])
+      large.setState(queued == .stay ? .background : .suspended)
+      let writing = Task { try await large.write(file, from: try IOBuffer(count: 64 << 20), at: 0) }
+      if queued == .follow {
+        try await eventually("the queue") { try await broker.statistics().storage.foregroundQueued == 1 }
+        large.setState(.background)
+      } else {
+        apps.value = large
+      }
+      try await eventually("the first pieces") { pieces.count >= 2 }
+      try await small.write(file, from: try IOBuffer(count: 4096), at: 64 << 20, within: .seconds(20))
+      #expect(pieces.values.allSatisfy { $0 == 4096 })
+      writing.cancel()
+      #expect(await code { _ = try await writing.value } == .cancelled)
+      apps.value = nil
+      try await small.close(file)
+      await broker.shutdown()
+    }
+  }
+
   /// Deadlines far off, of requests that have ended, are let go of before there are many.
   @Test func deadlinesThatAreOverAreForgotten() async throws {
     let broker = try makeBroker(.threads)

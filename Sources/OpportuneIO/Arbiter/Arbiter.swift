@@ -12,6 +12,7 @@ import DequeModule
 package struct Arbiter<Item> {
   /// What a request costs.
   package struct Cost: Equatable, Sendable {
+    /// Paid by background only, in whichever class it was queued.
     package var bytes: UInt64
     /// Whether it occupies the device while it is in flight. A receive or accept waits for others, so it does not.
     package var occupies = true

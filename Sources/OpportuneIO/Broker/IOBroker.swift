@@ -90,6 +90,9 @@ public final class IOBroker: Sendable {
   }
 
   /// Terminates every app, waits until the kernel has let go of all requests, and ends the thread. May be called again.
+  ///
+  /// Where io_uring is not used it does not wait for the opens of FIFOs and terminals that nobody has the other end of: each
+  /// keeps a thread of the pool's, and all of them the broker's own and its memory, until that comes or the process ends.
   public func shutdown() async {
     await withUnsafeContinuation { continuation in
       owner.post(Control(refused: { continuation.resume() }) { $0.shutDown { continuation.resume() } })

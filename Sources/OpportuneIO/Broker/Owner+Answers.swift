@@ -5,7 +5,8 @@ extension Owner {
   // MARK: Before its time
 
   /// Ends a request for a reason of ours: at once where it is queued. In the kernel it is cancelled; at a deadline or a
-  /// termination the caller does not wait for that, unless its memory is lent.
+  /// termination the caller does not wait for that, unless its memory is lent; nor does it ever where a thread of the pool
+  /// waits in an open, which nothing but its other end brings back.
   func end(_ request: Request, early reason: IOError.Code) {
     if request.isClose, reason == .cancelled { return }  // what is open must not stay so
     switch request.phase {
@@ -21,7 +22,9 @@ extension Owner {
       guard !request.isDetached else { return }
       request.reason = request.reason ?? reason
       cancelInKernel(request)
-      if reason == .cancelled || request.lendsMemory { return }
+      request.isLost = request.openClass != nil && can.backend == .OPP_RING_THREADS
+      if !request.isLost, reason == .cancelled || request.lendsMemory { return }
+      if request.isLost { lostOpens += 1 }
       request.isDetached = true
       deliver(request, .failed(reason))
     }
@@ -32,6 +35,7 @@ extension Owner {
   func end(_ request: Request, _ outcome: Request.Outcome) {
     request.phase = .ended
     request.grant = nil
+    isAwakeNoMore(request)
     request.giveBackBuffers()  // the caller's thread frees them, with the request
     deliver(request, outcome)
     if let app = owned(request.app) { becameQuieter(app) }

@@ -59,6 +59,7 @@ extension Owner {
   private func setState(_ state: IOState, of app: OwnedApp) {
     guard !app.isTerminated else { return }
     app.state = state
+    if !opensAwake.isEmpty { mayWakeOpens = true }
     for device in Device.queued { arbiters[device.rawValue].setState(app.state(on: device), of: app.slot) }
     for descriptor in app.descriptors.keys { moderate(descriptor, of: app) }
     if state == .suspended {

@@ -22,6 +22,7 @@ extension Owner {
   /// Whether an open that waits may go to the kernel; else it is kept until one of its class has ended.
   func takesThread(_ request: Request, _ ioClass: IOClass) -> Bool {
     guard request.code == .OPP_RING_OPEN, request.isOfStream else { return true }
+    opensAwake.removeAll { $0 === request }
     guard waitingOpens[ioClass.index] < Self.waitingOpensLimit else {
       owned(request.app)?.park(request)
       return false
@@ -36,12 +37,40 @@ extension Owner {
     guard let ioClass = request.openClass else { return }
     request.openClass = nil
     waitingOpens[ioClass.index] -= 1
-    // The oldest; a suspended app's wait for its resumption.
-    let apps = apps.compactMap(\.self).filter { $0.state != .suspended && self.ioClass(of: $0, .storage) == ioClass }
-    let waiting = apps.flatMap(\.parked).filter { $0.code == .OPP_RING_OPEN }
-    guard let next = waiting.min(by: { $0.number < $1.number }) else { return }
-    owned(next.app)?.parked.removeAll { $0 === next }
-    enqueue(next, at: next.ticket)
+    mayWakeOpens = true
+  }
+
+  /// Has as many of those that are kept go on as there are threads: the oldest. Looked at anew whenever a thread is free, or one
+  /// that was woken has ended or its app has changed, so that none that makes no use of its turn leaves the others asleep.
+  func wakeOpens() {
+    guard mayWakeOpens else { return }
+    mayWakeOpens = false
+    for ioClass in IOClass.allCases {
+      let awake = opensAwake.count { mayGo($0, as: ioClass) }
+      let free = Self.waitingOpensLimit - waitingOpens[ioClass.index] - awake
+      guard free > 0 else { continue }
+      let kept = apps.compactMap(\.self).flatMap(\.parked)
+      let waiting = kept.filter { $0.code == .OPP_RING_OPEN && mayGo($0, as: ioClass) }
+      for next in waiting.sorted(by: { $0.number < $1.number }).prefix(free) {
+        owned(next.app)?.parked.removeAll { $0 === next }
+        opensAwake.append(next)
+        enqueue(next, at: next.ticket)
+      }
+    }
+  }
+
+  /// Whether the arbiter has the open go in a class; a suspended app's waits for its resumption.
+  private func mayGo(_ request: Request, as ioClass: IOClass) -> Bool {
+    guard let app = owned(request.app), app.state != .suspended else { return false }
+    let present = self.ioClass(of: app, .storage)
+    return ioClass == (policy(of: .storage).queuedRequests == .stay ? request.ticket?.origin ?? present : present)
+  }
+
+  /// Of one that has ended, in the queue or out of it.
+  func isAwakeNoMore(_ request: Request) {
+    guard request.isOfStream, let index = opensAwake.firstIndex(where: { $0 === request }) else { return }
+    opensAwake.remove(at: index)
+    mayWakeOpens = true
   }
 }
 

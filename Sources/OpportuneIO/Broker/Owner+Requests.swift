@@ -34,11 +34,10 @@ extension Owner {
       guard !isOfClosed(request) else { return end(request, .failed(.system(.canceled))) }
       return request.isClose ? close(request, of: app) : send(request)
     }
-    let isBackground = ioClass(of: app, request.device) == .background
-    let chunk = isBackground ? chunk(of: request) : .max
-    request.piece = nextPiece(of: request, chunk)
+    // What background pays, as whose it goes is not known before its turn: for a piece, never for the whole of it.
+    let chunk = chunk(of: request)
     let datagram = request.writes ? request.datagramCount : min(request.datagramCount, chunk)
-    let bytes = UInt64(max(request.piece, datagram))
+    let bytes = UInt64(max(nextPiece(of: request, chunk), datagram))
     let cost = Arbiter<Request>.Cost(bytes: bytes, occupies: !request.waitsForOthers)
     let queued = arbiters[request.device.rawValue].submit(request, app: app.slot, cost: cost, at: ticket)
     guard let queued else { return end(request, .failed(.terminated)) }
@@ -60,9 +59,12 @@ extension Owner {
   // MARK: To the kernel
 
   func dispatchAll() {
-    for device in arbiters.indices {
-      while let grant = arbiters[device].next(now: now) { dispatch(grant, device) }
-    }
+    repeat {
+      wakeOpens()
+      for device in arbiters.indices {
+        while let grant = arbiters[device].next(now: now) { dispatch(grant, device) }
+      }
+    } while mayWakeOpens
   }
 
   private func dispatch(_ grant: Arbiter<Request>.Grant, _ device: Int) {
@@ -81,10 +83,7 @@ extension Owner {
       return arbiters[device].abandon(grant)
     }
     request.grant = grant
-    if grant.ioClass == .background {
-      // It was cut as foreground, if it became background while it waited.
-      request.piece = min(request.piece, nextPiece(of: request, chunk(of: request)))
-    }
+    request.piece = nextPiece(of: request, grant.ioClass == .background ? chunk(of: request) : .max)
     owned(request.app)?.counters[grant.ioClass.index].waiting.record(now - request.queuedAt)
     send(request)
   }
@@ -247,6 +246,7 @@ extension Owner {
   /// A request whose caller has its answer already.
   private func release(_ request: Request, _ result: Int32) {
     account(request, result, owned(request.app))
+    if request.isLost { lostOpens -= 1 }
     request.phase = .ended
     request.giveBackBuffers()
     discard(request)

@@ -40,6 +40,11 @@ final class Owner: @unchecked Sendable {
   var lastRequest: UInt64 = 0
   /// Opens that wait for others, by class.
   var waitingOpens = [0, 0]
+  /// Opens that were kept and are queued again for a thread that is free; see ``wakeOpens()``.
+  var opensAwake: [Request] = []
+  var mayWakeOpens = false
+  /// Opens without callers on threads of the pool's, which may stay there for ever. See ``end(_:early:)``.
+  var lostOpens = 0
   /// Requests of ours and of apps that the kernel has, or that are in the outbox; each app whose end waits for calls at once.
   var inFlight = 0
   private(set) var now: UInt64 = 0
@@ -153,7 +158,7 @@ final class Owner: @unchecked Sendable {
     owner.refuseFetched()
     owner.hasEnded.store(true, ordering: .sequentiallyConsistent)  // [end] before the last look
     owner.refusePosted()
-    for body in owner.onEnded { body() }
+    owner.tellOfEnd()
   }
 
   private func run() {
@@ -166,6 +171,7 @@ final class Owner: @unchecked Sendable {
         dispatchAll()
         sendOutbox()
         sendAnswers()
+        if isEnding, lostOpens > 0, inFlight == lostOpens { tellOfEnd() }
         let count = opp_ring_wait(ring, first, UInt32(completions.count), wakeTime())
         now = opp_now_ns()
         if count < 0 {
@@ -298,6 +304,13 @@ final class Owner: @unchecked Sendable {
     guard !isEnding else { return }
     isEnding = true
     for case let app? in apps { terminate(app) {} }
+  }
+
+  /// Nobody waits for an open that may never come back; until it does, this thread and the ring stay.
+  private func tellOfEnd() {
+    let bodies = onEnded
+    onEnded = []
+    for body in bodies { body() }
   }
 
   /// Whether new requests are refused.

@@ -108,6 +108,8 @@ final class Request: Message, @unchecked Sendable {
   var reason: IOError.Code?
   /// Whether the caller has its answer already.
   var isDetached = false
+  /// Whether it is such, and an open on a thread of the pool's.
+  var isLost = false
   var indexInApp = -1
 
   init(_ app: AppIO, _ code: opp_ring_code, on device: Device, descriptor: Int32 = -1) {

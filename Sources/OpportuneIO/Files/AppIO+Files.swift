@@ -8,7 +8,8 @@ extension AppIO {
   /// Opens a file, always close-on-exec.
   ///
   /// A FIFO is opened once somebody has its other end, and holds nobody up meanwhile but other such opens: the broker has
-  /// eight of each class wait at a time, where io_uring is not used even beyond a deadline and a cancellation. With
+  /// eight of each class wait at a time. The call ends at its deadline and its cancellation; where io_uring is not used, its
+  /// place among the eight is taken until the other end comes, and what is opened then is closed. With
   /// `options: .nonBlocking` none waits.
   public func open(
     _ path: FilePath, _ mode: FileDescriptor.AccessMode, options: FileDescriptor.OpenOptions = [],
