@@ -147,8 +147,9 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   func carryOut(_ removal: Removal, on host: isolated AppHost) {
     guard let app = ids[removal.app], let kept = apps[app], let state = host.state(of: app) else { return }
     let canHibernate = keeper != nil && kept.delegate is any HibernatingApp
-    // It was chosen a moment ago.
-    guard state != .active, removal.way == .terminate || state == .suspended || state == .stopping,
+    // It was chosen a moment ago, and may be nearer to the person in front since, or begun anew.
+    let isAsChosen = removal.rises.map { $0 == kept.memory.rises } ?? !kept.memory.standing.isForeground
+    guard state != .active, isAsChosen, removal.way == .terminate || state == .suspended || state == .stopping,
       canHibernate || removal.way == .terminate || !removal.isOptional
     else { return kept.memory.setStanding(kept.memory.standing) }
     tell(.removal(app, removal))

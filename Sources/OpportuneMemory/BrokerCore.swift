@@ -83,6 +83,7 @@ final class BrokerCore: @unchecked Sendable {
 
   func setStanding(_ standing: AppStanding, of record: AppRecord) {
     let before = AppStanding(rawValue: record.standing.exchange(standing.rawValue, ordering: .relaxed)) ?? .gone
+    if standing > before { record.rises.add(1, ordering: .relaxed) }
     if before >= .inactive || standing >= .inactive { record.used.store(clock(), ordering: .relaxed) }
     record.isLeaving.store(false, ordering: .relaxed)
     record.isSettled.store(false, ordering: .relaxed)
