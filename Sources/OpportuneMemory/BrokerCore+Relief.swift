@@ -168,6 +168,35 @@ extension BrokerCore {
     return relief
   }
 
+  /// Takes volatile regions before what is handed out is touched, as nobody could later: whoever touches it is ended by the
+  /// kernel where there is no room. Nobody is removed for what may never be touched; the monitor looks after that.
+  func makeRoomOfMachine(for bytes: UInt64) {
+    let before = grown.load(ordering: .relaxed)
+    // The machine is read for each 256th of it at the most: that takes as long as touching some dozen pages.
+    guard before.clampedSum(bytes) >= walkAt.load(ordering: .relaxed),
+      let reading = self.reading(of: MemoryLedger())
+    else { return }
+    walkAt.store(before.clampedSum(bytes).clampedSum(max(1, reading.capacity / 256)), ordering: .relaxed)
+    let needed = wanted.add(bytes, ordering: .relaxed).newValue
+    defer { wanted.subtract(bytes, ordering: .relaxed) }
+    let touched = ProcessMemory.anonymous() ?? .max
+    func excess(handedOut: UInt64) -> UInt64 {
+      let untouched = handedOut - min(touched, handedOut)
+      var full = reading
+      full.inUse = reading.inUse.clampedSum(needed).clampedSum(untouched)
+      return configuration.gauge.excess(full)
+    }
+    // An upper bound, which needs no walk.
+    guard excess(handedOut: handedOut.load(ordering: .relaxed)) > 0 else { return }
+    let survey = survey()
+    var left = excess(handedOut: survey.total.inUse.clampedSum(survey.total.lazy))
+    for victim in survey.victims where !victim.view.is_lazy {
+      guard left > 0 else { return }
+      guard take(victim, configuration.mode) > 0 || isGone(victim) else { continue }
+      left -= min(victim.view.bytes, left)
+    }
+  }
+
   /// Whether somebody else has taken or closed it since the walk.
   private func isGone(_ victim: Survey.Victim) -> Bool {
     var now = opp_purge_view()
