@@ -49,5 +49,11 @@ extension HostMemory {
 
   public func image(of app: AppID) -> [UInt8]? { apps[app]?.image?.bytes }
 
+  /// Of apps that can take theirs again at their next suspension: kept here, or by the host.
+  func purgeImagesInMemory(on host: isolated AppHost) {
+    for (app, kept) in apps where host.state(of: app)?.isInMemory == true { kept.image?.purge() }
+    host.purgeOwnSnapshots(in: \.isInMemory)
+  }
+
   public func purgeImages() { for kept in apps.values { kept.image?.purge() } }
 }

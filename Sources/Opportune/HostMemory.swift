@@ -34,6 +34,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   var apps: [AppID: KeptApp] = [:]
   var ids: [UInt32: AppID] = [:]
   var tickets: UInt64 = 0
+  private var heard = PressureLevel.normal
 
   /// - Parameters:
   ///   - scheduler: the host's.
@@ -134,11 +135,16 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
 
   // MARK: From the broker
 
-  /// Told to the apps that can act on it; images of the others can be taken again. (R-MEM-01, R-LIFE-20)
+  /// Told to the apps that can act on it. As it rises images go that can be taken again; those of apps that are away, which
+  /// are all that there is to see of them, when it is critical. (R-MEM-01, R-LIFE-20)
   func hear(_ level: PressureLevel, on host: isolated AppHost) {
     tell(.level(level))
+    let isRising = level > heard
+    heard = level
     guard level > .normal else { return }
-    host.purgeSnapshots()
+    if isRising {
+      if level == .critical { host.purgeSnapshots() } else { purgeImagesInMemory(on: host) }
+    }
     for app in apps.keys.sorted() where host.state(of: app)?.mayExecute == true {
       try? host.post(.app(app, .memoryWarning))
     }
@@ -147,8 +153,9 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   func carryOut(_ removal: Removal, on host: isolated AppHost) {
     guard let app = ids[removal.app], let kept = apps[app], let state = host.state(of: app) else { return }
     let canHibernate = keeper != nil && kept.delegate is any HibernatingApp
-    // It was chosen a moment ago.
-    guard state != .active, removal.way == .terminate || state == .suspended || state == .stopping,
+    // It was chosen a moment ago, and may be nearer to the person in front since, or begun anew.
+    let isAsChosen = removal.rises.map { $0 == kept.memory.rises } ?? !kept.memory.standing.isForeground
+    guard state != .active, isAsChosen, removal.way == .terminate || state == .suspended || state == .stopping,
       canHibernate || removal.way == .terminate || !removal.isOptional
     else { return kept.memory.setStanding(kept.memory.standing) }
     tell(.removal(app, removal))

@@ -25,6 +25,9 @@ public final class AppMemory: Sendable {
   /// access whether it was taken. (R-GFX-04, R-GFX-06)
   public func setStanding(_ standing: AppStanding) { broker.setStanding(standing, of: record) }
 
+  /// How often it came nearer to the person in front, also in another life: by it who was chosen before that is told.
+  package var rises: UInt64 { record.rises.load(ordering: .relaxed) }
+
   // MARK: Memory
 
   /// Purgeable memory, zero at first.

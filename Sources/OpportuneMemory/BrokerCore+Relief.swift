@@ -9,6 +9,8 @@ struct Survey {
   struct App {
     let record: AppRecord
     let standing: AppStanding
+    /// Read before the standing: who is seen to have risen too early is passed over once, and never the other way round.
+    let rises: UInt64
     /// It was asked to go.
     let isLeaving: Bool
     /// It was asked to go, or is gone, and its memory is being written or closed. What it keeps after that counts as
@@ -52,12 +54,14 @@ extension BrokerCore {
     walks.add(1, ordering: .relaxed)
     var survey = Survey()
     for record in records() {
+      // Acquiring: the standing is read after it.
+      let rises = record.rises.load(ordering: .acquiring)
       let standing = record.currentStanding
       let isLeaving = record.isLeaving.load(ordering: .relaxed)
       let isOnItsWay = (isLeaving || standing == .gone) && !record.isSettled.load(ordering: .relaxed)
       let blocks = record.blocks
       survey.apps[record.number] = Survey.App(
-        record: record, standing: standing, isLeaving: isLeaving, isOnItsWay: isOnItsWay, ledger: blocks)
+        record: record, standing: standing, rises: rises, isLeaving: isLeaving, isOnItsWay: isOnItsWay, ledger: blocks)
       survey.total += blocks
     }
     forEachRegion { region, view in
@@ -156,12 +160,41 @@ extension BrokerCore {
       let index = candidates.firstIndex(where: { $0.app == removal.app })
     {
       let gone = candidates.remove(at: index).footprint
-      ask(removal, &relief)
+      ask(removal, survey, &relief)
       excess -= min(gone, excess)
       reading.inUse -= min(gone, reading.inUse)
     }
     relief.missing = excess
     return relief
+  }
+
+  /// Takes volatile regions before what is handed out is touched, as nobody could later: whoever touches it is ended by the
+  /// kernel where there is no room. Nobody is removed for what may never be touched; the monitor looks after that.
+  func makeRoomOfMachine(for bytes: UInt64) {
+    let before = grown.load(ordering: .relaxed)
+    // The machine is read for each 256th of it at the most: that takes as long as touching some dozen pages.
+    guard before.clampedSum(bytes) >= walkAt.load(ordering: .relaxed),
+      let reading = self.reading(of: MemoryLedger())
+    else { return }
+    walkAt.store(before.clampedSum(bytes).clampedSum(max(1, reading.capacity / 256)), ordering: .relaxed)
+    let needed = wanted.add(bytes, ordering: .relaxed).newValue
+    defer { wanted.subtract(bytes, ordering: .relaxed) }
+    let touched = ProcessMemory.anonymous() ?? .max
+    func excess(handedOut: UInt64) -> UInt64 {
+      let untouched = handedOut - min(touched, handedOut)
+      var full = reading
+      full.inUse = reading.inUse.clampedSum(needed).clampedSum(untouched)
+      return configuration.gauge.excess(full)
+    }
+    // An upper bound, which needs no walk.
+    guard excess(handedOut: handedOut.load(ordering: .relaxed)) > 0 else { return }
+    let survey = survey()
+    var left = excess(handedOut: survey.total.inUse.clampedSum(survey.total.lazy))
+    for victim in survey.victims where !victim.view.is_lazy {
+      guard left > 0 else { return }
+      guard take(victim, configuration.mode) > 0 || isGone(victim) else { continue }
+      left -= min(victim.view.bytes, left)
+    }
   }
 
   /// Whether somebody else has taken or closed it since the walk.
@@ -186,16 +219,19 @@ extension BrokerCore {
 
   func removeOverdue() -> [Removal] {
     var relief = Relief()
-    for removal in configuration.removal.overdue(survey().candidates(clock())) { ask(removal, &relief) }
+    let survey = survey()
+    for removal in configuration.removal.overdue(survey.candidates(clock())) { ask(removal, survey, &relief) }
     return relief.removals
   }
 
-  private func ask(_ removal: Removal, _ relief: inout Relief) {
-    guard let record = records().first(where: { $0.number == removal.app }), record.currentStanding != .gone,
+  private func ask(_ removal: Removal, _ survey: Survey, _ relief: inout Relief) {
+    guard let app = survey.apps[removal.app], case let record = app.record, record.currentStanding != .gone,
       // One asks, whoever else has come to the same conclusion. relaxed: the exchange alone tells who, and what the
       // removal says was read before.
       record.isLeaving.compareExchange(expected: false, desired: true, ordering: .relaxed).exchanged
     else { return }
+    var removal = removal
+    removal.rises = app.rises
     relief.removals.append(removal)
     remove(removal)
   }

@@ -22,8 +22,8 @@ final class BrokerCore: @unchecked Sendable {
   let bell: Int32
   /// All that ever was handed out, or filled again after it was taken.
   let grown = Atomic<UInt64>(0)
-  /// How far `grown` gets until the budget's critical point may be reached: as of the last walk. Relaxed: each value that it
-  /// ever had is right, however late it is seen.
+  /// How far `grown` gets until the budget's critical point may be reached, as of the last walk; or until the machine is read
+  /// again. Relaxed: each value that it ever had is right, however late it is seen.
   let walkAt: Atomic<UInt64>
   /// Bytes that room is being made for. Relaxed, as `handedOut`.
   let wanted = Atomic<UInt64>(0)
@@ -47,7 +47,7 @@ final class BrokerCore: @unchecked Sendable {
     if case .budget(let budget) = configuration.limit {
       walkAt = Atomic(configuration.gauge.critical.bytes(of: budget))
     } else {
-      walkAt = Atomic(.max)
+      walkAt = Atomic(0)
     }
     self.configuration = configuration
     self.set = set
@@ -83,6 +83,7 @@ final class BrokerCore: @unchecked Sendable {
 
   func setStanding(_ standing: AppStanding, of record: AppRecord) {
     let before = AppStanding(rawValue: record.standing.exchange(standing.rawValue, ordering: .relaxed)) ?? .gone
+    if standing > before { record.rises.add(1, ordering: .relaxed) }
     if before >= .inactive || standing >= .inactive { record.used.store(clock(), ordering: .relaxed) }
     record.isLeaving.store(false, ordering: .relaxed)
     record.isSettled.store(false, ordering: .relaxed)
@@ -162,10 +163,14 @@ final class BrokerCore: @unchecked Sendable {
     }
   }
 
-  /// Makes room for bytes that are about to be handed out, where there is a budget. The machine's own memory is looked at
-  /// by the monitor: reading it takes longer than a region does to make.
+  /// Makes room for bytes that are about to be handed out.
   func makeRoom(for bytes: Int) {
-    if bytes > 0, mayBeCritical(UInt64(bytes)) { relieve(needing: UInt64(bytes)) }
+    guard bytes > 0 else { return }
+    if configuration.limit == .machine {
+      makeRoomOfMachine(for: UInt64(bytes))
+    } else if mayBeCritical(UInt64(bytes)) {
+      relieve(needing: UInt64(bytes))
+    }
   }
 
   /// Handed out, so many bytes more.

@@ -1,8 +1,9 @@
 import Foundation
-import Opportune
 import Synchronization
 import TestSupport
 import Testing
+
+@testable import Opportune
 
 /// An app with state of each kind; says what happens to it, in order.
 private final class Notes: HibernatingApp {
@@ -327,6 +328,49 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     try await rig.host.terminate(id)
     await wait(rig.host, id, for: .notRunning)
     #expect(await rig.host.snapshot(of: id) == nil && memory.ledger.handedOut == 0)
+  }
+
+  // R-LIFE-20, R-MEM-01
+  @Test(.timeLimit(.minutes(1)), arguments: [true, false])
+  func theImageOfWhoIsAwayGoesOnlyWhenMemoryIsCritical(isKeptByBroker: Bool) async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let rig = try await rig()
+    func show(_ name: String) async throws -> AppID {
+      let id =
+        if isKeptByBroker {
+          await rig.host.register(Manifest(identifier: name), memory: rig.memory) { _, _ in Painter() }
+        } else {
+          await rig.host.register(Manifest(identifier: name)) { _ in Painter() }
+        }
+      try await rig.host.launch(id)
+      try await suspend(id)
+      return id
+    }
+    func suspend(_ id: AppID) async throws {
+      await wait(rig.host, id, for: .active)
+      try await rig.host.leave(id)
+      await wait(rig.host, id, for: .suspended)
+    }
+    func images(_ ids: [AppID]) async -> [Bool] {
+      var found: [Bool] = []
+      for id in ids { found.append(await rig.host.snapshot(of: id) == Painter.image) }
+      return found
+    }
+    let (away, near) = (try await show("away"), try await show("near"))
+    try await rig.host.post(.app(away, .hibernate))
+    await wait(rig.host, away, for: .hibernated)
+    #expect(await images([away, near]) == [true, true])
+    await rig.memory.hear(.warning, on: rig.host)
+    #expect(await images([away, near]) == [true, false], "who is in memory takes its own again")
+    await rig.memory.hear(.critical, on: rig.host)
+    #expect(await images([away, near]) == [false, false])
+    try await rig.host.bringForward(near)
+    try await suspend(near)
+    await rig.memory.hear(.warning, on: rig.host)
+    #expect(await images([near]) == [true], "it becomes better")
+    await rig.memory.hear(.normal, on: rig.host)
+    await rig.memory.hear(.warning, on: rig.host)
+    #expect(await images([near]) == [false], "and worse again")
   }
 
   /// The store has room for two, and one goes and comes again and again.

@@ -39,6 +39,63 @@ import Testing
     #expect(reported.load(ordering: .relaxed) == 1, "the first was not carried out")
   }
 
+  /// It comes to the front no faster than it is let.
+  private struct Coming: AppDelegate {
+    let isHeld: AtomicBox<Bool>
+    let mayEnter: DispatchSemaphore
+    func willEnterForeground() async { if isHeld.value { mayEnter.wait() } }
+  }
+
+  // R-MEM-01, R-MEM-11
+  @Test(.timeLimit(.minutes(1))) func whoIsOnItsWayToTheFrontStays() async throws {
+    let scheduler = try Scheduler()
+    let memory = try HostMemory(scheduler)
+    let host = try patientHost(scheduler: scheduler, brokers: [memory])
+    let mayEnter = DispatchSemaphore(value: 0)
+    let isHeld = AtomicBox(false)
+    let own = AtomicBox<[AppMemory]>([])
+    let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, memory in
+      own.change { $0.append(memory) }
+      return Coming(isHeld: isHeld, mayEnter: mayEnter)
+    }
+    try await host.launch(id)
+    await wait(host, id, for: .active)
+    let app = try #require(own.value.first)
+    try await host.leave(id)
+    await wait(host, id, for: .suspended)
+    #expect(await host.state(of: id) == .suspended)
+    var removal = Removal(app: app.number, way: .terminate, reason: "chosen while it was suspended")
+    removal.rises = app.rises
+    isHeld.change { $0 = true }
+    try await host.bringForward(id)
+    await wait(host, id, for: .inactive)
+    await memory.carryOut(removal, on: host)
+    #expect(await host.state(of: id) == .inactive)
+    isHeld.change { $0 = false }
+    mayEnter.signal()
+    await wait(host, id, for: .active)
+    // By now it is where it was, but was used since.
+    try await host.leave(id)
+    await wait(host, id, for: .suspended)
+    #expect(await host.state(of: id) == .suspended)
+    await memory.carryOut(removal, on: host)
+    #expect(await host.state(of: id) == .suspended)
+    // Its next life was not chosen.
+    removal.rises = app.rises
+    try await host.terminate(id)
+    await wait(host, id, for: .notRunning)
+    try await host.launch(id)
+    await wait(host, id, for: .active)
+    try await host.leave(id)
+    await wait(host, id, for: .suspended)
+    #expect(await host.state(of: id) == .suspended)
+    await memory.carryOut(removal, on: host)
+    #expect(await host.state(of: id) == .suspended)
+    removal.rises = app.rises
+    await memory.carryOut(removal, on: host)
+    await wait(host, id, for: .notRunning)
+  }
+
   /// Nobody needs its memory: who cannot be hibernated is not terminated for it.
   // R-MEM-08
   @Test(.timeLimit(.minutes(1))) func whoIsIdleAndHandsNothingOverStays() async throws {

@@ -71,6 +71,22 @@ private var hasSwap: Bool { KernelFile.text("/proc/swaps").map { $0.split(separa
 
 private let limit = 96 << 20
 
+/// Where purgeable memory of an app in background fills most of the group, and nobody listens to levels.
+private func allocateInFront(_ bytes: Int, blocks: Int) throws {
+  guard let group = Cgroup(below: getppid(), "room"), group.join(limit: limit) else { _exit(1) }
+  let broker = try MemoryBroker()
+  let behind = broker.app(named: "browser", standing: .background)
+  let front = broker.app(named: "front")
+  let regions = try (0..<60).map { _ in try behind.purgeable(of: UInt8.self, count: 1 << 20) }
+  for region in regions { region.fill(1) }
+  let held = try (0..<blocks).map { _ in try front.allocate(bytes: bytes / blocks) }
+  let purged = regions.count(where: \.isPurged)
+  require(purged >= 40, "\(purged) were purged before anything was touched")
+  for block in held { block.bytes.initializeMemory(as: UInt8.self, repeating: 1) }
+  withExtendedLifetime(held) {}
+  _exit(7)
+}
+
 @Suite(.timeLimit(.minutes(1))) struct CgroupTests {
   // R-GFX-04, R-GFX-05, R-GFX-06
   @Test(
@@ -127,6 +143,18 @@ private let limit = 96 << 20
       _exit(7)
     }
     Cgroup(below: getpid(), "limit")?.remove()
+  }
+
+  /// Nobody listens to levels, and nobody looks before the pages are touched but who allocates them.
+  // R-MEM-01, R-MEM-05
+  @Test(
+    .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),
+    .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
+  func whoeverAllocatesHasRoomBeforeItIsTouched() async {
+    await #expect(processExitsWith: .exitCode(7)) { try allocateInFront(60 << 20, blocks: 1) }
+    Cgroup(below: getpid(), "room")?.remove()
+    await #expect(processExitsWith: .exitCode(7)) { try allocateInFront(60 << 20, blocks: 60) }
+    Cgroup(below: getpid(), "room")?.remove()
   }
 
   /// Nobody stalls: there is room up to the limit. And nobody hands anything out.

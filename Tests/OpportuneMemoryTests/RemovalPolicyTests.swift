@@ -195,6 +195,24 @@ private func random(_ count: Int, _ generator: inout SeededGenerator) -> [Remova
     #expect(removed.all.map(\.reason) == ["app2 came last."])
   }
 
+  // R-MEM-01, R-MEM-11
+  @Test func aRemovalTellsWhetherItsAppRoseSince() throws {
+    let removed = Removals()
+    let broker = try makeBroker(budget: 10 * megabyte, remove: removed.add)
+    let app = broker.app(named: "radio", standing: .background)
+    try app.setOutside(bytes: 6 * megabyte)
+    try broker.app(named: "front").setOutside(bytes: 3 * megabyte)
+    let removal = try #require(removed.all.first)
+    #expect(removal.app == app.number && removal.rises == app.rises)
+    app.setStanding(.suspended)
+    #expect(removal.rises == app.rises)
+    for standing in [AppStanding.background, .audio, .inactive, .gone, .suspended] {
+      let before = app.rises
+      app.setStanding(standing)
+      #expect(app.rises == before + (standing == .gone ? 0 : 1), "\(standing)")
+    }
+  }
+
   @Test func refusesSettingsOutOfRange() {
     let changes: [(inout RemovalPolicy) -> Void] = [
       { $0.heavyShare = 0 }, { $0.heavyShare = 1.5 }, { $0.heavyShare = .nan }, { $0.idleLimit = .zero },

@@ -203,6 +203,11 @@ public actor AppHost {
     for broker in brokers { broker.purgeImages() }
   }
 
+  /// Those that no broker keeps, of apps in some states.
+  package func purgeOwnSnapshots(in isOne: (LifecycleState) -> Bool) {
+    snapshots = snapshots.filter { state(of: $0.key).map(isOne) != true }
+  }
+
   /// Everything that happens from now on. Any number of observers, each sees all of it, in order. (R-LIFE-18)
   ///
   /// Nobody waits for an observer: what one has not taken yet is kept for it, some hundred bytes an event.

@@ -9,6 +9,8 @@ final class AppRecord: Listed, @unchecked Sendable {
   var older: Unmanaged<AppRecord>?
 
   let standing: Atomic<UInt8>
+  /// How often it came nearer to the person in front.
+  let rises = Atomic<UInt64>(0)
   /// When it was last in front, or made.
   let used: Atomic<UInt64>
   /// A removal was asked for, and its standing was not set since.

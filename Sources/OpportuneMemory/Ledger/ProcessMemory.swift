@@ -38,6 +38,16 @@ public struct ProcessMemory: Sendable, Hashable {
   }
 }
 
+extension ProcessMemory {
+  /// Bytes of this process in main memory that are of no file; `nil` where the kernel does not say. Some microseconds.
+  static func anonymous() -> UInt64? {
+    guard let fields = KernelFile.text("/proc/self/statm")?.split(separator: " "), fields.count > 2,
+      let resident = UInt64(fields[1]), let ofFiles = UInt64(fields[2])
+    else { return nil }
+    return (resident - min(ofFiles, resident)) * UInt64(pageSize)
+  }
+}
+
 /// Samples a process, and no more often than allowed: asked sooner, it answers with what it had. ``MemoryMetricsReporter`` has
 /// one. (R-MEM-15)
 public struct ProcessSampler: Sendable {

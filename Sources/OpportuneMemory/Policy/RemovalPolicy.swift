@@ -38,6 +38,8 @@ public struct Removal: Sendable, Hashable, CustomStringConvertible {
   public let reason: String
   /// Memory is not short: where it cannot be removed in this way, it stays. (R-MEM-08)
   public let isOptional: Bool
+  /// ``AppMemory/rises`` when its app was chosen, as the broker notes; `nil`: nobody chose it by its standing.
+  package var rises: UInt64?
 
   public init(app: UInt32, way: Way, reason: String, isOptional: Bool = false) {
     self.app = app
