@@ -1,3 +1,4 @@
+import COpportune
 import Foundation
 import Synchronization
 import SystemPackage
@@ -25,10 +26,10 @@ import Testing
     }
   }
 
-  private func read(_ file: FileDescriptor, _ io: AppIO) -> Task<Int, Never> {
+  private func read(_ file: FileDescriptor, _ io: AppIO, count: Int = 4) -> Task<Int, Never> {
     Task {
       await onAThread {
-        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 4, alignment: 16)
+        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 16)
         defer { memory.deallocate() }
         return io.readWaiting(file.rawValue, into: memory, at: 0)
       }
@@ -68,6 +69,74 @@ import Testing
       #expect(await read(file, io).value == -Int(ECANCELED))
       guard !isOfAll else { return }
       #expect(try await broker.statistics().apps[0].openDescriptors == 0)
+    }
+  }
+
+  /// Whoever's it is. What is left of a call goes nowhere: the number may be another file's.
+  @Test(arguments: backends, [false, true])
+  func aCloseWaitsForACallAtOnce(backend: IOConfiguration.Backend, isPartial: Bool) async throws {
+    try await withFolder { folder in
+      let gate = Gate()
+      let broker = try makeBroker(backend) { $0.onCallAtOnce = { gate.pass() } }
+      let io = try broker.makeApp(named: "closes")
+      let other = try broker.makeApp(named: "reads")
+      let file = try await open(io, folder)
+      let another = try await open(other, folder, filledWith: 2)
+      gate.arm()
+      let reading = read(file, other, count: isPartial ? 8 : 4)
+      try await eventually("the call") { gate.holdsOne }
+      let closing = Task { try await io.close(file) }
+      try await eventually("the close") { await read(file, other).value == -Int(EBADF) }
+      #expect(fcntl(file.rawValue, F_GETFD) >= 0)
+      // Nobody else waits; and who reads on and on does not hold the close up.
+      #expect(await read(another, other).value == 4)
+      #expect(try await io.readFile("/proc/self/status").count > 0)
+      gate.open()
+      #expect(await reading.value == (isPartial ? -Int(ECANCELED) : 4))
+      try await closing.value
+      #expect(try await broker.statistics().apps[0].openDescriptors == 0)
+      #expect(await read(another, other).value == 4)
+      try await other.close(another)
+      await broker.shutdown()
+    }
+  }
+
+  // R-FTS-07
+  @Test(arguments: backends)
+  func theEndOfAnAppWaitsForOthersCallsAtOnce(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let gate = Gate()
+      let broker = try makeBroker(backend) { $0.onCallAtOnce = { gate.pass() } }
+      let io = try broker.makeApp(named: "ends")
+      let other = try broker.makeApp(named: "reads")
+      let file = try await open(io, folder)
+      gate.arm()
+      let reading = read(file, other)
+      try await eventually("the call") { gate.holdsOne }
+      let ending = Task { await broker.shutdown() }
+      try await eventually("the end") { await code { _ = try await io.status("/") } == .unavailable }
+      #expect(fcntl(file.rawValue, F_GETFD) >= 0)
+      gate.open()
+      #expect(await reading.value == 4)
+      await ending.value
+    }
+  }
+
+  /// The call has begun, and nothing of it has reached the broker when its descriptor is closed.
+  @Test(arguments: backends)
+  func aCallFromBeforeACloseReachesNoOtherFile(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(backend)
+      let io = try broker.makeApp(named: "closes")
+      let file = try await open(io, folder)
+      let request = try io.request(.OPP_RING_READ, .storage, file)
+      try request.use(IOBuffer(count: 4), nil)
+      try await io.close(file)
+      // The next that the process opens, unless another test is faster.
+      let next = try await open(io, folder, filledWith: 2)
+      #expect(await code { try await io.perform(request, within: nil) } == .system(.canceled))
+      #expect(await read(next, io).value == 4)
+      try await io.close(next)
     }
   }
 

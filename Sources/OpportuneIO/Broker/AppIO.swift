@@ -165,7 +165,7 @@ public final class AppIO: AppObserver, @unchecked Sendable {
     guard owner.configuration.triesAtOnce, request.canBeTriedAtOnce, !owner.hasFault else { return nil }
     var op = request.op
     op.length = UInt32(min(request.total, 1 << 30))
-    let tried = doAtOnce(on: request.device) {
+    let tried = doAtOnce(on: request.device, request.op.fd, since: request.closesBefore) {
       let moved = opp_ring_try(&op)
       if moved >= 0 { atOnce.count(Int(moved), writes: request.writes) }
       return moved
@@ -186,14 +186,24 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   }
 
   /// Calls `body` on this thread, which does not wait, where the app is active, or at least not suspended: else, and where it
-  /// has ended, nil. Afterwards a descriptor of the app's may be another's file. See ``AtOnce``.
-  func doAtOnce(on device: Device, unlessSuspended: Bool = false, _ body: () -> Int32) -> Int32? {
+  /// has ended, or where the descriptor may have been closed, nil. For it may be another's file then: see ``AtOnce`` and
+  /// ``CallersByDescriptor``.
+  func doAtOnce(
+    on device: Device, _ descriptor: Int32, since closes: UInt64, unlessSuspended: Bool = false, _ body: () -> Int32
+  ) -> Int32? {
     let entry = atOnce.enter()
     guard entry == .inside else {
       if entry == .refusedAsLast { tellOfTheLast() }
       return nil
     }
     defer { if atOnce.leave() { tellOfTheLast() } }
+    let callers = owner.callers
+    let entryOnDescriptor = callers.enter(descriptor, since: closes)
+    guard entryOnDescriptor == .inside else {
+      if entryOnDescriptor == .refusedAsLast { tellOfTheLast(on: descriptor) }
+      return nil
+    }
+    defer { if callers.leave(descriptor) { tellOfTheLast(on: descriptor) } }
     let state = view.state(on: device)
     guard state == .active || (unlessSuspended && state != .suspended) else { return nil }
     owner.configuration.onCallAtOnce?()
@@ -202,6 +212,10 @@ public final class AppIO: AppObserver, @unchecked Sendable {
 
   private func tellOfTheLast() {
     owner.post(Control { if let app = $0.owned(self) { $0.lastHasLeft(app) } })
+  }
+
+  private func tellOfTheLast(on descriptor: Int32) {
+    owner.post(Control { $0.lastHasLeft(descriptor) })
   }
 }
 

@@ -4,7 +4,7 @@ import SystemPackage
 /// Closes. A descriptor is the process's: what any app has on it ends with it, since the number may be another file's
 /// afterwards, whatever carries the requests.
 extension Owner {
-  /// Closes a descriptor for its app, when nothing is in flight on it any more.
+  /// Closes a descriptor for its app, when nothing is in flight on it any more, and nobody is at it at once.
   func close(_ request: Request, of app: OwnedApp) {
     let descriptor = request.op.fd
     // No descriptor; AT_FDCWD is what requests of paths have there.
@@ -21,8 +21,9 @@ extension Owner {
   /// Ends what is in flight on a descriptor, and calls `body`, which closes it, when the kernel has let go of that.
   func close(_ descriptor: Int32, of app: OwnedApp, by body: @escaping (Owner) -> Void) {
     // What others have queued ends in its turn: to look for it would be a walk over all queues.
-    closedAt[descriptor] = lastRequest
+    closedAt[descriptor] = callers.beginClose(of: descriptor)
     closing[descriptor] = (app, body)
+    inFlight += 1  // so that this thread does not end before
     app.closes += 1
     for case let other? in apps {
       other.descriptors[descriptor] = nil
@@ -36,17 +37,26 @@ extension Owner {
     closeIfQuiet(descriptor)
   }
 
+  /// Of those who did something at once on a descriptor, or on one that shares its word, when a close of it began.
+  func lastHasLeft(_ descriptor: Int32) {
+    for other in Array(closing.keys) where CallersByDescriptor.share(descriptor, other) { closeIfQuiet(other) }
+  }
+
   /// Sends a close that has waited for the requests on its descriptor.
   func closeIfQuiet(_ descriptor: Int32) {
-    guard let close = closing[descriptor], !apps.contains(where: { $0?.isBusy(descriptor) == true }) else { return }
+    guard let close = closing[descriptor], !callers.isBusy(descriptor),
+      !apps.contains(where: { $0?.isBusy(descriptor) == true })
+    else { return }
     closing[descriptor] = nil
+    callers.endClose(of: descriptor)
+    inFlight -= 1
     close.app.closes -= 1
     close.body(self)
   }
 
-  /// Whether its descriptor was closed since it was submitted.
+  /// Whether a close of its descriptor has begun since its call has.
   func isOfClosed(_ request: Request) -> Bool {
     guard let at = closedAt[request.op.fd] else { return false }
-    return request.number <= at
+    return request.closesBefore < at
   }
 }

@@ -18,6 +18,7 @@ final class Owner: @unchecked Sendable {
   let registered: RegisteredBuffers?
   private let forks = opp_fork_generation()
   let hasEnded = Atomic<Bool>(false)
+  let callers = CallersByDescriptor()
 
   // The owner thread's.
   /// Messages that are still to be heard, oldest first.
@@ -35,7 +36,7 @@ final class Owner: @unchecked Sendable {
   private var closes = CloseQueue()
   /// Closes that wait for what is in flight on their descriptor, and what sends them.
   var closing: [Int32: (app: OwnedApp, body: (Owner) -> Void)] = [:]
-  /// By descriptor: the last request before its last close.
+  /// By descriptor: the count of closes with its last.
   var closedAt: [Int32: UInt64] = [:]
   var lastRequest: UInt64 = 0
   /// Opens that wait for others, by class.
@@ -45,7 +46,8 @@ final class Owner: @unchecked Sendable {
   var mayWakeOpens = false
   /// Opens without callers on threads of the pool's, which may stay there for ever. See ``end(_:early:)``.
   var lostOpens = 0
-  /// Requests of ours and of apps that the kernel has, or that are in the outbox; each app whose end waits for calls at once.
+  /// Requests of ours and of apps that the kernel has, or that are in the outbox; each app whose end waits for calls at once, and
+  /// each close that waits.
   var inFlight = 0
   private(set) var now: UInt64 = 0
   /// Callers that may go on. They are told when this thread has let go of their requests, so that they free them: the

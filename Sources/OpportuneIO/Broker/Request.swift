@@ -51,6 +51,8 @@ final class Request: Message, @unchecked Sendable {
   let device: Device
   let code: opp_ring_code
   var op = opp_ring_op()
+  /// Closes of its descriptor when the call began: see ``CallersByDescriptor``.
+  var closesBefore: UInt64
   /// Bytes that are to be moved; 0 for requests that move none.
   var total = 0
   /// Bytes of a datagram, or room for one, which goes in one piece whatever its class.
@@ -116,6 +118,7 @@ final class Request: Message, @unchecked Sendable {
     self.app = app
     self.code = code
     self.device = device
+    closesBefore = app.owner.callers.closes(of: descriptor)
     op.code = UInt8(code.rawValue)
     op.fd = descriptor
   }

@@ -156,8 +156,11 @@ extension AppIO {
     while true {
       let turn = try self.request(.OPP_RING_TRUNCATE, .storage, descriptor)
       turn.op.code = UInt8(opp_ring_code.OPP_RING_NOP.rawValue)
+      // After the turn it is not closed yet since the call began; then it must not be since the turn began.
+      let closes = turn.closesBefore
+      turn.closesBefore = request.closesBefore
       try await perform(turn, within: end.map { $0 - .now })
-      let error = doAtOnce(on: .storage, unlessSuspended: true) {
+      let error = doAtOnce(on: .storage, descriptor.rawValue, since: closes, unlessSuspended: true) {
         ftruncate(descriptor.rawValue, off_t(count)) == 0 ? 0 : errno
       }
       if error == 0 { return }
@@ -202,8 +205,7 @@ extension AppIO {
   private func status(
     _ descriptor: Int32, _ path: FilePath, _ flags: Int32, _ limit: Duration?
   ) async throws(IOError) -> FileStatus {
-    let request = try request(.OPP_RING_STAT)
-    request.op.fd = descriptor
+    let request = try request(.OPP_RING_STAT, .storage, FileDescriptor(rawValue: descriptor))
     request.op.address = request.copy(path)
     if !path.isEmpty { request.subject = .path(path) }
     request.op.flags = UInt32(bitPattern: flags)
