@@ -31,28 +31,16 @@ import Testing
   /// It comes back before the walk of who sent it away.
   // R-GFX-04
   @Test func whoeverSetsRegionsSetsThemByWhereTheAppIsByThen() throws {
-    let other = Other()
+    let other = Intruder()
     let broker = try makeBroker(clock: other.clock) { $0.drawing = .volatile }
     let app = broker.app(named: "app")
     let regions = try (0..<4).map { _ in try app.drawing(bytes: 1) }
-    other.moves = { app.setStanding(.active) }
+    other.acts = { app.setStanding(.active) }
     app.setStanding(.background)
-    #expect(other.moves == nil && app.standing == .active)
+    #expect(other.acts == nil && app.standing == .active)
     #expect(!regions.contains { $0.isVolatile })
     app.setStanding(.background)
     #expect(regions.allSatisfy { $0.isVolatile })
-  }
-
-  private final class Other: @unchecked Sendable {  // one thread's
-    var moves: (() -> Void)?
-    var clock: @Sendable () -> UInt64 {
-      {
-        let moves = self.moves
-        self.moves = nil
-        moves?()
-        return 0
-      }
-    }
   }
 
   private final class Kept: @unchecked Sendable {  // one thread writes it, another reads it when that is done

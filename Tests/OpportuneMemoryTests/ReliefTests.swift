@@ -30,7 +30,7 @@ private let megabyte: UInt64 = 1_000_000
   // R-MEM-01, R-MEM-09
   @Test func whoeverElseRemovesAppsNoMoreGoThanIsNeeded() throws {
     let removed = Removals()
-    let other = Other()
+    let other = Intruder()
     let broker = try makeBroker(budget: 100 * megabyte, clock: other.clock, remove: removed.add) {
       $0.gauge = try PressureGauge(margin: 0)
     }
@@ -38,23 +38,11 @@ private let megabyte: UInt64 = 1_000_000
     for app in apps { try app.setOutside(bytes: 10 * megabyte) }
     let front = broker.app(named: "front")
     try front.setOutside(bytes: 40 * megabyte)
-    other.relieves = { broker.relieve() }
+    other.acts = { broker.relieve() }
     try front.setOutside(bytes: 48 * megabyte)
-    #expect(other.relieves == nil, "it came in between")
+    #expect(other.acts == nil, "it came in between")
     #expect(removed.all.map(\.app) == [apps[0].number])
-    other.relieves = nil
-  }
-
-  private final class Other: @unchecked Sendable {  // one thread's
-    var relieves: (() -> Void)?
-    var clock: @Sendable () -> UInt64 {
-      {
-        let relieves = self.relieves
-        self.relieves = nil
-        relieves?()
-        return 0
-      }
-    }
+    other.acts = nil
   }
 
   /// Who needs some at the same time is made room for as well.

@@ -111,3 +111,16 @@ func require(_ holds: Bool, _ what: @autoclosure () -> String) {
   FileHandle.standardError.write(Data("does not hold: \(what())\n".utf8))
   _exit(1)
 }
+
+/// Somebody who acts once, where the broker next asks for the time: in between two steps of another's.
+final class Intruder: @unchecked Sendable {  // one thread's
+  var acts: (() -> Void)?
+  var clock: @Sendable () -> UInt64 {
+    {
+      let acts = self.acts
+      self.acts = nil
+      acts?()
+      return 0
+    }
+  }
+}
