@@ -35,16 +35,6 @@ package enum NamedPolicy: String, Sendable, Hashable, CaseIterable {
   }
 }
 
-/// An app that a policy removed in a replay.
-package struct ReplayRemoval: Sendable, Hashable, Codable {
-  /// Seconds since 1970.
-  package var at: Double
-  package var app: String
-  package var way: Removal.Way
-  package var bytes: UInt64
-  package var reason: String
-}
-
 /// Policies of removal side by side, on one trace with one budget. (R-MEM-09)
 package struct PolicyComparison: Sendable {
   /// What one policy did.
@@ -93,7 +83,7 @@ package struct PolicyComparison: Sendable {
     apps = names.count
     switches = trace.inputs.count { if case .front = $0.input { true } else { false } }
     footprint = sizes.values.reduce(0, +)
-    criticalShare = options.policy.memory.criticalPoint
+    criticalShare = options.criticalPoint.share
     self.seed = seed
     self.table = table
     guard !names.isEmpty else { return }
@@ -102,9 +92,9 @@ package struct PolicyComparison: Sendable {
       budgets.append(budget)
       outcomes = try policies.map { named in
         var options = options
-        options.policy.memory.capacity = nil
         options.sizes = sizes
-        options.removal = (named.policy, budget)
+        options.memory = budget
+        options.removal = named.policy
         let report = try Replay.run(trace, options)
         let hibernated = report.removals.filter { $0.way == .hibernate }
         return Outcome(

@@ -54,12 +54,12 @@ import Testing
   @Test func budgetsAndPointsBeyondAllProportionAreTaken() throws {
     let trace = try trace("desktop-app-focus")
     var options = ReplayOptions()
-    options.policy.memory.criticalPoint = 1e-300
+    options.criticalPoint = try CriticalPoint(share: 1e-300)
     let tiny = try PolicyComparison(trace, [.lru], table: .ios, seed: 1, options: options)
-    options.policy.memory.criticalPoint = 1
+    options.criticalPoint = try CriticalPoint(share: 1)
     let ample = try PolicyComparison(trace, [.lru], table: .ios, seed: 1, budget: .max, options: options)
-    for comparison in [tiny, ample] { #expect(comparison.text().contains("MiB")) }
-    #expect(ample.text().contains("budget 17592186044416.0 MiB") && ample.outcomes[0].removals.isEmpty)
+    for comparison in [tiny, ample] { #expect(comparison.text().contains(" MB")) }
+    #expect(ample.text().contains("budget 18446744073709.6 MB") && ample.outcomes[0].removals.isEmpty)
   }
 
   @Test func sizesComeFromTheTable() {
