@@ -13,8 +13,8 @@ struct ReplayCommand: ParsableCommand {
       With --memory, apps are removed as memory gets short, by the policy lru, as live; each with a sentence that says \
       why. The text has the first of them, --html and --json have the others.
 
-      With --policy, policies of removal are compared: sizes of apps are drawn by seed from those of real ones, so the \
-      outcome is synthetic, and the budget is swept down until they differ in how apps come to the front, unless \
+      With --policy, policies of removal are compared: sizes of apps, where they are not recorded, are drawn by seed from \
+      those of real ones, so the outcome is synthetic, and the budget is swept down until they differ in how apps come to the front, unless \
       --memory sets it. Policies:
       \(NamedPolicy.allCases.map { "  \($0.rawValue): \($0.explanation)" }.joined(separator: "\n"))
 

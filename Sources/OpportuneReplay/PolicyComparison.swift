@@ -54,6 +54,8 @@ package struct PolicyComparison: Sendable {
 
   package var format: String
   package var apps: Int
+  /// Apps whose sizes the trace says; those of the others are drawn.
+  package var sizesRecorded: Int
   package var switches: Int
   /// All apps together, in bytes.
   package var footprint: UInt64
@@ -78,9 +80,11 @@ package struct PolicyComparison: Sendable {
     options: ReplayOptions = ReplayOptions()
   ) throws {
     let names = Set(trace.inputs.compactMap(\.input.runs)).sorted()
-    let sizes = Dictionary(uniqueKeysWithValues: names.map { ($0, table.draw($0, seed: seed)) })
+    let recorded = trace.sizes.compactMapValues { $0.max() }
+    let sizes = Dictionary(uniqueKeysWithValues: names.map { ($0, recorded[$0] ?? table.draw($0, seed: seed)) })
     format = trace.format
     apps = names.count
+    sizesRecorded = names.count { recorded[$0] != nil }
     switches = trace.inputs.count { if case .front = $0.input { true } else { false } }
     footprint = sizes.values.reduce(0, +)
     criticalShare = options.criticalPoint.share

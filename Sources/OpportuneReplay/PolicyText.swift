@@ -26,12 +26,15 @@ extension PolicyComparison {
   var preface: [String] {
     guard let budget = budgets.last else { return ["\(format): no app is seen to run, so there is nothing to compare"] }
     let tried = budgets.count > 1 ? "; \(budgets.count) budgets were tried from \(budgets[0].inMegabytes) down" : ""
-    let lines = [
-      "\(format): \(switches) switches among \(apps) apps of \(footprint.inMegabytes) together",
-      "sizes are synthetic: drawn with seed \(seed) from those of other apps, '\(table.name)':",
+    let drawn = [
+      (sizesRecorded == 0 ? "sizes are" : "sizes of \(sizesRecorded) apps are recorded, those of the others")
+        + " synthetic: drawn with seed \(seed) from those of other apps, '\(table.name)':",
       "  \(table.source)",
-      "budget \(budget.inMegabytes), apps are removed from \(criticalShare.inPercent) of it on" + tried,
     ]
+    let lines =
+      ["\(format): \(switches) switches among \(apps) apps of \(footprint.inMegabytes) together"]
+      + (sizesRecorded == apps ? ["sizes are as recorded"] : drawn)
+      + ["budget \(budget.inMegabytes), apps are removed from \(criticalShare.inPercent) of it on" + tried]
     return outcomes.count > 1 && !differs ? lines + ["the policies do not differ"] : lines
   }
 
@@ -59,7 +62,8 @@ extension PolicyComparison {
       let apps, switches: Int
       let footprint, seed: UInt64
       let sizes, sizesSource: String
-      let sizesAreSynthetic = true
+      let sizesAreSynthetic: Bool
+      let sizesRecorded: Int
       let criticalPoint: Double
       let budgetsTried: [UInt64]
       let budget: UInt64?
@@ -69,7 +73,8 @@ extension PolicyComparison {
     return try encode(
       Document(
         format: format, apps: apps, switches: switches, footprint: footprint, seed: seed, sizes: table.name,
-        sizesSource: table.source, criticalPoint: criticalShare, budgetsTried: budgets, budget: budgets.last,
+        sizesSource: table.source, sizesAreSynthetic: sizesRecorded < apps, sizesRecorded: sizesRecorded,
+        criticalPoint: criticalShare, budgetsTried: budgets, budget: budgets.last,
         differs: differs,
         policies: outcomes.map {
           Row(

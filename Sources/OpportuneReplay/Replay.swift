@@ -99,6 +99,8 @@ package enum Replay {
     /// When the trace first says something that runs an app; what it did before cannot be known.
     var firstInput: [String: Double] = [:]
     var open: [Int64: TaskID] = [:]
+    /// Bytes of an app that is launched, as the trace said last, or says first.
+    var sizes: [String: UInt64]
     /// Entries of the log that memory has been asked about.
     var accounted = 0
     let start: Double
@@ -109,6 +111,7 @@ package enum Replay {
       var policy = options.policy
       // Inputs come as they were recorded, whatever the app declared.
       policy.tasks.needsDeclaration = false
+      sizes = trace.sizes.compactMapValues(\.first)
       host = try VirtualHost(policy: policy, keepsLog: true, hashesLog: true)
       start = min(trace.inputs.first?.at ?? .infinity, trace.expectations.first?.at ?? .infinity)
       report.format = trace.format
@@ -178,7 +181,9 @@ package enum Replay {
       case .notification(let app):
         let id = id(of: app)
         try host.post(.message(Message("notification")), id)
-      case .footprint(let app, let bytes): try host.post(.footprint(bytes), id(of: app))
+      case .footprint(let app, let bytes):
+        sizes[app] = bytes
+        try host.post(.footprint(bytes), id(of: app))
       case .power(let supply): try host.post(.power(supply))
       case .shutdown:
         for id in ids.values.sorted() where host.system.state(of: id) != .notRunning { try host.post(.exited, id) }

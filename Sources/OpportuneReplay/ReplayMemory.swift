@@ -41,7 +41,8 @@ extension Replay.Run {
 
   private mutating func size(_ id: AppID) throws {
     if let view = host.system.view(of: id), view.state.isInMemory, view.footprint == 0 {
-      try host.post(.footprint(options.sizes[names[id.number]] ?? options.footprint), id)
+      let name = names[id.number]
+      try host.post(.footprint(sizes[name] ?? options.sizes[name] ?? options.footprint), id)
     }
   }
 

@@ -74,6 +74,35 @@ import Testing
     #expect(report.removals.map(\.at).dropFirst().first.map { (900...2000).contains($0) } == true)
   }
 
+  // R-MEM-15
+  @Test func whatIsRecordedOfSizesComesBeforeAllElse() throws {
+    var trace = Trace(format: "test")
+    trace.inputs = [
+      (0, .front("a")), (60, .left("a")), (60, .front("b")), (70, .footprint("a", 5_000_000)), (120, .left("b")),
+      (120, .front("c")), (180, .left("c")), (180, .front("a")),
+    ]
+    var options = ReplayOptions()
+    options.footprint = 20_000_000
+    options.sizes = ["a": 1]
+    options.memory = 45_000_000
+    options.criticalPoint = .nineTenths
+    options.removal = NamedPolicy.terminate.policy
+    // Of 5, 20 and 20 MB the first goes as the third comes; another for its return, with the size it had.
+    #expect(try Replay.run(trace, options).removals.map(\.bytes) == [5_000_000, 20_000_000])
+    trace.inputs.append((240, .footprint("b", 6_000_000)))
+    #expect(try Replay.run(trace, options).removals.isEmpty)
+    func comparison(_ trace: Trace) throws -> PolicyComparison {
+      try PolicyComparison(trace, [.lru], table: .ios, seed: 1, budget: 1 << 30)
+    }
+    let some = try comparison(trace)
+    #expect(some.sizesRecorded == 2 && some.footprint == 11_000_000 + FootprintTable.ios.draw("c", seed: 1))
+    #expect(some.text().contains("sizes of 2 apps are recorded, those of the others synthetic: drawn with seed 1"))
+    trace.inputs.append((250, .footprint("c", 4_000_000)))
+    let all = try comparison(trace)
+    #expect(all.footprint == 15_000_000 && all.text().contains("sizes are as recorded\n"))
+    #expect(try all.json().contains("\"sizesAreSynthetic\":false"))
+  }
+
   // R-MEM-02, R-MEM-03
   @Test func theCriticalPointDecidesHowManyAppsFit() throws {
     var trace = Trace(format: "test")
