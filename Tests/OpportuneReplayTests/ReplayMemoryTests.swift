@@ -78,13 +78,13 @@ import Testing
   @Test func whatIsRecordedOfSizesComesBeforeAllElse() throws {
     var trace = Trace(format: "test")
     trace.inputs = [
-      (0, .front("a")), (60, .left("a")), (60, .front("b")), (70, .footprint("a", 5_000_000)), (120, .left("b")),
-      (120, .front("c")), (180, .left("c")), (180, .front("a")),
+      (0, .front("a")), (10, .footprint("a", 3_000_000)), (60, .left("a")), (60, .front("b")),
+      (70, .footprint("a", 5_000_000)), (120, .left("b")), (120, .front("c")), (180, .left("c")), (180, .front("a")),
     ]
     var options = ReplayOptions()
     options.footprint = 20_000_000
     options.sizes = ["a": 1]
-    options.memory = 45_000_000
+    options.memory = 49_000_000
     options.criticalPoint = .nineTenths
     options.removal = NamedPolicy.terminate.policy
     // Of 5, 20 and 20 MB the first goes as the third comes; another for its return, with the size it had.
@@ -127,6 +127,7 @@ import Testing
     #expect(report.removals.allSatisfy { $0.reason.contains("because") && $0.reason.hasSuffix(".") })
     let text = report.text()
     #expect(text.contains("apps are removed from 75 % of it on; \(report.removals.count) terminated, 0 hibernated"))
+    #expect(text.components(separatedBy: ", because ").count - 1 == 10)
     #expect(text.contains(first.reason) && text.contains("… \(report.removals.count - 10) more; --json has all"))
     struct Document: Decodable {
       let removals: [ReplayRemoval]
@@ -145,6 +146,7 @@ import Testing
   @Test func theComparisonSaysWhyOfEachPolicy() throws {
     let comparison = try PolicyComparison(trace(), [.lru, .terminate], table: .ios, seed: 1)
     let (text, page) = (comparison.text(), comparison.page(title: "a <b>"))
+    #expect(text.components(separatedBy: ", because ").count - 1 == 2 * 5)
     #expect(page.contains("<h1>a &lt;b&gt;</h1>") && !page.contains("<script"))
     for outcome in comparison.outcomes {
       #expect(outcome.removals.count > 5)
