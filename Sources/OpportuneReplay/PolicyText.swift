@@ -25,7 +25,10 @@ extension PolicyComparison {
   /// What was compared, by lines.
   var preface: [String] {
     guard let budget = budgets.last else { return ["\(format): no app is seen to run, so there is nothing to compare"] }
-    let tried = budgets.count > 1 ? "; \(budgets.count) budgets were tried from \(budgets[0].inMegabytes) down" : ""
+    let tried =
+      budgets.count > 1
+      ? "; \(budgets.count) budgets were tried from \(budgets[0].inMegabytes) down"
+        + (isFelt ? "" : " to what the largest app needs") : ""
     let drawn = [
       (sizesRecorded == 0 ? "sizes are" : "sizes of \(sizesRecorded) apps are recorded, those of the others")
         + " synthetic: drawn with seed \(seed) from those of other apps, '\(table.name)':",

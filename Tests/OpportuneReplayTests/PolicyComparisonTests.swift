@@ -50,6 +50,15 @@ import Testing
     #expect(ample.outcomes[0].removals.isEmpty && !short.outcomes[0].removals.isEmpty)
   }
 
+  // R-MEM-09
+  @Test func whereNobodyCouldTellTheSweepSaysHowFarItWent() throws {
+    let trace = try trace("desktop-app-focus")
+    for (policies, isFelt) in [([NamedPolicy.lru], false), ([.lru, .terminate], true)] {
+      let text = try PolicyComparison(trace, policies, table: .ios, seed: 2).text()
+      #expect(text.contains(" MB down to what the largest app needs\n") != isFelt && text.contains("were tried from"))
+    }
+  }
+
   // R-MEM-02
   @Test func budgetsAndPointsBeyondAllProportionAreTaken() throws {
     let trace = try trace("desktop-app-focus")
