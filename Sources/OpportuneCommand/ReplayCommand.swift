@@ -1,4 +1,5 @@
 import ArgumentParser
+import Opportune
 import OpportuneApps
 import OpportuneReplay
 
@@ -9,23 +10,27 @@ struct ReplayCommand: ParsableCommand {
       Known recordings, by their tables: \(TraceReader.formatNames.joined(separator: ", ")). They are SQLite databases; \
       unpack .gz files first. States that the device recorded are compared, never used.
 
-      With --policy, policies of removal are compared: sizes of apps are drawn by seed from those of real ones, so the \
-      outcome is synthetic, and the budget is swept down until they differ in how apps come to the front, unless \
+      With --memory, apps are removed as memory gets short, by the policy lru, as live; each with a sentence that says \
+      why. The text has the first of them, --html and --json have the others.
+
+      With --policy, policies of removal are compared: sizes of apps, where they are not recorded, are drawn by seed from \
+      those of real ones, so the outcome is synthetic, and the budget is swept down until they differ in how apps come to the front, unless \
       --memory sets it. Policies:
       \(NamedPolicy.allCases.map { "  \($0.rawValue): \($0.explanation)" }.joined(separator: "\n"))
 
       Examples:
         opportune replay usage.db --grace 10 --memory 2G --html usage.html
-        opportune replay usage.db --policy lru,largest
+        opportune replay usage.db --policy lru,largest --html policies.html
       """)
 
   @Argument(help: "The recording.", completion: .file()) var trace: String
-  @Option(help: "Main memory, in bytes or with K, M, G. (default: never short)") var memory: String?
-  @Option(help: "Share of memory above which apps are removed, in percent.") var criticalPoint: Double = 75
+  @Option(help: "Main memory, in bytes, or with K, M, G (powers of 1024). (default: never short)") var memory: String?
+  @Option(help: "Share of memory from which on apps are removed, in percent.") var criticalPoint: Double = 75
   @Option(help: "Seconds from leaving the front to suspension.") var grace: Double = 5
   @Option(help: "Seconds that tasks may run in background.") var taskTime: Double = 180
   @Flag(inversion: .prefixedNo, help: "Run on battery; without it, mains lifts all restrictions.") var onBattery = true
-  @Option(help: "Bytes of an app whose size is not recorded, or with K, M, G. (default: 64M)") var footprint: String?
+  @Option(help: "Bytes of an app whose size is not recorded, or with K, M, G. (default: 64M)")
+  var footprint: String?
   @Option(
     name: .customLong("manifest"),
     help:
@@ -33,7 +38,10 @@ struct ReplayCommand: ParsableCommand {
   )
   var manifests: [String] = []
   @Option(help: "Write a timeline for Perfetto or chrome://tracing.", completion: .file()) var traceEvents: String?
-  @Option(help: "Write a self-contained page with a timeline.", completion: .file()) var html: String?
+  @Option(
+    help: "Write a self-contained page: a timeline, or the policies, and why each app was removed.", completion: .file()
+  )
+  var html: String?
   @Option(help: "Compare policies of removal, separated by commas or repeated.") var policy: [String] = []
   @Option(help: "With --policy: what sizes are drawn with. (default: 1)") var seed: UInt64?
   @Option(help: "With --policy: whose sizes; ios or android. (default: ios)") var sizes: String?
@@ -46,33 +54,28 @@ struct ReplayCommand: ParsableCommand {
   }
 
   func run() throws {
-    let policies = try policies()
-    guard policies.isEmpty else { return print(try comparison(of: policies), terminator: "") }
-    let report: ReplayReport
+    let name = trace.split(separator: "/").last ?? ""
+    let (policies, options) = (try policies(), try options())
+    let recording: Trace
     do {
-      report = try Replay.run(TraceReader.read(trace), options())
-    } catch let error as TraceError {
+      recording = try TraceReader.read(trace)
+    } catch {
       throw Failure(error.description)
     }
+    guard policies.isEmpty else {
+      let comparison = try PolicyComparison(
+        recording, policies, table: sizeTable(), seed: seed ?? 1, budget: options.memory, options: options)
+      if let html { try write(comparison.page(title: "Policies of removal on \(name)"), to: html) }
+      return print(json ? try comparison.json() : comparison.text(), terminator: "")
+    }
+    let report = try Replay.run(recording, options)
     if let traceEvents { try write(report.traceEvents(), to: traceEvents) }
-    if let html { try write(report.page(title: "Replay of \(trace.split(separator: "/").last ?? "")"), to: html) }
+    if let html { try write(report.page(title: "Replay of \(name)"), to: html) }
     print(json ? try report.json() : report.text(), terminator: "")
   }
 
-  func comparison(of policies: [NamedPolicy]) throws -> String {
-    do {
-      let options = try options()
-      let comparison = try PolicyComparison(
-        TraceReader.read(trace), policies, table: sizeTable(), seed: seed ?? 1,
-        budget: options.policy.memory.capacity, options: options)
-      return json ? try comparison.json() : comparison.text()
-    } catch let error as TraceError {
-      throw Failure(error.description)
-    }
-  }
-
   func policies() throws -> [NamedPolicy] {
-    let alone = [("--trace-events", traceEvents != nil), ("--html", html != nil), ("--footprint", footprint != nil)]
+    let alone = [("--trace-events", traceEvents != nil), ("--footprint", footprint != nil)]
     let together = [("--seed", seed != nil), ("--sizes", sizes != nil)]
     if let (name, _) = (policy.isEmpty ? together : alone).first(where: \.1) {
       throw ValidationError("\(name) does not go \(policy.isEmpty ? "without" : "with") --policy")
@@ -105,11 +108,11 @@ struct ReplayCommand: ParsableCommand {
     options.policy.power.fullOnMains = !onBattery
     options.policy.grace = try seconds(grace, "--grace", from: 0)
     options.policy.tasks.wallClock = try seconds(taskTime, "--task-time", from: 0.001)
-    options.policy.memory.capacity = try memory.map { try bytes($0, "--memory") }
-    guard criticalPoint > 0, criticalPoint <= 100 else {
+    options.memory = try memory.map { try bytes($0, "--memory") }
+    guard let point = try? CriticalPoint(share: criticalPoint / 100) else {
       throw ValidationError("--critical-point is \(criticalPoint), expected more than 0 and at most 100")
     }
-    options.policy.memory.criticalPoint = criticalPoint / 100
+    options.criticalPoint = point
     if let footprint { options.footprint = try bytes(footprint, "--footprint") }
     for rule in manifests {
       let parts = rule.split(separator: "=", maxSplits: 1).map(String.init)

@@ -8,7 +8,8 @@ struct RecordingProperty: Property {
   let name = "recording"
   let summary =
     "A recorded database, whatever its cells hold, is read in the order of its times or refused with a reason; an "
-    + "assertion ends only after it began; it replays to its end, with spans within it; nothing traps."
+    + "assertion ends only after it began; it replays to its end, with spans within it, short of memory too; nothing "
+    + "traps."
   let head = 4
   let grain = 8
   var read: @Sendable (String) throws -> Trace = { try TraceReader.read($0) }
@@ -32,10 +33,15 @@ struct RecordingProperty: Property {
     }
     log.note("\(trace.inputs.count) inputs, \(trace.expectations.count) expectations, \(trace.sums.count) sums")
     try judge(trace)
-    log.note("replay")
-    let report: ReplayReport
-    do { report = try Replay.run(trace) } catch { throw Violation("it does not replay: \(error)") }
-    try judge(report, of: trace)
+    // With no end of memory, and with what holds two apps whose sizes are not recorded.
+    for memory in [nil, 200 << 20] as [UInt64?] {
+      log.note(memory == nil ? "replay" : "replay, short of memory")
+      var options = ReplayOptions()
+      options.memory = memory
+      let report: ReplayReport
+      do { report = try Replay.run(trace, options) } catch { throw Violation("it does not replay: \(error)") }
+      try judge(report, of: trace)
+    }
   }
 
   private func judge(_ trace: Trace) throws(Violation) {
@@ -67,6 +73,13 @@ struct RecordingProperty: Property {
     else {
       throw Violation(
         "\(report.compared) + \(report.notObservable) of \(trace.expectations.count) states were compared")
+    }
+    var last = report.start
+    for removal in report.removals {
+      guard removal.at >= last, removal.at <= report.end, removal.reason.hasPrefix("\(removal.app) was ") else {
+        throw Violation("a removal of '\(removal.app)' at \(removal.at), after one at \(last): \(removal.reason)")
+      }
+      last = removal.at
     }
     do { _ = try JSONSerialization.jsonObject(with: Data(report.json().utf8)) } catch {
       throw Violation("the report is no JSON: \(error)")

@@ -35,16 +35,6 @@ package enum NamedPolicy: String, Sendable, Hashable, CaseIterable {
   }
 }
 
-/// An app that a policy removed in a replay.
-package struct ReplayRemoval: Sendable, Hashable, Codable {
-  /// Seconds since 1970.
-  package var at: Double
-  package var app: String
-  package var way: Removal.Way
-  package var bytes: UInt64
-  package var reason: String
-}
-
 /// Policies of removal side by side, on one trace with one budget. (R-MEM-09)
 package struct PolicyComparison: Sendable {
   /// What one policy did.
@@ -64,6 +54,8 @@ package struct PolicyComparison: Sendable {
 
   package var format: String
   package var apps: Int
+  /// Apps whose sizes the trace says; those of the others are drawn.
+  package var sizesRecorded: Int
   package var switches: Int
   /// All apps together, in bytes.
   package var footprint: UInt64
@@ -88,12 +80,14 @@ package struct PolicyComparison: Sendable {
     options: ReplayOptions = ReplayOptions()
   ) throws {
     let names = Set(trace.inputs.compactMap(\.input.runs)).sorted()
-    let sizes = Dictionary(uniqueKeysWithValues: names.map { ($0, table.draw($0, seed: seed)) })
+    let recorded = trace.sizes.compactMapValues { $0.max() }
+    let sizes = Dictionary(uniqueKeysWithValues: names.map { ($0, recorded[$0] ?? table.draw($0, seed: seed)) })
     format = trace.format
     apps = names.count
+    sizesRecorded = names.count { recorded[$0] != nil }
     switches = trace.inputs.count { if case .front = $0.input { true } else { false } }
     footprint = sizes.values.reduce(0, +)
-    criticalShare = options.policy.memory.criticalPoint
+    criticalShare = options.criticalPoint.share
     self.seed = seed
     self.table = table
     guard !names.isEmpty else { return }
@@ -102,9 +96,9 @@ package struct PolicyComparison: Sendable {
       budgets.append(budget)
       outcomes = try policies.map { named in
         var options = options
-        options.policy.memory.capacity = nil
         options.sizes = sizes
-        options.removal = (named.policy, budget)
+        options.memory = budget
+        options.removal = named.policy
         let report = try Replay.run(trace, options)
         let hibernated = report.removals.filter { $0.way == .hibernate }
         return Outcome(

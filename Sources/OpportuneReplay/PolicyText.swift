@@ -1,24 +1,12 @@
+import OpportuneMemory
+
 extension PolicyComparison {
   /// For people.
-  package func text() -> String {
-    guard let budget = budgets.last else { return "\(format): no app is seen to run, so there is nothing to compare\n" }
-    var lines = [
-      "\(format): \(switches) switches among \(apps) apps of \(mebibytes(footprint)) together",
-      "sizes are synthetic: drawn with seed \(seed) from those of other apps, '\(table.name)':",
-      "  \(table.source)",
-      "budget \(mebibytes(budget)), apps are removed from \(Int((criticalShare * 100).rounded())) % of it on"
-        + (budgets.count > 1 ? "; \(budgets.count) budgets were tried from \(mebibytes(budgets[0])) down" : ""),
-    ]
-    if outcomes.count > 1, !differs { lines.append("the policies do not differ") }
-    let head = ["policy", "kills", "hibernations", "reanimations", "cold starts", "written", "who goes first"]
-    let rows =
-      [head]
-      + outcomes.map {
-        [
-          $0.policy.rawValue, "\($0.kills)", "\($0.hibernations)", "\($0.reanimations)", "\($0.coldStarts)",
-          mebibytes($0.bytesWritten), $0.policy.explanation,
-        ]
-      }
+  package func text(removalsShown: Int = 5) -> String {
+    var lines = preface
+    guard !outcomes.isEmpty else { return lines.joined(separator: "\n") + "\n" }
+    let rows = rows
+    let head = rows[0]
     let widths = head.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
     lines.append("")
     for row in rows {
@@ -27,10 +15,41 @@ extension PolicyComparison {
       }
       lines.append(cells.joined(separator: "  "))
     }
-    let reasons = outcomes.compactMap { outcome in outcome.removals.first.map { (outcome.policy, $0) } }
-    if !reasons.isEmpty { lines += ["", "the first to go; --json has all:"] }
-    for (policy, removal) in reasons { lines.append("  \(policy.rawValue): \(time(removal.at)) \(removal.reason)") }
+    for outcome in outcomes where !outcome.removals.isEmpty {
+      lines += ["", "\(outcome.policy.rawValue): \(outcome.removals.summary)"]
+      lines += outcome.removals.lines(shown: removalsShown)
+    }
     return lines.joined(separator: "\n") + "\n"
+  }
+
+  /// What was compared, by lines.
+  var preface: [String] {
+    guard let budget = budgets.last else { return ["\(format): no app is seen to run, so there is nothing to compare"] }
+    let tried =
+      budgets.count > 1
+      ? "; \(budgets.count) budgets were tried from \(budgets[0].inMegabytes) down"
+        + (isFelt ? "" : " to what the largest app needs") : ""
+    let drawn = [
+      (sizesRecorded == 0 ? "sizes are" : "sizes of \(sizesRecorded) apps are recorded, those of the others")
+        + " synthetic: drawn with seed \(seed) from those of other apps, '\(table.name)':",
+      "  \(table.source)",
+    ]
+    let lines =
+      ["\(format): \(switches) switches among \(apps) apps of \(footprint.inMegabytes) together"]
+      + (sizesRecorded == apps ? ["sizes are as recorded"] : drawn)
+      + ["budget \(budget.inMegabytes), apps are removed from \(criticalShare.inPercent) of it on" + tried]
+    return outcomes.count > 1 && !differs ? lines + ["the policies do not differ"] : lines
+  }
+
+  /// The policies side by side, after a row of what each column is.
+  var rows: [[String]] {
+    [["policy", "kills", "hibernations", "reanimations", "cold starts", "written", "who goes first"]]
+      + outcomes.map {
+        [
+          $0.policy.rawValue, "\($0.kills)", "\($0.hibernations)", "\($0.reanimations)", "\($0.coldStarts)",
+          $0.bytesWritten.inMegabytes, $0.policy.explanation,
+        ]
+      }
   }
 
   /// The same for programs, with keys in a fixed order.
@@ -46,7 +65,8 @@ extension PolicyComparison {
       let apps, switches: Int
       let footprint, seed: UInt64
       let sizes, sizesSource: String
-      let sizesAreSynthetic = true
+      let sizesAreSynthetic: Bool
+      let sizesRecorded: Int
       let criticalPoint: Double
       let budgetsTried: [UInt64]
       let budget: UInt64?
@@ -56,7 +76,8 @@ extension PolicyComparison {
     return try encode(
       Document(
         format: format, apps: apps, switches: switches, footprint: footprint, seed: seed, sizes: table.name,
-        sizesSource: table.source, criticalPoint: criticalShare, budgetsTried: budgets, budget: budgets.last,
+        sizesSource: table.source, sizesAreSynthetic: sizesRecorded < apps, sizesRecorded: sizesRecorded,
+        criticalPoint: criticalShare, budgetsTried: budgets, budget: budgets.last,
         differs: differs,
         policies: outcomes.map {
           Row(
@@ -65,10 +86,4 @@ extension PolicyComparison {
             removals: $0.removals)
         }))
   }
-}
-
-private func mebibytes(_ bytes: UInt64) -> String {
-  // Divided first: ten times as many may be more than 64 bits hold.
-  let tenths = bytes / (1 << 20) * 10 + (bytes % (1 << 20) * 10 + (1 << 19)) / (1 << 20)
-  return "\(tenths / 10).\(tenths % 10) MiB"
 }

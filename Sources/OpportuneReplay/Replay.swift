@@ -8,8 +8,12 @@ package struct ReplayOptions: Sendable {
   package var footprint: UInt64 = 64 << 20
   /// By app; for those whose footprint the trace does not say.
   package var sizes: [String: UInt64] = [:]
-  /// Who goes when so many bytes are in use up to the policy's critical point; `nil`: as the policy of apps says.
-  package var removal: (policy: any RemovalChoosing, budget: UInt64)?
+  /// Bytes of main memory; `nil`: it is never short.
+  package var memory: UInt64?
+  /// The share of it in use from which on apps are removed.
+  package var criticalPoint = CriticalPoint.threeQuarters
+  /// Who is removed then.
+  package var removal: any RemovalChoosing = RemovalPolicy()
   /// The first rule whose pattern an app's name contains gives its manifest's modes.
   package var manifestRules: [(pattern: String, modes: Set<Manifest.Mode>)] = []
 
@@ -63,7 +67,10 @@ package struct ReplayReport: Sendable {
   package var assertions = 0
   package var refusals = 0
   package var kills: [String: Int] = [:]
-  /// By ``ReplayOptions/removal``.
+  /// As in the options.
+  package var memory: UInt64?
+  package var criticalPoint = CriticalPoint.threeQuarters
+  /// Who was removed as memory was short, and why, in order.
   package var removals: [ReplayRemoval] = []
   package var compared = 0
   package var notObservable = 0
@@ -82,7 +89,7 @@ package enum Replay {
     return try run.finish()
   }
 
-  private struct Run {
+  struct Run {
     let trace: Trace
     let options: ReplayOptions
     var host: VirtualHost
@@ -92,6 +99,10 @@ package enum Replay {
     /// When the trace first says something that runs an app; what it did before cannot be known.
     var firstInput: [String: Double] = [:]
     var open: [Int64: TaskID] = [:]
+    /// Bytes of an app that is launched, as the trace said last, or says first.
+    var sizes: [String: UInt64]
+    /// Entries of the log that memory has been asked about.
+    var accounted = 0
     let start: Double
 
     init(_ trace: Trace, _ options: ReplayOptions) throws {
@@ -100,10 +111,13 @@ package enum Replay {
       var policy = options.policy
       // Inputs come as they were recorded, whatever the app declared.
       policy.tasks.needsDeclaration = false
+      sizes = trace.sizes.compactMapValues(\.first)
       host = try VirtualHost(policy: policy, keepsLog: true, hashesLog: true)
       start = min(trace.inputs.first?.at ?? .infinity, trace.expectations.first?.at ?? .infinity)
       report.format = trace.format
       report.start = start.isFinite ? start : 0
+      report.memory = options.memory
+      report.criticalPoint = options.criticalPoint
     }
 
     mutating func finish() throws -> ReplayReport {
@@ -118,13 +132,20 @@ package enum Replay {
       var next = 0
       for (at, input) in trace.inputs {
         while next < trace.expectations.count, trace.expectations[next].at < at { try compare(&next) }
-        try host.run(until: max(host.now, .seconds(at - start)))
+        try run(until: at)
         try apply(input)
-        try relieve()
+        try account()
       }
       while next < trace.expectations.count { try compare(&next) }
       summarise()
       return report
+    }
+
+    /// Until seconds since 1970.
+    private mutating func run(until at: Double) throws {
+      let end = max(host.now, Moment.seconds(at - start))
+      while try host.step(until: end) { try account() }
+      try host.run(until: end)
     }
 
     private mutating func id(of app: String) -> AppID {
@@ -150,59 +171,23 @@ package enum Replay {
         case .notRunning, .terminated: report.switches[.cold, default: 0] += 1
         }
         try host.post(state == .notRunning || state == .terminated ? .launch : .bringForward, id)
-        try size(id)
       case .left(let app): try host.post(.leave, id(of: app))
       case .started(let app):
         let id = id(of: app)
         let state = host.system.state(of: id)
         guard state == .notRunning || state == .terminated else { return }
         try host.post(.launchInBackground(.system), id)
-        try size(id)
       case .assertion(let app, let identifier, let begins): try assert(id(of: app), identifier, begins)
       case .notification(let app):
         let id = id(of: app)
         try host.post(.message(Message("notification")), id)
-        try size(id)
-      case .footprint(let app, let bytes): try host.post(.footprint(bytes), id(of: app))
+      case .footprint(let app, let bytes):
+        sizes[app] = bytes
+        try host.post(.footprint(bytes), id(of: app))
       case .power(let supply): try host.post(.power(supply))
       case .shutdown:
         for id in ids.values.sorted() where host.system.state(of: id) != .notRunning { try host.post(.exited, id) }
         open = [:]
-      }
-    }
-
-    private mutating func size(_ id: AppID) throws {
-      if let view = host.system.view(of: id), view.state.isInMemory, view.footprint == 0 {
-        try host.post(.footprint(options.sizes[names[id.number]] ?? options.footprint), id)
-      }
-    }
-
-    /// Removes apps by the policy of the memory layer, as its broker does.
-    private mutating func relieve() throws {
-      guard let (policy, budget) = options.removal else { return }
-      let point = try CriticalPoint(share: options.policy.memory.criticalPoint)
-      let gauge = try PressureGauge(warning: min(.half, point), critical: point, margin: 0)
-      while true {
-        let reading = MemoryReading(capacity: budget, inUse: host.system.footprint)
-        let excess = gauge.excess(reading)
-        guard excess > 0, let removal = policy.choose(candidates(), excess: excess, reading: reading) else { return }
-        let id = AppID(Int(removal.app))
-        report.removals.append(
-          ReplayRemoval(
-            at: start + host.now.seconds, app: names[id.number], way: removal.way,
-            bytes: host.system.view(of: id)?.footprint ?? 0, reason: removal.reason))
-        try host.post(removal.way == .hibernate ? .hibernate : .terminate, id)
-      }
-    }
-
-    private func candidates() -> [RemovalCandidate] {
-      ids.values.compactMap { id in
-        guard let view = host.system.view(of: id), view.state.isInMemory,
-          let presence = host.system.presence(of: id)
-        else { return nil }
-        return RemovalCandidate(
-          app: UInt32(id.number), name: names[id.number], standing: AppStanding(presence), footprint: view.footprint,
-          idle: UInt64(max(0, (host.now - view.lastUsed).inSeconds * 1e9)))
       }
     }
 
@@ -233,7 +218,7 @@ package enum Replay {
         report.notObservable += 1
         return
       }
-      try host.run(until: max(host.now, .seconds(row.at - start)))
+      try run(until: row.at)
       report.compared += 1
       let state = ids[row.app].flatMap { host.system.state(of: $0) } ?? .notRunning
       var got = state.operational
@@ -283,6 +268,11 @@ package enum Replay {
           if to == .terminated { report.kills[event == .overrun ? "overran" : "terminated", default: 0] += 1 }
         default: break
         }
+      }
+      let removed = report.removals.count { $0.way == .terminate }
+      if removed > 0, let all = report.kills["terminated"] {
+        report.kills["terminated"] = all > removed ? all - removed : nil
+        report.kills["removed"] = removed
       }
       for id in ids.values.sorted() {
         close(id, host.now)

@@ -3,24 +3,13 @@ import OpportuneApps
 extension ReplayReport {
   /// One self-contained page: what the text says, and a timeline. No script, nothing fetched.
   package func page(title: String) -> String {
-    """
-    <!doctype html>
-    <html lang="en"><head><meta charset="utf-8"><title>\(escape(title))</title>
-    <meta name="viewport" content="width=device-width">
-    <style>
-    body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1100px; padding: 0 1em; color: #1b1b1b; background: #fff }
-    h1 { font-size: 1.3em } pre { font-size: 13px; overflow-x: auto; background: #f5f5f3; padding: 1em }
-    svg { width: 100%; height: auto } text { font: 11px system-ui, sans-serif; fill: #333 }
-    .foreground { fill: #1a7f4e } .background { fill: #e0a100 } .suspended { fill: #9aa7b5 } .hibernated { fill: #6a5acd }
-    .tick { stroke: #ddd } .divergence { stroke: #c0262d; stroke-width: 1.5 } .key span { margin-right: 1.5em; white-space: nowrap }
-    .key i { display: inline-block; width: 1em; height: 1em; vertical-align: -0.15em; margin-right: 0.4em }
-    </style></head><body>
-    <h1>\(escape(title))</h1>
-    \(timeline())
-    <pre>\(escape(text(divergencesShown: 200)))</pre>
-    </body></html>
-
-    """
+    document(
+      title: title,
+      body: """
+        \(timeline())
+        <pre>\(escape(text(divergencesShown: 200, removalsShown: 0)))</pre>
+        \(removals.isEmpty ? "" : "<h2>Why each app was removed</h2>\n" + removals.list())
+        """)
   }
 
   private static let colours: [(LifecycleState.Operational, String)] = [
@@ -41,7 +30,8 @@ extension ReplayReport {
       "<p class=\"key\">"
         + Self.colours.map { "<span><i style=\"background:\($0.1)\"></i>\($0.0.rawValue)</span>" }.joined()
         + (divergences.isEmpty
-          ? "" : "<span><i style=\"background:#c0262d;width:2px\"></i>differs from the recording</span>") + "</p>"
+          ? "" : "<span><i style=\"background:#c0262d;width:2px\"></i>differs from the recording</span>")
+        + (removals.isEmpty ? "" : "<span>▼ removed; point at it for why</span>") + "</p>"
     ]
     out.append("<svg viewBox=\"0 0 1100 \(Int(height))\" role=\"img\" aria-label=\"States of each app over time\">")
     let rows = Dictionary(
@@ -72,6 +62,12 @@ extension ReplayReport {
         "<line class=\"divergence\" x1=\"\(short(x(one.at)))\" x2=\"\(short(x(one.at)))\" y1=\"\(y - 2)\" y2=\"\(y + 15)\"/>"
       )
     }
+    for one in removals {
+      guard let y = rows[one.app] else { continue }
+      out.append(
+        "<path class=\"removal\" d=\"M\(short(x(one.at) - 4)) \(y - 3)h8l-4 7z\"><title>\(time(one.at)) \(escape(one.reason))</title></path>"
+      )
+    }
     let bottom = Double(shown.count) * row + 36
     out.append("<text x=\"\(left)\" y=\"\(bottom)\">\(time(start))</text>")
     out.append("<text x=\"\(left + width)\" y=\"\(bottom)\" text-anchor=\"end\">\(time(end))</text></svg>")
@@ -92,18 +88,4 @@ extension ReplayReport {
   }
 
   private func short(_ value: Double) -> String { "\((value * 100).rounded() / 100)" }
-}
-
-private func escape(_ text: String) -> String {
-  var result = ""
-  for character in text {
-    switch character {
-    case "&": result += "&amp;"
-    case "<": result += "&lt;"
-    case ">": result += "&gt;"
-    case "\"": result += "&quot;"
-    default: result.append(character)
-    }
-  }
-  return result
 }

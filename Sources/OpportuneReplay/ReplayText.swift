@@ -1,9 +1,10 @@
 import Foundation
 import OpportuneApps
+import OpportuneMemory
 
 extension ReplayReport {
   /// For people.
-  package func text(divergencesShown: Int = 20) -> String {
+  package func text(divergencesShown: Int = 20, removalsShown: Int = 10) -> String {
     if !sums.isEmpty {
       var lines = ["\(format): sums of \(apps.count) apps"]
       lines.append("only sums were recorded, so there is nothing to replay; seconds in front:")
@@ -31,6 +32,12 @@ extension ReplayReport {
       "kills: "
         + (kills.isEmpty
           ? "none" : kills.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", ")))
+    if let memory {
+      lines.append(
+        "memory: \(memory.inMegabytes), apps are removed from \(criticalPoint.share.inPercent) of it on; "
+          + removals.summary)
+      if removalsShown > 0 { lines += removals.lines(shown: removalsShown) }
+    }
     if compared + notObservable > 0 {
       lines.append(
         "recorded states: \(compared) compared, \(compared - divergences.count) the same, \(divergences.count) differ, \(notObservable) not observable"
@@ -65,6 +72,9 @@ extension ReplayReport {
       let backgroundGranted, backgroundUsed: Double
       let assertions, refusals: Int
       let kills: [String: Int]
+      let memory: UInt64?
+      let criticalPoint: Double?
+      let removals: [ReplayRemoval]
       let compared, notObservable: Int
       let divergences: [Row]
       let sums: [String: Double]
@@ -76,6 +86,7 @@ extension ReplayReport {
       seconds: Dictionary(uniqueKeysWithValues: seconds.map { ($0.key.rawValue, $0.value) }),
       switches: Dictionary(uniqueKeysWithValues: switches.map { ($0.key.rawValue, $0.value) }),
       backgroundGranted: granted, backgroundUsed: used, assertions: assertions, refusals: refusals, kills: kills,
+      memory: memory, criticalPoint: memory.map { _ in criticalPoint.share }, removals: removals,
       compared: compared, notObservable: notObservable,
       divergences: divergences.map {
         Row(at: $0.at, app: $0.app, expected: $0.expected.rawValue, got: $0.got.rawValue, cause: $0.cause.rawValue)
@@ -117,6 +128,12 @@ extension ReplayReport {
           name: "expected \(one.expected.rawValue)", ph: "i", pid: pids[one.app] ?? 0, tid: 1,
           ts: ((one.at - start) * 1e6).rounded(), cat: "divergence",
           args: ["got": one.got.rawValue, "cause": one.cause.rawValue]))
+    }
+    for one in removals {
+      events.append(
+        Event(
+          name: one.way == .hibernate ? "hibernated" : "terminated", ph: "i", pid: pids[one.app] ?? 0, tid: 1,
+          ts: ((one.at - start) * 1e6).rounded(), cat: "removal", args: ["why": one.reason]))
     }
     return try encode(Document(traceEvents: events))
   }

@@ -51,6 +51,13 @@ package struct Trace: Sendable, Hashable {
     hasher.combine(inputs.count)
   }
 
+  /// The bytes of each app of which any are recorded, in time.
+  var sizes: [String: [UInt64]] {
+    inputs.reduce(into: [:]) { sizes, row in
+      if case .footprint(let app, let bytes) = row.input { sizes[app, default: []].append(bytes) }
+    }
+  }
+
   /// In time; what happened at once stays in the order of its source.
   mutating func sort() {
     inputs = inputs.enumerated().sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }.map(\.element)

@@ -120,7 +120,6 @@ import Testing
       ("grace", { $0.grace = .seconds(-1) }), ("callbackLimit", { $0.callbackLimit = .zero }),
       ("tasks.wallClock", { $0.tasks.wallClock = .zero }), ("maximumForeground", { $0.maximumForeground = 0 }),
       ("audio.maximum", { $0.audio.maximum = -1 }), ("fetch.shortest", { $0.fetch.shortest = .seconds(1_000_000) }),
-      ("memory.criticalPoint", { $0.memory.criticalPoint = 1.5 }), ("memory.capacity", { $0.memory.capacity = 0 }),
       ("messages.delivery", { $0.messages.delivery = .batch(.zero) }),
     ]
     for (setting, change) in wrong {

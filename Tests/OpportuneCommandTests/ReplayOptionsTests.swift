@@ -1,4 +1,5 @@
 import ArgumentParser
+import Opportune
 import Testing
 
 @testable import OpportuneCommand
@@ -8,7 +9,7 @@ import Testing
   @Test func eachOptionOfAReplayIsTaken() throws {
     let standard = try ReplayCommand.parse(["trace.db"]).options()
     #expect(standard.onBattery && !standard.policy.power.fullOnMains && standard.manifestRules.isEmpty)
-    #expect(standard.policy.memory.capacity == nil && standard.policy.memory.criticalPoint == 0.75)
+    #expect(standard.memory == nil && standard.criticalPoint == .threeQuarters)
     #expect(standard.policy.grace == .seconds(5) && standard.policy.tasks.wallClock == .seconds(180))
     let options = try ReplayCommand.parse(
       [
@@ -17,7 +18,7 @@ import Testing
       ]
     ).options()
     #expect(!options.onBattery && options.policy.power.fullOnMains)
-    #expect(options.policy.memory.capacity == 2 << 30 && options.policy.memory.criticalPoint == 0.9)
+    #expect(options.memory == 2 << 30 && options.criticalPoint == .nineTenths)
     #expect(options.policy.grace == .milliseconds(6500) && options.policy.tasks.wallClock == .seconds(300))
     #expect(options.footprint == 512 << 10)
     #expect(options.manifestRules.map(\.pattern) == ["music", "maps"])

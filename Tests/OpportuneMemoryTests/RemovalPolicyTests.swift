@@ -176,6 +176,8 @@ private func random(_ count: Int, _ generator: inout SeededGenerator) -> [Remova
         == "app3 was hibernated, suspended with 12 MB, because 25 MB had to go of 800 MB in use; among apps that were "
         + "suspended, it was in front longest ago; at most 32 MB are hibernated.")
     #expect("\(removal)" == removal.reason)
+    let least = try #require(RemovalPolicy().choose([app(3, .suspended, 12, idle: 6)], excess: 1, reading: reading))
+    #expect(least.reason.contains("because less than 0.1 MB had to go of 800 MB in use;"))
   }
 
   // R-MEM-09

@@ -50,16 +50,25 @@ import Testing
     #expect(ample.outcomes[0].removals.isEmpty && !short.outcomes[0].removals.isEmpty)
   }
 
+  // R-MEM-09
+  @Test func whereNobodyCouldTellTheSweepSaysHowFarItWent() throws {
+    let trace = try trace("desktop-app-focus")
+    for (policies, isFelt) in [([NamedPolicy.lru], false), ([.lru, .terminate], true)] {
+      let text = try PolicyComparison(trace, policies, table: .ios, seed: 2).text()
+      #expect(text.contains(" MB down to what the largest app needs\n") != isFelt && text.contains("were tried from"))
+    }
+  }
+
   // R-MEM-02
   @Test func budgetsAndPointsBeyondAllProportionAreTaken() throws {
     let trace = try trace("desktop-app-focus")
     var options = ReplayOptions()
-    options.policy.memory.criticalPoint = 1e-300
+    options.criticalPoint = try CriticalPoint(share: 1e-300)
     let tiny = try PolicyComparison(trace, [.lru], table: .ios, seed: 1, options: options)
-    options.policy.memory.criticalPoint = 1
+    options.criticalPoint = try CriticalPoint(share: 1)
     let ample = try PolicyComparison(trace, [.lru], table: .ios, seed: 1, budget: .max, options: options)
-    for comparison in [tiny, ample] { #expect(comparison.text().contains("MiB")) }
-    #expect(ample.text().contains("budget 17592186044416.0 MiB") && ample.outcomes[0].removals.isEmpty)
+    for comparison in [tiny, ample] { #expect(comparison.text().contains(" MB")) }
+    #expect(ample.text().contains("budget 18446744073709.6 MB") && ample.outcomes[0].removals.isEmpty)
   }
 
   @Test func sizesComeFromTheTable() {

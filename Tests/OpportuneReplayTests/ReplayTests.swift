@@ -36,17 +36,6 @@ import Testing
     #expect(share == share.sorted() && share[0] < share[2])
   }
 
-  // R-MEM-11
-  @Test func shortMemoryMakesColdStarts() throws {
-    let trace = try TraceReader.read(fixture("android-app-usage"))
-    var options = ReplayOptions()
-    let ample = try Replay.run(trace, options)
-    options.policy.memory.capacity = 4 * options.footprint
-    let short = try Replay.run(trace, options)
-    #expect((short.switches[.cold] ?? 0) > (ample.switches[.cold] ?? 0))
-    #expect(short.kills["terminated", default: 0] > 0 && ample.kills["terminated", default: 0] == 0)
-  }
-
   /// Two apps take turns: music is in front, mail for an hour, and music again.
   private var turns: Trace {
     var trace = Trace(format: "test")
@@ -65,18 +54,6 @@ import Testing
       options.policy.power.fullOnMains = true
       let report = try Replay.run(turns, options)
       #expect(report.switches == [.cold: 2, (onBattery ? .suspended : .background): 1])
-    }
-  }
-
-  // R-MEM-02
-  @Test func theCriticalPointDecidesHowManyAppsFit() throws {
-    for (point, isShort) in [(0.75, true), (1.0, false)] {
-      var options = ReplayOptions()
-      options.policy.memory.capacity = 2 * options.footprint
-      options.policy.memory.criticalPoint = point
-      let report = try Replay.run(turns, options)
-      #expect(report.switches[.cold] == (isShort ? 3 : 2))
-      #expect(report.kills.isEmpty != isShort)
     }
   }
 

@@ -37,11 +37,5 @@ extension AppsPolicy {
     guard fetch.shortest <= fetch.longest else {
       throw PolicyError(setting: "fetch.shortest", value: "\(fetch.shortest)", limit: "at most \(fetch.longest)")
     }
-    guard memory.criticalPoint > 0, memory.criticalPoint <= 1 else {
-      throw PolicyError(setting: "memory.criticalPoint", value: "\(memory.criticalPoint)", limit: "above 0, at most 1")
-    }
-    if let capacity = memory.capacity, capacity == 0 {
-      throw PolicyError(setting: "memory.capacity", value: "0 bytes", limit: "more than 0")
-    }
   }
 }

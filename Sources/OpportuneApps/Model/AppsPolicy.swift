@@ -52,7 +52,6 @@ public struct AppsPolicy: Sendable, Hashable {
   public var network = NetworkPolicy()
   public var fetch = FetchPolicy()
   public var power = PowerPolicy()
-  public var memory = EvictionPolicy()
   public var restrictions = RestrictionPolicy()
 
   public init() {}
@@ -159,22 +158,6 @@ public struct PowerPolicy: Sendable, Hashable {
   public var fullOnMains = false
   /// On loss of power all but the active app go to background. (R-PWR-04)
   public var pushesBack = true
-
-  public init() {}
-}
-
-/// Who is removed when memory is short; the mechanism is the memory layer's. (R-MEM-11)
-public struct EvictionPolicy: Sendable, Hashable {
-  /// Bytes of main memory; `nil`: memory is not short.
-  public var capacity: UInt64?
-  /// Share of it above which apps are removed, 0 to 1.
-  public var criticalPoint = 0.75
-  public var order: Order = .leastRecentlyUsed
-  /// Suspended apps of at most so many bytes are hibernated, others terminated. `nil`: all are terminated.
-  public var hibernatesUpTo: UInt64?
-
-  /// Within a class: suspended before background before audio before foreground.
-  public enum Order: Sendable, Hashable, CaseIterable { case leastRecentlyUsed, largest }
 
   public init() {}
 }

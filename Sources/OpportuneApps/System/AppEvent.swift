@@ -85,7 +85,7 @@ public enum AppEvent: Sendable, Hashable {
   case exited
   /// It has used CPU time.
   case worked(Duration)
-  /// Its bytes in main memory.
+  /// Its bytes in main memory, for ``AppSystem/footprint``. Who goes when memory is short is the memory layer's choice.
   case footprint(UInt64)
 
   // Task completion.

@@ -84,7 +84,6 @@ extension AppSystem {
     // Another may receive the user's input now.
     if old.isForeground != new.isForeground { for app in front where app != id { refreshRestrictions(of: app) } }
     settle(id)
-    evict()
   }
 
   /// Who is in front gives way, the longest there first. (R-LIFE-04, R-TASK-06)

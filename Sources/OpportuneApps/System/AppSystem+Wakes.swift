@@ -122,36 +122,5 @@ extension AppSystem {
     guard apps[index].state.isInMemory else { return }
     memoryInUse = memoryInUse - UInt128(apps[index].footprint) + UInt128(bytes)
     apps[index].footprint = bytes
-    evict()
-  }
-
-  /// Removes apps until the rest fits: suspended before background before audio before foreground, within a class by the
-  /// policy's order; never the active one. (R-MEM-11)
-  mutating func evict() {
-    guard let capacity = policy.memory.capacity else { return }
-    let limit = UInt128(Double(capacity) * policy.memory.criticalPoint)
-    while memoryInUse > limit {
-      let candidates = apps.filter { $0.state.isInMemory && $0.id != front.last && $0.footprint > 0 }
-      guard let victim = candidates.min(by: { evictsBefore($0, $1) }) else { return }
-      if victim.state == .suspended, let size = policy.memory.hibernatesUpTo, victim.footprint <= size {
-        moveOn(victim.id, .hibernate)
-      } else {
-        moveOn(victim.id, .terminate)
-      }
-    }
-  }
-
-  private func evictsBefore(_ left: AppRecord, _ right: AppRecord) -> Bool {
-    func rank(_ app: AppRecord) -> Int {
-      if app.state == .suspended || app.state == .stopping { return 0 }
-      if app.state.isForeground { return 3 }
-      return audioService(app) == nil ? 1 : 2
-    }
-    let (a, b) = (rank(left), rank(right))
-    guard a == b else { return a < b }
-    switch policy.memory.order {
-    case .leastRecentlyUsed: return (left.lastUsed, left.id) < (right.lastUsed, right.id)
-    case .largest: return (left.footprint, right.id) > (right.footprint, left.id)
-    }
   }
 }

@@ -62,16 +62,21 @@ public struct VirtualHost: Sendable {
   /// - Throws: ``AppsError/clockWentBack(from:to:)``.
   public mutating func run(until end: Moment) throws(AppsError) {
     guard end >= now else { throw AppsError.clockWentBack(from: now, to: end) }
-    while true {
-      let deadline = system.nextDeadline ?? .distantFuture
-      let answer = agenda.first?.moment ?? .distantFuture
-      let next = min(deadline, answer)
-      guard next <= end else { break }
-      // Answers come first: what an app does at the tick of its limit is in time.
-      if answer <= deadline { act() } else { self.answer(try system.advance(to: next)) }
-    }
+    while try step(until: end) {}
     answer(try system.advance(to: end))
     settle()
+  }
+
+  /// Does what is due next, unless that is after `end`, with what apps answer at once, and says whether there was any.
+  package mutating func step(until end: Moment) throws(AppsError) -> Bool {
+    let deadline = system.nextDeadline ?? .distantFuture
+    let answer = agenda.first?.moment ?? .distantFuture
+    let next = min(deadline, answer)
+    guard next <= end else { return false }
+    // Answers come first: what an app does at the tick of its limit is in time.
+    if answer <= deadline { act() } else { self.answer(try system.advance(to: next)) }
+    settle()
+    return true
   }
 
   public mutating func run(for span: Duration) throws(AppsError) { try run(until: now + span) }

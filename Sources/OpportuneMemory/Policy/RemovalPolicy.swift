@@ -198,7 +198,8 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
 
 extension UInt64 {
   /// In MB with one decimal, for sentences.
-  var inMegabytes: String {
+  package var inMegabytes: String {
+    guard self == 0 || self >= 50_000 else { return "less than 0.1 MB" }
     let tenths = self / 100_000 + (self % 100_000 >= 50_000 ? 1 : 0)
     return tenths % 10 == 0 ? "\(tenths / 10) MB" : "\(tenths / 10).\(tenths % 10) MB"
   }
@@ -206,7 +207,7 @@ extension UInt64 {
 
 extension Double {
   /// For sentences.
-  var inPercent: String { "\(Int((self * 100).rounded())) %" }
+  package var inPercent: String { "\(Int((self * 100).rounded())) %" }
 }
 
 extension Duration {
