@@ -179,8 +179,9 @@ final class BrokerCore: @unchecked Sendable {
     grow(bytes)
   }
 
-  /// What was taken is being filled again: handed out before, it counts against a budget once more.
+  /// What was taken is about to be filled again: handed out before, it needs room once more.
   func refill(_ bytes: UInt64) {
+    if configuration.limit == .machine { makeRoomOfMachine(for: bytes, handedOut: bytes) }
     grow(bytes)
     // As in makeRoom, though nothing is to be added: who fills it has it pinned by now.
     if mayBeCritical(0) { relieve() }

@@ -12,10 +12,10 @@ public struct MachineMemory: Sendable, Hashable {
   public init(proc: String) { self.proc = proc }
 
   /// How much there is and how much is in use; `nil` where the kernel does not say. 20 to 100 µs.
-  public func reading() -> MemoryReading? {
-    let readings = cgroupReadings() + [machineReading()].compactMap(\.self)
-    return readings.max { share($0) < share($1) }
-  }
+  public func reading() -> MemoryReading? { readings().max { share($0) < share($1) } }
+
+  /// Of each cgroup with a limit, and of the machine: who fills much at once may pass one that is not the shortest yet.
+  func readings() -> [MemoryReading] { cgroupReadings() + [machineReading()].compactMap(\.self) }
 
   private func share(_ reading: MemoryReading) -> Double {
     reading.capacity == 0 ? 1 : Double(reading.inUse) / Double(reading.capacity)
