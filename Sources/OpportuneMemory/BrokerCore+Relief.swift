@@ -174,11 +174,12 @@ extension BrokerCore {
   /// - Parameter counted: how many of the bytes were handed out before.
   func makeRoomOfMachine(for bytes: UInt64, handedOut counted: UInt64 = 0) {
     let before = grown.load(ordering: .relaxed)
-    // The machine is read for each 256th of the least limit: that takes as long as touching some dozen pages.
+    // The machine is read for each 256th of the least limit, and no more often than for what takes as long to touch.
     guard before.clampedSum(bytes) >= walkAt.load(ordering: .relaxed) else { return }
     let readings = MachineMemory.system.readings()
     guard let capacity = readings.map(\.capacity).min() else { return }
-    walkAt.store(before.clampedSum(bytes).clampedSum(max(1, capacity / 256)), ordering: .relaxed)
+    let interval = max(1, capacity / 256, min(2 << 20, capacity / 32))
+    walkAt.store(before.clampedSum(bytes).clampedSum(interval), ordering: .relaxed)
     let needed = wanted.add(bytes, ordering: .relaxed).newValue
     defer { wanted.subtract(bytes, ordering: .relaxed) }
     let touched = ProcessMemory.anonymous() ?? .max

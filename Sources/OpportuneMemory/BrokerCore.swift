@@ -156,10 +156,13 @@ final class BrokerCore: @unchecked Sendable {
   // MARK: Room
 
   /// How much there is now, and how much is in use.
-  func reading(of ledger: MemoryLedger) -> MemoryReading? {
+  func reading(of ledger: MemoryLedger) -> MemoryReading? { readings(of: ledger).shortest }
+
+  /// The same of each limit.
+  func readings(of ledger: MemoryLedger) -> [MemoryReading] {
     switch configuration.limit {
-    case .budget(let bytes): MemoryReading(capacity: bytes, inUse: ledger.inUse)
-    case .machine: MachineMemory.system.reading()
+    case .budget(let bytes): [MemoryReading(capacity: bytes, inUse: ledger.inUse)]
+    case .machine: MachineMemory.system.readings()
     }
   }
 
