@@ -64,7 +64,8 @@ struct opp_purge {
     _Atomic(uint64_t) used_ns;
     /* Set by open, before the word says so; the pointers are for who may touch the memory, the rest for anyone. */
     _Alignas(64) uint8_t *bank[2];
-    uint16_t *mark; /* by page, after the banks: a word that was not zero, or NO_WORD; the lazy taker's, then who settles */
+    uint16_t *mark; /* by page, after the banks: a word that was not zero, or NO_WORD; the lazy taker's, then who settles.
+                       Without pages of their own once LAZY is cleared. */
     opp_purge_set *set;
     _Atomic(uint64_t) bytes;
     _Atomic(uint64_t) born;
@@ -237,9 +238,16 @@ static void note_words(opp_purge *region, const uint8_t *bank) {
     }
 }
 
+/* By who has the bank to itself, since nobody writes or reads them else. What the kernel refuses stays until the close. */
+static void drop_marks(opp_purge *region) {
+    size_t bytes = opp_load(&region->bytes, relaxed);
+    (void)opp_pages_drop(region->mark, mapped(region->set, bytes) - 2 * bytes);
+}
+
 /* The bank is not current, and nobody's but this taker's. */
-static int64_t finish_eagerly(opp_purge *region, uint8_t *bank, int64_t bytes) {
+static int64_t finish_eagerly(opp_purge *region, uint8_t *bank, int64_t bytes, bool was_lazy) {
     int result = opp_pages_drop(bank, (size_t)bytes);
+    if (was_lazy) drop_marks(region);
     if (result < 0) opp_or(&region->word, BROKEN, relaxed);
     /* Release: the zeroed bank, to the taker that makes it current again (acquire in take) and, through that
        exchange, to its pins. Acquire: where it was closed meanwhile, the last use of it. */
@@ -263,6 +271,7 @@ static int64_t take_lazily(opp_purge *region, uint8_t *bank, int64_t bytes) {
     int error = opp_pages_offer(bank, (size_t)bytes);
     /* Where only a part is refused, as what is locked, the rest may be gone already: LAZY stays, and who pins it finds out. */
     uint64_t drop = error != 0 && is_all_there(region, bank) ? PURGING | LAZY : PURGING;
+    if (drop & LAZY) drop_marks(region);
     uint64_t word = opp_load(&region->word, relaxed);
     while (word & LAZY) {
         /* Release: the marks, to who settles (acquire in pin). Not acquire: whoever had pinned it since it was begun
@@ -271,7 +280,7 @@ static int64_t take_lazily(opp_purge *region, uint8_t *bank, int64_t bytes) {
         if (word & CLOSED) unmap(region);
         return error == 0 ? bytes : error;
     }
-    return finish_eagerly(region, bank, bytes); /* somebody came, and went to the other bank */
+    return finish_eagerly(region, bank, bytes, true); /* somebody came, and went to the other bank */
 }
 
 static int64_t take(opp_purge *region, uint64_t word, opp_purge_mode mode) {
@@ -286,7 +295,8 @@ static int64_t take(opp_purge *region, uint64_t word, opp_purge_mode mode) {
     if (!opp_cas(&region->word, &found, begun, acquire)) return 0;
     uint8_t *bank = current(region, word);
     int64_t bytes = (int64_t)opp_load(&region->bytes, relaxed);
-    return mode == OPP_PURGE_LAZY ? take_lazily(region, bank, bytes) : finish_eagerly(region, bank, bytes);
+    return mode == OPP_PURGE_LAZY ? take_lazily(region, bank, bytes)
+                                  : finish_eagerly(region, bank, bytes, word & LAZY);
 }
 
 int64_t opp_purge_take(opp_purge *region, const opp_purge_view *seen, opp_purge_mode mode) {
@@ -307,8 +317,10 @@ static void clear(opp_purge *region, uint8_t *bank) {
 
 static opp_purge_access settle(opp_purge *region, uint8_t *bank, void **contents) {
     *contents = bank;
-    if (is_all_there(region, bank)) {
-        /* Release: the pages, whole again, to pins that find neither flag (acquire in pin). */
+    bool is_whole = is_all_there(region, bank);
+    drop_marks(region);
+    if (is_whole) {
+        /* Release: the pages and the marks, whole again, to pins that find neither flag (acquire in pin). */
         opp_and(&region->word, ~(uint64_t)(LAZY | FILLING), release);
         return OPP_PURGE_INTACT;
     }

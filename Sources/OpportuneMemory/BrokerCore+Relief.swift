@@ -170,21 +170,27 @@ extension BrokerCore {
 
   /// Takes volatile regions before what is handed out is touched, as nobody could later: whoever touches it is ended by the
   /// kernel where there is no room. Nobody is removed for what may never be touched; the monitor looks after that.
-  func makeRoomOfMachine(for bytes: UInt64) {
+  ///
+  /// - Parameter counted: how many of the bytes were handed out before.
+  func makeRoomOfMachine(for bytes: UInt64, handedOut counted: UInt64 = 0) {
     let before = grown.load(ordering: .relaxed)
-    // The machine is read for each 256th of it at the most: that takes as long as touching some dozen pages.
-    guard before.clampedSum(bytes) >= walkAt.load(ordering: .relaxed),
-      let reading = self.reading(of: MemoryLedger())
-    else { return }
-    walkAt.store(before.clampedSum(bytes).clampedSum(max(1, reading.capacity / 256)), ordering: .relaxed)
+    // The machine is read for each 256th of the least limit, and no more often than for what takes as long to touch.
+    guard before.clampedSum(bytes) >= walkAt.load(ordering: .relaxed) else { return }
+    let readings = MachineMemory.system.readings()
+    guard let capacity = readings.map(\.capacity).min() else { return }
+    let interval = max(1, capacity / 256, min(2 << 20, capacity / 32))
+    walkAt.store(before.clampedSum(bytes).clampedSum(interval), ordering: .relaxed)
     let needed = wanted.add(bytes, ordering: .relaxed).newValue
     defer { wanted.subtract(bytes, ordering: .relaxed) }
     let touched = ProcessMemory.anonymous() ?? .max
     func excess(handedOut: UInt64) -> UInt64 {
-      let untouched = handedOut - min(touched, handedOut)
-      var full = reading
-      full.inUse = reading.inUse.clampedSum(needed).clampedSum(untouched)
-      return configuration.gauge.excess(full)
+      let others = handedOut - min(counted, handedOut)
+      let untouched = others - min(touched, others)
+      return readings.reduce(0) { most, reading in
+        var full = reading
+        full.inUse = reading.inUse.clampedSum(needed).clampedSum(untouched)
+        return max(most, configuration.gauge.excess(full))
+      }
     }
     // An upper bound, which needs no walk.
     guard excess(handedOut: handedOut.load(ordering: .relaxed)) > 0 else { return }

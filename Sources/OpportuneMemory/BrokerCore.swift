@@ -156,10 +156,13 @@ final class BrokerCore: @unchecked Sendable {
   // MARK: Room
 
   /// How much there is now, and how much is in use.
-  func reading(of ledger: MemoryLedger) -> MemoryReading? {
+  func reading(of ledger: MemoryLedger) -> MemoryReading? { readings(of: ledger).shortest }
+
+  /// The same of each limit.
+  func readings(of ledger: MemoryLedger) -> [MemoryReading] {
     switch configuration.limit {
-    case .budget(let bytes): MemoryReading(capacity: bytes, inUse: ledger.inUse)
-    case .machine: MachineMemory.system.reading()
+    case .budget(let bytes): [MemoryReading(capacity: bytes, inUse: ledger.inUse)]
+    case .machine: MachineMemory.system.readings()
     }
   }
 
@@ -179,8 +182,9 @@ final class BrokerCore: @unchecked Sendable {
     grow(bytes)
   }
 
-  /// What was taken is being filled again: handed out before, it counts against a budget once more.
+  /// What was taken is about to be filled again: handed out before, it needs room once more.
   func refill(_ bytes: UInt64) {
+    if configuration.limit == .machine { makeRoomOfMachine(for: bytes, handedOut: bytes) }
     grow(bytes)
     // As in makeRoom, though nothing is to be added: who fills it has it pinned by now.
     if mayBeCritical(0) { relieve() }

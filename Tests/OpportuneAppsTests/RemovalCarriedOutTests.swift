@@ -102,7 +102,7 @@ import Testing
     let path = FileManager.default.temporaryDirectory.appending(path: "opportune-idle-\(UUID())").path
     defer { try? FileManager.default.removeItem(atPath: path) }
     let scheduler = try Scheduler()
-    let memory = try HostMemory(scheduler, store: HibernationStore(path: path, bytes: 4 << 20))
+    let memory = try HostMemory(scheduler, store: HibernationStore(path: path, bytes: 4 << 20), io: nil)
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     let numbers = AtomicBox<[UInt32]>([])
     let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
@@ -187,7 +187,7 @@ import Testing
     let path = FileManager.default.temporaryDirectory.appending(path: "opportune-stopping-\(UUID())").path
     defer { try? FileManager.default.removeItem(atPath: path) }
     let scheduler = try Scheduler()
-    let memory = try HostMemory(scheduler, store: HibernationStore(path: path, bytes: 4 << 20))
+    let memory = try HostMemory(scheduler, store: HibernationStore(path: path, bytes: 4 << 20), io: nil)
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     try await memory.serve(host)
     let mayAnswer = DispatchSemaphore(value: 0)

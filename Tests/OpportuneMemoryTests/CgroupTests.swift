@@ -87,6 +87,33 @@ private func allocateInFront(_ bytes: Int, blocks: Int) throws {
   _exit(7)
 }
 
+/// The same, of what is made again in front.
+private func refillInFront(_ bytes: Int, regions count: Int) throws {
+  guard let group = Cgroup(below: getppid(), "again"), group.join(limit: limit) else { _exit(1) }
+  let broker = try MemoryBroker()
+  let front = broker.app(named: "front")
+  let again = try (0..<count).map { _ in try front.purgeable(of: UInt8.self, count: bytes / count) }
+  for region in again {
+    region.fill(1)
+    try region.purge()
+  }
+  let behind = broker.app(named: "browser", standing: .background)
+  let regions = try (0..<20).map { _ in try behind.purgeable(of: UInt8.self, count: 3 << 20) }
+  for region in regions { region.fill(1) }
+  require(!regions.contains(where: \.isPurged), "what was purged needs no room")
+  for region in again {
+    region.withContents {
+      guard case .purged(let buffer) = $0 else { _exit(2) }
+      let purged = regions.count(where: \.isPurged)
+      require(purged >= 13 || count > 1, "\(purged) were purged before anything was touched")
+      buffer.update(repeating: 2)
+    }
+  }
+  let purged = regions.count(where: \.isPurged)
+  require((13..<20).contains(purged), "\(purged) were purged")
+  _exit(7)
+}
+
 @Suite(.timeLimit(.minutes(1))) struct CgroupTests {
   // R-GFX-04, R-GFX-05, R-GFX-06
   @Test(
@@ -157,6 +184,17 @@ private func allocateInFront(_ bytes: Int, blocks: Int) throws {
     Cgroup(below: getpid(), "room")?.remove()
   }
 
+  // R-MEM-01, R-MEM-05
+  @Test(
+    .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),
+    .disabled(if: isSanitized, "the limit leaves a sanitizer no room"))
+  func whoeverMakesContentAgainHasRoomBeforeItIsTouched() async {
+    await #expect(processExitsWith: .exitCode(7)) { try refillInFront(60 << 20, regions: 1) }
+    Cgroup(below: getpid(), "again")?.remove()
+    await #expect(processExitsWith: .exitCode(7)) { try refillInFront(60 << 20, regions: 20) }
+    Cgroup(below: getpid(), "again")?.remove()
+  }
+
   /// Nobody stalls: there is room up to the limit. And nobody hands anything out.
   // R-MEM-01, R-MEM-02
   @Test(
@@ -171,6 +209,9 @@ private func allocateInFront(_ bytes: Int, blocks: Int) throws {
       var levels = try broker.levels().makeAsyncIterator()
       let first = await levels.next()
       require(first == .normal, "nothing was touched yet")
+      while broker.core.lookAt.load(ordering: .relaxed) == .max { sched_yield() }
+      let due = broker.core.lookAt.load(ordering: .relaxed)
+      require(due < UInt64(limit), "it is looked at for the group, not the machine")
       for region in regions { region.fill(1) }
       guard let ordinary = malloc(30 << 20) else { _exit(3) }
       memset(ordinary, 1, 30 << 20)

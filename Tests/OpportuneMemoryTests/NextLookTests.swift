@@ -13,7 +13,7 @@ import Testing
     gauge.update(reading)
     var ledger = MemoryLedger()
     ledger.dirty = given
-    return NextLook(gauge, reading, ledger, ofMachine: ofMachine, hasAlarm: hasAlarm)
+    return NextLook(gauge, [reading], ledger, ofMachine: ofMachine, hasAlarm: hasAlarm)
   }
 
   // R-MEM-01, R-MEM-02
@@ -29,6 +29,14 @@ import Testing
     #expect(next(10_000, given: .max).milliseconds == 1000)
   }
 
+  /// Of which less is in use, and little is left.
+  // R-MEM-01, R-MEM-02
+  @Test func aSmallGroupOfALargeMachineIsLookedAtInTime() {
+    let readings = [MemoryReading(capacity: 256_000, inUse: 64_000), MemoryReading(capacity: 2560, inUse: 256)]
+    let next = NextLook(.standard, readings, MemoryLedger(), ofMachine: true, hasAlarm: true)
+    #expect(next.bytes == 512 && next.milliseconds == 15_000)
+  }
+
   /// An idle program is never woken.
   // R-MEM-03
   @Test func aBudgetIsNotLookedAtBeforeItIsUsed() {
@@ -38,10 +46,10 @@ import Testing
   }
 
   @Test func whatCannotBeReadIsTriedAgain() {
-    let next = NextLook(.standard, nil, MemoryLedger(), ofMachine: true, hasAlarm: true)
+    let next = NextLook(.standard, [], MemoryLedger(), ofMachine: true, hasAlarm: true)
     #expect(next.milliseconds == 1000)
     let tiny = NextLook(
-      .standard, MemoryReading(capacity: 1, inUse: 1), MemoryLedger(), ofMachine: false, hasAlarm: true)
+      .standard, [MemoryReading(capacity: 1, inUse: 1)], MemoryLedger(), ofMachine: false, hasAlarm: true)
     #expect(tiny.bytes > 0, "it would ring for ever")
   }
 

@@ -123,6 +123,27 @@ private struct Broken: Error {}
     #expect(app.ledger.lazy == 0)
   }
 
+  /// What is noted of 4,096 pages is two of its own.
+  // R-MEM-05
+  @Test(arguments: [true, false]) func ofALazyPurgeNothingStaysInMemory(isUsedBetween: Bool) throws {
+    let region = try makeBroker().app(named: "app").purgeable(of: UInt8.self, count: 4096 * pageSize)
+    let start = region.withContents { contents in
+      switch contents {
+      case .intact(let buffer), .purged(let buffer): UnsafeMutableRawPointer(buffer.baseAddress)
+      }
+    }
+    let address = try #require(start)
+    let before = try #require(resident(around: address))
+    region.fill(3)
+    #expect(try region.purge(.lazy) == region.bytes)
+    if isUsedBetween {
+      #expect(region.isAll(3) == true)
+      #expect(try #require(resident(around: address)) - before == region.bytes, "the notes have gone")
+    }
+    #expect(try region.purge() == region.bytes)
+    #expect(resident(around: address) == before)
+  }
+
   @Test(arguments: [0, -1, .min, .max, 1 << 47])
   func refusesImpossibleCounts(count: Int) throws {
     let app = try makeBroker().app(named: "app")

@@ -24,6 +24,14 @@ private func noise(_ count: Int, seed: UInt64) -> [UInt8] {
 /// Bytes that this process handed to the kernel to write, as that counts them.
 private func written() -> UInt64? { KernelFile.text("/proc/self/io").flatMap { KernelFile.table($0)["wchar"] } }
 
+/// How large the file system in main memory is; `nil` where it has no limit of its own.
+private func bytesOfSharedMemory() -> Int? {
+  var status = statvfs()
+  guard statvfs("/dev/shm", &status) == 0, status.f_blocks > 0, status.f_blocks < 1 << 32 else { return nil }
+  let isMain = KernelFile.text("/proc/mounts")?.contains(" /dev/shm tmpfs ") ?? false
+  return isMain ? Int(status.f_blocks) * Int(status.f_frsize) : nil
+}
+
 @Suite struct StoreTests {
   private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-store-\(UUID())").path
 
@@ -187,6 +195,42 @@ private func written() -> UInt64? { KernelFile.text("/proc/self/io").flatMap { K
     try Data([0, 0, 1]).write(to: URL(fileURLWithPath: path))
     #expect(throws: StoreError(.otherSize, "")) { try HibernationStore(path: path, bytes: 1 << 20) }
     #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == Data([0, 0, 1]))
+  }
+
+  /// A copy, or what somebody else made, may be of the right size and have no blocks.
+  // R-MEM-06
+  @Test func theBlocksOfAFileWithHolesAreSetAside() throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let size = 8 << 20
+    func allocated() -> Int {
+      var status = stat()
+      return stat(path, &status) == 0 && status.st_size == size ? Int(status.st_blocks) * 512 : -1
+    }
+    for state in [nil, noise(5000, seed: 1)] {
+      if let state { try save(HibernationStore(path: path, bytes: size), "app", [state]) }
+      let start = state == nil ? Data() : try Data(contentsOf: URL(fileURLWithPath: path)).prefix(1 << 19)
+      try start.write(to: URL(fileURLWithPath: path))
+      #expect(truncate(path, size) == 0 && allocated() >= 0 && allocated() <= start.count)
+      let store = try HibernationStore(path: path, bytes: size)
+      #expect(allocated() >= size)
+      if let state { #expect(try store.load("app") == [state] && store.repairs == 0) }
+    }
+  }
+
+  /// More than the whole file system has: a file of that size with holes, and one that is to be made.
+  // R-MEM-06
+  @Test(.enabled(if: bytesOfSharedMemory() != nil, "there is no file system whose size is limited"))
+  func aDiskWithoutRoomIsTold() throws {
+    let path = "/dev/shm/opportune-store-\(UUID())"
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let size = try #require(bytesOfSharedMemory()) + (1 << 20)
+    for left in [0, size] {
+      try Data().write(to: URL(fileURLWithPath: path))
+      #expect(truncate(path, left) == 0)
+      #expect(throws: StoreError(.system(ENOSPC), "")) { try HibernationStore(path: path, bytes: size) }
+      var status = stat()
+      #expect(stat(path, &status) == 0 && status.st_size == left && status.st_blocks == 0)
+    }
   }
 
   /// Once an index was not written, the disk may name what is not known here: nothing is written over that.

@@ -36,8 +36,8 @@ typedef enum OPP_CLOSED_ENUM opp_purge_access {
 typedef enum OPP_CLOSED_ENUM opp_purge_mode {
     /* MADV_DONTNEED: the pages are free on return. */
     OPP_PURGE_EAGER = 0,
-    /* MADV_FREE: the kernel takes the pages when it needs some; a pin before that finds the content intact. The first costs
-       the region two bytes for each of its pages, in whole pages of their own, until it is closed: no taking gives these back. */
+    /* MADV_FREE: the kernel takes the pages when it needs some; a pin before that finds the content intact. Costs the region
+       two bytes for each of its pages, in whole pages of their own, until a pin has looked or it is taken eagerly. */
     OPP_PURGE_LAZY = 1,
 } opp_purge_mode;
 

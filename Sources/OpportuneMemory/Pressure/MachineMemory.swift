@@ -11,15 +11,11 @@ public struct MachineMemory: Sendable, Hashable {
 
   public init(proc: String) { self.proc = proc }
 
-  /// How much there is and how much is in use; `nil` where the kernel does not say. 20 to 100 µs.
-  public func reading() -> MemoryReading? {
-    let readings = cgroupReadings() + [machineReading()].compactMap(\.self)
-    return readings.max { share($0) < share($1) }
-  }
+  /// How much there is and how much is in use; `nil` where the kernel does not say. 20 to 250 µs.
+  public func reading() -> MemoryReading? { readings().shortest }
 
-  private func share(_ reading: MemoryReading) -> Double {
-    reading.capacity == 0 ? 1 : Double(reading.inUse) / Double(reading.capacity)
-  }
+  /// Of each cgroup with a limit, and of the machine: who fills much at once may pass one that is not the shortest yet.
+  func readings() -> [MemoryReading] { cgroupReadings() + [machineReading()].compactMap(\.self) }
 
   /// Of the machine as a whole.
   public func machineReading() -> MemoryReading? {
@@ -122,4 +118,13 @@ public struct MachineMemory: Sendable, Hashable {
     let table = KernelFile.text("\(folder)/memory.stat").map(KernelFile.table) ?? [:]
     return MemoryReading(capacity: capacity, inUse: used - min(used, table[Substring(inactive)] ?? 0))
   }
+}
+
+extension [MemoryReading] {
+  /// The one of which most is in use.
+  var shortest: MemoryReading? { self.max { $0.share < $1.share } }
+}
+
+extension MemoryReading {
+  fileprivate var share: Double { capacity == 0 ? 1 : Double(inUse) / Double(capacity) }
 }

@@ -103,8 +103,8 @@ final class PressureMonitor: @unchecked Sendable {
     // Acquiring: what was handed out by then is in the ledger (releasing in BrokerCore.grow).
     let grown = core.grown.load(ordering: .acquiring)
     let ledger = core.total()
-    let reading = core.reading(of: ledger)
-    let change = reading.flatMap { gauge.update($0) }
+    let readings = core.readings(of: ledger)
+    let change = readings.shortest.flatMap { gauge.update($0) }
     if let change {
       listeners.removeAll {
         if case .terminated = $0.continuation.yield(change) { true } else { false }
@@ -113,7 +113,7 @@ final class PressureMonitor: @unchecked Sendable {
     fetch()
     // What was given back shows at the next look.
     if gauge.level == .critical, core.relieve(gauge).purged > 0 { core.ring() }
-    let next = NextLook(gauge, reading, ledger, ofMachine: core.configuration.limit == .machine, hasAlarm: hasAlarm)
+    let next = NextLook(gauge, readings, ledger, ofMachine: core.configuration.limit == .machine, hasAlarm: hasAlarm)
     let due = grown.clampedSum(next.bytes)
     core.lookAt.store(due, ordering: .relaxed)
     // Pairs with the fence of BrokerCore.grow, which says what either sees.

@@ -1,6 +1,6 @@
 /// A region of disk, set aside at start, for the state of hibernated apps. (R-MEM-06, R-LIFE-07)
 ///
-/// Its size is fixed and its blocks are allocated when it is made. At any instant each app is in it with exactly what was
+/// Its size is fixed and its blocks are allocated when it is opened. At any instant each app is in it with exactly what was
 /// saved last, or is not in it, whatever part of the last writes a crash kept: a record goes to free space and is
 /// synchronised before the index names it, and the index is kept twice, one copy being written and synchronised
 /// before the other. Everything has a checksum, and what does not fit its own is never handed out; what shrinks by it is
@@ -24,7 +24,8 @@ public final class HibernationStore {
   /// - Parameters:
   ///   - path: of the file. Whoever has it open has it alone.
   ///   - bytes: its size; at least ``bytesMin``, and that of the file if there is one.
-  /// - Throws: ``StoreError``: `argument`, `locked`, `otherVersion`, `otherSize`, `damagedIndex`, `system`.
+  /// - Throws: ``StoreError``: `argument`, `locked`, `otherVersion`, `otherSize`, `damagedIndex`, `system`, as where the disk has
+  ///   no room.
   public convenience init(path: String, bytes: Int) throws(StoreError) {
     try self.init(path: path, bytes: bytes, access: PlainAccess())
   }

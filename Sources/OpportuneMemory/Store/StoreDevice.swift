@@ -20,7 +20,7 @@ extension StoreDevice {
   package func beginReading(_ range: Range<Int>) {}
 }
 
-/// A file of fixed size whose blocks are set aside when it is made, locked for as long as it is open.
+/// A file of fixed size whose blocks are set aside when it is opened, locked for as long as it is open.
 final class StoreFile: StoreDevice {
   private let descriptor: Int32
   private let path: String
@@ -40,15 +40,20 @@ final class StoreFile: StoreDevice {
       }
       var status = stat()
       guard fstat(descriptor, &status) == 0 else { throw Self.refused("'\(path)' has no size") }
-      if status.st_size != size {
-        // New, or a crash came before all was set aside: no index is written before that.
+      // New, or a crash came before all was set aside: no index is written before that.
+      let isWhole = status.st_size == size
+      if !isWhole {
         guard status.st_size < size, try Self.isBlank(descriptor, status.st_size, path) else {
           throw StoreError(.otherSize, "'\(path)' has \(status.st_size) bytes, expected \(size)")
         }
-        var result: Int32
-        repeat { result = posix_fallocate(descriptor, 0, size) } while result == EINTR
-        errno = result
-        guard result == 0 else { throw Self.refused("no \(size) bytes were set aside in '\(path)'") }
+      }
+      // A file of this size may have holes, as a copy has. What is there stays.
+      var result: Int32
+      repeat { result = posix_fallocate(descriptor, 0, size) } while result == EINTR
+      guard result == 0 else {
+        // A part may have been set aside.
+        if !isWhole { ftruncate(descriptor, status.st_size) }
+        throw Self.refused("no \(size) bytes were set aside in '\(path)'", result)
       }
       // Its blocks and its name are on the disk before anything is saved, also where a crash cut the last opening short.
       guard fsync(descriptor) == 0 else { throw Self.refused("'\(path)' was not synchronised") }
