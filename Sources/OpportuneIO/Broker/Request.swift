@@ -274,6 +274,12 @@ final class Request: Message, @unchecked Sendable {
     total > 0 && (code == .OPP_RING_READ || code == .OPP_RING_RECEIVE || code == .OPP_RING_SEND)
   }
 
+  /// Whether the queue does the rest of what moved so many bytes at once. A read of a file may have stopped where the cache
+  /// does; a stream gives what it has.
+  func leavesRest(afterMoving moved: Int) -> Bool {
+    moved > 0 && moved < total && (wantsAll || (code == .OPP_RING_READ && !isStream))
+  }
+
   /// What the descriptor is polled for where it answers that it would have to wait.
   var pollEvents: UInt32 { UInt32(writes || code == .OPP_RING_CONNECT ? pollOut : pollIn) }
 
