@@ -97,6 +97,8 @@ public struct IOConfiguration: Sendable {
   var fault: (@Sendable (opp_ring_op) -> Int32?)?
   /// For tests: called by who is about to do something at once, and may.
   var onCallAtOnce: (@Sendable () -> Void)?
+  /// For tests: the owner's clock, in nanoseconds, where nothing has a time of its own.
+  var clock: (@Sendable () -> UInt64)?
   /// For tests: as before Linux 6.9.
   var lacksTruncate = false
 

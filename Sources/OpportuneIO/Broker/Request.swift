@@ -94,7 +94,7 @@ final class Request: Message, @unchecked Sendable {
   var ticket: Arbiter<Request>.Ticket?
   var done = 0
   var piece = 0
-  /// When its present piece was queued, and sent.
+  /// When its present piece was queued, or its app resumed since, and when it was sent.
   var queuedAt: UInt64 = 0
   var sentAt: UInt64 = 0
   var isPolling = false

@@ -13,7 +13,7 @@ public struct IOStatistics: Sendable {
     public internal(set) var atOnce: UInt64 = 0
     public internal(set) var bytesRead: UInt64 = 0
     public internal(set) var bytesWritten: UInt64 = 0
-    /// From the call's arrival to the kernel, and from there to the completion; of each piece.
+    /// From the call's arrival, or its app's resumption since, to the kernel, and from there to the completion; of each piece.
     public internal(set) var waiting = LatencyHistogram()
     public internal(set) var inDevice = LatencyHistogram()
 
