@@ -138,12 +138,12 @@ public final class AppIO: AppObserver, @unchecked Sendable {
       throw request.error(.cancelled)
     }
     if limit != .zero, let value = try tryAtOnce(request) { return value }
-    request.lookAtFile()
     if let limit {
       request.limit = limit
       let (deadline, overflow) = opp_now_ns().addingReportingOverflow(limit.nanoseconds)
       request.deadline = overflow ? .max : deadline
     }
+    request.lookAtFile()
     await withTaskCancellationHandler {
       await withUnsafeContinuation { continuation in
         request.caller = .task(continuation)

@@ -179,13 +179,15 @@ final class Request: Message, @unchecked Sendable {
     isStream = true
   }
 
-  /// Looks at what kind of file a transfer is of, which decides whether it occupies the device.
+  /// Looks at what kind of file a transfer is of, which decides whether it occupies the device. Does not wait for the file's
+  /// file system, which may hang.
   func lookAtFile() {
     lookAtPath()
     guard device == .storage, movesBytes else { return }
-    var about = stat()
-    guard fstat(op.fd, &about) == 0 else { return }  // the kernel will say what is wrong
-    isOfStream = ![UInt32(S_IFREG), UInt32(S_IFBLK)].contains(about.st_mode & UInt32(S_IFMT))
+    let kind = opp_file_kind(op.fd)
+    guard kind >= 0 else { return }  // the kernel will say what is wrong
+    isOfStream = ![S_IFREG, S_IFBLK].contains(mode_t(kind & 0xffff) & S_IFMT)
+    op.second = kind & OPP_FILE_SERVED != 0 ? 1 : 0
   }
 
   /// Names the buffer by its registration, where it has one.
