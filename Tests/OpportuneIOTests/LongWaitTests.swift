@@ -279,6 +279,7 @@ import Testing
       await broker.shutdown()
       let hasEnded = broker.owner.hasEnded.load(ordering: .acquiring)
       #expect(broker.abilities.usesUring || !hasEnded)
+      #expect(await code { _ = try await broker.statistics() } == .unavailable)
       await broker.shutdown()
       #expect(await code { try await io.nop() } != nil)
       // What is opened after all is closed; then the broker's thread ends.

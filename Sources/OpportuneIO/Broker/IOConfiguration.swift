@@ -8,7 +8,11 @@ public struct IOConfiguration: Sendable {
     case automatic
     /// io_uring, or an error.
     case uring
-    /// A few threads for files, `poll` for sockets. The same class order, less speed.
+    /// A few threads for files, `poll` for sockets. The same class order, less speed, and limits: no more than 3,840 requests
+    /// of all apps wait for sockets, pipes and terminals at a time (4 × ``IOConfiguration/entries`` − 256, if that is more), and
+    /// fewer than the process may have descriptors (`RLIMIT_NOFILE`). Those beyond, the newest, fail with `ENOBUFS`
+    /// (`system(.noBufferSpace)`). Transfers of files, opens and the like are never too many. A cancelled open returns at
+    /// once; its thread stays in it until the kernel lets go.
     case threads
   }
 

@@ -58,6 +58,8 @@ final class Owner: @unchecked Sendable {
   /// thread for the same reason.
   private var discarded: [Unmanaged<Message>] = []
   private var isEnding = false
+  /// The shutdown has returned, though an open may keep this thread.
+  private(set) var isOver = false
   private var onEnded: [() -> Void] = []
   /// Cleared where the kernel refuses them.
   var usesPriorities: Bool
@@ -312,6 +314,7 @@ final class Owner: @unchecked Sendable {
 
   /// Nobody waits for an open that may never come back; until it does, this thread and the ring stay.
   private func tellOfEnd() {
+    isOver = true
     let bodies = onEnded
     onEnded = []
     for body in bodies { body() }
