@@ -2,7 +2,6 @@
 #include "ring.h"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -84,17 +83,6 @@ int32_t opp_ring_try(const opp_ring_op *op) {
     default: return -EOPNOTSUPP;
     }
     return ring_call(&now);
-}
-
-int32_t opp_ring_look(const opp_ring_op *op) {
-    /* O_PATH opens nothing. RESOLVE_CACHED walks what the kernel has in memory. */
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC | (op->flags & O_NOFOLLOW), .resolve = RESOLVE_CACHED};
-    int fd = (int)syscall(SYS_openat2, op->fd, pointer(op->address), &how, sizeof(how));
-    if (fd < 0) return errno == EINVAL || errno == ENOSYS || errno == EPERM ? -EAGAIN : -errno;
-    struct stat about;
-    int error = fstat(fd, &about) < 0 ? errno : 0;
-    (void)close(fd);
-    return error != 0 ? -error : (int32_t)about.st_mode;
 }
 
 int32_t opp_open_direct(void) {

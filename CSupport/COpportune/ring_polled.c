@@ -12,9 +12,9 @@
 #include <sys/uio.h>
 
 static bool is_pollable(int fd) {
-    struct stat about;
+    int32_t kind = opp_file_kind(fd);
     /* Not only pipes, sockets and terminals: an eventfd or the like is of no kind at all. */
-    return fstat(fd, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISBLK(about.st_mode) && !S_ISDIR(about.st_mode);
+    return kind >= 0 && !S_ISREG(kind) && !S_ISBLK(kind) && !S_ISDIR(kind);
 }
 
 bool ring_is_polled(const opp_ring_op *op, short *events) {

@@ -161,6 +161,23 @@ static void move_fields(struct io_uring_sqe *sqe, const opp_ring_op *op) {
     }
 }
 
+static bool goes_to_thread(const opp_ring_op *op) {
+    switch ((opp_ring_code)op->code) {
+    /* More closes than closers. Inline, the last of a file's users waits as long as SO_LINGER or a file system says. */
+    case OPP_RING_CLOSE: return true;
+    /* Tried at once, an open of a FIFO succeeds without a writer, and fails without a reader; one whose path is cached waits
+     * for its file system's answer, and so does a read or write, which asks a FUSE first whether it would wait. */
+    case OPP_RING_OPEN:
+    case OPP_RING_READ:
+    case OPP_RING_WRITE:
+    case OPP_RING_READV:
+    case OPP_RING_WRITEV:
+    case OPP_RING_READ_FIXED:
+    case OPP_RING_WRITE_FIXED: return op->second != 0;
+    default: return false;
+    }
+}
+
 static int uring_prepare(opp_ring *ring, const opp_ring_op *op) {
     uring *state = ring->state;
     if (op->code == OPP_RING_CLOSE && ring_closers_ask(state->closers, op)) return 0;
@@ -179,9 +196,7 @@ static int uring_prepare(opp_ring *ring, const opp_ring_op *op) {
         .user_data = op->tag,
     };
     if (shape->is_special) move_fields(sqe, op);
-    /* More closes than closers. Inline, the last of a file's users waits as long as SO_LINGER or a file system says. */
-    /* Tried at once, an open of a FIFO succeeds without a writer, and fails without a reader. */
-    if (op->code == OPP_RING_CLOSE || (op->code == OPP_RING_OPEN && op->second != 0)) sqe->flags = IOSQE_ASYNC;
+    if (goes_to_thread(op)) sqe->flags = IOSQE_ASYNC;
     return 0;
 }
 

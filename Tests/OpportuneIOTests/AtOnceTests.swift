@@ -1,5 +1,6 @@
 import COpportune
 import Foundation
+import MetricsTestKit
 import Synchronization
 import SystemPackage
 import TestSupport
@@ -193,6 +194,34 @@ import Testing
     await io.terminate()
     for reader in readers { _ = await reader.result }
     for end in [socket, peer] { try end.close() }
+  }
+
+  /// Each call is counted once, and each byte, whoever did what of it.
+  @Test(arguments: backends)
+  func whatIsTriedAtOnceIsCountedOnce(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let metrics = TestMetrics()
+      var reporter = IOMetricsReporter(to: metrics)
+      let broker = try makeBroker(backend)
+      let io = try broker.makeApp(named: "counted")
+      let file = try await open(io, folder)
+      let before = try await broker.statistics()
+      reporter.report(before)
+      #expect(await read(file, io).value == 4)
+      #expect(await read(file, io, count: 8).value == 4)  // that there is no more, the queue finds
+      #expect(await read(FileDescriptor(rawValue: 99_999), io).value == -Int(EBADF))
+      let after = try await broker.statistics()
+      reporter.report(after)
+      var added = after.foreground
+      added.subtract(before.foreground)
+      #expect(added.atOnce == 1 && added.bytesRead == 8)
+      #expect(added.submitted == 2 && added.completed == 1 && added.failed == 1)
+      let dimensions = [("app", "counted"), ("class", "foreground")]
+      for (label, count) in [("at_once", 1), ("bytes_read", 8), ("requests", 2), ("failed", 1)] {
+        #expect(try metrics.expectCounter("opportune_io_\(label)", dimensions).lastValue == Int64(count), "\(label)")
+      }
+      try await io.close(file)
+    }
   }
 
   /// The next file of the number is another app's: who reads at once for one that has ended must not see it.

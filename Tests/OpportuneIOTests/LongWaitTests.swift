@@ -273,11 +273,13 @@ import Testing
       let path = try makeFIFO(folder.appending("fifo"))
       let opening = Task { try await io.open(path, .readOnly) }
       try await eventually("the open") { try await broker.statistics().apps[0].inFlight == 1 }
+      _ = try await io.status("/")  // behind it in the pool's queue: a thread has it
       opening.cancel()
       #expect(await code { _ = try await opening.value } == .cancelled)
       await broker.shutdown()
       let hasEnded = broker.owner.hasEnded.load(ordering: .acquiring)
       #expect(broker.abilities.usesUring || !hasEnded)
+      #expect(await code { _ = try await broker.statistics() } == .unavailable)
       await broker.shutdown()
       #expect(await code { try await io.nop() } != nil)
       // What is opened after all is closed; then the broker's thread ends.

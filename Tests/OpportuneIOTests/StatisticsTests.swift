@@ -1,5 +1,6 @@
 import Foundation
 import MetricsTestKit
+import Synchronization
 import SystemPackage
 import TestSupport
 import Testing
@@ -214,6 +215,33 @@ import Testing
     }
     #expect(try metrics.expectGauge("opportune_io_background_cap", [("device", "storage")]).lastValue == 4)
     #expect(try metrics.expectGauge("opportune_io_byte_tokens", [("device", "storage")]).lastValue != nil)
+  }
+
+  /// What a suspended app has queued waits for the app, not for its turn.
+  // R-DISK-02
+  @Test(arguments: backends)
+  func timeInSuspensionIsNoTimeInTheQueue(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let time = Atomic<UInt64>(1_000_000_000)
+      let broker = try makeBroker(backend) {
+        $0.triesAtOnce = false
+        $0.storage.cap = .adaptive(target: .milliseconds(1), maximum: 8)
+        $0.clock = { time.load(ordering: .relaxed) }
+      }
+      let io = try broker.makeApp(named: "sleeps")
+      let file = try await io.open(folder.appending("file"), .readWrite, options: [.create])
+      let cap = try await broker.statistics().storage.cap
+      io.setState(.suspended)
+      let reading = Task { try await io.read(file, into: try IOBuffer(count: 1), at: 0) }
+      try await eventually("the queue") { try await broker.statistics().storage.foregroundQueued == 1 }
+      time.add(10_000_000_000, ordering: .relaxed)
+      io.setState(.active)
+      #expect(try await reading.value == 0)
+      let statistics = try await broker.statistics()
+      #expect(try #require(statistics.foreground.waiting.quantile(1)) < .microseconds(2))
+      #expect(statistics.storage.cap == cap)
+      try await io.close(file)
+    }
   }
 
   /// Nothing is lost of apps that came and went between two reports, however many.

@@ -52,10 +52,16 @@ func othersWork() async throws {
   await other.shutdown()
 }
 
-/// Has the owner do what `post` posts without a look in between.
+/// Has the owner do what `post` posts without a look in between: it is held while that is posted, and fetches all of it then.
 func inOneTurn<Result>(_ broker: IOBroker, _ post: () throws -> Result) rethrows -> Result {
-  let gate = DispatchSemaphore(value: 0)
-  broker.owner.post(Control { _ in gate.wait() })
+  let (gate, holds) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+  broker.owner.post(
+    Control { _ in
+      holds.signal()
+      gate.wait()
+    })
+  // Posted before it holds, the first of these might be fetched without the others.
+  holds.wait()
   defer { gate.signal() }
   return try post()
 }

@@ -26,7 +26,8 @@ typedef struct opp_ring opp_ring;
 /* What the fields of opp_ring_op mean is said behind each; unnamed ones are 0. */
 typedef enum OPP_CLOSED_ENUM opp_ring_code {
     OPP_RING_NOP = 0,
-    OPP_RING_READ,        /* fd, address, length, offset (-1: the file's own), flags: RWF_* */
+    OPP_RING_READ,        /* fd, address, length, offset (-1: the file's own), flags: RWF_*; second: not 0 where its file is
+                             OPP_FILE_SERVED: on a thread, where io_uring would wait at first. So are the next five. */
     OPP_RING_WRITE,       /* the same */
     OPP_RING_READV,       /* fd, address: struct iovec[length], offset, flags: RWF_* */
     OPP_RING_WRITEV,      /* the same */
@@ -37,7 +38,7 @@ typedef enum OPP_CLOSED_ENUM opp_ring_code {
     OPP_RING_ALLOCATE,    /* fd, offset, second: length, length: mode */
     OPP_RING_TRUNCATE,    /* fd, offset: length; -EOPNOTSUPP before Linux 6.9 */
     OPP_RING_OPEN,        /* fd: folder or AT_FDCWD, address: path, length: mode, flags: O_*; second: not 0 where it waits
-                             for others, as of a FIFO: on a thread, where io_uring would not wait at first */
+                             for others, as of a FIFO, or is OPP_FILE_ON_NO_DEVICE: on a thread from the start */
     OPP_RING_CLOSE,       /* fd */
     OPP_RING_STAT,        /* fd, address: path, length: STATX_*, second: struct statx *, flags: AT_* */
     OPP_RING_RENAME,      /* fd, address: path; index: folder, second: path; flags: RENAME_* */
@@ -198,9 +199,22 @@ uint64_t opp_ring_wakeups(const opp_ring *_Nonnull ring);
  */
 int32_t opp_ring_try(const opp_ring_op *_Nonnull op);
 
+/* With the type bits of st_mode. */
+#define OPP_FILE_ON_NO_DEVICE 0x10000 /* a file or folder of memory, a network or a program, by its device's major number, 0 */
+#define OPP_FILE_SERVED 0x20000       /* of the latter two, where sysfs says so: NFS and FUSE, but not FUSE on a block device */
+
 /*
- * The st_mode of what an OPEN would open, as far as that takes no waiting. Any thread. -EAGAIN where it is not known without
- * asking the device, or by this kernel (before Linux 5.12); else as open(2).
+ * What is open as fd: type bits of st_mode, and OPP_FILE_*; or -errno. Any thread. Asks no file system that lets the kernel
+ * answer (AT_STATX_DONT_SYNC), so it does not wait for one that hangs: for 9P and SMB it may.
+ */
+int32_t opp_file_kind(int fd);
+
+/* Which file it is, likewise. 0, or -errno. */
+int opp_file_identity(int fd, uint64_t *_Nonnull device, uint64_t *_Nonnull inode);
+
+/*
+ * As opp_file_kind(), but for OPP_FILE_SERVED, of what an OPEN would open, as far as that takes no waiting. Any thread.
+ * -EAGAIN where it is not known without asking the device, or by this kernel (before Linux 5.12); else as open(2).
  */
 int32_t opp_ring_look(const opp_ring_op *_Nonnull op);
 

@@ -138,12 +138,12 @@ public final class AppIO: AppObserver, @unchecked Sendable {
       throw request.error(.cancelled)
     }
     if limit != .zero, let value = try tryAtOnce(request) { return value }
-    request.lookAtFile()
     if let limit {
       request.limit = limit
       let (deadline, overflow) = opp_now_ns().addingReportingOverflow(limit.nanoseconds)
       request.deadline = overflow ? .max : deadline
     }
+    request.lookAtFile()
     await withTaskCancellationHandler {
       await withUnsafeContinuation { continuation in
         request.caller = .task(continuation)
@@ -167,22 +167,29 @@ public final class AppIO: AppObserver, @unchecked Sendable {
     op.length = UInt32(min(request.total, 1 << 30))
     let tried = doAtOnce(on: request.device, request.op.fd, since: request.closesBefore) {
       let moved = opp_ring_try(&op)
-      if moved >= 0 { atOnce.count(Int(moved), writes: request.writes) }
+      // While it is inside, so that what its app has done counts it however soon that ends.
+      if moved >= 0 {
+        atOnce.count(Int(moved), writes: request.writes, isWhole: !request.leavesRest(afterMoving: Int(moved)))
+      } else if !Self.isNoAnswer(moved) {
+        atOnce.countFailure()
+      }
       return moved
     }
-    guard let moved = tried else { return nil }
-    if moved == -EAGAIN || moved == -EOPNOTSUPP || moved == -EINTR { return nil }
+    guard let moved = tried, !Self.isNoAnswer(moved) else { return nil }
     guard moved >= 0 else {
       // Not asked again: a socket tells some errors once.
       request.releaseBuffers()
       throw request.error(.system(Errno(rawValue: -moved)))
     }
     request.done = Int(moved)
-    if request.wantsAll, moved > 0, request.done < request.total { return nil }
-    // It may have stopped where the cache does; the rest is asked for there. A stream gives what it has.
-    if request.code == .OPP_RING_READ, !request.isStream, moved > 0, request.done < request.total { return nil }
+    guard !request.leavesRest(afterMoving: request.done) else { return nil }
     request.releaseBuffers()
     return request.done
+  }
+
+  /// Whether the queue is to try it anew, from the start.
+  private static func isNoAnswer(_ result: Int32) -> Bool {
+    result == -EAGAIN || result == -EOPNOTSUPP || result == -EINTR
   }
 
   /// Calls `body` on this thread, which does not wait, where the app is active, or at least not suspended: else, and where it

@@ -16,6 +16,7 @@ final class AtOnce: Sendable {
 
   private let word = Atomic<UInt64>(0)
   private let requests = Atomic<UInt64>(0)
+  private let failures = Atomic<UInt64>(0)
   private let bytesRead = Atomic<UInt64>(0)
   private let bytesWritten = Atomic<UInt64>(0)
 
@@ -49,8 +50,9 @@ final class AtOnce: Sendable {
 
   // MARK: How much
 
-  func count(_ moved: Int, writes: Bool) {
-    requests.wrappingAdd(1, ordering: .relaxed)
+  /// - Parameter isWhole: else the queue does the rest, and counts the request.
+  func count(_ moved: Int, writes: Bool, isWhole: Bool) {
+    if isWhole { requests.wrappingAdd(1, ordering: .relaxed) }
     if writes {
       bytesWritten.wrappingAdd(UInt64(moved), ordering: .relaxed)
     } else {
@@ -58,15 +60,18 @@ final class AtOnce: Sendable {
     }
   }
 
+  func countFailure() { failures.wrappingAdd(1, ordering: .relaxed) }
+
   struct Done {
     let requests: UInt64
+    let failures: UInt64
     let bytesRead: UInt64
     let bytesWritten: UInt64
   }
 
   var done: Done {
     Done(
-      requests: requests.load(ordering: .relaxed), bytesRead: bytesRead.load(ordering: .relaxed),
-      bytesWritten: bytesWritten.load(ordering: .relaxed))
+      requests: requests.load(ordering: .relaxed), failures: failures.load(ordering: .relaxed),
+      bytesRead: bytesRead.load(ordering: .relaxed), bytesWritten: bytesWritten.load(ordering: .relaxed))
   }
 }

@@ -79,11 +79,13 @@ public final class IOBroker: Sendable {
 
   /// What all apps have done, and what the queues look like now.
   ///
-  /// - Throws: ``IOError``: `unavailable` after the shutdown.
+  /// - Throws: ``IOError``: `unavailable` once ``shutdown()`` has returned, whatever it left behind; never waits for that.
   public func statistics() async throws(IOError) -> IOStatistics {
     let result: IOStatistics? = await withUnsafeContinuation { continuation in
       owner.post(
-        Control(refused: { continuation.resume(returning: nil) }) { continuation.resume(returning: $0.statistics()) })
+        Control(refused: { continuation.resume(returning: nil) }) {
+          continuation.resume(returning: $0.isOver ? nil : $0.statistics())
+        })
     }
     guard let result else { throw IOError(.unavailable, "the broker was shut down") }
     return result
@@ -92,7 +94,8 @@ public final class IOBroker: Sendable {
   /// Terminates every app, waits until the kernel has let go of all requests, and ends the thread. May be called again.
   ///
   /// Where io_uring is not used it does not wait for the opens of FIFOs and terminals that nobody has the other end of: each
-  /// keeps a thread of the pool's, and all of them the broker's own and its memory, until that comes or the process ends.
+  /// keeps a thread of the pool's, and all of them the broker's own and its memory, until that comes or the process ends. What
+  /// is asked of the broker meanwhile fails as after any shutdown, ``statistics()`` with `unavailable`.
   public func shutdown() async {
     await withUnsafeContinuation { continuation in
       owner.post(Control(refused: { continuation.resume() }) { $0.shutDown { continuation.resume() } })

@@ -8,7 +8,11 @@ public struct IOConfiguration: Sendable {
     case automatic
     /// io_uring, or an error.
     case uring
-    /// A few threads for files, `poll` for sockets. The same class order, less speed.
+    /// A few threads for files, `poll` for sockets. The same class order, less speed, and limits: no more than 3,840 requests
+    /// of all apps wait for sockets, pipes and terminals at a time (4 × ``IOConfiguration/entries`` − 256, if that is more), and
+    /// fewer than the process may have descriptors (`RLIMIT_NOFILE`). Those beyond, the newest, fail with `ENOBUFS`
+    /// (`system(.noBufferSpace)`). Transfers of files, opens and the like are never too many. A cancelled open returns at
+    /// once; its thread stays in it until the kernel lets go.
     case threads
   }
 
@@ -97,6 +101,8 @@ public struct IOConfiguration: Sendable {
   var fault: (@Sendable (opp_ring_op) -> Int32?)?
   /// For tests: called by who is about to do something at once, and may.
   var onCallAtOnce: (@Sendable () -> Void)?
+  /// For tests: the owner's clock, in nanoseconds, where nothing has a time of its own.
+  var clock: (@Sendable () -> UInt64)?
   /// For tests: as before Linux 6.9.
   var lacksTruncate = false
 

@@ -10,6 +10,8 @@ final class OwnedApp {
   var state: IOState {
     didSet { if state != .suspended { runningState = state } }
   }
+  /// When it was last resumed: what waited before waited for that, not for its turn.
+  var resumedAt: UInt64 = 0
   /// Of the state: see ``AppIO/View``. `nil` before the first look.
   var generation: UInt64?
   var limits: IOLimits?

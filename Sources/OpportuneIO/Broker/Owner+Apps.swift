@@ -58,6 +58,7 @@ extension Owner {
 
   private func setState(_ state: IOState, of app: OwnedApp) {
     guard !app.isTerminated else { return }
+    if app.state == .suspended, state != .suspended { app.resumedAt = now }
     app.state = state
     if !opensAwake.isEmpty { mayWakeOpens = true }
     for device in Device.queued { arbiters[device.rawValue].setState(app.state(on: device), of: app.slot) }

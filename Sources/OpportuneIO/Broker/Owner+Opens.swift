@@ -11,7 +11,7 @@ extension Owner {
   /// The kernel's answer about what is to be opened; the open goes on.
   func looked(_ request: Request, _ result: Int32) {
     request.looks = .done
-    if result >= 0 { request.learn(mode: request.lookedUpMode) }
+    if result >= 0 { request.learn(kind: request.lookedUpKind) }
     guard request.isOfStream || request.reason != nil, let grant = request.grant else { return again(request) }
     request.grant = nil
     arbiters[request.device.rawValue].abandon(grant)
@@ -78,18 +78,20 @@ extension Request {
   /// What is known of the file that is to be opened.
   enum Look { case none, needed, sent, done }
 
-  /// Looks whether the file is one whose open waits for others, where that takes no waiting; else the kernel is asked in the
-  /// request's turn. On the caller's thread.
+  /// Looks whether the file is one whose open may wait, where that takes no waiting; else the kernel is asked in the request's
+  /// turn. On the caller's thread.
   func lookAtPath() {
-    guard code == .OPP_RING_OPEN, op.flags & UInt32(O_NONBLOCK) == 0 else { return }
-    let mode = opp_ring_look(&op)
-    if mode >= 0 { return learn(mode: UInt32(mode)) }
-    if mode == -EAGAIN { looks = .needed }  // else there is none, or the open will say what is wrong
+    guard code == .OPP_RING_OPEN else { return }
+    let kind = opp_ring_look(&op)
+    if kind >= 0 { return learn(kind: kind) }
+    if kind == -EAGAIN { looks = .needed }  // else there is none, or the open will say what is wrong
   }
 
-  func learn(mode: UInt32) {
-    isOfStream = [UInt32(S_IFIFO), UInt32(S_IFCHR)].contains(mode & UInt32(S_IFMT))
-    op.second = isOfStream ? 1 : 0  // on a thread of the kernel's from the start
+  func learn(kind: Int32) {
+    let waitsForOthers = [S_IFIFO, S_IFCHR].contains(mode_t(kind & 0xffff) & S_IFMT)
+    isOfStream = waitsForOthers && op.flags & UInt32(O_NONBLOCK) == 0
+    // On a thread of the kernel's from the start.
+    op.second = isOfStream || kind & OPP_FILE_ON_NO_DEVICE != 0 ? 1 : 0
   }
 
   /// The request that asks what the file is.
@@ -104,5 +106,5 @@ extension Request {
     return op
   }
 
-  var lookedUpMode: UInt32 { scratchOfLook.map { FileStatus($0).mode } ?? 0 }
+  var lookedUpKind: Int32 { scratchOfLook.map { FileStatus.kind($0) } ?? 0 }
 }

@@ -84,7 +84,10 @@ extension Owner {
     }
     request.grant = grant
     request.piece = nextPiece(of: request, grant.ioClass == .background ? chunk(of: request) : .max)
-    owned(request.app)?.counters[grant.ioClass.index].waiting.record(now - request.queuedAt)
+    if let app = owned(request.app) {
+      request.queuedAt = max(request.queuedAt, app.resumedAt)
+      app.counters[grant.ioClass.index].waiting.record(now - request.queuedAt)
+    }
     send(request)
   }
 

@@ -58,6 +58,8 @@ final class Owner: @unchecked Sendable {
   /// thread for the same reason.
   private var discarded: [Unmanaged<Message>] = []
   private var isEnding = false
+  /// The shutdown has returned, though an open may keep this thread.
+  private(set) var isOver = false
   private var onEnded: [() -> Void] = []
   /// Cleared where the kernel refuses them.
   var usesPriorities: Bool
@@ -105,7 +107,7 @@ final class Owner: @unchecked Sendable {
     var can = opp_ring_can(ring)
     if configuration.lacksTruncate { can.truncate = false }
     self.can = can
-    let now = opp_now_ns()
+    let now = configuration.clock?() ?? opp_now_ns()
     var storage = configuration.storage
     // Behind more requests than there are threads, foreground would wait for background in the threads' queue.
     if can.backend == .OPP_RING_THREADS { storage.depth = min(storage.depth, configuration.threads) }
@@ -167,7 +169,7 @@ final class Owner: @unchecked Sendable {
     withUnsafeTemporaryAllocation(of: opp_ring_completion.self, capacity: 128) { completions in
       guard let first = completions.baseAddress else { return }
       while !(isEnding && inFlight == 0) {
-        now = opp_now_ns()
+        now = readClock()
         takeMessages()
         fireTimers()
         dispatchAll()
@@ -175,7 +177,7 @@ final class Owner: @unchecked Sendable {
         sendAnswers()
         if isEnding, lostOpens > 0, inFlight == lostOpens { tellOfEnd() }
         let count = opp_ring_wait(ring, first, UInt32(completions.count), wakeTime())
-        now = opp_now_ns()
+        now = readClock()
         if count < 0 {
           logger.error("the ring fails", metadata: ["reason": "\(String(cString: strerror(-count)))"])
           opp_pause()
@@ -185,6 +187,8 @@ final class Owner: @unchecked Sendable {
       }
     }
   }
+
+  private func readClock() -> UInt64 { configuration.clock?() ?? opp_now_ns() }
 
   private func sendAnswers() {
     for index in answers.indices {
@@ -310,6 +314,7 @@ final class Owner: @unchecked Sendable {
 
   /// Nobody waits for an open that may never come back; until it does, this thread and the ring stay.
   private func tellOfEnd() {
+    isOver = true
     let bodies = onEnded
     onEnded = []
     for body in bodies { body() }

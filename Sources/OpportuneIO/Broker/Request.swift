@@ -94,7 +94,7 @@ final class Request: Message, @unchecked Sendable {
   var ticket: Arbiter<Request>.Ticket?
   var done = 0
   var piece = 0
-  /// When its present piece was queued, and sent.
+  /// When its present piece was queued, or its app resumed since, and when it was sent.
   var queuedAt: UInt64 = 0
   var sentAt: UInt64 = 0
   var isPolling = false
@@ -179,13 +179,15 @@ final class Request: Message, @unchecked Sendable {
     isStream = true
   }
 
-  /// Looks at what kind of file a transfer is of, which decides whether it occupies the device.
+  /// Looks at what kind of file a transfer is of, which decides whether it occupies the device. Does not wait for the file's
+  /// file system, which may hang.
   func lookAtFile() {
     lookAtPath()
     guard device == .storage, movesBytes else { return }
-    var about = stat()
-    guard fstat(op.fd, &about) == 0 else { return }  // the kernel will say what is wrong
-    isOfStream = ![UInt32(S_IFREG), UInt32(S_IFBLK)].contains(about.st_mode & UInt32(S_IFMT))
+    let kind = opp_file_kind(op.fd)
+    guard kind >= 0 else { return }  // the kernel will say what is wrong
+    isOfStream = ![S_IFREG, S_IFBLK].contains(mode_t(kind & 0xffff) & S_IFMT)
+    op.second = kind & OPP_FILE_SERVED != 0 ? 1 : 0
   }
 
   /// Names the buffer by its registration, where it has one.
@@ -272,6 +274,12 @@ final class Request: Message, @unchecked Sendable {
   /// Whether it may be done on the calling thread, as far as that takes no waiting.
   var canBeTriedAtOnce: Bool {
     total > 0 && (code == .OPP_RING_READ || code == .OPP_RING_RECEIVE || code == .OPP_RING_SEND)
+  }
+
+  /// Whether the queue does the rest of what moved so many bytes at once. A read of a file may have stopped where the cache
+  /// does; a stream gives what it has.
+  func leavesRest(afterMoving moved: Int) -> Bool {
+    moved > 0 && moved < total && (wantsAll || (code == .OPP_RING_READ && !isStream))
   }
 
   /// What the descriptor is polled for where it answers that it would have to wait.

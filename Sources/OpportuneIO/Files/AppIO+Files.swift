@@ -253,6 +253,12 @@ public struct FileStatus: Sendable, Hashable {
       about.load(fromByteOffset: 112, as: Int64.self), about.load(fromByteOffset: 120, as: UInt32.self))
   }
 
+  /// As `opp_file_kind()` has it.
+  static func kind(_ about: UnsafeRawPointer) -> Int32 {
+    let isOnNoDevice = about.load(fromByteOffset: 136, as: UInt32.self) == 0
+    return Int32(FileStatus(about).mode) | (isOnNoDevice ? OPP_FILE_ON_NO_DEVICE : 0)
+  }
+
   private static func nanoseconds(_ seconds: Int64, _ rest: UInt32) -> Int64 {
     let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
     let (sum, carry) = whole.addingReportingOverflow(Int64(rest))

@@ -37,6 +37,7 @@ extension AppIO {
 
   private func performWaiting(_ request: Request) throws(IOError) -> Int {
     if let value = try tryAtOnce(request) { return value }
+    request.lookAtFile()
     let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
     defer { semaphore.deallocate() }
     semaphore.initialize(to: sem_t())

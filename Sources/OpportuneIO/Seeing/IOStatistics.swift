@@ -8,16 +8,19 @@ public struct IOStatistics: Sendable {
     public internal(set) var failed: UInt64 = 0
     /// Cancelled, past their deadline, or ended with their app.
     public internal(set) var cancelled: UInt64 = 0
-    /// Done at once on the calling thread; counted in none of the others.
+    /// Done whole at once on the calling thread: counted in none of the three above. One that fails there is submitted and
+    /// failed; where a part is done there, its bytes count, and the request is one submitted for the rest.
     public internal(set) var atOnce: UInt64 = 0
     public internal(set) var bytesRead: UInt64 = 0
     public internal(set) var bytesWritten: UInt64 = 0
-    /// From the call's arrival to the kernel, and from there to the completion; of each piece.
+    /// From the call's arrival, or its app's resumption since, to the kernel, and from there to the completion; of each piece.
     public internal(set) var waiting = LatencyHistogram()
     public internal(set) var inDevice = LatencyHistogram()
 
     mutating func add(_ done: AtOnce.Done) {
       atOnce += done.requests
+      submitted += done.failures
+      failed += done.failures
       bytesRead += done.bytesRead
       bytesWritten += done.bytesWritten
     }

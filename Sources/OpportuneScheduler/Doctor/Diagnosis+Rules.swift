@@ -363,7 +363,8 @@ extension SystemFacts {
         .io, "io_uring", .missing, found: String(cString: strerror(ringError)),
         cost:
           "Files go over a few threads and sockets over poll instead: the same order of classes, more CPU time for "
-          + "each request. The open of a FIFO that nobody has at the other end holds one of the threads meanwhile.",
+          + "each request. The open of a FIFO that nobody has at the other end, cancelled or not, keeps one of the "
+          + "threads until the kernel lets go. More than some thousand requests that wait for sockets are refused.",
         remedy: remedy)
     ]
   }

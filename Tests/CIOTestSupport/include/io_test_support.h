@@ -14,4 +14,13 @@ int io_test_eventfd(void);
 /* A terminal that passes every byte on as it is, and its user's end, which Swift's Glibc does not have; -errno without. */
 int io_test_terminal(int *_Nonnull ends);
 
+/*
+ * Mounts a file system of a program that hangs over the file `path`: it answers nothing, but, with `answers_opens`, opens of the
+ * file. 0, or -errno where this process may not.
+ */
+int io_test_hang(const char *_Nonnull path, int answers_opens);
+
+/* Ends it; whoever waits for an answer gets an error. */
+void io_test_end_hang(const char *_Nonnull path);
+
 #endif
