@@ -28,7 +28,9 @@ public struct IOConfiguration: Sendable {
     public var receiveBuffer: Int?
     /// Bytes that it holds to be sent: `SO_SNDBUF`; `nil` leaves it as it is.
     public var sendBuffer: Int?
-    /// Whether incoming packets are dropped. The socket stays open, and its peer sends again.
+    /// Whether incoming packets are dropped. The socket stays open, and its peer sends again. A packet filter that the app
+    /// has attached (`SO_ATTACH_FILTER`) is back afterwards. Where the kernel does not give it back, since it is of eBPF
+    /// or locked (`SO_LOCK_FILTER`), packets are kept, and the logger says so once for each socket.
     public var dropsIncoming: Bool
 
     public init(receiveBuffer: Int? = nil, sendBuffer: Int? = nil, dropsIncoming: Bool = false) {

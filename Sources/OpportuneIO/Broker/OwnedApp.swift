@@ -77,6 +77,8 @@ struct OwnedDescriptor {
   private let identity: SocketIdentity?
   let isSocket: Bool
   var moderation = SocketModeration()
+  /// Whether it was said that its packets are not as they should be.
+  var hasWarned = false
 
   init(_ descriptor: Int32, isSocket: Bool) {
     self.isSocket = isSocket

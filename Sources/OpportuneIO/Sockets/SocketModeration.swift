@@ -1,4 +1,5 @@
 import Glibc
+import SystemPackage
 
 /// What was done to a socket's buffers and packets, so that it can be undone exactly. (R-NET-01, R-NET-02, R-NET-08)
 ///
@@ -8,7 +9,7 @@ struct SocketModeration: Equatable {
   private var receive: Saved?
   private var send: Saved?
   private var isClamped = false
-  private(set) var dropsIncoming = false
+  private var filter = SocketFilter()
 
   private struct Saved: Equatable {
     var size: Int32
@@ -24,8 +25,16 @@ struct SocketModeration: Equatable {
   ///
   /// The buffers of one that listens are left alone: its connections would inherit them, and with that what they are
   /// restored to.
-  mutating func apply(_ restriction: IOConfiguration.SocketRestriction, to socket: Int32, isKeptAlive: Bool) {
-    drop(restriction.dropsIncoming && !isKeptAlive, socket)
+  ///
+  /// - Throws: why the socket's packets are not as `restriction` says; all else is.
+  mutating func apply(
+    _ restriction: IOConfiguration.SocketRestriction, to socket: Int32, isKeptAlive: Bool
+  ) throws(Errno) {
+    limitBuffers(restriction, socket)
+    try drop(restriction.dropsIncoming && !isKeptAlive, socket)
+  }
+
+  private mutating func limitBuffers(_ restriction: IOConfiguration.SocketRestriction, _ socket: Int32) {
     guard Self.get(socket, SO_ACCEPTCONN) == 0 else { return }
     limit(&receive, restriction.receiveBuffer, socket, SO_RCVBUF, Self.receiveLock)
     limit(&send, restriction.sendBuffer, socket, SO_SNDBUF, Self.sendLock)
@@ -57,19 +66,9 @@ struct SocketModeration: Equatable {
     Self.set(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP, size.map { Int32(clamping: $0) } ?? Self.largestWindow)
   }
 
-  private mutating func drop(_ drops: Bool, _ socket: Int32) {
-    guard drops != dropsIncoming else { return }
-    dropsIncoming = drops
-    guard drops else {
-      Self.set(socket, SOL_SOCKET, SO_DETACH_FILTER, 0)
-      return
-    }
-    // "Return 0": no byte of any packet.
-    var instruction = SockFilter(code: 0x06, jt: 0, jf: 0, k: 0)
-    withUnsafeMutablePointer(to: &instruction) { first in
-      var program = SockProgram(count: 1, first: first)
-      _ = setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, socklen_t(MemoryLayout<SockProgram>.size))
-    }
+  private mutating func drop(_ drops: Bool, _ socket: Int32) throws(Errno) {
+    guard drops != filter.isAttached else { return }
+    if drops { try filter.attach(to: socket) } else { try filter.detach(from: socket) }
   }
 
   static func get(_ socket: Int32, _ option: Int32) -> Int32 {
@@ -82,17 +81,4 @@ struct SocketModeration: Equatable {
     var value = value
     return setsockopt(socket, level, option, &value, socklen_t(MemoryLayout<Int32>.size)) == 0
   }
-}
-
-/// `struct sock_filter` and `struct sock_fprog` of `linux/filter.h`, which Glibc's module does not have.
-private struct SockFilter {
-  var code: UInt16
-  var jt: UInt8
-  var jf: UInt8
-  var k: UInt32
-}
-
-private struct SockProgram {
-  var count: UInt16
-  var first: UnsafeMutablePointer<SockFilter>
 }

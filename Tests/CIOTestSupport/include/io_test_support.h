@@ -14,4 +14,7 @@ int io_test_eventfd(void);
 /* A terminal that passes every byte on as it is, and its user's end, which Swift's Glibc does not have; -errno without. */
 int io_test_terminal(int *_Nonnull ends);
 
+/* Attaches a filter of eBPF, which lets all packets in, to a socket; 0 or -errno. */
+int io_test_attach_ebpf(int socket);
+
 #endif
