@@ -162,6 +162,29 @@ import Testing
     for socket in [server, client, usual, other] { try await io.close(socket) }
   }
 
+  /// How far the window can be scaled is settled at the connection.
+  // R-NET-02, R-NET-08
+  @Test(arguments: backends)
+  func connectionsMadeInTheBackgroundRecover(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let peer = try broker.makeApp(named: "peer")
+    let io = try broker.makeApp(named: "connects", state: .background)
+    let (server, client) = try await connectedPair(peer, io)
+    #expect(SocketModeration.get(client.rawValue, SO_RCVBUF) <= 8192)
+    io.setState(.active)
+    let (other, usual) = try await connectedPair(peer, io)
+    _ = try await broker.statistics()
+    func windows(_ socket: FileDescriptor) -> [UInt8] {
+      var info = [UInt8](repeating: 0, count: 8)
+      var size = socklen_t(info.count)
+      #expect(getsockopt(socket.rawValue, Int32(IPPROTO_TCP), TCP_INFO, &info, &size) == 0)
+      return [info[0], info[6]]  // the state, and both scales
+    }
+    #expect(windows(client) == windows(usual))
+    #expect(SocketModeration.get(client.rawValue, 72) == 0)
+    for socket in [server, client, other, usual] { try await io.close(socket) }
+  }
+
   // R-NET-01
   @Test(arguments: backends, [IOState.suspended, .background])
   func packetsAreDroppedAsConfigured(backend: IOConfiguration.Backend, state: IOState) async throws {

@@ -50,6 +50,7 @@ extension Owner {
     if case .value(let value) = outcome, request.opensDescriptor {
       adopt(Int32(value), isSocket: request.code == .OPP_RING_ACCEPT, by: app)
     }
+    if request.code == .OPP_RING_CONNECT { moderate(request.op.fd, of: app) }
     guard app.state == .suspended, !app.isTerminated else { return answer(request) }
     app.held.append(request)
     if app.held.count == 1 { reportHeld(app) }

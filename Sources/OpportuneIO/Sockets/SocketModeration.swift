@@ -30,7 +30,8 @@ struct SocketModeration: Equatable {
   /// Makes the socket as `restriction` says, from whatever it was made before.
   ///
   /// The buffers of one that listens are left alone: its connections would inherit them, and with that what they are
-  /// restored to.
+  /// restored to. So are those of a TCP socket before its connection, which would have no larger window for ever: how far
+  /// it may be scaled is settled by the first packet (RFC 7323).
   ///
   /// - Throws: why the socket's packets are not as `restriction` says; all else is.
   mutating func apply(
@@ -42,6 +43,8 @@ struct SocketModeration: Equatable {
 
   private mutating func limitBuffers(_ restriction: IOConfiguration.SocketRestriction, _ socket: Int32) {
     guard Self.get(socket, SO_ACCEPTCONN) == 0 else { return }
+    let isLimited = receive != nil || send != nil
+    guard isLimited || !Self.isUnconnected(socket) else { return }
     if let size = restriction.receiveBuffer {
       save(&receive, socket, SO_RCVBUF)
       clamp = clamp ?? Self.clamp(of: socket)
@@ -99,6 +102,13 @@ struct SocketModeration: Equatable {
     var value: Int32 = 0
     var size = socklen_t(MemoryLayout<Int32>.size)
     return getsockopt(socket, level, option, &value, &size) == 0 ? value : nil
+  }
+
+  /// Whether it is a TCP socket that is neither connected nor about to be.
+  private static func isUnconnected(_ socket: Int32) -> Bool {
+    var state: UInt8 = 0  // the first field
+    var size = socklen_t(1)
+    return getsockopt(socket, Int32(IPPROTO_TCP), TCP_INFO, &state, &size) == 0 && state == closed
   }
 
   /// `nil` where it is no TCP socket.
