@@ -28,11 +28,11 @@ extension Owner {
     for case let other? in apps {
       other.descriptors[descriptor] = nil
       for watch in other.watches { watch.drop(descriptor, at: self) }
-      for request in other.inFlight where request.op.fd == descriptor {
-        request.reason = request.reason ?? .system(.canceled)
-        // One by one: all on a descriptor at once, the kernel ends those on its duplicates too.
-        if request.firstResult == nil { cancelInKernel(request) } else { letGo(request) }
-      }
+    }
+    for request in onDescriptors.requests(on: descriptor) {
+      request.reason = request.reason ?? .system(.canceled)
+      // One by one: all on a descriptor at once, the kernel ends those on its duplicates too.
+      if request.firstResult == nil { cancelInKernel(request) } else { letGo(request) }
     }
     closeIfQuiet(descriptor)
   }
@@ -44,8 +44,7 @@ extension Owner {
 
   /// Sends a close that has waited for the requests on its descriptor.
   func closeIfQuiet(_ descriptor: Int32) {
-    guard let close = closing[descriptor], !callers.isBusy(descriptor),
-      !apps.contains(where: { $0?.isBusy(descriptor) == true })
+    guard let close = closing[descriptor], !callers.isBusy(descriptor), !onDescriptors.isBusy(descriptor)
     else { return }
     closing[descriptor] = nil
     callers.endClose(of: descriptor)

@@ -120,6 +120,7 @@ extension Owner {
     op.tag = UInt64(UInt(bitPattern: Unmanaged<Message>.passRetained(request).toOpaque()))
     let app = owned(request.app)
     app?.add(request)
+    onDescriptors.add(request)
     guard request.isClose else { return prepare(op) }
     let ioClass = app.map { self.ioClass(of: $0, .network) } ?? .background
     request.closeClass = ioClass
@@ -143,6 +144,7 @@ extension Owner {
   func finished(_ request: Request, _ result: Int32) {
     let app = owned(request.app)
     app?.remove(request)
+    onDescriptors.remove(request)
     closeIfQuiet(request.op.fd)
     givesThreadBack(request)
     let result = request.firstResult ?? result
