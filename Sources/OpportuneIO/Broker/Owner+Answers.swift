@@ -13,6 +13,7 @@ extension Owner {
     case .new: request.reason = request.reason ?? reason  // its message is still on the way
     case .queued(let ticket):
       _ = arbiters[request.device.rawValue].cancel(ticket)
+      queuedOnDescriptors.remove(request)
       end(request, .failed(reason))
     case .parked:
       owned(request.app)?.parked.removeAll { $0 === request }

@@ -136,7 +136,10 @@ extension Owner {
       }
       for watch in app.watches { watch.stop(at: self) }
       for device in arbiters.indices {
-        for request in arbiters[device].removeApp(app.slot) { end(request, .failed(.terminated)) }
+        for request in arbiters[device].removeApp(app.slot) {
+          queuedOnDescriptors.remove(request)
+          end(request, .failed(.terminated))
+        }
       }
       for request in app.parked { end(request, .failed(.terminated)) }
       app.parked = []

@@ -9,10 +9,8 @@ extension Owner {
     let descriptor = request.op.fd
     // No descriptor; AT_FDCWD is what requests of paths have there.
     guard descriptor >= 0 else { return send(request) }
-    for device in arbiters.indices {
-      for queued in arbiters[device].remove(of: app.slot, where: { $0.op.fd == descriptor }) {
-        end(queued, .failed(.system(.canceled)))
-      }
+    for queued in queuedOnDescriptors.requests(on: descriptor).reversed() where owned(queued.app) === app {
+      end(queued, early: .system(.canceled))
     }
     request.phase = .parked
     close(descriptor, of: app) { $0.send(request) }
@@ -20,7 +18,7 @@ extension Owner {
 
   /// Ends what is in flight on a descriptor, and calls `body`, which closes it, when the kernel has let go of that.
   func close(_ descriptor: Int32, of app: OwnedApp, by body: @escaping (Owner) -> Void) {
-    // What others have queued ends in its turn: to look for it would be a walk over all queues.
+    // What others have queued ends in its turn.
     closedAt[descriptor] = callers.beginClose(of: descriptor)
     closing[descriptor] = (app, body)
     inFlight += 1  // so that this thread does not end before

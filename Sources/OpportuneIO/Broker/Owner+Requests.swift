@@ -42,6 +42,7 @@ extension Owner {
     let queued = arbiters[request.device.rawValue].submit(request, app: app.slot, cost: cost, at: ticket)
     guard let queued else { return end(request, .failed(.terminated)) }
     request.phase = .queued(queued)
+    queuedOnDescriptors.add(request)
   }
 
   /// Nobody knows how much a receive will bring: so little is paid for beforehand that a few bytes do not wait for the tokens
@@ -69,6 +70,7 @@ extension Owner {
 
   private func dispatch(_ grant: Arbiter<Request>.Grant, _ device: Int) {
     let request = grant.item
+    queuedOnDescriptors.remove(request)
     // Suspended since: it must not reach the kernel.
     if follow(request.app)?.state == .suspended {
       arbiters[device].abandon(grant)

@@ -125,6 +125,7 @@ final class Request: Message, @unchecked Sendable {
   }
 
   deinit {
+    assert(!links.isListed)
     for memory in scratch { memory.deallocate() }
   }
 
