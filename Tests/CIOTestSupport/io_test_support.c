@@ -2,12 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/eventfd.h>
 #include <termios.h>
@@ -67,5 +70,23 @@ int io_test_terminal(int *ends) {
     }
     int error = -errno;
     close(ends[0]), close(ends[1]);
+    return error;
+}
+
+int io_test_attach_ebpf(int socket) {
+    struct bpf_insn code[] = {
+        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = INT32_MAX},
+        {.code = BPF_JMP | BPF_EXIT},
+    };
+    union bpf_attr program = {
+        .prog_type = BPF_PROG_TYPE_SOCKET_FILTER,
+        .insn_cnt = sizeof(code) / sizeof(code[0]),
+        .insns = (uintptr_t)code,
+        .license = (uintptr_t) "GPL",
+    };
+    int fd = (int)syscall(SYS_bpf, BPF_PROG_LOAD, &program, sizeof(program));
+    if (fd < 0) return -errno;
+    int error = setsockopt(socket, SOL_SOCKET, SO_ATTACH_BPF, &fd, sizeof(fd)) == 0 ? 0 : -errno;
+    close(fd);
     return error;
 }

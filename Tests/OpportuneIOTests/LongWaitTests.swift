@@ -8,11 +8,6 @@ import Testing
 
 /// Requests that wait for as long as somebody else likes: whom they must not hold up.
 @Suite struct LongWaitTests {
-  private func makeFIFO(_ path: FilePath) throws -> FilePath {
-    guard mkfifo(path.string, 0o600) == 0 else { throw Errno(rawValue: errno) }
-    return path
-  }
-
   /// With one place, for background opens as for all else. The second path leads where the kernel has to be asked.
   // R-DISK-01
   @Test(arguments: backends, [false, true])
@@ -196,70 +191,6 @@ import Testing
       for open in opens { try await background.close(try await open.value) }
       for open in own { try await foreground.close(try await open.value) }
       try otherEnd.close()
-    }
-  }
-
-  /// Those that keep their class are counted and kept by it, whatever their app is now.
-  // R-NET-06, R-DISK-01
-  @Test(arguments: backends)
-  func keptOpensThatStayInTheirClassGoOn(backend: IOConfiguration.Backend) async throws {
-    try await withFolder { folder in
-      let broker = try makeBroker(backend) { $0.storage.queuedRequests = .stay }
-      let io = try broker.makeApp(named: "opens", state: .background)
-      let path = try makeFIFO(folder.appending("fifo"))
-      let count = Owner.waitingOpensLimit + 1
-      let opens = (0..<count).map { _ in Task { try await io.open(path, .readOnly, within: .seconds(20)) } }
-      try await eventually("the opens") {
-        let app = try await broker.statistics().apps[0]
-        return app.inFlight == count - 1 && app.background.submitted == count
-      }
-      io.setState(.active)
-      _ = try await broker.statistics()
-      let otherEnd = try FileDescriptor.open(path, .readWrite)
-      for open in opens { try await io.close(try await open.value) }
-      try otherEnd.close()
-    }
-  }
-
-  /// An open that is kept is cancelled, or its app suspended, as it could go on: the next goes in its place.
-  // R-DISK-01
-  @Test(arguments: backends, [false, true])
-  func keptOpensGoOnThoughOneBeforeThemDoesNot(backend: IOConfiguration.Backend, isSuspended: Bool) async throws {
-    try await withFolder { folder in
-      let broker = try makeBroker(backend)
-      let apps = try ["waits", "first", "second"].map { try broker.makeApp(named: $0, state: .background) }
-      let (path, early) = (try makeFIFO(folder.appending("fifo")), try makeFIFO(folder.appending("early")))
-      let lasting = (1..<Owner.waitingOpensLimit).map { _ in Task { try await apps[0].open(path, .readOnly) } }
-      let leaving = Task { try await apps[0].open(early, .readOnly) }
-      try await eventually("the opens") {
-        try await broker.statistics().apps[0].inFlight == Owner.waitingOpensLimit
-      }
-      var kept: [Task<FileDescriptor, any Error>] = []
-      for app in apps[1...] {
-        kept.append(Task { try await app.open(path, .readOnly, within: .seconds(20)) })
-        try await eventually("one more") { try await broker.statistics().background.submitted == 8 + kept.count }
-      }
-      let gate = DispatchSemaphore(value: 0)
-      broker.owner.post(Control { _ in gate.wait() })
-      let earlyEnd = try FileDescriptor.open(early, .readWrite)
-      try await othersWork()  // so that the open has ended before the owner hears of this
-      if isSuspended { apps[1].setState(.suspended) } else { kept[0].cancel() }
-      gate.signal()
-      if !isSuspended { #expect(await code { _ = try await kept[0].value } == .cancelled) }
-      // Where the owner has heard of the end first, the first is on the thread already; the pool's it keeps when cancelled.
-      if backend == .uring || isSuspended {
-        try await eventually("one of the two") {
-          let apps = try await broker.statistics().apps
-          return apps[1].inFlight + apps[2].inFlight == 1
-        }
-      }
-      apps[1].setState(.background)
-      let otherEnd = try FileDescriptor.open(path, .readWrite)
-      for open in lasting + [leaving] { try await apps[0].close(try await open.value) }
-      if isSuspended { try await apps[1].close(try await kept[0].value) }
-      try await apps[2].close(try await kept[1].value)
-      for end in [earlyEnd, otherEnd] { try end.close() }
-      await broker.shutdown()
     }
   }
 

@@ -85,6 +85,36 @@ import Testing
     for socket in [server, client] { try await io.close(socket) }
   }
 
+  /// A window that the app has clamped, and a buffer of more than can be set, as the kernel tunes it for much traffic.
+  // R-NET-02, R-NET-08
+  @Test(arguments: [IOState.background, .suspended])
+  func whatTheAppAndTheKernelSetIsRestored(state: IOState) async throws {
+    let broker = try makeBroker(.automatic)
+    let io = try broker.makeApp(named: "restored")
+    let (clamped, tuned) = try await connectedPair(io)
+    SocketModeration.setClamp(of: clamped.rawValue, 20_000)
+    // The kernel makes room for so high a mark, up to the size that it would tune the buffer to.
+    SocketModeration.set(tuned.rawValue, SOL_SOCKET, SO_RCVLOWAT, 64 << 20)
+    SocketModeration.set(tuned.rawValue, SOL_SOCKET, SO_RCVLOWAT, 3)
+    func all() -> [Int32?] {
+      [clamped, tuned].flatMap { socket in
+        [SO_RCVBUF, SO_RCVLOWAT, 72].map { SocketModeration.get(socket.rawValue, $0) }
+          + [SocketModeration.clamp(of: socket.rawValue)]
+      }
+    }
+    let before = all()
+    for _ in 0..<2 {
+      io.setState(state)
+      _ = try await broker.statistics()
+      #expect(SocketModeration.get(tuned.rawValue, SO_RCVBUF) <= 8192)
+      #expect(SocketModeration.clamp(of: clamped.rawValue) == 4096)
+      io.setState(.active)
+      _ = try await broker.statistics()
+      #expect(all() == before)
+    }
+    for socket in [clamped, tuned] { try await io.close(socket) }
+  }
+
   // R-NET-08
   @Test func newSocketsOfABackgroundAppAreSmallFromTheStart() async throws {
     let broker = try makeBroker(.automatic)
@@ -130,6 +160,29 @@ import Testing
     #expect(sizes(server)[1] == 0)  // the kernel may tune it again
     #expect(sizes(server)[0] * 2 >= sizes(usual)[0], "\(sizes(server)) against \(sizes(usual))")
     for socket in [server, client, usual, other] { try await io.close(socket) }
+  }
+
+  /// How far the window can be scaled is settled at the connection.
+  // R-NET-02, R-NET-08
+  @Test(arguments: backends)
+  func connectionsMadeInTheBackgroundRecover(backend: IOConfiguration.Backend) async throws {
+    let broker = try makeBroker(backend)
+    let peer = try broker.makeApp(named: "peer")
+    let io = try broker.makeApp(named: "connects", state: .background)
+    let (server, client) = try await connectedPair(peer, io)
+    #expect(SocketModeration.get(client.rawValue, SO_RCVBUF) <= 8192)
+    io.setState(.active)
+    let (other, usual) = try await connectedPair(peer, io)
+    _ = try await broker.statistics()
+    func windows(_ socket: FileDescriptor) -> [UInt8] {
+      var info = [UInt8](repeating: 0, count: 8)
+      var size = socklen_t(info.count)
+      #expect(getsockopt(socket.rawValue, Int32(IPPROTO_TCP), TCP_INFO, &info, &size) == 0)
+      return [info[0], info[6]]  // the state, and both scales
+    }
+    #expect(windows(client) == windows(usual))
+    #expect(SocketModeration.get(client.rawValue, 72) == 0)
+    for socket in [server, client, other, usual] { try await io.close(socket) }
   }
 
   // R-NET-01

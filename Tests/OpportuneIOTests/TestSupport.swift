@@ -106,3 +106,9 @@ func datagramPair(_ io: AppIO, _ other: AppIO? = nil) async throws -> (FileDescr
   let mine = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
   return (mine, try await (other ?? io).datagramSocket(on: .ipv4("127.0.0.1", port: 0)))
 }
+
+/// A FIFO, for a test of what waits for its other end.
+func makeFIFO(_ path: FilePath) throws -> FilePath {
+  guard mkfifo(path.string, 0o600) == 0 else { throw Errno(rawValue: errno) }
+  return path
+}

@@ -176,13 +176,6 @@ package struct Arbiter<Item> {
     if entry.due < entry.cost.bytes { bytes?.giveBack(entry.cost.bytes - entry.due) }
   }
 
-  /// Takes what `matches` out of an app's queues, oldest first of each class.
-  mutating func remove(of app: Int, where matches: (Item) -> Bool) -> [Item] {
-    IOClass.allCases.flatMap { ioClass in
-      (self[app]?.queues[ioClass.index].entries ?? []).filter { matches($0.item) }.compactMap { cancel($0.ticket) }
-    }
-  }
-
   /// The request that goes to the device now, if any may.
   package mutating func next(now: UInt64) -> Grant? {
     bytes?.advance(to: now)

@@ -28,11 +28,15 @@ public struct IOConfiguration: Sendable {
   /// What a state lets through to an app's sockets. (R-NET-01, R-NET-02, R-NET-08)
   public struct SocketRestriction: Sendable, Hashable, Codable {
     /// Bytes that the socket takes in before the sender is told to wait: `SO_RCVBUF` and the TCP window; `nil` leaves
-    /// it as it is. The kernel has a lowest value of its own, some 2 KiB.
+    /// it as it is. The kernel has a lowest value of its own, some 2 KiB. Afterwards both are what they were, and the
+    /// kernel tunes them again if it did (before Linux 5.14 it does not).
     public var receiveBuffer: Int?
-    /// Bytes that it holds to be sent: `SO_SNDBUF`; `nil` leaves it as it is.
+    /// Bytes that it holds to be sent: `SO_SNDBUF`; `nil` leaves it as it is. Afterwards it is what it was, as far as
+    /// `net.core.wmem_max` lets it be; the kernel tunes it to more by itself.
     public var sendBuffer: Int?
-    /// Whether incoming packets are dropped. The socket stays open, and its peer sends again.
+    /// Whether incoming packets are dropped. The socket stays open, and its peer sends again. A packet filter that the app
+    /// has attached (`SO_ATTACH_FILTER`) is back afterwards. Where the kernel does not give it back, since it is of eBPF
+    /// or locked (`SO_LOCK_FILTER`), packets are kept, and the logger says so once for each socket.
     public var dropsIncoming: Bool
 
     public init(receiveBuffer: Int? = nil, sendBuffer: Int? = nil, dropsIncoming: Bool = false) {

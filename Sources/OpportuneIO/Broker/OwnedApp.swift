@@ -55,9 +55,6 @@ final class OwnedApp {
     parked.append(request)
   }
 
-  /// Whether something is in flight on a descriptor. A zero-copy send that was answered holds its buffer, not the number.
-  func isBusy(_ descriptor: Int32) -> Bool { inFlight.contains { $0.op.fd == descriptor && $0.firstResult == nil } }
-
   func add(_ request: Request) {
     request.indexInApp = inFlight.count
     inFlight.append(request)
@@ -79,6 +76,8 @@ struct OwnedDescriptor {
   private let identity: SocketIdentity?
   let isSocket: Bool
   var moderation = SocketModeration()
+  /// Whether it was said that its packets are not as they should be.
+  var hasWarned = false
 
   init(_ descriptor: Int32, isSocket: Bool) {
     self.isSocket = isSocket

@@ -13,6 +13,7 @@ extension Owner {
     case .new: request.reason = request.reason ?? reason  // its message is still on the way
     case .queued(let ticket):
       _ = arbiters[request.device.rawValue].cancel(ticket)
+      queuedOnDescriptors.remove(request)
       end(request, .failed(reason))
     case .parked:
       owned(request.app)?.parked.removeAll { $0 === request }
@@ -50,6 +51,7 @@ extension Owner {
     if case .value(let value) = outcome, request.opensDescriptor {
       adopt(Int32(value), isSocket: request.code == .OPP_RING_ACCEPT, by: app)
     }
+    if request.code == .OPP_RING_CONNECT { moderate(request.op.fd, of: app) }
     guard app.state == .suspended, !app.isTerminated else { return answer(request) }
     app.held.append(request)
     if app.held.count == 1 { reportHeld(app) }

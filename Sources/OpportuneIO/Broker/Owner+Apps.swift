@@ -1,4 +1,6 @@
 internal import COpportune
+import Logging
+import SystemPackage
 
 /// Apps, as the owner thread sees them: their state, their end.
 extension Owner {
@@ -104,8 +106,21 @@ extension Owner {
       case .suspended: configuration.suspendedSockets
       }
     let isKeptAlive = app.watches.contains { $0.watches(descriptor) }
-    owned.moderation.apply(restriction, to: descriptor, isKeptAlive: isKeptAlive)
+    do throws(Errno) {
+      try owned.moderation.apply(restriction, to: descriptor, isKeptAlive: isKeptAlive)
+    } catch {
+      if !owned.hasWarned { warn(of: descriptor, app, drops: restriction.dropsIncoming, error) }
+      owned.hasWarned = true
+    }
     app.descriptors[descriptor] = owned
+  }
+
+  private func warn(of socket: Int32, _ app: OwnedApp, drops: Bool, _ error: Errno) {
+    logger.warning(
+      drops
+        ? "a socket keeps its packets, though its app's state drops them: its own filter stays"
+        : "a socket's own packet filter cannot be restored",
+      metadata: ["app": "\(app.name)", "socket": "\(socket)", "reason": "\(error)"])
   }
 
   // MARK: The end
@@ -122,7 +137,10 @@ extension Owner {
       }
       for watch in app.watches { watch.stop(at: self) }
       for device in arbiters.indices {
-        for request in arbiters[device].removeApp(app.slot) { end(request, .failed(.terminated)) }
+        for request in arbiters[device].removeApp(app.slot) {
+          queuedOnDescriptors.remove(request)
+          end(request, .failed(.terminated))
+        }
       }
       for request in app.parked { end(request, .failed(.terminated)) }
       app.parked = []

@@ -9,10 +9,8 @@ extension Owner {
     let descriptor = request.op.fd
     // No descriptor; AT_FDCWD is what requests of paths have there.
     guard descriptor >= 0 else { return send(request) }
-    for device in arbiters.indices {
-      for queued in arbiters[device].remove(of: app.slot, where: { $0.op.fd == descriptor }) {
-        end(queued, .failed(.system(.canceled)))
-      }
+    for queued in queuedOnDescriptors.requests(on: descriptor).reversed() where owned(queued.app) === app {
+      end(queued, early: .system(.canceled))
     }
     request.phase = .parked
     close(descriptor, of: app) { $0.send(request) }
@@ -20,7 +18,7 @@ extension Owner {
 
   /// Ends what is in flight on a descriptor, and calls `body`, which closes it, when the kernel has let go of that.
   func close(_ descriptor: Int32, of app: OwnedApp, by body: @escaping (Owner) -> Void) {
-    // What others have queued ends in its turn: to look for it would be a walk over all queues.
+    // What others have queued ends in its turn.
     closedAt[descriptor] = callers.beginClose(of: descriptor)
     closing[descriptor] = (app, body)
     inFlight += 1  // so that this thread does not end before
@@ -28,11 +26,11 @@ extension Owner {
     for case let other? in apps {
       other.descriptors[descriptor] = nil
       for watch in other.watches { watch.drop(descriptor, at: self) }
-      for request in other.inFlight where request.op.fd == descriptor {
-        request.reason = request.reason ?? .system(.canceled)
-        // One by one: all on a descriptor at once, the kernel ends those on its duplicates too.
-        if request.firstResult == nil { cancelInKernel(request) } else { letGo(request) }
-      }
+    }
+    for request in onDescriptors.requests(on: descriptor) {
+      request.reason = request.reason ?? .system(.canceled)
+      // One by one: all on a descriptor at once, the kernel ends those on its duplicates too.
+      if request.firstResult == nil { cancelInKernel(request) } else { letGo(request) }
     }
     closeIfQuiet(descriptor)
   }
@@ -44,8 +42,7 @@ extension Owner {
 
   /// Sends a close that has waited for the requests on its descriptor.
   func closeIfQuiet(_ descriptor: Int32) {
-    guard let close = closing[descriptor], !callers.isBusy(descriptor),
-      !apps.contains(where: { $0?.isBusy(descriptor) == true })
+    guard let close = closing[descriptor], !callers.isBusy(descriptor), !onDescriptors.isBusy(descriptor)
     else { return }
     closing[descriptor] = nil
     callers.endClose(of: descriptor)

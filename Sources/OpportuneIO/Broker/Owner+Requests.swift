@@ -42,6 +42,7 @@ extension Owner {
     let queued = arbiters[request.device.rawValue].submit(request, app: app.slot, cost: cost, at: ticket)
     guard let queued else { return end(request, .failed(.terminated)) }
     request.phase = .queued(queued)
+    queuedOnDescriptors.add(request)
   }
 
   /// Nobody knows how much a receive will bring: so little is paid for beforehand that a few bytes do not wait for the tokens
@@ -69,6 +70,7 @@ extension Owner {
 
   private func dispatch(_ grant: Arbiter<Request>.Grant, _ device: Int) {
     let request = grant.item
+    queuedOnDescriptors.remove(request)
     // Suspended since: it must not reach the kernel.
     if follow(request.app)?.state == .suspended {
       arbiters[device].abandon(grant)
@@ -123,6 +125,7 @@ extension Owner {
     op.tag = UInt64(UInt(bitPattern: Unmanaged<Message>.passRetained(request).toOpaque()))
     let app = owned(request.app)
     app?.add(request)
+    onDescriptors.add(request)
     guard request.isClose else { return prepare(op) }
     let ioClass = app.map { self.ioClass(of: $0, .network) } ?? .background
     request.closeClass = ioClass
@@ -146,6 +149,7 @@ extension Owner {
   func finished(_ request: Request, _ result: Int32) {
     let app = owned(request.app)
     app?.remove(request)
+    onDescriptors.remove(request)
     closeIfQuiet(request.op.fd)
     givesThreadBack(request)
     let result = request.firstResult ?? result

@@ -34,6 +34,9 @@ final class Owner: @unchecked Sendable {
   /// Requests for which the ring had no room.
   private var outbox = Deque<opp_ring_op>()
   private var closes = CloseQueue()
+  var onDescriptors = RequestsByDescriptor()
+  /// What the arbiters have queued.
+  var queuedOnDescriptors = RequestsByDescriptor()
   /// Closes that wait for what is in flight on their descriptor, and what sends them.
   var closing: [Int32: (app: OwnedApp, body: (Owner) -> Void)] = [:]
   /// By descriptor: the count of closes with its last.

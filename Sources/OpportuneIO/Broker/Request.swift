@@ -113,6 +113,7 @@ final class Request: Message, @unchecked Sendable {
   /// Whether it is such, and an open on a thread of the pool's.
   var isLost = false
   var indexInApp = -1
+  var links = RequestsByDescriptor.Links()
 
   init(_ app: AppIO, _ code: opp_ring_code, on device: Device, descriptor: Int32 = -1) {
     self.app = app
@@ -124,6 +125,7 @@ final class Request: Message, @unchecked Sendable {
   }
 
   deinit {
+    assert(!links.isListed)
     for memory in scratch { memory.deallocate() }
   }
 

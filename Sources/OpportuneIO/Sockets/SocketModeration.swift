@@ -1,14 +1,20 @@
 import Glibc
+import SystemPackage
 
 /// What was done to a socket's buffers and packets, so that it can be undone exactly. (R-NET-01, R-NET-02, R-NET-08)
 ///
-/// A receive buffer that is set is not tuned by the kernel any more; `SO_BUF_LOCK` (Linux 5.14) gives that back at the
+/// A buffer that is set is not tuned by the kernel any more; `SO_BUF_LOCK` (Linux 5.14) gives that back at the
 /// restoration. The window clamp makes the advertised window small at once, not only when the buffer has filled.
+///
+/// The kernel may have tuned a buffer to more than `rmem_max` or `wmem_max` lets be set, and it tunes a receive buffer to
+/// more only where more is received in a round trip than ever before, which a smaller one does not let happen. So that one
+/// is brought back by other means; what is sent grows by itself.
 struct SocketModeration: Equatable {
   private var receive: Saved?
   private var send: Saved?
-  private var isClamped = false
-  private(set) var dropsIncoming = false
+  /// The window clamp from before.
+  private var clamp: Int32?
+  private var filter = SocketFilter()
 
   private struct Saved: Equatable {
     var size: Int32
@@ -18,81 +24,102 @@ struct SocketModeration: Equatable {
   private static let bufferLock: Int32 = 72
   private static let sendLock: Int32 = 1
   private static let receiveLock: Int32 = 2
-  private static let largestWindow: Int32 = 1 << 30
+  /// `TCP_CLOSE`.
+  private static let closed: UInt8 = 7
 
   /// Makes the socket as `restriction` says, from whatever it was made before.
   ///
   /// The buffers of one that listens are left alone: its connections would inherit them, and with that what they are
-  /// restored to.
-  mutating func apply(_ restriction: IOConfiguration.SocketRestriction, to socket: Int32, isKeptAlive: Bool) {
-    drop(restriction.dropsIncoming && !isKeptAlive, socket)
+  /// restored to. So are those of a TCP socket before its connection, which would have no larger window for ever: how far
+  /// it may be scaled is settled by the first packet (RFC 7323).
+  ///
+  /// - Throws: why the socket's packets are not as `restriction` says; all else is.
+  mutating func apply(
+    _ restriction: IOConfiguration.SocketRestriction, to socket: Int32, isKeptAlive: Bool
+  ) throws(Errno) {
+    limitBuffers(restriction, socket)
+    try drop(restriction.dropsIncoming && !isKeptAlive, socket)
+  }
+
+  private mutating func limitBuffers(_ restriction: IOConfiguration.SocketRestriction, _ socket: Int32) {
     guard Self.get(socket, SO_ACCEPTCONN) == 0 else { return }
-    limit(&receive, restriction.receiveBuffer, socket, SO_RCVBUF, Self.receiveLock)
-    limit(&send, restriction.sendBuffer, socket, SO_SNDBUF, Self.sendLock)
-    clampWindow(restriction.receiveBuffer, socket)
-  }
-
-  private func limit(
-    _ saved: inout Saved?, _ size: Int?, _ socket: Int32, _ option: Int32, _ lock: Int32
-  ) {
-    if let size {
-      if saved == nil {
-        saved = Saved(
-          size: Self.get(socket, option), locks: Self.get(socket, Self.bufferLock))
-      }
-      Self.set(socket, SOL_SOCKET, option, Int32(clamping: size))
-    } else if let before = saved {
-      saved = nil
-      // The kernel doubles what it is told, and tells the double.
-      Self.set(socket, SOL_SOCKET, option, before.size / 2)
-      let others = Self.get(socket, Self.bufferLock) & ~lock
-      Self.set(socket, SOL_SOCKET, Self.bufferLock, others | before.locks & lock)
+    let isLimited = receive != nil || send != nil
+    guard isLimited || !Self.isUnconnected(socket) else { return }
+    if let size = restriction.receiveBuffer {
+      save(&receive, socket, SO_RCVBUF)
+      clamp = clamp ?? Self.clamp(of: socket)
+      Self.set(socket, SOL_SOCKET, SO_RCVBUF, Int32(clamping: size))
+      if clamp != nil { Self.setClamp(of: socket, Int32(clamping: size)) }
+    } else if let before = receive {
+      receive = nil
+      restore(before, socket, SO_RCVBUF, SO_RCVBUFFORCE, Self.receiveLock)
+      if let clamp { restoreWindow(clamp, before, socket) }
+      clamp = nil
+    }
+    if let size = restriction.sendBuffer {
+      save(&send, socket, SO_SNDBUF)
+      Self.set(socket, SOL_SOCKET, SO_SNDBUF, Int32(clamping: size))
+    } else if let before = send {
+      send = nil
+      restore(before, socket, SO_SNDBUF, SO_SNDBUFFORCE, Self.sendLock)
     }
   }
 
-  private mutating func clampWindow(_ size: Int?, _ socket: Int32) {
-    guard size != nil || isClamped else { return }
-    isClamped = size != nil
-    // Refused by what is no TCP socket: nothing is lost there.
-    Self.set(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP, size.map { Int32(clamping: $0) } ?? Self.largestWindow)
+  private func save(_ saved: inout Saved?, _ socket: Int32, _ option: Int32) {
+    guard saved == nil else { return }
+    saved = Saved(size: Self.get(socket, option), locks: Self.get(socket, Self.bufferLock))
   }
 
-  private mutating func drop(_ drops: Bool, _ socket: Int32) {
-    guard drops != dropsIncoming else { return }
-    dropsIncoming = drops
-    guard drops else {
-      Self.set(socket, SOL_SOCKET, SO_DETACH_FILTER, 0)
-      return
+  private func restore(_ before: Saved, _ socket: Int32, _ option: Int32, _ force: Int32, _ lock: Int32) {
+    // The kernel doubles what it is told, and tells the double.
+    Self.set(socket, SOL_SOCKET, option, before.size / 2)
+    // Of one that may: it has set more than others can.
+    if before.locks & lock != 0, Self.get(socket, option) < before.size {
+      Self.set(socket, SOL_SOCKET, force, before.size / 2)
     }
-    // "Return 0": no byte of any packet.
-    var instruction = SockFilter(code: 0x06, jt: 0, jf: 0, k: 0)
-    withUnsafeMutablePointer(to: &instruction) { first in
-      var program = SockProgram(count: 1, first: first)
-      _ = setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, socklen_t(MemoryLayout<SockProgram>.size))
-    }
+    let others = Self.get(socket, Self.bufferLock) & ~lock
+    Self.set(socket, SOL_SOCKET, Self.bufferLock, others | before.locks & lock)
   }
 
-  static func get(_ socket: Int32, _ option: Int32) -> Int32 {
+  private func restoreWindow(_ clamp: Int32, _ before: Saved, _ socket: Int32) {
+    if Self.get(socket, SO_RCVBUF) < before.size, before.locks & Self.receiveLock == 0 {
+      // For a mark that high the kernel makes room at once (Linux 4.18), as it had when it tuned the buffer for this window.
+      let mark = Self.get(socket, SO_RCVLOWAT)
+      Self.set(socket, SOL_SOCKET, SO_RCVLOWAT, clamp)
+      Self.set(socket, SOL_SOCKET, SO_RCVLOWAT, mark)
+    }
+    Self.setClamp(of: socket, clamp)
+  }
+
+  private mutating func drop(_ drops: Bool, _ socket: Int32) throws(Errno) {
+    guard drops != filter.isAttached else { return }
+    if drops { try filter.attach(to: socket) } else { try filter.detach(from: socket) }
+  }
+
+  static func get(_ socket: Int32, _ option: Int32) -> Int32 { get(socket, SOL_SOCKET, option) ?? 0 }
+
+  private static func get(_ socket: Int32, _ level: Int32, _ option: Int32) -> Int32? {
     var value: Int32 = 0
     var size = socklen_t(MemoryLayout<Int32>.size)
-    return getsockopt(socket, SOL_SOCKET, option, &value, &size) == 0 ? value : 0
+    return getsockopt(socket, level, option, &value, &size) == 0 ? value : nil
+  }
+
+  /// Whether it is a TCP socket that is neither connected nor about to be.
+  private static func isUnconnected(_ socket: Int32) -> Bool {
+    var state: UInt8 = 0  // the first field
+    var size = socklen_t(1)
+    return getsockopt(socket, Int32(IPPROTO_TCP), TCP_INFO, &state, &size) == 0 && state == closed
+  }
+
+  /// `nil` where it is no TCP socket.
+  static func clamp(of socket: Int32) -> Int32? { get(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP) }
+
+  static func setClamp(of socket: Int32, _ bytes: Int32) {
+    set(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP, bytes)
   }
 
   @discardableResult static func set(_ socket: Int32, _ level: Int32, _ option: Int32, _ value: Int32) -> Bool {
     var value = value
     return setsockopt(socket, level, option, &value, socklen_t(MemoryLayout<Int32>.size)) == 0
   }
-}
-
-/// `struct sock_filter` and `struct sock_fprog` of `linux/filter.h`, which Glibc's module does not have.
-private struct SockFilter {
-  var code: UInt16
-  var jt: UInt8
-  var jf: UInt8
-  var k: UInt32
-}
-
-private struct SockProgram {
-  var count: UInt16
-  var first: UnsafeMutablePointer<SockFilter>
 }

@@ -23,4 +23,7 @@ int io_test_hang(const char *_Nonnull path, int answers_opens);
 /* Ends it; whoever waits for an answer gets an error. */
 void io_test_end_hang(const char *_Nonnull path);
 
+/* Attaches a filter of eBPF, which lets all packets in, to a socket; 0 or -errno. */
+int io_test_attach_ebpf(int socket);
+
 #endif

@@ -1,0 +1,119 @@
+import Foundation
+import SystemPackage
+import Testing
+
+@testable import OpportuneIO
+
+/// Opens that wait for others, beyond those of a class that may: they are kept, and go on one by one.
+@Suite struct KeptOpensTests {
+  /// Those that keep their class are counted and kept by it, whatever their app is now.
+  // R-NET-06, R-DISK-01
+  @Test(arguments: backends)
+  func thoseThatStayInTheirClassGoOn(backend: IOConfiguration.Backend) async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(backend) { $0.storage.queuedRequests = .stay }
+      let io = try broker.makeApp(named: "opens", state: .background)
+      let path = try makeFIFO(folder.appending("fifo"))
+      let count = Owner.waitingOpensLimit + 1
+      let opens = (0..<count).map { _ in Task { try await io.open(path, .readOnly, within: .seconds(20)) } }
+      try await eventually("the opens") {
+        let app = try await broker.statistics().apps[0]
+        return app.inFlight == count - 1 && app.background.submitted == count
+      }
+      io.setState(.active)
+      _ = try await broker.statistics()
+      let otherEnd = try FileDescriptor.open(path, .readWrite)
+      for open in opens { try await io.close(try await open.value) }
+      try otherEnd.close()
+    }
+  }
+
+  /// An open that is kept is cancelled, or its app suspended, as it could go on: the next goes in its place.
+  // R-DISK-01
+  @Test(arguments: backends, [false, true])
+  func theyGoOnThoughOneBeforeThemDoesNot(backend: IOConfiguration.Backend, isSuspended: Bool) async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(backend)
+      let apps = try ["waits", "first", "second"].map { try broker.makeApp(named: $0, state: .background) }
+      let (path, early) = (try makeFIFO(folder.appending("fifo")), try makeFIFO(folder.appending("early")))
+      let lasting = (1..<Owner.waitingOpensLimit).map { _ in Task { try await apps[0].open(path, .readOnly) } }
+      let leaving = Task { try await apps[0].open(early, .readOnly) }
+      try await eventually("the opens") {
+        try await broker.statistics().apps[0].inFlight == Owner.waitingOpensLimit
+      }
+      var kept: [Task<FileDescriptor, any Error>] = []
+      for app in apps[1...] {
+        kept.append(Task { try await app.open(path, .readOnly, within: .seconds(20)) })
+        try await eventually("one more") { try await broker.statistics().background.submitted == 8 + kept.count }
+      }
+      let gate = DispatchSemaphore(value: 0)
+      broker.owner.post(Control { _ in gate.wait() })
+      let earlyEnd = try FileDescriptor.open(early, .readWrite)
+      try await othersWork()  // so that the open has ended before the owner hears of this
+      if isSuspended { apps[1].setState(.suspended) } else { kept[0].cancel() }
+      gate.signal()
+      if !isSuspended { #expect(await code { _ = try await kept[0].value } == .cancelled) }
+      // Where the owner has heard of the end first, the first is on the thread already; the pool's it keeps when cancelled.
+      if backend == .uring || isSuspended {
+        try await eventually("one of the two") {
+          let apps = try await broker.statistics().apps
+          return apps[1].inFlight + apps[2].inFlight == 1
+        }
+      }
+      apps[1].setState(.background)
+      let otherEnd = try FileDescriptor.open(path, .readWrite)
+      for open in lasting + [leaving] { try await apps[0].close(try await open.value) }
+      if isSuspended { try await apps[1].close(try await kept[0].value) }
+      try await apps[2].close(try await kept[1].value)
+      for end in [earlyEnd, otherEnd] { try end.close() }
+      await broker.shutdown()
+    }
+  }
+
+  /// One that was woken waits for an operation's token, and leaves the queue instead of going: so the next is woken.
+  // R-DISK-01
+  @Test(arguments: backends, [false, true])
+  func theyGoOnThoughOneLeavesTheQueue(backend: IOConfiguration.Backend, isSuspended: Bool) async throws {
+    try await withFolder { folder in
+      let broker = try makeBroker(backend) { $0.storage.operations = DevicePolicy.Rate(perSecond: 16, burst: 8) }
+      let apps = try ["waits", "first", "second"].map { try broker.makeApp(named: $0, state: .background) }
+      let (path, early) = (try makeFIFO(folder.appending("fifo")), try makeFIFO(folder.appending("early")))
+      let lasting = (1..<Owner.waitingOpensLimit).map { _ in Task { try await apps[0].open(path, .readOnly) } }
+      let leaving = Task { try await apps[0].open(early, .readOnly) }
+      try await eventually("the opens") {
+        try await broker.statistics().apps[0].inFlight == Owner.waitingOpensLimit
+      }
+      var kept: [Task<FileDescriptor, any Error>] = []
+      for app in apps[1...] {
+        kept.append(Task { try await app.open(path, .readOnly, within: .seconds(20)) })
+        try await eventually("one that is kept") {
+          let statistics = try await broker.statistics()
+          return statistics.background.submitted == 8 + kept.count && statistics.storage.backgroundQueued == 0
+        }
+      }
+      // The last of these has to wait for its token, so there is no other for a while.
+      let number = try FileDescriptor.open(folder, .readOnly)
+      for _ in 0..<9 { try await apps[0].synchronize(number) }
+      let earlyEnd = try FileDescriptor.open(early, .readWrite)
+      var isQueued = false
+      try await eventually("the first's turn") {
+        let statistics = try await broker.statistics()
+        isQueued = statistics.storage.backgroundQueued == 1
+        return isQueued || statistics.apps[1].inFlight == 1
+      }
+      if isSuspended { apps[1].setState(.suspended) } else { kept[0].cancel() }
+      if isQueued {
+        try await eventually("the second's turn") { try await broker.statistics().apps[2].inFlight == 1 }
+      } else {
+        print("skipped: the first went before it could be taken out of the queue")
+      }
+      apps[1].setState(.background)
+      let otherEnd = try FileDescriptor.open(path, .readWrite)
+      for open in lasting + [leaving] { try await apps[0].close(try await open.value) }
+      if isSuspended { try await apps[1].close(try await kept[0].value) }
+      try await apps[2].close(try await kept[1].value)
+      for end in [earlyEnd, otherEnd, number] { try end.close() }
+      await broker.shutdown()
+    }
+  }
+}
