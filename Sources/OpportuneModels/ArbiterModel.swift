@@ -175,11 +175,14 @@ package final class ArbiterModel {
   /// How many background requests may be in flight: at least so many, and never more.
   private var caps: ClosedRange<Int> {
     let room = max(1, policy.depth - 1)
-    return switch policy.cap {
-    case .none: room...room
-    case .fixed(let count): min(count, room)...min(count, room)
-    case .adaptive(_, let maximum): 1...min(maximum, room)
+    let most: Int
+    switch policy.cap {
+    case .none: return room...room
+    case .fixed(let count), .adaptive(_, maximum: let count): most = min(count, room)
     }
+    let besideForeground = policy.yieldsToForeground && occupied > occupiedByBackground ? max(1, most / 4) : most
+    if case .adaptive = policy.cap { return 1...besideForeground }
+    return besideForeground...besideForeground
   }
 
   package func asked(now: UInt64, giving grant: Grant?) {

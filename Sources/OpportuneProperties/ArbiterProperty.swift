@@ -33,7 +33,7 @@ struct ArbiterProperty<Subject: RequestArbiter>: Property {
     let policy = Self.policy(&head)
     var world = World(Subject(policy, now: 0), ArbiterModel(policy, now: 0))
     log.note(
-      "policy: ratio \(policy.ratio.foreground):\(policy.ratio.background), depth \(policy.depth), cap \(policy.cap), bytes \(policy.bytes.map { "\($0.perSecond)/s" } ?? "free"), requests \(policy.operations.map { "\($0.perSecond)/s" } ?? "free"), queued \(policy.queuedRequests)"
+      "policy: ratio \(policy.ratio.foreground):\(policy.ratio.background), depth \(policy.depth), cap \(policy.cap)\(policy.yieldsToForeground ? ", yielding" : ""), bytes \(policy.bytes.map { "\($0.perSecond)/s" } ?? "free"), requests \(policy.operations.map { "\($0.perSecond)/s" } ?? "free"), queued \(policy.queuedRequests)"
     )
     for app in 0..<Self.appsMax { world.add(app, app % 2 == 0 ? .active : .background) }
     for var bytes in steps {
@@ -49,7 +49,8 @@ struct ArbiterProperty<Subject: RequestArbiter>: Property {
     var policy = DevicePolicy()
     policy.ratio = (try? Ratio(foreground: foreground, background: background)) ?? .even
     policy.depth = bytes.choice([1, 2, 3, 4, 8, 64])
-    policy.cap = bytes.choice([.none, .none, .fixed(1), .fixed(3), .adaptive(target: .microseconds(50), maximum: 8)])
+    policy.cap = bytes.choice([.none, .none, .fixed(1), .fixed(3), .fixed(9), .adaptive(target: .microseconds(50), maximum: 8)])
+    policy.yieldsToForeground = bytes.flag()
     policy.bytes = bytes.choice([
       nil, nil, .init(perSecond: 10_000_000, burst: 50_000), .init(perSecond: 100_000, burst: 600),
     ])

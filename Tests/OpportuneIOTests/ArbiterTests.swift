@@ -106,6 +106,29 @@ import Testing
   }
 
   // R-DISK-02
+  @Test(arguments: [
+    (DevicePolicy.Cap.fixed(8), 2), (.fixed(3), 1), (.adaptive(target: .seconds(1), maximum: 2), 1), (.none, 7),
+  ])
+  func backgroundYieldsWhileForegroundIsAtTheDevice(cap: DevicePolicy.Cap, besideForeground: Int) throws {
+    for yields in [true, false] {
+      var arbiter = arbiter(DevicePolicy(depth: 9, cap: cap, yieldsToForeground: yields))
+      func backgroundInFlight() -> Int {
+        while arbiter.next(now: 0) != nil {}
+        return arbiter.inFlight[1]
+      }
+      _ = arbiter.submit(0, app: 0, cost: four)
+      let granted = arbiter.next(now: 0)
+      let foreground = try #require(granted)
+      for number in 0..<20 { _ = arbiter.submit(number, app: 1, cost: four) }
+      let beside = backgroundInFlight()
+      arbiter.finished(foreground, sentAt: 0, queuedAt: 0, now: 0)
+      let alone = backgroundInFlight()
+      #expect(beside == (yields ? besideForeground : min(alone, 7)), "of \(alone)")
+      #expect(alone >= beside)
+    }
+  }
+
+  // R-DISK-02
   @Test func ratesHoldAndInstalmentsPayForWhatIsLarger() {
     var arbiter = arbiter(
       DevicePolicy(cap: .none, bytes: .init(perSecond: 1_000_000, burst: 10_000), chunk: 1 << 20))

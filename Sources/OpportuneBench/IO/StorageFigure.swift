@@ -36,6 +36,7 @@ extension IOBench {
     for cap in [1, 4, 8, 16] {
       modes.append(Mode(name: "cap-\(cap)", policy: DevicePolicy(cap: .fixed(cap))))
     }
+    modes.append(Mode(name: "cap-4-unyielding", policy: DevicePolicy(cap: .fixed(4), yieldsToForeground: false)))
     modes.append(
       Mode(name: "strict", policy: DevicePolicy(ratio: .strict, cap: .fixed(4)), priorities: .raiseForeground))
     modes.append(

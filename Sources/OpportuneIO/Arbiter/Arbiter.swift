@@ -242,11 +242,13 @@ package struct Arbiter<Item> {
   /// Background requests that may be in flight now.
   var cap: Int {
     let room = policy.depth > 1 ? policy.depth - 1 : 1
-    return switch policy.cap {
-    case .none: room
-    case .fixed(let count): min(count, room)
-    case .adaptive: min(adaptive?.value ?? 1, room)
+    let bound: Int
+    switch policy.cap {
+    case .none: return room
+    case .fixed(let count): bound = min(count, room)
+    case .adaptive: bound = min(adaptive?.value ?? 1, room)
     }
+    return policy.yieldsToForeground && inFlight[0] > 0 ? max(1, bound / 4) : bound
   }
 
   // MARK: Granting

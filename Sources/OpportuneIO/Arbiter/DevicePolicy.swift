@@ -42,6 +42,9 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
   /// Requests in flight, of both classes together; 1 to 4096. One is kept free of background where it is above 1.
   public var depth: Int
   public var cap: Cap
+  /// Whether background starts nothing beyond a quarter of its cap, at least one, while foreground is at the device: what
+  /// is in flight stays, and makes no room for more. Without a cap it changes nothing. (Decision 0021)
+  public var yieldsToForeground: Bool
   /// Limits of background; `nil` is none.
   public var bytes: Rate?
   public var operations: Rate?
@@ -51,20 +54,21 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
   /// Whether foreground apps that are not active count as background.
   public var limitsInactive: Bool
 
-  /// Storage: 90:10, 4 background requests in flight, chunks of 128 KiB.
+  /// Storage: 90:10, 4 background requests in flight, 1 beside foreground, chunks of 128 KiB.
   public static let storage = DevicePolicy(ratio: .ninetyToTen, depth: 64, cap: .fixed(4), chunk: 128 << 10)
   /// Network: strict, as R-NET-04 has it by default; chunks of 64 KiB.
-  public static let network = DevicePolicy(ratio: .strict, depth: 256, cap: .fixed(16), chunk: 64 << 10)
+  public static let network = DevicePolicy(ratio: .strict, depth: 256, cap: .fixed(16), yieldsToForeground: false, chunk: 64 << 10)
   /// No classes: everything goes as it comes. To compare with.
   public static let uncontrolled = DevicePolicy(ratio: .even, depth: 4096, cap: .none, chunk: 1 << 30)
 
   public init(
-    ratio: Ratio = .ninetyToTen, depth: Int = 64, cap: Cap = .fixed(4), bytes: Rate? = nil, operations: Rate? = nil,
-    chunk: Int = 128 << 10, queuedRequests: QueuedRequests = .follow, limitsInactive: Bool = false
+    ratio: Ratio = .ninetyToTen, depth: Int = 64, cap: Cap = .fixed(4), yieldsToForeground: Bool = true,
+    bytes: Rate? = nil, operations: Rate? = nil, chunk: Int = 128 << 10, queuedRequests: QueuedRequests = .follow, limitsInactive: Bool = false
   ) {
     self.ratio = ratio
     self.depth = depth
     self.cap = cap
+    self.yieldsToForeground = yieldsToForeground
     self.bytes = bytes
     self.operations = operations
     self.chunk = chunk
