@@ -49,7 +49,9 @@ struct ArbiterProperty<Subject: RequestArbiter>: Property {
     var policy = DevicePolicy()
     policy.ratio = (try? Ratio(foreground: foreground, background: background)) ?? .even
     policy.depth = bytes.choice([1, 2, 3, 4, 8, 64])
-    policy.cap = bytes.choice([.none, .none, .fixed(1), .fixed(3), .fixed(9), .adaptive(target: .microseconds(50), maximum: 8)])
+    policy.cap = bytes.choice([
+      .none, .none, .fixed(1), .fixed(3), .fixed(9), .adaptive(target: .microseconds(50), maximum: 8),
+    ])
     policy.yieldsToForeground = bytes.flag()
     policy.bytes = bytes.choice([
       nil, nil, .init(perSecond: 10_000_000, burst: 50_000), .init(perSecond: 100_000, burst: 600),

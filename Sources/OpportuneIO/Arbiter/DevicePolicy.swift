@@ -57,7 +57,8 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
   /// Storage: 90:10, 4 background requests in flight, 1 beside foreground, chunks of 128 KiB.
   public static let storage = DevicePolicy(ratio: .ninetyToTen, depth: 64, cap: .fixed(4), chunk: 128 << 10)
   /// Network: strict, as R-NET-04 has it by default; chunks of 64 KiB.
-  public static let network = DevicePolicy(ratio: .strict, depth: 256, cap: .fixed(16), yieldsToForeground: false, chunk: 64 << 10)
+  public static let network = DevicePolicy(
+    ratio: .strict, depth: 256, cap: .fixed(16), yieldsToForeground: false, chunk: 64 << 10)
   /// No classes: everything goes as it comes. To compare with.
   public static let uncontrolled = DevicePolicy(ratio: .even, depth: 4096, cap: .none, chunk: 1 << 30)
 
