@@ -64,7 +64,8 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
 
   public init(
     ratio: Ratio = .ninetyToTen, depth: Int = 64, cap: Cap = .fixed(4), yieldsToForeground: Bool = true,
-    bytes: Rate? = nil, operations: Rate? = nil, chunk: Int = 128 << 10, queuedRequests: QueuedRequests = .follow, limitsInactive: Bool = false
+    bytes: Rate? = nil, operations: Rate? = nil, chunk: Int = 128 << 10, queuedRequests: QueuedRequests = .follow,
+    limitsInactive: Bool = false
   ) {
     self.ratio = ratio
     self.depth = depth
