@@ -175,14 +175,14 @@ package final class ArbiterModel {
   /// How many background requests may be in flight: at least so many, and never more.
   private var caps: ClosedRange<Int> {
     let room = max(1, policy.depth - 1)
-    let most: Int
     switch policy.cap {
     case .none: return room...room
-    case .fixed(let count), .adaptive(_, maximum: let count): most = min(count, room)
+    case .fixed(let count):
+      let yields = policy.yieldsToForeground && occupied > occupiedByBackground
+      let most = min(room, yields ? max(1, count / 4) : count)
+      return most...most
+    case .adaptive(_, let maximum): return 1...min(maximum, room)
     }
-    let besideForeground = policy.yieldsToForeground && occupied > occupiedByBackground ? max(1, most / 4) : most
-    if case .adaptive = policy.cap { return 1...besideForeground }
-    return besideForeground...besideForeground
   }
 
   package func asked(now: UInt64, giving grant: Grant?) {

@@ -107,7 +107,7 @@ import Testing
 
   // R-DISK-02
   @Test(arguments: [
-    (DevicePolicy.Cap.fixed(8), 2), (.fixed(3), 1), (.adaptive(target: .seconds(1), maximum: 2), 1), (.none, 7),
+    (DevicePolicy.Cap.fixed(8), 2), (.fixed(3), 1), (.adaptive(target: .seconds(1)), 4), (.none, 7),
   ])
   func backgroundYieldsWhileForegroundIsAtTheDevice(cap: DevicePolicy.Cap, besideForeground: Int) throws {
     for yields in [true, false] {
@@ -124,8 +124,24 @@ import Testing
       arbiter.finished(foreground, sentAt: 0, queuedAt: 0, now: 0)
       let alone = backgroundInFlight()
       #expect(beside == (yields ? besideForeground : min(alone, 7)), "of \(alone)")
-      #expect(alone >= beside)
+      #expect(alone >= beside && alone == min(arbiter.cap, 8))
     }
+  }
+
+  // R-DISK-02
+  @Test(arguments: [true, false]) func theAdaptiveCapDoesNotRiseWhileForegroundWaits(waits: Bool) {
+    var arbiter = arbiter(DevicePolicy(cap: .adaptive(target: .milliseconds(1))))
+    if waits {
+      _ = arbiter.submit(0, app: 0, cost: four)
+      _ = arbiter.next(now: 0)
+    }
+    for number in 0..<64 { _ = arbiter.submit(number, app: 1, cost: four) }
+    for turn in 1...8 as ClosedRange<UInt64> {
+      var last: Arbiter<Int>.Grant?
+      while let grant = arbiter.next(now: turn * 6_000_000) { last = grant }
+      if let last { arbiter.finished(last, sentAt: 0, queuedAt: 0, now: turn * 6_000_000) }
+    }
+    #expect(arbiter.cap == (waits ? 4 : 12))
   }
 
   // R-DISK-02
@@ -221,7 +237,7 @@ import Testing
 
   // R-NET-07
   @Test func queuedRequestsFollowTheirApp() {
-    var arbiter = arbiter(DevicePolicy(ratio: .strict))
+    var arbiter = arbiter(DevicePolicy(ratio: .strict, yieldsToForeground: false))
     for number in 0..<3 { _ = arbiter.submit(number, app: 1, cost: four) }
     for number in 10..<12 { _ = arbiter.submit(number, app: 0, cost: four) }
     arbiter.setState(.active, of: 1)
@@ -233,7 +249,7 @@ import Testing
 
   // R-NET-06
   @Test func queuedRequestsStayWhereTheyWere() {
-    var arbiter = arbiter(DevicePolicy(ratio: .strict, queuedRequests: .stay))
+    var arbiter = arbiter(DevicePolicy(ratio: .strict, yieldsToForeground: false, queuedRequests: .stay))
     for number in 0..<3 { _ = arbiter.submit(number, app: 1, cost: four) }
     arbiter.setState(.active, of: 1)
     _ = arbiter.submit(9, app: 1, cost: four)

@@ -114,7 +114,7 @@ import Testing
   // R-DISK-02, R-DISK-03
   @Test(arguments: Kind.allCases)
   func backgroundIsHeldToItsRate(kind: Kind) {
-    var policy = DevicePolicy(ratio: .strict, depth: 64, cap: .fixed(4))
+    var policy = DevicePolicy(ratio: .strict, depth: 64, cap: .fixed(4), yieldsToForeground: false)
     let free = run(kind, policy)
     let seconds = Int(kind.length / 1_000_000_000)
     let rate = free.backgroundCount / seconds / 2

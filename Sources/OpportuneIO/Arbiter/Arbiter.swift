@@ -224,6 +224,8 @@ package struct Arbiter<Item> {
         sentAt: sentAt, latency: now > queuedAt ? now - queuedAt : 0, now: now, wasLimiting: capWasReached)
       capWasReached = false
     case .background:
+      // What foreground waits for may be late already.
+      guard inFlight[0] == 0, queued[0] == 0 else { return }
       adaptive?.backgroundFinished(now: now, wasLimiting: capWasReached)
     }
   }
@@ -239,16 +241,20 @@ package struct Arbiter<Item> {
     }
   }
 
-  /// Background requests that may be in flight now.
+  /// Background requests that may be in flight, while background does not yield.
   var cap: Int {
     let room = policy.depth > 1 ? policy.depth - 1 : 1
-    let bound: Int
-    switch policy.cap {
-    case .none: return room
-    case .fixed(let count): bound = min(count, room)
-    case .adaptive: bound = min(adaptive?.value ?? 1, room)
+    return switch policy.cap {
+    case .none: room
+    case .fixed(let count): min(count, room)
+    case .adaptive: min(adaptive?.value ?? 1, room)
     }
-    return policy.yieldsToForeground && inFlight[0] > 0 ? max(1, bound / 4) : bound
+  }
+
+  /// Of the cap, what background may use now.
+  private var capNow: Int {
+    guard policy.yieldsToForeground, inFlight[0] > 0, case .fixed(let count) = policy.cap else { return cap }
+    return min(max(1, count / 4), cap)
   }
 
   // MARK: Granting
@@ -272,7 +278,7 @@ package struct Arbiter<Item> {
   /// next of foreground each time, and background would wait for as long as foreground fills the device.
   private func isWithinCap(_ cost: Cost) -> Bool {
     let room = foregroundWaits ? policy.depth : max(1, policy.depth - 1)
-    return !cost.occupies || (inFlight[1] < cap && inFlight[0] + inFlight[1] < room)
+    return !cost.occupies || (inFlight[1] < capNow && inFlight[0] + inFlight[1] < room)
   }
 
   private var foregroundWaits: Bool { ready[0].contains { self[$0]?.queues[0].isEmpty == false } }

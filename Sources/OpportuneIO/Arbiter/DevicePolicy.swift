@@ -42,8 +42,8 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
   /// Requests in flight, of both classes together; 1 to 4096. One is kept free of background where it is above 1.
   public var depth: Int
   public var cap: Cap
-  /// Whether background starts nothing beyond a quarter of its cap, at least one, while foreground is at the device: what
-  /// is in flight stays, and makes no room for more. Without a cap it changes nothing. (Decision 0021)
+  /// Whether background starts nothing beyond a quarter of a fixed cap, at least one, while foreground is at the device:
+  /// what is in flight stays, and makes no room for more. It changes nothing of the other caps. (Decision 0021)
   public var yieldsToForeground: Bool
   /// Limits of background; `nil` is none.
   public var bytes: Rate?

@@ -25,22 +25,22 @@ final class Watch {
   private weak var app: OwnedApp?
   private var sockets: [Socket]
   private let interval: UInt64?
-  private let report: (KeepAliveEvent) -> Void
-  private let finish: () -> Void
+  private let events: AsyncStream<KeepAliveEvent>.Continuation
+  /// Tells what there is after all before it. Whoever takes events may be of background, and stopped by the kernel with the
+  /// stream's lock; this thread must not wait for it (law 1).
+  private var lastReport: Task<Void, Never>?
   private var polls: [Int32: Poll] = [:]
   private var isArmed = false
   private(set) var isStopped = false
   private var dueAt = UInt64.max
 
   init(
-    of app: OwnedApp, sockets: [Socket], interval: UInt64?, report: @escaping (KeepAliveEvent) -> Void,
-    finish: @escaping () -> Void
+    of app: OwnedApp, sockets: [Socket], interval: UInt64?, events: AsyncStream<KeepAliveEvent>.Continuation
   ) {
     self.app = app
     self.sockets = sockets
     self.interval = interval
-    self.report = report
-    self.finish = finish
+    self.events = events
   }
 
   func watches(_ socket: Int32) -> Bool { !isStopped && sockets.contains { $0.number == socket } }
@@ -78,7 +78,14 @@ final class Watch {
     if let app, !app.isTerminated {
       for socket in sockets { owner.moderate(socket.number, of: app) }  // as those that nobody watches
     }
-    finish()
+    tell { $0.finish() }
+  }
+
+  private func tell(_ body: @escaping @Sendable (AsyncStream<KeepAliveEvent>.Continuation) -> Void) {
+    lastReport = Task.detached { [events, lastReport] in
+      await lastReport?.value
+      body(events)
+    }
   }
 
   private func poll(_ socket: Int32, at owner: Owner) {
@@ -98,7 +105,8 @@ final class Watch {
     polls[poll.socket] = nil
     // It was closed behind the broker's back, perhaps while it was polled.
     guard result >= 0, sockets.allSatisfy({ $0.number != poll.socket || $0.isThere }) else { return stop(at: owner) }
-    report(.dataArrived(FileDescriptor(rawValue: poll.socket)))
+    let socket = FileDescriptor(rawValue: poll.socket)
+    tell { $0.yield(.dataArrived(socket)) }
   }
 
   private func setHeartbeat(at owner: Owner) {
@@ -113,7 +121,7 @@ final class Watch {
   /// A timer of this watch went off; perhaps one of an earlier suspension.
   func heartbeatIsDue(at owner: Owner) {
     guard isArmed, owner.now >= dueAt else { return }
-    report(.heartbeatDue)
+    tell { $0.yield(.heartbeatDue) }
     guard let interval else { return }
     // From when it was due, so that lateness does not add up; those that were missed are one.
     dueAt = owner.now &+ interval &- (owner.now - dueAt) % interval
@@ -165,9 +173,7 @@ extension AppIO {
     owner.post(
       Control(refused: { continuation.finish() }) { [watched] owner in
         guard let app = owner.apps[slot], !app.isTerminated else { return continuation.finish() }
-        let watch = Watch(
-          of: app, sockets: watched, interval: heartbeat?.nanoseconds, report: { continuation.yield($0) },
-          finish: { continuation.finish() })
+        let watch = Watch(of: app, sockets: watched, interval: heartbeat?.nanoseconds, events: continuation)
         box.watch = watch
         app.watches.removeAll { $0.isStopped }
         app.watches.append(watch)
