@@ -17,21 +17,12 @@ actor StoreKeeper {
   func clear() throws(StoreError) { for app in store.apps { try store.remove(app) } }
 
   func save(_ name: String, _ state: HandedState, during absence: Absence) throws -> StoredRecord {
-    try state.bytes.withUnsafeBytes { try save(name, [$0], state.memory[...], absence) }
+    _ = try state.bytes.withUnsafeBytes { bytes in
+      try HeldMemory.withContents(of: state.memory) { contents in
+        try store.save(name, [bytes] + contents) { absence.lasts }
+      }
+    }
     return try store.record(of: name)
-  }
-
-  /// Each piece of memory stays put while those after it are collected.
-  private func save(
-    _ name: String, _ parts: [UnsafeRawBufferPointer], _ rest: ArraySlice<HeldMemory>, _ absence: Absence
-  ) throws(StoreError) {
-    guard let next = rest.first else {
-      try store.save(name, parts) { absence.lasts }
-      return
-    }
-    try next.withContent { (content) throws(StoreError) in
-      try save(name, parts + [content], rest.dropFirst(), absence)
-    }
   }
 
   func remove(_ name: String) throws(StoreError) { try store.remove(name) }

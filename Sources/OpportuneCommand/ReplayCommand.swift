@@ -10,8 +10,8 @@ struct ReplayCommand: ParsableCommand {
       Known recordings, by their tables: \(TraceReader.formatNames.joined(separator: ", ")). They are SQLite databases; \
       unpack .gz files first. States that the device recorded are compared, never used.
 
-      With --memory, apps are removed as memory gets short, by the policy lru, as live; each with a sentence that says \
-      why. The text has the first of them, --html and --json have the others.
+      With --memory, apps are removed as memory gets short, by the policy lru, until the rest is below the \
+      critical point (live: 5 % below it); each with a sentence that says why. The text has the first of them, --html and --json have the others.
 
       With --policy, policies of removal are compared: sizes of apps, where they are not recorded, are drawn by seed from \
       those of real ones, so the outcome is synthetic, and the budget is swept down until they differ in how apps come to the front, unless \

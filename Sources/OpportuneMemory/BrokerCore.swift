@@ -83,7 +83,8 @@ final class BrokerCore: @unchecked Sendable {
 
   func setStanding(_ standing: AppStanding, of record: AppRecord) {
     let before = AppStanding(rawValue: record.standing.exchange(standing.rawValue, ordering: .relaxed)) ?? .gone
-    if standing > before { record.rises.add(1, ordering: .relaxed) }
+    // Releasing: whoever reads this count (acquiring, in survey) has the standing that goes with it.
+    if standing > before { record.rises.add(1, ordering: .releasing) }
     if before >= .inactive || standing >= .inactive { record.used.store(clock(), ordering: .relaxed) }
     record.isLeaving.store(false, ordering: .relaxed)
     record.isSettled.store(false, ordering: .relaxed)
@@ -178,7 +179,7 @@ final class BrokerCore: @unchecked Sendable {
 
   /// Handed out, so many bytes more.
   func add(_ bytes: UInt64) {
-    handedOut.add(bytes, ordering: .relaxed)
+    handedOut.wrappingAdd(bytes, ordering: .relaxed)
     grow(bytes)
   }
 
@@ -190,7 +191,9 @@ final class BrokerCore: @unchecked Sendable {
     if mayBeCritical(0) { relieve() }
   }
 
-  func subtract(_ bytes: UInt64) { handedOut.subtract(bytes, ordering: .relaxed) }
+  /// What an app says of its memory outside may be taken back by another thread before it is added: the sum wraps until
+  /// then, which whoever reads it takes for much, and walks.
+  func subtract(_ bytes: UInt64) { handedOut.wrappingSubtract(bytes, ordering: .relaxed) }
 
   private func grow(_ bytes: UInt64) {
     // Releasing: the walk of who reads it (acquiring in survey and in PressureMonitor) finds what is counted.

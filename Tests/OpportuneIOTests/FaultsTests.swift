@@ -119,6 +119,29 @@ import Testing
     #expect(priorities.values.filter { $0 == 1 }.count == 1)
   }
 
+  /// EPERM may be the file's: of one that is sealed, or immutable since it was opened.
+  // R-DISK-01
+  @Test(arguments: [IOState.active, .background])
+  func whatAFileRefusesCostsNobodysPriority(state: IOState) async throws {
+    let priorities = Numbers()
+    let broker = try makeBroker(.threads) {
+      $0.kernelPriorities = .raiseForeground
+      $0.fault = { op in
+        if op.code == Self.read { priorities.add(Int(op.priority)) }
+        return op.code == Self.write ? -EPERM : nil
+      }
+    }
+    let (io, other) = (try broker.makeApp(named: "writes", state: state), try broker.makeApp(named: "reads"))
+    try await withFolder { folder in
+      let file = try await io.open(folder.appending("file"), .readWrite, options: .create)
+      let error = await code { try await io.write(file, from: try IOBuffer(count: 10), at: 0) }
+      #expect(error == .system(.notPermitted))
+      try await io.close(file)
+    }
+    _ = try await other.readFile("/proc/self/status")
+    #expect(Set(priorities.values) == [1])
+  }
+
   @Test(arguments: [IOConfiguration.KernelPriorities.none, .raiseForeground])
   func prioritiesAreAsConfigured(priorities: IOConfiguration.KernelPriorities) async throws {
     let seen = Numbers()

@@ -1,3 +1,4 @@
+import COpportune
 import Foundation
 import SystemPackage
 import Testing
@@ -74,6 +75,28 @@ import Testing
     let second = try broker.makeApp(named: "second")
     #expect(await code { _ = try await second.datagramSocket(on: address) } == .system(.addressInUse))
     try await io.close(socket)
+  }
+
+  /// One that its peer has left before it was accepted is none of the next one's faults.
+  // R-CARD-04
+  @Test(arguments: backends)
+  func aListenerGoesOnAfterAConnectionThatWasLeft(backend: IOConfiguration.Backend) async throws {
+    let accepts = Numbers()
+    let broker = try makeBroker(backend) {
+      $0.fault = { op in
+        guard op.code == opp_ring_code.OPP_RING_ACCEPT.rawValue else { return nil }
+        accepts.add(1)
+        return accepts.count == 1 ? -ECONNABORTED : nil
+      }
+    }
+    let io = try broker.makeApp(named: "sockets")
+    let listener = try await io.listen(on: .ipv4("127.0.0.1", port: 0))
+    let client = try await io.connect(to: listener.address())
+    let connections = listener.makeAsyncIterator()
+    let server = try #require(try await connections.next())
+    #expect(accepts.count > 1)
+    for socket in [server, client] { try await io.close(socket) }
+    try await listener.close()
   }
 
   @Test(arguments: backends)

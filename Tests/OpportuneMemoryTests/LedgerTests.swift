@@ -359,6 +359,25 @@ import Testing
   }
 
   // R-MEM-15
+  @Test func sumsBalanceWhoeverElseChangesThem() throws {
+    let broker = try makeBroker()
+    let app = broker.app(named: "app", standing: .suspended)
+    together(4) { thread in
+      for _ in 0..<4000 {
+        switch thread {
+        case 0: try? app.setOutside(bytes: 1 << 30)
+        case 1: app.takeBack()
+        case 2: _ = try? app.purgeable(of: UInt8.self, count: 1).purge()
+        default: _ = try? app.allocate(bytes: 1)
+        }
+      }
+    }
+    try app.setOutside(bytes: 5)
+    #expect(broker.ledgers().total.handedOut == 5)
+    #expect(broker.core.handedOut.load(ordering: .relaxed) == 5)
+  }
+
+  // R-MEM-15
   @Test func aProcessIsSampledNoMoreOftenThanAllowed() throws {
     var sampler = try ProcessSampler(interval: .seconds(10))
     let first = try sampler.sample(now: 5_000_000_000)

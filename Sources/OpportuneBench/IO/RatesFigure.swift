@@ -32,6 +32,7 @@ extension IOBench {
       result.operationsPerSecond = median(values)
     }
     result.ratioToRival = median(values) / limit
+    result.ratioRange = range(values.map { $0 / limit })
     report.results.append(result)
   }
 

@@ -180,8 +180,16 @@ extension Owner {
 
   /// After each request that ends.
   func becameQuieter(_ app: OwnedApp) {
-    guard app.isTerminated, !app.awaitsCallers, app.closes == 0, !app.inFlight.contains(where: \.holdsUpTheEnd)
-    else { return }
+    guard app.isTerminated, !app.awaitsCallers, !app.inFlight.contains(where: \.isFinishedAtTermination) else { return }
+    closeDescriptors(of: app)
+    guard app.closes == 0, app.lastCloses == 0, !app.inFlight.contains(where: \.holdsUpTheEnd) else { return }
+    let waiters = app.onQuiet
+    app.onQuiet = []
+    for body in waiters { body() }
+  }
+
+  /// Each when nothing is in flight on it any more: a read that hangs keeps its own open, and no other.
+  private func closeDescriptors(of app: OwnedApp) {
     let descriptors = app.descriptors
     app.descriptors = [:]
     for (descriptor, owned) in descriptors where owned.isStill(descriptor) {
@@ -193,10 +201,6 @@ extension Owner {
         }
       }
     }
-    guard app.lastCloses == 0 else { return }
-    let waiters = app.onQuiet
-    app.onQuiet = []
-    for body in waiters { body() }
   }
 
   /// Closes a descriptor of ours.

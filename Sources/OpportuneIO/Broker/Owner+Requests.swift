@@ -104,11 +104,12 @@ extension Owner {
       } else {
         op.address += UInt64(request.done)
         op.length = UInt32(request.piece)
-        request.useRegistration(of: &op)
+        if let registered { request.useRegistration(in: registered, of: &op) }
       }
     }
     if request.looks == .needed { return begin(request.look(), request) }
     op.priority = priority(of: request, request.grant?.ioClass)
+    request.carriesPriority = op.priority != 0
     // Where the socket takes no more, the request waits in a poll, outside of the device's queue: else a few peers that
     // do not read would hold up everybody's sends, and their own app's end.
     if request.sends { op.flags |= UInt32(MSG_DONTWAIT) }
@@ -204,10 +205,14 @@ extension Owner {
       // Not by every kind of socket.
       request.needsCopy = true
       again(request)
-    case -EPERM where usesPriorities && request.device == .storage && request.movesBytes:
+    case -EPERM where request.carriesPriority:
       // Real-time I/O priority is not for everybody. Once is enough.
       usesPriorities = false
+      request.hasLostPriority = true
       again(request)
+    case -EPERM where request.hasLostPriority:
+      usesPriorities = true  // it was the file
+      return false
     default: return false
     }
     return true

@@ -99,6 +99,9 @@ final class Request: Message, @unchecked Sendable {
   var sentAt: UInt64 = 0
   var isPolling = false
   var retries = 0
+  /// Whether the kernel has it with an I/O priority, or had, and refused.
+  var carriesPriority = false
+  var hasLostPriority = false
   var firstResult: Int32?
   /// Whether its socket sends with a copy only.
   var needsCopy = false
@@ -193,10 +196,10 @@ final class Request: Message, @unchecked Sendable {
   }
 
   /// Names the buffer by its registration, where it has one.
-  func useRegistration(of op: inout opp_ring_op) {
-    guard !isStream, code == .OPP_RING_READ || code == .OPP_RING_WRITE, let number = buffers.first?.registration else {
-      return
-    }
+  func useRegistration(in registered: RegisteredBuffers, of op: inout opp_ring_op) {
+    guard !isStream, code == .OPP_RING_READ || code == .OPP_RING_WRITE,
+      let number = buffers.first?.registration(in: registered)
+    else { return }
     let fixed: opp_ring_code = code == .OPP_RING_READ ? .OPP_RING_READ_FIXED : .OPP_RING_WRITE_FIXED
     op.code = UInt8(fixed.rawValue)
     op.index = Int32(number)
@@ -268,6 +271,9 @@ final class Request: Message, @unchecked Sendable {
     waitsForOthers || isPolling || code == .OPP_RING_OPEN || code == .OPP_RING_READ || code == .OPP_RING_READV
       || code == .OPP_RING_READ_FIXED
   }
+
+  /// Whether it is of what an app that is terminated leaves finished. (R-FTS-07)
+  var isFinishedAtTermination: Bool { holdsUpTheEnd && !isDroppedAtTermination }
 
   /// Whether the end of its app waits for the kernel's letting go. A pool's thread may stay in an open for ever, as of a FIFO
   /// that nobody else opens; if it ever ends, what was opened is closed.

@@ -1,5 +1,4 @@
 import Glibc
-import Synchronization
 import SystemPackage
 
 /// Whole files.
@@ -8,19 +7,26 @@ extension AppIO {
   ///
   /// - Parameters:
   ///   - limit: refused above so many bytes, with `configuration`; 1 GiB by default.
-  ///   - time: for each request.
+  ///   - time: for each request but the close.
   public func readFile(
     _ path: FilePath, upTo limit: Int = 1 << 30, within time: Duration? = nil
   ) async throws(IOError) -> [UInt8] {
     let file = try await open(path, .readOnly, within: time)
-    let result: Result<[UInt8], IOError>
+    let bytes: [UInt8]
     do throws(IOError) {
-      result = .success(try await readAll(file, path, limit, time))
+      bytes = try await readAll(file, path, limit, time)
     } catch {
-      result = .failure(error)
+      await close(file, after: error)
+      throw error
     }
     try await close(file)
-    return try result.get()
+    return bytes
+  }
+
+  /// Closes what a call that failed had opened. At a deadline the kernel may keep it for ever, and nobody waits for that.
+  fileprivate func close(_ file: FileDescriptor, after error: IOError) async {
+    let closing = Task { try? await close(file) }
+    if error.code != .deadlineExceeded { await closing.value }
   }
 
   private func readAll(
@@ -46,9 +52,12 @@ extension AppIO {
   /// The new contents go to a file beside it, to the device, and are then renamed.
   ///
   /// - Parameters:
+  ///   - path: a symbolic link there is replaced, not what it names.
+  ///   - permissions: the new file's, whatever an old one's are.
   ///   - isDurable: whether the call returns only when the device has it all; else a crash may bring the old contents
   ///     back, never a mixture.
-  ///   - time: for each request.
+  ///   - time: for each request but closes. Where the file system answers nothing until then, a file `.opportune-` and a
+  ///     random number may stay beside it, as after a crash.
   public func writeFile(
     _ path: FilePath, _ bytes: some Collection<UInt8> & Sendable,
     permissions: FilePermissions = [.ownerReadWrite, .groupRead, .otherRead], isDurable: Bool = true,
@@ -58,8 +67,7 @@ extension AppIO {
       throw IOError(.configuration, "\"\(path)\" names no file")
     }
     let folder = path.removingLastComponent()
-    let name = ".opportune-\(getpid())-\(temporaryNumber.wrappingAdd(1, ordering: .relaxed).newValue)"
-    let temporary = folder.appending(name)
+    let temporary = folder.appending(".opportune-\(UInt64.random(in: 0 ... .max))")
     let file = try await open(
       temporary, .writeOnly, options: [.create, .exclusiveCreate], permissions: permissions, within: time)
     var isOpen = true
@@ -71,8 +79,15 @@ extension AppIO {
       try await rename(temporary, to: path, within: time)
     } catch {
       // Whatever happened, also a cancellation: the half-made file must not stay. Not cancellable itself.
-      if isOpen { try? await close(file) }
-      await Task { [self] in try? await remove(temporary) }.value
+      if isOpen { await close(file, after: error) }
+      await Task {
+        do throws(IOError) {
+          try await remove(temporary, within: time)
+        } catch {
+          // The app does nothing any more.
+          if error.code == .terminated { _ = temporary.withPlatformString { unlink($0) } }
+        }
+      }.value
       throw error
     }
     if isDurable { try await synchronizeFolder(folder.isEmpty ? "." : folder, time) }
@@ -83,7 +98,7 @@ extension AppIO {
     do throws(IOError) {
       try await synchronize(folder, within: time)
     } catch {
-      try? await close(folder)
+      await close(folder, after: error)
       throw error
     }
     try await close(folder)
@@ -101,8 +116,6 @@ extension AppIO {
     return FileChunks(io: self, path: path, count: count, time: time)
   }
 }
-
-private let temporaryNumber = Atomic<UInt64>(0)
 
 /// The pieces of a file, in order. The file is open from the first piece until the last, an error, or the iterator's end.
 public struct FileChunks: AsyncSequence, Sendable {
@@ -152,7 +165,7 @@ public struct FileChunks: AsyncSequence, Sendable {
         if read < count, let file = takeFile() { try await io.close(file) }
         return read > 0 ? try buffer.bytes(in: 0..<read) : nil
       } catch {
-        if let file = takeFile() { try? await io.close(file) }
+        if let file = takeFile() { await io.close(file, after: error) }
         throw error
       }
     }

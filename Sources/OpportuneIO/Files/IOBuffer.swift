@@ -71,8 +71,10 @@ public final class IOBuffer: @unchecked Sendable {
     if let pool { pool.giveBack(indexInPool) } else if !isLent { memory.deallocate() }
   }
 
-  /// Its number, where the kernel knows it. The owner thread's.
-  var registration: Int? { pool?.isRegistered == true ? indexInPool : nil }
+  /// Its number, where it is of `registered`, and the kernel knows that. The thread's of the owner that has them.
+  func registration(in registered: RegisteredBuffers) -> Int? {
+    pool === registered && registered.isRegistered ? indexInPool : nil
+  }
 
   /// Bytes.
   public var count: Int { memory.count }

@@ -103,6 +103,9 @@ extension AppIO {
 
   /// Receives what there is, waiting for at least a byte.
   ///
+  /// A call that ends early, by its deadline, a cancellation or an error, may have taken bytes that nobody is told of: the
+  /// stream is no use any more.
+  ///
   /// - Returns: how many bytes; 0 where the peer has closed its side.
   public func receive(
     _ socket: FileDescriptor, into buffer: IOBuffer, _ range: Range<Int>? = nil, untilFull: Bool = false,
@@ -211,7 +214,7 @@ public final class Listener: AsyncSequence, Sendable {
     self.descriptor = descriptor
   }
 
-  /// Waits for a connection. Each is in `io`'s app.
+  /// Waits for a connection. Each is in `io`'s app. One that comes in the moment of the deadline may be closed unseen.
   public func accept(within limit: Duration? = nil) async throws(IOError) -> FileDescriptor {
     guard !isClosed.load(ordering: .acquiring) else {
       throw IOError(.system(.badFileDescriptor), "accept on a listener that was closed")
@@ -235,15 +238,24 @@ public final class Listener: AsyncSequence, Sendable {
   public struct Iterator: AsyncIteratorProtocol {
     let listener: Listener
 
+    /// Not told: what came to an end before it was accepted says nothing of the next (accept(2)).
+    private static let ofOneConnection: Set<Errno> = [
+      .connectionAbort, .protocolError, .networkDown, .protocolNotAvailable, .hostIsDown, .noRouteToHost,
+      .networkUnreachable,
+    ]
+
     public func next() async throws(IOError) -> FileDescriptor? { try await next(isolation: nil) }
 
     public func next(isolation actor: isolated (any Actor)?) async throws(IOError) -> FileDescriptor? {
-      do throws(IOError) {
-        return try await listener.accept()
-      } catch {
-        switch error.code {
-        case .terminated, .unavailable, .system(.canceled), .system(.badFileDescriptor): return nil
-        default: throw error
+      while true {
+        do throws(IOError) {
+          return try await listener.accept()
+        } catch {
+          switch error.code {
+          case .terminated, .unavailable, .system(.canceled), .system(.badFileDescriptor): return nil
+          case .system(let errno) where Self.ofOneConnection.contains(errno): continue
+          default: throw error
+          }
         }
       }
     }

@@ -13,24 +13,39 @@ public struct HeldMemory: Sendable {
   /// Purgeable memory whose content cannot be made again after all. What is taken before it is written stays taken.
   public init<Element>(_ memory: Purgeable<Element>) { place = .region(memory.region) }
 
-  /// The content; empty where there is none to write.
+  /// The content; empty where there is none to write. It stays put meanwhile.
   package func withContent<Result, Failure: Error>(
     _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
   ) throws(Failure) -> Result {
+    try Self.withContents(of: [self]) { (contents) throws(Failure) in try body(contents[0]) }
+  }
+
+  /// The contents of several, each empty where there is none to write. They stay put meanwhile.
+  package static func withContents<Result, Failure: Error>(
+    of memory: [HeldMemory], _ body: ([UnsafeRawBufferPointer]) throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    let contents = memory.map { $0.hold() }
+    defer { for (piece, content) in zip(memory, contents) { piece.letGo(of: content) } }
+    return try body(contents)
+  }
+
+  private func hold() -> UnsafeRawBufferPointer {
     let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
     switch place {
-    case .block(let block): return try body(block.kind == .clean ? nothing : UnsafeRawBufferPointer(block.bytes))
+    case .block(let block): return block.kind == .clean ? nothing : UnsafeRawBufferPointer(block.bytes)
     case .region(let region):
       let pin = region.pin()
       switch pin.found {
-      case .intact:
-        defer { region.unpin() }
-        return try body(UnsafeRawBufferPointer(start: pin.memory, count: region.bytes))
+      case .intact: return UnsafeRawBufferPointer(start: pin.memory, count: region.bytes)
       case .empty: region.unpinEmpty(isFilled: false)
       case .busy: region.unpinBusy(pin)
       }
-      return try body(nothing)
+      return nothing
     }
+  }
+
+  private func letGo(of content: UnsafeRawBufferPointer) {
+    if case .region(let region) = place, content.baseAddress != nil { region.unpin() }
   }
 
   /// The pages go, unless the memory is in use.
