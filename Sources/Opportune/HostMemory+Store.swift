@@ -26,6 +26,10 @@ final class KeptApp {
   var delegate: (any AppDelegate)?
   var phase = Phase.inMemory
   var hibernatesWhenSuspended = false
+  /// It was last asked to go for what nobody needs.
+  var isOptional = false
+  /// It counts as hibernated, but the store did not take it: it has all that it had, and goes when memory is short.
+  var stays = false
 
   init(_ memory: AppMemory) { self.memory = memory }
 }
@@ -92,12 +96,28 @@ extension HostMemory {
     _ app: AppID, _ ticket: UInt64, _ result: Result<HandedState, any Error>, on host: isolated AppHost
   ) {
     guard let keeper, let kept = apps[app], case .handing(ticket, _) = kept.phase else { return }
-    let state: HandedState
     switch result {
-    case .success(let handed): state = handed
-    case .failure(let error): return notSaved(app, ticket, "\(error)", on: host)
+    case .success(let state): write(state, of: app, kept, keeper)
+    case .failure(let error):
+      // What it still hands over, nobody takes.
+      if error is TimedCalls.Overrun { kept.isOptional = false }
+      notSaved(app, ticket, "\(error)", on: host)
     }
-    let absence = Absence()
+  }
+
+  /// The store may have room by now.
+  func saveAnew(_ app: AppID, _ kept: KeptApp) {
+    kept.stays = false
+    kept.isOptional = false
+    kept.memory.setStanding(.gone)
+    if case .saving(_, let state, _) = kept.phase, let keeper { return write(state, of: app, kept, keeper) }
+    kept.phase = .inMemory
+    save(app)
+  }
+
+  private func write(_ state: HandedState, of app: AppID, _ kept: KeptApp, _ keeper: StoreKeeper) {
+    tickets += 1
+    let (ticket, absence) = (tickets, Absence())
     kept.phase = .saving(ticket: ticket, state, absence)
     let name = "\(app).\(ticket)"
     Task(executorPreference: background.executor, priority: .utility) { [relay] in
@@ -129,11 +149,19 @@ extension HostMemory {
   private func notSaved(_ app: AppID, _ ticket: UInt64?, _ why: String, on host: isolated AppHost) {
     guard let kept = apps[app] else { return }
     switch kept.phase {
-    case .handing(ticket ?? 0, _), .saving(ticket ?? 0, _, _): kept.phase = .inMemory
+    case .handing(ticket ?? 0, _), .saving(ticket ?? 0, _, _): break
     case .inMemory where ticket == nil: break
     case .inMemory, .handing, .saving, .stored, .restoring: return
     }
-    guard host.state(of: app) == .hibernated else { return }
+    let isAway = host.state(of: app) == .hibernated
+    if isAway, kept.isOptional {
+      // The phase stays as well: restoring finds in it what was handed over.
+      kept.stays = true
+      kept.memory.setStanding(.suspended)
+      return tell(.notStored(app, why))
+    }
+    kept.phase = .inMemory
+    guard isAway else { return }
     tell(.notStored(app, why))
     try? host.post(.app(app, .terminate))
   }

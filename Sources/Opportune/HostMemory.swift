@@ -124,7 +124,11 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
 
   public func stands(_ app: AppID, _ presence: AppPresence) {
     guard let kept = apps[app] else { return }
-    kept.memory.setStanding(AppStanding(presence))
+    switch presence.state {
+    case .stopping, .suspended, .hibernated: break
+    case .active, .inactive, .background, .terminated, .notRunning: (kept.isOptional, kept.stays) = (false, false)
+    }
+    kept.memory.setStanding(kept.stays ? .suspended : AppStanding(presence))
     let hibernates = kept.hibernatesWhenSuspended
     if presence.state != .stopping { kept.hibernatesWhenSuspended = false }
     switch presence.state {
@@ -178,7 +182,8 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     let canHibernate = keeper != nil && kept.delegate is any HibernatingApp
     // It was chosen a moment ago, and may be nearer to the person in front since, or begun anew.
     let isAsChosen = removal.rises.map { $0 == kept.memory.rises } ?? !kept.memory.standing.isForeground
-    guard state != .active, isAsChosen, removal.way == .terminate || state == .suspended || state == .stopping,
+    let isThere = state == .suspended || state == .stopping || kept.stays
+    guard state != .active, isAsChosen, removal.way == .terminate || isThere, !kept.stays || !removal.isOptional,
       canHibernate || removal.way == .terminate || !removal.isOptional
     else { return kept.memory.setStanding(kept.memory.standing) }
     tell(.removal(app, removal))
@@ -191,6 +196,8 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
       try? host.post(.app(app, .terminate))
       return
     }
+    guard !kept.stays else { return saveAnew(app, kept) }
+    kept.isOptional = removal.isOptional
     if state == .suspended {
       try? host.post(.app(app, .hibernate))
     } else {

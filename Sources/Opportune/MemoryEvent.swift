@@ -8,7 +8,7 @@ public enum MemoryEvent: Sendable {
   case removal(AppID, Removal)
   /// Its state is in the store, in so many bytes, and its memory is given back.
   case stored(AppID, bytes: Int)
-  /// It was not hibernated, and is terminated instead.
+  /// It was not hibernated, and is terminated instead; where ``Removal/isOptional``, it stays as it was.
   case notStored(AppID, String)
   /// Its state and its memory are as they were.
   case restored(AppID)
@@ -22,7 +22,7 @@ extension MemoryEvent: CustomStringConvertible {
     case .level(let level): "memory pressure is \(level)"
     case .removal(_, let removal): removal.reason
     case .stored(let app, let bytes): "\(app) is in the hibernation store, in \(bytes) bytes"
-    case .notStored(let app, let why): "\(app) is terminated, since it was not hibernated: \(why)"
+    case .notStored(let app, let why): "\(app) was not hibernated: \(why)"
     case .restored(let app): "\(app) is back from the hibernation store"
     case .notRestored(let app, let why): "\(app) has ended, since it did not come back from the store: \(why)"
     }

@@ -573,6 +573,38 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     #expect(removal.reason.contains("it was not in front for more than 0.02 seconds"))
   }
 
+  /// Without pressure it comes back as it was; under pressure, later, it ends.
+  // R-MEM-08
+  @Test(.timeLimit(.minutes(1)), arguments: [true, false])
+  func whoIsIdleStaysWithItsStateWhereItIsNotSaved(isRefused: Bool) async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let rig = try await rig(store: isRefused ? 64 * megabyte : megabyte) { $0.idleLimit = .milliseconds(20) }
+    let app = try await launch(rig, "notes", refuses: isRefused)
+    let notes = try #require(app.lives.value.first)
+    func idle() async throws {
+      try await rig.host.leave(app.id)
+      guard case .removal(app.id, let removal) = await next(rig) else { throw Failure("nobody was chosen") }
+      #expect(removal.isOptional)
+      guard case .notStored(app.id, _) = await next(rig) else { throw Failure("it was stored") }
+      #expect(await rig.host.state(of: app.id) == .hibernated)
+      #expect(app.memory.value?.standing == .suspended)
+      #expect(app.memory.value?.ledger.inUse == UInt64(2 * megabyte))
+    }
+    try await idle()
+    rig.memory.broker.removeOverdue()
+    try await rig.host.bringForward(app.id)
+    await wait(rig.host, app.id, for: .active)
+    if !isRefused { guard case .restored(app.id) = await next(rig) else { throw Failure("it has nothing back") } }
+    #expect(notes.isWhole(content) && app.lives.value.count == 1)
+    try await idle()
+    let game = try await press(rig)
+    guard case .removal(app.id, let removal) = await next(rig) else { throw Failure("nobody was chosen") }
+    #expect(!removal.isOptional)
+    guard case .notStored(app.id, _) = await next(rig) else { throw Failure("it was stored") }
+    await wait(rig.host, app.id, for: .notRunning)
+    withExtendedLifetime(game) {}
+  }
+
   // R-MEM-11, R-MEM-12
   @Test func whatKeepsAnAppInBackgroundDecidesWhenItGoes() throws {
     var system = try AppSystem()
