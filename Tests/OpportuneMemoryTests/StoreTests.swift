@@ -195,6 +195,11 @@ private func bytesOfSharedMemory() -> Int? {
     try Data([0, 0, 1]).write(to: URL(fileURLWithPath: path))
     #expect(throws: StoreError(.otherSize, "")) { try HibernationStore(path: path, bytes: 1 << 20) }
     #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == Data([0, 0, 1]))
+    // Of the right size too.
+    let other = Data("SQLite format 3".utf8) + Data(count: (1 << 20) - 15)
+    try other.write(to: URL(fileURLWithPath: path))
+    #expect(throws: StoreError(.damagedIndex, "")) { try HibernationStore(path: path, bytes: 1 << 20) }
+    #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == other)
   }
 
   /// A copy, or what somebody else made, may be of the right size and have no blocks.

@@ -55,7 +55,7 @@ public final class HibernationStore {
       for case .otherSize(let size) in slots {
         throw StoreError(.otherSize, "the store was made with \(size) bytes, and has \(device.size)")
       }
-      guard slots == [.damaged, .blank] else {
+      guard slots == [.damaged, .blank], try Self.isTorn(index, device) else {
         throw StoreError(.damagedIndex, "neither copy of the store's index can be read")
       }
     }
@@ -69,10 +69,22 @@ public final class HibernationStore {
   package func carry(by access: some StoreAccess) { (device as? StoreFile)?.access = access }
 
   private static func readSlot(_ device: any StoreDevice, _ number: Int) throws(StoreError) -> StoreIndex.Reading {
+    try StoreIndex.read(bytes(of: number, device), size: device.size)
+  }
+
+  /// Whether the first copy has nothing but what a crash left of the first index: what is not is somebody's.
+  private static func isTorn(_ index: StoreIndex, _ device: any StoreDevice) throws(StoreError) -> Bool {
+    let whole = try index.slot() ?? []
+    return try bytes(of: 0, device).enumerated().allSatisfy { position, byte in
+      byte == 0 || (position < whole.count && byte == whole[position])
+    }
+  }
+
+  private static func bytes(of number: Int, _ device: any StoreDevice) throws(StoreError) -> [UInt8] {
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreIndex.slotBytes, alignment: 16)
     defer { buffer.deallocate() }
     try device.read(buffer, at: number * StoreIndex.slotBytes)
-    return try StoreIndex.read([UInt8](buffer), size: device.size)
+    return [UInt8](buffer)
   }
 
   // MARK: What is in it
