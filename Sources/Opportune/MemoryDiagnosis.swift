@@ -156,7 +156,7 @@ extension MemoryFacts {
     guard store.allocateError == 0 else {
       return degraded(
         "sets no blocks aside: \(String(cString: strerror(store.allocateError)))",
-        "Making the store writes to each of its blocks, and a copying file system may run full later all the same.",
+        "Opening the store reads each of its blocks, and writes those that are empty, and a copying file system may run full later all the same.",
         "A file system with fallocate, such as ext4 or XFS.")
     }
     return finding

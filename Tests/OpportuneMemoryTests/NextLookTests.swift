@@ -6,13 +6,14 @@ import Testing
 /// When memory is looked at again.
 @Suite struct NextLookTests {
   private func next(
-    _ inUse: UInt64, given: UInt64 = 0, ofMachine: Bool = true, hasAlarm: Bool = true
+    _ inUse: UInt64, given: UInt64 = 0, lazy: UInt64 = 0, ofMachine: Bool = true, hasAlarm: Bool = true
   ) -> NextLook {
     var gauge = PressureGauge.standard
     let reading = MemoryReading(capacity: 256_000, inUse: inUse)
     gauge.update(reading)
     var ledger = MemoryLedger()
     ledger.dirty = given
+    ledger.lazy = lazy
     return NextLook(gauge, [reading], ledger, ofMachine: ofMachine, hasAlarm: hasAlarm)
   }
 
@@ -43,6 +44,15 @@ import Testing
     #expect(next(0, ofMachine: false).milliseconds == -1 && next(0, ofMachine: false).bytes == 128_000)
     #expect(next(100_000, ofMachine: false).bytes == 28_000)
     #expect(next(128_000, ofMachine: false).milliseconds == 1000)
+  }
+
+  /// It counts again as its app returns.
+  // R-MEM-03, R-GFX-04
+  @Test func whatWasGivenLazilyIsLookedAfterWhereItWouldReachThePoint() {
+    let (near, over) = (next(60_000, lazy: 60_000, ofMachine: false), next(60_000, lazy: 70_000, ofMachine: false))
+    #expect(near.milliseconds == -1 && near.bytes == 8000)
+    #expect(over.milliseconds == 1000 && over.bytes == 68_000)
+    #expect(next(60_000, lazy: .max, ofMachine: false).milliseconds == 1000)
   }
 
   @Test func whatCannotBeReadIsTriedAgain() {
