@@ -1,7 +1,7 @@
 import Foundation
 
 /// A value of a document, JSON or a property list, before it is known what it should be.
-package enum DocumentValue: Decodable, Sendable {
+package enum DocumentValue: Sendable {
   case boolean(Bool)
   case number(Double)
   case string(String)
@@ -9,24 +9,6 @@ package enum DocumentValue: Decodable, Sendable {
   case object([String: DocumentValue])
   /// A date, data or nothing: of no key that is read.
   case other
-
-  package init(from decoder: any Decoder) throws {
-    let container = try decoder.singleValueContainer()
-    // What there is most of comes first: each attempt that fails makes an error.
-    if let value = try? container.decode(Double.self) {
-      self = .number(value)
-    } else if let value = try? container.decode(String.self) {
-      self = .string(value)
-    } else if let value = try? container.decode([DocumentValue].self) {
-      self = .array(value)
-    } else if let value = try? container.decode([String: DocumentValue].self) {
-      self = .object(value)
-    } else if let value = try? container.decode(Bool.self) {
-      self = .boolean(value)
-    } else {
-      self = .other
-    }
-  }
 
   /// A value of a property list.
   init(propertyList original: Any) {

@@ -77,7 +77,7 @@ public enum ManifestReader {
     let first = data.first { !$0.isASCIIWhitespace }
     do {
       if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") {
-        return try JSONDecoder().decode(DocumentValue.self, from: data)
+        return try DocumentValue(json: data)
       }
       guard !holdsSet(Array(data)) else { throw ManifestError.syntax("a property list that holds a set") }
       // Not PropertyListDecoder, which runs out of stack on a list that holds itself, or holds a thousand in each other.
@@ -112,7 +112,6 @@ public enum ManifestReader {
 
   private static func reason(_ error: any Error) -> String {
     switch error {
-    case DecodingError.dataCorrupted(let context): context.debugDescription
     case let error as CocoaError: error.userInfo[NSDebugDescriptionErrorKey] as? String ?? error.localizedDescription
     default: "\(error)"
     }

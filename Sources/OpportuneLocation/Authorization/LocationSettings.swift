@@ -20,7 +20,7 @@ public struct LocationSettings: Sendable, Hashable {
     reading data: Data, types: [AuthorizationType] = AuthorizationStatus.standardTypes
   ) throws(LocationSettingsError) {
     let root: DocumentValue
-    do { root = try JSONDecoder().decode(DocumentValue.self, from: data) } catch { throw .syntax }
+    do { root = try DocumentValue(json: data) } catch { throw .syntax }
     for (key, value) in try root.object(at: "/").sorted(by: { $0.key < $1.key }) {
       switch (key, value) {
       case ("enabled", .boolean(let isEnabled)): self.isEnabled = isEnabled
