@@ -54,6 +54,54 @@ import Testing
     #expect(throws: LocationSystemError.self) { try rig.does(.start(.standard(accuracy: -1))) }
   }
 
+  // R-LOC-09, R-GEO-01
+  @Test(arguments: [false, true]) func outliersReachAppsOnlyWhereThePolicySaysSo(areDelivered: Bool) throws {
+    var rig = try LocationRig {
+      $0.deliversOutliers = areDelivered
+      $0.monitor.agreeing = 3
+    }
+    try rig.lives(.launch)
+    try rig.allow(.always)
+    let far = try moved(home(), east: 50_000, north: 0)
+    var requests: [String: RequestID] = [:]
+    for (name, request) in try [
+      ("standard", .standard(accuracy: 10)), ("tracking", .tracking(accuracy: 10)),
+      ("significant", .significantChange(distance: 500)), ("region", .region(Fence(.circle(far, radius: 1000)))),
+    ] as [(String, LocationRequest)] {
+      try rig.does(.start(request))
+      requests[name] = rig.lastRequest
+    }
+    /// The fixes that each request was given at a step, by what it is.
+    func told(_ place: Coordinate) throws -> [String] {
+      let start = rig.log.count
+      try rig.wait(1)
+      try rig.see(place)
+      return rig.notices(from: start).compactMap { notice -> String? in
+        switch notice {
+        case .update(let request, _, let fix):
+          fix.position == place ? requests.first { $0.value == request }?.key : "another place"
+        case .significantChange: "significant"
+        case .crossing: "region"
+        case .monitoringFailed: "failed"
+        }
+      }.sorted()
+    }
+    #expect(try told(home()) == ["standard", "tracking"])
+    for _ in 0..<2 {
+      #expect(try told(far) == (areDelivered ? ["standard", "tracking"] : []))
+      #expect(rig.system.monitor.lastVerdict == .outlier)
+    }
+    #expect(try told(home()) == ["standard", "tracking"])
+    // What is right after all is for everyone.
+    for _ in 0..<2 { #expect(try told(far) == (areDelivered ? ["standard", "tracking"] : [])) }
+    #expect(try told(far) == ["region", "significant", "standard", "tracking"])
+    // What is older than what is known is for nobody.
+    let old = try fix(home(), at: rig.host.now.seconds - 1)
+    let start = rig.log.count
+    try rig.post(.fix(old))
+    #expect(rig.notices(from: start).isEmpty && rig.system.monitor.lastVerdict == .old)
+  }
+
   // R-LOC-10
   @Test func anUpdateOfAnAppLeavesItsRequests() throws {
     var rig = try LocationRig()

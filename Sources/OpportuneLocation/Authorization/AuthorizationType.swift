@@ -97,6 +97,9 @@ public struct LocationPolicy: Sendable, Hashable {
   public var fencesNeedMode = false
   /// Metres that make a change significant where neither user nor app says so: 1 to 10^7, by default 500. (R-LOC-02)
   public var significantDistance = 500.0
+  /// Apps that want each fix get outliers as well, which no device can have done: for those who judge for themselves. Off by
+  /// default. Neither fences nor significant changes go by them either way. (R-LOC-09)
+  public var deliversOutliers = false
   /// The sources that are there at first. (R-LOC-08)
   public var available = Set<SourceKind>([.satellite, .wifi, .cell])
 

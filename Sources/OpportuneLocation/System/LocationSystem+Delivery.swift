@@ -4,10 +4,14 @@ extension LocationSystem {
   /// A fix has come: everyone who may have it gets it, and the fences are held against it. (R-LOC-06)
   mutating func accept(_ fix: Fix) {
     let crossings = monitor.update(fix)
-    // What no device can have done is for nobody.
-    if monitor.lastVerdict == .used {
+    switch monitor.lastVerdict {
+    case .used:
       broker.count(fix)
       for number in updates { offer(fix, to: number) }
+    case .outlier where policy.deliversOutliers:
+      for number in updates where requests[number]?.request.service == .updates { offer(fix, to: number) }
+    // What no device can have done, and what is old, is for nobody.
+    case .outlier, .old, nil: break
     }
     for crossing in crossings { happened(crossing) }
   }
