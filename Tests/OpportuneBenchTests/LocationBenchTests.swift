@@ -44,9 +44,9 @@ import Testing
   @Test func aShortRunReportsEachFigure() throws {
     let options = try LocationBenchOptions(fences: ["1", "200"], fixes: 50, repeats: 2)
     let report = try LocationBench(options: options).run()
-    #expect(report.results.count == 5 * 2 + 3 && report.results.allSatisfy { $0.value.isFinite && $0.value >= 0 })
+    #expect(report.results.count == 5 * 2 + 5 && report.results.allSatisfy { $0.value.isFinite && $0.value >= 0 })
     let root = try JSONSerialization.jsonObject(with: Data(report.json().utf8)) as? [String: Any]
-    #expect((root?["results"] as? [Any])?.count == 13 && root?["fixes"] as? Int == 50)
+    #expect((root?["results"] as? [Any])?.count == 15 && root?["fixes"] as? Int == 50)
     #expect(root?["interrupted"] as? Bool == false)
     #expect(report.table().contains("memory of a fence") && !report.table().contains("interrupted"))
   }
@@ -103,7 +103,7 @@ import Testing
     #expect(throws: BenchError.self) { try LocationBenchOptions(figures: ["fence"]) }
     let options = try LocationBenchOptions(figures: ["geometry"], fences: ["1"], fixes: 10, repeats: 1)
     let report = try LocationBench(options: options).run()
-    #expect(report.results.count == 3 && report.results.allSatisfy { $0.fences == nil })
+    #expect(report.results.count == 5 && report.results.allSatisfy { $0.fences == nil })
   }
 
   @Test func theFewestLooksAreThoseIntoWhatIsNotSeenYet() {

@@ -1,3 +1,4 @@
+import Glibc
 import OpportuneApps
 import TestSupport
 import Testing
@@ -49,6 +50,27 @@ import Testing
       let direct = finite.map { abs((point - slots[$0].centre).length - slots[$0].reach) }.min() ?? 1e9
       #expect(abs(least - direct) < 1e-6)
     }
+  }
+
+  // R-GEO-08
+  @Test func aFenceIsAddedAsFastAmongLargeOnesAsAmongSmall() throws {
+    // Large ones lie in the same few cells, which must not be walked through for each that comes.
+    let places = try Self.places(30_000, seed: 4).filter { (53...54).contains($0.latitude) }
+    func seconds(radius: Double) throws -> Double {
+      var monitor = try RegionMonitor()
+      let start = Self.processorSeconds()
+      for place in places { _ = try monitor.add(Fence(.circle(place, radius: radius))) }
+      return Self.processorSeconds() - start
+    }
+    let (small, large) = (try seconds(radius: 10), try seconds(radius: 100_000))
+    #expect(places.count > 9000 && large < 8 * small, "\(large) s among large ones, \(small) among small ones")
+  }
+
+  /// Of this thread, so that others do not count.
+  private static func processorSeconds() -> Double {
+    var time = timespec()
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+    return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
   }
 
   // R-GEO-01

@@ -1,4 +1,4 @@
-import Glibc
+import Foundation
 import Opportune
 import OpportuneLocation
 
@@ -60,6 +60,7 @@ public struct LocationBench: Sendable {
     for (what, measure) in [
       ("distance over the ellipsoid", distance), ("polygon of 1000 corners, admitted", admission),
       ("polygon of 1000 corners, probability at its border", probability),
+      ("circle, read from GeoJSON and watched", loading), ("corner of a polygon, read from GeoJSON", reading),
     ] {
       let times = try repeated(&report.wasInterrupted, measure)
       if !times.isEmpty { report.results.append(.init(what, median(times), .microseconds)) }
@@ -221,6 +222,25 @@ public struct LocationBench: Sendable {
     let start = Clock.now()
     for fix in fixes { sum += region.probability(fix) ?? 0 }
     return try microseconds(since: start, of: fixes.count, sum)
+  }
+
+  /// Circles of 100 km over one another, so that no index tells them apart.
+  private func loading() throws -> Double {
+    let circles = try Self.circles(5000, radius: 100_000).map { NamedRegion("a circle", $0) }
+    let text = Data(GeoJSON.text(circles).utf8)
+    var monitor = try RegionMonitor()
+    let start = Clock.now()
+    for named in try GeoJSON.regions(text) { _ = try monitor.add(Fence(named.region)) }
+    return try microseconds(since: start, of: circles.count, Double(monitor.count))
+  }
+
+  private func reading() throws -> Double {
+    let corners = try Self.corners()
+    let text = Data(GeoJSON.text([NamedRegion("a star", try .polygon([corners]))]).utf8)
+    var read = 0
+    let start = Clock.now()
+    for _ in 0..<50 { read += try GeoJSON.regions(text).count }
+    return try microseconds(since: start, of: 50 * corners.count, Double(read))
   }
 
   /// What was computed is used, so that the optimiser leaves it in.

@@ -17,18 +17,22 @@ struct PolygonShape: Sendable, Hashable {
     var ax, ay, bx, by: Double
   }
 
-  /// The box of so many sides that follow one another.
   private struct Box: Sendable, Hashable {
-    var minX, minY, maxX, maxY: Double
+    var minX = Double.infinity
+    var minY = Double.infinity
+    var maxX = -Double.infinity
+    var maxY = -Double.infinity
   }
 
+  /// So many sides that follow one another, or boxes, share a box.
   private static let boxed = 16
 
   /// As they were given, with the first corner not repeated.
   let polygons: [[[Coordinate]]]
   let frame: Frame
   private let sides: [Side]
-  private let boxes: [Box]
+  /// Boxes of sides, then of boxes, up to a single one: what is far is left out at once, however long the border.
+  private let levels: [[Box]]
 
   /// - Throws: ``LocationError``.
   init(_ given: [[[Coordinate]]]) throws(LocationError) {
@@ -36,18 +40,30 @@ struct PolygonShape: Sendable, Hashable {
     polygons = planar.polygons
     frame = planar.frame
     sides = planar.sides()
-    var boxes: [Box] = []
-    for start in stride(from: 0, to: sides.count, by: Self.boxed) {
-      var box = Box(minX: .infinity, minY: .infinity, maxX: -.infinity, maxY: -.infinity)
-      for side in sides[start..<min(start + Self.boxed, sides.count)] {
+    var levels = [
+      Self.boxes(of: sides) { box, side in
         box.minX = min(box.minX, side.ax, side.bx)
         box.maxX = max(box.maxX, side.ax, side.bx)
         box.minY = min(box.minY, side.ay, side.by)
         box.maxY = max(box.maxY, side.ay, side.by)
       }
-      boxes.append(box)
+    ]
+    while let below = levels.last, below.count > 1 {
+      levels.append(
+        Self.boxes(of: below) { box, part in
+          box.minX = min(box.minX, part.minX)
+          box.maxX = max(box.maxX, part.maxX)
+          box.minY = min(box.minY, part.minY)
+          box.maxY = max(box.maxY, part.maxY)
+        })
     }
-    self.boxes = boxes
+    self.levels = levels
+  }
+
+  private static func boxes<Part>(of parts: [Part], _ extend: (inout Box, Part) -> Void) -> [Box] {
+    stride(from: 0, to: parts.count, by: boxed).map { start in
+      parts[start..<min(start + boxed, parts.count)].reduce(into: Box(), extend)
+    }
   }
 
   /// What a place is to the shape.
@@ -78,23 +94,19 @@ struct PolygonShape: Sendable, Hashable {
     var result = relation.isInside ? 1.0 : 0.0
     let reach = 8.5 * deviation
     guard relation.distance < reach else { return (result, relation) }
-    for (index, box) in boxes.enumerated() {
-      let local = plane.box(box.minX, box.minY, box.maxX, box.maxY)
-      guard local.distance < reach else { continue }
-      for side in sides[(index * Self.boxed)..<min((index + 1) * Self.boxed, sides.count)] {
-        let (a, b) = (plane.local(side.ax, side.ay), plane.local(side.bx, side.by))
-        let (dx, dy) = (b.x - a.x, b.y - a.y)
-        let length = (dx * dx + dy * dy).squareRoot()
-        guard length > 0 else { continue }
-        let height = abs(a.x * b.y - a.y * b.x) / length
-        guard height < reach else { continue }
-        let (from, to) = ((a.x * dx + a.y * dy) / length, (b.x * dx + b.y * dy) / length)
-        let h = height / deviation
-        let turn = Self.isLeft(a, b) ? 1.0 : -1.0
-        // On the line itself the slopes are infinite, and of the sign of where the end lies.
-        let (slopeA, slopeB) = height > 0 ? (from / height, to / height) : (from * .infinity, to * .infinity)
-        result -= turn * (Self.wedge(h, slopeB) - Self.wedge(h, slopeA))
-      }
+    func isInReach(_ box: LocalPlane.Box) -> Bool { box.distance < reach }
+    forEachSide(in: plane, ofBoxes: isInReach) { a, b in
+      let (dx, dy) = (b.x - a.x, b.y - a.y)
+      let length = (dx * dx + dy * dy).squareRoot()
+      guard length > 0 else { return }
+      let height = abs(a.x * b.y - a.y * b.x) / length
+      guard height < reach else { return }
+      let (from, to) = ((a.x * dx + a.y * dy) / length, (b.x * dx + b.y * dy) / length)
+      let h = height / deviation
+      let turn = Self.isLeft(a, b) ? 1.0 : -1.0
+      // On the line itself the slopes are infinite, and of the sign of where the end lies.
+      let (slopeA, slopeB) = height > 0 ? (from / height, to / height) : (from * .infinity, to * .infinity)
+      result -= turn * (Self.wedge(h, slopeB) - Self.wedge(h, slopeA))
     }
     return (min(1, max(0, result)), relation)
   }
@@ -105,31 +117,75 @@ struct PolygonShape: Sendable, Hashable {
     var winding = 0
     var best = Double.infinity
     var nearest = (x: 0.0, y: 0.0)
-    for (index, box) in boxes.enumerated() {
-      let local = plane.box(box.minX, box.minY, box.maxX, box.maxY)
-      let mayCross = local.minY <= 0 && local.maxY >= 0 && local.maxX >= 0
-      guard mayCross || local.distance * local.distance < best else { continue }
-      for side in sides[(index * Self.boxed)..<min((index + 1) * Self.boxed, sides.count)] {
-        let (a, b) = (plane.local(side.ax, side.ay), plane.local(side.bx, side.by))
-        if (a.y <= 0) != (b.y <= 0) {
-          if a.y <= 0 {
-            if Self.isLeft(a, b) { winding += 1 }
-          } else if !Self.isLeft(a, b) {
-            winding -= 1
-          }
-        }
-        let (dx, dy) = (b.x - a.x, b.y - a.y)
-        let squared = dx * dx + dy * dy
-        let share = squared > 0 ? min(1, max(0, -(a.x * dx + a.y * dy) / squared)) : 0
-        let (x, y) = (a.x + share * dx, a.y + share * dy)
-        let distance = x * x + y * y
-        if distance < best {
-          best = distance
-          nearest = (x, y)
-        }
+    func measure(_ a: PlanePoint, _ b: PlanePoint) {
+      let (dx, dy) = (b.x - a.x, b.y - a.y)
+      let squared = dx * dx + dy * dy
+      let share = squared > 0 ? min(1, max(0, -(a.x * dx + a.y * dy) / squared)) : 0
+      let (x, y) = (a.x + share * dx, a.y + share * dy)
+      let distance = x * x + y * y
+      if distance < best {
+        best = distance
+        nearest = (x, y)
       }
     }
+    // What is near, so that most of the rest need not be looked at.
+    forEachSide(ofBox: nearestBox(in: plane), in: plane, measure)
+    func mayMatter(_ box: LocalPlane.Box) -> Bool {
+      let mayCross = box.minY <= 0 && box.maxY >= 0 && box.maxX >= 0
+      return mayCross || box.distance * box.distance < best
+    }
+    forEachSide(in: plane, ofBoxes: mayMatter) { a, b in
+      if (a.y <= 0) != (b.y <= 0) {
+        if a.y <= 0 {
+          if Self.isLeft(a, b) { winding += 1 }
+        } else if !Self.isLeft(a, b) {
+          winding -= 1
+        }
+      }
+      measure(a, b)
+    }
     return Relation(isInside: winding > 0, distance: best.squareRoot(), nearest: nearest)
+  }
+
+  // MARK: Boxes
+
+  private typealias PlanePoint = (x: Double, y: Double)
+
+  private func forEachSide(ofBox index: Int, in plane: LocalPlane, _ body: (PlanePoint, PlanePoint) -> Void) {
+    for side in sides[(index * Self.boxed)..<min((index + 1) * Self.boxed, sides.count)] {
+      body(plane.local(side.ax, side.ay), plane.local(side.bx, side.by))
+    }
+  }
+
+  /// The sides of all boxes that are wanted, as are the boxes that those are in.
+  private func forEachSide(
+    in plane: LocalPlane, ofBoxes isWanted: (LocalPlane.Box) -> Bool, _ body: (PlanePoint, PlanePoint) -> Void
+  ) {
+    func visit(_ index: Int, _ level: Int) {
+      guard isWanted(local(index, level, plane)) else { return }
+      if level == 0 { return forEachSide(ofBox: index, in: plane, body) }
+      for part in parts(of: index, level) { visit(part, level - 1) }
+    }
+    if !sides.isEmpty { visit(0, levels.count - 1) }
+  }
+
+  /// A box of sides that is near, by way of the nearest box on each level.
+  private func nearestBox(in plane: LocalPlane) -> Int {
+    var index = 0
+    for level in stride(from: levels.count - 1, to: 0, by: -1) {
+      let nearest = parts(of: index, level).map { ($0, local($0, level - 1, plane).distance) }.min { $0.1 < $1.1 }
+      index = nearest?.0 ?? index
+    }
+    return index
+  }
+
+  private func parts(of index: Int, _ level: Int) -> Range<Int> {
+    (index * Self.boxed)..<min((index + 1) * Self.boxed, levels[level - 1].count)
+  }
+
+  private func local(_ index: Int, _ level: Int, _ plane: LocalPlane) -> LocalPlane.Box {
+    let box = levels[level][index]
+    return plane.box(box.minX, box.minY, box.maxX, box.maxY)
   }
 
   /// Whether the origin is left of a directed side. On its line the answer is the one that the half-open rule of the
@@ -196,10 +252,10 @@ struct LocalPlane {
     }
   }
 
+  typealias Box = (minY: Double, maxY: Double, maxX: Double, distance: Double)
+
   /// The box of a box's corners in this plane, and its distance from the origin.
-  func box(
-    _ minX: Double, _ minY: Double, _ maxX: Double, _ maxY: Double
-  ) -> (minY: Double, maxY: Double, maxX: Double, distance: Double) {
+  func box(_ minX: Double, _ minY: Double, _ maxX: Double, _ maxY: Double) -> Box {
     let corners = [local(minX, minY), local(maxX, minY), local(minX, maxY), local(maxX, maxY)]
     var (lowX, lowY, highX, highY) = (Double.infinity, Double.infinity, -Double.infinity, -Double.infinity)
     for corner in corners {

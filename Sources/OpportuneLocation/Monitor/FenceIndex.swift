@@ -11,6 +11,8 @@ struct FenceIndex: Sendable {
     var children: Int32 = -1
     var head: Int32 = -1
     var count: Int32 = 0
+    /// No ball in it is smaller, in metres.
+    var least = Float.infinity
   }
 
   private struct Visit {
@@ -68,25 +70,19 @@ struct FenceIndex: Sendable {
     slots[Int(item)].next = cells[Int(cell)].head
     cells[Int(cell)].head = item
     cells[Int(cell)].count += 1
+    cells[Int(cell)].least = min(cells[Int(cell)].least, Float(slots[Int(item)].reach))
   }
 
   private mutating func split(_ visit: Visit, _ slots: inout [FenceSlot]) {
     let cell = Int(visit.cell)
     guard cells[cell].children < 0, cells[cell].count > Self.bucket, visit.half / 2 >= Self.leastHalf else { return }
     // Not for what would all stay.
-    var item = cells[cell].head
-    var fits = false
-    while item >= 0, !fits {
-      fits = slots[Int(item)].reach <= visit.half / 2
-      item = slots[Int(item)].next
-    }
-    guard fits else { return }
+    guard Double(cells[cell].least) <= visit.half / 2 else { return }
     let first = Int32(cells.count)
     cells[cell].children = first
     for _ in 0..<8 { cells.append(Cell()) }
-    item = cells[cell].head
-    cells[cell].head = -1
-    cells[cell].count = 0
+    var item = cells[cell].head
+    (cells[cell].head, cells[cell].count, cells[cell].least) = (-1, 0, .infinity)
     while item >= 0 {
       let next = slots[Int(item)].next
       let fits = slots[Int(item)].reach <= visit.half / 2

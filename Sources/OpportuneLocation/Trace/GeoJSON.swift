@@ -35,17 +35,21 @@ public enum GeoJSONError: Error, Sendable, Hashable, CustomStringConvertible {
 /// circles. The property `altitude` is a pair of metres, `dwell` the seconds after which a stay is told; a region is called by its property `name`, else its `id`, else
 /// by its place in the file. (R-GEO-05)
 public enum GeoJSON {
+  /// - Parameter progress: told how many features of how many have been read, after each; on the calling thread.
   /// - Throws: ``GeoJSONError``.
-  public static func regions(_ data: Data) throws(GeoJSONError) -> [NamedRegion] {
+  public static func regions(
+    _ data: Data, progress: (_ read: Int, _ of: Int) -> Void = { _, _ in }
+  ) throws(GeoJSONError) -> [NamedRegion] {
     let root: DocumentValue
-    do { root = try JSONDecoder().decode(DocumentValue.self, from: data) } catch { throw GeoJSONError.syntax }
+    do { root = try DocumentValue(json: data) } catch { throw GeoJSONError.syntax }
     var result: [NamedRegion] = []
-    try read(root, at: "", number: 0, into: &result)
+    try read(root, at: "", number: 0, into: &result, progress)
     return result
   }
 
   private static func read(
-    _ value: DocumentValue, at path: String, number: Int, into result: inout [NamedRegion]
+    _ value: DocumentValue, at path: String, number: Int, into result: inout [NamedRegion],
+    _ progress: (Int, Int) -> Void
   ) throws(GeoJSONError) {
     let object = try value.object(at: path.isEmpty ? "/" : path)
     let prefix = path.isEmpty ? "" : "\(path)."
@@ -55,7 +59,8 @@ public enum GeoJSON {
         throw GeoJSONError.value(path: "\(prefix)features", expected: "an array")
       }
       for (index, feature) in features.enumerated() {
-        try read(feature, at: "\(prefix)features[\(index)]", number: index, into: &result)
+        try read(feature, at: "\(prefix)features[\(index)]", number: index, into: &result) { _, _ in }
+        progress(index + 1, features.count)
       }
     case .string("Feature")?:
       var properties: [String: DocumentValue] = [:]
@@ -119,8 +124,10 @@ public enum GeoJSON {
   private static func rings(_ value: DocumentValue, at path: String) throws(GeoJSONError) -> [[Coordinate]] {
     var rings: [[Coordinate]] = []
     for (index, ring) in try value.array(at: path).enumerated() {
+      let positions = try ring.array(at: "\(path)[\(index)]")
       var corners: [Coordinate] = []
-      for (corner, position) in try ring.array(at: "\(path)[\(index)]").enumerated() {
+      corners.reserveCapacity(positions.count)
+      for (corner, position) in positions.enumerated() {
         corners.append(try place(position, at: "\(path)[\(index)][\(corner)]"))
       }
       rings.append(corners)
@@ -128,12 +135,15 @@ public enum GeoJSON {
     return rings
   }
 
-  private static func place(_ value: DocumentValue, at path: String) throws(GeoJSONError) -> Coordinate {
+  /// - Parameter path: made only where it is told, since a polygon may have a million corners.
+  private static func place(
+    _ value: DocumentValue, at path: @autoclosure () -> String
+  ) throws(GeoJSONError) -> Coordinate {
     guard case .array(let numbers) = value, numbers.count >= 2, case .number(let longitude) = numbers[0],
       case .number(let latitude) = numbers[1]
-    else { throw GeoJSONError.value(path: path, expected: "a longitude and a latitude") }
+    else { throw GeoJSONError.value(path: path(), expected: "a longitude and a latitude") }
     do { return try Coordinate(latitude: latitude, longitude: longitude) } catch {
-      throw GeoJSONError.region(path: path, error)
+      throw GeoJSONError.region(path: path(), error)
     }
   }
 
