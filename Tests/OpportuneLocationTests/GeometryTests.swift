@@ -109,6 +109,86 @@ import Testing
   }
 
   // R-GEO-05
+  @Test func polygonsOfOneRegionMeetInPointsOnly() throws {
+    // Corner to corner, and a corner on a side.
+    _ = try Region.multipolygon([[box(0, 0, 10, 10)], [box(10, 10, 20, 20)]])
+    _ = try Region.multipolygon([[box(0, 0, 10, 10)], [ring([(10, 5), (20, 0), (20, 10)])]])
+    // An island in a lake, which it touches.
+    let lake = try box(2, 2, 8, 8)
+    _ = try Region.multipolygon([[box(0, 0, 10, 10), lake], [ring([(2, 5), (5, 4), (5, 6)])]])
+    let sharing: [[[[Coordinate]]]] = try [
+      [[box(0, 0, 10, 10)], [box(10, 0, 20, 10)]], [[box(0, 0, 10, 10)], [box(10, 4, 20, 6)]],
+      [[box(10, 4, 20, 6)], [box(30, 0, 40, 10)], [box(0, 0, 10, 10)]],
+      [[box(0, 0, 10, 10), lake], [box(2, 4, 5, 6)]],
+      [[box(0, 87, 10, 88)], [box(10, 87, 20, 88)]],
+    ]
+    for polygons in sharing {
+      #expect(throws: LocationError.polygonsShareSide) { try Region.multipolygon(polygons) }
+    }
+    let text =
+      #"{"type":"MultiPolygon","coordinates":[[[[0,0],[1,0],[1,1],[0,1],[0,0]]],[[[1,0],[2,0],[2,1],[1,1],[1,0]]]]}"#
+    let error = #expect(throws: GeoJSONError.self) { try GeoJSON.regions(Data(text.utf8)) }
+    #expect(
+      "\(try #require(error))".hasSuffix(
+        "two polygons of the region share a side; join them to one, or make each a region"))
+  }
+
+  // R-GEO-05
+  @Test func whatIsCutAlongTheAntimeridianIsWholeNearAPoleToo() throws {
+    let cut = try Region.multipolygon([[box(170, 87, 180, 88)], [box(-180, 87, -170, 88)]])
+    #expect(try cut.contains(place(87.5, 180)) && !cut.contains(place(86.9, 180)))
+    // The cut is no border.
+    #expect(try cut.borderDistance(from: place(87.5, 180)) > 40_000)
+    #expect(try cut.probability(fix(place(87.5, -179.999), deviation: 50, at: 0)) == 1)
+    #expect(throws: LocationError.overlappingPolygons) {
+      try Region.multipolygon([[box(170, 87, 180, 88)], [box(175, 87, -170, 88)]])
+    }
+  }
+
+  // R-GEO-05
+  @Test func aLongBorderIsSearchedAsAShortOneIs() throws {
+    // Rings of ever more corners on the same circle, which boxes of boxes are made of: all say the same, and as all sides
+    // taken one by one.
+    var generator = SeededGenerator(seed: 5)
+    let centre = try place(48, 11)
+    for corners in [3, 16, 17, 256, 257, 5000] {
+      let border = (0..<corners).map {
+        Ellipsoid.place(from: centre, azimuth: -360 * Double($0) / Double(corners), metres: 20_000)
+      }
+      let region = try Region.polygon([border])
+      for _ in 0..<20 {
+        let metres = Double.random(in: 0...40_000, using: &generator)
+        let azimuth = Double.random(in: 0..<360, using: &generator)
+        let there = Ellipsoid.place(from: centre, azimuth: azimuth, metres: metres)
+        let plain = Self.relation(of: there, to: border)
+        #expect(region.contains(there) == plain.isInside, "\(corners) \(azimuth) \(metres)")
+        #expect(abs(region.borderDistance(from: there) - plain.distance) < 1 + plain.distance / 100, "\(corners)")
+      }
+    }
+  }
+
+  /// Of a place to a ring, by all its sides in longitude and latitude.
+  private static func relation(of place: Coordinate, to ring: [Coordinate]) -> (isInside: Bool, distance: Double) {
+    let scale = Ellipsoid.metresPerRadian(at: place.latitude)
+    func local(_ corner: Coordinate) -> (x: Double, y: Double) {
+      (
+        (corner.longitude - place.longitude).radians * scale.east,
+        (corner.latitude - place.latitude).radians * scale.north
+      )
+    }
+    var (isInside, distance) = (false, Double.infinity)
+    for (from, to) in zip(ring, ring.dropFirst() + ring.prefix(1)) {
+      let (a, b) = (local(from), local(to))
+      if (a.y > 0) != (b.y > 0), a.x + (b.x - a.x) * a.y / (a.y - b.y) > 0 { isInside.toggle() }
+      let (dx, dy) = (b.x - a.x, b.y - a.y)
+      let share = min(1, max(0, -(a.x * dx + a.y * dy) / (dx * dx + dy * dy)))
+      let (x, y) = (a.x + share * dx, a.y + share * dy)
+      distance = min(distance, (x * x + y * y).squareRoot())
+    }
+    return (isInside, distance)
+  }
+
+  // R-GEO-05
   @Test func aPoleIsAPlaceLikeAnyOther() throws {
     // Round the pole, once as such and once with the seams that maps in longitude and latitude have.
     let round = try Region.polygon([ring(stride(from: -180.0, to: 180, by: 20).map { ($0, -80) })])

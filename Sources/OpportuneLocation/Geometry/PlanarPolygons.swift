@@ -51,15 +51,24 @@ struct PlanarPolygons {
     }
     for polygon in rings {
       for ring in polygon {
-        let corners = Set(ring).count
-        guard corners >= 3 else { throw LocationError.ringTooShort(corners: corners) }
+        var corners: Set<Point> = []
+        for corner in ring where corners.count < 3 { corners.insert(corner) }
+        guard corners.count == 3 else { throw LocationError.ringTooShort(corners: corners.count) }
       }
     }
-    try Validity.check(rings)
+    try Validity.check(rings, isOnCut: isOnAntimeridian)
     for polygon in rings.indices {
       for ring in rings[polygon].indices where (Self.area(rings[polygon][ring]) > 0) != (ring == 0) {
         rings[polygon][ring].reverse()
       }
+    }
+  }
+
+  /// RFC 7946 has shapes cut there.
+  private func isOnAntimeridian(_ point: Point) -> Bool {
+    switch frame {
+    case .plate: abs(remainder(point.x, 360)) == 180
+    case .polar: point.x <= 0 && abs(point.y) < 1e-3
     }
   }
 
@@ -151,7 +160,10 @@ struct PlanarPolygons {
       for piece in 1...pieces {
         let point = from + change * (Double(piece) / Double(pieces))
         let toPole = metres(from: point.y, north: north)
-        points.append(Point(toPole * cos(point.x.radians), toPole * sin(point.x.radians)))
+        // The antimeridian is the same line from both sides, to the last digit: what was cut there has to cancel.
+        let turned = remainder(point.x, 360)
+        let angle = (turned == -180 ? 180 : turned).radians
+        points.append(Point(toPole * cos(angle), toPole * sin(angle)))
       }
     }
     func isSame(_ a: Point, _ b: Point) -> Bool {

@@ -2,8 +2,12 @@ import CGEOS
 
 /// Whether rings make polygons, asked of GEOS.
 enum Validity {
-  /// - Throws: ``LocationError/invalidPolygon(reason:)``, ``LocationError/overlappingPolygons``.
-  static func check(_ polygons: [[[SIMD2<Double>]]]) throws(LocationError) {
+  /// - Parameter isOnCut: whether a point is where shapes are cut that lie on both sides, and common sides are no border.
+  /// - Throws: ``LocationError/invalidPolygon(reason:)``, ``LocationError/overlappingPolygons``,
+  ///   ``LocationError/polygonsShareSide``.
+  static func check(
+    _ polygons: [[[SIMD2<Double>]]], isOnCut: (SIMD2<Double>) -> Bool
+  ) throws(LocationError) {
     // A context for each check: they are not for several threads at once, and admission is rare.
     guard let context = GEOS_init_r() else { throw LocationError.invalidPolygon(reason: "GEOS has no memory") }
     defer { GEOS_finish_r(context) }
@@ -14,13 +18,53 @@ enum Validity {
       shapes.append(shape)
       if GEOSisValid_r(context, shape) != 1 { throw LocationError.invalidPolygon(reason: reason(shape, context)) }
     }
+    // What is prepared is searched by an index: there may be a thousand islands along a shore of a million corners.
+    var prepared = [OpaquePointer?](repeating: nil, count: shapes.count)
+    defer { for shape in prepared { GEOSPreparedGeom_destroy_r(context, shape) } }
     let boxes = polygons.map { Box($0[0]) }
-    for (first, box) in boxes.enumerated() {
-      for second in boxes.indices where second > first && box.meets(boxes[second]) {
-        // Interior meets interior: anything. Common borders are allowed.
-        if GEOSRelatePattern_r(context, shapes[first], shapes[second], "T********") != 0 {
-          throw LocationError.overlappingPolygons
-        }
+    let corners = polygons.map { $0.reduce(0) { $0 + $1.count } }
+    let order = boxes.indices.sorted { boxes[$0].low.x < boxes[$1].low.x }
+    for (place, first) in order.enumerated() {
+      for second in order[(place + 1)...] {
+        guard boxes[second].low.x <= boxes[first].high.x else { break }
+        guard boxes[first].meets(boxes[second]) else { continue }
+        let (large, small) = corners[first] >= corners[second] ? (first, second) : (second, first)
+        if prepared[large] == nil { prepared[large] = GEOSPrepare_r(context, shapes[large]) }
+        guard GEOSPreparedIntersects_r(context, prepared[large], shapes[small]) != 0 else { continue }
+        try check(shapes[first], shapes[second], context, isOnCut)
+      }
+    }
+  }
+
+  /// Two polygons that meet may do so in points only, as in OGC's and GEOS's multipolygons, the cut apart.
+  private static func check(
+    _ first: OpaquePointer, _ second: OpaquePointer, _ context: GEOSContextHandle_t,
+    _ isOnCut: (SIMD2<Double>) -> Bool
+  ) throws(LocationError) {
+    guard let matrix = GEOSRelate_r(context, first, second) else {
+      throw LocationError.invalidPolygon(reason: "GEOS cannot compare it")
+    }
+    defer { GEOSFree_r(context, matrix) }
+    // The dimensions in which interiors meet, and borders; F: not at all.
+    guard matrix[0] == CChar(UInt8(ascii: "F")) else { throw LocationError.overlappingPolygons }
+    guard matrix[4] == CChar(UInt8(ascii: "1")) else { return }
+    let borders = [GEOSBoundary_r(context, first), GEOSBoundary_r(context, second)]
+    defer { for border in borders { GEOSGeom_destroy_r(context, border) } }
+    guard let common = GEOSIntersection_r(context, borders[0], borders[1]) else {
+      throw LocationError.invalidPolygon(reason: "GEOS cannot compare it")
+    }
+    defer { GEOSGeom_destroy_r(context, common) }
+    for index in 0..<GEOSGetNumGeometries_r(context, common) {
+      let part = GEOSGetGeometryN_r(context, common, index)
+      // Points may be anywhere.
+      guard GEOSGeom_getDimensions_r(context, part) == 1 else { continue }
+      let line = GEOSGeom_getCoordSeq_r(context, part)
+      var count: UInt32 = 0
+      GEOSCoordSeq_getSize_r(context, line, &count)
+      for corner in 0..<count {
+        var (x, y) = (0.0, 0.0)
+        GEOSCoordSeq_getXY_r(context, line, corner, &x, &y)
+        guard isOnCut(SIMD2(x, y)) else { throw LocationError.polygonsShareSide }
       }
     }
   }

@@ -8,8 +8,10 @@ public enum LocationError: Error, Sendable, Hashable {
   case ringTooShort(corners: Int)
   /// A ring whose sides cross or that lies wrong among the others; the reason is that of GEOS, without its place.
   case invalidPolygon(reason: String)
-  /// Members of a multipolygon that share more than a border.
+  /// Members of a multipolygon whose insides meet.
   case overlappingPolygons
+  /// Members of a multipolygon that meet in more than points, elsewhere than on the antimeridian.
+  case polygonsShareSide
   /// A polygon that holds both poles.
   case bothPoles
   /// A region of no polygon at all.
@@ -26,6 +28,7 @@ extension LocationError: CustomStringConvertible {
     case .ringTooShort(let corners): "a ring has \(corners) different corners, at least 3 are needed"
     case .invalidPolygon(let reason): "the polygon is not valid: \(reason)"
     case .overlappingPolygons: "two polygons of the region overlap"
+    case .polygonsShareSide: "two polygons of the region share a side; join them to one, or make each a region"
     case .bothPoles: "a polygon reaches beyond 86 degrees both north and south; split it"
     case .noPolygons: "the region has no polygon"
     case .clockWentBack: "time went back"
