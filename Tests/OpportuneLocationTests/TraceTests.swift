@@ -90,6 +90,83 @@ import Testing
     }
   }
 
+  @Test func aTableOfSeveralDevicesIsRefusedUnlessOneIsChosen() throws {
+    func read(_ table: String, _ device: (String, String)? = nil) throws -> LocationTrace {
+      try LocationTrace.read(Data(table.utf8), device: device.map { .init(column: $0.0, value: $0.1) })
+    }
+    let table = """
+      id,Vehicle ID,driver,trip_id,time,lat,lon
+      1,"a, 1",x,7,100,1,10
+      2,b,x,8,100,2,20
+      3,"a, 1",y,7,200,1.1,10
+      4,b,y,9,300,2,20.1
+      """
+    #expect(throws: LocationTrace.Failure.severalDevices(column: "Vehicle ID", values: ["a, 1", "b"])) {
+      try read(table)
+    }
+    let one = try read(table, ("vehicle id", "a, 1"))
+    #expect(one.fixes.map(\.position) == [try place(1, 10), try place(1.1, 10)] && one.skipped.isEmpty)
+    // A vehicle has several drivers and trips, a driver may have several vehicles.
+    #expect(try read(table, ("Vehicle ID", "b")).fixes.map(\.time) == [.zero, .seconds(200)])
+    #expect(try read(table, ("trip_id", "9")).fixes.count == 1)
+    #expect(throws: LocationTrace.Failure.severalDevices(column: "Vehicle ID", values: ["a, 1", "b"])) {
+      try read(table, ("driver", "y"))
+    }
+    let unknown = #expect(throws: LocationTrace.Failure.self) { try read(table, ("Vehicle ID", "c")) }
+    #expect(
+      "\(try #require(unknown))"
+        == #"the trace has no row with "c" in its column 'Vehicle ID', which has "a, 1", "b""#)
+    #expect(throws: LocationTrace.Failure.missingColumn("bus")) { try read(table, ("bus", "c")) }
+    #expect(throws: LocationTrace.Failure.noTable) {
+      try read(sentences().joined(separator: "\n"), ("Vehicle ID", "b"))
+    }
+  }
+
+  @Test func waysOfOneDeviceAreReadTogether() throws {
+    func table(_ column: String, _ rows: [(String, Int)]) -> Data {
+      Data("\(column),time,lat,lon\n\(rows.map { "\($0),\($1),1,2\n" }.joined())".utf8)
+    }
+    // Numbers of rows, and trips one after the other.
+    for column in ["id", "ID", "uuid", "trip_id", "track"] {
+      #expect(
+        try LocationTrace.read(table(column, [("a", 100), ("b", 200), ("c", 300)])).fixes.count == 3, "\(column)")
+      #expect(
+        try LocationTrace.read(table(column, [("a", 100), ("a", 200), ("b", 200), ("b", 300)])).fixes.count == 3,
+        "\(column)")
+      // At the same time they are of several.
+      #expect(throws: LocationTrace.Failure.severalDevices(column: column, values: ["a", "b"]), "\(column)") {
+        try LocationTrace.read(table(column, [("a", 100), ("b", 150), ("a", 200), ("b", 300)]))
+      }
+    }
+    // Devices are several whenever they are seen.
+    #expect(throws: LocationTrace.Failure.severalDevices(column: "imei", values: ["a", "b"])) {
+      try LocationTrace.read(table("imei", [("a", 100), ("b", 200)]))
+    }
+    #expect(try LocationTrace.read(table("imei", [("a", 100), ("", 200), ("a", 300)])).fixes.count == 3)
+    #expect(try LocationTrace.read(table("operator", [("a", 100), ("b", 150), ("a", 200)])).fixes.count == 3)
+  }
+
+  @Test(.enabled(if: TestData.has("gps-bus"), TestData.absent)) func eachBusIsADeviceOfItsOwn() throws {
+    let data = try Data(contentsOf: TestData.folder.appending(path: "gps-bus/route14_outbound.csv"))
+    let error = #expect(throws: LocationTrace.Failure.self) { try LocationTrace.read(data) }
+    guard case .severalDevices("vehicle_id", let vehicles)? = error else {
+      Issue.record("\(String(describing: error))")
+      return
+    }
+    #expect(Set(vehicles) == ["4716", "4720", "4722", "4733", "4803", "4836", "4841", "4842"] && vehicles.count == 8)
+    var fixes = 0
+    for vehicle in vehicles {
+      let trace = try LocationTrace.read(data, device: .init(column: "vehicle_id", value: vehicle))
+      fixes += trace.fixes.count + trace.skipped.values.reduce(0, +)
+      // No bus goes faster than a road allows.
+      for (from, to) in zip(trace.fixes, trace.fixes.dropFirst()) {
+        let seconds = from.time.duration(to: to.time).inSeconds
+        #expect(Ellipsoid.distance(from.position, to.position) < 100 + 40 * seconds, "\(vehicle)")
+      }
+    }
+    #expect(fixes == 788)
+  }
+
   @Test(.enabled(if: TestData.has("gpx-tracks"), TestData.absent)) func aHikeIsRead() throws {
     let data = try Data(contentsOf: TestData.folder.appending(path: "gpx-tracks/korita-zbevnica.gpx"))
     let trace = try LocationTrace.read(data)

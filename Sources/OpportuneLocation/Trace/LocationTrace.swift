@@ -17,6 +17,18 @@ public struct LocationTrace: Sendable {
     public let number: UInt64
   }
 
+  /// One of several devices that a table holds: the rows that have a value in a column.
+  public struct Device: Sendable, Hashable {
+    /// As the header has it; capitals do not matter.
+    public var column: String
+    public var value: String
+
+    public init(column: String, value: String) {
+      self.column = column
+      self.value = value
+    }
+  }
+
   public enum Format: String, Sendable, Hashable, CaseIterable { case gpx, nmea, csv }
 
   public enum Failure: Error, Sendable, Hashable, CustomStringConvertible {
@@ -24,29 +36,50 @@ public struct LocationTrace: Sendable {
     /// A column that a CSV file must have.
     case missingColumn(String)
     case noFixes(skipped: Int)
+    /// Rows of more than one device, told apart by a column. The values are in the order of the file.
+    case severalDevices(column: String, values: [String])
+    /// No row has the value that was asked for.
+    case noDevice(LocationTrace.Device, values: [String])
+    /// A device was asked for of a format that does not tell them apart.
+    case noTable
 
     public var description: String {
       switch self {
       case .unknownFormat: "the trace is neither GPX nor NMEA 0183 nor CSV with a header"
       case .missingColumn(let name): "the trace has no column '\(name)'"
       case .noFixes(let skipped): "the trace holds no fix; \(skipped) lines or points were left out"
+      case .severalDevices(let column, let values):
+        "the trace holds \(values.count) devices, told apart by its column '\(column)': \(Self.list(values))"
+      case .noDevice(let device, let values):
+        "the trace has no row with \(GeoJSON.quoted(device.value)) in its column '\(device.column)', which has "
+          + Self.list(values)
+      case .noTable: "a device can be chosen by a column of a CSV trace only"
       }
+    }
+
+    private static func list(_ values: [String]) -> String {
+      let first = values.prefix(12).map(GeoJSON.quoted).joined(separator: ", ")
+      return first.isEmpty ? "no value" : values.count > 12 ? "\(first) and \(values.count - 12) more" : first
     }
   }
 
   /// - Parameters:
   ///   - deviation: metres, for fixes of which the trace says no accuracy: 0.1 to 10,000.
+  ///   - device: which of the devices of a table; one that holds several is refused without.
   /// - Throws: ``Failure``.
-  public static func read(_ data: Data, deviation: Double = 5) throws(Failure) -> LocationTrace {
+  public static func read(
+    _ data: Data, deviation: Double = 5, device: Device? = nil
+  ) throws(Failure) -> LocationTrace {
     // Some programs begin a text with a mark of its encoding.
     let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
     let text = String(decoding: data.starts(with: mark) ? data.dropFirst(3) : data, as: UTF8.self)
     guard let format = format(of: text) else { throw Failure.unknownFormat }
+    guard device == nil || format == .csv else { throw Failure.noTable }
     var builder = TraceBuilder(deviation: min(10_000, max(0.1, deviation)))
     switch format {
     case .gpx: GPXReader.read(text, into: &builder)
     case .nmea: NMEAReader.read(text, into: &builder)
-    case .csv: try CSVReader.read(text, into: &builder)
+    case .csv: try CSVReader.read(text, of: device, into: &builder)
     }
     return try builder.finish()
   }
