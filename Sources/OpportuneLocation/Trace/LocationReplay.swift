@@ -31,27 +31,38 @@ public enum LocationReplay {
     /// How often a sleeping app was woken.
     public internal(set) var wakeups = 0
     public internal(set) var prompts = 0
-    /// Fixes that no device can have had.
-    public internal(set) var outliers = 0
+    /// Those among them that no device can have had.
+    public internal(set) var outliers: [Fix] = []
     /// Seconds that each source ran, and what it took by the table, in millijoules.
     public internal(set) var costs: [SourceKind: SourceBroker.Cost] = [:]
 
-    /// As one object, without places.
+    /// As one object, without places. What the recording has that is no usable fix is `left_out`, by reason.
     public func json() -> String {
       let list = crossings.map {
         "{\"fence\":\(GeoJSON.quoted($0.fence)),\"kind\":\"\($0.kind.rawValue)\",\"at\":\($0.at),\"confidence\":\($0.confidence)}"
       }
-      return "{\"fixes\":\(fixes),\"fixes_used\":\(used.count),\"crossings\":[\(list.joined(separator: ","))],"
+      let leftOut = skipped.sorted { $0.key < $1.key }.map { "\(GeoJSON.quoted($0.key)):\($0.value)" }
+      return "{\"fixes\":\(fixes),\"fixes_used\":\(used.count),\"outliers\":\(outliers.count),"
+        + "\"left_out\":{\(leftOut.joined(separator: ","))},\"crossings\":[\(list.joined(separator: ","))],"
         + "\"wakeups\":\(wakeups),\"prompts\":\(prompts)}\n"
     }
 
     public func text() -> String {
-      var lines = crossings.map { crossing in
+      let rows = crossings.map { crossing in
         let at = String(format: "%10.1f s", crossing.at)
         return "\(at)  \(crossing.kind.rawValue)  \(crossing.fence)  (\(String(format: "%.4f", crossing.confidence)))"
       }
-      lines.append("\(used.count) of \(fixes) fixes used, \(outliers) outliers, \(crossings.count) crossings")
-      lines.append("\(LocationReplay.counted(wakeups, "wake-up")), \(LocationReplay.counted(prompts, "prompt"))")
+      return (rows + summary).joined(separator: "\n") + "\n"
+    }
+
+    /// What the text and the page say beside the crossings, a line each.
+    var summary: [String] {
+      func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
+      var lines = [
+        "\(used.count) of \(fixes) fixes used, \(counted(outliers.count, "outlier")), "
+          + counted(crossings.count, "crossing"),
+        "\(counted(wakeups, "wake-up")), \(counted(prompts, "prompt"))",
+      ]
       if !skipped.isEmpty {
         let reasons = skipped.sorted { $0.key < $1.key }.map { "\($0.value) (\($0.key))" }
         lines.append("left out of the recording: \(reasons.joined(separator: ", "))")
@@ -59,15 +70,15 @@ public enum LocationReplay {
       for (kind, cost) in costs.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
         lines.append("\(kind.rawValue): \(Int(cost.seconds)) s, \(Int(cost.millijoules)) mJ by the table")
       }
-      return lines.joined(separator: "\n") + "\n"
+      return lines
     }
   }
 
-  static func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
-
+  /// - Parameter progress: told how many fixes of how many have been replayed, after each; on the calling thread.
   /// - Throws: ``LocationSystemError``, ``LocationError`` for a policy out of its ranges.
   public static func run(
-    _ trace: LocationTrace, fences: [NamedRegion], options: Options = Options()
+    _ trace: LocationTrace, fences: [NamedRegion], options: Options = Options(),
+    progress: (_ replayed: Int, _ of: Int) -> Void = { _, _ in }
   ) throws -> Report {
     var system = try LocationSystem(policy: options.policy)
     let type = AuthorizationType.always
@@ -101,14 +112,15 @@ public enum LocationReplay {
         if let id = system.requests[request]?.fence { names[id] = fence.name }
       }
     }
-    for fix in trace.fixes {
+    for (number, fix) in trace.fixes.enumerated() {
+      defer { progress(number + 1, trace.fixes.count) }
       while let due = system.nextDeadline, due < fix.time { take(try system.advance(to: due), seen: nil) }
       take(try system.advance(to: fix.time), seen: nil)
       guard let running = system.broker.running ?? (options.isContinuous ? fix.source : nil) else { continue }
       let seen = options.isContinuous ? fix : try fix.seen(by: running, options.policy.sources)
       report.used.append(seen)
       try post(.fix(seen), at: fix.time, seen: seen)
-      if system.monitor.lastVerdict == .outlier { report.outliers += 1 }
+      if system.monitor.lastVerdict == .outlier { report.outliers.append(seen) }
     }
     report.costs = system.broker.costs[app] ?? [:]
     return report

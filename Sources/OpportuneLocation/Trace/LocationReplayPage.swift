@@ -1,64 +1,20 @@
 import Foundation
 
 extension LocationReplay.Report {
-  /// A page that needs nothing else: the way, the fences, the fixes that were used with their 95 % radius, and the
-  /// crossings, on a plane about the middle. It shows places; it is for the one who has the trace.
+  /// A page that needs nothing else: the way, the fences, the fixes that were used with their 95 % radius, the crossings, and
+  /// all that the text says. It shows places; it is for the one who has the trace.
   public func page(_ trace: LocationTrace, fences: [NamedRegion], title: String) -> String {
+    let (way, outliers) = Self.sorted(trace.fixes)
     // Fences that were crossed are shown whole; others where they are in the frame.
     let crossed = Set(crossings.map(\.fence))
     let corners = fences.filter { crossed.contains($0.name) }.flatMap { $0.region.extremes }
-    let map = MapPlane(trace.fixes.map(\.position) + corners)
-    var labels: [String] = []
-    // So many names would hide the map.
-    func label(_ fence: NamedRegion, _ name: String) {
-      guard fences.count <= 40, let place = fence.region.top else { return }
-      let (x, y) = map.point(place)
-      labels.append("<text class=\"name\" x=\"\(x)\" y=\"\(y)\" dy=\"-4\">\(name)</text>")
+    let planes = MapPlane.planes(of: way + corners)
+    let maps = planes.enumerated().map { number, plane in
+      svg(draw(on: plane, fences, way, outliers), isClippedBy: plane.isHemisphere ? "rim\(number)" : nil)
     }
-    var shapes: [String] = []
-    for fence in fences {
-      let name = escaped(fence.name)
-      label(fence, name)
-      switch fence.region.shape {
-      case .circle(let centre, let radius):
-        let (x, y) = map.point(centre)
-        let radius = max(1, radius * map.pixelsPerMetre)
-        shapes.append(
-          "<circle class=\"fence\" cx=\"\(x)\" cy=\"\(y)\" r=\"\(short(radius))\"><title>\(name)</title></circle>")
-      case .polygons(let shape):
-        let path = shape.polygons.joined().map { ring in
-          "M"
-            + ring.map {
-              let (x, y) = map.point($0)
-              return "\(x) \(y)"
-            }.joined(separator: "L") + "Z"
-        }
-        shapes.append("<path class=\"fence\" d=\"\(path.joined())\"><title>\(name)</title></path>")
-      }
-    }
-    let way = trace.fixes.map {
-      let (x, y) = map.point($0.position)
-      return "\(x),\(y)"
-    }.joined(separator: " ")
-    shapes.append("<polyline class=\"way\" points=\"\(way)\"/>")
-    for fix in used {
-      let (x, y) = map.point(fix.position)
-      let radius = max(1.5, fix.accuracy.radius(confidence: 0.95) * map.pixelsPerMetre)
-      shapes.append("<circle class=\"fix\" cx=\"\(x)\" cy=\"\(y)\" r=\"\(short(radius))\"/>")
-    }
-    for crossing in crossings {
-      guard let place = crossing.place else { continue }
-      let (x, y) = map.point(place)
-      let label = "\(crossing.kind.rawValue) \(escaped(crossing.fence)) at \(short(crossing.at)) s"
-      shapes.append(
-        "<circle class=\"\(crossing.kind.rawValue)\" cx=\"\(x)\" cy=\"\(y)\" r=\"5\"><title>\(label)</title></circle>")
-    }
-    let ran = costs.sorted { $0.key.rawValue < $1.key.rawValue }
-      .map { "\($0.key.rawValue) for \(Int($0.value.seconds)) s, \(Int($0.value.millijoules)) mJ by the table" }
-    let metres = MapPlane.roundLength(map.width / 5 / map.pixelsPerMetre)
-    let scale = short(metres * map.pixelsPerMetre)
+    let beyond = outliers.count { outlier in !planes.contains { $0.shows(outlier.position) } }
     let rows = crossings.map {
-      "<tr><td>\(short($0.at))</td><td>\($0.kind.rawValue)</td><td>\(escaped($0.fence))</td><td>\(String(format: "%.4f", $0.confidence))</td></tr>"
+      "<tr><td>\(tenths($0.at))</td><td>\($0.kind.rawValue)</td><td>\(escaped($0.fence))</td><td>\(String(format: "%.4f", $0.confidence))</td></tr>"
     }
     return """
       <!DOCTYPE html>
@@ -66,94 +22,104 @@ extension LocationReplay.Report {
       <style>
       body { font: 14px system-ui, sans-serif; margin: 1.5em; color: #222; background: #fff }
       svg { border: 1px solid #ccc; max-width: 100%; height: auto }
-      .fence { fill: #4a7fb533; stroke: #4a7fb5; fill-rule: evenodd } .way { fill: none; stroke: #999; stroke-width: 1.5 }
+      .fence { fill: #4a7fb533; stroke: #4a7fb5; fill-rule: evenodd; stroke-linecap: round }
+      .area { stroke: none } .border, .way, .graticule, .outlier { fill: none } .graticule { stroke: #0001 }
+      .way { stroke: #999; stroke-width: 1.5 } .outlier { stroke: #e08a00; stroke-width: 2 }
       .fix { fill: #0002; stroke: #555; stroke-width: .5 } .enter { fill: #1a8a3a } .exit { fill: #c2402a }
       .name { font-size: 12px; fill: #2c5782; text-anchor: middle; paint-order: stroke; stroke: #fff; stroke-width: 3px }
       .dwell { fill: #8a5ac2 } td, th { padding: .1em .8em .1em 0; text-align: left } td { font-variant-numeric: tabular-nums }
       </style>
       <h1>\(escaped(title))</h1>
-      <p>\(used.count) of \(fixes) fixes used, \(crossings.count) crossings, \(LocationReplay.counted(wakeups, "wake-up")), \
-      \(LocationReplay.counted(prompts, "prompt")). Sources: \(ran.isEmpty ? "none" : ran.joined(separator: "; ")).</p>
-      <p>Grey: the track. Rings: fixes used, with their 95 % radius. Green: enter. Red: exit. Violet: dwell.</p>
-      <svg viewBox="0 0 \(short(map.width)) \(short(map.height))" width="\(short(map.width))" role="img">
-      \((shapes + labels).joined(separator: "\n"))
-      <path d="M10 \(short(map.height - 12))h\(scale)" stroke="#222" stroke-width="2"/>
-      <text x="10" y="\(short(map.height - 18))" font-size="12">\(metres >= 1000 ? "\(Int(metres / 1000)) km" : "\(Int(metres)) m")</text>
-      </svg>
+      <p>\(summary.map(escaped).joined(separator: "<br>\n"))</p>
+      <p>Grey: the track. Rings: fixes used, with their 95 % radius. Green: enter. Red: exit. Violet: dwell. Orange \
+      crosses: outliers, used or not\(beyond > 0 ? "; \(beyond) of \(outliers.count) are beyond the map" : "").</p>
+      \(maps.joined(separator: "\n"))
       <table><tr><th>seconds</th><th>kind</th><th>fence</th><th>confidence</th></tr>
       \(rows.joined(separator: "\n"))
       </table></html>
 
       """
   }
+
+  /// The way of the device, and what no device can have done, which would shrink the map.
+  private static func sorted(_ fixes: [Fix]) -> (way: [Coordinate], outliers: [Fix]) {
+    guard var monitor = try? RegionMonitor() else { return (fixes.map(\.position), []) }
+    var (way, outliers): ([Coordinate], [Fix]) = ([], [])
+    for fix in fixes {
+      _ = monitor.update(fix)
+      if monitor.lastVerdict == .outlier { outliers.append(fix) } else { way.append(fix.position) }
+    }
+    return (way, outliers)
+  }
+
+  private func draw(
+    on plane: MapPlane, _ fences: [NamedRegion], _ way: [Coordinate], _ outliers: [Fix]
+  ) -> MapDrawing {
+    var map = MapDrawing(plane)
+    map.graticule()
+    for fence in fences { map.fence(fence.region, title: escaped(fence.name)) }
+    map.way(way)
+    for fix in used {
+      let radius = fix.accuracy.radius(confidence: 0.95) * plane.pixelsPerMetre
+      map.mark(fix.position, radius: max(1.5, radius), class: "fix")
+    }
+    for fix in outliers {
+      map.cross(fix.position, class: "outlier", title: "outlier at \(tenths(fix.time.seconds)) s")
+    }
+    for crossing in crossings {
+      guard let place = crossing.place else { continue }
+      map.mark(
+        place, radius: 5, class: crossing.kind.rawValue,
+        title: "\(crossing.kind.rawValue) \(escaped(crossing.fence)) at \(tenths(crossing.at)) s")
+    }
+    // So many names would hide the map.
+    if fences.count <= 40 { for fence in fences { map.label(escaped(fence.name), above: fence.region.extremes) } }
+    return map
+  }
+
+  /// A map with a scale; of half the Earth, only what is in its disc.
+  private func svg(_ map: MapDrawing, isClippedBy rim: String?) -> String {
+    let plane = map.plane
+    let (width, height) = (tenths(plane.width), tenths(plane.height))
+    var drawn = map.elements.joined(separator: "\n")
+    if let rim {
+      let radius = tenths(plane.reach * plane.pixelsPerMetre)
+      let disc = "cx=\"\(tenths(plane.width / 2))\" cy=\"\(tenths(plane.height / 2))\" r=\"\(radius)\""
+      drawn = """
+        <clipPath id="\(rim)"><circle \(disc)/></clipPath>
+        <g clip-path="url(#\(rim))">
+        \(drawn)
+        </g><circle class="way" \(disc)/>
+        """
+    }
+    let metres = MapPlane.roundLength(plane.width / 5 / plane.pixelsPerMetre)
+    return """
+      <svg viewBox="0 0 \(width) \(height)" width="\(width)" role="img">
+      \(drawn)
+      <path d="M10 \(tenths(plane.height - 12))h\(tenths(metres * plane.pixelsPerMetre))" stroke="#222" stroke-width="2"/>
+      <text x="10" y="\(tenths(plane.height - 18))" font-size="12">\(metres >= 1000 ? "\(Int(metres / 1000)) km" : "\(Int(metres)) m")</text>
+      </svg>
+      """
+  }
 }
 
 extension Region {
-  /// Above it, for its name.
-  fileprivate var top: Coordinate? {
-    guard let first = extremes.first, let north = extremes.map(\.latitude).max() else { return nil }
-    let turned = extremes.map { $0.longitude + 360 * ((first.longitude - $0.longitude) / 360).rounded() }
-    guard let low = turned.min(), let high = turned.max() else { return nil }
-    return Coordinate(unchecked: north, (low + high) / 2)
-  }
-
   /// Places that show how far it reaches.
   fileprivate var extremes: [Coordinate] {
     switch shape {
     case .circle(let centre, let radius):
       [0, 90, 180, 270].map { Ellipsoid.place(from: centre, azimuth: $0, metres: radius) }
     case .polygons(let shape):
-      shape.polygons.flatMap { $0.first ?? [] }
+      // A few hundred corners of each say it well enough.
+      shape.polygons.flatMap { polygon in
+        let shell = polygon.first ?? []
+        return stride(from: 0, to: shell.count, by: max(1, shell.count / 500)).map { shell[$0] }
+      }
     }
   }
 }
 
-private func short(_ value: Double) -> String { String(format: "%.1f", value) }
-
 private func escaped(_ text: String) -> String {
   text.replacingOccurrences(of: "&", with: "&amp;").replacingOccurrences(of: "<", with: "&lt;")
     .replacingOccurrences(of: "\"", with: "&quot;")
-}
-
-/// Degrees to pixels, with the same scale both ways, about the middle of some places.
-private struct MapPlane {
-  let width = 1000.0
-  let height: Double
-  let pixelsPerMetre: Double
-  private let west, north: Double
-  private let reference: Double
-  private let metres: (north: Double, east: Double)
-
-  init(_ places: [Coordinate]) {
-    let reference = places.first?.longitude ?? 0
-    func turned(_ longitude: Double) -> Double { longitude + 360 * ((reference - longitude) / 360).rounded() }
-    let longitudes = places.map { turned($0.longitude) }
-    let latitudes = places.map(\.latitude)
-    let (low, high) = (longitudes.min() ?? 0, longitudes.max() ?? 0)
-    let (south, top) = (latitudes.min() ?? 0, latitudes.max() ?? 0)
-    let scale = Ellipsoid.metresPerRadian(at: (south + top) / 2)
-    metres = (scale.north.radians, max(1, scale.east).radians)
-    // A tenth of margin, and no less than 100 m.
-    let across = max(100, (high - low) * metres.east) * 1.1
-    let along = max(100, (top - south) * metres.north) * 1.1
-    pixelsPerMetre = min(width / across, 1400 / along)
-    height = max(200, along * pixelsPerMetre)
-    west = (low + high) / 2 - width / pixelsPerMetre / 2 / metres.east
-    north = (south + top) / 2 + height / pixelsPerMetre / 2 / metres.north
-    self.reference = reference
-  }
-
-  func point(_ place: Coordinate) -> (String, String) {
-    let longitude = place.longitude + 360 * ((reference - place.longitude) / 360).rounded()
-    return (
-      short((longitude - west) * metres.east * pixelsPerMetre),
-      short((north - place.latitude) * metres.north * pixelsPerMetre)
-    )
-  }
-
-  /// 1, 2 or 5 with zeros, no longer than asked.
-  static func roundLength(_ metres: Double) -> Double {
-    let power = pow(10, log10(max(1, metres)).rounded(.down))
-    return [5, 2, 1].first { $0 * power <= metres }.map { $0 * power } ?? power
-  }
 }
