@@ -45,6 +45,9 @@ struct BenchLocationCommand: ParsableCommand {
   @Option(help: "A recorded track: GPX, NMEA 0183 or CSV. May be repeated.", completion: .file())
   var track: [String] = []
 
+  @Option(help: "Of tracks of several devices the one with a value in a column, as vehicle_id=4716.")
+  var device: String?
+
   @Option(help: "Where the device of the one --track really was, recorded at the same time.", completion: .file())
   var reference: String?
 
@@ -54,6 +57,7 @@ struct BenchLocationCommand: ParsableCommand {
   @OptionGroup var output: ReportOutput
 
   func validate() throws {
+    _ = try device.map(chosenDevice)
     try checkData(for: try options().figures)
     if reference != nil, track.count != 1 {
       throw ValidationError("--reference goes with one --track, not with \(track.count)")
@@ -88,7 +92,7 @@ struct BenchLocationCommand: ParsableCommand {
 
   private func recorded(_ path: String) throws -> RecordedTrack {
     let name = path.split(separator: "/").last.map(String.init) ?? path
-    var trace = try readTrack(path, deviation: 5)
+    var trace = try readTrack(path, device: device, progress: ProgressLine())
     let changes = zip(trace.fixes, trace.fixes.dropFirst()).count { $0.position != $1.position }
     if changes * 2 < trace.fixes.count {
       trace = try trace.everySecond()

@@ -16,19 +16,39 @@ func readFile(_ path: String) throws -> Data {
 
 /// A recorded track, or what is wrong with its file.
 ///
-/// - Parameter deviation: metres, for fixes of which the track says no accuracy.
-func readTrack(_ path: String, deviation: Double) throws -> LocationTrace {
-  let data = try readFile(path)
-  do { return try LocationTrace.read(data, deviation: deviation) } catch {
-    throw Failure("'\(path)': \(error)")
+/// - Parameters:
+///   - deviation: metres, for fixes of which the track says no accuracy.
+///   - device: which of several devices, as `COLUMN=VALUE`.
+func readTrack(
+  _ path: String, deviation: Double = 5, device: String? = nil, progress: ProgressLine
+) throws -> LocationTrace {
+  let chosen = try device.map(chosenDevice)
+  return try progress.during("reading '\(path)'") { _ in
+    let data = try readFile(path)
+    do { return try LocationTrace.read(data, deviation: deviation, device: chosen) } catch {
+      var advice = ""
+      if case LocationTrace.Failure.severalDevices(let column, let values) = error, let first = values.first {
+        advice = "; choose one, as with --device \(shellWord("\(column)=\(first)"))"
+      }
+      throw Failure("'\(path)': \(error)\(advice)")
+    }
   }
 }
 
+/// A device of several, as an option names it.
+func chosenDevice(_ argument: String) throws -> LocationTrace.Device {
+  guard let sign = argument.firstIndex(of: "="), sign > argument.startIndex else {
+    throw ValidationError("--device is '\(argument)', expected a column and a value, as vehicle_id=4716")
+  }
+  return LocationTrace.Device(
+    column: String(argument[..<sign]), value: String(argument[argument.index(after: sign)...]))
+}
+
 /// The fences of a GeoJSON file, or what is wrong with it.
-func readFences(_ path: String) throws -> [NamedRegion] {
-  let data = try readFile(path)
-  do { return try GeoJSON.regions(data) } catch {
-    throw Failure("'\(path)': \(error)")
+func readFences(_ path: String, progress: ProgressLine) throws -> [NamedRegion] {
+  try progress.during("reading '\(path)'") { count in
+    let data = try readFile(path)
+    do { return try GeoJSON.regions(data, progress: count) } catch { throw Failure("'\(path)': \(error)") }
   }
 }
 

@@ -27,6 +27,8 @@ struct LocationMonitorCommand: AsyncParsableCommand {
   var gpsd = "127.0.0.1:\(GPSDClient.port)"
   @Option(help: "Take the fixes of this track, from now on, instead of gpsd's; it ends with them.", completion: .file())
   var track: String?
+  @Option(help: "Of a --track of several devices the one with a value in a column, as vehicle_id=4716.")
+  var device: String?
   @Option(help: "How probable a crossing must be before it is told.") var confidence = 0.99
   @Option(help: "Go by these settings of the user; made if it is not there.", completion: .file())
   var settings: String?
@@ -42,16 +44,19 @@ struct LocationMonitorCommand: AsyncParsableCommand {
     _ = try address()
     try checkRange(confidence, "--confidence", 0.5...0.999_999)
     try checkRange(patience, "--patience", 1...86_400)
+    _ = try device.map(chosenDevice)
+    if device != nil, track == nil { throw ValidationError("--device is not expected: it goes with --track") }
     if ask != nil, settings == nil { throw ValidationError("--ask is not expected: it goes with --settings") }
   }
 
   func run() async throws {
     var policy = MonitorPolicy.standard
     policy.confidence = confidence
+    let progress = ProgressLine()
     var session = LocationMonitorSession(
       try PermittedFences(
-        app, fences: try readFences(fences), purpose: "To tell when you cross a border of \(fences).",
-        monitor: policy),
+        app, fences: try readFences(fences, progress: progress),
+        purpose: "To tell when you cross a border of \(fences).", monitor: policy),
       settings: settings.map(LocationSettingsFile.init))
     let io = try IOBroker().makeApp(named: "location")
     let (start, began) = (ContinuousClock.now, Date().timeIntervalSince1970)
@@ -68,10 +73,10 @@ struct LocationMonitorCommand: AsyncParsableCommand {
         }
       }
     }
-    tell(try session.start())
+    tell(try progress.during("starting") { _ in try session.start() })
     let source: any LocationSource =
       if let track {
-        TraceSource(try readTrack(track, deviation: 5), start: start)
+        TraceSource(try readTrack(track, device: device, progress: progress), start: start)
       } else {
         try GPSDClient(io, address: address(), start: start)
       }

@@ -8,15 +8,18 @@ struct LocationReplayCommand: ParsableCommand {
     abstract: "Runs a recorded track through fences in virtual time: crossings, fixes, wake-ups, prompts.",
     discussion: """
       Tracks are GPX, NMEA 0183 (GGA, RMC), or CSV with the columns latitude, longitude and timestamp; unpack .gz files \
-      first. Fences are GeoJSON: polygons, multipolygons, and points with the property "radius" in metres; the property \
-      "altitude" is a pair of metres above the ellipsoid, "dwell" the seconds after which a stay is told, and "name" is \
-      what crossings are told by.
+      first. Of a CSV of several devices, told apart by a column such as vehicle_id, one has to be chosen. Fences are \
+      GeoJSON: polygons, multipolygons, and points with the property "radius" in metres; the property "altitude" is a pair \
+      of metres above the ellipsoid, "dwell" the seconds after which a stay is told, and "name" is what crossings are told \
+      by.
 
       Example: opportune location replay drive.nmea --fences shops.geojson --html drive.html
       """)
 
   @Argument(help: "The recorded track.", completion: .file()) var track: String
   @Option(help: "The fences.", completion: .file()) var fences: String
+  @Option(help: "Of a track of several devices the one with a value in a column, as vehicle_id=4716.")
+  var device: String?
   @Option(help: "How probable a crossing must be before it is told.") var confidence = 0.99
   @Option(help: "Standard deviation of fixes in metres, where the track says no accuracy; times the dilution, if any.")
   var deviation = 5.0
@@ -35,6 +38,7 @@ struct LocationReplayCommand: ParsableCommand {
 
   func validate() throws {
     _ = try options()
+    _ = try device.map(chosenDevice)
     try checkRange(deviation, "--deviation", 0.1...10_000)
     if let html { try checkWritable(html) }
   }
@@ -43,12 +47,16 @@ struct LocationReplayCommand: ParsableCommand {
 
   /// What is printed; writes the page on the way.
   func output() throws -> String {
-    let regions = try readFences(fences)
-    let trace = try readTrack(track, deviation: deviation)
-    let report = try LocationReplay.run(trace, fences: regions, options: options())
+    let progress = ProgressLine()
+    let regions = try readFences(fences, progress: progress)
+    let trace = try readTrack(track, deviation: deviation, device: device, progress: progress)
+    let report = try progress.during("replaying") { count in
+      try LocationReplay.run(trace, fences: regions, options: options(), progress: count)
+    }
     if let html {
       let title = "Replay of \(track.split(separator: "/").last ?? "")"
-      try write(report.page(trace, fences: regions, title: title), to: html)
+      let page = progress.during("drawing '\(html)'") { _ in report.page(trace, fences: regions, title: title) }
+      try write(page, to: html)
     }
     return json ? report.json() : report.text()
   }

@@ -77,6 +77,23 @@ import Testing
     #expect(!html.contains("http") && !html.contains("nan"))
   }
 
+  @Test func oneOfSeveralVehiclesIsChosen() throws {
+    let folder = try Folder()
+    let table = (0..<100).map { "bus \($0 % 2),\(1_581_041_700 + $0 * 10),\(50 + Double($0 % 2)),8\n" }.joined()
+    let arguments = [
+      try folder.file("buses.csv", "vehicle_id,time,lat,lon\n\(table)".utf8), "--fences", try fixture("fences.geojson"),
+    ]
+    let message = try refusal(arguments)
+    #expect(message.contains("2 devices, told apart by its column 'vehicle_id': \"bus 0\", \"bus 1\""), "\(message)")
+    #expect(message.hasSuffix("choose one, as with --device 'vehicle_id=bus 0'"), "\(message)")
+    let one = try told(LocationReplayCommand.parse(arguments + ["--device", "vehicle_id=bus 1", "--json"]).output())
+    #expect(one.fixes == 50)
+    #expect(try refusal(arguments + ["--device", "vehicle_id=bus 2"]).contains("no row with \"bus 2\""))
+    #expect(
+      try refusal(arguments + ["--device", "bus 1"]).contains("expected a column and a value, as vehicle_id=4716"))
+    #expect(try refusal([try fixture("drive.nmea")] + arguments.dropFirst() + ["--device", "a=b"]).contains("CSV"))
+  }
+
   // R-GEO-01
   @Test func optionsReachTheMonitorAndTheSampler() throws {
     let usual = try told(replay("--json"))
