@@ -107,7 +107,9 @@ struct RecordingProperty: Property {
       Table(name: "PLScreenStateAgent_EventForward_ScreenState", columns: ["ID", "timestamp", "bundleID"]),
       Table(
         name: "PLPowerAssertionAgent_EventForward_Assertion",
-        columns: ["ID", "timestamp", "Action", "pid", "AssertionOnBehalfOfPID", "GlobalUniqueID", "timestampActionOffset"]),
+        columns: [
+          "ID", "timestamp", "Action", "pid", "AssertionOnBehalfOfPID", "GlobalUniqueID", "timestampActionOffset",
+        ]),
       Table(name: "PLPushAgent_EventPoint_ReceivedPush", columns: ["ID", "timestamp", "BundleID"]),
       Table(
         name: "PLApplicationAgent_EventBackward_ApplicationMemory",

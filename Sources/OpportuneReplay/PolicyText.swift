@@ -84,7 +84,8 @@ extension PolicyComparison {
         policies: outcomes.map {
           Row(
             policy: $0.policy.rawValue, kills: $0.kills, hibernations: $0.hibernations,
-            reanimations: $0.reanimations, frontReanimations: $0.frontReanimations, coldStarts: $0.coldStarts, bytesWritten: $0.bytesWritten,
+            reanimations: $0.reanimations, frontReanimations: $0.frontReanimations, coldStarts: $0.coldStarts,
+            bytesWritten: $0.bytesWritten,
             removals: $0.removals)
         }, notes: notes))
   }

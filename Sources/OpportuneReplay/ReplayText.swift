@@ -92,7 +92,8 @@ extension ReplayReport {
       format: format, start: start, end: end, events: events, apps: apps,
       seconds: Dictionary(uniqueKeysWithValues: seconds.map { ($0.key.rawValue, $0.value) }),
       switches: Dictionary(uniqueKeysWithValues: switches.map { ($0.key.rawValue, $0.value) }),
-      changes: changes, backgroundGranted: granted, backgroundUsed: used, assertions: assertions, refusals: refusals, kills: kills,
+      changes: changes, backgroundGranted: granted, backgroundUsed: used, assertions: assertions, refusals: refusals,
+      kills: kills,
       memory: memory, criticalPoint: memory.map { _ in criticalPoint.share }, removals: removals,
       reanimations: reanimations, compared: compared, notObservable: notObservable,
       divergences: divergences.map {

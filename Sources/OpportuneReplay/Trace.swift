@@ -24,6 +24,12 @@ package struct Trace: Sendable, Hashable {
     package var at: Double
     package var app: String
     package var state: LifecycleState.Operational
+
+    package init(at: Double, app: String, state: LifecycleState.Operational) {
+      self.at = at
+      self.app = app
+      self.state = state
+    }
   }
 
   /// Sums over an hour or a day, where nothing finer was recorded.
@@ -47,7 +53,8 @@ package struct Trace: Sendable, Hashable {
 
   package static func == (left: Trace, right: Trace) -> Bool {
     left.format == right.format && left.expectations == right.expectations && left.sums == right.sums
-      && left.notes == right.notes && left.inputs.map(\.at) == right.inputs.map(\.at) && left.inputs.map(\.input) == right.inputs.map(\.input)
+      && left.notes == right.notes && left.inputs.map(\.at) == right.inputs.map(\.at)
+      && left.inputs.map(\.input) == right.inputs.map(\.input)
   }
 
   package func hash(into hasher: inout Hasher) {
@@ -64,7 +71,7 @@ package struct Trace: Sendable, Hashable {
 
   /// Where nothing at all is recorded for longer than `limit` seconds, whoever was in front is taken to have left with the last
   /// that is: a day of which the recording says nothing is no day of use.
-  mutating func endSilences(longerThan limit: Double = 43_200) {
+  package mutating func endSilences(longerThan limit: Double = 43_200) {
     var front: String?
     var last = Double.infinity
     var ends: [(at: Double, input: Input)] = []
@@ -91,11 +98,12 @@ package struct Trace: Sendable, Hashable {
       case .left, .started, .assertion, .notification, .footprint, .power: break
       }
     }
-    states.forEach { pass($0.at) }
+    for state in states { pass(state.at) }
     guard !ends.isEmpty else { return }
     let gaps = ends.count == 1 ? "one gap" : "\(ends.count) gaps"
     notes.append(
-      "nothing is recorded for \(hours(silence)), in \(gaps) of more than \(hours(limit)): who was in front is taken to have left")
+      "nothing is recorded for \(hours(silence)), in \(gaps) of more than \(hours(limit)): who was in front is taken to have left"
+    )
     inputs += ends
     sort()
   }

@@ -17,7 +17,7 @@ package enum TraceError: Error, Sendable, Hashable, CustomStringConvertible {
   package var description: String {
     switch self {
     case .missing(let path): "'\(path)' cannot be read: no such file, or no right to it"
-    case .notAFile(let path, let kind): "'\(path)' is \(kind), expected a file: a recording is not read from front to back"
+    case .notAFile(let path, let kind): "'\(path)' is \(kind), expected a file (a database is read in no order)"
     case .compressed(let path): "'\(path)' is compressed; unpack it first: gunzip -k '\(path)'"
     case .notADatabase(let path, let reason): "'\(path)' is no SQLite database: \(reason)"
     case .unknownFormat(let path, let known):

@@ -125,7 +125,7 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
       } else {
         switch order {
         case .leastRecentlyUsed where victim.wasInFront: "it was in front longest ago"
-        case .leastRecentlyUsed: "it was unused longest, never in front since it was launched"
+        case .leastRecentlyUsed: "it was unused longest, and never in front"
         case .largest: "it held most"
         case .largestForLongest: "it held most for longest"
         }

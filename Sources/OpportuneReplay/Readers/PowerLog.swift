@@ -69,6 +69,12 @@ struct PowerLog: TraceFormat {
     for boot in clock.boots {
       if let last = times.filter({ $0 < boot }).max() { trace.inputs.append((last, .shutdown)) }
     }
+    if abs(clock.shown) >= 1 {
+      let seconds = Int(abs(clock.shown).rounded())
+      trace.notes.append(
+        "the log's clock is \(seconds) s \(clock.shown < 0 ? "ahead of" : "behind") the device's, by which times are given"
+      )
+    }
     for index in trace.inputs.indices { trace.inputs[index].at += clock.shown }
     for index in trace.expectations.indices { trace.expectations[index].at += clock.shown }
     return trace
@@ -156,8 +162,8 @@ struct PowerLogClock {
   /// How many starts came before.
   func boot(_ at: Double) -> Int { boots.count { $0 <= at } }
 
-  /// The offset that rows were written with whose newest was so many seconds from then, by the device's clock: the one noted last, or
-  /// the one noted within a minute after, if only that has the newest just before it was written.
+  /// The offset that rows were written with whose newest was so many seconds from then, by the device's clock: the one noted
+  /// last, or one noted within a minute after, if only that has the newest just before it was written.
   func offset(asWritten at: Double, newest: Double) -> Double {
     let next = offsets.firstIndex { $0.from > at } ?? offsets.endIndex
     let noted = offsets[..<next].last ?? offsets.first
