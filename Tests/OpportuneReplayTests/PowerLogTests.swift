@@ -80,6 +80,16 @@ import Testing
       try Replay.run(trace).text().contains("note: the log's clock is 373 s ahead of the device's, by which times"))
   }
 
+  @Test func whatIsNoTimeIsLeftOut() throws {
+    let trace = try trace(
+      states: [(0, "mail", 7, 2), (.infinity, "mail", 7, 2)], screen: [(-.infinity, "mail"), (5, "mail")],
+      assertions: [(10, .infinity, 0, 7, 1), (.infinity, -1, 0, 7, 2), (10, 1e9, 0, 7, 3)], offsets: [(0, -.infinity)],
+      boots: [(0, .infinity), (0, -.infinity)])
+    // When an assertion was held is not known, but that it was when it was written; none was held after that.
+    #expect(trace.lines == ["5 front mail", "10 holds mail 1", "10 holds mail 3"])
+    #expect(trace.expectations.map(\.at) == [0])
+  }
+
   @Test func aClockThatWasSetDoesNotChangeTheOrder() throws {
     let trace = try trace(
       states: [(0, "mail", 7, 2)], screen: [(1002, "mail"), (1005, "maps")],

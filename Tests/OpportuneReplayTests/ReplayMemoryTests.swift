@@ -97,6 +97,7 @@ import Testing
     ]
     var options = short(3, of: 8 << 20)
     options.criticalPoint = .nineTenths
+    options.removal = NamedPolicy.plain.policy
     let removals = try Replay.run(trace, options).removals
     // In the order in which they were in front last, or launched if they never were.
     #expect(removals.map(\.app) == ["a", "m", "b", "c"])

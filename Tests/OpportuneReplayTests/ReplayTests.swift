@@ -134,8 +134,8 @@ import Testing
     let usual = try trace()
     bytes.replaceSubrange(18..<20, with: [2, 2])
     try bytes.write(to: place)
-    // Where files may be made they are; for root that is everywhere, so something else is there.
-    try FileManager.default.createDirectory(atPath: place.path + "-shm", withIntermediateDirectories: true)
+    // Where files may be made they are; for root that is everywhere, so something is there that SQLite does not open.
+    try FileManager.default.createSymbolicLink(atPath: place.path + "-shm", withDestinationPath: "nowhere")
     var alone = try trace()
     #expect(alone.notes.count == 1 && alone.notes.allSatisfy { $0.contains("immutable") })
     let report = try Replay.run(alone)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct ScreenTimeTests {
   /// Blocks are an hour of one of the usages: of the devices 7 and 8, and of all together, of two users.
-  private func recording(_ items: [(usage: Int, hour: Int, app: String, seconds: Int)]) throws -> Recording {
+  private func recording(_ items: [(usage: Int, hour: Double, app: String, seconds: Double)]) throws -> Recording {
     try Recording([
       Recording.Table(
         "ZUSAGETIMEDITEM", "Z_PK ZCATEGORY ZBUNDLEIDENTIFIER ZTOTALTIMEINSECONDS",
@@ -33,8 +33,16 @@ import Testing
         "ios-screen-time: sums of 3 apps, 2001-01-01T00:00:00Z to 2001-01-01T03:00:00Z, 1 min 47 s"))
   }
 
+  @Test func whatIsNoTimeIsLeftOut() throws {
+    let trace = try recording([
+      (1, 0, "mail", .infinity), (1, 1, "mail", -5), (1, .infinity, "mail", 7), (1, -.infinity, "mail", 8),
+      (1, 2, "mail", 3),
+    ]).read()
+    #expect(trace.sums.map(\.seconds) == [3])
+  }
+
   @Test func whatTheTextLeavesOutIsSaid() throws {
-    let items = (0..<25).map { (usage: 1, hour: $0, app: "app\($0)", seconds: 100 - $0) }
+    let items = (0..<25).map { (usage: 1, hour: Double($0), app: "app\($0)", seconds: Double(100 - $0)) }
     let text = try Replay.run(recording(items).read()).text()
     #expect(text.contains("  app19\n  … 5 more; --json has all\n"))
   }

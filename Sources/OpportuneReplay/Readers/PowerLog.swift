@@ -49,7 +49,7 @@ struct PowerLog: TraceFormat {
       guard let process = row.value("PID", as: Int64.self), let app = app(of: process, at) else { continue }
       if started.insert(processes.process(process, at)).inserted { trace.inputs.append((at, .started(app))) }
     }
-    trace.inputs += try screen(database)
+    trace.inputs += try screen(database, clock)
     trace.inputs += try assertions(database, clock, app)
     for (at, row) in try database.log("PLPushAgent_EventPoint_ReceivedPush", ["BundleID"]) {
       if let app = row.value("BundleID", as: String.self), known.contains(app) {
@@ -81,7 +81,7 @@ struct PowerLog: TraceFormat {
   }
 
   /// Who is in front, until the screen goes dark.
-  private func screen(_ database: Database) throws -> [(at: Double, input: Trace.Input)] {
+  private func screen(_ database: Database, _ clock: PowerLogClock) throws -> [(at: Double, input: Trace.Input)] {
     var rows: [(at: Double, shown: String?)] = []
     for (at, row) in try database.log("PLScreenStateAgent_EventForward_ScreenState", ["bundleID"]) {
       guard let name = row.value("bundleID", as: String.self) else { continue }
@@ -93,8 +93,11 @@ struct PowerLog: TraceFormat {
     }
     rows = rows.enumerated().sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }.map(\.element)
     var front: String?
+    var boot = 0
     var inputs: [(at: Double, input: Trace.Input)] = []
-    for (at, shown) in rows where shown != front {
+    for (at, shown) in rows {
+      if clock.boot(at) != boot { (front, boot) = (nil, clock.boot(at)) }
+      guard shown != front else { continue }
       inputs += shown.map { [(at, .front($0))] } ?? front.map { [(at, .left($0))] } ?? []
       front = shown
     }
@@ -110,7 +113,8 @@ struct PowerLog: TraceFormat {
       "PLPowerAssertionAgent_EventForward_Assertion",
       ["Action", "pid", "AssertionOnBehalfOfPID", "GlobalUniqueID", "timestampActionOffset"])
     let ages = rows.map { $0.row.seconds("timestampActionOffset", perSecond: 1000) }
-    let newest = Dictionary(zip(rows.map(\.at), ages.map { $0 ?? 0 }), uniquingKeysWith: max)
+    var newest: [Double: Double] = [:]
+    for (row, age) in zip(rows, ages) { if let age { newest[row.at] = max(newest[row.at] ?? age, age) } }
     let acts = zip(rows, ages).map { row, age in
       guard let age else { return (at: row.at, row: row.row) }
       let offset = clock.offset(asWritten: row.at, newest: newest[row.at] ?? age)
