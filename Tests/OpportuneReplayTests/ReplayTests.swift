@@ -148,6 +148,18 @@ import Testing
     #expect(throws: TraceError.unfinished(place.path, place.path + "-wal")) { try trace() }
   }
 
+  // R-LIFE-22
+  @Test func whoIsInFrontDoesNotComeToTheFront() throws {
+    var trace = Trace(format: "test")
+    trace.inputs = [
+      (0, .front("mail")), (10, .front("mail")), (20, .left("mail")), (30, .front("mail")), (40, .front("maps")),
+    ]
+    let report = try Replay.run(trace)
+    #expect(report.switches == [.cold: 2, .suspended: 1] && report.changes == 2)
+    #expect(try report.json().contains("\"changes\":2,"))
+    #expect(try PolicyComparison(trace, [.lru], table: .ios, seed: 1).switches == 3)
+  }
+
   @Test func aSilenceIsNoTimeInFront() throws {
     var trace = Trace(format: "test")
     trace.inputs = [(0, .front("mail")), (40_000, .notification("maps")), (1_000_000, .front("maps"))]
