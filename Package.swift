@@ -164,7 +164,8 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(
-      name: "OpportuneReplayTests", dependencies: ["OpportuneReplay", "OpportuneApps"],
+      name: "OpportuneReplayTests",
+      dependencies: ["OpportuneReplay", "OpportuneApps", "TestSupport", .product(name: "GRDB", package: "GRDB.swift")],
       resources: [.copy("Fixtures")]),
     .testTarget(
       name: "OpportuneFuzzTests",

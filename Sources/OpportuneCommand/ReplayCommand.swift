@@ -8,7 +8,8 @@ struct ReplayCommand: ParsableCommand {
     commandName: "replay", abstract: "Runs a recording of app usage in virtual time, under a policy.",
     discussion: """
       Known recordings, by their tables: \(TraceReader.formatNames.joined(separator: ", ")). They are SQLite databases; \
-      unpack .gz files first. States that the device recorded are compared, never used.
+      unpack .gz files first. States that the device recorded are compared, never used. Where nothing is recorded for more than \
+      half a day, nobody counts as in front. Times are UTC.
 
       With --memory, apps are removed as memory gets short, by the policy lru, until the rest is below the \
       critical point (live: 5 % below it); each with a sentence that says why. The text has the first of them, --html and --json have the others.

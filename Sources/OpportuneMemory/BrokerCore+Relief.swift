@@ -43,7 +43,8 @@ struct Survey {
       let used = app.record.used.load(ordering: .relaxed)
       return RemovalCandidate(
         app: app.record.number, name: app.record.name, standing: app.standing, footprint: app.ledger.inUse,
-        idle: now > used ? now - used : 0, written: app.ledger.inUse - app.ledger.volatile)
+        idle: now > used ? now - used : 0, written: app.ledger.inUse - app.ledger.volatile,
+        wasInFront: app.record.wasInFront.load(ordering: .relaxed))
     }
   }
 }

@@ -85,7 +85,10 @@ final class BrokerCore: @unchecked Sendable {
     let before = AppStanding(rawValue: record.standing.exchange(standing.rawValue, ordering: .relaxed)) ?? .gone
     // Releasing: whoever reads this count (acquiring, in survey) has the standing that goes with it.
     if standing > before { record.rises.add(1, ordering: .releasing) }
-    if before >= .inactive || standing >= .inactive { record.used.store(clock(), ordering: .relaxed) }
+    if before.isForeground || standing.isForeground {
+      record.used.store(clock(), ordering: .relaxed)
+      record.wasInFront.store(true, ordering: .relaxed)
+    }
     record.isLeaving.store(false, ordering: .relaxed)
     record.isSettled.store(false, ordering: .relaxed)
     guard configuration.drawing != .kept, before.isForeground != standing.isForeground else { return }

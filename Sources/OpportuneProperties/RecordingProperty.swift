@@ -101,20 +101,28 @@ struct RecordingProperty: Property {
     [
       Table(
         name: "PLApplicationAgent_EventForward_Application", columns: ["ID", "timestamp", "Identifier", "pid", "State"]),
-      Table(name: "PLProcessMonitorAgent_EventForward_ProcessID", columns: ["ID", "timestamp", "PID"]),
+      Table(
+        name: "PLProcessMonitorAgent_EventForward_ProcessID",
+        columns: ["ID", "timestamp", "PID", "BundleID", "ProcessName"]),
       Table(name: "PLScreenStateAgent_EventForward_ScreenState", columns: ["ID", "timestamp", "bundleID"]),
       Table(
         name: "PLPowerAssertionAgent_EventForward_Assertion",
-        columns: ["ID", "timestamp", "Action", "pid", "AssertionOnBehalfOfPID", "GlobalUniqueID"]),
+        columns: [
+          "ID", "timestamp", "Action", "pid", "AssertionOnBehalfOfPID", "GlobalUniqueID", "timestampActionOffset",
+        ]),
       Table(name: "PLPushAgent_EventPoint_ReceivedPush", columns: ["ID", "timestamp", "BundleID"]),
       Table(
         name: "PLApplicationAgent_EventBackward_ApplicationMemory",
         columns: ["ID", "timestamp", "AppBundleId", "SuspendedMemory"]),
+      Table(name: "PLSpringBoardAgent_EventForward_SBBlank", columns: ["ID", "timestamp", "Blanked"]),
+      Table(name: "PLStorageOperator_EventForward_TimeOffset", columns: ["ID", "timestamp", "system"]),
+      Table(name: "PLConfigAgent_EventNone_Config", columns: ["ID", "timestamp", "DeviceBootTime"]),
     ],
     [
       Table(name: "ZUSAGETIMEDITEM", columns: ["Z_PK", "ZBUNDLEIDENTIFIER", "ZTOTALTIMEINSECONDS", "ZCATEGORY"]),
       Table(name: "ZUSAGECATEGORY", columns: ["Z_PK", "ZBLOCK"]),
-      Table(name: "ZUSAGEBLOCK", columns: ["Z_PK", "ZSTARTDATE"]),
+      Table(name: "ZUSAGEBLOCK", columns: ["Z_PK", "ZSTARTDATE", "ZDURATIONINMINUTES", "ZUSAGE"]),
+      Table(name: "ZUSAGE", columns: ["Z_PK", "ZDEVICE", "ZUSER"]),
     ],
     [Table(name: "ZOBJECT", columns: ["Z_PK", "ZSTREAMNAME", "ZVALUESTRING", "ZSTARTDATE", "ZENDDATE"])],
   ]
@@ -166,7 +174,7 @@ struct RecordingProperty: Property {
 
   private static func ordinary(_ column: String, _ small: Int) -> any DatabaseValueConvertible {
     switch column {
-    case "timestamp": return 1_600_000_000 + Double(small) * 7.25
+    case "timestamp", "DeviceBootTime": return 1_600_000_000 + Double(small) * 7.25
     case "ZSTARTDATE", "ZENDDATE": return 600_000_000 + Double(small) * 11
     case "package_name", "Identifier", "bundleID", "BundleID", "AppBundleId", "ZBUNDLEIDENTIFIER", "ZVALUESTRING":
       return ["a", "b", "com.apple.springboard.home-screen", "c"][small % 4]
@@ -175,6 +183,8 @@ struct RecordingProperty: Property {
     case "State": return [1, 2, 4, 8, 0, 16][small % 6]
     case "Action": return [0, 4, 0, 4, 2][small % 5]
     case "SuspendedMemory": return small << 20
+    case "timestampActionOffset": return -1000 * (small % 64)
+    case "system": return Double(small % 4) * -10
     case "ZTOTALTIMEINSECONDS": return small
     default: return 1 + small % 4
     }

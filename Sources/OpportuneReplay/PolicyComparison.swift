@@ -42,7 +42,10 @@ package struct PolicyComparison: Sendable {
     package var policy: NamedPolicy
     package var kills: Int
     package var hibernations: Int
+    /// How often a hibernated app came back.
     package var reanimations: Int
+    /// Those of them to the front, where they are waited for.
+    package var frontReanimations: Int
     package var coldStarts: Int
     /// What hibernations wrote, if nothing of an app can be made again and nothing is compressed.
     package var bytesWritten: UInt64
@@ -56,7 +59,7 @@ package struct PolicyComparison: Sendable {
   package var apps: Int
   /// Apps whose sizes the trace says; those of the others are drawn.
   package var sizesRecorded: Int
-  package var switches: Int
+  package var switches = 0
   /// All apps together, in bytes.
   package var footprint: UInt64
   package var seed: UInt64
@@ -65,11 +68,13 @@ package struct PolicyComparison: Sendable {
   /// Budgets in bytes that were tried; the last one is that of the outcomes.
   package var budgets: [UInt64] = []
   package var outcomes: [Outcome] = []
+  /// As of the trace.
+  package var notes: [String]
 
   /// Whether the policies differ at the last budget.
   package var differs: Bool { Set(outcomes.map(\.figures)).count > 1 }
   /// Whether they differ in what the person in front waits for.
-  package var isFelt: Bool { Set(outcomes.map { [$0.coldStarts, $0.reanimations] }).count > 1 }
+  package var isFelt: Bool { Set(outcomes.map { [$0.coldStarts, $0.frontReanimations] }).count > 1 }
 
   /// Runs each policy with one budget; without one, from what holds all apps down, by a tenth each time, until the
   /// policies differ in how apps come to the front, or the budget holds the largest app alone.
@@ -85,7 +90,7 @@ package struct PolicyComparison: Sendable {
     format = trace.format
     apps = names.count
     sizesRecorded = names.count { recorded[$0] != nil }
-    switches = trace.inputs.count { if case .front = $0.input { true } else { false } }
+    notes = trace.notes
     footprint = sizes.values.reduce(0, +)
     criticalShare = options.criticalPoint.share
     self.seed = seed
@@ -100,10 +105,12 @@ package struct PolicyComparison: Sendable {
         options.memory = budget
         options.removal = named.policy
         let report = try Replay.run(trace, options)
+        switches = report.switchCount
         let hibernated = report.removals.filter { $0.way == .hibernate }
         return Outcome(
           policy: named, kills: report.removals.count - hibernated.count, hibernations: hibernated.count,
-          reanimations: report.switches[.hibernated] ?? 0, coldStarts: report.switches[.cold] ?? 0,
+          reanimations: report.reanimations, frontReanimations: report.switches[.hibernated] ?? 0,
+          coldStarts: report.switches[.cold] ?? 0,
           bytesWritten: hibernated.reduce(0) { $0 + $1.bytes }, removals: report.removals)
       }
     }

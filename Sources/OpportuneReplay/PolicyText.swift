@@ -36,17 +36,18 @@ extension PolicyComparison {
     ]
     let lines =
       ["\(format): \(switches) switches among \(apps) apps of \(footprint.inMegabytes) together"]
-      + (sizesRecorded == apps ? ["sizes are as recorded"] : drawn)
+      + notes.map { "note: \($0)" } + (sizesRecorded == apps ? ["sizes are as recorded"] : drawn)
       + ["budget \(budget.inMegabytes), apps are removed from \(criticalShare.inPercent) of it on" + tried]
     return outcomes.count > 1 && !differs ? lines + ["the policies do not differ"] : lines
   }
 
   /// The policies side by side, after a row of what each column is.
   var rows: [[String]] {
-    [["policy", "kills", "hibernations", "reanimations", "cold starts", "written", "who goes first"]]
+    [["policy", "kills", "hibernations", "reanimations", "to the front", "cold starts", "written", "who goes first"]]
       + outcomes.map {
         [
-          $0.policy.rawValue, "\($0.kills)", "\($0.hibernations)", "\($0.reanimations)", "\($0.coldStarts)",
+          $0.policy.rawValue, "\($0.kills)", "\($0.hibernations)", "\($0.reanimations)",
+          "\($0.frontReanimations)", "\($0.coldStarts)",
           $0.bytesWritten.inMegabytes, $0.policy.explanation,
         ]
       }
@@ -56,7 +57,7 @@ extension PolicyComparison {
   package func json() throws -> String {
     struct Row: Encodable {
       let policy: String
-      let kills, hibernations, reanimations, coldStarts: Int
+      let kills, hibernations, reanimations, frontReanimations, coldStarts: Int
       let bytesWritten: UInt64
       let removals: [ReplayRemoval]
     }
@@ -72,6 +73,7 @@ extension PolicyComparison {
       let budget: UInt64?
       let differs: Bool
       let policies: [Row]
+      let notes: [String]
     }
     return try encode(
       Document(
@@ -82,8 +84,9 @@ extension PolicyComparison {
         policies: outcomes.map {
           Row(
             policy: $0.policy.rawValue, kills: $0.kills, hibernations: $0.hibernations,
-            reanimations: $0.reanimations, coldStarts: $0.coldStarts, bytesWritten: $0.bytesWritten,
+            reanimations: $0.reanimations, frontReanimations: $0.frontReanimations, coldStarts: $0.coldStarts,
+            bytesWritten: $0.bytesWritten,
             removals: $0.removals)
-        }))
+        }, notes: notes))
   }
 }

@@ -51,6 +51,7 @@ package struct ReplayReport: Sendable {
     package var end: Double
   }
 
+  /// What an app came to the front from that was not there. `foreground`: it was in front beside another.
   package enum Switch: String, Sendable, Hashable, CaseIterable {
     case foreground, background, suspended, hibernated, cold
   }
@@ -62,6 +63,8 @@ package struct ReplayReport: Sendable {
   package var apps: [String] = []
   package var seconds: [LifecycleState.Operational: Double] = [:]
   package var switches: [Switch: Int] = [:]
+  /// Switches to another app than was in front before; the others are returns, as after the screen was off.
+  package var changes = 0
   package var granted = 0.0
   package var used = 0.0
   package var assertions = 0
@@ -72,6 +75,8 @@ package struct ReplayReport: Sendable {
   package var criticalPoint = CriticalPoint.threeQuarters
   /// Who was removed as memory was short, and why, in order.
   package var removals: [ReplayRemoval] = []
+  /// How often a hibernated app came back to memory, to the front or not.
+  package var reanimations = 0
   package var compared = 0
   package var notObservable = 0
   package var divergences: [Divergence] = []
@@ -79,6 +84,11 @@ package struct ReplayReport: Sendable {
   package var spans: [Span] = []
   package var rules: [String: [BestPractice: Int]] = [:]
   package var hash: UInt64 = 0
+  /// As of the trace.
+  package var notes: [String] = []
+
+  /// How often an app came to the front.
+  package var switchCount: Int { switches.values.reduce(0, +) }
 }
 
 /// Runs a trace in virtual time.
@@ -99,8 +109,12 @@ package enum Replay {
     /// When the trace first says something that runs an app; what it did before cannot be known.
     var firstInput: [String: Double] = [:]
     var open: [Int64: TaskID] = [:]
+    /// Who came to the front last.
+    private var front: AppID?
     /// Bytes of an app that is launched, as the trace said last, or says first.
     var sizes: [String: UInt64]
+    /// When each app was launched last.
+    var launches: [AppID: Moment] = [:]
     /// Entries of the log that memory has been asked about.
     var accounted = 0
     let start: Double
@@ -118,12 +132,15 @@ package enum Replay {
       report.start = start.isFinite ? start : 0
       report.memory = options.memory
       report.criticalPoint = options.criticalPoint
+      report.notes = trace.notes
     }
 
     mutating func finish() throws -> ReplayReport {
       for sum in trace.sums { report.sums[sum.app, default: 0] += sum.seconds }
       guard start.isFinite else {
         report.apps = report.sums.keys.sorted()
+        report.start = trace.sums.map(\.at).min() ?? 0
+        report.end = trace.sums.map { $0.at + $0.length }.max() ?? 0
         return report
       }
       try host.post(.wallClock(start))
@@ -163,12 +180,18 @@ package enum Replay {
       case .front(let app):
         let id = id(of: app)
         let state = host.system.state(of: id) ?? .notRunning
-        switch state {
-        case .active, .inactive: report.switches[.foreground, default: 0] += 1
-        case .background, .stopping: report.switches[.background, default: 0] += 1
-        case .suspended: report.switches[.suspended, default: 0] += 1
-        case .hibernated: report.switches[.hibernated, default: 0] += 1
-        case .notRunning, .terminated: report.switches[.cold, default: 0] += 1
+        if host.system.frontmost != id {
+          let from: ReplayReport.Switch =
+            switch state {
+            case .active, .inactive: .foreground
+            case .background, .stopping: .background
+            case .suspended: .suspended
+            case .hibernated: .hibernated
+            case .notRunning, .terminated: .cold
+            }
+          report.switches[from, default: 0] += 1
+          if front != id { report.changes += 1 }
+          front = id
         }
         try host.post(state == .notRunning || state == .terminated ? .launch : .bringForward, id)
       case .left(let app): try host.post(.leave, id(of: app))
@@ -265,6 +288,7 @@ package enum Replay {
             let time = tasks[entry.app, default: 0] > 0 ? policy.tasks.wallClock ?? policy.grace : policy.grace
             report.granted += from.isForeground ? time.inSeconds : policy.eventTime.inSeconds
           }
+          if from == .hibernated, to.isInMemory { report.reanimations += 1 }
           if to == .terminated { report.kills[event == .overrun ? "overran" : "terminated", default: 0] += 1 }
         default: break
         }

@@ -34,7 +34,9 @@ extension Replay.Run {
     while accounted < host.log.count {
       let entry = host.log[accounted]
       accounted += 1
-      if case .launched = entry.action { try size(entry.app) }
+      guard case .launched = entry.action else { continue }
+      launches[entry.app] = entry.moment
+      try size(entry.app)
     }
     try relieve(capacity)
   }
@@ -70,9 +72,10 @@ extension Replay.Run {
       let id = AppID(number)
       guard let view = host.system.view(of: id), view.state.isInMemory, let presence = host.system.presence(of: id)
       else { return nil }
+      let used = view.lastUsed ?? launches[id] ?? host.now
       return RemovalCandidate(
         app: UInt32(number), name: names[number], standing: AppStanding(presence), footprint: view.footprint,
-        idle: UInt64(max(0, (host.now - view.lastUsed).inSeconds * 1e9)))
+        idle: UInt64(max(0, (host.now - used).inSeconds * 1e9)), wasInFront: view.lastUsed != nil)
     }
   }
 }

@@ -6,20 +6,24 @@ extension ReplayReport {
   /// For people.
   package func text(divergencesShown: Int = 20, removalsShown: Int = 10) -> String {
     if !sums.isEmpty {
-      var lines = ["\(format): sums of \(apps.count) apps"]
+      let total = sums.values.reduce(0, +)
+      var lines = ["\(format): sums of \(apps.count) apps, \(time(start)) to \(time(end)), \(hours(total)) in all"]
+      lines += notes.map { "note: \($0)" }
       lines.append("only sums were recorded, so there is nothing to replay; seconds in front:")
       for (app, seconds) in sums.sorted(by: { ($1.value, $0.key) < ($0.value, $1.key) }).prefix(20) {
         lines.append("  \(pad("\(Int(seconds))", 9, left: true))  \(app)")
       }
+      if sums.count > 20 { lines.append("  … \(sums.count - 20) more; --json has all") }
       return lines.joined(separator: "\n") + "\n"
     }
     var lines = ["\(format): \(events) events of \(apps.count) apps, \(time(start)) to \(time(end))"]
+    lines += notes.map { "note: \($0)" }
     lines.append("time in states, all apps together:")
     for state in LifecycleState.Operational.allCases {
       if let seconds = seconds[state] { lines.append("  \(pad(state.rawValue, 12)) \(hours(seconds))") }
     }
-    let all = switches.values.reduce(0, +)
-    lines.append("switches: \(all)")
+    let all = switchCount
+    lines.append("switches: \(all)" + (all > 0 ? ", \(changes) to another app, \(all - changes) back to the same" : ""))
     for kind in Switch.allCases {
       guard let count = switches[kind], all > 0 else { continue }
       lines.append(
@@ -35,7 +39,7 @@ extension ReplayReport {
     if let memory {
       lines.append(
         "memory: \(memory.inMegabytes), apps are removed from \(criticalPoint.share.inPercent) of it on; "
-          + removals.summary)
+          + removals.summary + (reanimations > 0 ? ", \(reanimations) reanimated" : ""))
       if removalsShown > 0 { lines += removals.lines(shown: removalsShown) }
     }
     if compared + notObservable > 0 {
@@ -69,31 +73,35 @@ extension ReplayReport {
       let apps: [String]
       let seconds: [String: Double]
       let switches: [String: Int]
+      let changes: Int
       let backgroundGranted, backgroundUsed: Double
       let assertions, refusals: Int
       let kills: [String: Int]
       let memory: UInt64?
       let criticalPoint: Double?
       let removals: [ReplayRemoval]
+      let reanimations: Int
       let compared, notObservable: Int
       let divergences: [Row]
       let sums: [String: Double]
       let brokenRules: [String: [String: Int]]
       let logHash: String
+      let notes: [String]
     }
     let document = Document(
       format: format, start: start, end: end, events: events, apps: apps,
       seconds: Dictionary(uniqueKeysWithValues: seconds.map { ($0.key.rawValue, $0.value) }),
       switches: Dictionary(uniqueKeysWithValues: switches.map { ($0.key.rawValue, $0.value) }),
-      backgroundGranted: granted, backgroundUsed: used, assertions: assertions, refusals: refusals, kills: kills,
+      changes: changes, backgroundGranted: granted, backgroundUsed: used, assertions: assertions, refusals: refusals,
+      kills: kills,
       memory: memory, criticalPoint: memory.map { _ in criticalPoint.share }, removals: removals,
-      compared: compared, notObservable: notObservable,
+      reanimations: reanimations, compared: compared, notObservable: notObservable,
       divergences: divergences.map {
         Row(at: $0.at, app: $0.app, expected: $0.expected.rawValue, got: $0.got.rawValue, cause: $0.cause.rawValue)
       },
       sums: sums,
       brokenRules: rules.mapValues { Dictionary(uniqueKeysWithValues: $0.map { ($0.key.id, $0.value) }) },
-      logHash: String(hash, radix: 16))
+      logHash: String(hash, radix: 16), notes: notes)
     return try encode(document)
   }
 

@@ -5,19 +5,27 @@ import OpportuneApps
 /// A trace that cannot be read.
 package enum TraceError: Error, Sendable, Hashable, CustomStringConvertible {
   case missing(String)
+  /// What it is instead.
+  case notAFile(String, String)
   case compressed(String)
   case notADatabase(String, String)
   case unknownFormat(String, known: [String])
   case damaged(String, String)
+  /// The name of the file that changes are in which belong to it.
+  case unfinished(String, String)
 
   package var description: String {
     switch self {
     case .missing(let path): "'\(path)' cannot be read: no such file, or no right to it"
+    case .notAFile(let path, let kind): "'\(path)' is \(kind), expected a file (a database is read in no order)"
     case .compressed(let path): "'\(path)' is compressed; unpack it first: gunzip -k '\(path)'"
     case .notADatabase(let path, let reason): "'\(path)' is no SQLite database: \(reason)"
     case .unknownFormat(let path, let known):
       "'\(path)' has none of the known formats: \(known.joined(separator: ", "))"
     case .damaged(let path, let reason): "'\(path)' cannot be read to its end: \(reason)"
+    case .unfinished(let path, let changes):
+      "'\(path)' cannot be read where it is: changes that belong to it are in '\(changes)', and SQLite reads them only in a "
+        + "folder that can be written; copy both files to one"
     }
   }
 }
@@ -39,204 +47,87 @@ package enum TraceReader {
   ///
   /// - Throws: ``TraceError``.
   package static func read(_ path: String) throws(TraceError) -> Trace {
-    guard let file = FileHandle(forReadingAtPath: path) else { throw TraceError.missing(path) }
-    let head = (try? file.read(upToCount: 2)) ?? Data()
-    try? file.close()
-    if head == Data([0x1f, 0x8b]) { throw TraceError.compressed(path) }
+    let head = try head(of: path)
+    if head.starts(with: [0x1f, 0x8b]) { throw TraceError.compressed(path) }
     do {
-      var configuration = Configuration()
-      configuration.readonly = true
-      let queue = try DatabaseQueue(path: path, configuration: configuration)
-      return try queue.read { database in
-        for format in formats where try database.tableExists(format.table) {
-          var trace = try format.read(database)
-          trace.sort()
-          return trace
-        }
-        throw TraceError.unknownFormat(path, known: formatNames)
-      }
-    } catch let error as TraceError {
-      throw error
-    } catch let error as DatabaseError where error.resultCode == .SQLITE_NOTADB {
-      throw TraceError.notADatabase(path, error.message ?? "\(error.resultCode)")
+      return try read(path, from: path)
+    } catch let error as DatabaseError where [.SQLITE_CANTOPEN, .SQLITE_READONLY].contains(error.resultCode) {
+      return try readAlone(path, head, error)
     } catch {
-      throw TraceError.damaged(path, "\(error)")
+      throw traceError(error, path)
     }
   }
-}
 
-/// The usage events of Android, as its own database has them.
-struct AndroidUsage: TraceFormat {
-  let name = "android-app-usage"
-  let table = "packages"
-
-  func read(_ database: Database) throws -> Trace {
-    var trace = Trace(format: name)
-    let rows = try Row.fetchCursor(
-      database,
-      sql: """
-        SELECT timestamp, type, package_name, instance_id FROM events JOIN packages ON packages._id = package_id
-        WHERE type IN (1, 2, 12, 19, 20, 23, 26, 27) ORDER BY timestamp, events._id
-        """)
-    /// The activities of each package that are resumed.
-    var resumed: [String: Set<Int64>] = [:]
-    var services: [String: Int64] = [:]
-    var serial: Int64 = 0
-    while let row = try rows.next() {
-      guard let at = row.seconds("timestamp", perSecond: 1000), let type = row.value("type", as: Int64.self),
-        let app = row.value("package_name", as: String.self)
-      else { continue }
-      let instance = row.value("instance_id", as: Int64.self) ?? 0
-      switch type {
-      case 1:
-        resumed[app, default: []].insert(instance)
-        trace.inputs.append((at, .front(app)))
-      case 2: resumed[app]?.remove(instance)
-      case 23: if resumed[app]?.isEmpty ?? true { trace.inputs.append((at, .left(app))) }
-      case 12: trace.inputs.append((at, .notification(app)))
-      case 19:
-        guard services[app] == nil else { continue }
-        serial += 1
-        services[app] = serial
-        trace.inputs.append((at, .assertion(app, serial, begins: true)))
-      case 20:
-        if let service = services.removeValue(forKey: app) {
-          trace.inputs.append((at, .assertion(app, service, begins: false)))
-        }
-      default:
-        resumed = [:]
-        services = [:]
-        trace.inputs.append((at, .shutdown))
-      }
+  /// A database in WAL mode is read with the help of two files beside it. Where these cannot be made, nobody can be writing it
+  /// either; it is all there is unless there are changes in one of them.
+  private static func readAlone(_ path: String, _ head: Data, _ error: DatabaseError) throws(TraceError) -> Trace {
+    for changes in ["-wal", "-journal"].map({ path + $0 }) {
+      var status = stat()
+      if stat(changes, &status) == 0, status.st_size > 0 { throw .unfinished(path, changes) }
     }
-    return trace
+    // The versions of the format that it is read and written with: 2 is WAL.
+    guard head.count == 20, head[18] == 2 || head[19] == 2 else { throw traceError(error, path) }
+    do {
+      var trace = try read(path, from: URL(fileURLWithPath: path).absoluteString + "?immutable=1")
+      trace.notes.insert("opened as a file that nobody writes (immutable): SQLite can make no files beside it", at: 0)
+      return trace
+    } catch {
+      throw traceError(error, path)
+    }
   }
-}
 
-/// The power log of iOS. Its state rows are what is expected; screen, process starts, assertions and pushes are inputs.
-struct PowerLog: TraceFormat {
-  let name = "ios-powerlog"
-  let table = "PLApplicationAgent_EventForward_Application"
-
-  /// Bits as they are commonly read; the vendor does not document them.
-  private static let states: [Int64: LifecycleState.Operational] = [
-    1: .terminated, 2: .suspended, 4: .background, 8: .foreground,
-  ]
-
-  func read(_ database: Database) throws -> Trace {
-    var trace = Trace(format: name)
-    var apps: [Int64: String] = [:]
-    for row in try Row.fetchAll(
-      database, sql: "SELECT timestamp, Identifier, pid, State FROM \(table) ORDER BY timestamp, ID")
-    {
-      guard let at = row.seconds("timestamp"), let app = row.value("Identifier", as: String.self),
-        let state = Self.states[row.value("State", as: Int64.self) ?? 0]
-      else { continue }
-      trace.expectations.append(Trace.Expectation(at: at, app: app, state: state))
-      if let process = row.value("pid", as: Int64.self) { apps[process] = app }
-    }
-    let known = Set(apps.values)
-    func rows(_ table: String, _ columns: String, _ body: (Row, Double) -> Void) throws {
-      guard try database.tableExists(table) else { return }
-      for row in try Row.fetchAll(database, sql: "SELECT timestamp, \(columns) FROM \(table) ORDER BY timestamp, ID") {
-        if let at = row.seconds("timestamp") { body(row, at) }
+  private static func read(_ path: String, from name: String) throws -> Trace {
+    var configuration = Configuration()
+    configuration.readonly = true
+    return try DatabaseQueue(path: name, configuration: configuration).read { database in
+      for format in formats where try database.tableExists(format.table) {
+        var trace = try format.read(database)
+        trace.sort()
+        trace.endSilences()
+        return trace
       }
+      throw TraceError.unknownFormat(path, known: formatNames)
     }
-    try rows("PLProcessMonitorAgent_EventForward_ProcessID", "PID") { row, at in
-      if let process = row.value("PID", as: Int64.self), let app = apps[process] {
-        trace.inputs.append((at, .started(app)))
-      }
-    }
-    try rows("PLScreenStateAgent_EventForward_ScreenState", "bundleID") { row, at in
-      guard let bundle = row.value("bundleID", as: String.self) else { return }
-      // Home screen and lock screen are parts of one app.
-      let app = bundle.hasPrefix("com.apple.springboard") ? "com.apple.springboard" : bundle
-      trace.inputs.append((at, .front(known.contains(app) ? app : "com.apple.springboard")))
-    }
-    try rows("PLPowerAssertionAgent_EventForward_Assertion", "Action, pid, AssertionOnBehalfOfPID, GlobalUniqueID") {
-      row, at in
-      let process = row.value("AssertionOnBehalfOfPID", as: Int64.self) ?? row.value("pid", as: Int64.self) ?? -1
-      guard let app = apps[process], let action = row.value("Action", as: Int64.self),
-        let identifier = row.value("GlobalUniqueID", as: Int64.self)
-      else { return }
-      if action == 0 || action == 4 { trace.inputs.append((at, .assertion(app, identifier, begins: action == 0))) }
-    }
-    try rows("PLPushAgent_EventPoint_ReceivedPush", "BundleID") { row, at in
-      if let app = row.value("BundleID", as: String.self), known.contains(app) {
-        trace.inputs.append((at, .notification(app)))
-      }
-    }
-    try rows("PLApplicationAgent_EventBackward_ApplicationMemory", "AppBundleId, SuspendedMemory") { row, at in
-      if let app = row.value("AppBundleId", as: String.self), let bytes = row.value("SuspendedMemory", as: Int64.self),
-        (1..<Int64(1 << 47)).contains(bytes)  // more than a process can hold is none
-      {
-        trace.inputs.append((at, .footprint(app, UInt64(bytes))))
-      }
-    }
-    return trace
   }
-}
 
-/// Screen Time of iOS: sums by hour, so no events.
-struct ScreenTime: TraceFormat {
-  let name = "ios-screen-time"
-  let table = "ZUSAGETIMEDITEM"
-
-  func read(_ database: Database) throws -> Trace {
-    var trace = Trace(format: name)
-    let rows = try Row.fetchAll(
-      database,
-      sql: """
-        SELECT ZSTARTDATE, ZBUNDLEIDENTIFIER, ZUSAGETIMEDITEM.ZTOTALTIMEINSECONDS AS seconds FROM ZUSAGETIMEDITEM
-        JOIN ZUSAGECATEGORY ON ZUSAGECATEGORY.Z_PK = ZUSAGETIMEDITEM.ZCATEGORY
-        JOIN ZUSAGEBLOCK ON ZUSAGEBLOCK.Z_PK = ZUSAGECATEGORY.ZBLOCK ORDER BY ZSTARTDATE, ZUSAGETIMEDITEM.Z_PK
-        """)
-    for row in rows {
-      guard let start = row.seconds("ZSTARTDATE"),
-        let app = row.value("ZBUNDLEIDENTIFIER", as: String.self),
-        let seconds = row.seconds("seconds")
-      else { continue }
-      trace.sums.append(Trace.UsageSum(at: start + appleEpoch, app: app, seconds: seconds))
+  private static func traceError(_ error: any Error, _ path: String) -> TraceError {
+    switch error {
+    case let error as TraceError: error
+    case let error as DatabaseError where error.resultCode == .SQLITE_NOTADB:
+      .notADatabase(path, error.message ?? "\(error.resultCode)")
+    default: .damaged(path, "\(error)")
     }
-    return trace
   }
-}
 
-/// The focus records of macOS.
-struct DesktopFocus: TraceFormat {
-  let name = "desktop-app-focus"
-  let table = "ZOBJECT"
-
-  func read(_ database: Database) throws -> Trace {
-    var trace = Trace(format: name)
-    let rows = try Row.fetchAll(
-      database,
-      sql:
-        "SELECT ZVALUESTRING, ZSTARTDATE, ZENDDATE FROM ZOBJECT WHERE ZSTREAMNAME = '/app/inFocus' ORDER BY ZSTARTDATE, Z_PK"
-    )
-    for row in rows {
-      guard let app = row.value("ZVALUESTRING", as: String.self), let start = row.seconds("ZSTARTDATE"),
-        let end = row.seconds("ZENDDATE")
-      else { continue }
-      trace.inputs.append((start + appleEpoch, .front(app)))
-      trace.inputs.append((max(start, end) + appleEpoch, .left(app)))
+  /// The first bytes. Whatever is no file is refused at once: a pipe would be waited for.
+  private static func head(of path: String) throws(TraceError) -> Data {
+    var status = stat()
+    guard stat(path, &status) == 0 else { throw .missing(path) }
+    switch status.st_mode & S_IFMT {
+    case S_IFREG: break
+    case S_IFDIR: throw .notAFile(path, "a folder")
+    case S_IFIFO: throw .notAFile(path, "a pipe")
+    case S_IFSOCK: throw .notAFile(path, "a socket")
+    default: throw .notAFile(path, "a device")
     }
-    return trace
+    guard let file = FileHandle(forReadingAtPath: path) else { throw .missing(path) }
+    defer { try? file.close() }
+    return (try? file.read(upToCount: 20)) ?? Data()
   }
 }
 
 extension Row {
   /// What a cell holds, or nil where that is something else: a subscript of GRDB's would trap on it.
-  fileprivate func value<Value: DatabaseValueConvertible>(_ column: String, as type: Value.Type) -> Value? {
+  func value<Value: DatabaseValueConvertible>(_ column: String, as type: Value.Type) -> Value? {
     let cell: DatabaseValue? = self[column]
     return cell.flatMap { Value.fromDatabaseValue($0) }
   }
 
   /// A time that a clock may have said; nil for others, and for what is none.
-  fileprivate func seconds(_ column: String, perSecond: Double = 1) -> Double? {
+  func seconds(_ column: String, perSecond: Double = 1) -> Double? {
     value(column, as: Double.self).map { $0 / perSecond }.flatMap { abs($0) < 1e11 ? $0 : nil }
   }
 }
 
 /// 2001-01-01 in seconds since 1970.
-private let appleEpoch = 978_307_200.0
+let appleEpoch = 978_307_200.0

@@ -5,12 +5,11 @@ import Testing
 
 @testable import OpportuneLocation
 
-/// Recorded data beside the project; where it is not, what needs it is skipped, and says so.
+/// What is recorded beside the project, as these tests read it.
 enum TestData {
-  static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-    .deletingLastPathComponent().deletingLastPathComponent().appending(path: "shared/data")
+  static let folder = RecordedData.folder
 
-  static func has(_ name: String) -> Bool { FileManager.default.fileExists(atPath: folder.appending(path: name).path) }
+  static func has(_ name: String) -> Bool { RecordedData.has(name) }
 
   static func text(_ name: String) throws -> String {
     try String(contentsOf: folder.appending(path: name), encoding: .utf8)
@@ -20,18 +19,7 @@ enum TestData {
     try JSONSerialization.jsonObject(with: Data(contentsOf: folder.appending(path: name)))
   }
 
-  /// Of a gzipped file, by the system's own tool.
-  static func gunzipped(_ name: String) throws -> Data {
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/bin/zcat")
-    process.arguments = [folder.appending(path: name).path]
-    let pipe = Pipe()
-    process.standardOutput = pipe
-    try process.run()
-    let data = pipe.fileHandleForReading.readDataToEndOfFile()
-    process.waitUntilExit()
-    return data
-  }
+  static func gunzipped(_ name: String) throws -> Data { try RecordedData.gunzipped(name) }
 
   static let absent: Comment = "the recorded data is not beside the project"
 }

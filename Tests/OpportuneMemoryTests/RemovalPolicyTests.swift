@@ -181,6 +181,20 @@ private func random(_ count: Int, _ generator: inout SeededGenerator) -> [Remova
   }
 
   // R-MEM-09
+  @Test func whoWasNeverInFrontIsNotSaidToHaveBeenThere() throws {
+    let removed = Removals()
+    let broker = try makeBroker(budget: 10 * megabyte, remove: removed.add)
+    let never = broker.app(named: "never", standing: .suspended)
+    let once = broker.app(named: "once")
+    once.setStanding(.suspended)
+    for app in [never, once] { try app.setOutside(bytes: 2 * megabyte) }
+    try broker.app(named: "front").setOutside(bytes: 6 * megabyte)
+    #expect(removed.all.map(\.app) == [never.number, once.number])
+    #expect(removed.all.map { $0.reason.contains("in front longest ago") } == [false, true])
+    #expect(removed.all.map { $0.reason.contains("unused longest, and never in front") } == [true, false])
+  }
+
+  // R-MEM-09
   @Test func anotherPolicyMayTakeItsPlace() throws {
     struct Newest: RemovalChoosing {
       func choose(_ candidates: [RemovalCandidate], excess: UInt64, reading: MemoryReading) -> Removal? {

@@ -58,6 +58,53 @@ import Testing
     #expect(try Replay.run(trace(), options).removals.isEmpty)
   }
 
+  // R-MEM-04, R-MEM-09
+  @Test func whoComesBackWithoutTheFrontIsReanimatedToo() throws {
+    var trace = Trace(format: "test")
+    trace.inputs = [
+      (0, .front("a")), (60, .left("a")), (60, .front("b")), (120, .left("b")), (120, .front("c")),
+      // a is hibernated, comes back as it is told something, and is hibernated again, since b was in front later.
+      (1000, .notification("a")), (2000, .left("c")), (2000, .front("d")), (3000, .left("d")), (3000, .front("a")),
+    ]
+    var options = short(3, of: 8 << 20)
+    options.criticalPoint = .nineTenths
+    let report = try Replay.run(trace, options)
+    let names = report.removals.map(\.app)
+    #expect(names.count { $0 == "a" } == 2 && report.removals.allSatisfy { $0.way == .hibernate })
+    #expect(report.switches[.hibernated] == 1 && report.reanimations == 2)
+    #expect(report.text().contains("\(names.count) hibernated, 2 reanimated\n"))
+    #expect(try report.json().contains("\"reanimations\":2,"))
+    let comparison = try PolicyComparison(
+      trace, [.lru, .terminate], table: .ios, seed: 1, budget: 10 << 20, options: options)
+    for outcome in comparison.outcomes {
+      var options = options
+      (options.memory, options.removal) = (10 << 20, outcome.policy.policy)
+      options.sizes = Dictionary(
+        uniqueKeysWithValues: "abcd".map { ("\($0)", FootprintTable.ios.draw("\($0)", seed: 1)) })
+      let report = try Replay.run(trace, options)
+      #expect(outcome.reanimations == report.reanimations)
+      #expect(outcome.frontReanimations == report.switches[.hibernated] ?? 0)
+    }
+    #expect(comparison.text().contains("reanimations  to the front  cold starts"))
+  }
+
+  // R-MEM-09
+  @Test func whoWasNeverInFrontIsNotSaidToHaveBeenThereLongestAgo() throws {
+    var trace = Trace(format: "test")
+    trace.inputs = [
+      (0, .front("a")), (60, .left("a")), (100, .notification("m")), (200, .front("b")), (260, .left("b")),
+      (300, .front("c")), (400, .left("c")), (500, .front("d")), (600, .left("d")), (700, .front("e")),
+    ]
+    var options = short(3, of: 8 << 20)
+    options.criticalPoint = .nineTenths
+    options.removal = NamedPolicy.plain.policy
+    let removals = try Replay.run(trace, options).removals
+    // In the order in which they were in front last, or launched if they never were.
+    #expect(removals.map(\.app) == ["a", "m", "b", "c"])
+    #expect(removals.map { $0.reason.contains("in front longest ago") } == [true, false, true, true])
+    #expect(removals.map { $0.reason.contains("unused longest, and never in front") } == [false, true, false, false])
+  }
+
   // R-MEM-01
   @Test func memoryIsLookedAfterBetweenWhatIsRecorded() throws {
     var trace = Trace(format: "test")

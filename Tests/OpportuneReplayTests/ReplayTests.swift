@@ -113,6 +113,67 @@ import Testing
     #expect(throws: TraceError.self) { try TraceReader.read(cut) }
   }
 
+  @Test(.timeLimit(.minutes(1))) func whatIsNoFileIsNotWaitedFor() throws {
+    let recording = try Recording()
+    #expect(mkfifo(recording.path, 0o600) == 0)
+    for (path, kind) in [(recording.path, "a pipe"), (recording.folder.path, "a folder"), ("/dev/null", "a device")] {
+      #expect(throws: TraceError.notAFile(path, kind)) { try TraceReader.read(path) }
+    }
+  }
+
+  @Test func aDatabaseInWALModeIsReadWhereNothingCanBeMadeBesideIt() throws {
+    let recording = try Recording([
+      Recording.Table(
+        "ZOBJECT", "Z_PK ZSTREAMNAME ZVALUESTRING ZSTARTDATE ZENDDATE", [[1, "/app/inFocus", "mail", 10, 20]])
+    ])
+    let place = recording.folder.appending(path: "a ?b#c%.db")
+    try FileManager.default.moveItem(atPath: recording.path, toPath: place.path)
+    func trace() throws -> Trace { try TraceReader.read(place.path) }
+    // Bytes 18 and 19 of a database say that it is written and read with a log.
+    var bytes = try Data(contentsOf: place)
+    let usual = try trace()
+    bytes.replaceSubrange(18..<20, with: [2, 2])
+    try bytes.write(to: place)
+    // Where files may be made they are; for root that is everywhere, so something is there that SQLite does not open.
+    try FileManager.default.createSymbolicLink(atPath: place.path + "-shm", withDestinationPath: "nowhere")
+    var alone = try trace()
+    #expect(alone.notes.count == 1 && alone.notes.allSatisfy { $0.contains("immutable") })
+    let report = try Replay.run(alone)
+    #expect(report.text().contains("note: opened as ") && report.page(title: "t").contains("note: opened as "))
+    #expect(try report.json().contains("\"notes\":[\"opened as "))
+    alone.notes = []
+    #expect(alone == usual && !alone.inputs.isEmpty)
+    // What is in the log would be missed.
+    try Data([1]).write(to: URL(fileURLWithPath: place.path + "-wal"))
+    #expect(throws: TraceError.unfinished(place.path, place.path + "-wal")) { try trace() }
+  }
+
+  // R-LIFE-22
+  @Test func whoIsInFrontDoesNotComeToTheFront() throws {
+    var trace = Trace(format: "test")
+    trace.inputs = [
+      (0, .front("mail")), (10, .front("mail")), (20, .left("mail")), (30, .front("mail")), (40, .front("maps")),
+    ]
+    let report = try Replay.run(trace)
+    #expect(report.switches == [.cold: 2, .suspended: 1] && report.changes == 2)
+    #expect(try report.json().contains("\"changes\":2,"))
+    #expect(try PolicyComparison(trace, [.lru], table: .ios, seed: 1).switches == 3)
+  }
+
+  @Test func aSilenceIsNoTimeInFront() throws {
+    var trace = Trace(format: "test")
+    trace.inputs = [(0, .front("mail")), (40_000, .notification("maps")), (1_000_000, .front("maps"))]
+    trace.endSilences()
+    #expect(trace.lines == ["0 front mail", "40000 notification maps", "40000 left mail", "1000000 front maps"])
+    #expect(trace.notes.count == 1 && trace.notes[0].contains("for 266 h 40 min, in one gap of more than 12 h"))
+    // A state that is seen is a row too.
+    trace.inputs = [(0, .front("mail")), (80_000, .front("maps"))]
+    trace.expectations = [Trace.Expectation(at: 40_000, app: "mail", state: .foreground)]
+    let before = trace.lines
+    trace.endSilences()
+    #expect(trace.lines == before && trace.notes.count == 1)
+  }
+
   @Test func theTimelinesAreWellFormed() throws {
     let report = try Replay.run(TraceReader.read(fixture("ios-powerlog")))
     struct Document: Decodable {

@@ -8,7 +8,7 @@ struct AppRecord: Sendable {
   var interruptions = 0
   var restrictions: Restrictions?
   var since = Moment.zero
-  var lastUsed = Moment.zero
+  var lastUsed: Moment?
   var deadlines = [Moment](repeating: .distantFuture, count: DeadlineKind.allCases.count)
 
   var tasks: [OpenTask] = []

@@ -7,8 +7,8 @@ extension AppSystem {
     public let restrictions: Restrictions
     /// Since when it is in this state.
     public let since: Moment
-    /// When it was in front last.
-    public let lastUsed: Moment
+    /// When it was in front last; `nil`: it never was.
+    public let lastUsed: Moment?
     public let openTasks: [TaskID]
     public let locks: [SharedResource]
     public let grants: Set<Hardware>
@@ -43,8 +43,9 @@ extension AppSystem {
   /// first. (R-LIFE-24)
   public func switcher() -> [AppView] {
     func place(_ index: Int) -> Int { front.firstIndex(of: AppID(index)) ?? -1 }
+    func used(_ index: Int) -> Moment { apps[index].lastUsed ?? .zero }
     return apps.indices.filter { apps[$0].state != .notRunning && apps[$0].state != .terminated }
-      .sorted { (place($0), apps[$0].lastUsed, $0) > (place($1), apps[$1].lastUsed, $1) }
+      .sorted { (place($0), used($0), $0) > (place($1), used($1), $1) }
       .compactMap { view(of: AppID($0)) }
   }
 

@@ -13,6 +13,7 @@ final class AppRecord: Listed, @unchecked Sendable {
   let rises = Atomic<UInt64>(0)
   /// When it was last in front, or made.
   let used: Atomic<UInt64>
+  let wasInFront: Atomic<Bool>
   /// A removal was asked for, and its standing was not set since.
   let isLeaving = Atomic<Bool>(false)
   /// It went, and what it holds by now stays.
@@ -29,6 +30,7 @@ final class AppRecord: Listed, @unchecked Sendable {
     self.name = name
     self.standing = Atomic(standing.rawValue)
     used = Atomic(now)
+    wasInFront = Atomic(standing.isForeground)
   }
 
   var currentStanding: AppStanding { AppStanding(rawValue: standing.load(ordering: .relaxed)) ?? .gone }

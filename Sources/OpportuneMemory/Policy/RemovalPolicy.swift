@@ -9,18 +9,22 @@ public struct RemovalCandidate: Sendable, Hashable {
   public var footprint: UInt64
   /// Nanoseconds since it was last in front, or made. Not negative.
   public var idle: UInt64
+  /// Whether it was ever in front.
+  public var wasInFront: Bool
   /// Bytes of the footprint that hibernation may have to write: what can be made again is not among them.
   public var written: UInt64
 
   /// - Parameter written: `nil`: all of the footprint.
   public init(
-    app: UInt32, name: String, standing: AppStanding, footprint: UInt64, idle: UInt64, written: UInt64? = nil
+    app: UInt32, name: String, standing: AppStanding, footprint: UInt64, idle: UInt64, written: UInt64? = nil,
+    wasInFront: Bool = true
   ) {
     self.app = app
     self.name = name
     self.standing = standing
     self.footprint = footprint
     self.idle = idle
+    self.wasInFront = wasInFront
     self.written = written ?? footprint
   }
 }
@@ -74,7 +78,7 @@ extension RemovalChoosing {
 public struct RemovalPolicy: RemovalChoosing, Hashable {
   /// Within a class.
   public enum Order: Sendable, Hashable, CaseIterable {
-    /// Who was in front longest ago. (R-MEM-09)
+    /// Who was in front longest ago, or launched if it never was. (R-MEM-09)
     case leastRecentlyUsed
     /// Who holds most. (R-MEM-09, R-MEM-13)
     case largest
@@ -120,7 +124,8 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
         "it held \((heavyShare ?? 0).inPercent) of memory or more"
       } else {
         switch order {
-        case .leastRecentlyUsed: "it was in front longest ago"
+        case .leastRecentlyUsed where victim.wasInFront: "it was in front longest ago"
+        case .leastRecentlyUsed: "it was unused longest, and never in front"
         case .largest: "it held most"
         case .largestForLongest: "it held most for longest"
         }
