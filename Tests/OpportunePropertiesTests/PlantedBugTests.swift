@@ -11,7 +11,7 @@ import Testing
 @testable import OpportuneProperties
 
 /// Each target with something broken under it: a target that finds nothing is known to be looking.
-@Suite struct PlantedBugTests {
+@Suite(.bounded) struct PlantedBugTests {
   private func finding(_ property: some Property) async throws -> Finding? {
     try await onOwnThread {
       let fuzzer = try PropertyTarget(property).makeFuzzer()
