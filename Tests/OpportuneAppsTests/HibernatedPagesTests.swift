@@ -62,9 +62,9 @@ private func check(_ holds: Bool, _ what: @autoclosure () -> String) {
 
   /// In a process of its own, in which nothing else writes. Besides the ten: a page of the app's bytes, one of the record's
   /// table, one of each copy of the index, and up to two that the file system writes where blocks are used for the first time.
+  /// Without a limit of its own: each synchronisation of the disk may wait for what others have written.
   // R-MEM-05, R-LIFE-07
   @Test(
-    .timeLimit(.minutes(1)),
     .enabled(if: countsPages(in: FileManager.default.temporaryDirectory), "nobody counts what reaches the disk"))
   func ofAThousandPagesTheTenThatAreDirtyReachTheDisk() async {
     await #expect(processExitsWith: .exitCode(7)) {

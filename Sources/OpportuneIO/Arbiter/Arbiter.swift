@@ -174,7 +174,7 @@ package struct Arbiter<Item> {
 
   /// What an app's queue is like, for tests; not the queue, which who holds it makes others copy.
   func look(at ioClass: IOClass, of app: Int) -> (looks: Int, room: Int, storage: UnsafeRawPointer?) {
-    guard let queue = apps[app]?.queues[ioClass.index] else { return (0, 0, nil) }
+    guard apps.indices.contains(app), let queue = apps[app]?.queues[ioClass.index] else { return (0, 0, nil) }
     return (queue.looks, queue.room, queue.storage)
   }
 
