@@ -135,7 +135,7 @@ let package = Package(
     .executableTarget(name: "Player", dependencies: ["Opportune"], path: "docs/examples/Player"),
     .executableTarget(name: "Mail", dependencies: ["Opportune"], path: "docs/examples/Mail"),
     .target(name: "TestSupport", path: "Tests/TestSupport"),
-    .testTarget(name: "COpportuneTests", dependencies: ["COpportune"]),
+    .testTarget(name: "COpportuneTests", dependencies: ["COpportune", "TestSupport"]),
     .testTarget(
       name: "OpportuneSchedulerTests",
       dependencies: [
@@ -182,11 +182,11 @@ let package = Package(
         "OpportuneIO", "OpportuneScheduler", "COpportune", "CIOTestSupport", "TestSupport",
         .product(name: "MetricsTestKit", package: "swift-metrics"),
       ]),
-    .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench", "OpportuneLocation"]),
+    .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench", "OpportuneLocation", "TestSupport"]),
     .testTarget(
       name: "OpportuneCommandTests",
       dependencies: [
-        "OpportuneCommand", "Opportune", "OpportuneFuzz", "OpportuneProperties",
+        "OpportuneCommand", "Opportune", "OpportuneFuzz", "OpportuneProperties", "TestSupport",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "SystemPackage", package: "swift-system"),
       ],

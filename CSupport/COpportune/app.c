@@ -46,10 +46,8 @@ opp_app *opp_app_create(opp_core *core, uint8_t band, bool suspended) {
         opp_app *app = app_occupy(core, index, &memory_short);
         if (app == NULL) continue;
         opp_cas(&core->app_hint, &hint, index + 1, relaxed);
-        /* The generation goes on from the place's last owner. relaxed: nobody has this app yet. */
-        uint64_t old = opp_load(&app->state, relaxed);
-        opp_store(&app->state,
-                  ((old | STATE_BAND | STATE_SUSPENDED) + 1) | band | (suspended ? STATE_SUSPENDED : 0), relaxed);
+        /* relaxed: nobody has this app yet. The word may be one that the place's last owner had: see R3 in runq.h. */
+        opp_store(&app->state, band | (suspended ? STATE_SUSPENDED : 0), relaxed);
         return app;
     }
     return NULL;

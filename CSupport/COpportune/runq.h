@@ -33,8 +33,8 @@
  * What is remembered. A source remembers the way of its last push (opp_way), a taker that of its last take
  * (opp_taker.last, .memory), each for itself; nobody else reads it, so it needs no order of its own.
  *  R3  What is remembered is right under the word that is remembered with it. Queues, words of hints and places of
- *      apps stay where they are until the core is destroyed; which of them a job passes follows from app, band and
- *      rank; and a word never comes back, since its generation grows, also from owner to owner of a place.
+ *      apps stay where they are until the core is destroyed; which of them a job passes follows from the app's place,
+ *      its band and the rank. So it is right whenever the word is the same, though the place has another owner by then.
  *  R4  It is used only where the word is still that one at the moment that counts: when the pusher looks after
  *      its entry is published, which is R1's look, and when the taker looks after its claim, which is Suspension's.
  *      So a step of the app is as sudden for those who remember as for those who do not.

@@ -114,10 +114,13 @@ void history_back_begins(uint32_t number) {
     oppx_fail("job %u is given back by who takes nothing", number);
 }
 
-void history_back_ends(uint32_t number, bool accepted) {
+void history_back_ends(uint32_t number, int result) {
     item *item = &H.items[number];
     event_end(&item->back);
-    if (accepted) return;
+    if (result >= 0) {
+        item->back_level = result;
+        return;
+    }
     if (oppx_refusals() == item->back.refusals) oppx_fail("job %u cannot be given back, and memory was not short", number);
     item->back = item->back_before;
     item->giver = item->giver_before;

@@ -33,6 +33,7 @@ typedef struct item {
     event back;             /* where it was given back to the queue: the last time */
     event back_before;      /* ... and the time before, while nobody knows whether that comes about */
     uint32_t giver, giver_before; /* ... by this take */
+    int back_level;         /* ... at this level, until somebody is told; then, and of a suspended app, none */
     bool stuck;             /* it could not be given back */
     uint32_t *payload;      /* plain memory that the pusher wrote */
 } item;
@@ -71,7 +72,7 @@ uint32_t history_take_begins(uint64_t levels);
 void history_take_ends(uint32_t taking, bool found, void *payload, uint32_t tag);
 /* Around what a take does with an item that it had in its hand and may not give. */
 void history_back_begins(uint32_t item);
-void history_back_ends(uint32_t item, bool accepted); /* where memory is short the take gives it after all */
+void history_back_ends(uint32_t item, int result); /* where memory is short the take gives it after all */
 /* The judge, alone in the end, takes out what is left. */
 void history_drained(void *payload, uint32_t tag);
 

@@ -17,7 +17,7 @@ CHECKED_CORE_BEGIN
 static int checked_give_back(opp_source *source, opp_app *app, int set, uint8_t rank, opp_job job) {
     history_back_begins(job.tag);
     int result = opp_app_give_back(source, app, set, rank, job);
-    history_back_ends(job.tag, result >= 0);
+    history_back_ends(job.tag, result);
     return result;
 }
 

@@ -5,7 +5,8 @@
  * overtaken by more than OPP_BYPASS_MAX later ones of one source; a take passes over no job of a higher level that was
  * pushed before it began; no job of a suspended app comes out of a take that began after the suspension returned; who
  * of apps at one level none is given more than OPP_TURN jobs in a row by a taker while a job of another waits there; who
- * suspends sees the takers that are inside, and is told when the last has left. A take during which its app was suspended
+ * suspends sees the takers that are inside, and is told when the last has left; who has found nothing is not inside of what
+ * it gave back; of a job that is given back at a level somebody is told. A take during which its app was suspended
  * or moved may give its job back, which others may have overtaken by then, to the front of its rank; where memory is short
  * it gives it after all. A push that is refused, which is where memory is short, queues nothing. What an app was while
  * a step of it may have come in between nobody can tell; at all other times its jobs are judged like any.
@@ -77,6 +78,16 @@ static void runq_on_quiet(void *context, opp_app *app) {
     for (int a = 0; a < APPS; a++) runq.quiet[a] += runq.apps[a] == app;
 }
 
+static void runq_on_ready(void *context, uint8_t level) {
+    (void)context;
+    oppx_note("   on_ready %u", level);
+    for (uint32_t i = 0; i < checked_history.item_count; i++) {
+        item *item = &checked_history.items[i];
+        if (item->back.over && item->back.thread == oppx_thread() && item->back_level == level)
+            item->back_level = OPP_LEVEL_NONE;
+    }
+}
+
 static void runq_setup(const oppx_program *program) {
     runq_of_thread = oppx_state(OPPX_STATE_TARGET, sizeof(runq_state));
     history_begin();
@@ -93,7 +104,7 @@ static void runq_setup(const oppx_program *program) {
             runq.has_loans |= operation->kind == RUNQ_LEND;
             if (operation->kind == RUNQ_RESUME) runq.resumes[operation->argument[0]] = true;
         }
-    runq.core = core_of(core_config(false, NULL, runq_on_quiet));
+    runq.core = core_of(core_config(false, runq_on_ready, runq_on_quiet));
     for (int a = 0; a < APPS; a++) runq.apps[a] = opp_app_create(runq.core, (uint8_t)a, false);
     for (uint32_t t = 1; t <= program->threads; t++) {
         runq.sources[t] = opp_source_acquire(runq.core, runq.has_nodes ? t % 2 : 0);
@@ -116,11 +127,21 @@ static void runq_push(uint32_t thread, uint32_t app, uint32_t rank) {
 
 static void runq_take(opp_taker *taker, uint64_t levels) {
     opp_taken taken = {0};
+    const opp_app *before = opp_taker_current(taker);
     uint32_t taking = history_take_begins(levels);
     runq.taker_of[taking] = taker;
     bool found = opp_take(taker, levels, &taken);
     history_take_ends(taking, found, taken.job.ptr, taken.job.tag);
-    if (!found) return;
+    for (uint32_t i = 0; i < checked_history.item_count; i++) {
+        const item *item = &checked_history.items[i];
+        if (item->back.over && item->giver == taking && item->back_level != OPP_LEVEL_NONE)
+            oppx_fail("job %u is given back at level %d, and nobody is told", i, item->back_level);
+    }
+    if (!found) {
+        const opp_app *inside = opp_taker_current(taker);
+        if (inside != NULL && inside != before) oppx_fail("a take gives nothing, and its taker is inside of an app");
+        return;
+    }
     checked_history.takings[taking].level = taken.level;
     if (!(levels & 1ull << taken.level) && !checked_history.items[taken.job.tag].stuck) oppx_fail("a take gives a job of level %u, unasked", taken.level);
     if (taken.app != runq.apps[runq.app_of[taken.job.tag]]) oppx_fail("a job comes out of another app");

@@ -1,6 +1,7 @@
 import COpportune
 import Glibc
 import Synchronization
+import TestSupport
 import Testing
 
 /// A thread of the core that runs until it is let go, as Swift starts and watches one.
@@ -66,7 +67,7 @@ private final class Semaphore: @unchecked Sendable {
   func wait() { while sem_wait(raw) != 0 {} }
 }
 
-@Suite struct ThreadTests {
+@Suite(.bounded) struct ThreadTests {
   // R-CPU-01, R-CARD-02
   @Test func schedulingParametersOfAnotherThreadMakeTheRoundTrip() throws {
     let guest = try Guest()
@@ -122,7 +123,7 @@ private final class Semaphore: @unchecked Sendable {
   }
 }
 
-@Suite struct MeterTests {
+@Suite(.bounded) struct MeterTests {
   // R-CPU-06: a quantum is CPU time, and is seen from outside while the thread runs.
   @Test func cpuTimeGrowsWhileTheThreadRuns() throws {
     let guest = try Guest()
@@ -157,7 +158,7 @@ private final class Semaphore: @unchecked Sendable {
 }
 
 // R-SYS-03
-@Suite struct TopologyTests {
+@Suite(.bounded) struct TopologyTests {
   private func topology(cpus: UInt32, quota: UInt64 = 0) -> opp_topology {
     var topology = opp_topology()
     topology.cpu_count = cpus

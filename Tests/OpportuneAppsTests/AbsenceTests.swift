@@ -49,7 +49,7 @@ private final class GatedDisk: StoreDevice, @unchecked Sendable {
   func synchronise() throws(StoreError) { try disk.synchronise() }
 }
 
-@Suite struct AbsenceTests {
+@Suite(.bounded) struct AbsenceTests {
   private final class Notes: HibernatingApp {
     let block: MemoryBlock
     init(_ memory: AppMemory, bytes: Int) throws {
@@ -93,7 +93,7 @@ private final class GatedDisk: StoreDevice, @unchecked Sendable {
     try await host.launch(id)
     disk.close()
     try await hibernate()
-    while !disk.counts.value.isAtGate { await Task.yield() }
+    try await until { disk.counts.value.isAtGate }
     if !isWantedBack {
       try await host.terminate(id)
       await wait(host, id, for: .notRunning)

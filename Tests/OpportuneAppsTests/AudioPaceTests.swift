@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import OpportuneApps
 
-@Suite struct AudioPaceTests {
+@Suite(.bounded) struct AudioPaceTests {
   private func at(_ milliseconds: Int64) -> Moment { Moment(nanoseconds: milliseconds * 1_000_000) }
 
   // R-AUD-02

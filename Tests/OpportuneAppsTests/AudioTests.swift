@@ -1,7 +1,8 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
-@Suite struct AudioTests {
+@Suite(.bounded) struct AudioTests {
   private func playing(_ names: [String], _ change: (inout AppsPolicy) -> Void = { _ in }) throws -> Rig {
     var rig = try Rig(names.map { manifest($0, [.audio]) }, change)
     for index in names.indices {

@@ -1,8 +1,9 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
 /// Services and restrictions, each on and off with each other one.
-@Suite struct CombinationTests {
+@Suite(.bounded) struct CombinationTests {
   private static let switches: [(String, @Sendable (inout AppsPolicy, Bool) -> Void)] = [
     ("switching", { $0.switching = $1 ? .all : .off }), ("tasks", { $0.tasks.isOn = $1 }),
     ("audio", { $0.audio.isOn = $1 }), ("messages", { $0.messages.isOn = $1 }),
@@ -81,7 +82,7 @@ import Testing
 }
 
 /// What an app does before it leaves the front, where the order does not matter.
-@Suite struct OrderTests {
+@Suite(.bounded) struct OrderTests {
   private func orders<Step>(_ steps: [Step]) -> [[Step]] {
     guard steps.count > 1 else { return [steps] }
     return steps.indices.flatMap { first in

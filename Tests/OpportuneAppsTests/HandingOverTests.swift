@@ -8,7 +8,7 @@ import Testing
 @testable import OpportuneApps
 
 /// Apps that take their time to hand over, or to take back.
-@Suite struct HandingOverTests {
+@Suite(.bounded) struct HandingOverTests {
   private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-handing-\(UUID())").path
 
   private struct Slow: HibernatingApp {
@@ -69,7 +69,8 @@ import Testing
     defer { try? FileManager.default.removeItem(atPath: path) }
     var rig = try await Rig(path)
     try await rig.host.post(.app(rig.id, .hibernate))
-    while rig.journal.value != ["handOver"] { await Task.yield() }
+    let journal = rig.journal
+    try await until { journal.value == ["handOver"] }
     let other = try await rig.host.launch(Manifest(identifier: "other")) { _ in Plain() }
     await wait(rig.host, other, for: .active)
     rig.mayHandOver.signal()
@@ -113,7 +114,8 @@ import Testing
     defer { try? FileManager.default.removeItem(atPath: path) }
     var rig = try await Rig(path)
     try await rig.host.post(.app(rig.id, .hibernate))
-    while rig.journal.value != ["handOver"] { await Task.yield() }
+    let journal = rig.journal
+    try await until { journal.value == ["handOver"] }
     try await rig.host.bringForward(rig.id)
     rig.mayHandOver.signal()
     rig.mayTakeOver.signal()

@@ -1,18 +1,13 @@
 import Opportune
+import TestSupport
 import Testing
 
 /// A host ends with its last reference, whatever its apps are doing, and they with it.
-@Suite struct HostLifetimeTests {
+@Suite(.bounded) struct HostLifetimeTests {
   /// Where its app is when a host is left.
   enum Place: CaseIterable { case inFront, entersBackground, behind, plays, suspended, unending }
 
   private struct Empty: AppDelegate {}
-
-  /// Ends with the test's time, which a mere `Task.yield()` would outlast.
-  private func yield() async throws {
-    try Task.checkCancellation()
-    await Task.yield()
-  }
 
   /// Never returns by itself.
   private struct Hangs: AppDelegate {
@@ -62,9 +57,9 @@ import Testing
     case .unending:
       try app.submit {
         isSpinning.add()
-        while mayEnd.value == 0 {}
+        mayEnd.spin(to: 1)
       }
-      while isSpinning.value == 0 { try await yield() }
+      try await until { isSpinning.value > 0 }
       try await host.terminate(app.id)
     }
     return Left(
@@ -75,7 +70,7 @@ import Testing
   @Test(.timeLimit(.minutes(1)), arguments: Place.allCases)
   func aHostThatIsLeftEndsAndItsAppsWithIt(_ place: Place) async throws {
     let left = try await leave(place)
-    while left.host != nil { try await yield() }
+    try await until { left.host == nil }
     for await _ in left.events {}
     let app = left.app
     let calls: [@Sendable (HostedApp) async throws -> Void] = [
@@ -94,7 +89,7 @@ import Testing
     #expect(await app.backgroundTimeRemaining() == .zero)
     #expect(await !app.isMultitaskingSupported())
     await #expect(throws: CancellationError.self) { try await left.work.value }
-    while left.cancelled.value < (place == .suspended ? 100 : 0) { try await yield() }
+    try await until { left.cancelled.value >= (place == .suspended ? 100 : 0) }
     left.mayEnd.add()
   }
 
@@ -117,7 +112,7 @@ import Testing
       return (made.followPower(), broker)
     }
     let (monitor, broker) = try await make()
-    while host != nil || memory != nil { try await yield() }
+    try await until { host == nil && memory == nil }
     await broker.shutdown()
     withExtendedLifetime(monitor) {}
   }

@@ -86,7 +86,7 @@ private let megabyte = 1 << 20
 private let noises = [noise(megabyte, seed: 1), noise(megabyte, seed: 2)]
 private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
 
-@Suite struct HostMemoryTests {
+@Suite(.bounded) struct HostMemoryTests {
   private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-host-\(UUID())").path
 
   /// A host, its memory under a budget of 16 MiB, and what is reported.

@@ -4,7 +4,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-@Suite struct HostedIOTests {
+@Suite(.bounded) struct HostedIOTests {
   private struct Reader: AppDelegate {}
 
   private func numbers(_ broker: IOBroker) async throws -> (inFlight: Int, held: Int) {
@@ -128,11 +128,9 @@ import Testing
       let after = try await submitted(broker)
       return after[Int(`class`.rawValue)] > before[Int(`class`.rawValue)]
     }
-    while try await !grows(by: storage, { _ = try await io.status("/") }) { await Task.yield() }
+    try await until { try await grows(by: storage) { _ = try await io.status("/") } }
     let byte = try IOBuffer(count: 1)
-    while try await !grows(by: network, { try? await io.send(socket, from: byte, within: .zero) }) {
-      await Task.yield()
-    }
+    try await until { try await grows(by: network) { try? await io.send(socket, from: byte, within: .zero) } }
   }
 
   // R-PWR-05, R-SYS-02, R-LIFE-05, R-CPU-11

@@ -1,8 +1,9 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
 /// Each limit counts as it is set, to the tick.
-@Suite struct LimitTests {
+@Suite(.bounded) struct LimitTests {
   struct Limit: Sendable, CustomTestStringConvertible {
     let name: String
     var modes: Set<Manifest.Mode> = []

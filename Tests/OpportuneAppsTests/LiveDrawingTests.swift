@@ -1,11 +1,12 @@
 import Glibc
 import Opportune
+import TestSupport
 import Testing
 
 @testable import OpportuneApps
 
 /// Drawing buffers of live apps.
-@Suite struct LiveDrawingTests {
+@Suite(.bounded) struct LiveDrawingTests {
   /// Enters background when it may.
   private struct Painter: AppDelegate {
     var mayEnter = Counter()

@@ -1,4 +1,6 @@
 import Opportune
+import TestSupport
+import Testing
 
 /// A host that leaves its apps all the time that the slowest machine may need, and is done with each callback as soon as
 /// it has returned.
@@ -16,20 +18,31 @@ func patientHost(
   return try AppHost(scheduler: scheduler, policy: policy, brokers: brokers)
 }
 
-/// Waits until an app is in a state; by events, not by time.
-func wait(_ host: AppHost, _ id: AppID, for state: LifecycleState) async {
+/// Waits until an app is in a state; by events, not by time. Where the test's time is over it fails, and goes on.
+func wait(
+  _ host: AppHost, _ id: AppID, for state: LifecycleState, sourceLocation: SourceLocation = #_sourceLocation
+) async {
   let events = await host.observe()
   if await host.state(of: id) == state { return }
   for await event in events {
     if case .moved(_, state, _) = event.action, event.app == id { return }
   }
+  let now = await host.state(of: id).map { "\($0)" } ?? "unknown"
+  Issue.record("the app is \(now) and has not become \(state)", sourceLocation: sourceLocation)
 }
 
-func wait(_ host: AppHost, _ app: HostedApp, for state: LifecycleState) async { await wait(host, app.id, for: state) }
+func wait(
+  _ host: AppHost, _ app: HostedApp, for state: LifecycleState, sourceLocation: SourceLocation = #_sourceLocation
+) async {
+  await wait(host, app.id, for: state, sourceLocation: sourceLocation)
+}
 
-/// Waits for what no event tells, and leaves the CPU to who brings it about; ends with the test's time.
-func until(_ holds: () async throws -> Bool) async throws {
-  while try await !holds() { try await Task.sleep(for: .milliseconds(1)) }
+/// Waits for what no event tells. See ``eventually(_:sourceLocation:_:)``.
+func until(
+  sourceLocation: SourceLocation = #_sourceLocation,
+  _ holds: () async throws -> Bool
+) async throws {
+  try await eventually("what was awaited", sourceLocation: sourceLocation, holds)
 }
 
 /// Does nothing until the task that it runs in is cancelled.

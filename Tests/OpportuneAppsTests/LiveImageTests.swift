@@ -1,10 +1,11 @@
 import Opportune
+import TestSupport
 import Testing
 
 @testable import OpportuneApps
 
 /// The image that an app gives at its suspension, beside the host.
-@Suite struct LiveImageTests {
+@Suite(.bounded) struct LiveImageTests {
   /// Its n-th image takes until `mayEnd` is n.
   private struct Painter: AppDelegate {
     let begun = Counter()
@@ -14,7 +15,7 @@ import Testing
     func snapshot() -> [UInt8]? {
       begun.add()
       let number = begun.value
-      while mayEnd.value < number {}
+      mayEnd.spin(to: number)
       ended.add()
       return [UInt8(number)]
     }
@@ -26,14 +27,8 @@ import Testing
     let app = try await host.launch(Manifest(identifier: "painter")) { _ in painter }
     await wait(host, app, for: .active)
     try await host.leave(app.id)
-    while painter.begun.value == 0 { try await pause() }
+    try await until { painter.begun.value > 0 }
     return app
-  }
-
-  /// Ends with the test's time.
-  private func pause() async throws {
-    try Task.checkCancellation()
-    await Task.yield()
   }
 
   // R-LIFE-20, R-CPU-01
@@ -63,9 +58,9 @@ import Testing
     #expect(try await app.task { 42 }.value == 42)
     // The next suspension has an image of its own.
     try await host.leave(app.id)
-    while painter.begun.value == 1 { try await pause() }
+    try await until { painter.begun.value > 1 }
     painter.mayEnd.add()
-    while painter.ended.value == 0 { try await pause() }
+    try await until { painter.ended.value > 0 }
     let other = try await host.launch(Manifest(identifier: "other")) { _ in Empty() }
     for _ in 0..<1000 { try await other.task {}.value }
     #expect(await host.state(of: app.id) == .stopping, "the image of the time before is not its image")

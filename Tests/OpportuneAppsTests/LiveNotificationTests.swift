@@ -7,7 +7,7 @@ import Testing
 @testable import OpportuneApps
 
 /// Local notifications of a live host, by the machine's wall clock.
-@Suite struct LiveNotificationTests {
+@Suite(.bounded) struct LiveNotificationTests {
   private struct Empty: AppDelegate {}
 
   private func fires(_ events: AsyncStream<VirtualHost.Entry>, _ note: LocalNotification) async {

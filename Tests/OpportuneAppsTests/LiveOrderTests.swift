@@ -1,8 +1,9 @@
 import Opportune
+import TestSupport
 import Testing
 
 /// What comes for a live app, and the callbacks before it.
-@Suite struct LiveOrderTests {
+@Suite(.bounded) struct LiveOrderTests {
   /// Gives way in each callback, so that whatever does not wait for its end comes before that.
   private actor Slow: AppDelegate {
     private(set) var heard: [String] = []
@@ -29,10 +30,7 @@ import Testing
     try await host.post(.app(id, .changed(kind: "orientation", to: "landscape")))
     try await host.bringForward(id)
     await wait(host, id, for: .active)
-    while await slow.heard.count < 8 {
-      try Task.checkCancellation()
-      await Task.yield()
-    }
+    try await until { await slow.heard.count >= 8 }
     #expect(await slow.heard.suffix(3) == ["return begins", "return ends", "notice"])
     try await host.terminate(id)
   }
@@ -57,10 +55,7 @@ import Testing
     await wait(host, app, for: .suspended)
     try await host.post(.app(app.id, .message(Message("slow"))))
     for _ in 0..<10 { try await host.post(.app(app.id, .message(Message("quick")))) }
-    while handles.quick.value < 10 {
-      try Task.checkCancellation()
-      await Task.yield()
-    }
+    try await until { handles.quick.value >= 10 }
     // The answers to these have come by then.
     for _ in 0..<1000 { try await app.task {}.value }
     #expect(await host.state(of: app.id) == .background)
@@ -124,10 +119,7 @@ import Testing
       ended.add()
     }
     try await host.leave(app.id)
-    while ended.value == 0 {
-      try Task.checkCancellation()
-      await Task.yield()
-    }
+    try await until { ended.value > 0 }
     try await app.endTask(task)
     await wait(host, app, for: .suspended)
     try await host.terminate(app.id)

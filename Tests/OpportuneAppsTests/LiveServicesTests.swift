@@ -1,8 +1,9 @@
 import Opportune
+import TestSupport
 import Testing
 
 /// Services that wake live apps.
-@Suite struct LiveServicesTests {
+@Suite(.bounded) struct LiveServicesTests {
   private struct Woken: AppDelegate {
     let app: HostedApp
     let heard: AsyncStream<String>.Continuation

@@ -1,6 +1,7 @@
 import Glibc
 import Opportune
 import Synchronization
+import TestSupport
 import Testing
 
 /// What a delegate heard, in order.
@@ -23,7 +24,7 @@ private actor Journal: AppDelegate {
   nonisolated func snapshot() -> [UInt8]? { [1, 2, 3] }
 }
 
-@Suite struct LiveTests {
+@Suite(.bounded) struct LiveTests {
   // R-LIFE-09, R-LIFE-11, R-LIFE-12, R-LIFE-18, R-LIFE-19, R-LIFE-20, R-SYS-01
   @Test(.timeLimit(.minutes(1))) func anAppLivesThroughItsStates() async throws {
     let host = try patientHost()
@@ -155,7 +156,7 @@ private actor Journal: AppDelegate {
     await wait(host, app.id, for: .active)
     try app.submit {
       isSpinning.add()
-      while mayEnd.value == 0 {}
+      mayEnd.spin(to: 1)
     }
     try await until { isSpinning.value != 0 }
     let events = await host.observe()
@@ -296,4 +297,10 @@ final class Counter: Sendable {
   private let count = Atomic<Int>(0)
   func add() { count.add(1, ordering: .sequentiallyConsistent) }
   var value: Int { count.load(ordering: .sequentiallyConsistent) }
+
+  /// Uses the CPU until it has that value; for 100 s at most, by which the test has failed.
+  func spin(to value: Int) {
+    let end = ContinuousClock.now + .seconds(100)
+    while self.value < value, ContinuousClock.now < end {}
+  }
 }

@@ -1,8 +1,9 @@
 import Glibc
 import Opportune
+import TestSupport
 import Testing
 
-@Suite struct LiveWorkTests {
+@Suite(.bounded) struct LiveWorkTests {
   private struct Worker: AppDelegate {}
 
   private func host(_ change: (inout AppsPolicy) -> Void) throws -> AppHost {
@@ -24,7 +25,7 @@ import Testing
     let task = try await busy.beginTask { expired.add() }
     try await host.leave(busy.id)
     // One slice that does not end: what it has used must count while it runs.
-    try busy.submit { while mayEnd.value == 0 {} }
+    try busy.submit { mayEnd.spin(to: 1) }
     try await until { expired.value > 0 }
     #expect(await busy.app.cpuTime() >= .milliseconds(30))
     #expect(await host.view(of: busy.id)?.openTasks == [task])

@@ -1,8 +1,9 @@
 import Foundation
 import OpportuneApps
+import TestSupport
 import Testing
 
-@Suite struct LocalNotificationTests {
+@Suite(.bounded) struct LocalNotificationTests {
   private func seconds(_ text: String) throws -> Double {
     try #require(ISO8601DateFormatter().date(from: text)).timeIntervalSince1970
   }

@@ -1,8 +1,9 @@
 import Foundation
 import OpportuneApps
+import TestSupport
 import Testing
 
-@Suite struct ManifestTests {
+@Suite(.bounded) struct ManifestTests {
   private func plist(_ body: String) -> Data {
     Data(
       """

@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import OpportuneMemory
 import OpportuneScheduler
+import TestSupport
 import Testing
 
 @testable import Opportune
@@ -24,7 +25,7 @@ private func finding(
 }
 
 // R-SYS-03
-@Suite struct MemoryDiagnosisTests {
+@Suite(.bounded) struct MemoryDiagnosisTests {
   @Test func nothingIsWantingOnAFineMachine() {
     #expect(fine.findings.allSatisfy { $0.status == .ok && $0.area == .memory && $0.cost == nil && $0.remedy == nil })
     #expect(Set(fine.findings.map(\.subject)).count == fine.findings.count)

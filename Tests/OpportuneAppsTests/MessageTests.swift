@@ -1,7 +1,8 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
-@Suite struct MessageTests {
+@Suite(.bounded) struct MessageTests {
   // R-MSG-01, R-MSG-02, R-MSG-03
   @Test func everyStateReceivesAndOnlyTheSuspendedAreReanimated() throws {
     let places: [(String, (inout Rig) throws -> Void, LifecycleState, Int)] = [

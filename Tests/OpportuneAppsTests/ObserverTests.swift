@@ -1,7 +1,8 @@
 import Opportune
+import TestSupport
 import Testing
 
-@Suite struct ObserverTests {
+@Suite(.bounded) struct ObserverTests {
   private struct Empty: AppDelegate {}
 
   // R-LIFE-18

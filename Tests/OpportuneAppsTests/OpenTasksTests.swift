@@ -1,9 +1,10 @@
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneApps
 
-@Suite struct OpenTasksTests {
+@Suite(.bounded) struct OpenTasksTests {
   @Test func eachIsCancelledOnceOrClosed() async {
     let tasks = OpenTasks()
     let total = 4 * 2_000

@@ -1,8 +1,9 @@
 import Foundation
 import OpportuneApps
+import TestSupport
 import Testing
 
-@Suite struct PageTests {
+@Suite(.bounded) struct PageTests {
   @Test func thePageInTheDocumentsIsTheTable() throws {
     let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent()

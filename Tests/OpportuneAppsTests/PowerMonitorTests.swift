@@ -11,7 +11,7 @@ extension Int32 {
   fileprivate func given() throws(PowerEvents.Refusal) -> Int32 { self }
 }
 
-@Suite struct PowerMonitorTests {
+@Suite(.bounded) struct PowerMonitorTests {
   /// A folder as `/sys/class/power_supply`, with a mains supply and a battery.
   private struct Supplies {
     let path: String

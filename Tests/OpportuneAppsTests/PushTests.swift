@@ -2,11 +2,12 @@ import Foundation
 import Glibc
 import Opportune
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneApps
 
-@Suite struct PushTests {
+@Suite(.bounded) struct PushTests {
   private func path() -> String {
     FileManager.default.temporaryDirectory.appendingPathComponent("push-\(UUID().uuidString.prefix(8))").path
   }

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Random events against the model, and every event in every state.
-@Suite struct RandomTests {
+@Suite(.bounded) struct RandomTests {
   private static let modes: [Set<Manifest.Mode>] = [
     [], [.audio], [.voip], [.fetch], [.location, .audio], [.audio, .voip, .fetch],
   ]

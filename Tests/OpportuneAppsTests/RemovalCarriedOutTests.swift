@@ -8,7 +8,7 @@ import Testing
 @testable import Opportune
 @testable import OpportuneApps
 
-@Suite struct RemovalCarriedOutTests {
+@Suite(.bounded) struct RemovalCarriedOutTests {
   private struct Plain: AppDelegate {}
 
   /// Between the choice and the host's strand a person may have brought the app forward.

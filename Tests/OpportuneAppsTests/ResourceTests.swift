@@ -1,7 +1,8 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
-@Suite struct ResourceTests {
+@Suite(.bounded) struct ResourceTests {
   static let revocable: [SharedResource] = [.graphics, .camera, .addressBook, .calendar]
 
   // R-LOCK-01, R-LOCK-02, R-LOCK-03

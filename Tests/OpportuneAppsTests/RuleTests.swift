@@ -1,8 +1,9 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
 /// Each rule is broken once and obeyed once.
-@Suite struct RuleTests {
+@Suite(.bounded) struct RuleTests {
   /// A whole visit to the foreground and back, with what the app does on the way.
   private func visit(
     front: [AppEvent] = [], behind: [AppEvent] = [], _ modes: Set<Manifest.Mode> = [], power: PowerSupply = .battery

@@ -1,8 +1,9 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
 /// The five sequences of callbacks, and who is in front.
-@Suite struct SequenceTests {
+@Suite(.bounded) struct SequenceTests {
   // R-LIFE-09, R-LIFE-03
   @Test func launchToForegroundPassesThroughInactive() throws {
     var rig = try Rig()

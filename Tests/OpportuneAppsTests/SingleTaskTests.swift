@@ -1,8 +1,9 @@
 import Foundation
 import OpportuneApps
+import TestSupport
 import Testing
 
-@Suite struct SingleTaskTests {
+@Suite(.bounded) struct SingleTaskTests {
   // R-SAMP-01, R-SAMP-02
   @Test func exactlyOneTaskIsInTheListAtEveryAddition() throws {
     var rig = try Rig()

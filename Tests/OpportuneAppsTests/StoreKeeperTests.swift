@@ -1,11 +1,12 @@
 import Foundation
 import OpportuneMemory
 import OpportuneScheduler
+import TestSupport
 import Testing
 
 @testable import Opportune
 
-@Suite struct StoreKeeperTests {
+@Suite(.bounded) struct StoreKeeperTests {
   /// However many, on a worker's stack.
   // R-MEM-05
   @Test func manyPiecesAreHandedOver() async throws {

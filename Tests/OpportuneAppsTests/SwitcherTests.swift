@@ -1,8 +1,9 @@
 import Foundation
 import Opportune
+import TestSupport
 import Testing
 
-@Suite struct SwitcherTests {
+@Suite(.bounded) struct SwitcherTests {
   private struct Empty: AppDelegate {
     func snapshot() -> [UInt8]? { [1, 2, 3] }
   }

@@ -1,7 +1,8 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
-@Suite struct SwitchingTests {
+@Suite(.bounded) struct SwitchingTests {
   // R-FTS-02
   @Test(arguments: [2.0, 5, 6]) func theGraceIsASetting(_ seconds: Double) throws {
     var rig = try Rig { $0.grace = .seconds(Int64(seconds)) }

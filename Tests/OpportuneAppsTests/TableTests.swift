@@ -1,7 +1,8 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
-@Suite struct TableTests {
+@Suite(.bounded) struct TableTests {
   // R-LIFE-01
   @Test func everyPairIsDecidedForAllFacts() throws {
     var pairs = 0

@@ -1,7 +1,8 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
-@Suite struct TaskTests {
+@Suite(.bounded) struct TaskTests {
   // R-TASK-01, R-TASK-10, R-TASK-12
   @Test func aTaskBegunInFrontEarnsTimeBehind() throws {
     var rig = try Rig()

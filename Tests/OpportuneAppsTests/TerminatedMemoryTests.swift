@@ -61,7 +61,7 @@ private func resident(_ place: Range<UInt>) -> Int {
   return pages.count { $0 & 1 != 0 } * page
 }
 
-@Suite struct TerminatedMemoryTests {
+@Suite(.bounded) struct TerminatedMemoryTests {
   /// As the kernel counts pages, in what somebody else has hold of still, so that it stays mapped; the rest is unmapped, and
   /// its place may be another's at once.
   // R-LIFE-08, R-MEM-05, R-MEM-15

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import OpportuneBench
 
-@Suite struct LatencyAccountTests {
+@Suite(.bounded) struct LatencyAccountTests {
   private func sample(_ intended: UInt64, _ submitted: UInt64, _ started: UInt64, _ finished: UInt64)
     -> Sample
   {
@@ -79,7 +80,7 @@ import Testing
   }
 }
 
-@Suite struct BackgroundKeptTests {
+@Suite(.bounded) struct BackgroundKeptTests {
   // R-CARD-06
   @Test func allOfWhatIsLeftIsOne() throws {
     let alone = WindowUsage(work: 1000, capacity: 200, process: 200, backgroundJobs: 200)
@@ -126,7 +127,7 @@ import Testing
   }
 }
 
-@Suite struct NoiseTests {
+@Suite(.bounded) struct NoiseTests {
   private func slice(at second: UInt64, stolen: UInt64 = 0, canary: Double = 1) -> Slice {
     var begin = UsageReading()
     begin.time = second * 100_000_000

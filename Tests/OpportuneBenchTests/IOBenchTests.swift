@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import OpportuneBench
 
-@Suite struct IOBenchTests {
+@Suite(.bounded) struct IOBenchTests {
   @Test func optionsAreChecked() throws {
     #expect(try IOBenchOptions().figures == IOBenchOptions.Figure.allCases)
     #expect(try IOBenchOptions(figures: ["cost", "fio"]).figures == [.cost, .fio])

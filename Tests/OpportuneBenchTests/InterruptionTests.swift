@@ -1,10 +1,11 @@
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneBench
 
-@Suite struct InterruptionTests {
+@Suite(.bounded) struct InterruptionTests {
   // R-CARD-06
   /// As by Ctrl-C, in the second contender's first window of four. What is told first is of no window.
   @Test func anInterruptedRunReportsWhatItHas() async throws {

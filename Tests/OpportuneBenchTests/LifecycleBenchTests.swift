@@ -1,8 +1,9 @@
 import Foundation
 import OpportuneBench
+import TestSupport
 import Testing
 
-@Suite struct LifecycleBenchTests {
+@Suite(.bounded) struct LifecycleBenchTests {
   @Test func movesAreMeasured() async throws {
     let options = try LifecycleBenchOptions(figures: ["moves"], apps: 2, switches: 10)
     let report = try await LifecycleBench(options: options, isInterrupted: { false }, progress: { _ in }).run()

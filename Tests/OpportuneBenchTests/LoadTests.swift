@@ -1,9 +1,10 @@
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneBench
 
-@Suite struct ArrivalScheduleTests {
+@Suite(.bounded) struct ArrivalScheduleTests {
   // R-CARD-06: the same open-loop load for every contender.
   @Test func theSameSeedGivesTheSameTimes() {
     var one = ArrivalSchedule(mean: 2000, jitter: 1000, seed: 9)
@@ -27,7 +28,7 @@ import Testing
   }
 }
 
-@Suite struct ContenderTests {
+@Suite(.bounded) struct ContenderTests {
   /// Every contender that any user may run.
   static let names = ContenderKind.all.filter { !$0.needsRoot }.map(\.name)
 

@@ -1,10 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import OpportuneBench
 @testable import OpportuneLocation
 
-@Suite struct LocationBenchTests {
+@Suite(.bounded) struct LocationBenchTests {
   @Test func optionsAreChecked() throws {
     #expect(try LocationBenchOptions().fences == [1, 1000, 100_000])
     for fences in [[], ["0"], ["1000001"], ["x"], ["1", ""]] {

@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import OpportuneBench
 
-@Suite struct MemoryBenchTests {
+@Suite(.bounded) struct MemoryBenchTests {
   private func run(_ options: MemoryBenchOptions, isInterrupted: @escaping @Sendable () -> Bool = { false }) throws
     -> MemoryBenchReport
   { try MemoryBench(options: options, isInterrupted: isInterrupted, progress: { _ in }).run() }

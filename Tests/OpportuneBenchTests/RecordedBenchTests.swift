@@ -1,12 +1,13 @@
 import Foundation
 import Opportune
+import TestSupport
 import Testing
 
 @testable import OpportuneBench
 @testable import OpportuneLocation
 
 /// Logs and tracks that are made up, so that what is to be found in them is known.
-@Suite struct RecordedBenchTests {
+@Suite(.bounded) struct RecordedBenchTests {
   private struct Seen {
     var second: Double
     var east: Double

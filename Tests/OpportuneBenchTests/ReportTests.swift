@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import OpportuneBench
 
-@Suite struct ReportTests {
+@Suite(.bounded) struct ReportTests {
   private func report() throws -> BenchReport {
     let scenario = try #require(Scenario.all.first { $0.name == "light-20ms" })
     let tallies = try ["dispatch", "limit-idle"].enumerated().map { index, name in

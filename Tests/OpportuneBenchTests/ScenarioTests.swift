@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import OpportuneBench
 
-@Suite struct ScenarioTests {
+@Suite(.bounded) struct ScenarioTests {
   // R-CARD-06
   @Test func searchIsTheDefault() throws {
     #expect(try Scenario.select([]).map(\.name) == ["search"])
@@ -46,7 +47,7 @@ import Testing
   }
 }
 
-@Suite struct OptionTests {
+@Suite(.bounded) struct OptionTests {
   // R-CARD-08
   @Test(arguments: [0, -1, .nan, .infinity, 1e9])
   func secondsOutOfRange(_ seconds: Double) {

@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import OpportuneBench
 
-@Suite struct PlainScanTests {
+@Suite(.bounded) struct PlainScanTests {
   private func count(_ query: String, in text: String) throws -> Int {
     let bytes = Array(text.utf8)
     return PlainScan.occurrences(of: try #require(Query(query)), in: bytes, startingIn: 0..<bytes.count)
@@ -27,7 +28,7 @@ import Testing
   }
 }
 
-@Suite struct SearchIndexTests {
+@Suite(.bounded) struct SearchIndexTests {
   /// A folder with files of a small vocabulary, so that phrases recur and run across pieces.
   private func withTree(_ body: (String) throws -> Void) throws {
     let root = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)

@@ -1,10 +1,11 @@
 import ArgumentParser
+import TestSupport
 import Testing
 
 @testable import OpportuneCommand
 
 /// What `opportune states` and `opportune notify` refuse.
-@Suite struct AppsCommandTests {
+@Suite(.bounded) struct AppsCommandTests {
   @Test(arguments: [
     (["--state", "asleep"], "'asleep' is no state; expected one of"),
     (["--state", "suspended", "--mermaid"], "--state goes with the table and with --json"),

@@ -1,10 +1,11 @@
 import ArgumentParser
+import TestSupport
 import Testing
 
 @testable import OpportuneBench
 @testable import OpportuneCommand
 
-@Suite struct BenchFigureTests {
+@Suite(.bounded) struct BenchFigureTests {
   /// Who leaves the name out does not mean all of them, which takes minutes.
   @Test(arguments: ["", ",", "pin,,purge", "swap"])
   func aFigureThatIsNoneIsRefusedWithThoseThatThereAre(text: String) throws {

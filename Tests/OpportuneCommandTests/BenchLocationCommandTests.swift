@@ -1,9 +1,10 @@
 import ArgumentParser
+import TestSupport
 import Testing
 
 @testable import OpportuneCommand
 
-@Suite struct BenchLocationCommandTests {
+@Suite(.bounded) struct BenchLocationCommandTests {
   @Test func whatIsWrongIsNamedWithWhatIsExpected() throws {
     let cases: [([String], [String])] = [
       (["--fences", "10,many"], ["--fences 'many'", "1 to 1000000"]),

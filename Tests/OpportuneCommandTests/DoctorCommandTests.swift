@@ -1,11 +1,12 @@
 import Foundation
 import Opportune
 import OpportuneScheduler
+import TestSupport
 import Testing
 
 @testable import OpportuneCommand
 
-@Suite struct DoctorCommandTests {
+@Suite(.bounded) struct DoctorCommandTests {
   /// Findings of other modules stand in their areas, in the table and in JSON.
   @Test func memoryIsLookedAtBesideTheRest() async throws {
     let diagnosis = await (try DoctorCommand.parse(["--store", "/nowhere"])).diagnose()

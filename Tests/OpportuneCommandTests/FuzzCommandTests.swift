@@ -3,12 +3,13 @@ import Foundation
 import OpportuneFuzz
 import OpportuneProperties
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneCommand
 
 // R-CARD-09
-@Suite struct FuzzCommandTests {
+@Suite(.bounded) struct FuzzCommandTests {
   @Test(arguments: [
     (["--target", "queues"], "'queues' is not a target; there are runq, bag"),
     (["--target", ","], "'' is not a target; there are runq, bag"),

@@ -1,12 +1,13 @@
 import Foundation
 import OpportuneApps
 import OpportuneLocation
+import TestSupport
 import Testing
 
 @testable import OpportuneCommand
 
 /// The command's fences and settings, with fixes that the test makes.
-@Suite struct LocationMonitorSessionTests {
+@Suite(.bounded) struct LocationMonitorSessionTests {
   private let folder: Folder
   private let store: LocationSettingsFile
 

@@ -2,12 +2,13 @@ import Foundation
 import Opportune
 import OpportuneLocation
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneCommand
 
 /// `opportune location monitor` as a process of its own, beside a gpsd that the test plays.
-@Suite(.timeLimit(.minutes(2)), .serialized) struct LocationMonitorTests {
+@Suite(.bounded, .timeLimit(.minutes(2)), .serialized) struct LocationMonitorTests {
   private let fences = 300
   /// Milliseconds between two fixes.
   private let pace: Int32 = 50

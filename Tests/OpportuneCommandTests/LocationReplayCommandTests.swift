@@ -1,11 +1,12 @@
 import ArgumentParser
 import Foundation
 import OpportuneLocation
+import TestSupport
 import Testing
 
 @testable import OpportuneCommand
 
-@Suite struct LocationReplayCommandTests {
+@Suite(.bounded) struct LocationReplayCommandTests {
   private func fixture(_ name: String) throws -> String {
     try #require(Bundle.module.url(forResource: "Fixtures", withExtension: nil)).appending(path: name).path
   }

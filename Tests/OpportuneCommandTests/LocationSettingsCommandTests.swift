@@ -1,12 +1,13 @@
 import ArgumentParser
 import Foundation
 import OpportuneLocation
+import TestSupport
 import Testing
 
 @testable import OpportuneCommand
 
 // R-AUTH-10, R-AUTH-24
-@Suite struct LocationSettingsCommandTests {
+@Suite(.bounded) struct LocationSettingsCommandTests {
   private func run(_ arguments: String...) throws -> String {
     try #require(LocationSettingsCommand.parse(arguments) as LocationSettingsCommand?).output()
   }

@@ -1,10 +1,11 @@
 import ArgumentParser
 import Opportune
+import TestSupport
 import Testing
 
 @testable import OpportuneCommand
 
-@Suite struct ReplayOptionsTests {
+@Suite(.bounded) struct ReplayOptionsTests {
   // R-FTS-02, R-MEM-02, R-PWR-02, R-TASK-04
   @Test func eachOptionOfAReplayIsTaken() throws {
     let standard = try ReplayCommand.parse(["trace.db"]).options()

@@ -1,10 +1,11 @@
 import ArgumentParser
 import Foundation
+import TestSupport
 import Testing
 
 @testable import OpportuneCommand
 
-@Suite struct ReplayPolicyCommandTests {
+@Suite(.bounded) struct ReplayPolicyCommandTests {
   private func refusal(_ arguments: String...) throws -> String {
     let error = #expect(throws: (any Error).self, "\(arguments)") {
       try ReplayCommand.parse(["trace.db"] + arguments).run()

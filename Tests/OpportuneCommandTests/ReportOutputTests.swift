@@ -1,10 +1,11 @@
 import ArgumentParser
 import Glibc
+import TestSupport
 import Testing
 
 @testable import OpportuneCommand
 
-@Suite struct ReportOutputTests {
+@Suite(.bounded) struct ReportOutputTests {
   /// As without a file: what is printed is JSON and nothing else.
   @Test func aDashIsStandardOutput() throws {
     let output = try ReportOutput.parse(["--json", "-"])

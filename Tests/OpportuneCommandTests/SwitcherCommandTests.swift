@@ -1,11 +1,12 @@
 import ArgumentParser
 import OpportuneApps
+import TestSupport
 import Testing
 
 @testable import OpportuneCommand
 
 // R-LIFE-24
-@Suite struct SwitcherCommandTests {
+@Suite(.bounded) struct SwitcherCommandTests {
   @Test func whatIsWrongIsNamedWithWhatIsExpected() throws {
     let cases: [([String], String)] = [
       (["/tmp/s"], "action"), (["/tmp/s", "bring"], "bring needs the identifier of an app"),

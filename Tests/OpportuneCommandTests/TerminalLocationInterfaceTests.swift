@@ -1,12 +1,13 @@
 import Foundation
 import OpportuneApps
 import OpportuneLocation
+import TestSupport
 import Testing
 
 @testable import OpportuneCommand
 
 /// The terminal's side as pipes, by which the test reads and answers.
-@Suite(.timeLimit(.minutes(1))) struct TerminalLocationInterfaceTests {
+@Suite(.bounded, .timeLimit(.minutes(1))) struct TerminalLocationInterfaceTests {
   private let input = Pipe()
   private let output = Pipe()
 

@@ -1,8 +1,9 @@
 import OpportuneFuzz
+import TestSupport
 import Testing
 
 /// The explorer itself, against what the language is known to allow and forbid.
-@Suite struct LitmusTests {
+@Suite(.bounded) struct LitmusTests {
   // R-CARD-09
   @Test(arguments: LitmusTest.all.map(\.name))
   func outcomeAppearsOnlyWhereAllowed(name: String) throws {
@@ -12,7 +13,7 @@ import Testing
 }
 
 /// The small worlds: the quick ones to their ends, the others for a moment.
-@Suite struct WorldTests {
+@Suite(.bounded) struct WorldTests {
   // R-CARD-09
   @Test(arguments: World.all.map(\.name))
   func nothingIsBroken(name: String) throws {

@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite struct FuzzTests {
+@Suite(.bounded) struct FuzzTests {
   // R-CARD-09
   @Test(arguments: ["canary", "canary-sleep", "canary-old", "canary-stopped"])
   func plantedBugIsFound(name: String) throws {
@@ -122,7 +122,7 @@ private final class Meeting: FuzzTarget, Fuzzer {
 
 /// Failures of the past, which must not come back, and canaries, which must: each file in Examples. That those of mutants
 /// still find them `scripts/mutants` tells.
-@Suite struct ExampleTests {
+@Suite(.bounded) struct ExampleTests {
   static let examples = exampleFiles(of: .module)
 
   @Test func thereAreExamples() { #expect(!Self.examples.isEmpty) }

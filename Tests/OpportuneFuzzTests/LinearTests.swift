@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The search for one order of a history, on histories made by hand and against all orders there are.
-@Suite struct LinearTests {
+@Suite(.bounded) struct LinearTests {
   // R-CARD-09
   /// Whoever compares two operations at a time finds nothing wrong with these.
   @Test func whatNoTwoOperationsShowIsFound() {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import OpportuneIO
 
-@Suite struct ArbiterTests {
+@Suite(.bounded) struct ArbiterTests {
   typealias Cost = Arbiter<Int>.Cost
   private let four = Cost(bytes: 4096)
 

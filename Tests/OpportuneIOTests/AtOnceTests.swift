@@ -9,7 +9,7 @@ import Testing
 @testable import OpportuneIO
 
 /// Calls that are carried out on the caller's thread, against suspensions and ends that come just then.
-@Suite(.serialized) struct AtOnceTests {
+@Suite(.bounded, .serialized) struct AtOnceTests {
   /// Holds the first call at once after ``arm()``, between its look at the app's state and the system call.
   private final class Gate: Sendable {
     private let isArmed = Atomic<Bool>(false)

@@ -1,12 +1,13 @@
 import COpportune
 import Foundation
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
 /// Closes that take long: whom they must not hold up.
-@Suite struct CloseQueueTests {
+@Suite(.bounded) struct CloseQueueTests {
   /// As those of a network's file system may. Nothing of this machine takes long for certain but a socket that lingers, which
   /// the broker does not let it: so that is brought about when the broker is done with it.
   // R-DISK-01, R-NET-03

@@ -1,11 +1,12 @@
 import Foundation
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
 /// Descriptors: what a close does to requests, that none stays open, and that none is touched after it was given back.
-@Suite struct ClosingTests {
+@Suite(.bounded) struct ClosingTests {
   /// What is queued on a descriptor that is closed would reach the next file of its number.
   @Test(arguments: backends)
   func closingEndsWhatIsQueued(backend: IOConfiguration.Backend) async throws {

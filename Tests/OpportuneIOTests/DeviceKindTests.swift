@@ -5,7 +5,7 @@ import Testing
 
 /// The arbiter before two kinds of device, in virtual time: one that turns, which serves one request after the other and whose
 /// head has to move to each; and one of cells, which serves eight at once, wherever they are. Both in the order of arrival.
-@Suite struct DeviceKindTests {
+@Suite(.bounded) struct DeviceKindTests {
   enum Kind: CaseIterable {
     case rotating, solidState
 

@@ -1,12 +1,13 @@
 import Foundation
 import Synchronization
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
 /// Errors and half-done work forced at the system-call layer.
-@Suite struct FaultsTests {
+@Suite(.bounded) struct FaultsTests {
   /// Answers by turns: each request gets the next; nil lets it through.
   private final class Script: Sendable {
     private let answers: [Int32?]

@@ -1,10 +1,11 @@
 import Foundation
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
-@Suite struct FilesTests {
+@Suite(.bounded) struct FilesTests {
   // R-CARD-04
   @Test(arguments: backends)
   func readsAndWritesFiles(backend: IOConfiguration.Backend) async throws {

@@ -1,12 +1,13 @@
 import CIOTestSupport
 import Foundation
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
 /// File systems of a network or of a program that do not answer any more.
-@Suite(.serialized, .enabled(if: mayMount, "this process may not mount a FUSE")) struct HangTests {
+@Suite(.bounded, .serialized, .enabled(if: mayMount, "this process may not mount a FUSE")) struct HangTests {
   enum Call: CaseIterable {
     case open, openNonBlocking, read, write
   }

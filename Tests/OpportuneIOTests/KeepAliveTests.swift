@@ -1,11 +1,12 @@
 import Foundation
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
 /// The watcher of suspended apps' sockets.
-@Suite(.serialized) struct KeepAliveTests {
+@Suite(.bounded, .serialized) struct KeepAliveTests {
   // R-VOIP-01, R-VOIP-03
   @Test(arguments: backends)
   func theWatcherReportsDataOfASuspendedApp(backend: IOConfiguration.Backend) async throws {

@@ -1,11 +1,12 @@
 import Foundation
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
 /// Opens that wait for others, beyond those of a class that may: they are kept, and go on one by one.
-@Suite struct KeptOpensTests {
+@Suite(.bounded) struct KeptOpensTests {
   /// Those that keep their class are counted and kept by it, whatever their app is now.
   // R-NET-06, R-DISK-01
   @Test(arguments: backends)

@@ -2,12 +2,13 @@ import COpportune
 import Foundation
 import OpportuneScheduler
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
 /// How requests end before their time, and what is held while an app is suspended.
-@Suite struct LifetimeTests {
+@Suite(.bounded) struct LifetimeTests {
   /// A pipe: reading from it waits for as long as the test wants.
   private func pipe() throws -> (read: FileDescriptor, write: FileDescriptor) {
     let ends = try FileDescriptor.pipe()

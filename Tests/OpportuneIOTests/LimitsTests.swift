@@ -1,12 +1,13 @@
 import Foundation
 import OpportuneScheduler
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
 /// Apps whose host says more of them than their band: storage and network, each by itself.
-@Suite struct LimitsTests {
+@Suite(.bounded) struct LimitsTests {
   // R-SYS-02, R-PWR-05, R-NET-08
   @Test(arguments: backends, [(false, true), (true, false), (true, true)])
   func eachDeviceHasItsOwnClass(backend: IOConfiguration.Backend, isBehind: (storage: Bool, network: Bool)) async throws

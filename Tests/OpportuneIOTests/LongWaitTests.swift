@@ -2,12 +2,13 @@ import CIOTestSupport
 import Foundation
 import Synchronization
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
 /// Requests that wait for as long as somebody else likes: whom they must not hold up.
-@Suite struct LongWaitTests {
+@Suite(.bounded) struct LongWaitTests {
   /// With one place, for background opens as for all else. The second path leads where the kernel has to be asked.
   // R-DISK-01
   @Test(arguments: backends, [false, true])

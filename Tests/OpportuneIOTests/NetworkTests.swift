@@ -1,11 +1,12 @@
 import Foundation
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
 /// What an app's state does to its sockets.
-@Suite(.serialized) struct NetworkTests {
+@Suite(.bounded, .serialized) struct NetworkTests {
   /// How many bytes `client` can send in steps until the peer, which reads nothing, takes no more.
   private func fill(_ socket: FileDescriptor) -> Int {
     let bytes = [UInt8](repeating: 1, count: 16 << 10)

@@ -1,13 +1,14 @@
 import COpportune
 import Foundation
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
 /// What happens within one turn of the owner thread, where messages, looks and completions meet: brought about there, by
 /// messages of the test's own.
-@Suite struct OwnerTurnTests {
+@Suite(.bounded) struct OwnerTurnTests {
   /// A suspension that the owner has not been told of when it hands requests over.
   // R-FTS-06
   @Test(arguments: backends)
@@ -23,13 +24,45 @@ import Testing
     let file = try FileDescriptor.open("/dev/null", .readWrite)
     try inOneTurn(broker) {
       broker.owner.post(try io.request(.OPP_RING_FSYNC, .storage, file))
-      broker.owner.post(Control { _ in io.setState(.suspended) })
+      // Before any other message, such as a question for statistics, has the owner look at the app.
+      broker.owner.post(
+        Control { owner in
+          io.setState(.suspended)
+          owner.dispatchAll()
+        })
     }
-    try await eventually("the queue") { try await broker.statistics().storage.foregroundQueued == 1 }
+    #expect(try await broker.statistics().storage.foregroundQueued == 1)
     #expect(seen.count == 0)
     io.setState(.active)
     try await eventually("the request") { seen.count == 1 }
     try file.close()
+  }
+
+  /// What waits in no queue, as the end of a connection's half, is looked at once, as it comes.
+  // R-FTS-06
+  @Test(arguments: backends)
+  func nothingGoesOnThatComesAfterASuspension(backend: IOConfiguration.Backend) async throws {
+    let seen = Numbers()
+    let broker = try makeBroker(backend) {
+      $0.fault = { op in
+        if op.code == UInt8(opp_ring_code.OPP_RING_SHUTDOWN.rawValue) { seen.add(1) }
+        return nil
+      }
+    }
+    let io = try broker.makeApp(named: "suspended")
+    let (mine, theirs) = try descriptorPair()
+    let request = try io.request(.OPP_RING_SHUTDOWN, .none, mine)
+    request.op.length = UInt32(SHUT_WR)
+    inOneTurn(broker) {
+      broker.owner.post(Control { _ in io.setState(.suspended) })
+      broker.owner.post(request)
+    }
+    // Asked behind the request, which is at rest or on its way by then.
+    #expect(try await broker.statistics().apps[0].inFlight == 0)
+    #expect(seen.count == 0)
+    io.setState(.active)
+    try await eventually("the request") { seen.count == 1 }
+    for end in [mine, theirs] { try end.close() }
   }
 
   /// A request that has to be made again, of an app that was suspended since.

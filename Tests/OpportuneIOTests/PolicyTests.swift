@@ -3,7 +3,7 @@ import Testing
 
 @testable import OpportuneIO
 
-@Suite struct PolicyTests {
+@Suite(.bounded) struct PolicyTests {
   static let ratios = [(100, 0), (90, 10), (80, 20), (75, 25), (50, 50), (3, 7), (1, 99), (0, 1), (17, 5)]
 
   // R-NET-05, R-NET-04

@@ -4,12 +4,13 @@ import Foundation
 import Logging
 import OpportuneScheduler
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
 /// A kernel that refuses io_uring, as many containers do: a real refusal, by seccomp on one thread.
-@Suite struct RefusalTests {
+@Suite(.bounded) struct RefusalTests {
   private final class Made {
     let backend: IOConfiguration.Backend
     let lines = Lines()

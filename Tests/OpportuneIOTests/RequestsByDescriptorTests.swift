@@ -3,7 +3,7 @@ import Testing
 
 @testable import OpportuneIO
 
-@Suite struct RequestsByDescriptorTests {
+@Suite(.bounded) struct RequestsByDescriptorTests {
   // R-DISK-01
   @Test(arguments: 0..<5 as Range<UInt64>)
   func itHoldsWhatAListHolds(seed: UInt64) throws {

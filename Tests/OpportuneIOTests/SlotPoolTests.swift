@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
-@Suite struct SlotPoolTests {
+@Suite(.bounded) struct SlotPoolTests {
   /// Else a program whose apps come and go, beside thousands that stay, would use ever more memory.
   @Test func numbersAreUsedAgainHoweverManyThereAre() {
     let pool = SlotPool()

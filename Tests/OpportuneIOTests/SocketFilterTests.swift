@@ -2,12 +2,13 @@ import CIOTestSupport
 import Foundation
 import Logging
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
 /// What becomes of an app's own packet filter while its packets are dropped.
-@Suite struct SocketFilterTests {
+@Suite(.bounded) struct SocketFilterTests {
   private let lockFilter: Int32 = 44
 
   /// Lets datagrams in that begin with `byte`, which is behind the eight of UDP's header.

@@ -1,11 +1,12 @@
 import COpportune
 import Foundation
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
-@Suite struct SocketsTests {
+@Suite(.bounded) struct SocketsTests {
   @Test(arguments: backends)
   func streamsOverTCPAndUnix(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in

@@ -7,7 +7,7 @@ import Testing
 
 @testable import OpportuneIO
 
-@Suite struct StatisticsTests {
+@Suite(.bounded) struct StatisticsTests {
   @Test func quantilesAreAtMostAnEighthTooLong() {
     var generator = SeededGenerator(seed: 3)
     var histogram = LatencyHistogram()

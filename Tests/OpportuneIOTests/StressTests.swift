@@ -7,7 +7,7 @@ import Testing
 
 /// Many apps, tasks, states, cancellations and ends at once, on files, pipes and sockets of a real ring whose completion queue is
 /// too small.
-@Suite(.serialized) struct StressTests {
+@Suite(.bounded, .serialized) struct StressTests {
   // R-CARD-04, R-FTS-07
   @Test(arguments: backends, 0..<3)
   func everyRequestEndsExactlyOnce(backend: IOConfiguration.Backend, seed: Int) async throws {

@@ -11,7 +11,7 @@ private func spin(_ turns: Int) {
 }
 
 /// Completions that arrive while their app is being suspended or resumed.
-@Suite(.serialized) struct SuspensionRaceTests {
+@Suite(.bounded, .serialized) struct SuspensionRaceTests {
   /// An app that reads from a pipe, and what is reported of its completions.
   private struct Race {
     let scheduler: Scheduler
@@ -47,7 +47,7 @@ private func spin(_ turns: Int) {
         let buffer = try IOBuffer(count: 1)
         return app.task { try await io.read(readEnd, into: buffer) }
       }
-      while try await numbers().inFlight < count { await Task.yield() }
+      try await eventually("the reads") { try await numbers().inFlight >= count }
       return reads
     }
 
@@ -81,7 +81,7 @@ private func spin(_ turns: Int) {
       race.app.suspend()
       _ = try race.writeEnd.writeAll([2])
       try await racer.value
-      while try await race.numbers().inFlight > 0 { await Task.yield() }
+      try await eventually("the answers") { try await race.numbers().inFlight == 0 }
       // At least that of the byte that was written after the suspension.
       let held = try await race.numbers().held
       #expect(held >= 1 && race.reported.count > reports, "seed \(seed), round \(round), \(racing) racing")

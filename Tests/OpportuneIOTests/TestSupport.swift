@@ -34,17 +34,6 @@ func withFolder<Result>(_ body: (FilePath) async throws -> Result) async throws 
   return try await body(FilePath(folder))
 }
 
-/// Waits, a millisecond at a time, for what other threads bring about; the test fails where that takes ten seconds.
-func eventually(
-  _ what: String, _ condition: () async throws -> Bool, sourceLocation: SourceLocation = #_sourceLocation
-) async throws {
-  for _ in 0..<10_000 {
-    if try await condition() { return }
-    try await Task.sleep(for: .milliseconds(1))
-  }
-  Issue.record("\(what) did not come about", sourceLocation: sourceLocation)
-}
-
 /// Goes on once another broker has answered 500 questions: in this time a poll loop would be seen.
 func othersWork() async throws {
   let other = try IOBroker()

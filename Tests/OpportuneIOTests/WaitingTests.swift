@@ -1,12 +1,13 @@
 import COpportune
 import Foundation
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneIO
 
 /// Threads that wait for their I/O where they are.
-@Suite(.timeLimit(.minutes(1))) struct WaitingTests {
+@Suite(.bounded, .timeLimit(.minutes(1))) struct WaitingTests {
   private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-waiting-\(UUID())").path
 
   /// Off the pool of the language: it waits.
@@ -100,7 +101,7 @@ import Testing
           }
         }
       }
-      while try await broker.statistics().background.completed < 4 { await Task.yield() }
+      try await eventually("the others") { try await broker.statistics().background.completed >= 4 }
       await broker.shutdown()
       var answers: [Int] = []
       for try await answer in group { answers.append(answer) }

@@ -1,9 +1,10 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
 @testable import OpportuneLocation
 
-@Suite struct AuthorizationTests {
+@Suite(.bounded) struct AuthorizationTests {
   private func home() throws -> Coordinate { try place(53.3, -6.25) }
   private func away() throws -> Coordinate { moved(try home(), east: 3000, north: 0) }
 

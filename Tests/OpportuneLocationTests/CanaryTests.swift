@@ -1,11 +1,12 @@
 import Foundation
 import OpportuneApps
+import TestSupport
 import Testing
 
 @testable import OpportuneLocation
 
 /// A place that nothing else has, and the search for it in all that a host may print, log or die with.
-@Suite struct CanaryTests {
+@Suite(.bounded) struct CanaryTests {
   private static func secret() throws -> Coordinate { try place(12.345678, 76.543219) }
 
   /// In degrees, radians and metres from the middle of the Earth, by their first digits.

@@ -5,7 +5,7 @@ import Testing
 
 @testable import OpportuneLocation
 
-@Suite struct FenceIndexTests {
+@Suite(.bounded) struct FenceIndexTests {
   private static func places(_ count: Int, seed: UInt64) throws -> [Coordinate] {
     var generator = SeededGenerator(seed: seed)
     return try (0..<count).map { index in

@@ -2,12 +2,13 @@ import Foundation
 import OpportuneApps
 import OpportuneIO
 import SystemPackage
+import TestSupport
 import Testing
 
 @testable import OpportuneLocation
 
 /// The client beside servers that behave, stop, and come back; and beside the real one.
-@Suite(.timeLimit(.minutes(2)), .serialized) struct GPSDClientTests {
+@Suite(.bounded, .timeLimit(.minutes(2)), .serialized) struct GPSDClientTests {
   private func quick() -> GPSDSession.Options {
     var options = GPSDSession.Options()
     options.retry = .milliseconds(10)

@@ -1,10 +1,11 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
 @testable import OpportuneLocation
 
 /// The client of gpsd in virtual time.
-@Suite struct GPSDSessionTests {
+@Suite(.bounded) struct GPSDSessionTests {
   private static let place = "{\"class\":\"TPV\",\"mode\":3,\"lat\":53.35,\"lon\":-6.26,\"epx\":9.8,\"epy\":4.9}\r\n"
 
   private func session() throws -> GPSDSession {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import OpportuneLocation
 
-@Suite struct GeometryTests {
+@Suite(.bounded) struct GeometryTests {
   // R-GEO-05
   @Test(.enabled(if: TestData.has("geodesic"), TestData.absent)) func distancesAgreeWithTheReference() throws {
     var worst = 0.0

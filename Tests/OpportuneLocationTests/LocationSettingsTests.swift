@@ -1,10 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import OpportuneLocation
 
 // R-AUTH-10, R-AUTH-24
-@Suite struct LocationSettingsTests {
+@Suite(.bounded) struct LocationSettingsTests {
   private func read(_ text: String) throws -> LocationSettings { try LocationSettings(reading: Data(text.utf8)) }
 
   @Test func whatIsWrittenIsReadAgain() throws {

@@ -32,7 +32,7 @@ struct MonitorRig {
   var kinds: [Crossing.Kind] { told.map(\.kind) }
 }
 
-@Suite struct MonitorTests {
+@Suite(.bounded) struct MonitorTests {
   // R-GEO-01
   @Test func crossingsAreToldOnce() throws {
     var rig = try MonitorRig()

@@ -1,8 +1,9 @@
 import OpportuneApps
 import OpportuneLocation
+import TestSupport
 import Testing
 
-@Suite struct OperatingModeTests {
+@Suite(.bounded) struct OperatingModeTests {
   private let office: Coordinate
   private let street: Coordinate
 

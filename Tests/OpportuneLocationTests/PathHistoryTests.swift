@@ -1,9 +1,10 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
 @testable import OpportuneLocation
 
-@Suite struct PathHistoryTests {
+@Suite(.bounded) struct PathHistoryTests {
   // R-SAMP-09
   @Test func theRebuiltWayIsAsFarOffAsItSays() throws {
     // A device that wanders as the history takes it to: how often the truth is within the stated 95 % radius.

@@ -1,4 +1,5 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
 @testable import OpportuneLocation
@@ -6,7 +7,7 @@ import Testing
 /// All orders of what users, apps and messages can do around one fence, and around one request for updates, each against
 /// a model that is told of the same events and knows nothing of how the system works. With a check taken away some order
 /// must break a rule.
-@Suite struct PermissionModelTests {
+@Suite(.bounded) struct PermissionModelTests {
   enum Rule: String, Hashable {
     /// A location reached an app that might not have it at that instant.
     case delivered

@@ -1,11 +1,12 @@
 import Foundation
 import FoundationXML
+import TestSupport
 import Testing
 
 @testable import OpportuneLocation
 
 /// Against cases and maps of others.
-@Suite struct RecordedGeometryTests {
+@Suite(.bounded) struct RecordedGeometryTests {
   private enum Side: String { case interior, border, exterior }
 
   private func side(_ place: Coordinate, _ region: Region) -> Side {

@@ -1,9 +1,10 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
 @testable import OpportuneLocation
 
-@Suite struct RequestTests {
+@Suite(.bounded) struct RequestTests {
   private func home() throws -> Coordinate { try place(53.3, -6.25) }
 
   // R-LOC-09, R-LOC-10

@@ -1,9 +1,10 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
 @testable import OpportuneLocation
 
-@Suite struct SamplingCycleTests {
+@Suite(.bounded) struct SamplingCycleTests {
   private func seen(_ seconds: Double, deviation: Double = 5) throws -> Fix {
     try fix(place(50, 8), deviation: deviation, at: seconds)
   }

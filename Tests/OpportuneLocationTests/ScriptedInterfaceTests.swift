@@ -1,9 +1,10 @@
 import OpportuneApps
 import OpportuneLocation
+import TestSupport
 import Testing
 
 /// Apps and their locations with a user who goes by a script, tied together as a host does it.
-@Suite struct ScriptedInterfaceTests {
+@Suite(.bounded) struct ScriptedInterfaceTests {
   private struct Host {
     var rig: LocationRig
     let user: ScriptedLocationInterface

@@ -1,9 +1,10 @@
 import OpportuneApps
+import TestSupport
 import Testing
 
 @testable import OpportuneLocation
 
-@Suite struct SourceBrokerTests {
+@Suite(.bounded) struct SourceBrokerTests {
   private let all = Set(SourceKind.allCases)
 
   // R-LOC-07, R-LOC-08

@@ -1,10 +1,11 @@
 import Foundation
 import OpportuneApps
+import TestSupport
 import Testing
 
 @testable import OpportuneLocation
 
-@Suite(.timeLimit(.minutes(1))) struct TraceSourceTests {
+@Suite(.bounded, .timeLimit(.minutes(1))) struct TraceSourceTests {
   private func source() throws -> (TraceSource, LocationTrace) {
     var table = "timestamp,latitude,longitude,rawcellid\n"
     for step in 0..<20 {

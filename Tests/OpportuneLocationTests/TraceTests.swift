@@ -5,7 +5,7 @@ import Testing
 
 @testable import OpportuneLocation
 
-@Suite struct TraceTests {
+@Suite(.bounded) struct TraceTests {
   private let nmea = """
     $GNRMC,021500.00,A,3723.71721,N,12205.16230,W,19.438,,070220,,,A*79
     $GNGGA,021500.00,3723.71721,N,12205.16230,W,1,12,0.80,10.0,M,-30.0,M,,*4B
@@ -276,7 +276,7 @@ import Testing
   }
 }
 
-@Suite struct LocationReplayTests {
+@Suite(.bounded) struct LocationReplayTests {
   // R-LOC-14, R-GEO-01
   @Test func aDriveThroughAFenceWakesTheAppTwiceAndSamplesLittle() throws {
     var table = "timestamp,latitude,longitude,accuracy\n"

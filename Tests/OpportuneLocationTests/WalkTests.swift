@@ -6,7 +6,7 @@ import Testing
 @testable import OpportuneLocation
 
 /// Random walks whose truth is known, seen through errors that are known.
-@Suite struct WalkTests {
+@Suite(.bounded) struct WalkTests {
   struct Outcome {
     var told = 0
     var wrong = 0

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 @testable import OpportuneMemory
@@ -114,7 +115,7 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
   _exit(7)
 }
 
-@Suite(.timeLimit(.minutes(1))) struct CgroupTests {
+@Suite(.bounded, .timeLimit(.minutes(1))) struct CgroupTests {
   // R-GFX-04, R-GFX-05, R-GFX-06
   @Test(
     .enabled(if: Cgroup.mayMake, "no memory cgroup may be made here"),

@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 
 @testable import OpportuneMemory
 
 /// Drawing memory while others say where its app stands.
-@Suite struct DrawingTests {
+@Suite(.bounded) struct DrawingTests {
   /// Its maker reads where the app stands, and the walk over what there is of it may be over by then.
   // R-GFX-04
   @Test(arguments: [AppStanding.active, .background])

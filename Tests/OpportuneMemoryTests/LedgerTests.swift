@@ -8,7 +8,7 @@ import Testing
 
 @testable import OpportuneMemory
 
-@Suite struct LedgerTests {
+@Suite(.bounded) struct LedgerTests {
   // R-MEM-15
   @Test func eachKindIsInItsColumn() throws {
     let broker = try makeBroker()

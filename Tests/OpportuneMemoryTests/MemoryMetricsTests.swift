@@ -1,9 +1,10 @@
 import MetricsTestKit
+import TestSupport
 import Testing
 
 @testable import OpportuneMemory
 
-@Suite struct MemoryMetricsTests {
+@Suite(.bounded) struct MemoryMetricsTests {
   // R-MEM-15
   @Test func metricsAreTheLedgersAndTheProcessAsAWhole() throws {
     let metrics = TestMetrics()

@@ -1,10 +1,11 @@
 import COpportune
+import TestSupport
 import Testing
 
 @testable import OpportuneMemory
 
 /// When memory is looked at again.
-@Suite struct NextLookTests {
+@Suite(.bounded) struct NextLookTests {
   private func next(
     _ inUse: UInt64, given: UInt64 = 0, lazy: UInt64 = 0, ofMachine: Bool = true, hasAlarm: Bool = true
   ) -> NextLook {

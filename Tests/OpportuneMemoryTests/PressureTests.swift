@@ -6,7 +6,7 @@ import Testing
 
 private let megabyte: UInt64 = 1_000_000
 
-@Suite struct PressureTests {
+@Suite(.bounded) struct PressureTests {
   // R-MEM-02, R-MEM-03
   @Test func criticalPointsAreAnyShareWithThreePresets() throws {
     #expect(CriticalPoint.half.bytes(of: 256 * megabyte) == 128 * megabyte)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import OpportuneMemory
 
-@Suite struct PurgeOrderTests {
+@Suite(.bounded) struct PurgeOrderTests {
   private func candidate(_ standing: AppStanding, _ group: UInt32, _ born: UInt64, _ used: UInt64)
     -> PurgeOrder.Candidate
   { PurgeOrder.Candidate(standing: standing, group: group, born: born, used: used) }

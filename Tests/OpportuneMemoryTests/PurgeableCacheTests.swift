@@ -3,7 +3,7 @@ import Testing
 
 @testable import OpportuneMemory
 
-@Suite struct PurgeableCacheTests {
+@Suite(.bounded) struct PurgeableCacheTests {
   private func insert(_ cache: PurgeableCache<Int>, _ key: Int, count: Int = 10) throws -> Bool {
     let bytes = [UInt8](repeating: UInt8(truncatingIfNeeded: key), count: count)
     return try bytes.withUnsafeBytes { try cache.insert($0, for: key) }

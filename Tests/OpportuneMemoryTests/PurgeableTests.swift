@@ -1,11 +1,12 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import OpportuneMemory
 
 private struct Broken: Error {}
 
-@Suite struct PurgeableTests {
+@Suite(.bounded) struct PurgeableTests {
   // R-MEM-05
   @Test func residentSizeFallsPageForPageAndNothingStaleIsRead() throws {
     let app = try makeBroker().app(named: "app")

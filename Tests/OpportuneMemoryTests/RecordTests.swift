@@ -6,7 +6,7 @@ import Testing
 @testable import OpportuneMemory
 
 /// How records are stored: block by block, each as it is, compressed, or not at all.
-@Suite struct RecordTests {
+@Suite(.bounded) struct RecordTests {
   private static let block = RecordTable.blockBytes
 
   private func noise(_ count: Int, seed: UInt64) -> [UInt8] {

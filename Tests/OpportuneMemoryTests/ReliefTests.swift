@@ -6,7 +6,7 @@ import Testing
 private let megabyte: UInt64 = 1_000_000
 
 /// Several who make room at the same time, and how much work it is.
-@Suite struct ReliefTests {
+@Suite(.bounded) struct ReliefTests {
   /// Who allocates, who fills again and the monitor come to it at once.
   // R-MEM-01, R-MEM-05
   @Test func whoeverElsePurgesNoMoreGoesThanIsNeeded() throws {

@@ -20,7 +20,7 @@ private func random(_ count: Int, _ generator: inout SeededGenerator) -> [Remova
   }
 }
 
-@Suite struct RemovalPolicyTests {
+@Suite(.bounded) struct RemovalPolicyTests {
   private func order(_ candidates: [RemovalCandidate], _ policy: RemovalPolicy) -> [UInt32] {
     var left = candidates
     var order: [UInt32] = []

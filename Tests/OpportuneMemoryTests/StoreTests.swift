@@ -32,7 +32,7 @@ private func bytesOfSharedMemory() -> Int? {
   return isMain ? Int(status.f_blocks) * Int(status.f_frsize) : nil
 }
 
-@Suite struct StoreTests {
+@Suite(.bounded) struct StoreTests {
   private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-store-\(UUID())").path
 
   // R-MEM-05, R-MEM-06, R-MEM-07, R-LIFE-07

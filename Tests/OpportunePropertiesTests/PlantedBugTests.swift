@@ -11,12 +11,13 @@ import Testing
 @testable import OpportuneProperties
 
 /// Each target with something broken under it: a target that finds nothing is known to be looking.
-@Suite struct PlantedBugTests {
-  private func finding(_ property: some Property) async throws -> Finding? {
+@Suite(.bounded) struct PlantedBugTests {
+  /// - Parameter shrinking: in milliseconds; of bugs that only waiting finds, each smaller input takes a second.
+  private func finding(_ property: some Property, shrinking: UInt64 = 1000) async throws -> Finding? {
     try await onOwnThread {
       let fuzzer = try PropertyTarget(property).makeFuzzer()
       guard fuzzer.fuzz(seed: 1, milliseconds: 60_000, executions: 0).failed else { return nil }
-      return fuzzer.shrunkFinding(milliseconds: 10_000)
+      return fuzzer.shrunkFinding(milliseconds: shrinking)
     }
   }
 
@@ -81,7 +82,7 @@ import Testing
   @Test func theStoreIsSeenNotToSynchronise() async throws {
     var property = StoreProperty()
     property.synchronises = false
-    let lost = try #require(try await finding(property))
+    let lost = try #require(try await finding(property, shrinking: 10_000))
     #expect(lost.message.contains("crash"), "\(lost.timeline)")
     #expect(lost.timeline.split(separator: "\n").count <= 4, "\(lost.timeline)")
   }

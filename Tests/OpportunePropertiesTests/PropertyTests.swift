@@ -6,7 +6,7 @@ import Testing
 
 @testable import OpportuneProperties
 
-@Suite struct PropertyTests {
+@Suite(.bounded) struct PropertyTests {
   // R-CARD-09
   @Test(arguments: FuzzTargets.properties.filter { !$0.isHidden }.map(\.name))
   func nothingIsFoundInTheFirstExecutions(name: String) async throws {
@@ -111,7 +111,7 @@ import Testing
 }
 
 /// Failures of the past, which must not come back: each file in Examples.
-@Suite struct PropertyExampleTests {
+@Suite(.bounded) struct PropertyExampleTests {
   static let examples = exampleFiles(of: .module)
 
   @Test func thereAreExamples() { #expect(!Self.examples.isEmpty) }

@@ -1,9 +1,10 @@
 import Foundation
 import Opportune
 import OpportuneReplay
+import TestSupport
 import Testing
 
-@Suite struct PolicyComparisonTests {
+@Suite(.bounded) struct PolicyComparisonTests {
   private func trace(_ name: String) throws -> Trace {
     try TraceReader.read(#require(Bundle.module.url(forResource: "Fixtures/\(name)", withExtension: "db")).path)
   }

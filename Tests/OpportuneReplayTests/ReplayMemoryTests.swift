@@ -1,9 +1,10 @@
 import Foundation
 import Opportune
 import OpportuneReplay
+import TestSupport
 import Testing
 
-@Suite struct ReplayMemoryTests {
+@Suite(.bounded) struct ReplayMemoryTests {
   private func trace(_ name: String = "android-app-usage") throws -> Trace {
     try TraceReader.read(#require(Bundle.module.url(forResource: "Fixtures/\(name)", withExtension: "db")).path)
   }

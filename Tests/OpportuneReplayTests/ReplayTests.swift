@@ -1,9 +1,10 @@
 import Foundation
 import OpportuneApps
 import OpportuneReplay
+import TestSupport
 import Testing
 
-@Suite struct ReplayTests {
+@Suite(.bounded) struct ReplayTests {
   private func fixture(_ name: String) throws -> String {
     try #require(Bundle.module.url(forResource: "Fixtures/\(name)", withExtension: "db")).path
   }

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
 
-@Suite struct BandsTests {
+@Suite(.bounded) struct BandsTests {
   // R-CPU-01, R-CPU-03, R-CPU-04
   @Test func defaultOverlapsByOneLevel() {
     let bands = Bands.default

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
 
-@Suite struct ConfigurationTests {
+@Suite(.bounded) struct ConfigurationTests {
   // R-CPU-04, R-CPU-07
   @Test func defaultsAreValidAndAsDocumented() throws {
     let configuration = SchedulerConfiguration()

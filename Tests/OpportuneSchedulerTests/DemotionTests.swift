@@ -1,6 +1,7 @@
 import COpportune
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
@@ -45,7 +46,7 @@ private func niceValue() -> Int32 {
   getpriority(__priority_which_t(PRIO_PROCESS.rawValue), UInt32(opp_thread_id()))
 }
 
-@Suite(.timeLimit(.minutes(3)), .serialized) struct DemotionTests {
+@Suite(.bounded, .timeLimit(.minutes(3)), .serialized) struct DemotionTests {
   // R-CPU-06 R-CPU-07
   @Test(arguments: [1, 2, 3]) func fullQuantaLowerByTheStep(step: Int) async throws {
     let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(step: step, recovery: .never))

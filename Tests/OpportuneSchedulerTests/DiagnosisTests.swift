@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
@@ -45,7 +46,7 @@ extension Diagnosis {
 }
 
 // R-SYS-03: the machine is taken as it is found, and said to be so.
-@Suite struct DiagnosisTests {
+@Suite(.bounded) struct DiagnosisTests {
   @Test func nothingIsWantingOnAFineMachine() {
     let diagnosis = Diagnosis(fine)
     #expect(diagnosis.findings.filter { $0.status != .ok } == [])
@@ -231,7 +232,7 @@ extension Diagnosis {
   }
 }
 
-@Suite struct DiagnosisTextTests {
+@Suite(.bounded) struct DiagnosisTextTests {
   private let long = Diagnosis(findings: [
     .init(.system, "Kernel", .ok, found: "Linux"),
     .init(

@@ -1,5 +1,6 @@
 import COpportune
 import Foundation
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
@@ -11,7 +12,7 @@ private func runningApp() -> String? {
 
 /// In a process of its own, where nobody hears an expectation: names what does not hold and ends the process.
 /// The hook is the whole process's and stays: each test has a process of its own.
-@Suite(.timeLimit(.minutes(3))) struct EscapeTests {
+@Suite(.bounded, .timeLimit(.minutes(3))) struct EscapeTests {
   // R-CARD-07
   @Test func defaultExecutorRunsTasksWhereTheyWereStarted() async {
     await #expect(processExitsWith: .exitCode(7)) {

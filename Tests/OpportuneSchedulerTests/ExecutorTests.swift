@@ -1,5 +1,6 @@
 import COpportune
 import Foundation
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
@@ -36,7 +37,7 @@ private actor Keeper {
   nonisolated func addFromStrand() { assumeIsolated { $0.value += 1 } }
 }
 
-@Suite(.timeLimit(.minutes(3))) struct ExecutorTests {
+@Suite(.bounded, .timeLimit(.minutes(3))) struct ExecutorTests {
   private static func onWorker() -> Bool { opp_thread_worker() != nil }
 
   // R-CPU-02 R-CARD-07

@@ -1,13 +1,14 @@
 import COpportune
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
 
 /// A child has one thread, and may wait for a lock of the runtime's that another had: these fork in a process of their own,
 /// where no other test runs.
-@Suite(.timeLimit(.minutes(3))) struct ForkTests {
+@Suite(.bounded, .timeLimit(.minutes(3))) struct ForkTests {
   // R-CARD-07
   @Test func childOfAForkIsRefused() async {
     await #expect(processExitsWith: .exitCode(7)) {

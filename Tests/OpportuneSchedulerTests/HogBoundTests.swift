@@ -1,6 +1,7 @@
 import COpportune
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
@@ -16,7 +17,7 @@ enum HogOrigin: CaseIterable {
   case shortJobs
 }
 
-@Suite(.timeLimit(.minutes(5)), .serialized) struct HogBoundTests {
+@Suite(.bounded, .timeLimit(.minutes(5)), .serialized) struct HogBoundTests {
   private func foreground(of scheduler: Scheduler) async throws -> SchedulerStatistics.LaneStatistics {
     try #require(await scheduler.statistics().lanes.first { $0.lane == .foreground })
   }

@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
 
-@Suite struct IdleTests {
+@Suite(.bounded) struct IdleTests {
   /// How often threads with names that begin with `prefix` have got or given up a CPU, by thread.
   private func switches(of prefix: String) throws -> [String: Int] {
     var switches: [String: Int] = [:]

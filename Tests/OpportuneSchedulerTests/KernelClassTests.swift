@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
@@ -15,7 +16,7 @@ private func priority(
     privileges: privileges)
 }
 
-@Suite struct KernelClassTests {
+@Suite(.bounded) struct KernelClassTests {
   // R-CPU-01
   @Test(arguments: [root, user])
   func undemotedForegroundIsNormalWithAShortSlice(privileges: KernelPrivileges) {

@@ -1,9 +1,10 @@
 import COpportune
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
 
-@Suite struct LaneStateTests {
+@Suite(.bounded) struct LaneStateTests {
   // R-CPU-02
   @Test(arguments: [1, 2, 64]) func aLaneWhoseJobsAllBlockGrowsEverMoreSlowly(width: Int) {
     let delay: UInt64 = 500_000

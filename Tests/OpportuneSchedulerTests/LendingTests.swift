@@ -1,11 +1,12 @@
 import COpportune
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
 
 /// Work of one app that is done in the place of another, which waits for it; and what is left of it in the end.
-@Suite(.timeLimit(.minutes(2))) struct LendingTests {
+@Suite(.bounded, .timeLimit(.minutes(2))) struct LendingTests {
   private actor Account {
     nonisolated let strand: Strand
     private var value = 0

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
 
-@Suite struct LevelTests {
+@Suite(.bounded) struct LevelTests {
   @Test func acceptsExactly64Levels() {
     let accepted = (UInt8.min ... .max).compactMap(Level.init(rawValue:))
     #expect(accepted.map(\.rawValue) == Array(0...63))

@@ -1,6 +1,7 @@
 import COpportune
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
@@ -18,7 +19,7 @@ private final class Turns: Sendable {
   }
 }
 
-@Suite(.timeLimit(.minutes(3)), .serialized) struct OverlapTests {
+@Suite(.bounded, .timeLimit(.minutes(3)), .serialized) struct OverlapTests {
   // R-CPU-03 R-CPU-04 R-CPU-05: in the levels that they share, neither band starves the other.
   @Test(arguments: [1, 5]) func bandsShareTheOverlap(levels: Int) async throws {
     var configuration = SchedulerConfiguration()

@@ -1,6 +1,7 @@
 import COpportune
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
@@ -92,7 +93,7 @@ private final class LimitedGroup {
 }
 
 /// What changes a whole process, each in one of its own.
-@Suite(.timeLimit(.minutes(3)), .serialized) struct ProcessTests {
+@Suite(.bounded, .timeLimit(.minutes(3)), .serialized) struct ProcessTests {
   // R-SYS-03
   @Test(.enabled(if: LimitedGroup.isPossible, "two CPUs, and a cgroup with a limit of CPU time that root may make"))
   func aLimitOfTheCgroupIsFollowed() async {

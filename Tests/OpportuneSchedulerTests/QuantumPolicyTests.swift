@@ -5,7 +5,7 @@ import Testing
 
 private let ms: UInt64 = 1_000_000
 
-@Suite struct QuantumPolicyTests {
+@Suite(.bounded) struct QuantumPolicyTests {
   @Test func durationsBeyondTheRangeAreItsEnds() {
     #expect(Duration.seconds(Int64.max).clampedNanoseconds == .max)
     #expect(Duration.seconds(Int64.min).clampedNanoseconds == .min)
@@ -225,7 +225,7 @@ private let ms: UInt64 = 1_000_000
   }
 }
 
-@Suite struct QuantumAccountBitsTests {
+@Suite(.bounded) struct QuantumAccountBitsTests {
   @Test func freshAccountIsZero() {
     #expect(QuantumAccount().bits == 0)
     #expect(QuantumAccount(bits: 0) == QuantumAccount())

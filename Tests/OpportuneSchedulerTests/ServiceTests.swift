@@ -2,11 +2,12 @@ import CoreMetrics
 import MetricsTestKit
 import ServiceLifecycle
 import ServiceLifecycleTestKit
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
 
-@Suite(.timeLimit(.minutes(3))) struct ServiceTests {
+@Suite(.bounded, .timeLimit(.minutes(3))) struct ServiceTests {
   private func run(_ count: Int, in app: App) async throws {
     let ran = Record<Int>()
     for number in 0..<count { try app.submit { ran.add(number) } }

@@ -2,11 +2,12 @@ import COpportune
 import Foundation
 import Logging
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
 
-@Suite(.timeLimit(.minutes(3))) struct ShutdownTests {
+@Suite(.bounded, .timeLimit(.minutes(3))) struct ShutdownTests {
   // R-CARD-07
   @Test(arguments: [1, 2]) func runsWhatIsQueued(workers: Int) async throws {
     let scheduler = try makeScheduler(workers: workers)

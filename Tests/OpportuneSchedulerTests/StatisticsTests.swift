@@ -1,10 +1,11 @@
 import COpportune
 import Foundation
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
 
-@Suite(.timeLimit(.minutes(3))) struct StatisticsTests {
+@Suite(.bounded, .timeLimit(.minutes(3))) struct StatisticsTests {
   /// Runs work of every kind that is counted, and returns the app's statistics and the scheduler's.
   private func statistics(isCollecting: Bool) async throws -> (AppStatistics, SchedulerStatistics) {
     var configuration = SchedulerConfiguration()

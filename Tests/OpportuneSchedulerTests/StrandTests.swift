@@ -1,11 +1,12 @@
 import COpportune
 import Dispatch
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
 
 /// Strands whose jobs start work, and strands of the background that the foreground uses.
-@Suite(.timeLimit(.minutes(2))) struct StrandTests {
+@Suite(.bounded, .timeLimit(.minutes(2))) struct StrandTests {
   // R-CPU-02
   @Test func whatAStrandsClosureStartsDoesNotWaitForItsEnd() async throws {
     let scheduler = try makeScheduler(workers: 2)

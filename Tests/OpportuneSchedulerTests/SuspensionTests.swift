@@ -1,11 +1,12 @@
 import COpportune
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
 
-@Suite(.timeLimit(.minutes(3))) struct SuspensionTests {
+@Suite(.bounded, .timeLimit(.minutes(3))) struct SuspensionTests {
   // R-FTS-09 R-CPU-10
   @Test func suspendedAppStartsNothingAndOthersGoOn() async throws {
     let scheduler = try makeScheduler(workers: 1, reserveDelay: .milliseconds(10))

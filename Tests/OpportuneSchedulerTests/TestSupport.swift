@@ -1,6 +1,8 @@
 import COpportune
 import Foundation
 import Synchronization
+import TestSupport
+import Testing
 
 @testable import OpportuneScheduler
 
@@ -54,7 +56,7 @@ final class Gauge: Sendable {
 final class Record<Element: Sendable>: @unchecked Sendable {
   private let lock = NSLock()
   private var list: [Element] = []
-  private var waiters: [(count: Int, continuation: CheckedContinuation<Void, Never>)] = []
+  private var waiters: [(count: Int, awaited: Awaited)] = []
 
   func add(_ element: Element) {
     let ready = lock.withLock {
@@ -63,21 +65,21 @@ final class Record<Element: Sendable>: @unchecked Sendable {
       waiters.removeAll { $0.count <= list.count }
       return ready
     }
-    for waiter in ready { waiter.continuation.resume() }
+    for waiter in ready { waiter.awaited.tell() }
   }
 
   var values: [Element] { lock.withLock { list } }
   var count: Int { lock.withLock { list.count } }
 
-  /// Waits until the list has `count` elements, and returns it.
-  func reaching(_ count: Int) async -> [Element] {
-    await withCheckedContinuation { continuation in
-      let isThere = lock.withLock {
-        if list.count >= count { return true }
-        waiters.append((count, continuation))
-        return false
-      }
-      if isThere { continuation.resume() }
+  /// Waits until the list has `count` elements, and returns it; where that takes too long the test fails, and goes on.
+  func reaching(_ count: Int, sourceLocation: SourceLocation = #_sourceLocation) async -> [Element] {
+    let awaited = Awaited()
+    let isThere = lock.withLock {
+      if list.count < count { waiters.append((count, awaited)) }
+      return list.count >= count
+    }
+    if !isThere, await !awaited.wait() {
+      Issue.record("\(self.count) came, not \(count)", sourceLocation: sourceLocation)
     }
     return values
   }

@@ -2,12 +2,13 @@ import COpportune
 import Foundation
 import Logging
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
 
 /// Threads that cannot be had once the scheduler runs.
-@Suite(.timeLimit(.minutes(2))) struct ThreadShortageTests {
+@Suite(.bounded, .timeLimit(.minutes(2))) struct ThreadShortageTests {
   /// What goes wrong.
   enum Shortage: CaseIterable, Sendable {
     /// The kernel gives no thread.

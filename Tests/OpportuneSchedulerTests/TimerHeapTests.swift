@@ -3,7 +3,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-@Suite struct TimerHeapTests {
+@Suite(.bounded) struct TimerHeapTests {
   @Test func emptyHeapHasNothingToWakeFor() {
     var timers = TimerHeap<Int>()
     #expect(timers.nextFire == nil)

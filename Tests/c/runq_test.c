@@ -250,6 +250,37 @@ static void test_memory_of_places(void) {
     opp_core_destroy(core, NULL, NULL);
 }
 
+/* The next owner of a place may have the last one's word, and has its own jobs, levels and context all the same. */
+static void test_a_word_that_comes_back(void) {
+    opp_core *core = core_make(false);
+    opp_source *source = opp_source_acquire(core, 0), *other = opp_source_acquire(core, 0);
+    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_taken taken;
+    const opp_app *place = NULL;
+    for (uint64_t i = 0; i < 200; i++) {
+        opp_app *app = opp_app_create(core, FOREGROUND, false);
+        CHECK((place == NULL || app == place) && opp_app_context(app) == NULL);
+        CHECK(opp_app_state_read(app).generation == 0 && opp_app_queued(app) == 0);
+        opp_app_set_context(app, &taken.job + i % 2);
+        place = app;
+        for (uint64_t n = 0; n < 3 * OPP_TURN; n++) {
+            CHECK(opp_push(source, app, 3, job_of(2 * n)) == 47 && opp_push(other, app, 3, job_of(2 * n + 1)) == 47);
+            if (n % 5 == 4) opp_source_release(other), other = opp_source_acquire(core, 0);
+        }
+        uint64_t sum = 0;
+        for (uint64_t n = 0; n < 6 * OPP_TURN; n++) {
+            CHECK(opp_take(taker, ALL, &taken) && taken.app == app && taken.level == 47 && taken.band == FOREGROUND);
+            CHECK(taken.context == &taken.job + i % 2);
+            sum += number_of(taken.job);
+        }
+        CHECK(sum == 6 * OPP_TURN * (6 * OPP_TURN - 1) / 2 && !opp_take(taker, ALL, &taken));
+        /* Its taker has not rested: it says that it is inside of the place still, which nobody minds. */
+        opp_app_destroy(app);
+    }
+    opp_taker_destroy(taker);
+    opp_core_destroy(core, NULL, NULL);
+}
+
 /* The place of an app that has gone is the next one's, so that memory is bounded by the apps that live at once. */
 static void test_places(void) {
     opp_core *core = core_make(false);
@@ -439,6 +470,7 @@ int main(void) {
     test_turns_beside_another_level();
     test_ranks_of_one_level();
     test_memory_of_places();
+    test_a_word_that_comes_back();
     test_band_of_a_push();
     test_places();
     test_near_first();

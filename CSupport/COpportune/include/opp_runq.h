@@ -117,7 +117,7 @@ bool opp_app_set_band(opp_app *_Nonnull app, uint8_t band);
 typedef struct opp_app_state {
     uint8_t band;
     bool suspended;
-    uint64_t generation; /* grows with every step */
+    uint64_t generation; /* 0 at first, and grows with every step */
 } opp_app_state;
 
 opp_app_state opp_app_state_read(const opp_app *_Nonnull app);

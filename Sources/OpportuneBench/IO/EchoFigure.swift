@@ -66,7 +66,9 @@ extension IOBench {
     }
     let start = opp_now_ns() + 100_000_000
     let end = start + windowNanoseconds
-    let download = isLoaded ? try await receiveFlatOut(foregroundApp, foreground, backgroundApp, background, end) : nil
+    let download =
+      isLoaded
+      ? try await receiveFlatOut(foregroundApp, foreground, backgroundApp, background, start, end) : nil
     var window = try await load(port, start, end)
     window.background = Double(try await download?.value ?? 0) / options.seconds / 1e6
     await broker.shutdown()
@@ -126,28 +128,33 @@ extension IOBench {
     var histogram = TimeHistogram()
   }
 
-  /// A sender that never rests, and a background app that receives what it sends.
+  /// A sender that never rests, and a background app that receives what it sends: how many bytes from `start` to
+  /// `end`. What the kernel holds by then is thrown away: it is megabytes, and a window as small as background's
+  /// lets 8 KiB through every 200 ms where segments are as large as over loopback.
   private func receiveFlatOut(
-    _ senderApp: App, _ sender: AppIO, _ receiverApp: App, _ receiver: AppIO, _ end: UInt64
+    _ senderApp: App, _ sender: AppIO, _ receiverApp: App, _ receiver: AppIO, _ start: UInt64, _ end: UInt64
   ) async throws -> AppTask<Int> {
     let listener = try await sender.listen(on: .ipv4("127.0.0.1", port: 0))
     let address = try listener.address()
     senderApp.task {
       let connection = try await listener.accept()
+      try await listener.close()
       let buffer = try IOBuffer(count: 256 << 10)
       while opp_now_ns() < end { try await sender.send(connection, from: buffer) }
       try await sender.close(connection)
-      try await listener.close()
     }
     return receiverApp.task {
       let socket = try await receiver.connect(to: address)
       let buffer = try IOBuffer(count: 256 << 10)
       var total = 0
-      while true {
-        let count = try await receiver.receive(socket, into: buffer)
-        if count == 0 { break }
-        total += count
-      }
+      do {
+        var count = 1
+        while count > 0 {
+          let left = Duration.nanoseconds(max(0, Int64(end) - Int64(opp_now_ns())))
+          count = try await receiver.receive(socket, into: buffer, within: left)
+          if opp_now_ns() >= start { total += count }
+        }
+      } catch let error as IOError where error.code == .deadlineExceeded {}
       try await receiver.close(socket)
       return total
     }

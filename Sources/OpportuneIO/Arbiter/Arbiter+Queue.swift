@@ -26,6 +26,11 @@ extension Arbiter {
 
     /// With gaps.
     var room: Int { places.count }
+    /// How many places were looked at to find one, ever; and where they all lie now. Both for tests of what finding costs.
+    private(set) var looks = 0
+    var storage: UnsafeRawPointer? {
+      places.withContiguousStorageIfAvailable { $0.baseAddress.map { UnsafeRawPointer($0) } } ?? nil
+    }
     var isEmpty: Bool { count == 0 }
     var first: Entry? { places.first?.entry }
     var entries: [Entry] { places.compactMap(\.entry) }
@@ -45,7 +50,8 @@ extension Arbiter {
 
     /// Puts back what was granted before: seldom behind many.
     mutating func insert(_ entry: Entry) {
-      places.insert(Place(number: entry.ticket.number, entry: entry), at: position(of: entry.ticket.number))
+      let position = position(of: entry.ticket.number)
+      places.insert(Place(number: entry.ticket.number, entry: entry), at: position)
       count += 1
     }
 
@@ -76,11 +82,12 @@ extension Arbiter {
     }
 
     /// The first place whose number is not below `number`.
-    private func position(of number: UInt64) -> Int {
+    private mutating func position(of number: UInt64) -> Int {
       var low = 0
       var high = places.count
       while low < high {
         let middle = (low + high) / 2
+        looks += 1
         if places[middle].number < number { low = middle + 1 } else { high = middle }
       }
       return low

@@ -169,6 +169,7 @@ final class Owner: @unchecked Sendable {
   }
 
   private func run() {
+    var failure: Int32 = 0
     withUnsafeTemporaryAllocation(of: opp_ring_completion.self, capacity: 128) { completions in
       guard let first = completions.baseAddress else { return }
       while !(isEnding && inFlight == 0) {
@@ -182,9 +183,13 @@ final class Owner: @unchecked Sendable {
         let count = opp_ring_wait(ring, first, UInt32(completions.count), wakeTime())
         now = readClock()
         if count < 0 {
-          logger.error("the ring fails", metadata: ["reason": "\(String(cString: strerror(-count)))"])
+          // Said once, however often it is tried again.
+          if count != failure {
+            logger.error("the ring fails", metadata: ["reason": "\(String(cString: strerror(-count)))"])
+          }
           opp_pause()
         }
+        failure = min(count, 0)
         for index in 0..<max(0, Int(count)) { arrived(completions[index]) }
         sendAnswers()
       }
