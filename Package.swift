@@ -185,7 +185,7 @@ let package = Package(
     .testTarget(
       name: "OpportuneCommandTests",
       dependencies: [
-        "OpportuneCommand", "Opportune", "OpportuneFuzz", "OpportuneProperties",
+        "OpportuneCommand", "Opportune", "OpportuneFuzz", "OpportuneProperties", "TestSupport",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "SystemPackage", package: "swift-system"),
       ],
