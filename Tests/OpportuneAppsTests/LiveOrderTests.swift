@@ -54,7 +54,7 @@ import Testing
     await wait(host, first, for: .active)
     let (journal, gate) = (AtomicBox<[String]>([]), DispatchSemaphore(value: 0))
     let slow = try await host.launch(Manifest(identifier: "slow")) { _ in
-      gate.wait()
+      _ = gate.wait(timeout: .now() + 20)  // where the others do wait for it, the test ends all the same
       return Says(journal: journal)
     }
     try await host.post(.app(slow.id, .message(Message("mail"))))
@@ -78,7 +78,7 @@ import Testing
     let (journal, gate) = (AtomicBox<[String]>([]), DispatchSemaphore(value: 0))
     let log = await host.observe()
     let slow = try await host.launch(Manifest(identifier: "slow")) { _ in
-      gate.wait()
+      _ = gate.wait(timeout: .now() + 20)  // where the others do wait for it, the test ends all the same
       return Says(journal: journal)
     }
     for await entry in log {

@@ -177,6 +177,10 @@ import Testing
       close(stopped)
       unlink(place)
     }
+    // Who waits without a limit is told that it is gone.
+    let end = DispatchWorkItem { shutdown(stopped, Int32(SHUT_RDWR)) }
+    DispatchQueue.global().asyncAfter(deadline: .now() + 20, execute: end)
+    defer { end.cancel() }
     let limit = Duration.milliseconds(50)
     var waiting: [Int32] = []
     for _ in 0..<2 {

@@ -23,7 +23,7 @@ import Testing
     let path = FileManager.default.temporaryDirectory.appending(path: "hangs-\(UUID().uuidString.prefix(8))").path
     let gate = DispatchSemaphore(value: 0)
     let socket = try PushSocket(path: path) { _ in
-      gate.wait()
+      _ = gate.wait(timeout: .now() + 20)
       return nil
     }
     defer { gate.signal() }
