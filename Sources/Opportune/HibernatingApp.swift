@@ -6,7 +6,8 @@ import OpportuneMemory
 ///
 /// An app that is not one has nothing written, and is terminated where others are hibernated.
 public protocol HibernatingApp: AppDelegate {
-  /// Hands over what it needs to go on later, and lets go of it. What can be made again need not be in it.
+  /// Hands over what it needs to go on later, and lets go of it. What can be made again need not be in it. What it had
+  /// reported with ``AppMemory/setOutside(bytes:)`` counts as let go until it is back.
   ///
   /// Called when nothing of the app runs, not on its executor. Where it throws, or takes longer than half of
   /// ``AppsPolicy/callbackLimit``, the app is terminated; it then runs on in background, for nothing.

@@ -18,6 +18,8 @@ final class KeptApp {
     let name: String
     let record: StoredRecord
     let memory: [HeldMemory]
+    /// What it held outside, as it said.
+    var outside: UInt64 = 0
   }
 
   let memory: AppMemory
@@ -140,9 +142,11 @@ extension HostMemory {
   private func saved(_ app: AppID, _ ticket: UInt64, _ stored: KeptApp.Stored, on host: isolated AppHost) {
     guard let kept = apps[app], case .saving(ticket, _, _) = kept.phase else { return forget(stored.name) }
     for memory in stored.memory { memory.giveBack() }
+    var stored = stored
+    stored.outside = kept.memory.letGoOutside()
     kept.memory.settle()
     kept.phase = .stored(stored)
-    tell(.stored(app, bytes: stored.record.bytes))
+    tell(.stored(app, name: kept.memory.name, bytes: stored.record.bytes))
   }
 
   /// - Parameter ticket: `nil`: it did not hand over anything.
@@ -158,11 +162,11 @@ extension HostMemory {
       // The phase stays as well: restoring finds in it what was handed over.
       kept.stays = true
       kept.memory.setStanding(.suspended)
-      return tell(.notStored(app, why))
+      return tell(.notStored(app, name: kept.memory.name, why))
     }
     kept.phase = .inMemory
     guard isAway else { return }
-    tell(.notStored(app, why))
+    tell(.notStored(app, name: kept.memory.name, why))
     try? host.post(.app(app, .terminate))
   }
 
@@ -187,6 +191,7 @@ extension HostMemory {
       kept.phase = .restoring(ticket: ticket, task, savesAfterwards: false)
       return task
     case .stored(let stored):
+      if stored.outside > 0 { try? kept.memory.setOutside(bytes: stored.outside) }
       return restore(app, kept, stored.name) { HandedState(try stored.bringBack(), memory: stored.memory) }
     }
   }
@@ -229,9 +234,9 @@ extension HostMemory {
     guard let kept = apps[app], case .restoring(ticket, _, let savesAfterwards) = kept.phase else { return false }
     kept.phase = .inMemory
     switch result {
-    case .success(let wasAway): if wasAway { tell(.restored(app)) }
+    case .success(let wasAway): if wasAway { tell(.restored(app, name: kept.memory.name)) }
     case .failure(let error):
-      tell(.notRestored(app, "\(error)"))
+      tell(.notRestored(app, name: kept.memory.name, "\(error)"))
       return false
     }
     if savesAfterwards { save(app) }

@@ -46,33 +46,31 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   ///   - io: carries the store's reads, as foreground, and its writes, as background: the broker of the apps' own I/O, so that
   ///     what the front asks of it goes first. A hibernation then takes 1.1 to 1.6 times as long. `nil`: system calls in no
   ///     class, so what hibernation writes competes for the disk with what the app in front reads.
-  ///   - clock: as the broker's.
   ///   - report: told what happens, on the host's strand: return soon.
   /// - Throws: ``MemoryError``, ``SchedulerError``, ``IOError``.
   public convenience init(
     _ scheduler: Scheduler, _ configuration: MemoryConfiguration = MemoryConfiguration(),
-    store: sending HibernationStore, io: IOBroker?, clock: (@Sendable () -> UInt64)? = nil,
-    report: @escaping @Sendable (MemoryEvent) -> Void = { _ in }
+    store: sending HibernationStore, io: IOBroker?, report: @escaping @Sendable (MemoryEvent) -> Void = { _ in }
   ) throws {
-    try self.init(scheduler, configuration, kept: store, io, clock, report)
+    try self.init(scheduler, configuration, kept: store, io, report)
   }
 
   /// Without a store: who would be hibernated is terminated.
   ///
-  /// Parameters and errors are those of ``init(_:_:store:io:clock:report:)``.
+  /// Parameters and errors are those of ``init(_:_:store:io:report:)``.
   public convenience init(
     _ scheduler: Scheduler, _ configuration: MemoryConfiguration = MemoryConfiguration(),
-    clock: (@Sendable () -> UInt64)? = nil, report: @escaping @Sendable (MemoryEvent) -> Void = { _ in }
+    report: @escaping @Sendable (MemoryEvent) -> Void = { _ in }
   ) throws {
-    try self.init(scheduler, configuration, kept: nil, nil, clock, report)
+    try self.init(scheduler, configuration, kept: nil, nil, report)
   }
 
   private init(
     _ scheduler: Scheduler, _ configuration: MemoryConfiguration, kept store: sending HibernationStore?,
-    _ io: IOBroker?, _ clock: (@Sendable () -> UInt64)?, _ report: @escaping @Sendable (MemoryEvent) -> Void
+    _ io: IOBroker?, _ report: @escaping @Sendable (MemoryEvent) -> Void
   ) throws {
     let relay = Relay()
-    broker = try MemoryBroker(configuration, remove: { relay.pass($0) }, clock: clock)
+    broker = try MemoryBroker(configuration, remove: { relay.pass($0) })
     background = try scheduler.makeApp(named: "hibernation", band: .background)
     foreground = try scheduler.makeApp(named: "reanimation", band: .foreground)
     if let store {
@@ -108,19 +106,23 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
 
   func tell(_ event: MemoryEvent) { report(event) }
 
-  /// Of an app that the host has launched; on the host's strand, as in what makes a delegate.
-  func kept(_ app: HostedApp) -> KeptApp {
-    if let kept = apps[app.id] { return kept }
-    let memory = broker.app(named: app.manifest.identifier, standing: .inactive)
+  /// From now on this is the memory of an app that the host knows; on the host's strand.
+  @discardableResult
+  func keep(_ memory: AppMemory, of app: AppID) -> KeptApp {
     let kept = KeptApp(memory)
-    apps[app.id] = kept
-    ids[memory.number] = app.id
+    apps[app] = kept
+    ids[memory.number] = app
     return kept
   }
 
   // MARK: From the host
 
-  public func begins(_ app: HostedApp, _ delegate: any AppDelegate) { kept(app).delegate = delegate }
+  public func begins(_ app: HostedApp) {
+    let kept = apps[app.id] ?? keep(broker.app(named: app.manifest.identifier, standing: .gone), of: app.id)
+    kept.memory.setStanding(.inactive)
+  }
+
+  public func has(_ delegate: any AppDelegate, _ app: HostedApp) { apps[app.id]?.delegate = delegate }
 
   public func stands(_ app: AppID, _ presence: AppPresence) {
     guard let kept = apps[app] else { return }
@@ -192,7 +194,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
       return
     }
     guard canHibernate else {
-      tell(.notStored(app, whyNotHibernated(kept)))
+      tell(.notStored(app, name: kept.memory.name, whyNotHibernated(kept)))
       try? host.post(.app(app, .terminate))
       return
     }
@@ -256,7 +258,10 @@ extension AppHost {
     _ manifest: Manifest, settings: UserSettings = UserSettings(), memory: HostMemory,
     delegate: @escaping @Sendable (HostedApp, AppMemory) -> any AppDelegate
   ) -> AppID {
-    register(manifest, settings: settings) { app in delegate(app, memory.kept(app).memory) }
+    let own = memory.broker.app(named: manifest.identifier, standing: .gone)
+    let id = register(manifest, settings: settings) { app in delegate(app, own) }
+    memory.keep(own, of: id)
+    return id
   }
 }
 

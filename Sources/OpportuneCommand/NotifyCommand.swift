@@ -11,12 +11,13 @@ struct NotifyCommand: ParsableCommand {
   @Argument(help: "The identifier in the app's manifest.") var app: String
   @Argument(help: "What kind of message it is.") var kind: String
   @Option(help: "A key and its value, as from=ada. May be repeated.") var payload: [String] = []
+  @OptionGroup var patience: HostTimeout
 
   func validate() throws { _ = try pairs() }
 
   func run() throws {
     do {
-      try Push(app: app, kind: kind, payload: pairs()).send(to: socket)
+      try Push(app: app, kind: kind, payload: pairs()).send(to: socket, within: patience.limit)
     } catch let error as PushError {
       throw Failure(error.description)
     }

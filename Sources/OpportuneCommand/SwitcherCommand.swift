@@ -16,6 +16,7 @@ struct SwitcherCommand: ParsableCommand {
   @Argument(help: "The host's socket, as its program opened it.", completion: .file()) var socket: String
   @Argument(help: "What to do: list, bring or terminate.") var action: SwitcherRequest.Action
   @Argument(help: "For bring and terminate: the identifier in the app's manifest.") var app: String?
+  @OptionGroup var patience: HostTimeout
   @Flag(help: "Print JSON.") var json = false
 
   func validate() throws {
@@ -26,7 +27,7 @@ struct SwitcherCommand: ParsableCommand {
   func run() throws {
     let apps: [SwitcherEntry]
     do {
-      apps = try SwitcherRequest(action, app: app).send(to: socket)
+      apps = try SwitcherRequest(action, app: app).send(to: socket, within: patience.limit)
     } catch {
       throw Failure(error.description)
     }

@@ -96,6 +96,15 @@ public final class AppMemory: Sendable {
     if bytes > before { broker.add(bytes - before) } else { broker.subtract(before - bytes) }
   }
 
+  /// It has let go of what it held outside, as far as it does not say so itself: its state is saved.
+  ///
+  /// - Returns: bytes, to be said again with ``setOutside(bytes:)`` as it comes back.
+  package func letGoOutside() -> UInt64 {
+    let bytes = record.outside.exchange(0, ordering: .relaxed)
+    broker.subtract(bytes)
+    return bytes
+  }
+
   /// Gives back what can be made or loaded again, now: before hibernation, which need not write it. (R-MEM-05)
   ///
   /// - Returns: bytes of purgeable memory given back.
@@ -111,7 +120,7 @@ public final class AppMemory: Sendable {
   /// - Returns: bytes given back.
   @discardableResult
   public func takeBack() -> UInt64 {
-    broker.subtract(record.outside.exchange(0, ordering: .relaxed))
+    _ = letGoOutside()
     broker.files.drop { $0 === record }
     return broker.revoke(of: record) { _ in true }
   }

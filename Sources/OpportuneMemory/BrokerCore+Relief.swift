@@ -151,15 +151,15 @@ extension BrokerCore {
       reading = left
       excess = gauge.excess(left)
     }
-    // Nobody else is removed for what is on its way out.
-    let leaving = survey.leaving
-    excess -= min(leaving, excess)
-    reading.inUse -= min(leaving, reading.inUse)
-    guard excess > 0 else { return relief }
+    // Nobody else is removed for what is on its way out: it counts as gone, and the point may not be reached without it.
+    reading.inUse -= min(survey.leaving, reading.inUse)
+    excess = gauge.excess(reading)
     var candidates = survey.candidates(clock())
     while excess > 0, let removal = configuration.removal.choose(candidates, excess: excess, reading: reading),
       let index = candidates.firstIndex(where: { $0.app == removal.app })
     {
+      // The margin is worth an app that nobody looks at, and no other.
+      if candidates[index].standing.isForeground, !configuration.gauge.isCritical(reading) { break }
       let gone = candidates.remove(at: index).footprint
       ask(removal, survey, &relief)
       excess -= min(gone, excess)

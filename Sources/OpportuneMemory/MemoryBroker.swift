@@ -11,17 +11,23 @@ public final class MemoryBroker: Sendable {
   ///   - configuration: checked here.
   ///   - remove: is told which app to hibernate or terminate, and why, on the thread that needed memory, which goes on when
   ///     it returns: hand it to the lifecycle and return soon. An app is asked for once, until its standing is set again.
-  ///   - clock: nanoseconds that never go back, which policy looks at. `nil`: `CLOCK_MONOTONIC`.
   /// - Throws: ``MemoryError``: `configuration` for a budget of 0 bytes or a removal policy that is out of range, or
   ///   `system`.
-  public init(
+  public convenience init(
     _ configuration: MemoryConfiguration = MemoryConfiguration(),
-    remove: @escaping @Sendable (Removal) -> Void = { _ in },
-    clock: (@Sendable () -> UInt64)? = nil
+    remove: @escaping @Sendable (Removal) -> Void = { _ in }
+  ) throws(MemoryError) {
+    try self.init(configuration, remove: remove, clock: { opp_now_ns() })
+  }
+
+  /// - Parameter clock: nanoseconds that never go back, which policy looks at.
+  package init(
+    _ configuration: MemoryConfiguration, remove: @escaping @Sendable (Removal) -> Void,
+    clock: @escaping @Sendable () -> UInt64
   ) throws(MemoryError) {
     if case .budget(0) = configuration.limit { throw .range("the budget", "0 bytes", "more than 0") }
     if let policy = configuration.removal as? RemovalPolicy { try policy.validate() }
-    core = try BrokerCore(configuration, clock: clock ?? { opp_now_ns() }, remove: remove)
+    core = try BrokerCore(configuration, clock: clock, remove: remove)
     monitor = try PressureMonitor(core)
   }
 

@@ -100,19 +100,19 @@ private final class GatedDisk: StoreDevice, @unchecked Sendable {
     }
     try await host.bringForward(id)
     await wait(host, id, for: .active)
-    if isWantedBack { guard case .restored(id) = await iterator.next() else { throw Failure() } }
+    if isWantedBack { guard case .restored(id, _) = await iterator.next() else { throw Failure() } }
     for notes in lives.value { notes.block.bytes.initializeMemory(as: UInt8.self, repeating: 0xEE) }
     disk.open()
 
     // The store does one thing after the other.
     try await hibernate()
-    guard case .stored(id, let stored) = await iterator.next() else { throw Failure() }
+    guard case .stored(id, _, let stored) = await iterator.next() else { throw Failure() }
     #expect(stored < bytes / 4, "it has changed since")
     let counts = disk.counts.value
     #expect(counts.indexWrites == 2, "what was given up was never in the index")
     #expect(counts.contentBytes < max(bytes, 4 << 20), "nor written to its end")
     try await host.bringForward(id)
-    guard case .restored(id) = await iterator.next() else { throw Failure() }
+    guard case .restored(id, _) = await iterator.next() else { throw Failure() }
     #expect(lives.value.last?.block.bytes.allSatisfy { $0 == 0xEE } == true)
   }
 

@@ -74,12 +74,12 @@ import Testing
     let other = try await rig.host.launch(Manifest(identifier: "other")) { _ in Plain() }
     await wait(rig.host, other, for: .active)
     rig.mayHandOver.signal()
-    guard case .stored(rig.id, _) = await rig.next() else { throw Failure("nothing was stored") }
+    guard case .stored(rig.id, _, _) = await rig.next() else { throw Failure("nothing was stored") }
     try await rig.host.bringForward(rig.id)
     let third = try await rig.host.launch(Manifest(identifier: "third")) { _ in Plain() }
     await wait(rig.host, third, for: .active)
     rig.mayTakeOver.signal()
-    guard case .restored(rig.id) = await rig.next() else { throw Failure("it did not come back") }
+    guard case .restored(rig.id, _) = await rig.next() else { throw Failure("it did not come back") }
   }
 
   // R-LIFE-07, R-MEM-04
@@ -88,7 +88,7 @@ import Testing
     var rig = try await Rig(path, limit: .milliseconds(5))
     defer { rig.mayHandOver.signal() }
     try await rig.host.post(.app(rig.id, .hibernate))
-    guard case .notStored(rig.id, let reason) = await rig.next() else { throw Failure("it was waited for") }
+    guard case .notStored(rig.id, _, let reason) = await rig.next() else { throw Failure("it was waited for") }
     #expect(reason == "it took longer than 0.005 seconds")
     await wait(rig.host, rig.id, for: .notRunning)
   }
@@ -100,10 +100,10 @@ import Testing
     rig.mayHandOver.signal()
     defer { rig.mayTakeOver.signal() }
     try await rig.host.post(.app(rig.id, .hibernate))
-    guard case .stored(rig.id, _) = await rig.next() else { throw Failure("nothing was stored") }
+    guard case .stored(rig.id, _, _) = await rig.next() else { throw Failure("nothing was stored") }
     rig.memory.ownCallLimit = .milliseconds(5)
     try await rig.host.bringForward(rig.id)
-    guard case .notRestored(rig.id, let reason) = await rig.next() else { throw Failure("it was waited for") }
+    guard case .notRestored(rig.id, _, let reason) = await rig.next() else { throw Failure("it was waited for") }
     #expect(reason == "it took longer than 0.005 seconds")
     await wait(rig.host, rig.id, for: .active)
   }
@@ -119,7 +119,7 @@ import Testing
     try await rig.host.bringForward(rig.id)
     rig.mayHandOver.signal()
     rig.mayTakeOver.signal()
-    guard case .restored(rig.id) = await rig.next() else { throw Failure("it did not come back") }
+    guard case .restored(rig.id, _) = await rig.next() else { throw Failure("it did not come back") }
     await wait(rig.host, rig.id, for: .active)
     #expect(rig.journal.value == ["handOver", "takeOver [1]", "willEnterForeground"])
   }

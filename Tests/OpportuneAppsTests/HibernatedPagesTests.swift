@@ -98,7 +98,7 @@ private func check(_ holds: Bool, _ what: @autoclosure () -> String) {
       guard let before = written() else { _exit(2) }
       try await host.post(.app(id, .hibernate))
       var events = stored.makeAsyncIterator()
-      guard case .stored(id, _) = await events.next(), let after = written() else { _exit(3) }
+      guard case .stored(id, _, _) = await events.next(), let after = written() else { _exit(3) }
       let pages = (Int(after - before) + page - 1) / page
       check((10...16).contains(pages), "\(pages) pages were written")
       try await host.bringForward(id)

@@ -174,7 +174,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     guard case .removal(app.id, let removal) = await next(rig) else { throw Failure("nobody was chosen") }
     #expect(removal.way == .hibernate)
     #expect(removal.reason.hasPrefix("notes was hibernated, suspended with 2.1 MB, because"))
-    guard case .stored(app.id, let bytes) = await next(rig) else { throw Failure("nothing was stored") }
+    guard case .stored(app.id, _, let bytes) = await next(rig) else { throw Failure("nothing was stored") }
     #expect(bytes > 2 * megabyte && bytes < 2 * megabyte + 8192)
     #expect(await rig.host.state(of: app.id) == .hibernated)
     #expect(app.memory.value?.ledger.inUse == 0)
@@ -189,7 +189,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
       try await rig.host.bringForward(app.id)
       await wait(rig.host, app.id, for: .active)
     }
-    guard case .restored(app.id) = await next(rig) else { throw Failure("it did not come back") }
+    guard case .restored(app.id, _) = await next(rig) else { throw Failure("it did not come back") }
     #expect(notes.isWhole(content))
     #expect(notes.volatile.isPurged && app.lives.value.count == 1)
     let expected = ["takeOver"] + (byMessage ? ["message"] : ["willEnterForeground", "didBecomeActive"])
@@ -207,6 +207,35 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     }
   }
 
+  /// It has let go of it, though it does not say so: who comes next is not removed for it.
+  // R-MEM-01, R-MEM-05, R-MEM-07
+  @Test(.timeLimit(.minutes(1))) func whatAHibernatedAppHeldOutsideDoesNotCount() async throws {
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let rig = try await rig()
+    let app = try await launch(rig, "notes")
+    let memory = try #require(app.memory.value)
+    try memory.setOutside(bytes: UInt64(megabyte))
+    try await rig.host.leave(app.id)
+    await wait(rig.host, app.id, for: .suspended)
+    try await rig.host.post(.app(app.id, .hibernate))
+    let event = await next(rig)
+    guard case .stored(app.id, _, _) = event else { throw Failure("nothing was stored") }
+    #expect(event?.description.hasPrefix("\(app.id): notes is in the hibernation store, in ") == true)
+    #expect(event?.app == app.id && memory.ledger.inUse == 0)
+    try await rig.host.bringForward(app.id)
+    let back = await next(rig)
+    guard case .restored(app.id, _) = back else { throw Failure("it did not come back") }
+    #expect(back?.description == "\(app.id): notes is back from the hibernation store")
+    #expect(memory.ledger.dirty == UInt64(2 * megabyte), "its block, and what it held outside")
+    try await rig.host.leave(app.id)
+    await wait(rig.host, app.id, for: .suspended)
+    try await rig.host.post(.app(app.id, .hibernate))
+    guard case .stored(app.id, _, _) = await next(rig) else { throw Failure("nothing was stored") }
+    try await rig.host.terminate(app.id)
+    await wait(rig.host, app.id, for: .notRunning)
+    #expect(memory.ledger.inUse == 0 && rig.memory.broker.ledger.inUse == 0)
+  }
+
   // R-MEM-05, R-MEM-07, R-DISK-01
   @Test(.timeLimit(.minutes(1)), arguments: [IOConfiguration.Backend.automatic, .threads])
   func theStoreIsWrittenInBackgroundAndReadInForeground(backend: IOConfiguration.Backend) async throws {
@@ -219,14 +248,14 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     try await rig.host.leave(app.id)
     await wait(rig.host, app.id, for: .suspended)
     try await rig.host.post(.app(app.id, .hibernate))
-    guard case .stored(app.id, _) = await next(rig) else { throw Failure("nothing was stored") }
+    guard case .stored(app.id, _, _) = await next(rig) else { throw Failure("nothing was stored") }
     #expect(app.memory.value?.ledger.inUse == 0, "what can be made again went unwritten")
     let written = try await io.statistics()
     #expect(written.background.bytesWritten >= 2 * megabyte && written.background.completed >= 6)
     #expect(written.foreground.bytesWritten == 0 && written.foreground.submitted == 0)
     #expect(written.background.bytesRead == 0 && written.foreground.bytesRead == 0)
     try await rig.host.bringForward(app.id)
-    guard case .restored(app.id) = await next(rig) else { throw Failure("it did not come back") }
+    guard case .restored(app.id, _) = await next(rig) else { throw Failure("it did not come back") }
     let read = try await io.statistics()
     #expect(read.foreground.bytesRead >= 2 * megabyte && read.background.bytesRead == 0)
     #expect(read.foreground.bytesWritten == 0)
@@ -262,7 +291,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     try await rig.host.leave(app.id)
     await wait(rig.host, app.id, for: .suspended)
     try await rig.host.post(.app(app.id, .hibernate))
-    guard case .stored(app.id, _) = await next(rig) else { throw Failure("nothing was stored") }
+    guard case .stored(app.id, _, _) = await next(rig) else { throw Failure("nothing was stored") }
   }
 
   // R-MEM-06, R-MEM-04
@@ -275,7 +304,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     await wait(rig.host, app.id, for: .suspended)
     await io.shutdown()
     try await rig.host.post(.app(app.id, .hibernate))
-    guard case .notStored(app.id, let reason) = await next(rig) else { throw Failure("it was stored") }
+    guard case .notStored(app.id, _, let reason) = await next(rig) else { throw Failure("it was stored") }
     #expect(reason.contains("was not written"))
     await wait(rig.host, app.id, for: .notRunning)
   }
@@ -310,7 +339,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     #expect(held > 4096)
     // Hibernated, it still shows; its state is in the store.
     try await rig.host.post(.app(id, .hibernate))
-    guard case .stored(id, _) = await next(rig) else { throw Failure("nothing was stored") }
+    guard case .stored(id, _, _) = await next(rig) else { throw Failure("nothing was stored") }
     #expect(await rig.host.snapshot(of: id) == Painter.image)
     // Pressure takes it, and nobody is removed for it.
     #expect(rig.memory.broker.purge(1) == held)
@@ -383,9 +412,9 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
       try await rig.host.leave(app.id)
       await wait(rig.host, app.id, for: .suspended)
       try await rig.host.post(.app(app.id, .hibernate))
-      guard case .stored(app.id, _) = await next(rig) else { throw Failure("nothing was stored in round \(round)") }
+      guard case .stored(app.id, _, _) = await next(rig) else { throw Failure("nothing was stored in round \(round)") }
       try await rig.host.bringForward(app.id)
-      guard case .restored(app.id) = await next(rig) else { throw Failure("it did not come back") }
+      guard case .restored(app.id, _) = await next(rig) else { throw Failure("it did not come back") }
       await wait(rig.host, app.id, for: .active)
     }
   }
@@ -442,7 +471,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     let game = try await press(rig)
     guard case .removal(app.id, let removal) = await next(rig) else { throw Failure("nobody was chosen") }
     #expect(removal.way == .hibernate)
-    guard case .notStored(app.id, let reason) = await next(rig) else { throw Failure("it was stored") }
+    guard case .notStored(app.id, _, let reason) = await next(rig) else { throw Failure("it was stored") }
     #expect(reason.contains(["full": "does not fit", "none": "no store", "refused": "refused"][why] ?? "?"))
     await wait(rig.host, app.id, for: .notRunning)
     game.blocks.change { $0 = [] }
@@ -468,7 +497,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     try await rig.host.leave(id)
     await wait(rig.host, id, for: .suspended)
     try await rig.host.post(.app(id, .hibernate))
-    guard case .notStored(id, let reason) = await next(rig) else { throw Failure("nothing was told") }
+    guard case .notStored(id, _, let reason) = await next(rig) else { throw Failure("nothing was told") }
     #expect(reason == (hasStore ? "it hands nothing over" : "there is no store"))
     await wait(rig.host, id, for: .notRunning)
   }
@@ -486,7 +515,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     try file.seek(toOffset: 1 << 20)
     try file.write(contentsOf: [UInt8](repeating: 0, count: 4096))
     try await rig.host.bringForward(app.id)
-    guard case .notRestored(app.id, _) = await next(rig) else { throw Failure("it was loaded") }
+    guard case .notRestored(app.id, _, _) = await next(rig) else { throw Failure("it was loaded") }
     await wait(rig.host, app.id, for: .active)
     // It begins anew.
     #expect(app.lives.value.count == 2)
@@ -533,7 +562,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     await wait(rig.host, holder, for: .suspended)
     if isHibernated {
       try await rig.host.post(.app(holder, .hibernate))
-      guard case .stored(holder, _) = await next(rig) else { throw Failure("nothing was stored") }
+      guard case .stored(holder, _, _) = await next(rig) else { throw Failure("nothing was stored") }
     } else {
       try await rig.host.terminate(holder)
       await wait(rig.host, holder, for: .notRunning)
@@ -585,7 +614,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
       try await rig.host.leave(app.id)
       guard case .removal(app.id, let removal) = await next(rig) else { throw Failure("nobody was chosen") }
       #expect(removal.isOptional)
-      guard case .notStored(app.id, _) = await next(rig) else { throw Failure("it was stored") }
+      guard case .notStored(app.id, _, _) = await next(rig) else { throw Failure("it was stored") }
       #expect(await rig.host.state(of: app.id) == .hibernated)
       #expect(app.memory.value?.standing == .suspended)
       #expect(app.memory.value?.ledger.inUse == UInt64(2 * megabyte))
@@ -594,13 +623,13 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     rig.memory.broker.removeOverdue()
     try await rig.host.bringForward(app.id)
     await wait(rig.host, app.id, for: .active)
-    if !isRefused { guard case .restored(app.id) = await next(rig) else { throw Failure("it has nothing back") } }
+    if !isRefused { guard case .restored(app.id, _) = await next(rig) else { throw Failure("it has nothing back") } }
     #expect(notes.isWhole(content) && app.lives.value.count == 1)
     try await idle()
     let game = try await press(rig)
     guard case .removal(app.id, let removal) = await next(rig) else { throw Failure("nobody was chosen") }
     #expect(!removal.isOptional)
-    guard case .notStored(app.id, _) = await next(rig) else { throw Failure("it was stored") }
+    guard case .notStored(app.id, _, _) = await next(rig) else { throw Failure("it was stored") }
     await wait(rig.host, app.id, for: .notRunning)
     withExtendedLifetime(game) {}
   }

@@ -1,3 +1,4 @@
+import Dispatch
 import Opportune
 import TestSupport
 import Testing
@@ -33,6 +34,60 @@ import Testing
     try await until { await slow.heard.count >= 8 }
     #expect(await slow.heard.suffix(3) == ["return begins", "return ends", "notice"])
     try await host.terminate(id)
+  }
+
+  private struct Says: AppDelegate {
+    let journal: AtomicBox<[String]>
+    func didFinishLaunching(_ reason: LaunchReason) async { journal.change { $0.append("launch") } }
+    func didBecomeActive() async { journal.change { $0.append("active") } }
+    func didReceive(_ notice: AppNotice) async { journal.change { $0.append("notice") } }
+  }
+
+  /// Whatever happens to the other app until it is there, callbacks and moves and all.
+  // R-LIFE-08, R-FTS-01, R-FTS-09
+  @Test(.timeLimit(.minutes(1))) func aDelegateThatTakesLongToMakeHoldsUpNoOtherApp() async throws {
+    let host = try patientHost()
+    let other = AtomicBox<[String]>([])
+    let first = try await host.launch(Manifest(identifier: "first")) { _ in Says(journal: other) }
+    await wait(host, first, for: .active)
+    let (journal, gate) = (AtomicBox<[String]>([]), DispatchSemaphore(value: 0))
+    let slow = try await host.launch(Manifest(identifier: "slow")) { _ in
+      _ = gate.wait(timeout: .now() + 20)  // where the others do wait for it, the test ends all the same
+      return Says(journal: journal)
+    }
+    try await host.post(.app(slow.id, .message(Message("mail"))))
+    await wait(host, first, for: .suspended)
+    try await host.bringForward(first.id)
+    await wait(host, first, for: .active)
+    try await until { other.value == ["launch", "active", "active"] }
+    #expect(journal.value.isEmpty)
+    #expect(await host.state(of: slow.id) == .background, "it has not returned from its callbacks")
+    gate.signal()
+    await wait(host, slow, for: .suspended)
+    #expect(journal.value == ["launch", "notice"], "what came meanwhile comes after its delegate")
+  }
+
+  /// Its time counts as that of its first callback, by which it is named; nobody hears of it after that.
+  // R-LIFE-08, R-FTS-03
+  @Test(.timeLimit(.minutes(1))) func aDelegateThatComesAfterItsLifeIsOfNoConcern() async throws {
+    let host = try patientHost {
+      $0.callbackLimit = .milliseconds(10)
+      $0.callbackOverrun = .terminate
+    }
+    let (journal, gate) = (AtomicBox<[String]>([]), DispatchSemaphore(value: 0))
+    let log = await host.observe()
+    let slow = try await host.launch(Manifest(identifier: "slow")) { _ in
+      _ = gate.wait(timeout: .now() + 20)  // where the others do wait for it, the test ends all the same
+      return Says(journal: journal)
+    }
+    for await entry in log {
+      guard case .diagnose(let diagnosis) = entry.action else { continue }
+      #expect(entry.app == slow.id && diagnosis == .callbackOverrun(.didFinishLaunching))
+      break
+    }
+    gate.signal()
+    await wait(host, slow, for: .notRunning)
+    #expect(journal.value.isEmpty)
   }
 
   /// Handles a slow message until it may end.

@@ -56,7 +56,7 @@ import Testing
     let socket = try PushSocket(
       path: place, patience: .seconds(1), users: [geteuid()], controllers: [],
       receive: { _ in nil }, control: { _ in .refused("") })
-    let slow = try LocalSocket.open(place) { connect($0, $1, $2) }
+    let slow = try LocalSocket.connection(to: place)
     defer { close(slow) }
     var polled = pollfd(fd: slow, events: 0, revents: 0)  // until it hangs up
     while Glibc.send(slow, "x", 1, Int32(MSG_NOSIGNAL)) == 1, poll(&polled, 1, 1) == 0 { try Task.checkCancellation() }
@@ -69,7 +69,7 @@ import Testing
   @Test(.timeLimit(.minutes(1))) func whoNeverStopsHoldsNobodyUp() async throws {
     let place = path()
     let socket = try PushSocket(path: place) { _ in nil }
-    let greedy = try LocalSocket.open(place) { connect($0, $1, $2) }
+    let greedy = try LocalSocket.connection(to: place)
     let (answers, mayEnd, ended) = (Counter(), Counter(), Counter())
     Thread.detachNewThread {
       let line = Data("{\"app\":\"a\",\"kind\":\"k\"}\n".utf8)
@@ -101,7 +101,7 @@ import Testing
       seen.change { $0.append(push.kind) }
       return push.kind == "b" ? "not now" : nil
     }
-    let client = try LocalSocket.open(place) { connect($0, $1, $2) }
+    let client = try LocalSocket.connection(to: place)
     defer { close(client) }
     let lines = ["a", "b", "c"].map { "{\"app\":\"a\",\"kind\":\"\($0)\"}\n" }.joined()
     #expect(LocalSocket.write(Data(lines.utf8), to: client))
@@ -112,7 +112,7 @@ import Testing
     let refusal = LocalSocket.readLine(from: client).map { String(decoding: $0, as: UTF8.self) }
     #expect(refusal == "the line is longer than 65536 bytes" && LocalSocket.readLine(from: client) == nil)
     // One that has said all it has to say, and waits for the answer.
-    let last = try LocalSocket.open(place) { connect($0, $1, $2) }
+    let last = try LocalSocket.connection(to: place)
     defer { close(last) }
     #expect(LocalSocket.write(Data("{\"app\":\"a\",\"kind\":\"d\"}\n".utf8), to: last))
     #expect(shutdown(last, Int32(SHUT_WR)) == 0)

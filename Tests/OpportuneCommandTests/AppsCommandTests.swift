@@ -1,4 +1,6 @@
 import ArgumentParser
+import Foundation
+import OpportuneApps
 import TestSupport
 import Testing
 
@@ -15,6 +17,30 @@ import Testing
     #expect(throws: Never.self) { try StatesCommand.parse(["--state", "foreground", "--json"]) }
   }
 
+  /// It has the push, and does not say what it does with it.
+  // R-MSG-02, R-LIFE-24
+  @Test(.timeLimit(.minutes(1))) func aHostThatHangsIsWaitedForUpToATimeout() async throws {
+    let path = FileManager.default.temporaryDirectory.appending(path: "hangs-\(UUID().uuidString.prefix(8))").path
+    let gate = DispatchSemaphore(value: 0)
+    let socket = try PushSocket(path: path) { _ in
+      _ = gate.wait(timeout: .now() + 20)
+      return nil
+    }
+    defer { gate.signal() }
+    let push = try NotifyCommand.parse(["--socket", path, "org.example.notes", "mail", "--timeout", "0.1"])
+    let list = try SwitcherCommand.parse([path, "list", "--timeout", "0.1"])
+    for command in [push, list] as [any ParsableCommand & Sendable] {
+      let error = await #expect(throws: Failure.self) {
+        try await onOwnThread {
+          var command = command
+          try command.run()
+        }
+      }
+      #expect("\(try #require(error))" == "the host at '\(path)' did not answer within 0.1 seconds")
+    }
+    withExtendedLifetime(socket) {}
+  }
+
   // R-MSG-02
   @Test func aPushThatCannotBeSentSaysWhy() throws {
     let message = ["--socket", "/nonexistent/socket", "org.example.notes", "mail", "--payload"]
@@ -23,6 +49,9 @@ import Testing
     let push = try NotifyCommand.parse(message + ["from=ada=eve"])
     let refused = try #require(#expect(throws: (any Error).self) { try push.run() })
     #expect(NotifyCommand.message(for: refused).contains("/nonexistent/socket: No such file or directory"))
+    let early = try #require(
+      #expect(throws: (any Error).self) { try NotifyCommand.parse(message + ["a=b", "--timeout", "0"]) })
+    #expect(NotifyCommand.message(for: early).contains("--timeout is 0.0, expected 0.1 to 3600.0"))
     #expect(
       NotifyCommand.exitCode(for: refused) == .failure && NotifyCommand.exitCode(for: wrong) == .validationFailure)
   }

@@ -32,6 +32,29 @@ import Testing
     }
   }
 
+  /// What is small waits for nothing, unless that is asked for.
+  @Test(arguments: backends, [nil, true, false])
+  func connectionsDoNotDelay(backend: IOConfiguration.Backend, noDelay: Bool?) async throws {
+    let io = try makeBroker(backend).makeApp(named: "sockets")
+    for host in [SocketAddress.ipv4("127.0.0.1", port: 0), .ipv6("::1", port: 0)] {
+      let listener =
+        if let noDelay { try await io.listen(on: host, noDelay: noDelay) } else { try await io.listen(on: host) }
+      async let accepted = listener.accept()
+      let address = try listener.address()
+      let client =
+        if let noDelay { try await io.connect(to: address, noDelay: noDelay) } else {
+          try await io.connect(to: address)
+        }
+      for socket in [client, try await accepted] {
+        var (value, size): (Int32, socklen_t) = (-1, 4)
+        #expect(getsockopt(socket.rawValue, Int32(IPPROTO_TCP), TCP_NODELAY, &value, &size) == 0)
+        #expect(value == (noDelay == false ? 0 : 1))
+        try await io.close(socket)
+      }
+      try await listener.close()
+    }
+  }
+
   @Test(arguments: backends)
   func listenersAreSequences(backend: IOConfiguration.Backend) async throws {
     let io = try makeBroker(backend).makeApp(named: "sockets")

@@ -45,6 +45,25 @@ private let megabyte: UInt64 = 1_000_000
     other.acts = nil
   }
 
+  /// 62.9 of 80 MB are in use, 60 are the critical point, and 56 are aimed at.
+  // R-MEM-01, R-MEM-09
+  @Test(arguments: [true, false]) func whoIsInFrontDoesNotGoForTheMargin(isAway: Bool) throws {
+    let removed = Removals()
+    let broker = try makeBroker(budget: 80 * megabyte, remove: removed.add)
+    let behind = broker.app(named: "behind", standing: .suspended)
+    try behind.setOutside(bytes: 5 * megabyte)
+    let coming = broker.app(named: "coming", standing: .inactive)
+    for bytes in [50_000_000, 57_900_000] as [UInt64] { try coming.setOutside(bytes: bytes) }
+    #expect(removed.all.map(\.app) == [behind.number])
+    // It is being hibernated, and has all of its memory still.
+    if isAway { behind.setStanding(.gone) }
+    broker.relieve()
+    #expect(removed.all.map(\.app) == [behind.number], "what is on its way out counts as gone")
+    // Without it there are 60 in use.
+    try coming.setOutside(bytes: 60 * megabyte)
+    #expect(removed.all.map(\.app) == [behind.number, coming.number])
+  }
+
   /// Who needs some at the same time is made room for as well.
   // R-MEM-01
   @Test func roomIsMadeForAllWhoNeedItAtOnce() throws {

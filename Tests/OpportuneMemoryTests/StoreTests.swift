@@ -238,6 +238,65 @@ private func bytesOfSharedMemory() -> Int? {
     }
   }
 
+  /// Says what is done to the disk, in order; may refuse to synchronise all of a file or of a folder.
+  private final class Watched: StoreAccess, @unchecked Sendable {  // one thread's
+    enum Call: Equatable {
+      case all(of: ino_t)
+      case data, write
+    }
+    var calls: [Call] = []
+    var refuses: ino_t?
+
+    func read(_ file: Int32, _ bytes: UnsafeMutableRawBufferPointer, at offset: Int) -> Int {
+      pread(file, bytes.baseAddress, bytes.count, off_t(offset))
+    }
+    func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer, at offset: Int) -> Int {
+      calls.append(.write)
+      return pwrite(file, bytes.baseAddress, bytes.count, off_t(offset))
+    }
+    func synchronise(_ file: Int32) -> Int {
+      calls.append(.data)
+      return 0
+    }
+    func synchroniseAll(_ file: Int32) -> Int {
+      var status = stat()
+      fstat(file, &status)
+      guard status.st_ino != refuses else { return -Int(EIO) }
+      calls.append(.all(of: status.st_ino))
+      return 0
+    }
+  }
+
+  /// Else a crash takes the file, or its name, with all that was saved by then. Also where a crash cut the last opening short.
+  // R-MEM-06, R-MEM-07
+  @Test func theFileAndItsNameAreOnTheDiskBeforeAnythingIsWritten() throws {
+    func number(_ path: String) throws -> ino_t {
+      var status = stat()
+      try #require(stat(path, &status) == 0)
+      return status.st_ino
+    }
+    let folder = FileManager.default.temporaryDirectory.appending(path: "opportune-new-\(UUID())").path
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    let path = folder + "/store"
+    for isThere in [false, true] {
+      let disk = Watched()
+      let store = try HibernationStore(path: path, bytes: HibernationStore.bytesMin, access: disk)
+      #expect(Array(disk.calls.prefix(2)) == [.all(of: try number(path)), .all(of: try number(folder))])
+      #expect(disk.calls.contains(.write) == !isThere, "an index is written once")
+      withExtendedLifetime(store) {}
+    }
+    for refused in [path, folder] {
+      let disk = Watched()
+      disk.refuses = try number(refused)
+      let error = #expect(throws: StoreError.self) {
+        try HibernationStore(path: path, bytes: HibernationStore.bytesMin, access: disk)
+      }
+      #expect(error?.code == .system(EIO) && !disk.calls.contains(.write))
+      #expect(error?.description.contains(refused) == true)
+    }
+  }
+
   /// Once an index was not written, the disk may name what is not known here: nothing is written over that.
   // R-MEM-06, R-MEM-07
   @Test func afterAFailureNothingIsOverwritten() throws {

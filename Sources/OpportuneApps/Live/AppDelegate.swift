@@ -74,15 +74,11 @@ public enum AppNotice: Sendable, Hashable {
 /// effects, on the host's own strand: return soon. All have an empty default.
 public protocol ResourceBroker: Sendable {
   /// A life of an app begins; before anything of it runs.
-  func begins(_ app: HostedApp, _ delegate: any AppDelegate)
+  func begins(_ app: HostedApp)
+  /// Its delegate is there; before any callback.
+  func has(_ delegate: any AppDelegate, _ app: HostedApp)
   /// Where an app is now, after the effects that brought it there.
   func stands(_ app: AppID, _ presence: AppPresence)
-  /// What an app may use from now on.
-  func restrict(_ app: AppID, to restrictions: Restrictions)
-  /// Hold its completions: it executes nothing.
-  func hold(_ app: AppID)
-  /// Hand over what was held.
-  func release(_ app: AppID)
   /// Keep its image for the switcher, in place of the last; `nil`: forget that. Returns whether it did; where no broker
   /// does, the host keeps it. (R-LIFE-20)
   func keepImage(_ image: [UInt8]?, of app: AppID) -> Bool
@@ -100,11 +96,9 @@ public protocol ResourceBroker: Sendable {
 }
 
 extension ResourceBroker {
-  public func begins(_ app: HostedApp, _ delegate: any AppDelegate) {}
+  public func begins(_ app: HostedApp) {}
+  public func has(_ delegate: any AppDelegate, _ app: HostedApp) {}
   public func stands(_ app: AppID, _ presence: AppPresence) {}
-  public func restrict(_ app: AppID, to restrictions: Restrictions) {}
-  public func hold(_ app: AppID) {}
-  public func release(_ app: AppID) {}
   public func keepImage(_ image: [UInt8]?, of app: AppID) -> Bool { false }
   public func image(of app: AppID) -> [UInt8]? { nil }
   public func purgeImages() {}

@@ -93,14 +93,25 @@ extension AppHost {
       return
     }
     let app = HostedApp(id: id, manifest: manifest, app: place, host: WeakHost(self), life: lives)
-    let delegate = make(app)
-    residents[id] = Resident(app, delegate)
-    for broker in brokers { broker.begins(app, delegate) }
+    residents[id] = Resident(app)
+    for broker in brokers { broker.begins(app) }
+    // Not here: all others would wait for what takes long in it.
+    _ = try? app.task(name: "delegate", priority: .high) { [host = WeakHost(self)] in
+      let delegate = make(app)
+      await host.value?.made(delegate, app)
+    }
+  }
+
+  private func made(_ delegate: any AppDelegate, _ app: HostedApp) {
+    guard let resident = residents[app.id], resident.app === app else { return }
+    resident.delegate = delegate
+    for broker in brokers { broker.has(delegate, app) }
+    resident.startWaiting()
+    callNext(resident)
   }
 
   func resume(_ id: AppID) {
     residents[id]?.easel = nil
-    for broker in brokers { broker.release(id) }
     if let resident = residents[id] {
       // Before anything of it draws.
       placePages(of: resident, system.view(of: id)?.restrictions.mayDraw ?? false)
@@ -143,9 +154,10 @@ extension AppHost {
   }
 
   func callNext(_ resident: Resident) {
-    guard !resident.isCalling, resident.restorations == 0, let callback = resident.callbacks.first else { return }
+    guard !resident.isCalling, resident.restorations == 0, let delegate = resident.delegate,
+      let callback = resident.callbacks.first
+    else { return }
     resident.isCalling = true
-    let delegate = resident.delegate
     let reason = resident.reason
     let app = resident.app
     // Refused only at the end, when no callback is due any more.
@@ -163,7 +175,7 @@ extension AppHost {
       for buffer in resident.buffers { buffer.watch() }
     }
     for index in resident.waiting.indices { resident.waiting[index].after -= 1 }
-    while let first = resident.waiting.first, first.after == 0 { resident.waiting.removeFirst().start() }
+    resident.startWaiting()
     if !resident.isEnding || callback == .willTerminate || !resident.callbacks.isEmpty {
       try? post(.app(app.id, .returned(callback)))
     }
@@ -172,7 +184,6 @@ extension AppHost {
   }
 
   func restrict(_ id: AppID, _ restrictions: Restrictions) {
-    for broker in brokers { broker.restrict(id, to: restrictions) }
     guard let resident = residents[id], !resident.isEnding else { return }
     placePages(of: resident, restrictions.mayDraw)
     resident.audio?.restrict(restrictions)
@@ -194,7 +205,6 @@ extension AppHost {
     resident.easel = nil
     resident.audio?.halt()
     for place in places { place.suspend() }
-    for broker in brokers { broker.hold(id) }
     if places.allSatisfy({ $0.activity == .suspended }) {
       // Not at once: the effects that come with this one are carried out first.
       Task { self.stopped(app) }

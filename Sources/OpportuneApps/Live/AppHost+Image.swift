@@ -9,9 +9,10 @@ extension AppHost {
   /// it does not end, the app's end sends it to background.
   func askForImage(_ resident: Resident) {
     guard resident.easel == nil else { return }
-    let (app, delegate) = (resident.app, resident.delegate)
-    // Short of places there is no image; the life may be over.
-    guard let place = try? scheduler.makeApp(named: "\(app.manifest.identifier) image", band: .foreground),
+    let app = resident.app
+    // Short of places there is no image; the life may be over, or may not have come to its delegate.
+    guard let delegate = resident.delegate,
+      let place = try? scheduler.makeApp(named: "\(app.manifest.identifier) image", band: .foreground),
       let leave = app.countIn()
     else { return stopped(app, with: nil) }
     resident.easel = place

@@ -28,14 +28,22 @@ extension AppHost {
     _ id: AppID, _ body: @escaping @Sendable (any AppDelegate, HostedApp, WeakHost) async -> Void
   ) {
     guard let resident = residents[id], !resident.isEnding else { return }
-    let (app, delegate, host) = (resident.app, resident.delegate, WeakHost(self))
-    func start() {
+    let (app, host) = (resident.app, WeakHost(self))
+    func start(_ delegate: any AppDelegate) {
       _ = try? app.task(priority: .high) {
         // An app that ended meanwhile hears nothing more.
         if !app.isOver { await body(delegate, app, host) }
       }
     }
-    guard !resident.callbacks.isEmpty else { return start() }
     resident.waiting.append((resident.callbacks.count, start))
+    resident.startWaiting()
+  }
+}
+
+extension AppHost.Resident {
+  /// What no callback comes before any more.
+  func startWaiting() {
+    guard let delegate else { return }
+    while let first = waiting.first, first.after == 0 { waiting.removeFirst().start(delegate) }
   }
 }

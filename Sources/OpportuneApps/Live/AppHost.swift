@@ -16,8 +16,8 @@ import OpportuneScheduler
 /// the lives of its apps end as that of a suspended app does, without a callback: tasks are cancelled, what is queued is
 /// told so, brokers take back, what the apps ask from then on throws ``HostError/terminated(_:)``, observers' streams end.
 public actor AppHost {
-  /// Makes the delegate of a life, on the host's strand, where everybody waits for it: leave what takes long to
-  /// ``AppDelegate/didFinishLaunching(_:)``.
+  /// Makes the delegate of a life, on the app's own executor, before its callbacks: what it takes counts as that of
+  /// ``AppDelegate/didFinishLaunching(_:)``, and nobody else waits for it.
   public typealias MakeDelegate = @Sendable (HostedApp) -> any AppDelegate
 
   public nonisolated let scheduler: Scheduler
@@ -48,12 +48,13 @@ public actor AppHost {
   // Sendable: touched on the host's strand only, the last time after the host.
   final class Resident: @unchecked Sendable {
     let app: HostedApp
-    let delegate: any AppDelegate
+    /// `nil` until it is made.
+    var delegate: (any AppDelegate)?
     var reason = LaunchReason.user
     var callbacks: [Callback] = []
     var isCalling = false
     /// What comes after so many of the callbacks.
-    var waiting: [(after: Int, start: () -> Void)] = []
+    var waiting: [(after: Int, start: (any AppDelegate) -> Void)] = []
     /// That are being handled.
     var notices = 0
     var buffers: [DrawingBuffer] = []
@@ -66,10 +67,7 @@ public actor AppHost {
     /// Where its image is made, while it is.
     var easel: App?
     var image: [UInt8]?
-    init(_ app: HostedApp, _ delegate: any AppDelegate) {
-      self.app = app
-      self.delegate = delegate
-    }
+    init(_ app: HostedApp) { self.app = app }
 
     /// Its places in the scheduler.
     var places: [App] { audio.map { [app.app, $0.place] } ?? [app.app] }

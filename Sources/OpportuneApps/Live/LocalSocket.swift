@@ -3,42 +3,197 @@ import Glibc
 
 /// Lines over a Unix socket, for both ends.
 enum LocalSocket {
-  /// Longer lines are refused.
+  /// Longer lines are refused by a host.
   static let longestLine = 64 * 1024
+  /// Of a host: it has all of its apps in it.
+  static let longestAnswer = 16 << 20
 
-  /// Sends a line to a host and waits for its answer, for as long as the host takes.
-  static func ask(_ line: Data, at path: String) throws(PushError) -> String {
-    let descriptor = try open(path) { connect($0, $1, $2) }
+  // MARK: The client's end
+
+  /// How long somebody waits in all.
+  struct Patience {
+    let limit: Duration
+    let end: ContinuousClock.Instant
+
+    init(_ limit: Duration) {
+      self.limit = limit
+      end = .now + limit
+    }
+  }
+
+  /// Sends a line to a host and waits for its answer; `nil`: for as long as the host takes.
+  static func ask(_ line: Data, at path: String, within limit: Duration?) throws(PushError) -> String {
+    let patience = limit.map(Patience.init)
+    let descriptor = try connection(to: path, patience)
     defer { close(descriptor) }
-    guard write(line + [10], to: descriptor) else { throw PushError.system(path, reason()) }
-    guard let answer = readLine(from: descriptor) else { throw PushError.refused("the host closed the connection") }
+    guard write(line + [10], to: descriptor, patience) else { throw failure(path, patience) }
+    guard let answer = readLine(from: descriptor, longest: longestAnswer, patience) else {
+      throw errno == 0 ? .refused("the host closed the connection") : failure(path, patience)
+    }
     return String(decoding: answer, as: UTF8.self)
   }
 
-  static func reason() -> String { String(cString: strerror(errno)) }
-
-  static func open(
-    _ path: String, _ use: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Int32
-  ) throws(PushError) -> Int32 {
-    var address = sockaddr_un()
-    address.sun_family = sa_family_t(AF_UNIX)
-    let limit = MemoryLayout.size(ofValue: address.sun_path) - 1
-    let bytes = Array(path.utf8)
-    guard (1...limit).contains(bytes.count), !bytes.contains(0) else { throw PushError.path(path, limit: limit) }
-    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
-    let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-    guard descriptor >= 0 else { throw PushError.system(path, reason()) }
-    let result = withUnsafePointer(to: &address) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        use(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-      }
-    }
+  static func connection(to path: String, _ patience: Patience? = nil) throws(PushError) -> Int32 {
+    let descriptor = try open(path)
+    var result: Int32 = -1
+    repeat {
+      // Where too many wait at the host, connecting waits as sending does (unix(7)).
+      guard wait(descriptor, SO_SNDTIMEO, patience) else { break }
+      result = named(path) { connect(descriptor, $0, $1) }
+    } while result != 0 && errno == EINTR
     guard result == 0 else {
-      let reason = reason()
+      let failure = failure(path, patience)
       close(descriptor)
-      throw PushError.system(path, reason)
+      throw failure
     }
     return descriptor
+  }
+
+  private static func failure(_ path: String, _ patience: Patience?) -> PushError {
+    switch errno {
+    case EAGAIN: if let patience { return .timedOut(path, patience.limit) }
+    // The kernel says the same of a file that is none and of a socket that nobody has open.
+    case ECONNREFUSED: return .system(path, File(path)?.isSocket == true ? "no host listens there" : "not a socket")
+    default: break
+    }
+    return .system(path, reason())
+  }
+
+  /// Lets calls on a descriptor wait that long. False, with EAGAIN, where it is over.
+  private static func wait(_ descriptor: Int32, _ option: Int32, _ patience: Patience?) -> Bool {
+    guard let patience else { return true }
+    let left = ContinuousClock.now.duration(to: patience.end)
+    guard left > .zero else {
+      errno = EAGAIN
+      return false
+    }
+    let (seconds, attoseconds) = left.components
+    // No time at all would be for ever.
+    var limit = timeval(tv_sec: Int(seconds), tv_usec: max(1, Int(attoseconds / 1_000_000_000_000)))
+    return setsockopt(descriptor, SOL_SOCKET, option, &limit, socklen_t(MemoryLayout<timeval>.size)) == 0
+  }
+
+  static func write(_ data: Data, to descriptor: Int32, _ patience: Patience? = nil) -> Bool {
+    var rest = data[...]
+    while !rest.isEmpty {
+      guard wait(descriptor, SO_SNDTIMEO, patience) else { return false }
+      let count = rest.withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+      if count < 0, errno == EINTR { continue }
+      guard count > 0 else { return false }
+      rest = rest.dropFirst(count)
+    }
+    return true
+  }
+
+  /// Without its end. `nil` on an error, or, with an `errno` of 0, at the end of the stream.
+  static func readLine(
+    from descriptor: Int32, longest: Int = longestLine, _ patience: Patience? = nil
+  ) -> Data? {
+    var line = Data()
+    var bytes = [UInt8](repeating: 0, count: 4096)
+    while line.count < longest {
+      guard wait(descriptor, SO_RCVTIMEO, patience) else { return nil }
+      // Looked at first, as what follows the line is not ours.
+      let seen = recv(descriptor, &bytes, bytes.count, Int32(MSG_PEEK))
+      if seen < 0, errno == EINTR { continue }
+      if seen == 0 { errno = 0 }
+      guard seen > 0 else { return nil }
+      let end = bytes[..<seen].firstIndex(of: 10)
+      guard recv(descriptor, &bytes, end.map { $0 + 1 } ?? seen, 0) > 0 else { return nil }
+      line += bytes[..<(end ?? seen)]
+      if end != nil { return line }
+    }
+    return line
+  }
+
+  // MARK: The host's end
+
+  /// A socket that listens at a path, in place of one that nobody has open any more.
+  ///
+  /// Hosts that start at once take turns by the lock of the folder, in which each finds out whether somebody listens, takes
+  /// away a dead socket, and listens. A lock file would stay behind, and a socket that is renamed into place would replace
+  /// that of another host which has just done the same.
+  static func listening(at path: String, mode: mode_t) throws(PushError) -> (descriptor: Int32, file: File) {
+    let descriptor = try open(path)
+    do throws(PushError) {
+      let file = try locked(folder(of: path), patience: .seconds(5)) { () throws(PushError) in
+        try removeDead(path)
+        guard named(path, { bind(descriptor, $0, $1) }) == 0 else { throw PushError.system(path, reason()) }
+        guard chmod(path, mode) == 0, listen(descriptor, 128) == 0, let file = File(path) else {
+          let reason = reason()
+          unlink(path)
+          throw PushError.system(path, reason)
+        }
+        return file
+      }
+      return (descriptor, file)
+    } catch {
+      close(descriptor)
+      throw error
+    }
+  }
+
+  /// Takes a host's own socket away, while it still listens: nobody takes it for a dead one meanwhile. Where somebody has the
+  /// folder locked it stays, and is one that the next host replaces.
+  static func remove(_ path: String, _ own: File) {
+    try? locked(folder(of: path), patience: .zero) { () throws(PushError) in if File(path) == own { unlink(path) } }
+  }
+
+  /// Which file it is, whatever its name.
+  struct File: Equatable {
+    let device: UInt
+    let number: UInt
+    let isSocket: Bool
+
+    /// `nil` where there is none; `errno` says why. Of a link, the link.
+    init?(_ path: String) {
+      var status = stat()
+      guard lstat(path, &status) == 0 else { return nil }
+      (device, number) = (UInt(status.st_dev), UInt(status.st_ino))
+      isSocket = status.st_mode & S_IFMT == S_IFSOCK
+    }
+  }
+
+  private static func folder(of path: String) -> String { path.lastIndex(of: "/").map { String(path[...$0]) } ?? "." }
+
+  /// With the folder locked for this process alone.
+  private static func locked<Result>(
+    _ folder: String, patience: Duration, _ body: () throws(PushError) -> Result
+  ) throws(PushError) -> Result {
+    let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw PushError.system(folder, reason()) }
+    defer { close(descriptor) }
+    let deadline = ContinuousClock.now + patience
+    while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
+      guard errno == EWOULDBLOCK || errno == EINTR else { throw PushError.system(folder, reason()) }
+      // Others hold it for a moment; who holds it for longer is no host of ours.
+      guard ContinuousClock.now < deadline else {
+        throw PushError.system(folder, "the folder is locked by another program")
+      }
+      usleep(1000)
+    }
+    return try body()
+  }
+
+  private static func removeDead(_ path: String) throws(PushError) {
+    guard let file = File(path) else {
+      guard errno == ENOENT else { throw PushError.system(path, reason()) }
+      return
+    }
+    guard file.isSocket else { throw PushError.taken(path, "a file that is not a socket") }
+    let host = "a host that listens there"
+    let probe = try open(path)
+    defer { close(probe) }
+    // With a full queue, as of a host that is stopped, it is not to wait.
+    _ = fcntl(probe, F_SETFL, O_NONBLOCK)
+    guard named(path, { connect(probe, $0, $1) }) != 0 else { throw PushError.taken(path, host) }
+    switch errno {
+    case ECONNREFUSED: break
+    case ENOENT: return
+    case EAGAIN, EINPROGRESS: throw PushError.taken(path, host)
+    default: throw PushError.taken(path, "a socket that does not tell whether it is in use: \(reason())")
+    }
+    guard unlink(path) == 0 || errno == ENOENT else { throw PushError.system(path, reason()) }
   }
 
   /// The user of the process at the other end, as the kernel saw it connect.
@@ -49,28 +204,28 @@ enum LocalSocket {
     return credentials.user
   }
 
-  static func write(_ data: Data, to descriptor: Int32) -> Bool {
-    var rest = data[...]
-    while !rest.isEmpty {
-      let count = rest.withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
-      if count < 0, errno == EINTR { continue }
-      guard count > 0 else { return false }
-      rest = rest.dropFirst(count)
+  // MARK: Both
+
+  static func reason() -> String { String(cString: strerror(errno)) }
+
+  /// A socket for a path that can be one; neither bound nor connected.
+  private static func open(_ path: String) throws(PushError) -> Int32 {
+    let limit = MemoryLayout.size(ofValue: sockaddr_un().sun_path) - 1
+    guard (1...limit).contains(path.utf8.count), !path.utf8.contains(0) else {
+      throw PushError.path(path, limit: limit)
     }
-    return true
+    let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    guard descriptor >= 0 else { throw PushError.system(path, reason()) }
+    return descriptor
   }
 
-  /// Without its end; `nil` at the end of the stream, or on an error.
-  static func readLine(from descriptor: Int32) -> Data? {
-    var line = Data()
-    var byte: UInt8 = 0
-    while line.count < longestLine {
-      let count = recv(descriptor, &byte, 1, 0)
-      if count < 0, errno == EINTR { continue }
-      guard count == 1 else { return nil }
-      if byte == 10 { return line }
-      line.append(byte)
+  /// Calls `body` with the path, which can be one, as an address.
+  private static func named(_ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+    return withUnsafePointer(to: &address) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
     }
-    return line
   }
 }

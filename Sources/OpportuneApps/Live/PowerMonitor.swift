@@ -35,11 +35,15 @@ public final class PowerMonitor: Sendable {
 
   /// - Parameters:
   ///   - power: where the supplies are.
-  ///   - events: opens the socket that messages come to, for tests and for programs that have one; the monitor closes it.
   ///   - changed: called with what the machine runs on, at once and after each change, one call at a time, on the monitor's
   ///     thread or that of ``look()``. Must not call ``look()``.
-  public init(
-    _ power: SystemPower = SystemPower(), events: () throws(PowerEvents.Refusal) -> Int32 = PowerEvents.open,
+  public convenience init(_ power: SystemPower = SystemPower(), changed: @escaping @Sendable (PowerSupply) -> Void) {
+    self.init(power, events: PowerEvents.open, changed: changed)
+  }
+
+  /// - Parameter events: opens the socket that messages come to; the monitor closes it.
+  package init(
+    _ power: SystemPower, events: () throws(PowerEvents.Refusal) -> Int32,
     changed: @escaping @Sendable (PowerSupply) -> Void
   ) {
     let state = State(power, changed)
@@ -70,8 +74,12 @@ extension AppHost {
   /// Has this host follow what the machine runs on, from now until the monitor goes. (R-PWR-01, R-PWR-03)
   ///
   /// - Parameters: as of ``PowerMonitor``.
-  public nonisolated func followPower(
-    _ power: SystemPower = SystemPower(), events: () throws(PowerEvents.Refusal) -> Int32 = PowerEvents.open
+  public nonisolated func followPower(_ power: SystemPower = SystemPower()) -> PowerMonitor {
+    followPower(power, events: PowerEvents.open)
+  }
+
+  package nonisolated func followPower(
+    _ power: SystemPower, events: () throws(PowerEvents.Refusal) -> Int32
   ) -> PowerMonitor {
     let (supplies, continuation) = AsyncStream.makeStream(of: PowerSupply.self)
     let told = Told(continuation)

@@ -9,21 +9,27 @@ struct PushService: Sendable {
   let receive: @Sendable (Push) -> String?
   let control: @Sendable (SwitcherRequest) -> SwitcherAnswer
 
-  /// A client's turn: answers a line, if there is one.
+  /// A client's turn: sends what it has not taken yet, or answers a line, if there is one.
   ///
   /// - Returns: the client as it goes on; `nil`: it has been closed.
   func serve(_ client: PushClient) -> PushClient? {
     var client = client
-    var goesOn = !client.isOver && ContinuousClock.now < client.deadline
-    if let line = client.takeLine() {
+    client.send()
+    if client.hasTakenAll, let line = client.takeLine() {
       let answer = line.count < LocalSocket.longestLine ? self.answer(line, of: client.user) : nil
-      let text = answer ?? "the line is longer than \(LocalSocket.longestLine) bytes"
-      let isServed = client.user.map { users.contains($0) || controllers.contains($0) } ?? false
-      goesOn = LocalSocket.write(Data((text + "\n").utf8), to: client.descriptor) && answer != nil && isServed
-      client.deadline = ContinuousClock.now + patience
+      client.isLast = answer == nil || !mayAsk(client.user)
+      client.say((answer ?? "the line is longer than \(LocalSocket.longestLine) bytes") + "\n", within: patience)
+      client.send()
     }
-    if !goesOn { close(client.descriptor) }
-    return goesOn ? client : nil
+    guard !client.isDone, client.hasLine || ContinuousClock.now < client.deadline else {
+      close(client.descriptor)
+      return nil
+    }
+    return client
+  }
+
+  private func mayAsk(_ user: UInt32?) -> Bool {
+    user.map { users.contains($0) || controllers.contains($0) } ?? false
   }
 
   private func answer(_ line: Data, of user: UInt32?) -> String {
@@ -40,31 +46,47 @@ struct PushService: Sendable {
   }
 }
 
-/// One connection, and what has come of it that is not answered yet.
+/// One connection, what has come of it that is not answered yet, and what it has not taken of its answer.
+///
+/// Nothing here waits: who does not take its answers holds nobody up, and is not read from meanwhile.
 struct PushClient {
   let descriptor: Int32
   let user: UInt32?
-  /// By when it is to have said a line.
-  var deadline: ContinuousClock.Instant
+  /// By when it is to have said a line, or to have taken its answer.
+  private(set) var deadline: ContinuousClock.Instant
+  /// Nothing of it is answered after what it has been told.
+  var isLast = false
   /// It says no more.
-  private(set) var isOver = false
+  private var isOver = false
+  private var hasFailed = false
   private var unread = Data()
+  private var unsent = Data()
 
   init(_ descriptor: Int32, patience: Duration) {
     self.descriptor = descriptor
+    _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
     user = LocalSocket.user(of: descriptor)
     deadline = .now + patience
-    // For who does not take its answer.
-    let (seconds, attoseconds) = patience.components
-    var limit = timeval(tv_sec: Int(seconds), tv_usec: Int(attoseconds / 1_000_000_000_000))
-    setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
   }
 
-  var hasLine: Bool { unread.contains(10) || unread.count >= LocalSocket.longestLine }
+  var hasTakenAll: Bool { unsent.isEmpty }
+  /// That can be answered now.
+  var hasLine: Bool {
+    !hasFailed && !isLast && unsent.isEmpty && (unread.contains(10) || unread.count >= LocalSocket.longestLine)
+  }
+  var isDone: Bool { hasFailed || (unsent.isEmpty && (isLast || (isOver && !hasLine))) }
+  /// Nobody waits for its answer, and it has been told all that there is.
+  var isIdle: Bool { unsent.isEmpty && !hasLine }
+
+  /// What it waits for. Nothing is read where there is a line to answer, so that no line waits for ever for its turn.
+  var polled: pollfd {
+    let events = !unsent.isEmpty ? POLLOUT : hasLine || isOver ? 0 : POLLIN
+    return pollfd(fd: descriptor, events: Int16(events), revents: 0)
+  }
 
   /// Milliseconds until it is to be looked at, whatever comes.
   var pollLimit: Int32 {
-    guard !hasLine, !isOver else { return 0 }
+    guard !hasLine, !isDone else { return 0 }
     let left = ContinuousClock.now.duration(to: deadline)
     return left > .zero ? Int32(clamping: Int64((left / .milliseconds(1)).rounded(.up))) : 0
   }
@@ -72,12 +94,30 @@ struct PushClient {
   /// What is there, up to a line: who has said one in time is served, however late its turn comes.
   mutating func read() {
     var bytes = [UInt8](repeating: 0, count: 4096)
-    while !hasLine {
+    while unsent.isEmpty, !hasLine, !isOver {
       let count = recv(descriptor, &bytes, bytes.count, Int32(MSG_DONTWAIT))
       if count > 0 { unread += bytes[..<count] }
       if count < 0, errno == EINTR { continue }
       isOver = count == 0 || (count < 0 && errno != EAGAIN)
       if count <= 0 { return }
+    }
+  }
+
+  mutating func say(_ text: String, within patience: Duration) {
+    unsent += Data(text.utf8)
+    deadline = .now + patience
+  }
+
+  /// As much as it takes now.
+  mutating func send() {
+    while !unsent.isEmpty, !hasFailed {
+      let count = unsent.withUnsafeBytes {
+        Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+      }
+      if count < 0, errno == EINTR { continue }
+      if count < 0, errno == EAGAIN { return }
+      hasFailed = count <= 0
+      if count > 0 { unsent = Data(unsent.dropFirst(count)) }
     }
   }
 

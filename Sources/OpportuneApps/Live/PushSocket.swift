@@ -6,6 +6,10 @@ import OpportuneScheduler
 public enum PushError: Error, Sendable, Hashable, CustomStringConvertible {
   case path(String, limit: Int)
   case system(String, String)
+  /// Of a host's own socket: what is at its path, and stays.
+  case taken(String, String)
+  /// The host did not answer in time.
+  case timedOut(String, Duration)
   /// The host's answer.
   case refused(String)
 
@@ -13,6 +17,8 @@ public enum PushError: Error, Sendable, Hashable, CustomStringConvertible {
     switch self {
     case .path(let path, let limit): "socket path '\(path)' is \(path.utf8.count) bytes, expected 1 to \(limit)"
     case .system(let what, let reason): "\(what): \(reason)"
+    case .taken(let path, let what): "there is \(what) at '\(path)': end it, or choose another path"
+    case .timedOut(let path, let limit): "the host at '\(path)' did not answer within \(limit)"
     case .refused(let reason): "the host refused: \(reason)"
     }
   }
@@ -33,11 +39,12 @@ public struct Push: Sendable, Hashable, Codable {
 
   /// Sends a push to a host's socket and waits for its answer.
   ///
-  /// - Throws: ``PushError``. Blocks for as long as the host takes.
-  public func send(to path: String) throws(PushError) {
+  /// - Parameter limit: how long the host may take for that; `nil`: as long as it does. Blocks meanwhile.
+  /// - Throws: ``PushError``. Where it is `timedOut` the app may have been told all the same.
+  public func send(to path: String, within limit: Duration? = .seconds(10)) throws(PushError) {
     let line: Data
     do { line = try JSONEncoder().encode(self) } catch { throw PushError.refused("\(error)") }
-    let answer = try LocalSocket.ask(line, at: path)
+    let answer = try LocalSocket.ask(line, at: path, within: limit)
     guard answer == "ok" else { throw PushError.refused(answer) }
   }
 }
@@ -46,19 +53,22 @@ public struct Push: Sendable, Hashable, Codable {
 /// or the reason why not, a command with JSON. (R-MSG-02, R-LIFE-24)
 ///
 /// Only processes of the users it was told of are served; the kernel says whose a connection is. A thread of its own
-/// sleeps until something comes, and serves up to 64 connections by turns, a line each; a client that takes more than
-/// five seconds for a line is cut off.
+/// sleeps until something comes, and serves up to 64 connections by turns, a line each, of which none waits for another to
+/// take its answer. A client that takes more than five seconds to say a line, or to take its answer, is cut off; one that
+/// says nothing is as soon as more than 64 connect.
 public final class PushSocket: Sendable {
   public let path: String
   private let descriptor: Int32
+  private let file: LocalSocket.File
 
   /// - Parameters:
-  ///   - path: made here; must not exist. Only the owner may connect unless users or controllers name more.
+  ///   - path: made here, in place of the socket of a host that has ended, or crashed. A file that is not a socket, and a
+  ///     socket that somebody listens at, stay. Only the owner may connect unless users or controllers name more.
   ///   - users: whose processes may push; by default this process's own.
   ///   - controllers: whose processes may use the switcher; by default this process's own.
   ///   - receive: called for each push, on the socket's thread; the text says why it was refused.
   ///   - control: called for each command of the switcher, on the socket's thread; refuses all by default.
-  /// - Throws: ``PushError``.
+  /// - Throws: ``PushError``: `path`, `taken`, `system`.
   public convenience init(
     path: String, users: Set<UInt32> = [geteuid()], controllers: Set<UInt32> = [geteuid()],
     receive: @escaping @Sendable (Push) -> String?,
@@ -74,8 +84,8 @@ public final class PushSocket: Sendable {
     receive: @escaping @Sendable (Push) -> String?, control: @escaping @Sendable (SwitcherRequest) -> SwitcherAnswer
   ) throws(PushError) {
     self.path = path
-    descriptor = try LocalSocket.open(path) { bind($0, $1, $2) == 0 ? listen($0, 16) : -1 }
-    chmod(path, users.union(controllers) == [geteuid()] ? 0o600 : 0o666)
+    let isOwn = users.union(controllers) == [geteuid()]
+    (descriptor, file) = try LocalSocket.listening(at: path, mode: isOwn ? 0o600 : 0o666)
     let descriptor = descriptor
     let service = PushService(
       users: users, controllers: controllers, patience: patience, receive: receive, control: control)
@@ -83,28 +93,32 @@ public final class PushSocket: Sendable {
   }
 
   deinit {
+    LocalSocket.remove(path, file)
     shutdown(descriptor, Int32(SHUT_RDWR))  // the thread's accept fails, and it closes the descriptor
-    unlink(path)
   }
 
   private static func serve(_ descriptor: Int32, _ service: PushService) {
     var clients: [PushClient] = []
+    /// Short of descriptors or memory, until then: the others wait in the kernel's queue.
+    var accepts = ContinuousClock.now
     while true {
-      // Nothing of a client that has a line to answer is read, so that no line waits for ever for its turn.
-      var polled = clients.map { pollfd(fd: $0.descriptor, events: $0.hasLine ? 0 : Int16(POLLIN), revents: 0) }
-      let hasRoom = clients.count < clientsMax
-      polled.append(pollfd(fd: descriptor, events: hasRoom ? Int16(POLLIN) : 0, revents: 0))
-      if poll(&polled, nfds_t(polled.count), clients.map(\.pollLimit).min() ?? -1) < 0, errno != EINTR { break }
+      let mayAccept =
+        ContinuousClock.now >= accepts && (clients.count < clientsMax || clients.contains(where: \.isIdle))
+      var polled = clients.map(\.polled)
+      polled.append(pollfd(fd: descriptor, events: mayAccept ? Int16(POLLIN) : 0, revents: 0))
+      let limits = clients.map(\.pollLimit) + (mayAccept ? [] : [pause])
+      if poll(&polled, nfds_t(polled.count), limits.min() ?? -1) < 0, errno != EINTR { break }
       guard let event = polled.popLast()?.revents, event & Int16(POLLHUP | POLLERR | POLLNVAL) == 0 else { break }
       for (index, one) in polled.enumerated() where one.revents != 0 { clients[index].read() }
       clients = clients.compactMap { service.serve($0) }
       guard event & Int16(POLLIN) != 0 else { continue }
+      if clients.count >= clientsMax, !cutOffOne(&clients) { continue }
       let client = accept(descriptor, nil, nil)
       if client >= 0 {
         clients.append(PushClient(client, patience: service.patience))
       } else if [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errno) {
-        usleep(100_000)  // short of descriptors or memory for now: the clients wait in the kernel's queue
-      } else if errno != EINTR, errno != ECONNABORTED {
+        if !cutOffOne(&clients) { accepts = .now + .milliseconds(pause) }
+      } else if ![EINTR, EAGAIN, ECONNABORTED].contains(errno) {
         break
       }
     }
@@ -112,8 +126,17 @@ public final class PushSocket: Sendable {
     close(descriptor)
   }
 
-  /// More wait in the kernel's queue.
+  /// Of those that have nothing to be answered, who has been so for longest; false: there is none.
+  private static func cutOffOne(_ clients: inout [PushClient]) -> Bool {
+    let idle = clients.indices.filter { clients[$0].isIdle }
+    guard let first = idle.min(by: { clients[$0].deadline < clients[$1].deadline }) else { return false }
+    close(clients.remove(at: first).descriptor)
+    return true
+  }
+
   private static let clientsMax = 64
+  /// For so many milliseconds nobody is accepted where there is no place.
+  private static let pause: Int32 = 100
 }
 
 extension AppHost {
@@ -122,7 +145,7 @@ extension AppHost {
   /// - Parameters:
   ///   - users: whose processes may push; by default this process's own.
   ///   - controllers: whose processes may use the switcher; by default this process's own.
-  /// - Throws: ``PushError``. The socket closes with the last reference to it.
+  /// - Throws: ``PushError``, as ``PushSocket``. The socket closes with the last reference to it.
   public nonisolated func openPushSocket(
     at path: String, users: Set<UInt32> = [geteuid()], controllers: Set<UInt32> = [geteuid()]
   ) throws(PushError) -> PushSocket {

@@ -22,12 +22,13 @@ public struct SwitcherRequest: Sendable, Hashable, Codable {
 
   /// Sends the command and waits for what the host has done.
   ///
+  /// - Parameter limit: how long the host may take for that; `nil`: as long as it does. Blocks meanwhile.
   /// - Returns: the apps of the switcher after it, the last used first.
-  /// - Throws: ``PushError``. Blocks for as long as the host takes.
-  public func send(to path: String) throws(PushError) -> [SwitcherEntry] {
+  /// - Throws: ``PushError``. Where it is `timedOut` the host may have done it all the same.
+  public func send(to path: String, within limit: Duration? = .seconds(10)) throws(PushError) -> [SwitcherEntry] {
     let line: Data
     do { line = try JSONEncoder().encode(self) } catch { throw PushError.refused("\(error)") }
-    let text = try LocalSocket.ask(line, at: path)
+    let text = try LocalSocket.ask(line, at: path, within: limit)
     guard let answer = try? JSONDecoder().decode(SwitcherAnswer.self, from: Data(text.utf8)) else {
       throw PushError.refused(text)
     }

@@ -68,7 +68,9 @@ public enum PowerEvents {
   enum Outcome { case nothing, mayHaveChanged, ended }
 
   /// What `opportune doctor` says of them.
-  public static func finding(open: () throws(Refusal) -> Int32 = PowerEvents.open) -> Diagnosis.Finding {
+  public static func finding() -> Diagnosis.Finding { finding(open: open) }
+
+  package static func finding(open: () throws(Refusal) -> Int32) -> Diagnosis.Finding {
     do {
       close(try open())
       return Diagnosis.Finding(.system, "power events", .ok, found: "kernel uevents of power supplies")

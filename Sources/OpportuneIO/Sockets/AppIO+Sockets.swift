@@ -7,9 +7,14 @@ import SystemPackage
 /// for others; see ``AppIO``.
 extension AppIO {
   /// Connects a stream socket.
-  public func connect(to address: SocketAddress, within limit: Duration? = nil) async throws(IOError) -> FileDescriptor
-  {
+  ///
+  /// - Parameter noDelay: of TCP: what is sent leaves at once (`TCP_NODELAY`). `false`: the kernel may keep a small part
+  ///   until what was sent before has arrived, to send fewer and larger packets (Nagle's algorithm).
+  public func connect(
+    to address: SocketAddress, noDelay: Bool = true, within limit: Duration? = nil
+  ) async throws(IOError) -> FileDescriptor {
     let socket = try makeSocket(address.family, SOCK_STREAM)
+    setDelay(socket, address.family, noDelay)
     adopt(socket)
     do throws(IOError) {
       let request = try request(.OPP_RING_CONNECT, .network, socket)
@@ -30,9 +35,14 @@ extension AppIO {
   /// - Parameters:
   ///   - address: port 0 is one that is free; ``address(of:)`` tells which.
   ///   - backlog: connections that wait to be accepted; 1 to 65,535.
-  public func listen(on address: SocketAddress, backlog: Int = 128) async throws(IOError) -> Listener {
+  ///   - noDelay: of the connections, as of ``connect(to:noDelay:within:)``.
+  public func listen(
+    on address: SocketAddress, backlog: Int = 128, noDelay: Bool = true
+  ) async throws(IOError) -> Listener {
     try require(backlog, in: 1...65_535, "backlog")
     let socket = try bound(to: address, SOCK_STREAM)
+    // Connections have it from who listens, from the first packet on.
+    setDelay(socket, address.family, noDelay)
     guard Glibc.listen(socket.rawValue, Int32(backlog)) == 0 else { throw Self.failure("listen", closing: socket) }
     adopt(socket)
     return Listener(io: self, descriptor: socket)
@@ -63,6 +73,11 @@ extension AppIO {
     let socket = Glibc.socket(family, Int32(kind.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     guard socket >= 0 else { throw Self.failure("socket") }
     return FileDescriptor(rawValue: socket)
+  }
+
+  private func setDelay(_ socket: FileDescriptor, _ family: Int32, _ noDelay: Bool) {
+    guard family != AF_UNIX else { return }
+    SocketModeration.set(socket.rawValue, Int32(IPPROTO_TCP), TCP_NODELAY, noDelay ? 1 : 0)
   }
 
   /// Makes the socket the app's, which closes it at its end. What is done to it from now on goes through the broker: by

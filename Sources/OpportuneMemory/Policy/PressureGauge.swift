@@ -77,9 +77,14 @@ public struct PressureGauge: Sendable, Hashable {
     return next
   }
 
+  /// Whether a reading makes the level critical, or keeps it so.
+  func isCritical(_ reading: MemoryReading) -> Bool {
+    reading.inUse >= threshold(.critical, reading.capacity) && reading.inUse > 0
+  }
+
   /// What must go so that the level is not critical, and does not soon become so: 0 where it is not.
   public func excess(_ reading: MemoryReading) -> UInt64 {
-    guard reading.inUse >= threshold(.critical, reading.capacity), reading.inUse > 0 else { return 0 }
+    guard isCritical(reading) else { return 0 }
     let bytes = critical.bytes(of: reading.capacity)
     let (excess, overflow) = (reading.inUse - (bytes - min(slack(reading.capacity), bytes))).addingReportingOverflow(1)
     return overflow ? .max : excess

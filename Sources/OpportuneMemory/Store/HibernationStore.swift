@@ -35,9 +35,7 @@ public final class HibernationStore {
     guard bytes >= Self.bytesMin, bytes <= 1 << 46 else {
       throw StoreError(.argument, "a store of \(bytes) bytes, expected \(Self.bytesMin) to 2^46")
     }
-    let file = try StoreFile(path, size: bytes)
-    file.access = access
-    try self.init(file)
+    try self.init(StoreFile(path, size: bytes, access: access))
   }
 
   package init(_ device: any StoreDevice) throws(StoreError) {

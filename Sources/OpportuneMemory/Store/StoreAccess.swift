@@ -3,11 +3,17 @@ import Glibc
 /// How a store's file is read and written: so that who knows of an I/O broker can have it done there. Opening, locking and
 /// setting aside is the store's. Any thread.
 ///
-/// Answers are those of `pread`, `pwrite` and `fdatasync`, but `-errno` where these fail.
+/// Answers are those of `pread`, `pwrite`, `fdatasync` and `fsync`, but `-errno` where these fail.
 package protocol StoreAccess: Sendable {
   func read(_ file: Int32, _ bytes: UnsafeMutableRawBufferPointer, at offset: Int) -> Int
   func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer, at offset: Int) -> Int
   func synchronise(_ file: Int32) -> Int
+  /// The same with all that is known of a file, or of a folder: before anything is written.
+  func synchroniseAll(_ file: Int32) -> Int
+}
+
+extension StoreAccess {
+  package func synchroniseAll(_ file: Int32) -> Int { fsync(file) == 0 ? 0 : -Int(errno) }
 }
 
 /// System calls of the thread that asks.

@@ -28,9 +28,9 @@ final class StoreFile: StoreDevice {
   /// The lock is of the open file, which a child of fork() has as well.
   private let forks = opp_fork_generation()
   /// Set before anybody else has the store.
-  var access: any StoreAccess = PlainAccess()
+  var access: any StoreAccess
 
-  init(_ path: String, size: Int) throws(StoreError) {
+  init(_ path: String, size: Int, access: any StoreAccess) throws(StoreError) {
     let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else { throw Self.refused("'\(path)' was not opened") }
     do throws(StoreError) {
@@ -56,8 +56,8 @@ final class StoreFile: StoreDevice {
         throw Self.refused("no \(size) bytes were set aside in '\(path)'", result)
       }
       // Its blocks and its name are on the disk before anything is saved, also where a crash cut the last opening short.
-      guard fsync(descriptor) == 0 else { throw Self.refused("'\(path)' was not synchronised") }
-      try Self.synchroniseFolder(of: path)
+      try Self.succeeded(access.synchroniseAll(descriptor), path)
+      try Self.synchroniseFolder(of: path, access)
     } catch {
       close(descriptor)
       throw error
@@ -65,6 +65,7 @@ final class StoreFile: StoreDevice {
     self.descriptor = descriptor
     self.path = path
     self.size = size
+    self.access = access
   }
 
   deinit { close(descriptor) }
@@ -80,12 +81,18 @@ final class StoreFile: StoreDevice {
     return buffer[..<count].allSatisfy { $0 == 0 }
   }
 
-  private static func synchroniseFolder(of path: String) throws(StoreError) {
+  private static func synchroniseFolder(of path: String, _ access: any StoreAccess) throws(StoreError) {
     let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
     let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard descriptor >= 0 else { throw refused("'\(folder)' was not opened") }
     defer { close(descriptor) }
-    guard fsync(descriptor) == 0 else { throw refused("'\(folder)' was not synchronised") }
+    try succeeded(access.synchroniseAll(descriptor), folder)
+  }
+
+  private static func succeeded(_ synchronisation: Int, _ path: String) throws(StoreError) {
+    guard synchronisation >= 0 else {
+      throw refused("'\(path)' was not synchronised", Int32(clamping: -synchronisation))
+    }
   }
 
   private static func refused(_ what: String, _ number: Int32 = errno) -> StoreError {
@@ -121,8 +128,7 @@ final class StoreFile: StoreDevice {
   }
 
   func synchronise() throws(StoreError) {
-    let result = access.synchronise(descriptor)
-    guard result >= 0 else { throw Self.refused("'\(path)' was not synchronised", Int32(clamping: -result)) }
+    try Self.succeeded(access.synchronise(descriptor), path)
   }
 
   // Whoever carries the rest: of what was written only the kernel's copy is meant, which would else go at once in the end.

@@ -1,3 +1,4 @@
+import Foundation
 import Opportune
 
 /// Prints what is pushed to it, in whatever state it is, until it is terminated. With the socket's path as its argument:
@@ -11,10 +12,16 @@ struct Mail: AppDelegate {
   }
 }
 
-let host = try AppHost()
-let events = await host.observe()
-let mail = try await host.launch(Manifest(identifier: "org.example.mail")) { _ in Mail() }
-let socket = try host.openPushSocket(at: CommandLine.arguments.dropFirst().first ?? "mail.sock")
-try await host.leave(mail.id)
-for await event in events { if case .moved(_, .notRunning, _) = event.action { break } }
-withExtendedLifetime(socket) {}
+do {
+  let host = try AppHost()
+  let events = await host.observe()
+  let mail = try await host.launch(Manifest(identifier: "org.example.mail")) { _ in Mail() }
+  // In place of the socket of a run that has ended; where that still runs, this fails and says so.
+  let socket = try host.openPushSocket(at: CommandLine.arguments.dropFirst().first ?? "mail.sock")
+  try await host.leave(mail.id)
+  for await event in events { if case .moved(_, .notRunning, _) = event.action { break } }
+  withExtendedLifetime(socket) {}
+} catch {
+  FileHandle.standardError.write(Data("Mail: \(error)\n".utf8))
+  exit(1)
+}

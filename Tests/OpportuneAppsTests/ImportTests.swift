@@ -1,0 +1,21 @@
+import Opportune
+import Testing
+
+/// What is in scope where Opportune is imported, and nothing else.
+@Suite struct ImportTests {
+  @Test(.timeLimit(.minutes(1))) func whatItsCallsTakeAndReturnCanBeNamed() async throws {
+    let io = try IOBroker().makeApp(named: "files")
+    let path: FilePath = "/dev/null"
+    let null: FileDescriptor = try await io.open(path, .readOnly)
+    #expect(try await io.status(null).permissions.contains(.ownerRead))
+    let all: FilePermissions = [.ownerReadWriteExecute]
+    #expect(all.rawValue == 0o700)
+    try await io.close(null)
+    do {
+      _ = try await io.open("/nonexistent", .readOnly)
+      Issue.record("there is such a file")
+    } catch {
+      #expect(error.code == .system(Errno.noSuchFileOrDirectory))
+    }
+  }
+}
