@@ -11,7 +11,7 @@ private func runningApp() -> String? {
 
 /// In a process of its own, where nobody hears an expectation: names what does not hold and ends the process.
 /// The hook is the whole process's and stays: each test has a process of its own.
-@Suite(.timeLimit(.minutes(3))) struct EscapeTests {
+@Suite(.endsWithin(minutes: 3)) struct EscapeTests {
   // R-CARD-07
   @Test func defaultExecutorRunsTasksWhereTheyWereStarted() async {
     await #expect(processExitsWith: .exitCode(7)) {

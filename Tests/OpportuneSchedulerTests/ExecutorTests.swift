@@ -36,7 +36,7 @@ private actor Keeper {
   nonisolated func addFromStrand() { assumeIsolated { $0.value += 1 } }
 }
 
-@Suite(.timeLimit(.minutes(3))) struct ExecutorTests {
+@Suite(.endsWithin(minutes: 3)) struct ExecutorTests {
   private static func onWorker() -> Bool { opp_thread_worker() != nil }
 
   // R-CPU-02 R-CARD-07

@@ -7,7 +7,7 @@ import Testing
 
 /// A child has one thread, and may wait for a lock of the runtime's that another had: these fork in a process of their own,
 /// where no other test runs.
-@Suite(.timeLimit(.minutes(3))) struct ForkTests {
+@Suite(.endsWithin(minutes: 3)) struct ForkTests {
   // R-CARD-07
   @Test func childOfAForkIsRefused() async {
     await #expect(processExitsWith: .exitCode(7)) {

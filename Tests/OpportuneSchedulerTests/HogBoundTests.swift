@@ -16,7 +16,7 @@ enum HogOrigin: CaseIterable {
   case shortJobs
 }
 
-@Suite(.timeLimit(.minutes(5)), .serialized) struct HogBoundTests {
+@Suite(.endsWithin(minutes: 5), .serialized) struct HogBoundTests {
   private func foreground(of scheduler: Scheduler) async throws -> SchedulerStatistics.LaneStatistics {
     try #require(await scheduler.statistics().lanes.first { $0.lane == .foreground })
   }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-@Suite struct IdleTests {
+@Suite(.endsWithin(minutes: 3)) struct IdleTests {
   /// How often threads with names that begin with `prefix` have got or given up a CPU, by thread.
   private func switches(of prefix: String) throws -> [String: Int] {
     var switches: [String: Int] = [:]

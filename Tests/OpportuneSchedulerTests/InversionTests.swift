@@ -6,7 +6,7 @@ import Testing
 
 /// What the bands have in common: the allocator, the Swift runtime, the kernel's memory map. A thread of the background
 /// that is stopped with a lock of theirs in its hands must not keep the foreground for long.
-@Suite(.timeLimit(.minutes(5))) struct InversionTests {
+@Suite(.endsWithin(minutes: 5)) struct InversionTests {
   /// A group whose children allocate and free, on the executor of the caller.
   private func allocateInGroups() async {
     await withTaskGroup(of: Int.self) { group in

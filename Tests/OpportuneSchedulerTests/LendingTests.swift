@@ -5,7 +5,7 @@ import Testing
 @testable import OpportuneScheduler
 
 /// Work of one app that is done in the place of another, which waits for it; and what is left of it in the end.
-@Suite(.timeLimit(.minutes(2))) struct LendingTests {
+@Suite(.endsWithin(minutes: 2)) struct LendingTests {
   private actor Account {
     nonisolated let strand: Strand
     private var value = 0

@@ -7,7 +7,7 @@ import Testing
 @testable import OpportuneScheduler
 
 /// What a scheduler leaves behind when it is shut down: nothing, once its threads have ended.
-@Suite struct LifetimeTests {
+@Suite(.endsWithin(minutes: 3)) struct LifetimeTests {
   /// Waits until `object` is gone, which the scheduler's last thread decides. A minute means that it is kept for good.
   private func isFreed(_ object: () -> AnyObject?) async -> Bool {
     let end = opp_now_ns() + 60_000_000_000

@@ -6,7 +6,7 @@ import Testing
 @testable import OpportuneScheduler
 
 /// Who waits for the kernel's lock of the memory map, as far as the monitor is told. (docs/decisions/0016)
-@Suite(.timeLimit(.minutes(2))) struct MemoryMapTests {
+@Suite(.endsWithin(minutes: 2)) struct MemoryMapTests {
   /// How many of ten jobs that wait for something the monitor has replaced after a while, where two may work at once.
   private func replaced(
     _ band: Band, _ lane: Lane, waitingFor what: Int32, isEnough: @Sendable (_ replaced: UInt64, _ looks: Int) -> Bool

@@ -18,7 +18,7 @@ private final class Turns: Sendable {
   }
 }
 
-@Suite(.timeLimit(.minutes(3)), .serialized) struct OverlapTests {
+@Suite(.endsWithin(minutes: 3), .serialized) struct OverlapTests {
   // R-CPU-03 R-CPU-04 R-CPU-05: in the levels that they share, neither band starves the other.
   @Test(arguments: [1, 5]) func bandsShareTheOverlap(levels: Int) async throws {
     var configuration = SchedulerConfiguration()

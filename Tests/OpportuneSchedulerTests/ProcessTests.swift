@@ -92,7 +92,7 @@ private final class LimitedGroup {
 }
 
 /// What changes a whole process, each in one of its own.
-@Suite(.timeLimit(.minutes(3)), .serialized) struct ProcessTests {
+@Suite(.endsWithin(minutes: 3), .serialized) struct ProcessTests {
   // R-SYS-03
   @Test(.enabled(if: LimitedGroup.isPossible, "two CPUs, and a cgroup with a limit of CPU time that root may make"))
   func aLimitOfTheCgroupIsFollowed() async {
@@ -162,7 +162,7 @@ private final class LimitedGroup {
         let release = Flag()
         try app.submit {
           lowered.add(false)
-          while sched_getscheduler(0) != schedIdle { opp_pause() }
+          require(spin { sched_getscheduler(0) == schedIdle }, "the running job is lowered")
           lowered.add(true)
           release.spin()
         }
@@ -260,7 +260,7 @@ private final class LimitedGroup {
           setAffinity(of: Int32(thread) ?? 0, to: set)
         }
         // While something runs the monitor looks once a second.
-        while scheduler.width != width { await Task.yield() }
+        require(spin { scheduler.width == width }, "the width follows to \(width)")
         for number in 0..<20 { require(try await app.task { number }.value == number, "work goes on") }
       }
       release.raise()

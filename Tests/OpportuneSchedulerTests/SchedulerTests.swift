@@ -45,7 +45,7 @@ private actor Plain {
   func add() { count += 1 }
 }
 
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.endsWithin(minutes: 2))
 struct SchedulerTests {
   // R-CARD-07: embedded as a scheduling core; task groups, async let, cancellation, yield and task-locals work.
   @Test func runsStructuredConcurrency() async throws {
@@ -344,7 +344,7 @@ struct SchedulerTests {
 }
 
 /// Named so that the concurrent tests run under the sanitizers by this filter.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.endsWithin(minutes: 5))
 struct StressTests {
   // R-CARD-03: submitted = ran + cancelled, none twice, with suspensions, changes of band and a shutdown in between.
   @Test(arguments: [1, 2, 4, 16]) func everyJobIsAccountedFor(workers: Int) async throws {

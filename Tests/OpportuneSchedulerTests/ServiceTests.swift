@@ -6,7 +6,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-@Suite(.timeLimit(.minutes(3))) struct ServiceTests {
+@Suite(.endsWithin(minutes: 3)) struct ServiceTests {
   private func run(_ count: Int, in app: App) async throws {
     let ran = Record<Int>()
     for number in 0..<count { try app.submit { ran.add(number) } }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-@Suite(.timeLimit(.minutes(3))) struct ShutdownTests {
+@Suite(.endsWithin(minutes: 3)) struct ShutdownTests {
   // R-CARD-07
   @Test(arguments: [1, 2]) func runsWhatIsQueued(workers: Int) async throws {
     let scheduler = try makeScheduler(workers: workers)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import OpportuneScheduler
 
-@Suite(.timeLimit(.minutes(3))) struct StatisticsTests {
+@Suite(.endsWithin(minutes: 3)) struct StatisticsTests {
   /// Runs work of every kind that is counted, and returns the app's statistics and the scheduler's.
   private func statistics(isCollecting: Bool) async throws -> (AppStatistics, SchedulerStatistics) {
     var configuration = SchedulerConfiguration()

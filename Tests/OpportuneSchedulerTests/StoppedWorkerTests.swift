@@ -95,7 +95,7 @@ private final class Chains: Sendable {
   }
 }
 
-@Suite(.timeLimit(.minutes(3)), .serialized) struct StoppedWorkerTests {
+@Suite(.endsWithin(minutes: 3), .serialized) struct StoppedWorkerTests {
   // R-CPU-01 R-CARD-03 R-FTS-09
   /// Law 1: whatever instruction the kernel stops a worker of the background at, the foreground goes on, and no job is lost.
   @Test func theForegroundGoesOnWhileAWorkerOfTheBackgroundIsStopped() async throws {

@@ -5,7 +5,7 @@ import Testing
 @testable import OpportuneScheduler
 
 /// Strands whose jobs start work, and strands of the background that the foreground uses.
-@Suite(.timeLimit(.minutes(2))) struct StrandTests {
+@Suite(.endsWithin(minutes: 2)) struct StrandTests {
   // R-CPU-02
   @Test func whatAStrandsClosureStartsDoesNotWaitForItsEnd() async throws {
     let scheduler = try makeScheduler(workers: 2)
@@ -105,6 +105,30 @@ import Testing
     #expect(others.count == 0)
     app.resume()
     _ = await others.reaching(1)
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-02
+  /// In the background's lane nobody runs beside it.
+  @Test func aStrandWithMuchToDoGoesToTheBackOfTheQueue() async throws {
+    let scheduler = try makeScheduler(workers: 1, background: .nice19)
+    let (app, other) = (
+      try scheduler.makeApp(named: "app", band: .background), try scheduler.makeApp(named: "other", band: .background)
+    )
+    let strand = try app.thread(named: "strand")
+    let order = Record<Int>()
+    let release = try await other.hold()
+    for number in 1...50 {
+      try strand.submit {
+        // From the strand's first job on another waits.
+        if number == 1 { do { try other.submit { order.add(0) } } catch { Issue.record(error) } }
+        spinCPU(milliseconds: 1)
+        order.add(number)
+      }
+    }
+    release.raise()
+    let place = try #require(await order.reaching(51).firstIndex(of: 0))
+    #expect(place < 25, "the other app's job was number \(place), with a strand's turn of a fifth of a millisecond")
     try await scheduler.shutdown()
   }
 

@@ -44,7 +44,7 @@ private actor Passing {
   }
 }
 
-@Suite(.timeLimit(.minutes(10)), .serialized) struct StressRaceTests {
+@Suite(.endsWithin(minutes: 10), .serialized) struct StressRaceTests {
   // R-CPU-02 R-CARD-03
   /// The job that a thread queues may end, and with it the last that holds the executor, before the thread goes on.
   @Test func executorsMayGoWhileTheirLastJobIsQueued() async throws {

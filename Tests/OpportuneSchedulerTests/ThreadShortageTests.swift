@@ -7,7 +7,7 @@ import Testing
 @testable import OpportuneScheduler
 
 /// Threads that cannot be had once the scheduler runs.
-@Suite(.timeLimit(.minutes(2))) struct ThreadShortageTests {
+@Suite(.endsWithin(minutes: 2)) struct ThreadShortageTests {
   /// What goes wrong.
   enum Shortage: CaseIterable, Sendable {
     /// The kernel gives no thread.
