@@ -37,6 +37,8 @@ final class Engine: @unchecked Sendable {
   private let currentWidth: Atomic<Int>
   private let escapes = Atomic<UInt64>(0)
   private let forks: UInt32
+  /// How long foreground work waits for a suspended app before that is said, in nanoseconds.
+  let waitWarningDelay: UInt64
   let startThread: ThreadStarter
   private let readTopology: () -> Topology
   /// How many more threads the process may have, or nil; see ``ThreadLimits``.
@@ -49,7 +51,8 @@ final class Engine: @unchecked Sendable {
     startThread: @escaping ThreadStarter = { opp_thread_start($0, $1, $2, $3) },
     readTopology: @escaping () -> Topology = { Topology() },
     readThreadLimits: @escaping () -> ThreadLimits = { ThreadLimits.read() },
-    isBlocked: @escaping (OpaquePointer) -> Int32 = { opp_thread_meter_is_blocked($0) }
+    isBlocked: @escaping (OpaquePointer) -> Int32 = { opp_thread_meter_is_blocked($0) },
+    waitWarningDelay: UInt64 = 1_000_000_000
   ) throws(SchedulerError) {
     self.configuration = configuration
     self.logger = logger
@@ -57,6 +60,7 @@ final class Engine: @unchecked Sendable {
     self.readTopology = readTopology
     self.readThreadLimits = readThreadLimits
     self.isBlocked = isBlocked
+    self.waitWarningDelay = waitWarningDelay
     topology = readTopology()
     privileges = KernelPrivileges.probe()
     knowsJobLayout = RuntimeProbe.knowsJobLayout

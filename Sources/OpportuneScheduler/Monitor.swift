@@ -19,6 +19,8 @@ final class Monitor: @unchecked Sendable {
     /// Somebody may be waiting for an app to become quiet.
     case checkWaiters
     case waitForQuiet(AppCore, Wait)
+    /// Foreground work of the app of that number waits for this one, which is suspended.
+    case awaited(AppRecord, by: UInt64)
     case timer(SleepTimer)
     /// The sleep ended early: the timer's place is free.
     case cancelled(SleepTimer)
@@ -73,6 +75,8 @@ final class Monitor: @unchecked Sendable {
   /// How many workers there were when it refused one, and some more for the time since; nil where it refused none.
   var provenWorkers: Int?
   var hasWarnedOfThreads = false
+  /// Waits for suspended apps.
+  var suspendedWaits: [SuspendedWait] = []
   /// The workers are started: the thread begins.
   let isSetUp = Atomic<Bool>(false)
   var lastLimits: UInt64 = 0
@@ -204,7 +208,7 @@ final class Monitor: @unchecked Sendable {
         let shortest = engine.lanes.filter { $0.lane != .background }.map(\.reserveDelay).min() ?? reserveDelay
         watchDelay.store(max(reserveDelay, shortest / 2), ordering: .relaxed)
       }
-      fireTimers(orAt: startLacking(engine))
+      fireTimers(orAt: min(startLacking(engine), warnOfSuspendedWaits(engine)))
       checkWaiters()
       if checkShutdown(engine) { break }
     }
@@ -226,7 +230,7 @@ final class Monitor: @unchecked Sendable {
     case .cpuTime(let app, let continuation): continuation.resume(returning: app.statistics.cpuNanoseconds)
     case .shutDown(_, let continuation): continuation.resume(returning: [])
     case .timer(let timer): timer.end()
-    case .spawn, .ended, .ready, .reclassify, .raise, .checkWaiters, .cancelled, .added: break
+    case .spawn, .ended, .ready, .reclassify, .raise, .checkWaiters, .awaited, .cancelled, .added: break
     }
   }
 
@@ -274,6 +278,8 @@ final class Monitor: @unchecked Sendable {
       break
     case .waitForQuiet(let app, let wait):
       quietWaiters.append((app, wait))
+    case .awaited(let app, let waiter):
+      noteSuspendedWait(of: waiter, for: app, engine)
     case .added(let app):
       // Not at each: many are made one after the other.
       if apps.count == appsToSweep {
@@ -338,7 +344,7 @@ final class Monitor: @unchecked Sendable {
 
   private func fetchTimers(_ engine: Engine, published: UInt64) {
     fetch(engine)
-    if min(timers.nextFire ?? .max, nextStart(engine)) < published { ring() }
+    if min(timers.nextFire ?? .max, nextStart(engine), nextSuspendedLook) < published { ring() }
   }
 
   private func checkWaiters() {
