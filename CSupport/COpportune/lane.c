@@ -142,6 +142,10 @@ void opp_lane_set_permits(opp_lane *lane, uint32_t permits) {
     while (!opp_cas(&lane->count, &count, (uint64_t)permits << 32 | count_used(count), relaxed)) {}
 }
 
+uint32_t opp_lane_permits(const opp_lane *lane) {
+    return count_permits(opp_load(&lane->count, relaxed)); /* relaxed: a number that may be old when it is read */
+}
+
 bool opp_lane_is_over(const opp_lane *lane) {
     uint64_t count = opp_load(&lane->count, relaxed); /* whoever acts on it gives a permit back, and then looks again */
     return count_used(count) > count_permits(count);

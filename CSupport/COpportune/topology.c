@@ -1,4 +1,5 @@
 #include "topology.h"
+#include "cgroup.h"
 #include "opp_sync.h"
 #include "system_file.h"
 
@@ -131,85 +132,13 @@ static void read_nodes(const opp_topology_calls *calls, opp_topology *topology) 
 
 /* --- CPU quota ------------------------------------------------------------------------------ */
 
-/* A cgroup file system that can limit CPU time, and where in it the process is. */
-typedef struct hierarchy {
-    bool is_unified;
-    char path[PATH_MAX];    /* the process's cgroup, as /proc/self/cgroup has it */
-    char mounted[PATH_MAX]; /* the part of the hierarchy that is mounted: "/", or a container's cgroup */
-    char at[PATH_MAX];      /* the mount point; empty where there is none */
-} hierarchy;
-
-/* Whether `list`, separated by commas, has the entry "cpu". */
-static bool lists_cpu(const char *list) {
-    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
-        if (*at == ',') at++;
-        if (strncmp(at, "cpu", 3) == 0 && (at[3] == ',' || at[3] == '\0')) return true;
-    }
-    return false;
-}
-
-static void copy_path(char to[PATH_MAX], const char *from) {
-    size_t length = strlen(from);
-    to[0] = '\0';
-    if (length < PATH_MAX) memcpy(to, from, length + 1);
-}
-
-/* "4:cpu,cpuacct:/a/b", or "0::/a/b" for the unified hierarchy. */
-static bool note_cgroup(char *line, void *context) {
-    hierarchy *own = context;
-    char *controllers = strchr(line, ':');
-    char *path = controllers == NULL ? NULL : strchr(++controllers, ':');
-    if (path == NULL) return true;
-    *path++ = '\0';
-    bool is_own = own->is_unified ? strncmp(line, "0:", 2) == 0 && *controllers == '\0' : lists_cpu(controllers);
-    if (is_own) copy_path(own->path, path);
-    return !is_own;
-}
-
-/* mountinfo writes space, tab, newline and backslash as three octal digits. */
-static void unescape(char *text) {
-    char *to = text;
-    for (const char *from = text; *from != '\0'; to++) {
-        if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' && from[2] <= '7' &&
-            from[3] >= '0' && from[3] <= '7') {
-            *to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
-            from += 4;
-        } else {
-            *to = *from++;
-        }
-    }
-    *to = '\0';
-}
-
-/* "31 23 0:28 ROOT MOUNT-POINT OPTIONS [more ...] - TYPE SOURCE SUPER-OPTIONS" */
-static bool note_mount(char *line, void *context) {
-    hierarchy *own = context;
-    char *type = strstr(line, " - ");
-    if (type == NULL) return true;
-    *type = '\0';
-    type += 3;
-    char *rest, *fields = line, *field[5];
-    for (int index = 0; index < 5; index++)
-        if ((field[index] = strtok_r(index == 0 ? fields : NULL, " ", &rest)) == NULL) return true;
-    type = strtok_r(type, " ", &rest);
-    char *source = strtok_r(NULL, " ", &rest), *options = strtok_r(NULL, " ", &rest);
-    if (type == NULL || source == NULL || options == NULL) return true;
-    if (own->is_unified ? strcmp(type, "cgroup2") != 0 : strcmp(type, "cgroup") != 0 || !lists_cpu(options))
-        return true;
-    unescape(field[3]);
-    unescape(field[4]);
-    copy_path(own->mounted, field[3]);
-    copy_path(own->at, field[4]);
-    return false;
-}
-
 /* The limit that one cgroup sets, in thousandths of a CPU; UINT64_MAX where it sets none. */
-static uint64_t limit_of(const hierarchy *own, const char *root, const char *folder) {
+static uint64_t limit_of(const char *root, const char *folder, bool is_unified) {
     char path[PATH_MAX], text[64];
     long long quota = -1, period = 0;
-    int length = snprintf(path, sizeof path, "%s/%s", folder, own->is_unified ? "cpu.max" : "cpu.cfs_quota_us");
+    int length = snprintf(path, sizeof path, "%s/%s", folder, is_unified ? "cpu.max" : "cpu.cfs_quota_us");
     if (length < 0 || (size_t)length >= sizeof path) return UINT64_MAX;
-    if (own->is_unified) {
+    if (is_unified) {
         if (opp_file_read(root, path, text, sizeof text) <= 0) return UINT64_MAX;
         if (sscanf(text, "%lld %lld", &quota, &period) != 2) return UINT64_MAX; /* "max 100000" */
     } else {
@@ -224,45 +153,14 @@ static uint64_t limit_of(const hierarchy *own, const char *root, const char *fol
     return milli == 0 ? 1 : milli; /* 0 means no limit at all */
 }
 
-/* The smallest limit from the process's cgroup up to the mount point: each holds for all below it. */
-static uint64_t limit_on_path(const hierarchy *own, const char *root) {
-    size_t prefix = strcmp(own->mounted, "/") == 0 ? 0 : strlen(own->mounted);
-    const char *below = own->path;
-    if (prefix > 0 && strncmp(below, own->mounted, prefix) == 0 && (below[prefix] == '/' || below[prefix] == '\0'))
-        below += prefix;
-    else if (prefix > 0)
-        below = ""; /* what is mounted is not above us by name: take it for ours */
-    if (strncmp(below, "/..", 3) == 0) below = ""; /* outside of the cgroup namespace: not to be seen */
-    char folder[PATH_MAX];
-    int length = snprintf(folder, sizeof folder, "%s%s", own->at, below);
-    if (length < 0 || (size_t)length >= sizeof folder) return UINT64_MAX;
-
-    size_t top = strlen(own->at);
-    uint64_t least = UINT64_MAX;
-    for (;;) {
-        while (strlen(folder) > top && folder[strlen(folder) - 1] == '/') folder[strlen(folder) - 1] = '\0';
-        uint64_t limit = limit_of(own, root, folder);
-        if (limit < least) least = limit;
-        if (strlen(folder) <= top) return least;
-        *strrchr(folder, '/') = '\0';
-    }
+static void take_least(const char *root, const char *folder, bool is_unified, void *context) {
+    uint64_t limit = limit_of(root, folder, is_unified), *least = context;
+    if (limit < *least) *least = limit;
 }
 
-static uint64_t limit_of_hierarchy(const char *root, bool is_unified) {
-    hierarchy own = {.is_unified = is_unified};
-    opp_file_lines(root, "/proc/self/cgroup", note_cgroup, &own);
-    if (opp_file_lines(root, "/proc/self/mountinfo", note_mount, &own) != 0) {
-        /* Without /proc: containers see their own cgroup where everybody mounts it. */
-        copy_path(own.at, is_unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu");
-        own.path[0] = '\0';
-    }
-    return own.at[0] == '\0' ? UINT64_MAX : limit_on_path(&own, root);
-}
-
-/* Machines in transition have both hierarchies, and both hold. */
 static uint64_t read_quota(const char *root) {
-    uint64_t unified = limit_of_hierarchy(root, true), legacy = limit_of_hierarchy(root, false);
-    uint64_t least = unified < legacy ? unified : legacy;
+    uint64_t least = UINT64_MAX;
+    opp_cgroup_visit(root, "cpu", take_least, &least);
     return least == UINT64_MAX ? 0 : least;
 }
 

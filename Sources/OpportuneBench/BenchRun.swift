@@ -23,7 +23,7 @@ public struct BenchRun: Sendable {
     let run = self
     let result = await withCheckedContinuation {
       (done: CheckedContinuation<Result<BenchReport, any Error>, Never>) in
-      let code = SystemThread.launch(named: "bench") {
+      let code = SystemThread.launch(named: "run") {
         done.resume(returning: Result { try run.runAll(machine) })
       }
       if code != 0 {

@@ -25,7 +25,7 @@ struct Chain: Sendable {
 
   /// A thread of its own submits a link whenever one has ended, until the window's end.
   func startOutside() throws(BenchError) -> SystemThread {
-    try SystemThread(named: "chain-outside") {
+    try SystemThread(named: "outside") {
       while !state.isStopping.load(ordering: .relaxed) {
         let ended = Gate()
         let accepted = state.submit(
@@ -117,7 +117,7 @@ final class Blockers: Sendable {
     self.pipes = pipes
     self.state = state
     // The chains are staggered over the second; the last bytes, at the window's end, free every reader.
-    writer = try SystemThread(named: "block-writer") {
+    writer = try SystemThread(named: "writer") {
       var turn = 0
       let pause = 1_000_000_000 / UInt64(count)
       var next = Clock.now()

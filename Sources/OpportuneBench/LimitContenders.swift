@@ -118,9 +118,9 @@ final class LimitContender: Contender, @unchecked Sendable {
 
   func start(_ setup: ContenderSetup) throws {
     foreground = try ThreadPool(
-      named: "limit-fg", threads: setup.cores + spareThreads, kernelClass: foregroundClass)
-    background = try ThreadPool(named: "limit-bg", threads: setup.cores, kernelClass: .idle)
-    if isTold { hogs = try ThreadPool(named: "limit-hog", threads: setup.cores, kernelClass: .idle) }
+      named: "fg", threads: setup.cores + spareThreads, kernelClass: foregroundClass)
+    background = try ThreadPool(named: "bg", threads: setup.cores, kernelClass: .idle)
+    if isTold { hogs = try ThreadPool(named: "hog", threads: setup.cores, kernelClass: .idle) }
   }
 
   func stop() async {

@@ -68,6 +68,12 @@ public final class App: Sendable {
   /// ``untilSuspended()``. Jobs that are queued meanwhile wait. (R-FTS-09)
   ///
   /// Jobs of default actors are the exception: they serve whoever uses the actor, so they run in spite of it.
+  ///
+  /// Who awaits an actor on one of its strands, or the value of one of its tasks, waits until it is resumed. Where that is the
+  /// foreground of another app, and for longer than a second, the scheduler's logger is told of both, once. Have the foreground
+  /// resume the app before it asks, ask what is not suspended (an app of its own for a service that others need, or a default
+  /// actor), or not wait: look at ``activity`` first, or race the answer against ``clock`` in tasks of its own, and drop the
+  /// one that comes too late; to cancel who waits does not end the wait.
   public func suspend() { core.suspend() }
 
   /// Resumes the app: all that is queued runs, in order.

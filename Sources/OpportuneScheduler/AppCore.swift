@@ -16,8 +16,6 @@ final class AppCore: @unchecked Sendable {
   // Every access to what they point to goes through the core, which is thread-safe.
   let raw: OpaquePointer
   let runner: OpaquePointer
-  /// Slices of this app that run in the place of another.
-  private let lentInside = Atomic<Int>(0)
   /// Counts looks of those who move the actors' place.
   private let moves = Atomic<UInt64>(0)
   /// Set once, by the executor's initialiser, before anybody can enqueue.
@@ -188,6 +186,7 @@ final class AppCore: @unchecked Sendable {
   func suspend() {
     guard opp_app_suspend(raw) else { return }
     engine.monitor.post(.checkWaiters)
+    if let waiter = record.waiter { engine.monitor.post(.awaited(record, by: waiter)) }
     observers.tell()
   }
 
@@ -212,7 +211,7 @@ final class AppCore: @unchecked Sendable {
   /// suspended: the slice must not run, and its entry in the app's own place is still there.
   func enterLent() -> Bool {
     // seqCst, both: who suspends sets the state and then looks here; one of the two sees the other.
-    lentInside.add(1, ordering: .sequentiallyConsistent)
+    record.lentInside.add(1, ordering: .sequentiallyConsistent)
     if !opp_app_is_suspended(raw) { return true }
     leaveLent()
     return false
@@ -220,15 +219,27 @@ final class AppCore: @unchecked Sendable {
 
   func leaveLent() {
     // seqCst: see enterLent(); releasing, so that what the slice did is seen by who finds the app quiet.
-    guard lentInside.subtract(1, ordering: .sequentiallyConsistent).newValue == 0, opp_app_is_suspended(raw) else {
+    guard record.lentInside.subtract(1, ordering: .sequentiallyConsistent).newValue == 0, opp_app_is_suspended(raw)
+    else {
       return
     }
     engine.monitor.post(.checkWaiters)
   }
 
+  // MARK: Waited for by others
+
+  /// Work of `other` begins to wait for this app; false if nobody need know. Each that counts is ended by
+  /// ``AppRecord/endWait()``.
+  func beginWait(of other: AppCore) -> Bool {
+    guard other.band > .background else { return false }
+    record.beginWait(of: other.number)
+    if opp_app_is_suspended(raw) { engine.monitor.post(.awaited(record, by: other.number)) }
+    return true
+  }
+
   /// Whether it is suspended and nobody is inside one of its jobs.
   var isQuiet: Bool {
-    state.suspended && opp_app_running(raw) == 0 && lentInside.load(ordering: .sequentiallyConsistent) == 0
+    state.suspended && opp_app_running(raw) == 0 && record.lentInside.load(ordering: .sequentiallyConsistent) == 0
   }
 }
 

@@ -23,16 +23,14 @@ public struct AppTask<Success: Sendable>: Sendable {
   ///
   /// - Throws: what the task throws.
   public var value: Success {
-    get async throws {
-      tree.lend()
-      return try await task.value
-    }
+    get async throws { try await result.get() }
   }
 
   /// The same as a `Result`.
   public var result: Result<Success, any Error> {
     get async {
-      tree.lend()
+      let isCounted = tree.lend()
+      defer { if isCounted { tree.app.record.endWait() } }
       return await task.result
     }
   }
@@ -110,11 +108,21 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
   }
 
   /// The caller is about to wait for the task: if it works for an app of a higher band, the task goes there; else it has
-  /// the caller's priority at least.
-  func lend() {
+  /// the caller's priority at least. True if the wait is counted, and the caller has to end it.
+  func lend() -> Bool {
     guard let worker = Worker.current(of: app.engine), let source = worker.source, let candidate = worker.app,
-      candidate !== app, candidate.band > app.band
-    else { return requeue(with: Task.currentPriority) }
+      candidate !== app
+    else {
+      requeue(with: Task.currentPriority)
+      return false
+    }
+    let isCounted = app.beginWait(of: candidate)
+    lend(to: candidate, source)
+    return isCounted
+  }
+
+  private func lend(to candidate: AppCore, _ source: OpaquePointer) {
+    guard candidate.band > app.band else { return requeue(with: Task.currentPriority) }
     var isKnown = false
     lenders.visit { if $0.app === candidate { isKnown = true } }
     if !isKnown { lenders.push(Lender(candidate)) }

@@ -37,8 +37,12 @@ final class Engine: @unchecked Sendable {
   private let currentWidth: Atomic<Int>
   private let escapes = Atomic<UInt64>(0)
   private let forks: UInt32
+  /// How long foreground work waits for a suspended app before that is said, in nanoseconds.
+  let waitWarningDelay: UInt64
   let startThread: ThreadStarter
   private let readTopology: () -> Topology
+  /// How many more threads the process may have, or nil; see ``ThreadLimits``.
+  let readThreadLimits: () -> ThreadLimits
   /// As `opp_thread_meter_is_blocked()`; a test's tells of waits that take a kernel in trouble.
   let isBlocked: (OpaquePointer) -> Int32
 
@@ -46,13 +50,17 @@ final class Engine: @unchecked Sendable {
     _ configuration: SchedulerConfiguration, _ logger: Logger,
     startThread: @escaping ThreadStarter = { opp_thread_start($0, $1, $2, $3) },
     readTopology: @escaping () -> Topology = { Topology() },
-    isBlocked: @escaping (OpaquePointer) -> Int32 = { opp_thread_meter_is_blocked($0) }
+    readThreadLimits: @escaping () -> ThreadLimits = { ThreadLimits.read() },
+    isBlocked: @escaping (OpaquePointer) -> Int32 = { opp_thread_meter_is_blocked($0) },
+    waitWarningDelay: UInt64 = 1_000_000_000
   ) throws(SchedulerError) {
     self.configuration = configuration
     self.logger = logger
     self.startThread = startThread
     self.readTopology = readTopology
+    self.readThreadLimits = readThreadLimits
     self.isBlocked = isBlocked
+    self.waitWarningDelay = waitWarningDelay
     topology = readTopology()
     privileges = KernelPrivileges.probe()
     knowsJobLayout = RuntimeProbe.knowsJobLayout
@@ -128,16 +136,27 @@ final class Engine: @unchecked Sendable {
   /// Workers above a smaller width sleep after the job that they are inside of; for a larger one, as many more are woken
   /// as there may be, if anything waits.
   func setWidth(_ new: Int) {
-    let old = currentWidth.exchange(new, ordering: .relaxed)
-    for lane in lanes {
-      lane.setWidth(new, configuration)
-      for _ in 0..<max(0, new - old) where opp_has_ready(core, lane.takeable) { wake(lane) }
-    }
+    currentWidth.store(new, ordering: .relaxed)
+    for lane in lanes { resize(lane) }
   }
 
-  /// For the monitor's thread: the program's log handler must not run in its class.
+  /// After a change of the width, or of what the lane can have of it.
+  func resize(_ lane: LaneState) {
+    let old = Int(opp_lane_permits(lane.raw))
+    lane.setWidth(width, configuration)
+    // Where more demoted jobs may begin, one at least.
+    for _ in 0..<max(1, Int(opp_lane_permits(lane.raw)) - old) where opp_has_ready(core, lane.takeable) { wake(lane) }
+  }
+
+  /// For the monitor's thread: the program's log handler must not run in its class. It runs in the foreground as a job of
+  /// nobody else's, since libdispatch, asked for a thread that the kernel refuses, keeps who asked for seconds.
   func log(_ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata) {
-    DispatchQueue.global().async { [logger] in logger.log(level: level, message, metadata: metadata) }
+    let say: @Sendable () -> Void = { [logger] in logger.log(level: level, message, metadata: metadata) }
+    do throws(SchedulerError) {
+      try AppCore(engine: self, name: configuration.name, band: .foreground).submit(priority: nil, say, cancelled: say)
+    } catch {
+      DispatchQueue.global().async(execute: say)  // all apps' places are taken, or it is shut down
+    }
   }
 
   // MARK: Phase
@@ -241,9 +260,9 @@ final class Engine: @unchecked Sendable {
     if opp_has_ready(core, lane.takeable) { wake(lane) }
   }
 
-  /// Whether more workers sleep than the lane can need at once.
+  /// Whether more workers sleep than the lane can need at once, or there are more than it may have.
   func isSurplus(_ lane: LaneState) -> Bool {
-    opp_lane_sleeping(lane.raw) > width * (1 + configuration.demotedLimitPerCore)
+    opp_lane_sleeping(lane.raw) > width * (1 + configuration.demotedLimitPerCore) || lane.takeSurplus()
   }
 
   /// Of the levels in `mask` that may hold something, the one whose turn it is.

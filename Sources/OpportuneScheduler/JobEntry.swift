@@ -5,7 +5,7 @@ internal import COpportune
 ///
 ///     bits 0-1   kind
 ///     bit  2     the rest is a time
-///     bits 3-31  microseconds of the monotonic clock, modulo 536 s; or bit 3: see `isLent`
+///     bits 3-31  microseconds of the monotonic clock, modulo 536 s; or bits 3 and 4: see `isLent` and `isAwaited`
 struct JobEntry: @unchecked Sendable {
   enum Kind: UInt32 {
     /// An `UnownedJob` to be run on the app's executor.
@@ -30,10 +30,14 @@ struct JobEntry: @unchecked Sendable {
     }
   }
 
-  /// The same in a strand's bag, queued from work of an app of a higher band.
-  init(lent entry: JobEntry) {
+  /// The same in a strand's bag.
+  ///
+  /// - Parameters:
+  ///   - isLent: queued from work of an app of a higher band.
+  ///   - isAwaited: counted among the waits for the strand's app.
+  init(_ entry: JobEntry, isLent: Bool, isAwaited: Bool) {
     pointer = entry.pointer
-    tag = entry.kind.rawValue | 8
+    tag = entry.kind.rawValue | (isLent ? 8 : 0) | (isAwaited ? 16 : 0)
   }
 
   init(_ job: opp_job) {
@@ -48,6 +52,9 @@ struct JobEntry: @unchecked Sendable {
 
   /// Whether somebody in a higher band waits for it. In strands' bags there are no times.
   var isLent: Bool { tag & 12 == 8 }
+
+  /// Whether another app's foreground work waits for it to begin. Likewise.
+  var isAwaited: Bool { tag & 20 == 16 }
 
   /// Microseconds in the queue, if that was noted.
   func waited(until nanoseconds: UInt64) -> UInt64? {

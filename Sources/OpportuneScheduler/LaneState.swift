@@ -30,6 +30,12 @@ final class LaneState: @unchecked Sendable {
   var stoodLookAt: UInt64 = 0
   /// The monitor's own: workers by slot.
   var workers: [Worker?] = []
+  /// How many workers it can have, where threads are few.
+  private let attainable = Atomic<Int>(.max)
+  /// How many workers are to end as soon as they have nothing to do.
+  private let surplus = Atomic<Int>(0)
+  /// The monitor's own: how many workers it may have.
+  private(set) var mostWorkers = Int(OPP_LANE_WORKERS)
   var liveWorkers: Int { workers.count { $0 != nil } }
 
   init(lane: Lane, width: Int, configuration: SchedulerConfiguration) throws(SchedulerError) {
@@ -46,8 +52,11 @@ final class LaneState: @unchecked Sendable {
   deinit { opp_lane_destroy(raw) }
 
   func setWidth(_ width: Int, _ configuration: SchedulerConfiguration) {
-    opp_lane_set_permits(raw, UInt32(width))
-    demotedLimit.store(width * configuration.demotedLimitPerCore, ordering: .relaxed)
+    let workers = attainable.load(ordering: .relaxed)
+    opp_lane_set_permits(raw, UInt32(ThreadShares.permits(workers: workers, width: width)))
+    let configured = width * configuration.demotedLimitPerCore
+    demotedLimit.store(
+      ThreadShares.demotedLimit(workers: workers, width: width, configured: configured), ordering: .relaxed)
   }
 
   /// The monitor's own: the jobs that ended ordinarily up to the last look that counted, and how much CPU time one took,
@@ -145,6 +154,35 @@ final class LaneState: @unchecked Sendable {
   var demotedCount: Int { demotedRunning.load(ordering: .relaxed) }
 
   // MARK: Workers that cannot be had
+
+  /// The monitor's: the lane may have `most` workers from now on, and can have `attainable` of them as things are. True if it
+  /// could have another number before; follow that by ``setWidth(_:_:)``.
+  func share(most: Int, attainable: Int) -> Bool {
+    mostWorkers = min(most, Int(OPP_LANE_WORKERS))
+    let before = self.attainable.exchange(attainable, ordering: .relaxed)
+    let surplus = max(0, liveWorkers - mostWorkers)
+    self.surplus.store(surplus, ordering: .relaxed)
+    // Who sleeps looks for a job first, and finds that it is to end when there is none.
+    for _ in 0..<min(surplus, Int(opp_lane_sleeping(raw))) { _ = opp_lane_wake_reserve(raw) }
+    return attainable != before
+  }
+
+  /// Whether it has fewer workers, or lets fewer demoted jobs begin, than it would.
+  func isShort(width: Int, _ configuration: SchedulerConfiguration) -> Bool {
+    mostWorkers <= width || demotedLimit.load(ordering: .relaxed) < width * configuration.demotedLimitPerCore
+  }
+
+  /// Whether a worker that has nothing to do is to end, so that another lane can have its thread; it has to, then.
+  func takeSurplus() -> Bool {
+    // relaxed: one that stays for longer, or goes in vain, does no harm; the monitor starts what is wanted.
+    var left = surplus.load(ordering: .relaxed)
+    while left > 0 {
+      let (exchanged, original) = surplus.compareExchange(expected: left, desired: left - 1, ordering: .relaxed)
+      if exchanged { return true }
+      left = original
+    }
+    return false
+  }
 
   /// The monitor's own: whether another worker was to be started and could not be.
   var lacksWorker = false

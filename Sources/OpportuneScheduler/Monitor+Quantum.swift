@@ -45,6 +45,7 @@ extension Monitor {
     if now &- lastLimits > 1_000_000_000 {
       lastLimits = now
       engine.followLimits()
+      followThreadLimits(engine)
     }
   }
 

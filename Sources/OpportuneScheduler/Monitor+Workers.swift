@@ -9,8 +9,8 @@ typealias ThreadStarter = (
 extension Monitor {
   func spawn(_ lane: LaneState, _ engine: Engine) -> Bool {
     let slot = lane.workers.firstIndex { $0 == nil } ?? lane.workers.count
-    guard slot < Int(OPP_LANE_WORKERS), !engine.isClosed else { return false }
-    guard opp_now_ns() >= lane.startsFrom else {
+    guard lane.liveWorkers < lane.mostWorkers, !engine.isClosed else { return false }
+    guard mayStart(in: lane) else {
       lane.lacksWorker = true
       return false
     }
@@ -34,8 +34,12 @@ extension Monitor {
   /// There was no thread for a worker, or no memory.
   func lacked(_ error: Int32, _ lane: LaneState, _ engine: Engine) {
     threadError = error
+    provenWorkers = live
+    shareThreads(engine)
     guard lane.putOffStart(at: opp_now_ns()) else { return }
-    engine.log(.warning, "no thread for a worker", ["lane": "\(lane.lane)", "error": "\(error)"])
+    engine.log(
+      .warning, "no thread for a worker",
+      ["lane": "\(lane.lane)", "error": "\(error)", "workers": "\(live)", "limits": "\(threadLimits)"])
   }
 
   /// Tries again where workers could not be started, if something still waits for them. Returns when to come again, or
@@ -62,7 +66,10 @@ extension Monitor {
     guard standing == .permit || standing == .reserve else { return false }
     // Not beyond the bound in the background's lane: there they are guests.
     guard !demoted || lane.enterDemoted(lane.lane == .background ? .starts : urgency) else { return false }
-    guard worker.report.isStillInside(reading), worker.detach(demoted: demoted) else {
+    // Without somebody to take the place each job that came would look for him in vain.
+    guard worker.report.isStillInside(reading), opp_lane_sleeping(lane.raw) > 0 || mayStart(in: lane),
+      worker.detach(demoted: demoted)
+    else {
       if demoted { uncount(lane, engine) }
       return false
     }

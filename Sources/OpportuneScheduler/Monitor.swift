@@ -19,6 +19,8 @@ final class Monitor: @unchecked Sendable {
     /// Somebody may be waiting for an app to become quiet.
     case checkWaiters
     case waitForQuiet(AppCore, Wait)
+    /// Foreground work of the app of that number waits for this one, which is suspended.
+    case awaited(AppRecord, by: UInt64)
     case timer(SleepTimer)
     /// The sleep ended early: the timer's place is free.
     case cancelled(SleepTimer)
@@ -67,6 +69,16 @@ final class Monitor: @unchecked Sendable {
   var live = 0
   /// The kernel's answer when it last refused a thread.
   var threadError: Int32 = 0
+  /// What it says of threads beforehand, and how many workers that leaves; nil is no limit.
+  var threadLimits = ThreadLimits()
+  var predictedWorkers: Int?
+  /// How many workers there were when it refused one, and some more for the time since; nil where it refused none.
+  var provenWorkers: Int?
+  var hasWarnedOfThreads = false
+  /// Waits for suspended apps.
+  var suspendedWaits: [SuspendedWait] = []
+  /// The workers are started: the thread begins.
+  let isSetUp = Atomic<Bool>(false)
   var lastLimits: UInt64 = 0
   var quantum: UInt64 = 10_000_000
   var reserveDelay: UInt64 = 500_000
@@ -96,11 +108,12 @@ final class Monitor: @unchecked Sendable {
     reserveDelay = UInt64(engine.configuration.reserveDelay.clampedNanoseconds)
     watchDelay.store(reserveDelay, ordering: .relaxed)
     lastLimits = opp_now_ns()
-    for lane in engine.lanes {
-      for _ in 0...engine.width where !spawn(lane, engine) { break }
-    }
+    followThreadLimits(engine)
+    // The monitor's own first, which waits for the rest; then one for each lane, and so on: there may be few.
+    let isWatched = startThread(engine)
+    if isWatched { startWorkers(engine) }
     // What is queued for a lane without a worker might wait for ever.
-    if engine.lanes.allSatisfy({ $0.liveWorkers > 0 }), startThread(engine) { return }
+    if isWatched, engine.lanes.allSatisfy({ $0.liveWorkers > 0 }) { return begin() }
     engine.close()
     self.engine = nil
     // The workers end now, and nobody reads what they post.
@@ -108,11 +121,18 @@ final class Monitor: @unchecked Sendable {
     // relaxed: see push().
     hasEnded.store(true, ordering: .relaxed)
     for message in messages() { answerLate(message) }
-    let wanted = engine.lanes.count * (engine.width + 1) + 1
+    let (given, wanted) = (isWatched ? live + 1 : 0, engine.lanes.count * (engine.width + 1) + 1)
+    begin()
     throw SchedulerError(
       .threadsUnavailable,
-      "the kernel gave \(live) of \(wanted) threads, then error \(threadError); one for each lane and one to watch them "
+      "the kernel gave \(given) of \(wanted) threads, then error \(threadError); one for each lane and one to watch them "
         + "are the least (is a limit of processes or threads reached?)")
+  }
+
+  private func begin() {
+    // [set up] releasing: what start() did is seen by run().
+    isSetUp.store(true, ordering: .releasing)
+    ring()
   }
 
   private func startThread(_ engine: Engine) -> Bool {
@@ -172,9 +192,12 @@ final class Monitor: @unchecked Sendable {
   // MARK: The thread
 
   private func run() {
+    // [set up] acquiring. Only who starts it rings so early, and workers that end for want of memory, whose messages are kept.
+    while !isSetUp.load(ordering: .acquiring) { _ = opp_alarms_wait(alarms) }
     guard let engine else { return }
     _ = opp_thread_set_timer_slack(1)
     KernelPriority.monitor(engine.configuration.lanes, engine.privileges).applyToNewThread()
+    ring()
     while true {
       let rung = opp_alarms_wait(alarms)
       if rung & (1 << Alarm.timers.rawValue) != 0 { alarmedAt = .max }  // it goes off once
@@ -185,7 +208,7 @@ final class Monitor: @unchecked Sendable {
         let shortest = engine.lanes.filter { $0.lane != .background }.map(\.reserveDelay).min() ?? reserveDelay
         watchDelay.store(max(reserveDelay, shortest / 2), ordering: .relaxed)
       }
-      fireTimers(orAt: startLacking(engine))
+      fireTimers(orAt: min(startLacking(engine), warnOfSuspendedWaits(engine)))
       checkWaiters()
       if checkShutdown(engine) { break }
     }
@@ -207,7 +230,7 @@ final class Monitor: @unchecked Sendable {
     case .cpuTime(let app, let continuation): continuation.resume(returning: app.statistics.cpuNanoseconds)
     case .shutDown(_, let continuation): continuation.resume(returning: [])
     case .timer(let timer): timer.end()
-    case .spawn, .ended, .ready, .reclassify, .raise, .checkWaiters, .cancelled, .added: break
+    case .spawn, .ended, .ready, .reclassify, .raise, .checkWaiters, .awaited, .cancelled, .added: break
     }
   }
 
@@ -241,6 +264,7 @@ final class Monitor: @unchecked Sendable {
       // It may have given back a job that it took before the queues were emptied.
       guard !engine.isClosed else { return engine.dropIfClosed() }
       if !worker.hasWorked { lacked(ENOMEM, worker.lane, engine) }
+      if !isUnlimited { shareThreads(engine) }
       if opp_lane_sleeping(worker.lane.raw) == 0 { _ = spawn(worker.lane, engine) }
       // It did not look at the queues after it gave its permit back.
       engine.wakeIfReady(worker.lane)
@@ -254,6 +278,8 @@ final class Monitor: @unchecked Sendable {
       break
     case .waitForQuiet(let app, let wait):
       quietWaiters.append((app, wait))
+    case .awaited(let app, let waiter):
+      noteSuspendedWait(of: waiter, for: app, engine)
     case .added(let app):
       // Not at each: many are made one after the other.
       if apps.count == appsToSweep {
@@ -318,7 +344,7 @@ final class Monitor: @unchecked Sendable {
 
   private func fetchTimers(_ engine: Engine, published: UInt64) {
     fetch(engine)
-    if min(timers.nextFire ?? .max, nextStart(engine)) < published { ring() }
+    if min(timers.nextFire ?? .max, nextStart(engine), nextSuspendedLook) < published { ring() }
   }
 
   private func checkWaiters() {

@@ -27,7 +27,8 @@ public final class Scheduler: Sendable {
   public var configuration: Configuration { engine.configuration }
 
   /// Makes a scheduler and starts its threads: one more than there are usable CPUs for each lane, and a monitor. They
-  /// sleep until there is work.
+  /// sleep until there is work. Where the kernel allows few it starts fewer, three at least; the foreground then has most of them,
+  /// and the logger is told.
   ///
   /// - Parameters:
   ///   - configuration: checked first.

@@ -115,8 +115,11 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     let other = worker.flatMap { $0.isInside(app) ? nil : $0.app }
     let lender = other.flatMap { $0.band > app.band ? $0 : nil }
     if lender != nil { owed.add(1, ordering: .relaxed) }
-    guard opp_bag_push(bag, source, (lender == nil ? entry : JobEntry(lent: entry)).raw) == 0 else {
+    // Of closures nobody waits for the end.
+    let isAwaited = entry.kind == .task && other.map(app.beginWait) ?? false
+    guard opp_bag_push(bag, source, JobEntry(entry, isLent: lender != nil, isAwaited: isAwaited).raw) == 0 else {
       if lender != nil { owed.subtract(1, ordering: .relaxed) }
+      if isAwaited { app.record.endWait() }
       return false
     }
     guard app.engine.isOpen else {
@@ -268,6 +271,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
 
   /// - Parameter worker: nil elsewhere, where closures are cancelled once the scheduler is closed.
   func run(_ entry: JobEntry, on worker: Worker? = nil) {
+    if entry.isAwaited { app.record.endWait() }
     if entry.kind != .closure {
       unsafeBitCast(entry.pointer, to: UnownedJob.self).runSynchronously(on: asUnownedSerialExecutor())
     } else if let worker {

@@ -242,6 +242,11 @@ final class Worker: @unchecked Sendable {
       stand(.permit)
       return true
     case .OPP_WOKEN_RESERVE:
+      // It may have been woken for that.
+      if lane.takeSurplus() {
+        lane.reserveRests()
+        return false
+      }
       stand(.reserve)
       return true
     default:

@@ -4,7 +4,7 @@ import Testing
 
 @testable import OpportuneApps
 
-@Suite struct DocumentJSONTests {
+@Suite(.bounded) struct DocumentJSONTests {
   private func read(_ text: String) throws -> DocumentValue { try DocumentValue(json: Data(text.utf8)) }
 
   private func number(_ text: String) throws -> Double? {

@@ -1,8 +1,9 @@
 import Opportune
+import TestSupport
 import Testing
 
 /// What is in scope where Opportune is imported, and nothing else.
-@Suite struct ImportTests {
+@Suite(.bounded) struct ImportTests {
   @Test(.timeLimit(.minutes(1))) func whatItsCallsTakeAndReturnCanBeNamed() async throws {
     let io = try IOBroker().makeApp(named: "files")
     let path: FilePath = "/dev/null"

@@ -7,7 +7,7 @@ import Testing
 @testable import OpportuneApps
 
 /// Whose a socket's path is, and who waits for whom at it.
-@Suite struct PushSocketTests {
+@Suite(.bounded) struct PushSocketTests {
   private let place = FileManager.default.temporaryDirectory.appending(path: "push-\(UUID().uuidString.prefix(8))").path
 
   private let line = Data("{\"app\":\"a\",\"kind\":\"k\"}\n".utf8)

@@ -1,3 +1,4 @@
+import Foundation
 import Synchronization
 import TestSupport
 import Testing
@@ -113,4 +114,17 @@ private final class Tallies: @unchecked Sendable {
 private final class Order: @unchecked Sendable {
   private(set) var values: [Int] = []
   func append(_ value: Int) { values.append(value) }
+}
+
+@Suite(.bounded) struct SystemThreadTests {
+  /// A worker's would be counted with the scheduler that is measured.
+  @Test func threadsOfTheBenchHaveNamesOfTheirOwn() throws {
+    final class Name: @unchecked Sendable { var text: String? }  // joined before it is read
+    let seen = Name()
+    let thread = try SystemThread(named: "generator") {
+      seen.text = try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)
+    }
+    thread.join()
+    #expect(seen.text == "bench-generator\n")
+  }
 }

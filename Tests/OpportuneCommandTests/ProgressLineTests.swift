@@ -1,10 +1,11 @@
 import Dispatch
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneCommand
 
-@Suite struct ProgressLineTests {
+@Suite(.bounded) struct ProgressLineTests {
   private final class Written: Sendable {
     private let text = Mutex("")
     func add(_ more: String) { text.withLock { $0 += more } }

@@ -1,10 +1,11 @@
 import Foundation
 import OpportuneApps
+import TestSupport
 import Testing
 
 @testable import OpportuneLocation
 
-@Suite struct ReplayPageTests {
+@Suite(.bounded) struct ReplayPageTests {
   private func trace(_ places: [(Double, Double)], every seconds: Double = 60) throws -> LocationTrace {
     var table = "time,lat,lon,accuracy\n"
     for (index, place) in places.enumerated() {

@@ -3,7 +3,7 @@ import OpportuneReplay
 import TestSupport
 import Testing
 
-@Suite struct AndroidUsageTests {
+@Suite(.bounded) struct AndroidUsageTests {
   private static let kinds = [
     "resumed": 1, "paused": 2, "notified": 12, "serves": 19, "served": 20, "stopped": 23, "shutdown": 26, "startup": 27,
   ]

@@ -4,7 +4,7 @@ import OpportuneReplay
 import TestSupport
 import Testing
 
-@Suite struct PowerLogTests {
+@Suite(.bounded) struct PowerLogTests {
   /// The tables of a log, of which a test writes those that it is about.
   private func trace(
     states: [(Double, String, Int, Int)] = [], processes: [(Double, String?, Int, String?)] = [],

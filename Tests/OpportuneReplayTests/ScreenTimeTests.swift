@@ -3,7 +3,7 @@ import OpportuneReplay
 import TestSupport
 import Testing
 
-@Suite struct ScreenTimeTests {
+@Suite(.bounded) struct ScreenTimeTests {
   /// Blocks are an hour of one of the usages: of the devices 7 and 8, and of all together, of two users.
   private func recording(_ items: [(usage: Int, hour: Double, app: String, seconds: Double)]) throws -> Recording {
     try Recording([

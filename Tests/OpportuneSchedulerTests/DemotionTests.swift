@@ -450,7 +450,7 @@ private func niceValue() -> Int32 {
     try app.submit {
       // The monitor lowers it from outside, while it runs.
       nice.add(niceValue())
-      while niceValue() <= base { opp_pause() }
+      _ = spin { niceValue() > base }
       nice.add(niceValue())
     }
     let seen = await nice.reaching(2)

@@ -64,6 +64,7 @@ extension Diagnosis {
       ($0.autogroup, $0.realTimeRuntime, $0.ringError) = (true, 0, ENOSYS)
       $0.privileges.canSetSlice = false
       $0.descriptorLimit = 64
+      $0.threadLimits.group = .init(most: 20, used: 9)
     }
     for finding in bare.findings where finding.status != .ok {
       #expect(finding.cost != nil, "\(finding.subject)")
@@ -100,6 +101,23 @@ extension Diagnosis {
     var own = rlimit()
     #expect(getrlimit(Int32(RLIMIT_NOFILE.rawValue), &own) == 0)
     #expect(SystemFacts.read().descriptorLimit == (own.rlim_cur == rlim_t.max ? nil : Int(own.rlim_cur)))
+  }
+
+  // R-SYS-03
+  /// A scheduler shares them as is said here.
+  @Test(
+    arguments: [
+      (nil, .ok, "no limit"), (4096, .ok, "4096 by RLIMIT_NPROC, 4 of them used"),
+      (18, .degraded, "18 by RLIMIT_NPROC, 4 of them used: 7 foreground and 3 background workers"),
+      (6, .missing, "6 by RLIMIT_NPROC, 4 of them used"),
+    ] as [(Int?, Diagnosis.Status, String)])
+  func threadsAreTold(limit: Int?, status: Diagnosis.Status, text: String) throws {
+    let finding = try changed(fine) { facts in
+      facts.width = 2
+      facts.threadLimits.user = limit.map { .init(most: $0, used: 4) }
+    }.finding("Threads")
+    #expect(finding.status == status && finding.found.hasPrefix(text), "\(finding.found)")
+    #expect((finding.cost == nil) == (status == .ok) && (finding.remedy == nil) == (status == .ok))
   }
 
   // R-CPU-06

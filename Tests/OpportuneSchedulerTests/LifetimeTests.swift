@@ -70,11 +70,11 @@ import Testing
   }
 
   // R-CARD-07
-  /// With two workers for each lane and the monitor, seven threads are wanted.
-  @Test(arguments: 0...6) func aSchedulerThatGetsTooFewThreadsLeavesNone(given: Int) async throws {
+  /// With three workers for each lane and the monitor, seven threads are wanted, and three are the least.
+  @Test(arguments: 0...2) func aSchedulerThatGetsTooFewThreadsLeavesNone(given: Int) async throws {
     var configuration = SchedulerConfiguration()
     configuration.workers = .fixed(2)
-    let ended = Record<Int>()
+    let ended = Record<Bool>()
     weak var remains: Ration?
     do {
       let ration = Ration(given)
@@ -82,17 +82,34 @@ import Testing
       _ = try Engine(configuration, Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })) {
         name, stack, body, context in
         guard ration.take() else { return -EAGAIN }
-        let thread = Unmanaged.passRetained(Started(body: body, context: context, ended: ended))
-        return opp_thread_start(name, stack, { Started.run($0) }, thread.toOpaque())
+        return CountedThread.start(name, stack, body, context, ended)
       }
-      Issue.record("there was no thread for its monitor")
+      Issue.record("there was no thread for each lane")
     } catch {
       #expect(error.code == .threadsUnavailable)
       #expect(error.message.contains("gave \(given) of 7 threads, then error \(EAGAIN)"), "\(error)")
     }
-    // All that were given were used: the monitor's is the last to be refused.
     _ = await ended.reaching(given)
     #expect(await isFreed { remains })
+  }
+
+  // R-CARD-07 R-CPU-02 R-SYS-03
+  @Test(arguments: 3...7) func aSchedulerWorksWithWhatThreadsItGets(given: Int) async throws {
+    var configuration = SchedulerConfiguration()
+    configuration.workers = .fixed(2)
+    let ration = Ration(given)
+    let engine = try Engine(configuration, Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })) {
+      ration.take() ? opp_thread_start($0, $1, $2, $3) : -EAGAIN
+    }
+    for band in [Band.foreground, .background] {
+      let app = App(core: try AppCore(engine: engine, name: "app", band: band))
+      let ran = Record<Int>()
+      for number in 0..<200 { try app.submit { ran.add(number) } }
+      #expect(await ran.reaching(200).count == 200)
+    }
+    #expect(engine.beginDraining())
+    let stuck = await withCheckedContinuation { engine.monitor.post(.shutDown(within: .seconds(60), $0)) }
+    #expect(stuck.isEmpty)
   }
 
   /// How many threads there are.
@@ -104,27 +121,6 @@ import Testing
       guard left > 0 else { return false }
       threads.subtract(1, ordering: .relaxed)
       return true
-    }
-  }
-
-  /// A thread that says when it has ended.
-  private final class Started: @unchecked Sendable {
-    private let body: @convention(c) (UnsafeMutableRawPointer?) -> Void
-    private let context: UnsafeMutableRawPointer
-    private let ended: Record<Int>
-
-    init(
-      body: @escaping @convention(c) (UnsafeMutableRawPointer?) -> Void, context: UnsafeMutableRawPointer,
-      ended: Record<Int>
-    ) {
-      (self.body, self.context, self.ended) = (body, context, ended)
-    }
-
-    static func run(_ pointer: UnsafeMutableRawPointer?) {
-      guard let pointer else { return }
-      let thread = Unmanaged<Started>.fromOpaque(pointer).takeRetainedValue()
-      thread.body(thread.context)
-      thread.ended.add(0)
     }
   }
 }

@@ -163,7 +163,7 @@ private final class LimitedGroup {
         let release = Flag()
         try app.submit {
           lowered.add(false)
-          while sched_getscheduler(0) != schedIdle { opp_pause() }
+          require(spin { sched_getscheduler(0) == schedIdle }, "the running job is lowered")
           lowered.add(true)
           release.spin()
         }
@@ -261,7 +261,7 @@ private final class LimitedGroup {
           setAffinity(of: Int32(thread) ?? 0, to: set)
         }
         // While something runs the monitor looks once a second.
-        while scheduler.width != width { await Task.yield() }
+        require(spin { scheduler.width == width }, "the width follows to \(width)")
         for number in 0..<20 { require(try await app.task { number }.value == number, "work goes on") }
       }
       release.raise()

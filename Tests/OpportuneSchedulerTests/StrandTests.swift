@@ -109,6 +109,30 @@ import Testing
     try await scheduler.shutdown()
   }
 
+  // R-CPU-02
+  /// In the background's lane nobody runs beside it.
+  @Test func aStrandWithMuchToDoGoesToTheBackOfTheQueue() async throws {
+    let scheduler = try makeScheduler(workers: 1, background: .nice19)
+    let (app, other) = (
+      try scheduler.makeApp(named: "app", band: .background), try scheduler.makeApp(named: "other", band: .background)
+    )
+    let strand = try app.thread(named: "strand")
+    let order = Record<Int>()
+    let release = try await other.hold()
+    for number in 1...50 {
+      try strand.submit {
+        // From the strand's first job on another waits.
+        if number == 1 { do { try other.submit { order.add(0) } } catch { Issue.record(error) } }
+        spinCPU(milliseconds: 1)
+        order.add(number)
+      }
+    }
+    release.raise()
+    let place = try #require(await order.reaching(51).firstIndex(of: 0))
+    #expect(place < 25, "the other app's job was number \(place), with a strand's turn of a fifth of a millisecond")
+    try await scheduler.shutdown()
+  }
+
   /// A background app's strand, a foreground app, and a background that is held for as long as `release` is down.
   private struct Held {
     let scheduler: Scheduler

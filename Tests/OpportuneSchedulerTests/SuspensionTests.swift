@@ -208,6 +208,71 @@ import Testing
     return try await holder.hold()
   }
 
+  // R-CPU-10 R-CPU-02
+  /// In the background's lane nobody else looks after them: one that is not woken is missing for good.
+  @Test func aResumedAppHasAsManyWorkersWokenAsItCanUse() async throws {
+    let scheduler = try makeScheduler(workers: 4, background: .nice19)
+    let app = try scheduler.makeApp(named: "app", band: .background)
+    app.suspend()
+    let met = try submitMeeting(of: 4, to: app)
+    let lane = try #require(scheduler.engine.lanes.first { $0.lane == .background })
+    #expect(spin { opp_lane_sleeping(lane.raw) == 5 }, "nobody is awake who would find them")
+    app.resume()
+    #expect(await met.reaching(4) == [true, true, true, true], "each waits for the others to begin")
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-10 R-CPU-02
+  @Test func anAppThatMovesHasAsManyWorkersWokenAsItCanUse() async throws {
+    let scheduler = try makeScheduler(
+      workers: 4, quantum: QuantumPolicy(quantum: .milliseconds(500)), reserveDelay: .milliseconds(10),
+      background: .nice19)
+    let app = try scheduler.makeApp(named: "app")
+    let holder = try scheduler.makeApp(named: "holder")
+    // Four workers and the one in reserve.
+    var releases: [Flag] = []
+    for _ in 0..<5 { releases.append(try await holder.hold()) }
+    let met = try submitMeeting(of: 4, to: app)
+    try app.setBand(.background)
+    #expect(await met.reaching(4) == [true, true, true, true], "each waits for the others to begin")
+    for release in releases { release.raise() }
+    try await scheduler.shutdown()
+  }
+
+  /// Jobs each of which says whether all have begun before it ended.
+  private func submitMeeting(of count: Int, to app: App) throws -> Record<Bool> {
+    let (inside, ended) = (Tally(), Record<Bool>())
+    for _ in 0..<count {
+      try app.submit {
+        inside.increment()
+        ended.add(spin { inside.count == count })
+      }
+    }
+    return ended
+  }
+
+  // R-CPU-10 R-CPU-02
+  @Test func aRunningJobThatGoesToTheBackgroundFreesItsPlace() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let (begun, gate) = (Record<Bool>(), DispatchSemaphore(value: 0))
+    // It uses no CPU time, and nothing waits: nobody else takes its place from it.
+    try app.submit {
+      begun.add(true)
+      gate.wait()
+    }
+    _ = await begun.reaching(1)
+    func working() async throws -> Int {
+      try #require(await scheduler.statistics().lanes.first { $0.lane == .foreground }).working
+    }
+    #expect(try await working() == 1)
+    try app.setBand(.background)
+    // The monitor answers after it has seen to that.
+    #expect(try await working() == 0)
+    gate.signal()
+    try await scheduler.shutdown()
+  }
+
   // R-CPU-10 R-CPU-01
   @Test(.enabled(if: isRoot, "the kernel lets only root leave SCHED_IDLE again"))
   func runningJobIsLoweredAndReplaced() async throws {
@@ -218,7 +283,7 @@ import Testing
     let release = Flag()
     try app.submit {
       classes.add(sched_getscheduler(opp_thread_id()))
-      while sched_getscheduler(opp_thread_id()) != schedIdle { opp_pause() }
+      _ = spin { sched_getscheduler(opp_thread_id()) == schedIdle }
       classes.add(sched_getscheduler(opp_thread_id()))
       release.spin()
     }

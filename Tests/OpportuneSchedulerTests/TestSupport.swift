@@ -1,5 +1,6 @@
 import COpportune
 import Foundation
+import Logging
 import Synchronization
 import TestSupport
 import Testing
@@ -13,14 +14,83 @@ final class Flag: Sendable {
   var isUp: Bool { up.load(ordering: .acquiring) }
   func raise() { up.store(true, ordering: .releasing) }
 
-  /// Returns when the flag is up; false where that takes so long that the test has failed already.
-  @discardableResult func spin() -> Bool {
-    let end = opp_now_ns() + 100_000_000_000
-    while !isUp {
-      if opp_now_ns() > end { return false }
-      opp_pause()
+  /// Returns when the flag is up; else the test fails, and goes on.
+  @discardableResult func spin(sourceLocation: SourceLocation = #_sourceLocation) -> Bool {
+    let isUp = OpportuneSchedulerTests.spin { self.isUp }
+    if !isUp { Issue.record("nobody has raised the flag", sourceLocation: sourceLocation) }
+    return isUp
+  }
+}
+
+/// Spins until `holds` does; false where that takes so long that it never will: then the caller's test has failed.
+func spin(_ holds: () -> Bool) -> Bool {
+  let end = opp_now_ns() + 60_000_000_000
+  while !holds() {
+    if opp_now_ns() > end { return false }
+    opp_pause()
+  }
+  return true
+}
+
+/// What a scheduler says to its logger.
+final class LogLines: Sendable {
+  struct Line: Sendable {
+    let level: Logger.Level
+    let message: String
+    let metadata: [String: String]
+    /// The kernel's name of the thread that was told.
+    let thread: String
+  }
+
+  let record = Record<Line>()
+  var lines: [Line] { record.values }
+  var logger: Logger { Logger(label: "test", factory: { [record] _ in Handler(record: record) }) }
+
+  private struct Handler: LogHandler {
+    let record: Record<Line>
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.trace
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+      get { metadata[key] }
+      set { metadata[key] = newValue }
     }
-    return true
+
+    func log(event: LogEvent) {
+      let thread = (try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)) ?? ""
+      record.add(
+        Line(
+          level: event.level, message: "\(event.message)", metadata: (event.metadata ?? [:]).mapValues { "\($0)" },
+          thread: thread))
+    }
+  }
+}
+
+/// A thread of a scheduler that says when it has ended.
+final class CountedThread: @unchecked Sendable {
+  typealias Body = @convention(c) (UnsafeMutableRawPointer?) -> Void
+  // Written before the thread begins.
+  private let body: Body
+  private let context: UnsafeMutableRawPointer
+  private let ended: Record<Bool>
+
+  private init(_ body: @escaping Body, _ context: UnsafeMutableRawPointer, _ ended: Record<Bool>) {
+    (self.body, self.context, self.ended) = (body, context, ended)
+  }
+
+  /// Takes the place of `opp_thread_start()`.
+  static func start(
+    _ name: String, _ stack: Int, _ body: @escaping Body, _ context: UnsafeMutableRawPointer, _ ended: Record<Bool>
+  ) -> Int32 {
+    let thread = Unmanaged.passRetained(CountedThread(body, context, ended))
+    return opp_thread_start(
+      name, stack,
+      { pointer in
+        guard let pointer else { return }
+        let thread = Unmanaged<CountedThread>.fromOpaque(pointer).takeRetainedValue()
+        thread.body(thread.context)
+        thread.ended.add(true)
+      }, thread.toOpaque())
   }
 }
 
@@ -158,7 +228,7 @@ final class ThreadEnd: Sendable {
 
 func makeScheduler(
   workers: Int, quantum: QuantumPolicy = QuantumPolicy(), reserveDelay: Duration = .microseconds(500),
-  queued: SchedulerConfiguration.QueuedJobs = .follow
+  queued: SchedulerConfiguration.QueuedJobs = .follow, background: BackgroundClass = .idle
 ) throws -> Scheduler {
   var configuration = SchedulerConfiguration()
   configuration.name = "test"
@@ -166,6 +236,7 @@ func makeScheduler(
   configuration.quantum = quantum
   configuration.reserveDelay = reserveDelay
   configuration.queuedJobs = queued
+  configuration.backgroundClass = background
   return try Scheduler(configuration: configuration)
 }
 

@@ -22,9 +22,8 @@ import Testing
     var configuration = SchedulerConfiguration()
     configuration.workers = .fixed(1)
     let (isShort, starts) = (Flag(), Record<UInt64>())
-    let engine = try Engine(
-      configuration, Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
-    ) { name, stack, body, context in
+    let said = LogLines()
+    let engine = try Engine(configuration, said.logger) { name, stack, body, context in
       guard isShort.isUp, name.contains("-fg") else { return opp_thread_start(name, stack, body, context) }
       // Then all is well again.
       if starts.count == 7 { return opp_thread_start(name, stack, body, context) }
@@ -44,6 +43,10 @@ import Testing
     for (number, pause) in zip(tried.dropFirst(), tried).map({ $0 - $1 }).dropFirst(early).enumerated() {
       #expect(pause >= 1_000_000 << UInt64(number), "pause \(number) is \(pause) ns")
     }
+    // It is said on a worker: where there are no threads, libdispatch would keep the monitor until there are.
+    let line = try #require(await said.record.reaching(1).first)
+    #expect(line.message == "no thread for a worker" && line.level == .warning)
+    #expect(line.thread.hasPrefix("opportune-fg") && line.metadata["workers"] != nil, "\(line)")
     #expect(engine.beginDraining())
     let stuck = await withCheckedContinuation { engine.monitor.post(.shutDown(within: .seconds(60), $0)) }
     #expect(stuck.isEmpty)

@@ -1,7 +1,9 @@
 /*
- * CPUs, nodes and CPU quota, on machines that are made up: a tree of files in a temporary folder, and injected calls.
+ * CPUs, nodes, CPU quota and limits of threads, on machines that are made up: a tree of files in a temporary folder, and
+ * injected calls.
  * R-SYS-03, R-CARD-01
  */
+#include "cgroup.h"
 #include "opportune.h"
 #include "topology.h"
 
@@ -272,6 +274,48 @@ static void long_lines_are_left_out(void) {
     CHECK_EQUAL(quota(), 1200);
 }
 
+/* --- Limits of threads ---------------------------------------------------------------------- */
+
+static opp_task_limit task_limit(void) {
+    opp_task_limit limit;
+    memset(&limit, 0xff, sizeof limit);
+    opp_task_limit_read_at(root, &limit);
+    return limit;
+}
+
+static void no_files_no_task_limit(void) {
+    machine(4);
+    CHECK_EQUAL(task_limit().max, UINT64_MAX);
+    write_file("/proc/self/cgroup", "0::/a\n");
+    write_file("/proc/self/mountinfo", mounts_v2);
+    write_file("/sys/fs/cgroup/a/pids.max", "max\n");
+    write_file("/sys/fs/cgroup/a/pids.current", "9\n");
+    CHECK_EQUAL(task_limit().max, UINT64_MAX);
+    write_file("/sys/fs/cgroup/a/pids.max", "18\n");
+    CHECK_EQUAL(task_limit().max, 18);
+    CHECK_EQUAL(task_limit().used, 9);
+}
+
+/* Not the least limit: the one with the least room. */
+static void the_group_with_the_least_room_counts(void) {
+    machine(4);
+    write_file("/proc/self/cgroup", "8:pids:/a/b\n0::/u\n");
+    write_file("/proc/self/mountinfo", "34 31 0:31 / /cg/pids rw - cgroup cgroup rw,pids\n"
+                                       "35 31 0:32 / /cg/unified rw - cgroup2 cgroup2 rw\n");
+    write_file("/cg/pids/a/b/pids.max", "100\n");
+    write_file("/cg/pids/a/b/pids.current", "10\n");
+    CHECK_EQUAL(task_limit().max, 100);
+    write_file("/cg/pids/a/pids.max", "200\n");
+    write_file("/cg/pids/a/pids.current", "150\n");
+    CHECK_EQUAL(task_limit().max, 200);
+    CHECK_EQUAL(task_limit().used, 150);
+    write_file("/cg/unified/u/pids.max", "30\n");
+    CHECK_EQUAL(task_limit().max, 200); /* half of it is not there */
+    write_file("/cg/unified/u/pids.current", "40\n"); /* lowered beneath what there was */
+    CHECK_EQUAL(task_limit().max, 30);
+    CHECK_EQUAL(task_limit().used, 40);
+}
+
 /* --- Width and place ------------------------------------------------------------------------ */
 
 static uint32_t width(uint32_t cpus, uint64_t quota_milli) {
@@ -349,6 +393,8 @@ int main(void) {
     containers_see_their_part();
     works_without_proc();
     long_lines_are_left_out();
+    no_files_no_task_limit();
+    the_group_with_the_least_room_counts();
     width_rounds_the_quota_up();
     current_is_a_place_in_the_list();
     this_machine_makes_sense();

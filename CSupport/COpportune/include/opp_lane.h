@@ -49,6 +49,8 @@ void opp_lane_close(opp_lane *_Nonnull lane);
 /* How many permits there are; may change at any time. Fewer take effect as workers give theirs back. */
 void opp_lane_set_permits(opp_lane *_Nonnull lane, uint32_t permits);
 
+uint32_t opp_lane_permits(const opp_lane *_Nonnull lane);
+
 /* Whether more permits are in use than there are, so that a worker that holds one should give it back. */
 bool opp_lane_is_over(const opp_lane *_Nonnull lane);
 

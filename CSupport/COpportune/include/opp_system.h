@@ -136,6 +136,20 @@ uint32_t opp_topology_width(const opp_topology *_Nonnull topology);
 /* Index in `topology->cpu` of the CPU that the caller runs on, or -1 where that is none of them. A few nanoseconds. */
 int32_t opp_topology_current(const opp_topology *_Nonnull topology);
 
+/* --- Limits of threads ---------------------------------------------------------------------- */
+
+/* How many tasks a cgroup may have, threads and processes alike, and how many it has. */
+typedef struct opp_task_limit {
+    uint64_t max;  /* UINT64_MAX: there is no limit */
+    uint64_t used;
+} opp_task_limit;
+
+/*
+ * Reads pids.max and pids.current of the process's cgroup and of those above it, as far as they can be seen, v1 and v2;
+ * the one with the least room counts. Some ten small files, below a millisecond.
+ */
+void opp_task_limit_read(opp_task_limit *_Nonnull limit);
+
 /* --- Probes for `opportune doctor` ---------------------------------------------------------- */
 
 typedef struct opp_system_probe {

@@ -106,7 +106,7 @@ extension IOBench {
     let times = Times()
     let result: Int64 = try await withCheckedThrowingContinuation { continuation in
       do {
-        _ = try SystemThread(named: "echo-client") {
+        _ = try SystemThread(named: "echo") {
           let count = opp_bench_echo(
             port, Self.connections, Self.messageSize, start, end,
             { Unmanaged<Times>.fromOpaque($0).takeUnretainedValue().histogram.record($1) },

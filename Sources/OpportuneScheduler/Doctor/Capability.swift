@@ -1,7 +1,9 @@
 /// What the kernel lets some processes do; numbers of `linux/capability.h`.
 package enum Capability: UInt64 {
   case ipcLock = 14
+  case sysAdmin = 21
   case sysNice = 23
+  case sysResource = 24
 
   /// Whether this process has it; nil where /proc does not say.
   package var isEffective: Bool? { SmallFile.read("/proc/self/status").flatMap(isEffective(inStatus:)) }

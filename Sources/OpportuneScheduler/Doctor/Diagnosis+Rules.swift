@@ -25,7 +25,7 @@ private let seeUser = "See User."
 
 extension SystemFacts {
   fileprivate var systemFindings: [Finding] {
-    var findings = [kernelFinding, userFinding, descriptorFinding]
+    var findings = [kernelFinding, userFinding, descriptorFinding, threadFinding]
     if !hasProc {
       findings.append(
         Finding(

@@ -24,6 +24,7 @@ struct SystemFacts: Sendable, Equatable {
   var hasProc = true
   /// The soft limit of open files; nil is none.
   var descriptorLimit: Int?
+  var threadLimits = ThreadLimits()
 
   var usableCPUs = 1
   var onlineCPUs = 1
@@ -71,6 +72,7 @@ extension SystemFacts {
     facts.readIdentity()
     facts.readProcessors()
     facts.readProbe()
+    facts.threadLimits = .read(everybody: true)
     facts.knowsJobLayout = RuntimeProbe.knowsJobLayout
     facts.hasTaskIDs = opp_runtime_has_task_ids()
     facts.hasEnqueueHook = opp_runtime_has_global_hook()

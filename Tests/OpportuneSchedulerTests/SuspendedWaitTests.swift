@@ -1,0 +1,176 @@
+import COpportune
+import Dispatch
+import TestSupport
+import Testing
+
+@testable import OpportuneScheduler
+
+/// Foreground work that waits for a suspended app is told of, since it may wait for ever.
+@Suite(.bounded, .timeLimit(.minutes(2))) struct SuspendedWaitTests {
+  private actor Service {
+    nonisolated let strand: Strand
+    nonisolated var unownedExecutor: UnownedSerialExecutor { strand.asUnownedSerialExecutor() }
+    init(_ strand: Strand) { self.strand = strand }
+
+    func ask() -> Int { 7 }
+  }
+
+  /// Two apps of a scheduler, and what it says.
+  private struct Rig {
+    let said = LogLines()
+    let engine: Engine
+    let front: App
+    let service: App
+
+    init(afterMilliseconds delay: UInt64 = 1, serviceBand: Band = .background) throws {
+      var configuration = SchedulerConfiguration()
+      configuration.workers = .fixed(2)
+      engine = try Engine(configuration, said.logger, waitWarningDelay: delay * 1_000_000)
+      front = try Self.app("front", .foreground, engine)
+      service = try Self.app("service", serviceBand, engine)
+    }
+
+    static func app(_ name: String, _ band: Band, _ engine: Engine) throws -> App {
+      let core = try AppCore(engine: engine, name: name, band: band)
+      engine.monitor.post(.added(core.record))
+      return App(core: core)
+    }
+
+    func expectSaid(_ count: Int) async {
+      let lines = await said.record.reaching(count)
+      #expect(lines.count == count)
+      for line in lines {
+        #expect(line.level == .warning && line.message.contains("waits for a suspended app"))
+        #expect(line.metadata == ["app": "front", "suspended": "service"])
+      }
+    }
+
+    /// The monitor has handled all that was posted before.
+    func settle() async { _ = await withCheckedContinuation { engine.monitor.post(.snapshot($0)) } }
+
+    func end() async {
+      #expect(engine.beginDraining())
+      let stuck = await withCheckedContinuation { engine.monitor.post(.shutDown(within: .seconds(60), $0)) }
+      #expect(stuck.isEmpty)
+    }
+  }
+
+  // R-FTS-09 R-CPU-02
+  @Test(arguments: [Band.background, .foreground]) func whoAwaitsASuspendedAppsActorIsNamed(band: Band) async throws {
+    let rig = try Rig(serviceBand: band)
+    let actor = Service(try rig.service.thread(named: "strand"))
+    rig.service.suspend()
+    let waiter = rig.front.task { await actor.ask() }
+    await rig.expectSaid(1)
+    rig.service.resume()
+    #expect(try await waiter.value == 7)
+    await rig.end()
+    await rig.expectSaid(1)
+  }
+
+  // R-FTS-09 R-CPU-02
+  @Test(arguments: [Band.background, .foreground]) func whoAwaitsASuspendedAppsTaskIsNamed(band: Band) async throws {
+    let rig = try Rig(serviceBand: band)
+    rig.service.suspend()
+    let task = rig.service.task { 7 }
+    let waiter = rig.front.task { try await task.value }
+    await rig.expectSaid(1)
+    rig.service.resume()
+    #expect(try await waiter.value == 7)
+    await rig.end()
+    await rig.expectSaid(1)
+  }
+
+  // R-FTS-09 R-CPU-02
+  /// The wait began before; a slice that was running then is over first.
+  @Test(arguments: [Band.background, .foreground]) func anAppThatIsSuspendedWithWaitersIsNamed(band: Band) async throws
+  {
+    let rig = try Rig(serviceBand: band)
+    let strand = try rig.service.thread(named: "strand")
+    let actor = Service(strand)
+    let (inside, gate) = (Record<Bool>(), DispatchSemaphore(value: 0))
+    try strand.submit {
+      inside.add(true)
+      gate.wait()
+    }
+    _ = await inside.reaching(1)
+    let waiter = rig.front.task { await actor.ask() }
+    #expect(spin { rig.service.core.record.waiter != nil }, "it waits")
+    rig.service.suspend()
+    await rig.settle()
+    #expect(rig.said.lines.isEmpty, "what runs there may be what it waits for")
+    gate.signal()
+    await rig.expectSaid(1)
+    rig.service.resume()
+    #expect(try await waiter.value == 7)
+    await rig.end()
+    await rig.expectSaid(1)
+  }
+
+  // R-FTS-09
+  @Test func whoIsNotInTheForegroundWaitsSilently() async throws {
+    let rig = try Rig()
+    let actor = Service(try rig.service.thread(named: "strand"))
+    let other = try Rig.app("other", .background, rig.engine)
+    rig.service.suspend()
+    let patient = other.task { await actor.ask() }
+    let own = rig.service.task { await actor.ask() }
+    // Of a closure nobody awaits the end.
+    try rig.front.submit { do { try actor.strand.submit {} } catch { Issue.record(error) } }
+    let waiter = rig.front.task { await actor.ask() }
+    await rig.expectSaid(1)
+    rig.service.resume()
+    for task in [patient, own, waiter] { #expect(try await task.value == 7) }
+    await rig.end()
+    await rig.expectSaid(1)
+  }
+
+  // R-FTS-09
+  @Test func whoIsResumedInTimeIsNotTold() async throws {
+    let rig = try Rig(afterMilliseconds: 3_600_000)
+    let actor = Service(try rig.service.thread(named: "strand"))
+    for _ in 0..<10 {
+      rig.service.suspend()
+      let waiter = rig.front.task { await actor.ask() }
+      #expect(spin { rig.service.core.record.waiter != nil }, "it waits")
+      rig.service.resume()
+      #expect(try await waiter.value == 7)
+    }
+    #expect(rig.service.core.record.waiter == nil, "each wait has ended")
+    await rig.end()
+    await rig.expectSaid(0)
+  }
+
+  // R-FTS-09
+  @Test func aWaitThatIsOverIsNotTold() async throws {
+    let rig = try Rig()
+    let task = rig.service.task { 7 }
+    #expect(try await task.value == 7)
+    rig.service.suspend()
+    // It need not wait.
+    for _ in 0..<10 { #expect(try await rig.front.task { try await task.value }.value == 7) }
+    await rig.settle()
+    let late = rig.service.task { 8 }
+    let waiter = rig.front.task { try await late.value }
+    await rig.expectSaid(1)
+    rig.service.resume()
+    #expect(try await waiter.value == 8)
+    await rig.end()
+    await rig.expectSaid(1)
+  }
+
+  // R-FTS-09
+  @Test func eachSuspensionIsToldOnce() async throws {
+    let rig = try Rig()
+    let actor = Service(try rig.service.thread(named: "strand"))
+    for round in 1...3 {
+      rig.service.suspend()
+      let waiters = (0..<5).map { _ in rig.front.task { await actor.ask() } }
+      await rig.expectSaid(round)
+      rig.service.resume()
+      for waiter in waiters { #expect(try await waiter.value == 7) }
+    }
+    await rig.end()
+    await rig.expectSaid(3)
+  }
+}
