@@ -155,7 +155,8 @@ extension Scenario {
   /// Jobs too short to be hogs: what waits among them may wait for its turn, and no longer.
   private static func chains(_ name: String, count: Int = 10, link: Double) -> Scenario {
     Scenario(
-      name, "light foreground beside \(count) chains of jobs of its own app, each of that length, shorter than a quantum",
+      name,
+      "light foreground beside \(count) chains of jobs of its own app, each of that length, shorter than a quantum",
       hogs: Chains(count: count, link: link))
   }
 

@@ -282,7 +282,9 @@ final class Worker: @unchecked Sendable {
     let entry = JobEntry(taken.job)
     let identity = entry.identity
     let band = Band(rawValue: taken.band) ?? .background
-    let depth = max(engine.accounts.depth(ofTaken: identity), engine.depth(ofRank: taken.rank, band: band))
+    let depth = max(
+      engine.accounts.depth(ofTaken: identity, hasRoom: lane.hasRoom(.runs)),
+      engine.depth(ofRank: taken.rank, band: band))
     if depth > 0, band != .background, moveDown(entry, app, taken, depth: depth, band: band) { return }
     begin(entry, app, taken, identity, band, depth)
     switch entry.kind {
@@ -346,7 +348,8 @@ final class Worker: @unchecked Sendable {
 
   /// Fresh work keeps its permits: demoted work runs beside them, at its own kernel priority.
   private func startDemoted(level: UInt8, depth: Int) {
-    if standing.load(ordering: .relaxed) == .permit, lane.enterDemoted() {
+    let room = depth == 1 ? lane.roomForLoweredOnce : LaneState.Urgency.starts.rawValue
+    if standing.load(ordering: .relaxed) == .permit, lane.enterDemoted(times: room) {
       // It never stands nowhere with a job in hand.
       if change(from: .permit, to: .demoted) {
         opp_lane_leave(lane.raw)
@@ -368,6 +371,7 @@ final class Worker: @unchecked Sendable {
     let (cpu, offCPU) = usage.ended(at: time, meter: report.meter)
     if let changed = report.end() { applied = changed }
     batch.ended(cpu: cpu)
+    if depth > 0 { lane.addDemotedEnd() }
     // A task that sleeps was idle from then on, though this thread may have been kept off the CPU since.
     let sleep = self.sleep.take()
     let idleFrom = sleep?.began ?? time
