@@ -11,10 +11,16 @@
  *      one out, puts it to rest or has it back. Its `next` stays what it was, so a reader that stands on it goes on to
  *      all that were in the list behind it; if it comes back to the front meanwhile, he looks at the list once more.
  *
- * Bypass. Entries carry the core's epoch, which each source advances after every 32 pushes, so a source stamps at
- * most 32 entries with one epoch. A taker takes from a queue only while its front's epoch is at most one above the
+ * Bypass. Entries carry the core's epoch, which each source advances after every 25 pushes, so a source stamps at
+ * most 25 entries with one epoch. A taker takes from a queue only while its front's epoch is at most one above the
  * smallest front that it saw when it last looked round (the floor); then it must look again, and take from the
  * queue with the smallest. Hence at most two epochs of a source's later entries pass before that look and two after.
+ *
+ * Turns. Within that bound a taker prefers its own queue. Since 50 jobs may be long, a worker ends its turn by time, and
+ * the next is that of the *outside* queues: those of sources that no taker of its group has as its own, so that nobody else
+ * prefers them. Of these it takes the oldest front, and of several as old the one behind the queue that it served last. So
+ * an outside entry waits for one turn of the own queue and for the entries of other outside queues. It may be one epoch
+ * younger than an own one that is taken before its turn, since with several workers epochs pass faster than jobs.
  *
  * A stopped thread. In a push, before tail is stored: its entry is not there yet, others are not concerned. In a sweep:
  * there is no other sweep of this bag, and one source that rests is not adopted; a push makes a new queue where it
@@ -181,6 +187,31 @@ static bool bag_look_round(opp_bag *bag, const opp_source *own, const uint8_t *d
     return true;
 }
 
+static bool source_is_outside(const opp_source *source, const opp_source *own) {
+    /* relaxed, both: a preference. */
+    uint32_t group = opp_load(&source->group, relaxed);
+    return source != own && (group == 0 || group != opp_load(&own->group, relaxed));
+}
+
+/* The outside queue to be served after `served`, unless its front is younger than `limit`. Else leaves `choice` alone. */
+static void bag_choose_outside(opp_bag *bag, const opp_source *own, uint32_t limit, const opp_fifo *served,
+                               peek *choice) {
+    bool found = false, found_behind = false, is_behind = false;
+    for (opp_fifo *fifo = opp_load(&bag->fifos, acquire) /* [fifos] */; fifo != NULL; fifo = fifo_next(fifo)) {
+        peek front;
+        if (source_is_outside(fifo->source, own) && fifo_peek(fifo, &front) && !older(limit, stamp_of(&front))) {
+            bool is_older = !found || older(stamp_of(&front), stamp_of(choice));
+            bool is_next = is_behind && !found_behind && stamp_of(&front) == stamp_of(choice);
+            if (is_older || is_next) {
+                *choice = front;
+                found_behind = is_behind;
+            }
+            found = true;
+        }
+        is_behind |= fifo == served;
+    }
+}
+
 /*
  * Where the order is exact (no slack) one look round is not enough: a queue that was empty when it was looked at may
  * have got an entry since, and another one, pushed after that, may be what was found in a queue looked at later. So the
@@ -208,7 +239,12 @@ bool opp_bag_search(opp_bag *bag, opp_bag_memory *memory, const opp_source *own,
         uint32_t floor;
         if (!bag_look_round(bag, own, distance, slack, &floor, &front)) return false;
         if (slack == 0 && !bag_look_twice(bag, &front)) return false;
-        if (memory != NULL) *memory = (opp_bag_memory){.bag = bag, .fifo = front.fifo, .floor = floor};
+        if (memory == NULL) continue;
+        opp_fifo *served = memory->bag == bag ? memory->outside : NULL;
+        if (memory->is_outside) bag_choose_outside(bag, own, floor + OPP_OUTSIDE_SLACK, served, &front);
+        *memory = (opp_bag_memory){
+            .bag = bag, .fifo = front.fifo, .floor = floor, .is_outside = memory->is_outside,
+            .outside = source_is_outside(front.fifo->source, own) ? front.fifo : served};
     } while (!fifo_claim(&front, bag->pool));
     job->ptr = front.ptr;
     job->tag = (uint32_t)front.word;

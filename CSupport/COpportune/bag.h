@@ -9,6 +9,8 @@
 #define OPP_SWEEP_LOOKS 64 /* and how often, for one sweep */
 #endif
 
+#define OPP_OUTSIDE_SLACK 2 /* epochs by which an outside entry may be younger than the oldest that waits */
+
 struct opp_bag {
     opp_pool *pool;              /* set once */
     _Atomic(opp_fifo *) fifos;
@@ -24,7 +26,10 @@ struct opp_bag {
 typedef struct opp_bag_memory {
     opp_bag *bag;
     opp_fifo *fifo;
+    opp_fifo *outside; /* the outside queue that was served last */
     uint32_t floor;
+    bool is_over;       /* the turn: look at all queues before the next entry */
+    bool is_outside;    /* the turn is that of the outside queues */
 } opp_bag_memory;
 
 void opp_bag_init(opp_bag *bag, opp_pool *pool);
@@ -46,7 +51,7 @@ static inline __attribute__((always_inline)) bool
 bag_remove(opp_bag *bag, opp_bag_memory *memory, const opp_source *own, const uint8_t *distance, uint32_t slack,
            opp_job *job, bool *stolen) {
     peek front;
-    if (memory->bag != bag || !fifo_peek(memory->fifo, &front) ||
+    if (memory->is_over || memory->bag != bag || !fifo_peek(memory->fifo, &front) ||
         older(memory->floor + slack, stamp_of(&front)) || !fifo_claim(&front, bag->pool))
         return opp_bag_search(bag, memory, own, distance, slack, job, stolen);
     *job = (opp_job){.ptr = front.ptr, .tag = (uint32_t)front.word};

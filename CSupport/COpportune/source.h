@@ -6,13 +6,13 @@
 #include "hints.h"
 
 #ifndef OPP_CHECKED
-#define OPP_EPOCH_PUSHES 32
+#define OPP_EPOCH_PUSHES 25
 #define OPP_SOURCE_CACHE 64
 #endif
 
-/* An overtaker's epoch is at most floor + 1, the floor at most one older than the overtaken job's publication:
- * two epochs before a taker looks round and two after. */
-_Static_assert(OPP_BYPASS_MAX >= 4 * OPP_EPOCH_PUSHES, "the bypass promised in opp_runq.h");
+/* An overtaker's epoch is at most floor + 2 (OPP_OUTSIDE_SLACK), the floor at most one older than the overtaken job's
+ * publication: two epochs before a taker looks round and three after. */
+_Static_assert(OPP_BYPASS_MAX >= 5 * OPP_EPOCH_PUSHES, "the bypass promised in opp_runq.h");
 
 /* The way of the last push, from the queue up to the level; see push.c. */
 typedef struct opp_way {
@@ -23,11 +23,12 @@ typedef struct opp_way {
     uint8_t rank, set, level;
 } opp_way;
 
-/* All fields but `owned` and those set once are the owner's. */
+/* All fields but `owned`, `group` and those set once are the owner's. */
 struct opp_source {
     opp_source *next;       /* set once */
     _Atomic(uint32_t) owned;
     uint8_t node;           /* set once */
+    _Atomic(uint32_t) group; /* of the taker whose own this is; 0 is none */
     uint32_t pushes;        /* since the epoch was last advanced */
     opp_way way;
     struct {

@@ -3,7 +3,7 @@
  *
  * A taker mostly goes on where it took last, for the app's turn, so it remembers that way (R3 and R4 in runq.h). It
  * leaves the short way where the long one might come to something else: a higher level, a job that was given back, or,
- * at the end of a turn, another app or rank of the level.
+ * at the end of a turn, another app or rank of the level. A turn ends after OPP_TURN jobs, or when the worker says so.
  */
 #include "runq.h"
 
@@ -126,11 +126,17 @@ static void level_repair(opp_core *core, unsigned number) {
         hint_settle(hint, hints_maybe_64(level->summary) != 0);
 }
 
+/* Whether the app that was served last at the level has had its turn. */
+static inline bool taker_turn_is_over(const opp_taker *taker, unsigned number) {
+    return taker->turn[number] >= OPP_TURN || taker->memory.is_over;
+}
+
 static bool level_take(opp_taker *taker, unsigned number, uint64_t levels, opp_taken *taken) {
     opp_core *core = taker->core;
     level *level = core_level(core, number);
     uint32_t start = taker->cursor[number];
-    if (taker->turn[number] >= OPP_TURN) start++;
+    bool is_over = taker_turn_is_over(taker, number);
+    if (is_over) start++;
     if (start >= core->config.max_apps) start = 0;
     /* Two stretches: from the cursor to the end, then from the beginning to the cursor. */
     for (int stretch = 0; stretch < 2; stretch++) {
@@ -141,7 +147,7 @@ static bool level_take(opp_taker *taker, unsigned number, uint64_t levels, opp_t
             /* relaxed: the hint was set by somebody who had seen the app. */
             opp_app *app = opp_load(&core->apps[index], relaxed);
             if (app != NULL && app_take(taker, app, number, levels, taken)) {
-                bool goes_on = index == taker->cursor[number] && taker->turn[number] < OPP_TURN;
+                bool goes_on = index == taker->cursor[number] && !is_over;
                 taker->turn[number] = goes_on ? taker->turn[number] + 1 : 1;
                 taker->cursor[number] = index;
                 return true;
@@ -177,7 +183,7 @@ static inline bool last_take(opp_taker *taker, unsigned number, uint64_t levels,
     if (opp_load(&app->state, relaxed) != taker->last.state) return false; /* relaxed: as in app_take() */
     /* A job that is given back from now on is passed by this one take, as one that is given back after it. */
     if (hints_maybe_any(taker->last.front)) return false;
-    if (taker->turn[number] >= OPP_TURN) {
+    if (taker_turn_is_over(taker, number)) {
         if (!last_is_alone(taker)) return false;
         taker->turn[number] = 0;
     }

@@ -40,6 +40,7 @@ opp_taker *opp_taker_create(opp_core *core, opp_source *own, const uint8_t *dist
 
 void opp_taker_destroy(opp_taker *taker) {
     opp_taker_rest(taker);
+    opp_taker_join(taker, 0);
     opp_store(&taker->in_use, 0, release); /* [taker-reuse] release: the last owner is done. */
 }
 
@@ -55,6 +56,16 @@ void opp_taker_move(opp_taker *taker, opp_app *app) {
 
 void opp_taker_rest(opp_taker *taker) {
     taker_announce(taker, NULL);
+}
+
+void opp_taker_join(opp_taker *taker, uint32_t group) {
+    opp_store(&taker->own->group, group, relaxed); /* relaxed: a preference, which follows nothing and hides nothing */
+}
+
+void opp_taker_end_turn(opp_taker *taker) {
+    taker->memory.is_over = true;
+    const opp_fifo *last = taker->memory.fifo;
+    taker->memory.is_outside = last == NULL || last != taker->memory.outside;
 }
 
 bool opp_taker_should_rest(const opp_taker *taker) {

@@ -15,7 +15,7 @@
 #define OPP_SWEEP_EMPTY 1
 #define OPP_SWEEP_LOOKS 1
 #define OPP_MAX_APPS 64
-#define OPP_BYPASS_MAX 8
+#define OPP_BYPASS_MAX 10
 #define OPP_TURN 2
 #define OPP_LANE_WORKERS 64
 #define OPP_PURGE_FIRST 2

@@ -4,16 +4,17 @@
  * Promised (opp_runq.h): each job out once; jobs of one source, app and rank in order; across sources no job is
  * overtaken by more than OPP_BYPASS_MAX later ones of one source; a take passes over no job of a higher level that was
  * pushed before it began; no job of a suspended app comes out of a take that began after the suspension returned; who
- * of apps at one level none is given more than OPP_TURN jobs in a row by a taker while a job of another waits there; who
- * suspends sees the takers that are inside, and is told when the last has left; who has found nothing is not inside of what
- * it gave back; of a job that is given back at a level somebody is told. A take during which its app was suspended
+ * of apps at one level none is given more than OPP_TURN jobs in a row by a taker, nor one more at the end of a turn, while
+ * a job of another waits there; who suspends sees the takers that are inside, and is told when the last has left; who has
+ * found nothing is not inside of what it gave back; of a job that is given back at a level somebody is told. A take during
+ * which its app was suspended
  * or moved may give its job back, which others may have overtaken by then, to the front of its rank; where memory is short
  * it gives it after all. A push that is refused, which is where memory is short, queues nothing. What an app was while
  * a step of it may have come in between nobody can tell; at all other times its jobs are judged like any.
  */
 enum { APPS = 2, RANKS = 3 };
 enum { RUNQ_PUSH, RUNQ_TAKE, RUNQ_TAKE_HIGH, RUNQ_REST, RUNQ_SUSPEND, RUNQ_RESUME, RUNQ_BAND, RUNQ_ADOPT, RUNQ_MEET,
-       RUNQ_WORKER, RUNQ_STATE, RUNQ_FAR, RUNQ_LEND };
+       RUNQ_WORKER, RUNQ_STATE, RUNQ_FAR, RUNQ_LEND, RUNQ_TURN };
 
 static const oppx_kind runq_kinds[] = {
     {.name = "push", .arguments = 2, .limit = {APPS, RANKS}, .weight = 10},
@@ -30,6 +31,7 @@ static const oppx_kind runq_kinds[] = {
     {.name = "far", .weight = 1}, /* goes on with a taker that knows of nodes: near are the sources of every other thread */
     /* says that it is inside, without a taker, and does something if the app is not suspended */
     {.name = "lend", .arguments = 1, .limit = {APPS}, .weight = 1},
+    {.name = "turn", .weight = 1}, /* ends its turn */
 };
 
 /* An app is suspended, resumed or moved. */
@@ -64,6 +66,8 @@ typedef struct runq_state {
     opp_source *source_of[HISTORY_ITEMS]; /* by what is pushed to it first, which is its number */
     int result_of[HISTORY_ITEMS]; /* what the push returned */
     const opp_taker *taker_of[HISTORY_EVENTS];
+    bool after_turn[HISTORY_EVENTS]; /* the taker had ended its turn */
+    bool turn_is_over[OPPX_THREADS];
     int32_t showing[OPPX_THREADS]; /* the app that a thread is resuming or moving, or -1 */
     uint32_t threads;
     bool has_loans;
@@ -97,6 +101,7 @@ static void runq_setup(const oppx_program *program) {
     runq.lent = oppx_allocate(APPS * sizeof(*runq.lent), 16);
     runq.has_nodes = runq.has_loans = false;
     runq.threads = program->threads;
+    memset(runq.turn_is_over, 0, sizeof(runq.turn_is_over));
     for (uint32_t t = 0; t < program->threads; t++)
         for (uint32_t i = 0; i < program->count[t]; i++) {
             const oppx_operation *operation = &program->operation[t][i];
@@ -125,11 +130,13 @@ static void runq_push(uint32_t thread, uint32_t app, uint32_t rank) {
     history_push_ends(item, result >= 0);
 }
 
-static void runq_take(opp_taker *taker, uint64_t levels) {
+static void runq_take(uint32_t thread, uint64_t levels) {
+    opp_taker *taker = runq.takers[thread];
     opp_taken taken = {0};
     const opp_app *before = opp_taker_current(taker);
     uint32_t taking = history_take_begins(levels);
     runq.taker_of[taking] = taker;
+    runq.after_turn[taking] = runq.turn_is_over[thread];
     bool found = opp_take(taker, levels, &taken);
     history_take_ends(taking, found, taken.job.ptr, taken.job.tag);
     for (uint32_t i = 0; i < checked_history.item_count; i++) {
@@ -142,6 +149,7 @@ static void runq_take(opp_taker *taker, uint64_t levels) {
         if (inside != NULL && inside != before) oppx_fail("a take gives nothing, and its taker is inside of an app");
         return;
     }
+    runq.turn_is_over[thread] = false;
     checked_history.takings[taking].level = taken.level;
     if (!(levels & 1ull << taken.level) && !checked_history.items[taken.job.tag].stuck) oppx_fail("a take gives a job of level %u, unasked", taken.level);
     if (taken.app != runq.apps[runq.app_of[taken.job.tag]]) oppx_fail("a job comes out of another app");
@@ -191,8 +199,12 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
     runq.showing[thread] = shows ? operation->argument[0] : -1;
     switch (operation->kind) {
     case RUNQ_PUSH: runq_push(thread, operation->argument[0], operation->argument[1]); break;
-    case RUNQ_TAKE: runq_take(runq.takers[thread], ALL_LEVELS); break;
-    case RUNQ_TAKE_HIGH: runq_take(runq.takers[thread], ALL_LEVELS << 20); break;
+    case RUNQ_TAKE: runq_take(thread, ALL_LEVELS); break;
+    case RUNQ_TAKE_HIGH: runq_take(thread, ALL_LEVELS << 20); break;
+    case RUNQ_TURN:
+        runq.turn_is_over[thread] = true;
+        opp_taker_end_turn(runq.takers[thread]);
+        break;
     case RUNQ_REST: opp_taker_rest(runq.takers[thread]); break;
     case RUNQ_SUSPEND:
     case RUNQ_RESUME:
@@ -201,11 +213,13 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
     case RUNQ_WORKER:
         opp_taker_rest(runq.takers[thread]);
         runq.takers[thread] = taker_of(runq.core, runq.sources[thread], NULL);
+        runq.turn_is_over[thread] = false;
         break;
     case RUNQ_FAR: {
         static const uint8_t distances[2][64] = {{10, 20}, {20, 10}};
         opp_taker_rest(runq.takers[thread]);
         runq.takers[thread] = taker_of(runq.core, runq.sources[thread], distances[thread % 2]);
+        runq.turn_is_over[thread] = false;
         break;
     }
     case RUNQ_STATE: runq_look(operation->argument[0]); break;
@@ -215,6 +229,7 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
         runq.sources[thread] = source_of(runq.core);
         opp_taker_destroy(runq.takers[thread]);
         runq.takers[thread] = taker_of(runq.core, runq.sources[thread], NULL);
+        runq.turn_is_over[thread] = false;
         break;
     }
     runq.showing[thread] = -1;

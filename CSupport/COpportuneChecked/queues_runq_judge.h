@@ -108,6 +108,27 @@ static void runq_check_turns(void) {
     }
 }
 
+/* The first take after a turn has ended goes to another app, if one waits at the level of the last. */
+static void runq_check_ended_turns(void) {
+    const taking *all = checked_history.takings;
+    const taking *last[OPPX_THREADS * 2] = {NULL}; /* by taker, in the order of their first takes */
+    const opp_taker *taker[OPPX_THREADS * 2] = {NULL};
+    for (uint32_t t = 0; t < checked_history.taking_count; t++) {
+        uint32_t n = 0;
+        while (n + 1 < OPPX_THREADS * 2 && taker[n] != NULL && taker[n] != runq.taker_of[t]) n++;
+        if (all[t].item < 0) continue;
+        const taking *pair[2] = {last[n], &all[t]};
+        bool is_pair = taker[n] == runq.taker_of[t] && runq.after_turn[t] && pair[0]->level != ANY_LEVEL;
+        taker[n] = runq.taker_of[t];
+        last[n] = &all[t];
+        if (is_pair && pair[0]->level == pair[1]->level &&
+            runq.app_of[pair[0]->item] == runq.app_of[pair[1]->item] &&
+            runq_another_waits(runq.app_of[pair[0]->item], pair[0]->level, pair, 2))
+            oppx_fail("app %u goes on at level %u after its turn has ended, where another waits",
+                      runq.app_of[pair[0]->item], pair[0]->level);
+    }
+}
+
 /* Jobs of one app, rank and source in order. */
 static void runq_check_order(void) {
     for (uint32_t i = 0; i < checked_history.item_count; i++)
@@ -178,6 +199,7 @@ static void runq_finish(void) {
     runq_check_takes();
     history_check_levels(runq_level_during);
     runq_check_turns();
+    runq_check_ended_turns();
     history_check_bypass(OPP_BYPASS_MAX);
     history_check_front();
     runq_check_order();

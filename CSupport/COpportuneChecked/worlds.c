@@ -63,6 +63,7 @@ static const oppx_world worlds[] = {
      "push 1 0; push 1 0; push 1 0; band 1 0; take; meet; take | take_high; meet", 3, 0, 0, 0, true},
     {"runq-turns", "runq",
      "band 0 1; push 0 1; push 0 1; push 0 1; push 1 1; take; take; push 0 0; take; take | take", 1, 0, 0, 0, true},
+    {"runq-turn-ends", "runq", "band 0 1; push 0 1; push 0 1; push 1 1; take; turn; take | take", 1, 0, 0, 0, true},
     {"runq-adopt", "runq", "push 0 0; adopt; push 0 0 | push 0 0; adopt; push 0 0; take", 2, 1, 0, 0, true},
     {"runq-again-band", "runq", "push 0 0; take; take; push 0 0 | band 0 1", 2, 1, 0, 0, true},
     {"runq-again-suspend", "runq", "push 0 0; push 0 0; take; rest; take; rest | suspend 0", 2, 1, 0, 0, true},

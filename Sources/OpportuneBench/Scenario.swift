@@ -56,6 +56,11 @@ public struct Scenario: Sendable, Hashable {
     case yielding
     /// Nobody: each chain is one link, and all are submitted at the beginning.
     case once
+    /// The link before; the first by the thread of the interactive jobs, ``head`` before the first of those.
+    case sameThread
+
+    /// How long the chains run before the interactive jobs begin, in nanoseconds.
+    var head: Nanoseconds { self == .sameThread ? 1_000_000_000 : 30_000_000 }
   }
 
   /// The foreground can hurt itself: hogs or blocking jobs in its own app.
@@ -116,6 +121,12 @@ extension Scenario {
         streams: [.heavy], background: Chains(count: 10, link: 20_000)),
     ] + hogs("hog-20ms", link: 20_000, repeats: 5) + hogs("hog-1s", link: 1_000_000, repeats: 2) + [
       Scenario(
+        "hog-1s-same-thread",
+        "light foreground beside ten chains of jobs of 1 s of its own app, begun by the same thread a second before",
+        hogs: Chains(count: 10, link: 1_000_000, variant: .sameThread), defaultRepeats: 2),
+      chains("chains-20us", link: 20), chains("chains-200us", link: 200),
+      chains("chains-5ms", count: 12, link: 5_000), chains("chains-9ms", count: 12, link: 9_000),
+      Scenario(
         "hogs-10000", "light foreground beside 10,000 CPU-bound jobs of 20 ms of its own app, submitted at once",
         hogs: Chains(count: 10_000, link: 20_000, variant: .once), defaultRepeats: 2),
       Scenario(
@@ -139,6 +150,14 @@ extension Scenario {
     Scenario(
       name, "20 us of foreground work every 2 ± 1 ms beside ten background chains of jobs of that length",
       background: Chains(count: 10, link: link), defaultRepeats: repeats)
+  }
+
+  /// Jobs too short to be hogs: what waits among them may wait for its turn, and no longer.
+  private static func chains(_ name: String, count: Int = 10, link: Double) -> Scenario {
+    Scenario(
+      name,
+      "light foreground beside \(count) chains of jobs of its own app, each of that length, shorter than a quantum",
+      hogs: Chains(count: count, link: link))
   }
 
   private static func hogs(_ name: String, link: Double, repeats: Int) -> [Scenario] {

@@ -37,8 +37,6 @@ struct WindowOutcome: Sendable {
 /// Runs one window on the calling thread.
 struct WindowRunner {
   static let slice: Nanoseconds = 100_000_000
-  /// From the first background job to the first interactive one.
-  static let settling: Nanoseconds = 30_000_000
 
   let plan: WindowPlan
   let meter: NoiseMeter
@@ -48,7 +46,7 @@ struct WindowRunner {
     try contender.start(ContenderSetup(cores: plan.cores, hasHogs: plan.scenario.hurtsItself))
     defer { Self.blocking { await contender.stop() } }
     let state = WindowState()
-    let begin = Clock.now() + Self.settling
+    let begin = Clock.now() + (plan.scenario.hogs?.variant ?? .linked).head
     let end = begin + plan.duration
     let log = SampleLog(capacity: capacity)
     let session = plan.search.map { SearchSession(workload: $0, begun: begin) }
@@ -58,8 +56,10 @@ struct WindowRunner {
       if plan.kind != .foregroundAlone { try startBackground(contender, state, session, into: &load) }
       if plan.kind != .backgroundAlone {
         let streams = streams(contender, state, session, begin: begin)
+        let own = plan.kind == .beside ? ownChains(contender, state) : []
         load.threads.append(
           try SystemThread(named: "generator") {
+            for chain in own { chain.startLinked() }
             LoadGenerator(state: state, log: log).run(streams, from: begin, until: end)
           })
       }
@@ -123,6 +123,8 @@ struct WindowRunner {
         case .once: chain.startOnce()
         case .outside: load.threads.append(try chain.startOutside())
         case .yielding: chain.startYielding(with: contender)
+        case .sameThread where plan.kind == .beside: break  // the generator's own
+        case .sameThread: chain.startLinked()
         }
       }
     }
@@ -130,6 +132,12 @@ struct WindowRunner {
       load.blockers = try Blockers(count: scenario.blockers, contender: contender, state: state)
     }
     session?.startIndexing(state, submit: contender.submitBackground)
+  }
+
+  /// The chains that the interactive jobs' own thread begins.
+  private func ownChains(_ contender: any Contender, _ state: WindowState) -> [Chain] {
+    guard let chains = plan.scenario.hogs, chains.variant == .sameThread else { return [] }
+    return (0..<chains.count).map { _ in chain(chains, state, contender.submitForegroundHog) }
   }
 
   private func chain(

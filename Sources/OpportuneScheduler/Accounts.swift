@@ -5,10 +5,11 @@ import Synchronization
 ///
 /// Identities: a task's id as the runtime gives it; a closure's and a strand's own number with a high bit; for a
 /// thread outside the lanes, in one app, a word made of both (its *origin*): what such a thread submits has no
-/// submitter whose level it could start at, so the thread answers for it. An origin of which a fresh job uses up its
-/// quantum submits demoted jobs, until one of them does not. Since those may wait for long behind hogs, one of its jobs
-/// is let through as fresh now and then, the *probe*: after 20 ms first, and four times as long after each that is a hog too. So
-/// a thread that submits both, such as the main thread, does not keep its short jobs waiting for its long ones.
+/// submitter whose level it could start at. An origin is *suspected* from when a fresh job of its uses up a quantum until
+/// one of its jobs ends sooner. Suspected jobs start like all others, since the main thread submits hogs and keystrokes
+/// alike; but they are judged as soon as something waits behind them, and not after a quantum. They are held back only
+/// where the lane has no room for one more hog, and not if they were submitted a quantum after the last hog of their
+/// origin was seen. (docs/decisions/0022)
 ///
 /// Forgetting costs at most this: a hog that was forgotten starts again at its first level.
 ///
@@ -17,15 +18,16 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   // The tables are lock-free.
   private let table: OpaquePointer
   private let origins: OpaquePointer
-  /// By origin: when its next probe is due, in milliseconds, and the pause before the one after that.
-  private let probes: OpaquePointer
+  /// By origin that is suspected: when its last hog was seen, in nanoseconds, rounded; in the low bits, how many of its jobs
+  /// were trusted since.
+  private let suspects: OpaquePointer
   private let bands: Bands
   private let policy: QuantumPolicy
-  /// Whether any origin may be demoted: a hint that saves looking.
-  private let originsMisbehave = Atomic<Bool>(false)
+  /// Whether any origin may be suspected: a hint that saves looking.
+  private let hasSuspects = Atomic<Bool>(false)
 
   static let entries: UInt32 = 1 << 15
-  private static let probed: UInt32 = 1 << 10
+  private static let suspectedOrigins: UInt32 = 1 << 10
   static let closureBit: UInt64 = 1 << 62
   static let strandBit: UInt64 = 1 << 61
   static let originBit: UInt64 = 1 << 63
@@ -37,13 +39,13 @@ struct Accounts: ~Copyable, @unchecked Sendable {
 
   init(_ configuration: SchedulerConfiguration) throws(SchedulerError) {
     guard let table = opp_table_create(Self.entries), let origins = opp_table_create(Self.entries),
-      let probes = opp_table_create(Self.probed)
+      let suspects = opp_table_create(Self.suspectedOrigins)
     else {
       throw SchedulerError(.outOfMemory, "no memory for the table of accounts")
     }
     self.table = table
     self.origins = origins
-    self.probes = probes
+    self.suspects = suspects
     bands = configuration.bands
     policy = configuration.quantum
   }
@@ -51,7 +53,7 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   deinit {
     opp_table_destroy(table)
     opp_table_destroy(origins)
-    opp_table_destroy(probes)
+    opp_table_destroy(suspects)
   }
 
   var evictions: UInt64 { opp_table_evictions(table) }
@@ -75,7 +77,7 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   // MARK: At a submission
 
   /// The depth at which a job starts that is queued now: its own, after what idleness restores; else what it inherits
-  /// from the demoted job that submits it, or from its origin.
+  /// from the demoted job that submits it; else one, where it is held back for its origin.
   ///
   /// - Parameter movesOn: whether it is the task itself that goes on elsewhere: it has hopped, or yielded and its turn
   ///   has come. It was queued or running all the time, under another name, so nothing was idle. (R-CPU-08)
@@ -100,11 +102,13 @@ struct Accounts: ~Copyable, @unchecked Sendable {
       depth = submitter.depth
     } else if let origin {
       opp_table_put(origins, identity, origin)
-      depth = read(origin)?.depth ?? 0
-      if depth > 0, takeProbe(of: origin, at: opp_now_ns()) {
-        // With an account of its own, so that it is not taken for one of its origin's others.
-        write(QuantumAccount(), identity)
-        depth = 0
+      if isSuspected(origin: origin) {
+        if isTrusted(origin, at: opp_now_ns()) {
+          // With an account of its own it is not held back when it is taken.
+          write(QuantumAccount(), identity)
+        } else if !app.engine.hasRoomForHog(in: app.band) {
+          depth = 1
+        }
       }
     }
     if depth > 0 { write(QuantumAccount(depth: depth, at: opp_now_ns()), identity) }
@@ -113,14 +117,37 @@ struct Accounts: ~Copyable, @unchecked Sendable {
 
   // MARK: At a slice
 
-  /// The depth at which a job is to run that was queued some time ago: its account's by now, or its origin's.
-  func depth(ofTaken identity: UInt64) -> Int {
+  /// The depth at which a job is to run that was queued some time ago: its account's by now, or one, where it is held back
+  /// for its origin.
+  func depth(ofTaken identity: UInt64, hasRoom: @autoclosure () -> Bool) -> Int {
     guard identity != 0 else { return 0 }
     if let account = read(identity) { return account.depth }
-    guard originsMisbehave.load(ordering: .relaxed) else { return 0 }
-    let origin = opp_table_get(origins, identity)
-    return origin == 0 ? 0 : read(origin)?.depth ?? 0
+    return isSuspected(identity) && !hasRoom() ? 1 : 0
   }
+
+  /// Whether the job's origin is suspected.
+  func isSuspected(_ identity: UInt64) -> Bool {
+    // relaxed: a hint.
+    guard hasSuspects.load(ordering: .relaxed), identity != 0 else { return false }
+    return isSuspected(origin: opp_table_get(origins, identity))
+  }
+
+  private func isSuspected(origin: UInt64) -> Bool {
+    hasSuspects.load(ordering: .relaxed) && origin != 0 && opp_table_get(suspects, origin) != 0
+  }
+
+  /// Whether a suspected origin has been without a hog for a quantum, so that what it submits now may be a short job as well
+  /// as not. Of a flood so many and no more are trusted before one has shown what they are.
+  private func isTrusted(_ origin: UInt64, at now: UInt64) -> Bool {
+    let word = opp_table_get(suspects, origin)
+    let (seen, trusted) = (word & ~Self.trustedMax, word & Self.trustedMax)
+    guard now.saturatingSubtract(seen) >= UInt64(policy.quantumNanoseconds) else { return false }
+    // Two threads are two origins: nobody else counts.
+    opp_table_put(suspects, origin, trusted < Self.trustedMax ? word + 1 : now & ~Self.trustedMax)
+    return true
+  }
+
+  private static let trustedMax: UInt64 = 15
 
   /// A slice begins: until its end nothing that is queued for the task has been idle before. True if it has an account,
   /// which is to be told of the end.
@@ -155,29 +182,15 @@ struct Accounts: ~Copyable, @unchecked Sendable {
     case .restore(let steps): statistics?.add(.restored, UInt64(steps), in: band)
     case .none: break
     }
-    answer(of: identity, account: account, begun: begun, usedQuantum: cpu >= UInt64(policy.quantumNanoseconds))
+    answer(of: identity, begun: begun, usedQuantum: cpu >= UInt64(policy.quantumNanoseconds), at: now)
   }
 
-  /// Whether a job that a demoted origin submits now is let through, to see whether its jobs are hogs still. If so the
-  /// next is let through after a pause four times as long; the first question begins the first pause.
-  func takeProbe(of origin: UInt64, at now: UInt64) -> Bool {
-    let milliseconds = now / 1_000_000
-    let word = opp_table_get(probes, origin)
-    let (due, pause) = word == 0 ? (0, Self.firstPause) : (word >> 16, word & 0xffff)
-    guard milliseconds >= due else { return false }
-    opp_table_put(probes, origin, (milliseconds + pause) << 16 | min(4 * pause, Self.longestPause))
-    return word != 0
-  }
-
-  private static let firstPause: UInt64 = 20
-  private static let longestPause: UInt64 = 5000
-
-  /// The origin of a job that began as a fresh one learns that it uses up its quantum, maybe while it still runs.
-  func blame(originOf identity: UInt64, depth: Int) {
+  /// The origin of a job that began as a fresh one learns that it is a hog, maybe while it still runs.
+  func suspect(originOf identity: UInt64, at now: UInt64) {
     let origin = opp_table_get(origins, identity)
     guard origin != 0 else { return }
-    write(QuantumAccount(depth: max(depth, 1), at: 0), origin)
-    originsMisbehave.store(true, ordering: .relaxed)
+    opp_table_put(suspects, origin, now & ~Self.trustedMax)
+    hasSuspects.store(true, ordering: .relaxed)  // a hint, which stays
   }
 
   /// What a slice was suspended for has ended before the slice itself, which is charged by now.
@@ -194,23 +207,19 @@ struct Accounts: ~Copyable, @unchecked Sendable {
       account.ended(at: now)
       write(account, identity)
     }
-    guard originsMisbehave.load(ordering: .relaxed), identity != 0 else { return }
-    answer(of: identity, account: QuantumAccount(), begun: begun, usedQuantum: false)
+    guard hasSuspects.load(ordering: .relaxed), identity != 0 else { return }
+    answer(of: identity, begun: begun, usedQuantum: false, at: 0)
   }
 
   /// The origin of a job learns how it behaved.
-  private func answer(of identity: UInt64, account: QuantumAccount, begun: Int, usedQuantum: Bool) {
+  private func answer(of identity: UInt64, begun: Int, usedQuantum: Bool, at now: UInt64) {
     if usedQuantum {
-      if begun == 0 { blame(originOf: identity, depth: account.depth) }
+      if begun == 0 { suspect(originOf: identity, at: now) }
       return
     }
-    guard originsMisbehave.load(ordering: .relaxed) else { return }
+    guard hasSuspects.load(ordering: .relaxed) else { return }
     let origin = opp_table_get(origins, identity)
-    guard origin != 0 else { return }
-    if let known = read(origin), known.depth > 0 {
-      write(QuantumAccount(), origin)
-      opp_table_remove(probes, origin)
-    }
+    if origin != 0 { opp_table_remove(suspects, origin) }
   }
 
   /// The depth of a job that is still running, after what its slice has used so far. Changes nothing.

@@ -39,6 +39,17 @@ extension Bands {
     return mask { $0 > background.upperBound && undemoted & (1 << UInt64($0.rawValue)) == 0 }
   }
 
+  /// The levels of the foreground and real-time bands at which work stands that was lowered once.
+  var loweredOnceMask: UInt64 {
+    var once: UInt64 = 0
+    for band in Band.allCases where band != .background {
+      for base in Self.initialRanks {
+        once |= 1 << UInt64(level(band: band, rank: rank(base: base, depth: 1)).rawValue)
+      }
+    }
+    return once
+  }
+
   private func mask(where holds: (Level) -> Bool) -> UInt64 {
     (0..<UInt8(Level.count)).reduce(0) { holds(Level(known: $1)) ? $0 | 1 << UInt64($1) : $0 }
   }

@@ -4,14 +4,23 @@ import Synchronization
 /// One lane of one scheduler: its permits and sleepers (in the C core), its workers, and what the monitor knows of it.
 final class LaneState: @unchecked Sendable {
   let lane: Lane
-  /// The levels it serves, and those of them that hold only demoted foreground work.
+  /// The levels it serves; those of them that hold only demoted foreground work; and of these the first, of work that was
+  /// lowered once, or is held back for its origin.
   let mask: UInt64
   let demotedMask: UInt64
+  let loweredOnceMask: UInt64
   // Every access to what it points to is atomic.
   let raw: OpaquePointer
   /// How many workers may run demoted jobs beside the permits.
   let demotedLimit = Atomic<Int>(0)
   private let demotedRunning = Atomic<Int>(0)
+  /// See ``roomForLoweredOnce``.
+  private let openness = Atomic<Int>(Urgency.runs.rawValue)
+  private let demotedEnds = Atomic<UInt64>(0)
+  /// The monitor's own: how many demoted jobs had ended at the last look, and the CPU time of the lane's workers when one was
+  /// first seen to have.
+  private var endsAtLook: UInt64 = 0
+  private var cpuAtEnd: UInt64?
   /// How many blocked workers' places others have taken.
   let replaced = Atomic<UInt64>(0)
   /// All permits are held by workers that have been inside their jobs for longer than the reserve's delay.
@@ -46,6 +55,7 @@ final class LaneState: @unchecked Sendable {
     self.lane = lane
     mask = configuration.bands.mask(of: lane, in: configuration)
     demotedMask = configuration.bands.demotedMask & mask
+    loweredOnceMask = configuration.bands.loweredOnceMask & demotedMask
     setWidth(width, configuration)
   }
 
@@ -108,27 +118,63 @@ final class LaneState: @unchecked Sendable {
 
   // MARK: Demoted work
 
-  /// What a worker may take now: all, or, with the bound of demoted workers reached, fresh work only.
+  /// What a worker may take now: all; with the bound of demoted workers reached, fresh work, and what was lowered only
+  /// once as long as there is room for hogs that are not known yet.
   var takeable: UInt64 {
     guard demotedMask != 0 else { return mask }
     // seqCst: a worker that leaves demoted work lowers the count before its last look at the queues; see Worker.rest().
-    let full = demotedRunning.load(ordering: .sequentiallyConsistent) >= demotedLimit.load(ordering: .relaxed)
-    return full ? mask & ~demotedMask : mask
+    let (count, limit) = (
+      demotedRunning.load(ordering: .sequentiallyConsistent), demotedLimit.load(ordering: .relaxed)
+    )
+    if count < limit { return mask }
+    return mask & ~(count < limit * roomForLoweredOnce ? demotedMask & ~loweredOnceMask : demotedMask)
+  }
+
+  /// How many times the bound there may be before a job waits that was lowered once only, and may be no hog.
+  var roomForLoweredOnce: Int { openness.load(ordering: .relaxed) }
+
+  /// A demoted job has ended.
+  func addDemotedEnd() { demotedEnds.add(1, ordering: .relaxed) }
+
+  /// The monitor's, once a quantum while jobs wait that were lowered once; among them may be a short one, held back for its
+  /// origin. If no hog has ended though each has had the CPU for four quanta, there is room for twice as many, until one
+  /// ends. True where there is more room than before.
+  func openIfStood(cpuOfWorkers: UInt64, quantum: UInt64, width: Int) -> Bool {
+    let ends = demotedEnds.load(ordering: .relaxed)
+    guard ends == endsAtLook, let from = cpuAtEnd, cpuOfWorkers >= from else {
+      closeForLoweredOnce()
+      (endsAtLook, cpuAtEnd) = (ends, cpuOfWorkers)
+      return false
+    }
+    guard cpuOfWorkers - from > 4 * quantum * UInt64(demotedCount + width) else { return false }
+    cpuAtEnd = cpuOfWorkers
+    let now = roomForLoweredOnce
+    // seqCst: before the look at the queues.
+    openness.store(min(2 * now, Urgency.starves.rawValue), ordering: .sequentiallyConsistent)
+    return roomForLoweredOnce > now
+  }
+
+  /// The monitor's: none waits, or a hog has ended.
+  func closeForLoweredOnce() {
+    cpuAtEnd = nil
+    if roomForLoweredOnce > Urgency.runs.rawValue { openness.store(Urgency.runs.rawValue, ordering: .relaxed) }
   }
 
   /// How far beyond the bound a demoted job may be counted.
   enum Urgency: Int {
-    /// It has not started: it waits.
+    /// It is known for a hog, and has not started: it waits.
     case starts = 1
-    /// It turned out to be a hog while it runs, and cannot be sent back.
+    /// It turned out to be a hog while it runs, and cannot be sent back; or it was lowered once only, and may be none.
     case runs = 2
     /// It keeps a permit that fresh work waits for, and none of the others gets to its end.
     case starves = 16
   }
 
   /// Counts one more worker among the demoted, unless the bound, times `urgency`, is reached.
-  func enterDemoted(_ urgency: Urgency = .starts) -> Bool {
-    let limit = demotedLimit.load(ordering: .relaxed) * urgency.rawValue
+  func enterDemoted(_ urgency: Urgency = .starts) -> Bool { enterDemoted(times: urgency.rawValue) }
+
+  func enterDemoted(times: Int) -> Bool {
+    let limit = demotedLimit.load(ordering: .relaxed) * times
     var count = demotedRunning.load(ordering: .relaxed)
     while count < limit {
       let (exchanged, original) = demotedRunning.compareExchange(
@@ -146,7 +192,12 @@ final class LaneState: @unchecked Sendable {
   func demotedWait(_ core: OpaquePointer) -> Bool { demotedMask != 0 && opp_has_ready(core, demotedMask) }
 
   /// Whether that is one among the demoted; else it is a permit that it needs, to begin with.
-  var isDemotedBoundReached: Bool { demotedCount >= demotedLimit.load(ordering: .relaxed) }
+  var isDemotedBoundReached: Bool { !hasRoom(.starts) }
+
+  /// Whether one more may be counted among the demoted.
+  func hasRoom(_ urgency: Urgency) -> Bool {
+    demotedCount < demotedLimit.load(ordering: .relaxed) * urgency.rawValue
+  }
 
   /// One less. Comes before the worker's next look at the queues.
   func leaveDemoted() { demotedRunning.subtract(1, ordering: .sequentiallyConsistent) }

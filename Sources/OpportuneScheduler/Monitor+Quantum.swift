@@ -32,6 +32,7 @@ extension Monitor {
         if reading.band != .background { look(at: worker, reading, now, engine) }
         if lane.demotedWait(engine.core) { makeRoomIfBlocked(worker, reading, now, engine) }
       }
+      makeRoomForLoweredOnce(lane, engine)
       if lane.lane == .background {
         watch(lane, engine)
       } else if isInside {
@@ -49,6 +50,13 @@ extension Monitor {
     }
   }
 
+  private func makeRoomForLoweredOnce(_ lane: LaneState, _ engine: Engine) {
+    guard opp_has_ready(engine.core, lane.loweredOnceMask) else { return lane.closeForLoweredOnce() }
+    if lane.openIfStood(cpuOfWorkers: cpuOfWorkers(lane), quantum: quantum, width: engine.width) {
+      engine.wakeIfReady(lane)
+    }
+  }
+
   /// Demotes what runs and has used up its quantum. (R-CPU-06)
   func look(at worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) {
     guard let meter = worker.report.meter else { return }
@@ -59,7 +67,8 @@ extension Monitor {
     var known =
       seen[key].flatMap { $0.sequence == reading.sequence ? $0 : nil }
       ?? Seen(
-        sequence: reading.sequence, first: reading.depth, depth: reading.depth, switches: reading.switchesBefore)
+        sequence: reading.sequence, first: reading.depth, depth: max(reading.depth, worker.depth),
+        switches: reading.switchesBefore)
     let wall = now > reading.start ? now - reading.start : 0
     let used = min(wall, usage.cpu_ns &- reading.cpuBefore)
     // Time off the CPU is what neither clock has counted. The kernel counts a wait when it is over: a thread that waits
@@ -89,15 +98,44 @@ extension Monitor {
       ofRunning: reading.identity, from: known.first, cpu: cpu, offCPU: offCPU, base: base, band: reading.band)
     if depth > 0 { recount(worker, reading, engine) }
     guard depth > known.depth else { return }
-    let level = engine.configuration.bands.level(
-      band: reading.band, rank: engine.configuration.bands.rank(base: base, depth: depth))
+    lower(worker, reading, from: known.depth, to: depth, base: base, now, engine)
+    known.depth = depth
+  }
+
+  /// Something waits behind a fresh job whose origin is suspected, and it has had the CPU for `delay`, longer than the
+  /// lane's jobs ordinarily take: it is lowered before it has used up its quantum. False where it is not such a job.
+  func judgeSuspect(
+    _ worker: Worker, _ reading: WorkerReport.Reading, after delay: UInt64, _ now: UInt64, _ engine: Engine
+  ) -> Bool {
+    guard worker.depth == 0, reading.band != .background, engine.accounts.isSuspected(reading.identity) else {
+      return false
+    }
+    var cpu: UInt64 = 0
+    guard let meter = worker.report.meter, opp_thread_meter_cpu(meter, &cpu) == 0,
+      cpu.saturatingSubtract(reading.cpuBefore) >= delay
+    else { return false }
+    let key = ObjectIdentifier(worker)
+    if var known = seen[key], known.sequence == reading.sequence {
+      known.depth = 1
+      seen[key] = known
+    }
+    let base = engine.base(ofRank: UInt8(reading.rank), depth: 0, band: reading.band)
+    return lower(worker, reading, from: 0, to: 1, base: base, now, engine)
+  }
+
+  /// Lowers what runs, and lets another worker take its place. False if it keeps the place.
+  @discardableResult private func lower(
+    _ worker: Worker, _ reading: WorkerReport.Reading, from known: Int, to depth: Int, base: Int, _ now: UInt64,
+    _ engine: Engine
+  ) -> Bool {
+    let bands = engine.configuration.bands
+    let level = bands.level(band: reading.band, rank: bands.rank(base: base, depth: depth))
     _ = worker.report.setPriority(
       engine.priority(of: worker.lane.lane, level: level, depth: depth), during: reading)
-    if known.depth == 0 { engine.accounts.blame(originOf: reading.identity, depth: depth) }
+    if known == 0 { engine.accounts.suspect(originOf: reading.identity, at: now) }
     worker.report.deepen(to: depth, during: reading)
-    app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known.depth), in: reading.band)
-    known.depth = depth
-    replace(worker, reading, demoted: true, engine)
+    app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known), in: reading.band)
+    return replace(worker, reading, demoted: true, engine)
   }
 
   /// A worker that was replaced because it was blocked runs again, and has used up a quantum since: it counts among the

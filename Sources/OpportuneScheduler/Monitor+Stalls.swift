@@ -34,6 +34,8 @@ extension Monitor {
       if stayedBlocked(worker, reading, now, engine), now - reading.start >= patience {
         replaceBlocked(worker, reading, engine)
         flowing = true
+      } else if judgeSuspect(worker, reading, after: delay, now, engine) {
+        flowing = true
       } else if worker.depth > 0, reading.band != .background,
         replace(worker, reading, demoted: true, engine)
           || hasStood(lane, now, engine) && replace(worker, reading, demoted: true, engine, urgency: .starves)
@@ -62,16 +64,21 @@ extension Monitor {
   func hasStood(_ lane: LaneState, _ now: UInt64, _ engine: Engine) -> Bool {
     guard lane.cpuAtProgress == nil || now &- lane.stoodLookAt >= quantum else { return false }
     lane.stoodLookAt = now
-    var total: UInt64 = 0
-    for case let worker? in lane.workers {
-      var cpu: UInt64 = 0
-      if let meter = worker.report.meter, opp_thread_meter_cpu(meter, &cpu) == 0 { total &+= cpu }
-    }
+    let total = cpuOfWorkers(lane)
     guard let begun = lane.cpuAtProgress else {
       lane.cpuAtProgress = total
       return false
     }
     return total > begun + 4 * quantum * UInt64(lane.demotedCount + engine.width)
+  }
+
+  /// The CPU time of the lane's workers so far, nanoseconds.
+  func cpuOfWorkers(_ lane: LaneState) -> UInt64 {
+    lane.workers.reduce(0) { total, worker in
+      var cpu: UInt64 = 0
+      guard let meter = worker?.report.meter, opp_thread_meter_cpu(meter, &cpu) == 0 else { return total }
+      return total &+ cpu
+    }
   }
 
   /// Whether the worker is blocked and has hardly run since the last look, and another in its place would help. On the

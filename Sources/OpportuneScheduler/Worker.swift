@@ -39,6 +39,7 @@ final class Worker: @unchecked Sendable {
   private var depthAtBegin = 0
   /// When the last job ended, if the next is taken right after it: a clock reading saved.
   private var lastEnd: UInt64?
+  private var turn = WorkerTurn()
   /// Searches in vain, one after the other, and how many of the next are left out for that.
   private var vainSearches = 0
   private var searchesToSkip = 0
@@ -173,6 +174,7 @@ final class Worker: @unchecked Sendable {
 
   /// From `.none`: it may take jobs now.
   private func stand(_ new: Standing) {
+    if let taker { opp_taker_join(taker, UInt32(lane.lane.rawValue) + 1) }
     standing.store(new, ordering: .relaxed)
     turns.store(turns.load(ordering: .relaxed) &+ 1, ordering: .releasing)  // see idleTurn
   }
@@ -237,6 +239,7 @@ final class Worker: @unchecked Sendable {
       woken = opp_lane_sleep(lane.raw, slot)
     }
     usage.anchor(report.meter)
+    turn = WorkerTurn()
     switch woken {
     case .OPP_WOKEN_PERMIT:
       stand(.permit)
@@ -261,6 +264,7 @@ final class Worker: @unchecked Sendable {
     var taken = opp_taken(
       job: opp_job(), app: engine.nowhere, context: nil, level: 0, rank: 0, band: 0, stolen: false)
     picks &+= 1
+    if let now = lastEnd, turn.isOver(at: now) { opp_taker_end_turn(taker) }
     // No level waits for ever: every sixteenth pick goes to another of the levels that have something, in turn.
     if picks % 16 == 0, let level = engine.levelInTurn(picks / 16, among: levels),
       opp_take(taker, 1 << UInt64(level), &taken)
@@ -283,7 +287,9 @@ final class Worker: @unchecked Sendable {
     let entry = JobEntry(taken.job)
     let identity = entry.identity
     let band = Band(rawValue: taken.band) ?? .background
-    let depth = max(engine.accounts.depth(ofTaken: identity), engine.depth(ofRank: taken.rank, band: band))
+    let depth = max(
+      engine.accounts.depth(ofTaken: identity, hasRoom: lane.hasRoom(.runs)),
+      engine.depth(ofRank: taken.rank, band: band))
     if depth > 0, band != .background, moveDown(entry, app, taken, depth: depth, band: band) { return }
     begin(entry, app, taken, identity, band, depth)
     switch entry.kind {
@@ -334,6 +340,7 @@ final class Worker: @unchecked Sendable {
     hasAccount = engine.accounts.begin(identity, at: start)
     if let waited = entry.waited(until: start) { app.statistics.waited(microseconds: waited, in: band) }
     batch.began(stolen: taken.stolen)
+    turn.servesOwn = !taken.stolen
     usage.began(at: start)
     // In the background lane demoted foreground work is one among equals.
     let isDemoted = depth > 0 && lane.demotedMask != 0
@@ -346,10 +353,12 @@ final class Worker: @unchecked Sendable {
 
   /// Fresh work keeps its permits: demoted work runs beside them, at its own kernel priority.
   private func startDemoted(level: UInt8, depth: Int) {
-    if standing.load(ordering: .relaxed) == .permit, lane.enterDemoted() {
+    let room = depth == 1 ? lane.roomForLoweredOnce : LaneState.Urgency.starts.rawValue
+    if standing.load(ordering: .relaxed) == .permit, lane.enterDemoted(times: room) {
       // It never stands nowhere with a job in hand.
       if change(from: .permit, to: .demoted) {
         opp_lane_leave(lane.raw)
+        leaveQueueToOthers()
       } else {
         // The monitor has given the permit to another, who may have found the bound reached. The job's end settles it.
         lane.leaveDemoted()
@@ -367,6 +376,7 @@ final class Worker: @unchecked Sendable {
     let (cpu, offCPU) = usage.ended(at: time, meter: report.meter)
     if let changed = report.end() { applied = changed }
     batch.ended(cpu: cpu)
+    if depth > 0 { lane.addDemotedEnd() }
     // A task that sleeps was idle from then on, though this thread may have been kept off the CPU since.
     let sleep = self.sleep.take()
     let idleFrom = sleep?.began ?? time
@@ -394,6 +404,12 @@ final class Worker: @unchecked Sendable {
     if let taker, opp_taker_should_rest(taker) { opp_taker_rest(taker) }
   }
 
+  /// What it has queued waits no longer for this worker, which is busy elsewhere, before others look at it. The worker's own
+  /// thread, or the monitor's while the worker is inside a job.
+  private func leaveQueueToOthers() {
+    if let taker { opp_taker_join(taker, 0) }
+  }
+
   // MARK: Kernel priority
 
   /// Whether it may run fresh work. Without privilege a thread that was lowered cannot be raised again: it ends, and
@@ -417,6 +433,7 @@ final class Worker: @unchecked Sendable {
   func detach(demoted: Bool) -> Bool {
     for held in [Standing.permit, .reserve] where change(from: held, to: demoted ? .detachedDemoted : .detached) {
       if held == .permit { opp_lane_leave(lane.raw) } else { lane.reserveRests() }
+      leaveQueueToOthers()
       return true
     }
     return false

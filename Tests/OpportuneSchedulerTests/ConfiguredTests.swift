@@ -109,14 +109,41 @@ import Testing
     #expect(lane.takeable == lane.mask && lane.demotedMask != 0)
     for _ in 0..<3 * perCore { #expect(lane.enterDemoted()) }
     #expect(!lane.enterDemoted() && lane.demotedCount == 3 * perCore)
-    #expect(lane.takeable == lane.mask & ~lane.demotedMask, "beyond it only fresh work is taken")
+    let lowered = lane.loweredOnceMask
+    #expect(lowered != 0 && lowered & ~lane.demotedMask == 0)
+    #expect(
+      lane.takeable == lane.mask & ~lane.demotedMask | lowered, "beyond it only what was lowered once, and fresh work")
     for _ in 0..<3 * perCore { #expect(lane.enterDemoted(.runs)) }
+    #expect(lane.takeable == lane.mask & ~lane.demotedMask, "and beyond twice as many only fresh work")
     #expect(!lane.enterDemoted(.runs), "those that were found out as they ran may be as many again")
     #expect(lane.enterDemoted(.starves), "those beside which fresh work waits may be more")
     for _ in 0..<3 * perCore + 2 { lane.leaveDemoted() }
     #expect(lane.takeable == lane.mask && lane.demotedCount == 3 * perCore - 1)
     lane.setWidth(2, configuration)
-    #expect(lane.takeable == lane.mask & ~lane.demotedMask, "a machine that shrinks lowers it")
+    #expect(lane.takeable == lane.mask & ~lane.demotedMask | lowered, "a machine that shrinks lowers it")
+  }
+
+  // R-CPU-02 R-CPU-06
+  @Test func thereIsMoreRoomForWhatMayBeNoHogWhereNoHogEnds() throws {
+    var configuration = SchedulerConfiguration()
+    configuration.demotedLimitPerCore = 1
+    let lane = try LaneState(lane: .foreground, width: 2, configuration: configuration)
+    for _ in 0..<4 { #expect(lane.enterDemoted(.runs)) }
+    let quantum: UInt64 = 10
+    // Four hogs and two permits: each has had the CPU for four quanta after more than 240.
+    func opens(at cpu: UInt64) -> Bool { lane.openIfStood(cpuOfWorkers: cpu, quantum: quantum, width: 2) }
+    #expect(!opens(at: 1000) && !opens(at: 1240) && lane.roomForLoweredOnce == 2)
+    lane.addDemotedEnd()
+    #expect(!opens(at: 1300) && !opens(at: 1540), "one has ended meanwhile")
+    #expect(opens(at: 1541) && lane.roomForLoweredOnce == 4)
+    #expect(lane.takeable & lane.loweredOnceMask == lane.loweredOnceMask)
+    #expect(lane.enterDemoted(times: lane.roomForLoweredOnce) && !lane.enterDemoted(.runs))
+    #expect(!opens(at: 1821) && opens(at: 1822) && opens(at: 2200) && lane.roomForLoweredOnce == 16)
+    #expect(!opens(at: 9999) && lane.roomForLoweredOnce == 16, "it is bounded")
+    lane.addDemotedEnd()
+    #expect(!opens(at: 10000) && lane.roomForLoweredOnce == 2, "one has ended")
+    lane.closeForLoweredOnce()
+    #expect(!opens(at: 20000), "it begins anew when none waits")
   }
 
   @Test(arguments: [.microseconds(50), .milliseconds(10)] as [Duration])

@@ -83,23 +83,27 @@ enum HogOrigin: CaseIterable {
     let app = try scheduler.makeApp(named: "app")
     let blocked = 4 * scheduler.configuration.demotedLimitPerCore
     let gate = DispatchSemaphore(value: 0)
-    let known = DispatchSemaphore(value: 0)
+    let known = Flag()
     let (begun, refused) = (Record<Int>(), Record<Int>())
     let release = Flag()
     let submitted = Record<Bool>()
-    async let submitting: Void = onThread {
-      for number in 0..<blocked + 8 {
-        if number == blocked { known.wait() }
-        do {
-          try app.submit {
-            begun.add(number)
-            if number < blocked { gate.wait() }
-            release.spin()
+    @Sendable func submit(_ number: Int) {
+      do {
+        try app.submit {
+          begun.add(number)
+          if number < blocked { gate.wait() }
+          // What a known hog submits is known for a hog.
+          if number == 0 {
+            known.spin()
+            spinCPU(milliseconds: 30)
+            for number in blocked..<blocked + 8 { submit(number) }
+            submitted.add(true)
           }
-        } catch { refused.add(number) }
-      }
-      submitted.add(true)
+          release.spin()
+        }
+      } catch { refused.add(number) }
     }
+    for number in 0..<blocked { submit(number) }
     _ = await begun.reaching(blocked)
     for _ in 0..<blocked { gate.signal() }
     // All run at once, and are counted once each has used its quantum, but for one with the permit and one in reserve.
@@ -107,14 +111,13 @@ enum HogOrigin: CaseIterable {
     while try await foreground(of: scheduler).demoted < blocked - 2 {
       try await other.task {}.value
     }
-    // Others of their origin, which are known for hogs before they begin, do not run beside so many.
-    known.signal()
+    // Others that are known for hogs before they begin do not run beside so many.
+    known.raise()
     _ = await submitted.reaching(1)
     for _ in 0..<20 { try await other.task {}.value }
     #expect(begun.count == blocked && refused.count == 0)
     release.raise()
     _ = await begun.reaching(blocked + 8)
-    await submitting
     try await scheduler.shutdown()
   }
 
@@ -166,6 +169,37 @@ enum HogOrigin: CaseIterable {
     while try await foreground(of: scheduler).sleeping == 0 {}
     caller.yield(true)
     try await hog.value
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-02 R-CPU-06
+  @Test(arguments: [1, 5, 12, 30])
+  func aThreadsShortJobsDoNotWaitForItsHogs(hogs: Int) async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let app = try scheduler.makeApp(named: "app")
+    let release = Flag()
+    let (hogsBegun, refused, ended) = (Record<Int>(), Record<Int>(), DispatchSemaphore(value: 0))
+    // All by one thread, as a main thread does: long work first, then what a person waits for, some of it at once.
+    let short = Tally()
+    await onThread {
+      defer { release.raise() }
+      do {
+        for number in 0..<hogs {
+          try app.submit {
+            hogsBegun.add(number)
+            release.spin()
+          }
+        }
+        for _ in 0..<20 {
+          for _ in 0..<5 { try app.submit { ended.signal() } }
+          // The hogs go on meanwhile, until this gives up.
+          for _ in 0..<5 where ended.wait(timeout: .now() + 20) == .timedOut { return }
+          short.add(5)
+        }
+      } catch { refused.add(0) }
+    }
+    #expect(short.count == 100 && refused.count == 0, "short jobs that ended beside the hogs")
+    _ = await hogsBegun.reaching(hogs)
     try await scheduler.shutdown()
   }
 

@@ -173,8 +173,11 @@ func threadCPU() -> UInt64 {
 }
 
 /// Uses so many milliseconds of CPU time.
-func spinCPU(milliseconds: UInt64) {
-  let end = threadCPU() + milliseconds * 1_000_000
+func spinCPU(milliseconds: UInt64) { spinCPU(microseconds: milliseconds * 1000) }
+
+/// Uses so many microseconds of CPU time.
+func spinCPU(microseconds: UInt64) {
+  let end = threadCPU() + microseconds * 1000
   while threadCPU() < end {}
 }
 

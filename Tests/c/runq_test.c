@@ -142,6 +142,92 @@ static void test_bypass(void) {
     opp_core_destroy(core, NULL, NULL);
 }
 
+/*
+ * A worker whose jobs each push the next serves an outside job after one of its own at most, if it ends its turn before
+ * each take, as it does between long jobs; else it would serve dozens before.
+ */
+static void test_turns_of_sources(void) {
+    opp_core *core = core_make(false);
+    opp_source *own = opp_source_acquire(core, 0), *other = opp_source_acquire(core, 0);
+    opp_source *outside[2] = {opp_source_acquire(core, 0), opp_source_acquire(core, 0)};
+    opp_taker *taker = opp_taker_create(core, own, NULL), *colleague = opp_taker_create(core, other, NULL);
+    opp_taker_join(taker, 1);
+    opp_taker_join(colleague, 1);
+    opp_app *app = opp_app_create(core, FOREGROUND, false);
+    opp_taken taken;
+    opp_taker *takers[2] = {taker, colleague};
+    int late = 0; /* more than one job each before the outside's: where epochs passed fast the oldest goes first */
+    for (uint64_t i = 0; i < 10; i++) CHECK(opp_push(i % 2 ? own : other, app, 5, job_of(1)) >= 0);
+    for (int round = 0; round < 100; round++) {
+        CHECK(opp_push(outside[round % 2], app, 5, job_of(999999)) >= 0);
+        for (int before = 0;; before++) {
+            opp_taker_end_turn(takers[before % 2]);
+            CHECK(opp_take(takers[before % 2], ALL, &taken));
+            if (number_of(taken.job) == 999999) break;
+            late += before == 2;
+            CHECK(before < 10); /* never later than in the order of pushes */
+            CHECK(opp_push(before % 2 ? other : own, app, 5, taken.job) >= 0);
+        }
+        for (int n = 0; n < round % 40; n++)
+            CHECK(opp_take(takers[n % 2], ALL, &taken) && opp_push(n % 2 ? other : own, app, 5, taken.job) >= 0);
+    }
+    CHECK(late <= 4);
+    /* Turns of the own queue and of outside ones take turns; and so do those, as long as their jobs are as old. */
+    while (opp_app_queued(app) > 0) CHECK(opp_take(taker, ALL, &taken));
+    for (uint64_t i = 0; i < 8; i++) {
+        CHECK(opp_push(own, app, 5, job_of(1)) >= 0);
+        for (uint64_t n = 0; n < 2; n++) CHECK(opp_push(outside[n], app, 5, job_of(10 + n)) >= 0);
+    }
+    uint64_t served[3] = {0};
+    for (uint64_t i = 0; i < 12; i++) {
+        opp_taker_end_turn(taker);
+        CHECK(opp_take(taker, ALL, &taken));
+        served[taken.stolen ? number_of(taken.job) - 9 : 0]++;
+    }
+    CHECK(served[0] == 6 && served[1] == 3 && served[2] == 3);
+    /* Within a turn the own queue comes first. */
+    while (opp_app_queued(app) > 0) CHECK(opp_take(taker, ALL, &taken));
+    opp_taker_end_turn(taker);
+    CHECK(opp_push(outside[0], app, 5, job_of(3)) >= 0 && opp_take(taker, ALL, &taken)); /* the outside's turn, */
+    opp_taker_end_turn(taker);                                                        /* hence ours */
+    for (uint64_t i = 0; i < 5; i++) CHECK(opp_push(outside[0], app, 5, job_of(i)) >= 0);
+    for (uint64_t i = 0; i < 5; i++) CHECK(opp_push(own, app, 5, job_of(100 + i)) >= 0);
+    for (uint64_t i = 0; i < 5; i++) CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 100 + i);
+    while (opp_take(taker, ALL, &taken)) {}
+    /* A colleague's queue is left to it; who leaves the group leaves it to all. */
+    for (int joined = 1; joined >= 0; joined--) {
+        opp_taker_join(colleague, (uint32_t)joined);
+        CHECK(opp_push(own, app, 5, job_of(1)) >= 0 && opp_take(taker, ALL, &taken)); /* ours was the last turn */
+        CHECK(opp_push(other, app, 5, job_of(2)) >= 0 && opp_push(own, app, 5, job_of(1)) >= 0);
+        opp_taker_end_turn(taker);
+        CHECK(opp_take(taker, ALL, &taken) && taken.stolen == !joined);
+        while (opp_take(taker, ALL, &taken)) {}
+    }
+    opp_taker_destroy(taker);
+    opp_taker_destroy(colleague);
+    opp_core_destroy(core, NULL, NULL);
+}
+
+/* With the turn's end another app of the level is served, after one job as after OPP_TURN. */
+static void test_turns_of_apps(void) {
+    opp_core *core = core_make(false);
+    opp_source *source = opp_source_acquire(core, 0);
+    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_app *apps[3];
+    opp_taken taken;
+    for (int i = 0; i < 3; i++) apps[i] = opp_app_create(core, FOREGROUND, false);
+    for (int i = 0; i < 3; i++)
+        for (uint64_t n = 0; n < 50; n++) CHECK(opp_push(source, apps[i], 5, job_of(n)) >= 0);
+    const opp_app *last = NULL;
+    for (uint64_t n = 0; n < 60; n++) {
+        opp_taker_end_turn(taker);
+        CHECK(opp_take(taker, ALL, &taken) && taken.app != last);
+        last = taken.app;
+    }
+    opp_taker_destroy(taker);
+    opp_core_destroy(core, NULL, NULL);
+}
+
 /* Apps at one level are served in turn. */
 static void test_turns(void) {
     opp_core *core = core_make(false);
@@ -465,6 +551,8 @@ int main(void) {
     test_steps(false);
     test_steps(true);
     test_bypass();
+    test_turns_of_sources();
+    test_turns_of_apps();
     test_turns();
     test_turns_of_two();
     test_turns_beside_another_level();

@@ -12,8 +12,9 @@
  *    the one job that it took and one segment of memory; a stopped pusher at most the one job that it was pushing.
  *  - Each pushed job is taken exactly once.
  *  - Order within one source, app and rank: as pushed. Across sources, at one app and rank: no job is overtaken
- *    by more than OPP_BYPASS_MAX later ones of any one source. Across apps at one level: ready apps are served
- *    in turn, OPP_TURN jobs each at most per taker while another waits. Across levels: a take returns a job of the highest level of
+ *    by more than OPP_BYPASS_MAX later ones of any one source; and where takers end their turns by time, a job of an
+ *    outside thread waits for one turn at most of what a taker's own jobs push. Across apps at one level: ready apps are
+ *    served in turn, OPP_TURN jobs each at most per taker, or its turn, while another waits. Across levels: a take returns a job of the highest level of
  *    its mask that held one when it looked; a job pushed meanwhile may be seen by the next take only.
  *    Across cores nothing more is promised: two takers may run two jobs in either order.
  *    A take during which its app is suspended or moved may give its job back, to the front of its rank; others of the
@@ -170,6 +171,19 @@ typedef struct opp_taken {
 /* Where the app is suspended or moved meanwhile the job goes back to the front of its rank. Where memory is short it cannot:
  * rather than lose it the take gives it, though its app is suspended, or its level not asked for. */
 OPP_MUST_USE bool opp_take(opp_taker *_Nonnull taker, uint64_t levels, opp_taken *_Nonnull taken);
+
+/*
+ * Takers of one group serve the same levels, each its own source first; so the others need not care for that. 0, as at
+ * first, is no group: then other takers treat its source as an outside thread's. Any thread.
+ */
+void opp_taker_join(opp_taker *_Nonnull taker, uint32_t group);
+
+/*
+ * Ends the taker's turn: its next take goes to another app, if one waits at the level, and, after a turn of the taker's
+ * own source, to outside sources: those that no taker of its group has. A worker calls it between two takes when it has
+ * been at it for long enough that others should have a turn.
+ */
+void opp_taker_end_turn(opp_taker *_Nonnull taker);
 
 /* The taker is inside no job any more. */
 void opp_taker_rest(opp_taker *_Nonnull taker);

@@ -1,0 +1,63 @@
+import Synchronization
+import Testing
+
+@testable import OpportuneScheduler
+
+@Suite(.timeLimit(.minutes(2)), .serialized) struct WorkerTurnTests {
+  private let shortest = WorkerTurn.shortest
+
+  /// At which of these times the turn is over.
+  private func ends(_ turn: inout WorkerTurn, of times: [UInt64]) -> [UInt64] {
+    var over: [UInt64] = []
+    for time in times where turn.isOver(at: time) { over.append(time) }
+    return over
+  }
+
+  // R-CPU-01
+  @Test func anOwnTurnEndsWithTheFirstJobThatReachesTheLeast() {
+    var turn = WorkerTurn()
+    let first: UInt64 = 1_000_000
+    let second = first + shortest
+    #expect(
+      ends(&turn, of: [first, second - 1, second, second + shortest - 1, second + shortest]) == [
+        second, second + shortest,
+      ])
+  }
+
+  // R-CPU-01
+  @Test(arguments: [100_000, 5_000_000, 50_000_000] as [UInt64])
+  func othersHaveAsLongATurnAsTheOwnOneBefore(length: UInt64) {
+    var turn = WorkerTurn()
+    #expect(ends(&turn, of: [1, 1 + length]) == [1 + length])
+    turn.servesOwn = false
+    let end = 1 + length + min(length, WorkerTurn.longest)
+    #expect(ends(&turn, of: [1 + length + shortest, end - 1, end]) == [end])
+    turn.servesOwn = true
+    #expect(ends(&turn, of: [end + shortest]) == [end + shortest], "which makes the next own turn no longer")
+  }
+
+  // R-CPU-01 R-CPU-02
+  @Test func anOutsideJobDoesNotWaitForWhatChainsGoOnToSubmit() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let (begun, stops, ended) = (Tally(), Flag(), Record<Int>())
+    @Sendable func link(_ chain: Int) {
+      begun.increment()
+      spinCPU(microseconds: 200)
+      if stops.isUp { return ended.add(chain) }
+      do { try app.submit { link(chain) } } catch { ended.add(-1) }
+    }
+    for chain in 0..<10 { try app.submit { link(chain) } }
+    while begun.count < 20 { await Task.yield() }
+    var waits: [Int] = []
+    for _ in 0..<41 {
+      let before = begun.count
+      waits.append(try await app.task { @Sendable in begun.count - before }.value)
+    }
+    stops.raise()
+    #expect(await ended.reaching(10).allSatisfy { $0 >= 0 })
+    try await scheduler.shutdown()
+    // One that runs, one more of the worker's own; ten at most would be first in, first out.
+    #expect(waits.sorted()[waits.count / 2] <= 4, "links of ten chains that began before an outside job did: \(waits)")
+  }
+}
