@@ -1,6 +1,7 @@
 import Foundation
 import OpportuneApps
 import OpportuneMemory
+import OpportuneText
 
 extension ReplayReport {
   /// For people.
@@ -11,7 +12,7 @@ extension ReplayReport {
       for (app, seconds) in sums.sorted(by: { ($1.value, $0.key) < ($0.value, $1.key) }).prefix(20) {
         lines.append("  \(pad("\(Int(seconds))", 9, left: true))  \(app)")
       }
-      return lines.joined(separator: "\n") + "\n"
+      return lines.asLines
     }
     var lines = ["\(format): \(events) events of \(apps.count) apps, \(time(start)) to \(time(end))"]
     lines.append("time in states, all apps together:")
@@ -56,7 +57,7 @@ extension ReplayReport {
       }
     }
     lines.append("log hash: \(String(hash, radix: 16))")
-    return lines.joined(separator: "\n") + "\n"
+    return lines.asLines
   }
 
   /// The same for programs, with keys in a fixed order.

@@ -1,5 +1,6 @@
 import Foundation
 import OpportuneApps
+internal import OpportuneText
 
 /// A recorded way through fences, in virtual time, as an app that sleeps sees it: it is woken for crossings.
 public enum LocationReplay {
@@ -59,7 +60,7 @@ public enum LocationReplay {
       for (kind, cost) in costs.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
         lines.append("\(kind.rawValue): \(Int(cost.seconds)) s, \(Int(cost.millijoules)) mJ by the table")
       }
-      return lines.joined(separator: "\n") + "\n"
+      return lines.asLines
     }
   }
 

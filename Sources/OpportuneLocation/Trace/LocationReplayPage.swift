@@ -1,4 +1,5 @@
 import Foundation
+internal import OpportuneText
 
 extension LocationReplay.Report {
   /// A page that needs nothing else: the way, the fences, the fixes that were used with their 95 % radius, and the
@@ -17,7 +18,7 @@ extension LocationReplay.Report {
     }
     var shapes: [String] = []
     for fence in fences {
-      let name = escaped(fence.name)
+      let name = fence.name.inHTML
       label(fence, name)
       switch fence.region.shape {
       case .circle(let centre, let radius):
@@ -49,7 +50,7 @@ extension LocationReplay.Report {
     for crossing in crossings {
       guard let place = crossing.place else { continue }
       let (x, y) = map.point(place)
-      let label = "\(crossing.kind.rawValue) \(escaped(crossing.fence)) at \(short(crossing.at)) s"
+      let label = "\(crossing.kind.rawValue) \(crossing.fence.inHTML) at \(short(crossing.at)) s"
       shapes.append(
         "<circle class=\"\(crossing.kind.rawValue)\" cx=\"\(x)\" cy=\"\(y)\" r=\"5\"><title>\(label)</title></circle>")
     }
@@ -58,11 +59,11 @@ extension LocationReplay.Report {
     let metres = MapPlane.roundLength(map.width / 5 / map.pixelsPerMetre)
     let scale = short(metres * map.pixelsPerMetre)
     let rows = crossings.map {
-      "<tr><td>\(short($0.at))</td><td>\($0.kind.rawValue)</td><td>\(escaped($0.fence))</td><td>\(String(format: "%.4f", $0.confidence))</td></tr>"
+      "<tr><td>\(short($0.at))</td><td>\($0.kind.rawValue)</td><td>\($0.fence.inHTML)</td><td>\(String(format: "%.4f", $0.confidence))</td></tr>"
     }
     return """
       <!DOCTYPE html>
-      <html lang="en"><meta charset="utf-8"><title>\(escaped(title))</title>
+      <html lang="en"><meta charset="utf-8"><title>\(title.inHTML)</title>
       <style>
       body { font: 14px system-ui, sans-serif; margin: 1.5em; color: #222; background: #fff }
       svg { border: 1px solid #ccc; max-width: 100%; height: auto }
@@ -71,7 +72,7 @@ extension LocationReplay.Report {
       .name { font-size: 12px; fill: #2c5782; text-anchor: middle; paint-order: stroke; stroke: #fff; stroke-width: 3px }
       .dwell { fill: #8a5ac2 } td, th { padding: .1em .8em .1em 0; text-align: left } td { font-variant-numeric: tabular-nums }
       </style>
-      <h1>\(escaped(title))</h1>
+      <h1>\(title.inHTML)</h1>
       <p>\(used.count) of \(fixes) fixes used, \(crossings.count) crossings, \(LocationReplay.counted(wakeups, "wake-up")), \
       \(LocationReplay.counted(prompts, "prompt")). Sources: \(ran.isEmpty ? "none" : ran.joined(separator: "; ")).</p>
       <p>Grey: the track. Rings: fixes used, with their 95 % radius. Green: enter. Red: exit. Violet: dwell.</p>
@@ -109,11 +110,6 @@ extension Region {
 }
 
 private func short(_ value: Double) -> String { String(format: "%.1f", value) }
-
-private func escaped(_ text: String) -> String {
-  text.replacingOccurrences(of: "&", with: "&amp;").replacingOccurrences(of: "<", with: "&lt;")
-    .replacingOccurrences(of: "\"", with: "&quot;")
-}
 
 /// Degrees to pixels, with the same scale both ways, about the middle of some places.
 private struct MapPlane {
