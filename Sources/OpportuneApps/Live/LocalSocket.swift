@@ -8,11 +8,20 @@ enum LocalSocket {
 
   /// Sends a line to a host and waits for its answer, for as long as the host takes.
   static func ask(_ line: Data, at path: String) throws(PushError) -> String {
-    let descriptor = try open(path) { connect($0, $1, $2) }
+    let descriptor: Int32
+    do { descriptor = try open(path) { connect($0, $1, $2) } } catch { throw noSocket(path) ?? error }
     defer { close(descriptor) }
     guard write(line + [10], to: descriptor) else { throw PushError.system(path, reason()) }
     guard let answer = readLine(from: descriptor) else { throw PushError.refused("the host closed the connection") }
     return String(decoding: answer, as: UTF8.self)
+  }
+
+  /// Of what is there and is no socket the kernel says only that it refuses connections.
+  private static func noSocket(_ path: String) -> PushError? {
+    var status = stat()
+    guard stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFSOCK else { return nil }
+    let kind = status.st_mode & S_IFMT == S_IFDIR ? "a directory" : "a file"
+    return PushError.system(path, "this is \(kind), expected a host's socket")
   }
 
   static func reason() -> String { String(cString: strerror(errno)) }
