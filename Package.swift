@@ -124,11 +124,13 @@ let package = Package(
         "OpportuneLocation", "OpportuneReplay", "OpportuneText", .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
+    // The arguments of the command, which Swift reads from /proc.
+    .target(name: "COpportuneArguments", path: "CSupport/COpportuneArguments"),
     .executableTarget(
       name: "OpportuneCommand",
       dependencies: [
         "Opportune", "OpportuneBench", "OpportuneFuzz", "OpportuneProperties", "OpportuneLocation", "OpportuneReplay",
-        "OpportuneText", "COpportune",
+        "OpportuneText", "COpportune", "COpportuneArguments",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ]),

@@ -36,13 +36,14 @@ struct LocationReplayCommand: ParsableCommand {
   func validate() throws {
     _ = try options()
     try checkRange(deviation, "--deviation", 0.1...10_000)
-    if let html { try checkWritable(html) }
+    if let html { try checkFileName(html) }
   }
 
-  func run() throws { print(try output(), terminator: "") }
+  func run() throws { try StandardOutput.write(try output(), as: json ? .json : .text) }
 
   /// What is printed; writes the page on the way.
   func output() throws -> String {
+    if let html { try checkWritable(html) }
     let regions = try readFences(fences)
     let trace = try readTrack(track, deviation: deviation)
     let report = try LocationReplay.run(trace, fences: regions, options: options())
