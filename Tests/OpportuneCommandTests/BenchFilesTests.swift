@@ -19,7 +19,12 @@ import Testing
     let errors = Pipe()
     bench.standardOutput = FileHandle.nullDevice
     bench.standardError = errors
+    // A test may run on a thread that blocks signals, which a child inherits.
+    var (none, before) = (sigset_t(), sigset_t())
+    sigemptyset(&none)
+    pthread_sigmask(SIG_SETMASK, &none, &before)
     try bench.run()
+    pthread_sigmask(SIG_SETMASK, &before, nil)
     defer { kill(bench.processIdentifier, SIGKILL) }
     var said = ""
     while !said.contains("repeat 1 of") {
