@@ -63,10 +63,12 @@ let package = Package(
         .unsafeFlags(["-O2", "-fsanitize-coverage=inline-8bit-counters,trace-loads,trace-stores"]),
       ]),
     .target(name: "OpportuneFuzz", dependencies: ["COpportuneChecked", "COpportuneExplorer"]),
+    // How text of others is printed.
+    .target(name: "OpportuneText"),
     .target(
       name: "OpportuneScheduler",
       dependencies: [
-        "COpportune", "COpportuneRuntime",
+        "COpportune", "COpportuneRuntime", "OpportuneText",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "Metrics", package: "swift-metrics"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -75,7 +77,7 @@ let package = Package(
     .target(
       name: "OpportuneLocation",
       dependencies: [
-        "OpportuneApps", "OpportuneIO", "CGeodesic", "CGEOS",
+        "OpportuneApps", "OpportuneIO", "OpportuneText", "CGeodesic", "CGEOS",
         .product(name: "HeapModule", package: "swift-collections"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
@@ -104,14 +106,14 @@ let package = Package(
     .target(
       name: "OpportuneBench",
       dependencies: [
-        "Opportune", "COpportune", "COpportuneBench", "OpportuneIO", "OpportuneLocation",
+        "Opportune", "COpportune", "COpportuneBench", "OpportuneIO", "OpportuneLocation", "OpportuneText",
         .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "Histogram", package: "hdrhistogram-swift"),
       ]),
     // Recorded use of real devices, in virtual time. Apart from the library, so that programs do not link SQLite.
     .target(
       name: "OpportuneReplay",
-      dependencies: ["Opportune", "OpportuneApps", .product(name: "GRDB", package: "GRDB.swift")]),
+      dependencies: ["Opportune", "OpportuneApps", "OpportuneText", .product(name: "GRDB", package: "GRDB.swift")]),
     // What the layers above the core promise, as judges that know nothing of how they keep it. For tests and fuzzing.
     .target(name: "OpportuneModels", dependencies: ["OpportuneIO", "OpportuneApps", "OpportuneMemory"]),
     // The targets of `opportune fuzz` above the core.
@@ -119,14 +121,16 @@ let package = Package(
       name: "OpportuneProperties",
       dependencies: [
         "OpportuneFuzz", "OpportuneModels", "OpportuneScheduler", "OpportuneIO", "OpportuneApps", "OpportuneMemory",
-        "OpportuneLocation", "OpportuneReplay", .product(name: "GRDB", package: "GRDB.swift"),
+        "OpportuneLocation", "OpportuneReplay", "OpportuneText", .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
+    // The arguments of the command, which Swift reads from /proc.
+    .target(name: "COpportuneArguments", path: "CSupport/COpportuneArguments"),
     .executableTarget(
       name: "OpportuneCommand",
       dependencies: [
         "Opportune", "OpportuneBench", "OpportuneFuzz", "OpportuneProperties", "OpportuneLocation", "OpportuneReplay",
-        "COpportune",
+        "OpportuneText", "COpportune", "COpportuneArguments",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ]),
@@ -136,6 +140,7 @@ let package = Package(
     .executableTarget(name: "Mail", dependencies: ["Opportune"], path: "docs/examples/Mail"),
     .target(name: "TestSupport", path: "Tests/TestSupport"),
     .testTarget(name: "COpportuneTests", dependencies: ["COpportune", "TestSupport"]),
+    .testTarget(name: "OpportuneTextTests", dependencies: ["OpportuneText", "TestSupport"]),
     .testTarget(
       name: "OpportuneSchedulerTests",
       dependencies: [
@@ -186,7 +191,7 @@ let package = Package(
     .testTarget(
       name: "OpportuneCommandTests",
       dependencies: [
-        "OpportuneCommand", "Opportune", "OpportuneFuzz", "OpportuneProperties", "TestSupport",
+        "OpportuneCommand", "Opportune", "OpportuneFuzz", "OpportuneProperties", "OpportuneReplay", "TestSupport",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "SystemPackage", package: "swift-system"),
       ],
@@ -228,7 +233,8 @@ if let libFuzzer = Context.environment["OPPORTUNE_LIBFUZZER"] {
 // `scripts/sanitize` leaves out by this variable what it runs no tests of, so that there is less to build.
 if Context.environment["OPPORTUNE_CONCURRENT_ONLY"] != nil {
   let kept: Set = [
-    "CLiburing", "CNuma", "CZstd", "COpportune", "COpportuneRuntime", "OpportuneScheduler", "OpportuneIO",
+    "CLiburing", "CNuma", "CZstd", "COpportune", "COpportuneRuntime", "OpportuneText", "OpportuneScheduler",
+    "OpportuneIO",
     "OpportuneMemory", "OpportuneApps", "Opportune", "OpportuneModels", "TestSupport", "CIOTestSupport", "StoreCrash",
     "COpportuneTests",
     "OpportuneSchedulerTests", "OpportuneIOTests", "OpportuneMemoryTests", "OpportuneAppsTests",

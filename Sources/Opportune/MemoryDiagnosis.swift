@@ -9,7 +9,7 @@ extension Diagnosis {
   /// - Returns: findings of the area `memory`. Takes a few milliseconds, and blocks meanwhile, longer where the disk is slow.
   public static func memoryFindings(storeFolder: String = ".") -> [Finding] {
     var facts = MemoryFacts.read(storeFolder: storeFolder)
-    if Capability.ipcLock.isEffective == true { facts.lockable = .max }
+    if Capability.ipcLock.counts == true { facts.lockable = .max }
     return facts.findings
   }
 }

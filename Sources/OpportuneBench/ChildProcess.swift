@@ -28,6 +28,14 @@ enum ChildProcess {
     return child
   }
 
+  /// Of which children have what they are given.
+  static func pipe() throws(BenchError) -> (reader: Int32, writer: Int32) {
+    var ends: [Int32] = [-1, -1]
+    guard Glibc.pipe(&ends) == 0 else { throw .failed("no pipe was made") }
+    for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+    return (ends[0], ends[1])
+  }
+
   /// Returns its status once it has ended, by whomever.
   @discardableResult
   static func wait(for child: pid_t) -> Int32 {
@@ -38,10 +46,22 @@ enum ChildProcess {
 }
 
 extension posix_spawn_file_actions_t {
-  /// Nothing comes in; output goes to a file, and with `errors` what it has to say as well, else to nobody.
+  /// Nothing comes in; output goes to what has a name, and with `errors` what it has to say as well, else to nobody.
   mutating func write(to path: String, _ flags: Int32, errors: Bool) {
+    posix_spawn_file_actions_addopen(&self, STDOUT_FILENO, path, flags, 0)
+    finish(errors)
+  }
+
+  /// The same to a file of ours, from its beginning.
+  mutating func write(to file: ScratchFile, errors: Bool) { write(to: file.descriptor, errors: errors) }
+
+  mutating func write(to descriptor: Int32, errors: Bool) {
+    posix_spawn_file_actions_adddup2(&self, descriptor, STDOUT_FILENO)
+    finish(errors)
+  }
+
+  private mutating func finish(_ errors: Bool) {
     posix_spawn_file_actions_addopen(&self, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
-    posix_spawn_file_actions_addopen(&self, STDOUT_FILENO, path, flags, 0o600)
     if errors {
       posix_spawn_file_actions_adddup2(&self, STDOUT_FILENO, STDERR_FILENO)
     } else {

@@ -1,4 +1,5 @@
 import Glibc
+import OpportuneText
 
 /// A logarithmic axis between two powers of ten.
 struct LogAxis: Sendable, Equatable {
@@ -57,7 +58,7 @@ enum HTMLCharts {
       }
       parts.append(
         "<polyline class=\"line c\(colour(row.contender))\" points=\"\(path.joined(separator: " "))\">"
-          + "<title>\(HTMLReport.escape(row.contender))</title></polyline>")
+          + "<title>\(row.contender.inHTML)</title></polyline>")
     }
     return parts.joined(separator: "\n") + "\n</svg>"
   }
@@ -124,6 +125,6 @@ enum HTMLCharts {
   }
 
   private static func text(_ label: String, x: Double, y: Double, anchor: String) -> String {
-    "<text x=\(fixed(x, 1)) y=\(fixed(y, 1)) text-anchor=\(anchor)>\(HTMLReport.escape(label))</text>"
+    "<text x=\(fixed(x, 1)) y=\(fixed(y, 1)) text-anchor=\(anchor)>\(label.inHTML)</text>"
   }
 }

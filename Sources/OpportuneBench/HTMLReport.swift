@@ -1,3 +1,5 @@
+import OpportuneText
+
 /// The run as one page that needs nothing else: tables, percentile curves and a timeline, light or dark as the
 /// reader's system is.
 public enum HTMLReport {
@@ -15,9 +17,9 @@ public enum HTMLReport {
     }
     for scenario in ReportTable.unique(report.results.map(\.scenario)) {
       let rows = report.results.filter { $0.scenario == scenario }
-      parts.append("<section><h2>\(escape(scenario))</h2>")
+      parts.append("<section><h2>\(scenario.inHTML)</h2>")
       if let summary = Scenario.all.first(where: { $0.name == scenario })?.summary {
-        parts.append("<p>\(escape(summary))</p>")
+        parts.append("<p>\(summary.inHTML)</p>")
       }
       parts.append(legend(rows, colour))
       parts.append("<figure>\(HTMLCharts.curves(rows, colour: colour))")
@@ -35,21 +37,6 @@ public enum HTMLReport {
     return parts.joined(separator: "\n") + "\n"
   }
 
-  static func escape(_ text: String) -> String {
-    var escaped = ""
-    for character in text {
-      switch character {
-      case "&": escaped += "&amp;"
-      case "<": escaped += "&lt;"
-      case ">": escaped += "&gt;"
-      case "\"": escaped += "&quot;"
-      case "'": escaped += "&#39;"
-      default: escaped.append(character)
-      }
-    }
-    return escaped
-  }
-
   private static func facts(_ report: BenchReport) -> String {
     let machine = report.machine
     let noise = report.noise
@@ -60,13 +47,13 @@ public enum HTMLReport {
         + "and other programs \(fixed(noise.otherProgramsShare * 100, 1)) % of the CPU time.",
     ]
     lines += report.notes.map { $0 + "." }
-    return lines.map { "<p class=facts>\(escape($0))</p>" }.joined(separator: "\n")
+    return lines.map { "<p class=facts>\($0.inHTML)</p>" }.joined(separator: "\n")
   }
 
   private static func legend(_ rows: [ResultRow], _ colour: (String) -> Int) -> String {
     let items = rows.map { row in
       "<li><svg class=key viewBox=\"0 0 20 10\" aria-hidden=true><line class=\"line c\(colour(row.contender))\" "
-        + "x1=0 x2=20 y1=5 y2=5 /></svg>\(escape(row.contender))</li>"
+        + "x1=0 x2=20 y1=5 y2=5 /></svg>\(row.contender.inHTML)</li>"
     }
     return "<ul class=legend>\(items.joined())</ul>"
   }
@@ -114,10 +101,10 @@ public enum HTMLReport {
   }
 
   private static func table(_ heads: [String], _ rows: [[String]]) -> String {
-    let head = heads.map { "<th scope=col>\(escape($0))</th>" }.joined()
+    let head = heads.map { "<th scope=col>\($0.inHTML)</th>" }.joined()
     let body = rows.map { row in
-      "<tr><th scope=row>\(escape(row.first ?? ""))</th>"
-        + row.dropFirst().map { "<td>\(escape($0))</td>" }.joined() + "</tr>"
+      "<tr><th scope=row>\((row.first ?? "").inHTML)</th>"
+        + row.dropFirst().map { "<td>\($0.inHTML)</td>" }.joined() + "</tr>"
     }
     return "<div class=scroll><table><thead><tr>\(head)</tr></thead>"
       + "<tbody>\(body.joined(separator: "\n"))</tbody></table></div>"

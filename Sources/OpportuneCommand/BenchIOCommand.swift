@@ -40,17 +40,18 @@ struct BenchIOCommand: AsyncParsableCommand {
       throw Failure("'\(folder)' is no folder that you may write to")
     }
     _ = try options()
-    try output.checkFileIsWritable()
-    if let svg { try checkWritable(svg) }
+    if let svg { try checkFileName(svg) }
   }
 
   mutating func run() async throws {
+    try output.checkFileIsWritable()
+    if let svg { try checkWritable(svg) }
     interceptInterrupts()
     let report = try await IOBench(
       options: try options(), isInterrupted: wasInterrupted,
       progress: printToStandardError
     ).run()
-    try output.print(json: report.json, table: report.table)
+    try output.report(json: report.json, table: report.table)
     if let svg { try write(IOParetoChart(report).svg(), to: svg) }
     if report.wasInterrupted { throw ExitCode(130) }
   }

@@ -46,15 +46,16 @@ struct BenchLatencyCommand: AsyncParsableCommand {
 
   func validate() throws {
     _ = try options()
-    try output.checkFileIsWritable()
-    if let html { try checkWritable(html) }
+    if let html { try checkFileName(html) }
   }
 
   mutating func run() async throws {
+    try output.checkFileIsWritable()
+    if let html { try checkWritable(html) }
     let options = try options()
     interceptInterrupts()
     let report = try await report(options)
-    try output.print(json: { try ReportJSON.encode(report) }, table: { ReportTable.render(report) })
+    try output.report(json: { try ReportJSON.encode(report) }, table: { ReportTable.render(report) })
     if let html { try write(HTMLReport.render(report), to: html) }
     if !report.noise.isValid { throw ExitCode(2) }
     if report.wasInterrupted { throw ExitCode(130) }

@@ -18,17 +18,15 @@ struct BenchLifecycleCommand: AsyncParsableCommand {
   @Option(help: "Repeats of the audio figure, in which its contenders take turns.") var repeats = 3
   @OptionGroup var output: ReportOutput
 
-  func validate() throws {
-    _ = try options()
-    try output.checkFileIsWritable()
-  }
+  func validate() throws { _ = try options() }
 
   func run() async throws {
+    try output.checkFileIsWritable()
     interceptInterrupts()
     let report = try await LifecycleBench(
       options: try options(), isInterrupted: wasInterrupted, progress: printToStandardError
     ).run()
-    try output.print(json: report.json, table: report.table)
+    try output.report(json: report.json, table: report.table)
     if report.wasInterrupted { throw ExitCode(130) }
   }
 

@@ -62,7 +62,6 @@ struct BenchLocationCommand: ParsableCommand {
     if reference != nil, track.count != 1 {
       throw ValidationError("--reference goes with one --track, not with \(track.count)")
     }
-    try output.checkFileIsWritable()
   }
 
   /// A figure that is asked for by name, and has nothing to measure, is a mistake.
@@ -81,12 +80,13 @@ struct BenchLocationCommand: ParsableCommand {
   }
 
   func run() throws {
+    try output.checkFileIsWritable()
     interceptInterrupts()
     let report = try LocationBench(
       options: try options(), tracks: try track.map(recorded), logs: try log.map(logged),
       reference: try reference.map(recorded), isInterrupted: wasInterrupted, progress: printToStandardError
     ).run()
-    try output.print(json: report.json, table: report.table)
+    try output.report(json: report.json, table: report.table)
     if report.wasInterrupted { throw ExitCode(130) }
   }
 

@@ -28,17 +28,15 @@ struct BenchMemoryCommand: ParsableCommand {
 
   @OptionGroup var output: ReportOutput
 
-  func validate() throws {
-    _ = try options()
-    try output.checkFileIsWritable()
-  }
+  func validate() throws { _ = try options() }
 
   mutating func run() throws {
+    try output.checkFileIsWritable()
     interceptInterrupts()
     let report = try MemoryBench(
       options: try options(), isInterrupted: wasInterrupted, progress: printToStandardError
     ).run()
-    try output.print(json: report.json, table: report.table)
+    try output.report(json: report.json, table: report.table)
     if report.wasInterrupted { throw ExitCode(130) }
   }
 

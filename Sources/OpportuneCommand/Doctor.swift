@@ -23,21 +23,36 @@ struct DoctorCommand: AsyncParsableCommand {
   @Flag(help: "Exit with status 1 if anything is missing.")
   var strict = false
 
-  mutating func run() async throws {
-    let diagnosis = await diagnose()
+  func run() async throws { try report(await diagnose()) }
+
+  func report(_ diagnosis: Diagnosis) throws {
     if json {
       let encoder = JSONEncoder()
       encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-      print(String(decoding: try encoder.encode(diagnosis), as: UTF8.self))
+      try StandardOutput.write(json: String(decoding: try encoder.encode(diagnosis), as: UTF8.self) + "\n")
     } else {
       let terminal = Terminal.standardOutput
-      print(diagnosis.text(columns: terminal.columns, usesColor: terminal.usesColor), terminator: "")
+      try StandardOutput.write(
+        diagnosis.text(columns: terminal.columns, usesColor: terminal.usesColor), as: .styled)
     }
     if strict, diagnosis.count(.missing) > 0 { throw ExitCode(1) }
   }
 
-  func diagnose() async -> Diagnosis {
-    var diagnosis = await Diagnosis.runWithSelfTest()
+  func diagnose() async -> Diagnosis { completed(await Diagnosis.runWithSelfTest()) }
+
+  /// What can be found where no task can run.
+  func diagnoseWithoutTasks(_ why: String) -> Diagnosis {
+    var diagnosis = Diagnosis.run()
+    diagnosis.add([
+      Diagnosis.Finding(
+        .selfTest, "Scheduler", .missing, found: "not tried: \(why)", cost: "Nothing is known of it here.",
+        remedy: "Mount /proc: mount -t proc proc /proc")
+    ])
+    return completed(diagnosis)
+  }
+
+  private func completed(_ diagnosis: Diagnosis) -> Diagnosis {
+    var diagnosis = diagnosis
     diagnosis.add([PowerEvents.finding()] + Diagnosis.memoryFindings(storeFolder: store))
     return diagnosis
   }

@@ -24,8 +24,13 @@ final class FindingKeeper: Sendable {
   func keep(_ finding: Finding) {
     let name = "opportune-fuzz-\(finding.target)-\(seed).example"
     kept.withLock { kept in
-      let paths = kept.map { [$0] } ?? output.map { [$0] } ?? folders.map { $0 == "." ? name : "\($0)/\(name)" }
-      kept = paths.first { (try? write(finding.example, to: $0)) != nil }
+      if let output {
+        kept = (try? write(finding.example, to: output)) == nil ? nil : output
+        return
+      }
+      // Names that anybody can guess, in folders that others write to as well.
+      let paths = kept.map { [$0] } ?? folders.map { $0 == "." ? name : "\($0)/\(name)" }
+      kept = paths.first { (try? replaceFile($0, by: finding.example, name: $0)) != nil }
     }
   }
 }

@@ -16,7 +16,7 @@ struct FuzzCommand: ParsableCommand {
       Each run first finds the bugs that are planted in the canaries, so that finding nothing says something.
 
       The status is 0 where nothing was found, 1 where something was, 2 where a planted bug was not found, memory is short,
-      or a file cannot be read or written, 64 where an option is wrong, and 130 after Ctrl-C.
+      or a file cannot be read, 64 where an option is wrong, 74 where something cannot be written, and 130 after Ctrl-C.
 
       Examples:
         opportune fuzz                                   every target for 10 seconds
@@ -76,7 +76,7 @@ struct FuzzCommand: ParsableCommand {
 
   /// What it does; throws the status, or why it can do nothing.
   func search() throws {
-    if list { return print(try listing(), terminator: "") }
+    if list { return try StandardOutput.write(try listing(), as: json ? .json : .text) }
     if let replay { return try run(example: replay) }
     // A failure may take hours to find.
     if let output { try checkWritable(output) }
@@ -87,24 +87,25 @@ struct FuzzCommand: ParsableCommand {
       targets: try targets(), seconds: time, seed: seed,
       threads: threads ?? max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))),
       isInterrupted: wasInterrupted)
-    if isTerminal { run.progress = { writeToStandardError("\r\u{1B}[K" + line($0)) } }
+    if isTerminal { run.progress = { writeToStandardError("\r\u{1B}[K" + line($0), as: .styled) } }
     let keeper = FindingKeeper(seed: seed, output: output)
     run.found = { finding in
       keeper.keep(finding)
       let kept = keeper.path.map { "kept in \($0)" } ?? "no file to keep it in:\n\(finding.example)"
-      printToStandardError(
-        "\n\(finding.target): \(finding.message)\n\(kept)\nIt is made smaller now, for 20 s at most.")
+      writeToStandardError(
+        "\n\(finding.target): \(finding.message)\n\(kept)\nIt is made smaller now, for 20 s at most.\n")
     }
     writeToStandardError("seed \(seed)\n")
     let selfCheck = try checkSelf(seed: seed)
     var report = try run.run()
     report.selfCheck = selfCheck
-    if isTerminal { writeToStandardError("\r\u{1B}[K") }
+    if isTerminal { writeToStandardError("\r\u{1B}[K", as: .styled) }
     report.finding.map(keeper.keep)
-    print(json ? try FuzzJSON.encode(report) : summary(report, keptIn: keeper.path), terminator: "")
+    try StandardOutput.write(
+      json ? FuzzJSON.encode(report) : summary(report, keptIn: keeper.path), as: json ? .json : .text)
     if report.finding != nil {
       if let output, keeper.path == nil {
-        throw Failure("'\(output)' cannot be written; the example is in what was printed")
+        throw OutputFailure(saying: "'\(output)' cannot be written; the example is in what was printed")
       }
       throw ExitCode(1)
     }
@@ -147,11 +148,10 @@ struct FuzzCommand: ParsableCommand {
       throw Failure("'\(path)': \(error.description)")
     }
     if json {
-      print(try FuzzJSON.encode(replay), terminator: "")
+      try StandardOutput.write(json: try FuzzJSON.encode(replay))
     } else {
-      print(replay.timeline)
-      if let misfit = replay.misfit { print(misfit) }
-      print(replay.finding.map { "\($0.target): \($0.message)" } ?? "it does not fail")
+      let end = replay.finding.map { "\($0.target): \($0.message)" } ?? "it does not fail"
+      try StandardOutput.write(([replay.timeline] + [replay.misfit, end].compactMap { $0 }).map { $0 + "\n" }.joined())
     }
     if replay.finding != nil { throw ExitCode(1) }
   }

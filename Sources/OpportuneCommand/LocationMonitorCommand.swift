@@ -3,6 +3,8 @@ import Dispatch
 import Foundation
 import Opportune
 import OpportuneLocation
+import OpportuneText
+import Synchronization
 
 struct LocationMonitorCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -60,14 +62,14 @@ struct LocationMonitorCommand: AsyncParsableCommand {
       settings: settings.map(LocationSettingsFile.init))
     let io = try IOBroker().makeApp(named: "location")
     let (start, began) = (ContinuousClock.now, Date().timeIntervalSince1970)
-    let output = PatientOutput()
     let (events, queue) = AsyncStream.makeStream(of: LocationMonitorEvent.self)
+    let output = PatientOutput { queue.yield(.notTold($0)) }
     let questions = LocationQuestions(interface, app: app, answers: queue)
     func tell(_ news: [LocationMonitorSession.News]) {
       for item in news {
         switch item {
         case .crossing(let crossing, let fence):
-          output.print(line(crossing, of: fence, at: began + crossing.at.seconds))
+          output.tell(line(crossing, of: fence, at: began + crossing.at.seconds), as: json ? .json : .text)
         case .note(let text): printToStandardError(text)
         case .question(let question): questions.show(question)
         }
@@ -94,9 +96,10 @@ struct LocationMonitorCommand: AsyncParsableCommand {
       // Which cell it is matters to significant changes alone.
       case .source(.cell): continue
       case .answered(let answer): tell(try session.handle(answer, at: .zero + start.duration(to: .now)))
+      case .notTold(let failure): throw failure
       }
     }
-    output.flush()
+    try output.flush()
   }
 
   private var interface: any LocationUserInterface {
@@ -110,7 +113,7 @@ struct LocationMonitorCommand: AsyncParsableCommand {
     let confidence = String(format: "%.4f", crossing.confidence)
     guard json else {
       let time = Date(timeIntervalSince1970: seconds).formatted(.iso8601)
-      return "\(time)  \(crossing.kind.rawValue)  \(fence)  (\(confidence))\n"
+      return ["\(time)  \(crossing.kind.rawValue)  \(fence)  (\(confidence))"].asLines
     }
     return "{\"fence\":\(GeoJSON.quoted(fence)),\"kind\":\"\(crossing.kind.rawValue)\","
       + "\"at\":\(String(format: "%.3f", seconds)),\"confidence\":\(confidence)}\n"
@@ -130,14 +133,29 @@ struct LocationMonitorCommand: AsyncParsableCommand {
   }
 }
 
-/// Standard output for a reader who may stop: who prints never waits for him, and what he has not read yet is kept.
-private struct PatientOutput {
+/// Standard output for a reader who may stop: who tells him something never waits for him, and what he has not read yet is
+/// kept.
+private final class PatientOutput: Sendable {
   private let queue = DispatchQueue(label: "output")
+  private let failure = Mutex<OutputFailure?>(nil)
+  private let hasFailed: @Sendable (OutputFailure) -> Void
 
-  func print(_ text: String) {
-    queue.async { FileHandle.standardOutput.write(Data(text.utf8)) }
+  /// - Parameter hasFailed: called once, on a thread of its own; nothing more is written then.
+  init(_ hasFailed: @escaping @Sendable (OutputFailure) -> Void) { self.hasFailed = hasFailed }
+
+  func tell(_ text: String, as form: TextForm) {
+    queue.async {
+      guard self.failure.withLock({ $0 }) == nil else { return }
+      do throws(OutputFailure) { try StandardOutput.write(text, as: form) } catch {
+        self.failure.withLock { $0 = error }
+        self.hasFailed(error)
+      }
+    }
   }
 
   /// Returns when all has been read.
-  func flush() { queue.sync {} }
+  func flush() throws(OutputFailure) {
+    queue.sync {}
+    if let failure = failure.withLock({ $0 }) { throw failure }
+  }
 }

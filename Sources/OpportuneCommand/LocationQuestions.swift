@@ -6,6 +6,8 @@ enum LocationMonitorEvent {
   case source(SourceUpdate)
   /// A dialog or an alert ended.
   case answered(LocationEvent)
+  /// What was told did not reach its reader.
+  case notTold(OutputFailure)
 }
 
 /// The questions that a user interface shows for a location system, each in a task that ends with it.

@@ -40,13 +40,14 @@ struct LocationReplayCommand: ParsableCommand {
     _ = try options()
     _ = try device.map(chosenDevice)
     try checkRange(deviation, "--deviation", 0.1...10_000)
-    if let html { try checkWritable(html) }
+    if let html { try checkFileName(html) }
   }
 
-  func run() throws { print(try output(), terminator: "") }
+  func run() throws { try StandardOutput.write(try output(), as: json ? .json : .text) }
 
   /// What is printed; writes the page on the way.
   func output() throws -> String {
+    if let html { try checkWritable(html) }
     let progress = ProgressLine()
     let regions = try readFences(fences, progress: progress)
     let trace = try readTrack(track, deviation: deviation, device: device, progress: progress)

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import OpportuneLocation
+import OpportuneText
 
 struct LocationSettingsCommand: ParsableCommand {
   enum Action: String, CaseIterable, ExpressibleByArgument { case list, set, reset, remove, on, off }
@@ -37,7 +38,7 @@ struct LocationSettingsCommand: ParsableCommand {
     if action == .set { _ = try status() }
   }
 
-  func run() throws { print(try output(), terminator: "") }
+  func run() throws { try StandardOutput.write(try output(), as: json ? .json : .text) }
 
   func output() throws -> String {
     let settings = try act()
@@ -79,9 +80,11 @@ struct LocationSettingsCommand: ParsableCommand {
   static func table(_ settings: LocationSettings) -> String {
     let off = settings.isEnabled ? "" : "all location services are off\n"
     guard !settings.apps.isEmpty else { return off + "no app is listed\n" }
-    let width = settings.apps.keys.map(\.count).max() ?? 0
-    let rows = [("app", "authorization")] + settings.apps.sorted { $0.key < $1.key }.map { ($0.key, $0.value.word) }
+    let rows =
+      [("app", "authorization")]
+      + settings.apps.sorted { $0.key < $1.key }.map { ($0.key.printable, $0.value.word) }
+    let width = rows.map(\.0.count).max() ?? 0
     return off
-      + rows.map { $0.0.padding(toLength: max(width, 3), withPad: " ", startingAt: 0) + "  \($0.1)\n" }.joined()
+      + rows.map { $0.0.padding(toLength: width, withPad: " ", startingAt: 0) + "  \($0.1)\n" }.joined()
   }
 }

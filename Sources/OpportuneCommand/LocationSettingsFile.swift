@@ -49,37 +49,22 @@ struct LocationSettingsFile {
     // A link stays one.
     let target = URL(fileURLWithPath: path).resolvingSymlinksInPath()
     let folder = open(target.deletingLastPathComponent().path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-    guard folder >= 0 else { throw failure("cannot be written") }
+    guard folder >= 0 else { throw OutputFailure("'\(path)' cannot be written") }
     defer { close(folder) }
     // The folder stands for the file, which is replaced; the lock ends with the descriptor.
-    guard flock(folder, LOCK_EX) == 0 else { throw failure("cannot be locked") }
+    guard flock(folder, LOCK_EX) == 0 else {
+      throw Failure("'\(path)' cannot be locked: \(String(cString: strerror(errno)))")
+    }
     let before = try read()
     var settings = before
     try change(&settings)
-    if settings != before || access(path, F_OK) != 0 { try replace(target.path, by: settings.json(), in: folder) }
-    return settings
-  }
-
-  private func replace(_ target: String, by text: String, in folder: Int32) throws {
-    var status = stat()
-    let mode = stat(target, &status) == 0 ? status.st_mode & 0o777 : 0o600
-    let temporary = "\(target).\(getpid()).new"
-    let file = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)
-    guard file >= 0 else { throw failure("cannot be written") }
-    let bytes = Array(text.utf8)
-    let isWhole = Glibc.write(file, bytes, bytes.count) == bytes.count && fsync(file) == 0
-    let reason = isWhole ? nil : failure("could not be written to its end")
-    close(file)
-    guard reason == nil, rename(temporary, target) == 0 else {
-      let error = reason ?? failure("cannot be replaced")
-      unlink(temporary)
-      throw error
+    if settings != before || access(path, F_OK) != 0 {
+      var status = stat()
+      let mode = stat(target.path, &status) == 0 ? status.st_mode & 0o777 : 0o600
+      try replaceFile(target.path, by: settings.json(), mode: mode, name: path)
+      // So that the new name outlives a power cut too. It is there already, so a folder that cannot do this is no failure.
+      fsync(folder)
     }
-    // So that the new name outlives a power cut too. It is there already, so a folder that cannot do this is no failure.
-    fsync(folder)
-  }
-
-  private func failure(_ what: String) -> Failure {
-    Failure("'\(path)' \(what): \(String(cString: strerror(errno)))")
+    return settings
   }
 }

@@ -2,28 +2,70 @@ import ArgumentParser
 import Glibc
 
 /// Writes a whole file, or says why it cannot.
-func write(_ text: String, to path: String) throws {
-  guard let file = fopen(path, "w") else {
-    throw Failure("'\(path)' cannot be written: \(String(cString: strerror(errno)))")
+func write(_ text: String, to path: String) throws(OutputFailure) {
+  let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o666)
+  guard file >= 0 else { throw OutputFailure("'\(path)' cannot be written") }
+  try finish(file, "'\(path)'", with: text)
+}
+
+/// Puts a whole file in the place of another, or of none: who reads it meanwhile has the old content or the new one, also
+/// after a power cut. A link of that name is replaced, and nothing that others have made is written to.
+///
+/// - Parameters:
+///   - mode: its permissions; `nil`: as of a new file.
+///   - name: what it is called in errors.
+func replaceFile(_ path: String, by text: String, mode: mode_t? = nil, name: String) throws(OutputFailure) {
+  let temporary = "\(path).\(String(UInt64.random(in: 0 ... .max), radix: 36)).new"
+  let file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode == nil ? 0o666 : 0o600)
+  guard file >= 0 else { throw OutputFailure("'\(name)' cannot be written") }
+  do throws(OutputFailure) {
+    if let mode { fchmod(file, mode) }
+    try finish(file, "'\(name)'", with: text, synchronised: true)
+    guard rename(temporary, path) == 0 else { throw OutputFailure("'\(name)' cannot be replaced") }
+  } catch {
+    unlink(temporary)
+    throw error
   }
-  let written = fputs(text, file)
-  guard fclose(file) == 0, written >= 0 else {
-    throw Failure("'\(path)' could not be written to its end: \(String(cString: strerror(errno)))")
+}
+
+/// Writes all that a file is to hold, and closes it.
+private func finish(
+  _ file: Int32, _ name: String, with text: String, synchronised: Bool = false
+) throws(OutputFailure) {
+  var number = writeAll(text, to: file)
+  if number == 0, synchronised, fsync(file) != 0 { number = errno }
+  // Some file systems say only then that there was no room.
+  if close(file) != 0, number == 0 { number = errno }
+  if number != 0 { throw OutputFailure("\(name) could not be written to its end", number) }
+}
+
+/// Refuses what is no name of a file.
+func checkFileName(_ path: String) throws {
+  guard path != "-" else {
+    throw ValidationError("'-' is not standard output here: expected a file, ./- for one of that name")
   }
 }
 
 /// Refuses a file that cannot be written, before a long run.
-func checkWritable(_ path: String) throws {
-  guard path != "-" else {
-    throw ValidationError("'-' is not standard output here: expected a file, ./- for one of that name")
+func checkWritable(_ path: String) throws(OutputFailure) {
+  var status = stat()
+  if stat(path, &status) == 0 {
+    // Opening a pipe would wait for its reader, or end what it reads.
+    let isFile = status.st_mode & S_IFMT == S_IFREG
+    let file = isFile ? open(path, O_WRONLY | O_CLOEXEC) : access(path, W_OK)
+    guard file >= 0, status.st_mode & S_IFMT != S_IFDIR else {
+      throw OutputFailure("'\(path)' cannot be written", file < 0 ? errno : EISDIR)
+    }
+    if isFile { close(file) }
+    return
   }
-  let isNew = access(path, F_OK) != 0
-  let file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o644)
-  guard file >= 0 else {
-    throw Failure("'\(path)' cannot be written: \(String(cString: strerror(errno)))")
+  let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
+  if file >= 0 {
+    close(file)
+    unlink(path)
+  } else if errno != EEXIST {  // a link to a file that is still to be made
+    throw OutputFailure("'\(path)' cannot be written")
   }
-  close(file)
-  if isNew { unlink(path) }
 }
 
 /// As a POSIX shell reads it back.
@@ -33,14 +75,6 @@ func shellWord(_ text: String) -> String {
   let quoted = text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''")
   return (text.hasPrefix("-") ? "./" : "") + "'" + quoted + "'"
 }
-
-@Sendable func writeToStandardError(_ text: String) {
-  let bytes = Array(text.utf8)
-  _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
-}
-
-/// Standard output is for results.
-@Sendable func printToStandardError(_ line: String) { writeToStandardError(line + "\n") }
 
 /// Where a benchmark's report goes: `--json [FILE]`.
 struct ReportOutput: ParsableArguments {
@@ -57,17 +91,17 @@ struct ReportOutput: ParsableArguments {
   }
 
   /// Before a long run, and after all that is cheaper to refuse.
-  func checkFileIsWritable() throws { if let file { try checkWritable(file) } }
+  func checkFileIsWritable() throws(OutputFailure) { if let file { try checkWritable(file) } }
 
   var file: String? { jsonFile == "-" ? nil : jsonFile }
 
   /// What was asked for, and the table unless JSON has standard output to itself.
-  func print(json encoded: () throws -> String, table: () -> String) throws {
+  func report(json encoded: () throws -> String, table: () -> String) throws {
     if json {
       let text = try encoded()
-      if let file { try write(text, to: file) } else { Swift.print(text, terminator: "") }
+      if let file { try write(text, to: file) } else { try StandardOutput.write(json: text) }
     }
-    if !json || file != nil { Swift.print(table(), terminator: "") }
+    if !json || file != nil { try StandardOutput.write(table()) }
   }
 }
 

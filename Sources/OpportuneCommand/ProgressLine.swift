@@ -1,5 +1,6 @@
 import Dispatch
 import Foundation
+import OpportuneText
 import Synchronization
 
 /// Says on a terminal what a command is at, once that has taken a second, and how far it is. Standard error has nothing of
@@ -17,7 +18,9 @@ final class ProgressLine: Sendable {
   private nonisolated(unsafe) let timer: (any DispatchSourceTimer)?
 
   init(
-    isTerminal: Bool = isatty(STDERR_FILENO) == 1, write: @escaping @Sendable (String) -> Void = writeToStandardError
+    isTerminal: Bool = isatty(STDERR_FILENO) == 1,
+    // As it is, since it steers the terminal; and nobody could be told of a failure.
+    write: @escaping @Sendable (String) -> Void = { _ = writeAll($0, to: STDERR_FILENO) }
   ) {
     self.write = write
     // A queue of its own has a thread, however busy the others are.
@@ -44,7 +47,7 @@ final class ProgressLine: Sendable {
       guard let what = state.what else { return }
       state.isShown = true
       let count = state.count.map { ": \($0.done) of \($0.all)" } ?? ""
-      write("\r\u{1B}[K\(what)\(count) ...")
+      write("\r\u{1B}[K\(what.printable)\(count) ...")
     }
   }
 

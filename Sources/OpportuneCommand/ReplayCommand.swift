@@ -67,12 +67,12 @@ struct ReplayCommand: ParsableCommand {
       let comparison = try PolicyComparison(
         recording, policies, table: sizeTable(), seed: seed ?? 1, budget: options.memory, options: options)
       if let html { try write(comparison.page(title: "Policies of removal on \(name)"), to: html) }
-      return print(json ? try comparison.json() : comparison.text(), terminator: "")
+      return try StandardOutput.write(json ? comparison.json() : comparison.text(), as: json ? .json : .text)
     }
     let report = try Replay.run(recording, options)
     if let traceEvents { try write(report.traceEvents(), to: traceEvents) }
     if let html { try write(report.page(title: "Replay of \(name)"), to: html) }
-    print(json ? try report.json() : report.text(), terminator: "")
+    try StandardOutput.write(json ? report.json() : report.text(), as: json ? .json : .text)
   }
 
   func policies() throws -> [NamedPolicy] {

@@ -25,12 +25,12 @@ final class ReturnBanners: Sendable {
   private let state = Mutex(State())
   private let lines: AnswerLines
   private let turns: DispatchQueue
-  private let print: @Sendable (String) -> Void
+  private let say: @Sendable (String) -> Void
 
-  init(_ lines: AnswerLines, _ turns: DispatchQueue, print: @escaping @Sendable (String) -> Void) {
+  init(_ lines: AnswerLines, _ turns: DispatchQueue, say: @escaping @Sendable (String) -> Void) {
     self.lines = lines
     self.turns = turns
-    self.print = print
+    self.say = say
   }
 
   /// - Returns: whether it was selected.
@@ -47,7 +47,7 @@ final class ReturnBanners: Sendable {
           return true
         }
         guard isOpen else { return continuation.resume(returning: false) }
-        print("↩ \(app) is using your location: \"return\" brings it back\n")
+        say("↩ \(app) is using your location: \"return\" brings it back\n")
         listen()
       }
     } onCancel: {
@@ -77,7 +77,7 @@ final class ReturnBanners: Sendable {
       return banner
     }
     guard let banner else { return }
-    print("- no return to \(banner.app)\n")
+    say("- no return to \(banner.app)\n")
     banner.selected.resume(returning: false)
   }
 
@@ -115,7 +115,7 @@ final class ReturnBanners: Sendable {
       if state.open.isEmpty { state.listening?.happen() }
       return banner
     }
-    if let banner { banner.selected.resume(returning: true) } else { print("Expected return.\n") }
+    if let banner { banner.selected.resume(returning: true) } else { say("Expected return.\n") }
   }
 
   private func end() {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import OpportuneApps
+import OpportuneText
 
 struct StatesCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -37,12 +38,13 @@ struct StatesCommand: ParsableCommand {
 
   func run() throws {
     switch form {
-    case .table: printTable()
-    case .mermaid: print(Lifecycle.mermaid(), terminator: "")
-    case .markdown: print(Lifecycle.page(), terminator: "")
+    case .table: try StandardOutput.write(table())
+    case .mermaid: try StandardOutput.write(Lifecycle.mermaid())
+    case .markdown: try StandardOutput.write(Lifecycle.page())
     case .rules:
-      for rule in BestPractice.allCases { print("\(rule.id)  \(rule.text)\n           broken when: \(rule.sign)") }
-    case .json: try printJSON()
+      try StandardOutput.write(
+        BestPractice.allCases.map { "\($0.id)  \($0.text)\n           broken when: \($0.sign)\n" }.joined())
+    case .json: try StandardOutput.write(json: try json())
     }
   }
 
@@ -53,10 +55,11 @@ struct StatesCommand: ParsableCommand {
     }
   }
 
-  private func printTable() {
+  private func table() -> String {
+    var lines: [String] = []
     var last: LifecycleState?
     for rule in rows(of: state) {
-      if rule.state != last { print("\(last == nil ? "" : "\n")\(rule.state.name)") }
+      if rule.state != last { lines += (last == nil ? [] : [""]) + [rule.state.name] }
       last = rule.state
       let condition = rule.condition.name.isEmpty ? "" : " if \(rule.condition.name)"
       let what: String =
@@ -67,11 +70,12 @@ struct StatesCommand: ParsableCommand {
         case .refuse(let reason): "error: \(reason.text)"
         }
       let name = rule.event.name + condition
-      print("  \(name)\(String(repeating: " ", count: max(1, 46 - name.count)))\(what)")
+      lines.append("  \(name)\(String(repeating: " ", count: max(1, 46 - name.count)))\(what)")
     }
+    return lines.asLines
   }
 
-  private func printJSON() throws {
+  private func json() throws -> String {
     struct Row: Encodable {
       let state, event, condition, outcome: String, next: String?, effects: [String], reason: String?
     }
@@ -95,6 +99,6 @@ struct StatesCommand: ParsableCommand {
     }
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .prettyPrinted]
-    print(String(decoding: try encoder.encode(document), as: UTF8.self))
+    return String(decoding: try encoder.encode(document), as: UTF8.self) + "\n"
   }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import OpportuneApps
+import OpportuneText
 
 extension SwitcherRequest.Action: ExpressibleByArgument {}
 
@@ -31,7 +32,7 @@ struct SwitcherCommand: ParsableCommand {
     } catch {
       throw Failure(error.description)
     }
-    print(json ? try encoded(apps) : Self.table(apps))
+    try StandardOutput.write((json ? encoded(apps) : Self.table(apps)) + "\n", as: json ? .json : .text)
   }
 
   private func encoded(_ apps: [SwitcherEntry]) throws -> String {
@@ -42,14 +43,17 @@ struct SwitcherCommand: ParsableCommand {
 
   static func table(_ apps: [SwitcherEntry]) -> String {
     guard !apps.isEmpty else { return "no app runs" }
-    let width = max(4, apps.map(\.app.count).max() ?? 0)
+    let names = apps.map(\.app.printable)
+    let width = max(4, names.map(\.count).max() ?? 0)
     func row(_ cells: [String]) -> String {
       let padded = zip(cells, [width, 21, 5]).map {
         $0.padding(toLength: max($1, $0.count), withPad: " ", startingAt: 0)
       }
       return (padded + cells.dropFirst(3)).joined(separator: "  ")
     }
-    let rows = apps.map { row([$0.app, $0.state, "\($0.tasks)", $0.snapshot.map { "\($0) bytes" } ?? "none"]) }
+    let rows = zip(apps, names).map {
+      row([$1, $0.state.printable, "\($0.tasks)", $0.snapshot.map { "\($0) bytes" } ?? "none"])
+    }
     return ([row(["app", "state", "tasks", "image"])] + rows).joined(separator: "\n")
   }
 }

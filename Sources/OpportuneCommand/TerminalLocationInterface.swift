@@ -1,6 +1,7 @@
 import Foundation
 import OpportuneApps
 import OpportuneLocation
+import OpportuneText
 
 /// A ``LocationUserInterface`` of lines: it prints to one descriptor and reads answers from another.
 ///
@@ -23,7 +24,7 @@ final class TerminalLocationInterface: LocationUserInterface {
     lines = AnswerLines(input)
     self.output = output
     self.patience = patience
-    banners = ReturnBanners(lines, turns) { Self.print($0, to: output) }
+    banners = ReturnBanners(lines, turns) { _ = writeAll($0, to: output) }
   }
 
   func ask(_ dialog: LocationDialog) async -> DialogAnswer {
@@ -52,10 +53,10 @@ final class TerminalLocationInterface: LocationUserInterface {
       case .hollow: "○ \(app) waits for crossings"
       case .solid: "● \(app) gets locations"
       }
-    print(Self.printable(sign) + "\n")
+    say(sign.printable + "\n")
   }
 
-  func offerReturn(to app: String) async -> Bool { await banners.offer(Self.printable(app)) }
+  func offerReturn(to app: String) async -> Bool { await banners.offer(app.printable) }
 
   /// - Returns: which of the two buttons; `nil`: none.
   private func choose(_ text: [String], _ first: String, _ second: String) async -> Int? {
@@ -78,51 +79,27 @@ final class TerminalLocationInterface: LocationUserInterface {
   private func choose(_ text: [String], _ buttons: [String], until withdrawal: Withdrawal) -> Int? {
     guard !withdrawal.hasHappened else { return nil }
     lines.forgetWhatWasTyped()
-    print("\n" + text.map { Self.printable($0) + "\n" }.joined())
+    say("\n" + text.asLines)
     let deadline = ContinuousClock.now + patience
     while true {
-      print("  1  \(buttons[0])\n  2  \(buttons[1])\n> ")
+      say("  1  \(buttons[0])\n  2  \(buttons[1])\n> ")
       switch lines.next(before: deadline, unless: withdrawal) {
       case .line(let line):
         let said = line.trimmingCharacters(in: .whitespaces).lowercased()
         if let button = buttons.indices.first(where: { said == "\($0 + 1)" || said == buttons[$0].lowercased() }) {
           return button
         }
-        print("Expected 1 or 2.\n")
+        say("Expected 1 or 2.\n")
       case .ended, .late:
-        print("Not answered.\n")
+        say("Not answered.\n")
         return nil
       case .withdrawn:
-        print("No longer asked.\n")
+        say("No longer asked.\n")
         return nil
       }
     }
   }
 
-  /// What an app says of itself must not steer the terminal, nor look like more than a line.
-  private static func printable(_ text: String) -> String {
-    String(String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory.isControl ? " " : $0 }))
-  }
-
-  private func print(_ text: String) { Self.print(text, to: output) }
-
-  private static func print(_ text: String, to output: Int32) {
-    var rest = Array(text.utf8)[...]
-    while !rest.isEmpty {
-      let count = rest.withUnsafeBytes { write(output, $0.baseAddress, $0.count) }
-      if count < 0, errno == EINTR { continue }
-      // Nobody reads: then nobody answers, which is what counts.
-      guard count > 0 else { return }
-      rest = rest.dropFirst(count)
-    }
-  }
-}
-
-extension Unicode.GeneralCategory {
-  fileprivate var isControl: Bool {
-    switch self {
-    case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .unassigned, .privateUse: true
-    default: false
-    }
-  }
+  /// Where nobody reads, nobody answers, which is what counts.
+  private func say(_ text: String) { _ = writeAll(text, to: output) }
 }

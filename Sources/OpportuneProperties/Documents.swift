@@ -78,15 +78,4 @@ enum Documents {
     let end = bytes[start...].firstIndex { !isDigit($0) } ?? bytes.count
     bytes.replaceSubrange(start..<end, with: Array(number.utf8))
   }
-
-  static func escaped(_ text: String) -> String {
-    text.map { character -> String in
-      switch character {
-      case "&": "&amp;"
-      case "<": "&lt;"
-      case ">": "&gt;"
-      default: String(character)
-      }
-    }.joined()
-  }
 }

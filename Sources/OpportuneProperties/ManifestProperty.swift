@@ -2,6 +2,7 @@ import Foundation
 import OpportuneApps
 import OpportuneFuzz
 import OpportuneLocation
+import OpportuneText
 
 /// Manifests with a known meaning, in JSON and as property lists, and damaged ones.
 struct ManifestProperty: DocumentProperty {
@@ -180,11 +181,11 @@ struct ManifestProperty: DocumentProperty {
       let pairs = values.map { key, value in
         let text =
           switch value {
-          case .string(let text): "<string>\(Documents.escaped(text))</string>"
+          case .string(let text): "<string>\(text.inXML)</string>"
           case .number(let text): Int(text) == nil ? "<real>\(text)</real>" : "<integer>\(text)</integer>"
           case .boolean(let flag): "<\(flag)/>"
           case .strings(let texts):
-            "<array>\(texts.map { "<string>\(Documents.escaped($0))</string>" }.joined())</array>"
+            "<array>\(texts.map { "<string>\($0.inXML)</string>" }.joined())</array>"
           case .numbers: "<array><integer>1</integer><real>2</real></array>"
           }
         return "<key>\(key)</key>\(text)"

@@ -1,8 +1,10 @@
+import OpportuneText
+
 /// One self-contained page. No script, nothing fetched.
 func document(title: String, body: String) -> String {
   """
   <!doctype html>
-  <html lang="en"><head><meta charset="utf-8"><title>\(escape(title))</title>
+  <html lang="en"><head><meta charset="utf-8"><title>\(title.inHTML)</title>
   <meta name="viewport" content="width=device-width">
   <style>
   body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1100px; padding: 0 1em; color: #1b1b1b; background: #fff }
@@ -15,7 +17,7 @@ func document(title: String, body: String) -> String {
   table { border-collapse: collapse; font-size: 14px } th, td { padding: 0.2em 0.8em; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top }
   .number { text-align: right; white-space: nowrap } summary { cursor: pointer; margin-top: 1em; font-weight: 600 }
   </style></head><body>
-  <h1>\(escape(title))</h1>
+  <h1>\(title.inHTML)</h1>
   \(body)
   </body></html>
 
@@ -26,7 +28,7 @@ extension [ReplayRemoval] {
   /// Why each went, as a table; of very many the first, since a page of tens of megabytes opens nowhere.
   func list(shown: Int = 2000) -> String {
     let rows = prefix(shown).map {
-      "<tr><td class=\"number\">\(time($0.at))</td><td>\(escape($0.reason))</td></tr>"
+      "<tr><td class=\"number\">\(time($0.at))</td><td>\($0.reason.inHTML)</td></tr>"
     }
     let more = count > shown ? "<p>… \(count - shown) more; --json has all.</p>" : ""
     return "<table><tr><th>When</th><th>Why</th></tr>\n\(rows.joined(separator: "\n"))\n</table>\(more)"
@@ -38,11 +40,11 @@ extension PolicyComparison {
   package func page(title: String) -> String {
     func row(_ cells: [String], _ tag: String) -> String {
       let cells = cells.enumerated().map { index, cell in
-        "<\(tag)\((1..<cells.count - 1).contains(index) ? " class=\"number\"" : "")>\(escape(cell))</\(tag)>"
+        "<\(tag)\((1..<cells.count - 1).contains(index) ? " class=\"number\"" : "")>\(cell.inHTML)</\(tag)>"
       }
       return "<tr>\(cells.joined())</tr>"
     }
-    var body = ["<p>\(preface.map(escape).joined(separator: "<br>\n"))</p>"]
+    var body = ["<p>\(preface.map(\.inHTML).joined(separator: "<br>\n"))</p>"]
     if !outcomes.isEmpty {
       let rows = rows
       body.append("<table>\(row(rows[0], "th"))")
@@ -57,18 +59,4 @@ extension PolicyComparison {
     }
     return document(title: title, body: body.joined(separator: "\n"))
   }
-}
-
-func escape(_ text: String) -> String {
-  var result = ""
-  for character in text {
-    switch character {
-    case "&": result += "&amp;"
-    case "<": result += "&lt;"
-    case ">": result += "&gt;"
-    case "\"": result += "&quot;"
-    default: result.append(character)
-    }
-  }
-  return result
 }

@@ -1,10 +1,11 @@
 import OpportuneMemory
+import OpportuneText
 
 extension PolicyComparison {
   /// For people.
   package func text(removalsShown: Int = 5) -> String {
     var lines = preface
-    guard !outcomes.isEmpty else { return lines.joined(separator: "\n") + "\n" }
+    guard !outcomes.isEmpty else { return lines.asLines }
     let rows = rows
     let head = rows[0]
     let widths = head.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
@@ -19,7 +20,7 @@ extension PolicyComparison {
       lines += ["", "\(outcome.policy.rawValue): \(outcome.removals.summary)"]
       lines += outcome.removals.lines(shown: removalsShown)
     }
-    return lines.joined(separator: "\n") + "\n"
+    return lines.asLines
   }
 
   /// What was compared, by lines.

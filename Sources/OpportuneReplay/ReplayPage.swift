@@ -1,4 +1,5 @@
 import OpportuneApps
+import OpportuneText
 
 extension ReplayReport {
   /// One self-contained page: what the text says, and a timeline. No script, nothing fetched.
@@ -7,7 +8,7 @@ extension ReplayReport {
       title: title,
       body: """
         \(timeline())
-        <pre>\(escape(text(divergencesShown: 200, removalsShown: 0)))</pre>
+        <pre>\(text(divergencesShown: 200, removalsShown: 0).inHTML)</pre>
         \(removals.isEmpty ? "" : "<h2>Why each app was removed</h2>\n" + removals.list())
         """)
   }
@@ -44,7 +45,7 @@ extension ReplayReport {
     }
     for app in shown {
       let label = app.count > 42 ? "…" + app.suffix(41) : app
-      out.append("<text x=\"\(left - 8)\" y=\"\((rows[app] ?? 0) + 11)\" text-anchor=\"end\">\(escape(label))</text>")
+      out.append("<text x=\"\(left - 8)\" y=\"\((rows[app] ?? 0) + 11)\" text-anchor=\"end\">\(label.inHTML)</text>")
     }
     // What a person looks for lies on top, and is never too narrow to be seen.
     let order: [LifecycleState.Operational] = [.suspended, .hibernated, .background, .foreground]
@@ -53,7 +54,7 @@ extension ReplayReport {
       let begin = x(span.start)
       let size = max(span.state == .suspended ? 0.3 : 1, x(span.end) - begin)
       out.append(
-        "<rect class=\"\(span.state.rawValue)\" x=\"\(short(begin))\" y=\"\(y)\" width=\"\(short(size))\" height=\"13\"><title>\(escape(span.app)): \(span.state.rawValue), \(time(span.start)), \(hours(span.end - span.start))</title></rect>"
+        "<rect class=\"\(span.state.rawValue)\" x=\"\(short(begin))\" y=\"\(y)\" width=\"\(short(size))\" height=\"13\"><title>\(span.app.inHTML): \(span.state.rawValue), \(time(span.start)), \(hours(span.end - span.start))</title></rect>"
       )
     }
     for one in divergences {
@@ -65,7 +66,7 @@ extension ReplayReport {
     for one in removals {
       guard let y = rows[one.app] else { continue }
       out.append(
-        "<path class=\"removal\" d=\"M\(short(x(one.at) - 4)) \(y - 3)h8l-4 7z\"><title>\(time(one.at)) \(escape(one.reason))</title></path>"
+        "<path class=\"removal\" d=\"M\(short(x(one.at) - 4)) \(y - 3)h8l-4 7z\"><title>\(time(one.at)) \(one.reason.inHTML)</title></path>"
       )
     }
     let bottom = Double(shown.count) * row + 36

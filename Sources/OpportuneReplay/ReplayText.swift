@@ -1,6 +1,7 @@
 import Foundation
 import OpportuneApps
 import OpportuneMemory
+import OpportuneText
 
 extension ReplayReport {
   /// For people.
@@ -14,7 +15,7 @@ extension ReplayReport {
         lines.append("  \(pad("\(Int(seconds))", 9, left: true))  \(app)")
       }
       if sums.count > 20 { lines.append("  … \(sums.count - 20) more; --json has all") }
-      return lines.joined(separator: "\n") + "\n"
+      return lines.asLines
     }
     var lines = ["\(format): \(events) events of \(apps.count) apps, \(time(start)) to \(time(end))"]
     lines += notes.map { "note: \($0)" }
@@ -60,7 +61,7 @@ extension ReplayReport {
       }
     }
     lines.append("log hash: \(String(hash, radix: 16))")
-    return lines.joined(separator: "\n") + "\n"
+    return lines.asLines
   }
 
   /// The same for programs, with keys in a fixed order.

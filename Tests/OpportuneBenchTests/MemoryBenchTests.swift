@@ -75,9 +75,9 @@ import Testing
     let folder = NSTemporaryDirectory() + "opportune-pressure-\(UUID().uuidString)"
     try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(atPath: folder) }
-    let small = PlainPressure(folder: folder, held: 252, wanted: 63).ways()
+    let small = PlainPressure(held: 252, wanted: 63).ways()
     #expect(small.possible.isEmpty && small.skipped.count == 1 && small.skipped[0].contains("--mebibytes 256"))
-    let ways = PlainPressure(folder: folder, held: 256, wanted: 64).ways()
+    let ways = PlainPressure(held: 256, wanted: 64).ways()
     let report = try run(MemoryBenchOptions(figures: ["pressure"], repeats: 1, mebibytes: 256, folder: folder))
     #expect(report.results.count == 2 + ways.possible.count)
     #expect(report.skipped == ways.skipped.map { "pressure: \($0)" })

@@ -22,6 +22,37 @@ import Testing
     #expect(try JSONDecoder().decode(Diagnosis.self, from: data) == diagnosis)
   }
 
+  /// Swift has no arguments there.
+  @Test(.enabled(if: mayUnshare, "namespaces of one's own are not allowed here"))
+  func withoutProcItDoesWhatItIsAskedFor() throws {
+    let script = "exec unshare -Urm sh -c 'mount -t tmpfs none /proc && exec \"$@\"' sh \"$@\""
+    let json = try Spawned(["doctor", "--json", "--strict"], by: script)
+    #expect(json.status == 1, "\(json.errors)")
+    let diagnosis = try JSONDecoder().decode(Diagnosis.self, from: Data(json.output.utf8))
+    #expect(diagnosis.findings.contains { $0.subject == "/proc" && $0.status == .missing })
+    #expect(diagnosis.findings.contains { $0.area == .selfTest && $0.found.hasPrefix("not tried: Swift's Dispatch") })
+    #expect(Set(diagnosis.findings.map(\.area)) == Set(Diagnosis.Area.allCases))
+    #expect(try Spawned(["doctor"], by: script).status == 0)
+    let wrong = try Spawned(["doctor", "--bogus"], by: script)
+    #expect(wrong.status == 64 && wrong.errors.contains("Unknown option '--bogus'"), "\(wrong.errors)")
+    let bench = try Spawned(["bench", "io"], by: script)
+    #expect(bench.status == 1 && bench.errors.hasPrefix("Error: this needs /proc"), "\(bench.errors)")
+    #expect(try Spawned(["states", "--rules"], by: script).output == Spawned(["states", "--rules"]).output)
+  }
+
+  @Test(.enabled(if: mayUnshare, "namespaces of one's own are not allowed here"))
+  func rootOfAUserNamespaceIsToldWhatHolds() throws {
+    let ran = try Spawned(["doctor", "--json"], by: "exec unshare -Ur \"$@\"")
+    let diagnosis = try JSONDecoder().decode(Diagnosis.self, from: Data(ran.output.utf8))
+    let user = try #require(diagnosis.findings.first { $0.subject == "User" })
+    #expect(user.found.hasPrefix("root of a user namespace, CAP_SYS_NICE only there"))
+    #expect(user.status == .degraded && user.remedy?.contains("limits do that it was entered with") == true)
+  }
+
+  private static var mayUnshare: Bool {
+    (try? Spawned([], by: "exec unshare -Urm mount -t tmpfs none /proc").status) == 0
+  }
+
   @Test func findingsGoToTheEndOfTheirArea() {
     func finding(_ area: Diagnosis.Area, _ subject: String) -> Diagnosis.Finding {
       Diagnosis.Finding(area, subject, .ok, found: "")

@@ -70,6 +70,17 @@ import Testing
     #expect(mode == 0o640)
   }
 
+  @Test func nothingThatOthersPutThereIsWrittenTo() throws {
+    let folder = try Folder()
+    let (file, other) = (folder.path("location.json"), try folder.file("other", "mine".utf8))
+    // As the temporary file was once called.
+    #expect(symlink(other, "\(file).\(getpid()).new") == 0)
+    _ = try run(file, "set", "maps", "always")
+    #expect(try String(contentsOfFile: other, encoding: .utf8) == "mine")
+    #expect(try LocationSettingsFile(file).read().apps == ["maps": .allowed(.always)])
+    #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path).count == 3)
+  }
+
   @Test func noneOfManyChangesAtOnceIsLost() async throws {
     let folder = try Folder()
     let file = folder.path("location.json")

@@ -39,7 +39,7 @@ import Testing
     try ReplayCommand.parse([recording, "--memory", "256M", "--html", page.path]).run()
     #expect(try String(contentsOf: page, encoding: .utf8).contains("Why each app was removed"))
     let error = try #require(
-      #expect(throws: Failure.self) {
+      #expect(throws: OutputFailure.self) {
         try ReplayCommand.parse([recording, "--policy", "lru", "--html", "/nonexistent/page.html"]).run()
       })
     #expect(error.description.contains("/nonexistent/page.html"))

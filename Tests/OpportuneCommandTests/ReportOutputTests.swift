@@ -11,7 +11,7 @@ import Testing
     let output = try ReportOutput.parse(["--json", "-"])
     #expect(try output.file == nil && ReportOutput.parse(["--json", "report.json"]).file == "report.json")
     try output.checkFileIsWritable()
-    try output.print(
+    try output.report(
       json: { "" },
       table: {
         Issue.record("the table has no place in JSON")

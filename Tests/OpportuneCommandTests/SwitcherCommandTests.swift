@@ -29,6 +29,12 @@ import Testing
     #expect(SwitcherCommand.fullMessage(for: try #require(error)) == "Error: \(try #require(error))")
   }
 
+  @Test(arguments: [("/tmp", "a directory"), ("/etc/passwd", "a file")])
+  func whatIsNoSocketIsCalledByWhatItIs(path: String, kind: String) throws {
+    let error = #expect(throws: Failure.self) { try SwitcherCommand.parse([path, "list"]).run() }
+    #expect(error?.description == "\(path): this is \(kind), expected a host's socket")
+  }
+
   @Test func theTableSaysWhatThereIs() {
     #expect(SwitcherCommand.table([]) == "no app runs")
     let apps = [

@@ -65,6 +65,24 @@ import Testing
     #expect(made.lines.all.first?.contains("io_uring is refused") == true)
   }
 
+  /// Not the setting of the kernel, which does not refuse it here.
+  @Test func theDiagnosisNamesTheFilter() throws {
+    final class Seen { var diagnosis: Diagnosis? }
+    let seen = Seen()
+    let error = io_test_without_uring(
+      { Unmanaged<Seen>.fromOpaque($0).takeUnretainedValue().diagnosis = Diagnosis.run() },
+      Unmanaged.passUnretained(seen).toOpaque())
+    guard error == 0 else {
+      print("skipped: this process may not install a seccomp filter (errno \(-error))")
+      return
+    }
+    let found = try #require(seen.diagnosis?.findings.first { $0.subject == "io_uring" })
+    let setting = try? String(contentsOfFile: "/proc/sys/kernel/io_uring_disabled", encoding: .utf8)
+    guard setting ?? "0\n" == "0\n" else { return print("skipped: the setting refuses it as well") }
+    #expect(found.found.hasSuffix("a seccomp filter refuses it"), "\(found)")
+    #expect(found.remedy?.contains("io_uring_disabled") == false)
+  }
+
   @Test func whoInsistsIsTold() throws {
     guard let made = makeRefused(.uring) else { return }
     let error = #expect(throws: IOError.self) { try made.result?.get() }

@@ -294,7 +294,7 @@ import Testing
       #expect(root?["fixes_used"] as? Int == report.used.count && (root?["crossings"] as? [Any])?.count == 2)
       #expect(!report.json().contains("50.1") && !report.text().contains("50.1"))
       let page = report.page(trace, fences: [fence], title: "A <drive>")
-      #expect(page.contains("class=\"enter\"") && page.contains("class=\"exit\"") && page.contains("A &lt;drive>"))
+      #expect(page.contains("class=\"enter\"") && page.contains("class=\"exit\"") && page.contains("A &lt;drive&gt;"))
       counts.append(report.used.count)
     }
     #expect(counts[1] == 2000 && counts[0] < 200, "\(counts)")

@@ -47,6 +47,26 @@ import Testing
     return trace
   }
 
+  /// Names of apps come with the recording.
+  @Test func aNameCannotSteerATerminalOrAPage() throws {
+    let name = "a\u{0}\u{1B}[2J\nb\u{9B}\u{202E}<i>"
+    var trace = Trace(format: "te\u{1B}st")
+    trace.inputs = [(0, .front(name)), (60, .left(name)), (60, .front("b")), (90, .left("b"))]
+    var options = ReplayOptions()
+    options.memory = 64 << 20
+    let report = try Replay.run(trace, options)
+    let policies = try PolicyComparison(
+      trace, [.lru], table: .ios, seed: 1, budget: 64 << 20, options: options)
+    let texts = [report.text(), policies.text(), report.page(title: name), policies.page(title: name)]
+    for text in texts {
+      let steering = text.unicodeScalars.filter {
+        $0 != "\n" && ($0.properties.generalCategory == .control || $0.properties.isBidiControl)
+      }
+      #expect(steering.isEmpty && !text.contains("<i>b"), "\(text)")
+    }
+    #expect(texts[0].hasPrefix(#"te\u{1B}st"#) && texts[2].contains(#"a\u{0}\u{1B}[2J"#))
+  }
+
   // R-PWR-02, R-PWR-03
   @Test func onMainsNothingIsSuspended() throws {
     for onBattery in [true, false] {

@@ -207,14 +207,76 @@ extension Diagnosis {
     #expect(try changed(fine) { $0.kernel = release }.status("Kernel") == status)
   }
 
-  @Test func refusedRingsSayWhoRefuses() throws {
-    let seccomp = try changed(fine) { $0.ringError = EPERM }.finding("io_uring")
-    #expect(seccomp.status == .missing && seccomp.remedy?.contains("io_uring_disabled") == true)
-    #expect(seccomp.cost?.contains("FIFO") == true)
-    #expect(
-      try changed(fine) { $0.ringError = ENOSYS }.finding("io_uring").remedy?.contains("CONFIG_IO_URING")
-        == true)
+  struct Refusal: Sendable, CustomTestStringConvertible {
+    var error = EPERM
+    var setting: Int?
+    var isFiltered: Bool?
+    var isAdministrator = false
+    let found: String
+    let remedies: [String]
+    var testDescription: String { found }
+  }
+
+  /// The setting and a filter are told apart, and each has its own remedy.
+  @Test(arguments: [
+    Refusal(setting: 2, isFiltered: false, found: "kernel.io_uring_disabled is 2", remedies: ["echo 0"]),
+    Refusal(setting: 2, isFiltered: true, isAdministrator: true, found: "disabled is 2", remedies: ["echo 0"]),
+    Refusal(setting: 1, isFiltered: false, found: "disabled is 1", remedies: ["echo 0", "io_uring_group"]),
+    Refusal(setting: 1, isFiltered: true, isAdministrator: true, found: "seccomp", remedies: ["SystemCallFilter"]),
+    Refusal(setting: 0, isFiltered: true, found: "a seccomp filter refuses it", remedies: ["io_uring_setup"]),
+    Refusal(setting: nil, isFiltered: true, found: "a seccomp filter refuses it", remedies: ["io_uring_setup"]),
+    Refusal(error: EACCES, setting: 0, isFiltered: false, found: "neither", remedies: ["SELinux"]),
+    Refusal(setting: nil, isFiltered: nil, found: "not permitted", remedies: ["echo 0", "io_uring_setup"]),
+    Refusal(
+      error: ENOSYS, setting: 0, isFiltered: true, found: "a seccomp filter hides it", remedies: ["io_uring_setup"]),
+    Refusal(
+      error: ENOSYS, setting: nil, isFiltered: false, found: "the kernel has none", remedies: ["CONFIG_IO_URING"]),
+    Refusal(
+      error: ENOSYS, setting: nil, isFiltered: true, found: "none, or a seccomp filter",
+      remedies: ["CONFIG_IO_URING", "io_uring_setup"]),
+  ])
+  func refusedRingsSayWhoRefuses(_ refusal: Refusal) throws {
+    let finding = try changed(fine) {
+      ($0.ringError, $0.ringsDisabled, $0.hasSeccompFilter) = (refusal.error, refusal.setting, refusal.isFiltered)
+      $0.hasSysAdmin = refusal.isAdministrator
+    }.finding("io_uring")
+    #expect(finding.status == .missing && finding.found.contains(refusal.found), "\(finding)")
+    for remedy in ["echo 0", "io_uring_setup", "CONFIG_IO_URING", "SELinux", "io_uring_group", "SystemCallFilter"] {
+      let isSaid = finding.remedy?.contains(remedy) == true
+      if refusal.remedies.contains(remedy) { #expect(isSaid, "\(remedy): \(finding)") }
+      // What comes with another is no remedy of its own.
+      if !["io_uring_group", "SystemCallFilter", "io_uring_setup"].contains(remedy) {
+        #expect(isSaid == refusal.remedies.contains(remedy), "\(remedy): \(finding)")
+      }
+    }
+    if !refusal.found.contains("seccomp"), refusal.isFiltered != nil {
+      #expect(finding.remedy?.contains("io_uring_setup") == false)
+    }
+    #expect(finding.cost?.contains("FIFO") == true)
+  }
+
+  @Test func refusalsOfOtherKindsHaveTheirs() throws {
     #expect(try changed(fine) { $0.ringError = EINVAL }.finding("io_uring").remedy == nil)
+    #expect(try changed(fine) { $0.ringError = ENOMEM }.finding("io_uring").remedy?.contains("ulimit -l") == true)
+  }
+
+  /// The kernel asks for the machine's CAP_SYS_NICE, which nobody in a user namespace has.
+  @Test func rootOfAUserNamespaceIsNotToldToTakeACapability() throws {
+    let inside = changed(unprivileged) { ($0.userID, $0.hasSysNice, $0.hasOwnUsers) = (0, true, true) }
+    let user = try inside.finding("User")
+    #expect(user.status == .degraded && user.found == "root of a user namespace, CAP_SYS_NICE only there")
+    #expect(user.remedy?.hasPrefix("CAP_SYS_NICE of a user namespace does not count") == true)
+    #expect(user.remedy?.contains("LimitNICE") == true && user.remedy?.contains("AmbientCapabilities") == false)
+    #expect(try inside.finding("Real-time class").remedy == "See User.")
+    // A raised limit counts there too.
+    let limited = changed(unprivileged) {
+      ($0.hasSysNice, $0.hasOwnUsers, $0.niceLimit) = (true, true, 0)
+      $0.privileges.canRaise = true
+    }
+    #expect(try limited.finding("Real-time").found.hasPrefix("as the foreground"))
+    let group = changed(unprivileged) { ($0.hasSysNice, $0.hasOwnUsers, $0.realTimeLimit) = (true, true, 50) }
+    #expect(try group.finding("Real-time class").remedy?.contains("cpu.rt_runtime_us") == true)
+    #expect(try changed(unprivileged) { $0.userID = 0 }.finding("User").remedy?.contains("AmbientCapabilities") == true)
   }
 
   @Test func runtimeWithoutHooksCostsAttribution() throws {
@@ -275,6 +337,13 @@ extension Diagnosis {
       kernel.distance(from: kernel.startIndex, to: at)
         == demotion.distance(from: demotion.startIndex, to: word))
     #expect(lines.last == "1 ok, 1 degraded, 0 missing")
+  }
+
+  @Test func whatIsFoundCannotSteerTheTerminal() {
+    let finding = Diagnosis.Finding(
+      .system, "a\u{1B}[2J", .ok, found: "b\nc\u{202E} d", cost: "\u{9B}", remedy: "\u{7}")
+    let text = Diagnosis(findings: [finding]).text(usesColor: false)
+    #expect(text.contains(#"a\u{1B}[2J  b\nc\u{202E} d"#) && text.contains(#"\u{9B}"#) && text.contains(#"\u{7}"#))
   }
 
   @Test func coloursAreOnlyForTerminals() {

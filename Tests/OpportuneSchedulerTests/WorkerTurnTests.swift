@@ -1,9 +1,10 @@
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import OpportuneScheduler
 
-@Suite(.timeLimit(.minutes(2)), .serialized) struct WorkerTurnTests {
+@Suite(.bounded, .timeLimit(.minutes(2)), .serialized) struct WorkerTurnTests {
   private let shortest = WorkerTurn.shortest
 
   /// At which of these times the turn is over.

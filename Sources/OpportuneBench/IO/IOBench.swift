@@ -22,7 +22,6 @@ public struct IOBench: Sendable {
   public func run() async throws -> IOBenchReport {
     var report = IOBenchReport(machine: .current(), seconds: options.seconds, repeats: options.repeats)
     let file = try await TestFile(options)
-    defer { file.remove() }
     var failure: (any Error)?
     for figure in options.figures where !isInterrupted() {
       do {
@@ -94,24 +93,22 @@ struct IOPoint<Value> {
 
 /// A file of real blocks on the device.
 struct TestFile: Sendable {
-  let path: FilePath
+  private let file: ScratchFile
   let size: Int64
 
+  /// For whom it is open; other programs too.
+  var path: FilePath { FilePath(file.path) }
+
   init(_ options: IOBenchOptions) async throws {
-    path = FilePath(options.folder).appending("opportune-bench-io-\(getpid())")
+    file = try ScratchFile(in: options.folder)
     size = Int64(options.fileMebibytes) << 20
-    do {
-      try await fill(options.fileMebibytes)
-    } catch {
-      remove()  // ENOSPC, most of the time
-      throw error
-    }
+    try await fill(options.fileMebibytes)
   }
 
   private func fill(_ mebibytes: Int) async throws {
     let broker = try IOBroker()
     let io = try broker.makeApp(named: "setup")
-    let file = try await io.open(path, .writeOnly, options: [.create, .truncate, .direct])
+    let file = try await io.open(path, .writeOnly, options: .direct)
     let buffer = try IOBuffer(count: 1 << 20)
     try buffer.withBytes { bytes in
       for index in bytes.indices { bytes[index] = UInt8(truncatingIfNeeded: index &* 31) }
@@ -121,8 +118,6 @@ struct TestFile: Sendable {
     try await io.close(file)
     await broker.shutdown()
   }
-
-  func remove() { unlink(path.string) }
 }
 
 /// Offsets for one task.

@@ -1,3 +1,5 @@
+import OpportuneText
+
 /// The storage figure as a picture: what each mode costs the foreground against what it leaves to background. The line
 /// joins the modes that no other beats in both.
 public struct IOParetoChart: Sendable {
@@ -89,6 +91,6 @@ public struct IOParetoChart: Sendable {
   }
 
   private func text(_ words: String, _ x: Double, _ y: Double, _ anchor: String) -> String {
-    "<text x=\"\(fixed(x, 1))\" y=\"\(fixed(y, 1))\" text-anchor=\"\(anchor)\">\(HTMLReport.escape(words))</text>"
+    "<text x=\"\(fixed(x, 1))\" y=\"\(fixed(y, 1))\" text-anchor=\"\(anchor)\">\(words.inHTML)</text>"
   }
 }

@@ -1,3 +1,5 @@
+import OpportuneText
+
 /// What `opportune bench location` found.
 public struct LocationBenchReport: Sendable {
   public struct Result: Sendable, Encodable {
@@ -57,7 +59,7 @@ public struct LocationBenchReport: Sendable {
       }
     var lines = ReportTable.align(rows, isLeft: { $0 % 2 == 1 })
     if wasInterrupted { lines.append("note: interrupted; what is missing was not measured") }
-    return lines.joined(separator: "\n") + "\n"
+    return lines.asLines
   }
 
   private static func symbol(_ unit: Result.Unit) -> String {

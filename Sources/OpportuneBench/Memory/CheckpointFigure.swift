@@ -5,11 +5,6 @@ struct CheckpointFigure {
   let command: String
   let folder: String
 
-  private var images: String { "\(folder)/opportune-bench-\(getpid()).criu" }
-  private var log: String { "\(folder)/opportune-bench-\(getpid()).log" }
-  /// Of memory; the other images are small.
-  private var pages: String { "\(images)/pages-1.img" }
-
   /// Why it cannot be measured here.
   func obstacle() -> String? {
     do {
@@ -22,14 +17,17 @@ struct CheckpointFigure {
 
   /// Seconds of a dump that is on the disk, and of the restoring.
   func measure(mebibytes: Int) throws(BenchError) -> HibernateFigure.Sample {
-    let holder = try Holder(mebibytes: mebibytes, source: "/dev/urandom", folder: folder, isAlone: true)
+    let scratch = try ScratchFolder(in: folder)
+    let images = "\(scratch.path)/images"
+    // Of memory; the other images are small.
+    let pages = "\(images)/pages-1.img"
+    let holder = try Holder(mebibytes: mebibytes, source: "/dev/urandom", aloneWith: "\(scratch.path)/fifo")
     try holder.waitUntilFull()
     holder.letGo()
-    guard mkdir(images, 0o700) == 0 || errno == EEXIST else { throw .failed("'\(images)' was not made") }
-    defer { removeImages() }
+    guard mkdir(images, 0o700) == 0 else { throw .failed("'\(images)' was not made") }
     let start = Clock.now()
     try run(["dump", "-t", "\(holder.process)", "-D", images])
-    let file = open(pages, O_RDWR | O_CLOEXEC)
+    let file = open(pages, O_RDWR | O_NOFOLLOW | O_CLOEXEC)
     guard file >= 0, fsync(file) == 0 else { throw .failed("'\(pages)' was not synchronised") }
     let dumped = elapsed(from: start, to: Clock.now())
     posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED)
@@ -48,28 +46,14 @@ struct CheckpointFigure {
   }
 
   private func run(_ words: [String]) throws(BenchError) {
-    defer { unlink(log) }
-    let log = log
-    let child = try ChildProcess.start([command] + words) {
-      $0.write(to: log, O_WRONLY | O_CREAT | O_TRUNC, errors: true)
-    }
+    let log = try ScratchFile(in: folder)
+    let child = try ChildProcess.start([command] + words) { $0.write(to: log, errors: true) }
     guard ChildProcess.wait(for: child) == 0 else {
-      let lines = (TextFile.read(log) ?? "").split(separator: "\n")
+      let lines = (TextFile.read(log.path) ?? "").split(separator: "\n")
       // The last ones say that it failed, and before them why; some above did no harm.
       let errors = lines.filter { $0.contains("Error") }.suffix(3)
       let why = errors.isEmpty ? lines.last.map(String.init) ?? "no word why" : errors.joined(separator: "; ")
       throw BenchError(.unavailable, "'\(command) \(words[0])': \(why)")
     }
-  }
-
-  private func removeImages() {
-    guard let entries = opendir(images) else { return }
-    while let entry = readdir(entries) {
-      withUnsafePointer(to: &entry.pointee.d_name) { name in
-        name.withMemoryRebound(to: CChar.self, capacity: 256) { _ = unlinkat(dirfd(entries), $0, 0) }
-      }
-    }
-    closedir(entries)
-    rmdir(images)
   }
 }

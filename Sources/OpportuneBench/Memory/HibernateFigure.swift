@@ -5,11 +5,13 @@ import Opportune
 /// plain write, `fsync` and read of as many bytes in a file whose blocks are set aside as well.
 struct HibernateFigure {
   static let mebibytes = [8, 32, 128]
-  let folder: String
   let io: IOBroker
+  private let folder: String
+  private let scratch: ScratchFolder
 
   init(folder: String) throws {
     self.folder = folder
+    scratch = try ScratchFolder(in: folder)
     io = try IOBroker()
   }
 
@@ -26,9 +28,6 @@ struct HibernateFigure {
     var written = 0.0
   }
 
-  private var storePath: String { "\(folder)/opportune-bench-\(getpid()).store" }
-  private var plainPath: String { "\(folder)/opportune-bench-\(getpid()).plain" }
-
   func memory(mebibytes: Int, seed: UInt64) throws -> Memory {
     let block = try MemoryBroker().app(named: "bench").allocate(bytes: mebibytes << 20)
     Self.fill(block.bytes, seed: seed)
@@ -38,8 +37,12 @@ struct HibernateFigure {
   /// - Parameter io: `nil`: system calls.
   func cycle(_ memory: Memory, over io: IOBroker?) throws -> Sample {
     let (block, seed) = (memory.block, memory.seed)
-    defer { unlink(storePath) }
-    let store = try HibernationStore(path: storePath, bytes: block.count + (16 << 20))
+    let path = "\(scratch.path)/store"
+    defer { unlink(path) }
+    let store = try HibernationStore(path: path, bytes: block.count + (16 << 20))
+    let file = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
+    guard file >= 0, unlink(path) == 0 else { throw BenchError.failed("'\(path)' was not opened") }
+    defer { close(file) }
     if let io {
       store.carry(
         by: BrokeredAccess(
@@ -57,7 +60,7 @@ struct HibernateFigure {
     guard block.bytes[0] == 0, block.bytes[block.count - 1] == 0 else {
       throw BenchError(.workLost, "memory was not given back")
     }
-    forgetCache(storePath)
+    Self.forgetCache(file)
     let reanimate = try Self.seconds {
       guard try store.record(of: "app").load(into: [held]) != nil else {
         throw BenchError(.workLost, "the app did not come back")
@@ -71,18 +74,16 @@ struct HibernateFigure {
   /// The disk's own speed.
   func plain(_ memory: Memory) throws -> Sample {
     let content = memory.block.bytes
-    defer { unlink(plainPath) }
-    let file = open(plainPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-    guard file >= 0, posix_fallocate(file, 0, content.count) == 0, fsync(file) == 0 else {
-      if file >= 0 { close(file) }
-      throw BenchError(.system, "no \(content.count) bytes could be set aside in '\(plainPath)'")
+    let scratch = try ScratchFile(in: folder)
+    let file = scratch.descriptor
+    guard posix_fallocate(file, 0, content.count) == 0, fsync(file) == 0 else {
+      throw BenchError(.system, "no \(content.count) bytes could be set aside in '\(folder)'")
     }
-    defer { close(file) }
     let write = try Self.seconds {
       try Self.whole(content) { pwrite(file, $0.baseAddress, $0.count, off_t($1)) }
-      guard fsync(file) == 0 else { throw BenchError(.system, "'\(plainPath)' was not synchronised") }
+      guard fsync(file) == 0 else { throw BenchError.failed("a file in '\(folder)' was not synchronised") }
     }
-    forgetCache(plainPath)
+    Self.forgetCache(file)
     let read = try Self.seconds {
       let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: content.count, alignment: 4096)
       defer { copy.deallocate() }
@@ -106,12 +107,7 @@ struct HibernateFigure {
   }
 
   /// What is read comes from the disk, where the file system has one.
-  private func forgetCache(_ path: String) {
-    let file = open(path, O_RDONLY | O_CLOEXEC)
-    guard file >= 0 else { return }
-    posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED)
-    close(file)
-  }
+  private static func forgetCache(_ file: Int32) { posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) }
 
   private static func seconds(_ body: () throws -> Void) rethrows -> Double {
     let start = Clock.now()

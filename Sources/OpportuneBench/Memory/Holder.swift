@@ -4,29 +4,31 @@ import Glibc
 final class Holder {
   let process: pid_t
   private let mebibytes: Int
-  private let path: String
   private var reader: Int32
   private var isReaped = false
 
   /// - Parameters:
   ///   - source: where its content is read from; `/dev/urandom` for what does not compress.
-  ///   - isAlone: in a session of its own, and with both ends of what it writes to, so that nothing of it is elsewhere.
-  init(mebibytes: Int, source: String, folder: String, isAlone: Bool = false) throws(BenchError) {
+  ///   - fifo: a name for what it writes to. It is then in a session of its own and has both ends, so that nothing of it is
+  ///     elsewhere. `nil`: it ends when this process does.
+  init(mebibytes: Int, source: String, aloneWith fifo: String? = nil) throws(BenchError) {
     self.mebibytes = mebibytes
-    path = "\(folder)/opportune-bench-\(getpid()).fifo"
-    unlink(path)
-    guard mkfifo(path, 0o600) == 0 else { throw .failed("'\(path)' was not made") }
-    reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+    let words = ["dd", "if=\(source)", "bs=\(mebibytes)M", "count=1", "iflag=fullblock"]
+    var writer: Int32 = -1
+    defer { if writer >= 0 { close(writer) } }
+    if let fifo {
+      guard mkfifo(fifo, 0o600) == 0 else { throw .failed("'\(fifo)' was not made") }
+      reader = open(fifo, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC)
+      guard reader >= 0 else { throw .failed("'\(fifo)' was not opened") }
+    } else {
+      (reader, writer) = try ChildProcess.pipe()
+    }
     do throws(BenchError) {
-      guard reader >= 0 else { throw .failed("'\(path)' was not opened") }
-      let words = ["dd", "if=\(source)", "bs=\(mebibytes)M", "count=1", "iflag=fullblock"]
-      let path = path
-      process = try ChildProcess.start(words, ownSession: isAlone) {
-        $0.write(to: path, isAlone ? O_RDWR : O_WRONLY, errors: false)
+      process = try ChildProcess.start(words, ownSession: fifo != nil) { [writer] in
+        if let fifo { $0.write(to: fifo, O_RDWR, errors: false) } else { $0.write(to: writer, errors: false) }
       }
     } catch {
-      if reader >= 0 { close(reader) }
-      unlink(path)
+      close(reader)
       throw error
     }
     // Of all in its group the kernel ends this one first.
@@ -36,7 +38,6 @@ final class Holder {
   deinit {
     end()
     letGo()
-    unlink(path)
   }
 
   /// On return it holds all of it, and does nothing any more.

@@ -11,7 +11,7 @@ public struct MemoryBenchOptions: Sendable {
   public var repeats: Int
   /// Of purgeable memory, in regions of 1 MiB.
   public var mebibytes: Int
-  /// Where files are made for figures 2 and 3, and removed again.
+  /// Where files are made for figure 3, and gone with the run.
   public var folder: String
   /// The command to compare hibernation with.
   public var criu: String
@@ -219,7 +219,7 @@ public struct MemoryBench {
         fill(block.bytes)
       }.0 * 1e3
     }
-    let plain = PlainPressure(folder: options.folder, held: options.mebibytes, wanted: options.mebibytes / 4)
+    let plain = PlainPressure(held: options.mebibytes, wanted: options.mebibytes / 4)
     let ways = plain.ways()
     skipped += ways.skipped.map { "pressure: \($0)" }
     let free = "\(options.mebibytes / 4) MiB, free"

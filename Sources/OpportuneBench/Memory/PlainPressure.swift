@@ -8,7 +8,6 @@ struct PlainPressure {
     case swapped = "swapped out"
     case ended = "ended"
   }
-  let folder: String
   /// Both in MiB.
   let held: Int
   let wanted: Int
@@ -52,7 +51,7 @@ struct PlainPressure {
     let taken = Result { () throws -> Double in
       // It begins in the group. Zeros would need no room in swap.
       let holder = try Holder(
-        mebibytes: held, source: way == .swapped ? "/dev/urandom" : "/dev/zero", folder: folder)
+        mebibytes: held, source: way == .swapped ? "/dev/urandom" : "/dev/zero")
       try holder.waitUntilFull()
       let taken = try allocate()
       guard holder.hasEnded(within: way == .ended ? 10_000 : 0) == (way == .ended) else {

@@ -1,5 +1,6 @@
 import Foundation
 import OpportuneApps
+internal import OpportuneText
 
 /// A recorded way through fences, in virtual time, as an app that sleeps sees it: it is woken for crossings.
 public enum LocationReplay {
@@ -52,7 +53,7 @@ public enum LocationReplay {
         let at = String(format: "%10.1f s", crossing.at)
         return "\(at)  \(crossing.kind.rawValue)  \(crossing.fence)  (\(String(format: "%.4f", crossing.confidence)))"
       }
-      return (rows + summary).joined(separator: "\n") + "\n"
+      return (rows + summary).asLines
     }
 
     /// What the text and the page say beside the crossings, a line each.

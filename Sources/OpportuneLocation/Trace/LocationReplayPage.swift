@@ -1,4 +1,5 @@
 import Foundation
+internal import OpportuneText
 
 extension LocationReplay.Report {
   /// A page that needs nothing else: the way, the fences, the fixes that were used with their 95 % radius, the crossings, and
@@ -14,11 +15,11 @@ extension LocationReplay.Report {
     }
     let beyond = outliers.count { outlier in !planes.contains { $0.shows(outlier.position) } }
     let rows = crossings.map {
-      "<tr><td>\(tenths($0.at))</td><td>\($0.kind.rawValue)</td><td>\(escaped($0.fence))</td><td>\(String(format: "%.4f", $0.confidence))</td></tr>"
+      "<tr><td>\(tenths($0.at))</td><td>\($0.kind.rawValue)</td><td>\($0.fence.inHTML)</td><td>\(String(format: "%.4f", $0.confidence))</td></tr>"
     }
     return """
       <!DOCTYPE html>
-      <html lang="en"><meta charset="utf-8"><title>\(escaped(title))</title>
+      <html lang="en"><meta charset="utf-8"><title>\(title.inHTML)</title>
       <style>
       body { font: 14px system-ui, sans-serif; margin: 1.5em; color: #222; background: #fff }
       svg { border: 1px solid #ccc; max-width: 100%; height: auto }
@@ -29,8 +30,8 @@ extension LocationReplay.Report {
       .name { font-size: 12px; fill: #2c5782; text-anchor: middle; paint-order: stroke; stroke: #fff; stroke-width: 3px }
       .dwell { fill: #8a5ac2 } td, th { padding: .1em .8em .1em 0; text-align: left } td { font-variant-numeric: tabular-nums }
       </style>
-      <h1>\(escaped(title))</h1>
-      <p>\(summary.map(escaped).joined(separator: "<br>\n"))</p>
+      <h1>\(title.inHTML)</h1>
+      <p>\(summary.map(\.inHTML).joined(separator: "<br>\n"))</p>
       <p>Grey: the track. Rings: fixes used, with their 95 % radius. Green: enter. Red: exit. Violet: dwell. Orange \
       crosses: outliers, used or not\(beyond > 0 ? "; \(beyond) of \(outliers.count) are beyond the map" : "").</p>
       \(maps.joined(separator: "\n"))
@@ -57,7 +58,7 @@ extension LocationReplay.Report {
   ) -> MapDrawing {
     var map = MapDrawing(plane)
     map.graticule()
-    for fence in fences { map.fence(fence.region, title: escaped(fence.name)) }
+    for fence in fences { map.fence(fence.region, title: fence.name.inHTML) }
     map.way(way)
     for fix in used {
       let radius = fix.accuracy.radius(confidence: 0.95) * plane.pixelsPerMetre
@@ -70,10 +71,10 @@ extension LocationReplay.Report {
       guard let place = crossing.place else { continue }
       map.mark(
         place, radius: 5, class: crossing.kind.rawValue,
-        title: "\(crossing.kind.rawValue) \(escaped(crossing.fence)) at \(tenths(crossing.at)) s")
+        title: "\(crossing.kind.rawValue) \(crossing.fence.inHTML) at \(tenths(crossing.at)) s")
     }
     // So many names would hide the map.
-    if fences.count <= 40 { for fence in fences { map.label(escaped(fence.name), above: fence.region.extremes) } }
+    if fences.count <= 40 { for fence in fences { map.label(fence.name.inHTML, above: fence.region.extremes) } }
     return map
   }
 
@@ -117,9 +118,4 @@ extension Region {
       }
     }
   }
-}
-
-private func escaped(_ text: String) -> String {
-  text.replacingOccurrences(of: "&", with: "&amp;").replacingOccurrences(of: "<", with: "&lt;")
-    .replacingOccurrences(of: "\"", with: "&quot;")
 }

@@ -18,6 +18,11 @@ private let howToPrivilege =
   "Give the program CAP_SYS_NICE (systemd: AmbientCapabilities=CAP_SYS_NICE), or raise its limits (systemd: "
   + "LimitNICE=-10 and LimitRTPRIO=64; login sessions: 'nice -10' and 'rtprio 64' in /etc/security/limits.conf)."
 
+private let howToPrivilegeInNamespace =
+  "CAP_SYS_NICE of a user namespace does not count for priorities; the limits do that it was entered with. Raise them outside "
+  + "of it, before (systemd: LimitNICE=-10 and LimitRTPRIO=64; containers: --ulimit nice=30 --ulimit rtprio=64; login "
+  + "sessions: 'nice -10' and 'rtprio 64' in /etc/security/limits.conf), or run the program outside with CAP_SYS_NICE."
+
 /// It is said in full once.
 private let seeUser = "See User."
 
@@ -48,10 +53,11 @@ extension SystemFacts {
   }
 
   private var userFinding: Finding {
-    let name = userID == 0 ? "root" : "ordinary user (\(userID))"
+    let name =
+      (userID == 0 ? "root" : "ordinary user (\(userID))") + (hasOwnUsers == true ? " of a user namespace" : "")
     let capability =
       switch hasSysNice {
-      case true?: "CAP_SYS_NICE"
+      case true?: mayRaise ? "CAP_SYS_NICE" : "CAP_SYS_NICE only there"
       case false?: "no CAP_SYS_NICE"
       case nil: "CAP_SYS_NICE unknown"
       }
@@ -65,7 +71,8 @@ extension SystemFacts {
     }
     return Finding(
       .system, "User", .degraded, found: found,
-      cost: "\(whatIsRefused) See Lanes for what takes the place.", remedy: howToPrivilege)
+      cost: "\(whatIsRefused) See Lanes for what takes the place.",
+      remedy: hasOwnUsers == true ? howToPrivilegeInNamespace : howToPrivilege)
   }
 
   /// A scheduler's own: the monitor's, and one for each worker of two lanes.
@@ -185,7 +192,7 @@ extension SystemFacts {
       return Finding(
         .priorities, "Real-time class", .missing, found: "SCHED_RR is refused",
         cost: "The real-time lane does without: see Lanes.",
-        remedy: hasSysNice == true
+        remedy: mayRaise || realTimeLimit > 0
           ? "The CPU cgroup grants no real-time: give its cpu.rt_runtime_us a budget, or start in the root cgroup."
           : seeUser)
     }
@@ -348,25 +355,57 @@ extension SystemFacts {
     guard ringError != 0 else {
       return [Finding(.io, "io_uring", .ok, found: "\(ringOperations) operations")]
     }
-    let remedy =
+    let (who, remedy): (String?, String?) =
       switch ringError {
-      case ENOSYS: "A kernel with CONFIG_IO_URING; some sandboxes (gVisor) have none."
-      case EPERM, EACCES:
-        "echo 0 >/proc/sys/kernel/io_uring_disabled, or let the container's seccomp filter pass io_uring_setup."
+      case ENOSYS: whoHidesRings
+      case EPERM, EACCES: whoRefusesRings
       case ENOMEM:
-        "Raise the limit of locked memory (ulimit -l), which kernels before 5.12 count rings against."
-      case EMFILE, ENFILE: "Raise the limit of open files (ulimit -n)."
-      default: nil as String?
+        (nil, "Raise the limit of locked memory (ulimit -l), which kernels before 5.12 count rings against.")
+      case EMFILE, ENFILE: (nil, "Raise the limit of open files (ulimit -n).")
+      default: (nil, nil)
       }
     return [
       Finding(
-        .io, "io_uring", .missing, found: String(cString: strerror(ringError)),
+        .io, "io_uring", .missing, found: String(cString: strerror(ringError)) + (who.map { ": \($0)" } ?? ""),
         cost:
           "Files go over a few threads and sockets over poll instead: the same order of classes, more CPU time for "
           + "each request. The open of a FIFO that nobody has at the other end, cancelled or not, keeps one of the "
           + "threads until the kernel lets go. More than some thousand requests that wait for sockets are refused.",
         remedy: remedy)
     ]
+  }
+
+  /// Of a call that is not allowed: what refuses it, and what lets it pass.
+  private var whoRefusesRings: (String?, String?) {
+    switch (ringsDisabled ?? 0, hasSeccompFilter) {
+    case (2..., _): ("kernel.io_uring_disabled is 2", enableRings)
+    case (1, _) where hasSysAdmin != true:
+      (
+        "kernel.io_uring_disabled is 1: only a group and CAP_SYS_ADMIN may",
+        enableRings + ", or put a group of the program's into /proc/sys/kernel/io_uring_group."
+      )
+    case (_, true?): ("a seccomp filter refuses it", passRings)
+    case (_, false?):
+      ("neither a seccomp filter nor kernel.io_uring_disabled", "Let the security module (SELinux, BPF) permit it.")
+    case (_, nil): (nil, "\(enableRings); or, of a container's seccomp filter: \(passRings)")
+    }
+  }
+
+  /// Of a call that is not there. A kernel with this setting has it.
+  private var whoHidesRings: (String?, String?) {
+    let other = "A kernel with CONFIG_IO_URING; some sandboxes (gVisor) have none."
+    return switch (ringsDisabled, hasSeccompFilter) {
+    case (_?, _): ("the kernel has it, but a seccomp filter hides it", passRings)
+    case (nil, true?): ("the kernel has none, or a seccomp filter hides it", "\(other) Or: \(passRings)")
+    case (nil, _): ("the kernel has none", other)
+    }
+  }
+
+  private var enableRings: String { "echo 0 >/proc/sys/kernel/io_uring_disabled" }
+
+  private var passRings: String {
+    "Let the filter pass io_uring_setup, io_uring_enter and io_uring_register (containers: --security-opt seccomp=FILE; "
+      + "systemd: SystemCallFilter=)."
   }
 
   fileprivate var runtimeFindings: [Finding] {

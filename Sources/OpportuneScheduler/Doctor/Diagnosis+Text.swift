@@ -1,3 +1,5 @@
+internal import OpportuneText
+
 extension Diagnosis {
   /// The findings as a table, for people.
   ///
@@ -22,7 +24,7 @@ private struct TextLayout {
   private static let margin = 2
 
   func render(_ diagnosis: Diagnosis) -> String {
-    let width = 2 + (diagnosis.findings.map(\.subject.count).max() ?? 0)
+    let width = 2 + (diagnosis.findings.map(\.subject.printable.count).max() ?? 0)
     var lines: [String] = []
     for area in Diagnosis.Area.allCases {
       let findings = diagnosis.findings.filter { $0.area == area }
@@ -38,8 +40,8 @@ private struct TextLayout {
     let room = columns - indent.count
     let head =
       String(repeating: " ", count: Self.margin) + coloured(finding.status)
-      + padding(finding.status.rawValue, Self.statusWidth) + finding.subject
-      + padding(finding.subject, subjectWidth)
+      + padding(finding.status.rawValue, Self.statusWidth) + finding.subject.printable
+      + padding(finding.subject.printable, subjectWidth)
     var text = wrap(finding.found, room)
     if let cost = finding.cost { text += wrap(cost, room, label: "costs: ") }
     if let remedy = finding.remedy { text += wrap(remedy, room, label: "mend:  ") }
@@ -53,7 +55,7 @@ private struct TextLayout {
     var lines: [String] = []
     var line = ""
     var wasNumber = false
-    for word in text.split(separator: " ") {
+    for word in text.printable.split(separator: " ") {
       let isUnit = wasNumber && ["s", "ms", "µs"].contains(word.prefix { $0.isLetter })
       let isNumber = word.last?.isNumber == true
       if line.isEmpty {

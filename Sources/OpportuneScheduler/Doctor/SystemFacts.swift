@@ -15,8 +15,10 @@ struct SystemFacts: Sendable, Equatable {
   var kernel = ""
   var machine = ""
   var userID: UInt32 = 0
-  /// `CAP_SYS_NICE`; nil where it is not known.
+  /// `CAP_SYS_NICE` of the namespace that it is in; nil where it is not known.
   var hasSysNice: Bool?
+  /// In another user namespace than the machine's, whose capabilities do not count for priorities; nil where it is not known.
+  var hasOwnUsers: Bool?
   /// The lowest nice value that `RLIMIT_NICE` allows, -20 to 20; 20 is none.
   var niceLimit = 20
   /// `RLIMIT_RTPRIO`, 0 to 99.
@@ -48,6 +50,12 @@ struct SystemFacts: Sendable, Equatable {
 
   /// 0, or the error of `io_uring_setup`, positive.
   var ringError: Int32 = 0
+  /// `kernel.io_uring_disabled`; nil where the kernel has none, or /proc is not there.
+  var ringsDisabled: Int?
+  /// `CAP_SYS_ADMIN`, where it counts.
+  var hasSysAdmin: Bool?
+  /// nil where it is not known.
+  var hasSeccompFilter: Bool?
   var ringOperations = 0
 
   var hasTaskIDs = true
@@ -62,7 +70,10 @@ struct SystemFacts: Sendable, Equatable {
   }
 
   /// The lowest nice value that this process may take.
-  var lowestNice: Int { hasSysNice == true ? -20 : niceLimit }
+  var lowestNice: Int { mayRaise ? -20 : niceLimit }
+
+  /// By `CAP_SYS_NICE`, where it counts.
+  var mayRaise: Bool { hasSysNice == true && hasOwnUsers != true }
 }
 
 extension SystemFacts {
@@ -86,9 +97,13 @@ extension SystemFacts {
       machine = text(of: &names.machine)
     }
     userID = geteuid()
-    let status = SmallFile.read("/proc/self/status")
+    let status = SmallFile.read(StatusFile.path)
     hasProc = status != nil
     hasSysNice = status.flatMap(Capability.sysNice.isEffective(inStatus:))
+    hasSysAdmin = Capability.sysAdmin.counts
+    hasOwnUsers = UserNamespace.isOwn
+    let filtered = 2  // SECCOMP_MODE_FILTER
+    hasSeccompFilter = status.flatMap { StatusFile.field("Seccomp", of: $0) }.map { Int($0) == filtered }
     var limit = rlimit()
     if getrlimit(Int32(__RLIMIT_NICE.rawValue), &limit) == 0 { niceLimit = 20 - Int(min(limit.rlim_cur, 40)) }
     if getrlimit(Int32(__RLIMIT_RTPRIO.rawValue), &limit) == 0 {
@@ -127,6 +142,7 @@ extension SystemFacts {
     hasSchedstat = probe.has_schedstat != 0
     ringError = -probe.io_uring
     ringOperations = Int(probe.io_uring_ops)
+    ringsDisabled = SmallFile.read("/proc/sys/kernel/io_uring_disabled").flatMap { Int($0.prefix { $0.isNumber }) }
   }
 }
 

@@ -1,0 +1,47 @@
+import Foundation
+import Testing
+
+/// `opportune` as a process of its own, started by a shell.
+struct Spawned {
+  let status: Int32
+  let output: String
+  let errors: String
+
+  /// The command that was built beside the tests.
+  static func program() throws -> String {
+    let tests = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+    return tests.deletingLastPathComponent().appending(path: "opportune").path
+  }
+
+  /// Runs it to its end, which comes after a minute in any case.
+  ///
+  /// - Parameters:
+  ///   - script: what the shell does; the command and its arguments are `"$@"` there.
+  ///   - output: where it writes to in place of what is returned.
+  init(_ arguments: [String], by script: String = "exec \"$@\"", output: Int32? = nil) throws {
+    let shell = Process()
+    shell.executableURL = URL(fileURLWithPath: "/bin/sh")
+    shell.arguments = ["-c", script, "sh", "timeout", "-k", "5", "60", try Self.program()] + arguments
+    // Files, since nobody reads a pipe's other end meanwhile.
+    let folder = try Folder()
+    let (told, said) = (try folder.file("output", []), try folder.file("errors", []))
+    shell.standardInput = FileHandle.nullDevice
+    shell.standardOutput =
+      try output.map { FileHandle(fileDescriptor: $0) } ?? FileHandle(forWritingTo: .init(filePath: told))
+    shell.standardError = try FileHandle(forWritingTo: .init(filePath: said))
+    try shell.run()
+    shell.waitUntilExit()
+    status = shell.terminationReason == .exit ? shell.terminationStatus : 128 + shell.terminationStatus
+    self.output = String(decoding: try Data(contentsOf: .init(filePath: told)), as: UTF8.self)
+    errors = String(decoding: try Data(contentsOf: .init(filePath: said)), as: UTF8.self)
+  }
+}
+
+extension String {
+  /// What would steer a terminal, less line ends.
+  var steering: [Unicode.Scalar] {
+    unicodeScalars.filter {
+      $0 != "\n" && ($0.properties.generalCategory == .control || $0.properties.isBidiControl || $0 == "\u{2028}")
+    }
+  }
+}
