@@ -27,6 +27,7 @@ import Testing
 
   /// Bound, and left by who bound it, as a crash leaves it.
   private func leaveSocket(kind: __socket_type = SOCK_STREAM, listens: Bool = false) throws -> Int32 {
+    unlink(place)  // of a host that has not ended yet, which leaves what is not its own
     let descriptor = socket(AF_UNIX, Int32(kind.rawValue), 0)
     var address = sockaddr_un()
     address.sun_family = sa_family_t(AF_UNIX)
