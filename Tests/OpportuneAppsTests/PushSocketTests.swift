@@ -89,7 +89,7 @@ import Testing
     #expect(throws: PushError.taken(place, "a file that is not a socket")) { try open() }
     #expect(try Data(contentsOf: URL(filePath: place)) == Data("mine".utf8))
     let error = #expect(throws: PushError.self) { try Push(app: "a", kind: "k").send(to: place) }
-    #expect(try #require(error).description == "\(place): not a socket")
+    #expect(try #require(error).description == "\(place): this is a file, expected a host's socket")
   }
 
   /// Each may take the dead socket for its own, and one does.

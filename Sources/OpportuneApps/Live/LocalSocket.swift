@@ -53,10 +53,16 @@ enum LocalSocket {
     switch errno {
     case EAGAIN: if let patience { return .timedOut(path, patience.limit) }
     // The kernel says the same of a file that is none and of a socket that nobody has open.
-    case ECONNREFUSED: return .system(path, File(path)?.isSocket == true ? "no host listens there" : "not a socket")
+    case ECONNREFUSED: return .system(path, whatIsNoSocket(path) ?? "no host listens there")
     default: break
     }
     return .system(path, reason())
+  }
+
+  private static func whatIsNoSocket(_ path: String) -> String? {
+    var status = stat()
+    guard stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFSOCK else { return nil }
+    return "this is \(status.st_mode & S_IFMT == S_IFDIR ? "a directory" : "a file"), expected a host's socket"
   }
 
   /// Lets calls on a descriptor wait that long. False, with EAGAIN, where it is over.
