@@ -5,9 +5,11 @@ import Glibc
 final class ScratchFile: Sendable {
   let descriptor: Int32
 
-  /// Empty, in a folder on the device that is meant.
-  init(in folder: String) throws(BenchError) {
-    let name = "\(folder)/opportune-bench-\(String(UInt64.random(in: 0 ... .max), radix: 36))"
+  /// Empty, in a folder on the device that is meant, and of a name that nothing has there.
+  init(
+    in folder: String, named name: String = "opportune-bench-\(String(UInt64.random(in: 0 ... .max), radix: 36))"
+  ) throws(BenchError) {
+    let name = "\(folder)/\(name)"
     descriptor = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else { throw .failed("no file was made in '\(folder)'") }
     unlink(name)

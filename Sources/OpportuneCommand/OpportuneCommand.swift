@@ -23,6 +23,7 @@ struct OpportuneCommand: ParsableCommand {
 
   static func main() {
     reserveStandardDescriptors()
+    signal(SIGXFSZ, SIG_IGN)  // a limit of file sizes is then an error of the write, which is told
     do {
       var command = try parseAsRoot(arguments)
       guard let asynchronous = command as? any AsyncParsableCommand else { return try command.run() }

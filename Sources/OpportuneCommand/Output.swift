@@ -14,8 +14,12 @@ func write(_ text: String, to path: String) throws(OutputFailure) {
 /// - Parameters:
 ///   - mode: its permissions; `nil`: as of a new file.
 ///   - name: what it is called in errors.
-func replaceFile(_ path: String, by text: String, mode: mode_t? = nil, name: String) throws(OutputFailure) {
-  let temporary = "\(path).\(String(UInt64.random(in: 0 ... .max), radix: 36)).new"
+///   - suffix: what the file is called until then, behind its name.
+func replaceFile(
+  _ path: String, by text: String, mode: mode_t? = nil, name: String,
+  suffix: String = "\(String(UInt64.random(in: 0 ... .max), radix: 36)).new"
+) throws(OutputFailure) {
+  let temporary = "\(path).\(suffix)"
   let file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode == nil ? 0o666 : 0o600)
   guard file >= 0 else { throw OutputFailure("'\(name)' cannot be written") }
   do throws(OutputFailure) {

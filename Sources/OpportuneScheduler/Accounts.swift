@@ -7,7 +7,7 @@ import Synchronization
 /// thread outside the lanes, in one app, a word made of both (its *origin*): what such a thread submits has no
 /// submitter whose level it could start at. An origin is *suspected* from when a fresh job of its uses up a quantum until
 /// one of its jobs ends sooner. Suspected jobs start like all others, since the main thread submits hogs and keystrokes
-/// alike; but they are judged as soon as something waits behind them, and not after a quantum. They are held back only
+/// alike; but they are judged as soon as something waits behind them, and not after a quantum. They are lowered once only
 /// where the lane has no room for one more hog, and not if they were submitted a quantum after the last hog of their
 /// origin was seen. (docs/decisions/0022)
 ///

@@ -228,13 +228,11 @@ final class AppCore: @unchecked Sendable {
 
   // MARK: Waited for by others
 
-  /// Work of `other` begins to wait for this app; false if nobody need know. Each that counts is ended by
-  /// ``AppRecord/endWait()``.
-  func beginWait(of other: AppCore) -> Bool {
-    guard other.band > .background else { return false }
+  /// Work of `other` begins to wait for this app, until ``AppRecord/endWait()``. Of the background too, which may come to the
+  /// front meanwhile.
+  func beginWait(of other: AppCore) {
     record.beginWait(of: other.number)
-    if opp_app_is_suspended(raw) { engine.monitor.post(.awaited(record, by: other.number)) }
-    return true
+    if opp_app_is_suspended(raw), other.band > .background { engine.monitor.post(.awaited(record, by: other.number)) }
   }
 
   /// Whether it is suspended and nobody is inside one of its jobs.

@@ -116,9 +116,9 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
       requeue(with: Task.currentPriority)
       return false
     }
-    let isCounted = app.beginWait(of: candidate)
+    app.beginWait(of: candidate)
     lend(to: candidate, source)
-    return isCounted
+    return true
   }
 
   private func lend(to candidate: AppCore, _ source: OpaquePointer) {

@@ -239,9 +239,9 @@ final class Engine: @unchecked Sendable {
 
   func lane(ofLevel level: Int) -> LaneState? { laneOfLevel[level] }
 
-  /// Whether one more job of `band` that turns out to be a hog may run beside the permits.
+  /// Whether one more hog of `band` may begin beside the permits.
   func hasRoomForHog(in band: Band) -> Bool {
-    lane(ofLevel: Int(configuration.bands.range(of: band).upperBound.rawValue))?.hasRoom(.runs) ?? true
+    lane(ofLevel: Int(configuration.bands.range(of: band).upperBound.rawValue))?.hasRoom(.starts) ?? true
   }
 
   /// Something was queued for `lane`: wakes a worker if one may work, or sees to it that the lane is watched. True if one

@@ -15,12 +15,9 @@ final class LaneState: @unchecked Sendable {
   let demotedLimit = Atomic<Int>(0)
   private let demotedRunning = Atomic<Int>(0)
   /// See ``roomForLoweredOnce``.
-  private let openness = Atomic<Int>(Urgency.runs.rawValue)
-  private let demotedEnds = Atomic<UInt64>(0)
-  /// The monitor's own: how many demoted jobs had ended at the last look, and the CPU time of the lane's workers when one was
-  /// first seen to have.
-  private var endsAtLook: UInt64 = 0
-  private var cpuAtEnd: UInt64?
+  private let extraRoom = Atomic<Int>(0)
+  /// The monitor's own: the CPU time of the lane's workers when there was made more of it last.
+  private var cpuAtExtra: UInt64 = 0
   /// How many blocked workers' places others have taken.
   let replaced = Atomic<UInt64>(0)
   /// All permits are held by workers that have been inside their jobs for longer than the reserve's delay.
@@ -127,37 +124,32 @@ final class LaneState: @unchecked Sendable {
       demotedRunning.load(ordering: .sequentiallyConsistent), demotedLimit.load(ordering: .relaxed)
     )
     if count < limit { return mask }
-    return mask & ~(count < limit * roomForLoweredOnce ? demotedMask & ~loweredOnceMask : demotedMask)
+    return mask & ~(count < roomForLoweredOnce ? demotedMask & ~loweredOnceMask : demotedMask)
   }
 
-  /// How many times the bound there may be before a job waits that was lowered once only, and may be no hog.
-  var roomForLoweredOnce: Int { openness.load(ordering: .relaxed) }
+  /// Up to how many demoted workers a job may begin that was lowered once only, and may be no hog.
+  var roomForLoweredOnce: Int { room(.runs) + extraRoom.load(ordering: .relaxed) }
 
-  /// A demoted job has ended.
-  func addDemotedEnd() { demotedEnds.add(1, ordering: .relaxed) }
+  /// The monitor's, once a quantum while such jobs wait; among them may be a short one, held back for its origin. One more
+  /// may begin, a hog for each two quanta that the lane's workers have had the CPUs. True where there is more room than before.
+  func makeExtraRoom(cpuOfWorkers: UInt64, quantum: UInt64, width: Int) -> Bool {
+    guard demotedCount >= roomForLoweredOnce else { return false }
+    let due = cpuAtExtra.saturatingAdd(2 * quantum * UInt64(width))
+    if cpuOfWorkers < cpuAtExtra { cpuAtExtra = cpuOfWorkers }  // workers have ended
+    guard cpuOfWorkers >= due || cpuAtExtra == 0, roomForLoweredOnce < room(.starves) else { return false }
+    cpuAtExtra = cpuOfWorkers
+    extraRoom.add(1, ordering: .sequentiallyConsistent)  // before the look at the queues
+    return true
+  }
 
-  /// The monitor's, once a quantum while jobs wait that were lowered once; among them may be a short one, held back for its
-  /// origin. If no hog has ended though each has had the CPU for four quanta, there is room for twice as many, until one
-  /// ends. True where there is more room than before.
-  func openIfStood(cpuOfWorkers: UInt64, quantum: UInt64, width: Int) -> Bool {
-    let ends = demotedEnds.load(ordering: .relaxed)
-    guard ends == endsAtLook, let from = cpuAtEnd, cpuOfWorkers >= from else {
-      closeForLoweredOnce()
-      (endsAtLook, cpuAtEnd) = (ends, cpuOfWorkers)
-      return false
+  /// A hog has ended: what was granted to it is not left to the next.
+  func takeExtraRoom() {
+    var extra = extraRoom.load(ordering: .relaxed)
+    while extra > 0 {
+      let (exchanged, original) = extraRoom.compareExchange(expected: extra, desired: extra - 1, ordering: .relaxed)
+      if exchanged { return }
+      extra = original
     }
-    guard cpuOfWorkers - from > 4 * quantum * UInt64(demotedCount + width) else { return false }
-    cpuAtEnd = cpuOfWorkers
-    let now = roomForLoweredOnce
-    // seqCst: before the look at the queues.
-    openness.store(min(2 * now, Urgency.starves.rawValue), ordering: .sequentiallyConsistent)
-    return roomForLoweredOnce > now
-  }
-
-  /// The monitor's: none waits, or a hog has ended.
-  func closeForLoweredOnce() {
-    cpuAtEnd = nil
-    if roomForLoweredOnce > Urgency.runs.rawValue { openness.store(Urgency.runs.rawValue, ordering: .relaxed) }
   }
 
   /// How far beyond the bound a demoted job may be counted.
@@ -171,10 +163,10 @@ final class LaneState: @unchecked Sendable {
   }
 
   /// Counts one more worker among the demoted, unless the bound, times `urgency`, is reached.
-  func enterDemoted(_ urgency: Urgency = .starts) -> Bool { enterDemoted(times: urgency.rawValue) }
+  func enterDemoted(_ urgency: Urgency = .starts) -> Bool { enterDemoted(below: room(urgency)) }
 
-  func enterDemoted(times: Int) -> Bool {
-    let limit = demotedLimit.load(ordering: .relaxed) * times
+  /// The same with a bound of the caller's.
+  func enterDemoted(below limit: Int) -> Bool {
     var count = demotedRunning.load(ordering: .relaxed)
     while count < limit {
       let (exchanged, original) = demotedRunning.compareExchange(
@@ -195,9 +187,9 @@ final class LaneState: @unchecked Sendable {
   var isDemotedBoundReached: Bool { !hasRoom(.starts) }
 
   /// Whether one more may be counted among the demoted.
-  func hasRoom(_ urgency: Urgency) -> Bool {
-    demotedCount < demotedLimit.load(ordering: .relaxed) * urgency.rawValue
-  }
+  func hasRoom(_ urgency: Urgency) -> Bool { demotedCount < room(urgency) }
+
+  private func room(_ urgency: Urgency) -> Int { demotedLimit.load(ordering: .relaxed) * urgency.rawValue }
 
   /// One less. Comes before the worker's next look at the queues.
   func leaveDemoted() { demotedRunning.subtract(1, ordering: .sequentiallyConsistent) }

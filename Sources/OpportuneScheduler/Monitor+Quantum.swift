@@ -51,8 +51,8 @@ extension Monitor {
   }
 
   private func makeRoomForLoweredOnce(_ lane: LaneState, _ engine: Engine) {
-    guard opp_has_ready(engine.core, lane.loweredOnceMask) else { return lane.closeForLoweredOnce() }
-    if lane.openIfStood(cpuOfWorkers: cpuOfWorkers(lane), quantum: quantum, width: engine.width) {
+    guard opp_has_ready(engine.core, lane.loweredOnceMask) else { return }
+    if lane.makeExtraRoom(cpuOfWorkers: cpuOfWorkers(lane), quantum: quantum, width: engine.width) {
       engine.wakeIfReady(lane)
     }
   }

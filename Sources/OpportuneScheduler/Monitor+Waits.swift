@@ -27,6 +27,13 @@ extension Monitor {
     suspendedWaits.append(wait)
   }
 
+  /// An app has changed its band: what it waits for may concern the foreground now.
+  func noteSuspendedWaits(_ engine: Engine) {
+    for app in apps where !app.isGone && app.state.suspended {
+      if let waiter = app.waiter { noteSuspendedWait(of: waiter, for: app, engine) }
+    }
+  }
+
   /// Says what is due. Returns when to come again, or `.max`.
   func warnOfSuspendedWaits(_ engine: Engine) -> UInt64 {
     guard !suspendedWaits.isEmpty else { return .max }

@@ -272,6 +272,7 @@ final class Monitor: @unchecked Sendable {
       if let lane = engine.lane(ofLevel: Int(level)) { engine.wake(lane) }
     case .reclassify:
       reclassify(engine)
+      noteSuspendedWaits(engine)
     case .raise(let identity, let band):
       raise(identity, band, engine)
     case .checkWaiters:

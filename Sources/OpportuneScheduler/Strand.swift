@@ -116,7 +116,8 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     let lender = other.flatMap { $0.band > app.band ? $0 : nil }
     if lender != nil { owed.add(1, ordering: .relaxed) }
     // Of closures nobody waits for the end.
-    let isAwaited = entry.kind == .task && other.map(app.beginWait) ?? false
+    let isAwaited = entry.kind == .task && other != nil
+    if isAwaited, let other { app.beginWait(of: other) }
     guard opp_bag_push(bag, source, JobEntry(entry, isLent: lender != nil, isAwaited: isAwaited).raw) == 0 else {
       if lender != nil { owed.subtract(1, ordering: .relaxed) }
       if isAwaited { app.record.endWait() }

@@ -174,7 +174,8 @@ final class Worker: @unchecked Sendable {
 
   /// From `.none`: it may take jobs now.
   private func stand(_ new: Standing) {
-    if let taker { opp_taker_join(taker, UInt32(lane.lane.rawValue) + 1) }
+    // With another standing it takes one job, or hogs: its own queue is left to those with a permit.
+    if new == .permit, let taker { opp_taker_join(taker, UInt32(lane.lane.rawValue) + 1) }
     standing.store(new, ordering: .relaxed)
     turns.store(turns.load(ordering: .relaxed) &+ 1, ordering: .releasing)  // see idleTurn
   }
@@ -221,6 +222,7 @@ final class Worker: @unchecked Sendable {
   private func rest() -> Bool {
     guard let taker else { return false }
     opp_taker_rest(taker)
+    leaveQueueToOthers()
     lastEnd = nil
     batch.flush()
     app = nil
@@ -288,7 +290,7 @@ final class Worker: @unchecked Sendable {
     let identity = entry.identity
     let band = Band(rawValue: taken.band) ?? .background
     let depth = max(
-      engine.accounts.depth(ofTaken: identity, hasRoom: lane.hasRoom(.runs)),
+      engine.accounts.depth(ofTaken: identity, hasRoom: lane.hasRoom(.starts)),
       engine.depth(ofRank: taken.rank, band: band))
     if depth > 0, band != .background, moveDown(entry, app, taken, depth: depth, band: band) { return }
     begin(entry, app, taken, identity, band, depth)
@@ -353,8 +355,9 @@ final class Worker: @unchecked Sendable {
 
   /// Fresh work keeps its permits: demoted work runs beside them, at its own kernel priority.
   private func startDemoted(level: UInt8, depth: Int) {
-    let room = depth == 1 ? lane.roomForLoweredOnce : LaneState.Urgency.starts.rawValue
-    if standing.load(ordering: .relaxed) == .permit, lane.enterDemoted(times: room) {
+    if standing.load(ordering: .relaxed) == .permit,
+      depth == 1 ? lane.enterDemoted(below: lane.roomForLoweredOnce) : lane.enterDemoted()
+    {
       // It never stands nowhere with a job in hand.
       if change(from: .permit, to: .demoted) {
         opp_lane_leave(lane.raw)
@@ -376,7 +379,7 @@ final class Worker: @unchecked Sendable {
     let (cpu, offCPU) = usage.ended(at: time, meter: report.meter)
     if let changed = report.end() { applied = changed }
     batch.ended(cpu: cpu)
-    if depth > 0 { lane.addDemotedEnd() }
+    if depth > 0, cpu >= UInt64(engine.configuration.quantum.quantumNanoseconds) { lane.takeExtraRoom() }
     // A task that sleeps was idle from then on, though this thread may have been kept off the CPU since.
     let sleep = self.sleep.take()
     let idleFrom = sleep?.began ?? time
@@ -404,8 +407,9 @@ final class Worker: @unchecked Sendable {
     if let taker, opp_taker_should_rest(taker) { opp_taker_rest(taker) }
   }
 
-  /// What it has queued waits no longer for this worker, which is busy elsewhere, before others look at it. The worker's own
-  /// thread, or the monitor's while the worker is inside a job.
+  /// What it has queued waits no longer for this worker, which sleeps or is busy elsewhere, before others look at it. The
+  /// worker's own thread, or the monitor's, whose word may come when the worker has a permit again: a preference until it
+  /// gets the next.
   private func leaveQueueToOthers() {
     if let taker { opp_taker_join(taker, 0) }
   }

@@ -92,6 +92,30 @@ import Testing
     #expect(try #require(error).description == "\(place): this is a file, expected a host's socket")
   }
 
+  /// Whoever may read a folder may lock it.
+  // R-MSG-02
+  @Test(.timeLimit(.minutes(1))) func whoLocksTheFolderKeepsNoHostFromStarting() async throws {
+    let folder = Glibc.open(FileManager.default.temporaryDirectory.path, O_RDONLY | O_DIRECTORY)
+    defer { close(folder) }
+    #expect(flock(folder, LOCK_EX) == 0)
+    close(try leaveSocket())
+    let socket = try open()
+    try await push()
+    withExtendedLifetime(socket) {}
+  }
+
+  // R-MSG-02
+  @Test(.timeLimit(.minutes(1))) func anAnswerIsOneLine() async throws {
+    let socket = try PushSocket(
+      path: place, users: [geteuid()], controllers: [], receive: { "no app '\($0.app)'" },
+      control: { _ in .refused("") })
+    let error = await #expect(throws: PushError.self) {
+      try await onOwnThread { [place] in try Push(app: "x\nok\n", kind: "k").send(to: place, within: .seconds(50)) }
+    }
+    #expect(error == .refused("no app 'x\\nok\\n'"))
+    withExtendedLifetime(socket) {}
+  }
+
   /// Each may take the dead socket for its own, and one does.
   // R-MSG-02
   @Test(.timeLimit(.minutes(1))) func ofHostsThatStartAtOnceOneHasTheSocket() async throws {

@@ -29,6 +29,18 @@ import Testing
     #expect(error?.description.contains("no file was made in '/nonexistent': No such file") == true)
   }
 
+  @Test func aFileTakesNoNameThatIsThere() throws {
+    let folder = try folder()
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    try Data("mine".utf8).write(to: URL(fileURLWithPath: folder + "/mine"))
+    #expect(symlink(folder + "/mine", folder + "/link") == 0 && symlink(folder + "/none", folder + "/dangling") == 0)
+    for name in ["mine", "link", "dangling"] {
+      #expect(throws: BenchError.self) { try ScratchFile(in: folder, named: name) }
+    }
+    #expect(try names(in: folder).sorted() == ["dangling", "link", "mine"])
+    #expect(TextFile.read(folder + "/mine") == "mine")
+  }
+
   @Test func aFolderGoesWithAllThatIsInIt() throws {
     let folder = try folder()
     defer { try? FileManager.default.removeItem(atPath: folder) }

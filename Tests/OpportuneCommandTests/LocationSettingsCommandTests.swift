@@ -81,6 +81,20 @@ import Testing
     #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path).count == 3)
   }
 
+  @Test func aFileIsNotReplacedByWayOfOneThatIsThereAlready() throws {
+    let folder = try Folder()
+    let (file, other) = (folder.path("file"), try folder.file("other", "mine".utf8))
+    #expect(symlink(other, "\(file).link") == 0 && symlink(folder.path("nothing"), "\(file).dangling") == 0)
+    _ = try folder.file("file.plain", "theirs".utf8)
+    for suffix in ["link", "dangling", "plain"] {
+      let error = #expect(throws: OutputFailure.self) { try replaceFile(file, by: "ours", name: "it", suffix: suffix) }
+      #expect(error?.description.contains("'it' cannot be written") == true)
+    }
+    #expect(try String(contentsOfFile: other, encoding: .utf8) == "mine")
+    #expect(try String(contentsOfFile: "\(file).plain", encoding: .utf8) == "theirs")
+    #expect(access(folder.path("nothing"), F_OK) != 0 && access(file, F_OK) != 0)
+  }
+
   @Test func noneOfManyChangesAtOnceIsLost() async throws {
     let folder = try Folder()
     let file = folder.path("location.json")

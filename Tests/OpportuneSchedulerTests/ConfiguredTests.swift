@@ -124,26 +124,32 @@ import Testing
   }
 
   // R-CPU-02 R-CPU-06
-  @Test func thereIsMoreRoomForWhatMayBeNoHogWhereNoHogEnds() throws {
+  @Test func thereIsRoomForWhatMayBeNoHogNowAndThen() throws {
     var configuration = SchedulerConfiguration()
     configuration.demotedLimitPerCore = 1
     let lane = try LaneState(lane: .foreground, width: 2, configuration: configuration)
-    for _ in 0..<4 { #expect(lane.enterDemoted(.runs)) }
-    let quantum: UInt64 = 10
-    // Four hogs and two permits: each has had the CPU for four quanta after more than 240.
-    func opens(at cpu: UInt64) -> Bool { lane.openIfStood(cpuOfWorkers: cpu, quantum: quantum, width: 2) }
-    #expect(!opens(at: 1000) && !opens(at: 1240) && lane.roomForLoweredOnce == 2)
-    lane.addDemotedEnd()
-    #expect(!opens(at: 1300) && !opens(at: 1540), "one has ended meanwhile")
-    #expect(opens(at: 1541) && lane.roomForLoweredOnce == 4)
-    #expect(lane.takeable & lane.loweredOnceMask == lane.loweredOnceMask)
-    #expect(lane.enterDemoted(times: lane.roomForLoweredOnce) && !lane.enterDemoted(.runs))
-    #expect(!opens(at: 1821) && opens(at: 1822) && opens(at: 2200) && lane.roomForLoweredOnce == 16)
-    #expect(!opens(at: 9999) && lane.roomForLoweredOnce == 16, "it is bounded")
-    lane.addDemotedEnd()
-    #expect(!opens(at: 10000) && lane.roomForLoweredOnce == 2, "one has ended")
-    lane.closeForLoweredOnce()
-    #expect(!opens(at: 20000), "it begins anew when none waits")
+    for _ in 0..<3 { #expect(lane.enterDemoted(.runs)) }
+    // One for each two quanta of 10 on two CPUs.
+    func grows(at cpu: UInt64) -> Bool { lane.makeExtraRoom(cpuOfWorkers: cpu, quantum: 10, width: 2) }
+    #expect(!grows(at: 1000), "there is room for a fourth")
+    #expect(lane.enterDemoted(.runs) && lane.takeable & lane.loweredOnceMask == 0)
+    #expect(grows(at: 1001) && lane.takeable & lane.loweredOnceMask == lane.loweredOnceMask)
+    #expect(!grows(at: 2000), "nothing has taken it yet")
+    #expect(lane.enterDemoted(below: lane.roomForLoweredOnce) && !lane.enterDemoted(.runs))
+    #expect(lane.takeable & lane.loweredOnceMask == 0)
+    #expect(!grows(at: 1040) && grows(at: 1041) && lane.roomForLoweredOnce == 6)
+    lane.takeExtraRoom()
+    #expect(lane.roomForLoweredOnce == 5, "a hog has ended")
+    var cpu: UInt64 = 1041
+    for _ in 0..<100 {
+      cpu += 40
+      _ = grows(at: cpu)
+      _ = lane.enterDemoted(below: lane.roomForLoweredOnce)
+    }
+    #expect(lane.demotedCount == 32 && lane.roomForLoweredOnce == 32, "it is bounded")
+    for _ in 0..<100 { lane.takeExtraRoom() }
+    #expect(lane.roomForLoweredOnce == 4)
+    #expect(!grows(at: 5), "workers have ended, and their time with them")
   }
 
   @Test(arguments: [.microseconds(50), .milliseconds(10)] as [Duration])

@@ -82,6 +82,46 @@ import Testing
   }
 
   // R-FTS-09 R-CPU-02
+  @Test func whoWaitsAndThenComesToTheFrontIsNamed() async throws {
+    let rig = try Rig()
+    try rig.front.setBand(.background)
+    rig.service.suspend()
+    let task = rig.service.task { 7 }
+    let begun = Record<Bool>()
+    let waiter = rig.front.task {
+      begun.add(true)
+      return try await task.value
+    }
+    _ = await begun.reaching(1)
+    await rig.settle()
+    #expect(rig.said.lines.isEmpty, "nobody in front waits")
+    // Once more where the wait itself had not begun yet.
+    while rig.said.lines.isEmpty, !begun.values.isEmpty {
+      try rig.front.setBand(.background)
+      try rig.front.setBand(.foreground)
+      await rig.settle()
+    }
+    await rig.expectSaid(1)
+    rig.service.resume()
+    #expect(try await waiter.value == 7)
+    await rig.end()
+  }
+
+  // R-FTS-09 R-CPU-02
+  @Test func aSuspendedAppThatChangesItsBandIsStillNamed() async throws {
+    let rig = try Rig(afterMilliseconds: 200)
+    rig.service.suspend()
+    let task = rig.service.task { 7 }
+    let waiter = rig.front.task { try await task.value }
+    while rig.service.core.record.waiter == nil { await Task.yield() }
+    try rig.service.setBand(.foreground)
+    await rig.expectSaid(1)
+    rig.service.resume()
+    #expect(try await waiter.value == 7)
+    await rig.end()
+  }
+
+  // R-FTS-09 R-CPU-02
   /// The wait began before; a slice that was running then is over first.
   @Test(arguments: [Band.background, .foreground]) func anAppThatIsSuspendedWithWaitersIsNamed(band: Band) async throws
   {

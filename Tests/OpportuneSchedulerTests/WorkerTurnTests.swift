@@ -1,3 +1,4 @@
+import Dispatch
 import Synchronization
 import TestSupport
 import Testing
@@ -60,5 +61,39 @@ import Testing
     try await scheduler.shutdown()
     // One that runs, one more of the worker's own; ten at most would be first in, first out.
     #expect(waits.sorted()[waits.count / 2] <= 4, "links of ten chains that began before an outside job did: \(waits)")
+  }
+
+  // R-CPU-01 R-CPU-02
+  @Test func whatAWorkerLeavesBehindAsItSleepsDoesNotWaitForChains() async throws {
+    let scheduler = try makeScheduler(workers: 1)
+    let app = try scheduler.makeApp(named: "app")
+    let (begun, stops, ended, waits) = (Tally(), Flag(), Record<Int>(), Record<Int>())
+    let isLong = DispatchSemaphore(value: 0)
+    @Sendable func submit(_ body: @escaping @Sendable () -> Void) {
+      do { try app.submit(body) } catch { ended.add(-1) }
+    }
+    @Sendable func link() {
+      let number = begun.add(1)
+      if number % 100 == 0 { isLong.signal() }
+      spinCPU(microseconds: number % 100 == 0 ? 8000 : 200)
+      if stops.isUp { ended.add(0) } else { submit { link() } }
+    }
+    submit { link() }
+    await onThread {
+      for round in 1...15 where isLong.wait(timeout: .now() + 20) == .success {
+        // Behind a long link the worker in reserve takes it, which sleeps afterwards; the chain goes on meanwhile.
+        submit {
+          spinCPU(milliseconds: 9)
+          let before = begun.count
+          submit { waits.add(begun.count - before) }
+        }
+        guard spin({ waits.count == round }) else { return }
+      }
+    }
+    stops.raise()
+    #expect(await ended.reaching(1) == [0])
+    try await scheduler.shutdown()
+    #expect(waits.count == 15)
+    #expect(waits.values.sorted()[waits.count / 2] <= 8, "links that began before what it left did: \(waits.values)")
   }
 }

@@ -122,7 +122,7 @@ enum LocalSocket {
   static func listening(at path: String, mode: mode_t) throws(PushError) -> (descriptor: Int32, file: File) {
     let descriptor = try open(path)
     do throws(PushError) {
-      let file = try locked(folder(of: path), patience: .seconds(5)) { () throws(PushError) in
+      let file = try locked(folder(of: path), patience: .seconds(2)) { () throws(PushError) in
         try removeDead(path)
         guard named(path, { bind(descriptor, $0, $1) }) == 0 else { throw PushError.system(path, reason()) }
         guard chmod(path, mode) == 0, listen(descriptor, 128) == 0, let file = File(path) else {
@@ -139,10 +139,11 @@ enum LocalSocket {
     }
   }
 
-  /// Takes a host's own socket away, while it still listens: nobody takes it for a dead one meanwhile. Where somebody has the
-  /// folder locked it stays, and is one that the next host replaces.
+  /// Takes a host's own socket away, while it still listens: nobody takes it for a dead one meanwhile.
   static func remove(_ path: String, _ own: File) {
-    try? locked(folder(of: path), patience: .zero) { () throws(PushError) in if File(path) == own { unlink(path) } }
+    try? locked(folder(of: path), patience: .milliseconds(100)) { () throws(PushError) in
+      if File(path) == own { unlink(path) }
+    }
   }
 
   /// Which file it is, whatever its name.
@@ -162,20 +163,19 @@ enum LocalSocket {
 
   private static func folder(of path: String) -> String { path.lastIndex(of: "/").map { String(path[...$0]) } ?? "." }
 
-  /// With the folder locked for this process alone.
+  /// With the folder locked for this process alone, where that can be had. Others hold it for a moment; who holds it for longer
+  /// is no host of ours, and is to keep none from starting. Without it, two hosts that start at once over a dead socket may
+  /// each take it away, and the second have the path.
   private static func locked<Result>(
     _ folder: String, patience: Duration, _ body: () throws(PushError) -> Result
   ) throws(PushError) -> Result {
     let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-    guard descriptor >= 0 else { throw PushError.system(folder, reason()) }
+    guard descriptor >= 0 else { return try body() }  // it may be written to and not read
     defer { close(descriptor) }
     let deadline = ContinuousClock.now + patience
-    while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
-      guard errno == EWOULDBLOCK || errno == EINTR else { throw PushError.system(folder, reason()) }
-      // Others hold it for a moment; who holds it for longer is no host of ours.
-      guard ContinuousClock.now < deadline else {
-        throw PushError.system(folder, "the folder is locked by another program")
-      }
+    while flock(descriptor, LOCK_EX | LOCK_NB) != 0, errno == EWOULDBLOCK || errno == EINTR,
+      ContinuousClock.now < deadline
+    {
       usleep(1000)
     }
     return try body()

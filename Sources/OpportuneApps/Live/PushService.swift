@@ -18,7 +18,10 @@ struct PushService: Sendable {
     if client.hasTakenAll, let line = client.takeLine() {
       let answer = line.count < LocalSocket.longestLine ? self.answer(line, of: client.user) : nil
       client.isLast = answer == nil || !mayAsk(client.user)
-      client.say((answer ?? "the line is longer than \(LocalSocket.longestLine) bytes") + "\n", within: patience)
+      // One line, whatever the names in it are; JSON has none in it.
+      let text = (answer ?? "the line is longer than \(LocalSocket.longestLine) bytes")
+        .replacingOccurrences(of: "\n", with: "\\n", options: .literal)
+      client.say(text + "\n", within: patience)
       client.send()
     }
     guard !client.isDone, client.hasLine || ContinuousClock.now < client.deadline else {

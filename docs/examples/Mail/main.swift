@@ -8,7 +8,13 @@ import Opportune
 ///     opportune switcher PATH terminate org.example.mail
 struct Mail: AppDelegate {
   func didReceive(_ notice: AppNotice) async {
-    if case .message(let message) = notice { print("\(message.kind) from \(message.payload["from"] ?? "nobody")") }
+    guard case .message(let message) = notice else { return }
+    print(plain("\(message.kind) from \(message.payload["from"] ?? "nobody")"))
+  }
+
+  /// What others send is not to steer the terminal.
+  private func plain(_ text: String) -> String {
+    String(text.map { $0.unicodeScalars.contains { $0.properties.generalCategory == .control } ? "?" : $0 })
   }
 }
 
