@@ -7,9 +7,9 @@ import Synchronization
 /// thread outside the lanes, in one app, a word made of both (its *origin*): what such a thread submits has no
 /// submitter whose level it could start at. An origin is *suspected* from when a fresh job of its uses up a quantum until
 /// one of its jobs ends sooner. Suspected jobs start like all others, since the main thread submits hogs and keystrokes
-/// alike; but they are judged as soon as something waits behind them, and not after a quantum. They are lowered once only
-/// where the lane has no room for one more hog, and not if they were submitted a quantum after the last hog of their
-/// origin was seen. (docs/decisions/0022)
+/// alike, if they were submitted a quantum after the last hog of their origin was seen; but they are judged as soon as
+/// something waits behind them, and not after a quantum. Until then they are lowered once, and begin beside the permits.
+/// (docs/decisions/0022)
 ///
 /// Forgetting costs at most this: a hog that was forgotten starts again at its first level.
 ///
@@ -106,7 +106,7 @@ struct Accounts: ~Copyable, @unchecked Sendable {
         if isTrusted(origin, at: opp_now_ns()) {
           // With an account of its own it is not held back when it is taken.
           write(QuantumAccount(), identity)
-        } else if !app.engine.hasRoomForHog(in: app.band) {
+        } else {
           depth = 1
         }
       }
@@ -119,10 +119,10 @@ struct Accounts: ~Copyable, @unchecked Sendable {
 
   /// The depth at which a job is to run that was queued some time ago: its account's by now, or one, where it is held back
   /// for its origin.
-  func depth(ofTaken identity: UInt64, hasRoom: @autoclosure () -> Bool) -> Int {
+  func depth(ofTaken identity: UInt64) -> Int {
     guard identity != 0 else { return 0 }
     if let account = read(identity) { return account.depth }
-    return isSuspected(identity) && !hasRoom() ? 1 : 0
+    return isSuspected(identity) ? 1 : 0
   }
 
   /// Whether the job's origin is suspected.

@@ -239,11 +239,6 @@ final class Engine: @unchecked Sendable {
 
   func lane(ofLevel level: Int) -> LaneState? { laneOfLevel[level] }
 
-  /// Whether one more hog of `band` may begin beside the permits.
-  func hasRoomForHog(in band: Band) -> Bool {
-    lane(ofLevel: Int(configuration.bands.range(of: band).upperBound.rawValue))?.hasRoom(.starts) ?? true
-  }
-
   /// Something was queued for `lane`: wakes a worker if one may work, or sees to it that the lane is watched. True if one
   /// was woken; not of the worker in reserve, which is counted with the lane.
   @discardableResult func wake(_ lane: LaneState) -> Bool {

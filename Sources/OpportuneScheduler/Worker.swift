@@ -289,9 +289,7 @@ final class Worker: @unchecked Sendable {
     let entry = JobEntry(taken.job)
     let identity = entry.identity
     let band = Band(rawValue: taken.band) ?? .background
-    let depth = max(
-      engine.accounts.depth(ofTaken: identity, hasRoom: lane.hasRoom(.starts)),
-      engine.depth(ofRank: taken.rank, band: band))
+    let depth = max(engine.accounts.depth(ofTaken: identity), engine.depth(ofRank: taken.rank, band: band))
     if depth > 0, band != .background, moveDown(entry, app, taken, depth: depth, band: band) { return }
     begin(entry, app, taken, identity, band, depth)
     switch entry.kind {

@@ -173,7 +173,9 @@ func killWorkers(_ count: Int, seed: UInt64, folder: String, _ crash: Crash) {
     runAndKill(
       [path, journalPath, "\(seed)", crash.rawValue], afterOpening: round % 4 != 0,
       microseconds: UInt32.random(in: 0..<UInt32(longest), using: &generator))
-    longest = min(max(longest * (journal.ended - from < 3 ? 1.1 : 0.9), 500), 200_000)
+    // Twice as long where not even one had begun.
+    let factor = journal.begun == from ? 2 : journal.ended - from < 3 ? 1.1 : 0.9
+    longest = min(max(longest * factor, 500), 200_000)
     disk?.crash(path, using: &generator)
     do throws(StoreError) {
       let store = try HibernationStore(path: path, bytes: storeBytes)
