@@ -239,7 +239,7 @@ bool opp_bag_search(opp_bag *bag, opp_bag_memory *memory, const opp_source *own,
         uint32_t floor;
         if (!bag_look_round(bag, own, distance, slack, &floor, &front)) return false;
         if (slack == 0 && !bag_look_twice(bag, &front)) return false;
-        if (memory == NULL) continue;
+        if (memory == NULL) continue; /* to the claim */
         opp_fifo *served = memory->bag == bag ? memory->outside : NULL;
         if (memory->is_outside) bag_choose_outside(bag, own, floor + OPP_OUTSIDE_SLACK, served, &front);
         *memory = (opp_bag_memory){

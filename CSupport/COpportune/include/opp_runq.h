@@ -13,7 +13,7 @@
  *  - Each pushed job is taken exactly once.
  *  - Order within one source, app and rank: as pushed. Across sources, at one app and rank: no job is overtaken
  *    by more than OPP_BYPASS_MAX later ones of any one source; and where takers end their turns by time, a job of an
- *    outside thread waits for one turn at most of what a taker's own jobs push. Across apps at one level: ready apps are
+ *    outside thread waits for one turn of what a taker's own jobs push, unless those are older than that bound allows. Across apps at one level: ready apps are
  *    served in turn, OPP_TURN jobs each at most per taker, or its turn, while another waits. Across levels: a take returns a job of the highest level of
  *    its mask that held one when it looked; a job pushed meanwhile may be seen by the next take only.
  *    Across cores nothing more is promised: two takers may run two jobs in either order.
