@@ -7,9 +7,9 @@ import Synchronization
 /// thread outside the lanes, in one app, a word made of both (its *origin*): what such a thread submits has no
 /// submitter whose level it could start at. An origin is *suspected* from when a fresh job of its uses up a quantum until
 /// one of its jobs ends sooner. Suspected jobs start like all others, since the main thread submits hogs and keystrokes
-/// alike, if they were submitted a quantum after the last hog of their origin was seen; but they are judged as soon as
-/// something waits behind them, and not after a quantum. Until then they are lowered once, and begin beside the permits.
-/// (docs/decisions/0022)
+/// alike, if they were submitted a quantum after the last hog of their origin was seen, or are among the first few after a
+/// single one; but they are judged as soon as something waits behind them, and not after a quantum. Until then they are
+/// lowered once, and begin beside the permits. (docs/decisions/0022)
 ///
 /// Forgetting costs at most this: a hog that was forgotten starts again at its first level.
 ///
@@ -19,7 +19,7 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   private let table: OpaquePointer
   private let origins: OpaquePointer
   /// By origin that is suspected: when its last hog was seen, in nanoseconds, rounded; in the low bits, how many of its jobs
-  /// were trusted since.
+  /// were trusted since, and whether there was a hog before that one without a short job between the two.
   private let suspects: OpaquePointer
   private let bands: Bands
   private let policy: QuantumPolicy
@@ -136,18 +136,24 @@ struct Accounts: ~Copyable, @unchecked Sendable {
     hasSuspects.load(ordering: .relaxed) && origin != 0 && opp_table_get(suspects, origin) != 0
   }
 
-  /// Whether a suspected origin has been without a hog for a quantum, so that what it submits now may be a short job as well
-  /// as not. Of a flood so many and no more are trusted before one has shown what they are.
+  /// Whether a suspected origin has been without a hog for a quantum, or has had a single one, so that what it submits now may
+  /// be a short job as well as not. Of a flood so many and no more are trusted before one has shown what they are.
   private func isTrusted(_ origin: UInt64, at now: UInt64) -> Bool {
     let word = opp_table_get(suspects, origin)
-    let (seen, trusted) = (word & ~Self.trustedMax, word & Self.trustedMax)
-    guard now.saturatingSubtract(seen) >= UInt64(policy.quantumNanoseconds) else { return false }
+    let (seen, trusted) = (word & ~Self.suspectBits, word & Self.trustedMax)
+    let isFirst = word & Self.hadTwo == 0 && trusted < Self.trustedAfterOne
+    guard isFirst || now.saturatingSubtract(seen) >= UInt64(policy.quantumNanoseconds) else { return false }
     // Two threads are two origins: nobody else counts.
-    opp_table_put(suspects, origin, trusted < Self.trustedMax ? word + 1 : now & ~Self.trustedMax)
+    opp_table_put(suspects, origin, trusted < Self.trustedMax ? word + 1 : now & ~Self.suspectBits | Self.hadTwo)
     return true
   }
 
   private static let trustedMax: UInt64 = 15
+  /// How many are trusted at once after a single hog: as many as a person's input may come to while that runs. It may have
+  /// been none, but a job under which the machine's host took the CPU.
+  private static let trustedAfterOne: UInt64 = 4
+  private static let hadTwo: UInt64 = 16
+  private static let suspectBits = trustedMax | hadTwo
 
   /// A slice begins: until its end nothing that is queued for the task has been idle before. True if it has an account,
   /// which is to be told of the end.
@@ -182,14 +188,19 @@ struct Accounts: ~Copyable, @unchecked Sendable {
     case .restore(let steps): statistics?.add(.restored, UInt64(steps), in: band)
     case .none: break
     }
-    answer(of: identity, begun: begun, usedQuantum: cpu >= UInt64(policy.quantumNanoseconds), at: now)
+    if cpu < UInt64(policy.quantumNanoseconds) {
+      clear(originOf: identity)
+    } else if depth == 0 {  // else the monitor has told
+      suspect(originOf: identity, at: now)
+    }
   }
 
   /// The origin of a job that began as a fresh one learns that it is a hog, maybe while it still runs.
   func suspect(originOf identity: UInt64, at now: UInt64) {
     let origin = opp_table_get(origins, identity)
     guard origin != 0 else { return }
-    opp_table_put(suspects, origin, now & ~Self.trustedMax)
+    let before = opp_table_get(suspects, origin)
+    opp_table_put(suspects, origin, now & ~Self.suspectBits | (before == 0 ? 0 : Self.hadTwo))
     hasSuspects.store(true, ordering: .relaxed)  // a hint, which stays
   }
 
@@ -202,22 +213,17 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   }
 
   /// A slice has ended that was too short to be charged; at `now`, where there is an account to tell.
-  func endedSoon(_ identity: UInt64, begun: Int, at now: UInt64?) {
+  func endedSoon(_ identity: UInt64, at now: UInt64?) {
     if let now, identity & Self.closureBit == 0, var account = read(identity) {
       account.ended(at: now)
       write(account, identity)
     }
-    guard hasSuspects.load(ordering: .relaxed), identity != 0 else { return }
-    answer(of: identity, begun: begun, usedQuantum: false, at: 0)
+    clear(originOf: identity)
   }
 
-  /// The origin of a job learns how it behaved.
-  private func answer(of identity: UInt64, begun: Int, usedQuantum: Bool, at now: UInt64) {
-    if usedQuantum {
-      if begun == 0 { suspect(originOf: identity, at: now) }
-      return
-    }
-    guard hasSuspects.load(ordering: .relaxed) else { return }
+  /// The origin of a job learns that it was a short one.
+  private func clear(originOf identity: UInt64) {
+    guard hasSuspects.load(ordering: .relaxed), identity != 0 else { return }
     let origin = opp_table_get(origins, identity)
     if origin != 0 { opp_table_remove(suspects, origin) }
   }

@@ -196,6 +196,21 @@ final class LaneState: @unchecked Sendable {
 
   var demotedCount: Int { demotedRunning.load(ordering: .relaxed) }
 
+  // MARK: Jobs on trial
+
+  /// How many jobs that are held back for their origin run at the lane's own kernel priority.
+  private let trials = Atomic<Int>(0)
+
+  /// One more, unless there are `most`: a flood of such jobs is not to contend with fresh work.
+  func beginTrial(most: Int) -> Bool {
+    // relaxed, here and below: a count that orders nothing.
+    if trials.wrappingAdd(1, ordering: .relaxed).oldValue < most { return true }
+    endTrial()
+    return false
+  }
+
+  func endTrial() { trials.wrappingSubtract(1, ordering: .relaxed) }
+
   // MARK: Workers that cannot be had
 
   /// The monitor's: the lane may have `most` workers from now on, and can have `attainable` of them as things are. True if it

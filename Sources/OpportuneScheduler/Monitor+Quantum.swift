@@ -123,6 +123,27 @@ extension Monitor {
     return lower(worker, reading, from: 0, to: 1, base: base, now, engine)
   }
 
+  /// Jobs on trial that have used the CPU for longer than the lane's jobs ordinarily do go on at the demoted's kernel priority.
+  func judgeTrials(_ lane: LaneState, _ engine: Engine) {
+    var goesOn = false
+    for case let worker? in lane.workers where worker.isOnTrial {
+      var cpu: UInt64 = 0
+      // It may be about to begin.
+      guard let reading = worker.report.read(), let meter = worker.report.meter,
+        opp_thread_meter_cpu(meter, &cpu) == 0,
+        cpu.saturatingSubtract(reading.cpuBefore) >= max(lane.reserveDelay, reserveDelay)
+      else {
+        goesOn = true
+        continue
+      }
+      let level = engine.configuration.bands.level(band: reading.band, rank: reading.rank)
+      _ = worker.report.setPriority(
+        engine.priority(of: lane.lane, level: level, depth: reading.depth), during: reading)
+      if worker.report.isStillInside(reading) { worker.endTrial() }
+    }
+    if goesOn { armWatch() }
+  }
+
   /// Lowers what runs, and lets another worker take its place. False if it keeps the place.
   @discardableResult private func lower(
     _ worker: Worker, _ reading: WorkerReport.Reading, from known: Int, to depth: Int, base: Int, _ now: UInt64,

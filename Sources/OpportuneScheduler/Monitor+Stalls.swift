@@ -14,6 +14,7 @@ extension Monitor {
   /// A lane in which something waits while all permits are in use: replaces workers that are blocked; if the others
   /// have all been inside their jobs for long, wakes the reserve.
   func watch(_ lane: LaneState, _ engine: Engine) {
+    judgeTrials(lane, engine)
     let fresh = lane.mask & ~lane.demotedMask
     guard opp_has_ready(engine.core, fresh) else { return lane.setStalled(false) }
     let now = opp_now_ns()

@@ -28,6 +28,8 @@ final class Worker: @unchecked Sendable {
   private let standing = Atomic<Standing>(.none)
   /// How often it has got a standing.
   private let turns = Atomic<UInt64>(0)
+  /// Whether it runs a job on trial, which counts among its lane's; who sets it back takes it from there.
+  private let trial = Atomic<Bool>(false)
   private var taker: OpaquePointer?
   private(set) var source: OpaquePointer?
   // No access to either encloses another, and asking the runtime about it costs each slice some 30 ns.
@@ -351,7 +353,9 @@ final class Worker: @unchecked Sendable {
     engine.monitor.armTick()
   }
 
-  /// Fresh work keeps its permits: demoted work runs beside them, at its own kernel priority.
+  /// Fresh work keeps its permits: demoted work runs beside them, at its own kernel priority. What is held back for its origin
+  /// may be as short as fresh work is, and would wait for a CPU behind that origin's hogs: it is on trial first, at the
+  /// lane's own, until the monitor has seen it use the CPU for as long as the spare worker's delay.
   private func startDemoted(level: UInt8, depth: Int) {
     if standing.load(ordering: .relaxed) == .permit,
       depth == 1 ? lane.enterDemoted(below: lane.roomForLoweredOnce) : lane.enterDemoted()
@@ -366,8 +370,25 @@ final class Worker: @unchecked Sendable {
       }
       engine.wakeIfReady(lane)
     }
+    if depth == 1, engine.accounts.isSuspected(identity), lane.beginTrial(most: engine.width) {
+      // relaxed: the thread's own; the monitor takes it back only while it sees this job run.
+      trial.store(true, ordering: .relaxed)
+      engine.monitor.armWatch()
+      if !isUndemoted { _ = restore() }
+      return
+    }
     let priority = engine.priority(of: lane.lane, level: Level(known: level), depth: depth)
     if priority != applied, priority.apply(to: 0) { applied = priority }
+  }
+
+  /// Whether the job runs at the lane's own kernel priority until it has shown what it is.
+  var isOnTrial: Bool { trial.load(ordering: .relaxed) }
+
+  /// The worker's at the job's end, or the monitor's when it has lowered the job. If that has ended just then and another is on
+  /// trial already, that one is not counted: one more may begin.
+  func endTrial() {
+    // relaxed: one of the two takes it; nothing else depends on it.
+    if trial.exchange(false, ordering: .relaxed) { lane.endTrial() }
   }
 
   private func end(_ entry: JobEntry, _ taken: opp_taken) {
@@ -376,6 +397,7 @@ final class Worker: @unchecked Sendable {
     let depth = report.depth
     let (cpu, offCPU) = usage.ended(at: time, meter: report.meter)
     if let changed = report.end() { applied = changed }
+    if isOnTrial { endTrial() }
     batch.ended(cpu: cpu)
     if depth > 0, cpu >= UInt64(engine.configuration.quantum.quantumNanoseconds) { lane.takeExtraRoom() }
     // A task that sleeps was idle from then on, though this thread may have been kept off the CPU since.
@@ -388,7 +410,7 @@ final class Worker: @unchecked Sendable {
         identity, cpu: usage.charge, offCPU: offCPU, at: idleFrom, from: depthAtBegin, to: depth, base: base,
         band: band, statistics: app?.statistics)
     } else {
-      engine.accounts.endedSoon(identity, begun: depthAtBegin, at: hasAccount ? idleFrom : nil)
+      engine.accounts.endedSoon(identity, at: hasAccount ? idleFrom : nil)
     }
     // It is queued again already, and nobody could know then what the slice had used.
     if let sleep, sleep.hasFired.load(ordering: .relaxed) {

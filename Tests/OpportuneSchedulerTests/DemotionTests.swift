@@ -460,6 +460,65 @@ private func niceValue() -> Int32 {
     for _ in 0..<5 { #expect(try await other.task { niceValue() }.value == base) }
     try await scheduler.shutdown()
   }
+
+  // R-CPU-06
+  @Test func afterASingleHogTheNextFewAreTrusted() async throws {
+    var configuration = SchedulerConfiguration()
+    configuration.quantum = QuantumPolicy(quantum: .seconds(1))  // longer than all this takes
+    let accounts = try Accounts(configuration)
+    let scheduler = try makeScheduler(workers: 1)
+    let core = try scheduler.makeApp(named: "app").core
+    let hour: UInt64 = 3_600_000_000_000
+    var last: UInt64 = Accounts.closureBit
+    func submit() -> Int {
+      last += 1
+      return accounts.depth(ofQueued: last, submitter: nil, movesOn: false, origin: Accounts.originBit | 7, app: core)
+    }
+    #expect(submit() == 0)
+    accounts.suspect(originOf: last, at: opp_now_ns() + hour)  // never a quantum ago
+    #expect((0..<6).map { _ in submit() } == [0, 0, 0, 0, 1, 1])
+    // One of the four was another hog: no more are trusted.
+    accounts.suspect(originOf: last, at: opp_now_ns() + hour)
+    #expect(submit() == 1)
+    // Until one of them turns out to be short.
+    accounts.endedSoon(last, at: nil)
+    #expect(submit() == 0)
+    accounts.suspect(originOf: last, at: opp_now_ns() + hour)
+    #expect(submit() == 0)
+    try await scheduler.shutdown()
+  }
+
+  // R-CPU-06 R-CPU-02
+  /// It may be short, and contends for the CPU as fresh work does, if not for long.
+  @Test func whatIsHeldBackForItsOriginIsOnTrial() async throws {
+    // Nothing that comes within such a quantum after the hog is trusted.
+    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(300)))
+    let app = try scheduler.makeApp(named: "app")
+    let (lowered, base) = (DispatchSemaphore(value: 0), processNice)
+    let (seen, refused) = (Record<(depth: Int, nice: Int32)>(), Tally())
+    await onThread {
+      do {
+        // After a single hog the next few are trusted, which may have been none.
+        for _ in 0..<2 {
+          try app.submit {
+            _ = spin { depthOfRunningJob() > 0 }
+            lowered.signal()
+          }
+          if lowered.wait(timeout: .now() + 20) == .timedOut { refused.add(1) }
+        }
+        try app.submit {
+          seen.add((depthOfRunningJob(), niceValue()))
+          _ = spin { niceValue() > base }
+          seen.add((depthOfRunningJob(), niceValue()))
+        }
+      } catch { refused.add(1) }
+    }
+    let found = await seen.reaching(2)
+    try #require(refused.count == 0 && found.count == 2)
+    #expect(found[0] == (1, base), "held back, at the lane's own priority")
+    #expect(found[1].depth == 1 && found[1].nice > base, "lowered before it has used a quantum")
+    try await scheduler.shutdown()
+  }
 }
 
 /// How deep the job that the calling worker is inside stands lowered; -1 on any other thread.
