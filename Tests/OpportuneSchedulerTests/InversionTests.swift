@@ -9,10 +9,15 @@ import Testing
 /// that is stopped with a lock of theirs in its hands must not keep the foreground for long.
 @Suite(.bounded, .timeLimit(.minutes(5))) struct InversionTests {
   /// A group whose children allocate and free, on the executor of the caller.
-  private func allocateInGroups() async {
+  ///
+  /// - Parameter hogs: counts the children that had the CPU for a quantum: they are no such work, the machine's host took
+  ///   the CPU from under them.
+  private func allocateInGroups(counting hogs: Tally? = nil) async {
     await withTaskGroup(of: Int.self) { group in
       for child in 0..<4 {
         group.addTask {
+          let begun = threadCPU()
+          defer { if threadCPU() - begun > 9_000_000 { hogs?.add(1) } }
           let kept = (0..<32).map { [UInt8](repeating: UInt8($0), count: 64 << (($0 + child) & 7)) }
           return kept.reduce(0) { $0 + $1.count }
         }
@@ -22,13 +27,13 @@ import Testing
   }
 
   /// Nanoseconds from the submission to the start of foreground tasks that each run such a group.
-  private func latencies(of app: App, count: Int) async throws -> [UInt64] {
+  private func latencies(of app: App, count: Int, _ hogs: Tally) async throws -> [UInt64] {
     var latencies: [UInt64] = []
     for _ in 0..<count {
       let submitted = opp_now_ns()
       let started = try await app.task {
         let started = opp_now_ns()
-        await allocateInGroups()
+        await allocateInGroups(counting: hogs)
         return started
       }.value
       latencies.append(started - submitted)
@@ -43,9 +48,9 @@ import Testing
     let scheduler = try makeScheduler(workers: 2)
     let front = try scheduler.makeApp(named: "front")
     let back = try scheduler.makeApp(named: "back", band: .background)
-    let (stop, groups) = (Flag(), Tally())
+    let (stop, groups, hogs) = (Flag(), Tally(), Tally())
     let count = 300 * stressScale
-    let alone = try await latencies(of: front, count: count)
+    let alone = try await latencies(of: front, count: count, hogs)
     let background = (0..<8).map { _ in
       back.task {
         while !stop.isUp {
@@ -54,12 +59,12 @@ import Testing
         }
       }
     }
-    let beside = try await latencies(of: front, count: count)
+    let beside = try await latencies(of: front, count: count, hogs)
     stop.raise()
     for task in background { try await task.value }
     #expect(groups.count > 0)
-    // None but those whose slice the machine's host took the CPU in.
-    #expect(front.statistics.demotions <= UInt64(count / 100))
+    // None but those; what their thread submits next may be lowered early, and the host may come at any other instant.
+    #expect(front.statistics.demotions <= UInt64(count / 100 + 2 * hogs.count), "\(hogs.count) hogs")
     try await scheduler.shutdown()
     func line(_ sorted: [UInt64]) -> String {
       func at(_ share: Double) -> UInt64 { sorted[Int(Double(sorted.count - 1) * share)] / 1000 }
