@@ -19,7 +19,6 @@ let package = Package(
     .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
     .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
     .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
-    .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
   ],
   targets: [
     // The C core: mechanism only. liburing and libnuma are seen by its .c files alone, because
@@ -213,6 +212,11 @@ if Context.environment["OPPORTUNE_STRICT"] != nil {
   }
 }
 
+// `scripts/docs` asks by this variable for what no build of the library needs.
+if Context.environment["OPPORTUNE_DOCS"] != nil {
+  package.dependencies.append(.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"))
+}
+
 // `scripts/explore-coverage` builds libFuzzer's driver of the targets above the core by this variable, which is where
 // libFuzzer lies; all of ours tells it which edges run, but for the explorer, whose own would drown the others.
 if let libFuzzer = Context.environment["OPPORTUNE_LIBFUZZER"] {
@@ -241,4 +245,10 @@ if Context.environment["OPPORTUNE_CONCURRENT_ONLY"] != nil {
   ]
   package.targets.removeAll { !kept.contains($0.name) }
   package.products.removeAll { !["Opportune", "COpportune"].contains($0.name) }
+  // With the tests SwiftPM builds all of each dependency.
+  let used: Set = ["swift-log", "swift-metrics", "swift-service-lifecycle", "swift-system", "swift-collections"]
+  package.dependencies.removeAll { dependency in
+    guard case .sourceControl(_, let location, _) = dependency.kind else { return false }
+    return !used.contains { location.hasSuffix("/" + $0) }
+  }
 }
