@@ -191,15 +191,24 @@ final class Monitor: @unchecked Sendable {
 
   // MARK: The thread
 
+  /// What has rung until `isOver`. The program may submit jobs before this thread has heard that all is set up, and their
+  /// alarms go off but once: none may be lost with that word.
+  static func gather(until isOver: () -> Bool, _ wait: () -> UInt32) -> UInt32 {
+    var rung: UInt32 = 0
+    while !isOver() { rung |= wait() }
+    return rung
+  }
+
   private func run() {
-    // [set up] acquiring. Only who starts it rings so early, and workers that end for want of memory, whose messages are kept.
-    while !isSetUp.load(ordering: .acquiring) { _ = opp_alarms_wait(alarms) }
+    // [set up] acquiring.
+    var rung = Self.gather(until: { isSetUp.load(ordering: .acquiring) }, { opp_alarms_wait(alarms) })
     guard let engine else { return }
     _ = opp_thread_set_timer_slack(1)
     KernelPriority.monitor(engine.configuration.lanes, engine.privileges).applyToNewThread()
     ring()
     while true {
-      let rung = opp_alarms_wait(alarms)
+      rung |= opp_alarms_wait(alarms)
+      defer { rung = 0 }
       if rung & (1 << Alarm.timers.rawValue) != 0 { alarmedAt = .max }  // it goes off once
       fetch(engine)
       if rung & (1 << Alarm.tick.rawValue) != 0 { tick(engine) }

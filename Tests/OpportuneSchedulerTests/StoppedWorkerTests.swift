@@ -96,6 +96,14 @@ private final class Chains: Sendable {
 }
 
 @Suite(.bounded, .timeLimit(.minutes(3)), .serialized) struct StoppedWorkerTests {
+  // R-CPU-02
+  /// The monitor's thread may be kept off the CPU as it begins, while the first jobs run and their alarms go off.
+  @Test func noAlarmIsLostBeforeTheMonitorHasBegun() {
+    var alarms: [UInt32] = [0b01, 0b10, 0b100, 0b1000]
+    let rung = Monitor.gather(until: { alarms.count == 1 }, { alarms.removeFirst() })
+    #expect(rung == 0b111)
+  }
+
   // R-CPU-01 R-CARD-03 R-FTS-09
   /// Law 1: whatever instruction the kernel stops a worker of the background at, the foreground goes on, and no job is lost.
   @Test func theForegroundGoesOnWhileAWorkerOfTheBackgroundIsStopped() async throws {
