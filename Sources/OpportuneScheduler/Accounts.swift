@@ -137,14 +137,16 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   }
 
   /// Whether a suspected origin has been without a hog for a quantum, or has had a single one, so that what it submits now may
-  /// be a short job as well as not. Of a flood so many and no more are trusted before one has shown what they are.
+  /// be a short job as well as not. Of a flood so many and no more are trusted that have not shown what they are.
   private func isTrusted(_ origin: UInt64, at now: UInt64) -> Bool {
     let word = opp_table_get(suspects, origin)
     let (seen, trusted) = (word & ~Self.suspectBits, word & Self.trustedMax)
     let isFirst = word & Self.hadTwo == 0 && trusted < Self.trustedAfterOne
-    guard isFirst || now.saturatingSubtract(seen) >= UInt64(policy.quantumNanoseconds) else { return false }
+    guard isFirst || now.saturatingSubtract(seen) >= UInt64(policy.quantumNanoseconds), trusted < Self.trustedMax else {
+      return false
+    }
     // Two threads are two origins: nobody else counts.
-    opp_table_put(suspects, origin, trusted < Self.trustedMax ? word + 1 : now & ~Self.suspectBits | Self.hadTwo)
+    opp_table_put(suspects, origin, word + 1)
     return true
   }
 
@@ -200,7 +202,8 @@ struct Accounts: ~Copyable, @unchecked Sendable {
     let origin = opp_table_get(origins, identity)
     guard origin != 0 else { return }
     let before = opp_table_get(suspects, origin)
-    opp_table_put(suspects, origin, now & ~Self.suspectBits | (before == 0 ? 0 : Self.hadTwo))
+    let trusted = (before & Self.trustedMax).saturatingSubtract(1)  // this was one of them
+    opp_table_put(suspects, origin, now & ~Self.suspectBits | (before == 0 ? 0 : Self.hadTwo) | trusted)
     hasSuspects.store(true, ordering: .relaxed)  // a hint, which stays
   }
 

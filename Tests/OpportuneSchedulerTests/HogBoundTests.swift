@@ -73,7 +73,7 @@ enum HogOrigin: CaseIterable {
     // one that is not known yet in every permit and in the reserve. Beyond it are only those that were blocked once,
     // such as in a page fault that waited for another thread's, and gave their place away; and now and then one or two that
     // may be none, as far as is known.
-    let tried = origin == .thread ? 2 : 0
+    let tried = 2
     #expect(demoted <= 2 * limit + tried + Int(replaced))
     #expect(inside.maximum <= 2 * limit + tried + width + 1 + Int(replaced))
   }
