@@ -45,7 +45,10 @@ struct BenchLocationCommand: ParsableCommand {
   @Option(help: "A recorded track: GPX, NMEA 0183 or CSV. May be repeated.", completion: .file())
   var track: [String] = []
 
-  @Option(help: "Of tracks of several devices the one with a value in a column, as vehicle_id=4716.")
+  @Option(
+    help:
+      "Of tracks of several devices the one with a value in a column, as vehicle_id=4716; vehicle_id=* takes all for one."
+  )
   var device: String?
 
   @Option(help: "Where the device of the one --track really was, recorded at the same time.", completion: .file())

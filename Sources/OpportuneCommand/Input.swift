@@ -18,7 +18,7 @@ func readFile(_ path: String) throws -> Data {
 ///
 /// - Parameters:
 ///   - deviation: metres, for fixes of which the track says no accuracy.
-///   - device: which of several devices, as `COLUMN=VALUE`.
+///   - device: which of several devices, as `COLUMN=VALUE`; `COLUMN=*` for all rows, as one.
 func readTrack(
   _ path: String, deviation: Double = 5, device: String? = nil, progress: ProgressLine
 ) throws -> LocationTrace {
@@ -28,7 +28,9 @@ func readTrack(
     do { return try LocationTrace.read(data, deviation: deviation, device: chosen) } catch {
       var advice = ""
       if case LocationTrace.Failure.severalDevices(let column, let values) = error, let first = values.first {
-        advice = "; choose one, as with --device \(shellWord("\(column)=\(first)"))"
+        advice =
+          "; choose one, as with --device \(shellWord("\(column)=\(first)")), or take all for one with --device "
+          + shellWord("\(column)=\(LocationTrace.Device.anyValue)")
       }
       throw Failure("'\(path)': \(error)\(advice)")
     }

@@ -29,7 +29,10 @@ struct LocationMonitorCommand: AsyncParsableCommand {
   var gpsd = "127.0.0.1:\(GPSDClient.port)"
   @Option(help: "Take the fixes of this track, from now on, instead of gpsd's; it ends with them.", completion: .file())
   var track: String?
-  @Option(help: "Of a --track of several devices the one with a value in a column, as vehicle_id=4716.")
+  @Option(
+    help:
+      "Of a --track of several devices the one with a value in a column, as vehicle_id=4716; vehicle_id=* takes all for one."
+  )
   var device: String?
   @Option(help: "How probable a crossing must be before it is told.") var confidence = 0.99
   @Option(help: "Go by these settings of the user; made if it is not there.", completion: .file())

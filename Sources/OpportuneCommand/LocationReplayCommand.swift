@@ -8,7 +8,8 @@ struct LocationReplayCommand: ParsableCommand {
     abstract: "Runs a recorded track through fences in virtual time: crossings, fixes, wake-ups, prompts.",
     discussion: """
       Tracks are GPX, NMEA 0183 (GGA, RMC), or CSV with the columns latitude, longitude and timestamp; unpack .gz files \
-      first. Of a CSV of several devices, told apart by a column such as vehicle_id, one has to be chosen. Fences are \
+      first. Of a CSV of several devices, told apart by a column such as vehicle_id, one has to be chosen: a column tells devices apart by its name, or where the \
+      rows of each value can be one device's way and all rows cannot. Fences are \
       GeoJSON: polygons, multipolygons, and points with the property "radius" in metres; the property "altitude" is a pair \
       of metres above the ellipsoid, "dwell" the seconds after which a stay is told, and "name" is what crossings are told \
       by.
@@ -18,7 +19,10 @@ struct LocationReplayCommand: ParsableCommand {
 
   @Argument(help: "The recorded track.", completion: .file()) var track: String
   @Option(help: "The fences.", completion: .file()) var fences: String
-  @Option(help: "Of a track of several devices the one with a value in a column, as vehicle_id=4716.")
+  @Option(
+    help:
+      "Of a track of several devices the one with a value in a column, as vehicle_id=4716; vehicle_id=* takes all for one."
+  )
   var device: String?
   @Option(help: "How probable a crossing must be before it is told.") var confidence = 0.99
   @Option(help: "Standard deviation of fixes in metres, where the track says no accuracy; times the dilution, if any.")

@@ -86,7 +86,12 @@ import Testing
     ]
     let message = try refusal(arguments)
     #expect(message.contains("2 devices, told apart by its column 'vehicle_id': \"bus 0\", \"bus 1\""), "\(message)")
-    #expect(message.hasSuffix("choose one, as with --device 'vehicle_id=bus 0'"), "\(message)")
+    #expect(
+      message.hasSuffix(
+        "choose one, as with --device 'vehicle_id=bus 0', or take all for one with --device 'vehicle_id=*'"),
+      "\(message)")
+    #expect(
+      try told(LocationReplayCommand.parse(arguments + ["--device", "vehicle_id=*", "--json"]).output()).fixes == 100)
     let one = try told(LocationReplayCommand.parse(arguments + ["--device", "vehicle_id=bus 1", "--json"]).output())
     #expect(one.fixes == 50)
     #expect(try refusal(arguments + ["--device", "vehicle_id=bus 2"]).contains("no row with \"bus 2\""))

@@ -122,28 +122,114 @@ import Testing
     }
   }
 
-  @Test func waysOfOneDeviceAreReadTogether() throws {
-    func table(_ column: String, _ rows: [(String, Int)]) -> Data {
-      Data("\(column),time,lat,lon\n\(rows.map { "\($0),\($1),1,2\n" }.joined())".utf8)
+  /// What stands in a column, and where one was when: seconds, and metres to the north.
+  private typealias Row = (value: String, seconds: Int, north: Double)
+
+  private func table(_ count: Int, _ row: (Int) -> Row) -> [Row] { (0..<count).map(row) }
+
+  private func rows(_ column: String, _ rows: [Row]) throws -> LocationTrace {
+    let lines = rows.map { "\($0.value),\(1_581_041_700 + $0.seconds),\(50 + $0.north / 111_200),8\n" }
+    return try LocationTrace.read(Data("\(column),time,lat,lon\n\(lines.joined())".utf8))
+  }
+
+  private func expectSeveral(
+    _ column: String, _ values: [String], _ table: [Row],
+    sourceLocation: SourceLocation = #_sourceLocation
+  ) {
+    #expect(
+      throws: LocationTrace.Failure.severalDevices(column: column, values: values), "\(column)",
+      sourceLocation: sourceLocation
+    ) { try rows(column, table) }
+  }
+
+  @Test func columnsThatAreNamedForDevicesTellThemApart() throws {
+    for column in [
+      "imei", "plate", "VehicleNo", "vehicle_no", "bus_no", "Registration", "registration number", "MMSI", "callsign",
+      "BusRef",
+      "device-identifier", "individual-local-identifier",
+    ] {
+      expectSeveral(column, ["a", "b"], [("a", 100, 0), ("b", 200, 0)])
+      #expect(try rows(column, [("a", 100, 0), ("", 200, 0), ("a", 300, 0)]).fixes.count == 3, "\(column)")
     }
-    // Numbers of rows, and trips one after the other.
-    for column in ["id", "ID", "uuid", "trip_id", "track"] {
-      #expect(
-        try LocationTrace.read(table(column, [("a", 100), ("b", 200), ("c", 300)])).fixes.count == 3, "\(column)")
-      #expect(
-        try LocationTrace.read(table(column, [("a", 100), ("a", 200), ("b", 200), ("b", 300)])).fixes.count == 3,
-        "\(column)")
-      // At the same time they are of several.
-      #expect(throws: LocationTrace.Failure.severalDevices(column: column, values: ["a", "b"]), "\(column)") {
-        try LocationTrace.read(table(column, [("a", 100), ("b", 150), ("a", 200), ("b", 300)]))
+  }
+
+  /// Whatever it is called: two cars that drive about, 5 km apart, seen in turns.
+  @Test(arguments: ["trip", "driver", "x", "unit", "Fahrzeug", "hex", "operator", ""])
+  func waysThatLeapFromValueToValueAreOfSeveralDevices(_ column: String) throws {
+    let cars = table(200) { number in
+      let car = number % 2
+      return ("\(car)", number * 10, Double(car * 5000 + number * 100))
+    }
+    guard column != "" else {
+      // Nobody could say which is meant.
+      #expect(try rows(column, cars).fixes.count == 200)
+      return
+    }
+    expectSeveral(column, ["0", "1"], cars)
+    // Each has outliers, and some rows of a third that is seen once.
+    var noisy = table(200) { cars[$0].seconds % 310 == 0 ? (cars[$0].value, cars[$0].seconds, -9000) : cars[$0] }
+    noisy.append(("2", 95, 0))
+    expectSeveral(column, ["0", "1", "2"], noisy)
+    expectSeveral(column, ["1", "0"], cars.reversed())
+    // Seen at the same time, ten metres a second, and sorted by car.
+    let together = table(200) { (cars[$0].value, $0 / 2, cars[$0].north) }
+    expectSeveral(column, ["0", "1"], together)
+    expectSeveral(column, ["0", "1"], together.filter { $0.value == "0" } + together.filter { $0.value == "1" })
+    // Two aeroplanes, each faster than anything on the ground.
+    expectSeveral(column, ["0", "1"], table(200) { (cars[$0].value, cars[$0].seconds, cars[$0].north * 24) })
+    // One of the cars, or one after the other with time to get there.
+    let one = cars.filter { $0.value == "0" }
+    #expect(try rows(column, one).fixes.count == 100)
+    let other = table(100) { ("1", 5000 + one[$0].seconds, one[$0].north) }
+    #expect(try rows(column, one + other).fixes.count == 200)
+  }
+
+  @Test func blocksOfTheSameTimeAreOfSeveralDevices() throws {
+    // Two who run side by side, one after the other in the file.
+    let runners = table(100) { number in
+      let (runner, step) = (number / 50, number % 50)
+      return (runner == 0 ? "a" : "b", step * 10 + runner, Double(step * 30))
+    }
+    expectSeveral("x", ["a", "b"], runners)
+    expectSeveral("x", ["b", "a"], runners.reversed())
+    // Two days of one, in the wrong order.
+    let days = table(100) { ($0 < 50 ? "tue" : "mon", ($0 + 50) % 100 * 10, Double($0) * 30) }
+    #expect(try rows("day", days).fixes.count == 100)
+  }
+
+  @Test func whatChangesOfOneDeviceTellsNothing() throws {
+    // A drive to and fro, ten metres a second.
+    func drive(_ value: (Int) -> String) -> [Row] {
+      table(400) { number in
+        let (step, isBack) = (number % 100, number % 200 >= 100)
+        return (value(number), number * 10, Double((isBack ? 100 - step : step) * 100))
       }
     }
-    // Devices are several whenever they are seen.
-    #expect(throws: LocationTrace.Failure.severalDevices(column: "imei", values: ["a", "b"])) {
-      try LocationTrace.read(table("imei", [("a", 100), ("b", 200)]))
+    func expectOne(_ column: String, _ value: (Int) -> String) throws {
+      let way = drive(value)
+      // With what is wrong in it now and then, with a clock that goes back once, and with the newest first.
+      let wrong = table(400) { $0 % 73 == 0 ? (way[$0].value, way[$0].seconds, 30_000) : way[$0] }
+      let late = table(400) { (way[$0].value, way[$0].seconds - ($0 > 200 ? 35 : 0), way[$0].north) }
+      for (number, rows) in [way, wrong, late, way.reversed()].enumerated() {
+        #expect(throws: Never.self, "\(column), \(number)") { try self.rows(column, rows) }
+      }
     }
-    #expect(try LocationTrace.read(table("imei", [("a", 100), ("", 200), ("a", 300)])).fixes.count == 3)
-    #expect(try LocationTrace.read(table("operator", [("a", 100), ("b", 150), ("a", 200)])).fixes.count == 3)
+    try expectOne("unit") { $0 % 7 == 0 ? "ft" : "m" }
+    try expectOne("unit") { _ in "m" }
+    try expectOne("status") { $0 / 10 % 2 == 0 ? "moving" : "stopped" }
+    try expectOne("seq") { "\($0)" }
+    try expectOne("id") { "\($0)" }
+    try expectOne("satellites") { "\(4 + $0 * 31 % 7)" }
+    try expectOne("hdop") { "\(Double($0 % 9) / 2)" }
+    try expectOne("driver") { $0 < 200 ? "x" : "y" }
+    try expectOne("place") { $0 % 200 < 100 ? "home" : "work" }
+    try expectOne("trip") { "\($0 / 50)" }
+    // Who asks for it has all rows as they are.
+    let data = Data("plate,time,lat,lon\na,100,1,10\nb,200,2,10\n".utf8)
+    #expect(try LocationTrace.read(data, device: .init(column: "plate", value: "*")).fixes.count == 2)
+    #expect(throws: LocationTrace.Failure.missingColumn("bus")) {
+      try LocationTrace.read(data, device: .init(column: "bus", value: "*"))
+    }
   }
 
   @Test(.enabled(if: TestData.has("gps-bus"), TestData.absent)) func eachBusIsADeviceOfItsOwn() throws {

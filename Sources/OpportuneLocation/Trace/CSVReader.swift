@@ -2,7 +2,7 @@ import Foundation
 
 /// Tables with a header: `latitude`, `longitude`, `timestamp` or `time`, and where they are there `accuracy` (metres
 /// that hold 68 %), `altitude`, `speed` (m/s, or km/h where the column says so or is `Speed` beside `RAWCELLID`), and
-/// `rawcellid` or `cellid`. Rows of one device, or of the one that is asked for.
+/// `rawcellid` or `cellid`. Rows of one device (``DeviceColumns``), or of the one that is asked for.
 enum CSVReader {
   static func read(
     _ text: String, of device: LocationTrace.Device?, into builder: inout TraceBuilder
@@ -21,15 +21,32 @@ enum CSVReader {
     let (speed, cell) = (column("speed", "speed_kmh"), column("rawcellid", "cellid"))
     let inKilometres = columns["speed_kmh"] != nil || columns["rawcellid"] != nil
     let rows = try rows(lines.map(split), of: device, columns)
-    try refuseSeveralDevices(rows, names, time: time)
-    for fields in rows {
-      func number(_ index: Int?) -> Double? { index.flatMap { fields.indices.contains($0) ? Double(fields[$0]) : nil } }
-      let seconds = fields.indices.contains(time) ? TraceTime.seconds(fields[time]) : nil
-      if let value = number(cell), value >= 0, value < 1e15 { builder.add(cell: UInt64(value), seconds: seconds) }
-      let deviation = number(accuracy).flatMap { try? Accuracy.radius($0).standardDeviation }
+    let times = rows.map { $0.indices.contains(time) ? TraceTime.seconds($0[time]) : nil }
+    func number(_ fields: [String], _ index: Int?) -> Double? {
+      index.flatMap { fields.indices.contains($0) ? Double(fields[$0]) : nil }
+    }
+    func deviation(_ fields: [String]) -> Double? {
+      number(fields, accuracy).flatMap { try? Accuracy.radius($0).standardDeviation }
+    }
+    if device?.value != LocationTrace.Device.anyValue {
+      let sightings = zip(rows, times).map { fields, seconds -> DeviceColumns.Sighting? in
+        guard let seconds, let latitude = number(fields, latitude), let longitude = number(fields, longitude),
+          let place = try? Coordinate(latitude: latitude, longitude: longitude)
+        else { return nil }
+        return DeviceColumns.Sighting(
+          seconds: seconds, point: Point3(place).vector, deviation: deviation(fields) ?? builder.deviation)
+      }
+      let known = Set([latitude, longitude, time, accuracy, altitude, speed, cell].compactMap { $0 })
+      try DeviceColumns(names: names, known: known, rows: rows, sightings: sightings).refuseSeveral()
+    }
+    for (fields, seconds) in zip(rows, times) {
+      if let value = number(fields, cell), value >= 0, value < 1e15 {
+        builder.add(cell: UInt64(value), seconds: seconds)
+      }
       builder.add(
-        seconds: seconds, latitude: number(latitude), longitude: number(longitude), deviation: deviation,
-        altitude: number(altitude), speed: number(speed).map { inKilometres ? $0 / 3.6 : $0 })
+        seconds: seconds, latitude: number(fields, latitude), longitude: number(fields, longitude),
+        deviation: deviation(fields), altitude: number(fields, altitude),
+        speed: number(fields, speed).map { inKilometres ? $0 / 3.6 : $0 })
     }
   }
 
@@ -42,58 +59,12 @@ enum CSVReader {
     guard let column = columns[device.column.lowercased()] else {
       throw LocationTrace.Failure.missingColumn(device.column)
     }
+    if device.value == LocationTrace.Device.anyValue { return rows }
     let chosen = rows.filter { $0.indices.contains(column) && $0[column] == device.value }
-    guard !chosen.isEmpty else { throw LocationTrace.Failure.noDevice(device, values: values(of: column, rows)) }
+    guard !chosen.isEmpty else {
+      throw LocationTrace.Failure.noDevice(device, values: DeviceColumns.values(of: column, rows))
+    }
     return chosen
-  }
-
-  /// Columns that name a device, by their words without the ending "id"; of several the first says it.
-  private static let devices = [
-    "device", "devicename", "tracker", "phone", "imei", "vehicle", "vehicleref", "vehiclenumber", "bus", "car", "taxi",
-    "truck", "bike", "vessel", "ship", "mmsi", "aircraft", "icao24", "callsign", "taglocalidentifier",
-    "individuallocalidentifier", "individual", "animal", "entity", "asset", "unit", "user", "person", "driver",
-  ]
-  /// Columns that name a way, or anything at all. A device has one way after the other, and each row may have a number of
-  /// its own: only those that are of the same time tell of several.
-  private static let ways = ["trip", "track", "trk", "trajectory", "traj", "journey", "run", "", "u", "uu"]
-
-  private static func refuseSeveralDevices(
-    _ rows: [[String]], _ names: [String], time: Int
-  ) throws(LocationTrace.Failure) {
-    let words = names.map { name in
-      let word = name.lowercased().filter { $0.isLetter || $0.isNumber }
-      return word.hasSuffix("id") ? String(word.dropLast(2)) : word
-    }
-    for word in devices + ways {
-      guard let column = words.firstIndex(of: word), names[column] != "" else { continue }
-      let values = values(of: column, rows)
-      let isDevice = devices.contains(word)
-      if values.count > 1, isDevice || overlap(column, rows, time: time) {
-        throw LocationTrace.Failure.severalDevices(column: names[column], values: values)
-      }
-      if isDevice, values.count == 1 { return }
-    }
-  }
-
-  /// The different values of a column, in their order.
-  private static func values(of column: Int, _ rows: [[String]]) -> [String] {
-    var known: Set<String> = [""]
-    return rows.compactMap { row in
-      guard row.indices.contains(column), known.insert(row[column]).inserted else { return nil }
-      return row[column]
-    }
-  }
-
-  /// Whether rows with different values in a column are of the same time.
-  private static func overlap(_ column: Int, _ rows: [[String]], time: Int) -> Bool {
-    var spans: [String: ClosedRange<Double>] = [:]
-    for row in rows where row.indices.contains(column) && row.indices.contains(time) && row[column] != "" {
-      guard let seconds = TraceTime.seconds(row[time]) else { continue }
-      let span = spans[row[column]] ?? seconds...seconds
-      spans[row[column]] = min(span.lowerBound, seconds)...max(span.upperBound, seconds)
-    }
-    let sorted = spans.values.sorted { $0.lowerBound < $1.lowerBound }
-    return zip(sorted, sorted.dropFirst()).contains { $0.upperBound > $1.lowerBound }
   }
 
   /// Fields may stand in quotes and hold commas there.

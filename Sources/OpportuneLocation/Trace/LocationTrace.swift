@@ -21,7 +21,10 @@ public struct LocationTrace: Sendable {
   public struct Device: Sendable, Hashable {
     /// As the header has it; capitals do not matter.
     public var column: String
+    /// ``anyValue``: all rows are of one device, whatever the columns look like.
     public var value: String
+
+    public static let anyValue = "*"
 
     public init(column: String, value: String) {
       self.column = column
@@ -36,7 +39,8 @@ public struct LocationTrace: Sendable {
     /// A column that a CSV file must have.
     case missingColumn(String)
     case noFixes(skipped: Int)
-    /// Rows of more than one device, told apart by a column. The values are in the order of the file.
+    /// Rows of more than one device, told apart by a column: by its name, or because the rows of each value can be a device's
+    /// way and all rows cannot. The values are in the order of the file.
     case severalDevices(column: String, values: [String])
     /// No row has the value that was asked for.
     case noDevice(LocationTrace.Device, values: [String])
@@ -49,7 +53,8 @@ public struct LocationTrace: Sendable {
       case .missingColumn(let name): "the trace has no column '\(name)'"
       case .noFixes(let skipped): "the trace holds no fix; \(skipped) lines or points were left out"
       case .severalDevices(let column, let values):
-        "the trace holds \(values.count) devices, told apart by its column '\(column)': \(Self.list(values))"
+        "the trace holds \(values.count) devices, told apart by its column '\(column)': \(Self.list(values)) "
+          + "(a column tells devices apart by its name, or where the rows of each value can be one device's way and all cannot)"
       case .noDevice(let device, let values):
         "the trace has no row with \(GeoJSON.quoted(device.value)) in its column '\(device.column)', which has "
           + Self.list(values)
@@ -65,7 +70,7 @@ public struct LocationTrace: Sendable {
 
   /// - Parameters:
   ///   - deviation: metres, for fixes of which the trace says no accuracy: 0.1 to 10,000.
-  ///   - device: which of the devices of a table; one that holds several is refused without.
+  ///   - device: which of the devices of a table; one that seems to hold several is refused without.
   /// - Throws: ``Failure``.
   public static func read(
     _ data: Data, deviation: Double = 5, device: Device? = nil
