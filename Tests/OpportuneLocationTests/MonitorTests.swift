@@ -81,12 +81,59 @@ struct MonitorRig {
       try rig.see(far, times: agreeing)
       #expect(rig.kinds == [.exit], "\(agreeing)")
     }
-    // The limit is a setting.
-    var fast = try MonitorRig { $0.fastest = 10_000 }
+    // The limits are settings.
+    var fast = try MonitorRig { ($0.fastest, $0.acceleration) = (10_000, 10_000) }
     _ = try fast.add(.circle(place(48, 11), radius: 100))
     try fast.see(place(48, 11))
     try fast.see(moved(place(48, 11), east: 50_000, north: 0))
     #expect(fast.kinds == [.exit])
+  }
+
+  /// From its gate to its cruise by 2 m/s each second, or from cruise on, seen every so many seconds.
+  // R-GEO-01
+  @Test(arguments: [1.0, 10, 60, 300]) func aFlightIsNoOutlier(every seconds: Double) throws {
+    let gate = try place(50, 8)
+    func flight(from start: Double) throws -> MonitorRig {
+      var rig = try MonitorRig()
+      _ = try rig.add(.circle(moved(gate, east: 500_000, north: 0), radius: 30_000))
+      for moment in stride(from: start, to: 3600, by: seconds) {
+        let metres = moment < 125 ? moment * moment : 125 * 125 + (moment - 125) * 250
+        try rig.see(moved(gate, east: metres, north: 0), every: seconds)
+      }
+      return rig
+    }
+    let whole = try flight(from: 0)
+    #expect(whole.monitor.statistics.outliers == 0 && whole.kinds == [.enter, .exit])
+    // Nothing says how fast it goes until three agree; what is that far apart says it at once.
+    let late = try flight(from: 600)
+    #expect(late.monitor.statistics.outliers <= 2 && late.kinds == [.enter, .exit])
+  }
+
+  // R-GEO-01
+  @Test func oneFixThatACarCannotHaveDoneIsAnOutlier() throws {
+    // Thirty metres a second; a leap of 300 m at once is nothing for an aeroplane.
+    for (seconds, metres) in [(1.0, 300.0), (5, 1000), (10, 1500), (20, 3000)] {
+      var rig = try MonitorRig()
+      let start = try place(50, 8)
+      for step in 0..<100 {
+        try rig.see(moved(start, east: Double(step) * 30 * seconds, north: step % 10 == 9 ? metres : 0), every: seconds)
+        #expect(rig.monitor.lastVerdict == (step % 10 == 9 ? .outlier : .used), "\(seconds) s, \(step)")
+      }
+    }
+  }
+
+  // R-GEO-01
+  @Test func whereARunOfFixesComesFromIsNotTheLastGoodOne() throws {
+    var rig = try MonitorRig { $0.wander = 5 }
+    let home = try place(48, 11)
+    _ = try rig.add(.circle(moved(home, east: 25_000, north: 0), radius: 1000))
+    try rig.see(home, times: 5)
+    // Not as fast as from there, and by no way through what lies between.
+    for step in 0..<5 { try rig.see(moved(home, east: 50_000 + Double(step) * 100, north: 0)) }
+    #expect(rig.told.isEmpty && rig.monitor.statistics.outliers == 2)
+    #expect(abs(try #require(rig.monitor.velocity).length - 10) < 0.1)
+    try rig.see(moved(home, east: 52_500, north: 0))
+    #expect(rig.monitor.lastVerdict == .outlier)
   }
 
   // R-GEO-01
@@ -115,6 +162,7 @@ struct MonitorRig {
   @Test func policiesOutOfRangeAreRefused() throws {
     let changes: [(inout MonitorPolicy) -> Void] = [
       { $0.confidence = 0.4 }, { $0.stay = .zero }, { $0.correlation = .seconds(-1) }, { $0.fastest = 0 },
+      { $0.acceleration = -1 },
       { $0.agreeing = 1 }, { $0.maximumFences = 0 }, { $0.confidence = .nan },
     ]
     for change in changes { #expect(throws: LocationError.self) { try MonitorRig(change) } }

@@ -65,10 +65,15 @@ public struct MonitorPolicy: Sendable, Hashable {
   /// one. 0 to 10 minutes, by default 5 s. Less is bold even where errors are independent: of a device that lingers at a
   /// border each fix says more than is true.
   public var correlation = Duration.seconds(5)
-  /// Metres a second, beyond which a fix is taken for wrong: 1 to 10,000, by default 100.
-  public var fastest = 100.0
-  /// So many fixes in a row that agree with each other but not with the last good one are right after all: 2 to 100, by
-  /// default 3.
+  /// Metres a second, beyond which a fix is taken for wrong: 1 to 10,000, by default 400, as airliners in a jet stream reach 370
+  /// over ground. What is faster than 100 (the fastest trains in service go 97) must have got so by ``acceleration``: so a fix
+  /// that no car can have done is an outlier, and those of an aeroplane are none.
+  public var fastest = 400.0
+  /// Metres a second by which a device that is faster than 100 m/s gets faster each second: 0 to 100,000, by default 3, as airliners
+  /// on their runway.
+  public var acceleration = 3.0
+  /// So many fixes in a row that agree with each other, within ``fastest``, but not with the last good one are right after all: 2
+  /// to 100, by default 3.
   public var agreeing = 3
   /// Metres that a device strays from the straight way in a second, growing with the root of time: then circles that it
   /// must have passed through between two fixes are told, entered and left at once. 0 to 1000, by default `nil`: only what
@@ -86,6 +91,7 @@ public struct MonitorPolicy: Sendable, Hashable {
     try check(stay.inSeconds, "stay in seconds", within: 1...86_400)
     try check(correlation.inSeconds, "correlation in seconds", within: 0...600)
     try check(fastest, "fastest speed in m/s", within: 1...10_000)
+    try check(acceleration, "acceleration in m/s\u{B2}", within: 0...100_000)
     if let wander { try check(wander, "wander in metres per root of a second", within: 0...1000) }
     try check(Double(agreeing), "number of agreeing fixes", within: 2...100)
     try check(Double(maximumFences), "number of fences", within: 1...10_000_000)

@@ -13,6 +13,7 @@ extension RegionMonitor {
     }
     pass(until: fix.time, inclusive: false)
     let point = Point3(fix.position)
+    let elapsed = seconds(to: fix)
     guard isPlausible(fix, point.vector) else {
       statistics.outliers += 1
       lastVerdict = .outlier
@@ -20,9 +21,13 @@ extension RegionMonitor {
     }
     statistics.fixes += 1
     lastVerdict = .used
-    let elapsed = lastFix.map { ($0.time.duration(to: fix.time)).inSeconds } ?? .infinity
-    if fresh.isEmpty { inferPasses(to: fix, point.vector, elapsed: elapsed) }
-    if lastFix != nil { (velocity, lastElapsed) = ((point.vector - lastPoint) / elapsed, elapsed) }
+    let step = seconds(to: fix)
+    if fresh.isEmpty { inferPasses(to: fix, point.vector, elapsed: step) }
+    if let lastFix {
+      let way = point.vector - lastPoint
+      (velocity, lastElapsed) = (way / step, step)
+      highestSpeed = (way.length + Self.doubt(lastFix, fix)) / step + policy.acceleration / 2 * step
+    }
     lastFix = fix
     lastPoint = point.vector
     let deviation = fix.accuracy.standardDeviation
@@ -44,20 +49,42 @@ extension RegionMonitor {
   /// Metres within which borders are looked for.
   static let horizon = 2_000_000.0
 
-  /// Whether a device can have come from the last fix to this one, as far as their errors allow.
+  private func seconds(to fix: Fix) -> Double { lastFix?.time.duration(to: fix.time).inSeconds ?? .infinity }
+
+  /// Metres a second that a device may reach at any time: the fastest trains in service go 97.
+  private static let ordinary = 100.0
+  /// Metres that two fixes may lie apart of a device that has not moved.
+  private static func doubt(_ one: Fix, _ other: Fix) -> Double {
+    let (a, b) = (one.accuracy.standardDeviation, other.accuracy.standardDeviation)
+    return 4 * (a * a + b * b).squareRoot()
+  }
+
+  /// Whether a device can have come to this fix from the last one; or else from doubted ones, if enough of them agree, of
+  /// which the last is ``lastFix`` then.
   private mutating func isPlausible(_ fix: Fix, _ point: SIMD3<Double>) -> Bool {
-    func agrees(_ other: Fix, _ there: SIMD3<Double>) -> Bool {
+    func isInReach(of other: Fix, _ there: SIMD3<Double>, at speed: (_ seconds: Double) -> Double) -> Bool {
       let seconds = other.time.duration(to: fix.time).inSeconds
-      let (a, b) = (other.accuracy.standardDeviation, fix.accuracy.standardDeviation)
-      return (point - there).length <= policy.fastest * seconds + 4 * (a * a + b * b).squareRoot()
+      return (point - there).length <= min(policy.fastest, speed(seconds)) * seconds + Self.doubt(other, fix)
     }
-    guard let lastFix, !agrees(lastFix, lastPoint) else {
+    guard let lastFix,
+      !isInReach(of: lastFix, lastPoint, at: { max(Self.ordinary, highestSpeed + policy.acceleration / 2 * $0) })
+    else {
       doubted = nil
       return true
     }
-    let agreeing = doubted.map { agrees($0.fix, Point3($0.fix.position).vector) ? $0.count + 1 : 1 } ?? 1
-    doubted = agreeing >= policy.agreeing ? nil : (fix: fix, count: agreeing)
-    return agreeing >= policy.agreeing
+    // How fast a device goes that was not followed is not known.
+    guard let others = doubted, case let there = Point3(others.fix.position).vector,
+      isInReach(of: others.fix, there, at: { _ in .infinity })
+    else {
+      doubted = (fix: fix, count: 1)
+      return false
+    }
+    guard others.count + 1 >= policy.agreeing else {
+      doubted = (fix: fix, count: others.count + 1)
+      return false
+    }
+    (self.lastFix, lastPoint, doubted) = (others.fix, there, nil)
+    return true
   }
 
   private mutating func judge(_ fix: Fix, _ point: Point3, elapsed: Double) {
@@ -157,5 +184,4 @@ extension RegionMonitor {
     }
     return Point3.arc(ofChord: (point.vector - slot.centre).length)
   }
-
 }

@@ -13,7 +13,7 @@ public struct RegionMonitor: Sendable {
   /// What became of a fix.
   public enum Verdict: String, Sendable, Hashable, CaseIterable, Codable {
     case used
-    /// No device moves so fast, and too few fixes agree with it.
+    /// No device gets there so fast, and too few fixes agree with it.
     case outlier
     /// Not later than the one before.
     case old
@@ -71,6 +71,8 @@ public struct RegionMonitor: Sendable {
   var velocity: SIMD3<Double>?
   /// Seconds between them.
   var lastElapsed: Double?
+  /// Metres a second that it may have had at the second, as far as their errors and the policy's acceleration allow; 0 before.
+  var highestSpeed = 0.0
   /// The fences that come as near to `about` as `metres`; none are known where that is negative.
   var neighbours: [Int32] = []
   var neighbourhood = (about: SIMD3<Double>.zero, metres: -1.0)
