@@ -52,9 +52,11 @@ import Testing
     #expect(lines.contains("60 of 60 fixes used, 1 outlier, 2 crossings"))
     for line in lines.dropFirst(2) { #expect(page.contains(line), "\(line)") }
     for crossing in report.crossings { #expect(page.contains("<td>\(crossing.kind.rawValue)</td><td>shop</td>")) }
-    #expect(page.contains("outlier at 1800.0 s") && page.contains("; 1 of 1 are beyond the map"))
+    #expect(page.contains("outlier at 1800.0 s") && page.contains("; 1 of 1 beyond the map"))
     let json = try JSONSerialization.jsonObject(with: Data(report.json().utf8)) as? [String: Any]
     #expect(json?["outliers"] as? Int == 1 && json?["left_out"] as? [String: Int] == ["no time": 1])
+    let alone = try LocationReplay.run(self.trace([(50, 8)]), fences: [], options: options).text()
+    #expect(alone.hasPrefix("1 of 1 fix used, 0 outliers, 0 crossings\n"), "\(alone)")
     // The map is of the way, which the outlier is no part of: 6.6 km from south to north.
     let way = self.lines("way", of: page)
     #expect(way.count == 1 && extent(way[0]).y > 1000)

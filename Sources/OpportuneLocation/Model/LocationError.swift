@@ -25,7 +25,7 @@ extension LocationError: CustomStringConvertible {
   public var description: String {
     switch self {
     case .outOfRange(let what, let range): "the \(what) is not within \(range.lowerBound) to \(range.upperBound)"
-    case .ringTooShort(let corners): "a ring has \(corners) different corners, at least 3 are needed"
+    case .ringTooShort(let corners): "different corners of a ring: \(corners), at least 3 are needed"
     case .invalidPolygon(let reason): "the polygon is not valid: \(reason)"
     case .overlappingPolygons: "two polygons of the region overlap"
     case .polygonsShareSide: "two polygons of the region share a side; join them to one, or make each a region"
@@ -33,7 +33,7 @@ extension LocationError: CustomStringConvertible {
     case .noPolygons: "the region has no polygon"
     case .clockWentBack: "time went back"
     case .unknownFence(let fence): "\(fence) is not monitored"
-    case .tooManyFences(let limit): "more than \(limit) fences"
+    case .tooManyFences(let limit): "more fences than the limit, \(limit)"
     }
   }
 }

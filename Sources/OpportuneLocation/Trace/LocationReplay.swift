@@ -58,9 +58,11 @@ public enum LocationReplay {
 
     /// What the text and the page say beside the crossings, a line each.
     var summary: [String] {
-      func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
+      func counted(_ count: Int, _ one: String, _ several: String? = nil) -> String {
+        "\(count) \(count == 1 ? one : several ?? one + "s")"
+      }
       var lines = [
-        "\(used.count) of \(fixes) fixes used, \(counted(outliers.count, "outlier")), "
+        "\(used.count) of \(counted(fixes, "fix", "fixes")) used, \(counted(outliers.count, "outlier")), "
           + counted(crossings.count, "crossing"),
         "\(counted(wakeups, "wake-up")), \(counted(prompts, "prompt"))",
       ]

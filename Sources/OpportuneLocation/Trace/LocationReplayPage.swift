@@ -33,7 +33,7 @@ extension LocationReplay.Report {
       <h1>\(title.inHTML)</h1>
       <p>\(summary.map(\.inHTML).joined(separator: "<br>\n"))</p>
       <p>Grey: the track. Rings: fixes used, with their 95 % radius. Green: enter. Red: exit. Violet: dwell. Orange \
-      crosses: outliers, used or not\(beyond > 0 ? "; \(beyond) of \(outliers.count) are beyond the map" : "").</p>
+      crosses: outliers, used or not\(beyond > 0 ? "; \(beyond) of \(outliers.count) beyond the map" : "").</p>
       \(maps.joined(separator: "\n"))
       <table><tr><th>seconds</th><th>kind</th><th>fence</th><th>confidence</th></tr>
       \(rows.joined(separator: "\n"))

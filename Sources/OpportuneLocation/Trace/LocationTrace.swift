@@ -51,7 +51,7 @@ public struct LocationTrace: Sendable {
       switch self {
       case .unknownFormat: "the trace is neither GPX nor NMEA 0183 nor CSV with a header"
       case .missingColumn(let name): "the trace has no column '\(name)'"
-      case .noFixes(let skipped): "the trace holds no fix; \(skipped) lines or points were left out"
+      case .noFixes(let skipped): "the trace holds no fix; lines or points left out: \(skipped)"
       case .severalDevices(let column, let values):
         "the trace holds \(values.count) devices, told apart by its column '\(column)': \(Self.list(values)) "
           + "(a column tells devices apart by its name, or where the rows of each value can be one device's way and all cannot)"
