@@ -133,6 +133,26 @@ import Testing
         "two polygons of the region share a side; join them to one, or make each a region"))
   }
 
+  /// Parts are compared with those that they meet only: above one another, beside one another, or crosswise.
+  // R-GEO-05
+  @Test func partsAreNotComparedWithAllOthers() throws {
+    func part(_ west: Double, _ south: Double, _ east: Double, _ north: Double) -> [[SIMD2<Double>]] {
+      [[SIMD2(west, south), SIMD2(east, south), SIMD2(east, north), SIMD2(west, north)]]
+    }
+    let many = 300
+    let stack = (0..<many).map { part(0, Double($0), 150, Double($0) + 0.5) }
+    let row = (0..<many).map { part(200 + Double($0), -300, 200.5 + Double($0), 300) }
+    // Two halves of each, cut where that is no border.
+    let halves = stack.flatMap { [$0, [$0[0].map { SIMD2(300 - $0.x, $0.y) }]] }
+    #expect(try Validity.check(stack + row, isOnCut: { _ in false }) == 0)
+    #expect(try Validity.check(halves, isOnCut: { $0.x == 150 }) == many)
+    #expect(throws: LocationError.polygonsShareSide) { try Validity.check(halves, isOnCut: { _ in false }) }
+    #expect(throws: LocationError.overlappingPolygons) { try Validity.check(stack + stack, isOnCut: { _ in false }) }
+    #expect(throws: LocationError.invalidPolygon(reason: "Self-intersection")) {
+      try Validity.check(stack + [[[SIMD2(0, -9), SIMD2(9, -1), SIMD2(9, -9), SIMD2(0, -1)]]], isOnCut: { _ in false })
+    }
+  }
+
   // R-GEO-05
   @Test func whatIsCutAlongTheAntimeridianIsWholeNearAPoleToo() throws {
     let cut = try Region.multipolygon([[box(170, 87, 180, 88)], [box(-180, 87, -170, 88)]])

@@ -112,7 +112,7 @@ struct PlanarPolygons {
   /// Moves each polygon by whole turns next to the first, and holes to their shell.
   private static func aligned(_ polygons: [[[Point]]]) -> (middle: Double, [[[Point]]]) {
     func middle(_ ring: [Point]) -> Double {
-      let longitudes = ring.map(\.x)
+      let longitudes = ring.map { $0.x }
       return ((longitudes.min() ?? 0) + (longitudes.max() ?? 0)) / 2
     }
     let reference = middle(polygons[0][0])
@@ -125,7 +125,7 @@ struct PlanarPolygons {
         return ring.map { Point($0.x + turns, $0.y) }
       }
     }
-    let longitudes = moved.joined().joined().map(\.x)
+    let longitudes = moved.joined().joined().map { $0.x }
     return (((longitudes.min() ?? 0) + (longitudes.max() ?? 0)) / 2, moved)
   }
 

@@ -3,37 +3,72 @@ import CGEOS
 /// Whether rings make polygons, asked of GEOS.
 enum Validity {
   /// - Parameter isOnCut: whether a point is where shapes are cut that lie on both sides, and common sides are no border.
+  /// - Returns: how many pairs of polygons had to be looked at.
   /// - Throws: ``LocationError/invalidPolygon(reason:)``, ``LocationError/overlappingPolygons``,
   ///   ``LocationError/polygonsShareSide``.
-  static func check(
+  @discardableResult static func check(
     _ polygons: [[[SIMD2<Double>]]], isOnCut: (SIMD2<Double>) -> Bool
-  ) throws(LocationError) {
+  ) throws(LocationError) -> Int {
     // A context for each check: they are not for several threads at once, and admission is rare.
     guard let context = GEOS_init_r() else { throw LocationError.invalidPolygon(reason: "GEOS has no memory") }
     defer { GEOS_finish_r(context) }
-    var shapes: [OpaquePointer] = []
-    defer { for shape in shapes { GEOSGeom_destroy_r(context, shape) } }
+    var shapes: [OpaquePointer?] = []
     for polygon in polygons {
-      guard let shape = make(polygon, context) else { throw LocationError.invalidPolygon(reason: "GEOS refuses it") }
+      guard let shape = make(polygon, context) else {
+        for shape in shapes { GEOSGeom_destroy_r(context, shape) }
+        throw LocationError.invalidPolygon(reason: "GEOS refuses it")
+      }
       shapes.append(shape)
-      if GEOSisValid_r(context, shape) != 1 { throw LocationError.invalidPolygon(reason: reason(shape, context)) }
+    }
+    // It takes the shapes over, also where it fails.
+    let kind = Int32(GEOS_MULTIPOLYGON.rawValue)
+    guard let whole = GEOSGeom_createCollection_r(context, kind, &shapes, UInt32(shapes.count)) else {
+      throw LocationError.invalidPolygon(reason: "GEOS refuses it")
+    }
+    defer { GEOSGeom_destroy_r(context, whole) }
+    if GEOSisValid_r(context, whole) == 1 { return 0 }
+    // What is wrong with it, unless only the cut is.
+    for case let shape? in shapes where GEOSisValid_r(context, shape) != 1 {
+      throw LocationError.invalidPolygon(reason: reason(shape, context))
+    }
+    return try checkPairs(shapes.compactMap { $0 }, context, isOnCut)
+  }
+
+  /// Each two polygons whose boxes meet, found by GEOS's tree of boxes: wherever they lie, that takes no look at all others.
+  private static func checkPairs(
+    _ shapes: [OpaquePointer], _ context: GEOSContextHandle_t, _ isOnCut: (SIMD2<Double>) -> Bool
+  ) throws(LocationError) -> Int {
+    guard let tree = GEOSSTRtree_create_r(context, 10) else {
+      throw LocationError.invalidPolygon(reason: "GEOS has no memory")
+    }
+    defer { GEOSSTRtree_destroy_r(context, tree) }
+    // Each goes by its number from 1 on, which is never read through.
+    for (number, shape) in shapes.enumerated() {
+      GEOSSTRtree_insert_r(context, tree, shape, UnsafeMutableRawPointer(bitPattern: number + 1))
     }
     // What is prepared is searched by an index: there may be a thousand islands along a shore of a million corners.
     var prepared = [OpaquePointer?](repeating: nil, count: shapes.count)
     defer { for shape in prepared { GEOSPreparedGeom_destroy_r(context, shape) } }
-    let boxes = polygons.map { Box($0[0]) }
-    let corners = polygons.map { $0.reduce(0) { $0 + $1.count } }
-    let order = boxes.indices.sorted { boxes[$0].low.x < boxes[$1].low.x }
-    for (place, first) in order.enumerated() {
-      for second in order[(place + 1)...] {
-        guard boxes[second].low.x <= boxes[first].high.x else { break }
-        guard boxes[first].meets(boxes[second]) else { continue }
+    let corners = shapes.map { GEOSGetNumCoordinates_r(context, $0) }
+    var found: [Int] = []
+    var pairs = 0
+    for (first, shape) in shapes.enumerated() {
+      found.removeAll(keepingCapacity: true)
+      withUnsafeMutablePointer(to: &found) { list in
+        let collect: GEOSQueryCallback = { number, list in
+          list?.assumingMemoryBound(to: [Int].self).pointee.append(Int(bitPattern: number) - 1)
+        }
+        GEOSSTRtree_query_r(context, tree, shape, collect, list)
+      }
+      for second in found.sorted() where second > first {
+        pairs += 1
         let (large, small) = corners[first] >= corners[second] ? (first, second) : (second, first)
         if prepared[large] == nil { prepared[large] = GEOSPrepare_r(context, shapes[large]) }
         guard GEOSPreparedIntersects_r(context, prepared[large], shapes[small]) != 0 else { continue }
-        try check(shapes[first], shapes[second], context, isOnCut)
+        try check(shape, shapes[second], context, isOnCut)
       }
     }
+    return pairs
   }
 
   /// Two polygons that meet may do so in points only, as in OGC's and GEOS's multipolygons, the cut apart.
@@ -67,20 +102,6 @@ enum Validity {
         guard isOnCut(SIMD2(x, y)) else { throw LocationError.polygonsShareSide }
       }
     }
-  }
-
-  private struct Box {
-    var low = SIMD2<Double>(repeating: .infinity)
-    var high = SIMD2<Double>(repeating: -.infinity)
-
-    init(_ ring: [SIMD2<Double>]) {
-      for point in ring {
-        low = pointwiseMin(low, point)
-        high = pointwiseMax(high, point)
-      }
-    }
-
-    func meets(_ other: Box) -> Bool { all(low .<= other.high) && all(other.low .<= high) }
   }
 
   private static func make(_ rings: [[SIMD2<Double>]], _ context: GEOSContextHandle_t) -> OpaquePointer? {
