@@ -60,9 +60,12 @@ struct PermittedFences {
     var told: [LocationEffect] = []
     if mayMonitor, !hasStarted {
       hasStarted = true
-      for fence in fences {
-        for effect in try post(.app(app, .start(.region(Fence(fence.region, dwell: fence.dwell)))), at: moment) {
-          if case .started(_, let request) = effect { names[request] = fence.name } else { told.append(effect) }
+      let requests = fences.map { LocationRequest.region(Fence($0.region, dwell: $0.dwell)) }
+      for effect in try post(.app(app, .startAll(requests)), at: moment) {
+        if case .started(_, let request) = effect {
+          names[request] = fences[names.count].name
+        } else {
+          told.append(effect)
         }
       }
     }

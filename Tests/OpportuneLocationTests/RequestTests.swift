@@ -55,6 +55,35 @@ import Testing
     #expect(throws: LocationSystemError.self) { try rig.does(.start(.standard(accuracy: -1))) }
   }
 
+  // R-GEO-05, R-GEO-08
+  @Test func severalStartAtOnceOrNone() throws {
+    var rig = try LocationRig { $0.monitor.maximumFences = 3 }
+    try rig.lives(.launch)
+    let here = try home()
+    let fences = try [0.0, 1000, 2000].map { east in
+      try LocationRequest.region(Fence(.circle(moved(here, east: east, north: 0), radius: 100)))
+    }
+    let all = [fences[0], .standard(accuracy: 10), fences[1]]
+    try rig.does(.startAll(all))
+    #expect(rig.refusals() == [.notAuthorized, .notAuthorized, .notAuthorized] && rig.system.requests.isEmpty)
+    try rig.allow(.always)
+    let before = rig.log.count
+    try rig.does(.startAll(all))
+    // In their order, and what they come to is told once, behind them.
+    let started = rig.log[before...].prefix(3).compactMap {
+      if case .started(_, let request) = $0 { request } else { nil }
+    }
+    #expect(started.map { rig.system.requests[$0]?.request } == all && rig.system.monitor.count == 2)
+    #expect(rig.sources == [.satellite] && rig.indicators == [.solid])
+    // There is place for one more only.
+    #expect(throws: LocationSystemError.location(.tooManyFences(limit: 3))) { try rig.does(.startAll(fences)) }
+    #expect(throws: LocationSystemError.self) { try rig.does(.startAll([fences[2], .standard(accuracy: -1)])) }
+    #expect(rig.system.requests.count == 3 && rig.system.monitor.count == 2)
+    try rig.does(.startAll([fences[2]]))
+    try rig.does(.startAll([]))
+    #expect(rig.system.monitor.count == 3)
+  }
+
   // R-LOC-09, R-GEO-01
   @Test(arguments: [false, true]) func outliersReachAppsOnlyWhereThePolicySaysSo(areDelivered: Bool) throws {
     var rig = try LocationRig {

@@ -7,6 +7,9 @@ public enum AppLocationEvent: Sendable, Hashable {
   /// It asks for a type of authorization; `nil`: the policy's. (R-AUTH-06)
   case requestAuthorization(AuthorizationType?)
   case start(LocationRequest)
+  /// Several at once, which costs a fraction of one by one. Each is started or refused, in their order; none is where one is out of
+  /// its ranges or there is no place for all fences.
+  case startAll([LocationRequest])
   case stop(RequestID)
   /// The user invoked it by voice, or that is over. (R-AUTH-03)
   case voice(Bool)

@@ -5,7 +5,8 @@ extension LocationSystem {
     switch event {
     case .moved(let state): moved(id, to: state)
     case .requestAuthorization(let type): requestAuthorization(id, type)
-    case .start(let request): try start(request, id)
+    case .start(let request): try start([request], id)
+    case .startAll(let requests): try start(requests, id)
     case .stop(let request):
       guard requests[request]?.app == id else { throw LocationSystemError.unknownRequest(id, request) }
       remove(request)
@@ -23,9 +24,27 @@ extension LocationSystem {
   }
 
   /// (R-LOC-09, R-LOC-10, R-LOC-11, R-GEO-08)
-  private mutating func start(_ request: LocationRequest, _ id: AppID) throws(LocationSystemError) {
-    try validated { () throws(LocationError) in try request.validate() }
-    if let refusal = refusal(request, id) { return effects.append(.refused(id, refusal)) }
+  private mutating func start(_ all: [LocationRequest], _ id: AppID) throws(LocationSystemError) {
+    for request in all { try validated { () throws(LocationError) in try request.validate() } }
+    let fences = all.count { $0.service == .regions }
+    // Of fences it is the same for all.
+    let ofFences = all.first { $0.service == .regions }.flatMap { refusal($0, id) }
+    let limit = policy.monitor.maximumFences
+    guard ofFences != nil || fences <= limit - monitor.count else {
+      throw LocationSystemError.location(.tooManyFences(limit: limit))
+    }
+    requests.reserveCapacity(requests.count + all.count)
+    byFence.reserveCapacity(byFence.count + fences)
+    for request in all {
+      if let refusal = request.service == .regions ? ofFences : refusal(request, id) {
+        effects.append(.refused(id, refusal))
+      } else {
+        try accept(request, id)
+      }
+    }
+  }
+
+  private mutating func accept(_ request: LocationRequest, _ id: AppID) throws(LocationSystemError) {
     var accepted = Accepted(app: id, request: request)
     if case .region(let fence, _, _) = request {
       do { accepted.fence = try monitor.add(fence) } catch { throw LocationSystemError.location(error) }

@@ -47,31 +47,33 @@ public enum GeoJSON {
     return result
   }
 
+  /// - Parameter path: made only where it is told, as everywhere here: a file may have a hundred thousand features.
   private static func read(
-    _ value: DocumentValue, at path: String, number: Int, into result: inout [NamedRegion],
+    _ value: DocumentValue, at path: @autoclosure () -> String, number: Int, into result: inout [NamedRegion],
     _ progress: (Int, Int) -> Void
   ) throws(GeoJSONError) {
-    let object = try value.object(at: path.isEmpty ? "/" : path)
-    let prefix = path.isEmpty ? "" : "\(path)."
+    func here() -> String { path().isEmpty ? "/" : path() }
+    func below(_ key: String) -> String { path().isEmpty ? key : "\(path()).\(key)" }
+    let object = try value.object(at: here())
     switch object["type"] {
     case .string("FeatureCollection")?:
       guard case .array(let features)? = object["features"] else {
-        throw GeoJSONError.value(path: "\(prefix)features", expected: "an array")
+        throw GeoJSONError.value(path: below("features"), expected: "an array")
       }
       for (index, feature) in features.enumerated() {
-        try read(feature, at: "\(prefix)features[\(index)]", number: index, into: &result) { _, _ in }
+        try read(feature, at: below("features[\(index)]"), number: index, into: &result) { _, _ in }
         progress(index + 1, features.count)
       }
     case .string("Feature")?:
       var properties: [String: DocumentValue] = [:]
       if case .object(let given)? = object["properties"] { properties = given }
       guard let geometry = object["geometry"] else {
-        throw GeoJSONError.value(path: "\(prefix)geometry", expected: "there")
+        throw GeoJSONError.value(path: below("geometry"), expected: "there")
       }
       let name = properties["name"]?.text ?? object["id"]?.text ?? "\(number)"
-      let region = try region(geometry, properties, at: "\(prefix)geometry")
+      let region = try region(geometry, properties, at: below("geometry"))
       result.append(NamedRegion(name, region, dwell: try dwell(properties["dwell"])))
-    default: result.append(NamedRegion("\(number)", try region(value, [:], at: path.isEmpty ? "/" : path)))
+    default: result.append(NamedRegion("\(number)", try region(value, [:], at: here())))
     }
   }
 
@@ -84,11 +86,11 @@ public enum GeoJSON {
   }
 
   private static func region(
-    _ value: DocumentValue, _ properties: [String: DocumentValue], at path: String
+    _ value: DocumentValue, _ properties: [String: DocumentValue], at path: @autoclosure () -> String
   ) throws(GeoJSONError) -> Region {
-    let geometry = try value.object(at: path)
+    let geometry = try value.object(at: path())
     let coordinates = geometry["coordinates"] ?? .other
-    let here = "\(path).coordinates"
+    func here() -> String { "\(path()).coordinates" }
     var altitude: ClosedRange<Double>?
     if let pair = properties["altitude"] {
       guard case .array(let ends) = pair, ends.count == 2, case .number(let low) = ends[0],
@@ -102,40 +104,41 @@ public enum GeoJSON {
         guard case .number(let radius)? = properties["radius"] else {
           throw GeoJSONError.value(path: "properties.radius", expected: "a number of metres, which a point needs")
         }
-        return try Region.circle(place(coordinates, at: here), radius: radius, altitude: altitude)
-      case .string("Polygon")?: return try Region.polygon(rings(coordinates, at: here), altitude: altitude)
+        return try Region.circle(place(coordinates, at: here()), radius: radius, altitude: altitude)
+      case .string("Polygon")?: return try Region.polygon(rings(coordinates, at: here()), altitude: altitude)
       case .string("MultiPolygon")?:
         var polygons: [[[Coordinate]]] = []
-        for (index, polygon) in try coordinates.array(at: here).enumerated() {
-          polygons.append(try rings(polygon, at: "\(here)[\(index)]"))
+        for (index, polygon) in try coordinates.array(at: here()).enumerated() {
+          polygons.append(try rings(polygon, at: "\(here())[\(index)]"))
         }
         return try Region.multipolygon(polygons, altitude: altitude)
-      default: throw GeoJSONError.value(path: "\(path).type", expected: "Point, Polygon or MultiPolygon")
+      default: throw GeoJSONError.value(path: "\(path()).type", expected: "Point, Polygon or MultiPolygon")
       }
     } catch let error as GeoJSONError {
       throw error
     } catch let error as LocationError {
-      throw GeoJSONError.region(path: path, error)
+      throw GeoJSONError.region(path: path(), error)
     } catch {
       throw GeoJSONError.syntax
     }
   }
 
-  private static func rings(_ value: DocumentValue, at path: String) throws(GeoJSONError) -> [[Coordinate]] {
+  private static func rings(
+    _ value: DocumentValue, at path: @autoclosure () -> String
+  ) throws(GeoJSONError) -> [[Coordinate]] {
     var rings: [[Coordinate]] = []
-    for (index, ring) in try value.array(at: path).enumerated() {
-      let positions = try ring.array(at: "\(path)[\(index)]")
+    for (index, ring) in try value.array(at: path()).enumerated() {
+      let positions = try ring.array(at: "\(path())[\(index)]")
       var corners: [Coordinate] = []
       corners.reserveCapacity(positions.count)
       for (corner, position) in positions.enumerated() {
-        corners.append(try place(position, at: "\(path)[\(index)][\(corner)]"))
+        corners.append(try place(position, at: "\(path())[\(index)][\(corner)]"))
       }
       rings.append(corners)
     }
     return rings
   }
 
-  /// - Parameter path: made only where it is told, since a polygon may have a million corners.
   private static func place(
     _ value: DocumentValue, at path: @autoclosure () -> String
   ) throws(GeoJSONError) -> Coordinate {
@@ -206,13 +209,13 @@ extension DocumentValue {
     }
   }
 
-  fileprivate func object(at path: String) throws(GeoJSONError) -> [String: DocumentValue] {
-    guard case .object(let object) = self else { throw GeoJSONError.value(path: path, expected: "an object") }
+  fileprivate func object(at path: @autoclosure () -> String) throws(GeoJSONError) -> [String: DocumentValue] {
+    guard case .object(let object) = self else { throw GeoJSONError.value(path: path(), expected: "an object") }
     return object
   }
 
-  fileprivate func array(at path: String) throws(GeoJSONError) -> [DocumentValue] {
-    guard case .array(let array) = self else { throw GeoJSONError.value(path: path, expected: "an array") }
+  fileprivate func array(at path: @autoclosure () -> String) throws(GeoJSONError) -> [DocumentValue] {
+    guard case .array(let array) = self else { throw GeoJSONError.value(path: path(), expected: "an array") }
     return array
   }
 }

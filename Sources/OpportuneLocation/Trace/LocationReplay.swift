@@ -88,16 +88,16 @@ public enum LocationReplay {
     let app = AppID(0)
     system.register(app, Manifest(identifier: "replay", usageDescriptions: [type.usageKey: "Replay"]))
     var report = Report(fixes: trace.fixes.count, skipped: trace.skipped)
-    var names: [FenceID: String] = [:]
+    var names: [RequestID: String] = [:]
     func take(_ effects: [LocationEffect], seen: Fix?) {
       for effect in effects {
         switch effect {
         case .app(_, .locationEvent): report.wakeups += 1
         case .ask: report.prompts += 1
-        case .deliver(_, .crossing(_, let crossing)):
+        case .deliver(_, .crossing(let request, let crossing)):
           report.crossings.append(
             Report.Crossing(
-              fence: names[crossing.fence] ?? "", kind: crossing.kind, at: crossing.at.seconds,
+              fence: names[request] ?? "", kind: crossing.kind, at: crossing.at.seconds,
               confidence: crossing.confidence, place: (seen ?? report.used.last)?.position))
         default: continue
         }
@@ -108,12 +108,10 @@ public enum LocationReplay {
     }
     take(try system.handle(.app(app, .requestAuthorization(type)), at: .zero), seen: nil)
     for prompt in system.prompts.keys { try post(.answer(prompt, .allow), at: .zero) }
-    for fence in fences {
-      let effects = try system.handle(
-        .app(app, .start(.region(Fence(fence.region, dwell: fence.dwell), accuracy: 20))), at: .zero)
-      for case .started(_, let request) in effects {
-        if let id = system.requests[request]?.fence { names[id] = fence.name }
-      }
+    let requests = fences.map { LocationRequest.region(Fence($0.region, dwell: $0.dwell), accuracy: 20) }
+    names.reserveCapacity(fences.count)
+    for effect in try system.handle(.app(app, .startAll(requests)), at: .zero) {
+      if case .started(_, let request) = effect { names[request] = fences[names.count].name }
     }
     for (number, fix) in trace.fixes.enumerated() {
       defer { progress(number + 1, trace.fixes.count) }
