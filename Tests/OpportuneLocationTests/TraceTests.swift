@@ -224,6 +224,17 @@ import Testing
     try expectOne("driver") { $0 < 200 ? "x" : "y" }
     try expectOne("place") { $0 % 200 < 100 ? "home" : "work" }
     try expectOne("trip") { "\($0 / 50)" }
+    // One wrong fix that the file knows of; and one leap, from drive to drive.
+    let known = table(400) { number in
+      if number == 100 { return ("V", 1000, 30_000) }
+      return ("A", number * 10, 0)
+    }
+    #expect(throws: Never.self) { try rows("status", known) }
+    let apart = table(400) { number in
+      if number < 200 { return ("x", number * 10, 0) }
+      return ("y", number * 10, 30_000)
+    }
+    #expect(throws: Never.self) { try rows("driver", apart) }
     // Who asks for it has all rows as they are.
     let data = Data("plate,time,lat,lon\na,100,1,10\nb,200,2,10\n".utf8)
     #expect(try LocationTrace.read(data, device: .init(column: "plate", value: "*")).fixes.count == 2)
