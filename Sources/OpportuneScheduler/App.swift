@@ -13,6 +13,11 @@ public final class App: Sendable {
   /// Child tasks (`async let`, task groups) stay on it; `Task { }` and `Task.detached` inside do not: the language
   /// sends those to the global pool. Use ``task(name:priority:operation:)`` for those.
   ///
+  /// A task of another app that goes to it by `withTaskExecutorPreference` while this app is suspended waits until that is
+  /// resumed; where it is foreground work, the scheduler warns of it after a second. It does not where the app was suspended
+  /// after that, where the task came from a strand's actor, and where a task that was started with this executor is awaited
+  /// by `Task.value`, which tells nobody: ``AppTask/value`` does.
+  ///
   /// A task that leaves a default actor while others wait for the actor may have to wait until the actor's next message has
   /// ended, a ``QuantumPolicy/quantum`` and some at most, also where cores are idle. An actor on a strand keeps nobody.
   public let executor: AppExecutor

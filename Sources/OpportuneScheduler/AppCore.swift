@@ -91,6 +91,16 @@ final class AppCore: @unchecked Sendable {
     let stamp = statistics.stamp()
     let place = isActor ? runner : raw
     guard let tree else {
+      if state.suspended, isTask, let waiter = worker?.app, waiter !== self, isOwn, identity != 0,
+        identity == worker?.identity
+      {
+        // The task that runs for another app has come here, and goes on once this app is resumed.
+        let awaited = AwaitedJob(job, of: self, identity: identity)
+        beginWait(of: waiter)
+        if awaited.push(to: place, rank: rank, source: source, stamp: stamp, by: worker) { return true }
+        record.endWait()
+        return false
+      }
       let entry = JobEntry(.task, pointer, queuedAt: stamp)
       return push(entry, to: place, rank: rank, source: source, by: isOwn ? worker : nil)
     }
@@ -238,6 +248,37 @@ final class AppCore: @unchecked Sendable {
   /// Whether it is suspended and nobody is inside one of its jobs.
   var isQuiet: Bool {
     state.suspended && opp_app_running(raw) == 0 && record.lentInside.load(ordering: .sequentiallyConsistent) == 0
+  }
+}
+
+/// A job that its task's former app waits for; counted until it runs.
+private final class AwaitedJob: QueuedObject, @unchecked Sendable {
+  private let app: AppCore
+  private let job: UnownedJob
+
+  init(_ job: UnownedJob, of app: AppCore, identity: UInt64) {
+    self.app = app
+    self.job = job
+    super.init(identity: identity)
+  }
+
+  /// False where memory is short; then nothing was queued.
+  func push(to place: OpaquePointer, rank: UInt8, source: OpaquePointer, stamp: UInt64?, by worker: Worker?) -> Bool {
+    let retained = Unmanaged<QueuedObject>.passRetained(self)
+    let entry = JobEntry(.object, retained.toOpaque(), queuedAt: stamp)
+    if app.push(entry, to: place, rank: rank, source: source, by: worker) { return true }
+    retained.release()
+    return false
+  }
+
+  override func run(on worker: Worker) {
+    app.record.endWait()
+    job.runSynchronously(on: app.unownedExecutor)
+  }
+
+  override func abandon() {
+    app.record.endWait()
+    globalConcurrentExecutor.enqueue(job)
   }
 }
 

@@ -81,6 +81,25 @@ import Testing
     await rig.expectSaid(1)
   }
 
+  /// A task that itself goes to the executor of an app that is suspended already.
+  // R-FTS-09 R-CPU-02
+  @Test(arguments: [Band.background, .foreground]) func whoGoesToASuspendedAppsExecutorIsNamed(band: Band) async throws
+  {
+    let rig = try Rig(serviceBand: band)
+    rig.service.suspend()
+    let executor = rig.service.executor
+    let waiters = [
+      rig.front.task { await withTaskExecutorPreference(executor) { 7 } }.task,
+      Task(executorPreference: rig.front.executor) { await withTaskExecutorPreference(executor) { 7 } },
+    ]
+    await rig.expectSaid(1)
+    rig.service.resume()
+    for waiter in waiters { #expect(try await waiter.value == 7) }
+    #expect(rig.service.core.record.waiter == nil, "each wait has ended")
+    await rig.end()
+    await rig.expectSaid(1)
+  }
+
   // R-FTS-09 R-CPU-02
   @Test func whoWaitsAndThenComesToTheFrontIsNamed() async throws {
     let rig = try Rig()
