@@ -151,7 +151,7 @@ let package = Package(
       name: "OpportuneAppsTests",
       dependencies: [
         "Opportune", "OpportuneApps", "OpportuneModels", "TestSupport",
-        .product(name: "SystemPackage", package: "swift-system"),
+        .product(name: "Logging", package: "swift-log"), .product(name: "SystemPackage", package: "swift-system"),
       ]),
     // Kills programs that use a hibernation store, and checks what is left: a program, so that it can be killed.
     .executableTarget(name: "StoreCrash", dependencies: ["OpportuneMemory", "TestSupport"], path: "Tests/StoreCrash"),

@@ -56,6 +56,9 @@ public final class Scheduler: Sendable {
     Task.detached { _ = await withCheckedContinuation { monitor.post(.shutDown(within: .seconds(86_400), $0)) } }
   }
 
+  /// Tells the logger, of the layers above.
+  package func warn(_ sentence: String) { engine.log(.warning, "\(sentence)", [:]) }
+
   /// Makes an app.
   ///
   /// - Parameters:

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import Logging
 import Opportune
 import TestSupport
 import Testing
@@ -92,16 +93,73 @@ import Testing
     #expect(try #require(error).description == "\(place): this is a file, expected a host's socket")
   }
 
+  /// It may be meant for the file behind it, and may be another's.
+  // R-MSG-02
+  @Test(.timeLimit(.minutes(1))) func aLinkIsCalledOneAndStays() throws {
+    close(try leaveSocket())
+    let target = place + ".dead"
+    #expect(rename(place, target) == 0)
+    defer { for path in [place, target] { unlink(path) } }
+    #expect(symlink(target, place) == 0)
+    let error = #expect(throws: PushError.self) { try open() }
+    let what = "there is a symbolic link, which no host follows, at '\(place)': end it, or choose another path"
+    #expect(try #require(error).description == what)
+    #expect(LocalSocket.File(target)?.isSocket == true && LocalSocket.File(place)?.kind == S_IFLNK)
+    unlink(place)
+    #expect(mkdir(place, 0o700) == 0)
+    defer { rmdir(place) }
+    #expect(throws: PushError.taken(place, "a directory")) { try open() }
+  }
+
   /// Whoever may read a folder may lock it.
   // R-MSG-02
   @Test(.timeLimit(.minutes(1))) func whoLocksTheFolderKeepsNoHostFromStarting() async throws {
-    let folder = Glibc.open(FileManager.default.temporaryDirectory.path, O_RDONLY | O_DIRECTORY)
+    let parent = FileManager.default.temporaryDirectory.path
+    let folder = Glibc.open(parent, O_RDONLY | O_DIRECTORY)
     defer { close(folder) }
     #expect(flock(folder, LOCK_EX) == 0)
     close(try leaveSocket())
-    let socket = try open()
-    try await push()
-    withExtendedLifetime(socket) {}
+    var said: [String] = []
+    for isLocked in [true, false] {
+      if !isLocked { flock(folder, LOCK_UN) }
+      let socket = try PushSocket(
+        path: place, patience: .seconds(600), folderPatience: .zero, say: { said.append($0) }, users: [geteuid()],
+        controllers: [], receive: { _ in nil }, control: { _ in .refused("") })
+      try await push()
+      withExtendedLifetime(socket) {}
+      #expect(said.count == 1 && said.first?.hasPrefix("another program has locked the folder '\(parent)") == true)
+    }
+  }
+
+  /// The host's logger is told of it.
+  // R-MSG-02
+  @Test(.timeLimit(.minutes(1))) func theHostSaysThatItWaitsForALock() async throws {
+    let folder = Glibc.open(FileManager.default.temporaryDirectory.path, O_RDONLY | O_DIRECTORY)
+    defer { close(folder) }
+    #expect(flock(folder, LOCK_EX) == 0)
+    // Who reads that unlocks it, and the host goes on.
+    let said = Unlocking(folder: folder)
+    let host = try AppHost(scheduler: try Scheduler(logger: Logger(label: "test", factory: { _ in said })))
+    let socket = try await onOwnThread { [place] in try host.openPushSocket(at: place) }
+    #expect(said.count.value == 1 && LocalSocket.File(socket.path)?.isSocket == true)
+  }
+
+  private struct Unlocking: LogHandler {
+    let folder: Int32
+    let count = Counter()
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.warning
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+      get { metadata[key] }
+      set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+      guard "\(event.message)".hasSuffix("the socket waits for it, 2.0 seconds at most") else { return }
+      count.add()
+      flock(folder, LOCK_UN)
+    }
   }
 
   // R-MSG-02

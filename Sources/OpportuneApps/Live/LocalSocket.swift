@@ -119,10 +119,16 @@ enum LocalSocket {
   /// Hosts that start at once take turns by the lock of the folder, in which each finds out whether somebody listens, takes
   /// away a dead socket, and listens. A lock file would stay behind, and a socket that is renamed into place would replace
   /// that of another host which has just done the same.
-  static func listening(at path: String, mode: mode_t) throws(PushError) -> (descriptor: Int32, file: File) {
+  ///
+  /// - Parameters:
+  ///   - patience: how long it waits for that lock where another program has it; then it goes on without.
+  ///   - say: is told that it waits, in a sentence, once that takes longer than it does among hosts.
+  static func listening(
+    at path: String, mode: mode_t, patience: Duration = .seconds(2), say: (String) -> Void
+  ) throws(PushError) -> (descriptor: Int32, file: File) {
     let descriptor = try open(path)
     do throws(PushError) {
-      let file = try locked(folder(of: path), patience: .seconds(2)) { () throws(PushError) in
+      let file = try locked(folder(of: path), patience: patience, say: say) { () throws(PushError) in
         try removeDead(path)
         guard named(path, { bind(descriptor, $0, $1) }) == 0 else { throw PushError.system(path, reason()) }
         guard chmod(path, mode) == 0, listen(descriptor, 128) == 0, let file = File(path) else {
@@ -150,14 +156,25 @@ enum LocalSocket {
   struct File: Equatable {
     let device: UInt
     let number: UInt
-    let isSocket: Bool
+    let kind: mode_t
+
+    var isSocket: Bool { kind == S_IFSOCK }
+
+    /// What it is instead of a socket.
+    var what: String {
+      switch kind {
+      case S_IFDIR: "a directory"
+      case S_IFLNK: "a symbolic link, which no host follows,"
+      default: "a file that is not a socket"
+      }
+    }
 
     /// `nil` where there is none; `errno` says why. Of a link, the link.
     init?(_ path: String) {
       var status = stat()
       guard lstat(path, &status) == 0 else { return nil }
       (device, number) = (UInt(status.st_dev), UInt(status.st_ino))
-      isSocket = status.st_mode & S_IFMT == S_IFSOCK
+      kind = status.st_mode & S_IFMT
     }
   }
 
@@ -167,15 +184,20 @@ enum LocalSocket {
   /// is no host of ours, and is to keep none from starting. Without it, two hosts that start at once over a dead socket may
   /// each take it away, and the second have the path.
   private static func locked<Result>(
-    _ folder: String, patience: Duration, _ body: () throws(PushError) -> Result
+    _ folder: String, patience: Duration, say: (String) -> Void = { _ in }, _ body: () throws(PushError) -> Result
   ) throws(PushError) -> Result {
     let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard descriptor >= 0 else { return try body() }  // it may be written to and not read
     defer { close(descriptor) }
-    let deadline = ContinuousClock.now + patience
-    while flock(descriptor, LOCK_EX | LOCK_NB) != 0, errno == EWOULDBLOCK || errno == EINTR,
-      ContinuousClock.now < deadline
-    {
+    let began = ContinuousClock.now
+    var hasSaid = false
+    while flock(descriptor, LOCK_EX | LOCK_NB) != 0, errno == EWOULDBLOCK || errno == EINTR {
+      let waited = began.duration(to: .now)
+      if !hasSaid, waited >= patience / 20 {
+        say("another program has locked the folder '\(folder)' (flock): the socket waits for it, \(patience) at most")
+        hasSaid = true
+      }
+      if waited >= patience { break }
       usleep(1000)
     }
     return try body()
@@ -186,7 +208,7 @@ enum LocalSocket {
       guard errno == ENOENT else { throw PushError.system(path, reason()) }
       return
     }
-    guard file.isSocket else { throw PushError.taken(path, "a file that is not a socket") }
+    guard file.isSocket else { throw PushError.taken(path, file.what) }
     let host = "a host that listens there"
     let probe = try open(path)
     defer { close(probe) }

@@ -63,7 +63,9 @@ public final class PushSocket: Sendable {
 
   /// - Parameters:
   ///   - path: made here, in place of the socket of a host that has ended, or crashed. A file that is not a socket, and a
-  ///     socket that somebody listens at, stay. Only the owner may connect unless users or controllers name more.
+  ///     socket that somebody listens at, stay; a symbolic link is not followed. Only the owner may connect unless users or
+  ///     controllers name more. Where another program has locked its folder (flock), this waits for two seconds at most, and
+  ///     goes on without that lock, which is there for hosts that start at once.
   ///   - users: whose processes may push; by default this process's own.
   ///   - controllers: whose processes may use the switcher; by default this process's own.
   ///   - receive: called for each push, on the socket's thread; the text says why it was refused.
@@ -78,14 +80,18 @@ public final class PushSocket: Sendable {
       path: path, patience: .seconds(5), users: users, controllers: controllers, receive: receive, control: control)
   }
 
-  /// - Parameter patience: what a client has for a line, and to take its answer.
+  /// - Parameters:
+  ///   - patience: what a client has for a line, and to take its answer.
+  ///   - folderPatience: as of ``LocalSocket/listening(at:mode:patience:say:)``.
   init(
-    path: String, patience: Duration, users: Set<UInt32>, controllers: Set<UInt32>,
+    path: String, patience: Duration, folderPatience: Duration = .seconds(2), say: (String) -> Void = { _ in },
+    users: Set<UInt32>, controllers: Set<UInt32>,
     receive: @escaping @Sendable (Push) -> String?, control: @escaping @Sendable (SwitcherRequest) -> SwitcherAnswer
   ) throws(PushError) {
     self.path = path
     let isOwn = users.union(controllers) == [geteuid()]
-    (descriptor, file) = try LocalSocket.listening(at: path, mode: isOwn ? 0o600 : 0o666)
+    (descriptor, file) = try LocalSocket.listening(
+      at: path, mode: isOwn ? 0o600 : 0o666, patience: folderPatience, say: say)
     let descriptor = descriptor
     let service = PushService(
       users: users, controllers: controllers, patience: patience, receive: receive, control: control)
@@ -145,17 +151,22 @@ extension AppHost {
   /// - Parameters:
   ///   - users: whose processes may push; by default this process's own.
   ///   - controllers: whose processes may use the switcher; by default this process's own.
-  /// - Throws: ``PushError``, as ``PushSocket``. The socket closes with the last reference to it.
+  /// - Throws: ``PushError``, as ``PushSocket``. The socket closes with the last reference to it. That it waits for a lock of
+  ///   its folder the scheduler's logger is told.
   public nonisolated func openPushSocket(
     at path: String, users: Set<UInt32> = [geteuid()], controllers: Set<UInt32> = [geteuid()]
   ) throws(PushError) -> PushSocket {
-    try PushSocket(path: path, users: users, controllers: controllers) { [weak self] push in
-      guard let self else { return "the host is gone" }
-      return wait(for: { await self.receive(push) })
-    } control: { [weak self] request in
-      guard let self else { return .refused("the host is gone") }
-      return wait(for: { await self.carryOut(request) })
-    }
+    let scheduler = scheduler
+    return try PushSocket(
+      path: path, patience: .seconds(5), say: { scheduler.warn($0) }, users: users, controllers: controllers,
+      receive: { [weak self] push in
+        guard let self else { return "the host is gone" }
+        return wait(for: { await self.receive(push) })
+      },
+      control: { [weak self] request in
+        guard let self else { return .refused("the host is gone") }
+        return wait(for: { await self.carryOut(request) })
+      })
   }
 
   private func receive(_ push: Push) -> String? {
