@@ -19,7 +19,8 @@ struct RecordingProperty: Property {
   }
 
   func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
-    let path = FileManager.default.temporaryDirectory.appending(path: "opportune-recording-\(UUID())").path
+    guard let folder = OwnFolder.path else { throw Violation("there is no folder for a recording") }
+    let path = "\(folder)/recording-\(UUID())"
     defer { unlink(path) }
     do { try write(input, to: path, &log) } catch {
       throw Violation("no recording was made: \(error)")

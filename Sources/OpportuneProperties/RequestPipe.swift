@@ -57,7 +57,8 @@ struct RequestFile {
   let path: FilePath
 
   init() throws(Violation) {
-    var name = Array("/tmp/opp-requests-XXXXXX".utf8CString)
+    guard let folder = OwnFolder.path else { throw Violation("there is no folder for a file") }
+    var name = Array("\(folder)/requests-XXXXXX".utf8CString)
     let number = mkstemp(&name)
     guard number >= 0 else { throw Violation("there is no file: \(Errno(rawValue: errno))") }
     descriptor = FileDescriptor(rawValue: number)

@@ -81,6 +81,27 @@ import Testing
     #expect(FindingKeeper(seed: 1, output: "/nonexistent/file").path == nil)
   }
 
+  /// Killed, so that it can take nothing away itself.
+  @Test(.timeLimit(.minutes(2)), arguments: ["recording", "requests"])
+  func nothingStaysOfARunThatIsKilled(target: String) async throws {
+    let folder = try Folder()
+    let fuzz = Process()
+    fuzz.executableURL = URL(fileURLWithPath: try Spawned.program())
+    fuzz.arguments = ["fuzz", "--target", target, "--time", "100"]
+    fuzz.environment = ProcessInfo.processInfo.environment.merging(["TMPDIR": folder.url.path]) { $1 }
+    (fuzz.standardInput, fuzz.standardOutput, fuzz.standardError) = (
+      FileHandle.nullDevice, FileHandle.nullDevice, FileHandle.nullDevice
+    )
+    func names() -> [String] {
+      (FileManager.default.enumerator(atPath: folder.url.path)?.allObjects as? [String]) ?? []
+    }
+    try fuzz.run()
+    defer { if fuzz.isRunning { kill(fuzz.processIdentifier, SIGKILL) } }
+    try await eventually("a file of the run") { names().contains { $0.contains("/\(target)-") } }
+    kill(fuzz.processIdentifier, SIGKILL)
+    try await eventually("an empty folder") { names().isEmpty }
+  }
+
   /// Its name can be guessed, and others write to that folder.
   @Test func aLinkOfTheNameIsReplacedAndNotFollowed() throws {
     let folder = try Folder()
@@ -94,10 +115,14 @@ import Testing
     #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path).count == 2)
   }
 
-  @Test(arguments: ["a b", "it's", "$(x)", "--list", "plain/way-1.example", "", #"a\b"#])
+  @Test(arguments: [
+    "a b", "it's", "$(x)", "--list", "plain/way-1.example", "", #"a\b"#, "a\u{1B}[2J'\\7\n\u{202E}", "-\u{7}",
+  ])
   func aShellReadsThePathBack(path: String) throws {
     let shell = Process()
-    shell.executableURL = URL(fileURLWithPath: "/bin/sh")
+    // Of /bin/sh some have no $'…' yet, which is for what steers a terminal.
+    shell.executableURL = URL(fileURLWithPath: shellWord(path).contains("$'") ? "/bin/bash" : "/bin/sh")
+    #expect(shellWord(path).unicodeScalars.allSatisfy { (0x20...0x7E).contains($0.value) })
     shell.arguments = ["-c", "printf %s " + shellWord(path)]
     let output = Pipe()
     shell.standardOutput = output
