@@ -41,12 +41,12 @@ struct DoctorCommand: AsyncParsableCommand {
   func diagnose() async -> Diagnosis { completed(await Diagnosis.runWithSelfTest()) }
 
   /// What can be found where no task can run.
-  func diagnoseWithoutTasks(_ why: String) -> Diagnosis {
+  func diagnoseWithoutTasks(_ lack: Lack) -> Diagnosis {
     var diagnosis = Diagnosis.run()
     diagnosis.add([
       Diagnosis.Finding(
-        .selfTest, "Scheduler", .missing, found: "not tried: \(why)", cost: "Nothing is known of it here.",
-        remedy: "Mount /proc: mount -t proc proc /proc")
+        .selfTest, "Scheduler", .missing, found: "not tried: \(lack.why)", cost: "Nothing is known of it here.",
+        remedy: lack.remedy)
     ])
     return completed(diagnosis)
   }

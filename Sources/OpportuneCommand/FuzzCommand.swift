@@ -138,9 +138,8 @@ struct FuzzCommand: ParsableCommand {
   }
 
   private func run(example path: String) throws {
-    guard let example = read(path) else {
-      throw Failure("'\(path)' cannot be read: \(String(cString: strerror(errno)))")
-    }
+    // An example has a few thousand choices, or at most a megabyte of input, in hexadecimal.
+    let example = String(decoding: try readFile(path, longest: 3 << 20), as: UTF8.self)
     let replay: Replay
     do {
       replay = try FuzzTargets.all.replay(example)
@@ -182,18 +181,4 @@ extension String {
   fileprivate func padded(to width: Int) -> String {
     self + String(repeating: " ", count: max(0, width - count))
   }
-}
-
-private func read(_ path: String) -> String? {
-  guard let file = fopen(path, "r") else { return nil }
-  defer { fclose(file) }
-  var bytes: [UInt8] = []
-  var buffer = [UInt8](repeating: 0, count: 4096)
-  // An example has a few thousand choices, or at most a megabyte of input, in hexadecimal.
-  while bytes.count < 3 << 20 {
-    let count = fread(&buffer, 1, buffer.count, file)
-    if count == 0 { break }
-    bytes += buffer[..<count]
-  }
-  return String(decoding: bytes, as: UTF8.self)
 }

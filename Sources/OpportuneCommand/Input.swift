@@ -2,14 +2,62 @@ import ArgumentParser
 import Foundation
 import OpportuneLocation
 
-/// A whole file, or why there is none.
-func readFile(_ path: String) throws -> Data {
-  guard access(path, R_OK) == 0 else {
-    throw Failure("'\(path)' cannot be read: \(String(cString: strerror(errno)))")
+/// What there is at a path that is no ordinary file.
+enum FileKind: String {
+  case folder = "a folder"
+  case pipe = "a pipe"
+  case socket = "a socket"
+  case device = "a device"
+
+  /// `nil` of an ordinary file.
+  init?(_ mode: mode_t) {
+    switch mode & S_IFMT {
+    case S_IFREG: return nil
+    case S_IFDIR: self = .folder
+    case S_IFIFO: self = .pipe
+    case S_IFSOCK: self = .socket
+    default: self = .device
+    }
   }
-  guard let data = FileManager.default.contents(atPath: path) else {
-    throw Failure("'\(path)' is no file that can be read to its end")
+
+  /// `nil` where there is nothing as well.
+  init?(_ path: String) {
+    var status = stat()
+    guard stat(path, &status) == 0 else { return nil }
+    self.init(status.st_mode)
   }
+}
+
+/// A whole file, or why there is none. Of a pipe that somebody writes to, and of a terminal, what comes until its end.
+///
+/// - Parameter longest: the bytes after which no more is read.
+func readFile(_ path: String, longest: Int = .max) throws -> Data {
+  // Not to wait for a pipe's writer, who may never come.
+  let file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+  guard file >= 0 else {
+    let reason = String(cString: strerror(errno))
+    throw Failure("'\(path)' cannot be read: \(FileKind(path) == .socket ? "it is a socket, expected a file" : reason)")
+  }
+  defer { close(file) }
+  var status = stat()
+  let kind = fstat(file, &status) == 0 ? FileKind(status.st_mode) : nil
+  // Some devices have no end.
+  if let kind, kind != .pipe, isatty(file) != 1 { throw Failure("'\(path)' is \(kind.rawValue), expected a file") }
+  var data = Data(capacity: kind == nil ? min(Int(status.st_size), longest) : 0)
+  var bytes = [UInt8](repeating: 0, count: 1 << 16)
+  while data.count < longest {
+    let count = read(file, &bytes, bytes.count)
+    if count == 0 { break }
+    if count > 0 {
+      data += bytes[..<count]
+    } else if errno == EAGAIN {
+      var polled = pollfd(fd: file, events: Int16(POLLIN), revents: 0)
+      poll(&polled, 1, -1)
+    } else if errno != EINTR {
+      throw Failure("'\(path)' cannot be read to its end: \(String(cString: strerror(errno)))")
+    }
+  }
+  if kind == .pipe, data.isEmpty { throw Failure("'\(path)' is a pipe that nobody writes to, expected a file") }
   guard !data.starts(with: [0x1f, 0x8b]) else { throw Failure("'\(path)' is compressed; unpack it first") }
   return data
 }

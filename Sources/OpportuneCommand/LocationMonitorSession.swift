@@ -91,8 +91,8 @@ struct LocationMonitorSession {
   }
 
   private var waiting: String {
-    let action = fences.system.isEnabled ? "set \(fences.identifier) always" : "on"
-    let command = "opportune location settings \(settings?.path ?? "") \(action)"
+    let action = fences.system.isEnabled ? "set \(shellWord(fences.identifier)) always" : "on"
+    let command = "opportune location settings \(shellWord(settings?.path ?? "")) \(action)"
     return "\(fences.identifier) may not have locations; waiting for: \(command)"
   }
 }

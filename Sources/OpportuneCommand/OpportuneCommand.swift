@@ -26,19 +26,18 @@ struct OpportuneCommand: ParsableCommand {
     signal(SIGXFSZ, SIG_IGN)  // a limit of file sizes is then an error of the write, which is told
     do {
       var command = try parseAsRoot(arguments)
-      guard let asynchronous = command as? any AsyncParsableCommand else { return try command.run() }
-      guard access("/proc/self/stat", R_OK) != 0 else { run(asynchronous) }
-      guard let doctor = asynchronous as? DoctorCommand else {
-        throw Failure("this needs /proc, which is not mounted here: \(whyProc)")
+      if let lack = Lack.find(for: command) {
+        guard let doctor = command as? DoctorCommand, lack.isOfTasksAlone else {
+          throw Failure("this needs \(lack.what): \(lack.why). \(lack.remedy)")
+        }
+        return try doctor.report(doctor.diagnoseWithoutTasks(lack))
       }
-      try doctor.report(doctor.diagnoseWithoutTasks(whyProc))
+      guard let asynchronous = command as? any AsyncParsableCommand else { return try command.run() }
+      run(asynchronous)
     } catch {
       Glibc.exit(tell(error))
     }
   }
-
-  /// Its threads look at each other there, once a second.
-  private static let whyProc = "Swift's Dispatch ends a program that has tasks without it"
 
   /// Sendable: who started it has it no more.
   private struct Started: @unchecked Sendable { var command: any AsyncParsableCommand }
@@ -67,6 +66,14 @@ struct OpportuneCommand: ParsableCommand {
     return result
   }
 
+  /// The message on one line, if there is in it what was given on several: it quotes that. The usage is below.
+  private static func escaped(_ text: String, _ error: any Error) -> String {
+    let message = message(for: error)
+    let start = "Error: \(message)"
+    guard arguments.contains(where: { $0.printable != $0 }), text.utf8.starts(with: start.utf8) else { return text }
+    return "Error: \(message.printable)" + String(decoding: text.utf8.dropFirst(start.utf8.count), as: UTF8.self)
+  }
+
   /// Says why a command ended, or the help that was asked for.
   ///
   /// - Returns: the status to exit with.
@@ -84,8 +91,7 @@ struct OpportuneCommand: ParsableCommand {
     } else if status == .failure {
       printToStandardError(text)
     } else {
-      // With the usage below.
-      writeToStandardError(text + "\n")
+      writeToStandardError(escaped(text, error) + "\n")
     }
     return status.rawValue
   }

@@ -1,11 +1,22 @@
 import ArgumentParser
 import Glibc
+import OpportuneText
 
-/// Writes a whole file, or says why it cannot.
+/// Writes a whole file, or says why it cannot. A pipe that somebody reads is one.
 func write(_ text: String, to path: String) throws(OutputFailure) {
-  let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o666)
-  guard file >= 0 else { throw OutputFailure("'\(path)' cannot be written") }
-  try finish(file, "'\(path)'", with: text)
+  try finish(try openToWrite(path, O_CREAT | O_TRUNC), "'\(path)'", with: text)
+}
+
+/// Never waits: a pipe that nobody reads would be waited for.
+private func openToWrite(_ path: String, _ flags: Int32 = 0) throws(OutputFailure) -> Int32 {
+  let file = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, 0o666)
+  guard file < 0 else { return file }
+  let number = errno
+  if number == ENXIO, let kind = FileKind(path) {
+    let what = kind == .pipe ? "a pipe that nobody reads" : kind.rawValue
+    throw OutputFailure(saying: "'\(path)' cannot be written: it is \(what), expected a file, or a pipe with a reader")
+  }
+  throw OutputFailure("'\(path)' cannot be written", number)
 }
 
 /// Puts a whole file in the place of another, or of none: who reads it meanwhile has the old content or the new one, also
@@ -33,8 +44,9 @@ func replaceFile(
 }
 
 /// Writes all that a file is to hold, and closes it.
-private func finish(
-  _ file: Int32, _ name: String, with text: String, synchronised: Bool = false
+func finish(
+  _ file: Int32, _ name: String, with text: String, synchronised: Bool = false,
+  close: (Int32) -> Int32 = Glibc.close
 ) throws(OutputFailure) {
   var number = writeAll(text, to: file)
   if number == 0, synchronised, fsync(file) != 0 { number = errno }
@@ -52,15 +64,18 @@ func checkFileName(_ path: String) throws {
 
 /// Refuses a file that cannot be written, before a long run.
 func checkWritable(_ path: String) throws(OutputFailure) {
-  var status = stat()
+  var (status, output) = (stat(), stat())
   if stat(path, &status) == 0 {
-    // Opening a pipe would wait for its reader, or end what it reads.
-    let isFile = status.st_mode & S_IFMT == S_IFREG
-    let file = isFile ? open(path, O_WRONLY | O_CLOEXEC) : access(path, W_OK)
-    guard file >= 0, status.st_mode & S_IFMT != S_IFDIR else {
-      throw OutputFailure("'\(path)' cannot be written", file < 0 ? errno : EISDIR)
+    let kind = FileKind(status.st_mode)
+    // Two texts in one file or pipe are neither; a terminal shows one after the other.
+    if kind != .device, fstat(STDOUT_FILENO, &output) == 0,
+      (output.st_dev, output.st_ino) == (status.st_dev, status.st_ino)
+    {
+      throw OutputFailure(saying: "'\(path)' is standard output, which has its own text: expected another file")
     }
-    if isFile { close(file) }
+    let file = try openToWrite(path)
+    // A pipe's reader would take it for the end.
+    if kind != .pipe { close(file) }
     return
   }
   let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
@@ -72,12 +87,20 @@ func checkWritable(_ path: String) throws(OutputFailure) {
   }
 }
 
-/// As a POSIX shell reads it back.
+/// As a shell reads it back: bash, zsh and ksh whatever is in it, and any POSIX shell what does not steer a terminal.
 func shellWord(_ text: String) -> String {
   let plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./%@"
   guard text.isEmpty || text.hasPrefix("-") || !text.allSatisfy(plain.contains) else { return text }
+  let start = text.hasPrefix("-") ? "./" : ""
+  guard text.printable == text else { return start + "$'" + text.utf8.map(inDollarQuotes).joined() + "'" }
   let quoted = text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''")
-  return (text.hasPrefix("-") ? "./" : "") + "'" + quoted + "'"
+  return start + "'" + quoted + "'"
+}
+
+private func inDollarQuotes(_ byte: UInt8) -> String {
+  let isPlain = (0x20...0x7E).contains(byte) && byte != UInt8(ascii: "'") && byte != UInt8(ascii: "\\")
+  let octal = String(byte, radix: 8)
+  return isPlain ? String(UnicodeScalar(byte)) : "\\" + String(repeating: "0", count: 3 - octal.count) + octal
 }
 
 /// Where a benchmark's report goes: `--json [FILE]`.

@@ -49,6 +49,7 @@ struct ReplayCommand: ParsableCommand {
   @Flag(help: "Print JSON.") var json = false
 
   func validate() throws {
+    for file in [html, traceEvents].compactMap({ $0 }) { try checkFileName(file) }
     _ = try options()
     _ = try policies()
     _ = try sizeTable()
@@ -57,6 +58,7 @@ struct ReplayCommand: ParsableCommand {
   func run() throws {
     let name = trace.split(separator: "/").last ?? ""
     let (policies, options) = (try policies(), try options())
+    for file in [html, traceEvents].compactMap({ $0 }) { try checkWritable(file) }
     let recording: Trace
     do {
       recording = try TraceReader.read(trace)

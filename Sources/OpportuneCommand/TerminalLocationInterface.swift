@@ -6,12 +6,15 @@ import OpportuneText
 /// A ``LocationUserInterface`` of lines: it prints to one descriptor and reads answers from another.
 ///
 /// Questions come one after the other. What was typed before a question came is no answer to it, if a person types: the
-/// question that it was meant for may have been another. Nothing that it prints holds a place. Safe to use from any
+/// question that it was meant for may have been another. After three lines that are no answer a question counts as not
+/// answered. Nothing that it prints holds a place. Safe to use from any
 /// thread; the descriptors must stay open as long as it is used.
 final class TerminalLocationInterface: LocationUserInterface {
   private let lines: AnswerLines
   private let output: Int32
   private let patience: Duration
+  /// A program that answers may never come to an end, and never say what is expected.
+  static let mostMisunderstood = 3
   /// Questions wait here for their turn, off the threads of tasks, since reading blocks.
   private let turns = DispatchQueue(label: "location questions")
   private let banners: ReturnBanners
@@ -81,7 +84,8 @@ final class TerminalLocationInterface: LocationUserInterface {
     lines.forgetWhatWasTyped()
     say("\n" + text.asLines)
     let deadline = ContinuousClock.now + patience
-    while true {
+    var misunderstood = 0
+    while misunderstood < Self.mostMisunderstood {
       say("  1  \(buttons[0])\n  2  \(buttons[1])\n> ")
       switch lines.next(before: deadline, unless: withdrawal) {
       case .line(let line):
@@ -90,6 +94,7 @@ final class TerminalLocationInterface: LocationUserInterface {
           return button
         }
         say("Expected 1 or 2.\n")
+        misunderstood += 1
       case .ended, .late:
         say("Not answered.\n")
         return nil
@@ -98,6 +103,8 @@ final class TerminalLocationInterface: LocationUserInterface {
         return nil
       }
     }
+    say("None of \(misunderstood) lines was an answer: it counts as not answered, and nothing is allowed.\n")
+    return nil
   }
 
   /// Where nobody reads, nobody answers, which is what counts.

@@ -100,6 +100,24 @@ import Testing
     #expect(try refusal([try fixture("drive.nmea")] + arguments.dropFirst() + ["--device", "a=b"]).contains("CSV"))
   }
 
+  /// What is printed may be pasted, whatever a device is called.
+  @Test func theHintOfADeviceIsTakenAsItIsPrinted() throws {
+    let folder = try Folder()
+    let names = ["\u{1B}[2J'bus\\7\u{202E}", "other"]
+    let table = (0..<100).map { "\(names[$0 % 2]),\(1_581_041_700 + $0 * 10),\(50 + Double($0 % 2)),8\n" }.joined()
+    let arguments = [
+      "location", "replay", try folder.file("buses.csv", "vehicle_id,time,lat,lon\n\(table)".utf8), "--fences",
+      try fixture("fences.geojson"),
+    ]
+    let refused = try Spawned(arguments)
+    let hint = try #require(refused.errors.split(separator: "as with ").last?.split(separator: "\n").first)
+    #expect(
+      refused.status == 1 && refused.errors.steering.isEmpty && hint.hasPrefix("--device $'"), "\(refused.errors)")
+    let line = shellWord("\"$@\" " + hint)
+    let ran = try Spawned(arguments, by: "exec bash -c \(line) bash \"$@\"")
+    #expect(ran.status == 0 && ran.output.contains("of 50 fixes used"), "\(ran.errors)")
+  }
+
   // R-GEO-01
   @Test func optionsReachTheMonitorAndTheSampler() throws {
     let usual = try told(replay("--json"))

@@ -144,6 +144,130 @@ import Testing
     #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path).allSatisfy { !$0.hasSuffix(".new") })
   }
 
+  /// A pipe that nobody has open at its other end would be waited for.
+  @Test func whatIsNoFileIsRefusedAndNotWaitedFor() throws {
+    let (folder, track, settings) = try files()
+    let (pipe, socket) = (folder.path("pipe"), folder.path("socket"))
+    #expect(mkfifo(pipe, 0o600) == 0)
+    let host = try PushSocket(path: socket, receive: { _ in nil })
+    defer { withExtendedLifetime(host) {} }
+    let pin = ["bench", "memory", "--figure", "pin", "--mebibytes", "4", "--repeats", "1"]
+    for (arguments, status, part) in [
+      (
+        replay(track) + ["--html", pipe], 74,
+        "'\(pipe)' cannot be written: it is a pipe that nobody reads, expected a file"
+      ),
+      (replay(track) + ["--html", socket], 74, "'\(socket)' cannot be written: it is a socket, expected a file"),
+      (["replay", recording, "--html", pipe], 74, "it is a pipe that nobody reads"),
+      (["replay", recording, "--trace-events", pipe], 74, "it is a pipe that nobody reads"),
+      (["replay", recording, "--html", "-"], 64, "'-' is not standard output here"),
+      (pin + ["--json", pipe], 74, "it is a pipe that nobody reads"),
+      (["fuzz", "--output", pipe], 74, "it is a pipe that nobody reads"),
+      (["bench", "latency", "--html", pipe], 74, "it is a pipe that nobody reads"),
+      (["bench", "io", "--svg", pipe], 74, "it is a pipe that nobody reads"),
+      (["fuzz", "--replay", pipe], 2, "'\(pipe)' is a pipe that nobody writes to, expected a file"),
+      (["location", "replay", pipe] + track[2...], 1, "is a pipe that nobody writes to, expected a file"),
+      (["location", "settings", pipe, "set", "a", "always"], 1, "is a pipe that nobody writes to, expected a file"),
+      (["location", "settings", socket], 1, "'\(socket)' cannot be read: it is a socket, expected a file"),
+      (["location", "settings", "/tmp"], 1, "'/tmp' is a folder, expected a file"),
+      (["fuzz", "--replay", "/dev/zero"], 2, "'/dev/zero' is a device, expected a file"),
+      (["replay", pipe], 1, "is a pipe, expected a file"),
+    ] {
+      let ran = try Spawned(arguments)
+      #expect(ran.status == status && ran.errors.contains(part), "\(arguments): \(ran.status), \(ran.errors)")
+    }
+    #expect(try LocationSettingsFile(settings).read().apps.count == 1)
+  }
+
+  /// As a shell's `>(…)` and `<(…)` make them; and standard output by its name.
+  @Test func aPipeThatSomebodyHasOpenIsOne() throws {
+    let (folder, track, settings) = try files()
+    let page = folder.path("page.html")
+    #expect(mkfifo(folder.path("out"), 0o600) == 0 && mkfifo(folder.path("in"), 0o600) == 0)
+    let out =
+      "cat '\(folder.path("out"))' > '\(page)' & exec 3>'\(folder.path("out"))'; \"$@\" 3>&-; s=$?; exec 3>&-; wait; exit $s"
+    let ran = try Spawned(replay(track) + ["--html", folder.path("out")], by: out)
+    #expect(ran.status == 0 && ran.output.contains("1 crossing"), "\(ran.errors)")
+    let text = try String(contentsOfFile: page, encoding: .utf8)
+    #expect(text.hasPrefix("<!DOCTYPE html>") && text.hasSuffix("</html>\n"))
+    for input in ["cat '\(settings)' | \"$@\" /dev/stdin", "exec \"$@\" /dev/stdin <'\(settings)'"] {
+      let ran = try Spawned(["location", "settings"], by: input)
+      #expect(ran.status == 0 && ran.output.contains("  denied\n"), "\(input): \(ran.errors)")
+    }
+    // The text would be written over it, or into its middle.
+    for script in ["exec \"$@\"", "\"$@\" | cat; exit 74"] {
+      let ran = try Spawned(replay(track) + ["--html", "/dev/stdout"], by: script)
+      let sentence = "Error: '/dev/stdout' is standard output, which has its own text: expected another file\n"
+      #expect(ran.status == 74 && ran.errors.hasSuffix(sentence) && ran.output.isEmpty, "\(ran.errors)")
+    }
+    #expect(try Spawned(replay(track) + ["--html", "/dev/null"], by: "exec \"$@\" >/dev/null").status == 0)
+  }
+
+  /// Some file systems say only as a file is closed that there was no room.
+  @Test func anErrorOfClosingIsTold() throws {
+    let (folder, path) = try { ($0, $0.path("report")) }(Folder())
+    defer { withExtendedLifetime(folder) {} }
+    let file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+    let error = #expect(throws: OutputFailure.self) {
+      try finish(file, "'report'", with: "text") { file in
+        close(file)
+        errno = EDQUOT
+        return -1
+      }
+    }
+    #expect(error?.description == "'report' could not be written to its end: Disk quota exceeded")
+    // Of two errors the first.
+    let full = open("/dev/full", O_WRONLY | O_CLOEXEC)
+    let first = #expect(throws: OutputFailure.self) {
+      try finish(full, "'report'", with: "text") { file in
+        close(file)
+        errno = EDQUOT
+        return -1
+      }
+    }
+    #expect(first?.description == "'report' could not be written to its end: No space left on device")
+  }
+
+  /// A usage error quotes what was given; ArgumentParser's own too.
+  @Test func aUsageErrorIsOnALineOfItsOwn() throws {
+    let (given, spelled) = ("a\n\u{1B}[2Jb\r", #"a\n\u{1B}[2Jb\r"#)
+    for arguments in [
+      ["states", given], ["states", "--" + given], ["states", "--state", given], ["fuzz", "--time", given],
+      ["fuzz", "--target", "runq,\(given)"], ["location", "settings", "s", given],
+      ["bench", "location", "--fixes", given],
+      ["replay", recording, "--manifest", given], [given],
+    ] {
+      let ran = try Spawned(arguments)
+      let lines = ran.errors.split(separator: "\n", omittingEmptySubsequences: false)
+      #expect(ran.status == 64 && ran.errors.steering.isEmpty, "\(arguments): \(ran.errors)")
+      #expect(lines.first?.hasPrefix("Error: ") == true && lines.first?.contains(spelled) == true, "\(ran.errors)")
+      #expect(lines.dropFirst().first?.hasPrefix("Usage: ") == true || lines.contains { $0.hasPrefix("Help: ") })
+    }
+    // Lines of its own stay.
+    let shell = try Spawned(["--generate-completion-script", "fish2"])
+    #expect(shell.errors.contains("'fish2'.\nPlease use"), "\(shell.errors)")
+  }
+
+  /// Swift's Dispatch traps where it gets none.
+  @Test func fewDescriptorsAreToldAndDoctorGoesOn() throws {
+    for (count, arguments, hasTasks) in [
+      (12, ["bench", "latency"], true), (20, ["bench", "io"], true), (5, ["replay", recording], false),
+      (12, ["states"], false), (5, ["doctor"], true),
+    ] {
+      let ran = try Spawned(arguments, by: "ulimit -n \(count); exec \"$@\"")
+      let least = hasTasks ? Lack.descriptors : Lack.fewestDescriptors
+      let part = "this needs \(least) descriptors, and the limit of open files (RLIMIT_NOFILE) is \(count) here"
+      #expect(ran.status == 1 && ran.errors.contains(part) && ran.errors.contains("ulimit -n"), "\(ran.errors)")
+    }
+    let doctor = try Spawned(["doctor"], by: "ulimit -n 20; exec \"$@\"")
+    #expect(doctor.status == 0 && doctor.output.contains("20 by RLIMIT_NOFILE"), "\(doctor.errors)")
+    #expect(doctor.output.contains("not tried: Swift's Dispatch"))
+    // Raised where that is allowed.
+    let pin = ["bench", "memory", "--figure", "pin", "--mebibytes", "4", "--repeats", "1"]
+    #expect(try Spawned(pin, by: "ulimit -Sn 6; exec \"$@\"").status == 0)
+    #expect(try Spawned(["replay", recording], by: "ulimit -n 16; exec \"$@\"").status == 0)
+  }
+
   @Test func whatSteersATerminalNeverReachesIt() throws {
     let (folder, track, settings) = try files()
     let page = folder.path("page.html")
