@@ -18,8 +18,7 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   // The tables are lock-free.
   private let table: OpaquePointer
   private let origins: OpaquePointer
-  /// By origin that is suspected: when its last hog was seen, in nanoseconds, rounded; in the low bits, how many of its jobs
-  /// were trusted since, and whether there was a hog before that one without a short job between the two.
+  /// The word of a ``Suspect`` by origin that is suspected.
   private let suspects: OpaquePointer
   private let bands: Bands
   private let policy: QuantumPolicy
@@ -103,7 +102,7 @@ struct Accounts: ~Copyable, @unchecked Sendable {
     } else if let origin {
       opp_table_put(origins, identity, origin)
       if isSuspected(origin: origin) {
-        if isTrusted(origin, at: opp_now_ns()) {
+        if isTrusted(origin, at: opp_now_ns(), app.engine.lane(of: app.band)) {
           // With an account of its own it is not held back when it is taken.
           write(QuantumAccount(), identity)
         } else {
@@ -136,26 +135,51 @@ struct Accounts: ~Copyable, @unchecked Sendable {
     hasSuspects.load(ordering: .relaxed) && origin != 0 && opp_table_get(suspects, origin) != 0
   }
 
-  /// Whether a suspected origin has been without a hog for a quantum, or has had a single one, so that what it submits now may
-  /// be a short job as well as not. Of a flood so many and no more are trusted that have not shown what they are.
-  private func isTrusted(_ origin: UInt64, at now: UInt64) -> Bool {
-    let word = opp_table_get(suspects, origin)
-    let (seen, trusted) = (word & ~Self.suspectBits, word & Self.trustedMax)
-    let isFirst = word & Self.hadTwo == 0 && trusted < Self.trustedAfterOne
-    guard isFirst || now.saturatingSubtract(seen) >= UInt64(policy.quantumNanoseconds), trusted < Self.trustedMax else {
-      return false
-    }
-    // Two threads are two origins: nobody else counts.
-    opp_table_put(suspects, origin, word + 1)
+  /// Whether what a suspected origin submits now may as well be a short job: it has had a single hog, or none for a quantum.
+  /// Only so many at a time that have not shown what they are, and where there is room for them beside the permits if they
+  /// are hogs: else each of a flood would keep its permit, and everybody would wait.
+  private func isTrusted(_ origin: UInt64, at now: UInt64, _ lane: LaneState?) -> Bool {
+    // A worker or the monitor may change it meanwhile; a change that is lost trusts one job more or less.
+    var suspect = Suspect(word: opp_table_get(suspects, origin))
+    guard suspect.hogs <= 1 || now.saturatingSubtract(suspect.seen) >= UInt64(policy.quantumNanoseconds),
+      suspect.trusted < Suspect.trustedMax, lane?.hasRoom(.runs, beside: suspect.trusted) ?? true
+    else { return false }
+    suspect.trusted += 1
+    opp_table_put(suspects, origin, suspect.word)
     return true
   }
 
-  private static let trustedMax: UInt64 = 15
-  /// How many are trusted at once after a single hog: as many as a person's input may come to while that runs. It may have
-  /// been none, but a job under which the machine's host took the CPU.
-  private static let trustedAfterOne: UInt64 = 4
-  private static let hadTwo: UInt64 = 16
-  private static let suspectBits = trustedMax | hadTwo
+  /// What is known of a suspected origin, in a word that is not 0.
+  private struct Suspect {
+    /// How many of its jobs were trusted and have not shown what they are. As many as a person's input may come to while
+    /// a hog runs.
+    var trusted: Int
+    /// How many hogs were seen in a row.
+    var hogs: Int
+    /// When the last was, in nanoseconds, rounded.
+    var seen: UInt64
+
+    static let trustedMax = 4
+    private static let most = 15
+
+    init(word: UInt64) {
+      (trusted, hogs, seen) = (Int(word & 15), Int(word >> 4 & 15), word & ~255)
+    }
+
+    var word: UInt64 { seen & ~255 | UInt64(hogs) << 4 | UInt64(trusted) }
+
+    mutating func wasHog(at now: UInt64) {
+      (trusted, hogs, seen) = (max(0, trusted - 1), min(hogs + 1, Self.most), now)
+    }
+  }
+
+  /// Whether a job that is held back for its origin may be short: that has had few hogs in a row.
+  func mayBeShort(_ identity: UInt64) -> Bool {
+    guard hasSuspects.load(ordering: .relaxed), identity != 0 else { return false }
+    let origin = opp_table_get(origins, identity)
+    let word = origin == 0 ? 0 : opp_table_get(suspects, origin)
+    return word != 0 && Suspect(word: word).hogs <= 2 * Suspect.trustedMax
+  }
 
   /// A slice begins: until its end nothing that is queued for the task has been idle before. True if it has an account,
   /// which is to be told of the end.
@@ -201,9 +225,9 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   func suspect(originOf identity: UInt64, at now: UInt64) {
     let origin = opp_table_get(origins, identity)
     guard origin != 0 else { return }
-    let before = opp_table_get(suspects, origin)
-    let trusted = (before & Self.trustedMax).saturatingSubtract(1)  // this was one of them
-    opp_table_put(suspects, origin, now & ~Self.suspectBits | (before == 0 ? 0 : Self.hadTwo) | trusted)
+    var suspect = Suspect(word: opp_table_get(suspects, origin))
+    suspect.wasHog(at: now)
+    opp_table_put(suspects, origin, suspect.word)
     hasSuspects.store(true, ordering: .relaxed)  // a hint, which stays
   }
 

@@ -239,6 +239,9 @@ final class Engine: @unchecked Sendable {
 
   func lane(ofLevel level: Int) -> LaneState? { laneOfLevel[level] }
 
+  /// That of the fresh work of a band.
+  func lane(of band: Band) -> LaneState? { laneOfLevel[Int(configuration.bands.level(band: band, rank: 0).rawValue)] }
+
   /// Something was queued for `lane`: wakes a worker if one may work, or sees to it that the lane is watched. True if one
   /// was woken; not of the worker in reserve, which is counted with the lane.
   @discardableResult func wake(_ lane: LaneState) -> Bool {

@@ -116,7 +116,7 @@ final class LaneState: @unchecked Sendable {
   // MARK: Demoted work
 
   /// What a worker may take now: all; with the bound of demoted workers reached, fresh work, and what was lowered only
-  /// once as long as there is room for hogs that are not known yet.
+  /// once where the monitor has made extra room.
   var takeable: UInt64 {
     guard demotedMask != 0 else { return mask }
     // seqCst: a worker that leaves demoted work lowers the count before its last look at the queues; see Worker.rest().
@@ -128,7 +128,7 @@ final class LaneState: @unchecked Sendable {
   }
 
   /// Up to how many demoted workers a job may begin that was lowered once only, and may be no hog.
-  var roomForLoweredOnce: Int { room(.runs) + extraRoom.load(ordering: .relaxed) }
+  var roomForLoweredOnce: Int { room(.starts) + extraRoom.load(ordering: .relaxed) }
 
   /// The monitor's, once a quantum while such jobs wait; among them may be a short one, held back for its origin. One more
   /// may begin, a hog for each two quanta that the lane's workers have had the CPUs. True where there is more room than before.
@@ -154,9 +154,9 @@ final class LaneState: @unchecked Sendable {
 
   /// How far beyond the bound a demoted job may be counted.
   enum Urgency: Int {
-    /// It is known for a hog, and has not started: it waits.
+    /// It is known for a hog, or was lowered once, and has not started: it waits.
     case starts = 1
-    /// It turned out to be a hog while it runs, and cannot be sent back; or it was lowered once only, and may be none.
+    /// It turned out to be a hog while it runs, and cannot be sent back.
     case runs = 2
     /// It keeps a permit that fresh work waits for, and none of the others gets to its end.
     case starves = 16
@@ -186,8 +186,8 @@ final class LaneState: @unchecked Sendable {
   /// Whether that is one among the demoted; else it is a permit that it needs, to begin with.
   var isDemotedBoundReached: Bool { !hasRoom(.starts) }
 
-  /// Whether one more may be counted among the demoted.
-  func hasRoom(_ urgency: Urgency) -> Bool { demotedCount < room(urgency) }
+  /// Whether one more may be counted among the demoted, if as many `others` are.
+  func hasRoom(_ urgency: Urgency, beside others: Int = 0) -> Bool { demotedCount + others < room(urgency) }
 
   private func room(_ urgency: Urgency) -> Int { demotedLimit.load(ordering: .relaxed) * urgency.rawValue }
 

@@ -139,6 +139,7 @@ extension Monitor {
       let level = engine.configuration.bands.level(band: reading.band, rank: reading.rank)
       _ = worker.report.setPriority(
         engine.priority(of: lane.lane, level: level, depth: reading.depth), during: reading)
+      engine.accounts.suspect(originOf: reading.identity, at: opp_now_ns())
       if worker.report.isStillInside(reading) { worker.endTrial() }
     }
     if goesOn { armWatch() }

@@ -370,7 +370,7 @@ final class Worker: @unchecked Sendable {
       }
       engine.wakeIfReady(lane)
     }
-    if depth == 1, engine.accounts.isSuspected(identity), lane.beginTrial(most: engine.width) {
+    if depth == 1, engine.accounts.mayBeShort(identity), lane.beginTrial(most: engine.width) {
       // relaxed: the thread's own; the monitor takes it back only while it sees this job run.
       trial.store(true, ordering: .relaxed)
       engine.monitor.armWatch()

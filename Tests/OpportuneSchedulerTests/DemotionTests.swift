@@ -477,7 +477,7 @@ private func niceValue() -> Int32 {
     #expect(submit() == 0)
     accounts.suspect(originOf: last, at: opp_now_ns() + hour)  // never a quantum ago
     #expect((0..<6).map { _ in submit() } == [0, 0, 0, 0, 1, 1])
-    // One of the four was another hog: no more are trusted.
+    // One of the four was another hog: none is trusted.
     accounts.suspect(originOf: last, at: opp_now_ns() + hour)
     #expect(submit() == 1)
     // Until one of them turns out to be short.
