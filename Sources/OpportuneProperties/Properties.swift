@@ -7,7 +7,7 @@ public enum FuzzTargets {
   /// The layers above the core, in the order of a listing.
   public static let properties: [any FuzzTarget] = [
     PropertyTarget(ExecutorProperty()),
-    PropertyTarget(ArbiterProperty(Arbiter<Int>.self)),
+    PropertyTarget(IOSchedulerProperty(IOScheduler<Int>.self)),
     PropertyTarget(RequestProperty()),
     PropertyTarget(LifecycleProperty()),
     PropertyTarget(StoreProperty()),
@@ -16,7 +16,7 @@ public enum FuzzTargets {
     PropertyTarget(WayProperty()),
     PropertyTarget(GeoJSONProperty()),
     PropertyTarget(GPSDProperty()),
-    PropertyTarget(ArbiterProperty(ForgetfulArbiter.self, name: "canary-arbiter", isCanary: true)),
+    PropertyTarget(IOSchedulerProperty(ForgetfulScheduler.self, name: "canary-io-scheduler", isCanary: true)),
   ]
 
   /// With the queues of the core.
@@ -24,8 +24,8 @@ public enum FuzzTargets {
 }
 
 /// The planted bug: one cancellation in a few is forgotten.
-struct ForgetfulArbiter: BrokenArbiter {
-  var arbiter: Arbiter<Int>
-  init(_ policy: DevicePolicy, now: UInt64) { arbiter = Arbiter(policy, now: now) }
-  mutating func cancel(_ ticket: Ticket) -> Int? { ticket.number % 4 == 3 ? nil : arbiter.cancel(ticket) }
+struct ForgetfulScheduler: BrokenScheduler {
+  var scheduler: IOScheduler<Int>
+  init(_ policy: DevicePolicy, now: UInt64) { scheduler = IOScheduler(policy, now: now) }
+  mutating func cancel(_ ticket: Ticket) -> Int? { ticket.number % 4 == 3 ? nil : scheduler.cancel(ticket) }
 }

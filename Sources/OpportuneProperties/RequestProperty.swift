@@ -81,7 +81,7 @@ private final class RequestWorld: @unchecked Sendable {
     configuration.storage.chunk = 4096
     configuration.storage.queuedRequests = bytes.choice([.follow, .stay])
     configuration.heldCompletions = bytes.choice([.wait, .report])
-    configuration.triesAtOnce = bytes.flag()
+    configuration.triesInline = bytes.flag()
     configuration.suspendedSockets = .none  // else a connection takes its time
     configuration.backgroundSockets = .none
     ending = bytes.below(3)
@@ -100,7 +100,7 @@ private final class RequestWorld: @unchecked Sendable {
       try RequestPipe(
         isSocket: RequestWorld.sockets.contains(number), appsWrite: RequestWorld.written.contains(number))
     }
-    let (storage, tries) = (configuration.storage, configuration.triesAtOnce)
+    let (storage, tries) = (configuration.storage, configuration.triesInline)
     log.note(
       "a broker: \(configuration.backend), depth \(storage.depth), cap \(storage.cap), \(storage.queuedRequests), "
         + "\(configuration.heldCompletions)\(tries ? ", tries at once" : "")")

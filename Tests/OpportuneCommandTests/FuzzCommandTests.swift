@@ -35,7 +35,7 @@ import Testing
 
   @Test func eachTargetIsListedWithASentence() throws {
     let lines = try FuzzCommand.parse(["--list"]).listing().split(separator: "\n")
-    for name in ["runq", "requests", "arbiter", "way", "gpsd", "canary"] {
+    for name in ["runq", "requests", "io-scheduler", "way", "gpsd", "canary"] {
       #expect(lines.contains { $0.hasPrefix(name + " ") && $0.hasSuffix(".") }, "\(name)")
     }
     struct Listing: Decodable {
@@ -51,10 +51,11 @@ import Testing
     let folder = try Folder()
     let example = folder.path("canary.example")
     let found = #expect(throws: ExitCode.self) {
-      try FuzzCommand.parse(["--target", "canary-arbiter", "--time", "60", "--seed", "1", "--output", example]).run()
+      try FuzzCommand.parse(["--target", "canary-io-scheduler", "--time", "60", "--seed", "1", "--output", example])
+        .run()
     }
     #expect(found == ExitCode(1))
-    #expect(try String(contentsOfFile: example, encoding: .utf8).contains("target: canary-arbiter"))
+    #expect(try String(contentsOfFile: example, encoding: .utf8).contains("target: canary-io-scheduler"))
     let again = #expect(throws: ExitCode.self) { try FuzzCommand.parse(["--replay", example, "--json"]).run() }
     #expect(again == ExitCode(1))
   }

@@ -46,7 +46,7 @@ import Testing
       ["--help"], ["--version"], ["help", "bench", "io"], ["bench"], ["--generate-completion-script", "bash"],
       ["states"], ["states", "--json"], ["states", "--mermaid"], ["states", "--markdown"], ["states", "--rules"],
       ["doctor"], ["doctor", "--json"], ["fuzz", "--list"], ["fuzz", "--list", "--json"],
-      ["fuzz", "--target", "arbiter", "--time", "0.1", "--threads", "1"],
+      ["fuzz", "--target", "io-scheduler", "--time", "0.1", "--threads", "1"],
       ["location", "settings", settings], ["location", "settings", settings, "--json"],
       replay(track), replay(track) + ["--json"], ["location", "monitor"] + track,
       ["location", "monitor", "--json"] + track, ["replay", recording], ["replay", recording, "--json"],

@@ -8,14 +8,14 @@ import Testing
 
 /// Closes that take long: whom they must not hold up.
 @Suite(.bounded) struct CloseQueueTests {
-  /// As those of a network's file system may. Nothing of this machine takes long for certain but a socket that lingers, which
+  /// As those of a network's file system may. Nothing of this machine takes long for certain but a socket that busyPoll, which
   /// the broker does not let it: so that is brought about when the broker is done with it.
   // R-DISK-01, R-NET-03
   @Test(arguments: backends)
   func longClosesHoldUpNobodyElse(backend: IOConfiguration.Backend) async throws {
     let begun = Numbers()
     let broker = try makeBroker(backend) {
-      $0.triesAtOnce = false
+      $0.triesInline = false
       $0.threads = 1
       $0.fault = { op in
         guard op.code == UInt8(opp_ring_code.OPP_RING_CLOSE.rawValue) else { return nil }
@@ -46,7 +46,7 @@ import Testing
     }
     try await eventually("the closes") { try await broker.statistics().apps[0].openDescriptors == 0 }
     _ = try await broker.statistics()  // another turn
-    #expect(clock.now - start < .seconds(60), "the owner has not waited for a close")
+    #expect(clock.now - start < .seconds(60), "the reactor has not waited for a close")
     // Another's file, and another's close, beside as many as may be under way.
     try await eventually("the closes in the kernel") { begun.count - listeners == CloseQueue.limit }
     let file = try await peer.open("/proc/self/status", .readOnly, within: .seconds(20))
@@ -89,8 +89,8 @@ import Testing
   // R-NET-03
   @Test(arguments: backends)
   func lingeringClosesHoldUpNobodyElse(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend) { $0.triesAtOnce = false }
-    let io = try broker.makeApp(named: "lingers")
+    let broker = try makeBroker(backend) { $0.triesInline = false }
+    let io = try broker.makeApp(named: "busyPoll")
     let peer = try broker.makeApp(named: "peer")
     var servers: [FileDescriptor] = []
     var clients: [FileDescriptor] = []

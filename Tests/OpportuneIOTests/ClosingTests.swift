@@ -159,9 +159,9 @@ import Testing
   @Test func closesDoNotWaitForZeroCopyPeers() async throws {
     let broker = try makeBroker(.automatic) {
       $0.zeroCopyFrom = 4096
-      $0.triesAtOnce = false  // what is done at once is copied
+      $0.triesInline = false  // what is done at once is copied
     }
-    guard broker.abilities.sendsWithoutCopying else { return print("skipped: this kernel sends with a copy only") }
+    guard broker.capabilities.sendsWithoutCopying else { return print("skipped: this kernel sends with a copy only") }
     let io = try broker.makeApp(named: "sender")
     let peer = try broker.makeApp(named: "peer")
     var sockets: [FileDescriptor] = []
@@ -191,7 +191,7 @@ import Testing
     let broker = try makeBroker(backend) {
       $0.network.depth = 4
       $0.network.cap = .fixed(2)
-      $0.triesAtOnce = false
+      $0.triesInline = false
     }
     let io = try broker.makeApp(named: "sender", state: state)
     let peer = try broker.makeApp(named: "peer")
@@ -253,7 +253,7 @@ import Testing
   /// Not even what needs no waiting: by its number a descriptor may be another's file by then.
   // R-FTS-07
   @Test(arguments: backends)
-  func nothingIsDoneAtOnceAfterTheEnd(backend: IOConfiguration.Backend) async throws {
+  func nothingIsDoneInlineAfterTheEnd(backend: IOConfiguration.Backend) async throws {
     let broker = try makeBroker(backend)
     let io = try broker.makeApp(named: "over")
     let other = try broker.makeApp(named: "shut down")
@@ -261,13 +261,13 @@ import Testing
     let buffer = try IOBuffer(count: 1)
     _ = try peer.writeAll(0..<10 as Range<UInt8>)
     #expect(try await io.receive(socket, into: buffer) == 1)
-    #expect(try await broker.statistics().foreground.atOnce == 1)
+    #expect(try await broker.statistics().foreground.inline == 1)
     await io.terminate()
     #expect(await code { _ = try await io.receive(socket, into: buffer) } == .terminated)
     #expect(try await other.receive(socket, into: buffer) == 1)
     // Made while the broker shuts down: in the same turn, after it has begun to.
     let late = try inOneTurn(broker) {
-      broker.owner.post(Control { $0.shutDown {} })
+      broker.reactor.post(Control { $0.shutDown {} })
       return try broker.makeApp(named: "made meanwhile")
     }
     await broker.shutdown()

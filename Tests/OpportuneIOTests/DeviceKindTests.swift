@@ -3,7 +3,7 @@ import Testing
 
 @testable import OpportuneIO
 
-/// The arbiter before two kinds of device, in virtual time: one that turns, which serves one request after the other and whose
+/// The scheduler before two kinds of device, in virtual time: one that turns, which serves one request after the other and whose
 /// head has to move to each; and one of cells, which serves eight at once, wherever they are. Both in the order of arrival.
 @Suite(.bounded) struct DeviceKindTests {
   enum Kind: CaseIterable {
@@ -33,11 +33,11 @@ import Testing
     static let tracks = 1000
 
     let kind: Kind
-    var arbiter: Arbiter<Job>
+    var scheduler: IOScheduler<Job>
     var now: UInt64 = 0
     var head = 0
-    var inDevice: [Arbiter<Job>.Grant] = []
-    var served: [(end: UInt64, grant: Arbiter<Job>.Grant)] = []
+    var inDevice: [IOScheduler<Job>.Grant] = []
+    var served: [(end: UInt64, grant: IOScheduler<Job>.Grant)] = []
     var generator = SeededGenerator(seed: 3)
     /// The foreground's, one at a time with a pause between.
     var latencies: [UInt64] = []
@@ -46,14 +46,14 @@ import Testing
 
     init(_ kind: Kind, _ policy: DevicePolicy) {
       self.kind = kind
-      arbiter = Arbiter(policy, now: 0)
-      arbiter.addApp(0, state: .active)
-      arbiter.addApp(1, state: .background)
+      scheduler = IOScheduler(policy, now: 0)
+      scheduler.addApp(0, state: .active)
+      scheduler.addApp(1, state: .background)
     }
 
     mutating func submit(_ app: Int) {
       let job = Job(app: app, track: Int.random(in: 0..<Self.tracks, using: &generator), queuedAt: now)
-      _ = arbiter.submit(job, app: app, cost: .init(bytes: 4096))
+      _ = scheduler.submit(job, app: app, cost: .init(bytes: 4096))
     }
 
     mutating func run(_ background: Int, until end: UInt64) {
@@ -63,9 +63,9 @@ import Testing
           submit(0)
           nextForeground = .max
         }
-        while let grant = arbiter.next(now: now) { inDevice.append(grant) }
+        while let grant = scheduler.next(now: now) { inDevice.append(grant) }
         serve()
-        now = max(now + 1, min(nextForeground, served.map(\.end).min() ?? .max, arbiter.wakeTime(now: now) ?? .max))
+        now = max(now + 1, min(nextForeground, served.map(\.end).min() ?? .max, scheduler.wakeTime(now: now) ?? .max))
         for (_, grant) in served.filter({ $0.end <= now }) { ended(grant) }
         served.removeAll { $0.end <= now }
       }
@@ -79,8 +79,8 @@ import Testing
       }
     }
 
-    private mutating func ended(_ grant: Arbiter<Job>.Grant) {
-      arbiter.finished(grant, sentAt: now, queuedAt: grant.item.queuedAt, now: now)
+    private mutating func ended(_ grant: IOScheduler<Job>.Grant) {
+      scheduler.finished(grant, sentAt: now, queuedAt: grant.item.queuedAt, now: now)
       if grant.item.app == 0 {
         latencies.append(now - grant.item.queuedAt)
         nextForeground = now + kind.pause

@@ -133,7 +133,7 @@ import Testing
     let (mine, theirs) = try await datagramPair(io, peer)
     let address = try io.address(of: mine)
     func say(_ number: UInt8) async throws {
-      _ = try await broker.statistics()  // the owner has heard of what came before
+      _ = try await broker.statistics()  // the reactor has heard of what came before
       try await peer.send(theirs, from: try IOBuffer(copying: [number]), to: address)
     }
     let stream = try io.keepAlive([mine])
@@ -155,7 +155,7 @@ import Testing
     await broker.shutdown()
   }
 
-  /// Resumed and suspended again faster than the owner looks: what was reported before is reported anew, and polls of
+  /// Resumed and suspended again faster than the reactor looks: what was reported before is reported anew, and polls of
   /// the time before say nothing.
   // R-VOIP-03
   @Test(arguments: backends)
@@ -169,7 +169,7 @@ import Testing
     try await peer.send(client, from: try IOBuffer(count: 1))
     try await eventually("the first event") { told.events.count == 1 }
     // Seen as one change.
-    broker.owner.post(
+    broker.reactor.post(
       Control { _ in
         io.setState(.active)
         io.setState(.suspended)
@@ -180,11 +180,11 @@ import Testing
     io.setState(.suspended)
     _ = try await broker.statistics()
     // Seen as two: the poll is cancelled, and another is in its place when that is heard of.
-    broker.owner.post(
-      Control { owner in
+    broker.reactor.post(
+      Control { reactor in
         for state in [IOState.active, .suspended] {
           io.setState(state)
-          owner.follow(io)
+          reactor.follow(io)
         }
       })
     try await eventually("the cancellation") { try await broker.statistics().network.foregroundQueued == 0 }

@@ -98,7 +98,7 @@ import Testing
     for socket in [server, client] { try await io.close(socket) }
   }
 
-  /// The lock of the allocator may be held by a background thread that the kernel has stopped: the owner's thread frees
+  /// The lock of the allocator may be held by a background thread that the kernel has stopped: the reactor's thread frees
   /// nothing that callers have left behind.
   // R-DISK-01
   @Test(arguments: backends)
@@ -109,7 +109,7 @@ import Testing
       $0.fault = { $0.code == UInt8(opp_ring_code.OPP_RING_CANCEL.rawValue) ? -ENOENT : nil }
     }
     let threads = Numbers()
-    broker.owner.post(Control { _ in threads.add(Int(opp_thread_id())) })
+    broker.reactor.post(Control { _ in threads.add(Int(opp_thread_id())) })
     let ends = try pipe()
     do {
       let told = AtItsEnd { threads.add(Int(opp_thread_id())) }
@@ -119,7 +119,7 @@ import Testing
       read.useOwnPosition()
       let reading = Task { try await io.perform(read, within: nil) }
       try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
-      broker.owner.post(Control { $0.end(read, early: .deadlineExceeded) })
+      broker.reactor.post(Control { $0.end(read, early: .deadlineExceeded) })
       #expect(await code { _ = try await reading.value } == .deadlineExceeded)
     }
     _ = try ends.write.writeAll("x".utf8)
@@ -138,7 +138,7 @@ import Testing
     deinit { body() }
   }
 
-  /// 64 writes, an accept and a read are the kernel's at the moment at which their app ends: in one turn of the owner
+  /// 64 writes, an accept and a read are the kernel's at the moment at which their app ends: in one turn of the reactor
   /// they are sent, counted, and the app is terminated.
   // R-FTS-07
   @Test(arguments: backends)
@@ -173,12 +173,12 @@ import Testing
         }
         inOneTurn(broker) {
           io.setState(.active)
-          broker.owner.post(
-            Control { owner in
-              owner.dispatchAll()
-              guard let app = owner.owned(io) else { return }
+          broker.reactor.post(
+            Control { reactor in
+              reactor.dispatchAll()
+              guard let app = reactor.owned(io) else { return }
               inFlight.add(app.inFlight.count)
-              owner.terminate(app) {}
+              reactor.terminate(app) {}
             })
         }
         try await group.waitForAll()
@@ -290,22 +290,22 @@ import Testing
 
   @Test(arguments: backends)
   func aBrokerThatIsDroppedEndsItsThread(backend: IOConfiguration.Backend) async throws {
-    weak var owner: Owner?
+    weak var reactor: Reactor?
     do {
       let broker = try makeBroker(backend)
-      owner = broker.owner
+      reactor = broker.reactor
       // A deadline that is far off holds nobody.
       let io = try broker.makeApp(named: "dropped")
       _ = try await io.readFile("/proc/self/status", within: .seconds(3600))
       _ = try io.keepAlive([], heartbeat: .seconds(3600))
     }
-    try await eventually("the end") { owner == nil }
+    try await eventually("the end") { reactor == nil }
   }
 
   // R-FTS-08
   @Test(arguments: backends, [Duration.zero, .microseconds(200)])
-  func idleMakesNoWakeups(backend: IOConfiguration.Backend, lingers: Duration) async throws {
-    let broker = try makeBroker(backend) { $0.lingers = lingers }
+  func idleMakesNoWakeups(backend: IOConfiguration.Backend, busyPoll: Duration) async throws {
+    let broker = try makeBroker(backend) { $0.busyPoll = busyPoll }
     let io = try broker.makeApp(named: "idle")
     let ends = try pipe()
     // Deadlines of what ended before them, and a heartbeat of a suspension that is over, wake nobody.

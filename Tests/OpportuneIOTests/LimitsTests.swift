@@ -26,7 +26,7 @@ import Testing
       func counts() async throws -> (foreground: UInt64, background: UInt64) {
         let found = try await broker.statistics().apps.first { $0.name == "limited" }
         let app = try #require(found)
-        return (app.foreground.submitted + app.foreground.atOnce, app.background.submitted)
+        return (app.foreground.submitted + app.foreground.inline, app.background.submitted)
       }
       let before = try await counts()
       _ = try await io.status("/")

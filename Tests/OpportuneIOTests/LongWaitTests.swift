@@ -61,7 +61,7 @@ import Testing
   @Test(arguments: backends)
   func eventDescriptorsTakeNoThread(backend: IOConfiguration.Backend) async throws {
     let broker = try makeBroker(backend) {
-      $0.triesAtOnce = false
+      $0.triesInline = false
       $0.threads = 1
     }
     let waiting = try broker.makeApp(named: "waits", state: .background)
@@ -153,7 +153,7 @@ import Testing
   // R-DISK-01
   @Test(arguments: backends)
   func pipesTakeNoPlaceOfTheDevices(backend: IOConfiguration.Backend) async throws {
-    let broker = try makeBroker(backend) { $0.triesAtOnce = false }
+    let broker = try makeBroker(backend) { $0.triesInline = false }
     let waiting = try broker.makeApp(named: "waits", state: .background)
     let other = try broker.makeApp(named: "other", state: .background)
     let ends = try FileDescriptor.pipe()
@@ -174,10 +174,10 @@ import Testing
       let foreground = try broker.makeApp(named: "foreground")
       let path = try makeFIFO(folder.appending("fifo"))
       let opens = (0..<40).map { _ in Task { try await background.open(path, .readOnly) } }
-      let own = (0..<Owner.waitingOpensLimit + 1).map { _ in Task { try await foreground.open(path, .readOnly) } }
+      let own = (0..<Reactor.waitingOpensLimit + 1).map { _ in Task { try await foreground.open(path, .readOnly) } }
       try await eventually("the opens") {
         let apps = try await broker.statistics().apps
-        return apps[0].inFlight == Owner.waitingOpensLimit && apps[1].inFlight == Owner.waitingOpensLimit
+        return apps[0].inFlight == Reactor.waitingOpensLimit && apps[1].inFlight == Reactor.waitingOpensLimit
           && apps[0].background.submitted == 40
       }
       let cancelled = Task { try await background.open(path, .readOnly) }
@@ -209,14 +209,14 @@ import Testing
       opening.cancel()
       #expect(await code { _ = try await opening.value } == .cancelled)
       await broker.shutdown()
-      let hasEnded = broker.owner.hasEnded.load(ordering: .acquiring)
-      #expect(broker.abilities.usesUring || !hasEnded)
+      let hasEnded = broker.reactor.hasEnded.load(ordering: .acquiring)
+      #expect(broker.capabilities.usesUring || !hasEnded)
       #expect(await code { _ = try await broker.statistics() } == .unavailable)
       await broker.shutdown()
       #expect(await code { try await io.nop() } != nil)
       // What is opened after all is closed; then the broker's thread ends.
       let otherEnd = try FileDescriptor.open(path, .readWrite)
-      try await eventually("the thread's end") { broker.owner.hasEnded.load(ordering: .acquiring) }
+      try await eventually("the thread's end") { broker.reactor.hasEnded.load(ordering: .acquiring) }
       #expect(close(otherEnd.rawValue) == 0)
       // Without a reader this cannot be opened.
       #expect(open(path.string, O_WRONLY | O_NONBLOCK) == -1 && errno == ENXIO)

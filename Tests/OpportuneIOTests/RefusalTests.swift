@@ -46,9 +46,9 @@ import Testing
   @Test func threadsDoTheSameAndTheLoggerSaysSoOnce() async throws {
     guard let made = makeRefused(.automatic) else { return }
     let broker = try #require(try made.result?.get())
-    #expect(!broker.abilities.usesUring)
-    #expect(broker.abilities.refusal == Errno.notPermitted.rawValue)
-    #expect(!broker.abilities.isSingleIssuer)
+    #expect(!broker.capabilities.usesUring)
+    #expect(broker.capabilities.refusal == Errno.notPermitted.rawValue)
+    #expect(!broker.capabilities.isSingleIssuer)
     let io = try broker.makeApp(named: "refused")
     try await withFolder { folder in
       let path = folder.appending("file")
@@ -92,8 +92,8 @@ import Testing
 
   @Test func threadsOnDemandAreNoRefusal() throws {
     let broker = try makeBroker(.threads)
-    #expect(!broker.abilities.usesUring)
-    #expect(broker.abilities.refusal == nil)
+    #expect(!broker.capabilities.usesUring)
+    #expect(broker.capabilities.refusal == nil)
   }
 
   /// Foreground I/O would get the CPU time of background otherwise.
@@ -119,7 +119,7 @@ import Testing
       return try IOBroker(configuration: configuration, logger: Logger(label: "test", factory: { _ in lines }))
     }.value
     let parameters = await withCheckedContinuation { continuation in
-      broker.owner.post(
+      broker.reactor.post(
         Control { _ in
           var parameters = opp_sched_params()
           _ = opp_thread_get_sched(0, &parameters)

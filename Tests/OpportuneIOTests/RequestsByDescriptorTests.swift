@@ -48,15 +48,15 @@ import Testing
         return statistics.apps[0].inFlight + network.foregroundQueued + network.backgroundQueued == count
       }
       let time = await withCheckedContinuation { continuation in
-        broker.owner.post(
-          Control { owner in
+        broker.reactor.post(
+          Control { reactor in
             let times = (0..<5 as Range<Int32>).map { round in
               // Of numbers that nothing is on.
               let requests = (0..<100 as Range<Int32>).map { number in
                 Request(io, .OPP_RING_CLOSE, on: .none, descriptor: (1 << 20) + 1024 + 100 * round + number)
               }
               return ContinuousClock().measure {
-                if let app = owner.owned(io) { for request in requests { owner.close(request, of: app) } }
+                if let app = reactor.owned(io) { for request in requests { reactor.close(request, of: app) } }
               }
             }
             continuation.resume(returning: times.min() ?? .zero)

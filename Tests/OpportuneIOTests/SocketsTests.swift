@@ -155,7 +155,7 @@ import Testing
 
   @Test(arguments: backends)
   func descriptorsThatDoNotBlockAreWaitedFor(backend: IOConfiguration.Backend) async throws {
-    let io = try makeBroker(backend) { $0.triesAtOnce = false }.makeApp(named: "sockets")
+    let io = try makeBroker(backend) { $0.triesInline = false }.makeApp(named: "sockets")
     let (server, client) = try await connectedPair(io)
     for socket in [server, client] { _ = fcntl(socket.rawValue, F_SETFL, O_NONBLOCK) }
     let receiving = Task {
@@ -171,7 +171,7 @@ import Testing
   @Test func sendsWithoutCopyingWhereAskedTo() async throws {
     let broker = try makeBroker(.automatic) {
       $0.zeroCopyFrom = 4096
-      $0.triesAtOnce = false
+      $0.triesInline = false
     }
     let io = try broker.makeApp(named: "sockets")
     let (server, client) = try await connectedPair(io)
@@ -184,7 +184,7 @@ import Testing
     try await io.send(client, from: try IOBuffer(copying: bytes))
     #expect(try await receiving.value == bytes)
     for socket in [server, client] { try await io.close(socket) }
-    if !broker.abilities.sendsWithoutCopying { print("skipped: this kernel sends with a copy only") }
+    if !broker.capabilities.sendsWithoutCopying { print("skipped: this kernel sends with a copy only") }
   }
 
   /// Unix sockets refuse to: what is sent goes with a copy.
@@ -192,7 +192,7 @@ import Testing
     try await withFolder { folder in
       let io = try makeBroker(.automatic) {
         $0.zeroCopyFrom = 4096
-        $0.triesAtOnce = false
+        $0.triesInline = false
       }.makeApp(named: "sockets")
       let listener = try await io.listen(on: .unix(folder.appending("socket")))
       async let accepted = listener.accept()
@@ -216,7 +216,7 @@ import Testing
     let order = Numbers()
     let broker = try makeBroker(backend) {
       $0.network = DevicePolicy(ratio: .strict, depth: 1, cap: .fixed(1))
-      $0.triesAtOnce = false
+      $0.triesInline = false
       $0.fault = { op in
         if op.code == 19 { order.add(Int(op.length)) }
         return nil

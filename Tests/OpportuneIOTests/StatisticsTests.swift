@@ -59,7 +59,7 @@ import Testing
   func everythingIsCountedByClass(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in
       let broker = try makeBroker(backend) {
-        $0.triesAtOnce = false
+        $0.triesInline = false
         $0.storage.bytes = .init(perSecond: 100_000_000, burst: 5_000_000)
         $0.storage.operations = .init(perSecond: 1_000_000, burst: 1000)
       }
@@ -82,7 +82,7 @@ import Testing
         #expect(values.cancelled == 1)
         #expect(values.submitted == values.completed + 2)
         #expect(values.waiting.count == values.inDevice.count)
-        #expect(values.atOnce == 0)
+        #expect(values.inline == 0)
       }
       #expect(statistics.apps.map(\.name) == ["foreground", "background"])
       #expect(statistics.storage.cap == 4)
@@ -224,7 +224,7 @@ import Testing
     try await withFolder { folder in
       let time = Atomic<UInt64>(1_000_000_000)
       let broker = try makeBroker(backend) {
-        $0.triesAtOnce = false
+        $0.triesInline = false
         $0.storage.cap = .adaptive(target: .milliseconds(1), maximum: 8)
         $0.clock = { time.load(ordering: .relaxed) }
       }

@@ -100,7 +100,7 @@ import Testing
   @Test(arguments: backends)
   func submissionsDuringTheShutdownAreAnswered(backend: IOConfiguration.Backend) async throws {
     for _ in 0..<20 {
-      let broker = try makeBroker(backend) { $0.triesAtOnce = false }
+      let broker = try makeBroker(backend) { $0.triesInline = false }
       let io = try broker.makeApp(named: "late")
       await withTaskGroup { group in
         for _ in 0..<4 {

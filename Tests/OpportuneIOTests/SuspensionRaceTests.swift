@@ -29,7 +29,7 @@ private func spin(_ turns: Int) {
       let (app, reported) = (try scheduler.makeApp(named: "race", band: band), self.reported)
       broker = try makeBroker(backend) {
         $0.heldCompletions = .report
-        $0.triesAtOnce = false  // what is being tried counts as in flight, and the kernel does not have it
+        $0.triesInline = false  // what is being tried counts as in flight, and the kernel does not have it
         $0.onHeldCompletion = { _ in
           reported.add(1)
           onReport(app, reported.count)

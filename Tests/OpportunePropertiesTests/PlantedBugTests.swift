@@ -22,14 +22,14 @@ import Testing
   }
 
   // R-CARD-09
-  @Test func theArbiterIsSeenToOvertakeToStarveAndToServeTheSuspended() async throws {
-    let overtaken = try #require(try await finding(ArbiterProperty(Overtaking.self)))
+  @Test func theIOSchedulerIsSeenToOvertakeToStarveAndToServeTheSuspended() async throws {
+    let overtaken = try #require(try await finding(IOSchedulerProperty(Overtaking.self)))
     #expect(overtaken.message.contains("overtakes"), "\(overtaken.timeline)")
-    let suspended = try #require(try await finding(ArbiterProperty(Unsuspended.self)))
+    let suspended = try #require(try await finding(IOSchedulerProperty(Unsuspended.self)))
     #expect(suspended.message.contains("is suspended"), "\(suspended.timeline)")
-    let starved = try #require(try await finding(ArbiterProperty(Starving.self)))
+    let starved = try #require(try await finding(IOSchedulerProperty(Starving.self)))
     #expect(starved.message.contains("held back"), "\(starved.timeline)")
-    let unlimited = try #require(try await finding(ArbiterProperty(Unlimited.self)))
+    let unlimited = try #require(try await finding(IOSchedulerProperty(Unlimited.self)))
     #expect(unlimited.message.contains("were allowed"), "\(unlimited.timeline)")
   }
 
@@ -132,43 +132,43 @@ import Testing
   }
 }
 
-// MARK: Broken arbiters
+// MARK: Broken schedulers
 
 /// The second is given before the first.
-private struct Overtaking: BrokenArbiter {
-  var arbiter: Arbiter<Int>
-  init(_ policy: DevicePolicy, now: UInt64) { arbiter = Arbiter(policy, now: now) }
+private struct Overtaking: BrokenScheduler {
+  var scheduler: IOScheduler<Int>
+  init(_ policy: DevicePolicy, now: UInt64) { scheduler = IOScheduler(policy, now: now) }
   mutating func next(now: UInt64) -> Grant? {
-    guard let first = arbiter.next(now: now) else { return nil }
-    guard let second = arbiter.next(now: now), second.ticket.app == first.ticket.app else { return first }
+    guard let first = scheduler.next(now: now) else { return nil }
+    guard let second = scheduler.next(now: now), second.ticket.app == first.ticket.app else { return first }
     return second
   }
 }
 
-private struct Unsuspended: BrokenArbiter {
-  var arbiter: Arbiter<Int>
-  init(_ policy: DevicePolicy, now: UInt64) { arbiter = Arbiter(policy, now: now) }
+private struct Unsuspended: BrokenScheduler {
+  var scheduler: IOScheduler<Int>
+  init(_ policy: DevicePolicy, now: UInt64) { scheduler = IOScheduler(policy, now: now) }
   mutating func setState(_ state: IOState, of app: Int) {
-    if state != .suspended { arbiter.setState(state, of: app) }
+    if state != .suspended { scheduler.setState(state, of: app) }
   }
 }
 
-private struct Starving: BrokenArbiter {
-  var arbiter: Arbiter<Int>
+private struct Starving: BrokenScheduler {
+  var scheduler: IOScheduler<Int>
   var asked = 0
-  init(_ policy: DevicePolicy, now: UInt64) { arbiter = Arbiter(policy, now: now) }
+  init(_ policy: DevicePolicy, now: UInt64) { scheduler = IOScheduler(policy, now: now) }
   mutating func next(now: UInt64) -> Grant? {
     asked += 1
-    return asked % 3 == 0 ? nil : arbiter.next(now: now)
+    return asked % 3 == 0 ? nil : scheduler.next(now: now)
   }
 }
 
-private struct Unlimited: BrokenArbiter {
-  var arbiter: Arbiter<Int>
+private struct Unlimited: BrokenScheduler {
+  var scheduler: IOScheduler<Int>
   init(_ policy: DevicePolicy, now: UInt64) {
     var policy = policy
     policy.bytes = nil
     policy.operations = nil
-    arbiter = Arbiter(policy, now: now)
+    scheduler = IOScheduler(policy, now: now)
   }
 }

@@ -21,14 +21,14 @@ import Testing
 
   // R-CARD-09
   @Test func thePlantedBugIsFoundShrunkAndReplayed() throws {
-    let target = try FuzzTargets.all.named("canary-arbiter")
+    let target = try FuzzTargets.all.named("canary-io-scheduler")
     let report = try FuzzRun(targets: [target], seconds: 60, seed: 1, threads: 2).run()
     let finding = try #require(report.finding)
     #expect(finding.message.contains("cancelling"))
     // The policy, what was submitted to reach the number, a cancellation.
     #expect(finding.timeline.split(separator: "\n").count <= 8, "\(finding.timeline)")
     #expect(try FuzzTargets.all.replay(finding.example).finding?.message == finding.message)
-    #expect(try FuzzJSON.encode(report).contains("target: canary-arbiter"))
+    #expect(try FuzzJSON.encode(report).contains("target: canary-io-scheduler"))
   }
 
   @Test func executionsDependOnTheirSeedAlone() throws {

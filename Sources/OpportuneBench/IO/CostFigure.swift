@@ -40,11 +40,11 @@ extension IOBench {
       points.append(
         IOPoint(name: "cost, \(load), \(loop.mode)") { Double(count) * 1e9 / Double(max(1, loop.run(count))) })
     }
-    for triesAtOnce in fd >= 0 ? [true, false] : [false] {
-      let mode = triesAtOnce ? "swift-async" : "swift-async-by-owner"
+    for triesInline in fd >= 0 ? [true, false] : [false] {
+      let mode = triesInline ? "swift-async" : "swift-async-by-reactor"
       modes.append((mode, "bare-batch-1"))
       points.append(
-        IOPoint(name: "cost, \(load), \(mode)") { try await swiftRate(file, size, triesAtOnce, isRead: fd >= 0) })
+        IOPoint(name: "cost, \(load), \(mode)") { try await swiftRate(file, size, triesInline, isRead: fd >= 0) })
     }
     let rates = try await turns(&report, points)
     for (index, mode) in modes.enumerated() where !rates[index].isEmpty {
@@ -65,10 +65,10 @@ extension IOBench {
   }
 
   private func swiftRate(
-    _ file: TestFile, _ size: UInt64, _ triesAtOnce: Bool, isRead: Bool
+    _ file: TestFile, _ size: UInt64, _ triesInline: Bool, isRead: Bool
   ) async throws -> Double {
     var configuration = IOConfiguration()
-    configuration.triesAtOnce = triesAtOnce
+    configuration.triesInline = triesInline
     let broker = try IOBroker(configuration: configuration)
     let io = try broker.makeApp(named: "cost")
     let descriptor = try await io.open(file.path, .readOnly)

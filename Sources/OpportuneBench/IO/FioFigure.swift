@@ -11,9 +11,9 @@ extension IOBench {
     let program = places.first { access($0, X_OK) == 0 }
     if program == nil { report.notes.append("fio: skipped, there is no fio here (apt-get install fio)") }
     for depth in [1, 32] {
-      var modes = ["broker", "broker-lingers-20us"]
-      var points = [Duration.zero, .microseconds(20)].enumerated().map { index, lingers in
-        IOPoint(name: "fio, depth \(depth), \(modes[index])") { try await ours(file, depth, lingers) }
+      var modes = ["broker", "broker-busyPoll-20us"]
+      var points = [Duration.zero, .microseconds(20)].enumerated().map { index, busyPoll in
+        IOPoint(name: "fio, depth \(depth), \(modes[index])") { try await ours(file, depth, busyPoll) }
       }
       if let program {
         modes.insert("fio", at: 0)
@@ -52,9 +52,9 @@ extension IOBench {
     return job.read.iops
   }
 
-  private func ours(_ file: TestFile, _ depth: Int, _ lingers: Duration) async throws -> Double {
+  private func ours(_ file: TestFile, _ depth: Int, _ busyPoll: Duration) async throws -> Double {
     var configuration = IOConfiguration()
-    configuration.lingers = lingers
+    configuration.busyPoll = busyPoll
     let scheduler = try Scheduler()
     let broker = try IOBroker(configuration: configuration)
     let app = try scheduler.makeApp(named: "reader")

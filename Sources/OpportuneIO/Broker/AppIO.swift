@@ -18,8 +18,8 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   private let readLimits: (@Sendable () -> IOLimits?)?
   /// Of an app that is not attached: the state's code in the lowest byte, the count of changes above it.
   private let stateWord: Atomic<UInt64>
-  /// The owner thread has it as well.
-  private let atOnce = AtOnce()
+  /// The reactor thread has it as well.
+  private let inline = InlineCalls()
 
   // Sendable: constants and atomics.
   init(
@@ -32,23 +32,23 @@ public final class AppIO: AppObserver, @unchecked Sendable {
     self.app = app
     readLimits = limits
     stateWord = Atomic(UInt64(state.code))
-    broker.owner.post(
-      Control(refused: { [atOnce] in _ = atOnce.end() }) { [weak self, atOnce] in
-        $0.add(slot: slot, name: name, state: state, atOnce, self)
+    broker.reactor.post(
+      Control(refused: { [inline] in _ = inline.end() }) { [weak self, inline] in
+        $0.add(slot: slot, name: name, state: state, inline, self)
       })
   }
 
   // Requests hold the app, so there is none.
   deinit {
     let (slot, broker) = (slot, broker)
-    broker.owner.post(
+    broker.reactor.post(
       Control {
         $0.forget(slot: slot)
         broker.giveBack(slot)
       })
   }
 
-  var owner: Owner { broker.owner }
+  var reactor: Reactor { broker.reactor }
 
   // MARK: State
 
@@ -76,7 +76,7 @@ public final class AppIO: AppObserver, @unchecked Sendable {
     }
   }
 
-  /// What the app is now. Nothing here is a copy that could lag behind: see ``Owner/follow(_:)``.
+  /// What the app is now. Nothing here is a copy that could lag behind: see ``Reactor/follow(_:)``.
   var view: View {
     // [state] acquire: what came before the change is seen by who sees it. Pairs with setState().
     if let app { View(of: app, readLimits?()) } else { View(word: stateWord.load(ordering: .acquiring)) }
@@ -103,7 +103,7 @@ public final class AppIO: AppObserver, @unchecked Sendable {
 
   /// The scheduler's app changed its band, or was suspended or resumed.
   public func appDidChange() {
-    owner.post(Control { $0.follow(self) })
+    reactor.post(Control { $0.follow(self) })
   }
 
   /// Ends the app's I/O. What is queued, reads, receives, accepts and connections end with `terminated`. Writes and sends
@@ -111,10 +111,10 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   /// and the call returns. (R-FTS-07)
   public func terminate() async {
     await withUnsafeContinuation { continuation in
-      owner.post(
-        Control(refused: { continuation.resume() }) { owner in
-          guard let app = owner.owned(self) else { return continuation.resume() }
-          owner.terminate(app) { continuation.resume() }
+      reactor.post(
+        Control(refused: { continuation.resume() }) { reactor in
+          guard let app = reactor.owned(self) else { return continuation.resume() }
+          reactor.terminate(app) { continuation.resume() }
         })
     }
   }
@@ -124,7 +124,7 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   func request(_ code: opp_ring_code, _ device: Device = .storage, _ descriptor: FileDescriptor? = nil) throws(IOError)
     -> Request
   {
-    try owner.checkFork()
+    try reactor.checkFork()
     return Request(self, code, on: device, descriptor: descriptor?.rawValue ?? -1)
   }
 
@@ -137,7 +137,7 @@ public final class AppIO: AppObserver, @unchecked Sendable {
       request.releaseBuffers()
       throw request.error(.cancelled)
     }
-    if limit != .zero, let value = try tryAtOnce(request) { return value }
+    if limit != .zero, let value = try tryInline(request) { return value }
     if let limit {
       request.limit = limit
       let (deadline, overflow) = opp_now_ns().addingReportingOverflow(limit.nanoseconds)
@@ -147,10 +147,10 @@ public final class AppIO: AppObserver, @unchecked Sendable {
     await withTaskCancellationHandler {
       await withUnsafeContinuation { continuation in
         request.caller = .task(continuation)
-        owner.post(request)
+        reactor.post(request)
       }
     } onCancel: {
-      owner.post(Control { $0.end(request, early: .cancelled) })
+      reactor.post(Control { $0.end(request, early: .cancelled) })
     }
     return try request.value()
   }
@@ -161,17 +161,17 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   }
 
   /// Foreground that needs no waiting is done here and now: no queue could give it a better place.
-  func tryAtOnce(_ request: Request) throws(IOError) -> Int? {
-    guard owner.configuration.triesAtOnce, request.canBeTriedAtOnce, !owner.hasFault else { return nil }
+  func tryInline(_ request: Request) throws(IOError) -> Int? {
+    guard reactor.configuration.triesInline, request.canBeTriedInline, !reactor.hasFault else { return nil }
     var op = request.op
     op.length = UInt32(min(request.total, 1 << 30))
-    let tried = doAtOnce(on: request.device, request.op.fd, since: request.closesBefore) {
+    let tried = doInline(on: request.device, request.op.fd, since: request.closesBefore) {
       let moved = opp_ring_try(&op)
       // While it is inside, so that what its app has done counts it however soon that ends.
       if moved >= 0 {
-        atOnce.count(Int(moved), writes: request.writes, isWhole: !request.leavesRest(afterMoving: Int(moved)))
+        inline.count(Int(moved), writes: request.writes, isWhole: !request.leavesRest(afterMoving: Int(moved)))
       } else if !Self.isNoAnswer(moved) {
-        atOnce.countFailure()
+        inline.countFailure()
       }
       return moved
     }
@@ -193,18 +193,18 @@ public final class AppIO: AppObserver, @unchecked Sendable {
   }
 
   /// Calls `body` on this thread, which does not wait, where the app is active, or at least not suspended: else, and where it
-  /// has ended, or where the descriptor may have been closed, nil. For it may be another's file then: see ``AtOnce`` and
+  /// has ended, or where the descriptor may have been closed, nil. For it may be another's file then: see ``InlineCalls`` and
   /// ``CallersByDescriptor``.
-  func doAtOnce(
+  func doInline(
     on device: Device, _ descriptor: Int32, since closes: UInt64, unlessSuspended: Bool = false, _ body: () -> Int32
   ) -> Int32? {
-    let entry = atOnce.enter()
+    let entry = inline.enter()
     guard entry == .inside else {
       if entry == .refusedAsLast { tellOfTheLast() }
       return nil
     }
-    defer { if atOnce.leave() { tellOfTheLast() } }
-    let callers = owner.callers
+    defer { if inline.leave() { tellOfTheLast() } }
+    let callers = reactor.callers
     let entryOnDescriptor = callers.enter(descriptor, since: closes)
     guard entryOnDescriptor == .inside else {
       if entryOnDescriptor == .refusedAsLast { tellOfTheLast(on: descriptor) }
@@ -213,16 +213,16 @@ public final class AppIO: AppObserver, @unchecked Sendable {
     defer { if callers.leave(descriptor) { tellOfTheLast(on: descriptor) } }
     let state = view.state(on: device)
     guard state == .active || (unlessSuspended && state != .suspended) else { return nil }
-    owner.configuration.onCallAtOnce?()
+    reactor.configuration.onInlineCall?()
     return body()
   }
 
   private func tellOfTheLast() {
-    owner.post(Control { if let app = $0.owned(self) { $0.lastHasLeft(app) } })
+    reactor.post(Control { if let app = $0.owned(self) { $0.lastHasLeft(app) } })
   }
 
   private func tellOfTheLast(on descriptor: Int32) {
-    owner.post(Control { $0.lastHasLeft(descriptor) })
+    reactor.post(Control { $0.lastHasLeft(descriptor) })
   }
 }
 

@@ -13,11 +13,11 @@ import OpportuneScheduler
 /// One thread of its own talks to the kernel; it sleeps while there is nothing to do. All members may be used from any
 /// thread. Apps hold their broker; the last of them to go ends it, if ``shutdown()`` has not.
 public final class IOBroker: Sendable {
-  let owner: Owner
+  let reactor: Reactor
   private let slots = SlotPool()
 
   /// What it was made with.
-  public var configuration: IOConfiguration { owner.configuration }
+  public var configuration: IOConfiguration { reactor.configuration }
 
   /// - Parameters:
   ///   - configuration: checked first.
@@ -28,13 +28,13 @@ public final class IOBroker: Sendable {
     logger: Logger = Logger(label: "opportune.io", factory: { _ in SwiftLogNoOpLogHandler() })
   ) throws(IOError) {
     try configuration.validate()
-    owner = try Owner(configuration, logger)
+    reactor = try Reactor(configuration, logger)
   }
 
-  deinit { owner.post(Control { $0.shutDown {} }) }
+  deinit { reactor.post(Control { $0.shutDown {} }) }
 
   /// What this kernel gives the broker.
-  public struct Abilities: Sendable, Hashable {
+  public struct Capabilities: Sendable, Hashable {
     /// io_uring; else a few threads and `poll`.
     public let usesUring: Bool
     /// Why not, where it was asked for: `ENOSYS`, `EPERM`.
@@ -44,9 +44,9 @@ public final class IOBroker: Sendable {
     public let sendsWithoutCopying: Bool
   }
 
-  public var abilities: Abilities {
-    let can = owner.can
-    return Abilities(
+  public var capabilities: Capabilities {
+    let can = reactor.can
+    return Capabilities(
       usesUring: can.backend == .OPP_RING_URING, refusal: can.refused == 0 ? nil : -can.refused,
       isSingleIssuer: can.single_issuer, sendsWithoutCopying: can.zero_copy)
   }
@@ -55,7 +55,7 @@ public final class IOBroker: Sendable {
   ///
   /// - Throws: ``IOError``: `forked`.
   public func makeApp(named name: String, state: IOState = .active) throws(IOError) -> AppIO {
-    try owner.checkFork()
+    try reactor.checkFork()
     return AppIO(self, slots.take(), name: name, state: state, of: nil)
   }
 
@@ -67,7 +67,7 @@ public final class IOBroker: Sendable {
   /// - Parameter limits: asked on any thread, for classes that say more than the app's band; must not block. Each change of
   ///   what it answers is followed by a change of the app, or by ``AppIO/appDidChange()``.
   package func attach(_ app: App, limits: (@Sendable () -> IOLimits?)?) throws(IOError) -> AppIO {
-    try owner.checkFork()
+    try reactor.checkFork()
     let state = AppIO.View(of: app, nil).state
     let attached = AppIO(self, slots.take(), name: app.name, state: state, of: app, limits: limits)
     app.addObserver(attached)
@@ -82,7 +82,7 @@ public final class IOBroker: Sendable {
   /// - Throws: ``IOError``: `unavailable` once ``shutdown()`` has returned, whatever it left behind; never waits for that.
   public func statistics() async throws(IOError) -> IOStatistics {
     let result: IOStatistics? = await withUnsafeContinuation { continuation in
-      owner.post(
+      reactor.post(
         Control(refused: { continuation.resume(returning: nil) }) {
           continuation.resume(returning: $0.isOver ? nil : $0.statistics())
         })
@@ -98,7 +98,7 @@ public final class IOBroker: Sendable {
   /// is asked of the broker meanwhile fails as after any shutdown, ``statistics()`` with `unavailable`.
   public func shutdown() async {
     await withUnsafeContinuation { continuation in
-      owner.post(Control(refused: { continuation.resume() }) { $0.shutDown { continuation.resume() } })
+      reactor.post(Control(refused: { continuation.resume() }) { $0.shutDown { continuation.resume() } })
     }
   }
 }

@@ -85,12 +85,12 @@ public struct IOConfiguration: Sendable {
   /// Called on the broker's thread with the app's name; must not block.
   public var onHeldCompletion: (@Sendable (String) -> Void)?
   /// Whether foreground reads and receives that need no waiting are done at once, on the calling thread.
-  public var triesAtOnce = true
+  public var triesInline = true
   /// Sends of at least so many bytes are made without copying; `nil` is never. 4096 to 2^30.
   public var zeroCopyFrom: Int?
   /// How long the broker's thread looks on before it sleeps, without system calls, where the wait before was no longer
   /// than that: saves the wake-ups of dense traffic at the price of CPU time. 0 to 1 ms; see `docs/decisions`.
-  public var lingers = Duration.zero
+  public var busyPoll = Duration.zero
   /// What ``IOBroker/registeredBuffer()`` gives; `nil` is nothing. Where the kernel refuses them, the logger says so and
   /// they are buffers like others.
   public var registeredBuffers: RegisteredBuffers?
@@ -104,8 +104,8 @@ public struct IOConfiguration: Sendable {
   /// For tests: see `opp_ring_config.fault`. The descriptor, the number of the request's code, and the answer.
   var fault: (@Sendable (opp_ring_op) -> Int32?)?
   /// For tests: called by who is about to do something at once, and may.
-  var onCallAtOnce: (@Sendable () -> Void)?
-  /// For tests: the owner's clock, in nanoseconds, where nothing has a time of its own.
+  var onInlineCall: (@Sendable () -> Void)?
+  /// For tests: the reactor's clock, in nanoseconds, where nothing has a time of its own.
   var clock: (@Sendable () -> UInt64)?
   /// For tests: as before Linux 6.9.
   var lacksTruncate = false
@@ -129,7 +129,7 @@ public struct IOConfiguration: Sendable {
           .configuration, "registeredBuffers.size is \(registeredBuffers.size): expected a multiple of 4096")
       }
     }
-    try require(lingers, in: .zero ... .milliseconds(1), "lingers")
+    try require(busyPoll, in: .zero ... .milliseconds(1), "busyPoll")
     try require(entries, in: 8...4096, "entries")
     if let completions { try require(completions, in: 8...65_536, "completions") }
     try require(threads, in: 1...64, "threads")

@@ -3,7 +3,7 @@ import Glibc
 import SystemPackage
 
 /// Files. Every call throws ``IOError``; all but ``close(_:)`` take a `limit` from now on, `nil` being none; see ``AppIO`` for
-/// how calls end. Descriptors are swift-system's: the owner closes them by ``close(_:)``.
+/// how calls end. Descriptors are swift-system's: the reactor closes them by ``close(_:)``.
 extension AppIO {
   /// Opens a file, always close-on-exec.
   ///
@@ -146,7 +146,7 @@ extension AppIO {
     try require(count, in: 0...Int64.max, "count")
     let request = try request(.OPP_RING_TRUNCATE, .storage, descriptor)
     request.op.offset = UInt64(count)
-    guard !owner.can.truncate else {
+    guard !reactor.can.truncate else {
       try await perform(request, within: limit)
       return
     }
@@ -160,7 +160,7 @@ extension AppIO {
       let closes = turn.closesBefore
       turn.closesBefore = request.closesBefore
       try await perform(turn, within: end.map { $0 - .now })
-      let error = doAtOnce(on: .storage, descriptor.rawValue, since: closes, unlessSuspended: true) {
+      let error = doInline(on: .storage, descriptor.rawValue, since: closes, unlessSuspended: true) {
         ftruncate(descriptor.rawValue, off_t(count)) == 0 ? 0 : errno
       }
       if error == 0 { return }

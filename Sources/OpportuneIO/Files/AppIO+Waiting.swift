@@ -36,14 +36,14 @@ extension AppIO {
   }
 
   private func performWaiting(_ request: Request) throws(IOError) -> Int {
-    if let value = try tryAtOnce(request) { return value }
+    if let value = try tryInline(request) { return value }
     request.lookAtFile()
     let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
     defer { semaphore.deallocate() }
     semaphore.initialize(to: sem_t())
     sem_init(semaphore, 0, 0)
     request.caller = .thread(semaphore)
-    owner.post(request)
+    reactor.post(request)
     while sem_wait(semaphore) != 0 {}  // a signal interrupts it
     sem_destroy(semaphore)
     return try request.value()

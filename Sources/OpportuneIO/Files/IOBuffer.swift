@@ -71,7 +71,7 @@ public final class IOBuffer: @unchecked Sendable {
     if let pool { pool.giveBack(indexInPool) } else if !isLent { memory.deallocate() }
   }
 
-  /// Its number, where it is of `registered`, and the kernel knows that. The thread's of the owner that has them.
+  /// Its number, where it is of `registered`, and the kernel knows that. The thread's of the reactor that has them.
   func registration(in registered: RegisteredBuffers) -> Int? {
     pool === registered && registered.isRegistered ? indexInPool : nil
   }

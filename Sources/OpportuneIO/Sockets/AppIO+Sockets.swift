@@ -69,7 +69,7 @@ extension AppIO {
   }
 
   private func makeSocket(_ family: Int32, _ kind: __socket_type) throws(IOError) -> FileDescriptor {
-    try owner.checkFork()
+    try reactor.checkFork()
     let socket = Glibc.socket(family, Int32(kind.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     guard socket >= 0 else { throw Self.failure("socket") }
     return FileDescriptor(rawValue: socket)
@@ -83,9 +83,9 @@ extension AppIO {
   /// Makes the socket the app's, which closes it at its end. What is done to it from now on goes through the broker: by
   /// its number it may be another file afterwards.
   private func adopt(_ socket: FileDescriptor) {
-    owner.post(
-      Control(refused: { _ = Glibc.close(socket.rawValue) }) { owner in
-        if let app = owner.owned(self) { owner.adopt(socket.rawValue, isSocket: true, by: app) }
+    reactor.post(
+      Control(refused: { _ = Glibc.close(socket.rawValue) }) { reactor in
+        if let app = reactor.owned(self) { reactor.adopt(socket.rawValue, isSocket: true, by: app) }
       })
   }
 

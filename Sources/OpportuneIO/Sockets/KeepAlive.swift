@@ -12,7 +12,7 @@ public enum KeepAliveEvent: Sendable, Hashable {
 
 /// Watches sockets of an app while that is suspended; sends nothing, and wakes nobody but by an event.
 ///
-/// The owner thread's alone. While the app is suspended a poll request is in flight for each socket.
+/// The reactor thread's alone. While the app is suspended a poll request is in flight for each socket.
 final class Watch {
   struct Socket {
     let number: Int32
@@ -22,7 +22,7 @@ final class Watch {
     var isThere: Bool { SocketIdentity(of: number) == identity }
   }
 
-  private weak var app: OwnedApp?
+  private weak var app: AppEntry?
   private var sockets: [Socket]
   private let interval: UInt64?
   private let events: AsyncStream<KeepAliveEvent>.Continuation
@@ -35,7 +35,7 @@ final class Watch {
   private var dueAt = UInt64.max
 
   init(
-    of app: OwnedApp, sockets: [Socket], interval: UInt64?, events: AsyncStream<KeepAliveEvent>.Continuation
+    of app: AppEntry, sockets: [Socket], interval: UInt64?, events: AsyncStream<KeepAliveEvent>.Continuation
   ) {
     self.app = app
     self.sockets = sockets
@@ -47,36 +47,36 @@ final class Watch {
 
   /// The app was suspended; perhaps once more, before this thread has heard that it was resumed. What was reported of the
   /// suspension before is then reported anew, and the heartbeat goes on.
-  func arm(at owner: Owner) {
+  func arm(at reactor: Reactor) {
     guard !isStopped else { return }
     // One is another's number by now: nothing can be promised any more.
-    guard sockets.allSatisfy(\.isThere) else { return stop(at: owner) }
-    for socket in sockets where polls[socket.number] == nil { poll(socket.number, at: owner) }
+    guard sockets.allSatisfy(\.isThere) else { return stop(at: reactor) }
+    for socket in sockets where polls[socket.number] == nil { poll(socket.number, at: reactor) }
     guard !isArmed else { return }
     isArmed = true
-    setHeartbeat(at: owner)
+    setHeartbeat(at: reactor)
   }
 
   /// The app was resumed.
-  func disarm(at owner: Owner) {
+  func disarm(at reactor: Reactor) {
     isArmed = false
     dueAt = .max
-    for poll in polls.values { owner.cancelInKernel(poll) }
+    for poll in polls.values { reactor.cancelInKernel(poll) }
     polls = [:]
   }
 
   /// A socket is about to be closed; its number may be another file's afterwards.
-  func drop(_ socket: Int32, at owner: Owner) {
+  func drop(_ socket: Int32, at reactor: Reactor) {
     sockets.removeAll { $0.number == socket }
-    if let poll = polls.removeValue(forKey: socket) { owner.cancelInKernel(poll) }
+    if let poll = polls.removeValue(forKey: socket) { reactor.cancelInKernel(poll) }
   }
 
-  func stop(at owner: Owner) {
+  func stop(at reactor: Reactor) {
     guard !isStopped else { return }
-    disarm(at: owner)
+    disarm(at: reactor)
     isStopped = true
     if let app, !app.isTerminated {
-      for socket in sockets { owner.moderate(socket.number, of: app) }  // as those that nobody watches
+      for socket in sockets { reactor.moderate(socket.number, of: app) }  // as those that nobody watches
     }
     tell { $0.finish() }
   }
@@ -88,7 +88,7 @@ final class Watch {
     }
   }
 
-  private func poll(_ socket: Int32, at owner: Owner) {
+  private func poll(_ socket: Int32, at reactor: Reactor) {
     let poll = Poll(self, socket)
     polls[socket] = poll
     var op = opp_ring_op()
@@ -96,36 +96,36 @@ final class Watch {
     op.fd = socket
     op.flags = Self.pollIn | Self.pollHangUp
     op.tag = UInt64(UInt(bitPattern: Unmanaged<Message>.passRetained(poll).toOpaque()))
-    owner.prepare(op)
+    reactor.prepare(op)
   }
 
-  fileprivate func arrived(_ poll: Poll, _ result: Int32, at owner: Owner) {
+  fileprivate func arrived(_ poll: Poll, _ result: Int32, at reactor: Reactor) {
     // Another's place: it was cancelled, or the socket is polled anew since.
     guard isArmed, polls[poll.socket] === poll else { return }
     polls[poll.socket] = nil
     // It was closed behind the broker's back, perhaps while it was polled.
-    guard result >= 0, sockets.allSatisfy({ $0.number != poll.socket || $0.isThere }) else { return stop(at: owner) }
+    guard result >= 0, sockets.allSatisfy({ $0.number != poll.socket || $0.isThere }) else { return stop(at: reactor) }
     let socket = FileDescriptor(rawValue: poll.socket)
     tell { $0.yield(.dataArrived(socket)) }
   }
 
-  private func setHeartbeat(at owner: Owner) {
+  private func setHeartbeat(at reactor: Reactor) {
     guard let interval else { return }
-    dueAt = owner.now &+ interval
-    owner.setTimer(.heartbeat(self), at: dueAt)
+    dueAt = reactor.now &+ interval
+    reactor.setTimer(.heartbeat(self), at: dueAt)
   }
 
   /// Whether a heartbeat is due at a time; others were of an earlier suspension.
   func waits(until time: UInt64) -> Bool { isArmed && dueAt == time }
 
   /// A timer of this watch went off; perhaps one of an earlier suspension.
-  func heartbeatIsDue(at owner: Owner) {
-    guard isArmed, owner.now >= dueAt else { return }
+  func heartbeatIsDue(at reactor: Reactor) {
+    guard isArmed, reactor.now >= dueAt else { return }
     tell { $0.yield(.heartbeatDue) }
     guard let interval else { return }
     // From when it was due, so that lateness does not add up; those that were missed are one.
-    dueAt = owner.now &+ interval &- (owner.now - dueAt) % interval
-    owner.setTimer(.heartbeat(self), at: dueAt)
+    dueAt = reactor.now &+ interval &- (reactor.now - dueAt) % interval
+    reactor.setTimer(.heartbeat(self), at: dueAt)
   }
 
   private static let pollIn: UInt32 = 0x1
@@ -142,7 +142,7 @@ final class Poll: Message {
     self.socket = socket
   }
 
-  func arrived(_ result: Int32, at owner: Owner) { watch.arrived(self, result, at: owner) }
+  func arrived(_ result: Int32, at reactor: Reactor) { watch.arrived(self, result, at: reactor) }
 }
 
 extension AppIO {
@@ -169,22 +169,22 @@ extension AppIO {
     let (stream, continuation) = AsyncStream.makeStream(of: KeepAliveEvent.self)
     let slot = slot
     let box = WatchBox()
-    continuation.onTermination = { [owner] _ in owner.post(Control { box.watch?.stop(at: $0) }) }
-    owner.post(
-      Control(refused: { continuation.finish() }) { [watched] owner in
-        guard let app = owner.apps[slot], !app.isTerminated else { return continuation.finish() }
+    continuation.onTermination = { [reactor] _ in reactor.post(Control { box.watch?.stop(at: $0) }) }
+    reactor.post(
+      Control(refused: { continuation.finish() }) { [watched] reactor in
+        guard let app = reactor.apps[slot], !app.isTerminated else { return continuation.finish() }
         let watch = Watch(of: app, sockets: watched, interval: heartbeat?.nanoseconds, events: continuation)
         box.watch = watch
         app.watches.removeAll { $0.isStopped }
         app.watches.append(watch)
-        for socket in watched { owner.moderate(socket.number, of: app) }
-        if app.state == .suspended { watch.arm(at: owner) }
+        for socket in watched { reactor.moderate(socket.number, of: app) }
+        if app.state == .suspended { watch.arm(at: reactor) }
       })
     return stream
   }
 }
 
-/// Touched on the owner thread only.
+/// Touched on the reactor thread only.
 private final class WatchBox: @unchecked Sendable {
   var watch: Watch?
 }

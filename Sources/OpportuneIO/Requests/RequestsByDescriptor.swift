@@ -1,11 +1,11 @@
 /// What is in flight on a descriptor, or queued, whatever app's it is, so that a close looks at its own and not at all there is.
 ///
 /// Lists through the requests themselves, by the lowest bits of their descriptors: nothing is allocated for a request, and a
-/// number that is no descriptor takes no more room than others. The owner thread's alone.
+/// number that is no descriptor takes no more room than others. The reactor thread's alone.
 struct RequestsByDescriptor {
   /// A request's neighbours in its list.
   struct Links {
-    // Whoever is in a list is held by its tag, which the kernel has, or by the arbiter.
+    // Whoever is in a list is held by its tag, which the kernel has, or by the scheduler.
     fileprivate unowned(unsafe) var previous: Request?
     fileprivate unowned(unsafe) var next: Request?
     fileprivate(set) var isListed = false

@@ -1,6 +1,6 @@
 internal import COpportune
 
-extension Owner {
+extension Reactor {
   func statistics() -> IOStatistics {
     var classes = goneInAll
     var list: [IOStatistics.App] = []
@@ -12,13 +12,13 @@ extension Owner {
       list.append(values)
     }
     return IOStatistics(
-      apps: list, gone: Array(gone), storage: statistics(of: arbiters[0]), network: statistics(of: arbiters[1]),
+      apps: list, gone: Array(gone), storage: statistics(of: schedulers[0]), network: statistics(of: schedulers[1]),
       foreground: classes[0], background: classes[1], wakeups: opp_ring_wakeups(ring),
       usesUring: can.backend == .OPP_RING_URING)
   }
 
   /// Keeps what an app that goes has done.
-  func keepStatistics(of app: OwnedApp) {
+  func keepStatistics(of app: AppEntry) {
     let values = statistics(of: app)
     goneInAll[0].add(values.foreground)
     goneInAll[1].add(values.background)
@@ -26,19 +26,19 @@ extension Owner {
     if gone.count > 32 { gone.removeFirst() }
   }
 
-  private func statistics(of app: OwnedApp) -> IOStatistics.App {
+  private func statistics(of app: AppEntry) -> IOStatistics.App {
     var foreground = app.counters[0]
-    foreground.add(app.atOnce.done)
+    foreground.add(app.inline.done)
     return IOStatistics.App(
       number: app.number, name: app.name, state: app.state, foreground: foreground, background: app.counters[1],
-      inFlight: app.inFlight.count + app.atOnce.callers, held: app.held.count,
+      inFlight: app.inFlight.count + app.inline.callers, held: app.held.count,
       openDescriptors: app.descriptors.count)
   }
 
-  private func statistics(of arbiter: Arbiter<Request>) -> IOStatistics.Device {
+  private func statistics(of scheduler: IOScheduler<Request>) -> IOStatistics.Device {
     IOStatistics.Device(
-      foregroundQueued: arbiter.queued[0], backgroundQueued: arbiter.queued[1],
-      foregroundInFlight: arbiter.inFlight[0], backgroundInFlight: arbiter.inFlight[1], cap: arbiter.cap,
-      byteTokens: arbiter.bytes?.available, operationTokens: arbiter.operations?.available)
+      foregroundQueued: scheduler.queued[0], backgroundQueued: scheduler.queued[1],
+      foregroundInFlight: scheduler.inFlight[0], backgroundInFlight: scheduler.inFlight[1], cap: scheduler.cap,
+      byteTokens: scheduler.bytes?.available, operationTokens: scheduler.operations?.available)
   }
 }

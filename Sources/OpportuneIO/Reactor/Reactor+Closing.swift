@@ -3,9 +3,9 @@ import SystemPackage
 
 /// Closes. A descriptor is the process's: what any app has on it ends with it, since the number may be another file's
 /// afterwards, whatever carries the requests.
-extension Owner {
+extension Reactor {
   /// Closes a descriptor for its app, when nothing is in flight on it any more, and nobody is at it at once.
-  func close(_ request: Request, of app: OwnedApp) {
+  func close(_ request: Request, of app: AppEntry) {
     let descriptor = request.op.fd
     // No descriptor; AT_FDCWD is what requests of paths have there.
     guard descriptor >= 0 else { return send(request) }
@@ -17,7 +17,7 @@ extension Owner {
   }
 
   /// Ends what is in flight on a descriptor, and calls `body`, which closes it, when the kernel has let go of that.
-  func close(_ descriptor: Int32, of app: OwnedApp, by body: @escaping (Owner) -> Void) {
+  func close(_ descriptor: Int32, of app: AppEntry, by body: @escaping (Reactor) -> Void) {
     // What others have queued ends in its turn.
     closedAt[descriptor] = callers.beginClose(of: descriptor)
     closing[descriptor] = (app, body)

@@ -1,6 +1,6 @@
 import DequeModule
 
-extension Arbiter {
+extension IOScheduler {
   struct Entry {
     let ticket: Ticket
     let item: Item
@@ -12,7 +12,7 @@ extension Arbiter {
   /// What an app has queued in a class, in the order of tickets.
   ///
   /// What is taken out of the middle leaves a gap: to close it would move up to half of the queue, for each of thousands that
-  /// are cancelled, while foreground waits for the owner thread. Neither the first place nor the last is a gap, and gaps are
+  /// are cancelled, while foreground waits for the reactor thread. Neither the first place nor the last is a gap, and gaps are
   /// soon swept up where they are the most, so they cost each removal a constant share.
   struct Queue {
     private struct Place {

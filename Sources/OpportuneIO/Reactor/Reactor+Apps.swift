@@ -2,15 +2,15 @@ internal import COpportune
 import Logging
 import SystemPackage
 
-/// Apps, as the owner thread sees them: their state, their end.
-extension Owner {
-  func add(slot: Int, name: String, state: IOState, _ atOnce: AtOnce, _ handle: AppIO?) {
+/// Apps, as the reactor thread sees them: their state, their end.
+extension Reactor {
+  func add(slot: Int, name: String, state: IOState, _ inline: InlineCalls, _ handle: AppIO?) {
     while apps.count <= slot { apps.append(nil) }
     lastApp += 1
-    let app = OwnedApp(slot: slot, number: lastApp, name: name, state: state, atOnce)
+    let app = AppEntry(slot: slot, number: lastApp, name: name, state: state, inline)
     app.handle = handle
     apps[slot] = app
-    for device in arbiters.indices { arbiters[device].addApp(slot, state: state) }
+    for device in schedulers.indices { schedulers[device].addApp(slot, state: state) }
     if refuses { terminate(app) {} }
   }
 
@@ -19,7 +19,7 @@ extension Owner {
     guard apps.indices.contains(slot), let app = apps[slot] else { return }
     keepStatistics(of: app)
     for watch in app.watches { watch.stop(at: self) }
-    for device in arbiters.indices { _ = arbiters[device].removeApp(slot) }
+    for device in schedulers.indices { _ = schedulers[device].removeApp(slot) }
     apps[slot] = nil
   }
 
@@ -34,7 +34,7 @@ extension Owner {
   /// state, and what was held by then is answered if that is a running one. Who holds and who answers are this thread,
   /// so neither has to look again: the one store-load pair is that of posting and sleeping, in opp_ring_post().
   @discardableResult
-  func follow(_ handle: AppIO) -> OwnedApp? {
+  func follow(_ handle: AppIO) -> AppEntry? {
     guard let app = owned(handle) else { return nil }
     let view = handle.view
     guard view.generation != app.generation || view.limits != app.limits else { return app }
@@ -53,17 +53,17 @@ extension Owner {
   }
 
   /// Says that something waits for the app's resumption, where that is so.
-  func reportHeld(_ app: OwnedApp) {
+  func reportHeld(_ app: AppEntry) {
     guard configuration.heldCompletions == .report, !app.held.isEmpty, !app.isTerminated else { return }
     configuration.onHeldCompletion?(app.name)
   }
 
-  private func setState(_ state: IOState, of app: OwnedApp) {
+  private func setState(_ state: IOState, of app: AppEntry) {
     guard !app.isTerminated else { return }
     if app.state == .suspended, state != .suspended { app.resumedAt = now }
     app.state = state
     if !opensAwake.isEmpty { mayWakeOpens = true }
-    for device in Device.queued { arbiters[device.rawValue].setState(app.state(on: device), of: app.slot) }
+    for device in Device.queued { schedulers[device.rawValue].setState(app.state(on: device), of: app.slot) }
     for descriptor in app.descriptors.keys { moderate(descriptor, of: app) }
     if state == .suspended {
       for watch in app.watches { watch.arm(at: self) }
@@ -76,7 +76,7 @@ extension Owner {
     }
   }
 
-  private func answerHeld(_ app: OwnedApp) {
+  private func answerHeld(_ app: AppEntry) {
     let held = app.held
     app.held = []
     for request in held { answer(request) }
@@ -85,14 +85,14 @@ extension Owner {
   // MARK: Descriptors
 
   /// From now on the descriptor is the app's, and is closed with it. Where that has ended already, it is closed now.
-  func adopt(_ descriptor: Int32, isSocket: Bool, by app: OwnedApp) {
+  func adopt(_ descriptor: Int32, isSocket: Bool, by app: AppEntry) {
     guard !app.isTerminated else { return close(descriptor, ioClass(of: app, .network)) {} }
     app.descriptors[descriptor] = OwnedDescriptor(descriptor, isSocket: isSocket)
     moderate(descriptor, of: app)
   }
 
   /// Makes a socket as its app's state has it.
-  func moderate(_ descriptor: Int32, of app: OwnedApp) {
+  func moderate(_ descriptor: Int32, of app: AppEntry) {
     guard var owned = app.descriptors[descriptor], owned.isSocket else { return }
     guard owned.isStill(descriptor) else {
       app.descriptors[descriptor] = nil
@@ -115,7 +115,7 @@ extension Owner {
     app.descriptors[descriptor] = owned
   }
 
-  private func warn(of socket: Int32, _ app: OwnedApp, drops: Bool, _ error: Errno) {
+  private func warn(of socket: Int32, _ app: AppEntry, drops: Bool, _ error: Errno) {
     logger.warning(
       drops
         ? "a socket keeps its packets, though its app's state drops them: its own filter stays"
@@ -127,17 +127,17 @@ extension Owner {
 
   /// Ends an app: what is queued or only brings something in ends now; writes that the kernel has go on, and hold their
   /// buffers (R-FTS-07). Then its descriptors are closed, and `body` is called.
-  func terminate(_ app: OwnedApp, then body: @escaping () -> Void) {
+  func terminate(_ app: AppEntry, then body: @escaping () -> Void) {
     app.onQuiet.append(body)
     if !app.isTerminated {
       app.isTerminated = true
-      if app.atOnce.end() {
+      if app.inline.end() {
         app.awaitsCallers = true
         inFlight += 1  // so that this thread does not end before
       }
       for watch in app.watches { watch.stop(at: self) }
-      for device in arbiters.indices {
-        for request in arbiters[device].removeApp(app.slot) {
+      for device in schedulers.indices {
+        for request in schedulers[device].removeApp(app.slot) {
           queuedOnDescriptors.remove(request)
           end(request, .failed(.terminated))
         }
@@ -160,7 +160,7 @@ extension Owner {
   }
 
   /// Of those who did something at once when the app ended.
-  func lastHasLeft(_ app: OwnedApp) {
+  func lastHasLeft(_ app: AppEntry) {
     guard app.awaitsCallers else { return }
     app.awaitsCallers = false
     inFlight -= 1
@@ -179,7 +179,7 @@ extension Owner {
   }
 
   /// After each request that ends.
-  func becameQuieter(_ app: OwnedApp) {
+  func becameQuieter(_ app: AppEntry) {
     guard app.isTerminated, !app.awaitsCallers, !app.inFlight.contains(where: \.isFinishedAtTermination) else { return }
     closeDescriptors(of: app)
     guard app.closes == 0, app.lastCloses == 0, !app.inFlight.contains(where: \.holdsUpTheEnd) else { return }
@@ -189,15 +189,15 @@ extension Owner {
   }
 
   /// Each when nothing is in flight on it any more: a read that hangs keeps its own open, and no other.
-  private func closeDescriptors(of app: OwnedApp) {
+  private func closeDescriptors(of app: AppEntry) {
     let descriptors = app.descriptors
     app.descriptors = [:]
     for (descriptor, owned) in descriptors where owned.isStill(descriptor) {
       app.lastCloses += 1
-      close(descriptor, of: app) { owner in
-        owner.close(descriptor, owner.ioClass(of: app, .network)) {
+      close(descriptor, of: app) { reactor in
+        reactor.close(descriptor, reactor.ioClass(of: app, .network)) {
           app.lastCloses -= 1
-          owner.becameQuieter(app)
+          reactor.becameQuieter(app)
         }
       }
     }

@@ -1,9 +1,9 @@
 internal import COpportune
 import Synchronization
 
-/// What other threads tell the owner thread.
-extension Owner {
-  /// Hands a message over. Where the owner thread has ended, it is refused here and now.
+/// What other threads tell the reactor thread.
+extension Reactor {
+  /// Hands a message over. Where the reactor thread has ended, it is refused here and now.
   func post(_ message: Message) {
     guard !isForked else { return message.refuse() }
     message.link.pointee.owner = Unmanaged.passRetained(message).toOpaque()
@@ -17,7 +17,7 @@ extension Owner {
     while let message = Self.next(&link) { message.refuse() }
   }
 
-  // MARK: The owner thread
+  // MARK: The reactor thread
 
   func refuseFetched() {
     while let message = Self.next(&fetched) { message.refuse() }
@@ -26,8 +26,8 @@ extension Owner {
   private static func next(_ link: inout UnsafeMutablePointer<opp_link>?) -> Message? {
     while let current = link {
       link = current.pointee.next
-      guard let owner = current.pointee.owner else { continue }
-      return Unmanaged<Message>.fromOpaque(owner).takeRetainedValue()
+      guard let reactor = current.pointee.owner else { continue }
+      return Unmanaged<Message>.fromOpaque(reactor).takeRetainedValue()
     }
     return nil
   }

@@ -3,11 +3,11 @@ import Glibc
 import Synchronization
 import SystemPackage
 
-/// One call: from the caller's thread to the owner's, to the kernel, and back.
+/// One call: from the caller's thread to the reactor's, to the kernel, and back.
 ///
 /// It owns what the kernel may touch (`op` points into `buffers` and `scratch`) and is retained by the tag that the
 /// kernel carries, so nothing of it is freed before the last completion. The caller fills it in and posts it; from then
-/// on it is the owner thread's alone, until `caller` is resumed: then the caller reads `outcome`.
+/// on it is the reactor thread's alone, until `caller` is resumed: then the caller reads `outcome`.
 final class Request: Message, @unchecked Sendable {
   /// Who waits for the answer.
   enum Caller {
@@ -32,7 +32,7 @@ final class Request: Message, @unchecked Sendable {
 
   enum Phase {
     case new
-    case queued(Arbiter<Request>.Ticket)
+    case queued(IOScheduler<Request>.Ticket)
     /// Outside of the queues: a suspended app's, or a close that waits for what is in flight.
     case parked
     /// In the kernel, or waiting for room in the ring.
@@ -72,7 +72,7 @@ final class Request: Message, @unchecked Sendable {
   var limit: Duration?
   /// `CLOCK_MONOTONIC` in nanoseconds.
   var deadline = UInt64.max
-  /// The owner's: its place among the timers.
+  /// The reactor's: its place among the timers.
   var timer: Deadline?
   var buffers: [IOBuffer] = []
   /// Paths, addresses, vectors.
@@ -85,13 +85,13 @@ final class Request: Message, @unchecked Sendable {
   /// well, but where the answer comes before the caller has suspended the thread sanitizer does not see that.
   private let isAnswered = Atomic<Bool>(false)
 
-  // The owner's.
+  // The reactor's.
   /// In the order in which it has heard of them.
   var number: UInt64 = 0
   var phase = Phase.new
-  var grant: Arbiter<Request>.Grant?
+  var grant: IOScheduler<Request>.Grant?
   /// Its place in the queue, from its first grant on.
-  var ticket: Arbiter<Request>.Ticket?
+  var ticket: IOScheduler<Request>.Ticket?
   var done = 0
   var piece = 0
   /// When its present piece was queued, or its app resumed since, and when it was sent.
@@ -122,7 +122,7 @@ final class Request: Message, @unchecked Sendable {
     self.app = app
     self.code = code
     self.device = device
-    closesBefore = app.owner.callers.closes(of: descriptor)
+    closesBefore = app.reactor.callers.closes(of: descriptor)
     op.code = UInt8(code.rawValue)
     op.fd = descriptor
   }
@@ -132,7 +132,7 @@ final class Request: Message, @unchecked Sendable {
     for memory in scratch { memory.deallocate() }
   }
 
-  override func arrive(at owner: Owner) { owner.submit(self) }
+  override func arrive(at reactor: Reactor) { reactor.submit(self) }
 
   override func refuse() {
     releaseBuffers()
@@ -280,7 +280,7 @@ final class Request: Message, @unchecked Sendable {
   var holdsUpTheEnd: Bool { firstResult == nil && !(isDetached && code == .OPP_RING_OPEN) }
 
   /// Whether it may be done on the calling thread, as far as that takes no waiting.
-  var canBeTriedAtOnce: Bool {
+  var canBeTriedInline: Bool {
     total > 0 && (code == .OPP_RING_READ || code == .OPP_RING_RECEIVE || code == .OPP_RING_SEND)
   }
 

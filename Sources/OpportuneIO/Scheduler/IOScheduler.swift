@@ -2,14 +2,14 @@ import DequeModule
 
 /// Who goes next to a device: queues of requests by app and class, and everything that holds background back.
 ///
-/// A pure state machine: no I/O, no clock but the `now` (nanoseconds) that it is handed. The broker's owner thread feeds
+/// A pure state machine: no I/O, no clock but the `now` (nanoseconds) that it is handed. The broker's reactor thread feeds
 /// it; tests and simulations do as well.
 ///
 /// Invariants:
 ///  - an item that was submitted comes out of exactly one of `next`, `cancel` and `removeApp`;
 ///  - each app's queue of each class is in the order of tickets;
 ///  - an app with something queued in a class, and not suspended, is in `ready` of that class, once.
-package struct Arbiter<Item> {
+package struct IOScheduler<Item> {
   /// What a request costs.
   package struct Cost: Equatable, Sendable {
     /// Paid by background only, in whichever class it was queued.

@@ -4,7 +4,7 @@ import Glibc
 /// Opens. One of a FIFO waits until somebody has its other end, one of a terminal for its line: those take no place of the
 /// device. Each takes a thread of the kernel's or the pool's meanwhile, so there are few at once of each class, and what more
 /// there are wait for those, not others for them.
-extension Owner {
+extension Reactor {
   /// Of each class, at once.
   static let waitingOpensLimit = 8
 
@@ -14,7 +14,7 @@ extension Owner {
     if result >= 0 { request.learn(kind: request.lookedUpKind) }
     guard request.isOfStream || request.reason != nil, let grant = request.grant else { return again(request) }
     request.grant = nil
-    arbiters[request.device.rawValue].abandon(grant)
+    schedulers[request.device.rawValue].abandon(grant)
     if let reason = request.reason { return end(request, .failed(reason)) }
     enqueue(request, at: grant.ticket)  // without a place
   }
@@ -59,7 +59,7 @@ extension Owner {
     }
   }
 
-  /// Whether the arbiter has the open go in a class; a suspended app's waits for its resumption.
+  /// Whether the scheduler has the open go in a class; a suspended app's waits for its resumption.
   private func mayGo(_ request: Request, as ioClass: IOClass) -> Bool {
     guard let app = owned(request.app), app.state != .suspended else { return false }
     let present = self.ioClass(of: app, .storage)

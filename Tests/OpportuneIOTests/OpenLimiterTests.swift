@@ -6,7 +6,7 @@ import Testing
 @testable import OpportuneIO
 
 /// Opens that wait for others, beyond those of a class that may: they are kept, and go on one by one.
-@Suite(.bounded) struct KeptOpensTests {
+@Suite(.bounded) struct OpenLimiterTests {
   /// Those that keep their class are counted and kept by it, whatever their app is now.
   // R-NET-06, R-DISK-01
   @Test(arguments: backends)
@@ -15,7 +15,7 @@ import Testing
       let broker = try makeBroker(backend) { $0.storage.queuedRequests = .stay }
       let io = try broker.makeApp(named: "opens", state: .background)
       let path = try makeFIFO(folder.appending("fifo"))
-      let count = Owner.waitingOpensLimit + 1
+      let count = Reactor.waitingOpensLimit + 1
       let opens = (0..<count).map { _ in Task { try await io.open(path, .readOnly, within: .seconds(20)) } }
       try await eventually("the opens") {
         let app = try await broker.statistics().apps[0]
@@ -37,10 +37,10 @@ import Testing
       let broker = try makeBroker(backend)
       let apps = try ["waits", "first", "second"].map { try broker.makeApp(named: $0, state: .background) }
       let (path, early) = (try makeFIFO(folder.appending("fifo")), try makeFIFO(folder.appending("early")))
-      let lasting = (1..<Owner.waitingOpensLimit).map { _ in Task { try await apps[0].open(path, .readOnly) } }
+      let lasting = (1..<Reactor.waitingOpensLimit).map { _ in Task { try await apps[0].open(path, .readOnly) } }
       let leaving = Task { try await apps[0].open(early, .readOnly) }
       try await eventually("the opens") {
-        try await broker.statistics().apps[0].inFlight == Owner.waitingOpensLimit
+        try await broker.statistics().apps[0].inFlight == Reactor.waitingOpensLimit
       }
       var kept: [Task<FileDescriptor, any Error>] = []
       for app in apps[1...] {
@@ -48,13 +48,13 @@ import Testing
         try await eventually("one more") { try await broker.statistics().background.submitted == 8 + kept.count }
       }
       let gate = DispatchSemaphore(value: 0)
-      broker.owner.post(Control { _ in gate.wait() })
+      broker.reactor.post(Control { _ in gate.wait() })
       let earlyEnd = try FileDescriptor.open(early, .readWrite)
-      try await othersWork()  // so that the open has ended before the owner hears of this
+      try await othersWork()  // so that the open has ended before the reactor hears of this
       if isSuspended { apps[1].setState(.suspended) } else { kept[0].cancel() }
       gate.signal()
       if !isSuspended { #expect(await code { _ = try await kept[0].value } == .cancelled) }
-      // Where the owner has heard of the end first, the first is on the thread already; the pool's it keeps when cancelled.
+      // Where the reactor has heard of the end first, the first is on the thread already; the pool's it keeps when cancelled.
       if backend == .uring || isSuspended {
         try await eventually("one of the two") {
           let apps = try await broker.statistics().apps
@@ -79,10 +79,10 @@ import Testing
       let broker = try makeBroker(backend) { $0.storage.operations = DevicePolicy.Rate(perSecond: 16, burst: 8) }
       let apps = try ["waits", "first", "second"].map { try broker.makeApp(named: $0, state: .background) }
       let (path, early) = (try makeFIFO(folder.appending("fifo")), try makeFIFO(folder.appending("early")))
-      let lasting = (1..<Owner.waitingOpensLimit).map { _ in Task { try await apps[0].open(path, .readOnly) } }
+      let lasting = (1..<Reactor.waitingOpensLimit).map { _ in Task { try await apps[0].open(path, .readOnly) } }
       let leaving = Task { try await apps[0].open(early, .readOnly) }
       try await eventually("the opens") {
-        try await broker.statistics().apps[0].inFlight == Owner.waitingOpensLimit
+        try await broker.statistics().apps[0].inFlight == Reactor.waitingOpensLimit
       }
       var kept: [Task<FileDescriptor, any Error>] = []
       for app in apps[1...] {

@@ -6,12 +6,12 @@ import Synchronization
 /// over are one word, so the order of that word decides between the two:
 ///  - a caller adds itself, and takes itself off again where the word said that it is over. Then it looks at the app's
 ///    state, and does what it came for only where that lets it;
-///  - the owner thread sets the highest bit, for good. Where nobody is there then, nobody will be. Else it goes on with other
+///  - the reactor thread sets the highest bit, for good. Where nobody is there then, nobody will be. Else it goes on with other
 ///    work, and whoever leaves the bare bit behind tells it: the last has, so nobody is left inside, whoever looked in since.
 ///
-/// A suspension is no part of the word, since its moment is that of the state. It holds from the time when the owner, which
+/// A suspension is no part of the word, since its moment is that of the state. It holds from the time when the reactor, which
 /// has seen it, counts nobody: see ``callers``.
-final class AtOnce: Sendable {
+final class InlineCalls: Sendable {
   private static let over: UInt64 = 1 << 63
 
   private let word = Atomic<UInt64>(0)
@@ -22,15 +22,15 @@ final class AtOnce: Sendable {
 
   enum Entry { case inside, refused, refusedAsLast }
 
-  /// After ``Entry/inside`` the caller leaves; after ``Entry/refusedAsLast`` it tells the owner, as one that leaves.
+  /// After ``Entry/inside`` the caller leaves; after ``Entry/refusedAsLast`` it tells the reactor, as one that leaves.
   func enter() -> Entry {
     guard word.load(ordering: .relaxed) & Self.over == 0 else { return .refused }  // saves the rest; decides nothing
-    // [callers] acquire: the state that is looked at next is what the owner saw before it counted, or later.
+    // [callers] acquire: the state that is looked at next is what the reactor saw before it counted, or later.
     guard word.wrappingAdd(1, ordering: .acquiring).oldValue & Self.over != 0 else { return .inside }
     return leave() ? .refusedAsLast : .refused
   }
 
-  /// Whether nobody is left of an app whose end waits for that, so that the owner is to be told.
+  /// Whether nobody is left of an app whose end waits for that, so that the reactor is to be told.
   func leave() -> Bool {
     // [left] release: what was done comes before the end that waited for it.
     word.wrappingSubtract(1, ordering: .releasing).newValue == Self.over

@@ -2,8 +2,8 @@ internal import COpportune
 import Glibc
 import SystemPackage
 
-/// The way of a request through the owner thread. Each step is taken once; `end` is the only way out.
-extension Owner {
+/// The way of a request through the reactor thread. Each step is taken once; `end` is the only way out.
+extension Reactor {
   // MARK: In
 
   func submit(_ request: Request) {
@@ -24,8 +24,8 @@ extension Owner {
     enqueue(request)
   }
 
-  /// Into the arbiter's queue; with the ticket of a piece before, back to its place there.
-  func enqueue(_ request: Request, at ticket: Arbiter<Request>.Ticket? = nil) {
+  /// Into the scheduler's queue; with the ticket of a piece before, back to its place there.
+  func enqueue(_ request: Request, at ticket: IOScheduler<Request>.Ticket? = nil) {
     guard let app = owned(request.app) else { return end(request, .failed(.terminated)) }
     request.queuedAt = now
     guard closing[request.op.fd] == nil else { return end(request, .failed(.system(.badFileDescriptor))) }
@@ -38,8 +38,8 @@ extension Owner {
     let chunk = chunk(of: request)
     let datagram = request.writes ? request.datagramCount : min(request.datagramCount, chunk)
     let bytes = UInt64(max(nextPiece(of: request, chunk), datagram))
-    let cost = Arbiter<Request>.Cost(bytes: bytes, occupies: !request.waitsForOthers)
-    let queued = arbiters[request.device.rawValue].submit(request, app: app.slot, cost: cost, at: ticket)
+    let cost = IOScheduler<Request>.Cost(bytes: bytes, occupies: !request.waitsForOthers)
+    let queued = schedulers[request.device.rawValue].submit(request, app: app.slot, cost: cost, at: ticket)
     guard let queued else { return end(request, .failed(.terminated)) }
     request.phase = .queued(queued)
     queuedOnDescriptors.add(request)
@@ -62,27 +62,27 @@ extension Owner {
   func dispatchAll() {
     repeat {
       wakeOpens()
-      for device in arbiters.indices {
-        while let grant = arbiters[device].next(now: now) { dispatch(grant, device) }
+      for device in schedulers.indices {
+        while let grant = schedulers[device].next(now: now) { dispatch(grant, device) }
       }
     } while mayWakeOpens
   }
 
-  private func dispatch(_ grant: Arbiter<Request>.Grant, _ device: Int) {
+  private func dispatch(_ grant: IOScheduler<Request>.Grant, _ device: Int) {
     let request = grant.item
     queuedOnDescriptors.remove(request)
     // Suspended since: it must not reach the kernel.
     if follow(request.app)?.state == .suspended {
-      arbiters[device].abandon(grant)
+      schedulers[device].abandon(grant)
       return enqueue(request, at: grant.ticket)
     }
     guard !isOfClosed(request) else {
-      arbiters[device].abandon(grant)
+      schedulers[device].abandon(grant)
       return end(request, .failed(.system(.canceled)))
     }
     guard takesThread(request, grant.ioClass) else {
       request.ticket = grant.ticket
-      return arbiters[device].abandon(grant)
+      return schedulers[device].abandon(grant)
     }
     request.grant = grant
     request.piece = nextPiece(of: request, grant.ioClass == .background ? chunk(of: request) : .max)
@@ -190,7 +190,7 @@ extension Owner {
       if let grant = request.grant {
         request.ticket = grant.ticket
         request.grant = nil
-        arbiters[request.device.rawValue].abandon(grant)
+        schedulers[request.device.rawValue].abandon(grant)
       }
       request.isPolling = true
       var op = opp_ring_op()
@@ -221,7 +221,7 @@ extension Owner {
   func again(_ request: Request) {
     if let grant = request.grant, follow(request.app)?.state == .suspended {
       request.grant = nil
-      arbiters[request.device.rawValue].abandon(grant)
+      schedulers[request.device.rawValue].abandon(grant)
       return enqueue(request, at: grant.ticket)
     }
     let sentAt = request.sentAt
@@ -229,16 +229,16 @@ extension Owner {
     request.sentAt = sentAt
   }
 
-  /// Tells the arbiter that the request has no place in the device any more, and counts: once for each piece.
-  private func account(_ request: Request, _ result: Int32, _ app: OwnedApp?) {
+  /// Tells the scheduler that the request has no place in the device any more, and counts: once for each piece.
+  private func account(_ request: Request, _ result: Int32, _ app: AppEntry?) {
     guard let grant = request.grant else { return }
     request.grant = nil
     request.ticket = grant.ticket
     let device = request.device.rawValue
-    arbiters[device].finished(grant, sentAt: request.sentAt, queuedAt: request.queuedAt, now: now)
+    schedulers[device].finished(grant, sentAt: request.sentAt, queuedAt: request.queuedAt, now: now)
     let isTransfer = request.movesBytes || request.datagramCount > 0
     let moved = isTransfer ? UInt64(max(0, result)) : grant.cost.bytes
-    arbiters[device].settle(grant, moved: moved)
+    schedulers[device].settle(grant, moved: moved)
     guard let app else { return }
     app.counters[grant.ioClass.index].inDevice.record(now - request.sentAt)
     guard isTransfer else { return }
@@ -268,13 +268,13 @@ extension Owner {
 
   // MARK: Small answers
 
-  func owned(_ app: AppIO) -> OwnedApp? { apps.indices.contains(app.slot) ? apps[app.slot] : nil }
+  func owned(_ app: AppIO) -> AppEntry? { apps.indices.contains(app.slot) ? apps[app.slot] : nil }
 
   func policy(of device: Device) -> DevicePolicy {
     device == .network ? configuration.network : configuration.storage
   }
 
-  func ioClass(of app: OwnedApp, _ device: Device) -> IOClass {
+  func ioClass(of app: AppEntry, _ device: Device) -> IOClass {
     policy(of: device).ioClass(of: app.runningState(on: device))
   }
 }

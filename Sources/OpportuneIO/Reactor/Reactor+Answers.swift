@@ -1,7 +1,7 @@
 internal import COpportune
 
 /// How requests end: `end` is the only way out.
-extension Owner {
+extension Reactor {
   // MARK: Before its time
 
   /// Ends a request for a reason of ours: at once where it is queued. In the kernel it is cancelled; at a deadline or a
@@ -12,7 +12,7 @@ extension Owner {
     switch request.phase {
     case .new: request.reason = request.reason ?? reason  // its message is still on the way
     case .queued(let ticket):
-      _ = arbiters[request.device.rawValue].cancel(ticket)
+      _ = schedulers[request.device.rawValue].cancel(ticket)
       queuedOnDescriptors.remove(request)
       end(request, .failed(reason))
     case .parked:
@@ -64,7 +64,7 @@ extension Owner {
     answers[index].append(caller)
   }
 
-  private func count(_ outcome: Request.Outcome, _ ioClass: IOClass, _ app: OwnedApp) {
+  private func count(_ outcome: Request.Outcome, _ ioClass: IOClass, _ app: AppEntry) {
     switch outcome {
     case .value, .pending: app.counters[ioClass.index].completed += 1
     case .failed(.cancelled), .failed(.deadlineExceeded), .failed(.terminated):

@@ -9,7 +9,7 @@ import Testing
 @testable import OpportuneIO
 
 /// Calls that are carried out on the caller's thread, against suspensions and ends that come just then.
-@Suite(.bounded, .serialized) struct AtOnceTests {
+@Suite(.bounded, .serialized) struct InlineCallTests {
   /// Holds the first call at once after ``arm()``, between its look at the app's state and the system call.
   private final class Gate: Sendable {
     private let isArmed = Atomic<Bool>(false)
@@ -45,10 +45,10 @@ import Testing
 
   // R-FTS-07
   @Test(arguments: backends, [false, true])
-  func theEndWaitsForACallAtOnce(backend: IOConfiguration.Backend, isOfAll: Bool) async throws {
+  func theEndWaitsForAnInlineCall(backend: IOConfiguration.Backend, isOfAll: Bool) async throws {
     try await withFolder { folder in
       let gate = Gate()
-      let broker = try makeBroker(backend) { $0.onCallAtOnce = { gate.pass() } }
+      let broker = try makeBroker(backend) { $0.onInlineCall = { gate.pass() } }
       let io = try broker.makeApp(named: "ends")
       let other = try broker.makeApp(named: "other")
       let file = try await open(io, folder)
@@ -75,10 +75,10 @@ import Testing
 
   /// Whoever's it is. What is left of a call goes nowhere: the number may be another file's.
   @Test(arguments: backends, [false, true])
-  func aCloseWaitsForACallAtOnce(backend: IOConfiguration.Backend, isPartial: Bool) async throws {
+  func aCloseWaitsForAnInlineCall(backend: IOConfiguration.Backend, isPartial: Bool) async throws {
     try await withFolder { folder in
       let gate = Gate()
-      let broker = try makeBroker(backend) { $0.onCallAtOnce = { gate.pass() } }
+      let broker = try makeBroker(backend) { $0.onInlineCall = { gate.pass() } }
       let io = try broker.makeApp(named: "closes")
       let other = try broker.makeApp(named: "reads")
       let file = try await open(io, folder)
@@ -104,10 +104,10 @@ import Testing
 
   // R-FTS-07
   @Test(arguments: backends)
-  func theEndOfAnAppWaitsForOthersCallsAtOnce(backend: IOConfiguration.Backend) async throws {
+  func theEndOfAnAppWaitsForOthersInlineCalls(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in
       let gate = Gate()
-      let broker = try makeBroker(backend) { $0.onCallAtOnce = { gate.pass() } }
+      let broker = try makeBroker(backend) { $0.onInlineCall = { gate.pass() } }
       let io = try broker.makeApp(named: "ends")
       let other = try broker.makeApp(named: "reads")
       let file = try await open(io, folder)
@@ -143,10 +143,10 @@ import Testing
 
   // R-FTS-06
   @Test(arguments: backends)
-  func aCallAtOnceIsInFlight(backend: IOConfiguration.Backend) async throws {
+  func anInlineCallIsInFlight(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in
       let gate = Gate()
-      let broker = try makeBroker(backend) { $0.onCallAtOnce = { gate.pass() } }
+      let broker = try makeBroker(backend) { $0.onInlineCall = { gate.pass() } }
       let io = try broker.makeApp(named: "suspended")
       let file = try await open(io, folder)
       gate.arm()
@@ -163,7 +163,7 @@ import Testing
   /// Threads that read for as long as they may: once nothing is in flight of a suspended app, no byte goes.
   // R-FTS-06
   @Test(.timeLimit(.minutes(2)), arguments: backends)
-  func nothingIsDoneAtOnceForASuspendedApp(backend: IOConfiguration.Backend) async throws {
+  func nothingIsDoneInlineForASuspendedApp(backend: IOConfiguration.Backend) async throws {
     let broker = try makeBroker(backend) { $0.suspendedSockets = .none }
     let io = try broker.makeApp(named: "reads")
     let (socket, peer) = try descriptorPair()
@@ -198,7 +198,7 @@ import Testing
 
   /// Each call is counted once, and each byte, whoever did what of it.
   @Test(arguments: backends)
-  func whatIsTriedAtOnceIsCountedOnce(backend: IOConfiguration.Backend) async throws {
+  func whatIsTriedInlineIsCountedOnce(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in
       let metrics = TestMetrics()
       var reporter = IOMetricsReporter(to: metrics)
@@ -214,10 +214,10 @@ import Testing
       reporter.report(after)
       var added = after.foreground
       added.subtract(before.foreground)
-      #expect(added.atOnce == 1 && added.bytesRead == 8)
+      #expect(added.inline == 1 && added.bytesRead == 8)
       #expect(added.submitted == 2 && added.completed == 1 && added.failed == 1)
       let dimensions = [("app", "counted"), ("class", "foreground")]
-      for (label, count) in [("at_once", 1), ("bytes_read", 8), ("requests", 2), ("failed", 1)] {
+      for (label, count) in [("inline", 1), ("bytes_read", 8), ("requests", 2), ("failed", 1)] {
         #expect(try metrics.expectCounter("opportune_io_\(label)", dimensions).lastValue == Int64(count), "\(label)")
       }
       try await io.close(file)
@@ -227,7 +227,7 @@ import Testing
   /// The next file of the number is another app's: who reads at once for one that has ended must not see it.
   // R-FTS-07
   @Test(.timeLimit(.minutes(2)), arguments: backends)
-  func noCallAtOnceReachesTheNextFileOfANumber(backend: IOConfiguration.Backend) async throws {
+  func noInlineCallReachesTheNextFileOfANumber(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in
       let broker = try makeBroker(backend)
       let next = try broker.makeApp(named: "next")
@@ -246,7 +246,7 @@ import Testing
             return answer
           }
         }
-        try await eventually("a read") { try await broker.statistics().apps.last?.foreground.atOnce ?? 0 > 0 }
+        try await eventually("a read") { try await broker.statistics().apps.last?.foreground.inline ?? 0 > 0 }
         for _ in 0..<round % 20 { await Task.yield() }
         await io.terminate()
         let others = try (0..<4).map { _ in try FileDescriptor.open(folder.appending("2"), .readOnly) }

@@ -1,10 +1,10 @@
 import OpportuneIO
 
-/// What the broker's owner asks of an arbiter; so that the judge can be shown a broken one.
-package protocol RequestArbiter {
-  typealias Cost = Arbiter<Int>.Cost
-  typealias Ticket = Arbiter<Int>.Ticket
-  typealias Grant = Arbiter<Int>.Grant
+/// What the broker's owner asks of a scheduler; so that the judge can be shown a broken one.
+package protocol RequestScheduler {
+  typealias Cost = IOScheduler<Int>.Cost
+  typealias Ticket = IOScheduler<Int>.Ticket
+  typealias Grant = IOScheduler<Int>.Grant
 
   init(_ policy: DevicePolicy, now: UInt64)
   var queued: [Int] { get }
@@ -20,37 +20,37 @@ package protocol RequestArbiter {
   mutating func finished(_ grant: Grant, sentAt: UInt64, queuedAt: UInt64, now: UInt64)
 }
 
-extension Arbiter: RequestArbiter where Item == Int {}
+extension IOScheduler: RequestScheduler where Item == Int {}
 
-/// An arbiter with a bug planted in it: the real one, but for what it overrides.
-package protocol BrokenArbiter: RequestArbiter { var arbiter: Arbiter<Int> { get set } }
+/// A scheduler with a bug planted in it: the real one, but for what it overrides.
+package protocol BrokenScheduler: RequestScheduler { var scheduler: IOScheduler<Int> { get set } }
 
-extension BrokenArbiter {
-  package var queued: [Int] { arbiter.queued }
-  package var inFlight: [Int] { arbiter.inFlight }
-  package mutating func addApp(_ app: Int, state: IOState) { arbiter.addApp(app, state: state) }
-  package mutating func removeApp(_ app: Int) -> [Int] { arbiter.removeApp(app) }
-  package mutating func setState(_ state: IOState, of app: Int) { arbiter.setState(state, of: app) }
+extension BrokenScheduler {
+  package var queued: [Int] { scheduler.queued }
+  package var inFlight: [Int] { scheduler.inFlight }
+  package mutating func addApp(_ app: Int, state: IOState) { scheduler.addApp(app, state: state) }
+  package mutating func removeApp(_ app: Int) -> [Int] { scheduler.removeApp(app) }
+  package mutating func setState(_ state: IOState, of app: Int) { scheduler.setState(state, of: app) }
   package mutating func submit(_ item: Int, app: Int, cost: Cost, at former: Ticket?) -> Ticket? {
-    arbiter.submit(item, app: app, cost: cost, at: former)
+    scheduler.submit(item, app: app, cost: cost, at: former)
   }
-  package mutating func cancel(_ ticket: Ticket) -> Int? { arbiter.cancel(ticket) }
-  package mutating func next(now: UInt64) -> Grant? { arbiter.next(now: now) }
-  package func wakeTime(now: UInt64) -> UInt64? { arbiter.wakeTime(now: now) }
-  package mutating func abandon(_ grant: Grant) { arbiter.abandon(grant) }
+  package mutating func cancel(_ ticket: Ticket) -> Int? { scheduler.cancel(ticket) }
+  package mutating func next(now: UInt64) -> Grant? { scheduler.next(now: now) }
+  package func wakeTime(now: UInt64) -> UInt64? { scheduler.wakeTime(now: now) }
+  package mutating func abandon(_ grant: Grant) { scheduler.abandon(grant) }
   package mutating func finished(_ grant: Grant, sentAt: UInt64, queuedAt: UInt64, now: UInt64) {
-    arbiter.finished(grant, sentAt: sentAt, queuedAt: queuedAt, now: now)
+    scheduler.finished(grant, sentAt: sentAt, queuedAt: queuedAt, now: now)
   }
 }
 
-/// What an arbiter promises, over plain lists: each request ends once; an app's go in its order, and none while it is
+/// What an I/O scheduler promises, over plain lists: each request ends once; an app's go in its order, and none while it is
 /// suspended; the ratio, the depth, the cap and the rates hold; nothing that may go is held back; apps take turns.
-package final class ArbiterModel {
-  package typealias Ticket = Arbiter<Int>.Ticket
-  package typealias Grant = Arbiter<Int>.Grant
+package final class IOSchedulerModel {
+  package typealias Ticket = IOScheduler<Int>.Ticket
+  package typealias Grant = IOScheduler<Int>.Grant
   private struct Queued {
     let ticket: Ticket
-    let cost: Arbiter<Int>.Cost
+    let cost: IOScheduler<Int>.Cost
   }
 
   private let policy: DevicePolicy
@@ -123,7 +123,7 @@ package final class ArbiterModel {
     passed = [[:], [:]]
   }
 
-  package func submitted(_ item: Int, app: Int, _ cost: Arbiter<Int>.Cost, giving ticket: Ticket?) {
+  package func submitted(_ item: Int, app: Int, _ cost: IOScheduler<Int>.Cost, giving ticket: Ticket?) {
     expect((ticket != nil) == (states[app] != nil), "app\(app) is \(states[app] == nil ? "not " : "")there, yet")
     guard let ticket else { return }
     expect(ticket.app == app, "the ticket is of app\(ticket.app), not of app\(app)")

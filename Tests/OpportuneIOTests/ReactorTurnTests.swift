@@ -6,10 +6,10 @@ import Testing
 
 @testable import OpportuneIO
 
-/// What happens within one turn of the owner thread, where messages, looks and completions meet: brought about there, by
+/// What happens within one turn of the reactor thread, where messages, looks and completions meet: brought about there, by
 /// messages of the test's own.
-@Suite(.bounded) struct OwnerTurnTests {
-  /// A suspension that the owner has not been told of when it hands requests over.
+@Suite(.bounded) struct ReactorTurnTests {
+  /// A suspension that the reactor has not been told of when it hands requests over.
   // R-FTS-06
   @Test(arguments: backends)
   func nothingIsHandedOverAfterASuspension(backend: IOConfiguration.Backend) async throws {
@@ -23,12 +23,12 @@ import Testing
     let io = try broker.makeApp(named: "suspended")
     let file = try FileDescriptor.open("/dev/null", .readWrite)
     try inOneTurn(broker) {
-      broker.owner.post(try io.request(.OPP_RING_FSYNC, .storage, file))
-      // Before any other message, such as a question for statistics, has the owner look at the app.
-      broker.owner.post(
-        Control { owner in
+      broker.reactor.post(try io.request(.OPP_RING_FSYNC, .storage, file))
+      // Before any other message, such as a question for statistics, has the reactor look at the app.
+      broker.reactor.post(
+        Control { reactor in
           io.setState(.suspended)
-          owner.dispatchAll()
+          reactor.dispatchAll()
         })
     }
     #expect(try await broker.statistics().storage.foregroundQueued == 1)
@@ -54,8 +54,8 @@ import Testing
     let request = try io.request(.OPP_RING_SHUTDOWN, .none, mine)
     request.op.length = UInt32(SHUT_WR)
     inOneTurn(broker) {
-      broker.owner.post(Control { _ in io.setState(.suspended) })
-      broker.owner.post(request)
+      broker.reactor.post(Control { _ in io.setState(.suspended) })
+      broker.reactor.post(request)
     }
     // Asked behind the request, which is at rest or on its way by then.
     #expect(try await broker.statistics().apps[0].inFlight == 0)
@@ -104,8 +104,8 @@ import Testing
     try request.use(try IOBuffer(count: 1), nil)
     request.useOwnPosition()
     inOneTurn(broker) {
-      broker.owner.post(Control { $0.end(request, early: .cancelled) })
-      broker.owner.post(request)
+      broker.reactor.post(Control { $0.end(request, early: .cancelled) })
+      broker.reactor.post(request)
     }
     let app = try await broker.statistics().apps[0]
     #expect(app.inFlight == 0 && app.foreground.cancelled == 1)
@@ -141,9 +141,9 @@ import Testing
   func zeroCopySendsHoldUpNothing(isClosed: Bool) async throws {
     let broker = try makeBroker(.automatic) {
       $0.zeroCopyFrom = 4096
-      $0.triesAtOnce = false
+      $0.triesInline = false
     }
-    guard broker.abilities.sendsWithoutCopying else { return print("skipped: this kernel sends with a copy only") }
+    guard broker.capabilities.sendsWithoutCopying else { return print("skipped: this kernel sends with a copy only") }
     let io = try broker.makeApp(named: "sender")
     let peer = try broker.makeApp(named: "peer")
     let (server, client) = try await connectedPair(peer, io)
@@ -153,13 +153,13 @@ import Testing
     send.isStream = true
     let close = try io.request(.OPP_RING_CLOSE, .none, client)
     inOneTurn(broker) {
-      broker.owner.post(send)
-      broker.owner.post(
-        Control { owner in
-          owner.dispatchAll()
-          if !isClosed, let app = owner.owned(io) { owner.terminate(app) { ended.add(1) } }
+      broker.reactor.post(send)
+      broker.reactor.post(
+        Control { reactor in
+          reactor.dispatchAll()
+          if !isClosed, let app = reactor.owned(io) { reactor.terminate(app) { ended.add(1) } }
         })
-      if isClosed { broker.owner.post(close) }
+      if isClosed { broker.reactor.post(close) }
     }
     if !isClosed { try await eventually("the end") { ended.count == 1 } }
     try await eventually("the answers") {
@@ -178,10 +178,10 @@ import Testing
   @Test func zeroCopySendsGiveTheirPlaceBack() async throws {
     let broker = try makeBroker(.automatic) {
       $0.zeroCopyFrom = 4096
-      $0.triesAtOnce = false
+      $0.triesInline = false
       $0.network.depth = 2
     }
-    guard broker.abilities.sendsWithoutCopying else { return print("skipped: this kernel sends with a copy only") }
+    guard broker.capabilities.sendsWithoutCopying else { return print("skipped: this kernel sends with a copy only") }
     let io = try broker.makeApp(named: "sender")
     let peer = try broker.makeApp(named: "peer")
     var servers: [FileDescriptor] = []
@@ -283,7 +283,7 @@ import Testing
     let reading = Task { try await io.read(ends.readEnd, into: try IOBuffer(count: 1), within: .seconds(1800)) }
     try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
     for _ in 0..<2000 { try await io.nop(within: .seconds(3600)) }
-    broker.owner.post(Control { counts.add($0.timers.count) })
+    broker.reactor.post(Control { counts.add($0.timers.count) })
     _ = try await broker.statistics()
     #expect(counts.values[0] <= 1024)
     reading.cancel()
@@ -302,12 +302,12 @@ import Testing
     try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
     let (heard, heardBefore) = (Numbers(), Numbers())
     inOneTurn(broker) {
-      broker.owner.post(Control { _ in _ = try? ends.writeEnd.writeAll("x".utf8) })
+      broker.reactor.post(Control { _ in _ = try? ends.writeEnd.writeAll("x".utf8) })
       for _ in 0..<5000 {
-        broker.owner.post(
-          Control { owner in
+        broker.reactor.post(
+          Control { reactor in
             heard.add(1)
-            if owner.owned(io)?.inFlight.isEmpty == false { heardBefore.add(1) }
+            if reactor.owned(io)?.inFlight.isEmpty == false { heardBefore.add(1) }
           })
       }
     }
@@ -317,21 +317,21 @@ import Testing
     for end in [ends.readEnd, ends.writeEnd] { try end.close() }
   }
 
-  /// What a message holds may be of a background thread's making, whose allocator's lock the owner must not wait for.
+  /// What a message holds may be of a background thread's making, whose allocator's lock the reactor must not wait for.
   @Test(arguments: backends)
   func messagesAreFreedElsewhere(backend: IOConfiguration.Backend) async throws {
     let broker = try makeBroker(backend)
-    let (owner, freeing) = (Numbers(), Numbers())
+    let (reactor, freeing) = (Numbers(), Numbers())
     inOneTurn(broker) {
       let held = Held { freeing.add(Int(truncatingIfNeeded: pthread_self())) }
-      broker.owner.post(
+      broker.reactor.post(
         Control { _ in
           withExtendedLifetime(held) {}
-          owner.add(Int(truncatingIfNeeded: pthread_self()))
+          reactor.add(Int(truncatingIfNeeded: pthread_self()))
         })
     }
     try await eventually("the end of what it held") { freeing.count == 1 }
-    #expect(freeing.values != owner.values)
+    #expect(freeing.values != reactor.values)
   }
 
   /// Those that are left of a turn when the broker ends are refused, as all that come afterwards.
@@ -340,8 +340,8 @@ import Testing
     let broker = try makeBroker(backend)
     let (heard, refused) = (Numbers(), Numbers())
     inOneTurn(broker) {
-      broker.owner.post(Control { $0.shutDown {} })
-      for _ in 0..<1000 { broker.owner.post(Control(refused: { refused.add(1) }) { _ in heard.add(1) }) }
+      broker.reactor.post(Control { $0.shutDown {} })
+      for _ in 0..<1000 { broker.reactor.post(Control(refused: { refused.add(1) }) { _ in heard.add(1) }) }
     }
     await broker.shutdown()
     try await eventually("all") { heard.count + refused.count == 1000 }
@@ -366,7 +366,8 @@ import Testing
     }
     try await eventually("the reads") { try await broker.statistics().apps.allSatisfy { $0.inFlight == 1 } }
     let before = resumed.count
-    broker.owner.post(Control { owner in for request in requests { owner.end(request, early: .deadlineExceeded) } })
+    broker.reactor.post(
+      Control { reactor in for request in requests { reactor.end(request, early: .deadlineExceeded) } })
     for read in reads { #expect(await code { _ = try await read.value } == .deadlineExceeded) }
     #expect(resumed.values[before] == 1)
     for end in [ends.readEnd, ends.writeEnd] { try end.close() }

@@ -2,15 +2,15 @@ import OpportuneFuzz
 import OpportuneIO
 import OpportuneModels
 
-/// Random requests, ends, cancellations and changes of state, against ``ArbiterModel``.
-struct ArbiterProperty<Subject: RequestArbiter>: Property {
+/// Random requests, ends, cancellations and changes of state, against ``IOSchedulerModel``.
+struct IOSchedulerProperty<Subject: RequestScheduler>: Property {
   let name: String
   let isCanary: Bool
   let head = 8
   let grain = 6
   private static var appsMax: Int { 4 }
 
-  init(_ subject: Subject.Type, name: String = "arbiter", isCanary: Bool = false) {
+  init(_ subject: Subject.Type, name: String = "io-scheduler", isCanary: Bool = false) {
     self.name = name
     self.isCanary = isCanary
   }
@@ -31,7 +31,7 @@ struct ArbiterProperty<Subject: RequestArbiter>: Property {
   func check(_ input: [UInt8], _ log: inout StepLog) throws(Violation) {
     var (head, steps) = parts(of: input)
     let policy = Self.policy(&head)
-    var world = World(Subject(policy, now: 0), ArbiterModel(policy, now: 0))
+    var world = World(Subject(policy, now: 0), IOSchedulerModel(policy, now: 0))
     log.note(
       "policy: ratio \(policy.ratio.foreground):\(policy.ratio.background), depth \(policy.depth), cap \(policy.cap)\(policy.yieldsToForeground ? ", yielding" : ""), bytes \(policy.bytes.map { "\($0.perSecond)/s" } ?? "free"), requests \(policy.operations.map { "\($0.perSecond)/s" } ?? "free"), queued \(policy.queuedRequests)"
     )
@@ -62,14 +62,14 @@ struct ArbiterProperty<Subject: RequestArbiter>: Property {
     return policy
   }
 
-  /// An arbiter, its model and the time.
+  /// A scheduler, its model and the time.
   private struct World {
     private var subject: Subject
-    private var model: ArbiterModel
+    private var model: IOSchedulerModel
     private var now: UInt64 = 0
     private var lastItem = 0
 
-    init(_ subject: Subject, _ model: ArbiterModel) {
+    init(_ subject: Subject, _ model: IOSchedulerModel) {
       self.subject = subject
       self.model = model
     }
@@ -85,7 +85,7 @@ struct ArbiterProperty<Subject: RequestArbiter>: Property {
 
     mutating func step(_ bytes: inout ByteSource, _ log: inout StepLog) {
       let kind = bytes.below(16)
-      let app = bytes.below(ArbiterProperty.appsMax)
+      let app = bytes.below(IOSchedulerProperty.appsMax)
       switch kind {
       case 0...4: submit(app, .init(bytes: UInt64(bytes.below(60_000)), occupies: !bytes.flag()), &log)
       case 5...8:
@@ -175,7 +175,7 @@ struct ArbiterProperty<Subject: RequestArbiter>: Property {
 
     /// With everybody running, all ends come and all tokens too, what is left comes out.
     mutating func drain(_ log: inout StepLog) throws(Violation) {
-      for app in 0..<ArbiterProperty.appsMax where model.isThere(app) {
+      for app in 0..<IOSchedulerProperty.appsMax where model.isThere(app) {
         change(app, app % 2 == 0 ? .active : .background, &log)
       }
       // A request may be paid for in some hundreds of instalments.

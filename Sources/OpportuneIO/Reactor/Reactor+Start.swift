@@ -1,8 +1,8 @@
 internal import COpportune
 import Glibc
 
-/// What the owner thread begins with.
-extension Owner {
+/// What the reactor thread begins with.
+extension Reactor {
   /// The thread begins in the class of whoever made the broker, which may be a background job. Before the ring starts, whose
   /// threads inherit it.
   func takeOrdinaryClass() {

@@ -4,12 +4,12 @@ import Glibc
 import Logging
 import Synchronization
 
-/// The broker itself: one thread of the foreground's class that owns the ring, both arbiters and all state of requests.
+/// The broker itself: one thread of the foreground's class that owns the ring, both schedulers and all state of requests.
 /// Other threads talk to it by messages, which never block and wait for no other thread (law 1): a background thread
 /// that is stopped while it submits holds back its own request and nobody else's.
 ///
-/// `arbiters`, `apps`, `timers` and `outbox` are touched on that thread only; that makes the class Sendable.
-final class Owner: @unchecked Sendable {
+/// `schedulers`, `apps`, `timers` and `outbox` are touched on that thread only; that makes the class Sendable.
+final class Reactor: @unchecked Sendable {
   let configuration: IOConfiguration
   let logger: Logger
   let ring: OpaquePointer
@@ -20,11 +20,11 @@ final class Owner: @unchecked Sendable {
   let hasEnded = Atomic<Bool>(false)
   let callers = CallersByDescriptor()
 
-  // The owner thread's.
+  // The reactor thread's.
   /// Messages that are still to be heard, oldest first.
   var fetched: UnsafeMutablePointer<opp_link>?
-  var arbiters: [Arbiter<Request>]
-  var apps: [OwnedApp?] = []
+  var schedulers: [IOScheduler<Request>]
+  var apps: [AppEntry?] = []
   var lastApp: UInt64 = 0
   /// What apps did that are not there any more, by class, and the last of them.
   var goneInAll = [IOStatistics.Class(), IOStatistics.Class()]
@@ -35,10 +35,10 @@ final class Owner: @unchecked Sendable {
   private var outbox = Deque<opp_ring_op>()
   private var closes = CloseQueue()
   var onDescriptors = RequestsByDescriptor()
-  /// What the arbiters have queued.
+  /// What the schedulers have queued.
   var queuedOnDescriptors = RequestsByDescriptor()
   /// Closes that wait for what is in flight on their descriptor, and what sends them.
-  var closing: [Int32: (app: OwnedApp, body: (Owner) -> Void)] = [:]
+  var closing: [Int32: (app: AppEntry, body: (Reactor) -> Void)] = [:]
   /// By descriptor: the count of closes with its last.
   var closedAt: [Int32: UInt64] = [:]
   var lastRequest: UInt64 = 0
@@ -93,7 +93,7 @@ final class Owner: @unchecked Sendable {
     config.workers = UInt32(configuration.storage.depth + waiting)
     // What a close frees may take long, and the kernel's threads have others wait behind it.
     config.closers = UInt32(2 * CloseQueue.limit)
-    config.linger_ns = UInt32(configuration.lingers.nanoseconds)
+    config.linger_ns = UInt32(configuration.busyPoll.nanoseconds)
     if let faults {
       config.context = Unmanaged.passUnretained(faults).toOpaque()
       config.fault = { context, op in
@@ -114,7 +114,7 @@ final class Owner: @unchecked Sendable {
     var storage = configuration.storage
     // Behind more requests than there are threads, foreground would wait for background in the threads' queue.
     if can.backend == .OPP_RING_THREADS { storage.depth = min(storage.depth, configuration.threads) }
-    arbiters = [Arbiter(storage, now: now), Arbiter(configuration.network, now: now)]
+    schedulers = [IOScheduler(storage, now: now), IOScheduler(configuration.network, now: now)]
     if can.refused != 0 {
       logger.warning(
         "io_uring is refused here; files go over threads, sockets over poll",
@@ -122,14 +122,14 @@ final class Owner: @unchecked Sendable {
     }
     try? refuse(inChild: true)
     let context = Unmanaged.passRetained(self)
-    let threadError = opp_thread_start("opportune-io", 0, { Owner.main($0) }, context.toOpaque())
+    let threadError = opp_thread_start("opportune-io", 0, { Reactor.main($0) }, context.toOpaque())
     guard threadError == 0 else {
       context.release()
       throw IOError(.unavailable, "no thread for the broker: \(String(cString: strerror(-threadError)))")
     }
   }
 
-  // The thread holds the owner, so it has ended, and nothing is in flight.
+  // The thread holds the reactor, so it has ended, and nothing is in flight.
   deinit { opp_ring_destroy(ring) }
 
   // MARK: Any thread
@@ -153,19 +153,19 @@ final class Owner: @unchecked Sendable {
 
   private static func main(_ context: UnsafeMutableRawPointer?) {
     guard let context else { return }
-    let owner = Unmanaged<Owner>.fromOpaque(context).takeRetainedValue()
-    owner.takeOrdinaryClass()
-    let error = opp_ring_start(owner.ring)
+    let reactor = Unmanaged<Reactor>.fromOpaque(context).takeRetainedValue()
+    reactor.takeOrdinaryClass()
+    let error = opp_ring_start(reactor.ring)
     if error == 0 {
-      owner.registerBuffers()
-      owner.run()
+      reactor.registerBuffers()
+      reactor.run()
     } else {
-      owner.logger.error("the broker cannot start", metadata: ["reason": "\(String(cString: strerror(-error)))"])
+      reactor.logger.error("the broker cannot start", metadata: ["reason": "\(String(cString: strerror(-error)))"])
     }
-    owner.refuseFetched()
-    owner.hasEnded.store(true, ordering: .sequentiallyConsistent)  // [end] before the last look
-    owner.refusePosted()
-    owner.tellOfEnd()
+    reactor.refuseFetched()
+    reactor.hasEnded.store(true, ordering: .sequentiallyConsistent)  // [end] before the last look
+    reactor.refusePosted()
+    reactor.tellOfEnd()
   }
 
   private func run() {
@@ -215,7 +215,7 @@ final class Owner: @unchecked Sendable {
     if !outbox.isEmpty || fetched != nil || (isEnding && inFlight == 0) { return 0 }
     timers.skip(unless: isWanted)
     var time = timers.next ?? .max
-    for index in arbiters.indices { time = min(time, arbiters[index].wakeTime(now: now) ?? .max) }
+    for index in schedulers.indices { time = min(time, schedulers[index].wakeTime(now: now) ?? .max) }
     return time
   }
 

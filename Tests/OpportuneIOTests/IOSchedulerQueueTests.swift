@@ -4,17 +4,17 @@ import Testing
 @testable import OpportuneIO
 
 /// What an app has queued, from which anything may be taken out at any time.
-@Suite(.bounded) struct ArbiterQueueTests {
-  private func entry(_ number: UInt64) -> Arbiter<Int>.Entry {
-    let ticket = Arbiter<Int>.Ticket(number: number, app: 0, origin: .foreground)
-    return Arbiter<Int>.Entry(ticket: ticket, item: Int(number), cost: Arbiter<Int>.Cost(bytes: 1), due: 1)
+@Suite(.bounded) struct IOSchedulerQueueTests {
+  private func entry(_ number: UInt64) -> IOScheduler<Int>.Entry {
+    let ticket = IOScheduler<Int>.Ticket(number: number, app: 0, origin: .foreground)
+    return IOScheduler<Int>.Entry(ticket: ticket, item: Int(number), cost: IOScheduler<Int>.Cost(bytes: 1), due: 1)
   }
 
   /// And no more gaps than that: else one request that waits for long would keep the memory of all that were cancelled.
   @Test(arguments: 0..<10 as Range<UInt64>)
   func itHoldsWhatAListHolds(seed: UInt64) {
     var generator = SeededGenerator(seed: seed)
-    var queue = Arbiter<Int>.Queue()
+    var queue = IOScheduler<Int>.Queue()
     var (list, out, last) = ([UInt64](), [UInt64](), 0 as UInt64)
     for _ in 0..<3000 {
       switch Int.random(in: 0..<9, using: &generator) {
@@ -41,7 +41,7 @@ import Testing
     }
     #expect(queue.entries.map(\.ticket.number) == list, "seed \(seed)")
     // One that stays in front of all that come and go.
-    queue = Arbiter<Int>.Queue([entry(1)])
+    queue = IOScheduler<Int>.Queue([entry(1)])
     for number in 2...5000 as ClosedRange<UInt64> {
       queue.append(entry(number))
       if number > 2 { _ = queue.remove(number - 1) }
@@ -53,13 +53,13 @@ import Testing
   // R-DISK-01
   @Test func aCancellationTakesNoWalk() {
     let count = 1 << 14
-    var arbiter = Arbiter<Int>(DevicePolicy(), now: 0)
-    arbiter.addApp(0, state: .background)
-    var tickets = (0..<count).compactMap { arbiter.submit($0, app: 0, cost: Arbiter<Int>.Cost(bytes: 4096)) }
-    let before = arbiter.look(at: .background, of: 0)
+    var scheduler = IOScheduler<Int>(DevicePolicy(), now: 0)
+    scheduler.addApp(0, state: .background)
+    var tickets = (0..<count).compactMap { scheduler.submit($0, app: 0, cost: IOScheduler<Int>.Cost(bytes: 4096)) }
+    let before = scheduler.look(at: .background, of: 0)
     #expect(before.room == count && before.storage != nil)
-    for ticket in tickets[(count / 2 - 100)..<(count / 2 + 100)] { #expect(arbiter.cancel(ticket) != nil) }
-    let after = arbiter.look(at: .background, of: 0)
+    for ticket in tickets[(count / 2 - 100)..<(count / 2 + 100)] { #expect(scheduler.cancel(ticket) != nil) }
+    let after = scheduler.look(at: .background, of: 0)
     // As many looks as the number of places has bits; nothing was moved into the gaps, and nothing copied.
     #expect(after.looks - before.looks <= 200 * 15)
     #expect(after.room == count && after.storage == before.storage)
@@ -68,8 +68,8 @@ import Testing
     tickets.shuffle(using: &generator)
     var (room, sweeps) = (count, 0)
     for ticket in tickets {
-      _ = arbiter.cancel(ticket)
-      let now = arbiter.look(at: .background, of: 0).room
+      _ = scheduler.cancel(ticket)
+      let now = scheduler.look(at: .background, of: 0).room
       if now < room - 64 { sweeps += 1 }
       room = now
     }

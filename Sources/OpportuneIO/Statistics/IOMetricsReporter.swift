@@ -67,7 +67,7 @@ public struct IOMetricsReporter: Sendable {
     let dimensions = [("app", app), ("class", name)]
     for (label, value) in [
       ("opportune_io_requests", added.submitted), ("opportune_io_failed", added.failed),
-      ("opportune_io_cancelled", added.cancelled), ("opportune_io_at_once", added.atOnce),
+      ("opportune_io_cancelled", added.cancelled), ("opportune_io_inline", added.inline),
       ("opportune_io_bytes_read", added.bytesRead), ("opportune_io_bytes_written", added.bytesWritten),
     ] {
       increment(label, value, dimensions)

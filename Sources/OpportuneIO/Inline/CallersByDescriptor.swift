@@ -4,12 +4,12 @@ import Synchronization
 /// another file's afterwards.
 ///
 /// Descriptors share a few words, by their lowest bits. Each has the count of callers, the count of closes, and a bit that is
-/// set while a close waits. As in ``AtOnce``, the order of the word decides between a caller and a close:
+/// set while a close waits. As in ``InlineCalls``, the order of the word decides between a caller and a close:
 ///  - a caller that finds the word as it was when its call began, but for other callers, is waited for. Any other takes itself
 ///    off again, and goes through the queue, which knows what was closed since. So new callers do not hold a close up;
-///  - whoever leaves nobody but a close that waits behind tells the owner thread, which has gone on with other work.
+///  - whoever leaves nobody but a close that waits behind tells the reactor thread, which has gone on with other work.
 final class CallersByDescriptor: @unchecked Sendable {
-  // Sendable: atomics in memory that stays, and what is the owner thread's.
+  // Sendable: atomics in memory that stays, and what is the reactor thread's.
   private static let count = 64
   private static let closing: UInt64 = 1 << 63
   private static let close: UInt64 = 1 << 20
@@ -18,7 +18,7 @@ final class CallersByDescriptor: @unchecked Sendable {
   private static let stride = 8
 
   private let words: UnsafeMutablePointer<Atomic<UInt64>>
-  /// The owner thread's: closes that wait, by word.
+  /// The reactor thread's: closes that wait, by word.
   private var waiting = [Int](repeating: 0, count: count)
 
   init() {
@@ -42,10 +42,10 @@ final class CallersByDescriptor: @unchecked Sendable {
     word(descriptor).pointee.load(ordering: .relaxed) & ~(Self.closing | Self.callers)
   }
 
-  /// After ``AtOnce/Entry/inside`` the caller leaves; after ``AtOnce/Entry/refusedAsLast`` it tells the owner.
+  /// After ``InlineCalls/Entry/inside`` the caller leaves; after ``InlineCalls/Entry/refusedAsLast`` it tells the reactor.
   ///
   /// - Parameter closes: when the call began.
-  func enter(_ descriptor: Int32, since closes: UInt64) -> AtOnce.Entry {
+  func enter(_ descriptor: Int32, since closes: UInt64) -> InlineCalls.Entry {
     let word = word(descriptor)
     guard word.pointee.load(ordering: .relaxed) & ~Self.callers == closes else { return .refused }  // decides nothing
     guard word.pointee.wrappingAdd(1, ordering: .acquiring).oldValue & ~Self.callers == closes else {
@@ -61,7 +61,7 @@ final class CallersByDescriptor: @unchecked Sendable {
     return left & (Self.closing | Self.callers) == Self.closing
   }
 
-  // MARK: The owner thread
+  // MARK: The reactor thread
 
   /// A close begins; returns the count with it.
   func beginClose(of descriptor: Int32) -> UInt64 {

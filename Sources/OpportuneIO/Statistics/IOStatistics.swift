@@ -10,15 +10,15 @@ public struct IOStatistics: Sendable {
     public internal(set) var cancelled: UInt64 = 0
     /// Done whole at once on the calling thread: counted in none of the three above. One that fails there is submitted and
     /// failed; where a part is done there, its bytes count, and the request is one submitted for the rest.
-    public internal(set) var atOnce: UInt64 = 0
+    public internal(set) var inline: UInt64 = 0
     public internal(set) var bytesRead: UInt64 = 0
     public internal(set) var bytesWritten: UInt64 = 0
     /// From the call's arrival, or its app's resumption since, to the kernel, and from there to the completion; of each piece.
     public internal(set) var waiting = LatencyHistogram()
     public internal(set) var inDevice = LatencyHistogram()
 
-    mutating func add(_ done: AtOnce.Done) {
-      atOnce += done.requests
+    mutating func add(_ done: InlineCalls.Done) {
+      inline += done.requests
       submitted += done.failures
       failed += done.failures
       bytesRead += done.bytesRead
@@ -31,7 +31,7 @@ public struct IOStatistics: Sendable {
       completed -= min(completed, before.completed)
       failed -= min(failed, before.failed)
       cancelled -= min(cancelled, before.cancelled)
-      atOnce -= min(atOnce, before.atOnce)
+      inline -= min(inline, before.inline)
       bytesRead -= min(bytesRead, before.bytesRead)
       bytesWritten -= min(bytesWritten, before.bytesWritten)
       waiting.subtract(before.waiting)
@@ -43,7 +43,7 @@ public struct IOStatistics: Sendable {
       completed += other.completed
       failed += other.failed
       cancelled += other.cancelled
-      atOnce += other.atOnce
+      inline += other.inline
       bytesRead += other.bytesRead
       bytesWritten += other.bytesWritten
       waiting.add(other.waiting)
@@ -88,7 +88,7 @@ public struct IOStatistics: Sendable {
   /// Of all apps, those that are gone as well.
   public let foreground: Class
   public let background: Class
-  /// How often the owner thread was woken.
+  /// How often the reactor thread was woken.
   public let wakeups: UInt64
   /// Whether io_uring carries the requests; else threads do.
   public let usesUring: Bool

@@ -1,10 +1,10 @@
-/// What the owner thread knows of an app. Touched on that thread only.
-final class OwnedApp {
+/// What the reactor thread knows of an app. Touched on that thread only.
+final class AppEntry {
   let slot: Int
   let number: UInt64
   let name: String
   weak var handle: AppIO?
-  let atOnce: AtOnce
+  let inline: InlineCalls
   /// The end waits for calls at once.
   var awaitsCallers = false
   var state: IOState {
@@ -35,8 +35,8 @@ final class OwnedApp {
   /// Called when the last request of a terminated app has left the kernel.
   var onQuiet: [() -> Void] = []
 
-  init(slot: Int, number: UInt64, name: String, state: IOState, _ atOnce: AtOnce) {
-    self.atOnce = atOnce
+  init(slot: Int, number: UInt64, name: String, state: IOState, _ inline: InlineCalls) {
+    self.inline = inline
     self.slot = slot
     self.number = number
     self.name = name

@@ -1,0 +1,39 @@
+import Glibc
+import Opportune
+import SystemPackage
+
+extension Comparison {
+  /// 4 KiB of a file in the page cache, one read after the other, beside `pread`.
+  static let reading: [Entry] = [
+    Entry("read_inline") { try reading { _ in } },
+    // Handed to the broker's thread, as a read is that has to wait.
+    Entry("read_queued") { try reading { $0.triesInline = false } },
+    Entry("read_queued_threads") {
+      try reading {
+        $0.triesInline = false
+        $0.backend = .threads
+      }
+    },
+  ]
+
+  private static let size = 4096
+
+  private static func reading(_ change: (inout IOConfiguration) -> Void) throws -> Comparison {
+    var configuration = IOConfiguration()
+    change(&configuration)
+    let broker = try IOBroker(configuration: configuration)
+    let io = try broker.makeApp(named: "bench")
+    // This program, which is in the cache since it runs.
+    let file = try FileDescriptor.open("/proc/self/exe", .readOnly)
+    let buffer = try IOBuffer(count: size)
+    return Comparison(
+      ours: { operations in
+        for _ in 0..<operations { _ = try await io.read(file, into: buffer, at: 0) }
+      },
+      rival: { operations in
+        try buffer.withBytes { bytes in
+          for _ in 0..<operations { _ = pread(file.rawValue, bytes.baseAddress, size, 0) }
+        }
+      })
+  }
+}
