@@ -23,7 +23,7 @@ static int check(const opp_ring_config *config) {
     if (config->completions != 0 && config->completions > 16 * RING_OP_COUNT_MAX) return -EINVAL;
     if (config->threads < 1 || config->threads > RING_THREADS_MAX) return -EINVAL;
     if (config->closers > RING_CLOSERS_MAX) return -EINVAL;
-    if (config->linger_ns > RING_LINGER_NS_MAX) return -EINVAL;
+    if (config->busy_poll_ns > RING_BUSY_POLL_NS_MAX) return -EINVAL;
     return 0;
 }
 
@@ -67,7 +67,7 @@ void opp_ring_destroy(opp_ring *ring) {
     free(ring);
 }
 
-opp_ring_abilities opp_ring_can(const opp_ring *ring) {
+opp_ring_capabilities opp_ring_can(const opp_ring *ring) {
     return ring->can;
 }
 
@@ -92,7 +92,7 @@ int opp_ring_prepare(opp_ring *ring, const opp_ring_op *op) {
  * Submits, and looks on until `end_ns`: true if there are completions, or a message. Posters see that the owner is awake
  * and spare the write to the eventfd, and the owner the sleep.
  */
-static bool linger(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t end_ns, int *count) {
+static bool busy_poll(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t end_ns, int *count) {
     bool look = true;
     do {
         *count = look ? ring->backend->wait(ring, completions, room, false, 0) : 0;
@@ -112,11 +112,11 @@ static int wait_asleep(opp_ring *ring, opp_ring_completion *completions, uint32_
     return count;
 }
 
-static int wait_lingering(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t until_ns) {
-    uint64_t start = opp_sync_now(), end = start + ring->config.linger_ns;
+static int wait_busy_polling(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t until_ns) {
+    uint64_t start = opp_sync_now(), end = start + ring->config.busy_poll_ns;
     if (end > until_ns) end = until_ns;
     int count;
-    bool found = ring->last_wait_ns <= ring->config.linger_ns && linger(ring, completions, room, end, &count);
+    bool found = ring->last_wait_ns <= ring->config.busy_poll_ns && busy_poll(ring, completions, room, end, &count);
     if (!found) count = wait_asleep(ring, completions, room, until_ns);
     ring->last_wait_ns = opp_sync_now() - start;
     return count;
@@ -126,7 +126,7 @@ int opp_ring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t roo
     uint32_t taken = 0;
     while (taken < room && ring->fault_count > 0) completions[taken++] = ring->faults[--ring->fault_count];
     if (taken == 0 && until_ns != 0) {
-        return ring->config.linger_ns > 0 ? wait_lingering(ring, completions, room, until_ns)
+        return ring->config.busy_poll_ns > 0 ? wait_busy_polling(ring, completions, room, until_ns)
                                           : wait_asleep(ring, completions, room, until_ns);
     }
     int count = ring->backend->wait(ring, completions + taken, room - taken, false, 0);

@@ -21,14 +21,14 @@ typedef struct ring_backend {
 struct opp_ring {
     const ring_backend *backend;
     opp_ring_config config;
-    opp_ring_abilities can;
+    opp_ring_capabilities can;
     void *state; /* the backend's */
     int event;   /* an eventfd: written to wake the owner */
 
     /* Completions that config.fault made. */
     opp_ring_completion faults[RING_FAULTS];
     uint32_t fault_count;
-    uint64_t last_wait_ns; /* how long the last wait took that found nothing at once; kept where the owner lingers */
+    uint64_t last_wait_ns; /* how long the last wait took that found nothing at once; kept where the owner busy-polls */
 
     _Alignas(64) _Atomic(opp_link *) posted; /* any thread */
     _Alignas(64) _Atomic(uint64_t) sleeping; /* the owner: the number of its sleep, or 0; who wakes it */
@@ -86,6 +86,6 @@ uint32_t ring_closers_take(ring_closers *all, opp_ring_completion *completions, 
 #define RING_OP_COUNT_MAX 4096u
 #define RING_THREADS_MAX 96u
 #define RING_CLOSERS_MAX 16u
-#define RING_LINGER_NS_MAX 1000000u
+#define RING_BUSY_POLL_NS_MAX 1000000u
 
 #endif

@@ -389,7 +389,7 @@ int ring_threads_create(opp_ring *ring) {
     pthread_cond_init(&state->work, NULL);
     ring->state = state;
     ring->backend = &backend;
-    ring->can = (opp_ring_abilities){.backend = OPP_RING_THREADS, .truncate = true};
+    ring->can = (opp_ring_capabilities){.backend = OPP_RING_THREADS, .truncate = true};
     ring->can.codes = (UINT64_C(1) << OPP_RING_CODES) - 1;
     return 0;
 }

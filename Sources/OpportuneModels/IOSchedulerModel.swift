@@ -43,8 +43,9 @@ extension BrokenScheduler {
   }
 }
 
-/// What an I/O scheduler promises, over plain lists: each request ends once; an app's go in its order, and none while it is
-/// suspended; the ratio, the depth, the cap and the rates hold; nothing that may go is held back; apps take turns.
+/// What an I/O scheduler promises, over plain lists: each request ends once; an app's go in its order, and
+/// none while it is suspended; the ratio, the depth, the cap and the rates hold; nothing that may go is held
+/// back; apps take turns.
 package final class IOSchedulerModel {
   package typealias Ticket = IOScheduler<Int>.Ticket
   package typealias Grant = IOScheduler<Int>.Grant
@@ -222,7 +223,8 @@ package final class IOSchedulerModel {
     judgeTurn(index, isSure: byTurn && policy.cap == .none)
   }
 
-  /// Any run of turns is within one request of the ratio; where room decided, and not the ratio, a new run begins.
+  /// Any run of turns is within one request of the ratio; where room decided, and not the ratio, a new run
+  /// begins.
   private func judgeTurn(_ index: Int, isSure: Bool) {
     guard isSure else {
       turns = [0, 0]

@@ -4,7 +4,8 @@ import OpportuneIO
 import OpportuneModels
 import SystemPackage
 
-/// Random calls of two apps on a real broker, with cancellations, suspensions and ends, against ``RequestModel``.
+/// Random calls of two apps on a real broker, with cancellations, suspensions and ends, against
+/// ``RequestModel``.
 ///
 /// The bytes choose what is done; when the broker's thread and the kernel come to it is left to them.
 struct RequestProperty: Property {
@@ -41,8 +42,8 @@ struct RequestProperty: Property {
   }
 }
 
-/// A broker, two apps, two pipes and a socket that they read from, a pipe and a socket that they write to, a file, a listener
-/// of the first app's, and the model.
+/// A broker, two apps, two pipes and a socket that they read from, a pipe and a socket that they write to, a
+/// file, a listener of the first app's, and the model.
 ///
 /// `@unchecked Sendable`: only the thread that runs the hand touches it.
 private final class RequestWorld: @unchecked Sendable {
@@ -296,8 +297,8 @@ private final class RequestWorld: @unchecked Sendable {
     }
   }
 
-  /// Two rounds to the broker's thread and back for each request of a call, which are two at most: it tells of what it did in a
-  /// turn after the answers of the turn before.
+  /// Two rounds to the broker's thread and back for each request of a call, which are two at most: it tells
+  /// of what it did in a turn after the answers of the turn before.
   private func settle(_ log: inout StepLog) throws(Violation) {
     log.note("wait for the broker's thread")
     let terminated = model.returned

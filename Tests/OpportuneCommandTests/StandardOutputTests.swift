@@ -87,7 +87,8 @@ import Testing
       "\(refused.errors)")
   }
 
-  /// `| head` is done, and nobody is there to be told. Whether the signal comes or not: service managers ignore it.
+  /// `| head` is done, and nobody is there to be told. Whether the signal comes or not: service managers
+  /// ignore it.
   @Test func aReaderWhoHasGoneIsNoMistake() throws {
     let (folder, track, _) = try files()
     defer { withExtendedLifetime(folder) {} }

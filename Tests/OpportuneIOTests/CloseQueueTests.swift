@@ -8,8 +8,9 @@ import Testing
 
 /// Closes that take long: whom they must not hold up.
 @Suite(.bounded) struct CloseQueueTests {
-  /// As those of a network's file system may. Nothing of this machine takes long for certain but a socket that busyPoll, which
-  /// the broker does not let it: so that is brought about when the broker is done with it.
+  /// As those of a network's file system may. Nothing of this machine takes long for certain but a socket
+  /// that busyPoll, which the broker does not let it: so that is brought about when the broker is done with
+  /// it.
   // R-DISK-01, R-NET-03
   @Test(arguments: backends)
   func longClosesHoldUpNobodyElse(backend: IOConfiguration.Backend) async throws {

@@ -5,7 +5,8 @@ import Testing
 
 @testable import OpportuneIO
 
-/// Descriptors: what a close does to requests, that none stays open, and that none is touched after it was given back.
+/// Descriptors: what a close does to requests, that none stays open, and that none is touched after it was
+/// given back.
 @Suite(.bounded) struct ClosingTests {
   /// What is queued on a descriptor that is closed would reach the next file of its number.
   @Test(arguments: backends)
@@ -39,7 +40,8 @@ import Testing
     try ends.writeEnd.close()
   }
 
-  /// Whoever's it is: the number may be another file's afterwards. But what goes by another descriptor of the file goes on.
+  /// Whoever's it is: the number may be another file's afterwards. But what goes by another descriptor of the
+  /// file goes on.
   @Test(arguments: backends)
   func closingEndsAllOnTheDescriptor(backend: IOConfiguration.Backend) async throws {
     let broker = try makeBroker(backend)

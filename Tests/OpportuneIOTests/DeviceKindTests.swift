@@ -3,8 +3,9 @@ import Testing
 
 @testable import OpportuneIO
 
-/// The scheduler before two kinds of device, in virtual time: one that turns, which serves one request after the other and whose
-/// head has to move to each; and one of cells, which serves eight at once, wherever they are. Both in the order of arrival.
+/// The scheduler before two kinds of device, in virtual time: one that turns, which serves one request after
+/// the other and whose head has to move to each; and one of cells, which serves eight at once, wherever they
+/// are. Both in the order of arrival.
 @Suite(.bounded) struct DeviceKindTests {
   enum Kind: CaseIterable {
     case rotating, solidState
@@ -18,7 +19,8 @@ import Testing
 
     var longest: UInt64 { service(from: 0, to: Simulation.tracks - 1) }
 
-    /// How long is looked on, so that there are some thousand requests at least; between two of the foreground's.
+    /// How long is looked on, so that there are some thousand requests at least; between two of the
+    /// foreground's.
     var length: UInt64 { self == .rotating ? 60_000_000_000 : 1_000_000_000 }
     var pause: UInt64 { self == .rotating ? 10_000_000 : 500_000 }
   }

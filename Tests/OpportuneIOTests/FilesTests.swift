@@ -244,7 +244,8 @@ import Testing
         #expect(try await io.read(file, into: buffer, 100..<200, at: 3200) == 100)
         #expect(try buffer.bytes(in: 100..<103) == [100, 100, 100])
       }
-      // 5 and 6 are reads and writes of registered buffers; a kernel that refuses those is served by plain ones.
+      // 5 and 6 are reads and writes of registered buffers; a kernel that refuses those is served by plain
+      // ones.
       if codes.values.contains(21) || codes.values.contains(20) {
         print("skipped: this kernel registers no buffers here (RLIMIT_MEMLOCK)")
       } else {

@@ -10,7 +10,8 @@ import Testing
     return IOScheduler<Int>.Entry(ticket: ticket, item: Int(number), cost: IOScheduler<Int>.Cost(bytes: 1), due: 1)
   }
 
-  /// And no more gaps than that: else one request that waits for long would keep the memory of all that were cancelled.
+  /// And no more gaps than that: else one request that waits for long would keep the memory of all that were
+  /// cancelled.
   @Test(arguments: 0..<10 as Range<UInt64>)
   func itHoldsWhatAListHolds(seed: UInt64) {
     var generator = SeededGenerator(seed: seed)

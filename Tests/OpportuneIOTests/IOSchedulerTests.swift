@@ -41,7 +41,8 @@ import Testing
   }
 
   // R-NET-03, R-NET-05, R-DISK-01
-  /// Foreground alone would fill the device at all times. Of more background one place less than the depth is in flight.
+  /// Foreground alone would fill the device at all times. Of more background one place less than the depth is
+  /// in flight.
   @Test(arguments: PolicyTests.ratios.filter { $0.0 >= $0.1 })
   func servesInRatioWhileTheDeviceIsFull(foreground: Int, background: Int) throws {
     var scheduler = scheduler(
@@ -167,8 +168,8 @@ import Testing
     #expect(now == 240_000_000)
   }
 
-  /// Of a receive nobody knows beforehand what it brings: what it brought besides is paid before anything else goes, and no
-  /// tokens are spent twice.
+  /// Of a receive nobody knows beforehand what it brings: what it brought besides is paid before anything
+  /// else goes, and no tokens are spent twice.
   // R-DISK-02, R-NET-03
   @Test func whatCameIsPaidForAfterwards() throws {
     var scheduler = scheduler(DevicePolicy(cap: .none, bytes: .init(perSecond: 1000, burst: 100)))
@@ -176,13 +177,13 @@ import Testing
     let granted1 = scheduler.next(now: 0)
     let first = try #require(granted1)
     scheduler.finished(first, sentAt: 0, queuedAt: 0, now: 0)
-    scheduler.settle(first, moved: 20)
+    scheduler.charge(first, moved: 20)
     #expect(scheduler.bytes?.available == 80)
     let granted2 = scheduler.next(now: 0)
     let second = try #require(granted2)
     scheduler.finished(second, sentAt: 0, queuedAt: 0, now: 0)
-    scheduler.settle(second, moved: 250)
-    #expect(scheduler.bytes?.available == 30 && scheduler.owed == 200)
+    scheduler.charge(second, moved: 250)
+    #expect(scheduler.bytes?.available == 30 && scheduler.debt == 200)
     // 30 of them at once; then, at half of the bucket at a time, the rest and what the next pays beforehand.
     var now: UInt64 = 0
     var isGranted = false
@@ -191,15 +192,16 @@ import Testing
       if !isGranted { now = scheduler.wakeTime(now: now) ?? .max }
     }
     #expect(now == 220_000_000)
-    #expect(scheduler.owed == 0 && scheduler.bytes?.available == 0)
+    #expect(scheduler.debt == 0 && scheduler.bytes?.available == 0)
     // Foreground owes nothing, nor background without a rate.
     _ = scheduler.submit(9, app: 0, cost: Cost(bytes: 50, occupies: false))
     let granted3 = scheduler.next(now: now)
-    scheduler.settle(try #require(granted3), moved: 1000)
-    #expect(scheduler.owed == 0)
+    scheduler.charge(try #require(granted3), moved: 1000)
+    #expect(scheduler.debt == 0)
   }
 
-  /// A thread is woken late on a busy machine: what came in meanwhile still counts. Never above the rate, within 2 %.
+  /// A thread is woken late on a busy machine: what came in meanwhile still counts. Never above the rate,
+  /// within 2 %.
   // R-DISK-02
   @Test(arguments: [(1_000_000, 65_536), (1_000_000, 100), (250_000_000, 65_536), (3_000_000, 10_000)])
   func lateWakeupsLoseNothing(rate: Int, cost: UInt64) {

@@ -130,12 +130,12 @@ import Testing
       let broker = try makeBroker(backend)
       let io = try broker.makeApp(named: "closes")
       let file = try await open(io, folder)
-      let request = try io.request(.OPP_RING_READ, .storage, file)
-      try request.use(IOBuffer(count: 4), nil)
+      var call = try io.call(.OPP_RING_READ, .storage, file)
+      try call.use(IOBuffer(count: 4), nil)
       try await io.close(file)
       // The next that the process opens, unless another test is faster.
       let next = try await open(io, folder, filledWith: 2)
-      #expect(await code { try await io.perform(request, within: nil) } == .system(.canceled))
+      #expect(await code { try await io.perform(call, within: nil) } == .system(.canceled))
       #expect(await read(next, io).value == 4)
       try await io.close(next)
     }

@@ -70,7 +70,8 @@ import Testing
     await broker.shutdown()
   }
 
-  /// Closed behind the broker's back, its number is another socket's: that is not made small, reported, or closed.
+  /// Closed behind the broker's back, its number is another socket's: that is not made small, reported, or
+  /// closed.
   // R-VOIP-01, R-NET-01
   @Test(arguments: backends)
   func aSocketThatIsAnothersByNowIsLeftAlone(backend: IOConfiguration.Backend) async throws {
@@ -155,8 +156,8 @@ import Testing
     await broker.shutdown()
   }
 
-  /// Resumed and suspended again faster than the reactor looks: what was reported before is reported anew, and polls of
-  /// the time before say nothing.
+  /// Resumed and suspended again faster than the reactor looks: what was reported before is reported anew,
+  /// and polls of the time before say nothing.
   // R-VOIP-03
   @Test(arguments: backends)
   func theWatcherFollowsSuspensionsOneAfterTheOther(backend: IOConfiguration.Backend) async throws {
@@ -184,7 +185,7 @@ import Testing
       Control { reactor in
         for state in [IOState.active, .suspended] {
           io.setState(state)
-          reactor.follow(io)
+          reactor.path.follow(io.entry)
         }
       })
     try await eventually("the cancellation") { try await broker.statistics().network.foregroundQueued == 0 }

@@ -67,8 +67,9 @@ import Testing
     for end in [ends.read, ends.write] { try end.close() }
   }
 
-  /// The caller is gone at the deadline and drops its buffer, and the kernel still writes to it: the request holds it until
-  /// then, and no longer. No sanitizer sees what the kernel writes, so the buffer itself is looked at.
+  /// The caller is gone at the deadline and drops its buffer, and the kernel still writes to it: the request
+  /// holds it until then, and no longer. No sanitizer sees what the kernel writes, so the buffer itself is
+  /// looked at.
   @Test(arguments: backends)
   func buffersOutliveTheirCallers(backend: IOConfiguration.Backend) async throws {
     let broker = try makeBroker(backend) {
@@ -77,7 +78,8 @@ import Testing
     }
     let io = try broker.makeApp(named: "gone")
     let (server, client) = try await connectedPair(io)
-    // On a loaded machine the deadline may come before the kernel has the request: each time it is a little later.
+    // On a loaded machine the deadline may come before the kernel has the request: each time it is a little
+    // later.
     var stayed = 0
     for attempt in 1...100 where stayed < 10 {
       weak var seen: IOBuffer?
@@ -98,8 +100,8 @@ import Testing
     for socket in [server, client] { try await io.close(socket) }
   }
 
-  /// The lock of the allocator may be held by a background thread that the kernel has stopped: the reactor's thread frees
-  /// nothing that callers have left behind.
+  /// The lock of the allocator may be held by a background thread that the kernel has stopped: the reactor's
+  /// thread frees nothing that callers have left behind.
   // R-DISK-01
   @Test(arguments: backends)
   func whatCallersLeaveBehindIsFreedElsewhere(backend: IOConfiguration.Backend) async throws {
@@ -114,12 +116,14 @@ import Testing
     do {
       let told = AtItsEnd { threads.add(Int(opp_thread_id())) }
       let io = try broker.attach(app, limits: { told.limits })
-      let read = try io.request(.OPP_RING_READ, .storage, ends.read)
-      try read.use(try IOBuffer(count: 1), nil)
-      read.useOwnPosition()
-      let reading = Task { try await io.perform(read, within: nil) }
+      var call = try io.call(.OPP_RING_READ, .storage, ends.read)
+      try call.use(try IOBuffer(count: 1), nil)
+      call.useOwnPosition()
+      call.lookAtFile()
+      let read = Request(call)
+      let reading = Task { try await io.carryOut(read) }
       try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
-      broker.reactor.post(Control { $0.end(read, early: .deadlineExceeded) })
+      broker.reactor.post(Control { $0.path.end(read, early: .deadlineExceeded) })
       #expect(await code { _ = try await reading.value } == .deadlineExceeded)
     }
     _ = try ends.write.writeAll("x".utf8)
@@ -138,8 +142,8 @@ import Testing
     deinit { body() }
   }
 
-  /// 64 writes, an accept and a read are the kernel's at the moment at which their app ends: in one turn of the reactor
-  /// they are sent, counted, and the app is terminated.
+  /// 64 writes, an accept and a read are the kernel's at the moment at which their app ends: in one turn of
+  /// the reactor they are sent, counted, and the app is terminated.
   // R-FTS-07
   @Test(arguments: backends)
   func writesInFlightReachTheFileAtTermination(backend: IOConfiguration.Backend) async throws {
@@ -175,10 +179,9 @@ import Testing
           io.setState(.active)
           broker.reactor.post(
             Control { reactor in
-              reactor.dispatchAll()
-              guard let app = reactor.owned(io) else { return }
-              inFlight.add(app.inFlight.count)
-              reactor.terminate(app) {}
+              reactor.path.dispatchAll()
+              inFlight.add(io.entry.inFlight.count)
+              reactor.termination.terminate(io.entry) {}
             })
         }
         try await group.waitForAll()

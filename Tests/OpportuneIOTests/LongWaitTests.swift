@@ -9,7 +9,8 @@ import Testing
 
 /// Requests that wait for as long as somebody else likes: whom they must not hold up.
 @Suite(.bounded) struct LongWaitTests {
-  /// With one place, for background opens as for all else. The second path leads where the kernel has to be asked.
+  /// With one place, for background opens as for all else. The second path leads where the kernel has to be
+  /// asked.
   // R-DISK-01
   @Test(arguments: backends, [false, true])
   func opensThatWaitTakeNoPlaceOfTheDevice(backend: IOConfiguration.Backend, isAsked: Bool) async throws {
@@ -164,7 +165,8 @@ import Testing
     for end in [ends.readEnd, ends.writeEnd] { try end.close() }
   }
 
-  /// More waiting opens than the kernel has threads by default, by a background app; of the foreground as many as may wait.
+  /// More waiting opens than the kernel has threads by default, by a background app; of the foreground as
+  /// many as may wait.
   // R-DISK-01
   @Test(arguments: backends)
   func backgroundThatWaitsInTheKernelHoldsUpNoForeground(backend: IOConfiguration.Backend) async throws {
@@ -174,10 +176,10 @@ import Testing
       let foreground = try broker.makeApp(named: "foreground")
       let path = try makeFIFO(folder.appending("fifo"))
       let opens = (0..<40).map { _ in Task { try await background.open(path, .readOnly) } }
-      let own = (0..<Reactor.waitingOpensLimit + 1).map { _ in Task { try await foreground.open(path, .readOnly) } }
+      let own = (0..<OpenLimiter.limit + 1).map { _ in Task { try await foreground.open(path, .readOnly) } }
       try await eventually("the opens") {
         let apps = try await broker.statistics().apps
-        return apps[0].inFlight == Reactor.waitingOpensLimit && apps[1].inFlight == Reactor.waitingOpensLimit
+        return apps[0].inFlight == OpenLimiter.limit && apps[1].inFlight == OpenLimiter.limit
           && apps[0].background.submitted == 40
       }
       let cancelled = Task { try await background.open(path, .readOnly) }
@@ -209,14 +211,14 @@ import Testing
       opening.cancel()
       #expect(await code { _ = try await opening.value } == .cancelled)
       await broker.shutdown()
-      let hasEnded = broker.reactor.hasEnded.load(ordering: .acquiring)
+      let hasEnded = broker.reactor.hasEnded
       #expect(broker.capabilities.usesUring || !hasEnded)
       #expect(await code { _ = try await broker.statistics() } == .unavailable)
       await broker.shutdown()
       #expect(await code { try await io.nop() } != nil)
       // What is opened after all is closed; then the broker's thread ends.
       let otherEnd = try FileDescriptor.open(path, .readWrite)
-      try await eventually("the thread's end") { broker.reactor.hasEnded.load(ordering: .acquiring) }
+      try await eventually("the thread's end") { broker.reactor.hasEnded }
       #expect(close(otherEnd.rawValue) == 0)
       // Without a reader this cannot be opened.
       #expect(open(path.string, O_WRONLY | O_NONBLOCK) == -1 && errno == ENXIO)

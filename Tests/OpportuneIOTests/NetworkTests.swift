@@ -31,7 +31,8 @@ import Testing
     }
     defer { sending.cancel() }
     let buffer = try IOBuffer(count: 64 << 10)
-    // Rounds of a receiver that looks every millisecond: the window, not the CPU, bounds what comes each time.
+    // Rounds of a receiver that looks every millisecond: the window, not the CPU, bounds what comes each
+    // time.
     func bytes(inRounds rounds: Int) async throws -> Int {
       var total = 0
       for _ in 0..<rounds {
@@ -86,7 +87,8 @@ import Testing
     for socket in [server, client] { try await io.close(socket) }
   }
 
-  /// A window that the app has clamped, and a buffer of more than can be set, as the kernel tunes it for much traffic.
+  /// A window that the app has clamped, and a buffer of more than can be set, as the kernel tunes it for much
+  /// traffic.
   // R-NET-02, R-NET-08
   @Test(arguments: [IOState.background, .suspended])
   func whatTheAppAndTheKernelSetIsRestored(state: IOState) async throws {
@@ -141,7 +143,8 @@ import Testing
     for socket in [server, client] { try await io.close(socket) }
   }
 
-  /// A connection that was accepted in the background is like any other afterwards: it inherits nothing small.
+  /// A connection that was accepted in the background is like any other afterwards: it inherits nothing
+  /// small.
   // R-NET-02, R-NET-08
   @Test(arguments: backends)
   func connectionsAcceptedInTheBackgroundRecover(backend: IOConfiguration.Backend) async throws {

@@ -15,7 +15,7 @@ import Testing
       let broker = try makeBroker(backend) { $0.storage.queuedRequests = .stay }
       let io = try broker.makeApp(named: "opens", state: .background)
       let path = try makeFIFO(folder.appending("fifo"))
-      let count = Reactor.waitingOpensLimit + 1
+      let count = OpenLimiter.limit + 1
       let opens = (0..<count).map { _ in Task { try await io.open(path, .readOnly, within: .seconds(20)) } }
       try await eventually("the opens") {
         let app = try await broker.statistics().apps[0]
@@ -37,10 +37,10 @@ import Testing
       let broker = try makeBroker(backend)
       let apps = try ["waits", "first", "second"].map { try broker.makeApp(named: $0, state: .background) }
       let (path, early) = (try makeFIFO(folder.appending("fifo")), try makeFIFO(folder.appending("early")))
-      let lasting = (1..<Reactor.waitingOpensLimit).map { _ in Task { try await apps[0].open(path, .readOnly) } }
+      let lasting = (1..<OpenLimiter.limit).map { _ in Task { try await apps[0].open(path, .readOnly) } }
       let leaving = Task { try await apps[0].open(early, .readOnly) }
       try await eventually("the opens") {
-        try await broker.statistics().apps[0].inFlight == Reactor.waitingOpensLimit
+        try await broker.statistics().apps[0].inFlight == OpenLimiter.limit
       }
       var kept: [Task<FileDescriptor, any Error>] = []
       for app in apps[1...] {
@@ -54,7 +54,8 @@ import Testing
       if isSuspended { apps[1].setState(.suspended) } else { kept[0].cancel() }
       gate.signal()
       if !isSuspended { #expect(await code { _ = try await kept[0].value } == .cancelled) }
-      // Where the reactor has heard of the end first, the first is on the thread already; the pool's it keeps when cancelled.
+      // Where the reactor has heard of the end first, the first is on the thread already; the pool's it keeps
+      // when cancelled.
       if backend == .uring || isSuspended {
         try await eventually("one of the two") {
           let apps = try await broker.statistics().apps
@@ -71,7 +72,8 @@ import Testing
     }
   }
 
-  /// One that was woken waits for an operation's token, and leaves the queue instead of going: so the next is woken.
+  /// One that was woken waits for an operation's token, and leaves the queue instead of going: so the next is
+  /// woken.
   // R-DISK-01
   @Test(arguments: backends, [false, true])
   func theyGoOnThoughOneLeavesTheQueue(backend: IOConfiguration.Backend, isSuspended: Bool) async throws {
@@ -79,10 +81,10 @@ import Testing
       let broker = try makeBroker(backend) { $0.storage.operations = DevicePolicy.Rate(perSecond: 16, burst: 8) }
       let apps = try ["waits", "first", "second"].map { try broker.makeApp(named: $0, state: .background) }
       let (path, early) = (try makeFIFO(folder.appending("fifo")), try makeFIFO(folder.appending("early")))
-      let lasting = (1..<Reactor.waitingOpensLimit).map { _ in Task { try await apps[0].open(path, .readOnly) } }
+      let lasting = (1..<OpenLimiter.limit).map { _ in Task { try await apps[0].open(path, .readOnly) } }
       let leaving = Task { try await apps[0].open(early, .readOnly) }
       try await eventually("the opens") {
-        try await broker.statistics().apps[0].inFlight == Reactor.waitingOpensLimit
+        try await broker.statistics().apps[0].inFlight == OpenLimiter.limit
       }
       var kept: [Task<FileDescriptor, any Error>] = []
       for app in apps[1...] {

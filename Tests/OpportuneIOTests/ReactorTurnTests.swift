@@ -6,8 +6,8 @@ import Testing
 
 @testable import OpportuneIO
 
-/// What happens within one turn of the reactor thread, where messages, looks and completions meet: brought about there, by
-/// messages of the test's own.
+/// What happens within one turn of the reactor thread, where messages, looks and completions meet: brought
+/// about there, by messages of the test's own.
 @Suite(.bounded) struct ReactorTurnTests {
   /// A suspension that the reactor has not been told of when it hands requests over.
   // R-FTS-06
@@ -23,12 +23,12 @@ import Testing
     let io = try broker.makeApp(named: "suspended")
     let file = try FileDescriptor.open("/dev/null", .readWrite)
     try inOneTurn(broker) {
-      broker.reactor.post(try io.request(.OPP_RING_FSYNC, .storage, file))
+      broker.reactor.post(Request(try io.call(.OPP_RING_FSYNC, .storage, file)))
       // Before any other message, such as a question for statistics, has the reactor look at the app.
       broker.reactor.post(
         Control { reactor in
           io.setState(.suspended)
-          reactor.dispatchAll()
+          reactor.path.dispatchAll()
         })
     }
     #expect(try await broker.statistics().storage.foregroundQueued == 1)
@@ -51,13 +51,14 @@ import Testing
     }
     let io = try broker.makeApp(named: "suspended")
     let (mine, theirs) = try descriptorPair()
-    let request = try io.request(.OPP_RING_SHUTDOWN, .none, mine)
-    request.op.length = UInt32(SHUT_WR)
+    var call = try io.call(.OPP_RING_SHUTDOWN, .none, mine)
+    call.op.length = UInt32(SHUT_WR)
+    let request = Request(call)
     inOneTurn(broker) {
       broker.reactor.post(Control { _ in io.setState(.suspended) })
       broker.reactor.post(request)
     }
-    // Asked behind the request, which is at rest or on its way by then.
+    // Asked behind the request, which is parked or on its way by then.
     #expect(try await broker.statistics().apps[0].inFlight == 0)
     #expect(seen.count == 0)
     io.setState(.active)
@@ -100,11 +101,12 @@ import Testing
     let broker = try makeBroker(backend)
     let io = try broker.makeApp(named: "cancelled")
     let ends = try FileDescriptor.pipe()
-    let request = try io.request(.OPP_RING_READ, .storage, ends.readEnd)
-    try request.use(try IOBuffer(count: 1), nil)
-    request.useOwnPosition()
+    var call = try io.call(.OPP_RING_READ, .storage, ends.readEnd)
+    try call.use(try IOBuffer(count: 1), nil)
+    call.useOwnPosition()
+    let request = Request(call)
     inOneTurn(broker) {
-      broker.reactor.post(Control { $0.end(request, early: .cancelled) })
+      broker.reactor.post(Control { $0.path.end(request, early: .cancelled) })
       broker.reactor.post(request)
     }
     let app = try await broker.statistics().apps[0]
@@ -134,8 +136,8 @@ import Testing
     try theirs.close()
   }
 
-  /// A zero-copy send that the kernel has not yet answered at the moment at which its app ends or its socket is closed.
-  /// The peer reads nothing, so the buffer stays.
+  /// A zero-copy send that the kernel has not yet answered at the moment at which its app ends or its socket
+  /// is closed. The peer reads nothing, so the buffer stays.
   // R-FTS-07
   @Test(arguments: [true, false])
   func zeroCopySendsHoldUpNothing(isClosed: Bool) async throws {
@@ -148,16 +150,16 @@ import Testing
     let peer = try broker.makeApp(named: "peer")
     let (server, client) = try await connectedPair(peer, io)
     let ended = Numbers()
-    let send = try io.request(.OPP_RING_SEND, .network, client)
-    try send.use(try IOBuffer(count: 64 << 20), nil)
-    send.isStream = true
-    let close = try io.request(.OPP_RING_CLOSE, .none, client)
+    var call = try io.call(.OPP_RING_SEND, .network, client)
+    try call.use(try IOBuffer(count: 64 << 20), nil)
+    call.isStream = true
+    let (send, close) = (Request(call), Request(try io.call(.OPP_RING_CLOSE, .none, client)))
     inOneTurn(broker) {
       broker.reactor.post(send)
       broker.reactor.post(
         Control { reactor in
-          reactor.dispatchAll()
-          if !isClosed, let app = reactor.owned(io) { reactor.terminate(app) { ended.add(1) } }
+          reactor.path.dispatchAll()
+          if !isClosed { reactor.termination.terminate(io.entry) { ended.add(1) } }
         })
       if isClosed { broker.reactor.post(close) }
     }
@@ -200,7 +202,8 @@ import Testing
     await broker.shutdown()
   }
 
-  /// One transfer's next piece goes before another's first; and what became background while it waited is cut.
+  /// One transfer's next piece goes before another's first; and what became background while it waited is
+  /// cut.
   // R-DISK-02, R-NET-07
   @Test(arguments: backends)
   func piecesGoInTheOrderOfTheirRequests(backend: IOConfiguration.Backend) async throws {
@@ -231,8 +234,9 @@ import Testing
     }
   }
 
-  /// What was queued while its app was of the foreground pays as background for its next piece, and not for all that is
-  /// left of it, which would be minutes' worth: nor, where it stays background, once its app is of the foreground.
+  /// What was queued while its app was of the foreground pays as background for its next piece, and not for
+  /// all that is left of it, which would be minutes' worth: nor, where it stays background, once its app is
+  /// of the foreground.
   // R-DISK-02, R-NET-06, R-NET-07
   @Test(arguments: backends, DevicePolicy.QueuedRequests.allCases)
   func largeTransfersPayPieceByPiece(
@@ -305,9 +309,9 @@ import Testing
       broker.reactor.post(Control { _ in _ = try? ends.writeEnd.writeAll("x".utf8) })
       for _ in 0..<5000 {
         broker.reactor.post(
-          Control { reactor in
+          Control { _ in
             heard.add(1)
-            if reactor.owned(io)?.inFlight.isEmpty == false { heardBefore.add(1) }
+            if !io.entry.inFlight.isEmpty { heardBefore.add(1) }
           })
       }
     }
@@ -317,7 +321,8 @@ import Testing
     for end in [ends.readEnd, ends.writeEnd] { try end.close() }
   }
 
-  /// What a message holds may be of a background thread's making, whose allocator's lock the reactor must not wait for.
+  /// What a message holds may be of a background thread's making, whose allocator's lock the reactor must not
+  /// wait for.
   @Test(arguments: backends)
   func messagesAreFreedElsewhere(backend: IOConfiguration.Backend) async throws {
     let broker = try makeBroker(backend)
@@ -356,18 +361,19 @@ import Testing
     let ends = try FileDescriptor.pipe()
     let resumed = Numbers()
     let requests = try [IOState.background, .active].map { state in
-      let request = try broker.makeApp(named: "\(state)", state: state).request(.OPP_RING_READ, .storage, ends.readEnd)
-      try request.use(try IOBuffer(count: 1), nil)
-      request.useOwnPosition()
-      return request
+      var call = try broker.makeApp(named: "\(state)", state: state).call(.OPP_RING_READ, .storage, ends.readEnd)
+      try call.use(try IOBuffer(count: 1), nil)
+      call.useOwnPosition()
+      call.lookAtFile()
+      return Request(call)
     }
     let reads = requests.enumerated().map { number, request in
-      Task(executorPreference: Teller { resumed.add(number) }) { try await request.app.perform(request, within: nil) }
+      Task(executorPreference: Teller { resumed.add(number) }) { try await request.call.app.carryOut(request) }
     }
     try await eventually("the reads") { try await broker.statistics().apps.allSatisfy { $0.inFlight == 1 } }
     let before = resumed.count
     broker.reactor.post(
-      Control { reactor in for request in requests { reactor.end(request, early: .deadlineExceeded) } })
+      Control { reactor in for request in requests { reactor.path.end(request, early: .deadlineExceeded) } })
     for read in reads { #expect(await code { _ = try await read.value } == .deadlineExceeded) }
     #expect(resumed.values[before] == 1)
     for end in [ends.readEnd, ends.writeEnd] { try end.close() }

@@ -16,24 +16,25 @@ import Testing
       if all.isEmpty || Bool.random(using: &random) {
         // Some that share a list, some that are no descriptors.
         let number = try #require([3, 4, 4099, 8195, -1, -100, Int32.max].randomElement(using: &random))
-        let request = Request(io, .OPP_RING_READ, on: .storage, descriptor: number)
-        if Int.random(in: 0..<4, using: &random) == 0 { request.firstResult = 1 }
+        let request = Request(IOCall(io, .OPP_RING_READ, on: .storage, descriptor: number))
+        request.toInFlight(.operation, nil, .none)
+        if Int.random(in: 0..<4, using: &random) == 0 { _ = request.toAccepted(1) }
         index.add(request)
         all.append(request)
       } else {
         index.remove(all.remove(at: Int.random(in: 0..<all.count, using: &random)))
       }
       for number in [3, 4099, 8195, Int32.max] {
-        let expected = all.filter { $0.op.fd == number }
+        let expected = all.filter { $0.call.op.fd == number }
         #expect(Set(index.requests(on: number).map(ObjectIdentifier.init)) == Set(expected.map(ObjectIdentifier.init)))
-        #expect(index.isBusy(number) == expected.contains { $0.firstResult == nil }, "seed \(seed)")
+        #expect(index.isBusy(number) == expected.contains { !$0.isAccepted }, "seed \(seed)")
       }
     }
     for request in all { index.remove(request) }
   }
 
-  /// An app that closes one of its many sockets would else hold up everybody's requests: in flight, or queued by a suspended
-  /// app, there are many on another.
+  /// An app that closes one of its many sockets would else hold up everybody's requests: in flight, or queued
+  /// by a suspended app, there are many on another.
   // R-DISK-01
   @Test(arguments: [IOState.active, .suspended])
   func aCloseTakesNoWalk(state: IOState) async throws {
@@ -53,10 +54,10 @@ import Testing
             let times = (0..<5 as Range<Int32>).map { round in
               // Of numbers that nothing is on.
               let requests = (0..<100 as Range<Int32>).map { number in
-                Request(io, .OPP_RING_CLOSE, on: .none, descriptor: (1 << 20) + 1024 + 100 * round + number)
+                Request(IOCall(io, .OPP_RING_CLOSE, on: .none, descriptor: (1 << 20) + 1024 + 100 * round + number))
               }
               return ContinuousClock().measure {
-                if let app = reactor.owned(io) { for request in requests { reactor.close(request, of: app) } }
+                for request in requests { reactor.path.close(request) }
               }
             }
             continuation.resume(returning: times.min() ?? .zero)

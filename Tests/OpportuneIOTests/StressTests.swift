@@ -5,8 +5,8 @@ import Testing
 
 @testable import OpportuneIO
 
-/// Many apps, tasks, states, cancellations and ends at once, on files, pipes and sockets of a real ring whose completion queue is
-/// too small.
+/// Many apps, tasks, states, cancellations and ends at once, on files, pipes and sockets of a real ring whose
+/// completion queue is too small.
 @Suite(.bounded, .serialized) struct StressTests {
   // R-CARD-04, R-FTS-07
   @Test(arguments: backends, 0..<3)
@@ -60,7 +60,8 @@ import Testing
               if choice == 7 || limit < 20 { task.cancel() }
               if limit > 390 { io.setState(IOState.allCases.randomElement(using: &generator) ?? .active) }
               if number == 3, limit == 200 { await Task.yield() }
-              // Ended by itself, by its deadline, or by the cancellation; a suspended app's when it is resumed.
+              // Ended by itself, by its deadline, or by the cancellation; a suspended app's when it is
+              // resumed.
               if limit % 4 == 0 {
                 io.setState(.active)
                 _ = await task.result

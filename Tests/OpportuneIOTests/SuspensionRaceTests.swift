@@ -98,7 +98,8 @@ private func spin(_ turns: Int) {
     var generator = SeededGenerator(seed: UInt64(seed) + 11)
     let race = try Race(backend, .background) { app, count in
       app.resume()
-      // Back to sleep before the broker's thread, which calls this, can have heard of it: the next report wakes it.
+      // Back to sleep before the broker's thread, which calls this, can have heard of it: the next report
+      // wakes it.
       if count % 2 == 1 { app.suspend() }
     }
     for _ in 0..<300 {

@@ -41,7 +41,8 @@ func othersWork() async throws {
   await other.shutdown()
 }
 
-/// Has the reactor do what `post` posts without a look in between: it is held while that is posted, and fetches all of it then.
+/// Has the reactor do what `post` posts without a look in between: it is held while that is posted, and
+/// fetches all of it then.
 func inOneTurn<Result>(_ broker: IOBroker, _ post: () throws -> Result) rethrows -> Result {
   let (gate, holds) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
   broker.reactor.post(

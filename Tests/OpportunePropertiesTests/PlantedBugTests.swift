@@ -12,7 +12,8 @@ import Testing
 
 /// Each target with something broken under it: a target that finds nothing is known to be looking.
 @Suite(.bounded) struct PlantedBugTests {
-  /// - Parameter shrinking: in milliseconds; of bugs that only waiting finds, each smaller input takes a second.
+  /// - Parameter shrinking: in milliseconds; of bugs that only waiting finds, each smaller input takes a
+  ///   second.
   private func finding(_ property: some Property, shrinking: UInt64 = 1000) async throws -> Finding? {
     try await onOwnThread {
       let fuzzer = try PropertyTarget(property).makeFuzzer()

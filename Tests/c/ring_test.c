@@ -61,9 +61,9 @@ void *realloc(void *memory, size_t size) {
 
 static opp_ring_backend backend;
 
-static opp_ring *make_lingering(uint32_t entries, uint32_t completions, uint32_t linger_ns) {
+static opp_ring *make_busy_polling(uint32_t entries, uint32_t completions, uint32_t busy_poll_ns) {
     opp_ring_config config = {.backend = backend, .entries = entries, .completions = completions, .threads = 3,
-                              .closers = 2, .linger_ns = linger_ns};
+                              .closers = 2, .busy_poll_ns = busy_poll_ns};
     opp_ring *ring;
     CHECK_EQUAL(opp_ring_create(&config, &ring), 0);
     CHECK_EQUAL(opp_ring_start(ring), 0);
@@ -72,7 +72,7 @@ static opp_ring *make_lingering(uint32_t entries, uint32_t completions, uint32_t
 }
 
 static opp_ring *make(uint32_t entries, uint32_t completions) {
-    return make_lingering(entries, completions, 0);
+    return make_busy_polling(entries, completions, 0);
 }
 
 /* One request, to its end. */
@@ -94,7 +94,7 @@ static void test_limits(void) {
     opp_ring_config wrong[] = {
         {.entries = 0, .threads = 1}, {.entries = 4097, .threads = 1}, {.entries = 8, .threads = 0},
         {.entries = 8, .threads = 97}, {.entries = 8, .completions = 1u << 20, .threads = 1},
-        {.entries = 8, .threads = 1, .linger_ns = 1000001}, {.entries = 8, .threads = 1, .closers = 17},
+        {.entries = 8, .threads = 1, .busy_poll_ns = 1000001}, {.entries = 8, .threads = 1, .closers = 17},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         CHECK_EQUAL(opp_ring_create(&wrong[i], &ring), -EINVAL);
@@ -390,8 +390,8 @@ static void test_idle_and_memory(void) {
 }
 
 /* An owner that looks on finds what is there without a sleep, ends its look with a message, and sleeps in the end. */
-static void test_lingering(void) {
-    opp_ring *ring = make_lingering(8, 0, 1000000);
+static void test_busy_polling(void) {
+    opp_ring *ring = make_busy_polling(8, 0, 1000000);
     if (backend == OPP_RING_URING) { /* a pool's thread may take its time */
         CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_NOP}), 0);
         CHECK_EQUAL(opp_ring_wakeups(ring), 0);
@@ -552,7 +552,7 @@ int main(void) {
         test_faults();
         test_messages();
         test_idle_and_memory();
-        test_lingering();
+        test_busy_polling();
         if (backend == OPP_RING_THREADS) test_many_waiting();
         if (backend == OPP_RING_URING) test_looks();
     }

@@ -118,7 +118,7 @@ typedef struct opp_ring_config {
      * How long the owner looks on, without system calls, before it sleeps; at most 1,000,000. It does so only where the
      * wait before was no longer than that: sparse traffic costs no looking.
      */
-    uint32_t linger_ns;
+    uint32_t busy_poll_ns;
     /*
      * For tests: asked before a request goes to the kernel. Any other answer than OPP_RING_NO_FAULT becomes the result
      * of the request, which the kernel then never sees.
@@ -144,7 +144,7 @@ OPP_MUST_USE int opp_ring_start(opp_ring *_Nonnull ring);
  */
 void opp_ring_destroy(opp_ring *_Nonnull ring);
 
-typedef struct opp_ring_abilities {
+typedef struct opp_ring_capabilities {
     opp_ring_backend backend;   /* the one in use */
     int32_t refused;            /* what the kernel answered where threads are used instead; 0 where they were asked for */
     bool single_issuer;         /* SINGLE_ISSUER and DEFER_TASKRUN: completions cost no interrupt of the owner */
@@ -152,10 +152,10 @@ typedef struct opp_ring_abilities {
     bool accept_many;
     bool truncate;
     uint64_t codes;             /* bit n: opp_ring_code n goes to the kernel as a request */
-} opp_ring_abilities;
+} opp_ring_capabilities;
 
 /* What this ring can; fixed by opp_ring_create(). Any thread. */
-opp_ring_abilities opp_ring_can(const opp_ring *_Nonnull ring);
+opp_ring_capabilities opp_ring_can(const opp_ring *_Nonnull ring);
 
 /* The owner: buffers for READ_FIXED and WRITE_FIXED, as struct iovec[count]; once per ring. 0 or -errno. */
 OPP_MUST_USE int opp_ring_register_buffers(opp_ring *_Nonnull ring, const void *_Nonnull vectors, uint32_t count);

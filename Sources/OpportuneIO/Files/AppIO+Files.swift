@@ -2,74 +2,77 @@ internal import COpportune
 import Glibc
 import SystemPackage
 
-/// Files. Every call throws ``IOError``; all but ``close(_:)`` take a `limit` from now on, `nil` being none; see ``AppIO`` for
-/// how calls end. Descriptors are swift-system's: the reactor closes them by ``close(_:)``.
+/// Files. Every call throws ``IOError``; all but ``close(_:)`` take a `limit` from now on, `nil` being none;
+/// see ``AppIO`` for how calls end. Descriptors are swift-system's: the reactor closes them by ``close(_:)``.
 extension AppIO {
   /// Opens a file, always close-on-exec.
   ///
-  /// A FIFO is opened once somebody has its other end, and holds nobody up meanwhile but other such opens: the broker has
-  /// eight of each class wait at a time. The call ends at its deadline and its cancellation; where io_uring is not used, its
-  /// place among the eight is taken until the other end comes, and what is opened then is closed. With
-  /// `options: .nonBlocking` none waits.
+  /// A FIFO is opened once somebody has its other end, and holds nobody up meanwhile but other such opens:
+  /// the broker has eight of each class wait at a time. The call ends at its deadline and its cancellation;
+  /// where io_uring is not used, its place among the eight is taken until the other end comes, and what is
+  /// opened then is closed. With `options: .nonBlocking` none waits.
   public func open(
     _ path: FilePath, _ mode: FileDescriptor.AccessMode, options: FileDescriptor.OpenOptions = [],
     permissions: FilePermissions = [.ownerReadWrite, .groupRead, .otherRead], within limit: Duration? = nil
   ) async throws(IOError) -> FileDescriptor {
-    let request = try request(.OPP_RING_OPEN)
-    request.op.fd = AT_FDCWD
-    request.op.address = request.copy(path)
-    request.subject = .path(path)
-    request.op.flags = UInt32(bitPattern: mode.rawValue | options.rawValue | O_CLOEXEC)
-    request.op.length = UInt32(permissions.rawValue)
-    return FileDescriptor(rawValue: Int32(try await perform(request, within: limit)))
+    var call = try call(.OPP_RING_OPEN)
+    call.op.fd = AT_FDCWD
+    call.op.address = call.copy(path)
+    call.subject = .path(path)
+    call.op.flags = UInt32(bitPattern: mode.rawValue | options.rawValue | O_CLOEXEC)
+    call.op.length = UInt32(permissions.rawValue)
+    return FileDescriptor(rawValue: Int32(try await perform(call, within: limit)))
   }
 
-  /// Closes a descriptor. What else is queued or in flight on it, of whichever app, is cancelled, with the error `canceled`;
-  /// the call returns when the kernel has let go of that, since the number may be another file's afterwards. Cancelling the
-  /// task has no effect on it. A socket's `SO_LINGER` time is not waited for: the kernel goes on sending after the close.
+  /// Closes a descriptor. What else is queued or in flight on it, of whichever app, is cancelled, with the
+  /// error `canceled`; the call returns when the kernel has let go of that, since the number may be another
+  /// file's afterwards. Cancelling the task has no effect on it. A socket's `SO_LINGER` time is not waited
+  /// for: the kernel goes on sending after the close.
   public func close(_ descriptor: FileDescriptor) async throws(IOError) {
-    try await perform(try request(.OPP_RING_CLOSE, .none, descriptor), within: nil)
+    try await perform(try call(.OPP_RING_CLOSE, .none, descriptor), within: nil)
   }
 
   /// Reads into a buffer.
   ///
   /// - Parameters:
   ///   - range: of the buffer; `nil` is all of it.
-  ///   - offset: in the file, in bytes; `nil` is the descriptor's own position, as pipes and terminals need it.
+  ///   - offset: in the file, in bytes; `nil` is the descriptor's own position, as pipes and terminals need
+  ///     it.
   ///   - untilFull: whether to go on until the range is full or the file ends.
   /// - Returns: how many bytes; 0 at the end.
   public func read(
     _ descriptor: FileDescriptor, into buffer: IOBuffer, _ range: Range<Int>? = nil, at offset: Int64? = nil,
     untilFull: Bool = false, within limit: Duration? = nil
   ) async throws(IOError) -> Int {
-    let request = try transfer(.OPP_RING_READ, descriptor, buffer, range, offset)
-    request.wantsAll = untilFull
-    return try await perform(request, within: limit)
+    var call = try transfer(.OPP_RING_READ, descriptor, buffer, range, offset)
+    call.wantsAll = untilFull
+    return try await perform(call, within: limit)
   }
 
   /// Writes all of a range of a buffer.
   ///
   /// - Parameters: as in ``read(_:into:_:at:untilFull:within:)``.
-  /// - Returns: the length of the range. Where an error or a cancellation came in between, some of it may be written.
+  /// - Returns: the length of the range. Where an error or a cancellation came in between, some of it may be
+  ///   written.
   @discardableResult
   public func write(
     _ descriptor: FileDescriptor, from buffer: IOBuffer, _ range: Range<Int>? = nil, at offset: Int64? = nil,
     within limit: Duration? = nil
   ) async throws(IOError) -> Int {
-    let request = try transfer(.OPP_RING_WRITE, descriptor, buffer, range, offset)
-    request.wantsAll = true
-    return try await perform(request, within: limit)
+    var call = try transfer(.OPP_RING_WRITE, descriptor, buffer, range, offset)
+    call.wantsAll = true
+    return try await perform(call, within: limit)
   }
 
   private func transfer(
     _ code: opp_ring_code, _ descriptor: FileDescriptor, _ buffer: IOBuffer, _ range: Range<Int>?, _ offset: Int64?
-  ) throws(IOError) -> Request {
+  ) throws(IOError) -> IOCall {
     if let offset { try require(offset, in: 0...Int64.max, "offset") }
-    let request = try request(code, .storage, descriptor)
-    try request.use(buffer, range)
-    request.op.offset = UInt64(offset ?? 0)
-    if offset == nil { request.useOwnPosition() }
-    return request
+    var call = try call(code, .storage, descriptor)
+    try call.use(buffer, range)
+    call.op.offset = UInt64(offset ?? 0)
+    if offset == nil { call.useOwnPosition() }
+    return call
   }
 
   /// Reads into several buffers, one after the other, in one request; 1 to 1024 of them.
@@ -93,28 +96,14 @@ extension AppIO {
 
   private func vectors(
     _ code: opp_ring_code, _ descriptor: FileDescriptor, _ buffers: [IOBuffer], _ offset: Int64?
-  ) throws(IOError) -> Request {
+  ) throws(IOError) -> IOCall {
     try require(buffers.count, in: 1...1024, "buffers.count")
     if let offset { try require(offset, in: 0...Int64.max, "offset") }
-    let request = try request(code, .storage, descriptor)
-    // Twice: as they are, and cut to a piece.
-    let memory = request.allocate(2 * buffers.count * MemoryLayout<iovec>.stride)
-    let vectors = memory.bindMemory(to: iovec.self, capacity: 2 * buffers.count)
-    for (index, buffer) in buffers.enumerated() {
-      do {
-        try buffer.claim()
-      } catch {
-        request.releaseBuffers()
-        throw error
-      }
-      request.buffers.append(buffer)
-      request.total += buffer.count
-      vectors[index] = iovec(iov_base: buffer.address, iov_len: buffer.count)
-    }
-    request.vectorCount = buffers.count
-    request.op.offset = UInt64(offset ?? 0)
-    if offset == nil { request.useOwnPosition() }
-    return request
+    var call = try call(code, .storage, descriptor)
+    try call.use(buffers)
+    call.op.offset = UInt64(offset ?? 0)
+    if offset == nil { call.useOwnPosition() }
+    return call
   }
 
   /// Returns when the device has what was written.
@@ -124,7 +113,7 @@ extension AppIO {
     _ descriptor: FileDescriptor, dataOnly: Bool = false, within limit: Duration? = nil
   ) async throws(IOError) {
     let code: opp_ring_code = dataOnly ? .OPP_RING_FDATASYNC : .OPP_RING_FSYNC
-    try await perform(try request(code, .storage, descriptor), within: limit)
+    try await perform(try call(code, .storage, descriptor), within: limit)
   }
 
   /// Sets space aside, so that writes there do not fail for want of it; the file grows to it.
@@ -133,10 +122,10 @@ extension AppIO {
   ) async throws(IOError) {
     try require(offset, in: 0...Int64.max, "offset")
     try require(count, in: 1...Int64.max, "count")
-    let request = try request(.OPP_RING_ALLOCATE, .storage, descriptor)
-    request.op.offset = UInt64(offset)
-    request.op.second = UInt64(count)
-    try await perform(request, within: limit)
+    var call = try call(.OPP_RING_ALLOCATE, .storage, descriptor)
+    call.op.offset = UInt64(offset)
+    call.op.second = UInt64(count)
+    try await perform(call, within: limit)
   }
 
   /// Makes the file so long, cutting it or adding zeroes.
@@ -144,49 +133,49 @@ extension AppIO {
     _ descriptor: FileDescriptor, to count: Int64, within limit: Duration? = nil
   ) async throws(IOError) {
     try require(count, in: 0...Int64.max, "count")
-    let request = try request(.OPP_RING_TRUNCATE, .storage, descriptor)
-    request.op.offset = UInt64(count)
-    guard !reactor.can.truncate else {
-      try await perform(request, within: limit)
+    var call = try call(.OPP_RING_TRUNCATE, .storage, descriptor)
+    call.op.offset = UInt64(count)
+    guard !reactor.capabilities.truncate else {
+      try await perform(call, within: limit)
       return
     }
-    // Before Linux 6.9 the ring has none: a call that rarely waits, on this thread, after a turn in the queue. A suspended
-    // app waits there; one that is suspended just then takes another turn.
+    // Before Linux 6.9 the ring has none: a call that rarely waits, on this thread, after a turn in the
+    // queue. A suspended app waits there; one that is suspended just then takes another turn.
     let end = limit.map { ContinuousClock.now + $0 }
     while true {
-      let turn = try self.request(.OPP_RING_TRUNCATE, .storage, descriptor)
+      var turn = try self.call(.OPP_RING_TRUNCATE, .storage, descriptor)
       turn.op.code = UInt8(opp_ring_code.OPP_RING_NOP.rawValue)
       // After the turn it is not closed yet since the call began; then it must not be since the turn began.
       let closes = turn.closesBefore
-      turn.closesBefore = request.closesBefore
+      turn.closesBefore = call.closesBefore
       try await perform(turn, within: end.map { $0 - .now })
       let error = doInline(on: .storage, descriptor.rawValue, since: closes, unlessSuspended: true) {
         ftruncate(descriptor.rawValue, off_t(count)) == 0 ? 0 : errno
       }
       if error == 0 { return }
-      if let error, error != EINTR { throw request.error(.system(Errno(rawValue: error))) }
+      if let error, error != EINTR { throw call.error(.system(Errno(rawValue: error))) }
     }
   }
 
   /// Renames a file, or replaces `new` by it in one step.
   public func rename(_ old: FilePath, to new: FilePath, within limit: Duration? = nil) async throws(IOError) {
-    let request = try request(.OPP_RING_RENAME)
-    request.op.fd = AT_FDCWD
-    request.op.index = AT_FDCWD
-    request.op.address = request.copy(old)
-    request.op.second = request.copy(new)
-    request.subject = .paths(old, new)
-    try await perform(request, within: limit)
+    var call = try call(.OPP_RING_RENAME)
+    call.op.fd = AT_FDCWD
+    call.op.index = AT_FDCWD
+    call.op.address = call.copy(old)
+    call.op.second = call.copy(new)
+    call.subject = .paths(old, new)
+    try await perform(call, within: limit)
   }
 
   /// Removes a file, or, with `folder`, an empty folder.
   public func remove(_ path: FilePath, folder: Bool = false, within limit: Duration? = nil) async throws(IOError) {
-    let request = try request(.OPP_RING_UNLINK)
-    request.op.fd = AT_FDCWD
-    request.op.address = request.copy(path)
-    request.subject = .path(path)
-    request.op.flags = folder ? UInt32(AT_REMOVEDIR) : 0
-    try await perform(request, within: limit)
+    var call = try call(.OPP_RING_UNLINK)
+    call.op.fd = AT_FDCWD
+    call.op.address = call.copy(path)
+    call.subject = .path(path)
+    call.op.flags = folder ? UInt32(AT_REMOVEDIR) : 0
+    try await perform(call, within: limit)
   }
 
   /// `AT_EMPTY_PATH`, which Glibc's module does not have.
@@ -205,20 +194,21 @@ extension AppIO {
   private func status(
     _ descriptor: Int32, _ path: FilePath, _ flags: Int32, _ limit: Duration?
   ) async throws(IOError) -> FileStatus {
-    let request = try request(.OPP_RING_STAT, .storage, FileDescriptor(rawValue: descriptor))
-    request.op.address = request.copy(path)
-    if !path.isEmpty { request.subject = .path(path) }
-    request.op.flags = UInt32(bitPattern: flags)
-    request.op.length = FileStatus.wanted
-    let memory = request.allocate(FileStatus.count)
-    request.op.second = UInt64(UInt(bitPattern: memory))
-    try await perform(request, within: limit)
-    return FileStatus(memory)
+    var call = try call(.OPP_RING_STAT, .storage, FileDescriptor(rawValue: descriptor))
+    call.op.address = call.copy(path)
+    if !path.isEmpty { call.subject = .path(path) }
+    call.op.flags = UInt32(bitPattern: flags)
+    call.op.length = FileStatus.wanted
+    let memory = call.allocate(FileStatus.count)
+    call.op.second = UInt64(UInt(bitPattern: memory))
+    try await perform(call, within: limit)
+    return withExtendedLifetime(call) { FileStatus(memory) }
   }
 }
 
 extension FileDescriptor.OpenOptions {
-  /// Past the page cache (`O_DIRECT`): buffers, offsets and counts must then be multiples of the device's block.
+  /// Past the page cache (`O_DIRECT`): buffers, offsets and counts must then be multiples of the device's
+  /// block.
   public static let direct = FileDescriptor.OpenOptions(rawValue: opp_open_direct())
 }
 
@@ -237,8 +227,8 @@ public struct FileStatus: Sendable, Hashable {
   public var isFolder: Bool { mode & UInt32(S_IFMT) == UInt32(S_IFDIR) }
   public var isRegularFile: Bool { mode & UInt32(S_IFMT) == UInt32(S_IFREG) }
 
-  /// `STATX_BASIC_STATS`, and the size of `struct statx`, whose places are the kernel's interface; Glibc's module has
-  /// neither.
+  /// `STATX_BASIC_STATS`, and the size of `struct statx`, whose places are the kernel's interface; Glibc's
+  /// module has neither.
   static let wanted: UInt32 = 0x7ff
   static let count = 256
 

@@ -2,11 +2,12 @@ internal import COpportune
 import Glibc
 import SystemPackage
 
-/// Files for a thread that has to wait where it is, as one that writes a store step by step. The broker's own thread does the
-/// rest, so that whoever else waits is not held up. Memory is the caller's, and is copied nowhere.
+/// Files for a thread that has to wait where it is, as one that writes a store step by step. The broker's own
+/// thread does the rest, so that whoever else waits is not held up. Memory is the caller's, and is copied
+/// nowhere.
 ///
-/// Answers are those of `pread`, `pwrite` and `fdatasync`, but `-errno` where these fail, `-ECANCELED` where the app was
-/// terminated or the broker shut down.
+/// Answers are those of `pread`, `pwrite` and `fdatasync`, but `-errno` where these fail, `-ECANCELED` where
+/// the app was terminated or the broker shut down.
 extension AppIO {
   package func readWaiting(_ file: Int32, into memory: UnsafeMutableRawBufferPointer, at offset: Int) -> Int {
     transferWaiting(.OPP_RING_READ, file, memory, offset)
@@ -19,7 +20,7 @@ extension AppIO {
 
   package func synchronizeDataWaiting(_ file: Int32) -> Int {
     number { () throws(IOError) -> Int in
-      try performWaiting(request(.OPP_RING_FDATASYNC, .storage, FileDescriptor(rawValue: file)))
+      try performWaiting(call(.OPP_RING_FDATASYNC, .storage, FileDescriptor(rawValue: file)))
     }
   }
 
@@ -27,22 +28,28 @@ extension AppIO {
     _ code: opp_ring_code, _ file: Int32, _ memory: UnsafeMutableRawBufferPointer, _ offset: Int
   ) -> Int {
     number { () throws(IOError) -> Int in
-      let request = try request(code, .storage, FileDescriptor(rawValue: file))
-      try request.use(IOBuffer(lending: memory), nil)
-      request.op.offset = UInt64(offset)
-      request.wantsAll = true
-      return try performWaiting(request)
+      var call = try call(code, .storage, FileDescriptor(rawValue: file))
+      try call.use(IOBuffer(borrowing: memory), nil)
+      call.op.offset = UInt64(offset)
+      call.wantsAll = true
+      return try performWaiting(call)
     }
   }
 
-  private func performWaiting(_ request: Request) throws(IOError) -> Int {
-    if let value = try tryInline(request) { return value }
-    request.lookAtFile()
+  private func performWaiting(_ call: IOCall) throws(IOError) -> Int {
+    var done = 0
+    switch try tryInline(call) {
+    case .whole(let moved): return moved
+    case .part(let moved): done = moved
+    }
+    var call = call
+    call.lookAtFile()
+    let request = Request(call, done: done)
     let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
     defer { semaphore.deallocate() }
     semaphore.initialize(to: sem_t())
     sem_init(semaphore, 0, 0)
-    request.caller = .thread(semaphore)
+    request.setCaller(.thread(semaphore))
     reactor.post(request)
     while sem_wait(semaphore) != 0 {}  // a signal interrupts it
     sem_destroy(semaphore)

@@ -23,7 +23,8 @@ extension AppIO {
     return bytes
   }
 
-  /// Closes what a call that failed had opened. At a deadline the kernel may keep it for ever, and nobody waits for that.
+  /// Closes what a call that failed had opened. At a deadline the kernel may keep it for ever, and nobody
+  /// waits for that.
   fileprivate func close(_ file: FileDescriptor, after error: IOError) async {
     let closing = Task { try? await close(file) }
     if error.code != .deadlineExceeded { await closing.value }
@@ -47,17 +48,18 @@ extension AppIO {
     }
   }
 
-  /// Writes a file in one step: whoever opens `path` finds the old contents or the new, whole, also after a crash.
+  /// Writes a file in one step: whoever opens `path` finds the old contents or the new, whole, also after a
+  /// crash.
   ///
   /// The new contents go to a file beside it, to the device, and are then renamed.
   ///
   /// - Parameters:
   ///   - path: a symbolic link there is replaced, not what it names.
   ///   - permissions: the new file's, whatever an old one's are.
-  ///   - isDurable: whether the call returns only when the device has it all; else a crash may bring the old contents
-  ///     back, never a mixture.
-  ///   - time: for each request but closes. Where the file system answers nothing until then, a file `.opportune-` and a
-  ///     random number may stay beside it, as after a crash.
+  ///   - isDurable: whether the call returns only when the device has it all; else a crash may bring the old
+  ///     contents back, never a mixture.
+  ///   - time: for each request but closes. Where the file system answers nothing until then, a file
+  ///     `.opportune-` and a random number may stay beside it, as after a crash.
   public func writeFile(
     _ path: FilePath, _ bytes: some Collection<UInt8> & Sendable,
     permissions: FilePermissions = [.ownerReadWrite, .groupRead, .otherRead], isDurable: Bool = true,
@@ -117,7 +119,8 @@ extension AppIO {
   }
 }
 
-/// The pieces of a file, in order. The file is open from the first piece until the last, an error, or the iterator's end.
+/// The pieces of a file, in order. The file is open from the first piece until the last, an error, or the
+/// iterator's end.
 public struct FileChunks: AsyncSequence, Sendable {
   public typealias Element = [UInt8]
   public typealias Failure = IOError

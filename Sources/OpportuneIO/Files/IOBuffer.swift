@@ -2,9 +2,10 @@ import Synchronization
 
 /// Memory that requests read into and write from.
 ///
-/// While a request uses it, from the call until the kernel has let go of it, the request holds the buffer, so its memory
-/// is neither freed nor handed to another request, even where the call returned before: at a deadline, or because the app
-/// was terminated. Access in that time is refused with `bufferInUse`. Aligned, so that it serves `O_DIRECT`.
+/// While a request uses it, from the call until the kernel has let go of it, the request holds the buffer, so
+/// its memory is neither freed nor handed to another request, even where the call returned before: at a
+/// deadline, or because the app was terminated. Access in that time is refused with `bufferInUse`. Aligned,
+/// so that it serves `O_DIRECT`.
 ///
 /// May be used from any thread, by one at a time.
 public final class IOBuffer: @unchecked Sendable {
@@ -14,11 +15,11 @@ public final class IOBuffer: @unchecked Sendable {
   /// Where the memory is one of a pool's.
   private let pool: RegisteredBuffers?
   private let indexInPool: Int
-  /// Whether it is somebody else's, who keeps it until the request has ended.
-  private let isLent: Bool
+  /// Whether it is its caller's own, who waits until the request has ended.
+  private let isBorrowed: Bool
 
-  public static let countRange: ClosedRange<Int> = 1...1 << 30
-  public static let alignmentRange: ClosedRange<Int> = 16...1 << 21
+  static let countRange: ClosedRange<Int> = 1...1 << 30
+  static let alignmentRange: ClosedRange<Int> = 16...1 << 21
 
   /// Zeroed memory.
   ///
@@ -46,7 +47,7 @@ public final class IOBuffer: @unchecked Sendable {
   private init(zeroed count: Int, _ alignment: Int) {
     pool = nil
     indexInPool = 0
-    isLent = false
+    isBorrowed = false
     memory = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: alignment)
     _ = memory.initializeMemory(as: UInt8.self, repeating: 0)
   }
@@ -54,24 +55,25 @@ public final class IOBuffer: @unchecked Sendable {
   init?(from pool: RegisteredBuffers) {
     guard let taken = pool.take() else { return nil }
     self.pool = pool
-    isLent = false
+    isBorrowed = false
     (indexInPool, memory) = taken
   }
 
   /// Memory of a caller that waits until the kernel has let go of it.
-  init(lending memory: UnsafeMutableRawBufferPointer) throws(IOError) {
+  init(borrowing memory: UnsafeMutableRawBufferPointer) throws(IOError) {
     try require(memory.count, in: Self.countRange, "count")
     self.memory = memory
     pool = nil
     indexInPool = 0
-    isLent = true
+    isBorrowed = true
   }
 
   deinit {
-    if let pool { pool.giveBack(indexInPool) } else if !isLent { memory.deallocate() }
+    if let pool { pool.giveBack(indexInPool) } else if !isBorrowed { memory.deallocate() }
   }
 
-  /// Its number, where it is of `registered`, and the kernel knows that. The thread's of the reactor that has them.
+  /// Its number, where it is of `registered`, and the kernel knows that. On the thread of the reactor that
+  /// has them.
   func registration(in registered: RegisteredBuffers) -> Int? {
     pool === registered && registered.isRegistered ? indexInPool : nil
   }

@@ -4,10 +4,10 @@ import Synchronization
 
 /// Buffers that are registered with the ring: their pages are pinned once, not at every direct read or write.
 ///
-/// One piece of memory, cut into equal buffers. It is held by its buffers and by the reactor thread, so it outlives the
-/// ring and every request.
+/// One piece of memory, cut into equal buffers. It is held by its buffers and by the reactor, so it outlives
+/// the ring and every request.
 final class RegisteredBuffers: @unchecked Sendable {
-  // Sendable: `isRegistered` is the reactor thread's; the memory belongs to whoever has taken it.
+  // Sendable: `isRegistered` is the reactor's; the memory belongs to whoever has taken it.
   let count: Int
   let size: Int
   private let memory: UnsafeMutableRawBufferPointer
@@ -44,7 +44,7 @@ final class RegisteredBuffers: @unchecked Sendable {
     UnsafeMutableRawBufferPointer(rebasing: memory[index * size..<(index + 1) * size])
   }
 
-  /// On the reactor thread, before its first request. Returns 0 or -errno.
+  /// On the reactor's thread, before its first request. Returns 0 or -errno.
   func register(with ring: OpaquePointer) -> Int32 {
     let vectors = (0..<count).map { iovec(iov_base: self[$0].baseAddress, iov_len: size) }
     let result = vectors.withUnsafeBufferPointer { list -> Int32 in
@@ -57,7 +57,7 @@ final class RegisteredBuffers: @unchecked Sendable {
 }
 
 extension IOBroker {
-  /// One of the buffers of ``IOConfiguration/registeredBuffers``, zeroed; nil where none is free or there are none.
-  /// It is given back when its last reference goes. Any thread; never waits.
+  /// One of the buffers of ``IOConfiguration/registeredBuffers``, zeroed; nil where none is free or there are
+  /// none. It is given back when its last reference goes. Any thread; never waits.
   public func registeredBuffer() -> IOBuffer? { reactor.registered.flatMap { IOBuffer(from: $0) } }
 }

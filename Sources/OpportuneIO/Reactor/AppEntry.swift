@@ -1,47 +1,73 @@
-/// What the reactor thread knows of an app. Touched on that thread only.
-final class AppEntry {
+/// One app, as the reactor knows it: its state as last seen, its requests, its descriptors, its end.
+///
+/// Invariants:
+///  - `inFlight` has exactly the requests whose phase is `inFlight`;
+///  - what is `parked` or `held` is so because the app was suspended when the reactor last looked, or because
+///    it waits for its next look at the app;
+///  - once the app is terminated it stays so, and it takes no descriptors and no new requests.
+///
+/// Made on the thread that makes the app; its constants are any thread's, the rest is the reactor's.
+final class AppEntry: @unchecked Sendable {
+  // Sendable: see above.
   let slot: Int
-  let number: UInt64
   let name: String
-  weak var handle: AppIO?
-  let inline: InlineCalls
-  /// The end waits for calls at once.
-  var awaitsCallers = false
-  var state: IOState {
-    didSet { if state != .suspended { runningState = state } }
+  let source: AppStateSource
+  let inline = InlineCalls()
+
+  /// By class.
+  var counters = [IOStatistics.Class(), IOStatistics.Class()]
+  var descriptors = AppDescriptors()
+  var watches: [Watch] = []
+
+  init(slot: Int, name: String, _ source: AppStateSource) {
+    self.slot = slot
+    self.name = name
+    self.source = source
+    state = source.view.state
+    runningState = state == .suspended ? .background : state
   }
-  /// When it was last resumed: what waited before waited for that, not for its turn.
-  var resumedAt: UInt64 = 0
-  /// Of the state: see ``AppIO/View``. `nil` before the first look.
-  var generation: UInt64?
-  var limits: IOLimits?
+
+  // MARK: Its place in the table
+
+  /// No other app of this reactor has had it. 0 before it is in the table.
+  private(set) var number: UInt64 = 0
+
+  func toAdded(as number: UInt64) {
+    assert(self.number == 0)
+    self.number = number
+  }
+
+  // MARK: Its state
+
+  private(set) var state: IOState
   /// The state, or, of a suspended app, the one before.
   private(set) var runningState: IOState
-  var isTerminated = false
-  /// What the kernel has.
-  var inFlight: [Request] = []
-  /// What goes to no queue, while the app is suspended; opens that wait for others, and for those before them.
-  var parked: [Request] = []
-  /// Closes that wait for what is in flight on their descriptor.
-  var closes = 0
-  /// Closes of ours at the end.
-  var lastCloses = 0
-  /// Answers that wait for the app's resumption.
-  var held: [Request] = []
-  /// Descriptors that were made through the broker.
-  var descriptors: [Int32: OwnedDescriptor] = [:]
-  var watches: [Watch] = []
-  var counters = [IOStatistics.Class(), IOStatistics.Class()]
-  /// Called when the last request of a terminated app has left the kernel.
-  var onQuiet: [() -> Void] = []
+  /// When it was last resumed: what waited before waited for that, not for its turn.
+  private(set) var resumedAt: UInt64 = 0
+  /// Of the state: see ``AppStateSource/View``. nil before the first look.
+  private var generation: UInt64?
+  private var limits: IOLimits?
 
-  init(slot: Int, number: UInt64, name: String, state: IOState, _ inline: InlineCalls) {
-    self.inline = inline
-    self.slot = slot
-    self.number = number
-    self.name = name
-    self.state = state
-    runningState = state == .suspended ? .background : state
+  enum Change {
+    case none
+    /// Suspended as before, though it may have been resumed in between.
+    case suspendedAgain
+    case state
+  }
+
+  /// Looks at the app, and says what has changed since the last look.
+  func look(at now: UInt64) -> Change {
+    let view = source.view
+    guard view.generation != generation || view.limits != limits else { return .none }
+    generation = view.generation
+    if view.state == state, view.limits == limits { return state == .suspended ? .suspendedAgain : .none }
+    let isSuspendedStill = view.state == .suspended && state == .suspended
+    limits = view.limits
+    guard !isTerminated else { return .none }
+    if state == .suspended, view.state != .suspended { resumedAt = now }
+    state = view.state
+    if state != .suspended { runningState = state }
+    return isSuspendedStill ? .suspendedAgain : .state
   }
 
   /// The state as far as a device is concerned.
@@ -49,41 +75,84 @@ final class AppEntry {
 
   func runningState(on device: Device) -> IOState { limits?.state(on: device) ?? runningState }
 
-  /// Keeps a request of a suspended app.
-  func park(_ request: Request) {
-    request.phase = .parked
-    parked.append(request)
-  }
+  // MARK: Its requests
+
+  /// What the kernel has.
+  private(set) var inFlight: [Request] = []
+  /// What goes through no queue and waits for the app's resumption.
+  private(set) var parked: [Request] = []
+  /// Answers that wait for the app's resumption.
+  private(set) var held: [Request] = []
 
   func add(_ request: Request) {
+    assert(request.indexInApp == -1)
     request.indexInApp = inFlight.count
     inFlight.append(request)
   }
 
   func remove(_ request: Request) {
     let index = request.indexInApp
-    guard index >= 0, index < inFlight.count, inFlight[index] === request else { return }
+    assert(inFlight[index] === request)
     inFlight.swapAt(index, inFlight.count - 1)
     inFlight[index].indexInApp = index
     inFlight.removeLast()
     request.indexInApp = -1
   }
-}
 
-/// A descriptor of an app.
-struct OwnedDescriptor {
-  /// Of a socket.
-  private let identity: SocketIdentity?
-  let isSocket: Bool
-  var moderation = SocketModeration()
-  /// Whether it was said that its packets are not as they should be.
-  var hasWarned = false
+  func park(_ request: Request) { parked.append(request) }
 
-  init(_ descriptor: Int32, isSocket: Bool) {
-    self.isSocket = isSocket
-    identity = isSocket ? SocketIdentity(of: descriptor) : nil
+  func unpark(_ request: Request) { parked.removeAll { $0 === request } }
+
+  func takeParked() -> [Request] {
+    defer { parked = [] }
+    return parked
   }
 
-  /// Whether the number is no other socket's, after a close behind the broker's back.
-  func isStill(_ descriptor: Int32) -> Bool { !isSocket || SocketIdentity(of: descriptor) == identity }
+  func hold(_ request: Request) { held.append(request) }
+
+  func takeHeld() -> [Request] {
+    defer { held = [] }
+    return held
+  }
+
+  // MARK: Its end
+
+  private(set) var isTerminated = false
+  /// The end waits for inline calls.
+  private(set) var awaitsInlineCalls = false
+  /// Closes that wait for what is in flight on their descriptor, and closes at the app's end that the kernel
+  /// has.
+  private(set) var closes = 0
+  private var whenEnded: [() -> Void] = []
+
+  /// - Parameter body: called when the app has ended; may be called for several.
+  func toTerminated(then body: @escaping () -> Void) -> Bool {
+    whenEnded.append(body)
+    defer { isTerminated = true }
+    return !isTerminated
+  }
+
+  func toAwaitingInlineCalls() {
+    assert(isTerminated)
+    assert(!awaitsInlineCalls)
+    awaitsInlineCalls = true
+  }
+
+  func inlineCallsHaveLeft() { awaitsInlineCalls = false }
+
+  func closeBegins() { closes += 1 }
+
+  func closeEnds() {
+    assert(closes > 0)
+    closes -= 1
+  }
+
+  /// All of it is over: calls those who wait for that.
+  func toEnded() {
+    assert(isTerminated)
+    assert(closes == 0)
+    let bodies = whenEnded
+    whenEnded = []
+    for body in bodies { body() }
+  }
 }

@@ -1,6 +1,7 @@
 internal import COpportune
 
-/// What other threads tell the reactor thread. The link is the core's; posting one allocates nothing more.
+/// What other threads post to the reactor, and what the tag of a request in the kernel names. The link is the
+/// core's, so posting allocates nothing.
 class Message {
   let link: UnsafeMutablePointer<opp_link>
 
@@ -11,27 +12,44 @@ class Message {
 
   deinit { link.deallocate() }
 
-  /// On the reactor thread. A message is posted once; a request may be both posted and in flight, one after the other.
-  func arrive(at reactor: Reactor) {}
-
-  /// Instead, on any thread, where the reactor thread has ended.
+  /// Called on any thread, instead of the message being heard, where the reactor has ended.
   func refuse() {}
+
+  /// As the kernel carries it. It holds the message until `takeRetained(tag:)`.
+  final func retainedTag() -> UInt64 { UInt64(UInt(bitPattern: Unmanaged<Message>.passRetained(self).toOpaque())) }
+
+  /// The same number, which holds nothing.
+  final var tag: UInt64 { UInt64(UInt(bitPattern: Unmanaged<Message>.passUnretained(self).toOpaque())) }
+
+  /// nil for 0, the tag of what nobody waits for.
+  static func named(by tag: UInt64) -> Unmanaged<Message>? {
+    UnsafeRawPointer(bitPattern: UInt(tag)).map { Unmanaged<Message>.fromOpaque($0) }
+  }
 }
 
-/// Something for the reactor to do.
+/// A function for the reactor's thread. It and ``Reactor`` name each other, since to be called with the
+/// reactor is all it is for.
 final class Control: Message {
   private let body: (Reactor) -> Void
   private let refused: () -> Void
 
+  /// - Parameter refused: called instead of `body`, on any thread, where the reactor has ended.
   init(refused: @escaping () -> Void = {}, _ body: @escaping (Reactor) -> Void) {
     self.body = body
     self.refused = refused
   }
 
-  override func arrive(at reactor: Reactor) {
-    body(reactor)
-    reactor.discard(self)  // with what the body holds, which may be anything
-  }
+  func run(on reactor: Reactor) { body(reactor) }
 
   override func refuse() { refused() }
+}
+
+/// A request to the kernel of the reactor's own, such as a poll of a socket that is kept alive.
+final class KernelCall: Message {
+  private let body: (KernelCall, Int32) -> Void
+
+  /// - Parameter body: called once, on the reactor's thread, with the kernel's answer.
+  init(_ body: @escaping (KernelCall, Int32) -> Void) { self.body = body }
+
+  func completed(_ result: Int32) { body(self, result) }
 }

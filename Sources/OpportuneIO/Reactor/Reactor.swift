@@ -1,83 +1,91 @@
 internal import COpportune
-import DequeModule
 import Glibc
 import Logging
 import Synchronization
 
-/// The broker itself: one thread of the foreground's class that owns the ring, both schedulers and all state of requests.
-/// Other threads talk to it by messages, which never block and wait for no other thread (law 1): a background thread
-/// that is stopped while it submits holds back its own request and nobody else's.
+/// The broker itself: one thread of the foreground's class that owns the ring and the state of all requests.
+/// Other threads talk to it by messages, which never block and wait for no other thread (law 1): a background
+/// thread that is stopped while it submits holds back its own request and nobody else's.
 ///
-/// `schedulers`, `apps`, `timers` and `outbox` are touched on that thread only; that makes the class Sendable.
+/// It is a loop over parts that each own their state. Below it: `path` and `termination`; below those, parts
+/// that call none of the others but `submissions`. See "A read's way" in docs/design.md.
+///
+/// Invariants:
+///  - the parts are touched on the reactor's thread alone, but for `mailbox` and `gates`;
+///  - the thread ends when it is to end and nothing is outstanding; from then on each message is refused.
 final class Reactor: @unchecked Sendable {
+  // Sendable: see above.
+
+  // Any thread.
   let configuration: IOConfiguration
-  let logger: Logger
-  let ring: OpaquePointer
-  let can: opp_ring_abilities
-  private let faults: Faults?
+  let capabilities: opp_ring_capabilities
   let registered: RegisteredBuffers?
+  let gates = DescriptorGates()
+  private let logger: Logger
+  private let ring: OpaquePointer
+  private let mailbox: Mailbox
+  private let faults: Faults?
   private let forks = opp_fork_generation()
-  let hasEnded = Atomic<Bool>(false)
-  let callers = CallersByDescriptor()
 
-  // The reactor thread's.
-  /// Messages that are still to be heard, oldest first.
-  var fetched: UnsafeMutablePointer<opp_link>?
-  var schedulers: [IOScheduler<Request>]
-  var apps: [AppEntry?] = []
-  var lastApp: UInt64 = 0
-  /// What apps did that are not there any more, by class, and the last of them.
-  var goneInAll = [IOStatistics.Class(), IOStatistics.Class()]
-  var gone = Deque<IOStatistics.App>()
-  var timers = TimerQueue<Timer>()
-  private var timersBeforeCompaction = 1024
-  /// Requests for which the ring had no room.
-  private var outbox = Deque<opp_ring_op>()
-  private var closes = CloseQueue()
-  var onDescriptors = RequestsByDescriptor()
-  /// What the schedulers have queued.
-  var queuedOnDescriptors = RequestsByDescriptor()
-  /// Closes that wait for what is in flight on their descriptor, and what sends them.
-  var closing: [Int32: (app: AppEntry, body: (Reactor) -> Void)] = [:]
-  /// By descriptor: the count of closes with its last.
-  var closedAt: [Int32: UInt64] = [:]
-  var lastRequest: UInt64 = 0
-  /// Opens that wait for others, by class.
-  var waitingOpens = [0, 0]
-  /// Opens that were kept and are queued again for a thread that is free; see ``wakeOpens()``.
-  var opensAwake: [Request] = []
-  var mayWakeOpens = false
-  /// Opens without callers on threads of the pool's, which may stay there for ever. See ``end(_:early:)``.
-  var lostOpens = 0
-  /// Requests of ours and of apps that the kernel has, or that are in the outbox; each app whose end waits for calls at once, and
-  /// each close that waits.
-  var inFlight = 0
-  private(set) var now: UInt64 = 0
-  /// Callers that may go on. They are told when this thread has let go of their requests, so that they free them: the
-  /// allocator's lock for memory of a background thread may be held by that thread while the kernel has stopped it, and
-  /// this one must not wait for it (law 1). By class: foreground is told first, as each telling may wake a thread.
-  var answers: [[Request.Caller]] = [[], []]
-  /// Messages that were heard, and requests whose callers went on before the kernel let go of them: to be freed on another
-  /// thread for the same reason.
-  private var discarded: [Unmanaged<Message>] = []
-  private var isEnding = false
-  /// The shutdown has returned, though an open may keep this thread.
-  private(set) var isOver = false
-  private var onEnded: [() -> Void] = []
-  /// Cleared where the kernel refuses them.
-  var usesPriorities: Bool
-
-  enum Timer {
-    case deadline(Deadline)
-    case heartbeat(Watch)
-  }
+  // The reactor's thread.
+  let path: RequestPath
+  let termination: AppTermination
+  let timers = Timers()
+  private let clock: ReactorClock
+  private let apps = AppTable()
+  private let submissions: SubmissionQueue
+  private let queues: DeviceQueues
+  private let opens = OpenLimiter()
+  private let closer: DescriptorCloser
+  private let sockets: SocketModerator
+  private let replies: Replies
+  private let statistics = ReactorStatistics()
+  /// Waiting for the end. nil: the shutdown has returned, though an open may keep the thread.
+  private var whenEnded: [() -> Void]? = []
 
   init(_ configuration: IOConfiguration, _ logger: Logger) throws(IOError) {
     self.configuration = configuration
     self.logger = logger
     faults = configuration.fault.map(Faults.init)
     registered = configuration.registeredBuffers.map { RegisteredBuffers($0) }
-    usesPriorities = configuration.kernelPriorities != .none
+    ring = try Self.makeRing(configuration, faults)
+    var capabilities = opp_ring_can(ring)
+    if configuration.lacksTruncate { capabilities.truncate = false }
+    self.capabilities = capabilities
+    mailbox = Mailbox(ring)
+
+    clock = ReactorClock(configuration.clock ?? { opp_now_ns() })
+    submissions = SubmissionQueue(ring)
+    var storage = configuration.storage
+    // Behind more requests than there are threads, foreground would wait for background in the threads'
+    // queue.
+    if capabilities.backend == .OPP_RING_THREADS { storage.depth = min(storage.depth, configuration.threads) }
+    queues = DeviceQueues(storage: storage, network: configuration.network, now: clock.now)
+    closer = DescriptorCloser(submissions, gates)
+    sockets = SocketModerator(configuration, logger)
+    replies = Replies(configuration)
+    path = RequestPath(
+      configuration, capabilities, registered, clock, submissions, queues, opens, closer, apps, sockets, timers,
+      replies)
+    termination = AppTermination(path, queues, closer, submissions)
+
+    if capabilities.refused != 0 {
+      logger.warning(
+        "io_uring is refused here; files go over threads, sockets over poll",
+        metadata: ["reason": "\(String(cString: strerror(-capabilities.refused)))"])
+    }
+    try? refuse(inChild: true)
+    let context = Unmanaged.passRetained(self)
+    let error = opp_thread_start("opportune-io", 0, { Reactor.main($0) }, context.toOpaque())
+    guard error == 0 else {
+      context.release()
+      throw IOError(.unavailable, "no thread for the broker: \(String(cString: strerror(-error)))")
+    }
+  }
+
+  private static func makeRing(
+    _ configuration: IOConfiguration, _ faults: Faults?
+  ) throws(IOError) -> OpaquePointer {
     var config = opp_ring_config()
     config.backend =
       switch configuration.backend {
@@ -87,13 +95,13 @@ final class Reactor: @unchecked Sendable {
       }
     config.entries = UInt32(configuration.entries)
     config.completions = UInt32(configuration.completions ?? 0)
-    let waiting = 2 * (CloseQueue.limit + Self.waitingOpensLimit)
+    let waiting = 2 * (CloseQueue.limit + OpenLimiter.limit)
     config.threads = UInt32(configuration.threads + waiting)
     // For all that may be in flight: background that waits for a file would fill the kernel's few threads.
     config.workers = UInt32(configuration.storage.depth + waiting)
     // What a close frees may take long, and the kernel's threads have others wait behind it.
     config.closers = UInt32(2 * CloseQueue.limit)
-    config.linger_ns = UInt32(configuration.busyPoll.nanoseconds)
+    config.busy_poll_ns = UInt32(configuration.busyPoll.nanoseconds)
     if let faults {
       config.context = Unmanaged.passUnretained(faults).toOpaque()
       config.fault = { context, op in
@@ -106,27 +114,7 @@ final class Reactor: @unchecked Sendable {
     guard error == 0, let ring = created else {
       throw IOError(.unavailable, "no ring: \(String(cString: strerror(-error)))")
     }
-    self.ring = ring
-    var can = opp_ring_can(ring)
-    if configuration.lacksTruncate { can.truncate = false }
-    self.can = can
-    let now = configuration.clock?() ?? opp_now_ns()
-    var storage = configuration.storage
-    // Behind more requests than there are threads, foreground would wait for background in the threads' queue.
-    if can.backend == .OPP_RING_THREADS { storage.depth = min(storage.depth, configuration.threads) }
-    schedulers = [IOScheduler(storage, now: now), IOScheduler(configuration.network, now: now)]
-    if can.refused != 0 {
-      logger.warning(
-        "io_uring is refused here; files go over threads, sockets over poll",
-        metadata: ["reason": "\(String(cString: strerror(-can.refused)))"])
-    }
-    try? refuse(inChild: true)
-    let context = Unmanaged.passRetained(self)
-    let threadError = opp_thread_start("opportune-io", 0, { Reactor.main($0) }, context.toOpaque())
-    guard threadError == 0 else {
-      context.release()
-      throw IOError(.unavailable, "no thread for the broker: \(String(cString: strerror(-threadError)))")
-    }
+    return ring
   }
 
   // The thread holds the reactor, so it has ended, and nothing is in flight.
@@ -134,19 +122,28 @@ final class Reactor: @unchecked Sendable {
 
   // MARK: Any thread
 
-  var hasFault: Bool { faults != nil }
+  /// Whether reads, receives and sends are tried on their callers' threads.
+  var triesInline: Bool { configuration.triesInline && faults == nil }
 
   /// This is the child of a fork(): the thread is in the parent.
   var isForked: Bool { forks != opp_fork_generation() }
 
   func checkFork() throws(IOError) { try refuse(inChild: isForked) }
 
-  /// Called once in the parent too: what the runtime makes for a first refusal it makes under locks of its own, and the
-  /// child would wait for ever for one that another thread had as it was made.
+  /// Called once in the parent too: what the runtime makes for a first refusal it makes under locks of its
+  /// own, and the child would wait for ever for one that another thread had as it was made.
   @inline(never) private func refuse(inChild: Bool) throws(IOError) {
     if inChild {
       throw IOError(.forked, "the broker was made before fork(); make a new one in the child")
     }
+  }
+
+  /// Whether the thread has ended.
+  var hasEnded: Bool { mailbox.hasEnded }
+
+  /// Hands a message over. Never blocks. Where the thread has ended, the message is refused here and now.
+  func post(_ message: Message) {
+    if isForked { message.refuse() } else { mailbox.post(message) }
   }
 
   // MARK: The thread
@@ -160,28 +157,26 @@ final class Reactor: @unchecked Sendable {
       reactor.registerBuffers()
       reactor.run()
     } else {
-      reactor.logger.error("the broker cannot start", metadata: ["reason": "\(String(cString: strerror(-error)))"])
+      reactor.logger.error(
+        "the broker cannot start", metadata: ["reason": "\(String(cString: strerror(-error)))"])
     }
-    reactor.refuseFetched()
-    reactor.hasEnded.store(true, ordering: .sequentiallyConsistent)  // [end] before the last look
-    reactor.refusePosted()
+    reactor.mailbox.close()
     reactor.tellOfEnd()
   }
 
   private func run() {
     var failure: Int32 = 0
     withUnsafeTemporaryAllocation(of: opp_ring_completion.self, capacity: 128) { completions in
-      guard let first = completions.baseAddress else { return }
-      while !(isEnding && inFlight == 0) {
-        now = readClock()
-        takeMessages()
+      while !hasNothingLeft {
+        clock.advance()
+        mailbox.takeTurn { hear($0) }
         fireTimers()
-        dispatchAll()
-        sendOutbox()
-        sendAnswers()
-        if isEnding, lostOpens > 0, inFlight == lostOpens { tellOfEnd() }
-        let count = opp_ring_wait(ring, first, UInt32(completions.count), wakeTime())
-        now = readClock()
+        path.dispatchAll()
+        submissions.flush()
+        replies.send()
+        if path.isEnding, opens.lost > 0, submissions.outstanding == opens.lost { tellOfEnd() }
+        let count = submissions.wait(completions, until: wakeTime())
+        clock.advance()
         if count < 0 {
           // Said once, however often it is tried again.
           if count != failure {
@@ -190,146 +185,150 @@ final class Reactor: @unchecked Sendable {
           opp_pause()
         }
         failure = min(count, 0)
-        for index in 0..<max(0, Int(count)) { arrived(completions[index]) }
-        sendAnswers()
+        for index in 0..<max(0, Int(count)) { completed(completions[index]) }
+        replies.send()
       }
     }
   }
 
-  private func readClock() -> UInt64 { configuration.clock?() ?? opp_now_ns() }
+  private var hasNothingLeft: Bool { path.isEnding && submissions.outstanding == 0 }
 
-  private func sendAnswers() {
-    for index in answers.indices {
-      for caller in answers[index] { caller.resume() }
-      answers[index].removeAll(keepingCapacity: true)
-    }
-    guard !discarded.isEmpty else { return }
-    let list = discarded
-    discarded = []
-    Task.detached { for message in list { message.release() } }
-  }
-
-  func discard(_ message: Message) { discarded.append(.passRetained(message)) }
-
-  private func wakeTime() -> UInt64 {
-    if !outbox.isEmpty || fetched != nil || (isEnding && inFlight == 0) { return 0 }
-    timers.skip(unless: isWanted)
-    var time = timers.next ?? .max
-    for index in schedulers.indices { time = min(time, schedulers[index].wakeTime(now: now) ?? .max) }
-    return time
-  }
-
-  private func fireTimers() {
-    while let timer = timers.pop(dueAt: now) {
-      switch timer {
-      case .deadline(let deadline): if let request = deadline.request { end(request, early: .deadlineExceeded) }
-      case .heartbeat(let watch): watch.heartbeatIsDue(at: self)
-      }
+  private func hear(_ message: Message) {
+    switch message {
+    case let request as Request: path.submit(request)
+    case let control as Control:
+      control.run(on: self)
+      replies.discard(control)  // with what its function holds, which may be anything
+    default: assertionFailure("a message of no known kind")
     }
   }
 
-  func setTimer(_ timer: Timer, at time: UInt64) {
-    timers.add(timer, at: time)
-    guard timers.count > timersBeforeCompaction else { return }
-    timers.compact(keeping: isWanted)
-    timersBeforeCompaction = max(1024, 2 * timers.count)
-  }
-
-  private func isWanted(_ timer: Timer, _ time: UInt64) -> Bool {
-    switch timer {
-    case .deadline(let deadline): deadline.request != nil
-    case .heartbeat(let watch): watch.waits(until: time)
-    }
-  }
-
-  // MARK: The ring
-
-  /// Puts a request into the ring, or behind those that wait for room.
-  func prepare(_ op: opp_ring_op) {
-    inFlight += 1
-    push(op)
-  }
-
-  /// A close, whose end is told by ``closeEnded(_:)``.
-  func prepareClose(_ op: opp_ring_op, _ ioClass: IOClass) {
-    inFlight += 1
-    CloseQueue.endLingering(op.fd)
-    if let now = closes.begin(op, ioClass) { push(now) }
-  }
-
-  private func closeEnded(_ ioClass: IOClass) {
-    if let next = closes.ended(ioClass) { push(next) }
-  }
-
-  private func push(_ op: opp_ring_op) {
-    var op = op
-    if !outbox.isEmpty || opp_ring_prepare(ring, &op) != 0 { outbox.append(op) }
-  }
-
-  private func sendOutbox() {
-    while var op = outbox.first {
-      guard opp_ring_prepare(ring, &op) == 0 else { return }
-      outbox.removeFirst()
-    }
-  }
-
-  private func arrived(_ completion: opp_ring_completion) {
+  private func completed(_ completion: opp_ring_completion) {
     let isLast = completion.flags & UInt32(OPP_COMPLETION_MORE) == 0
-    if isLast { inFlight -= 1 }
-    guard let tag = UnsafeRawPointer(bitPattern: UInt(completion.tag)) else { return }  // 0: a cancellation's own
-    let message = Unmanaged<Message>.fromOpaque(tag)
+    if isLast { submissions.completed() }
+    guard let message = Message.named(by: completion.tag) else { return }  // a cancellation's own
     guard isLast else {
-      guard let request = message.takeUnretainedValue() as? Request else { return }
-      request.firstResult = completion.result
-      giveUpPlace(request, completion.result)
-      letGo(request)
-      if let app = owned(request.app) {
-        closeIfQuiet(request.op.fd)
-        becameQuieter(app)
-      }
+      if let request = message.takeUnretainedValue() as? Request { path.accepted(request, completion.result) }
       return
     }
     switch message.takeRetainedValue() {
-    case let request as Request:
-      if let ioClass = request.closeClass { closeEnded(ioClass) }
-      finished(request, completion.result)
-    case let poll as Poll: poll.arrived(completion.result, at: self)
-    case let closing as Closing:
-      closeEnded(closing.ioClass)
-      closing.body()
-    default: break
+    case let request as Request: path.completed(request, completion.result)
+    case let call as KernelCall: call.completed(completion.result)
+    default: assertionFailure("a completion of no known kind")
     }
   }
 
-  /// Asks the kernel to give up what `message` stands for. That still ends with its own completion.
-  func cancelInKernel(_ message: Message) {
-    var op = opp_ring_op()
-    op.code = UInt8(opp_ring_code.OPP_RING_CANCEL.rawValue)
-    op.fd = -1
-    op.second = UInt64(UInt(bitPattern: Unmanaged.passUnretained(message).toOpaque()))
-    prepare(op)
+  private func fireTimers() {
+    while let timer = timers.pop(dueAt: clock.now) {
+      switch timer {
+      case .deadline(let deadline):
+        if let request = deadline.request { path.end(request, early: .deadlineExceeded) }
+      case .heartbeat(let watch): watch.heartbeatIsDue()
+      }
+    }
   }
 
-  // MARK: Ending
+  private func wakeTime() -> UInt64 {
+    if submissions.hasOverflow || mailbox.hasRest || hasNothingLeft { return 0 }
+    return min(timers.nextTime(), queues.wakeTime(now: clock.now))
+  }
 
-  /// Ends the thread when nothing is in flight any more.
+  // MARK: What controls ask for, on the reactor's thread
+
+  func add(_ app: AppEntry) {
+    apps.add(app)
+    queues.add(app)
+    if path.isEnding { termination.terminate(app) {} }
+  }
+
+  /// The app's handle is gone, so nothing of it is queued, in flight or held.
+  func forget(_ app: AppEntry) {
+    assert(app.inFlight.isEmpty)
+    assert(app.held.isEmpty)
+    statistics.keep(app)
+    for watch in app.watches { watch.stop() }
+    _ = queues.remove(app)
+    apps.remove(app)
+  }
+
+  /// The last inline call has left a descriptor's gate, and a close waits there.
+  func inlineCallsHaveLeft(_ descriptor: Int32) { closer.inlineCallsHaveLeft(descriptor) }
+
+  /// Watches sockets of an app while that is suspended; nil where it is terminated.
+  func watch(
+    _ sockets: [Watch.Socket], of app: AppEntry, every interval: UInt64?,
+    _ events: AsyncStream<KeepAliveEvent>.Continuation
+  ) -> Watch? {
+    guard !app.isTerminated else { return nil }
+    let watch = Watch(
+      of: app, sockets: sockets, interval: interval, events: events, submissions, timers, clock, self.sockets)
+    app.watches.removeAll { $0.isStopped }
+    app.watches.append(watch)
+    for socket in sockets { self.sockets.moderate(socket.number, of: app) }
+    if app.state == .suspended { watch.arm() }
+    return watch
+  }
+
+  /// nil once a shutdown has returned.
+  func takeStatistics() -> IOStatistics? {
+    guard whenEnded != nil else { return nil }
+    let all = apps.all
+    for app in all { path.follow(app) }
+    return statistics.all(
+      all, storage: queues.statistics(of: .storage), network: queues.statistics(of: .network),
+      wakeups: opp_ring_wakeups(ring), usesUring: capabilities.backend == .OPP_RING_URING)
+  }
+
+  // MARK: The end
+
+  /// Terminates all apps, and ends the thread when nothing is outstanding any more.
   func shutDown(then body: @escaping () -> Void) {
-    onEnded.append(body)
-    guard !isEnding else { return }
-    isEnding = true
-    for case let app? in apps { terminate(app) {} }
+    guard whenEnded != nil else { return body() }
+    whenEnded?.append(body)
+    guard !path.isEnding else { return }
+    path.refuseFromNowOn()
+    for app in apps.all { termination.terminate(app) {} }
   }
 
   /// Nobody waits for an open that may never come back; until it does, this thread and the ring stay.
   private func tellOfEnd() {
-    isOver = true
-    let bodies = onEnded
-    onEnded = []
+    let bodies = whenEnded ?? []
+    whenEnded = nil
     for body in bodies { body() }
   }
+}
 
-  /// Whether new requests are refused.
-  var refuses: Bool { isEnding }
+/// What the thread begins with.
+extension Reactor {
+  /// The thread begins in the class of whoever made the broker, which may be a background job. Before the
+  /// ring starts, whose threads inherit it.
+  private func takeOrdinaryClass() {
+    var ordinary = opp_sched_params()
+    ordinary.policy = OPP_CLASS_NORMAL
+    // The program's own nice value is that of its first thread, which has the process's number.
+    var first = opp_sched_params()
+    if opp_thread_get_sched(getpid(), &first) == 0 { ordinary.nice = first.nice }
+    let error = opp_thread_set_sched(0, &ordinary)
+    guard error != 0 else { return }
+    logger.warning(
+      "the broker's thread stays in the class of the thread that made it; foreground I/O may wait for background CPU time",
+      metadata: [
+        "reason": "\(String(cString: strerror(-error)))",
+        "remedy": "make the broker on an ordinary thread, or give CAP_SYS_NICE",
+      ])
+  }
+
+  private func registerBuffers() {
+    guard let registered else { return }
+    let error = registered.register(with: ring)
+    guard error != 0 else { return }
+    logger.warning(
+      "the kernel registers no buffers; they are used as others are",
+      metadata: [
+        "reason": "\(String(cString: strerror(-error)))", "bytes": "\(registered.count * registered.size)",
+        "remedy": "a higher RLIMIT_MEMLOCK, or CAP_IPC_LOCK",
+      ])
+  }
 }
 
 /// Keeps a test's closure where the C callback finds it.

@@ -1,5 +1,5 @@
-/// What is to happen at a time: a binary heap, earliest first. Entries that do not matter any more stay until they are at
-/// the top; whoever gets one looks.
+/// What is to happen at a time: a binary heap, earliest first. Entries that do not matter any more stay until
+/// they are at the top; whoever gets one looks.
 struct TimerQueue<Value> {
   private var heap: [(at: UInt64, value: Value)] = []
 
@@ -37,7 +37,8 @@ struct TimerQueue<Value> {
     }
   }
 
-  /// Takes out from the top what does not matter any more, so that ``next`` is a time at which something happens.
+  /// Takes out from the top what does not matter any more, so that ``next`` is a time at which something
+  /// happens.
   mutating func skip(unless isWanted: (Value, UInt64) -> Bool) {
     while let first = heap.first, !isWanted(first.value, first.at) { _ = pop(dueAt: .max) }
   }

@@ -1,19 +1,28 @@
 internal import COpportune
 import Glibc
 import Synchronization
-import SystemPackage
 
-/// One call: from the caller's thread to the reactor's, to the kernel, and back.
+/// A call on its way: from the caller's thread to the reactor, to the kernel, and back.
 ///
-/// It owns what the kernel may touch (`op` points into `buffers` and `scratch`) and is retained by the tag that the
-/// kernel carries, so nothing of it is freed before the last completion. The caller fills it in and posts it; from then
-/// on it is the reactor thread's alone, until `caller` is resumed: then the caller reads `outcome`.
+/// The caller posts it; from then on it is the reactor's alone, until its caller is resumed: then the caller
+/// reads ``value()``. The tag that the kernel carries holds it, so nothing of it is freed before the last
+/// completion.
+///
+/// Invariants:
+///  - the phase changes only by the transitions below, each of which asserts where it comes from;
+///  - it holds a grant of the I/O scheduler's, a thread of the limiter's or a turn of the closer's only in
+///    flight;
+///  - its caller is resumed once; its buffers are given back once, when it ends.
 final class Request: Message, @unchecked Sendable {
+  // Sendable: see above.
+  typealias Ticket = IOScheduler<Request>.Ticket
+  typealias Grant = IOScheduler<Request>.Grant
+
   /// Who waits for the answer.
   enum Caller {
     case task(UnsafeContinuation<Void, Never>)
-    /// Its memory is lent: it goes on when the kernel has let go of that, whatever ends the request before. The semaphore
-    /// is gone once it does.
+    /// Its memory is borrowed: it goes on when the kernel has let go of that, whatever ends the request
+    /// before. The semaphore is gone once it does.
     case thread(UnsafeMutablePointer<sem_t>)
 
     func resume() {
@@ -31,297 +40,309 @@ final class Request: Message, @unchecked Sendable {
   }
 
   enum Phase {
-    case new
-    case queued(IOScheduler<Request>.Ticket)
-    /// Outside of the queues: a suspended app's, or a close that waits for what is in flight.
+    /// Being made, or posted and not heard yet. With the reason why it is not to begin, if there is one.
+    case posted(endsBecause: IOError.Code?)
+    /// In its device's I/O scheduler.
+    case queued
+    /// In no queue: until its app is resumed, or until an open of its class gives its thread back.
     case parked
-    /// In the kernel, or waiting for room in the ring.
-    case inFlight
+    /// A close, until nothing is in flight on its descriptor.
+    case closing
+    /// The kernel has it, or it waits for room in the ring.
+    case inFlight(Flight)
     case ended
   }
 
-  enum Subject {
-    case none
-    case path(FilePath)
-    case paths(FilePath, FilePath)
-    case address(SocketAddress)
+  /// What is so only while the kernel has a request.
+  struct Flight {
+    enum Step {
+      /// The call itself.
+      case operation
+      /// What kind of file is to be opened; the kernel's answer goes there.
+      case look(UnsafeMutableRawPointer)
+      /// When its descriptor would not have to wait.
+      case poll
+      /// A zero-copy send with this result: the kernel keeps the buffer until the peer has it all.
+      case accepted(Int32)
+    }
+
+    /// What it has besides a place in the device.
+    enum Turn {
+      case none
+      /// A thread to wait on, of the limiter.
+      case open(IOClass)
+      /// A turn of the closer.
+      case close(IOClass)
+    }
+
+    enum Ending {
+      case none
+      /// It is to end before its time; its caller waits until the kernel has let go.
+      case asked(IOError.Code)
+      /// Its caller has the answer already.
+      case answered
+      /// The same, of an open that stays on a thread of the pool's, perhaps for ever.
+      case lost
+    }
+
+    var step: Step
+    /// Its place in the device, if it has one still.
+    var grant: Grant?
+    var turn = Turn.none
+    var ending = Ending.none
   }
 
-  let app: AppIO
-  let device: Device
-  let code: opp_ring_code
-  var op = opp_ring_op()
-  /// Closes of its descriptor when the call began: see ``CallersByDescriptor``.
-  var closesBefore: UInt64
-  /// Bytes that are to be moved; 0 for requests that move none.
-  var total = 0
-  /// Bytes of a datagram, or room for one, which goes in one piece whatever its class.
-  var datagramCount = 0
-  /// Whether a short transfer goes on until all is done or the stream ends.
-  var wantsAll = false
-  /// Whether the file has a position of its own that is used.
-  var isStream = false
-  /// Whether it is of a pipe, a terminal or the like, which waits for somebody at the other end.
-  var isOfStream = false
-  /// Of an open.
-  var looks = Look.none
-  var scratchOfLook: UnsafeMutableRawPointer?
-  /// What it is about, where that is no descriptor: for messages.
-  var subject = Subject.none
-  /// From the call on, as it was given.
-  var limit: Duration?
-  /// `CLOCK_MONOTONIC` in nanoseconds.
-  var deadline = UInt64.max
-  /// The reactor's: its place among the timers.
-  var timer: Deadline?
-  var buffers: [IOBuffer] = []
-  /// Paths, addresses, vectors.
-  var scratch: [UnsafeMutableRawPointer] = []
-  /// Of a vectored transfer: in `scratch` the vectors, and as much room for those of a piece.
-  var vectorCount = 0
-  var caller: Caller?
-  var outcome = Outcome.pending
-  /// [answer] Stored with release after `outcome`, loaded with acquire before it is read. The runtime orders the two as
-  /// well, but where the answer comes before the caller has suspended the thread sanitizer does not see that.
+  let call: IOCall
+  let app: AppEntry
+  private var caller: Caller?
+  private var outcome = Outcome.pending
+  /// [answer] Stored with release after `outcome`, loaded with acquire before it is read. The runtime orders
+  /// the two as well, but where the answer comes before the caller has suspended the thread sanitizer does
+  /// not see that.
   private let isAnswered = Atomic<Bool>(false)
 
   // The reactor's.
-  /// In the order in which it has heard of them.
-  var number: UInt64 = 0
-  var phase = Phase.new
-  var grant: IOScheduler<Request>.Grant?
-  /// Its place in the queue, from its first grant on.
-  var ticket: IOScheduler<Request>.Ticket?
-  var done = 0
+  private(set) var phase = Phase.posted(endsBecause: nil)
+  /// Its place in its scheduler's queue, once and for all.
+  private(set) var ticket: Ticket?
+  private(set) var file: FileFacts
+  /// Bytes moved, by all pieces so far.
+  private(set) var done: Int
+  /// Bytes of the present piece.
   var piece = 0
   /// When its present piece was queued, or its app resumed since, and when it was sent.
   var queuedAt: UInt64 = 0
   var sentAt: UInt64 = 0
-  var isPolling = false
-  var retries = 0
-  /// Whether the kernel has it with an I/O priority, or had, and refused.
-  var carriesPriority = false
-  var hasLostPriority = false
-  var firstResult: Int32?
-  /// Whether its socket sends with a copy only.
-  var needsCopy = false
-  /// Of a close that was sent: as whose it counts.
-  var closeClass: IOClass?
-  /// Of an open that has a thread to wait on: as whose it counts.
-  var openClass: IOClass?
-  /// Why it is to end before its time, if it is.
-  var reason: IOError.Code?
-  /// Whether the caller has its answer already.
-  var isDetached = false
-  /// Whether it is such, and an open on a thread of the pool's.
-  var isLost = false
+  var attempt = Attempt()
+  var deadline: Deadline?
+  /// Its place in `AppEntry.inFlight`, and its neighbours in the list of its descriptor.
   var indexInApp = -1
   var links = RequestsByDescriptor.Links()
 
-  init(_ app: AppIO, _ code: opp_ring_code, on device: Device, descriptor: Int32 = -1) {
-    self.app = app
-    self.code = code
-    self.device = device
-    closesBefore = app.reactor.callers.closes(of: descriptor)
-    op.code = UInt8(code.rawValue)
-    op.fd = descriptor
+  /// What earlier answers of the kernel have taught.
+  struct Attempt {
+    var retries = 0
+    /// Whether the kernel has it with an I/O priority; and whether it refused one.
+    var hasPriority = false
+    var wasRefusedPriority = false
+    /// Whether its socket sends with a copy only.
+    var needsCopy = false
   }
 
-  deinit {
-    assert(!links.isListed)
-    for memory in scratch { memory.deallocate() }
+  /// - Parameter done: bytes that were moved inline.
+  init(_ call: IOCall, done: Int = 0) {
+    self.call = call
+    self.done = done
+    app = call.app.entry
+    file = call.file
   }
 
-  override func arrive(at reactor: Reactor) { reactor.submit(self) }
+  deinit { assert(!links.isListed) }
 
-  override func refuse() {
-    releaseBuffers()
-    outcome = .failed(.unavailable)
-    answer()
+  // MARK: The answer
+
+  /// Before it is posted.
+  func setCaller(_ caller: Caller) { self.caller = caller }
+
+  /// Whether a thread waits for it, whose memory it uses.
+  var borrowsMemory: Bool { if case .thread? = caller { true } else { false } }
+
+  func setOutcome(_ outcome: Outcome) {
+    self.outcome = outcome
+    deadline?.request = nil
   }
 
-  /// Has the caller go on.
-  func answer() { takeAnswer()?.resume() }
-
-  /// The caller, to be resumed; the request may not be touched afterwards.
-  func takeAnswer() -> Caller? {
+  /// Whom to resume, once; the request may not be touched by the reactor afterwards.
+  func takeCaller() -> Caller? {
     guard let caller else { return nil }
     self.caller = nil
-    isAnswered.store(true, ordering: .releasing)
+    isAnswered.store(true, ordering: .releasing)  // [answer]
     return caller
   }
 
-  /// Whether a thread waits for it.
-  var lendsMemory: Bool { if case .thread? = caller { true } else { false } }
-
-  func releaseBuffers() {
-    giveBackBuffers()
-    buffers = []
-  }
-
-  /// For others' use, without letting go of them; once.
-  func giveBackBuffers() {
-    for buffer in buffers { buffer.giveBack() }
-  }
-
-  // MARK: What the kernel points to
-
-  /// Claims `range` of a buffer, as far as it goes, for a transfer.
-  func use(_ buffer: IOBuffer, _ range: Range<Int>?) throws(IOError) {
-    let range = range ?? 0..<buffer.count
-    guard range.lowerBound >= 0, range.upperBound <= buffer.count, let address = buffer.address else {
-      throw IOError(.configuration, "range \(range) is not within the buffer's 0..<\(buffer.count)")
+  /// The caller's, after it was resumed.
+  func value() throws(IOError) -> Int {
+    _ = isAnswered.load(ordering: .acquiring)  // [answer]
+    switch outcome {
+    case .value(let value): return value
+    case .failed(let code): throw call.error(code, done: done)
+    case .pending: throw IOError(.unavailable, "\(call.code) was never answered")
     }
-    try buffer.claim()
-    buffers.append(buffer)
-    total = range.count
-    op.address = UInt64(UInt(bitPattern: address + range.lowerBound))
   }
 
-  /// Takes the descriptor's own position, which a pipe or a terminal needs.
-  func useOwnPosition() {
-    op.offset = .max
-    isStream = true
-  }
-
-  /// Looks at what kind of file a transfer is of, which decides whether it occupies the device. Does not wait for the file's
-  /// file system, which may hang.
-  func lookAtFile() {
-    lookAtPath()
-    guard device == .storage, movesBytes else { return }
-    let kind = opp_file_kind(op.fd)
-    guard kind >= 0 else { return }  // the kernel will say what is wrong
-    isOfStream = ![S_IFREG, S_IFBLK].contains(mode_t(kind & 0xffff) & S_IFMT)
-    op.second = kind & OPP_FILE_SERVED != 0 ? 1 : 0
-  }
-
-  /// Names the buffer by its registration, where it has one.
-  func useRegistration(in registered: RegisteredBuffers, of op: inout opp_ring_op) {
-    guard !isStream, code == .OPP_RING_READ || code == .OPP_RING_WRITE,
-      let number = buffers.first?.registration(in: registered)
-    else { return }
-    let fixed: opp_ring_code = code == .OPP_RING_READ ? .OPP_RING_READ_FIXED : .OPP_RING_WRITE_FIXED
-    op.code = UInt8(fixed.rawValue)
-    op.index = Int32(number)
-  }
-
-  /// The vectors of the present piece: where they are, and how many.
-  func vectorsOfPiece() -> (UInt64, UInt32) {
-    let all = scratch[0].assumingMemoryBound(to: iovec.self)
-    let cut = all + vectorCount
-    var (skip, left, count) = (done, piece, 0)
-    for index in 0..<vectorCount where left > 0 {
-      let vector = all[index]
-      guard skip < vector.iov_len else {
-        skip -= vector.iov_len
-        continue
-      }
-      let length = min(vector.iov_len - skip, left)
-      cut[count] = iovec(iov_base: vector.iov_base?.advanced(by: skip), iov_len: length)
-      count += 1
-      left -= length
-      skip = 0
-    }
-    return (UInt64(UInt(bitPattern: cut)), UInt32(count))
-  }
-
-  func allocate(_ count: Int, alignment: Int = 8) -> UnsafeMutableRawPointer {
-    let memory = UnsafeMutableRawPointer.allocate(byteCount: count, alignment: alignment)
-    scratch.append(memory)
-    return memory
-  }
-
-  /// A copy of the path, as a C string.
-  func copy(_ path: FilePath) -> UInt64 {
-    path.withPlatformString { text in
-      var count = 0
-      while text[count] != 0 { count += 1 }
-      let memory = allocate(count + 1)
-      memory.copyMemory(from: text, byteCount: count + 1)
-      return UInt64(UInt(bitPattern: memory))
-    }
+  override func refuse() {
+    call.giveBackBuffers()
+    outcome = .failed(.unavailable)
+    takeCaller()?.resume()
   }
 
   // MARK: What it is
 
-  var movesBytes: Bool { total > 0 }
-  var isClose: Bool { code == .OPP_RING_CLOSE }
+  /// Bytes that are still to be moved.
+  var left: Int { call.total - done }
 
-  /// Whether what the kernel answers is a descriptor.
+  /// The number of its place; 0 before it has one.
+  var place: UInt64 { ticket?.number ?? 0 }
+
+  /// Whether the other end decides when it is done, so that it does not occupy the device.
+  var waitsForPeer: Bool { file.waitsForPeer || call.waitsForPeer }
+
+  /// Whether it is an open that needs a thread of the limiter's.
+  var isOpenThatWaits: Bool { call.isOpen && file.waitsForPeer }
+
+  /// Whether an answer of the call itself is a descriptor.
   var opensDescriptor: Bool {
-    (code == .OPP_RING_OPEN || code == .OPP_RING_ACCEPT) && looks != .sent && !isPolling
+    guard call.isOpen || call.code == .OPP_RING_ACCEPT else { return false }
+    return switch flight?.step {
+    case .look, .poll: false
+    case .operation, .accepted, nil: true
+    }
   }
 
-  /// Whether it waits for others, so that it does not occupy the device.
-  var waitsForOthers: Bool {
-    isOfStream || code == .OPP_RING_RECEIVE || code == .OPP_RING_RECEIVE_MESSAGE || code == .OPP_RING_ACCEPT
-      || code == .OPP_RING_CONNECT || code == .OPP_RING_POLL
-  }
-
-  var writes: Bool {
-    code == .OPP_RING_WRITE || code == .OPP_RING_WRITEV || code == .OPP_RING_WRITE_FIXED || sends
-  }
-
-  var sends: Bool {
-    code == .OPP_RING_SEND || code == .OPP_RING_SEND_ZERO_COPY || code == .OPP_RING_SEND_MESSAGE
-  }
-
-  /// Whether it only brings something in, which an app that is terminated has no use for. (R-FTS-07)
+  /// Whether its app's end drops it. (R-FTS-07)
   var isDroppedAtTermination: Bool {
-    waitsForOthers || isPolling || code == .OPP_RING_OPEN || code == .OPP_RING_READ || code == .OPP_RING_READV
-      || code == .OPP_RING_READ_FIXED
+    if waitsForPeer || call.bringsIn { return true }
+    if case .poll? = flight?.step { return true }
+    return false
   }
+
+  /// Whether its app's end waits until the kernel has let go. A pool's thread may stay in an open for ever,
+  /// as of a FIFO that nobody else opens; if it ever ends, what was opened is closed.
+  var holdsUpTheEnd: Bool { !isAccepted && !(call.isOpen && isDetached) }
 
   /// Whether it is of what an app that is terminated leaves finished. (R-FTS-07)
   var isFinishedAtTermination: Bool { holdsUpTheEnd && !isDroppedAtTermination }
 
-  /// Whether the end of its app waits for the kernel's letting go. A pool's thread may stay in an open for ever, as of a FIFO
-  /// that nobody else opens; if it ever ends, what was opened is closed.
-  var holdsUpTheEnd: Bool { firstResult == nil && !(isDetached && code == .OPP_RING_OPEN) }
-
-  /// Whether it may be done on the calling thread, as far as that takes no waiting.
-  var canBeTriedInline: Bool {
-    total > 0 && (code == .OPP_RING_READ || code == .OPP_RING_RECEIVE || code == .OPP_RING_SEND)
+  /// Whether a transfer that moved `moved` bytes this time is to go on.
+  func goesOn(afterMoving moved: Int) -> Bool {
+    guard left > 0, moved > 0 else { return false }
+    return call.wantsAll || (moved == piece && !waitsForPeer)
   }
 
-  /// Whether the queue does the rest of what moved so many bytes at once. A read of a file may have stopped where the cache
-  /// does; a stream gives what it has.
-  func leavesRest(afterMoving moved: Int) -> Bool {
-    moved > 0 && moved < total && (wantsAll || (code == .OPP_RING_READ && !isStream))
+  // MARK: In flight
+
+  var flight: Flight? { if case .inFlight(let flight) = phase { flight } else { nil } }
+
+  /// Whether it is a zero-copy send that the kernel has accepted: it holds its buffer, but neither a place
+  /// nor a descriptor.
+  var isAccepted: Bool {
+    if case .inFlight(let flight) = phase, case .accepted = flight.step { true } else { false }
   }
 
-  /// What the descriptor is polled for where it answers that it would have to wait.
-  var pollEvents: UInt32 { UInt32(writes || code == .OPP_RING_CONNECT ? pollOut : pollIn) }
-
-  // MARK: The answer
-
-  /// The caller's, after it was resumed.
-  func value() throws(IOError) -> Int {
-    _ = isAnswered.load(ordering: .acquiring)
-    switch outcome {
-    case .value(let value): return value
-    case .failed(let code): throw error(code)
-    case .pending: throw IOError(.unavailable, "\(code) was never answered")
+  /// Whether its caller has the answer, and the kernel has it still.
+  var isDetached: Bool {
+    guard case .inFlight(let flight) = phase else { return false }
+    return switch flight.ending {
+    case .none, .asked: false
+    case .answered, .lost: true
     }
   }
 
+  /// Why it is to end before its time, if it is.
+  var endsBecause: IOError.Code? {
+    switch phase {
+    case .posted(let reason): return reason
+    case .inFlight(let flight): if case .asked(let reason) = flight.ending { return reason }
+    case .queued, .parked, .closing, .ended: break
+    }
+    return nil
+  }
+
+  // MARK: Transitions
+
+  /// It is to end as soon as the reactor hears of it.
+  func toPostedButEnding(because reason: IOError.Code) {
+    guard case .posted(let before) = phase else { return assertionFailure() }
+    phase = .posted(endsBecause: before ?? reason)
+  }
+
+  func toQueued(_ ticket: Ticket) {
+    assert(!isEnded)
+    assert(self.ticket == nil || self.ticket == ticket)
+    self.ticket = ticket
+    phase = .queued
+  }
+
+  func toParked() {
+    assert(!isEnded)
+    phase = .parked
+  }
+
+  func toClosing() {
+    assert(call.isClose)
+    phase = .closing
+  }
+
+  func toInFlight(_ step: Flight.Step, _ grant: Grant?, _ turn: Flight.Turn) {
+    assert(!isEnded)
+    phase = .inFlight(Flight(step: step, grant: grant, turn: turn))
+  }
+
+  /// The kernel has answered a zero-copy send, and keeps its buffer. Returns its place where it was accepted,
+  /// which it has no more.
+  func toAccepted(_ result: Int32) -> Grant? {
+    updateFlight { flight -> Grant? in
+      flight.step = .accepted(result)
+      guard result >= 0 else { return nil }
+      defer { flight.grant = nil }
+      return flight.grant
+    } ?? nil
+  }
+
+  /// Its end is asked for. The first reason stays.
+  func toEnding(because reason: IOError.Code) {
+    updateFlight { if case .none = $0.ending { $0.ending = .asked(reason) } }
+  }
+
+  /// Its app ends, whatever it was to end for before.
+  func toTerminating() {
+    updateFlight {
+      switch $0.ending {
+      case .none, .asked: $0.ending = .asked(.terminated)
+      case .answered, .lost: break
+      }
+    }
+  }
+
+  /// Its caller has the answer; the kernel goes on with it.
+  func toDetached(isLost: Bool) {
+    assert(!isDetached)
+    updateFlight { $0.ending = isLost ? .lost : .answered }
+  }
+
+  func toEnded() {
+    assert(!isEnded)
+    phase = .ended
+  }
+
+  /// A piece of it was moved.
+  func moved(_ count: Int) {
+    assert(count <= left)
+    done += count
+  }
+
+  /// The kernel's answer to a look has come.
+  func learnFile(_ kind: Int32?) {
+    file.look = nil
+    if let kind { file.learn(kindToOpen: kind, nonBlocking: call.op.flags & UInt32(O_NONBLOCK) != 0) }
+  }
+
+  private var isEnded: Bool { if case .ended = phase { true } else { false } }
+
+  @discardableResult private func updateFlight<Result>(_ body: (inout Flight) -> Result) -> Result? {
+    guard case .inFlight(var flight) = phase else {
+      assertionFailure("it is not in flight")
+      return nil
+    }
+    let result = body(&flight)
+    phase = .inFlight(flight)
+    return result
+  }
 }
 
-/// A deadline among the timers, which stays there until its time. It lets go of the request when that has its answer, so
-/// that a deadline far off keeps neither the request nor its app and broker.
+/// A deadline among the timers, which stays there until its time. It lets go of the request when that has its
+/// answer, so that a deadline far off keeps neither the request nor its app and broker.
 final class Deadline {
   var request: Request?
   init(_ request: Request) { self.request = request }
 }
-
-/// Which queue a request goes through.
-enum Device: Int, CaseIterable {
-  case storage, network
-  /// None: it costs the device nothing.
-  case none
-
-  static let queued = [storage, network]
-}
-
-private let pollIn = 1
-private let pollOut = 4

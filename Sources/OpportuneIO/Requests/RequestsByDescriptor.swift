@@ -1,7 +1,8 @@
-/// What is in flight on a descriptor, or queued, whatever app's it is, so that a close looks at its own and not at all there is.
+/// What is in flight on a descriptor, or queued, whatever app's it is, so that a close looks at its own and
+/// not at all there is.
 ///
-/// Lists through the requests themselves, by the lowest bits of their descriptors: nothing is allocated for a request, and a
-/// number that is no descriptor takes no more room than others. The reactor thread's alone.
+/// Lists through the requests themselves, by the lowest bits of their descriptors: nothing is allocated for a
+/// request, and a number that is no descriptor takes no more room than others. The reactor's alone.
 struct RequestsByDescriptor {
   /// A request's neighbours in its list.
   struct Links {
@@ -23,7 +24,7 @@ struct RequestsByDescriptor {
 
   mutating func add(_ request: Request) {
     assert(!request.links.isListed)
-    let index = index(request.op.fd)
+    let index = index(request.call.op.fd)
     let next = lists[index].first
     request.links = Links(previous: nil, next: next, isListed: true)
     next?.links.previous = request
@@ -38,7 +39,7 @@ struct RequestsByDescriptor {
     if let previous = links.previous {
       previous.links.next = links.next
     } else {
-      lists[index(request.op.fd)].first = links.next
+      lists[index(request.call.op.fd)].first = links.next
     }
     request.links = Links()
   }
@@ -48,17 +49,18 @@ struct RequestsByDescriptor {
     var found: [Request] = []
     var next = lists[index(descriptor)].first
     while let request = next {
-      if request.op.fd == descriptor { found.append(request) }
+      if request.call.op.fd == descriptor { found.append(request) }
       next = request.links.next
     }
     return found
   }
 
-  /// Whether something is in flight on a descriptor. A zero-copy send that was answered holds its buffer, not the number.
+  /// Whether something is in flight on a descriptor. A zero-copy send that was answered holds its buffer, not
+  /// the number.
   func isBusy(_ descriptor: Int32) -> Bool {
     var next = lists[index(descriptor)].first
     while let request = next {
-      if request.op.fd == descriptor, request.firstResult == nil { return true }
+      if request.call.op.fd == descriptor, !request.isAccepted { return true }
       next = request.links.next
     }
     return false

@@ -1,8 +1,9 @@
-/// How many background requests may be in flight, so that foreground latency stays at a target: raised by one after
-/// many good answers, halved at the first bad one too many, never below one.
+/// How many background requests may be in flight, so that foreground latency stays at a target: raised by one
+/// after many good answers, halved at the first bad one too many, never below one.
 ///
-/// One answer in a hundred may be late: each good one earns a hundredth of the right to be late, up to three. Answers
-/// to requests that were sent before the last cut say nothing of the cap since, so one congestion cuts once.
+/// One answer in a hundred may be late: each good one earns a hundredth of the right to be late, up to three.
+/// Answers to requests that were sent before the last cut say nothing of the cap since, so one congestion
+/// cuts once.
 struct AdaptiveCap: Sendable, Equatable {
   /// Good answers for each step up.
   static let raiseAfter = 64
@@ -27,7 +28,8 @@ struct AdaptiveCap: Sendable, Equatable {
 
   /// A foreground request ended.
   ///
-  /// - Parameter wasLimiting: whether background would have used more; a cap that does not bind is not raised.
+  /// - Parameter wasLimiting: whether background would have used more; a cap that does not bind is not
+  ///   raised.
   mutating func foregroundFinished(sentAt: UInt64, latency: UInt64, now: UInt64, wasLimiting: Bool) {
     heardAt = now
     guard latency <= target else {

@@ -6,8 +6,8 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
     case none
     /// At most so many; 1 to 4096.
     case fixed(Int)
-    /// Follows foreground latency: as many as keep 99 of 100 foreground requests within `target` (1 µs to 10 s), at
-    /// least one and at most `maximum`.
+    /// Follows foreground latency: as many as keep 99 of 100 foreground requests within `target` (1 µs to 10
+    /// s), at least one and at most `maximum`.
     case adaptive(target: Duration, maximum: Int = 64)
   }
 
@@ -33,17 +33,19 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
     case stay
   }
 
-  public static let depthRange: ClosedRange<Int> = 1...4096
-  public static let chunkRange: ClosedRange<Int> = 4096...1 << 30
-  public static let targetRange: ClosedRange<Duration> = .microseconds(1) ... .seconds(10)
+  static let depthRange: ClosedRange<Int> = 1...4096
+  static let chunkRange: ClosedRange<Int> = 4096...1 << 30
+  static let targetRange: ClosedRange<Duration> = .microseconds(1) ... .seconds(10)
 
   /// While both classes wait.
   public var ratio: Ratio
-  /// Requests in flight, of both classes together; 1 to 4096. One is kept free of background where it is above 1.
+  /// Requests in flight, of both classes together; 1 to 4096. One is kept free of background where it is
+  /// above 1.
   public var depth: Int
   public var cap: Cap
-  /// Whether background starts nothing beyond a quarter of a fixed cap, at least one, while foreground is at the device:
-  /// what is in flight stays, and makes no room for more. It changes nothing of the other caps. (Decision 0021)
+  /// Whether background starts nothing beyond a quarter of a fixed cap, at least one, while foreground is at
+  /// the device: what is in flight stays, and makes no room for more. It changes nothing of the other caps.
+  /// (Decision 0021)
   public var yieldsToForeground: Bool
   /// Limits of background; `nil` is none.
   public var bytes: Rate?
@@ -60,7 +62,7 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
   public static let network = DevicePolicy(
     ratio: .strict, depth: 256, cap: .fixed(16), yieldsToForeground: false, chunk: 64 << 10)
   /// No classes: everything goes as it comes. To compare with.
-  public static let uncontrolled = DevicePolicy(ratio: .even, depth: 4096, cap: .none, chunk: 1 << 30)
+  package static let uncontrolled = DevicePolicy(ratio: .even, depth: 4096, cap: .none, chunk: 1 << 30)
 
   public init(
     ratio: Ratio = .ninetyToTen, depth: Int = 64, cap: Cap = .fixed(4), yieldsToForeground: Bool = true,
@@ -78,7 +80,8 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
     self.limitsInactive = limitsInactive
   }
 
-  /// - Throws: ``IOError`` with code `configuration`: the message names the setting, its value and the limits.
+  /// - Throws: ``IOError`` with code `configuration`: the message names the setting, its value and the
+  ///   limits.
   public func validate() throws(IOError) { try validate(as: "") }
 
   /// - Parameter prefix: of the settings' names in messages.

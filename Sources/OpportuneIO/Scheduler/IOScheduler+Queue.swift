@@ -11,9 +11,10 @@ extension IOScheduler {
 
   /// What an app has queued in a class, in the order of tickets.
   ///
-  /// What is taken out of the middle leaves a gap: to close it would move up to half of the queue, for each of thousands that
-  /// are cancelled, while foreground waits for the reactor thread. Neither the first place nor the last is a gap, and gaps are
-  /// soon swept up where they are the most, so they cost each removal a constant share.
+  /// What is taken out of the middle leaves a gap: to close it would move up to half of the queue, for each
+  /// of thousands that are cancelled, while foreground waits for the reactor. Neither the first place nor the
+  /// last is a gap, and gaps are soon swept up where they are the most, so they cost each removal a constant
+  /// share.
   struct Queue {
     private struct Place {
       let number: UInt64
@@ -26,7 +27,8 @@ extension IOScheduler {
 
     /// With gaps.
     var room: Int { places.count }
-    /// How many places were looked at to find one, ever; and where they all lie now. Both for tests of what finding costs.
+    /// How many places were looked at to find one, ever; and where they all lie now. Both for tests of what
+    /// finding costs.
     private(set) var looks = 0
     var storage: UnsafeRawPointer? {
       places.withContiguousStorageIfAvailable { $0.baseAddress.map { UnsafeRawPointer($0) } } ?? nil
@@ -44,6 +46,7 @@ extension IOScheduler {
     }
 
     mutating func append(_ entry: Entry) {
+      assert(places.last.map { $0.number < entry.ticket.number } ?? true)
       places.append(Place(number: entry.ticket.number, entry: entry))
       count += 1
     }
@@ -78,6 +81,7 @@ extension IOScheduler {
     private mutating func sweep() {
       while let place = places.first, place.entry == nil { places.removeFirst() }
       while let place = places.last, place.entry == nil { places.removeLast() }
+      assert(places.isEmpty == (count == 0))
       if places.count > 2 * count + 64 { places.removeAll { $0.entry == nil } }
     }
 

@@ -2,7 +2,7 @@ import DequeModule
 
 /// Who goes next to a device: queues of requests by app and class, and everything that holds background back.
 ///
-/// A pure state machine: no I/O, no clock but the `now` (nanoseconds) that it is handed. The broker's reactor thread feeds
+/// A pure state machine: no I/O, no clock but the `now` (nanoseconds) that it is handed. The reactor feeds
 /// it; tests and simulations do as well.
 ///
 /// Invariants:
@@ -14,7 +14,8 @@ package struct IOScheduler<Item> {
   package struct Cost: Equatable, Sendable {
     /// Paid by background only, in whichever class it was queued.
     package var bytes: UInt64
-    /// Whether it occupies the device while it is in flight. A receive or accept waits for others, so it does not.
+    /// Whether it occupies the device while it is in flight. A receive or accept waits for others, so it does
+    /// not.
     package var occupies = true
 
     package init(bytes: UInt64, occupies: Bool = true) {
@@ -54,7 +55,7 @@ package struct IOScheduler<Item> {
   private(set) var bytes: TokenBucket?
   private(set) var operations: TokenBucket?
   /// Background bytes that came and were not paid for beforehand.
-  private(set) var owed: UInt64 = 0
+  private(set) var debt: UInt64 = 0
   package private(set) var inFlight = [0, 0]
   package private(set) var queued = [0, 0]
   /// Whether background was held back by the cap since the last foreground request ended.
@@ -137,8 +138,8 @@ package struct IOScheduler<Item> {
 
   // MARK: Requests
 
-  /// Queues an item in its app's present class, or, with `at`, puts the rest of one that was granted before back where
-  /// it was. Returns nil for an app that is not there.
+  /// Queues an item in its app's present class, or, with `at`, puts the rest of one that was granted before
+  /// back where it was. Returns nil for an app that is not there.
   package mutating func submit(_ item: Item, app: Int, cost: Cost, at former: Ticket? = nil) -> Ticket? {
     guard apps.indices.contains(app), let present = apps[app]?.ioClass else { return nil }
     let ticket: Ticket
@@ -200,20 +201,22 @@ package struct IOScheduler<Item> {
     return nil
   }
 
-  /// When background that waits for tokens alone may go on; nil where it waits for nothing or for something else.
+  /// When background that waits for tokens alone may go on; nil where it waits for nothing or for something
+  /// else.
   package func wakeTime(now: UInt64) -> UInt64? {
     guard let app = ready[1].first(where: { self[$0]?.queues[1].isEmpty == false }),
       let entry = self[app]?.queues[1].first, isWithinCap(entry.cost)
     else { return nil }
     if policy.ratio.isStrict, foregroundWaits { return nil }
     // For at most half of the bucket, so that what comes in while a wake-up is late still fits.
-    let instalment = bytes.map { min(entry.due > 0 ? owed + entry.due : 0, max(1, $0.burst / 2)) } ?? 0
+    let instalment = bytes.map { min(entry.due > 0 ? debt + entry.due : 0, max(1, $0.burst / 2)) } ?? 0
     let wait = max(bytes?.wait(for: instalment) ?? 0, operations?.wait(for: 1) ?? 0)
     return wait > 0 ? now + wait : nil
   }
 
   /// Takes back a grant of which no use was made.
   package mutating func abandon(_ grant: Grant) {
+    assert(!grant.cost.occupies || inFlight[grant.ioClass.index] > 0)
     if grant.cost.occupies { inFlight[grant.ioClass.index] -= 1 }
     guard grant.ioClass == .background else { return }
     bytes?.giveBack(grant.cost.bytes)
@@ -223,6 +226,7 @@ package struct IOScheduler<Item> {
   /// A granted request has ended.
   package mutating func finished(_ grant: Grant, sentAt: UInt64, queuedAt: UInt64, now: UInt64) {
     guard grant.cost.occupies else { return }
+    assert(inFlight[grant.ioClass.index] > 0)
     inFlight[grant.ioClass.index] -= 1
     switch grant.ioClass {
     case .foreground:
@@ -236,14 +240,14 @@ package struct IOScheduler<Item> {
     }
   }
 
-  /// A granted transfer has moved so many bytes: what was paid for and did not come is given back, and what came besides is
-  /// paid before background moves anything else.
-  package mutating func settle(_ grant: Grant, moved: UInt64) {
+  /// A granted transfer has moved so many bytes: what was paid for and did not come is given back, and what
+  /// came besides is paid before background moves anything else.
+  package mutating func charge(_ grant: Grant, moved: UInt64) {
     guard grant.ioClass == .background, bytes != nil else { return }
     if moved < grant.cost.bytes {
       bytes?.giveBack(grant.cost.bytes - moved)
     } else {
-      owed += moved - grant.cost.bytes
+      debt += moved - grant.cost.bytes
     }
   }
 
@@ -280,8 +284,9 @@ package struct IOScheduler<Item> {
     return !entry.cost.occupies || inFlight[0] + inFlight[1] < policy.depth
   }
 
-  /// The last place is kept for foreground that comes. Where some waits already the turn decides: kept, it would go to the
-  /// next of foreground each time, and background would wait for as long as foreground fills the device.
+  /// The last place is kept for foreground that comes. Where some waits already the turn decides: kept, it
+  /// would go to the next of foreground each time, and background would wait for as long as foreground fills
+  /// the device.
   private func isWithinCap(_ cost: Cost) -> Bool {
     let room = foregroundWaits ? policy.depth : max(1, policy.depth - 1)
     return !cost.occupies || (inFlight[1] < capNow && inFlight[0] + inFlight[1] < room)
@@ -289,9 +294,9 @@ package struct IOScheduler<Item> {
 
   private var foregroundWaits: Bool { ready[0].contains { self[$0]?.queues[0].isEmpty == false } }
 
-  /// Whether the first background request may go as far as cap and tokens are concerned. It pays in instalments, with
-  /// what is there: so it may cost more than the burst, the level never is negative, and nothing that comes in while it
-  /// waits is lost to a full bucket.
+  /// Whether the first background request may go as far as cap and tokens are concerned. It pays in
+  /// instalments, with what is there: so it may cost more than the burst, the level never is negative, and
+  /// nothing that comes in while it waits is lost to a full bucket.
   private mutating func payForBackground() -> Bool {
     guard let app = ready[1].first, var entry = self[app]?.queues[1].first else { return false }
     guard isWithinCap(entry.cost) else {
@@ -300,8 +305,9 @@ package struct IOScheduler<Item> {
     }
     guard (operations?.available ?? 1) >= 1 else { return false }
     guard bytes != nil, entry.due > 0 else { return true }
-    owed -= bytes?.takeUp(to: owed) ?? 0
-    guard owed == 0 else { return false }
+    assert(entry.due <= entry.cost.bytes)
+    debt -= bytes?.takeUp(to: debt) ?? 0
+    guard debt == 0 else { return false }
     entry.due -= bytes?.takeUp(to: entry.due) ?? 0
     apps[app]?.queues[1].setDue(entry.due)
     return entry.due == 0
@@ -310,6 +316,7 @@ package struct IOScheduler<Item> {
   private mutating func grant(_ ioClass: IOClass) -> Grant? {
     let index = ioClass.index
     guard let app = ready[index].popFirst(), let entry = apps[app]?.queues[index].popFirst() else { return nil }
+    assert(queued[index] > 0)
     queued[index] -= 1
     apps[app]?.isReady[index] = false
     makeReady(app, ioClass)

@@ -7,7 +7,7 @@ public struct Ratio: Sendable, Hashable, Codable {
   public let background: Int
 
   /// Values that a share may have.
-  public static let shareRange: ClosedRange<Int> = 0...1_000_000
+  static let shareRange: ClosedRange<Int> = 0...1_000_000
 
   /// 100:0: background is served only while no foreground request waits.
   public static let strict = Ratio(unchecked: 100, 0)
@@ -16,7 +16,7 @@ public struct Ratio: Sendable, Hashable, Codable {
   public static let threeToOne = Ratio(unchecked: 75, 25)
   public static let even = Ratio(unchecked: 50, 50)
 
-  /// - Throws: ``IOError`` with code `configuration` where a share is out of ``shareRange`` or both are 0.
+  /// - Throws: ``IOError`` with code `configuration` where a share is not 0 to 1,000,000, or both are 0.
   public init(foreground: Int, background: Int) throws(IOError) {
     guard Self.shareRange.contains(foreground), Self.shareRange.contains(background), foreground + background > 0
     else {
@@ -39,14 +39,15 @@ public struct Ratio: Sendable, Hashable, Codable {
   }
 
   /// Whether background may starve behind foreground.
-  public var isStrict: Bool { background == 0 }
+  package var isStrict: Bool { background == 0 }
 }
 
-/// Whose turn it is. The turns of a ratio are the steps of a line with its slope (Bresenham), which is what keeps every
-/// window, not only the ones from the start, within one request of the exact share.
+/// Whose turn it is. The turns of a ratio are the steps of a line with its slope (Bresenham), which is what
+/// keeps every window, not only the ones from the start, within one request of the exact share.
 struct RatioTurn: Sendable {
   private let ratio: Ratio
-  /// 0 to the sum of the shares; starts in the middle, so that neither class waits for its whole period at first.
+  /// 0 to the sum of the shares; starts in the middle, so that neither class waits for its whole period at
+  /// first.
   private var error: Int
 
   init(_ ratio: Ratio) {

@@ -1,5 +1,5 @@
-/// A rate with a burst, in exact integers: over any span of t nanoseconds no more than `burst + rate * t / 1e9` units
-/// are taken, and no fraction is lost however often it is asked.
+/// A rate with a burst, in exact integers: over any span of t nanoseconds no more than `burst + rate * t /
+/// 1e9` units are taken, and no fraction is lost however often it is asked.
 ///
 /// The level is kept in billionths of a unit. It never is negative, nor above the burst. (R-DISK-02)
 struct TokenBucket: Sendable, Equatable {

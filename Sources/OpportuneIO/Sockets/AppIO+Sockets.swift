@@ -3,13 +3,14 @@ import Glibc
 import Synchronization
 import SystemPackage
 
-/// Sockets: TCP, UDP and Unix domain. Every call throws ``IOError``, and takes a `limit` from now on where it may wait
-/// for others; see ``AppIO``.
+/// Sockets: TCP, UDP and Unix domain. Every call throws ``IOError``, and takes a `limit` from now on where it
+/// may wait for others; see ``AppIO``.
 extension AppIO {
   /// Connects a stream socket.
   ///
-  /// - Parameter noDelay: of TCP: what is sent leaves at once (`TCP_NODELAY`). `false`: the kernel may keep a small part
-  ///   until what was sent before has arrived, to send fewer and larger packets (Nagle's algorithm).
+  /// - Parameter noDelay: of TCP: what is sent leaves at once (`TCP_NODELAY`). `false`: the kernel may keep a
+  ///   small part until what was sent before has arrived, to send fewer and larger packets (Nagle's
+  ///   algorithm).
   public func connect(
     to address: SocketAddress, noDelay: Bool = true, within limit: Duration? = nil
   ) async throws(IOError) -> FileDescriptor {
@@ -17,12 +18,12 @@ extension AppIO {
     setDelay(socket, address.family, noDelay)
     adopt(socket)
     do throws(IOError) {
-      let request = try request(.OPP_RING_CONNECT, .network, socket)
-      request.subject = .address(address)
-      let memory = request.allocate(SocketAddress.storageCount)
-      request.op.second = UInt64(try address.write(to: memory))
-      request.op.address = UInt64(UInt(bitPattern: memory))
-      try await perform(request, within: limit)
+      var call = try call(.OPP_RING_CONNECT, .network, socket)
+      call.subject = .address(address)
+      let memory = call.allocate(SocketAddress.storageCount)
+      call.op.second = UInt64(try address.write(to: memory))
+      call.op.address = UInt64(UInt(bitPattern: memory))
+      try await perform(call, within: limit)
       return socket
     } catch {
       try? await close(socket)
@@ -80,12 +81,12 @@ extension AppIO {
     SocketModeration.set(socket.rawValue, Int32(IPPROTO_TCP), TCP_NODELAY, noDelay ? 1 : 0)
   }
 
-  /// Makes the socket the app's, which closes it at its end. What is done to it from now on goes through the broker: by
-  /// its number it may be another file afterwards.
+  /// Makes the socket the app's, which closes it at its end. What is done to it from now on goes through the
+  /// broker: by its number it may be another file afterwards.
   private func adopt(_ socket: FileDescriptor) {
     reactor.post(
-      Control(refused: { _ = Glibc.close(socket.rawValue) }) { reactor in
-        if let app = reactor.owned(self) { reactor.adopt(socket.rawValue, isSocket: true, by: app) }
+      Control(refused: { _ = Glibc.close(socket.rawValue) }) { [self] in
+        $0.path.adopt(socket.rawValue, isSocket: true, by: entry)
       })
   }
 
@@ -118,31 +119,31 @@ extension AppIO {
 
   /// Receives what there is, waiting for at least a byte.
   ///
-  /// A call that ends early, by its deadline, a cancellation or an error, may have taken bytes that nobody is told of: the
-  /// stream is no use any more.
+  /// A call that ends early, by its deadline, a cancellation or an error, may have taken bytes that nobody is
+  /// told of: the stream is no use any more.
   ///
   /// - Returns: how many bytes; 0 where the peer has closed its side.
   public func receive(
     _ socket: FileDescriptor, into buffer: IOBuffer, _ range: Range<Int>? = nil, untilFull: Bool = false,
     within limit: Duration? = nil
   ) async throws(IOError) -> Int {
-    let request = try request(.OPP_RING_RECEIVE, .network, socket)
-    try request.use(buffer, range)
-    request.isStream = true
-    request.wantsAll = untilFull
-    return try await perform(request, within: limit)
+    var call = try call(.OPP_RING_RECEIVE, .network, socket)
+    try call.use(buffer, range)
+    call.isStream = true
+    call.wantsAll = untilFull
+    return try await perform(call, within: limit)
   }
 
-  /// Sends all of a range of a buffer. Returns when the kernel has taken it. One send at a time on a stream socket: the
-  /// parts of two may alternate.
+  /// Sends all of a range of a buffer. Returns when the kernel has taken it. One send at a time on a stream
+  /// socket: the parts of two may alternate.
   public func send(
     _ socket: FileDescriptor, from buffer: IOBuffer, _ range: Range<Int>? = nil, within limit: Duration? = nil
   ) async throws(IOError) {
-    let request = try request(.OPP_RING_SEND, .network, socket)
-    try request.use(buffer, range)
-    request.isStream = true
-    request.wantsAll = true
-    try await perform(request, within: limit)
+    var call = try call(.OPP_RING_SEND, .network, socket)
+    try call.use(buffer, range)
+    call.isStream = true
+    call.wantsAll = true
+    try await perform(call, within: limit)
   }
 
   /// Which half of a connection.
@@ -154,14 +155,14 @@ extension AppIO {
   public func shutdown(
     _ socket: FileDescriptor, _ half: Half = .sending, within limit: Duration? = nil
   ) async throws(IOError) {
-    let request = try request(.OPP_RING_SHUTDOWN, .none, socket)
-    request.op.length =
+    var call = try call(.OPP_RING_SHUTDOWN, .none, socket)
+    call.op.length =
       switch half {
       case .receiving: UInt32(SHUT_RD)
       case .sending: UInt32(SHUT_WR)
       case .both: UInt32(SHUT_RDWR)
       }
-    try await perform(request, within: limit)
+    try await perform(call, within: limit)
   }
 
   // MARK: Datagrams
@@ -171,50 +172,52 @@ extension AppIO {
     _ socket: FileDescriptor, from buffer: IOBuffer, _ range: Range<Int>? = nil, to address: SocketAddress,
     within limit: Duration? = nil
   ) async throws(IOError) {
-    let request = try request(.OPP_RING_SEND_MESSAGE, .network, socket)
-    request.subject = .address(address)
-    let message = try message(request, buffer, range)
+    var call = try call(.OPP_RING_SEND_MESSAGE, .network, socket)
+    call.subject = .address(address)
+    let message = try message(&call, buffer, range)
     do throws(IOError) {
       message.pointee.msg_namelen = socklen_t(try address.write(to: message.pointee.msg_name))
     } catch {
-      request.releaseBuffers()
+      call.giveBackBuffers()
       throw error
     }
-    try await perform(request, within: limit)
+    try await perform(call, within: limit)
   }
 
   /// Receives a datagram; what does not fit is lost.
   public func receiveDatagram(
     _ socket: FileDescriptor, into buffer: IOBuffer, _ range: Range<Int>? = nil, within limit: Duration? = nil
   ) async throws(IOError) -> (count: Int, from: SocketAddress?) {
-    let request = try request(.OPP_RING_RECEIVE_MESSAGE, .network, socket)
-    let message = try message(request, buffer, range)
+    var call = try call(.OPP_RING_RECEIVE_MESSAGE, .network, socket)
+    let message = try message(&call, buffer, range)
     message.pointee.msg_namelen = socklen_t(SocketAddress.storageCount)
-    let count = try await perform(request, within: limit)
-    return (count, SocketAddress(message.pointee.msg_name, count: Int(message.pointee.msg_namelen)))
+    let count = try await perform(call, within: limit)
+    let from = withExtendedLifetime(call) {
+      SocketAddress(message.pointee.msg_name, count: Int(message.pointee.msg_namelen))
+    }
+    return (count, from)
   }
 
   private func message(
-    _ request: Request, _ buffer: IOBuffer, _ range: Range<Int>?
+    _ call: inout IOCall, _ buffer: IOBuffer, _ range: Range<Int>?
   ) throws(IOError) -> UnsafeMutablePointer<msghdr> {
-    try request.use(buffer, range)
-    let vector = request.allocate(MemoryLayout<iovec>.stride).initializeMemory(
+    try call.use(buffer, range)
+    let vector = call.allocate(MemoryLayout<iovec>.stride).initializeMemory(
       as: iovec.self,
-      to: iovec(iov_base: UnsafeMutableRawPointer(bitPattern: UInt(request.op.address)), iov_len: request.total))
-    let memory = request.allocate(MemoryLayout<msghdr>.stride)
+      to: iovec(iov_base: UnsafeMutableRawPointer(bitPattern: UInt(call.op.address)), iov_len: call.total))
+    let memory = call.allocate(MemoryLayout<msghdr>.stride)
     let message = memory.initializeMemory(as: msghdr.self, to: msghdr())
     message.pointee.msg_iov = vector
     message.pointee.msg_iovlen = 1
-    message.pointee.msg_name = request.allocate(SocketAddress.storageCount)
-    request.op.address = UInt64(UInt(bitPattern: memory))
-    request.datagramCount = request.total
-    request.total = 0  // it is not cut
-    request.isStream = true
+    message.pointee.msg_name = call.allocate(SocketAddress.storageCount)
+    call.op.address = UInt64(UInt(bitPattern: memory))
+    call.moveWhole()
     return message
   }
 }
 
-/// A listening socket: the connections made to it, as a sequence of descriptors. Ends when the socket is closed.
+/// A listening socket: the connections made to it, as a sequence of descriptors. Ends when the socket is
+/// closed.
 public final class Listener: AsyncSequence, Sendable {
   public typealias Element = FileDescriptor
   public typealias Failure = IOError
@@ -229,14 +232,15 @@ public final class Listener: AsyncSequence, Sendable {
     self.descriptor = descriptor
   }
 
-  /// Waits for a connection. Each is in `io`'s app. One that comes in the moment of the deadline may be closed unseen.
+  /// Waits for a connection. Each is in `io`'s app. One that comes in the moment of the deadline may be
+  /// closed unseen.
   public func accept(within limit: Duration? = nil) async throws(IOError) -> FileDescriptor {
     guard !isClosed.load(ordering: .acquiring) else {
       throw IOError(.system(.badFileDescriptor), "accept on a listener that was closed")
     }
-    let request = try io.request(.OPP_RING_ACCEPT, .network, descriptor)
-    request.op.flags = UInt32(SOCK_CLOEXEC.rawValue)
-    return FileDescriptor(rawValue: Int32(try await io.perform(request, within: limit)))
+    var call = try io.call(.OPP_RING_ACCEPT, .network, descriptor)
+    call.op.flags = UInt32(SOCK_CLOEXEC.rawValue)
+    return FileDescriptor(rawValue: Int32(try await io.perform(call, within: limit)))
   }
 
   /// Where it listens.

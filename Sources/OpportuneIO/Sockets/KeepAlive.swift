@@ -12,7 +12,14 @@ public enum KeepAliveEvent: Sendable, Hashable {
 
 /// Watches sockets of an app while that is suspended; sends nothing, and wakes nobody but by an event.
 ///
-/// The reactor thread's alone. While the app is suspended a poll request is in flight for each socket.
+/// Invariants:
+///  - while it is armed, which is while its app is suspended, each socket has a poll in flight or was
+///    reported;
+///  - a poll's answer counts only while it is the one in `polls`: others were cancelled, or are of an earlier
+///    suspension;
+///  - once stopped it stays so, and its stream has ended.
+///
+/// The reactor's alone.
 final class Watch {
   struct Socket {
     let number: Int32
@@ -22,21 +29,30 @@ final class Watch {
     var isThere: Bool { SocketIdentity(of: number) == identity }
   }
 
+  private let submissions: SubmissionQueue
+  private let timers: Timers
+  private let clock: ReactorClock
+  private let moderator: SocketModerator
   private weak var app: AppEntry?
   private var sockets: [Socket]
   private let interval: UInt64?
   private let events: AsyncStream<KeepAliveEvent>.Continuation
-  /// Tells what there is after all before it. Whoever takes events may be of background, and stopped by the kernel with the
-  /// stream's lock; this thread must not wait for it (law 1).
+  /// Tells what there is after all before it. Whoever takes events may be of background, and stopped by the
+  /// kernel with the stream's lock; this thread must not wait for it (law 1).
   private var lastReport: Task<Void, Never>?
-  private var polls: [Int32: Poll] = [:]
+  private var polls: [Int32: KernelCall] = [:]
   private var isArmed = false
   private(set) var isStopped = false
   private var dueAt = UInt64.max
 
   init(
-    of app: AppEntry, sockets: [Socket], interval: UInt64?, events: AsyncStream<KeepAliveEvent>.Continuation
+    of app: AppEntry, sockets: [Socket], interval: UInt64?, events: AsyncStream<KeepAliveEvent>.Continuation,
+    _ submissions: SubmissionQueue, _ timers: Timers, _ clock: ReactorClock, _ moderator: SocketModerator
   ) {
+    self.submissions = submissions
+    self.timers = timers
+    self.clock = clock
+    self.moderator = moderator
     self.app = app
     self.sockets = sockets
     self.interval = interval
@@ -45,38 +61,38 @@ final class Watch {
 
   func watches(_ socket: Int32) -> Bool { !isStopped && sockets.contains { $0.number == socket } }
 
-  /// The app was suspended; perhaps once more, before this thread has heard that it was resumed. What was reported of the
-  /// suspension before is then reported anew, and the heartbeat goes on.
-  func arm(at reactor: Reactor) {
+  /// The app was suspended; perhaps once more, before this thread has heard that it was resumed. What was
+  /// reported of the suspension before is then reported anew, and the heartbeat goes on.
+  func arm() {
     guard !isStopped else { return }
     // One is another's number by now: nothing can be promised any more.
-    guard sockets.allSatisfy(\.isThere) else { return stop(at: reactor) }
-    for socket in sockets where polls[socket.number] == nil { poll(socket.number, at: reactor) }
+    guard sockets.allSatisfy(\.isThere) else { return stop() }
+    for socket in sockets where polls[socket.number] == nil { poll(socket.number) }
     guard !isArmed else { return }
     isArmed = true
-    setHeartbeat(at: reactor)
+    setHeartbeat()
   }
 
   /// The app was resumed.
-  func disarm(at reactor: Reactor) {
+  func disarm() {
     isArmed = false
     dueAt = .max
-    for poll in polls.values { reactor.cancelInKernel(poll) }
+    for poll in polls.values { submissions.cancel(poll) }
     polls = [:]
   }
 
   /// A socket is about to be closed; its number may be another file's afterwards.
-  func drop(_ socket: Int32, at reactor: Reactor) {
+  func drop(_ socket: Int32) {
     sockets.removeAll { $0.number == socket }
-    if let poll = polls.removeValue(forKey: socket) { reactor.cancelInKernel(poll) }
+    if let poll = polls.removeValue(forKey: socket) { submissions.cancel(poll) }
   }
 
-  func stop(at reactor: Reactor) {
+  func stop() {
     guard !isStopped else { return }
-    disarm(at: reactor)
+    disarm()
     isStopped = true
     if let app, !app.isTerminated {
-      for socket in sockets { reactor.moderate(socket.number, of: app) }  // as those that nobody watches
+      for socket in sockets { moderator.moderate(socket.number, of: app) }  // as those that nobody watches
     }
     tell { $0.finish() }
   }
@@ -88,72 +104,57 @@ final class Watch {
     }
   }
 
-  private func poll(_ socket: Int32, at reactor: Reactor) {
-    let poll = Poll(self, socket)
-    polls[socket] = poll
-    var op = opp_ring_op()
-    op.code = UInt8(opp_ring_code.OPP_RING_POLL.rawValue)
-    op.fd = socket
+  private func poll(_ socket: Int32) {
+    let call = KernelCall { [self] call, result in arrived(call, socket, result) }
+    polls[socket] = call
+    var op = opp_ring_op(.OPP_RING_POLL, socket)
     op.flags = Self.pollIn | Self.pollHangUp
-    op.tag = UInt64(UInt(bitPattern: Unmanaged<Message>.passRetained(poll).toOpaque()))
-    reactor.prepare(op)
+    op.tag = call.retainedTag()
+    submissions.submit(op)
   }
 
-  fileprivate func arrived(_ poll: Poll, _ result: Int32, at reactor: Reactor) {
-    // Another's place: it was cancelled, or the socket is polled anew since.
-    guard isArmed, polls[poll.socket] === poll else { return }
-    polls[poll.socket] = nil
+  private func arrived(_ call: KernelCall, _ number: Int32, _ result: Int32) {
+    guard isArmed, polls[number] === call else { return }
+    polls[number] = nil
     // It was closed behind the broker's back, perhaps while it was polled.
-    guard result >= 0, sockets.allSatisfy({ $0.number != poll.socket || $0.isThere }) else { return stop(at: reactor) }
-    let socket = FileDescriptor(rawValue: poll.socket)
+    guard result >= 0, sockets.allSatisfy({ $0.number != number || $0.isThere }) else { return stop() }
+    let socket = FileDescriptor(rawValue: number)
     tell { $0.yield(.dataArrived(socket)) }
   }
 
-  private func setHeartbeat(at reactor: Reactor) {
+  private func setHeartbeat() {
     guard let interval else { return }
-    dueAt = reactor.now &+ interval
-    reactor.setTimer(.heartbeat(self), at: dueAt)
+    dueAt = clock.now &+ interval
+    timers.set(.heartbeat(self), at: dueAt)
   }
 
   /// Whether a heartbeat is due at a time; others were of an earlier suspension.
   func waits(until time: UInt64) -> Bool { isArmed && dueAt == time }
 
   /// A timer of this watch went off; perhaps one of an earlier suspension.
-  func heartbeatIsDue(at reactor: Reactor) {
-    guard isArmed, reactor.now >= dueAt else { return }
+  func heartbeatIsDue() {
+    guard isArmed, clock.now >= dueAt else { return }
     tell { $0.yield(.heartbeatDue) }
     guard let interval else { return }
     // From when it was due, so that lateness does not add up; those that were missed are one.
-    dueAt = reactor.now &+ interval &- (reactor.now - dueAt) % interval
-    reactor.setTimer(.heartbeat(self), at: dueAt)
+    dueAt = clock.now &+ interval &- (clock.now - dueAt) % interval
+    timers.set(.heartbeat(self), at: dueAt)
   }
 
   private static let pollIn: UInt32 = 0x1
   private static let pollHangUp: UInt32 = 0x2000
 }
 
-/// What a poll request's tag names.
-final class Poll: Message {
-  private let watch: Watch
-  let socket: Int32
-
-  fileprivate init(_ watch: Watch, _ socket: Int32) {
-    self.watch = watch
-    self.socket = socket
-  }
-
-  func arrived(_ result: Int32, at reactor: Reactor) { watch.arrived(self, result, at: reactor) }
-}
-
 extension AppIO {
-  /// Keeps sockets of this app alive while it is suspended: they are not dropped from, and what happens to them is
-  /// reported, nothing else. While the app runs, nothing is. (R-VOIP-01 to R-VOIP-03)
+  /// Keeps sockets of this app alive while it is suspended: they are not dropped from, and what happens to
+  /// them is reported, nothing else. While the app runs, nothing is. (R-VOIP-01 to R-VOIP-03)
   ///
   /// - Parameters:
   ///   - sockets: open ones of this app.
-  ///   - heartbeat: reported that long after each suspension, and again after each further interval; 1 ms and more.
-  /// - Returns: the events; ends with the app, when nobody waits for it any more, or when one of the sockets turns out to
-  ///   have been closed other than by ``close(_:)``. Events that nobody takes wait.
+  ///   - heartbeat: reported that long after each suspension, and again after each further interval; 1 ms and
+  ///     more.
+  /// - Returns: the events; ends with the app, when nobody waits for it any more, or when one of the sockets
+  ///   turns out to have been closed other than by ``close(_:)``. Events that nobody takes wait.
   /// - Throws: ``IOError``: `configuration`; `system` with `badFileDescriptor` where one is not open.
   public func keepAlive(
     _ sockets: [FileDescriptor], heartbeat: Duration? = nil
@@ -167,24 +168,18 @@ extension AppIO {
       watched.append(Watch.Socket(number: socket.rawValue, identity: identity))
     }
     let (stream, continuation) = AsyncStream.makeStream(of: KeepAliveEvent.self)
-    let slot = slot
-    let box = WatchBox()
-    continuation.onTermination = { [reactor] _ in reactor.post(Control { box.watch?.stop(at: $0) }) }
+    let (entry, box) = (entry, WatchBox())
+    continuation.onTermination = { [reactor] _ in reactor.post(Control { _ in box.watch?.stop() }) }
     reactor.post(
       Control(refused: { continuation.finish() }) { [watched] reactor in
-        guard let app = reactor.apps[slot], !app.isTerminated else { return continuation.finish() }
-        let watch = Watch(of: app, sockets: watched, interval: heartbeat?.nanoseconds, events: continuation)
-        box.watch = watch
-        app.watches.removeAll { $0.isStopped }
-        app.watches.append(watch)
-        for socket in watched { reactor.moderate(socket.number, of: app) }
-        if app.state == .suspended { watch.arm(at: reactor) }
+        box.watch = reactor.watch(watched, of: entry, every: heartbeat?.nanoseconds, continuation)
+        if box.watch == nil { continuation.finish() }
       })
     return stream
   }
 }
 
-/// Touched on the reactor thread only.
+/// Touched on the reactor's thread only.
 private final class WatchBox: @unchecked Sendable {
   var watch: Watch?
 }

@@ -20,8 +20,9 @@ public enum SocketAddress: Sendable, Hashable {
     }
   }
 
-  /// Whether a call with it can be begun: the address is one in numbers, or the path is of a length that the kernel takes.
-  public var isWellFormed: Bool {
+  /// Whether a call with it can be begun: the address is one in numbers, or the path is of a length that the
+  /// kernel takes.
+  package var isWellFormed: Bool {
     withUnsafeTemporaryAllocation(byteCount: Self.storageCount, alignment: 8) { memory in
       guard let base = memory.baseAddress else { return false }
       return (try? write(to: base)) != nil

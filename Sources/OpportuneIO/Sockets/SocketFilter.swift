@@ -1,10 +1,12 @@
 import Glibc
 import SystemPackage
 
-/// A filter of ours on a socket, which lets no packet in, and the app's own, whose place it has meanwhile. (R-NET-01)
+/// A filter of ours on a socket, which lets no packet in, and the app's own, whose place it has meanwhile.
+/// (R-NET-01)
 ///
-/// A socket has one filter. The kernel tells a classic program (`SO_GET_FILTER`, Linux 3.8), but none of eBPF, and
-/// replaces none once `SO_LOCK_FILTER` is set: packets are kept then, rather than that the app loses its own.
+/// A socket has one filter. The kernel tells a classic program (`SO_GET_FILTER`, Linux 3.8), but none of
+/// eBPF, and replaces none once `SO_LOCK_FILTER` is set: packets are kept then, rather than that the app
+/// loses its own.
 struct SocketFilter: Equatable {
   /// `struct sock_filter` of `linux/filter.h`, which Glibc's module does not have.
   struct Instruction: Equatable {

@@ -1,7 +1,8 @@
 internal import COpportune
 
-/// Which socket a descriptor's number stands for: the kernel numbers sockets as well, and a number that was closed behind
-/// the broker's back may be anybody's, such as a file's whose file system hangs: it is not asked.
+/// Which socket a descriptor's number stands for: the kernel numbers sockets as well, and a number that was
+/// closed behind the broker's back may be anybody's, such as a file's whose file system hangs: it is not
+/// asked.
 struct SocketIdentity: Equatable {
   private var device: UInt64 = 0
   private var inode: UInt64 = 0

@@ -1,14 +1,16 @@
 import Glibc
 import SystemPackage
 
-/// What was done to a socket's buffers and packets, so that it can be undone exactly. (R-NET-01, R-NET-02, R-NET-08)
+/// What was done to a socket's buffers and packets, so that it can be undone exactly. (R-NET-01, R-NET-02,
+/// R-NET-08)
 ///
-/// A buffer that is set is not tuned by the kernel any more; `SO_BUF_LOCK` (Linux 5.14) gives that back at the
-/// restoration. The window clamp makes the advertised window small at once, not only when the buffer has filled.
+/// A buffer that is set is not tuned by the kernel any more; `SO_BUF_LOCK` (Linux 5.14) gives that back at
+/// the restoration. The window clamp makes the advertised window small at once, not only when the buffer has
+/// filled.
 ///
-/// The kernel may have tuned a buffer to more than `rmem_max` or `wmem_max` lets be set, and it tunes a receive buffer to
-/// more only where more is received in a round trip than ever before, which a smaller one does not let happen. So that one
-/// is brought back by other means; what is sent grows by itself.
+/// The kernel may have tuned a buffer to more than `rmem_max` or `wmem_max` lets be set, and it tunes a
+/// receive buffer to more only where more is received in a round trip than ever before, which a smaller one
+/// does not let happen. So that one is brought back by other means; what is sent grows by itself.
 struct SocketModeration: Equatable {
   private var receive: Saved?
   private var send: Saved?
@@ -29,9 +31,9 @@ struct SocketModeration: Equatable {
 
   /// Makes the socket as `restriction` says, from whatever it was made before.
   ///
-  /// The buffers of one that listens are left alone: its connections would inherit them, and with that what they are
-  /// restored to. So are those of a TCP socket before its connection, which would have no larger window for ever: how far
-  /// it may be scaled is settled by the first packet (RFC 7323).
+  /// The buffers of one that listens are left alone: its connections would inherit them, and with that what
+  /// they are restored to. So are those of a TCP socket before its connection, which would have no larger
+  /// window for ever: how far it may be scaled is settled by the first packet (RFC 7323).
   ///
   /// - Throws: why the socket's packets are not as `restriction` says; all else is.
   mutating func apply(
@@ -83,7 +85,8 @@ struct SocketModeration: Equatable {
 
   private func restoreWindow(_ clamp: Int32, _ before: Saved, _ socket: Int32) {
     if Self.get(socket, SO_RCVBUF) < before.size, before.locks & Self.receiveLock == 0 {
-      // For a mark that high the kernel makes room at once (Linux 4.18), as it had when it tuned the buffer for this window.
+      // For a mark that high the kernel makes room at once (Linux 4.18), as it had when it tuned the buffer
+      // for this window.
       let mark = Self.get(socket, SO_RCVLOWAT)
       Self.set(socket, SOL_SOCKET, SO_RCVLOWAT, clamp)
       Self.set(socket, SOL_SOCKET, SO_RCVLOWAT, mark)

@@ -1,11 +1,11 @@
 public import Metrics
 
-/// Hands statistics to `swift-metrics`: counters as what was added since the last report, latencies to timers, one by one, and
-/// what is now as gauges.
+/// Hands statistics to `swift-metrics`: counters as what was added since the last report, latencies to
+/// timers, one by one, and what is now as gauges.
 ///
-/// Names begin with `opportune_io_`; the dimensions are `app` and `class`, or `device` and `class`. The counts of apps of
-/// one name add up. Nothing is lost with an app that is gone: where more went since the last report than
-/// ``IOStatistics/gone`` holds, what they did is counted with an empty name.
+/// Names begin with `opportune_io_`; the dimensions are `app` and `class`, or `device` and `class`. The
+/// counts of apps of one name add up. Nothing is lost with an app that is gone: where more went since the
+/// last report than ``IOStatistics/gone`` holds, what they did is counted with an empty name.
 public struct IOMetricsReporter: Sendable {
   /// By the app's number; 0 is all together.
   private var last: [UInt64: [IOStatistics.Class]] = [:]
@@ -15,8 +15,8 @@ public struct IOMetricsReporter: Sendable {
   /// - Parameter factory: where to; the program's by default.
   public init(to factory: any MetricsFactory = MetricsSystem.factory) { self.factory = factory }
 
-  /// Reports one snapshot. Not thread-safe: one reporter belongs to one caller, and to one broker. Takes time with each
-  /// request since the last report, whose latencies it records.
+  /// Reports one snapshot. Not thread-safe: one reporter belongs to one caller, and to one broker. Takes time
+  /// with each request since the last report, whose latencies it records.
   public mutating func report(_ statistics: IOStatistics) {
     var seen: [UInt64: [IOStatistics.Class]] = [:]
     var rest = difference([statistics.foreground, statistics.background], of: 0, &seen)

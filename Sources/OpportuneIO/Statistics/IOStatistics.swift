@@ -8,16 +8,18 @@ public struct IOStatistics: Sendable {
     public internal(set) var failed: UInt64 = 0
     /// Cancelled, past their deadline, or ended with their app.
     public internal(set) var cancelled: UInt64 = 0
-    /// Done whole at once on the calling thread: counted in none of the three above. One that fails there is submitted and
-    /// failed; where a part is done there, its bytes count, and the request is one submitted for the rest.
+    /// Done whole inline, on the calling thread: counted in none of the three above. One that fails there is
+    /// submitted and failed; where a part is done there, its bytes count, and the request is one submitted
+    /// for the rest.
     public internal(set) var inline: UInt64 = 0
     public internal(set) var bytesRead: UInt64 = 0
     public internal(set) var bytesWritten: UInt64 = 0
-    /// From the call's arrival, or its app's resumption since, to the kernel, and from there to the completion; of each piece.
+    /// From the call's arrival, or its app's resumption since, to the kernel, and from there to the
+    /// completion; of each piece.
     public internal(set) var waiting = LatencyHistogram()
     public internal(set) var inDevice = LatencyHistogram()
 
-    mutating func add(_ done: InlineCalls.Done) {
+    mutating func add(_ done: InlineCalls.Counts) {
       inline += done.requests
       submitted += done.failures
       failed += done.failures
@@ -58,7 +60,8 @@ public struct IOStatistics: Sendable {
     public let state: IOState
     public let foreground: Class
     public let background: Class
-    /// Requests that the kernel has, those done at once included, and answers that wait for the app's resumption.
+    /// Requests that the kernel has, those done inline included, and answers that wait for the app's
+    /// resumption.
     public let inFlight: Int
     public let held: Int
     /// Descriptors that were made through the broker and are open.
@@ -80,15 +83,15 @@ public struct IOStatistics: Sendable {
   }
 
   public let apps: [App]
-  /// The apps that were the last to go, at most 32, as they were then: what they did is also in ``foreground`` and
-  /// ``background``.
+  /// The apps that were the last to go, at most 32, as they were then: what they did is also in
+  /// ``foreground`` and ``background``.
   public let gone: [App]
   public let storage: Device
   public let network: Device
   /// Of all apps, those that are gone as well.
   public let foreground: Class
   public let background: Class
-  /// How often the reactor thread was woken.
+  /// How often the reactor's thread was woken.
   public let wakeups: UInt64
   /// Whether io_uring carries the requests; else threads do.
   public let usesUring: Bool

@@ -1,4 +1,5 @@
-/// Counts of times in buckets, eight an octave from 1 µs to 18 minutes: a quantile is at most an eighth too long.
+/// Counts of times in buckets, eight an octave from 1 µs to 18 minutes: a quantile is at most an eighth too
+/// long.
 public struct LatencyHistogram: Sendable {
   private static let bucketCount = 8 * 31
   private var counts = [UInt64](repeating: 0, count: LatencyHistogram.bucketCount)
@@ -21,16 +22,16 @@ public struct LatencyHistogram: Sendable {
     for bucket in counts.indices { counts[bucket] -= min(counts[bucket], before.counts[bucket]) }
   }
 
-  /// The middle of each bucket that is not empty, in nanoseconds: at most a sixteenth from what was counted there, of 1 µs and
-  /// more.
+  /// The middle of each bucket that is not empty, in nanoseconds: at most a sixteenth from what was counted
+  /// there, of 1 µs and more.
   var middles: [(nanoseconds: UInt64, count: UInt64)] {
     counts.indices.filter { counts[$0] > 0 }.map {
       (Self.end(of: $0) - UInt64(1) << UInt64($0 / 8 + 6), counts[$0])
     }
   }
 
-  /// The time that a share (0 to 1) of all did not exceed, to the upper end of its bucket; nil where none was counted,
-  /// or `share` is no number.
+  /// The time that a share (0 to 1) of all did not exceed, to the upper end of its bucket; nil where none was
+  /// counted, or `share` is no number.
   public func quantile(_ share: Double) -> Duration? {
     guard count > 0, !share.isNaN else { return nil }
     let wanted = max(1, UInt64((Double(count) * min(max(share, 0), 1)).rounded(.up)))

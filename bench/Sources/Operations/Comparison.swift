@@ -1,6 +1,7 @@
 import Opportune
 
-/// An operation done our way and a rival's: each closure does it so many times and returns when all are finished.
+/// An operation done our way and a rival's: each closure does it so many times and returns when all are
+/// finished.
 ///
 /// Both are set up beforehand, so that what is done once is not measured. For one task at a time.
 public struct Comparison: Sendable {
@@ -21,8 +22,8 @@ public struct Comparison: Sendable {
     }
   }
 
-  /// How many operations to ask for at once: so few that the task that does them ends long before it has used up a
-  /// quantum of 10 ms. Demotion is another subject.
+  /// How many operations to ask for at once: so few that the task that does them ends long before it has used
+  /// up a quantum of 10 ms. Demotion is another subject.
   public static let batch = 1_000
 
   /// All that there are.

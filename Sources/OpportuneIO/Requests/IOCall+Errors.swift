@@ -1,8 +1,9 @@
 internal import COpportune
 
 /// Errors, with what they are about.
-extension Request {
-  func error(_ code: IOError.Code) -> IOError {
+extension IOCall {
+  /// - Parameter done: bytes that were moved by then.
+  func error(_ code: IOError.Code, done: Int = 0) -> IOError {
     var text = "\(Self.names[Int(self.code.rawValue)])"
     switch subject {
     case .none: break

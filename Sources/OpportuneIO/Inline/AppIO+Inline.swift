@@ -1,0 +1,89 @@
+internal import COpportune
+import Glibc
+import SystemPackage
+
+/// The inline fast path: a call of a foreground app that needs no waiting is done on its caller's thread. No
+/// queue could give it a better place.
+extension AppIO {
+  /// How far a call came inline.
+  enum InlineResult {
+    /// To its end.
+    case whole(Int)
+    /// So many bytes, perhaps none; the reactor does the rest.
+    case part(Int)
+  }
+
+  /// Tries a read, a receive or a send. Its buffers are given back where it ends here.
+  func tryInline(_ call: IOCall) throws(IOError) -> InlineResult {
+    guard reactor.triesInline, call.canBeInline else { return .part(0) }
+    var op = call.op
+    op.length = UInt32(min(call.total, 1 << 30))
+    let tried = doInline(on: call.device, call.op.fd, since: call.closesBefore) {
+      let moved = opp_ring_try(&op)
+      // While it is inside, so that what its app has done counts it however soon that ends.
+      if moved >= 0 {
+        let isWhole = !call.leavesRest(afterMoving: Int(moved))
+        entry.inline.count(Int(moved), writes: call.writes, isWhole: isWhole)
+      } else if !Self.isNoAnswer(moved) {
+        entry.inline.countFailure()
+      }
+      return moved
+    }
+    guard let moved = tried, !Self.isNoAnswer(moved) else { return .part(0) }
+    if moved >= 0, call.leavesRest(afterMoving: Int(moved)) { return .part(Int(moved)) }
+    call.giveBackBuffers()
+    // Not asked again: a socket tells some errors once.
+    guard moved >= 0 else { throw call.error(.system(Errno(rawValue: -moved))) }
+    return .whole(Int(moved))
+  }
+
+  /// Whether the reactor is to try it anew, from the start.
+  private static func isNoAnswer(_ result: Int32) -> Bool {
+    result == -EAGAIN || result == -EOPNOTSUPP || result == -EINTR
+  }
+
+  /// Calls `body` on this thread, which does not wait, where the app is active, or at least not suspended.
+  /// Else, and where the app has ended or the descriptor may have been closed since the call began, nil: see
+  /// ``InlineGate``.
+  func doInline(
+    on device: Device, _ descriptor: Int32, since closes: UInt64, unlessSuspended: Bool = false, _ body: () -> Int32
+  ) -> Int32? {
+    inside(entry.inline.gate, of: .app, since: 0) {
+      inside(reactor.gates[descriptor].pointee, of: .descriptor(descriptor), since: closes) {
+        let state = entry.source.view.state(on: device)
+        guard state == .active || (unlessSuspended && state != .suspended) else { return nil }
+        reactor.configuration.onInlineCall?()
+        return body()
+      }
+    }
+  }
+
+  private enum GateOwner {
+    case app
+    case descriptor(Int32)
+  }
+
+  /// Calls `body` inside a gate, if that lets it in. As the last to leave a gate that the reactor waits at,
+  /// it tells that.
+  private func inside(
+    _ gate: borrowing InlineGate, of owner: GateOwner, since closes: UInt64, _ body: () -> Int32?
+  ) -> Int32? {
+    switch gate.enter(since: closes) {
+    case .refused: return nil
+    case .refusedAsLast:
+      tellOfLast(owner)
+      return nil
+    case .inside:
+      let result = body()
+      if gate.leave() { tellOfLast(owner) }
+      return result
+    }
+  }
+
+  private func tellOfLast(_ owner: GateOwner) {
+    switch owner {
+    case .app: reactor.post(Control { [self] in $0.termination.inlineCallsHaveLeft(entry) })
+    case .descriptor(let descriptor): reactor.post(Control { $0.inlineCallsHaveLeft(descriptor) })
+    }
+  }
+}

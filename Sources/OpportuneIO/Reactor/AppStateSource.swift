@@ -1,0 +1,90 @@
+import OpportuneScheduler
+import Synchronization
+
+/// Where an app's state is read: from the scheduler's app, or, for an app of the broker's own, from a word
+/// that its user sets. Any thread.
+final class AppStateSource: Sendable {
+  private let app: App?
+  private let limits: (@Sendable () -> IOLimits?)?
+  /// Where `app` is nil: the state's code in the lowest byte, the count of changes above it.
+  private let word: Atomic<UInt64>
+
+  /// The state of an app of the broker's own.
+  init(_ state: IOState) {
+    app = nil
+    limits = nil
+    word = Atomic(UInt64(state.code))
+  }
+
+  /// - Parameter limits: asked on any thread; must not block.
+  init(_ app: App, _ limits: (@Sendable () -> IOLimits?)?) {
+    self.app = app
+    self.limits = limits
+    word = Atomic(0)
+  }
+
+  /// A state, and a number that was another before each change that led to it.
+  struct View {
+    let state: IOState
+    let generation: UInt64
+    let limits: IOLimits?
+
+    fileprivate init(of app: App, _ limits: IOLimits?) {
+      let (band, isSuspended, number) = app.moment
+      state = isSuspended ? .suspended : band == .background ? .background : .active
+      generation = number
+      self.limits = limits
+    }
+
+    fileprivate init(word: UInt64) {
+      state = IOState(code: UInt8(truncatingIfNeeded: word))
+      generation = word >> 8
+      limits = nil
+    }
+
+    func state(on device: Device) -> IOState {
+      state == .suspended ? .suspended : limits?.state(on: device) ?? state
+    }
+  }
+
+  /// What the app is now. Not a copy that could lag behind: see ``RequestPath/follow(_:)``.
+  var view: View {
+    // [state] acquire: what came before the change is seen by who sees it. Pairs with set().
+    if let app { View(of: app, limits?()) } else { View(word: word.load(ordering: .acquiring)) }
+  }
+
+  /// Changes the state of an app of the broker's own. Returns whether it was another.
+  func set(_ state: IOState) -> Bool {
+    guard app == nil else { return false }
+    var seen = word.load(ordering: .relaxed)
+    while View(word: seen).state != state {
+      let next = (seen >> 8 &+ 1) << 8 | UInt64(state.code)
+      // [state] release: see view.
+      let (exchanged, original) = word.compareExchange(expected: seen, desired: next, ordering: .releasing)
+      if exchanged { return true }
+      seen = original
+    }
+    return false
+  }
+}
+
+extension IOState {
+  fileprivate var code: UInt8 {
+    switch self {
+    case .active: 0
+    case .inactive: 1
+    case .background: 2
+    case .suspended: 3
+    }
+  }
+
+  fileprivate init(code: UInt8) {
+    self =
+      switch code {
+      case 0: .active
+      case 1: .inactive
+      case 2: .background
+      default: .suspended
+      }
+  }
+}

@@ -1,0 +1,32 @@
+/// The apps of the reactor, by slot.
+///
+/// Invariants: a slot has at most one app; the numbers of apps grow, and none is used twice. The reactor's
+/// alone.
+final class AppTable {
+  private var slots: [AppEntry?] = []
+  private var lastNumber: UInt64 = 0
+
+  /// All apps, in the order of their slots.
+  var all: [AppEntry] { slots.compactMap(\.self) }
+
+  func add(_ app: AppEntry) {
+    while slots.count <= app.slot { slots.append(nil) }
+    assert(slots[app.slot] == nil)
+    lastNumber += 1
+    app.toAdded(as: lastNumber)
+    slots[app.slot] = app
+  }
+
+  func remove(_ app: AppEntry) {
+    guard slots.indices.contains(app.slot), slots[app.slot] === app else { return }
+    slots[app.slot] = nil
+  }
+
+  /// A close of the descriptor begins: no app has it any more, and no watch polls it.
+  func drop(_ descriptor: Int32) {
+    for case let app? in slots {
+      app.descriptors.remove(descriptor)
+      for watch in app.watches { watch.drop(descriptor) }
+    }
+  }
+}

@@ -1,0 +1,64 @@
+/// The end of an app's I/O: what is queued or only brings something in ends; writes that the kernel has go
+/// on. When nothing of it is in flight any more its descriptors are closed, and then it has ended. (R-FTS-07)
+///
+/// Invariant: `AppEntry.toEnded` is called when no inline call is inside the app's gate, nothing that holds
+/// up the end is in flight, and no close of the app is outstanding.
+///
+/// Has no state of its own. The reactor's alone.
+final class AppTermination {
+  private let path: RequestPath
+  private let queues: DeviceQueues
+  private let closer: DescriptorCloser
+  private let submissions: SubmissionQueue
+
+  init(_ path: RequestPath, _ queues: DeviceQueues, _ closer: DescriptorCloser, _ submissions: SubmissionQueue) {
+    self.path = path
+    self.queues = queues
+    self.closer = closer
+    self.submissions = submissions
+    path.appIsQuieter = { [unowned self] app in appIsQuieter(app) }
+  }
+
+  /// - Parameter body: called when the app has ended, on the reactor's thread.
+  func terminate(_ app: AppEntry, then body: @escaping () -> Void) {
+    if app.toTerminated(then: body) {
+      _ = app.inline.gate.close()
+      if app.inline.gate.isBusy {
+        app.toAwaitingInlineCalls()
+        submissions.hold()
+      }
+      for watch in app.watches { watch.stop() }
+      path.endRequests(of: app)
+    }
+    appIsQuieter(app)
+  }
+
+  /// The last inline call that was inside when the app was terminated has left.
+  func inlineCallsHaveLeft(_ app: AppEntry) {
+    guard app.awaitsInlineCalls else { return }
+    app.inlineCallsHaveLeft()
+    submissions.release()
+    appIsQuieter(app)
+  }
+
+  private func appIsQuieter(_ app: AppEntry) {
+    guard app.isTerminated, !app.awaitsInlineCalls, !app.inFlight.contains(where: \.isFinishedAtTermination)
+    else { return }
+    closeDescriptors(of: app)
+    guard app.closes == 0, !app.inFlight.contains(where: \.holdsUpTheEnd) else { return }
+    app.toEnded()
+  }
+
+  /// Each when nothing is in flight on it any more: a read that hangs keeps its own open, and no other.
+  private func closeDescriptors(of app: AppEntry) {
+    for descriptor in app.descriptors.takeAll() {
+      app.closeBegins()
+      path.close(descriptor, of: app) { [self] in
+        closer.close(descriptor, as: queues.ioClass(of: app, on: .network)) { [self] in
+          app.closeEnds()
+          appIsQuieter(app)
+        }
+      }
+    }
+  }
+}

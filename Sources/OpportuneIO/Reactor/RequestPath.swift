@@ -1,0 +1,510 @@
+internal import COpportune
+import Glibc
+import SystemPackage
+
+/// A request's way through the reactor: in (`submit`), to the kernel (`dispatchAll`, `send`), back
+/// (`completed`), and out (`end`, `deliver`). Each step is taken once for each piece; `end` is the only way
+/// out.
+///
+/// Invariants:
+///  - what is asked of the kernel is asked for an app that was not suspended at the reactor's last look,
+///    which is at the step before;
+///  - what completes while its app is suspended is held: the reactor looks at the app before it answers;
+///  - a request that came before a close of its descriptor never reaches the next file of that number.
+///
+/// The reactor's alone. It calls the parts below it; the only call up is ``appIsQuieter``.
+final class RequestPath {
+  private let clock: ReactorClock
+  private let submissions: SubmissionQueue
+  private let queues: DeviceQueues
+  private let opens: OpenLimiter
+  private let closer: DescriptorCloser
+  private let apps: AppTable
+  private let sockets: SocketModerator
+  private let timers: Timers
+  private let replies: Replies
+
+  private let registered: RegisteredBuffers?
+  private let capabilities: opp_ring_capabilities
+  private let kernelPriorities: IOConfiguration.KernelPriorities
+  private let zeroCopyFrom: Int?
+  /// Whether requests carry kernel priorities; false where the kernel refuses them.
+  private var usesPriorities: Bool
+  /// Whether new requests are refused: the reactor ends.
+  private(set) var isEnding = false
+
+  /// Called after each request of a terminated app that ends.
+  var appIsQuieter: (AppEntry) -> Void = { _ in }
+
+  init(
+    _ configuration: IOConfiguration, _ capabilities: opp_ring_capabilities, _ registered: RegisteredBuffers?,
+    _ clock: ReactorClock, _ submissions: SubmissionQueue, _ queues: DeviceQueues, _ opens: OpenLimiter,
+    _ closer: DescriptorCloser, _ apps: AppTable, _ sockets: SocketModerator, _ timers: Timers, _ replies: Replies
+  ) {
+    self.capabilities = capabilities
+    self.registered = registered
+    self.clock = clock
+    self.submissions = submissions
+    self.queues = queues
+    self.opens = opens
+    self.closer = closer
+    self.apps = apps
+    self.sockets = sockets
+    self.timers = timers
+    self.replies = replies
+    kernelPriorities = configuration.kernelPriorities
+    zeroCopyFrom = capabilities.zero_copy ? configuration.zeroCopyFrom : nil
+    usesPriorities = configuration.kernelPriorities != .none
+  }
+
+  func refuseFromNowOn() { isEnding = true }
+
+  // MARK: In
+
+  /// A request that was posted is heard.
+  func submit(_ request: Request) {
+    let app = request.app
+    follow(app)
+    app.counters[queues.ioClass(of: app, on: request.call.device).index].submitted += 1
+    guard !app.isTerminated, !isEnding else {
+      return end(request, .failed(isEnding ? .unavailable : .terminated))
+    }
+    if let reason = request.endsBecause { return end(request, .failed(reason)) }
+    if request.call.deadline <= clock.now { return end(request, .failed(.deadlineExceeded)) }
+    if request.call.deadline != .max {
+      let deadline = Deadline(request)
+      request.deadline = deadline
+      timers.set(.deadline(deadline), at: request.call.deadline)
+    }
+    enqueue(request)
+  }
+
+  /// Into its scheduler's queue; the rest of a request back to its place there.
+  private func enqueue(_ request: Request) {
+    let app = request.app
+    request.queuedAt = clock.now
+    guard !closer.isClosing(request.call.op.fd) else {
+      return end(request, .failed(.system(.badFileDescriptor)))
+    }
+    guard request.call.device != .none else {
+      guard app.state != .suspended else { return park(request) }
+      guard !closer.hasClosed(since: request.call) else { return end(request, .failed(.system(.canceled))) }
+      return request.call.isClose ? close(request) : send(request, nil)
+    }
+    if !queues.submit(request) { end(request, .failed(.terminated)) }
+  }
+
+  private func park(_ request: Request) {
+    request.toParked()
+    request.app.park(request)
+  }
+
+  // MARK: To the kernel
+
+  /// Hands over what may go now.
+  func dispatchAll() {
+    repeat {
+      for request in opens.wake(classOf: queues.classOfOpen) { enqueue(request) }
+      for device in Device.queued {
+        while let grant = queues.next(device, now: clock.now) { dispatch(grant) }
+      }
+    } while opens.mayWake
+  }
+
+  private func dispatch(_ grant: Request.Grant) {
+    let (request, app) = (grant.item, grant.item.app)
+    follow(app)
+    // Suspended since: it must not reach the kernel.
+    guard app.state != .suspended else {
+      queues.abandon(grant)
+      return enqueue(request)
+    }
+    guard !closer.hasClosed(since: request.call) else {
+      queues.abandon(grant)
+      return end(request, .failed(.system(.canceled)))
+    }
+    guard !request.isOpenThatWaits || opens.take(for: request, as: grant.ioClass) else {
+      queues.abandon(grant)
+      request.toParked()
+      return opens.wait(request)
+    }
+    request.piece = queues.piece(of: request, as: grant.ioClass)
+    request.queuedAt = max(request.queuedAt, app.resumedAt)
+    app.counters[grant.ioClass.index].waiting.record(clock.now - request.queuedAt)
+    send(request, grant)
+  }
+
+  /// Asks the kernel to do the call, or, first, what is to be opened.
+  private func send(_ request: Request, _ grant: Request.Grant?) {
+    request.sentAt = clock.now
+    let call = request.call
+    if let memory = request.file.look {
+      return begin(call.look(into: memory), request, .look(memory), grant)
+    }
+    var op = call.operation(done: request.done, piece: request.piece, file: request.file, registered)
+    op.priority = priority(of: request, grant?.ioClass)
+    request.attempt.hasPriority = op.priority != 0
+    // Where the socket takes no more, the request waits in a poll, outside of the device's queue: else a few
+    // peers that do not read would hold up everybody's sends, and their own app's end.
+    if call.sends { op.flags |= UInt32(MSG_DONTWAIT) }
+    if call.code == .OPP_RING_SEND, let least = zeroCopyFrom, request.piece >= least, !request.attempt.needsCopy {
+      op.code = UInt8(opp_ring_code.OPP_RING_SEND_ZERO_COPY.rawValue)
+    }
+    begin(op, request, .operation, grant)
+  }
+
+  private func begin(
+    _ op: opp_ring_op, _ request: Request, _ step: Request.Flight.Step, _ grant: Request.Grant?
+  ) {
+    var op = op
+    op.tag = request.retainedTag()
+    var turn = Request.Flight.Turn.none
+    if request.call.isClose {
+      turn = .close(queues.ioClass(of: request.app, on: .network))
+    } else if request.isOpenThatWaits, let grant {
+      turn = .open(grant.ioClass)
+    }
+    request.toInFlight(step, grant, turn)
+    request.app.add(request)
+    closer.add(request)
+    if case .close(let ioClass) = turn { closer.submit(op, as: ioClass) } else { submissions.submit(op) }
+  }
+
+  private func priority(of request: Request, _ ioClass: IOClass?) -> UInt8 {
+    guard usesPriorities, let ioClass, request.call.device == .storage, request.call.movesBytes else { return 0 }
+    let priority: opp_ring_priority =
+      switch ioClass {
+      case .foreground: .OPP_RING_PRIORITY_REAL_TIME
+      case .background:
+        kernelPriorities == .idleBackground ? .OPP_RING_PRIORITY_IDLE : .OPP_RING_PRIORITY_NONE
+      }
+    return UInt8(priority.rawValue)
+  }
+
+  // MARK: Back
+
+  /// The kernel has accepted a zero-copy send. It occupies the device no longer, however late its peer reads.
+  func accepted(_ request: Request, _ result: Int32) {
+    account(request, request.toAccepted(result), result)
+    letGo(request)
+    closer.closeIfQuiet(request.call.op.fd)
+    if request.app.isTerminated { appIsQuieter(request.app) }
+  }
+
+  /// The kernel has let go of the request.
+  func completed(_ request: Request, _ result: Int32) {
+    guard let flight = request.flight else { return assertionFailure("a completion of what was not in flight") }
+    switch flight.turn {
+    case .none: break
+    case .open(let ioClass): opens.giveBack(ioClass)
+    case .close(let ioClass): closer.ended(as: ioClass)
+    }
+    request.app.remove(request)
+    closer.remove(request)
+    var result = result
+    if case .accepted(let first) = flight.step { result = first }
+    switch flight.ending {
+    case .answered: release(request, flight, result)
+    case .lost:
+      opens.lostEnded()
+      release(request, flight, result)
+    case .asked(let reason): ended(request, flight, result, because: reason)
+    case .none:
+      switch flight.step {
+      case .look(let memory): looked(request, flight, result, memory)
+      case .poll: result < 0 ? fail(request, result) : enqueue(request)
+      case .operation, .accepted:
+        if !retry(request, flight, result) { ended(request, flight, result, because: nil) }
+      }
+    }
+  }
+
+  /// The call itself has ended, or, for a reason of ours, any step of it.
+  private func ended(
+    _ request: Request, _ flight: Request.Flight, _ result: Int32, because reason: IOError.Code?
+  ) {
+    if let reason {
+      switch flight.step {
+      case .look:
+        if let grant = flight.grant { queues.abandon(grant) }
+        return end(request, .failed(reason))
+      case .poll: return end(request, .failed(reason))
+      case .operation, .accepted: break
+      }
+    }
+    account(request, flight.grant, result)
+    guard result >= 0 || reason != nil else { return fail(request, result) }
+    guard request.call.movesBytes else {
+      return end(request, result < 0 ? .failed(reason ?? .cancelled) : .value(Int(result)))
+    }
+    request.moved(Int(max(0, result)))
+    if result >= 0, !request.goesOn(afterMoving: Int(result)) { return end(request, .value(request.done)) }
+    if let reason { return end(request, .failed(reason)) }
+    enqueue(request)
+  }
+
+  private func fail(_ request: Request, _ result: Int32) {
+    end(request, .failed(.system(Errno(rawValue: -result))))
+  }
+
+  /// The kernel's answer about what is to be opened; the open goes on.
+  private func looked(
+    _ request: Request, _ flight: Request.Flight, _ result: Int32, _ memory: UnsafeMutableRawPointer
+  ) {
+    request.learnFile(result >= 0 ? FileStatus.kind(memory) : nil)
+    guard request.isOpenThatWaits, let grant = flight.grant else { return again(request, flight.grant) }
+    queues.abandon(grant)  // it goes on without a place in the device
+    enqueue(request)
+  }
+
+  /// Answers that are no answer: true where the request goes on.
+  private func retry(_ request: Request, _ flight: Request.Flight, _ result: Int32) -> Bool {
+    let call = request.call
+    switch result {
+    case -EINTR where !call.isClose: break
+    case -EAGAIN where call.device == .network || (request.file.waitsForPeer && call.movesBytes):
+      // Wait until it would not have to, without a place in the device.
+      if let grant = flight.grant { queues.abandon(grant) }
+      begin(call.poll, request, .poll, nil)
+      return true
+    case -EAGAIN where request.attempt.retries < 16: request.attempt.retries += 1
+    case -EOPNOTSUPP where call.code == .OPP_RING_SEND && capabilities.zero_copy && !request.attempt.needsCopy:
+      request.attempt.needsCopy = true  // not every kind of socket can do without
+    case -EPERM where request.attempt.hasPriority:
+      // Real-time I/O priority is not for everybody. Once is enough.
+      usesPriorities = false
+      request.attempt.wasRefusedPriority = true
+    case -EPERM where request.attempt.wasRefusedPriority:
+      usesPriorities = true  // it was the file
+      return false
+    default: return false
+    }
+    again(request, flight.grant)
+    return true
+  }
+
+  /// Asks the kernel once more, in the same place.
+  private func again(_ request: Request, _ grant: Request.Grant?) {
+    if let grant {
+      follow(request.app)
+      // An open that waits has given its thread back.
+      if request.app.state == .suspended || request.isOpenThatWaits {
+        queues.abandon(grant)
+        return enqueue(request)
+      }
+    }
+    let sentAt = request.sentAt
+    send(request, grant)
+    request.sentAt = sentAt
+  }
+
+  /// Tells the scheduler that a piece has no place in the device any more, and counts it.
+  private func account(_ request: Request, _ grant: Request.Grant?, _ result: Int32) {
+    guard let grant else { return }
+    let call = request.call
+    let isTransfer = call.movesBytes || call.datagramCount > 0
+    let moved = isTransfer ? UInt64(max(0, result)) : grant.cost.bytes
+    queues.ended(grant, moved: moved, now: clock.now)
+    let (app, index) = (request.app, grant.ioClass.index)
+    app.counters[index].inDevice.record(clock.now - request.sentAt)
+    guard isTransfer else { return }
+    if call.writes {
+      app.counters[index].bytesWritten += moved
+    } else {
+      app.counters[index].bytesRead += moved
+    }
+  }
+
+  /// A request whose caller has its answer already.
+  private func release(_ request: Request, _ flight: Request.Flight, _ result: Int32) {
+    account(request, flight.grant, result)
+    let closes = request.opensDescriptor && result >= 0
+    request.toEnded()
+    request.call.giveBackBuffers()
+    replies.discard(request)
+    if closes { closer.close(result, as: .background) {} }
+    if request.app.isTerminated { appIsQuieter(request.app) }
+  }
+
+  // MARK: Before its time
+
+  /// Ends a request for a reason of ours: at once where it is queued. In the kernel it is cancelled. At a
+  /// deadline or a termination the caller does not wait for that, unless its memory is borrowed. Nor does it
+  /// ever where a thread of the pool waits in an open, which nothing but its other end brings back.
+  func end(_ request: Request, early reason: IOError.Code) {
+    if request.call.isClose, reason == .cancelled { return }  // what is open must not stay so
+    switch request.phase {
+    case .posted: request.toPostedButEnding(because: reason)
+    case .queued:
+      queues.cancel(request)
+      end(request, .failed(reason))
+    case .parked:
+      request.app.unpark(request)
+      end(request, .failed(reason))
+    case .closing: return  // it goes on, and ends soon
+    case .inFlight(let flight): end(request, flight, early: reason)
+    case .ended: replies.discard(request)  // this message may be the last to hold it
+    }
+  }
+
+  private func end(_ request: Request, _ flight: Request.Flight, early reason: IOError.Code) {
+    guard !request.isDetached else { return }
+    request.toEnding(because: reason)
+    submissions.cancel(request)
+    var isLost = false
+    if case .open = flight.turn { isLost = capabilities.backend == .OPP_RING_THREADS }
+    if !isLost, reason == .cancelled || request.borrowsMemory { return }
+    if isLost { opens.becameLost() }
+    request.toDetached(isLost: isLost)
+    deliver(request, .failed(reason))
+  }
+
+  /// A zero-copy send that the kernel has accepted, of an app that ends or on a descriptor that is to be
+  /// closed: its buffer stays until the peer has it all, which may be never, so nobody waits for that.
+  private func letGo(_ request: Request) {
+    guard case .inFlight(let flight) = request.phase, case .accepted(let moved) = flight.step, !request.isDetached,
+      request.app.isTerminated || closer.isClosing(request.call.op.fd)
+    else { return }
+    let reason = request.endsBecause ?? .terminated
+    request.toDetached(isLost: false)
+    deliver(request, Int(moved) == request.left ? .value(request.call.total) : .failed(reason))
+  }
+
+  /// Ends what a terminated app has queued or parked, and what it has in flight as far as that only brings
+  /// something in. Writes go on, and hold their buffers. (R-FTS-07)
+  func endRequests(of app: AppEntry) {
+    assert(app.isTerminated)
+    for request in queues.remove(app) { end(request, .failed(.terminated)) }
+    for request in app.takeParked() + opens.removeAll(of: app) { end(request, .failed(.terminated)) }
+    for request in app.inFlight where !request.isDetached {
+      if request.isDroppedAtTermination {
+        end(request, early: .terminated)
+      } else {
+        request.toTerminating()
+        letGo(request)
+      }
+    }
+    let held = app.takeHeld()
+    // Whoever waits for a descriptor gets none any more.
+    for request in held where request.opensDescriptor { request.setOutcome(.failed(.terminated)) }
+    for request in held { answer(request) }
+  }
+
+  // MARK: Closes
+
+  /// Closes a descriptor for its app, when nothing is in flight on it any more, and no inline call is inside
+  /// its gate.
+  func close(_ request: Request) {
+    let descriptor = request.call.op.fd
+    // No descriptor; AT_FDCWD is what requests of paths have there.
+    guard descriptor >= 0 else { return send(request, nil) }
+    // What other apps have queued ends in its turn.
+    for queued in queues.requests(on: descriptor).reversed() where queued.app === request.app {
+      end(queued, early: .system(.canceled))
+    }
+    request.toClosing()
+    close(descriptor, of: request.app) { [unowned self] in send(request, nil) }
+  }
+
+  /// Ends what is in flight on a descriptor, and calls `send`, which closes it, when the kernel has let go of
+  /// that.
+  func close(_ descriptor: Int32, of app: AppEntry, send: @escaping () -> Void) {
+    closer.begin(descriptor, of: app, send: send)
+    apps.drop(descriptor)
+    for request in closer.requests(on: descriptor) {
+      if request.isAccepted {
+        request.toEnding(because: .system(.canceled))
+        letGo(request)
+      } else {
+        request.toEnding(because: .system(.canceled))
+        // One by one: all on a descriptor at once, the kernel ends those on its duplicates too.
+        submissions.cancel(request)
+      }
+    }
+    closer.closeIfQuiet(descriptor)
+  }
+
+  // MARK: Out
+
+  private func end(_ request: Request, _ outcome: Request.Outcome) {
+    request.toEnded()
+    if request.isOpenThatWaits { opens.forget(request) }
+    request.call.giveBackBuffers()  // the caller's thread frees them, with the request
+    deliver(request, outcome)
+    if request.app.isTerminated { appIsQuieter(request.app) }
+  }
+
+  /// Gives the caller its answer, or keeps it while the app is suspended.
+  private func deliver(_ request: Request, _ outcome: Request.Outcome) {
+    request.setOutcome(outcome)
+    let app = request.app
+    follow(app)
+    count(outcome, of: app, request.call.device)
+    if case .value(let value) = outcome, request.opensDescriptor {
+      adopt(Int32(value), isSocket: !request.call.isOpen, by: app)
+    }
+    if request.call.code == .OPP_RING_CONNECT { sockets.moderate(request.call.op.fd, of: app) }
+    if app.state == .suspended, !app.isTerminated { replies.hold(request) } else { answer(request) }
+  }
+
+  private func answer(_ request: Request) {
+    replies.answer(request, as: queues.ioClass(of: request.app, on: request.call.device))
+  }
+
+  private func count(_ outcome: Request.Outcome, of app: AppEntry, _ device: Device) {
+    let index = queues.ioClass(of: app, on: device).index
+    switch outcome {
+    case .value, .pending: app.counters[index].completed += 1
+    case .failed(.cancelled), .failed(.deadlineExceeded), .failed(.terminated): app.counters[index].cancelled += 1
+    case .failed: app.counters[index].failed += 1
+    }
+  }
+
+  /// From now on the descriptor is the app's, and is closed with it. Where that has ended already, it is
+  /// closed now.
+  func adopt(_ descriptor: Int32, isSocket: Bool, by app: AppEntry) {
+    guard !app.isTerminated else {
+      return closer.close(descriptor, as: queues.ioClass(of: app, on: .network)) {}
+    }
+    app.descriptors.add(descriptor, isSocket: isSocket)
+    sockets.moderate(descriptor, of: app)
+  }
+
+  // MARK: The state of apps
+
+  /// Makes of an app what it is now: the one way in which its state gets here. Done where a change is told
+  /// of, and wherever the state decides what becomes of a request, which is often before that.
+  ///
+  /// Why no change is missed, on any processor:
+  ///  - Each look is an acquiring load of the app's one word, by this thread alone. So no look sees less than
+  ///    one before it.
+  ///  - What an app's suspension came before, such as bytes that were written after it, reaches us through
+  ///    the kernel, whose completion we see before we look. So we see the suspension, and hold what
+  ///    completed.
+  ///  - Each change is followed by a message, which is posted with release after it and fetched with acquire.
+  ///    The look on its arrival sees that change or a later one. So the look of the last message sees the
+  ///    last state, and what was held by then is answered if that is a running one.
+  ///  - Who holds and who answers are this thread, so neither has to look again. The one store-load pair is
+  ///    that of posting and sleeping, in opp_ring_post().
+  func follow(_ app: AppEntry) {
+    switch app.look(at: clock.now) {
+    case .none: return
+    case .suspendedAgain:
+      // It may have been resumed in between, because of a report, and knows nothing of what was reported: so
+      // once more.
+      for watch in app.watches { watch.arm() }
+      replies.report(app)
+    case .state:
+      opens.appChanged()
+      queues.stateChanged(of: app)
+      sockets.moderateAll(of: app)
+      guard app.state != .suspended else {
+        for watch in app.watches { watch.arm() }
+        return
+      }
+      for watch in app.watches { watch.disarm() }
+      for request in app.takeHeld() { answer(request) }
+      for request in app.takeParked() { enqueue(request) }
+    }
+  }
+}
