@@ -14,10 +14,8 @@ final class AppEntry: @unchecked Sendable {
   let source: AppStateSource
   let inline = InlineCalls()
 
-  /// By class.
-  var counters = [IOStatistics.Class(), IOStatistics.Class()]
   var descriptors = AppDescriptors()
-  var watches: [Watch] = []
+  private(set) var watches: [Watch] = []
 
   init(slot: Int, name: String, _ source: AppStateSource) {
     self.slot = slot
@@ -35,6 +33,13 @@ final class AppEntry: @unchecked Sendable {
   func toAdded(as number: UInt64) {
     assert(self.number == 0)
     self.number = number
+    // Here, and not where the app is made: the reactor frees no memory of other threads (law 1).
+    counters = [IOStatistics.Class(), IOStatistics.Class()]
+  }
+
+  func add(_ watch: Watch) {
+    watches.removeAll { $0.isStopped }
+    watches.append(watch)
   }
 
   // MARK: Its state
@@ -113,6 +118,35 @@ final class AppEntry: @unchecked Sendable {
   func takeHeld() -> [Request] {
     defer { held = [] }
     return held
+  }
+
+  // MARK: What it has done
+
+  /// By class.
+  private(set) var counters: [IOStatistics.Class] = []
+
+  func countSubmitted(as ioClass: IOClass) { counters[ioClass.index].submitted += 1 }
+
+  /// - Parameter waiting: from the call's arrival, or its app's resumption since, to the kernel.
+  func countSent(as ioClass: IOClass, waiting: UInt64) { counters[ioClass.index].waiting.record(waiting) }
+
+  /// - Parameter inDevice: from the kernel's taking the piece to its completion.
+  func countPiece(as ioClass: IOClass, inDevice: UInt64) { counters[ioClass.index].inDevice.record(inDevice) }
+
+  func countMoved(_ bytes: UInt64, as ioClass: IOClass, writes: Bool) {
+    if writes {
+      counters[ioClass.index].bytesWritten += bytes
+    } else {
+      counters[ioClass.index].bytesRead += bytes
+    }
+  }
+
+  func countEnd(_ outcome: Request.Outcome, as ioClass: IOClass) {
+    switch outcome {
+    case .value, .pending: counters[ioClass.index].completed += 1
+    case .failed(.cancelled), .failed(.deadlineExceeded), .failed(.terminated): counters[ioClass.index].cancelled += 1
+    case .failed: counters[ioClass.index].failed += 1
+    }
   }
 
   // MARK: Its end

@@ -262,8 +262,7 @@ final class Reactor: @unchecked Sendable {
     guard !app.isTerminated else { return nil }
     let watch = Watch(
       of: app, sockets: sockets, interval: interval, events: events, submissions, timers, clock, self.sockets)
-    app.watches.removeAll { $0.isStopped }
-    app.watches.append(watch)
+    app.add(watch)
     for socket in sockets { self.sockets.moderate(socket.number, of: app) }
     if app.state == .suspended { watch.arm() }
     return watch

@@ -65,7 +65,7 @@ final class RequestPath {
   func submit(_ request: Request) {
     let app = request.app
     follow(app)
-    app.counters[queues.ioClass(of: app, on: request.call.device).index].submitted += 1
+    app.countSubmitted(as: queues.ioClass(of: app, on: request.call.device))
     guard !app.isTerminated, !isEnding else {
       return end(request, .failed(isEnding ? .unavailable : .terminated))
     }
@@ -130,7 +130,7 @@ final class RequestPath {
     }
     request.piece = queues.piece(of: request, as: grant.ioClass)
     request.queuedAt = max(request.queuedAt, app.resumedAt)
-    app.counters[grant.ioClass.index].waiting.record(clock.now - request.queuedAt)
+    app.countSent(as: grant.ioClass, waiting: clock.now - request.queuedAt)
     send(request, grant)
   }
 
@@ -305,14 +305,8 @@ final class RequestPath {
     let isTransfer = call.movesBytes || call.datagramCount > 0
     let moved = isTransfer ? UInt64(max(0, result)) : grant.cost.bytes
     queues.ended(grant, moved: moved, now: clock.now)
-    let (app, index) = (request.app, grant.ioClass.index)
-    app.counters[index].inDevice.record(clock.now - request.sentAt)
-    guard isTransfer else { return }
-    if call.writes {
-      app.counters[index].bytesWritten += moved
-    } else {
-      app.counters[index].bytesRead += moved
-    }
+    request.app.countPiece(as: grant.ioClass, inDevice: clock.now - request.sentAt)
+    if isTransfer { request.app.countMoved(moved, as: grant.ioClass, writes: call.writes) }
   }
 
   /// A request whose caller has its answer already.
@@ -439,7 +433,7 @@ final class RequestPath {
     request.setOutcome(outcome)
     let app = request.app
     follow(app)
-    count(outcome, of: app, request.call.device)
+    app.countEnd(outcome, as: queues.ioClass(of: app, on: request.call.device))
     if case .value(let value) = outcome, request.opensDescriptor {
       adopt(Int32(value), isSocket: !request.call.isOpen, by: app)
     }
@@ -449,15 +443,6 @@ final class RequestPath {
 
   private func answer(_ request: Request) {
     replies.answer(request, as: queues.ioClass(of: request.app, on: request.call.device))
-  }
-
-  private func count(_ outcome: Request.Outcome, of app: AppEntry, _ device: Device) {
-    let index = queues.ioClass(of: app, on: device).index
-    switch outcome {
-    case .value, .pending: app.counters[index].completed += 1
-    case .failed(.cancelled), .failed(.deadlineExceeded), .failed(.terminated): app.counters[index].cancelled += 1
-    case .failed: app.counters[index].failed += 1
-    }
   }
 
   /// From now on the descriptor is the app's, and is closed with it. Where that has ended already, it is
