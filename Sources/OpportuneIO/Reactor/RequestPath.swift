@@ -137,17 +137,18 @@ final class RequestPath {
   /// Asks the kernel to do the call, or, first, what is to be opened.
   private func send(_ request: Request, _ grant: Request.Grant?) {
     request.sentAt = clock.now
-    let call = request.call
     if let memory = request.file.look {
-      return begin(call.look(into: memory), request, .look(memory), grant)
+      return begin(request.call.look(into: memory), request, .look(memory), grant)
     }
-    var op = call.operation(done: request.done, piece: request.piece, file: request.file, registered)
+    var op = request.call.operation(done: request.done, piece: request.piece, file: request.file, registered)
     op.priority = priority(of: request, grant?.ioClass)
     request.attempt.hasPriority = op.priority != 0
     // Where the socket takes no more, the request waits in a poll, outside of the device's queue: else a few
     // peers that do not read would hold up everybody's sends, and their own app's end.
-    if call.sends { op.flags |= UInt32(MSG_DONTWAIT) }
-    if call.code == .OPP_RING_SEND, let least = zeroCopyFrom, request.piece >= least, !request.attempt.needsCopy {
+    if request.call.sends { op.flags |= UInt32(MSG_DONTWAIT) }
+    if request.call.code == .OPP_RING_SEND, let zeroCopyFrom, request.piece >= zeroCopyFrom,
+      !request.attempt.needsCopy
+    {
       op.code = UInt8(opp_ring_code.OPP_RING_SEND_ZERO_COPY.rawValue)
     }
     begin(op, request, .operation, grant)
@@ -259,16 +260,16 @@ final class RequestPath {
 
   /// Answers that are no answer: true where the request goes on.
   private func retry(_ request: Request, _ flight: Request.Flight, _ result: Int32) -> Bool {
-    let call = request.call
+    let (code, device) = (request.call.code, request.call.device)
     switch result {
-    case -EINTR where !call.isClose: break
-    case -EAGAIN where call.device == .network || (request.file.waitsForPeer && call.movesBytes):
+    case -EINTR where !request.call.isClose: break
+    case -EAGAIN where device == .network || (request.file.waitsForPeer && request.call.movesBytes):
       // Wait until it would not have to, without a place in the device.
       if let grant = flight.grant { queues.abandon(grant) }
-      begin(call.poll, request, .poll, nil)
+      begin(request.call.poll, request, .poll, nil)
       return true
     case -EAGAIN where request.attempt.retries < 16: request.attempt.retries += 1
-    case -EOPNOTSUPP where call.code == .OPP_RING_SEND && capabilities.zero_copy && !request.attempt.needsCopy:
+    case -EOPNOTSUPP where code == .OPP_RING_SEND && capabilities.zero_copy && !request.attempt.needsCopy:
       request.attempt.needsCopy = true  // not every kind of socket can do without
     case -EPERM where request.attempt.hasPriority:
       // Real-time I/O priority is not for everybody. Once is enough.
@@ -301,12 +302,11 @@ final class RequestPath {
   /// Tells the scheduler that a piece has no place in the device any more, and counts it.
   private func account(_ request: Request, _ grant: Request.Grant?, _ result: Int32) {
     guard let grant else { return }
-    let call = request.call
-    let isTransfer = call.movesBytes || call.datagramCount > 0
+    let isTransfer = request.call.movesBytes || request.call.datagramCount > 0
     let moved = isTransfer ? UInt64(max(0, result)) : grant.cost.bytes
     queues.ended(grant, moved: moved, now: clock.now)
     request.app.countPiece(as: grant.ioClass, inDevice: clock.now - request.sentAt)
-    if isTransfer { request.app.countMoved(moved, as: grant.ioClass, writes: call.writes) }
+    if isTransfer { request.app.countMoved(moved, as: grant.ioClass, writes: request.call.writes) }
   }
 
   /// A request whose caller has its answer already.
