@@ -61,7 +61,7 @@ final class AppEntry: @unchecked Sendable {
   }
 
   /// Looks at the app, and says what has changed since the last look.
-  func look(at now: UInt64) -> Change {
+  func refresh(at now: UInt64) -> Change {
     let view = source.view
     guard view.generation != generation || view.limits != limits else { return .none }
     generation = view.generation

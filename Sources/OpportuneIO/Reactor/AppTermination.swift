@@ -25,7 +25,7 @@ final class AppTermination {
       _ = app.inline.gate.close()
       if app.inline.gate.isBusy {
         app.toAwaitingInlineCalls()
-        submissions.hold()
+        submissions.addOutstanding()
       }
       for watch in app.watches { watch.stop() }
       path.endRequests(of: app)
@@ -37,7 +37,7 @@ final class AppTermination {
   func inlineCallsHaveLeft(_ app: AppEntry) {
     guard app.awaitsInlineCalls else { return }
     app.inlineCallsHaveLeft()
-    submissions.release()
+    submissions.removeOutstanding()
     appIsQuieter(app)
   }
 

@@ -8,7 +8,7 @@ internal import COpportune
 ///    inside its gate;
 ///  - `inFlight` has exactly the requests whose phase is `inFlight`;
 ///  - of each class at most ``CloseQueue/limit`` closes are in the kernel;
-///  - a close that waits holds the reactor, and counts for its app.
+///  - a close that waits is outstanding, and counts for its app.
 ///
 /// The reactor's alone, but for the gates.
 final class DescriptorCloser {
@@ -54,7 +54,7 @@ final class DescriptorCloser {
     assert(waiting[descriptor] == nil)
     closedAt[descriptor] = gates.beginClose(of: descriptor)
     waiting[descriptor] = (app, send)
-    submissions.hold()
+    submissions.addOutstanding()
     app.closeBegins()
   }
 
@@ -64,7 +64,7 @@ final class DescriptorCloser {
     guard !gates[descriptor].pointee.isBusy, !inFlight.isBusy(descriptor) else { return }
     waiting[descriptor] = nil
     gates.endClose(of: descriptor)
-    submissions.release()
+    submissions.removeOutstanding()
     close.app.closeEnds()
     close.send()
   }
@@ -76,22 +76,22 @@ final class DescriptorCloser {
 
   // MARK: Closes in the kernel
 
-  /// Sends a close, in its class's turn. Its end is told by ``ended(as:)``.
+  /// Sends a close, in its class's turn. Its end is told by ``closeCompleted(as:)``.
   func submit(_ op: opp_ring_op, as ioClass: IOClass) {
     CloseQueue.endLingering(op.fd)
-    if let now = turns.begin(op, ioClass) { submissions.submit(now) } else { submissions.hold() }
+    if let now = turns.begin(op, ioClass) { submissions.submit(now) } else { submissions.addOutstanding() }
   }
 
-  func ended(as ioClass: IOClass) {
+  func closeCompleted(as ioClass: IOClass) {
     guard let next = turns.ended(ioClass) else { return }
-    submissions.release()  // its hold while it waited
+    submissions.removeOutstanding()  // it does not wait any more
     submissions.submit(next)
   }
 
   /// Closes a descriptor of the reactor's own.
   func close(_ descriptor: Int32, as ioClass: IOClass, then body: @escaping () -> Void) {
     let call = KernelCall { [self] _, _ in
-      ended(as: ioClass)
+      closeCompleted(as: ioClass)
       body()
     }
     var op = opp_ring_op(.OPP_RING_CLOSE, descriptor)

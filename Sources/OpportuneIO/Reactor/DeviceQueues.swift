@@ -86,7 +86,7 @@ final class DeviceQueues {
   func abandon(_ grant: Grant) { schedulers[grant.item.call.device.rawValue].abandon(grant) }
 
   /// The request has no place in the device any more, and moved so many bytes.
-  func ended(_ grant: Grant, moved: UInt64, now: UInt64) {
+  func pieceCompleted(_ grant: Grant, moved: UInt64, now: UInt64) {
     let (request, index) = (grant.item, grant.item.call.device.rawValue)
     schedulers[index].finished(grant, sentAt: request.sentAt, queuedAt: request.queuedAt, now: now)
     schedulers[index].charge(grant, moved: moved)

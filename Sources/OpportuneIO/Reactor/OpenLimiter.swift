@@ -70,7 +70,7 @@ final class OpenLimiter {
     for ioClass in IOClass.allCases {
       let free = Self.limit - taken[ioClass.index] - woken.count { classOf($0) == ioClass }
       guard free > 0 else { continue }
-      let own = waiting.filter { classOf($0) == ioClass }.sorted { $0.place < $1.place }
+      let own = waiting.filter { classOf($0) == ioClass }.sorted { $0.ticketNumber < $1.ticketNumber }
       chosen.append(contentsOf: own.prefix(free))
     }
     for request in chosen { remove(request, from: &waiting) }

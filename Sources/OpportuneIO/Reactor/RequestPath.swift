@@ -137,8 +137,8 @@ final class RequestPath {
   /// Asks the kernel to do the call, or, first, what is to be opened.
   private func send(_ request: Request, _ grant: Request.Grant?) {
     request.sentAt = clock.now
-    if let memory = request.file.look {
-      return begin(request.call.look(into: memory), request, .look(memory), grant)
+    if let memory = request.file.statBuffer {
+      return begin(request.call.stat(into: memory), request, .stat(memory), grant)
     }
     var op = request.call.operation(done: request.done, piece: request.piece, file: request.file, registered)
     op.priority = priority(of: request, grant?.ioClass)
@@ -159,16 +159,16 @@ final class RequestPath {
   ) {
     var op = op
     op.tag = request.retainedTag()
-    var turn = Request.Flight.Turn.none
+    var limiter = Request.Flight.Limiter.none
     if request.call.isClose {
-      turn = .close(queues.ioClass(of: request.app, on: .network))
+      limiter = .close(queues.ioClass(of: request.app, on: .network))
     } else if request.isOpenThatWaits, let grant {
-      turn = .open(grant.ioClass)
+      limiter = .open(grant.ioClass)
     }
-    request.toInFlight(step, grant, turn)
+    request.toInFlight(step, grant, limiter)
     request.app.add(request)
     closer.add(request)
-    if case .close(let ioClass) = turn { closer.submit(op, as: ioClass) } else { submissions.submit(op) }
+    if case .close(let ioClass) = limiter { closer.submit(op, as: ioClass) } else { submissions.submit(op) }
   }
 
   private func priority(of request: Request, _ ioClass: IOClass?) -> UInt8 {
@@ -195,10 +195,10 @@ final class RequestPath {
   /// The kernel has let go of the request.
   func completed(_ request: Request, _ result: Int32) {
     guard let flight = request.flight else { return assertionFailure("a completion of what was not in flight") }
-    switch flight.turn {
+    switch flight.limiter {
     case .none: break
     case .open(let ioClass): opens.giveBack(ioClass)
-    case .close(let ioClass): closer.ended(as: ioClass)
+    case .close(let ioClass): closer.closeCompleted(as: ioClass)
     }
     request.app.remove(request)
     closer.remove(request)
@@ -209,24 +209,24 @@ final class RequestPath {
     case .lost:
       opens.lostEnded()
       release(request, flight, result)
-    case .asked(let reason): ended(request, flight, result, because: reason)
+    case .asked(let reason): operationCompleted(request, flight, result, because: reason)
     case .none:
       switch flight.step {
-      case .look(let memory): looked(request, flight, result, memory)
+      case .stat(let memory): statCompleted(request, flight, result, memory)
       case .poll: result < 0 ? fail(request, result) : enqueue(request)
       case .operation, .accepted:
-        if !retry(request, flight, result) { ended(request, flight, result, because: nil) }
+        if !retry(request, flight, result) { operationCompleted(request, flight, result, because: nil) }
       }
     }
   }
 
   /// The call itself has ended, or, for a reason of ours, any step of it.
-  private func ended(
+  private func operationCompleted(
     _ request: Request, _ flight: Request.Flight, _ result: Int32, because reason: IOError.Code?
   ) {
     if let reason {
       switch flight.step {
-      case .look:
+      case .stat:
         if let grant = flight.grant { queues.abandon(grant) }
         return end(request, .failed(reason))
       case .poll: return end(request, .failed(reason))
@@ -249,7 +249,7 @@ final class RequestPath {
   }
 
   /// The kernel's answer about what is to be opened; the open goes on.
-  private func looked(
+  private func statCompleted(
     _ request: Request, _ flight: Request.Flight, _ result: Int32, _ memory: UnsafeMutableRawPointer
   ) {
     request.learnFile(result >= 0 ? FileStatus.kind(memory) : nil)
@@ -304,7 +304,7 @@ final class RequestPath {
     guard let grant else { return }
     let isTransfer = request.call.movesBytes || request.call.datagramCount > 0
     let moved = isTransfer ? UInt64(max(0, result)) : grant.cost.bytes
-    queues.ended(grant, moved: moved, now: clock.now)
+    queues.pieceCompleted(grant, moved: moved, now: clock.now)
     request.app.countPiece(as: grant.ioClass, inDevice: clock.now - request.sentAt)
     if isTransfer { request.app.countMoved(moved, as: grant.ioClass, writes: request.call.writes) }
   }
@@ -346,7 +346,7 @@ final class RequestPath {
     request.toEnding(because: reason)
     submissions.cancel(request)
     var isLost = false
-    if case .open = flight.turn { isLost = capabilities.backend == .OPP_RING_THREADS }
+    if case .open = flight.limiter { isLost = capabilities.backend == .OPP_RING_THREADS }
     if !isLost, reason == .cancelled || request.borrowsMemory { return }
     if isLost { opens.becameLost() }
     request.toDetached(isLost: isLost)
@@ -472,7 +472,7 @@ final class RequestPath {
   ///  - Who holds and who answers are this thread, so neither has to look again. The one store-load pair is
   ///    that of posting and sleeping, in opp_ring_post().
   func follow(_ app: AppEntry) {
-    switch app.look(at: clock.now) {
+    switch app.refresh(at: clock.now) {
     case .none: return
     case .suspendedAgain:
       // It may have been resumed in between, because of a report, and knows nothing of what was reported: so

@@ -5,8 +5,8 @@ import DequeModule
 ///
 /// Invariants:
 ///  - requests reach the ring in the order of `submit`; those for which it has no room wait in `overflow`;
-///  - `outstanding` counts each request from `submit` to its last completion, and each hold from `hold` to
-///    `release`. The reactor ends only at 0.
+///  - `outstanding` counts each request from `submit` to its last completion, and what else is waited for from
+///    `addOutstanding` to `removeOutstanding`. The reactor ends only at 0.
 ///
 /// The reactor's alone.
 final class SubmissionQueue {
@@ -51,10 +51,10 @@ final class SubmissionQueue {
     outstanding -= 1
   }
 
-  /// Keeps the reactor from ending.
-  func hold() { outstanding += 1 }
+  /// Something else is waited for, such as a close that waits.
+  func addOutstanding() { outstanding += 1 }
 
-  func release() {
+  func removeOutstanding() {
     assert(outstanding > 0)
     outstanding -= 1
   }

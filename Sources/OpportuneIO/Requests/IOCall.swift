@@ -179,7 +179,7 @@ struct IOCall {
         file.learn(kindToOpen: kind, nonBlocking: op.flags & UInt32(O_NONBLOCK) != 0)
       } else if kind == -EAGAIN {
         // Else there is none, or the open will say what is wrong.
-        file.look = allocate(FileStatus.count)
+        file.statBuffer = allocate(FileStatus.count)
       }
     } else if device == .storage, movesBytes {
       let kind = opp_file_kind(op.fd)
@@ -206,7 +206,7 @@ struct IOCall {
   }
 
   /// What is to be opened.
-  func look(into memory: UnsafeMutableRawPointer) -> opp_ring_op {
+  func stat(into memory: UnsafeMutableRawPointer) -> opp_ring_op {
     var op = op
     op.code = UInt8(opp_ring_code.OPP_RING_STAT.rawValue)
     op.flags = 0
@@ -261,7 +261,7 @@ struct FileFacts {
   /// It is to be done on a thread of the kernel's from the start.
   private(set) var needsThread = false
   /// Of an open whose file is not known without asking the device: room for the kernel's answer.
-  var look: UnsafeMutableRawPointer?
+  var statBuffer: UnsafeMutableRawPointer?
 
   /// Of a file that is to be opened.
   mutating func learn(kindToOpen kind: Int32, nonBlocking: Bool) {

@@ -10,8 +10,7 @@ import Synchronization
 ///
 /// Invariants:
 ///  - the phase changes only by the transitions below, each of which asserts where it comes from;
-///  - it holds a grant of the I/O scheduler's, a thread of the limiter's or a turn of the closer's only in
-///    flight;
+///  - it holds a grant of the I/O scheduler's, and counts with a limiter, only in flight;
 ///  - its caller is resumed once; its buffers are given back once, when it ends.
 final class Request: Message, @unchecked Sendable {
   // Sendable: see above.
@@ -59,19 +58,19 @@ final class Request: Message, @unchecked Sendable {
       /// The call itself.
       case operation
       /// What kind of file is to be opened; the kernel's answer goes there.
-      case look(UnsafeMutableRawPointer)
+      case stat(UnsafeMutableRawPointer)
       /// When its descriptor would not have to wait.
       case poll
       /// A zero-copy send with this result: the kernel keeps the buffer until the peer has it all.
       case accepted(Int32)
     }
 
-    /// What it has besides a place in the device.
-    enum Turn {
+    /// Which limiter counts it, as of what class.
+    enum Limiter {
       case none
-      /// A thread to wait on, of the limiter.
+      /// ``OpenLimiter``: it has a thread to wait on.
       case open(IOClass)
-      /// A turn of the closer.
+      /// ``DescriptorCloser``: it is one of the closes in the kernel.
       case close(IOClass)
     }
 
@@ -88,7 +87,7 @@ final class Request: Message, @unchecked Sendable {
     var step: Step
     /// Its place in the device, if it has one still.
     var grant: Grant?
-    var turn = Turn.none
+    var limiter = Limiter.none
     var ending = Ending.none
   }
 
@@ -181,20 +180,20 @@ final class Request: Message, @unchecked Sendable {
   /// Bytes that are still to be moved.
   var left: Int { call.total - done }
 
-  /// The number of its place; 0 before it has one.
-  var place: UInt64 { ticket?.number ?? 0 }
+  /// The number of its ticket; 0 before it has one.
+  var ticketNumber: UInt64 { ticket?.number ?? 0 }
 
   /// Whether the other end decides when it is done, so that it does not occupy the device.
   var waitsForPeer: Bool { file.waitsForPeer || call.waitsForPeer }
 
-  /// Whether it is an open that needs a thread of the limiter's.
+  /// Whether it is an open that needs a thread of ``OpenLimiter``'s.
   var isOpenThatWaits: Bool { call.isOpen && file.waitsForPeer }
 
   /// Whether an answer of the call itself is a descriptor.
   var opensDescriptor: Bool {
     guard call.isOpen || call.code == .OPP_RING_ACCEPT else { return false }
     return switch flight?.step {
-    case .look, .poll: false
+    case .stat, .poll: false
     case .operation, .accepted, nil: true
     }
   }
@@ -273,9 +272,9 @@ final class Request: Message, @unchecked Sendable {
     phase = .closing
   }
 
-  func toInFlight(_ step: Flight.Step, _ grant: Grant?, _ turn: Flight.Turn) {
+  func toInFlight(_ step: Flight.Step, _ grant: Grant?, _ limiter: Flight.Limiter) {
     assert(!isEnded)
-    phase = .inFlight(Flight(step: step, grant: grant, turn: turn))
+    phase = .inFlight(Flight(step: step, grant: grant, limiter: limiter))
   }
 
   /// The kernel has answered a zero-copy send, and keeps its buffer. Returns its place where it was accepted,
@@ -321,9 +320,9 @@ final class Request: Message, @unchecked Sendable {
     done += count
   }
 
-  /// The kernel's answer to a look has come.
+  /// The kernel has said what the file is, or refused.
   func learnFile(_ kind: Int32?) {
-    file.look = nil
+    file.statBuffer = nil
     if let kind { file.learn(kindToOpen: kind, nonBlocking: call.op.flags & UInt32(O_NONBLOCK) != 0) }
   }
 
