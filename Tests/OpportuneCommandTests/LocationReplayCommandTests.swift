@@ -110,7 +110,7 @@ import Testing
       try fixture("fences.geojson"),
     ]
     let refused = try Spawned(arguments)
-    let hint = try #require(refused.errors.split(separator: "as with ").last?.split(separator: "\n").first)
+    let hint = try #require(refused.errors.split(separator: "as with ").last?.split(separator: ", or take").first)
     #expect(
       refused.status == 1 && refused.errors.steering.isEmpty && hint.hasPrefix("--device $'"), "\(refused.errors)")
     let line = shellWord("\"$@\" " + hint)
@@ -164,7 +164,7 @@ import Testing
     let cases: [([String], [String])] = [
       ([drive], ["--fences"]),
       ([missing, "--fences", fences], [missing, "No such file"]),
-      ([folder.url.path, "--fences", fences], [folder.url.path, "no file"]),
+      ([folder.url.path, "--fences", fences], [folder.url.path, "is a folder, expected a file"]),
       ([packed, "--fences", fences], [packed, "unpack"]),
       ([prose, "--fences", fences], [prose, "neither GPX nor NMEA 0183 nor CSV"]),
       ([drive, "--fences", prose], [prose, "not JSON"]),

@@ -47,7 +47,8 @@ import Testing
     property.patience = 1
     property.forgets = .job
     let lost = try #require(try await finding(property))
-    #expect(lost.message.contains("end"), "\(lost.timeline)")
+    // Or the next of its strand has begun before that time was over.
+    #expect(lost.message.contains("end") || lost.message.contains("overtakes"), "\(lost.timeline)")
   }
 
   // R-CARD-09 R-FTS-07 R-CARD-04
