@@ -38,6 +38,12 @@ extension MemoryFacts {
   }
 
   private var limitFinding: Finding {
+    guard machine != nil else {
+      return Finding(
+        .memory, "Memory limit", .missing, found: "unknown; none assumed",
+        cost: "A cgroup's limit below the machine's memory is not kept.",
+        remedy: "Mount /proc: mount -t proc proc /proc")
+    }
     guard let least = cgroups.min(by: { $0.capacity < $1.capacity }) else {
       return Finding(.memory, "Memory limit", .ok, found: "none")
     }

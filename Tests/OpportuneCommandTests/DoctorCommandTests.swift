@@ -30,6 +30,7 @@ import Testing
     #expect(json.status == 1, "\(json.errors)")
     let diagnosis = try JSONDecoder().decode(Diagnosis.self, from: Data(json.output.utf8))
     #expect(diagnosis.findings.contains { $0.subject == "/proc" && $0.status == .missing })
+    #expect(diagnosis.findings.contains { $0.subject == "Memory limit" && $0.status == .missing })
     #expect(diagnosis.findings.contains { $0.area == .selfTest && $0.found.hasPrefix("not tried: Swift's Dispatch") })
     #expect(Set(diagnosis.findings.map(\.area)) == Set(Diagnosis.Area.allCases))
     let plain = try Spawned(["doctor"], by: script)

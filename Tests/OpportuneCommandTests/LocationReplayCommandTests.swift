@@ -118,6 +118,19 @@ import Testing
     #expect(ran.status == 0 && ran.output.contains("of 50 fixes used"), "\(ran.errors)")
   }
 
+  /// No column tells them apart, so they are read as one; the report says what it looks like.
+  // R-GEO-01
+  @Test func severalDevicesThatNothingTellsApartAreSuspected() throws {
+    let folder = try Folder()
+    func report(_ apart: Double) throws -> String {
+      let rows = (0..<100).map { "\(1_581_041_700 + $0 * 10),\(50 + apart * Double($0 % 2)),8\n" }.joined()
+      let table = try folder.file("two\(apart).csv", "time,lat,lon\n\(rows)".utf8)
+      return try LocationReplayCommand.parse([table, "--fences", fixture("fences.geojson"), "--continuous"]).output()
+    }
+    #expect(try report(0.2).contains("\nso many outliers are as of several devices"))
+    #expect(try !report(0).contains("several devices"))
+  }
+
   // R-GEO-01
   @Test func optionsReachTheMonitorAndTheSampler() throws {
     let usual = try told(replay("--json"))

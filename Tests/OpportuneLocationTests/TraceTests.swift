@@ -171,6 +171,9 @@ import Testing
     noisy.append(("2", 95, 0))
     expectSeveral(column, ["0", "1", "2"], noisy)
     expectSeveral(column, ["1", "0"], cars.reversed())
+    // Whole numbers beside a gap, as some programs write them.
+    let written = table(200) { (cars[$0].value + ".0", cars[$0].seconds + 1, cars[$0].north) }
+    expectSeveral(column, ["0.0", "1.0"], [("", 0, 0)] + written)
     // Seen at the same time, ten metres a second, and sorted by car.
     let together = table(200) { (cars[$0].value, $0 / 2, cars[$0].north) }
     expectSeveral(column, ["0", "1"], together)

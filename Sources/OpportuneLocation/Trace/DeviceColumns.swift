@@ -39,7 +39,7 @@ struct DeviceColumns {
     for column in columns {
       let (values, ofRow) = numbered(column)
       guard values.count > 1, values.count <= inFile.count / 2, values.count < fewest?.values.count ?? .max,
-        !values.contains(where: { $0.contains(".") && Double($0) != nil })
+        !values.contains(where: Self.isQuantity)
       else { continue }
       let tells =
         limits.contains { leapsBetweenValues(inTime.filter { ofRow[$0] >= 0 }, ofRow, $0) }
@@ -67,6 +67,9 @@ struct DeviceColumns {
     let word = name.lowercased().filter { $0.isLetter || $0.isNumber }
     return endings.contains { word.hasSuffix($0) && words.contains(String(word.dropLast($0.count))) }
   }
+
+  /// A number that is no whole one. Whole ones beside a gap are written "4716.0" by some programs.
+  private static func isQuantity(_ value: String) -> Bool { Double(value).map { $0 != $0.rounded() } ?? false }
 
   /// The different values of a column, in their order.
   static func values(of column: Int, _ rows: [[String]]) -> [String] {

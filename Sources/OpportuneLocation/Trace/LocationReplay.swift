@@ -66,6 +66,9 @@ public enum LocationReplay {
           + counted(crossings.count, "crossing"),
         "\(counted(wakeups, "wake-up")), \(counted(prompts, "prompt"))",
       ]
+      if outliers.count > 3, 4 * outliers.count >= used.count {
+        lines.append("so many outliers are as of several devices read as one: a column may tell them apart (--device)")
+      }
       if !skipped.isEmpty {
         let reasons = skipped.sorted { $0.key < $1.key }.map { "\($0.value) (\($0.key))" }
         lines.append("left out of the recording: \(reasons.joined(separator: ", "))")
