@@ -101,8 +101,8 @@ struct Accounts: ~Copyable, @unchecked Sendable {
       depth = submitter.depth
     } else if let origin {
       opp_table_put(origins, identity, origin)
-      if isSuspected(origin: origin) {
-        if isTrusted(origin, at: opp_now_ns(), app.engine.lane(of: app.band)) {
+      if let suspect = suspicion(of: origin) {
+        if trust(suspect, origin, at: opp_now_ns(), app.engine.lane(of: app.band)) {
           // With an account of its own it is not held back when it is taken.
           write(QuantumAccount(), identity)
         } else {
@@ -125,27 +125,36 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   }
 
   /// Whether the job's origin is suspected.
-  func isSuspected(_ identity: UInt64) -> Bool {
-    // relaxed: a hint.
-    guard hasSuspects.load(ordering: .relaxed), identity != 0 else { return false }
-    return isSuspected(origin: opp_table_get(origins, identity))
+  func isSuspected(_ identity: UInt64) -> Bool { suspicion(ofJob: identity) != nil }
+
+  /// Whether a job that is held back for its origin may be short: that has had few hogs in a row.
+  func mayBeShort(_ identity: UInt64) -> Bool {
+    suspicion(ofJob: identity).map { $0.hogs <= 2 * Suspect.trustedMax } ?? false
   }
 
-  private func isSuspected(origin: UInt64) -> Bool {
-    hasSuspects.load(ordering: .relaxed) && origin != 0 && opp_table_get(suspects, origin) != 0
+  private func suspicion(ofJob identity: UInt64) -> Suspect? {
+    // relaxed: a hint that saves looking.
+    guard hasSuspects.load(ordering: .relaxed), identity != 0 else { return nil }
+    return suspicion(of: opp_table_get(origins, identity))
   }
 
-  /// Whether what a suspected origin submits now may as well be a short job: it has had a single hog, or none for a quantum.
-  /// Only so many at a time that have not shown what they are, and where there is room for them beside the permits if they
-  /// are hogs: else each of a flood would keep its permit, and everybody would wait.
-  private func isTrusted(_ origin: UInt64, at now: UInt64, _ lane: LaneState?) -> Bool {
-    // A worker or the monitor may change it meanwhile; a change that is lost trusts one job more or less.
-    var suspect = Suspect(word: opp_table_get(suspects, origin))
+  /// What is known of an origin; `nil` where it is not suspected.
+  private func suspicion(of origin: UInt64) -> Suspect? {
+    let word = hasSuspects.load(ordering: .relaxed) && origin != 0 ? opp_table_get(suspects, origin) : 0
+    return word == 0 ? nil : Suspect(word: word)
+  }
+
+  /// Trusts what a suspected origin submits now where it may as well be a short job: after a single hog, or none for a
+  /// quantum. Only so many at a time that have not shown what they are, and where there is room for them beside the permits
+  /// if they are hogs: else each of a flood would keep its permit, and everybody would wait. False where it is held back.
+  private func trust(_ suspect: Suspect, _ origin: UInt64, at now: UInt64, _ lane: LaneState?) -> Bool {
     guard suspect.hogs <= 1 || now.saturatingSubtract(suspect.seen) >= UInt64(policy.quantumNanoseconds),
       suspect.trusted < Suspect.trustedMax, lane?.hasRoom(.runs, beside: suspect.trusted) ?? true
     else { return false }
-    suspect.trusted += 1
-    opp_table_put(suspects, origin, suspect.word)
+    // A worker or the monitor may have changed it meanwhile; a change that is lost trusts one job more or less.
+    var trusting = suspect
+    trusting.trusted += 1
+    opp_table_put(suspects, origin, trusting.word)
     return true
   }
 
@@ -171,14 +180,6 @@ struct Accounts: ~Copyable, @unchecked Sendable {
     mutating func wasHog(at now: UInt64) {
       (trusted, hogs, seen) = (max(0, trusted - 1), min(hogs + 1, Self.most), now)
     }
-  }
-
-  /// Whether a job that is held back for its origin may be short: that has had few hogs in a row.
-  func mayBeShort(_ identity: UInt64) -> Bool {
-    guard hasSuspects.load(ordering: .relaxed), identity != 0 else { return false }
-    let origin = opp_table_get(origins, identity)
-    let word = origin == 0 ? 0 : opp_table_get(suspects, origin)
-    return word != 0 && Suspect(word: word).hogs <= 2 * Suspect.trustedMax
   }
 
   /// A slice begins: until its end nothing that is queued for the task has been idle before. True if it has an account,

@@ -97,7 +97,7 @@ final class AppCore: @unchecked Sendable {
         // The task that runs for another app has come here, and goes on once this app is resumed.
         let awaited = AwaitedJob(job, of: self, identity: identity)
         beginWait(of: waiter)
-        if awaited.push(to: place, rank: rank, source: source, stamp: stamp, by: worker) { return true }
+        if awaited.push(to: self, place, rank: rank, source: source, stamp: stamp, by: worker) { return true }
         record.endWait()
         return false
       }
@@ -260,15 +260,6 @@ private final class AwaitedJob: QueuedObject, @unchecked Sendable {
     self.app = app
     self.job = job
     super.init(identity: identity)
-  }
-
-  /// False where memory is short; then nothing was queued.
-  func push(to place: OpaquePointer, rank: UInt8, source: OpaquePointer, stamp: UInt64?, by worker: Worker?) -> Bool {
-    let retained = Unmanaged<QueuedObject>.passRetained(self)
-    let entry = JobEntry(.object, retained.toOpaque(), queuedAt: stamp)
-    if app.push(entry, to: place, rank: rank, source: source, by: worker) { return true }
-    retained.release()
-    return false
   }
 
   override func run(on worker: Worker) {

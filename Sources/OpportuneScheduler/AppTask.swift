@@ -200,17 +200,6 @@ final class PromotableJob: QueuedObject, @unchecked Sendable {
     super.init(identity: identity)
   }
 
-  /// False where memory is short; then nothing was queued.
-  func push(
-    to owner: AppCore, _ place: OpaquePointer, rank: UInt8, source: OpaquePointer, stamp: UInt64?, by worker: Worker?
-  ) -> Bool {
-    let retained = Unmanaged<QueuedObject>.passRetained(self)
-    let entry = JobEntry(.object, retained.toOpaque(), queuedAt: stamp)
-    if owner.push(entry, to: place, rank: rank, source: source, by: worker) { return true }
-    retained.release()
-    return false
-  }
-
   /// Once more: in the place of an app that waits for it, or at a higher rank.
   func pushAgain(to owner: AppCore, rank: UInt8, _ source: OpaquePointer) {
     _ = push(to: owner, owner.raw, rank: rank, source: source, stamp: nil, by: nil)

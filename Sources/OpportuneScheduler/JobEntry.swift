@@ -71,6 +71,17 @@ class QueuedObject: @unchecked Sendable {
 
   init(identity: UInt64) { self.identity = identity }
 
+  /// False where memory is short; then nothing was queued.
+  func push(
+    to owner: AppCore, _ place: OpaquePointer, rank: UInt8, source: OpaquePointer, stamp: UInt64?, by worker: Worker?
+  ) -> Bool {
+    let retained = Unmanaged<QueuedObject>.passRetained(self)
+    let entry = JobEntry(.object, retained.toOpaque(), queuedAt: stamp)
+    if owner.push(entry, to: place, rank: rank, source: source, by: worker) { return true }
+    retained.release()
+    return false
+  }
+
   /// A worker has taken the entry.
   func run(on worker: Worker) {}
 

@@ -110,10 +110,7 @@ extension Monitor {
     guard worker.depth == 0, reading.band != .background, engine.accounts.isSuspected(reading.identity) else {
       return false
     }
-    var cpu: UInt64 = 0
-    guard let meter = worker.report.meter, opp_thread_meter_cpu(meter, &cpu) == 0,
-      cpu.saturatingSubtract(reading.cpuBefore) >= delay
-    else { return false }
+    guard let cpu = worker.report.cpuTime, cpu.saturatingSubtract(reading.cpuBefore) >= delay else { return false }
     let key = ObjectIdentifier(worker)
     if var known = seen[key], known.sequence == reading.sequence {
       known.depth = 1
@@ -127,10 +124,8 @@ extension Monitor {
   func judgeTrials(_ lane: LaneState, _ engine: Engine) {
     var goesOn = false
     for case let worker? in lane.workers where worker.isOnTrial {
-      var cpu: UInt64 = 0
       // It may be about to begin.
-      guard let reading = worker.report.read(), let meter = worker.report.meter,
-        opp_thread_meter_cpu(meter, &cpu) == 0,
+      guard let reading = worker.report.read(), let cpu = worker.report.cpuTime,
         cpu.saturatingSubtract(reading.cpuBefore) >= max(lane.reserveDelay, reserveDelay)
       else {
         goesOn = true

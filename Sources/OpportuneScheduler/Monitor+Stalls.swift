@@ -76,9 +76,7 @@ extension Monitor {
   /// The CPU time of the lane's workers so far, nanoseconds.
   func cpuOfWorkers(_ lane: LaneState) -> UInt64 {
     lane.workers.reduce(0) { total, worker in
-      var cpu: UInt64 = 0
-      guard let meter = worker?.report.meter, opp_thread_meter_cpu(meter, &cpu) == 0 else { return total }
-      return total &+ cpu
+      total &+ (worker?.report.cpuTime ?? 0)
     }
   }
 
@@ -86,8 +84,7 @@ extension Monitor {
   /// lock of the memory map it helps the jobs that do not need the lock; but with each more there is one more thread to wait
   /// for it, and to keep from the CPU who holds it. (docs/decisions/0016)
   func stayedBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) -> Bool {
-    var cpu: UInt64 = 0
-    guard let meter = worker.report.meter, opp_thread_meter_cpu(meter, &cpu) == 0 else { return false }
+    guard let meter = worker.report.meter, let cpu = worker.report.cpuTime else { return false }
     let last = lookedAt.updateValue(
       Look(sequence: reading.sequence, cpu: cpu, at: now), forKey: ObjectIdentifier(worker))
     guard let last, last.sequence == reading.sequence, (cpu &- last.cpu) * 20 < now &- last.at else { return false }

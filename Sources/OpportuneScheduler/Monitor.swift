@@ -319,13 +319,12 @@ final class Monitor: @unchecked Sendable {
   /// CPU time, in nanoseconds, of the slices of an app that run now.
   private func cpuTimeRunning(of app: AppCore, in lane: LaneState) -> UInt64 {
     lane.workers.reduce(0) { sum, worker in
-      guard let worker, let meter = worker.report.meter, let reading = worker.report.read(),
+      guard let worker, let reading = worker.report.read(),
         reading.app == app.raw || reading.app == app.runner
       else { return sum }
-      var clock: UInt64 = 0
-      // The meter is of the thread: what it says is of this slice only if that still runs.
-      guard opp_thread_meter_cpu(meter, &clock) == 0, worker.report.isStillInside(reading) else { return sum }
-      return sum &+ clock.saturatingSubtract(reading.cpuBefore)
+      // It is of the thread: of this slice only if that still runs.
+      guard let cpu = worker.report.cpuTime, worker.report.isStillInside(reading) else { return sum }
+      return sum &+ cpu.saturatingSubtract(reading.cpuBefore)
     }
   }
 

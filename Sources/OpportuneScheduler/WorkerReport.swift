@@ -114,6 +114,13 @@ final class WorkerReport: Sendable {
 
   var threadID: Int32 { Int32(truncatingIfNeeded: thread.load(ordering: .acquiring)) }
 
+  /// CPU time of the thread so far, nanoseconds; nil where it is not known.
+  var cpuTime: UInt64? {
+    var cpu: UInt64 = 0
+    guard let meter, opp_thread_meter_cpu(meter, &cpu) == 0 else { return nil }
+    return cpu
+  }
+
   /// What the worker is inside of, or nil where it is inside of nothing or was too quick.
   func read() -> Reading? {
     let first = sequence.load(ordering: .sequentiallyConsistent)
