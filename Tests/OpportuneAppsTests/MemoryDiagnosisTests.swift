@@ -14,13 +14,14 @@ private var fine: MemoryFacts {
   return facts
 }
 
+/// `alike` are subjects that want for the same reason.
 private func finding(
-  _ subject: String, _ change: (inout MemoryFacts) -> Void = { _ in }
+  _ subject: String, alike: Set<String> = [], _ change: (inout MemoryFacts) -> Void = { _ in }
 ) throws -> Diagnosis.Finding {
   var facts = fine
   change(&facts)
-  let others = facts.findings.filter { $0.subject != subject && $0.status != .ok }
-  #expect(others == [], "one thing is wanting, and one finding says so")
+  let wanting = Set(facts.findings.filter { $0.subject != subject && $0.status != .ok }.map(\.subject))
+  #expect(wanting == alike, "one thing is wanting, and one finding says so")
   return try #require(facts.findings.first { $0.subject == subject })
 }
 
@@ -33,7 +34,6 @@ private func finding(
 
   @Test func whatIsWantingNamesItsCostAndHowToMendIt() throws {
     let cases: [(String, Diagnosis.Status, found: String, cost: String, (inout MemoryFacts) -> Void)] = [
-      ("Amount", .missing, "does not say", "nobody notices", { $0.machine = nil }),
       ("Stall alarm", .missing, "No such file", "once a second", { $0.stallError = ENOENT }),
       ("Page size", .degraded, "65536 bytes", "each value of a cache", { $0.pageSize = 65536 }),
       ("Lazy purging", .missing, "MADV_FREE: Invalid", "Drawing memory", { $0.freeError = EINVAL }),
@@ -51,6 +51,13 @@ private func finding(
       #expect(finding.status == status && finding.found.contains(found), "\(finding)")
       #expect(finding.cost?.contains(cost) == true && finding.remedy != nil, "\(finding)")
     }
+  }
+
+  @Test func withoutProcNeitherTheAmountNorTheLimitIsKnown() throws {
+    let amount = try finding("Amount", alike: ["Memory limit"]) { $0.machine = nil }
+    #expect(amount.status == .missing && amount.cost?.contains("nobody notices") == true && amount.remedy != nil)
+    let limit = try finding("Memory limit", alike: ["Amount"]) { $0.machine = nil }
+    #expect(limit.status == .missing && limit.cost?.contains("is not kept") == true && limit.remedy != nil)
   }
 
   @Test func whyTheKernelGivesNoAlarmDecidesHowToMendIt() throws {
