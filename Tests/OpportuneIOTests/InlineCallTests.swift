@@ -160,6 +160,30 @@ import Testing
     }
   }
 
+  /// One that finds nothing there never reached the kernel's hands: it is queued until its app is resumed, and
+  /// no answer is held.
+  // R-FTS-06
+  @Test(arguments: backends)
+  func anInlineCallThatFindsNothingIsQueued(backend: IOConfiguration.Backend) async throws {
+    let gate = Gate()
+    let broker = try makeBroker(backend) { $0.onInlineCall = { gate.pass() } }
+    let io = try broker.makeApp(named: "suspended")
+    let ends = try FileDescriptor.pipe()
+    gate.arm()
+    let reading = Task(executorPreference: AThread()) { try await io.read(ends.readEnd, into: IOBuffer(count: 1)) }
+    try await eventually("the call") { gate.holdsOne }
+    #expect(try await broker.statistics().apps[0].inFlight == 1)
+    io.setState(.suspended)
+    gate.open()
+    try await eventually("the queue") { try await broker.statistics().storage.foregroundQueued == 1 }
+    _ = try ends.writeEnd.writeAll("x".utf8)
+    let app = try await broker.statistics().apps[0]
+    #expect(app.inFlight == 0 && app.held == 0)
+    io.setState(.active)
+    #expect(try await reading.value == 1)
+    for end in [ends.readEnd, ends.writeEnd] { try end.close() }
+  }
+
   /// Threads that read for as long as they may: once nothing is in flight of a suspended app, no byte goes.
   // R-FTS-06
   @Test(.timeLimit(.minutes(2)), arguments: backends)
@@ -282,5 +306,13 @@ import Testing
       #expect(await code { try await io.truncate(file, to: 1) } == .terminated)
       #expect(try size() == 2)
     }
+  }
+}
+
+/// A thread that a test may block, for each job.
+private final class AThread: TaskExecutor {
+  func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    DispatchQueue.global().async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
   }
 }
