@@ -61,29 +61,30 @@ let package = Package(
         .define("_GNU_SOURCE"), .define("OPP_CHECKED"), .headerSearchPath("../COpportune/include"),
         .unsafeFlags(["-O2", "-fsanitize-coverage=inline-8bit-counters,trace-loads,trace-stores"]),
       ]),
-    .target(name: "OpportuneFuzz", dependencies: ["COpportuneChecked", "COpportuneExplorer"]),
-    // How text of others is printed.
-    .target(name: "OpportuneText"),
+    .target(name: "OpportuneFuzz", dependencies: ["OpportuneBase", "COpportuneChecked", "COpportuneExplorer"]),
+    // What every module may need, and no user: time, numbers, collections, how text of others is printed.
+    .target(name: "OpportuneBase", dependencies: [.product(name: "HeapModule", package: "swift-collections")]),
     .target(
       name: "OpportuneScheduler",
       dependencies: [
-        "COpportune", "COpportuneRuntime", "OpportuneText",
+        "OpportuneBase", "COpportune", "COpportuneRuntime",
+        .product(name: "HeapModule", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "Metrics", package: "swift-metrics"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ]),
-    .target(name: "OpportuneApps", dependencies: ["OpportuneScheduler", "COpportune"]),
+    .target(name: "OpportuneApps", dependencies: ["OpportuneBase", "OpportuneScheduler", "COpportune"]),
     .target(
       name: "OpportuneLocation",
       dependencies: [
-        "OpportuneApps", "OpportuneIO", "OpportuneText", "CGeodesic", "CGEOS",
+        "OpportuneBase", "OpportuneApps", "OpportuneIO", "CGeodesic", "CGEOS",
         .product(name: "HeapModule", package: "swift-collections"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .target(
       name: "OpportuneIO",
       dependencies: [
-        "OpportuneScheduler", "COpportune",
+        "OpportuneBase", "OpportuneScheduler", "COpportune",
         .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "DequeModule", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
@@ -91,7 +92,7 @@ let package = Package(
       ]),
     .target(
       name: "OpportuneMemory",
-      dependencies: ["COpportune", "CZstd", .product(name: "Metrics", package: "swift-metrics")]),
+      dependencies: ["OpportuneBase", "COpportune", "CZstd", .product(name: "Metrics", package: "swift-metrics")]),
     .target(
       name: "Opportune",
       dependencies: [
@@ -105,22 +106,22 @@ let package = Package(
     .target(
       name: "OpportuneBench",
       dependencies: [
-        "Opportune", "COpportune", "COpportuneBench", "OpportuneIO", "OpportuneLocation", "OpportuneText",
+        "OpportuneBase", "Opportune", "COpportune", "COpportuneBench", "OpportuneIO", "OpportuneLocation",
         .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "Histogram", package: "hdrhistogram-swift"),
       ]),
     // Recorded use of real devices, in virtual time. Apart from the library, so that programs do not link SQLite.
     .target(
       name: "OpportuneReplay",
-      dependencies: ["Opportune", "OpportuneApps", "OpportuneText", .product(name: "GRDB", package: "GRDB.swift")]),
+      dependencies: ["OpportuneBase", "Opportune", "OpportuneApps", .product(name: "GRDB", package: "GRDB.swift")]),
     // What the layers above the core promise, as judges that know nothing of how they keep it. For tests and fuzzing.
     .target(name: "OpportuneModels", dependencies: ["OpportuneIO", "OpportuneApps", "OpportuneMemory"]),
     // The targets of `opportune fuzz` above the core.
     .target(
       name: "OpportuneProperties",
       dependencies: [
-        "OpportuneFuzz", "OpportuneModels", "OpportuneScheduler", "OpportuneIO", "OpportuneApps", "OpportuneMemory",
-        "OpportuneLocation", "OpportuneReplay", "OpportuneText", .product(name: "GRDB", package: "GRDB.swift"),
+        "OpportuneBase", "OpportuneFuzz", "OpportuneModels", "OpportuneScheduler", "OpportuneIO", "OpportuneApps",
+        "OpportuneMemory", "OpportuneLocation", "OpportuneReplay", .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     // The arguments of the command, which Swift reads from /proc.
@@ -128,8 +129,8 @@ let package = Package(
     .executableTarget(
       name: "OpportuneCommand",
       dependencies: [
-        "Opportune", "OpportuneBench", "OpportuneFuzz", "OpportuneProperties", "OpportuneLocation", "OpportuneReplay",
-        "OpportuneText", "COpportune", "COpportuneArguments",
+        "OpportuneBase", "Opportune", "OpportuneBench", "OpportuneFuzz", "OpportuneProperties", "OpportuneLocation",
+        "OpportuneReplay", "COpportune", "COpportuneArguments",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ]),
@@ -137,9 +138,9 @@ let package = Package(
     .executableTarget(name: "LaunchTimes", dependencies: ["Opportune"], path: "docs/examples/LaunchTimes"),
     .executableTarget(name: "Player", dependencies: ["Opportune"], path: "docs/examples/Player"),
     .executableTarget(name: "Mail", dependencies: ["Opportune"], path: "docs/examples/Mail"),
-    .target(name: "TestSupport", path: "Tests/TestSupport"),
+    .target(name: "TestSupport", dependencies: ["OpportuneBase"], path: "Tests/TestSupport"),
     .testTarget(name: "COpportuneTests", dependencies: ["COpportune", "TestSupport"]),
-    .testTarget(name: "OpportuneTextTests", dependencies: ["OpportuneText", "TestSupport"]),
+    .testTarget(name: "OpportuneBaseTests", dependencies: ["OpportuneBase", "TestSupport"]),
     .testTarget(
       name: "OpportuneSchedulerTests",
       dependencies: [
@@ -237,10 +238,9 @@ if let libFuzzer = Context.environment["OPPORTUNE_LIBFUZZER"] {
 // `scripts/sanitize` leaves out by this variable what it runs no tests of, so that there is less to build.
 if Context.environment["OPPORTUNE_CONCURRENT_ONLY"] != nil {
   let kept: Set = [
-    "CLiburing", "CNuma", "CZstd", "COpportune", "COpportuneRuntime", "OpportuneText", "OpportuneScheduler",
-    "OpportuneIO",
-    "OpportuneMemory", "OpportuneApps", "Opportune", "OpportuneModels", "TestSupport", "CIOTestSupport", "StoreCrash",
-    "COpportuneTests",
+    "CLiburing", "CNuma", "CZstd", "COpportune", "COpportuneRuntime", "OpportuneBase", "OpportuneScheduler",
+    "OpportuneIO", "OpportuneMemory", "OpportuneApps", "Opportune", "OpportuneModels", "TestSupport", "CIOTestSupport",
+    "StoreCrash", "COpportuneTests", "OpportuneBaseTests",
     "OpportuneSchedulerTests", "OpportuneIOTests", "OpportuneMemoryTests", "OpportuneAppsTests",
   ]
   package.targets.removeAll { !kept.contains($0.name) }

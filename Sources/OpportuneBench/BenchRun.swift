@@ -1,3 +1,5 @@
+import OpportuneBase
+
 /// A whole run: every scenario with every contender in turn, repeat after repeat, windows interleaved.
 public struct BenchRun: Sendable {
   let options: BenchOptions
@@ -47,7 +49,7 @@ public struct BenchRun: Sendable {
       search = try SearchWorkload(corpus: corpus)
     }
     progress("the windows take \(Int(options.secondsOfWindows.rounded())) s")
-    let start = Clock.now()
+    let start = SystemClock.now()
     var tallies: [Tally] = options.scenarios.flatMap { scenario in
       options.contenders.filter(scenario.admits).map { Tally(scenario: scenario, contender: $0) }
     }
@@ -69,7 +71,7 @@ public struct BenchRun: Sendable {
     }
     return BenchReport(
       machine: machine, noise: noise, tallies: tallies, corpusBytes: search?.corpus.bytes, notes: notes,
-      wasInterrupted: isInterrupted(), seconds: Double(elapsed(from: start, to: Clock.now())) / 1e9)
+      wasInterrupted: isInterrupted(), seconds: Double(elapsed(from: start, to: SystemClock.now())) / 1e9)
   }
 
   private func seed(_ scenario: Scenario, _ round: Int) -> UInt64 {
@@ -78,7 +80,7 @@ public struct BenchRun: Sendable {
   }
 
   private func progressLine(_ tally: Tally, _ round: Int, since start: Nanoseconds) -> String {
-    let seconds = elapsed(from: start, to: Clock.now()) / 1_000_000_000
+    let seconds = elapsed(from: start, to: SystemClock.now()) / 1_000_000_000
     let repeats = options.repeats(of: tally.scenario)
     return "[\(seconds) s] repeat \(round + 1)/\(repeats) \(tally.scenario.name): \(tally.contender.name)"
   }
@@ -133,7 +135,7 @@ private struct Pair {
   private func check(_ session: SearchSession, seed: UInt64) throws(BenchError) -> Int {
     let referee = SearchReferee(corpus: session.workload.corpus)
     var checked = try referee.check(session.answersToCheck, bytesMax: 8 << 20)
-    var random = SplitMix(seed: seed)
+    var random = SplitMix64(seed: seed)
     let queries = (0..<4).compactMap { _ in
       session.workload.keystrokes.randomElement(using: &random)?.randomElement(using: &random)
     }

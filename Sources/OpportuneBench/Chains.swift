@@ -1,4 +1,5 @@
 import Glibc
+import OpportuneBase
 import Synchronization
 
 /// One chain of CPU-bound jobs: a link is never interrupted by itself, and each submits or causes the next.
@@ -56,13 +57,13 @@ struct Chain: Sendable {
 
   private func runLink() {
     var left = link
-    var before = Clock.threadCPU()
+    var before = SystemClock.threadCPU()
     while left > 0 && !state.isStopping.load(ordering: .relaxed) {
       let now = min(left, chunk)
       state.sink.store(SpinWork.burn(now, seed: left), ordering: .relaxed)
       if touchesMemory { MemoryTraffic.run(mappedBytes: 256 << 10, blocks: 32) }
       left -= now
-      let after = Clock.threadCPU()
+      let after = SystemClock.threadCPU()
       state.work.add(now, ordering: .relaxed)
       state.backgroundCPU.add(elapsed(from: before, to: after), ordering: .relaxed)
       before = after
@@ -120,11 +121,11 @@ final class Blockers: Sendable {
     writer = try SystemThread(named: "writer") {
       var turn = 0
       let pause = 1_000_000_000 / UInt64(count)
-      var next = Clock.now()
+      var next = SystemClock.now()
       while !state.isStopping.load(ordering: .relaxed) {
         next += pause
-        while Clock.now() < next && !state.isStopping.load(ordering: .relaxed) {
-          Clock.sleep(until: min(next, Clock.now() + 20_000_000))
+        while SystemClock.now() < next && !state.isStopping.load(ordering: .relaxed) {
+          SystemClock.sleep(until: min(next, SystemClock.now() + 20_000_000))
         }
         _ = write(pipes[turn % count].write, "x", 1)
         turn += 1

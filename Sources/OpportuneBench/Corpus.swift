@@ -1,4 +1,5 @@
 import Glibc
+import OpportuneBase
 
 /// The file tree to index: text files in pieces, pieces in chunks of about 512 KiB, one background job each.
 public struct Corpus: Sendable {
@@ -44,7 +45,7 @@ public struct Corpus: Sendable {
     for root in roots { found += try walk(root) }
     // The order is shuffled by a fixed seed, so that headers, manuals and prose mix in every window.
     found.sort { $0.path < $1.path }
-    var random = SplitMix(seed: 0x0BEE)
+    var random = SplitMix64(seed: 0x0BEE)
     found.shuffle(using: &random)
     for file in found {
       guard bytes + file.bytes <= bytesMax else {

@@ -1,5 +1,5 @@
 import Glibc
-import OpportuneText
+import OpportuneBase
 
 /// A logarithmic axis between two powers of ten.
 struct LogAxis: Sendable, Equatable {

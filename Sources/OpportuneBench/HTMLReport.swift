@@ -1,4 +1,4 @@
-import OpportuneText
+import OpportuneBase
 
 /// The run as one page that needs nothing else: tables, percentile curves and a timeline, light or dark as the
 /// reader's system is.

@@ -1,4 +1,5 @@
 import Histogram
+import OpportuneBase
 
 /// Percentiles of one quantity, in microseconds.
 public struct Percentiles: Sendable, Equatable, Codable {

@@ -1,9 +1,10 @@
+import OpportuneBase
 import Synchronization
 
 /// The intended starts of one stream, relative to the window's begin. Pure: the same seed gives the same times
 /// to every contender.
 struct ArrivalSchedule: Sendable {
-  private var random: SplitMix
+  private var random: SplitMix64
   private let mean: Double
   private let jitter: Double
   private(set) var next: Nanoseconds
@@ -12,7 +13,7 @@ struct ArrivalSchedule: Sendable {
   init(mean: Double, jitter: Double, seed: UInt64) {
     self.mean = mean
     self.jitter = jitter
-    random = SplitMix(seed: seed)
+    random = SplitMix64(seed: seed)
     next = 0
     // Streams of equal means do not march in step.
     next = Nanoseconds(Double.random(in: 0...mean, using: &random) * 1000)
@@ -58,7 +59,7 @@ struct LoadGenerator: Sendable {
     while let first = Self.earliest(streams), begin + streams[first].schedule.next < end {
       let intended = begin + streams[first].schedule.next
       let isOver = state.isStopping.load(ordering: .relaxed)
-      if !isOver && Clock.now() < intended { Clock.sleep(until: intended) }
+      if !isOver && SystemClock.now() < intended { SystemClock.sleep(until: intended) }
       for _ in 0..<streams[first].burst {
         if isOver {
           _ = log.open(intended: intended, submitted: 0)
@@ -77,7 +78,7 @@ struct LoadGenerator: Sendable {
   }
 
   private func submit(_ stream: LoadStream, intended: Nanoseconds) {
-    guard let slot = log.open(intended: intended, submitted: Clock.now()) else { return }
+    guard let slot = log.open(intended: intended, submitted: SystemClock.now()) else { return }
     let log = self.log
     let state = self.state
     let work = stream.work
@@ -85,9 +86,9 @@ struct LoadGenerator: Sendable {
     state.submit(
       {
         guard !state.isStopping.load(ordering: .relaxed) else { return }
-        log.start(slot, at: Clock.now())
+        log.start(slot, at: SystemClock.now())
         work(arrival)
-        log.finish(slot, at: Clock.now())
+        log.finish(slot, at: SystemClock.now())
       }, with: stream.submit)
   }
 }

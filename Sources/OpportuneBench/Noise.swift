@@ -1,4 +1,5 @@
 import Glibc
+import OpportuneBase
 
 /// What the machine and the process had used at one moment.
 struct UsageReading: Sendable {
@@ -108,13 +109,13 @@ struct NoiseMeter {
     // The best of three, so that one switch or page fault does not count; the host takes more than that.
     var best = Double.infinity
     for attempt in 0..<3 {
-      let start = Clock.threadCPU()
+      let start = SystemClock.threadCPU()
       let sink = SpinWork.burn(canaryIterations, seed: UInt64(attempt) &+ start)
-      best = min(best, Double(elapsed(from: start, to: Clock.threadCPU())) + (sink == 0 ? 1 : 0))
+      best = min(best, Double(elapsed(from: start, to: SystemClock.threadCPU())) + (sink == 0 ? 1 : 0))
     }
     reading.canary = best / canaryBest
-    reading.time = Clock.now()
-    reading.process = Clock.processCPU()
+    reading.time = SystemClock.now()
+    reading.process = SystemClock.processCPU()
     reading.backgroundWork = state.work.load(ordering: .relaxed)
     reading.backgroundCPU = state.backgroundCPU.load(ordering: .relaxed)
     var usage = rusage()

@@ -1,3 +1,4 @@
+import OpportuneBase
 import Synchronization
 
 /// One interactive job, from its intended start on. Times in nanoseconds of `CLOCK_MONOTONIC`; 0 is "not yet".

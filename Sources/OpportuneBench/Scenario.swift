@@ -1,3 +1,5 @@
+import OpportuneBase
+
 /// A load, as a value: what the foreground does, beside what. Times are in microseconds.
 public struct Scenario: Sendable, Hashable {
   /// As the tables show it, and `--scenario` takes it.

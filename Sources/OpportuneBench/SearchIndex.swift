@@ -1,3 +1,4 @@
+import OpportuneBase
 import Synchronization
 
 /// A full-text index that grows while it is read.
@@ -39,7 +40,7 @@ final class SearchIndex: @unchecked Sendable {
     guard chunk >= 0, chunk < count else { return }
     let raw = UnsafeRawPointer(Unmanaged.passRetained(segment).toOpaque())
     // [index-publish] release: who sees the pointer sees the segment and its time. Pairs with segment(at:).
-    places[chunk].publishedAt.store(elapsed(from: begun, to: Clock.now()), ordering: .relaxed)
+    places[chunk].publishedAt.store(elapsed(from: begun, to: SystemClock.now()), ordering: .relaxed)
     let outcome = places[chunk].segment.compareExchange(
       expected: nil, desired: raw, ordering: .acquiringAndReleasing)
     if !outcome.exchanged { Unmanaged<Segment>.fromOpaque(raw).release() }

@@ -1,3 +1,5 @@
+import OpportuneBase
+
 /// Checks answers of the index against a plain scan of the files.
 struct SearchReferee: Sendable {
   let corpus: Corpus
@@ -36,7 +38,7 @@ struct SearchReferee: Sendable {
     for chunk in corpus.chunks.indices where !index.has(chunk) {
       for piece in corpus.chunks[chunk] { missing.insert(piece.file) }
     }
-    var random = SplitMix(seed: seed)
+    var random = SplitMix64(seed: seed)
     let sample = corpus.files.indices.filter { !missing.contains($0) && corpus.files[$0].bytes <= 1 << 20 }
       .shuffled(using: &random).prefix(count)
     var checked = 0

@@ -1,3 +1,4 @@
+import OpportuneBase
 import Synchronization
 
 /// Answer while indexing: what a language server or a mail program does.
@@ -17,7 +18,7 @@ final class SearchWorkload: Sendable {
 
   init(corpus: Corpus, seed: UInt64 = 7) throws(BenchError) {
     self.corpus = corpus
-    var random = SplitMix(seed: seed)
+    var random = SplitMix64(seed: seed)
     var phrases: [[[UInt8]]] = []
     var samples: [Segment] = []
     for _ in 0..<min(8, corpus.chunks.count) {
@@ -69,18 +70,18 @@ final class SearchWorkload: Sendable {
     _ corpus: Corpus, chunk: Int, while goesOn: () -> Bool, progress: (Int, Nanoseconds) -> Void
   ) -> Segment? {
     var builder = SegmentBuilder(expectedBytes: Corpus.chunkBytes)
-    var before = Clock.threadCPU()
+    var before = SystemClock.threadCPU()
     for piece in corpus.chunks[chunk] {
       guard goesOn() else { return nil }
       if let read = corpus.read(piece) {
         builder.add(file: piece.file, text: read.text, own: read.own, endsFile: read.endsFile)
       }
-      let now = Clock.threadCPU()
+      let now = SystemClock.threadCPU()
       progress(piece.count, elapsed(from: before, to: now))
       before = now
     }
     let segment = builder.finish()
-    progress(0, elapsed(from: before, to: Clock.threadCPU()))
+    progress(0, elapsed(from: before, to: SystemClock.threadCPU()))
     return segment
   }
 }

@@ -1,3 +1,5 @@
+import OpportuneBase
+
 /// Work that only computes: the same arithmetic for every contender, counted in iterations.
 enum SpinWork {
   /// Runs `iterations` steps of a generator that no compiler can fold, and returns its state.
@@ -19,26 +21,11 @@ enum SpinWork {
     let iterations: UInt64 = 500_000
     var best = 0.0
     for attempt in 0..<tries {
-      let start = Clock.threadCPU()
+      let start = SystemClock.threadCPU()
       let state = burn(iterations, seed: UInt64(attempt) &+ 77)
-      let used = elapsed(from: start, to: Clock.threadCPU()) &+ (state == 0 ? 1 : 0)
+      let used = elapsed(from: start, to: SystemClock.threadCPU()) &+ (state == 0 ? 1 : 0)
       if used > 0 { best = max(best, Double(iterations) * 1000 / Double(used)) }
     }
     return best
-  }
-}
-
-/// SplitMix64: small, and the same numbers for the same seed on every machine.
-struct SplitMix: RandomNumberGenerator, Sendable {
-  private var state: UInt64
-
-  init(seed: UInt64) { state = seed }
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
   }
 }

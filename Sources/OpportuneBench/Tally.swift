@@ -1,3 +1,5 @@
+import OpportuneBase
+
 /// What one contender did in one scenario, over all repeats.
 struct Tally: Sendable {
   let scenario: Scenario

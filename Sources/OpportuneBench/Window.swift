@@ -1,3 +1,5 @@
+import OpportuneBase
+
 /// What runs in a window.
 enum WindowKind: String, Sendable {
   /// Foreground beside background (or hogs): what is measured.
@@ -46,7 +48,7 @@ struct WindowRunner {
     try contender.start(ContenderSetup(cores: plan.cores, hasHogs: plan.scenario.hurtsItself))
     defer { Self.blocking { await contender.stop() } }
     let state = WindowState()
-    let begin = Clock.now() + (plan.scenario.hogs?.variant ?? .linked).head
+    let begin = SystemClock.now() + (plan.scenario.hogs?.variant ?? .linked).head
     let end = begin + plan.duration
     let log = SampleLog(capacity: capacity)
     let session = plan.search.map { SearchSession(workload: $0, begun: begin) }
@@ -68,7 +70,7 @@ struct WindowRunner {
       try finish(contender, state, load)
       throw error
     }
-    let actualEnd = min(Clock.now(), max(end, slices.last?.end.time ?? end))
+    let actualEnd = min(SystemClock.now(), max(end, slices.last?.end.time ?? end))
     try finish(contender, state, load)
     return WindowOutcome(
       begin: begin, end: actualEnd, samples: log.samples(), slices: slices,
@@ -97,10 +99,10 @@ struct WindowRunner {
   /// Reads the counters every 100 ms until the end, or until Ctrl-C.
   private func sample(_ state: WindowState, from begin: Nanoseconds, until end: Nanoseconds) -> [Slice] {
     var slices: [Slice] = []
-    Clock.sleep(until: begin)
+    SystemClock.sleep(until: begin)
     var last = meter.read(state)
-    while Clock.now() < end && !isInterrupted() {
-      Clock.sleep(until: min(end, last.time + Self.slice))
+    while SystemClock.now() < end && !isInterrupted() {
+      SystemClock.sleep(until: min(end, last.time + Self.slice))
       let reading = meter.read(state)
       slices.append(Slice(begin: last, end: reading))
       last = reading
@@ -181,7 +183,7 @@ struct WindowRunner {
         schedule: ArrivalSchedule(mean: mean, jitter: jitter, seed: plan.seed &+ UInt64(typist)), burst: 1,
         submit: contender.submitForeground
       ) { arrival in
-        let visible = pace.map { Nanoseconds(Double(elapsed(from: begin, to: Clock.now())) * $0) }
+        let visible = pace.map { Nanoseconds(Double(elapsed(from: begin, to: SystemClock.now())) * $0) }
         session.ask(
           typist: typist, keystroke: abs(first) + arrival, publishedBy: visible ?? .max, state: state)
       }

@@ -1,3 +1,4 @@
+import OpportuneBase
 import Synchronization
 
 /// What all jobs of one window share.
@@ -31,10 +32,10 @@ final class WindowState: Sendable {
 
   /// Waits until every accepted job has ended; false after `limit` nanoseconds.
   func drain(limit: Nanoseconds = 30_000_000_000) -> Bool {
-    let deadline = Clock.now() + limit
+    let deadline = SystemClock.now() + limit
     while outstanding.load(ordering: .acquiring) != 0 {
-      if Clock.now() > deadline { return false }
-      Clock.sleep(until: Clock.now() + 500_000)
+      if SystemClock.now() > deadline { return false }
+      SystemClock.sleep(until: SystemClock.now() + 500_000)
     }
     return true
   }

@@ -1,5 +1,6 @@
 import Foundation
 import OpportuneApps
+import OpportuneBase
 import Synchronization
 
 /// The lines of a descriptor, each waited for until a deadline. For one reader at a time.

@@ -2,8 +2,8 @@ import ArgumentParser
 import Dispatch
 import Foundation
 import Opportune
+import OpportuneBase
 import OpportuneLocation
-import OpportuneText
 import Synchronization
 
 struct LocationMonitorCommand: AsyncParsableCommand {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import OpportuneApps
+import OpportuneBase
 import OpportuneLocation
 
 struct LocationReplayCommand: ParsableCommand {

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
+import OpportuneBase
 import OpportuneLocation
-import OpportuneText
 
 struct LocationSettingsCommand: ParsableCommand {
   enum Action: String, CaseIterable, ExpressibleByArgument { case list, set, reset, remove, on, off }

@@ -3,7 +3,7 @@ import COpportuneArguments
 import Dispatch
 import Glibc
 import Opportune
-import OpportuneText
+import OpportuneBase
 
 @main
 struct OpportuneCommand: ParsableCommand {

@@ -1,6 +1,6 @@
 import ArgumentParser
 import Glibc
-import OpportuneText
+import OpportuneBase
 
 /// Writes a whole file, or says why it cannot. A pipe that somebody reads is one.
 func write(_ text: String, to path: String) throws(OutputFailure) {

@@ -1,6 +1,6 @@
 import Dispatch
 import Foundation
-import OpportuneText
+import OpportuneBase
 import Synchronization
 
 /// Says on a terminal what a command is at, once that has taken a second, and how far it is. Standard error has nothing of

@@ -1,5 +1,5 @@
 import Glibc
-import OpportuneText
+import OpportuneBase
 
 /// What a text is, which decides what of it is escaped on its way out.
 enum TextForm {

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 import OpportuneApps
-import OpportuneText
+import OpportuneBase
 
 struct StatesCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

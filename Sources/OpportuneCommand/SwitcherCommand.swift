@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 import OpportuneApps
-import OpportuneText
+import OpportuneBase
 
 extension SwitcherRequest.Action: ExpressibleByArgument {}
 

@@ -1,7 +1,7 @@
 import Foundation
 import OpportuneApps
+import OpportuneBase
 import OpportuneLocation
-import OpportuneText
 
 /// A ``LocationUserInterface`` of lines: it prints to one descriptor and reads answers from another.
 ///

@@ -3,12 +3,12 @@ import COpportuneExplorer
 
 /// Runs programs of a target under chosen schedules. Not thread-safe: one thread at a time, several explorers side by
 /// side.
-public final class Explorer {
+package final class Explorer {
   private let raw: OpaquePointer
   private let finding: UnsafeMutablePointer<oppx_finding>
 
   /// - Throws: ``FuzzError/noMemory``.
-  public init() throws(FuzzError) {
+  package init() throws(FuzzError) {
     guard let raw = oppx_create() else { throw .noMemory }
     guard let finding = oppx_finding_create() else {
       oppx_destroy(raw)
@@ -30,7 +30,7 @@ public final class Explorer {
   ///   - first: the number of the first execution.
   ///   - milliseconds: at least 1; looked at every 16 executions.
   ///   - executions: at most so many; 0: no limit.
-  public func fuzz(
+  package func fuzz(
     _ target: QueueTarget, seed: UInt64, first: UInt64 = 0, milliseconds: UInt64, executions: UInt64 = 0
   ) -> (figures: FuzzFigures, failed: Bool) {
     var figures = oppx_figures()
@@ -40,7 +40,7 @@ public final class Explorer {
   }
 
   /// The last failure, made smaller for at most `milliseconds`.
-  public func shrunkFinding(of target: QueueTarget, milliseconds: UInt64) -> Finding {
+  package func shrunkFinding(of target: QueueTarget, milliseconds: UInt64) -> Finding {
     oppx_shrink(raw, target.raw, finding, milliseconds)
     return currentFinding(of: target)
   }
@@ -48,7 +48,7 @@ public final class Explorer {
   /// Runs an example again.
   ///
   /// - Throws: ``FuzzError/badExample(_:)`` or ``FuzzError/unknownTarget(_:known:)``.
-  public func replay(_ example: String) throws(FuzzError) -> Replay {
+  package func replay(_ example: String) throws(FuzzError) -> Replay {
     let target = try Self.target(of: example)
     var error = [CChar](repeating: 0, count: Int(OPPX_TEXT))
     guard oppx_finding_parse(target.raw, example, finding, &error) == 0 else {
@@ -62,7 +62,7 @@ public final class Explorer {
   }
 
   /// Explores a world to its end, or until it fails or the time is over (0: no limit).
-  public func exhaust(_ world: World, milliseconds: UInt64) -> (figures: FuzzFigures, finding: Finding?) {
+  package func exhaust(_ world: World, milliseconds: UInt64) -> (figures: FuzzFigures, finding: Finding?) {
     var figures = oppx_figures()
     let budget = oppx_budget(stop: nil, executions: 0, milliseconds: milliseconds, first: 0)
     checked_explore_world(raw, world.raw, budget, &figures, finding)
@@ -93,18 +93,18 @@ public final class Explorer {
 }
 
 /// What was run.
-public struct FuzzFigures: Sendable, Equatable, Codable {
+package struct FuzzFigures: Sendable, Equatable, Codable {
   /// Schedules begun.
-  public var executions: UInt64 = 0
+  package var executions: UInt64 = 0
   /// Operations on atomics, futexes and timers.
-  public var steps: UInt64 = 0
+  package var steps: UInt64 = 0
   /// Distinct states: at which a thread was chosen, in exhaustive exploration; in which executions ended, as far as this
   /// explorer has met them, in random ones. The latter is too low above some tens of millions.
-  public var states: UInt64 = 0
+  package var states: UInt64 = 0
   /// Nothing within the bounds is left to explore.
-  public var isComplete = false
+  package var isComplete = false
 
-  public init() {}
+  package init() {}
 
   init(_ raw: oppx_figures) {
     executions = raw.executions
@@ -114,7 +114,7 @@ public struct FuzzFigures: Sendable, Equatable, Codable {
   }
 
   /// Adds another series of the same target.
-  public mutating func add(_ other: FuzzFigures) {
+  package mutating func add(_ other: FuzzFigures) {
     executions += other.executions
     steps += other.steps
     states += other.states
@@ -126,7 +126,7 @@ public struct FuzzFigures: Sendable, Equatable, Codable {
 func beginCoverage() { oppx_coverage_begin() }
 
 /// Edges of the checked code that ran since the last ``FuzzRun`` came to a target, of how many.
-public func coverage() -> (covered: Int, edges: Int) {
+package func coverage() -> (covered: Int, edges: Int) {
   var covered = 0
   var edges = 0
   oppx_coverage(&covered, &edges)

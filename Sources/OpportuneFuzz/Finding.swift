@@ -2,15 +2,15 @@ import COpportuneChecked
 import COpportuneExplorer
 
 /// A failure, with all that it takes to see it again.
-public struct Finding: Sendable, Equatable {
+package struct Finding: Sendable, Equatable {
   /// The target's name.
-  public let target: String
+  package let target: String
   /// What is wrong, as the judge says it.
-  public let message: String
+  package let message: String
   /// The program and its schedule: what ``Explorer/replay(_:)`` reads.
-  public let example: String
+  package let example: String
   /// Threads against steps.
-  public let timeline: String
+  package let timeline: String
 }
 
 /// Reads text that a C function writes as `snprintf` does: it says how long the whole is.

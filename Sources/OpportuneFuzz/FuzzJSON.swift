@@ -1,7 +1,7 @@
 import FoundationEssentials
 
 /// A report as JSON, a list of targets, or what an example came to.
-public enum FuzzJSON {
+package enum FuzzJSON {
   private struct Failure: Encodable {
     let target: String
     let message: String
@@ -41,7 +41,7 @@ public enum FuzzJSON {
   }
 
   /// - Throws: what `JSONEncoder` throws, which it has no reason to.
-  public static func encode(_ report: FuzzReport) throws -> String {
+  package static func encode(_ report: FuzzReport) throws -> String {
     try text(
       Document(
         seed: report.seed, threads: report.threads, wasInterrupted: report.wasInterrupted,
@@ -51,14 +51,14 @@ public enum FuzzJSON {
   /// The targets, and what holds of them.
   ///
   /// - Throws: as ``encode(_:)-(FuzzReport)``.
-  public static func encode(_ targets: [any FuzzTarget]) throws -> String {
+  package static func encode(_ targets: [any FuzzTarget]) throws -> String {
     try text(Listing(targets: targets.map { .init(name: $0.name, summary: $0.summary, isCanary: $0.isHidden) }))
   }
 
   /// What an example that was run again came to: a finding or none, and what it did.
   ///
   /// - Throws: as ``encode(_:)-(FuzzReport)``.
-  public static func encode(_ replay: Replay) throws -> String {
+  package static func encode(_ replay: Replay) throws -> String {
     try text(Again(finding: replay.finding.map(Failure.init), timeline: replay.timeline, misfit: replay.misfit))
   }
 

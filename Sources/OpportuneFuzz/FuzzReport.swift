@@ -1,31 +1,31 @@
 /// What fuzzing one target came to.
-public struct TargetOutcome: Sendable, Codable, Equatable {
-  public let target: String
+package struct TargetOutcome: Sendable, Codable, Equatable {
+  package let target: String
   /// Programs run, each under one schedule; inputs checked.
-  public let executions: UInt64
+  package let executions: UInt64
   /// Operations on atomics, futexes and timers; steps of an input.
-  public let steps: UInt64
+  package let steps: UInt64
   /// Of queues: distinct states in which executions ended, what each thread had done and seen with them. Each thread
   /// counts its own.
-  public let states: UInt64
+  package let states: UInt64
   /// Wall-clock.
-  public let seconds: Double
+  package let seconds: Double
   /// Edges of the checked core that ran, by all runs of the program meanwhile, of how many; none where that is not what is
   /// run.
-  public let edgesCovered: Int
-  public let edges: Int
+  package let edgesCovered: Int
+  package let edges: Int
 
-  public var executionsPerSecond: Double { seconds > 0 ? Double(executions) / seconds : 0 }
-  public var stepsPerSecond: Double { seconds > 0 ? Double(steps) / seconds : 0 }
+  package var executionsPerSecond: Double { seconds > 0 ? Double(executions) / seconds : 0 }
+  package var stepsPerSecond: Double { seconds > 0 ? Double(steps) / seconds : 0 }
 }
 
 /// What a ``FuzzRun`` came to.
-public struct FuzzReport: Sendable {
-  public let seed: UInt64
-  public let threads: Int
+package struct FuzzReport: Sendable {
+  package let seed: UInt64
+  package let threads: Int
   /// The canaries, which were found first.
-  public var selfCheck: [SelfCheck.Result] = []
-  public var outcomes: [TargetOutcome]
-  public var finding: Finding?
-  public var wasInterrupted: Bool
+  package var selfCheck: [SelfCheck.Result] = []
+  package var outcomes: [TargetOutcome]
+  package var finding: Finding?
+  package var wasInterrupted: Bool
 }

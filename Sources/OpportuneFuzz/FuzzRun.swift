@@ -2,22 +2,22 @@ import Dispatch
 import Synchronization
 
 /// Fuzzes targets one after another, each on several threads, until one fails, time is over or the caller says stop.
-public struct FuzzRun: Sendable {
+package struct FuzzRun: Sendable {
   /// At least one.
-  public var targets: [any FuzzTarget]
+  package var targets: [any FuzzTarget]
   /// For each target; above 0.
-  public var seconds: Double
-  public var seed: UInt64
+  package var seconds: Double
+  package var seed: UInt64
   /// 1 to 1024, each a thread of its own.
-  public var threads: Int
+  package var threads: Int
   /// Asked every tenth of a second.
-  public var isInterrupted: @Sendable () -> Bool
+  package var isInterrupted: @Sendable () -> Bool
   /// Called about twice a second, on the caller's thread.
-  public var progress: (@Sendable (TargetOutcome) -> Void)?
+  package var progress: (@Sendable (TargetOutcome) -> Void)?
   /// Called once with a failure as it was met, before it is made smaller, which takes up to 20 s; on another thread.
-  public var found: (@Sendable (Finding) -> Void)?
+  package var found: (@Sendable (Finding) -> Void)?
 
-  public init(
+  package init(
     targets: [any FuzzTarget], seconds: Double, seed: UInt64, threads: Int,
     isInterrupted: @escaping @Sendable () -> Bool = { false },
     progress: (@Sendable (TargetOutcome) -> Void)? = nil
@@ -33,7 +33,7 @@ public struct FuzzRun: Sendable {
   /// Blocks until all is done. Ends with the first target that fails.
   ///
   /// - Throws: ``FuzzError/noMemory``, ``FuzzError/noThread(_:)``.
-  public func run() throws(FuzzError) -> FuzzReport {
+  package func run() throws(FuzzError) -> FuzzReport {
     var report = FuzzReport(seed: seed, threads: threads, outcomes: [], finding: nil, wasInterrupted: false)
     for target in targets where report.finding == nil && !report.wasInterrupted {
       let outcome = try run(target, &report.finding)

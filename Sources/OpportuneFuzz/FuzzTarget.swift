@@ -1,5 +1,5 @@
 /// Code under trial, and the judge of what it promises.
-public protocol FuzzTarget: Sendable {
+package protocol FuzzTarget: Sendable {
   /// What `--target` names it by.
   var name: String { get }
   /// Its invariants, in a sentence.
@@ -12,7 +12,7 @@ public protocol FuzzTarget: Sendable {
 }
 
 /// What runs a target. Not thread-safe: one thread at a time, several side by side.
-public protocol Fuzzer: AnyObject {
+package protocol Fuzzer: AnyObject {
   /// Random executions until one fails or the time is over. An execution depends on the seed and on its number alone; no
   /// two seeds have executions in common.
   ///
@@ -35,7 +35,7 @@ public protocol Fuzzer: AnyObject {
 
 extension Fuzzer {
   /// From the first execution of the seed.
-  public func fuzz(
+  package func fuzz(
     seed: UInt64, milliseconds: UInt64, executions: UInt64
   ) -> (figures: FuzzFigures, failed: Bool) {
     fuzz(seed: seed, first: 0, milliseconds: milliseconds, executions: executions)
@@ -44,7 +44,7 @@ extension Fuzzer {
 
 extension Collection<any FuzzTarget> {
   /// - Throws: ``FuzzError/unknownTarget(_:known:)``.
-  public func named(_ name: String) throws(FuzzError) -> any FuzzTarget {
+  package func named(_ name: String) throws(FuzzError) -> any FuzzTarget {
     guard let target = first(where: { $0.name == name }) else { throw .unknownTarget(name, known: map(\.name)) }
     return target
   }
@@ -52,13 +52,13 @@ extension Collection<any FuzzTarget> {
   /// Runs an example of one of these targets again.
   ///
   /// - Throws: ``FuzzError/badExample(_:)`` or ``FuzzError/unknownTarget(_:known:)``.
-  public func replay(_ example: String) throws(FuzzError) -> Replay {
+  package func replay(_ example: String) throws(FuzzError) -> Replay {
     try named(ExampleText.target(of: example)).makeFuzzer().replay(example)
   }
 }
 
 /// What a caller handed over is wrong.
-public enum FuzzError: Error, Equatable, CustomStringConvertible {
+package enum FuzzError: Error, Equatable, CustomStringConvertible {
   case unknownTarget(String, known: [String])
   /// An example's text.
   case badExample(String)
@@ -68,7 +68,7 @@ public enum FuzzError: Error, Equatable, CustomStringConvertible {
   /// No more threads than so many can be started.
   case noThread(Int)
 
-  public var description: String {
+  package var description: String {
     switch self {
     case .unknownTarget(let name, let known):
       "'\(name)' is not a target; there are \(known.joined(separator: ", "))"

@@ -1,17 +1,19 @@
+import OpportuneBase
+
 /// A ``Property`` as a target.
-public struct PropertyTarget: FuzzTarget {
-  public let property: any Property
+package struct PropertyTarget: FuzzTarget {
+  package let property: any Property
 
-  public init(_ property: any Property) { self.property = property }
+  package init(_ property: any Property) { self.property = property }
 
-  public var name: String { property.name }
-  public var summary: String { property.summary }
-  public var isHidden: Bool { property.isCanary }
+  package var name: String { property.name }
+  package var summary: String { property.summary }
+  package var isHidden: Bool { property.isCanary }
 
-  public func makeFuzzer() throws(FuzzError) -> any Fuzzer { PropertyFuzzer(property) }
+  package func makeFuzzer() throws(FuzzError) -> any Fuzzer { PropertyFuzzer(property) }
 
   /// Runs an input that another driver has chosen. Where it fails it is made smaller, for so long at most.
-  public func finding(of input: [UInt8], milliseconds: UInt64) -> Finding? {
+  package func finding(of input: [UInt8], milliseconds: UInt64) -> Finding? {
     let fuzzer = PropertyFuzzer(property)
     return fuzzer.fails(input) ? fuzzer.shrunkFinding(milliseconds: milliseconds) : nil
   }
@@ -36,11 +38,11 @@ final class PropertyFuzzer: Fuzzer {
     seed: UInt64, first: UInt64, milliseconds: UInt64, executions: UInt64
   ) -> (figures: FuzzFigures, failed: Bool) {
     run(milliseconds: milliseconds + Self.patience) { [property] trial in
-      let end = SteadyClock.nanoseconds() + milliseconds * 1_000_000
+      let end = SystemClock.now() + milliseconds * 1_000_000
       repeat {
         var generator = SplitMix64(seed: seed, number: first &+ trial.figures.executions)
         trial.execute(property.draw(&generator))
-      } while trial.violation == nil && trial.figures.executions != executions && SteadyClock.nanoseconds() < end
+      } while trial.violation == nil && trial.figures.executions != executions && SystemClock.now() < end
     }
   }
 
@@ -58,10 +60,10 @@ final class PropertyFuzzer: Fuzzer {
   }
 
   func shrunkFinding(milliseconds: UInt64) -> Finding {
-    let end = SteadyClock.nanoseconds() + milliseconds * 1_000_000
+    let end = SystemClock.now() + milliseconds * 1_000_000
     let shrinker = InputShrinker(head: property.head, grain: property.grain)
     failing = shrinker.shrink(failing) { input in
-      guard SteadyClock.nanoseconds() < end, self.traps < Self.trapsMax else { return nil }
+      guard SystemClock.now() < end, self.traps < Self.trapsMax else { return nil }
       let (failure, steps) = self.run(input, keepsSteps: self.property.tries > 1, until: end)
       guard let failure else { return false }
       self.seen = (failure, steps)
@@ -96,7 +98,7 @@ final class PropertyFuzzer: Fuzzer {
       let failure = trial.run(milliseconds: Self.patience, { $0.execute(input) })
       steps = trial.log.steps
       if failure != nil { return (failure, steps) }
-      if SteadyClock.nanoseconds() >= end { break }
+      if SystemClock.now() >= end { break }
     }
     return (nil, steps)
   }

@@ -4,34 +4,34 @@ import COpportuneExplorer
 /// A structure of the C core under trial: its operations, and the judge of what it promises.
 ///
 /// `@unchecked Sendable`: it points to a constant of the C side.
-public struct QueueTarget: FuzzTarget, @unchecked Sendable {
+package struct QueueTarget: FuzzTarget, @unchecked Sendable {
   let raw: UnsafePointer<oppx_target>
 
   /// What `--target` names it by.
-  public var name: String { String(cString: raw.pointee.name) }
+  package var name: String { String(cString: raw.pointee.name) }
 
   /// Its invariants, in a sentence.
-  public var summary: String { String(cString: raw.pointee.summary) }
+  package var summary: String { String(cString: raw.pointee.summary) }
 
   /// Whether it is fuzzed only when it is named: the canary, which must fail, and the explorer's own checks.
-  public var isHidden: Bool { raw.pointee.hidden }
+  package var isHidden: Bool { raw.pointee.hidden }
 
   /// Every target, in the order of a listing.
-  public static let all: [QueueTarget] = {
+  package static let all: [QueueTarget] = {
     var count = 0
     let list = checked_targets(&count)
     return (0..<count).map { QueueTarget(raw: list[$0]) }.filter { $0.name != "litmus" }
   }()
 
   /// - Throws: ``FuzzError/unknownTarget(_:)``.
-  public static func named(_ name: String) throws(FuzzError) -> QueueTarget {
+  package static func named(_ name: String) throws(FuzzError) -> QueueTarget {
     guard let target = all.first(where: { $0.name == name }) else {
       throw .unknownTarget(name, known: all.map(\.name))
     }
     return target
   }
 
-  public func makeFuzzer() throws(FuzzError) -> any Fuzzer { QueueFuzzer(target: self, explorer: try Explorer()) }
+  package func makeFuzzer() throws(FuzzError) -> any Fuzzer { QueueFuzzer(target: self, explorer: try Explorer()) }
 }
 
 private final class QueueFuzzer: Fuzzer {

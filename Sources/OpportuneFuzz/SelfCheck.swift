@@ -3,12 +3,12 @@ import Dispatch
 /// Whether the fuzzer finds what there is to find: each canary has a bug planted, which must turn up.
 ///
 /// A run that finds nothing says something only if this holds, so `opportune fuzz` begins with it.
-public enum SelfCheck {
+package enum SelfCheck {
   /// A canary and how long its bug took to find.
-  public struct Result: Sendable, Equatable, Codable {
-    public let target: String
-    public let executions: UInt64
-    public let seconds: Double
+  package struct Result: Sendable, Equatable, Codable {
+    package let target: String
+    package let executions: UInt64
+    package let seconds: Double
   }
 
   /// Fuzzes each canary on the caller's thread. Blocks for some milliseconds, if all is well.
@@ -18,7 +18,7 @@ public enum SelfCheck {
   ///   - seed: as for ``Fuzzer/fuzz(seed:milliseconds:executions:)``.
   ///   - milliseconds: for each canary, at most; above 0.
   /// - Throws: ``FuzzError/blind(_:seconds:)`` if a planted bug is not found, ``FuzzError/noMemory``.
-  public static func run(
+  package static func run(
     of targets: [any FuzzTarget], seed: UInt64, milliseconds: UInt64 = 20_000
   ) throws(FuzzError) -> [Result] {
     var results: [Result] = []

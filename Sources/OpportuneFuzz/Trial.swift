@@ -62,11 +62,3 @@ private final class Context {
     self.body = body
   }
 }
-
-enum SteadyClock {
-  static func nanoseconds() -> UInt64 {
-    var now = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return UInt64(now.tv_sec) * 1_000_000_000 + UInt64(now.tv_nsec)
-  }
-}

@@ -4,16 +4,16 @@ import COpportuneExplorer
 /// A small program that is explored to the end within bounds.
 ///
 /// `@unchecked Sendable`: it points to a constant of the C side.
-public struct World: @unchecked Sendable {
+package struct World: @unchecked Sendable {
   let raw: UnsafePointer<oppx_world>
 
-  public var name: String { String(cString: raw.pointee.name) }
-  public var target: String { String(cString: raw.pointee.target) }
-  public var program: String { String(cString: raw.pointee.program) }
+  package var name: String { String(cString: raw.pointee.name) }
+  package var target: String { String(cString: raw.pointee.target) }
+  package var program: String { String(cString: raw.pointee.program) }
   /// To be explored to its end by every run of the tests; the others for a moment.
-  public var isQuick: Bool { raw.pointee.quick }
+  package var isQuick: Bool { raw.pointee.quick }
 
-  public static let all: [World] = {
+  package static let all: [World] = {
     var count = 0
     let list = checked_worlds(&count)
     return (0..<count).map { World(raw: list + $0) }
@@ -23,13 +23,13 @@ public struct World: @unchecked Sendable {
 /// A program whose outcome the language allows or forbids: what the explorer itself is checked by.
 ///
 /// `@unchecked Sendable`: it points to a constant of the C side.
-public struct LitmusTest: @unchecked Sendable {
+package struct LitmusTest: @unchecked Sendable {
   let raw: UnsafePointer<checked_litmus_test>
 
-  public var name: String { String(cString: raw.pointee.name) }
-  public var isAllowed: Bool { raw.pointee.allowed }
+  package var name: String { String(cString: raw.pointee.name) }
+  package var isAllowed: Bool { raw.pointee.allowed }
 
-  public static let all: [LitmusTest] = {
+  package static let all: [LitmusTest] = {
     var count = 0
     let list = checked_litmus_tests(&count)
     return (0..<count).map { LitmusTest(raw: list + $0) }
@@ -38,7 +38,7 @@ public struct LitmusTest: @unchecked Sendable {
   /// Whether the outcome appears in some execution; all are explored.
   ///
   /// - Throws: ``FuzzError/noMemory``.
-  public func appears() throws(FuzzError) -> Bool {
+  package func appears() throws(FuzzError) -> Bool {
     guard let explorer = oppx_create() else { throw .noMemory }
     defer { oppx_destroy(explorer) }
     var figures = oppx_figures()

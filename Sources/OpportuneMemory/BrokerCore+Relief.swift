@@ -1,4 +1,5 @@
 internal import COpportune
+internal import OpportuneBase
 import Synchronization
 
 /// What all apps hold, and what of it may be taken, from one walk.
@@ -124,7 +125,7 @@ extension BrokerCore {
       // Lazily given memory may be had back without anybody being told. A walk for each 256th of the budget at the most.
       let held = survey.total.inUse + survey.total.lazy
       let critical = configuration.gauge.critical.bytes(of: budget)
-      walkAt.store(before.clampedSum(max(critical - min(held, critical), budget / 256)), ordering: .relaxed)
+      walkAt.store(before.saturatingAdd(max(critical - min(held, critical), budget / 256)), ordering: .relaxed)
     }
     return relief
   }
@@ -133,7 +134,7 @@ extension BrokerCore {
     var relief = Relief()
     // The machine is read after the walk: what others take in between counts twice, and the next look finds what is missing.
     guard var reading = self.reading(of: survey.total) else { return relief }
-    reading.inUse = reading.inUse.clampedSum(bytes)
+    reading.inUse = reading.inUse.saturatingAdd(bytes)
     var excess = gauge.excess(reading)
     // What was given lazily does not count as in use.
     for victim in survey.victims where !victim.view.is_lazy {
@@ -176,11 +177,11 @@ extension BrokerCore {
   func makeRoomOfMachine(for bytes: UInt64, handedOut counted: UInt64 = 0) {
     let before = grown.load(ordering: .relaxed)
     // The machine is read for each 256th of the least limit, and no more often than for what takes as long to touch.
-    guard before.clampedSum(bytes) >= walkAt.load(ordering: .relaxed) else { return }
+    guard before.saturatingAdd(bytes) >= walkAt.load(ordering: .relaxed) else { return }
     let readings = MachineMemory.system.readings()
     guard let capacity = readings.map(\.capacity).min() else { return }
     let interval = max(1, capacity / 256, min(2 << 20, capacity / 32))
-    walkAt.store(before.clampedSum(bytes).clampedSum(interval), ordering: .relaxed)
+    walkAt.store(before.saturatingAdd(bytes).saturatingAdd(interval), ordering: .relaxed)
     let needed = wanted.add(bytes, ordering: .relaxed).newValue
     defer { wanted.subtract(bytes, ordering: .relaxed) }
     let touched = ProcessMemory.anonymous() ?? .max
@@ -189,14 +190,14 @@ extension BrokerCore {
       let untouched = others - min(touched, others)
       return readings.reduce(0) { most, reading in
         var full = reading
-        full.inUse = reading.inUse.clampedSum(needed).clampedSum(untouched)
+        full.inUse = reading.inUse.saturatingAdd(needed).saturatingAdd(untouched)
         return max(most, configuration.gauge.excess(full))
       }
     }
     // An upper bound, which needs no walk.
     guard excess(handedOut: handedOut.load(ordering: .relaxed)) > 0 else { return }
     let survey = survey()
-    var left = excess(handedOut: survey.total.inUse.clampedSum(survey.total.lazy))
+    var left = excess(handedOut: survey.total.inUse.saturatingAdd(survey.total.lazy))
     for victim in survey.victims where !victim.view.is_lazy {
       guard left > 0 else { return }
       guard take(victim, configuration.mode) > 0 || isGone(victim) else { continue }
@@ -217,7 +218,7 @@ extension BrokerCore {
     var left: MemoryReading?
     for standing in AppStanding.allCases where PurgeOrder.mayTake(from: standing) {
       guard files.drop({ $0.currentStanding == standing }), var reading = reading(of: MemoryLedger()) else { continue }
-      reading.inUse = reading.inUse.clampedSum(bytes)
+      reading.inUse = reading.inUse.saturatingAdd(bytes)
       left = reading
       if gauge.excess(reading) == 0 { break }
     }

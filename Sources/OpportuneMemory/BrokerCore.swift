@@ -1,5 +1,6 @@
 internal import COpportune
 import Glibc
+internal import OpportuneBase
 import Synchronization
 
 /// What the broker and the memory of its apps share.
@@ -213,14 +214,7 @@ final class BrokerCore: @unchecked Sendable {
   /// better, is for when it may matter.
   private func mayBeCritical(_ bytes: UInt64) -> Bool {
     guard case .budget(let budget) = configuration.limit else { return false }
-    return handedOut.load(ordering: .relaxed).clampedSum(bytes) >= configuration.gauge.critical.bytes(of: budget)
-      && grown.load(ordering: .relaxed).clampedSum(bytes) >= walkAt.load(ordering: .relaxed)
-  }
-}
-
-extension UInt64 {
-  func clampedSum(_ other: UInt64) -> UInt64 {
-    let (sum, overflow) = addingReportingOverflow(other)
-    return overflow ? .max : sum
+    return handedOut.load(ordering: .relaxed).saturatingAdd(bytes) >= configuration.gauge.critical.bytes(of: budget)
+      && grown.load(ordering: .relaxed).saturatingAdd(bytes) >= walkAt.load(ordering: .relaxed)
   }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import OpportuneBase
 import OpportuneFuzz
 
 /// A property of a parser. Random bytes seldom get past the first test of one, so after a first byte that says which the

@@ -1,5 +1,6 @@
 import Foundation
 import OpportuneApps
+import OpportuneBase
 import OpportuneFuzz
 import OpportuneLocation
 

@@ -1,4 +1,5 @@
 import Foundation
+import OpportuneBase
 import OpportuneFuzz
 import OpportuneLocation
 

@@ -1,3 +1,4 @@
+import OpportuneBase
 import OpportuneFuzz
 import OpportuneIO
 import OpportuneModels

@@ -1,4 +1,5 @@
 import OpportuneApps
+import OpportuneBase
 import OpportuneFuzz
 import OpportuneModels
 

@@ -1,8 +1,8 @@
 import Foundation
 import OpportuneApps
+import OpportuneBase
 import OpportuneFuzz
 import OpportuneLocation
-import OpportuneText
 
 /// Manifests with a known meaning, in JSON and as property lists, and damaged ones.
 struct ManifestProperty: DocumentProperty {

@@ -3,9 +3,9 @@ import OpportuneIO
 import OpportuneModels
 
 /// All that `opportune fuzz` runs.
-public enum FuzzTargets {
+package enum FuzzTargets {
   /// The layers above the core, in the order of a listing.
-  public static let properties: [any FuzzTarget] = [
+  package static let properties: [any FuzzTarget] = [
     PropertyTarget(ExecutorProperty()),
     PropertyTarget(IOSchedulerProperty(IOScheduler<Int>.self)),
     PropertyTarget(RequestProperty()),
@@ -20,7 +20,7 @@ public enum FuzzTargets {
   ]
 
   /// With the queues of the core.
-  public static let all: [any FuzzTarget] = QueueTarget.all + properties
+  package static let all: [any FuzzTarget] = QueueTarget.all + properties
 }
 
 /// The planted bug: one cancellation in a few is forgotten.

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import OpportuneBase
 import OpportuneFuzz
 import OpportuneReplay
 

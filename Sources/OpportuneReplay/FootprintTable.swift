@@ -1,3 +1,5 @@
+import OpportuneBase
+
 /// How large apps are: sizes of real ones by percentile, from which a size is drawn for each app of a trace. What comes of
 /// it is synthetic: sizes of apps of one device, given to those of another.
 package struct FootprintTable: Sendable, Hashable {
@@ -33,13 +35,10 @@ package struct FootprintTable: Sendable, Hashable {
 
   /// The size of an app: the same for the same seed, whatever other apps there are.
   package func draw(_ app: String, seed: UInt64) -> UInt64 {
-    // FNV-1a of the name, then SplitMix64.
-    var state = app.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 } ^ seed
-    state &+= 0x9e37_79b9_7f4a_7c15
-    state = (state ^ state >> 30) &* 0xbf58_476d_1ce4_e5b9
-    state = (state ^ state >> 27) &* 0x94d0_49bb_1331_11eb
-    state ^= state >> 31
-    let place = Double(state >> 11) / Double(1 << 53 as UInt64) * Double(bytes.count - 1)
+    // FNV-1a of the name.
+    let hash = app.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+    var generator = SplitMix64(seed: hash ^ seed)
+    let place = Double(generator.next() >> 11) / Double(1 << 53 as UInt64) * Double(bytes.count - 1)
     let below = min(Int(place), bytes.count - 2)
     let step = Double(bytes[below + 1] - bytes[below])
     return bytes[below] + UInt64((place - Double(below)) * step)

@@ -1,4 +1,4 @@
-import OpportuneText
+import OpportuneBase
 
 /// One self-contained page. No script, nothing fetched.
 func document(title: String, body: String) -> String {

@@ -1,5 +1,5 @@
+import OpportuneBase
 import OpportuneMemory
-import OpportuneText
 
 extension PolicyComparison {
   /// For people.

@@ -1,4 +1,5 @@
 import Opportune
+import OpportuneBase
 
 /// What a replay is run with.
 package struct ReplayOptions: Sendable {

@@ -1,4 +1,5 @@
 import Opportune
+import OpportuneBase
 
 /// An app that was removed in a replay.
 package struct ReplayRemoval: Sendable, Hashable, Codable {

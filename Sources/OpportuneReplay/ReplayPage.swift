@@ -1,5 +1,5 @@
 import OpportuneApps
-import OpportuneText
+import OpportuneBase
 
 extension ReplayReport {
   /// One self-contained page: what the text says, and a timeline. No script, nothing fetched.

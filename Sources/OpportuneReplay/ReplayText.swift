@@ -1,7 +1,7 @@
 import Foundation
 import OpportuneApps
+import OpportuneBase
 import OpportuneMemory
-import OpportuneText
 
 extension ReplayReport {
   /// For people.

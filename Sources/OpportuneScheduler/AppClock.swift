@@ -1,4 +1,5 @@
 internal import COpportune
+internal import OpportuneBase
 import Synchronization
 
 /// A clock that sleeps on the scheduler's own timers: one-shot, coalesced within their tolerance, on the monitor's
@@ -10,8 +11,7 @@ public struct AppClock: Clock {
     let nanoseconds: Int64
 
     public func advanced(by duration: Duration) -> Instant {
-      let (sum, overflow) = nanoseconds.addingReportingOverflow(duration.clampedNanoseconds)
-      return Instant(nanoseconds: overflow ? (duration < .zero ? .min : .max) : sum)
+      Instant(nanoseconds: nanoseconds.saturatingAdd(duration.clampedNanoseconds))
     }
 
     public func duration(to other: Instant) -> Duration {
@@ -38,7 +38,7 @@ public struct AppClock: Clock {
     try Task.checkCancellation()
     let tolerance = tolerance ?? engine.configuration.timerTolerance
     let timer = SleepTimer(
-      deadline: UInt64(max(0, deadline.nanoseconds)), tolerance: UInt64(max(0, tolerance.clampedNanoseconds)))
+      deadline: UInt64(max(0, deadline.nanoseconds)), tolerance: tolerance.unsignedNanoseconds)
     await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         guard timer.begin(continuation) else { return continuation.resume() }

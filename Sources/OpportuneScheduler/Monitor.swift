@@ -409,7 +409,3 @@ final class Monitor: @unchecked Sendable {
     return turns
   }
 }
-
-extension UInt64 {
-  func saturatingSubtract(_ other: UInt64) -> UInt64 { self > other ? self - other : 0 }
-}

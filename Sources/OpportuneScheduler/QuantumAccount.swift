@@ -1,3 +1,5 @@
+internal import OpportuneBase
+
 /// What is remembered of one thread, or of one task, to decide about its demotion.
 ///
 /// Pure: it has no clock and no lock, and the same reports give the same verdicts. The caller measures,
@@ -224,12 +226,5 @@ extension QuantumAccount {
     let cpu = min((cpuNanoseconds.saturatingAdd(64)) >> 7, 0x3F_FFFF)
     let offCPU = min((offCPUNanoseconds.saturatingAdd(8192)) >> 14, 0xFFF)
     return UInt64(lastEnd) | UInt64(depth) << 24 | cpu << 30 | offCPU << 52
-  }
-}
-
-extension UInt64 {
-  func saturatingAdd(_ other: UInt64) -> UInt64 {
-    let (sum, overflow) = addingReportingOverflow(other)
-    return overflow ? .max : sum
   }
 }

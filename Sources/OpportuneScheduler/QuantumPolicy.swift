@@ -1,3 +1,5 @@
+internal import OpportuneBase
+
 /// When a thread is demoted, by how much, and what undoes it. (R-CPU-06, R-CPU-07, R-CPU-08)
 ///
 /// A thread that uses ``quantum`` of CPU time without blocking is lowered by ``step`` levels. Blocking starts
@@ -69,15 +71,5 @@ public struct QuantumPolicy: Sendable, Hashable {
     try requireInRange(step, Self.stepRange, .step)
     try requireInRange(blockingGap, Self.blockingGapRange, .blockingGap)
     try requireInRange(offCPUShare, Self.offCPUShareRange, .offCPUShare)
-  }
-}
-
-extension Duration {
-  /// Whole nanoseconds; the nearest `Int64` for durations of more than 292 years.
-  var clampedNanoseconds: Int64 {
-    let (seconds, attoseconds) = components
-    let (scaled, scaledOver) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-    let (sum, sumOver) = scaled.addingReportingOverflow(attoseconds / 1_000_000_000)
-    return scaledOver || sumOver ? (seconds < 0 ? .min : .max) : sum
   }
 }

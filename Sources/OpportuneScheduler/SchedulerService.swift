@@ -1,5 +1,6 @@
 import Logging
 import Metrics
+internal import OpportuneBase
 import ServiceLifecycle
 
 /// Runs a scheduler as a service of `swift-service-lifecycle`: shuts it down when the group does, and reports its

@@ -1,4 +1,5 @@
 internal import COpportune
+internal import OpportuneBase
 
 /// How much CPU time a worker's slices use, measured as seldom as possible.
 ///

@@ -1,3 +1,5 @@
+internal import OpportuneBase
+
 /// One-shot timers that fire together where they may.
 ///
 /// A timer may fire from its deadline until its deadline plus its tolerance. The next time to wake is the

@@ -1,4 +1,5 @@
 import Glibc
+import OpportuneBase
 import OpportuneFuzz
 import OpportuneProperties
 

@@ -54,7 +54,7 @@ private final class GatedDisk: StoreDevice, @unchecked Sendable {
     let block: MemoryBlock
     init(_ memory: AppMemory, bytes: Int) throws {
       block = try memory.allocate(bytes: bytes)
-      var generator = SeededGenerator(seed: 9)
+      var generator = SplitMix64(seed: 9)
       for word in block.bytes.bindMemory(to: UInt64.self).indices {
         block.bytes.storeBytes(of: generator.next(), toByteOffset: word * 8, as: UInt64.self)
       }

@@ -20,7 +20,7 @@ private func countsPages(in folder: URL) -> Bool {
 
 /// Nothing that compresses.
 private func noise(of count: Int) -> [UInt8] {
-  var generator = SeededGenerator(seed: 5)
+  var generator = SplitMix64(seed: 5)
   return (0..<count / 8).flatMap { _ in withUnsafeBytes(of: generator.next()) { [UInt8]($0) } }
 }
 

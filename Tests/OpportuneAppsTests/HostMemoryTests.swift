@@ -63,7 +63,7 @@ private final class Notes: HibernatingApp {
 }
 
 private func noise(_ count: Int, seed: UInt64) -> [UInt8] {
-  var generator = SeededGenerator(seed: seed)
+  var generator = SplitMix64(seed: seed)
   return (0..<count / 8).flatMap { _ in withUnsafeBytes(of: generator.next()) { [UInt8]($0) } }
 }
 

@@ -73,13 +73,8 @@ import Testing
 
   /// Uses so much CPU time of the calling thread.
   private func burn(milliseconds: Int) {
-    func used() -> Int {
-      var time = timespec()
-      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-      return time.tv_sec * 1000 + time.tv_nsec / 1_000_000
-    }
-    let end = used() + milliseconds
-    while used() < end {}
+    let end = SystemClock.threadCPU() + UInt64(milliseconds) * 1_000_000
+    while SystemClock.threadCPU() < end {}
   }
 
   // R-RULE-01

@@ -10,7 +10,7 @@ import Testing
     [], [.audio], [.voip], [.fetch], [.location, .audio], [.audio, .voip, .fetch],
   ]
 
-  private static func event(_ generator: inout SeededGenerator, _ open: [TaskID]) -> AppEvent {
+  private static func event(_ generator: inout SplitMix64, _ open: [TaskID]) -> AppEvent {
     switch Int.random(in: 0..<34, using: &generator) {
     case 0...3: .launch
     case 4: .launchInBackground(.system)
@@ -60,7 +60,7 @@ import Testing
   static func run(seed: UInt64, events: Int, keepsLog: Bool = true, apps count: Int = 4) throws -> (
     VirtualHost, [String]
   ) {
-    var generator = SeededGenerator(seed: seed)
+    var generator = SplitMix64(seed: seed)
     let policy = policy(Int(seed % 840))
     var host = try VirtualHost(policy: policy, keepsLog: true, hashesLog: !keepsLog)
     var behaviour = Behaviour()
@@ -113,7 +113,7 @@ import Testing
 
   // R-LIFE-01
   @Test func refusedEventsChangeNothing() throws {
-    var generator = SeededGenerator(seed: 11)
+    var generator = SplitMix64(seed: 11)
     var host = try VirtualHost()
     let app = host.register(manifest("app", [.audio]))
     var refused = 0

@@ -34,7 +34,7 @@ import Testing
     let root = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
     try FileManager.default.createDirectory(at: root, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: root) }
-    var random = SplitMix(seed: 42)
+    var random = SplitMix64(seed: 42)
     let words = [
       "a", "an", "Ant", "the", "them", "theme", "x_1", "größe", String(repeating: "long", count: 40),
     ]
@@ -64,7 +64,7 @@ import Testing
       let index = SearchIndex(chunks: corpus.chunks.count, begun: 0)
       let referee = SearchReferee(corpus: corpus)
       let queries = try self.queries.map { try #require(Query($0)) }
-      var random = SplitMix(seed: 1)
+      var random = SplitMix64(seed: 1)
       var given: [(query: Query, answer: Answer)] = []
       for (turn, chunk) in corpus.chunks.indices.shuffled(using: &random).enumerated() {
         let segment = SearchWorkload.build(corpus, chunk: chunk, while: { true }, progress: { _, _ in })
@@ -97,7 +97,7 @@ import Testing
   @Test func nothingIsSeenBeforeItIsPublished() throws {
     try withTree { root in
       let corpus = try Corpus(roots: [root], bytesMax: 1 << 20, chunkBytes: 1 << 20)
-      let index = SearchIndex(chunks: corpus.chunks.count, begun: Clock.now())
+      let index = SearchIndex(chunks: corpus.chunks.count, begun: SystemClock.now())
       let query = try #require(Query("a"))
       #expect(index.answer(query) == Answer())
       let build = { SearchWorkload.build(corpus, chunk: 0, while: { true }, progress: { _, _ in }) }

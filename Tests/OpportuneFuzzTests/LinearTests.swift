@@ -43,7 +43,7 @@ import Testing
 
   // R-CARD-09
   @Test func answersAreThoseOfAllOrders() {
-    var random = SeededGenerator(seed: 5)
+    var random = SplitMix64(seed: 5)
     var linear = 0
     for number in 0..<4000 {
       let inOrder = number % 2 == 0

@@ -40,7 +40,7 @@ import Testing
     var head = 0
     var inDevice: [IOScheduler<Job>.Grant] = []
     var served: [(end: UInt64, grant: IOScheduler<Job>.Grant)] = []
-    var generator = SeededGenerator(seed: 3)
+    var generator = SplitMix64(seed: 3)
     /// The foreground's, one at a time with a pause between.
     var latencies: [UInt64] = []
     var nextForeground: UInt64 = 0

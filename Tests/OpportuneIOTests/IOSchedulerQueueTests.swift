@@ -14,7 +14,7 @@ import Testing
   /// cancelled.
   @Test(arguments: 0..<10 as Range<UInt64>)
   func itHoldsWhatAListHolds(seed: UInt64) {
-    var generator = SeededGenerator(seed: seed)
+    var generator = SplitMix64(seed: seed)
     var queue = IOScheduler<Int>.Queue()
     var (list, out, last) = ([UInt64](), [UInt64](), 0 as UInt64)
     for _ in 0..<3000 {
@@ -65,7 +65,7 @@ import Testing
     #expect(after.looks - before.looks <= 200 * 15)
     #expect(after.room == count && after.storage == before.storage)
     // And all are cancelled, in no order: the gaps are swept up each time when they are half of the places.
-    var generator = SeededGenerator(seed: 1)
+    var generator = SplitMix64(seed: 1)
     tickets.shuffle(using: &generator)
     var (room, sweeps) = (count, 0)
     for ticket in tickets {

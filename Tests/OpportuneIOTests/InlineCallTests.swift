@@ -201,7 +201,7 @@ import Testing
         while try await io.receive(socket, into: buffer) > 0 { await Task.yield() }
       }
     }
-    var generator = SeededGenerator(seed: 5)
+    var generator = SplitMix64(seed: 5)
     for round in 0..<200 {
       _ = try peer.writeAll([UInt8](repeating: 1, count: 1000))
       for _ in 0..<Int.random(in: 0..<20, using: &generator) { await Task.yield() }

@@ -34,7 +34,7 @@ import Testing
   // R-DISK-02
   @Test(arguments: [UInt64(1), 7, 1_000, 1_000_003, 999_999_999_999])
   func bucketNeverGivesMoreThanRateAndBurst(rate: UInt64) {
-    var generator = SeededGenerator(seed: rate)
+    var generator = SplitMix64(seed: rate)
     let burst = UInt64.random(in: 1...10_000, using: &generator)
     var bucket = TokenBucket(rate: rate, burst: burst, now: 5)
     var now: UInt64 = 5
@@ -62,7 +62,7 @@ import Testing
   }
 
   @Test func bucketTellsWhenTokensAreThere() {
-    var generator = SeededGenerator(seed: 7)
+    var generator = SplitMix64(seed: 7)
     var bucket = TokenBucket(rate: 1_234_567, burst: 10_000, now: 0)
     var now: UInt64 = 0
     for _ in 0..<1000 {

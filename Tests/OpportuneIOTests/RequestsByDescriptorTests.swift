@@ -9,7 +9,7 @@ import Testing
   func itHoldsWhatAListHolds(seed: UInt64) throws {
     let broker = try IOBroker()
     let io = try broker.makeApp(named: "requests")
-    var random = SeededGenerator(seed: seed)
+    var random = SplitMix64(seed: seed)
     var index = RequestsByDescriptor()
     var all: [Request] = []
     for _ in 0..<2000 {

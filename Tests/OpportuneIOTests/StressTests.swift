@@ -36,7 +36,7 @@ import Testing
           let address = try listener.address()
           let (server, client) = try await connectedPair(io)
           group.addTask {
-            var generator = SeededGenerator(seed: UInt64(seed * 4 + number) + 1)
+            var generator = SplitMix64(seed: UInt64(seed * 4 + number) + 1)
             for _ in 0..<250 {
               let choice = Int.random(in: 0..<14, using: &generator)
               let offset = Int64.random(in: 0..<100, using: &generator) * 4096

@@ -66,7 +66,7 @@ private func spin(_ turns: Int) {
   // R-FTS-07, R-FTS-08
   @Test(.timeLimit(.minutes(2)), arguments: backends, 0..<2)
   func whatCompletesAfterASuspensionIsHeldAndReported(backend: IOConfiguration.Backend, seed: Int) async throws {
-    var generator = SeededGenerator(seed: UInt64(seed) + 1)
+    var generator = SplitMix64(seed: UInt64(seed) + 1)
     let race = try Race(backend, .foreground)
     for round in 0..<300 {
       let racing = Int.random(in: 0...2, using: &generator)
@@ -95,7 +95,7 @@ private func spin(_ turns: Int) {
   // R-FTS-08
   @Test(.timeLimit(.minutes(2)), arguments: backends, 0..<2)
   func aReportReanimatesHoweverSoonTheAppIsSuspendedAgain(backend: IOConfiguration.Backend, seed: Int) async throws {
-    var generator = SeededGenerator(seed: UInt64(seed) + 11)
+    var generator = SplitMix64(seed: UInt64(seed) + 11)
     let race = try Race(backend, .background) { app, count in
       app.resume()
       // Back to sleep before the broker's thread, which calls this, can have heard of it: the next report
@@ -125,7 +125,7 @@ private func spin(_ turns: Int) {
       try await withThrowingTaskGroup { group in
         for number in 0..<3 {
           group.addTask {
-            var generator = SeededGenerator(seed: UInt64((seed * 20 + round) * 3 + number))
+            var generator = SplitMix64(seed: UInt64((seed * 20 + round) * 3 + number))
             for _ in 0..<32 {
               spin(Int.random(in: 0..<500, using: &generator))
               switch number {

@@ -43,7 +43,7 @@ import Testing
   /// Devices that go 15 m/s and stray as they are taken to, seen every 20 s.
   // R-GEO-01
   @Test func falsePassesAreRarerThanTheStatedConfidence() throws {
-    var generator = SeededGenerator(seed: 3)
+    var generator = SplitMix64(seed: 3)
     var errors = NormalErrors(seed: 4)
     let centre = try place(48, 11)
     var (count, wrong) = (0, 0)

@@ -53,9 +53,9 @@ func moved(_ start: Coordinate, east: Double, north: Double) -> Coordinate {
 }
 
 struct NormalErrors {
-  var generator: SeededGenerator
+  var generator: SplitMix64
 
-  init(seed: UInt64) { generator = SeededGenerator(seed: seed) }
+  init(seed: UInt64) { generator = SplitMix64(seed: seed) }
 
   /// Two independent standard normal numbers.
   mutating func pair() -> (Double, Double) {

@@ -347,7 +347,7 @@ import Testing
       NamedRegion("b", try .polygon([box(0, 0, 4, 4), box(1, 1, 2, 2)])),
     ])
     let table = "timestamp,latitude,longitude,accuracy,rawcellid\n2019.11.20_16.55.16,1,2,3,4\n5,6,7,8,9\n"
-    var generator = SeededGenerator(seed: 99)
+    var generator = SplitMix64(seed: 99)
     var read = 0
     for text in [gpx, sentences().joined(separator: "\n"), table, json] {
       for _ in 0..<600 {

@@ -28,7 +28,7 @@ import Testing
     policy.correlation = max(policy.correlation, .seconds(memory))
     var monitor = try RegionMonitor(policy: policy)
     let fence = try monitor.add(Fence(region))
-    var generator = SeededGenerator(seed: seed)
+    var generator = SplitMix64(seed: seed)
     var errors = NormalErrors(seed: seed &+ 1000)
     var outcome = Outcome()
     var (x, y, heading) = (0.0, 0.0, Double.random(in: 0..<2 * .pi, using: &generator))

@@ -297,7 +297,7 @@ import Testing
   // R-MEM-15
   @Test(arguments: [1, 2, 3, 4] as [UInt64])
   func sumsBalanceWhateverIsDone(seed: UInt64) throws {
-    var generator = SeededGenerator(seed: seed)
+    var generator = SplitMix64(seed: seed)
     let broker = try makeBroker()
     let apps = (0..<4).map { broker.app(named: "app\($0)", standing: .suspended) }
     enum State { case pinned, volatile, lazy, purged }

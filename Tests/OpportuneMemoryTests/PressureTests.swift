@@ -43,7 +43,7 @@ private let megabyte: UInt64 = 1_000_000
     #expect(gauge.excess(MemoryReading(capacity: 1000, inUse: 749)) == 0)
     #expect(gauge.excess(MemoryReading(capacity: 1000, inUse: 750)) == 51)
     #expect(gauge.excess(MemoryReading(capacity: 1000, inUse: .max)) > 0)
-    var generator = SeededGenerator(seed: 5)
+    var generator = SplitMix64(seed: 5)
     for _ in 0..<1000 {
       let capacity = UInt64.random(in: 1_000...1 << 50, using: &generator)
       let inUse = UInt64.random(in: 0...capacity, using: &generator)

@@ -19,7 +19,7 @@ import Testing
       candidate(.inactive, 0, 0, 0),
     ]
     let order = PurgeOrder(age: age)
-    var generator = SeededGenerator(seed: 6)
+    var generator = SplitMix64(seed: 6)
     for _ in 0..<100 {
       #expect(inOrder.shuffled(using: &generator).sorted(by: order.takes) == inOrder)
     }

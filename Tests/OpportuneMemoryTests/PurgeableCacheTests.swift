@@ -62,7 +62,7 @@ import Testing
   /// Beside a model without purges: what is there is what the model has.
   @Test(arguments: [1, 2, 3] as [UInt64])
   func followsAModel(seed: UInt64) throws {
-    var generator = SeededGenerator(seed: seed)
+    var generator = SplitMix64(seed: seed)
     let cache = try makeBroker().app(named: "app").cache(by: Int.self, costLimit: 5 * pageSize)
     var model: [(key: Int, count: Int)] = []  // oldest use first
     for _ in 0..<2000 {

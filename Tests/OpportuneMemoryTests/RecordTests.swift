@@ -10,7 +10,7 @@ import Testing
   private static let block = RecordTable.blockBytes
 
   private func noise(_ count: Int, seed: UInt64) -> [UInt8] {
-    var generator = SeededGenerator(seed: seed)
+    var generator = SplitMix64(seed: seed)
     let words = (0..<(count + 7) / 8).map { _ in generator.next() }
     return words.withUnsafeBytes { [UInt8]($0[..<count]) }
   }
@@ -30,7 +30,7 @@ import Testing
 
   // R-MEM-06, R-MEM-07
   @Test(arguments: [1, 2, 3] as [UInt64]) func partsOfEachKindAndLengthComeBack(seed: UInt64) throws {
-    var generator = SeededGenerator(seed: seed)
+    var generator = SplitMix64(seed: seed)
     let store = try HibernationStore(CrashDisk(size: 16 << 20))
     let lengths = [0, 1, 7, 4095, 4096, 32_767, 32_768, 100_001, Self.block - 1, Self.block, Self.block + 1, 700_003]
     for round in 0..<6 {
@@ -86,7 +86,7 @@ import Testing
   /// In any block, in the table, or in the gaps between them.
   // R-MEM-06
   @Test(arguments: [1, 2, 3] as [UInt64]) func aFlippedBitOfALargeRecordIsNeverLoaded(seed: UInt64) throws {
-    var generator = SeededGenerator(seed: seed)
+    var generator = SplitMix64(seed: seed)
     let disk = CrashDisk(size: 4 << 20)
     let parts = [text(500, seed: seed), noise(300_001, seed: seed), text(400_000, seed: seed)]
     let store = try HibernationStore(disk)

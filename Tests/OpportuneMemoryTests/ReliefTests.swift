@@ -150,7 +150,7 @@ private let megabyte: UInt64 = 1_000_000
   // R-MEM-01
   @Test(arguments: [1, 2, 3] as [UInt64])
   func useStaysBelowTheCriticalPoint(seed: UInt64) throws {
-    var generator = SeededGenerator(seed: seed)
+    var generator = SplitMix64(seed: seed)
     let page = UInt64(pageSize)
     let broker = try makeBroker(budget: 2560 * page) { $0.mode = seed == 3 ? .lazy : .eager }
     let behind = broker.app(named: "behind", standing: .background)

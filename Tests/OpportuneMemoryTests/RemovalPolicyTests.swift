@@ -11,7 +11,7 @@ private func app(_ number: UInt32, _ standing: AppStanding, _ megabytes: UInt64,
     app: number, name: "app\(number)", standing: standing, footprint: megabytes * megabyte, idle: idle)
 }
 
-private func random(_ count: Int, _ generator: inout SeededGenerator) -> [RemovalCandidate] {
+private func random(_ count: Int, _ generator: inout SplitMix64) -> [RemovalCandidate] {
   (0..<UInt32(count)).map { number in
     RemovalCandidate(
       app: number, name: "app\(number)", standing: AppStanding.allCases.randomElement(using: &generator) ?? .gone,
@@ -89,7 +89,7 @@ private func random(_ count: Int, _ generator: inout SeededGenerator) -> [Remova
 
   // R-MEM-14
   @Test func holdingMoreNeverMakesAnAppSafer() {
-    var generator = SeededGenerator(seed: 14)
+    var generator = SplitMix64(seed: 14)
     for _ in 0..<60 {
       let candidates = random(8, &generator)
       for order in RemovalPolicy.Order.allCases {
@@ -109,7 +109,7 @@ private func random(_ count: Int, _ generator: inout SeededGenerator) -> [Remova
 
   // R-MEM-09
   @Test func theChoiceDoesNotDependOnTheOrderOfTheList() {
-    var generator = SeededGenerator(seed: 9)
+    var generator = SplitMix64(seed: 9)
     for _ in 0..<300 {
       let candidates = random(10, &generator)
       let expected = order(candidates, RemovalPolicy())

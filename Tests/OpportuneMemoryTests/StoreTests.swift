@@ -17,7 +17,7 @@ private func save(_ store: HibernationStore, _ app: String, _ parts: [[UInt8]]) 
 }
 
 private func noise(_ count: Int, seed: UInt64) -> [UInt8] {
-  var generator = SeededGenerator(seed: seed)
+  var generator = SplitMix64(seed: seed)
   return (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
 }
 
@@ -301,7 +301,7 @@ private func bytesOfSharedMemory() -> Int? {
   // R-MEM-06, R-MEM-07
   @Test func afterAFailureNothingIsOverwritten() throws {
     let states = (1...3).map { noise(3000, seed: $0) }
-    var generator = SeededGenerator(seed: 7)
+    var generator = SplitMix64(seed: 7)
     var failures = 0
     while true {
       let disk = CrashDisk(size: HibernationStore.bytesMin + (64 << 10))
@@ -373,7 +373,7 @@ private func bytesOfSharedMemory() -> Int? {
   // R-MEM-06
   @Test(arguments: [1, 2, 3, 4] as [UInt64])
   func aFlippedBitIsNeverLoaded(seed: UInt64) throws {
-    var generator = SeededGenerator(seed: seed)
+    var generator = SplitMix64(seed: seed)
     let disk = CrashDisk(size: HibernationStore.bytesMin + (64 << 10))
     let state = noise(3000, seed: seed)
     do { try save(HibernationStore(disk), "app", [state]) }
@@ -421,7 +421,7 @@ private func bytesOfSharedMemory() -> Int? {
 
   /// - Parameter missing: the synchronisation of each save that does nothing.
   private func crashes(seed: UInt64, missing: Int? = nil) throws -> (tried: Int, found: [String]) {
-    var generator = SeededGenerator(seed: seed)
+    var generator = SplitMix64(seed: seed)
     let disk = CrashDisk(size: HibernationStore.bytesMin + (96 << 10))
     let store = try HibernationStore(disk)
     disk.settle()

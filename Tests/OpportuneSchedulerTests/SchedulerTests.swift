@@ -8,13 +8,8 @@ import Testing
 
 /// Spins until the calling thread has used so much CPU time: what a hog does.
 private func burn(_ duration: Duration) {
-  func used() -> Int64 {
-    var now = timespec()
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now)
-    return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
-  }
-  let end = used() + duration.clampedNanoseconds
-  while used() < end {}
+  let end = SystemClock.threadCPU() + duration.unsignedNanoseconds
+  while SystemClock.threadCPU() < end {}
 }
 
 private func configuration(workers: Int) -> Scheduler.Configuration {
@@ -368,7 +363,7 @@ struct StressTests {
         }
       }
       group.addTask {
-        var random = SeededGenerator(seed: 7)
+        var random = SplitMix64(seed: 7)
         for _ in 0..<500 {
           let app = apps[Int.random(in: 0..<apps.count, using: &random)]
           app.suspend()

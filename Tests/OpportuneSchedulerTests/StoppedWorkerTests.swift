@@ -124,7 +124,7 @@ private final class Chains: Sendable {
     for chain in 0..<4 { try chains.queue(chain * 5) }
     let rounds = Record<Int>()
     await onThread {
-      var random = SeededGenerator(seed: 11)
+      var random = SplitMix64(seed: 11)
       let answered = DispatchSemaphore(value: 0)
       // What a person waits for: a closure, a strand's turn, a task.
       func answer(_ number: Int) {

@@ -87,7 +87,7 @@ private actor Passing {
       await withTaskGroup(of: Void.self) { group in
         for producer in 0..<4 {
           group.addTask {
-            var random = SeededGenerator(seed: UInt64(100 * round + producer + 1))
+            var random = SplitMix64(seed: UInt64(100 * round + producer + 1))
             for number in 0..<each {
               let job = producer * each + number
               if number == each / 2 { under.add(producer) }
@@ -107,7 +107,7 @@ private actor Passing {
           }
         }
         group.addTask {
-          var random = SeededGenerator(seed: UInt64(round + 50))
+          var random = SplitMix64(seed: UInt64(round + 50))
           for _ in 0..<(each / 4) {
             let app = apps[Int.random(in: 0..<4, using: &random)]
             if Bool.random(using: &random) { app.suspend() }
@@ -180,7 +180,7 @@ private actor Passing {
         }
       }
       group.addTask {
-        var random = SeededGenerator(seed: 3)
+        var random = SplitMix64(seed: 3)
         for _ in 0..<(each / 10) {
           app.suspend()
           try app.setBand(Bool.random(using: &random) ? .foreground : .background)
@@ -213,7 +213,7 @@ private actor Passing {
         group.addTask {
           await onThread {
             let answered = DispatchSemaphore(value: 0)
-            var random = SeededGenerator(seed: UInt64(thread + 1))
+            var random = SplitMix64(seed: UInt64(thread + 1))
             for round in 0..<rounds {
               for app in round % 2 == 0 ? apps[thread...thread] : apps[0...1] {
                 do {

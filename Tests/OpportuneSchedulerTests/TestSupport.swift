@@ -165,20 +165,13 @@ func lateOnes(_ numbers: [Int]) -> Int {
   }
 }
 
-/// CPU time of the calling thread in nanoseconds.
-func threadCPU() -> UInt64 {
-  var time = timespec()
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-  return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
-}
-
 /// Uses so many milliseconds of CPU time.
 func spinCPU(milliseconds: UInt64) { spinCPU(microseconds: milliseconds * 1000) }
 
 /// Uses so many microseconds of CPU time.
 func spinCPU(microseconds: UInt64) {
-  let end = threadCPU() + microseconds * 1000
-  while threadCPU() < end {}
+  let end = SystemClock.threadCPU() + microseconds * 1000
+  while SystemClock.threadCPU() < end {}
 }
 
 /// Runs `body` on a thread of its own and waits for its end, its thread-local storage included.

@@ -85,7 +85,7 @@ import Testing
 
   @Test(arguments: 1...50 as ClosedRange<UInt64>)
   func agreesWithANaiveModel(seed: UInt64) {
-    var generator = SeededGenerator(seed: seed)
+    var generator = SplitMix64(seed: seed)
     var timers = TimerHeap<Int>()
     var model = Model()
     var ids: [TimerHeap<Int>.ID] = []

@@ -55,7 +55,7 @@ struct Operation {
   let state: [UInt8]?
 
   init(_ number: UInt64, seed: UInt64) {
-    var generator = SeededGenerator(seed: seed &+ number &* 0x2545_F491_4F6C_DD1D)
+    var generator = SplitMix64(seed: seed &+ number &* 0x2545_F491_4F6C_DD1D)
     app = ["a", "b", "c", "d"].randomElement(using: &generator) ?? "a"
     guard Int.random(in: 0..<4, using: &generator) > 0 else {
       state = nil
@@ -159,7 +159,7 @@ func killWorkers(_ count: Int, seed: UInt64, folder: String, _ crash: Crash) {
   let disk = crash == .program ? nil : LosingDisk(of: path, synchronises: true)
   // As long as some operations take, however fast the disk and busy the machine: most kills would be in the first otherwise.
   var longest = 8000.0
-  var generator = SeededGenerator(seed: seed)
+  var generator = SplitMix64(seed: seed)
   var model: [String: [UInt8]] = [:]
   var (operations, amid, repaired, fresh) = (0 as UInt64, 0, 0, 0)
   for round in 0..<count {

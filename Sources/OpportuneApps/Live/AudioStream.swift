@@ -1,3 +1,4 @@
+internal import OpportuneBase
 import OpportuneScheduler
 import Synchronization
 
@@ -44,7 +45,7 @@ public final class AudioStream: Sendable {
 
     func note(_ pace: AudioPace) {
       underruns.store(pace.underruns, ordering: .relaxed)
-      longest.store(pace.longest.wholeNanoseconds, ordering: .relaxed)
+      longest.store(pace.longest.clampedNanoseconds, ordering: .relaxed)
       // releasing: whoever reads so many frames reads what became of them.
       frames.store(pace.frame, ordering: .releasing)
     }

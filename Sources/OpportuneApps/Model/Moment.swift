@@ -1,3 +1,5 @@
+internal import OpportuneBase
+
 /// A point in the time of a host: nanoseconds since it started. Virtual time counts in the same unit.
 ///
 /// What is far out of range is clamped, never wrapped.
@@ -21,8 +23,7 @@ public struct Moment: InstantProtocol, Sendable, Hashable, Codable {
   public var seconds: Double { Double(nanoseconds) / 1e9 }
 
   public func advanced(by duration: Duration) -> Moment {
-    let (sum, overflow) = nanoseconds.addingReportingOverflow(duration.wholeNanoseconds)
-    return Moment(nanoseconds: overflow ? (duration < .zero ? .min : .max) : sum)
+    Moment(nanoseconds: nanoseconds.saturatingAdd(duration.clampedNanoseconds))
   }
 
   public func duration(to other: Moment) -> Duration { .nanoseconds(other.nanoseconds) - .nanoseconds(nanoseconds) }
@@ -38,20 +39,6 @@ extension Moment: CustomStringConvertible {
     let fraction = String(abs(milliseconds % 1000))
     return "\(milliseconds / 1000).\(String(repeating: "0", count: 3 - fraction.count))\(fraction)s"
   }
-}
-
-extension Duration {
-  /// Clamped to what 64 bits hold.
-  package var wholeNanoseconds: Int64 {
-    let (seconds, attoseconds) = components
-    let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-    if overflow { return seconds < 0 ? .min : .max }
-    let (sum, carried) = product.addingReportingOverflow(attoseconds / 1_000_000_000)
-    return carried ? (seconds < 0 ? .min : .max) : sum
-  }
-
-  /// In seconds, for people and reports.
-  package var inSeconds: Double { Double(wholeNanoseconds) / 1e9 }
 }
 
 extension Double {

@@ -1,3 +1,5 @@
+internal import OpportuneBase
+
 /// When the frames of an audio stream are due, and which of them came too late: a value, driven by whatever clock its
 /// host has. (R-AUD-01, R-AUD-02)
 ///
@@ -34,7 +36,7 @@ public struct AudioPace: Sendable, Hashable {
     let taken = max(.zero, moment - due)
     longest = max(longest, taken)
     // One that is ready just as the next is due is in time.
-    let missed = max(0, taken.wholeNanoseconds - 1) / period.wholeNanoseconds
+    let missed = max(0, taken.clampedNanoseconds - 1) / period.clampedNanoseconds
     underruns += UInt64(missed)
     due = due + period * (missed + 1)
     frame += 1

@@ -1,3 +1,5 @@
+internal import OpportuneBase
+
 /// Messages, coalesced changes, prompts. (R-MSG, R-COAL)
 extension AppSystem {
   mutating func receive(_ message: Message, _ id: AppID) {
@@ -11,7 +13,7 @@ extension AppSystem {
       ask(.message(message), id)
     case .batch(let span):
       apps[id.number].queued.append(message)
-      let period = max(1, span.wholeNanoseconds)
+      let period = max(1, span.clampedNanoseconds)
       let next = now + .nanoseconds(period - now.nanoseconds % period)
       if app.deadline(.batch) == nil { arm(.batch, of: id, at: next) }
     }

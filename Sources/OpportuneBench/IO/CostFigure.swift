@@ -2,6 +2,7 @@ import COpportune
 import COpportuneBench
 import Glibc
 import Opportune
+import OpportuneBase
 import SystemPackage
 
 /// Figure 2: what the path costs, one thread, one request at a time or in batches.

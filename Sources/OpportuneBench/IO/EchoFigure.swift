@@ -2,6 +2,7 @@ import COpportune
 import COpportuneBench
 import Glibc
 import Opportune
+import OpportuneBase
 import SystemPackage
 
 /// Figure 4: echo servers and 64 connections over loopback, each with one message under way: ours alone, ours beside a

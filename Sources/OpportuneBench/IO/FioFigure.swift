@@ -2,6 +2,7 @@ import COpportune
 import FoundationEssentials
 import Glibc
 import Opportune
+import OpportuneBase
 import SystemPackage
 
 /// Figure 3: the same random reads by fio and by the broker.

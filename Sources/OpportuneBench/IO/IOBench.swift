@@ -1,6 +1,7 @@
 import COpportune
 import Glibc
 import Opportune
+import OpportuneBase
 import SystemPackage
 
 /// The five figures of the I/O broker, in one run.

@@ -1,4 +1,4 @@
-import OpportuneText
+import OpportuneBase
 
 /// The storage figure as a picture: what each mode costs the foreground against what it leaves to background. The line
 /// joins the modes that no other beats in both.

@@ -1,5 +1,6 @@
 import COpportune
 import Opportune
+import OpportuneBase
 import Synchronization
 import SystemPackage
 

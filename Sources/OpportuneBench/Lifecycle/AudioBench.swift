@@ -1,4 +1,5 @@
 import Opportune
+import OpportuneBase
 import Synchronization
 
 /// Frames of audio beside work that saturates the machine: an app under the Audio service against bare threads, which
@@ -108,11 +109,11 @@ public struct AudioBench: Sendable {
     let (frames, period, made) = (frames, period, Made())
     do {
       let thread = try SystemThread(named: "audio", kernelClass: kernelClass) {
-        let start = Clock.now()
-        func now() -> Moment { Moment(nanoseconds: Int64(elapsed(from: start, to: Clock.now()))) }
+        let start = SystemClock.now()
+        func now() -> Moment { Moment(nanoseconds: Int64(elapsed(from: start, to: SystemClock.now()))) }
         var pace = AudioPace(period: period, from: .zero)
         while pace.frame < frames {
-          Clock.sleep(until: start + UInt64(max(0, pace.due.nanoseconds)))
+          SystemClock.sleep(until: start + UInt64(max(0, pace.due.nanoseconds)))
           if SpinWork.burn(burn, seed: pace.frame) == 0 { return }
           pace.finished(at: now())
         }

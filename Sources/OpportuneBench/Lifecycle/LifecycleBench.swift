@@ -1,4 +1,5 @@
 import Opportune
+import OpportuneBase
 
 /// What `opportune bench lifecycle` is to measure.
 public struct LifecycleBenchOptions: Sendable {
@@ -84,7 +85,7 @@ public struct LifecycleBench {
 
   private func decisions() -> Double {
     var (moves, count) = (0, 0)
-    let start = Clock.now()
+    let start = SystemClock.now()
     for _ in 0..<2000 {
       for state in LifecycleState.allCases {
         for event in LifecycleEvent.allCases {
@@ -99,7 +100,7 @@ public struct LifecycleBench {
   private func virtualEvents() throws -> Double {
     var host = try VirtualHost(keepsLog: false, hashesLog: false)
     let apps = (0..<4).map { host.register(Manifest(identifier: "app\($0)")) }
-    let start = Clock.now()
+    let start = SystemClock.now()
     while host.events < options.switches * 10 {
       try host.post(.launch, apps[host.events % 4])
       try host.run(for: .seconds(2))
@@ -112,7 +113,7 @@ public struct LifecycleBench {
     let ids = (0..<options.apps).map { host.register(Manifest(identifier: "app\($0)")) }
     for id in ids { try host.post(.launch, id) }
     try host.run(for: .seconds(6))
-    let start = Clock.now()
+    let start = SystemClock.now()
     // Each brings one app forward and sends another to background.
     for count in 0..<options.switches { try host.post(.bringForward, ids[count % options.apps]) }
     return seconds(since: start) / Double(options.switches) * 1e6
@@ -125,7 +126,7 @@ public struct LifecycleBench {
     app.suspend()
     for _ in 0..<queued { try app.submit {} }
     let rounds = 1000
-    let start = Clock.now()
+    let start = SystemClock.now()
     for _ in 0..<rounds {
       try app.setBand(.foreground)
       try app.setBand(.background)
@@ -136,7 +137,7 @@ public struct LifecycleBench {
     return result
   }
 
-  private func seconds(since start: Nanoseconds) -> Double { Double(elapsed(from: start, to: Clock.now())) / 1e9 }
+  private func seconds(since start: Nanoseconds) -> Double { Double(elapsed(from: start, to: SystemClock.now())) / 1e9 }
 
   // MARK: Resumption and audio
 

@@ -1,4 +1,5 @@
 import Opportune
+import OpportuneBase
 import SystemPackage
 
 /// How soon a suspended app runs again that has much queued and much held. (R-FTS-08)
@@ -53,7 +54,7 @@ public struct ResumptionBench: Sendable {
       let buffer = try IOBuffer(count: 1, alignment: 16)
       return try app.task {
         let count = try await io.read(input, into: buffer)
-        return (count, Clock.now())
+        return (count, SystemClock.now())
       }
     }
     func numbers() async throws -> (inFlight: Int, held: Int) {
@@ -66,12 +67,12 @@ public struct ResumptionBench: Sendable {
     _ = try output.writeAll([UInt8](repeating: 1, count: completions))
     while try await numbers().held < completions { await Task.yield() }
     let (starts, started) = AsyncStream.makeStream(of: Nanoseconds.self)
-    try app.submit { started.yield(Clock.now()) }
+    try app.submit { started.yield(SystemClock.now()) }
     for _ in 1..<jobs { try app.submit {} }
 
-    let start = Clock.now()
+    let start = SystemClock.now()
     try await host.bringForward(app.id)
-    let returned = Clock.now()
+    let returned = SystemClock.now()
     var iterator = starts.makeAsyncIterator()
     guard let first = await iterator.next() else { throw BenchError(.workLost, "no job ran after the resumption") }
     var last: Nanoseconds = 0

@@ -1,4 +1,5 @@
 import Opportune
+import OpportuneBase
 import OpportuneLocation
 
 /// Each exit that a phone's system told, against ours on the same fixes.

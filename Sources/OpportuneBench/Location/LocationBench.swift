@@ -1,5 +1,6 @@
 import Foundation
 import Opportune
+import OpportuneBase
 import OpportuneLocation
 
 /// What a fix costs among more and more fences, what fences take of memory, the geometry below; on recorded tracks how
@@ -131,9 +132,9 @@ public struct LocationBench: Sendable {
     for circle in circles { _ = try monitor.add(Fence(circle)) }
     _ = track.first.map { monitor.update($0) }
     var crossings = 0
-    let start = Clock.now()
+    let start = SystemClock.now()
     for fix in track.dropFirst() { crossings += monitor.update(fix).count }
-    let spent = elapsed(from: start, to: Clock.now())
+    let spent = elapsed(from: start, to: SystemClock.now())
     let through = try microsecondsThroughSystem(track, among: circles, crossings: crossings)
     return Drive(
       microseconds: Double(spent) / 1000 / Double(max(1, track.count - 1)), throughSystem: through,
@@ -152,12 +153,12 @@ public struct LocationBench: Sendable {
     for circle in circles { _ = try system.handle(.app(app, .start(.region(Fence(circle)))), at: .zero) }
     if let first = track.first { _ = try system.handle(.fix(first), at: first.time) }
     var delivered = 0
-    let start = Clock.now()
+    let start = SystemClock.now()
     for fix in track.dropFirst() {
       for case .deliver in try system.handle(.fix(fix), at: fix.time) { delivered += 1 }
       _ = system.nextDeadline
     }
-    let spent = elapsed(from: start, to: Clock.now())
+    let spent = elapsed(from: start, to: SystemClock.now())
     guard delivered == expected else {
       throw BenchError(.wrongAnswer, "\(delivered) crossings through the system, \(expected) of its monitor")
     }
@@ -166,7 +167,7 @@ public struct LocationBench: Sendable {
 
   /// Circles scattered over 100 km by 100 km.
   static func circles(_ count: Int, radius: Double) throws -> [Region] {
-    var random = SplitMix(seed: 1)
+    var random = SplitMix64(seed: 1)
     return try (0..<count).map { _ in
       let latitude = middle.latitude + Double.random(in: -0.45...0.45, using: &random)
       let longitude = middle.longitude + Double.random(in: -0.75...0.75, using: &random)
@@ -201,7 +202,7 @@ public struct LocationBench: Sendable {
       try Coordinate(latitude: from.latitude + Double($0) * 1e-4, longitude: from.longitude + 0.05)
     }
     var sum = 0.0
-    let start = Clock.now()
+    let start = SystemClock.now()
     for _ in 0..<20 { for place in places { sum += Ellipsoid.distance(from, place) } }
     return try microseconds(since: start, of: 20 * places.count, sum)
   }
@@ -209,7 +210,7 @@ public struct LocationBench: Sendable {
   private func admission() throws -> Double {
     let (corners, inside) = (try Self.corners(), try Self.place())
     var probe = 0.0
-    let start = Clock.now()
+    let start = SystemClock.now()
     for _ in 0..<50 { probe += try Region.polygon([corners]).contains(inside) ? 1 : 0 }
     return try microseconds(since: start, of: 50, probe)
   }
@@ -219,7 +220,7 @@ public struct LocationBench: Sendable {
     let region = try Region.polygon([corners])
     let fixes = try corners.map { try Fix($0, accuracy: Accuracy(standardDeviation: 5), time: .zero) }
     var sum = 0.0
-    let start = Clock.now()
+    let start = SystemClock.now()
     for fix in fixes { sum += region.probability(fix) ?? 0 }
     return try microseconds(since: start, of: fixes.count, sum)
   }
@@ -229,7 +230,7 @@ public struct LocationBench: Sendable {
     let circles = try Self.circles(5000, radius: 100_000).map { NamedRegion("a circle", $0) }
     let text = Data(GeoJSON.text(circles).utf8)
     var monitor = try RegionMonitor()
-    let start = Clock.now()
+    let start = SystemClock.now()
     for named in try GeoJSON.regions(text) { _ = try monitor.add(Fence(named.region)) }
     return try microseconds(since: start, of: circles.count, Double(monitor.count))
   }
@@ -238,14 +239,14 @@ public struct LocationBench: Sendable {
     let corners = try Self.corners()
     let text = Data(GeoJSON.text([NamedRegion("a star", try .polygon([corners]))]).utf8)
     var read = 0
-    let start = Clock.now()
+    let start = SystemClock.now()
     for _ in 0..<50 { read += try GeoJSON.regions(text).count }
     return try microseconds(since: start, of: 50 * corners.count, Double(read))
   }
 
   /// What was computed is used, so that the optimiser leaves it in.
   private func microseconds(since start: Nanoseconds, of count: Int, _ sum: Double) throws -> Double {
-    let spent = elapsed(from: start, to: Clock.now())
+    let spent = elapsed(from: start, to: SystemClock.now())
     guard sum > 0 else { throw BenchError(.wrongAnswer, "the geometry answers 0 throughout") }
     return Double(spent) / 1000 / Double(count)
   }

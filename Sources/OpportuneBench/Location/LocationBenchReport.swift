@@ -1,4 +1,4 @@
-import OpportuneText
+import OpportuneBase
 
 /// What `opportune bench location` found.
 public struct LocationBenchReport: Sendable {

@@ -1,3 +1,4 @@
+import OpportuneBase
 import OpportuneLocation
 
 /// A recorded track for ``LocationBench``.
@@ -46,7 +47,7 @@ struct SamplingBench: Sendable {
 
   /// Circles: every other one's middle within 100 m of the track, the rest anywhere within 5 km of it.
   static func fences(_ count: Int, along trace: LocationTrace, radius: Double) throws -> [NamedRegion] {
-    var random = SplitMix(seed: 7)
+    var random = SplitMix64(seed: 7)
     return try (0..<count).map { number in
       let near = trace.fixes[Int.random(in: 0..<trace.fixes.count, using: &random)].position
       // Even over the disc.

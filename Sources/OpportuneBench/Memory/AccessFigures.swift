@@ -1,5 +1,6 @@
 import Glibc
 import Opportune
+import OpportuneBase
 
 /// Figure 1: what access costs, where nobody else wants the same.
 extension MemoryBench {
@@ -94,9 +95,9 @@ extension MemoryBench {
   /// - Parameter body: answers something other than 0 where it did what it was to do.
   private func perOperation(_ count: Int, _ body: (Int) throws -> UInt64) throws -> Double {
     var failures = 0
-    let start = Clock.now()
+    let start = SystemClock.now()
     for index in 0..<count where try body(index) == 0 { failures += 1 }
-    let time = elapsed(from: start, to: Clock.now())
+    let time = elapsed(from: start, to: SystemClock.now())
     guard failures == 0 else { throw BenchError(.wrongAnswer, "\(failures) of \(count) found nothing") }
     return Double(time) / Double(count)
   }

@@ -1,4 +1,5 @@
 import Glibc
+import OpportuneBase
 
 /// Figure 3's rival: CRIU writes a process that holds as much, and brings it back.
 struct CheckpointFigure {
@@ -25,11 +26,11 @@ struct CheckpointFigure {
     try holder.waitUntilFull()
     holder.letGo()
     guard mkdir(images, 0o700) == 0 else { throw .failed("'\(images)' was not made") }
-    let start = Clock.now()
+    let start = SystemClock.now()
     try run(["dump", "-t", "\(holder.process)", "-D", images])
     let file = open(pages, O_RDWR | O_NOFOLLOW | O_CLOEXEC)
     guard file >= 0, fsync(file) == 0 else { throw .failed("'\(pages)' was not synchronised") }
-    let dumped = elapsed(from: start, to: Clock.now())
+    let dumped = elapsed(from: start, to: SystemClock.now())
     posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED)
     let size = lseek(file, 0, SEEK_END)
     close(file)
@@ -38,9 +39,9 @@ struct CheckpointFigure {
     }
     // CRIU ends what it has written.
     holder.reap()
-    let again = Clock.now()
+    let again = SystemClock.now()
     try run(["restore", "-d", "-D", images])
-    let restored = elapsed(from: again, to: Clock.now())
+    let restored = elapsed(from: again, to: SystemClock.now())
     guard kill(holder.process, SIGKILL) == 0 else { throw .failed("process \(holder.process) did not come back") }
     return HibernateFigure.Sample(hibernate: Double(dumped) / 1e9, reanimate: Double(restored) / 1e9)
   }

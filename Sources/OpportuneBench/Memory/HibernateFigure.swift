@@ -1,5 +1,6 @@
 import Glibc
 import Opportune
+import OpportuneBase
 
 /// Figure 3: state that does not compress goes to the store and comes back, by system calls and over the I/O broker, against a
 /// plain write, `fsync` and read of as many bytes in a file whose blocks are set aside as well.
@@ -110,27 +111,21 @@ struct HibernateFigure {
   private static func forgetCache(_ file: Int32) { posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) }
 
   private static func seconds(_ body: () throws -> Void) rethrows -> Double {
-    let start = Clock.now()
+    let start = SystemClock.now()
     try body()
-    return max(Double(elapsed(from: start, to: Clock.now())), 1) / 1e9
+    return max(Double(elapsed(from: start, to: SystemClock.now())), 1) / 1e9
   }
 
-  /// SplitMix64: nothing that compresses.
-  private static func word(_ index: Int, _ seed: UInt64) -> UInt64 {
-    var state = (seed &+ UInt64(index)) &* 0x9e37_79b9_7f4a_7c15
-    state = (state ^ state >> 30) &* 0xbf58_476d_1ce4_e5b9
-    state = (state ^ state >> 27) &* 0x94d0_49bb_1331_11eb
-    return state ^ state >> 31
-  }
-
+  /// With nothing that compresses, and no byte of a word that is 0 at both of its ends.
   private static func fill(_ bytes: UnsafeMutableRawBufferPointer, seed: UInt64) {
+    var random = SplitMix64(seed: seed)
     let words = bytes.assumingMemoryBound(to: UInt64.self)
-    for index in words.indices { words[index] = word(index, seed) | 1 << 56 | 1 }
+    for index in words.indices { words[index] = random.next() | 1 << 56 | 1 }
   }
 
   private static func holds(_ bytes: UnsafeMutableRawBufferPointer, seed: UInt64) -> Bool {
-    let words = bytes.assumingMemoryBound(to: UInt64.self)
-    return words.indices.allSatisfy { words[$0] == word($0, seed) | 1 << 56 | 1 }
+    var random = SplitMix64(seed: seed)
+    return bytes.assumingMemoryBound(to: UInt64.self).allSatisfy { $0 == random.next() | 1 << 56 | 1 }
   }
 
   /// Bytes that this process gave the kernel to write, as that counts them; 0 where it does not.

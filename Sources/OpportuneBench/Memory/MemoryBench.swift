@@ -1,5 +1,6 @@
 import Glibc
 import Opportune
+import OpportuneBase
 
 /// What `opportune bench memory` is to measure.
 public struct MemoryBenchOptions: Sendable {
@@ -161,9 +162,9 @@ public struct MemoryBench {
   private func nothing(_ contents: UnsafeMutableBufferPointer<UInt8>) {}
 
   private func timed<Result>(_ body: () throws -> Result) rethrows -> (Double, Result) {
-    let start = Clock.now()
+    let start = SystemClock.now()
     let result = try body()
-    return (Double(elapsed(from: start, to: Clock.now())) / 1e9, result)
+    return (Double(elapsed(from: start, to: SystemClock.now())) / 1e9, result)
   }
 
   // MARK: Figure 3

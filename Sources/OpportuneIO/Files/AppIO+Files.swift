@@ -1,5 +1,6 @@
 internal import COpportune
 import Glibc
+internal import OpportuneBase
 import SystemPackage
 
 /// Files. Every call throws ``IOError``; all but ``close(_:)`` take a `limit` from now on, `nil` being none;
@@ -250,8 +251,6 @@ public struct FileStatus: Sendable, Hashable {
   }
 
   private static func nanoseconds(_ seconds: Int64, _ rest: UInt32) -> Int64 {
-    let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-    let (sum, carry) = whole.addingReportingOverflow(Int64(rest))
-    return overflow ? (seconds < 0 ? .min : .max) : carry ? .max : sum
+    (Duration.seconds(seconds) + .nanoseconds(Int64(rest))).clampedNanoseconds
   }
 }

@@ -1,6 +1,7 @@
 internal import COpportune
 import Glibc
 import Logging
+internal import OpportuneBase
 import Synchronization
 
 /// The broker itself: one thread of the foreground's class that owns the ring and the state of all requests.
@@ -101,7 +102,7 @@ final class Reactor: @unchecked Sendable {
     config.workers = UInt32(configuration.storage.depth + waiting)
     // What a close frees may take long, and the kernel's threads have others wait behind it.
     config.closers = UInt32(2 * CloseQueue.limit)
-    config.busy_poll_ns = UInt32(configuration.busyPoll.nanoseconds)
+    config.busy_poll_ns = UInt32(configuration.busyPoll.unsignedNanoseconds)
     if let faults {
       config.context = Unmanaged.passUnretained(faults).toOpaque()
       config.fault = { context, op in

@@ -1,5 +1,6 @@
 internal import COpportune
 import Glibc
+internal import OpportuneBase
 import SystemPackage
 
 /// What a caller asks for: a value that is filled in on the caller's thread, and does not change once its
@@ -102,8 +103,7 @@ struct IOCall {
 
   mutating func setLimit(_ limit: Duration) {
     self.limit = limit
-    let (end, overflow) = opp_now_ns().addingReportingOverflow(limit.nanoseconds)
-    deadline = overflow ? .max : end
+    deadline = opp_now_ns().saturatingAdd(limit.unsignedNanoseconds)
   }
 
   /// Memory that lives as long as the call.

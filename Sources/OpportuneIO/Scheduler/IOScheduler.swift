@@ -1,4 +1,5 @@
 import DequeModule
+internal import OpportuneBase
 
 /// Who goes next to a device: queues of requests by app and class, and everything that holds background back.
 ///
@@ -67,7 +68,7 @@ package struct IOScheduler<Item> {
     bytes = policy.bytes.map { TokenBucket(rate: UInt64($0.perSecond), burst: UInt64($0.burst), now: now) }
     operations = policy.operations.map { TokenBucket(rate: UInt64($0.perSecond), burst: UInt64($0.burst), now: now) }
     if case .adaptive(let target, let maximum) = policy.cap {
-      adaptive = AdaptiveCap(targetNanoseconds: target.nanoseconds, maximum: maximum)
+      adaptive = AdaptiveCap(targetNanoseconds: target.unsignedNanoseconds, maximum: maximum)
     }
   }
 
@@ -331,15 +332,4 @@ package struct IOScheduler<Item> {
 extension IOClass {
   var index: Int { Int(rawValue) }
   var other: IOClass { self == .foreground ? .background : .foreground }
-}
-
-extension Duration {
-  /// Clamped to what fits; 0 for negative ones.
-  var nanoseconds: UInt64 {
-    let (seconds, attoseconds) = components
-    guard seconds >= 0, attoseconds >= 0 else { return 0 }
-    let (whole, overflow) = UInt64(seconds).multipliedReportingOverflow(by: 1_000_000_000)
-    let (sum, carry) = whole.addingReportingOverflow(UInt64(attoseconds / 1_000_000_000))
-    return overflow || carry ? .max : sum
-  }
 }

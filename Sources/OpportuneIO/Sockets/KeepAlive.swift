@@ -1,5 +1,6 @@
 internal import COpportune
 import Glibc
+internal import OpportuneBase
 import SystemPackage
 
 /// What the watcher of a suspended app's sockets reports. (R-VOIP-01 to R-VOIP-03)
@@ -172,7 +173,7 @@ extension AppIO {
     continuation.onTermination = { [reactor] _ in reactor.post(Control { _ in box.watch?.stop() }) }
     reactor.post(
       Control(refused: { continuation.finish() }) { [watched] reactor in
-        box.watch = reactor.watch(watched, of: entry, every: heartbeat?.nanoseconds, continuation)
+        box.watch = reactor.watch(watched, of: entry, every: heartbeat?.unsignedNanoseconds, continuation)
         if box.watch == nil { continuation.finish() }
       })
     return stream

@@ -1,4 +1,5 @@
 import OpportuneApps
+internal import OpportuneBase
 
 /// What a user can allow an app. Two types are defined here; others can be made of the same parts. (R-AUTH-01)
 public struct AuthorizationType: Sendable, Hashable {

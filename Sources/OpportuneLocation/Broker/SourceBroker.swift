@@ -1,4 +1,5 @@
 import OpportuneApps
+internal import OpportuneBase
 
 /// Decides which source runs, for everyone at once, and who pays for it. (R-LOC-06, R-LOC-07)
 ///

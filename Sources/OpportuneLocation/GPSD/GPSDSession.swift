@@ -1,4 +1,5 @@
 import OpportuneApps
+internal import OpportuneBase
 
 /// A client of gpsd as a value: what came and when goes in, what is to be done comes out. ``GPSDClient`` carries it out.
 ///

@@ -1,4 +1,5 @@
 import OpportuneApps
+internal import OpportuneBase
 
 /// A fence of a monitor. Never used again after the fence is gone.
 public struct FenceID: Sendable, Hashable, CustomStringConvertible {

@@ -1,4 +1,5 @@
 import OpportuneApps
+internal import OpportuneBase
 
 extension RegionMonitor {
   /// Holds the fences against a fix: first what was due before its time, then the fix. ``lastVerdict`` says what became

@@ -1,4 +1,5 @@
 import OpportuneApps
+internal import OpportuneBase
 
 /// How often a device is located while fences are all that is asked for.
 public struct SamplingPolicy: Sendable, Hashable {

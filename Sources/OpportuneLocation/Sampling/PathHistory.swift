@@ -1,4 +1,5 @@
 import OpportuneApps
+internal import OpportuneBase
 
 /// A way rebuilt from samples, with how far it may be off. (R-SAMP-09)
 ///

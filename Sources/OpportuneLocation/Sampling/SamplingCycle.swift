@@ -1,4 +1,5 @@
 import OpportuneApps
+internal import OpportuneBase
 
 /// The cycle by which an app follows its way without being located all the time: a location arrives, updates stop, a
 /// timer runs, updates start again. (R-SAMP-04)

@@ -1,5 +1,6 @@
 import Foundation
 import OpportuneApps
+internal import OpportuneBase
 
 /// A region with the name that a file gives it.
 public struct NamedRegion: Sendable, Hashable {

@@ -1,6 +1,6 @@
 import Foundation
 import OpportuneApps
-internal import OpportuneText
+internal import OpportuneBase
 
 /// A recorded way through fences, in virtual time, as an app that sleeps sees it: it is woken for crossings.
 public enum LocationReplay {

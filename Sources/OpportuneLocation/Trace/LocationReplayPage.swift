@@ -1,5 +1,5 @@
 import Foundation
-internal import OpportuneText
+internal import OpportuneBase
 
 extension LocationReplay.Report {
   /// A page that needs nothing else: the way, the fences, the fixes that were used with their 95 % radius, the crossings, and

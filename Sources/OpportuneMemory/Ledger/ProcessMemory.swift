@@ -1,4 +1,5 @@
 import Glibc
+internal import OpportuneBase
 
 /// What a whole process holds, as the kernel counts it: for what no ledger knows exactly. (R-MEM-15)
 public struct ProcessMemory: Sendable, Hashable {
@@ -69,7 +70,7 @@ public struct ProcessSampler: Sendable {
   /// - Parameter now: nanoseconds of a clock that never goes back.
   /// - Throws: as ``ProcessMemory/init(of:)``.
   public mutating func sample(now: UInt64) throws(MemoryError) -> ProcessMemory {
-    if let last, now >= last.at, now - last.at < interval.inNanoseconds { return last.sample }
+    if let last, now >= last.at, now - last.at < interval.unsignedNanoseconds { return last.sample }
     let sample = try ProcessMemory(of: process)
     last = (sample, now)
     return sample

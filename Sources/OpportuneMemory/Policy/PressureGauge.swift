@@ -1,3 +1,5 @@
+internal import OpportuneBase
+
 /// How short memory is.
 public enum PressureLevel: UInt8, Sendable, Hashable, CaseIterable, Comparable, Codable {
   /// There is enough.
@@ -86,8 +88,7 @@ public struct PressureGauge: Sendable, Hashable {
   public func excess(_ reading: MemoryReading) -> UInt64 {
     guard isCritical(reading) else { return 0 }
     let bytes = critical.bytes(of: reading.capacity)
-    let (excess, overflow) = (reading.inUse - (bytes - min(slack(reading.capacity), bytes))).addingReportingOverflow(1)
-    return overflow ? .max : excess
+    return (reading.inUse - (bytes - min(slack(reading.capacity), bytes))).saturatingAdd(1)
   }
 
   /// The bytes in use from which on a level holds: less where it holds already.

@@ -1,3 +1,5 @@
+internal import OpportuneBase
+
 /// What the choice of an app to remove looks at.
 public struct RemovalCandidate: Sendable, Hashable {
   /// The caller's number for the app.
@@ -138,7 +140,7 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
 
   public func overdue(_ candidates: [RemovalCandidate]) -> [Removal] {
     guard let idleLimit else { return [] }
-    let limit = idleLimit.inNanoseconds
+    let limit = idleLimit.unsignedNanoseconds
     return candidates.filter { $0.standing == .suspended && $0.idle > limit }
       .map { removal(of: $0, "it was not in front for more than \(idleLimit)", isOptional: true) }
       .filter { $0.way == .hibernate }
@@ -213,15 +215,4 @@ extension UInt64 {
 extension Double {
   /// For sentences.
   package var inPercent: String { "\(Int((self * 100).rounded())) %" }
-}
-
-extension Duration {
-  /// Clamped to what 64 bits hold; a negative one is 0.
-  var inNanoseconds: UInt64 {
-    let (seconds, attoseconds) = components
-    guard seconds >= 0, attoseconds >= 0 else { return 0 }
-    let (product, overflow) = UInt64(seconds).multipliedReportingOverflow(by: 1_000_000_000)
-    let (sum, carried) = product.addingReportingOverflow(UInt64(attoseconds / 1_000_000_000))
-    return overflow || carried ? .max : sum
-  }
 }

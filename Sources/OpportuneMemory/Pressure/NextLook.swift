@@ -1,3 +1,5 @@
+internal import OpportuneBase
+
 /// When the monitor looks again: a pure function of what it has just seen. (R-MEM-01)
 ///
 /// A budget changes by what the broker hands out, which rings in time, and by lazily given memory, which counts again without
@@ -24,7 +26,7 @@ struct NextLook: Equatable {
       // What was handed out may yet be written to.
       let inUse = max(reading.inUse, ledger.inUse)
       let point = (gauge.level == .normal ? gauge.warning : gauge.critical).bytes(of: reading.capacity)
-      let withLazy = ofMachine ? inUse : inUse.clampedSum(ledger.lazy)
+      let withLazy = ofMachine ? inUse : inUse.saturatingAdd(ledger.lazy)
       let left = point - min(withLazy < point ? withLazy : inUse, point)
       mayReturn = mayReturn || withLazy >= point
       // Others fill the machine's as well. Never so near that each allocation rings.

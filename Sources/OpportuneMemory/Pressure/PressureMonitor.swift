@@ -1,5 +1,6 @@
 internal import COpportune
 import Glibc
+internal import OpportuneBase
 import Synchronization
 
 /// The thread that watches memory while somebody listens: asleep until the kernel's stall alarm or the broker's bell. It
@@ -114,7 +115,7 @@ final class PressureMonitor: @unchecked Sendable {
     // What was given back shows at the next look.
     if gauge.level == .critical, core.relieve(gauge).purged > 0 { core.ring() }
     let next = NextLook(gauge, readings, ledger, ofMachine: core.configuration.limit == .machine, hasAlarm: hasAlarm)
-    let due = grown.clampedSum(next.bytes)
+    let due = grown.saturatingAdd(next.bytes)
     core.lookAt.store(due, ordering: .relaxed)
     // Pairs with the fence of BrokerCore.grow, which says what either sees.
     atomicMemoryFence(ordering: .sequentiallyConsistent)

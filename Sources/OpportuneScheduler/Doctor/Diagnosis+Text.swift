@@ -1,4 +1,4 @@
-internal import OpportuneText
+internal import OpportuneBase
 
 extension Diagnosis {
   /// The findings as a table, for people.

@@ -1,4 +1,4 @@
-import OpportuneText
+import OpportuneBase
 import TestSupport
 import Testing
 
