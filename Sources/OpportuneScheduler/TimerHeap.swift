@@ -1,3 +1,4 @@
+internal import HeapModule
 internal import OpportuneBase
 
 /// One-shot timers that fire together where they may.
@@ -9,7 +10,8 @@ internal import OpportuneBase
 /// Two heaps hold the same timers, one by latest point (when to wake), one by deadline (what is due then). A
 /// timer that is cancelled or has fired is only taken out of the table; its nodes go when they come to the
 /// top of their heap, or all at once when they outnumber the living, so memory is bounded by the living and
-/// every call is O(log n), amortised.
+/// every call is O(log n), amortised. The table is why this is no `TimeQueue`: a sleep that is cancelled gives its
+/// payload back at once, by its id.
 ///
 /// Pure: no clock, no lock. Times are nanoseconds of whatever clock the caller uses.
 struct TimerHeap<Payload> {
@@ -26,8 +28,8 @@ struct TimerHeap<Payload> {
   }
 
   private var live: [ID: Timer] = [:]
-  private var byLatest = Heap()
-  private var byDeadline = Heap()
+  private var byLatest = Heap<Node>()
+  private var byDeadline = Heap<Node>()
   private var nextSequence: UInt64 = 0
 
   init() {}
@@ -38,7 +40,7 @@ struct TimerHeap<Payload> {
   var isEmpty: Bool { live.isEmpty }
 
   /// When to wake, or nil where no timer is set. O(1).
-  var nextFire: UInt64? { byLatest.first?.time }
+  var nextFire: UInt64? { byLatest.min?.time }
 
   /// Sets a timer that fires from `deadline` on, at the latest `tolerance` after it.
   mutating func insert(deadline: UInt64, tolerance: UInt64, payload: Payload) -> ID {
@@ -63,8 +65,8 @@ struct TimerHeap<Payload> {
   /// were set.
   mutating func popDue(now: UInt64) -> [Payload] {
     var due: [Payload] = []
-    while let first = byDeadline.first, first.time <= now {
-      byDeadline.removeFirst()
+    while let first = byDeadline.min, first.time <= now {
+      byDeadline.removeMin()
       if let timer = live.removeValue(forKey: first.id) { due.append(timer.payload) }
     }
     prune()
@@ -77,12 +79,12 @@ struct TimerHeap<Payload> {
     prune(\.byDeadline) { $0.deadline }
   }
 
-  private mutating func prune(_ heap: WritableKeyPath<Self, Heap>, time: (Timer) -> UInt64) {
+  private mutating func prune(_ heap: WritableKeyPath<Self, Heap<Node>>, time: (Timer) -> UInt64) {
     // 16 spare a small heap from being rebuilt over and over.
     if self[keyPath: heap].count > 2 * live.count + 16 {
       self[keyPath: heap] = Heap(live.map { Node(time: time($0.value), id: $0.key) })
     }
-    while let first = self[keyPath: heap].first, live[first.id] == nil { self[keyPath: heap].removeFirst() }
+    while let first = self[keyPath: heap].min, live[first.id] == nil { self[keyPath: heap].removeMin() }
   }
 
   /// Nodes held by both heaps, for tests of the memory bound.
@@ -95,41 +97,5 @@ extension TimerHeap {
     let id: ID
 
     static func < (lhs: Node, rhs: Node) -> Bool { (lhs.time, lhs.id) < (rhs.time, rhs.id) }
-  }
-
-  /// A binary min-heap in an array.
-  fileprivate struct Heap {
-    private var nodes: [Node]
-
-    init() { nodes = [] }
-
-    init(_ unordered: [Node]) { nodes = unordered.sorted() }  // a sorted array is a heap
-
-    var count: Int { nodes.count }
-    var first: Node? { nodes.first }
-
-    mutating func insert(_ node: Node) {
-      nodes.append(node)
-      var child = nodes.count - 1
-      while child > 0, nodes[child] < nodes[(child - 1) / 2] {
-        nodes.swapAt(child, (child - 1) / 2)
-        child = (child - 1) / 2
-      }
-    }
-
-    mutating func removeFirst() {
-      nodes.swapAt(0, nodes.count - 1)
-      nodes.removeLast()
-      var parent = 0
-      while true {
-        var least = parent
-        for child in 2 * parent + 1...2 * parent + 2 where child < nodes.count && nodes[child] < nodes[least] {
-          least = child
-        }
-        if least == parent { return }
-        nodes.swapAt(parent, least)
-        parent = least
-      }
-    }
   }
 }

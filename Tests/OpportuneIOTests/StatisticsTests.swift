@@ -32,29 +32,6 @@ import Testing
     #expect(histogram.count == 5002)
   }
 
-  @Test func timersComeInOrder() {
-    var generator = SplitMix64(seed: 4)
-    var queue = TimerQueue<Int>()
-    var times = (0..<500).map { _ in Int.random(in: 0..<1000, using: &generator) }
-    for time in times { queue.add(time, at: UInt64(time)) }
-    queue.compact { time, at in
-      #expect(UInt64(time) == at)
-      return time % 3 != 0
-    }
-    queue.skip { time, _ in time >= 10 }
-    times.removeAll { $0 % 3 == 0 || $0 < 10 }
-    #expect(queue.next == times.min().map { UInt64($0) })
-    var popped: [Int] = []
-    for now in 0..<1000 as Range<UInt64> {
-      while let time = queue.pop(dueAt: now) {
-        #expect(time == now)
-        popped.append(time)
-      }
-    }
-    #expect(popped == times.sorted())
-    #expect(queue.next == nil)
-  }
-
   @Test(arguments: backends)
   func everythingIsCountedByClass(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in

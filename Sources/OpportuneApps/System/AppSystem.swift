@@ -1,3 +1,5 @@
+internal import OpportuneBase
+
 /// All apps of a machine, as a value: the lifecycle table, the services, the restrictions and their timers.
 ///
 /// It is pure. Time comes with each event and never from a clock; what is to be done comes back as ``Effect`` values, in
@@ -14,7 +16,8 @@ public struct AppSystem: Sendable {
   var apps: [AppRecord] = []
   /// Those in front; the last one has the user's input.
   var front: [AppID] = []
-  var heap = DeadlineHeap()
+  /// The timers of all apps.
+  private var timers = TimeQueue<Moment, Deadline>()
   var effects: [Effect] = []
   var nextTask: UInt32 = 1
   var nextPrompt: UInt32 = 1
@@ -73,11 +76,9 @@ public struct AppSystem: Sendable {
   /// When the host must call ``advance(to:)`` next, unless an event comes before.
   public var nextDeadline: Moment? {
     mutating get {
-      while let first = heap.first {
-        if isCurrent(first) { return first.moment }
-        _ = heap.pop()
-      }
-      return nil
+      let apps = apps
+      timers.skip { $0.isCurrent(at: $1, of: apps) }
+      return timers.next
     }
   }
 
@@ -89,18 +90,14 @@ public struct AppSystem: Sendable {
 
   private mutating func pass(until moment: Moment, inclusive: Bool) throws(AppsError) {
     guard moment >= now else { throw AppsError.clockWentBack(from: now, to: moment) }
-    while let first = heap.first, first.moment < moment || (inclusive && first.moment == moment) {
-      _ = heap.pop()
-      guard isCurrent(first) else { continue }
-      now = max(now, first.moment)
-      apps[Int(first.app)].deadlines[Int(first.kind.rawValue)] = .distantFuture
-      due(first.kind, of: AppID(Int(first.app)))
+    while let (time, deadline) = timers.first, time < moment || (inclusive && time == moment) {
+      timers.popFirst()
+      guard deadline.isCurrent(at: time, of: apps) else { continue }
+      now = max(now, time)
+      apps[Int(deadline.app)].deadlines[Int(deadline.kind.rawValue)] = .distantFuture
+      due(deadline.kind, of: AppID(Int(deadline.app)))
     }
     now = moment
-  }
-
-  private func isCurrent(_ entry: DeadlineHeap.Entry) -> Bool {
-    apps[Int(entry.app)].deadlines[Int(entry.kind.rawValue)] == entry.moment
   }
 
   // MARK: Timers
@@ -111,11 +108,11 @@ public struct AppSystem: Sendable {
     guard apps[id.number].deadlines[Int(kind.rawValue)] != moment else { return }
     apps[id.number].deadlines[Int(kind.rawValue)] = moment
     guard moment != .distantFuture else { return }
-    heap.push(moment, app: id.number, kind: kind)
+    timers.add(Deadline(app: Int32(truncatingIfNeeded: id.number), kind: kind), at: moment)
     // Stale entries are cheap, but not for ever.
-    if heap.count > 64 + 4 * apps.count {
+    if timers.count > 64 + 4 * apps.count {
       let apps = apps
-      heap.keep { apps[Int($0.app)].deadlines[Int($0.kind.rawValue)] == $0.moment }
+      timers.compact { $0.isCurrent(at: $1, of: apps) }
     }
   }
 

@@ -1,3 +1,5 @@
+internal import OpportuneBase
+
 /// A host of virtual time: the same system with a clock that only it moves, and a log instead of apps.
 ///
 /// It answers for the apps as their ``Behaviour`` says. The same events give the same log, bit for bit; ``hash`` is
@@ -70,7 +72,7 @@ public struct VirtualHost: Sendable {
   /// Does what is due next, unless that is after `end`, with what apps answer at once, and says whether there was any.
   package mutating func step(until end: Moment) throws(AppsError) -> Bool {
     let deadline = system.nextDeadline ?? .distantFuture
-    let answer = agenda.first?.moment ?? .distantFuture
+    let answer = agenda.next ?? .distantFuture
     let next = min(deadline, answer)
     guard next <= end else { return false }
     // Answers come first: what an app does at the tick of its limit is in time.
@@ -84,12 +86,12 @@ public struct VirtualHost: Sendable {
   // MARK: Answers
 
   /// Does what apps answer at once.
-  private mutating func settle() { while let first = agenda.first, first.moment <= now { act() } }
+  private mutating func settle() { while let next = agenda.next, next <= now { act() } }
 
   private mutating func act() {
-    guard let item = agenda.pop(), item.life == lives[item.app.number] else { return }
+    guard let (moment, item) = agenda.pop(), item.life == lives[item.app.number] else { return }
     // Another event may have come in between; then the answer is to a question that is gone.
-    if let effects = try? system.handle(.app(item.app, item.event), at: max(now, item.moment)) {
+    if let effects = try? system.handle(.app(item.app, item.event), at: max(now, moment)) {
       events += 1
       answer(effects)
     }
@@ -140,26 +142,20 @@ public struct VirtualHost: Sendable {
 /// What virtual apps will do, by time and then in the order in which it was planned.
 private struct Agenda: Sendable {
   struct Item: Sendable {
-    let moment: Moment
-    let order: UInt64
     let app: AppID
     let event: AppEvent
     let life: UInt32
   }
 
-  private var heap = DeadlineHeap()
-  private var items: [UInt64: Item] = [:]
-  private var order: UInt64 = 0
+  private var items = TimeQueue<Moment, Item>()
   /// When the last callback of an app returns.
   var lastReturn: [AppID: Moment] = [:]
 
-  var first: Item? { heap.first.flatMap { items[$0.order] } }
+  var next: Moment? { items.next }
 
   mutating func push(_ moment: Moment, _ app: AppID, _ event: AppEvent, life: UInt32) {
-    heap.push(moment, app: app.number, kind: .front)
-    items[order] = Item(moment: moment, order: order, app: app, event: event, life: life)
-    order += 1
+    items.add(Item(app: app, event: event, life: life), at: moment)
   }
 
-  mutating func pop() -> Item? { heap.pop().flatMap { items.removeValue(forKey: $0.order) } }
+  mutating func pop() -> (moment: Moment, item: Item)? { items.popFirst().map { ($0.time, $0.value) } }
 }

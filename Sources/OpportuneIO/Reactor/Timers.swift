@@ -1,3 +1,5 @@
+internal import OpportuneBase
+
 /// What is to happen at a time. It and ``Watch`` name each other: a watch sets timers, and one of the two
 /// kinds of timer is the watch's.
 ///
@@ -19,7 +21,7 @@ final class Timers {
     }
   }
 
-  private var queue = TimerQueue<Timer>()
+  private var queue = TimeQueue<UInt64, Timer>()
   private var countBeforeCompaction = 1024
 
   var count: Int { queue.count }
