@@ -12,7 +12,7 @@ final class BrokerCore: @unchecked Sendable {
   /// Thread-safe.
   let set: OpaquePointer
   let files = CleanPages()
-  private let apps = GrowingList<AppRecord>()
+  private let apps = LinkedStack<AppRecord>()
   /// Relaxed: each number is given once, in whatever order.
   private let numbers = Atomic<UInt32>(0)
   let clock: @Sendable () -> UInt64
@@ -68,17 +68,14 @@ final class BrokerCore: @unchecked Sendable {
   func add(_ name: String, _ standing: AppStanding) -> AppRecord {
     let number = numbers.add(1, ordering: .relaxed).oldValue
     let record = AppRecord(number: number, name: name, standing: standing, now: clock())
-    apps.add(record)
+    apps.push(record)
     return record
   }
 
   /// Newest first.
   func records() -> [AppRecord] {
     var list: [AppRecord] = []
-    _ = apps.first { record in
-      list.append(record)
-      return false
-    }
+    apps.visit { list.append($0) }
     return list
   }
 

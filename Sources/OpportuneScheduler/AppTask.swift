@@ -1,4 +1,5 @@
 internal import COpportune
+internal import OpportuneBase
 import Synchronization
 
 /// A task that was started by ``App/task(name:priority:operation:)``.

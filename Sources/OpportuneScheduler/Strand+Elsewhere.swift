@@ -1,5 +1,6 @@
 internal import COpportune
 import Dispatch
+internal import OpportuneBase
 import Synchronization
 
 /// A job of a strand that is in no queue.

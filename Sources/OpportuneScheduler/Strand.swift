@@ -1,4 +1,5 @@
 internal import COpportune
+internal import OpportuneBase
 import Synchronization
 
 /// A serial strand of jobs inside an app: a *thread* in the sense of the design, with its own priority and its own

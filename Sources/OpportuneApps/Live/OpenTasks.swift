@@ -1,4 +1,4 @@
-import OpportuneScheduler
+internal import OpportuneBase
 import Synchronization
 
 /// The tasks of one life of an app, so that its end can cancel them.

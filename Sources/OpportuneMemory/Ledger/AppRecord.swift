@@ -1,12 +1,14 @@
+internal import OpportuneBase
 import Synchronization
 
-/// What the broker knows of an app. Never freed before the broker, so that anyone may walk the list of all.
+/// What the broker knows of an app. Never freed before the broker, so that anyone may walk the stack of all.
 ///
 /// Every access is relaxed: a count or a standing stands for itself.
-final class AppRecord: Listed, @unchecked Sendable {
+final class AppRecord: Linked, @unchecked Sendable {
   let number: UInt32
   let name: String
-  var older: Unmanaged<AppRecord>?
+  // Set before it is published.
+  var below: UInt = 0
 
   let standing: Atomic<UInt8>
   /// How often it came nearer to the person in front.

@@ -1,12 +1,13 @@
 import Glibc
+internal import OpportuneBase
 import Synchronization
 
 /// The mapped files of all apps: pages that may go at any time, since who reads them next has the kernel load them again.
 ///
-/// Lock-free: a list of places that only grows, each used again once its file is unmapped. A file that is unmapped while
+/// Lock-free: a stack of places that only grows, each used again once its file is unmapped. A file that is unmapped while
 /// somebody drops its pages is unmapped by whoever ends last.
 final class CleanPages: @unchecked Sendable {
-  final class Place: Listed, @unchecked Sendable {
+  final class Place: Linked, @unchecked Sendable {
     fileprivate static let isLive: UInt8 = 1
     fileprivate static let isDropping: UInt8 = 2
     fileprivate static let isClaimed: UInt8 = 4
@@ -15,7 +16,8 @@ final class CleanPages: @unchecked Sendable {
     // Set by who has claimed the place, and read by who drops its pages; the state orders the two.
     fileprivate var bytes = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     fileprivate var owner: AppRecord?
-    var older: Unmanaged<Place>?
+    // Set before it is published.
+    var below: UInt = 0
 
     fileprivate init() {}
 
@@ -61,7 +63,7 @@ final class CleanPages: @unchecked Sendable {
     }
   }
 
-  private let places = GrowingList<Place>()
+  private let places = LinkedStack<Place>()
 
   /// A file was mapped. Any thread.
   func add(_ bytes: UnsafeMutableRawBufferPointer, of owner: AppRecord) -> Place {
@@ -71,7 +73,7 @@ final class CleanPages: @unchecked Sendable {
     }
     let place = Place()
     place.fill(bytes, owner)
-    places.add(place)
+    places.push(place)
     return place
   }
 
@@ -79,10 +81,7 @@ final class CleanPages: @unchecked Sendable {
   @discardableResult
   func drop(_ isWanted: (AppRecord) -> Bool) -> Bool {
     var went = false
-    _ = places.first { place in
-      if place.drop(isWanted) { went = true }
-      return false
-    }
+    places.visit { if $0.drop(isWanted) { went = true } }
     return went
   }
 }
