@@ -35,21 +35,17 @@ bool opp_stats_is_sample(void) {
     return state >> 29 == 0;
 }
 
-uint32_t opp_stats_bucket(uint64_t us) {
-    if (us < 4) return (uint32_t)us;
-    uint32_t octave = 63u - (uint32_t)__builtin_clzll(us);
-    uint32_t bucket = (octave - 1) * 4 + (uint32_t)(us >> (octave - 2) & 3);
-    return bucket < OPP_BUCKETS ? bucket : OPP_BUCKETS - 1;
-}
-
-uint64_t opp_stats_bucket_end(uint32_t bucket) {
-    if (bucket < 4) return bucket + 1;
-    uint32_t octave = bucket / 4 + 1;
-    return (5ull + bucket % 4) << (octave - 2);
+uint32_t opp_stats_bucket(uint64_t ns) {
+    uint64_t value = ns >> OPP_BUCKET_UNIT;
+    /* Behind the leading one, so many bits choose among the buckets of the octave. */
+    uint32_t shift = 63u - OPP_BUCKET_BITS - (uint32_t)__builtin_clzll(value | 1u << OPP_BUCKET_BITS);
+    uint64_t bucket = ((uint64_t)shift << OPP_BUCKET_BITS) + (value >> shift);
+    return bucket < OPP_BUCKETS ? (uint32_t)bucket : OPP_BUCKETS - 1;
 }
 
 void opp_stats_waited(opp_stats *stats, uint8_t band, uint64_t us) {
-    opp_add(&stats->band[band].waited[opp_stats_bucket(us)], 1, relaxed);
+    /* To the end of the microsecond, so that a bucket's end is never below what was counted in it. */
+    opp_add(&stats->band[band].waited[opp_stats_bucket(us * 1000 + 999)], 1, relaxed);
 }
 
 void opp_stats_read(const opp_stats *stats, uint8_t band, opp_stats_values *values) {

@@ -1,4 +1,5 @@
 internal import COpportune
+public import OpportuneBase
 
 /// What an app has done and waited for since it was made. A value; counters are read one after the other, so they may
 /// differ by what happened in between.
@@ -23,7 +24,7 @@ public struct AppStatistics: Sendable {
     /// System calls made to wake a worker for a job that was queued; most jobs find one that is awake.
     public let wakeups: UInt64
     /// How long jobs waited in the queue; one job in eight is measured, and of a strand one turn in eight.
-    public let waiting: WaitingHistogram
+    public let waiting: LatencyHistogram
   }
 
   /// The app's name and present band.
@@ -60,7 +61,7 @@ public struct AppStatistics: Sendable {
   /// System calls made to wake a worker for a job that was queued.
   public var wakeups: UInt64 { all.wakeups }
   /// How long jobs waited in the queue; one job in eight is measured, and of a strand one turn in eight.
-  public var waiting: WaitingHistogram { all.waiting }
+  public var waiting: LatencyHistogram { all.waiting }
 
   init(_ app: AppRecord) {
     number = app.number
@@ -94,31 +95,7 @@ extension AppStatistics.Counts {
         for (bucket, count) in bytes.bindMemory(to: UInt64.self).enumerated() { waited[bucket] &+= count }
       }
     }
-    waiting = WaitingHistogram(counts: waited)
-  }
-}
-
-/// Counts of waiting times in buckets, four an octave from 1 µs on.
-public struct WaitingHistogram: Sendable {
-  let counts: [UInt64]
-
-  /// How many waits were measured.
-  public var count: UInt64 { counts.reduce(0, +) }
-
-  /// The wait that a share of the jobs did not exceed, to the upper end of its bucket (at most a quarter too long), or
-  /// nil where none was measured.
-  ///
-  /// - Parameter share: 0 to 1; 0.99 is the 99th percentile.
-  public func quantile(_ share: Double) -> Duration? {
-    let total = count
-    guard total > 0 else { return nil }
-    let wanted = max(1, UInt64((Double(total) * (share > 0 ? min(share, 1) : 0)).rounded(.up)))
-    var seen: UInt64 = 0
-    for (bucket, bucketCount) in counts.enumerated() {
-      seen += bucketCount
-      if seen >= wanted { return .microseconds(Int64(clamping: opp_stats_bucket_end(UInt32(bucket)))) }
-    }
-    return nil
+    waiting = LatencyHistogram(counts: waited, bits: Int(OPP_BUCKET_BITS), unit: Int(OPP_BUCKET_UNIT))
   }
 }
 

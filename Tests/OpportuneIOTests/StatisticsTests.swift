@@ -8,30 +8,6 @@ import Testing
 @testable import OpportuneIO
 
 @Suite(.bounded) struct StatisticsTests {
-  @Test func quantilesAreAtMostAnEighthTooLong() {
-    var generator = SplitMix64(seed: 3)
-    var histogram = LatencyHistogram()
-    #expect(histogram.quantile(0.5) == nil)
-    var times: [UInt64] = []
-    for _ in 0..<5000 {
-      let time = UInt64(1) << UInt64.random(in: 11...38, using: &generator)
-      times.append(time + UInt64.random(in: 0..<time, using: &generator))
-      histogram.record(times[times.count - 1])
-    }
-    times.sort()
-    for share in [0.01, 0.5, 0.9, 0.99, 1] {
-      let exact = times[max(0, Int((Double(times.count) * share).rounded(.up)) - 1)]
-      let told = histogram.quantile(share)?.unsignedNanoseconds ?? 0
-      #expect(told >= exact && told <= exact + exact / 8 + 1, "\(share): \(told) for \(exact)")
-    }
-    #expect(histogram.quantile(.nan) == nil)
-    #expect(histogram.quantile(-.infinity) == histogram.quantile(0))
-    #expect(histogram.quantile(.infinity) == histogram.quantile(1))
-    histogram.record(0)
-    histogram.record(.max)
-    #expect(histogram.count == 5002)
-  }
-
   @Test(arguments: backends)
   func everythingIsCountedByClass(backend: IOConfiguration.Backend) async throws {
     try await withFolder { folder in
@@ -243,29 +219,6 @@ import Testing
       let last = [("app", "app\(count - 1)"), ("class", "background")]
       #expect(try metrics.expectCounter("opportune_io_requests", last).totalValue == round)
     }
-  }
-
-  @Test func histogramsAreTakenApart() {
-    var generator = SplitMix64(seed: 9)
-    var (before, after) = (LatencyHistogram(), LatencyHistogram())
-    var times: [UInt64] = []
-    for number in 0..<1000 {
-      let time = UInt64(1) << UInt64.random(in: 11...38, using: &generator)
-      let value = time + UInt64.random(in: 0..<time, using: &generator)
-      after.record(value)
-      if number < 500 { before.record(value) } else { times.append(value) }
-    }
-    after.subtract(before)
-    #expect(after.count == 500)
-    times.sort()
-    var place = 0
-    for (middle, count) in after.middles {
-      for time in times[place..<place + Int(count)] {
-        #expect(middle.distance(to: time).magnitude <= time / 16 + 1, "\(middle) for \(time)")
-      }
-      place += Int(count)
-    }
-    #expect(place == 500)
   }
 
   // R-DISK-02

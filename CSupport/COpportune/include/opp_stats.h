@@ -22,7 +22,10 @@ typedef enum OPP_CLOSED_ENUM opp_counter {
 } opp_counter;
 
 #define OPP_COUNTERS 9
-#define OPP_BUCKETS 112 /* four an octave, from 1 us to 268 s */
+/* Buckets of waits, as Swift's LatencyHistogram has them: 1 << BITS an octave, the first 1 << UNIT nanoseconds wide. */
+#define OPP_BUCKETS 112 /* up to 9 minutes */
+#define OPP_BUCKET_BITS 2
+#define OPP_BUCKET_UNIT 10
 
 typedef struct opp_stats opp_stats;
 
@@ -39,9 +42,8 @@ bool opp_stats_is_sample(void);
 /* One job that was seen to wait `us` microseconds. */
 void opp_stats_waited(opp_stats *_Nonnull stats, uint8_t band, uint64_t us);
 void opp_stats_read(const opp_stats *_Nonnull stats, uint8_t band, opp_stats_values *_Nonnull values);
-/* The bucket of a wait, and the upper end, in microseconds, of a bucket. */
-uint32_t opp_stats_bucket(uint64_t us);
-uint64_t opp_stats_bucket_end(uint32_t bucket);
+/* The bucket of a wait of `ns` nanoseconds. */
+uint32_t opp_stats_bucket(uint64_t ns);
 
 OPP_END_DECLS
 

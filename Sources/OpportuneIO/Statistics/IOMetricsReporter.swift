@@ -1,4 +1,5 @@
 public import Metrics
+internal import OpportuneBase
 
 /// Hands statistics to `swift-metrics`: counters as what was added since the last report, latencies to
 /// timers, one by one, and what is now as gauges.

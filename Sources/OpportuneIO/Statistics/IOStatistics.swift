@@ -1,3 +1,5 @@
+public import OpportuneBase
+
 /// What a broker has done and what it holds, at one moment. A value.
 public struct IOStatistics: Sendable {
   /// Of one class.
