@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+internal import OpportuneBase
 
 /// Lines over a Unix socket, for both ends.
 enum LocalSocket {
@@ -34,12 +35,12 @@ enum LocalSocket {
   }
 
   static func connection(to path: String, _ patience: Patience? = nil) throws(PushError) -> Int32 {
-    let descriptor = try open(path)
+    let (descriptor, address) = try open(path)
     var result: Int32 = -1
     repeat {
       // Where too many wait at the host, connecting waits as sending does (unix(7)).
       guard wait(descriptor, SO_SNDTIMEO, patience) else { break }
-      result = named(path) { connect(descriptor, $0, $1) }
+      result = address.withPointer { connect(descriptor, $0, $1) }
     } while result != 0 && errno == EINTR
     guard result == 0 else {
       let failure = failure(path, patience)
@@ -126,11 +127,11 @@ enum LocalSocket {
   static func listening(
     at path: String, mode: mode_t, patience: Duration = .seconds(2), say: (String) -> Void
   ) throws(PushError) -> (descriptor: Int32, file: File) {
-    let descriptor = try open(path)
+    let (descriptor, address) = try open(path)
     do throws(PushError) {
       let file = try locked(folder(of: path), patience: patience, say: say) { () throws(PushError) in
         try removeDead(path)
-        guard named(path, { bind(descriptor, $0, $1) }) == 0 else { throw PushError.system(path, reason()) }
+        guard address.withPointer({ bind(descriptor, $0, $1) }) == 0 else { throw PushError.system(path, reason()) }
         guard chmod(path, mode) == 0, listen(descriptor, 128) == 0, let file = File(path) else {
           let reason = reason()
           unlink(path)
@@ -210,11 +211,11 @@ enum LocalSocket {
     }
     guard file.isSocket else { throw PushError.taken(path, file.what) }
     let host = "a host that listens there"
-    let probe = try open(path)
+    let (probe, address) = try open(path)
     defer { close(probe) }
     // With a full queue, as of a host that is stopped, it is not to wait.
     _ = fcntl(probe, F_SETFL, O_NONBLOCK)
-    guard named(path, { connect(probe, $0, $1) }) != 0 else { throw PushError.taken(path, host) }
+    guard address.withPointer({ connect(probe, $0, $1) }) != 0 else { throw PushError.taken(path, host) }
     switch errno {
     case ECONNREFUSED: break
     case ENOENT: return
@@ -236,24 +237,13 @@ enum LocalSocket {
 
   static func reason() -> String { String(cString: strerror(errno)) }
 
-  /// A socket for a path that can be one; neither bound nor connected.
-  private static func open(_ path: String) throws(PushError) -> Int32 {
-    let limit = MemoryLayout.size(ofValue: sockaddr_un().sun_path) - 1
-    guard (1...limit).contains(path.utf8.count), !path.utf8.contains(0) else {
-      throw PushError.path(path, limit: limit)
+  /// A socket, neither bound nor connected, and the address of a path that can be one.
+  private static func open(_ path: String) throws(PushError) -> (Int32, UnixSocketAddress) {
+    guard let address = UnixSocketAddress(path) else {
+      throw PushError.path(path, limit: UnixSocketAddress.longestPath)
     }
     let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     guard descriptor >= 0 else { throw PushError.system(path, reason()) }
-    return descriptor
-  }
-
-  /// Calls `body` with the path, which can be one, as an address.
-  private static func named(_ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
-    var address = sockaddr_un()
-    address.sun_family = sa_family_t(AF_UNIX)
-    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-    return withUnsafePointer(to: &address) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
-    }
+    return (descriptor, address)
   }
 }

@@ -1,4 +1,5 @@
 import Glibc
+internal import OpportuneBase
 import SystemPackage
 
 /// Where a socket is: an Internet address in numbers, or a path.
@@ -50,15 +51,13 @@ public enum SocketAddress: Sendable, Hashable {
       }
       return MemoryLayout<sockaddr_in6>.size
     case .unix(let path):
-      let bytes = Array(path.string.utf8)
-      guard (1...107).contains(bytes.count) else { throw Self.refused(path.string, "a path of 1 to 107 bytes") }
-      memory.bindMemory(to: sockaddr_un.self, capacity: 1).pointee.sun_family = sa_family_t(AF_UNIX)
-      let offset = MemoryLayout<sockaddr_un>.offset(of: \.sun_path) ?? 2
-      bytes.withUnsafeBytes { source in
-        guard let base = source.baseAddress else { return }
-        memory.advanced(by: offset).copyMemory(from: base, byteCount: bytes.count)
+      guard let address = UnixSocketAddress(path.string) else {
+        throw Self.refused(path.string, "a path of 1 to \(UnixSocketAddress.longestPath) bytes")
       }
-      return offset + bytes.count + 1
+      return address.withPointer { source, count in
+        memory.copyMemory(from: source, byteCount: Int(count))
+        return Int(count)
+      }
     }
   }
 
@@ -77,9 +76,7 @@ public enum SocketAddress: Sendable, Hashable {
       var address = memory.load(as: sockaddr_in6.self)
       self = .ipv6(Self.text(AF_INET6, &address.sin6_addr), port: UInt16(bigEndian: address.sin6_port))
     case AF_UNIX:
-      let offset = MemoryLayout<sockaddr_un>.offset(of: \.sun_path) ?? 2
-      let path = UnsafeRawBufferPointer(start: memory, count: count).dropFirst(offset).prefix { $0 != 0 }
-      self = .unix(FilePath(String(decoding: path, as: UTF8.self)))
+      self = .unix(FilePath(UnixSocketAddress.path(of: UnsafeRawBufferPointer(start: memory, count: count))))
     default: return nil
     }
   }

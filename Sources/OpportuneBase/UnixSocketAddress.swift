@@ -1,0 +1,29 @@
+package import Glibc
+
+/// A path as the kernel's address of a Unix domain socket.
+package struct UnixSocketAddress {
+  /// In bytes: one less than there is room for, since a zero ends it.
+  package static let longestPath = MemoryLayout.size(ofValue: sockaddr_un().sun_path) - 1
+
+  private var address = sockaddr_un()
+
+  /// `nil` where no socket can have the path: it is empty or too long, or a zero ends it early.
+  package init?(_ path: String) {
+    guard (1...Self.longestPath).contains(path.utf8.count), !path.utf8.contains(0) else { return nil }
+    address.sun_family = sa_family_t(AF_UNIX)
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+  }
+
+  /// As `bind` and `connect` take it.
+  package func withPointer<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result) -> Result {
+    withUnsafePointer(to: address) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
+    }
+  }
+
+  /// The path in an address of the kernel's, which may be cut off anywhere.
+  package static func path(of address: UnsafeRawBufferPointer) -> String {
+    let offset = MemoryLayout<sockaddr_un>.offset(of: \.sun_path) ?? MemoryLayout<sa_family_t>.size
+    return String(decoding: address.dropFirst(offset).prefix { $0 != 0 }, as: UTF8.self)
+  }
+}
