@@ -31,6 +31,8 @@ let package = Package(
       providers: [.apt(["libnuma-dev"])]),
     .systemLibrary(
       name: "CZstd", path: "CSupport/CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
+    .systemLibrary(
+      name: "CXXHash", path: "CSupport/CXXHash", pkgConfig: "libxxhash", providers: [.apt(["libxxhash-dev"])]),
     // Geodesics of PROJ, and GEOS for whether polygons are valid.
     .systemLibrary(
       name: "CGeodesic", path: "CSupport/CGeodesic", pkgConfig: "proj",
@@ -92,7 +94,9 @@ let package = Package(
       ]),
     .target(
       name: "OpportuneMemory",
-      dependencies: ["OpportuneBase", "COpportune", "CZstd", .product(name: "Metrics", package: "swift-metrics")]),
+      dependencies: [
+        "OpportuneBase", "COpportune", "CXXHash", "CZstd", .product(name: "Metrics", package: "swift-metrics"),
+      ]),
     .target(
       name: "Opportune",
       dependencies: [
@@ -238,7 +242,7 @@ if let libFuzzer = Context.environment["OPPORTUNE_LIBFUZZER"] {
 // `scripts/sanitize` leaves out by this variable what it runs no tests of, so that there is less to build.
 if Context.environment["OPPORTUNE_CONCURRENT_ONLY"] != nil {
   let kept: Set = [
-    "CLiburing", "CNuma", "CZstd", "COpportune", "COpportuneRuntime", "OpportuneBase", "OpportuneScheduler",
+    "CLiburing", "CNuma", "CXXHash", "CZstd", "COpportune", "COpportuneRuntime", "OpportuneBase", "OpportuneScheduler",
     "OpportuneIO", "OpportuneMemory", "OpportuneApps", "Opportune", "OpportuneModels", "TestSupport", "CIOTestSupport",
     "StoreCrash", "COpportuneTests", "OpportuneBaseTests",
     "OpportuneSchedulerTests", "OpportuneIOTests", "OpportuneMemoryTests", "OpportuneAppsTests",

@@ -32,6 +32,7 @@ is_present() {
   libnuma-dev) pkg-config --exists numa 2>/dev/null ;;
   libsqlite3-dev) pkg-config --exists sqlite3 2>/dev/null ;;
   libzstd-dev) pkg-config --exists libzstd 2>/dev/null ;;
+  libxxhash-dev) pkg-config --exists libxxhash 2>/dev/null ;;
   libproj-dev) pkg-config --exists proj 2>/dev/null ;;
   libgeos-dev) pkg-config --exists geos 2>/dev/null ;;
   libck-dev) [[ -e /usr/include/ck_fifo.h ]] ;;

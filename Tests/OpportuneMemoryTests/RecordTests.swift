@@ -303,4 +303,21 @@ import Testing
       #expect(content.withUnsafeBytes { checksum($0) } & 0xFFFF_FFFF == end, "\(count) bytes")
     }
   }
+
+  /// The published values of XXH64, and each bit that flips shows, wherever it is.
+  // R-MEM-06
+  @Test func theChecksumIsXXH64() {
+    func sum(_ text: String) -> UInt64 { Array(text.utf8).withUnsafeBytes { checksum($0) } }
+    #expect(checksum(UnsafeRawBufferPointer(start: nil, count: 0)) == 0xEF46_DB37_51D8_E999)
+    #expect(sum("a") == 0xD24E_C4F1_A98C_6E5B)
+    #expect(sum("abc") == 0x44BC_2CF5_AD77_0999)
+    #expect(sum("Nobody inspects the spammish repetition") == 0xFBCE_A83C_8A37_8BF1)
+    var bytes = (0..<71).map { UInt8(truncatingIfNeeded: $0 * 37) }
+    let whole = bytes.withUnsafeBytes { checksum($0) }
+    for bit in 0..<8 * bytes.count {
+      bytes[bit / 8] ^= 1 << UInt8(bit % 8)
+      #expect(bytes.withUnsafeBytes { checksum($0) } != whole, "bit \(bit)")
+      bytes[bit / 8] ^= 1 << UInt8(bit % 8)
+    }
+  }
 }

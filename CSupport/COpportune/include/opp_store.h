@@ -1,6 +1,5 @@
 /*
- * What a store of large state asks of the machine: a checksum faster than the disk, a word to the kernel to begin, and a look
- * at what the disk gives.
+ * What a store of large state asks of the machine: a word to the kernel to begin writing, and a look at what the disk gives.
  */
 #ifndef OPP_STORE_H
 #define OPP_STORE_H
@@ -8,9 +7,6 @@
 #include "opp_base.h"
 
 OPP_BEGIN_DECLS
-
-/* XXH64 of the bytes, with seed 0, as zstd's frames have the lower half of. Any thread; never blocks, never allocates. */
-uint64_t opp_checksum(const void *_Nullable bytes, size_t count);
 
 /*
  * Has the kernel begin to write out what is dirty of a file's range. A hint, which promises nothing of what is on the disk:

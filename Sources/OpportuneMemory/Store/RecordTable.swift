@@ -1,4 +1,4 @@
-internal import COpportune
+internal import CXXHash
 
 /// What a record consists of: parts, cut into blocks, each stored as it is, as a frame of zstd, or, where all of it is zero, not
 /// at all. It stands behind the blocks; the index has its checksum, and it has theirs.
@@ -63,5 +63,5 @@ struct RecordTable: Equatable {
   init() {}
 }
 
-/// The checksum of all that is in a store but its index.
-func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt64 { opp_checksum(bytes.baseAddress, bytes.count) }
+/// The checksum of all that is in a store but its index: XXH64, the lower half of which zstd's frames end with.
+func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt64 { xxh64(bytes.baseAddress, bytes.count) }
