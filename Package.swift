@@ -142,7 +142,9 @@ let package = Package(
     .executableTarget(name: "LaunchTimes", dependencies: ["Opportune"], path: "docs/examples/LaunchTimes"),
     .executableTarget(name: "Player", dependencies: ["Opportune"], path: "docs/examples/Player"),
     .executableTarget(name: "Mail", dependencies: ["Opportune"], path: "docs/examples/Mail"),
-    .target(name: "TestSupport", dependencies: ["OpportuneBase"], path: "Tests/TestSupport"),
+    .target(
+      name: "TestSupport", dependencies: ["OpportuneBase", .product(name: "Logging", package: "swift-log")],
+      path: "Tests/TestSupport"),
     .testTarget(name: "COpportuneTests", dependencies: ["COpportune", "TestSupport"]),
     .testTarget(name: "OpportuneBaseTests", dependencies: ["OpportuneBase", "TestSupport"]),
     .testTarget(

@@ -30,15 +30,8 @@ import Testing
   private func leaveSocket(kind: __socket_type = SOCK_STREAM, listens: Bool = false) throws -> Int32 {
     unlink(place)  // of a host that has not ended yet, which leaves what is not its own
     let descriptor = socket(AF_UNIX, Int32(kind.rawValue), 0)
-    var address = sockaddr_un()
-    address.sun_family = sa_family_t(AF_UNIX)
-    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: place.utf8) }
-    let result = withUnsafePointer(to: &address) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-      }
-    }
-    try #require(descriptor >= 0 && result == 0)
+    let address = try #require(UnixSocketAddress(place))
+    try #require(descriptor >= 0 && address.withPointer { bind(descriptor, $0, $1) } == 0)
     if listens { try #require(listen(descriptor, 0) == 0) }
     return descriptor
   }
@@ -138,28 +131,15 @@ import Testing
     defer { close(folder) }
     #expect(flock(folder, LOCK_EX) == 0)
     // Who reads that unlocks it, and the host goes on.
-    let said = Unlocking(folder: folder)
-    let host = try AppHost(scheduler: try Scheduler(logger: Logger(label: "test", factory: { _ in said })))
-    let socket = try await onOwnThread { [place] in try host.openPushSocket(at: place) }
-    #expect(said.count.value == 1 && LocalSocket.File(socket.path)?.isSocket == true)
-  }
-
-  private struct Unlocking: LogHandler {
-    let folder: Int32
-    let count = Counter()
-    var metadata: Logger.Metadata = [:]
-    var logLevel = Logger.Level.warning
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-      get { metadata[key] }
-      set { metadata[key] = newValue }
-    }
-
-    func log(event: LogEvent) {
+    let said = Counter()
+    let logger = Logger(telling: { event in
       guard "\(event.message)".hasSuffix("the socket waits for it, 2.0 seconds at most") else { return }
-      count.add()
+      said.add()
       flock(folder, LOCK_UN)
-    }
+    })
+    let host = try AppHost(scheduler: try Scheduler(logger: logger))
+    let socket = try await onOwnThread { [place] in try host.openPushSocket(at: place) }
+    #expect(said.value == 1 && LocalSocket.File(socket.path)?.isSocket == true)
   }
 
   // R-MSG-02

@@ -35,21 +35,13 @@ import Testing
   func theyGoOnThoughOneBeforeThemDoesNot(backend: IOConfiguration.Backend, isSuspended: Bool) async throws {
     try await withFolder { folder in
       let broker = try makeBroker(backend)
-      let apps = try ["waits", "first", "second"].map { try broker.makeApp(named: $0, state: .background) }
-      let (path, early) = (try makeFIFO(folder.appending("fifo")), try makeFIFO(folder.appending("early")))
-      let lasting = (1..<OpenLimiter.limit).map { _ in Task { try await apps[0].open(path, .readOnly) } }
-      let leaving = Task { try await apps[0].open(early, .readOnly) }
-      try await eventually("the opens") {
-        try await broker.statistics().apps[0].inFlight == OpenLimiter.limit
+      let opens = try await WaitingOpens(broker, in: folder) { count in
+        try await broker.statistics().background.submitted == count
       }
-      var kept: [Task<FileDescriptor, any Error>] = []
-      for app in apps[1...] {
-        kept.append(Task { try await app.open(path, .readOnly, within: .seconds(20)) })
-        try await eventually("one more") { try await broker.statistics().background.submitted == 8 + kept.count }
-      }
+      let (apps, kept) = (opens.apps, opens.kept)
       let gate = DispatchSemaphore(value: 0)
       broker.reactor.post(Control { _ in gate.wait() })
-      let earlyEnd = try FileDescriptor.open(early, .readWrite)
+      let earlyEnd = try FileDescriptor.open(opens.early, .readWrite)
       try await othersWork()  // so that the open has ended before the reactor hears of this
       if isSuspended { apps[1].setState(.suspended) } else { kept[0].cancel() }
       gate.signal()
@@ -62,12 +54,8 @@ import Testing
           return apps[1].inFlight + apps[2].inFlight == 1
         }
       }
-      apps[1].setState(.background)
-      let otherEnd = try FileDescriptor.open(path, .readWrite)
-      for open in lasting + [leaving] { try await apps[0].close(try await open.value) }
-      if isSuspended { try await apps[1].close(try await kept[0].value) }
-      try await apps[2].close(try await kept[1].value)
-      for end in [earlyEnd, otherEnd] { try end.close() }
+      try await opens.end(isFirstOpen: isSuspended)
+      try earlyEnd.close()
       await broker.shutdown()
     }
   }
@@ -79,25 +67,15 @@ import Testing
   func theyGoOnThoughOneLeavesTheQueue(backend: IOConfiguration.Backend, isSuspended: Bool) async throws {
     try await withFolder { folder in
       let broker = try makeBroker(backend) { $0.storage.operations = DevicePolicy.Rate(perSecond: 16, burst: 8) }
-      let apps = try ["waits", "first", "second"].map { try broker.makeApp(named: $0, state: .background) }
-      let (path, early) = (try makeFIFO(folder.appending("fifo")), try makeFIFO(folder.appending("early")))
-      let lasting = (1..<OpenLimiter.limit).map { _ in Task { try await apps[0].open(path, .readOnly) } }
-      let leaving = Task { try await apps[0].open(early, .readOnly) }
-      try await eventually("the opens") {
-        try await broker.statistics().apps[0].inFlight == OpenLimiter.limit
+      let opens = try await WaitingOpens(broker, in: folder) { count in
+        let statistics = try await broker.statistics()
+        return statistics.background.submitted == count && statistics.storage.backgroundQueued == 0
       }
-      var kept: [Task<FileDescriptor, any Error>] = []
-      for app in apps[1...] {
-        kept.append(Task { try await app.open(path, .readOnly, within: .seconds(20)) })
-        try await eventually("one that is kept") {
-          let statistics = try await broker.statistics()
-          return statistics.background.submitted == 8 + kept.count && statistics.storage.backgroundQueued == 0
-        }
-      }
+      let (apps, kept) = (opens.apps, opens.kept)
       // The last of these has to wait for its token, so there is no other for a while.
       let number = try FileDescriptor.open(folder, .readOnly)
       for _ in 0..<9 { try await apps[0].synchronize(number) }
-      let earlyEnd = try FileDescriptor.open(early, .readWrite)
+      let earlyEnd = try FileDescriptor.open(opens.early, .readWrite)
       var isQueued = false
       try await eventually("the first's turn") {
         let statistics = try await broker.statistics()
@@ -110,13 +88,47 @@ import Testing
       } else {
         print("skipped: the first went before it could be taken out of the queue")
       }
-      apps[1].setState(.background)
-      let otherEnd = try FileDescriptor.open(path, .readWrite)
-      for open in lasting + [leaving] { try await apps[0].close(try await open.value) }
-      if isSuspended { try await apps[1].close(try await kept[0].value) }
-      try await apps[2].close(try await kept[1].value)
-      for end in [earlyEnd, otherEnd, number] { try end.close() }
+      try await opens.end(isFirstOpen: isSuspended)
+      for end in [earlyEnd, number] { try end.close() }
       await broker.shutdown()
     }
+  }
+}
+
+/// As many opens of a class as may wait for others, one of them of another path, and two more that are kept.
+private struct WaitingOpens {
+  /// Whose opens wait, and those whose open is kept.
+  let apps: [AppIO]
+  /// What one of the opens is of.
+  let early: FilePath
+  private(set) var kept: [Task<FileDescriptor, any Error>] = []
+  private let path: FilePath
+  private var waiting: [Task<FileDescriptor, any Error>] = []
+
+  /// - Parameter isKept: whether so many requests were submitted by now, and the last is kept.
+  init(_ broker: IOBroker, in folder: FilePath, isKept: @escaping @Sendable (Int) async throws -> Bool) async throws {
+    let apps = try ["waits", "first", "second"].map { try broker.makeApp(named: $0, state: .background) }
+    let (path, early) = (try makeFIFO(folder.appending("fifo")), try makeFIFO(folder.appending("early")))
+    (self.apps, self.path, self.early) = (apps, path, early)
+    waiting = (1..<OpenLimiter.limit).map { _ in Task { try await apps[0].open(path, .readOnly) } }
+    waiting.append(Task { try await apps[0].open(early, .readOnly) })
+    try await eventually("the opens") {
+      try await broker.statistics().apps[0].inFlight == OpenLimiter.limit
+    }
+    for app in apps[1...] {
+      kept.append(Task { try await app.open(path, .readOnly, within: .seconds(20)) })
+      let count = OpenLimiter.limit + kept.count
+      try await eventually("one that is kept") { try await isKept(count) }
+    }
+  }
+
+  /// The other end comes, and all that are still there are open, and closed.
+  func end(isFirstOpen: Bool) async throws {
+    apps[1].setState(.background)
+    let otherEnd = try FileDescriptor.open(path, .readWrite)
+    for open in waiting { try await apps[0].close(try await open.value) }
+    if isFirstOpen { try await apps[1].close(try await kept[0].value) }
+    try await apps[2].close(try await kept[1].value)
+    try otherEnd.close()
   }
 }

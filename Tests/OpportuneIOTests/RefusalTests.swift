@@ -20,8 +20,7 @@ import Testing
     func make() {
       var configuration = IOConfiguration()
       configuration.backend = backend
-      let lines = lines
-      let logger = Logger(label: "test", factory: { _ in lines })
+      let logger = lines.logger
       do throws(IOError) {
         result = .success(try IOBroker(configuration: configuration, logger: logger))
       } catch {
@@ -116,7 +115,7 @@ import Testing
     let broker = try await app.task {
       var configuration = IOConfiguration()
       configuration.backend = backend
-      return try IOBroker(configuration: configuration, logger: Logger(label: "test", factory: { _ in lines }))
+      return try IOBroker(configuration: configuration, logger: lines.logger)
     }.value
     let parameters = await withCheckedContinuation { continuation in
       broker.reactor.post(
@@ -148,28 +147,8 @@ import Testing
 }
 
 /// Keeps what is logged.
-final class Lines: LogHandler, @unchecked Sendable {
-  // Sendable: behind the lock.
-  private let lock = NSLock()
-  private var lines: [String] = []
-  var all: [String] { lock.withLock { lines } }
-  var metadata: Logger.Metadata {
-    get { [:] }
-    set {}
-  }
-  var logLevel: Logger.Level {
-    get { .trace }
-    set {}
-  }
-  subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-    get { nil }
-    set {}
-  }
-
-  func log(event: LogEvent) { lock.withLock { lines.append("\(event.message)") } }
-
-  func log(
-    level: Logger.Level, message: Logger.Message, metadata: Logger.Metadata?, source: String, file: String,
-    function: String, line: UInt
-  ) { lock.withLock { lines.append("\(message)") } }
+final class Lines: Sendable {
+  private let lines = Mutex<[String]>([])
+  var all: [String] { lines.withLock { $0 } }
+  var logger: Logger { Logger(telling: { [self] event in lines.withLock { $0.append("\(event.message)") } }) }
 }

@@ -29,8 +29,7 @@ import Testing
     private let theirs: FileDescriptor
 
     init() async throws {
-      let lines = lines
-      broker = try IOBroker(logger: Logger(label: "test", factory: { _ in lines }))
+      broker = try IOBroker(logger: lines.logger)
       io = try broker.makeApp(named: "filters")
       sender = try broker.makeApp(named: "sender")
       (mine, theirs) = try await datagramPair(io, sender)

@@ -87,7 +87,7 @@ import Testing
     var configuration = SchedulerConfiguration()
     configuration.lanes.insert(.realTime)
     let classes = Record<Int32>()
-    let logger = Logger(label: "test", factory: { _ in ClassRecorder(classes: classes) })
+    let logger = Logger(telling: { _ in classes.add(sched_getscheduler(0) & 7) })
     let scheduler = try Scheduler(configuration: configuration, logger: logger)
     let app = try scheduler.makeApp(named: "app")
     app.suspend()
@@ -301,18 +301,4 @@ import Testing
     #expect(ran.values.filter { $0 == 1 }.count == codes.values.filter { $0 == nil }.count)
     #expect(ran.values.filter { $0 == 0 }.count == 11)
   }
-}
-
-/// Notes the class in which it is called.
-private struct ClassRecorder: LogHandler {
-  let classes: Record<Int32>
-  var metadata: Logger.Metadata = [:]
-  var logLevel: Logger.Level = .trace
-
-  subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-    get { metadata[key] }
-    set { metadata[key] = newValue }
-  }
-
-  func log(event: LogEvent) { classes.add(sched_getscheduler(0) & 7) }
 }

@@ -44,25 +44,14 @@ final class LogLines: Sendable {
 
   let record = Record<Line>()
   var lines: [Line] { record.values }
-  var logger: Logger { Logger(label: "test", factory: { [record] _ in Handler(record: record) }) }
-
-  private struct Handler: LogHandler {
-    let record: Record<Line>
-    var metadata: Logger.Metadata = [:]
-    var logLevel = Logger.Level.trace
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-      get { metadata[key] }
-      set { metadata[key] = newValue }
-    }
-
-    func log(event: LogEvent) {
+  var logger: Logger {
+    Logger(telling: { [record] event in
       let thread = (try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)) ?? ""
       record.add(
         Line(
           level: event.level, message: "\(event.message)", metadata: (event.metadata ?? [:]).mapValues { "\($0)" },
           thread: thread))
-    }
+    })
   }
 }
 
