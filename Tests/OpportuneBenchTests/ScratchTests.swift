@@ -52,7 +52,7 @@ import Testing
       #expect(try names(in: folder).count == 1)
     }
     #expect(try names(in: folder).isEmpty)
-    #expect(throws: BenchError.self) { try ScratchFolder(in: "/nonexistent") }
+    #expect(throws: SystemFailure.self) { try ScratchFolder(in: "/nonexistent") }
   }
 
   @Test func whatHoldsMemoryEndsWithWhoWantsIt() throws {

@@ -80,7 +80,7 @@ extension IOBench {
   /// SwiftNIO's server: a program that prints its port, and ends with its input.
   private func echoOfRival(_ program: String) async throws -> Window {
     let (input, output) = (try FileDescriptor.pipe(), try FileDescriptor.pipe())
-    let process = Result { () throws(BenchError) in
+    let process = Result {
       try ChildProcess.start([program]) { actions in
         posix_spawn_file_actions_adddup2(&actions, input.readEnd.rawValue, 0)
         posix_spawn_file_actions_adddup2(&actions, output.writeEnd.rawValue, 1)

@@ -1,4 +1,5 @@
 import Glibc
+import OpportuneBase
 
 /// Another process that holds so much memory until it is ended: dd reads it whole, and finds no room to write it to.
 final class Holder {
@@ -11,19 +12,19 @@ final class Holder {
   ///   - source: where its content is read from; `/dev/urandom` for what does not compress.
   ///   - fifo: a name for what it writes to. It is then in a session of its own and has both ends, so that nothing of it is
   ///     elsewhere. `nil`: it ends when this process does.
-  init(mebibytes: Int, source: String, aloneWith fifo: String? = nil) throws(BenchError) {
+  init(mebibytes: Int, source: String, aloneWith fifo: String? = nil) throws {
     self.mebibytes = mebibytes
     let words = ["dd", "if=\(source)", "bs=\(mebibytes)M", "count=1", "iflag=fullblock"]
     var writer: Int32 = -1
     defer { if writer >= 0 { close(writer) } }
     if let fifo {
-      guard mkfifo(fifo, 0o600) == 0 else { throw .failed("'\(fifo)' was not made") }
+      guard mkfifo(fifo, 0o600) == 0 else { throw BenchError.failed("'\(fifo)' was not made") }
       reader = open(fifo, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC)
-      guard reader >= 0 else { throw .failed("'\(fifo)' was not opened") }
+      guard reader >= 0 else { throw BenchError.failed("'\(fifo)' was not opened") }
     } else {
       (reader, writer) = try ChildProcess.pipe()
     }
-    do throws(BenchError) {
+    do {
       process = try ChildProcess.start(words, ownSession: fifo != nil) { [writer] in
         if let fifo { $0.write(to: fifo, O_RDWR, errors: false) } else { $0.write(to: writer, errors: false) }
       }

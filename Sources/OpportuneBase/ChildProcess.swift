@@ -1,15 +1,15 @@
-import Glibc
+package import Glibc
 
-/// Programs that a bench starts.
-enum ChildProcess {
+/// Programs that a tool starts.
+package enum ChildProcess {
   /// Starts a command of the path.
   ///
   /// - Parameters:
   ///   - ownSession: in a session of its own, without a terminal.
   ///   - redirect: what it has in the place of this process's descriptors.
-  static func start(
+  package static func start(
     _ words: [String], ownSession: Bool = false, _ redirect: (inout posix_spawn_file_actions_t) -> Void = { _ in }
-  ) throws(BenchError) -> pid_t {
+  ) throws(SystemFailure) -> pid_t {
     var actions = posix_spawn_file_actions_t()
     var attributes = posix_spawnattr_t()
     posix_spawn_file_actions_init(&actions)
@@ -24,21 +24,21 @@ enum ChildProcess {
     defer { for argument in arguments { free(argument) } }
     var child: pid_t = 0
     let error = posix_spawnp(&child, words[0], &actions, &attributes, &arguments, environ)
-    guard error == 0 else { throw .failed("'\(words[0])' was not started", error) }
+    guard error == 0 else { throw SystemFailure("'\(words[0])' was not started", error) }
     return child
   }
 
   /// Of which children have what they are given.
-  static func pipe() throws(BenchError) -> (reader: Int32, writer: Int32) {
+  package static func pipe() throws(SystemFailure) -> (reader: Int32, writer: Int32) {
     var ends: [Int32] = [-1, -1]
-    guard Glibc.pipe(&ends) == 0 else { throw .failed("no pipe was made") }
+    guard Glibc.pipe(&ends) == 0 else { throw SystemFailure("no pipe was made") }
     for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
     return (ends[0], ends[1])
   }
 
   /// Returns its status once it has ended, by whomever.
   @discardableResult
-  static func wait(for child: pid_t) -> Int32 {
+  package static func wait(for child: pid_t) -> Int32 {
     var status: Int32 = 0
     while waitpid(child, &status, 0) < 0, errno == EINTR {}
     return status
@@ -47,15 +47,13 @@ enum ChildProcess {
 
 extension posix_spawn_file_actions_t {
   /// Nothing comes in; output goes to what has a name, and with `errors` what it has to say as well, else to nobody.
-  mutating func write(to path: String, _ flags: Int32, errors: Bool) {
+  package mutating func write(to path: String, _ flags: Int32, errors: Bool) {
     posix_spawn_file_actions_addopen(&self, STDOUT_FILENO, path, flags, 0)
     finish(errors)
   }
 
-  /// The same to a file of ours, from its beginning.
-  mutating func write(to file: ScratchFile, errors: Bool) { write(to: file.descriptor, errors: errors) }
-
-  mutating func write(to descriptor: Int32, errors: Bool) {
+  /// The same to a file of ours, from where it is.
+  package mutating func write(to descriptor: Int32, errors: Bool) {
     posix_spawn_file_actions_adddup2(&self, descriptor, STDOUT_FILENO)
     finish(errors)
   }
