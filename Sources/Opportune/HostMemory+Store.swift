@@ -44,16 +44,15 @@ final class Absence: Sendable {
 
   /// Before the app has anything back.
   func end() {
-    // Releasing: whoever finds what the app writes after this finds it over (acquiring in lasts).
-    isOver.store(true, ordering: .releasing)
-    atomicMemoryFence(ordering: .releasing)
+    // Acquiring: pairs with `lasts`. Two read-modify-writes of one word come one after the other: where this one is the
+    // later, all that was read before `lasts` was read before what the app writes next.
+    _ = isOver.exchange(true, ordering: .acquiring)
   }
 
   /// Whether all that was read until now was read during the absence.
   var lasts: Bool {
-    // Acquiring: see end.
-    atomicMemoryFence(ordering: .acquiring)
-    return !isOver.load(ordering: .acquiring)
+    // Releasing: see end(). It writes what is there, since a load alone may be early.
+    !isOver.logicalOr(false, ordering: .releasing).newValue
   }
 }
 

@@ -80,7 +80,8 @@ final class BrokerCore: @unchecked Sendable {
   }
 
   func setStanding(_ standing: AppStanding, of record: AppRecord) {
-    let before = AppStanding(rawValue: record.standing.exchange(standing.rawValue, ordering: .relaxed)) ?? .gone
+    // [drawing] acquiring: pairs with updateDrawing().
+    let before = AppStanding(rawValue: record.standing.exchange(standing.rawValue, ordering: .acquiring)) ?? .gone
     // Releasing: whoever reads this count (acquiring, in survey) has the standing that goes with it.
     if standing > before { record.rises.add(1, ordering: .releasing) }
     if before.isForeground || standing.isForeground {
@@ -90,8 +91,6 @@ final class BrokerCore: @unchecked Sendable {
     record.isLeaving.store(false, ordering: .relaxed)
     record.isSettled.store(false, ordering: .relaxed)
     guard configuration.drawing != .kept, before.isForeground != standing.isForeground else { return }
-    // Pairs with that of settleDrawing: either this walk finds a new region, or who made it finds the standing.
-    atomicMemoryFence(ordering: .sequentiallyConsistent)
     forEachRegion { region, view in
       if settleDrawing(region, view, of: record) != false || configuration.drawing != .lazy { return }
       var seen = view
@@ -114,10 +113,11 @@ final class BrokerCore: @unchecked Sendable {
       let isForeground = record.currentStanding.isForeground
       // It may be closed meanwhile, and its place another app's.
       if opp_purge_set_volatile_if(region, &seen, !isForeground) {
-        // Where somebody else has set it before, after saying where the app stands, that is seen here; who sets it later sets
-        // it by what is so then. Pairs with that of setStanding.
-        atomicMemoryFence(ordering: .sequentiallyConsistent)
-        if record.currentStanding.isForeground == isForeground { return isForeground }
+        // [drawing] releasing: two read-modify-writes of the standing come one after the other. If that of setStanding() is
+        // the later, it sees the region as it was left here, and sets it by the new standing; if not, the new standing is
+        // found here. It writes what is there, since a load alone may be early.
+        let standing = AppStanding(rawValue: record.standing.bitwiseOr(0, ordering: .releasing).newValue) ?? .gone
+        if standing.isForeground == isForeground { return isForeground }
       }
       guard opp_purge_look(region, &seen) else { return nil }
     }
@@ -197,12 +197,11 @@ final class BrokerCore: @unchecked Sendable {
   func subtract(_ bytes: UInt64) { handedOut.wrappingSubtract(bytes, ordering: .relaxed) }
 
   private func grow(_ bytes: UInt64) {
-    // Releasing: the walk of who reads it (acquiring in survey and in PressureMonitor) finds what is counted.
-    let sum = grown.add(bytes, ordering: .releasing).newValue
-    // Pairs with the fence of PressureMonitor.look(): either this thread finds where it wants to be rung, and rings, or it
-    // finds that so much was handed out.
-    atomicMemoryFence(ordering: .sequentiallyConsistent)
-    guard sum >= lookAt.load(ordering: .relaxed) else { return }
+    // Releasing, besides: the walk of who reads it (acquiring in survey and in PressureMonitor) finds what is counted.
+    // [look] seq_cst, both: with the two of PressureMonitor.look() they have one order. Either this thread finds where the
+    // monitor wants to be rung, and rings, or the monitor finds that so much was handed out.
+    let sum = grown.add(bytes, ordering: .sequentiallyConsistent).newValue
+    guard sum >= lookAt.load(ordering: .sequentiallyConsistent) else { return }
     // One rings, until the monitor has looked.
     if lookAt.exchange(.max, ordering: .relaxed) != .max { ring() }
   }

@@ -116,10 +116,9 @@ final class PressureMonitor: @unchecked Sendable {
     if gauge.level == .critical, core.relieve(gauge).purged > 0 { core.ring() }
     let next = NextLook(gauge, readings, ledger, ofMachine: core.configuration.limit == .machine, hasAlarm: hasAlarm)
     let due = grown.saturatingAdd(next.bytes)
-    core.lookAt.store(due, ordering: .relaxed)
-    // Pairs with the fence of BrokerCore.grow, which says what either sees.
-    atomicMemoryFence(ordering: .sequentiallyConsistent)
-    if core.grown.load(ordering: .relaxed) >= due { core.ring() }
+    // [look] seq_cst, both: pairs with BrokerCore.grow(), which says what either sees.
+    core.lookAt.store(due, ordering: .sequentiallyConsistent)
+    if core.grown.load(ordering: .sequentiallyConsistent) >= due { core.ring() }
     return next.milliseconds
   }
 }
