@@ -114,18 +114,17 @@ extension BrokerCore {
   /// (R-MEM-01)
   @discardableResult
   func relieve(_ gauge: PressureGauge? = nil, needing bytes: UInt64 = 0) -> Relief {
-    // Others who need some at the same time are to find theirs as well.
-    let needed = wanted.add(bytes, ordering: .relaxed).newValue
-    defer { wanted.subtract(bytes, ordering: .relaxed) }
-    // Acquiring: see grow.
-    let before = grown.load(ordering: .acquiring)
-    var survey = survey()
-    let relief = relieve(&survey, gauge ?? configuration.gauge, needed)
+    let before = use.readGrowth()
+    let (survey, relief) = use.wanting(bytes) { needed in
+      var survey = survey()
+      let relief = relieve(&survey, gauge ?? configuration.gauge, needed)
+      return (survey, relief)
+    }
     if case .budget(let budget) = configuration.limit {
       // Lazily given memory may be had back without anybody being told. A walk for each 256th of the budget at the most.
       let held = survey.total.inUse + survey.total.lazy
       let critical = configuration.gauge.critical.bytes(of: budget)
-      walkAt.store(before.saturatingAdd(max(critical - min(held, critical), budget / 256)), ordering: .relaxed)
+      use.setRoom(max(critical - min(held, critical), budget / 256), since: before)
     }
     return relief
   }
@@ -175,15 +174,18 @@ extension BrokerCore {
   ///
   /// - Parameter counted: how many of the bytes were handed out before.
   func makeRoomOfMachine(for bytes: UInt64, handedOut counted: UInt64 = 0) {
-    let before = grown.load(ordering: .relaxed)
     // The machine is read for each 256th of the least limit, and no more often than for what takes as long to touch.
-    guard before.saturatingAdd(bytes) >= walkAt.load(ordering: .relaxed) else { return }
+    guard use.isWalkDue(with: bytes) else { return }
+    let before = use.readGrowth()
     let readings = MachineMemory.system.readings()
     guard let capacity = readings.map(\.capacity).min() else { return }
     let interval = max(1, capacity / 256, min(2 << 20, capacity / 32))
-    walkAt.store(before.saturatingAdd(bytes).saturatingAdd(interval), ordering: .relaxed)
-    let needed = wanted.add(bytes, ordering: .relaxed).newValue
-    defer { wanted.subtract(bytes, ordering: .relaxed) }
+    use.setRoom(bytes.saturatingAdd(interval), since: before)
+    use.wanting(bytes) { makeRoomOfMachine(readings, for: $0, handedOut: counted) }
+  }
+
+  /// - Parameter needed: bytes, by all who make room now.
+  private func makeRoomOfMachine(_ readings: [MemoryReading], for needed: UInt64, handedOut counted: UInt64) {
     let touched = ProcessMemory.anonymous() ?? .max
     func excess(handedOut: UInt64) -> UInt64 {
       let others = handedOut - min(counted, handedOut)
@@ -195,7 +197,7 @@ extension BrokerCore {
       }
     }
     // An upper bound, which needs no walk.
-    guard excess(handedOut: handedOut.load(ordering: .relaxed)) > 0 else { return }
+    guard excess(handedOut: use.total) > 0 else { return }
     let survey = survey()
     var left = excess(handedOut: survey.total.inUse.saturatingAdd(survey.total.lazy))
     for victim in survey.victims where !victim.view.is_lazy {

@@ -17,19 +17,9 @@ final class BrokerCore: @unchecked Sendable {
   private let numbers = Atomic<UInt32>(0)
   let clock: @Sendable () -> UInt64
   let remove: @Sendable (Removal) -> Void
-  /// An upper bound of what is in use: all that is handed out, taken or not. Relaxed: a sum, which publishes nothing.
-  let handedOut = Atomic<UInt64>(0)
+  let use: MemoryUse
   /// Rung when the monitor, if there is one, should look.
   let bell: Int32
-  /// All that ever was handed out, or filled again after it was taken.
-  let grown = Atomic<UInt64>(0)
-  /// How far `grown` gets until the budget's critical point may be reached, as of the last walk; or until the machine is read
-  /// again. Relaxed: each value that it ever had is right, however late it is seen.
-  let walkAt: Atomic<UInt64>
-  /// Bytes that room is being made for. Relaxed, as `handedOut`.
-  let wanted = Atomic<UInt64>(0)
-  /// How far `grown` gets until the monitor wants to look; `.max` while it need not be rung. Ordered by fences.
-  let lookAt = Atomic<UInt64>(.max)
   // Counts: relaxed.
   let purgedBytes = Atomic<UInt64>(0)
   let purges = Atomic<UInt64>(0)
@@ -46,9 +36,9 @@ final class BrokerCore: @unchecked Sendable {
       throw .refused("no broker of memory", -bell)
     }
     if case .budget(let budget) = configuration.limit {
-      walkAt = Atomic(configuration.gauge.critical.bytes(of: budget))
+      use = MemoryUse(walkAt: configuration.gauge.critical.bytes(of: budget))
     } else {
-      walkAt = Atomic(0)
+      use = MemoryUse(walkAt: 0)
     }
     self.configuration = configuration
     self.set = set
@@ -179,38 +169,23 @@ final class BrokerCore: @unchecked Sendable {
   }
 
   /// Handed out, so many bytes more.
-  func add(_ bytes: UInt64) {
-    handedOut.wrappingAdd(bytes, ordering: .relaxed)
-    grow(bytes)
-  }
+  func add(_ bytes: UInt64) { if use.add(bytes) { ring() } }
+
+  func subtract(_ bytes: UInt64) { use.subtract(bytes) }
 
   /// What was taken is about to be filled again: handed out before, it needs room once more.
   func refill(_ bytes: UInt64) {
     if configuration.limit == .machine { makeRoomOfMachine(for: bytes, handedOut: bytes) }
-    grow(bytes)
+    if use.grow(bytes) { ring() }
     // As in makeRoom, though nothing is to be added: who fills it has it pinned by now.
     if mayBeCritical(0) { relieve() }
-  }
-
-  /// What an app says of its memory outside may be taken back by another thread before it is added: the sum wraps until
-  /// then, which whoever reads it takes for much, and walks.
-  func subtract(_ bytes: UInt64) { handedOut.wrappingSubtract(bytes, ordering: .relaxed) }
-
-  private func grow(_ bytes: UInt64) {
-    // Releasing, besides: the walk of who reads it (acquiring in survey and in PressureMonitor) finds what is counted.
-    // [look] seq_cst, both: with the two of PressureMonitor.look() they have one order. Either this thread finds where the
-    // monitor wants to be rung, and rings, or the monitor finds that so much was handed out.
-    let sum = grown.add(bytes, ordering: .sequentiallyConsistent).newValue
-    guard sum >= lookAt.load(ordering: .sequentiallyConsistent) else { return }
-    // One rings, until the monitor has looked.
-    if lookAt.exchange(.max, ordering: .relaxed) != .max { ring() }
   }
 
   /// Whether a budget's critical point may be reached with so many bytes more. The walk over the regions, which knows
   /// better, is for when it may matter.
   private func mayBeCritical(_ bytes: UInt64) -> Bool {
     guard case .budget(let budget) = configuration.limit else { return false }
-    return handedOut.load(ordering: .relaxed).saturatingAdd(bytes) >= configuration.gauge.critical.bytes(of: budget)
-      && grown.load(ordering: .relaxed).saturatingAdd(bytes) >= walkAt.load(ordering: .relaxed)
+    return use.total.saturatingAdd(bytes) >= configuration.gauge.critical.bytes(of: budget)
+      && use.isWalkDue(with: bytes)
   }
 }

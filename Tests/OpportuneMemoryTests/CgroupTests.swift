@@ -210,9 +210,8 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
       var levels = try broker.levels().makeAsyncIterator()
       let first = await levels.next()
       require(first == .normal, "nothing was touched yet")
-      while broker.core.lookAt.load(ordering: .relaxed) == .max { sched_yield() }
-      let due = broker.core.lookAt.load(ordering: .relaxed)
-      require(due < UInt64(limit), "it is looked at for the group, not the machine")
+      while broker.core.use.awaited == nil { sched_yield() }
+      require(broker.core.use.awaited.map { $0 < UInt64(limit) } == true, "it is looked at for the group, not the machine")
       for region in regions { region.fill(1) }
       guard let ordinary = malloc(30 << 20) else { _exit(3) }
       memset(ordinary, 1, 30 << 20)

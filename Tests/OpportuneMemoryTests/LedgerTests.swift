@@ -262,7 +262,7 @@ import Testing
     let app = broker.app(named: "app")
     let region = try app.purgeable(of: UInt8.self, count: 3 * pageSize)
     func balances() -> Bool {
-      app.ledger == broker.ledger && broker.ledger.handedOut == broker.core.handedOut.load(ordering: .relaxed)
+      app.ledger == broker.ledger && broker.ledger.handedOut == broker.core.use.total
     }
     try region.purge()
     region.withContents { _ in
@@ -354,7 +354,7 @@ import Testing
         #expect(found.apps[apps[app].number] == expected[app], "seed \(seed), step \(step)")
       }
       #expect(found.total == expected.reduce(MemoryLedger(), +), "seed \(seed), step \(step)")
-      #expect(found.total.handedOut == broker.core.handedOut.load(ordering: .relaxed))
+      #expect(found.total.handedOut == broker.core.use.total)
     }
   }
 
@@ -374,7 +374,7 @@ import Testing
     }
     try app.setOutside(bytes: 5)
     #expect(broker.ledgers().total.handedOut == 5)
-    #expect(broker.core.handedOut.load(ordering: .relaxed) == 5)
+    #expect(broker.core.use.total == 5)
   }
 
   // R-MEM-15

@@ -73,7 +73,7 @@ import Testing
     let page = UInt64(pageSize)
     let first = try app.allocate(bytes: pageSize)
     #expect(!wasRung(), "nobody watches")
-    broker.core.lookAt.store(4 * page, ordering: .relaxed)
+    #expect(!broker.core.use.look(at: 4 * page))
     let second = try app.allocate(bytes: 2 * pageSize)
     #expect(!wasRung())
     let region = try app.purgeable(of: UInt8.self, count: 1)
@@ -82,7 +82,7 @@ import Testing
     #expect(!wasRung(), "it has not looked yet")
     // What is filled again counts as well.
     try region.purge()
-    broker.core.lookAt.store(6 * page, ordering: .relaxed)
+    #expect(!broker.core.use.look(at: 6 * page))
     region.fill(1)
     #expect(wasRung())
     withExtendedLifetime((first, second, third)) {}

@@ -71,8 +71,7 @@ private let megabyte: UInt64 = 1_000_000
     let broker = try makeBroker(budget: 100 * page) { $0.gauge = try PressureGauge(margin: 0) }
     let behind = broker.app(named: "behind", standing: .background)
     let caches = try (0..<70).map { _ in try behind.purgeable(of: UInt8.self, count: 1) }
-    broker.core.wanted.add(10 * page, ordering: .relaxed)
-    broker.core.makeRoom(for: Int(10 * page))
+    broker.core.use.wanting(10 * page) { _ in broker.core.makeRoom(for: Int(10 * page)) }
     #expect(broker.purges.regions == 16, "70 pages and twice 10 are 16 too many")
     withExtendedLifetime(caches) {}
   }

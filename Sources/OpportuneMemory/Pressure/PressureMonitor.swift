@@ -101,8 +101,7 @@ final class PressureMonitor: @unchecked Sendable {
 
   /// Returns for how many milliseconds nobody need look unless rung or alarmed; -1: for ever.
   private func look(hasAlarm: Bool) -> Int32 {
-    // Acquiring: what was handed out by then is in the ledger (releasing in BrokerCore.grow).
-    let grown = core.grown.load(ordering: .acquiring)
+    let growth = core.use.readGrowth()
     let ledger = core.total()
     let readings = core.readings(of: ledger)
     let change = readings.shortest.flatMap { gauge.update($0) }
@@ -115,10 +114,7 @@ final class PressureMonitor: @unchecked Sendable {
     // What was given back shows at the next look.
     if gauge.level == .critical, core.relieve(gauge).purged > 0 { core.ring() }
     let next = NextLook(gauge, readings, ledger, ofMachine: core.configuration.limit == .machine, hasAlarm: hasAlarm)
-    let due = grown.saturatingAdd(next.bytes)
-    // [look] seq_cst, both: pairs with BrokerCore.grow(), which says what either sees.
-    core.lookAt.store(due, ordering: .sequentiallyConsistent)
-    if core.grown.load(ordering: .sequentiallyConsistent) >= due { core.ring() }
+    if core.use.look(at: growth.saturatingAdd(next.bytes)) { core.ring() }
     return next.milliseconds
   }
 }

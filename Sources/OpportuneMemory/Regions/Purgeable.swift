@@ -33,7 +33,6 @@ public final class Purgeable<Element: BitwiseCopyable>: Sendable {
     let (bytes, overflow) = count.multipliedReportingOverflow(by: MemoryLayout<Element>.stride)
     guard !overflow else { throw .range("a purgeable region", "\(count) elements", "1 to 2^46 bytes") }
     try MemoryError.check("a purgeable region", bytes: bytes)
-    app.broker.makeRoom(for: bytes)
     region = try Region(app, bytes: bytes, group: group)
     self.count = count
     if isVolatile { region.setVolatile(true) }

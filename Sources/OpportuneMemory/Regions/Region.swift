@@ -31,6 +31,7 @@ final class Region: @unchecked Sendable {
   }
 
   init(_ app: AppMemory, bytes: Int, group: UInt32) throws(MemoryError) {
+    app.broker.makeRoom(for: bytes)
     var opened: OpaquePointer?
     let result = opp_purge_open(app.broker.set, bytes, app.record.number, group, &opened)
     guard result == 0, let raw = opened else {
