@@ -1,3 +1,4 @@
+import COpportune
 import Foundation
 import Glibc
 import TestSupport
@@ -284,6 +285,13 @@ extension Diagnosis {
     #expect(try bare.finding("Enqueue hook").found.contains("swift_task_enqueueGlobal_hook"))
     #expect(try bare.finding("Task ids").found.contains("swift_task_getJobTaskId"))
     #expect(try changed(fine) { $0.knowsJobLayout = false }.status("Task ids") == .missing)
+  }
+
+  /// It hands Dispatch nothing, which would end a program that has no /proc.
+  @Test func theRuntimesTaskIsLookedAtAndRunOnTheCallersThread() {
+    let threads = Record<Int32>()
+    #expect(RuntimeProbe.look { threads.add(opp_thread_id()) } == RuntimeProbe.knowsJobLayout)
+    #expect(threads.values == [opp_thread_id()])
   }
 
   @Test func withoutProcThingsAreUnknown() throws {
