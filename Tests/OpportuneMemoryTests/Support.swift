@@ -4,18 +4,22 @@ import Synchronization
 
 @testable import OpportuneMemory
 
-/// Resident bytes of the mapping around an address, as the kernel counts them; `nil` where there is none.
+/// Resident bytes of the mapping around an address, as the kernel counts them; `nil` where there is none. Read by C,
+/// since a sanitizer has thousands of mappings, and Swift splits text slowly in a debug build.
 func resident(around address: UnsafeRawPointer) -> Int? {
-  guard let text = KernelFile.text("/proc/self/smaps") else { return nil }
+  guard let file = fopen("/proc/self/smaps", "r") else { return nil }
+  defer { fclose(file) }
+  var (line, capacity): (UnsafeMutablePointer<CChar>?, Int) = (nil, 0)
+  defer { free(line) }
   let wanted = UInt(bitPattern: address)
   var isInside = false
-  for line in text.split(separator: "\n") {
-    let words = line.split(separator: " ")
-    let ends = words[0].split(separator: "-")
-    if ends.count == 2, let from = UInt(ends[0], radix: 16), let to = UInt(ends[1], radix: 16) {
-      isInside = (from..<to).contains(wanted)
-    } else if isInside, words[0] == "Rss:" {
-      return Int(words[1]).map { $0 * 1024 }
+  while getline(&line, &capacity, file) > 0, let line {
+    var end: UnsafeMutablePointer<CChar>?
+    let from = strtoul(line, &end, 16)
+    if let end, end > line, end.pointee == CChar(UInt8(ascii: "-")) {
+      isInside = (from..<strtoul(end + 1, nil, 16)).contains(wanted)
+    } else if isInside, strncmp(line, "Rss:", 4) == 0 {
+      return strtol(line + 4, nil, 10) * 1024
     }
   }
   return nil

@@ -8,18 +8,14 @@ package enum KernelFile {
     guard descriptor >= 0 else { return nil }
     defer { close(descriptor) }
     var bytes: [UInt8] = []
-    let chunk = 16 << 10
-    while true {
-      let before = bytes.count
-      bytes.append(contentsOf: repeatElement(0, count: chunk))
-      let count = bytes.withUnsafeMutableBytes { read(descriptor, $0.baseAddress.map { $0 + before }, chunk) }
-      if count < 0, errno == EINTR {
-        bytes.removeLast(chunk)
-        continue
+    return withUnsafeTemporaryAllocation(byteCount: 16 << 10, alignment: 1) { chunk in
+      while true {
+        let count = read(descriptor, chunk.baseAddress, chunk.count)
+        if count < 0, errno == EINTR { continue }
+        guard count >= 0 else { return nil }
+        if count == 0 { return String(decoding: bytes, as: UTF8.self) }
+        bytes.append(contentsOf: UnsafeRawBufferPointer(rebasing: chunk[..<count]))
       }
-      guard count >= 0 else { return nil }
-      bytes.removeLast(chunk - count)
-      if count == 0 { return String(decoding: bytes, as: UTF8.self) }
     }
   }
 
