@@ -116,7 +116,7 @@ extension BrokerCore {
   func relieve(_ gauge: PressureGauge? = nil, needing bytes: UInt64 = 0) -> Relief {
     let before = use.readGrowth()
     let (survey, relief) = use.wanting(bytes) { needed in
-      var survey = survey()
+      var survey = self.survey()
       let relief = relieve(&survey, gauge ?? configuration.gauge, needed)
       return (survey, relief)
     }

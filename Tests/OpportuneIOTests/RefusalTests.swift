@@ -3,6 +3,7 @@ import COpportune
 import Foundation
 import Logging
 import OpportuneScheduler
+import Synchronization
 import SystemPackage
 import TestSupport
 import Testing
