@@ -233,7 +233,10 @@ import Testing
     let disk = CrashDisk(size: 4 << 20)
     let store = try HibernationStore(disk)
     // A fourteenth of it is not easily guessed: frames of about 20 KiB.
-    let state = noise(24 * Self.block, seed: 4).enumerated().map { $0.offset % 14 == 0 ? $0.element : 65 }
+    var state = [UInt8](repeating: 65, count: 24 * Self.block)
+    for (index, byte) in zip(stride(from: 0, to: state.count, by: 14), noise(state.count / 14 + 1, seed: 4)) {
+      state[index] = byte
+    }
     let length = try save(store, "app", [state])
     #expect(length > 2 * Self.block && length / 24 < RecordTable.alignedFrom)
     #expect(try store.load("app") == [state])

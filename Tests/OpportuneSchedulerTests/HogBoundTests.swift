@@ -6,9 +6,8 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// Many times what the bounds allow at once. ThreadSanitizer and AddressSanitizer cost time and memory: there half is
-/// enough.
-private let hogCount = dlsym(nil, "__tsan_init") == nil && dlsym(nil, "__asan_init") == nil ? 2_000 : 1_000
+/// Many times what the bounds allow at once.
+private let hogCount = isSanitized ? 1_000 : 2_000
 
 /// Where the hogs come from.
 enum HogOrigin: CaseIterable {

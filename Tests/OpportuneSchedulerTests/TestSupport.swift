@@ -231,6 +231,9 @@ let stressScale: Int = {
   return min(max(1, asked), 1000)
 }()
 
+/// ThreadSanitizer and AddressSanitizer cost time and memory: there a part of it is enough.
+let isSanitized = dlsym(nil, "__tsan_init") != nil || dlsym(nil, "__asan_init") != nil
+
 /// `SCHED_IDLE`, which the C library's module leaves out.
 let schedIdle: Int32 = 5
 
