@@ -9,6 +9,27 @@ fail() {
   exit 1
 }
 
+# together FUNCTION...: runs the functions at once, and prints what each has written, one after the other, so that lines do
+# not mix; also where this is ended by a signal. Fails where one of them does.
+together() {
+  local name status=0
+  local -A processes=()
+  together_logs=$(mktemp -d)
+  trap 'tail -n +1 "$together_logs"/*; rm -r "$together_logs"; exit 143' TERM
+  for name in "$@"; do
+    "$name" >"$together_logs/$name" 2>&1 </dev/null &
+    processes[$name]=$!
+  done
+  for name in "$@"; do
+    wait "${processes[$name]}" || status=1
+    cat "$together_logs/$name"
+    rm "$together_logs/$name"
+  done
+  trap - TERM
+  rmdir "$together_logs"
+  return "$status"
+}
+
 # Fails unless swift is there and no older than the tools version that Package.swift asks for.
 need_swift() {
   local wanted found
