@@ -1,6 +1,7 @@
-package import Synchronization
+public import Synchronization
 
 /// A member of a ``LinkedStack``, of one at a time.
+@usableFromInline
 package protocol Linked: AnyObject {
   /// The stack's own: the member below, or 0. Set before the member is published.
   var below: UInt { get set }
@@ -12,6 +13,7 @@ package protocol Linked: AnyObject {
 /// A stack that is never emptied is a list that only grows, which anybody may walk at any time.
 ///
 /// The C core has two of its own, which its explorer checks: `opp_inbox`, and the messages of a ring.
+@usableFromInline
 package struct LinkedStack<Member: Linked>: ~Copyable {
   @usableFromInline let top: Atomic<UInt>
 
@@ -82,3 +84,5 @@ package struct LinkedStack<Member: Linked>: ~Copyable {
     }
   }
 }
+
+extension LinkedStack: Sendable where Member: Sendable {}

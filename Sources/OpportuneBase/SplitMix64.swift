@@ -1,4 +1,5 @@
 /// SplitMix64: small, and the same sequence for the same seed everywhere. For tests and measurements, not for secrets.
+@usableFromInline
 package struct SplitMix64: RandomNumberGenerator, Sendable {
   @usableFromInline var state: UInt64
 

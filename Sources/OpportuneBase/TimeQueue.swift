@@ -1,10 +1,11 @@
-package import HeapModule
+public import HeapModule
 
 /// Values by time: the earliest first, and of the same time the one that was added first.
 ///
 /// Nothing is taken out of the middle. What does not matter any more stays until it is first, and whoever gets it looks;
 /// ``skip(unless:)`` and ``compact(keeping:)`` let go of it earlier. Who needs to take back one that he has added keeps a
 /// table beside it, as the scheduler's `TimerHeap` does.
+@usableFromInline
 package struct TimeQueue<Time: Comparable, Value> {
   @usableFromInline
   struct Entry: Comparable {

@@ -116,7 +116,7 @@ struct HibernateFigure {
     return max(Double(elapsed(from: start, to: SystemClock.now())), 1) / 1e9
   }
 
-  /// With nothing that compresses, and no byte of a word that is 0 at both of its ends.
+  /// Nothing that compresses; no word begins or ends with a zero byte.
   private static func fill(_ bytes: UnsafeMutableRawBufferPointer, seed: UInt64) {
     var random = SplitMix64(seed: seed)
     let words = bytes.assumingMemoryBound(to: UInt64.self)
