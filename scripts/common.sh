@@ -59,6 +59,8 @@ is_present() {
   libck-dev) [[ -e /usr/include/ck_fifo.h ]] ;;
   libboost-dev) [[ -e /usr/include/boost/lockfree/queue.hpp ]] ;;
   libconcurrentqueue-dev) [[ -e /usr/include/concurrentqueue/concurrentqueue.h ]] ;;
+  qemu-user) command -v qemu-x86_64 >/dev/null ;;
+  binutils) command -v nm >/dev/null ;;
   gpsd) [[ -x /usr/sbin/gpsd ]] ;; # not in everyone's path
   *) command -v "$1" >/dev/null ;;
   esac
