@@ -45,6 +45,8 @@ opp_app *opp_app_create(opp_core *core, uint8_t band, bool suspended) {
         uint32_t index = (hint + i) % count;
         opp_app *app = app_occupy(core, index, &memory_short);
         if (app == NULL) continue;
+        OPP_ASSERT(app->index == index);
+        OPP_ASSERT(app->core == core);
         opp_cas(&core->app_hint, &hint, index + 1, relaxed);
         /* relaxed: nobody has this app yet. The word may be one that the place's last owner had: see R3 in runq.h. */
         opp_store(&app->state, band | (suspended ? STATE_SUSPENDED : 0), relaxed);
@@ -104,6 +106,7 @@ uint64_t opp_app_levels(const opp_app *app) {
 }
 
 void opp_app_show_at(opp_app *app, unsigned number) {
+    OPP_ASSERT(number < OPP_LEVELS);
     opp_core *core = app->core;
     level *level = core_level(core, number);
     hint_set(hint_at(level->apps, app->index));
@@ -119,6 +122,7 @@ static void app_show(opp_app *app) {
 
 /* The one place where the word changes: (old & ~clear) | set, and a new generation. */
 static bool app_step(opp_app *app, uint64_t clear, uint64_t set) {
+    OPP_ASSERT((clear | set) < STATE_STEP);
     uint64_t state = opp_load(&app->state, relaxed);
     uint64_t next;
     do {

@@ -84,6 +84,7 @@ static size_t cache_place(const opp_bag *bag) {
 static void bag_sweep(opp_bag *bag) {
     if (!bag_try_sweeping(bag)) return;
     size_t place = cache_place(bag);
+    OPP_ASSERT(place < OPP_SOURCE_CACHE);
     opp_fifo *before = opp_load(&bag->fifos, acquire); /* [fifos] */
     for (opp_fifo *fifo = fifo_next(before); fifo != NULL; fifo = fifo_next(before)) {
         opp_source *source = fifo->source;
@@ -114,6 +115,7 @@ static opp_fifo *bag_have_back(opp_bag *bag, const opp_source *source) {
     opp_fifo **link = &bag->resting;
     while (*link != NULL && (*link)->source != source) link = &(*link)->resting;
     opp_fifo *fifo = *link;
+    OPP_ASSERT(fifo == NULL || fifo->source == source); /* B8 */
     if (fifo != NULL) *link = fifo->resting;
     bag_end_sweeping(bag);
     return fifo;
@@ -121,7 +123,10 @@ static opp_fifo *bag_have_back(opp_bag *bag, const opp_source *source) {
 
 opp_fifo *opp_bag_fifo(opp_bag *bag, opp_source *source) {
     size_t place = cache_place(bag);
-    if (source->cache[place].bag == bag) return source->cache[place].fifo;
+    if (source->cache[place].bag == bag) {
+        OPP_ASSERT(source->cache[place].fifo->source == source);
+        return source->cache[place].fifo;
+    }
     /* [fifos] acquire: pairs with the exchange below; `next` and `source` are set. */
     opp_fifo *fifo = opp_load(&bag->fifos, acquire);
     while (fifo != NULL && fifo->source != source) fifo = fifo_next(fifo);
@@ -138,6 +143,7 @@ opp_fifo *opp_bag_fifo(opp_bag *bag, opp_source *source) {
              * that fifo_push() speaks of. */
         } while (!opp_cas(&bag->fifos, &first, fifo, seq_cst));
     }
+    OPP_ASSERT(fifo->source == source);
     source->cache[place].bag = bag;
     source->cache[place].fifo = fifo;
     return fifo;
@@ -169,6 +175,7 @@ static bool bag_look_round(opp_bag *bag, const opp_source *own, const uint8_t *d
     }
     if (empty >= OPP_SWEEP_EMPTY) bag_met_empty(bag);
     if (!found) return false;
+    OPP_ASSERT(oldest.fifo != NULL);
     *floor = stamp_of(&oldest);
     uint32_t limit = *floor + slack;
     *choice = oldest;
@@ -239,6 +246,7 @@ bool opp_bag_search(opp_bag *bag, opp_bag_memory *memory, const opp_source *own,
         uint32_t floor;
         if (!bag_look_round(bag, own, distance, slack, &floor, &front)) return false;
         if (slack == 0 && !bag_look_twice(bag, &front)) return false;
+        OPP_ASSERT(front.fifo != NULL);
         if (memory == NULL) continue; /* to the claim */
         opp_fifo *served = memory->bag == bag ? memory->outside : NULL;
         if (memory->is_outside) bag_choose_outside(bag, own, floor + OPP_OUTSIDE_SLACK, served, &front);

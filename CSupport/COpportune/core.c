@@ -31,6 +31,7 @@ int opp_core_create(const opp_core_config *config, opp_core **result) {
     atomic_init(&core->holds, 1);
     core->word_count = words;
     while ((words - 1) >> core->summary_shift >= OPP_LEVELS) core->summary_shift++;
+    OPP_ASSERT((words - 1) >> core->summary_shift < OPP_LEVELS);
     core->level_bytes = level_bytes;
     core->levels = levels;
     for (int band = 0; band < OPP_BANDS; band++)
@@ -87,7 +88,9 @@ void opp_core_retain(opp_core *core) {
 
 void opp_core_release(opp_core *core) {
     /* [holds] release: our use of the core is over. acquire: so is everybody's when the last one frees it. */
-    if (opp_sub(&core->holds, 1, acq_rel) != 1) return;
+    uint32_t holds = opp_sub(&core->holds, 1, acq_rel);
+    OPP_ASSERT(holds > 0);
+    if (holds != 1) return;
     apps_each_bag(core, bag_discard, NULL, NULL);
     /* relaxed, here and below: nobody else is left. */
     for (uint32_t i = 0; i < core->config.max_apps; i++) free(opp_load(&core->apps[i], relaxed));

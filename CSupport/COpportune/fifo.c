@@ -43,9 +43,12 @@ static opp_directory *fifo_reserve(opp_fifo *fifo, uint64_t tail) {
      * value alone: by B3 nobody can still claim an index below it. */
     uint64_t head = opp_load(&fifo->head, relaxed);
     uint64_t first = SEGMENT_OF(head), number = SEGMENT_OF(tail);
+    OPP_ASSERT(head <= tail);                                   /* B1 */
+    OPP_ASSERT((directory->mask & (directory->mask + 1)) == 0); /* entries are found by masking */
     if (number - first <= directory->mask) return directory;
     opp_directory *larger = directory_create((directory->mask + 1) * 2, directory);
     if (larger == NULL) return NULL;
+    OPP_ASSERT(number - first <= larger->mask);
     for (uint64_t i = first; i < number; i++) {
         opp_segment *segment = opp_load(&directory->segment[i & directory->mask], relaxed);
         opp_store(&larger->segment[i & larger->mask], segment, relaxed);
@@ -56,6 +59,7 @@ static opp_directory *fifo_reserve(opp_fifo *fifo, uint64_t tail) {
 }
 
 bool opp_fifo_extend(opp_fifo *fifo, opp_pool *pool, uint64_t tail) {
+    OPP_ASSERT(SLOT_OF(tail) == 0); /* B5 */
     opp_directory *directory = fifo_reserve(fifo, tail);
     if (directory == NULL) return false;
     opp_segment *segment = opp_pool_take(pool);

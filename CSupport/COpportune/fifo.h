@@ -58,7 +58,9 @@ bool opp_fifo_extend(opp_fifo *fifo, opp_pool *pool, uint64_t tail);
 
 /* The source's thread, with the segment of `tail` there. */
 static inline void fifo_put(opp_fifo *fifo, uint64_t tail, opp_job job, uint32_t stamp) {
-    opp_slot *slot = &fifo->filling->slot[SLOT_OF(tail)];
+    OPP_ASSERT(tail + 1 != 0);         /* B1 */
+    OPP_ASSERT(fifo->filling != NULL); /* B5 */
+    opp_entry *slot = &fifo->filling->slot[SLOT_OF(tail)];
     opp_store(&slot->ptr, job.ptr, relaxed);
     /* [slot] release: a late reader that finds this in the slot of an index that has long been taken knows by it that
      * head has moved, and does not mistake the stamp. Pairs with the acquire in fifo_peek(). */
@@ -107,10 +109,11 @@ static inline bool fifo_peek(opp_fifo *fifo, peek *front) {
         if (head >= tail) return false;
         /* [directory] acquire: pairs with fifo_reserve(). It was stored before the tail just read. */
         opp_directory *directory = opp_load(&fifo->directory, acquire);
+        OPP_ASSERT(directory != NULL);
         /* [entry] acquire: pairs with opp_fifo_extend(). */
         opp_segment *segment = opp_load(&directory->segment[SEGMENT_OF(head) & directory->mask], acquire);
         if (segment != NULL) {
-            opp_slot *slot = &segment->slot[SLOT_OF(head)];
+            opp_entry *slot = &segment->slot[SLOT_OF(head)];
             front->ptr = opp_load(&slot->ptr, relaxed); /* relaxed: right if the claim succeeds */
             front->word = opp_load(&slot->word, acquire); /* [slot] acquire: so that the look at head is a later one */
             /* relaxed: only the stamp's sake; a claim checks again. */
@@ -127,6 +130,8 @@ static inline bool fifo_peek(opp_fifo *fifo, peek *front) {
 
 /* Takes the entry that was peeked at, unless another was faster. */
 static inline bool fifo_claim(const peek *front, opp_pool *pool) {
+    OPP_ASSERT(front->fifo != NULL);
+    OPP_ASSERT(front->segment != NULL);
     uint64_t expected = front->head;
     /* [claim] release: our reads of the slot come before it. acquire: reading from earlier claims, which form one
      * release sequence, the last claimer of a segment knows that all its readers are done before it recycles (B2). */

@@ -6,6 +6,7 @@
 #ifndef OPP_HINTS_H
 #define OPP_HINTS_H
 
+#include "opp_assert.h"
 #include "opp_base.h"
 #include "opp_sync.h"
 
@@ -39,6 +40,7 @@ static inline bool hints_maybe_any(const hints *words) {
 }
 
 static inline void hint_set(hint hint) {
+    OPP_ASSERT(hint.bit >> WORD_BITS == 0);
     if (!(opp_load(hint.word, seq_cst) & hint.bit)) opp_or(hint.word, hint.bit, seq_cst);
 }
 
@@ -56,7 +58,9 @@ static inline void hint_settle(hint hint, bool holds) {
     /* relaxed, both: the word's own order sets the hint before the doubt is gone, and as only read-modify-writes change
      * the word, who follows the hint still acquires what those who set it first had released. */
     if (holds) opp_or(hint.word, hint.bit, relaxed);
-    opp_and(hint.word, ~(hint.bit << WORD_BITS), relaxed);
+    uint64_t before = opp_and(hint.word, ~(hint.bit << WORD_BITS), relaxed);
+    OPP_ASSERT(before & hint.bit << WORD_BITS); /* R2 */
+    (void)before;
 }
 
 #endif

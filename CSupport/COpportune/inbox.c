@@ -3,6 +3,7 @@
  * no ABA. Invariant: a message is in the list that exactly one fetch takes. A pusher that is stopped before its
  * exchange concerns nobody else.
  */
+#include "opp_assert.h"
 #include "opp_inbox.h"
 #include "opp_sync.h"
 
@@ -31,6 +32,7 @@ void opp_inbox_destroy(opp_inbox *inbox, void (*drop)(void *)) {
 }
 
 int opp_inbox_push(opp_inbox *inbox, void *message) {
+    OPP_ASSERT(message != NULL);
     node *fresh = malloc(sizeof(node));
     if (fresh == NULL) return -ENOMEM;
     fresh->message = message;

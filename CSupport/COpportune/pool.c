@@ -28,10 +28,14 @@ uint64_t opp_pool_bytes(const opp_pool *pool) {
 static opp_segment *pool_segment(const opp_pool *pool, uint32_t index) {
     /* relaxed: the index came with an acquire of `top`, and whoever put it there had seen the slab. */
     opp_segment *slab = opp_load(&pool->slab[index / OPP_SLAB_SEGMENTS], relaxed);
+    OPP_ASSERT(slab != NULL);
+    OPP_ASSERT(slab[index % OPP_SLAB_SEGMENTS].index == index);
     return &slab[index % OPP_SLAB_SEGMENTS];
 }
 
 void opp_pool_put(opp_pool *pool, opp_segment *segment) {
+    OPP_ASSERT(segment != NULL);
+    OPP_ASSERT(segment->index < (uint64_t)OPP_SLABS * OPP_SLAB_SEGMENTS);
     uint64_t top = opp_load(&pool->top, relaxed);
     uint64_t desired;
     do {

@@ -2,6 +2,7 @@
 #ifndef OPP_POOL_H
 #define OPP_POOL_H
 
+#include "opp_assert.h"
 #include "opp_base.h"
 #include "opp_sync.h"
 
@@ -14,16 +15,16 @@
 
 _Static_assert((OPP_SEGMENT_SLOTS & (OPP_SEGMENT_SLOTS - 1)) == 0, "slots are found by masking");
 
-typedef struct opp_slot {
+typedef struct opp_entry {
     _Atomic(void *) ptr;
     _Atomic(uint64_t) word; /* stamp << 32 | the job's tag */
-} opp_slot;
+} opp_entry;
 
 /* Type-stable: once allocated it stays a segment until the core goes, so that a late reader reads a slot. */
 typedef struct opp_segment {
     _Atomic(uint32_t) next; /* in the pool: index + 1 of the segment below, 0 for none */
     uint32_t index;         /* set once */
-    _Alignas(OPP_LINE) opp_slot slot[OPP_SEGMENT_SLOTS];
+    _Alignas(OPP_LINE) opp_entry slot[OPP_SEGMENT_SLOTS];
 } opp_segment;
 
 typedef struct opp_pool {

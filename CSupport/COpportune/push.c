@@ -4,6 +4,7 @@
  * A source mostly pushes where it pushed last, so it remembers that way (R3 to R5 in runq.h) and need not find it. The
  * steps are the same, in the same order, on either way; only what they go by has been worked out before.
  */
+#include "lane.h"
 #include "runq.h"
 
 #include <stdlib.h>
@@ -32,6 +33,7 @@ static uint32_t source_stamp(opp_source *source, opp_core *core) {
 /* Queues `job`, sets its rank's hint, then reads the app's word. Returns the queue, or NULL: memory is short. */
 static opp_fifo *place_insert(opp_source *source, opp_app *app, place *place, uint8_t rank, opp_job job,
                               uint64_t *state) {
+    OPP_ASSERT(rank < OPP_RANKS);
     opp_core *core = app->core;
     opp_bag *bag = place_bag(app, place, rank);
     if (bag == NULL) return NULL;
@@ -65,6 +67,8 @@ static __attribute__((noinline)) int way_find(opp_source *source, opp_app *app, 
     if (state & STATE_SUSPENDED) return OPP_LEVEL_NONE;
     opp_core *core = app->core;
     uint8_t number = core->config.level_of[set_band(core, set, state)][rank];
+    OPP_ASSERT(number < OPP_LEVELS);
+    OPP_ASSERT(fifo->source == source);
     level *level = core_level(core, number);
     source->way = (opp_way){
         .app = app, .state = state, .fifo = fifo, .rank = rank, .set = (uint8_t)set, .level = number,
@@ -90,6 +94,8 @@ int opp_push(opp_source *source, opp_app *app, uint8_t rank, opp_job job) {
     /* relaxed: with `stay` a job pushed while the band changes may land in either; else only the look below counts. */
     uint64_t state = opp_load(&app->state, relaxed);
     if (way->app != app || way->rank != rank || way->state != state) return push_long(source, app, rank, job, state);
+    OPP_ASSERT(way->fifo->source == source); /* R5 */
+    OPP_ASSERT(way->level < OPP_LEVELS);
     uint64_t tail = opp_load(&way->fifo->tail, relaxed); /* relaxed: the source's own */
     if (SLOT_OF(tail) == 0) return push_long(source, app, rank, job, state);
     fifo_put(way->fifo, tail, job, source_stamp(source, app->core));
@@ -97,4 +103,15 @@ int opp_push(opp_source *source, opp_app *app, uint8_t rank, opp_job job) {
     state = opp_load(&app->state, seq_cst); /* [hint] */
     if (state != way->state) return way_find(source, app, way->set, rank, way->fifo, state);
     return way_show(way);
+}
+
+opp_submitted opp_submit(opp_source *source, opp_app *app, uint8_t rank, opp_job job, opp_worker *self) {
+    const opp_core *core = app->core; /* the job may be over before the push returns, and its app gone; not the core */
+    opp_submitted submitted = {.level = opp_push(source, app, rank, job), .wake = OPP_WAKE_NOTHING};
+    if (submitted.level < 0 || submitted.level == OPP_LEVEL_NONE) return submitted;
+    opp_lane *lane = core->lane_of[submitted.level];
+    if (lane == NULL) return submitted;
+    if (self != NULL && opp_worker_takes_next(self, lane, (unsigned)submitted.level)) return submitted;
+    submitted.wake = opp_lane_wake(lane);
+    return submitted;
 }

@@ -90,6 +90,8 @@ struct opp_core {
     _Atomic(uint64_t) queue_bytes;         /* statistics */
     _Atomic(uint32_t) holds;               /* the scheduler's and one a registered thread */
     _Atomic(bool) destroyed;
+    struct opp_lane *lane_of[OPP_LEVELS]; /* who serves a level; set before the first worker begins */
+    uint32_t lane_count;
     _Alignas(OPP_LINE) hints ready[HINTS_64]; /* a bit for each level */
     _Alignas(OPP_LINE) _Atomic(uint32_t) epoch;
     opp_pool pool;

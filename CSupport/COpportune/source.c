@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 opp_source *opp_source_acquire(opp_core *core, uint8_t node) {
+    OPP_ASSERT(node < 64);
     /* [sources] acquire: pairs with the exchange below; the record is filled in. */
     for (opp_source *source = opp_load(&core->sources, acquire); source != NULL; source = source->next) {
         uint32_t owned = 0;

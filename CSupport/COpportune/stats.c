@@ -1,4 +1,5 @@
 /* Counters. Every access is relaxed: they are statistics, and publish nothing. */
+#include "opp_assert.h"
 #include "opp_stats.h"
 #include "opp_sync.h"
 
@@ -25,6 +26,8 @@ void opp_stats_destroy(opp_stats *stats) {
 }
 
 void opp_stats_add(opp_stats *stats, uint8_t band, opp_counter counter, uint64_t amount) {
+    OPP_ASSERT(band < OPP_BANDS);
+    OPP_ASSERT((unsigned)counter < OPP_COUNTERS);
     opp_add(&stats->band[band].counter[counter], amount, relaxed);
 }
 
@@ -44,6 +47,7 @@ uint32_t opp_stats_bucket(uint64_t ns) {
 }
 
 void opp_stats_waited(opp_stats *stats, uint8_t band, uint64_t us) {
+    OPP_ASSERT(band < OPP_BANDS);
     /* To the end of the microsecond, so that a bucket's end is never below what was counted in it. */
     opp_add(&stats->band[band].waited[opp_stats_bucket(us * 1000 + 999)], 1, relaxed);
 }

@@ -6,6 +6,7 @@
  * another used the place, are no key's entry: then either is forgotten. A writer may stand there for seconds, which
  * was enough to charge a fresh task with a hog's account when a place held the plain key.
  */
+#include "opp_assert.h"
 #include "opp_table.h"
 #include "opp_sync.h"
 
@@ -36,6 +37,7 @@ opp_table *opp_table_create(uint32_t entries) {
     while (count * WAYS < entries && count < 1u << 28) count *= 2;
     opp_table *table = calloc(1, sizeof(opp_table));
     if (table == NULL) return NULL;
+    OPP_ASSERT((count & (count - 1)) == 0);
     table->mask = count - 1;
     table->sets = aligned_alloc(64, count * sizeof(set));
     table->next = calloc(count, 1);
@@ -88,6 +90,7 @@ uint64_t opp_table_get(const opp_table *table, uint64_t key) {
 }
 
 void opp_table_put(opp_table *table, uint64_t key, uint64_t value) {
+    OPP_ASSERT(key != 0);
     set *set = table_set(table, key);
     uint64_t old;
     place *place = set_find(set, key, &old);

@@ -28,6 +28,8 @@ static bool taker_reconsider(opp_taker *taker, opp_app *app, int set, uint64_t s
 /* After the take, for which the app's word was `seen`: what comes with the job, and whether it may still run. */
 static inline bool taker_confirm(opp_taker *taker, opp_app *app, int set, uint64_t seen, uint64_t levels,
                                  opp_taken *taken) {
+    OPP_ASSERT(app->core == taker->core);
+    OPP_ASSERT(levels & 1ull << taken->level);
     taken->app = app;
     taken->context = app->context;
     taker_announce(taker, app);
@@ -48,6 +50,8 @@ static bool place_take(opp_taker *taker, place *place, unsigned rank, opp_taken 
 
 /* A job came from the back of a rank that has its level for itself. */
 static void taker_remember(opp_taker *taker, opp_app *app, int set, uint64_t state, const opp_taken *taken) {
+    OPP_ASSERT(taker->memory.bag != NULL);
+    OPP_ASSERT(set < core_sets(app->core));
     taker->last.app = app;
     taker->last.bag = taker->memory.bag;
     taker->last.front = app->places[set][PLACE_FRONT].ranks;
@@ -60,6 +64,7 @@ static void taker_remember(opp_taker *taker, opp_app *app, int set, uint64_t sta
 
 static bool app_take(opp_taker *taker, opp_app *app, unsigned number, uint64_t levels, opp_taken *taken) {
     /* relaxed: taker_confirm() looks again, and so does whoever lets a hint go. */
+    OPP_ASSERT(number < OPP_LEVELS);
     uint64_t state = opp_load(&app->state, relaxed);
     if (state & STATE_SUSPENDED) return false;
     for (int set = 0; set < core_sets(app->core); set++) {
@@ -144,6 +149,7 @@ static bool level_take(opp_taker *taker, unsigned number, uint64_t levels, opp_t
         int64_t found;
         while ((found = level_next_app(core, level, from)) >= 0 && (stretch == 0 || found < start)) {
             uint32_t index = (uint32_t)found;
+            OPP_ASSERT(index < core->config.max_apps);
             /* relaxed: the hint was set by somebody who had seen the app. */
             opp_app *app = opp_load(&core->apps[index], relaxed);
             if (app != NULL && app_take(taker, app, number, levels, taken)) {
@@ -180,6 +186,9 @@ static __attribute__((noinline)) bool last_is_alone(const opp_taker *taker) {
 static inline bool last_take(opp_taker *taker, unsigned number, uint64_t levels, opp_taken *taken) {
     if (taker->last.level != number) return false;
     opp_app *app = taker->last.app;
+    OPP_ASSERT(app != NULL);              /* R3 */
+    OPP_ASSERT(taker->last.bag != NULL);
+    OPP_ASSERT(taker->last.rank < OPP_RANKS);
     if (opp_load(&app->state, relaxed) != taker->last.state) return false; /* relaxed: as in app_take() */
     /* A job that is given back from now on is passed by this one take, as one that is given back after it. */
     if (hints_maybe_any(taker->last.front)) return false;

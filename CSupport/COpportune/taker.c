@@ -20,6 +20,7 @@ opp_taker *opp_taker_create(opp_core *core, opp_source *own, const uint8_t *dist
         atomic_init(&taker->in_use, 1);
         taker->core = core;
     }
+    OPP_ASSERT(taker->core == core);
     taker->own = own;
     taker->memory = (opp_bag_memory){0};
     taker->last.level = OPP_LEVEL_NONE;
@@ -45,7 +46,9 @@ void opp_taker_destroy(opp_taker *taker) {
 }
 
 void opp_taker_move(opp_taker *taker, opp_app *app) {
+    OPP_ASSERT(app == NULL || app->core == taker->core);
     opp_app *left = opp_load(&taker->current, relaxed); /* relaxed: the taker's own */
+    OPP_ASSERT(left != app);
     opp_store(&taker->current, app, seq_cst); /* [announce] see "Suspension" */
     if (left == NULL) return;
     opp_core *core = taker->core;

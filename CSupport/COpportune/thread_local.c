@@ -2,6 +2,8 @@
  * Thread-local registrations. Only the thread itself touches its own, so there is no synchronisation here but the
  * cores' reference counts and the fork counter.
  */
+#include "opp_stats.h"
+#include "opp_assert.h"
 #include "opp_sync.h"
 #include "opp_thread.h"
 
@@ -72,6 +74,7 @@ static opp_source *thread_register(opp_core *core, uint8_t node, int *error) {
         *error = -ENOMEM;
         return NULL;
     }
+    OPP_ASSERT(entry != NULL);
     opp_core_retain(core);
     *entry = (registration){.core = core, .source = source, .next = registrations};
     registrations = entry;
@@ -83,6 +86,19 @@ opp_source *opp_thread_source(opp_core *core, uint8_t node, int *error) {
     for (registration *entry = registrations; entry != NULL; entry = entry->next)
         if (entry->core == core) return entry->source;
     return thread_register(core, node, error);
+}
+
+opp_here opp_thread_here(opp_core *core, uint32_t forks, const opp_app *app) {
+    opp_here here = {.worker = current_worker, .band = opp_app_state_read(app).band};
+    /* relaxed: see forked(); its handler is there since `forks` was asked for */
+    if (opp_load(&fork_generation, relaxed) != forks) {
+        here.error = -ECHILD;
+        return here;
+    }
+    here.source = opp_thread_source(core, 0, &here.error);
+    here.number = opp_thread_number();
+    here.is_sample = opp_stats_is_sample();
+    return here;
 }
 
 unsigned opp_thread_registrations(void) {

@@ -18,6 +18,8 @@
 #define OPP_BYPASS_MAX 10
 #define OPP_TURN 2
 #define OPP_LANE_WORKERS 64
+#define OPP_PICKS 2
+#define OPP_SEARCH_LOOKS 1
 #define OPP_PURGE_FIRST 2
 
 #include <stdio.h>

@@ -8,7 +8,6 @@ CHECKED_CORE_BEGIN
 #include "../COpportune/bag_strand.c"
 #include "../COpportune/core.c"
 #include "../COpportune/fifo.c"
-#include "../COpportune/lane.c"
 #include "../COpportune/pool.c"
 #include "../COpportune/push.c"
 #include "../COpportune/source.c"
@@ -25,6 +24,36 @@ static int checked_give_back(opp_source *source, opp_app *app, int set, uint8_t 
 #include "../COpportune/take.c"
 #undef opp_app_give_back
 #include "../COpportune/taker.c"
+
+/* Workers take from a run queue, or, in target lane, from a number of jobs; the judge learns when they lie down and wake. */
+static bool checked_has_ready(opp_core *core, uint64_t levels);
+static uint64_t checked_ready_levels(const opp_core *core, uint64_t levels);
+static bool checked_take(opp_taker *taker, uint64_t levels, opp_taken *taken);
+static void checked_lie_down(opp_lane *lane, uint32_t slot);
+static opp_woken checked_wake_up(opp_lane *lane, uint32_t slot);
+static opp_woken checked_sleep(opp_lane *lane, uint32_t slot);
+#define opp_has_ready checked_has_ready
+#include "../COpportune/lane.c"
+#define opp_ready_levels checked_ready_levels
+#define opp_take checked_take
+#define opp_lane_lie_down checked_lie_down
+#define opp_lane_wake_up checked_wake_up
+#define opp_lane_sleep checked_sleep
+#define opp_taker_rest(taker) ((taker) != NULL ? opp_taker_rest(taker) : (void)0)
+#define opp_taker_join(taker, group) ((taker) != NULL ? opp_taker_join(taker, group) : (void)0)
+#define opp_taker_end_turn(taker) ((taker) != NULL ? opp_taker_end_turn(taker) : (void)0)
+#define opp_taker_should_rest(taker) ((taker) != NULL && opp_taker_should_rest(taker))
+#include "../COpportune/worker.c"
+#undef opp_has_ready
+#undef opp_ready_levels
+#undef opp_take
+#undef opp_lane_lie_down
+#undef opp_lane_wake_up
+#undef opp_lane_sleep
+#undef opp_taker_rest
+#undef opp_taker_join
+#undef opp_taker_end_turn
+#undef opp_taker_should_rest
 CHECKED_CORE_END
 
 #define ALL_LEVELS (~0ull)

@@ -1,48 +1,66 @@
 /*
- * Targets lane and parking: workers that sleep, and who wakes them. A worker does what Worker.swift does. In `lane`
- * jobs are a number, so that the lane alone is on trial; in `parking` they are in a run queue.
+ * Targets lane and parking: workers that run jobs and park, who wakes them, and a monitor that hands their places to others:
+ * all by the functions of worker.c and lane.c, as they are. In `lane` jobs are two numbers, of fresh ones and of hogs, so
+ * that the lane alone is on trial; in `parking` they are in a run queue.
  *
- * Promised (opp_lane.h): when a push is followed by opp_lane_notify() and fewer workers than permits are at work, one is
+ * Promised (opp_lane.h): when a push is followed by opp_lane_wake() and fewer workers than permits are at work, one is
  * woken or looks again, so nothing waits while a worker sleeps that might run it; what the waker did before is seen by
- * the woken; nobody works without a permit but in reserve, and permits do not get lost; opp_lane_notify() makes no system call while all permits are in use, and never
+ * the woken; permits, places among the demoted and the spare worker's call are with exactly those whose slots say so, whoever
+ * handed off whom; opp_lane_notify() makes no system call while all permits are in use, and never
  * more than one; a closed lane lets nobody sleep; a thread that is stopped in one of these calls does not keep the
- * others from ending theirs, and has at most one sleeper whom it does not wake, one permit, and the wake-up that it was
- * given itself: a later notification wakes another.
+ * others from ending theirs, and has at most one sleeper whom it does not wake, one permit, one place, and the wake-up that
+ * it was given itself: a later notification wakes another.
  */
-enum { LANE_SUBMIT, LANE_WORK, LANE_RESERVE, LANE_CLOSE, LANE_PERMITS, LANE_SUSPEND, LANE_RESUME };
+enum { LANE_SUBMIT, LANE_WORK, LANE_RESERVE, LANE_CLOSE, LANE_PERMITS, LANE_HOG, LANE_HAND_OFF, LANE_SINK, LANE_COUNT,
+       LANE_UNCOUNT, LANE_STALL, LANE_LOOK, LANE_IDLE, LANE_SUSPEND, LANE_RESUME, LANE_CHAIN };
 
-static const oppx_kind lane_kinds[] = {
-    {.name = "submit", .weight = 6}, {.name = "work", .weight = 5}, {.name = "reserve", .weight = 1},
-    {.name = "close", .weight = 0},  {.name = "permits", .arguments = 1, .limit = {4}, .weight = 1},
-};
+#define LANE_KINDS                                                                                        \
+    {.name = "submit", .weight = 6}, {.name = "work", .weight = 5}, {.name = "reserve", .weight = 1},     \
+        {.name = "close", .weight = 0}, {.name = "permits", .arguments = 1, .limit = {4}, .weight = 1},   \
+        {.name = "hog", .weight = 3}, /* submits a job that is demoted */                                 \
+        /* the monitor's, of the worker of a thread, which may be inside a job */                         \
+        {.name = "hand_off", .arguments = 1, .limit = {4}, .weight = 1},                                  \
+        {.name = "sink", .arguments = 1, .limit = {4}, .weight = 1},                                      \
+        {.name = "count", .arguments = 1, .limit = {4}, .weight = 1},                                     \
+        {.name = "uncount", .arguments = 1, .limit = {4}, .weight = 1}, {.name = "stall", .weight = 1},   \
+        {.name = "look", .weight = 1, .threads = 2}, /* the first thread is the monitor */ \
+        {.name = "idle", .weight = 1} /* whether nothing is queued and no worker has a job, as a shutdown asks */
+static const oppx_kind lane_kinds[] = {LANE_KINDS};
 static const oppx_kind parking_kinds[] = {
-    {.name = "submit", .weight = 6}, {.name = "work", .weight = 5}, {.name = "reserve", .weight = 1},
-    {.name = "close", .weight = 0},  {.name = "permits", .arguments = 1, .limit = {4}, .weight = 1},
-    {.name = "suspend", .weight = 1}, {.name = "resume", .weight = 1},
+    LANE_KINDS, {.name = "suspend", .weight = 1}, {.name = "resume", .weight = 1},
+    {.name = "chain", .weight = 1}, /* work, whose job leaves one behind for its own worker */
 };
 
-typedef enum standing { STAND_NONE, STAND_PERMIT, STAND_RESERVE, STAND_CLOSED } standing;
+/* In target lane: the levels of hogs and of fresh jobs. In parking: ranks 0 and 1 of the foreground, 22 and 21. */
+enum { LANE_LEVEL_HOG = 1, LANE_LEVEL_FRESH = 2 };
+#define PARKING_LEVEL_HOG (1ull << 21)
 
 typedef struct park_state {
     opp_lane *lane;
-    _Atomic(uint32_t) *jobs;   /* target lane: what is queued */
-    _Atomic(uint32_t) *inside; /* workers with a permit */
+    _Atomic(uint32_t) *jobs;   /* target lane: what is queued, hogs and fresh jobs */
     opp_core *core;            /* target parking */
     opp_app *app;
     opp_source *sources[OPPX_THREADS];
     opp_taker *takers[OPPX_THREADS];
-    standing standing[OPPX_THREADS];
+    uint32_t submitted[OPPX_THREADS], done; /* jobs */
+    _Atomic(uint32_t) *draining; /* somebody waits until all are idle: who parks tells him */
+    bool owes_a_ring[OPPX_THREADS]; /* its worker was busy when that was asked */
+    bool begun[OPPX_THREADS];   /* its worker */
+    bool asks;                  /* the program does */
+    bool ended[OPPX_THREADS];   /* the lane is closed, and it knows */
+    oppx_moment lain[OPPX_THREADS]; /* when its worker lay down last */
     bool showing[OPPX_THREADS]; /* inside of a resumption, whose jobs are not all shown yet */
     bool waking[OPPX_THREADS];  /* inside of a call that may have chosen a sleeper */
     bool lying[OPPX_THREADS];   /* may be chosen */
     bool closed;                /* a call of opp_lane_close() is over */
+    bool stalls;                /* the program says that the lane is stalled */
     uint32_t told;              /* notifications after a push that began when somebody was stopped, all permits set */
     uint32_t settings;          /* calls that set permits, twice each: when they begin and when they are over */
     oppx_moment set_at[OPPX_THREADS]; /* when such a call was over */
     oppx_moment wakings[OPPX_THREADS * OPPX_OPERATIONS]; /* the beginnings of calls that may wake somebody */
     uint32_t waking_count;
-    uint32_t permits_most, permits_last, threads;
-    bool closes, sets_permits, suspends;
+    uint32_t permits_most, threads;
+    bool closes, sets_permits, suspends, demotes;
 } park_state;
 static _Thread_local park_state *park_of_thread; /* see oppx_state() */
 #define park (*park_of_thread)
@@ -57,18 +75,35 @@ static void park_begin(const oppx_program *program) {
         for (uint32_t i = 0; i < program->count[t]; i++) {
             const oppx_operation *operation = &program->operation[t][i];
             park.closes |= operation->kind == LANE_CLOSE;
+            park.stalls |= operation->kind == LANE_STALL;
+            park.asks |= operation->kind == LANE_IDLE;
+            park.demotes |= operation->kind == LANE_HOG || operation->kind == LANE_SINK || operation->kind == LANE_COUNT;
             park.sets_permits |= operation->kind == LANE_PERMITS;
-            park.suspends |= operation->kind >= LANE_SUSPEND;
+            park.suspends |= operation->kind == LANE_SUSPEND || operation->kind == LANE_RESUME;
             if (operation->kind == LANE_PERMITS && operation->argument[0] + 1u > park.permits_most)
                 park.permits_most = operation->argument[0] + 1u;
         }
     park.lane = opp_lane_create(1);
-    park.inside = oppx_allocate(sizeof(*park.inside), 16);
+    opp_lane_set_demoted_limit(park.lane, 1);
+    park.draining = oppx_allocate(sizeof(*park.draining), 16);
+}
+
+/* On its own thread: whoever hands it off sees that it has begun. */
+static opp_worker *park_worker(uint32_t thread) {
+    opp_worker *worker = opp_lane_worker(park.lane, thread);
+    if (!park.begun[thread]) opp_worker_begin(worker, park.takers[thread]);
+    /* Searches are on trial in target parking. */
+    if (!park.begun[thread] && park.core == NULL) worker->searches_to_skip = UINT8_MAX;
+    park.begun[thread] = true;
+    return worker;
 }
 
 static void lane_setup(const oppx_program *program) {
     park_begin(program);
-    park.jobs = oppx_allocate(sizeof(*park.jobs), 16);
+    park.jobs = oppx_allocate(2 * sizeof(*park.jobs), 16);
+    /* Where nothing is ever demoted, as in a lane without such levels. */
+    uint64_t demoted = park.demotes ? LANE_LEVEL_HOG : 0;
+    opp_lane_set_levels(park.lane, LANE_LEVEL_FRESH | demoted, demoted, 0);
 }
 
 static void park_on_ready(void *context, uint8_t level);
@@ -77,14 +112,50 @@ static void parking_setup(const oppx_program *program) {
     park_begin(program);
     park.core = core_of(core_config(false, park_on_ready, NULL));
     park.app = opp_app_create(park.core, 1, false);
+    opp_lane_set_levels(park.lane, ALL_LEVELS, park.demotes ? PARKING_LEVEL_HOG : 0, 0);
+    opp_lane_serve(park.lane, park.core, NULL, 0);
     for (uint32_t t = 1; t <= program->threads; t++) {
         park.sources[t] = opp_source_acquire(park.core, 0);
         park.takers[t] = opp_taker_create(park.core, park.sources[t], NULL);
     }
 }
 
+/* --- What a worker takes from --------------------------------------------------------------------- */
+
+static uint64_t checked_ready_levels(const opp_core *core, uint64_t levels) {
+    if (core != NULL) return opp_ready_levels(core, levels);
+    uint64_t ready = 0;
+    for (int kind = 0; kind < 2; kind++)
+        if (levels & 1ull << kind && opp_load(&park.jobs[kind], seq_cst) != 0) ready |= 1ull << kind;
+    return ready;
+}
+
+static bool checked_has_ready(opp_core *core, uint64_t levels) {
+    return core != NULL ? opp_has_ready(core, levels) : checked_ready_levels(core, levels) != 0;
+}
+
+static bool checked_take(opp_taker *taker, uint64_t levels, opp_taken *taken) {
+    if (taker != NULL) {
+        uint32_t taking = history_take_begins(levels);
+        bool found = opp_take(taker, levels, taken);
+        history_take_ends(taking, found, taken->job.ptr, taken->job.tag);
+        return found;
+    }
+    for (int kind = 1; kind >= 0; kind--) {
+        if (!(levels & 1ull << kind)) continue;
+        uint32_t jobs = opp_load(&park.jobs[kind], seq_cst);
+        while (jobs != 0)
+            if (opp_cas(&park.jobs[kind], &jobs, jobs - 1, seq_cst)) {
+                oppx_note("   -> a job of level %d", kind);
+                taken->level = (uint8_t)kind;
+                return true;
+            }
+    }
+    return false;
+}
+
 static bool park_has_ready(void) {
-    return park.core != NULL ? opp_has_ready(park.core, ALL_LEVELS) : opp_load(park.jobs, seq_cst) != 0;
+    return checked_has_ready(park.core, opp_lane_takeable(park.lane));
 }
 
 static void park_waking_begins(void) {
@@ -93,8 +164,8 @@ static void park_waking_begins(void) {
 }
 
 /* The calling worker was woken by some other thread, and must know of it. */
-static void park_check_woken(uint32_t thread, oppx_moment before) {
-    oppx_moment here = oppx_here();
+static void park_check_woken(uint32_t thread) {
+    oppx_moment here = oppx_here(), before = park.lain[thread];
     for (uint32_t i = 0; i < park.waking_count; i++) {
         const oppx_moment *waking = &park.wakings[i];
         if (waking->thread == thread) continue;
@@ -104,12 +175,37 @@ static void park_check_woken(uint32_t thread, oppx_moment before) {
     oppx_fail("a worker is woken and does not see what its waker did");
 }
 
+static void checked_lie_down(opp_lane *lane, uint32_t slot) {
+    park.lying[slot] = true;
+    opp_lane_lie_down(lane, slot);
+    park.lain[slot] = oppx_here();
+}
+
+static opp_woken checked_wake_up(opp_lane *lane, uint32_t slot) {
+    opp_woken woken = opp_lane_wake_up(lane, slot);
+    if (woken == OPP_WOKEN_NOTHING) return woken;
+    park.lying[slot] = false;
+    /* A permit may be one that it took itself: the word tells. */
+    if (opp_worker_slot(&lane->workers[slot]) != OPP_SLOT_PARKED) park_check_woken(slot);
+    return woken;
+}
+
+static opp_woken checked_sleep(opp_lane *lane, uint32_t slot) {
+    opp_woken woken = opp_lane_sleep(lane, slot);
+    park.lying[slot] = false;
+    /* Who finds the lane closed is woken by nobody. */
+    if (woken != OPP_WOKEN_CLOSED) park_check_woken(slot);
+    else if (!park.closes) oppx_fail("a worker is told that the lane is closed, which nobody closes");
+    if (woken == OPP_WOKEN_NOTHING) oppx_fail("a worker that slept was woken for nothing");
+    return woken;
+}
+
 /* A take that gives back what it took for another wakes somebody too. */
 static void park_on_ready(void *context, uint8_t level) {
     (void)context, (void)level;
     park_waking_begins();
     park.waking[oppx_thread()] = true;
-    opp_lane_notify(park.lane);
+    (void)opp_lane_wake(park.lane);
     park.waking[oppx_thread()] = false;
 }
 
@@ -119,16 +215,21 @@ static uint32_t park_stopped(void) {
     return 0;
 }
 
+static void park_count_calls(uint64_t before, bool may) {
+    uint64_t calls = oppx_futex_calls() - before;
+    if (calls > may) oppx_fail("a wake-up that makes %u calls, where %u may be", (unsigned)calls, may);
+}
+
 static void park_notify(void) {
     park_waking_begins();
     uint64_t calls = oppx_futex_calls();
     park.waking[oppx_thread()] = true;
-    opp_notified notified = opp_lane_notify(park.lane);
+    opp_wake wake = opp_lane_wake(park.lane);
     park.waking[oppx_thread()] = false;
-    calls = oppx_futex_calls() - calls;
-    static const char *const names[] = {"woken", "busy", "nobody"};
-    oppx_note("   -> %s", names[notified]);
-    if (calls != (notified == OPP_NOTIFIED_WOKEN)) oppx_fail("a notification that makes %u calls", (unsigned)calls);
+    static const char *const names[] = {"nothing", "count", "start"};
+    oppx_note("   -> %s", names[wake]);
+    park_count_calls(calls, wake == OPP_WAKE_COUNT || (wake == OPP_WAKE_NOTHING && park.stalls));
+    if (wake == OPP_WAKE_COUNT && oppx_futex_calls() == calls) oppx_fail("a wake-up that wakes nobody");
 }
 
 /* Of a push. It finds all permits that were set before, if it knows of that. */
@@ -153,103 +254,103 @@ static void park_set_permits(uint32_t thread, uint32_t permits) {
     park.set_at[thread] = oppx_here();
 }
 
-static void park_submit(uint32_t thread) {
+static void park_submit(uint32_t thread, bool is_hog) {
+    park.submitted[thread]++;
     if (park.core == NULL) {
-        opp_add(park.jobs, 1, seq_cst);
+        opp_add(&park.jobs[!is_hog], 1, seq_cst);
         park_tell();
         return;
     }
-    uint32_t item = history_push_begins(0, 22);
-    int result = opp_push(park.sources[thread], park.app, 0, (opp_job){history_payload(item), item});
+    uint32_t item = history_push_begins(is_hog, is_hog ? 21 : 22);
+    int result = opp_push(park.sources[thread], park.app, is_hog, (opp_job){history_payload(item), item});
     if (result != OPP_LEVEL_NONE) park_tell();
     history_push_ends(item, true);
 }
 
-static bool park_take(uint32_t thread) {
-    if (park.core != NULL) {
+/* By opp_submit(), as the scheduler does; from within a job of the thread's own worker. */
+static void park_leave_behind(uint32_t thread) {
+    uint32_t item = history_push_begins(0, 22);
+    park_waking_begins();
+    park.waking[thread] = true;
+    opp_submitted submitted = opp_submit(park.sources[thread], park.app, 0, (opp_job){history_payload(item), item},
+                                         opp_lane_worker(park.lane, thread));
+    park.waking[thread] = false;
+    if (submitted.level != 22 && submitted.level != OPP_LEVEL_NONE) oppx_fail("a push says level %d", submitted.level);
+    history_push_ends(item, true);
+}
+
+/* A place has come free, or may have: whoever gave it sees to what waits. */
+static void park_let_another_work(void) {
+    park_waking_begins();
+    park.waking[oppx_thread()] = true;
+    (void)opp_lane_wake_if_ready(park.lane);
+    park.waking[oppx_thread()] = false;
+}
+
+static void park_handed(const char *what, opp_handed handed) {
+    static const char *const names[] = {"off", "not", "late"};
+    oppx_note("   -> %s: %s", what, names[handed]);
+    if (handed != OPP_HANDED_NOT) park_let_another_work();
+}
+
+/* A job from its beginning to its end: as Worker.swift does. */
+static void park_job(uint32_t thread, const opp_taken *taken, bool leaves) {
+    opp_worker *worker = opp_lane_worker(park.lane, thread);
+    bool is_hog = 1ull << taken->level & park.lane->demoted_levels;
+    if (is_hog) {
+        park_waking_begins();
+        park.waking[thread] = true;
+        (void)opp_worker_to_demoted(worker, 2);
+        park.waking[thread] = false;
+    }
+    if (leaves) park_leave_behind(thread);
+    park.done++;
+    oppx_remember(park.done);
+    (void)opp_worker_job_ended(worker);
+}
+
+/* Until one job is done: as a worker does, which parks if there is none. */
+static void park_work(uint32_t thread, bool leaves) {
+    opp_worker *worker = park_worker(thread);
+    while (!park.ended[thread]) {
         opp_taken taken = {0};
-        uint32_t taking = history_take_begins(ALL_LEVELS);
-        bool found = opp_take(park.takers[thread], ALL_LEVELS, &taken);
-        history_take_ends(taking, found, taken.job.ptr, taken.job.tag);
-        return found;
-    }
-    uint32_t jobs = opp_load(park.jobs, seq_cst);
-    while (jobs != 0)
-        if (opp_cas(park.jobs, &jobs, jobs - 1, seq_cst)) {
-            oppx_note("   -> a job");
-            return true;
-        }
-    return false;
-}
-
-static void park_got_permit(uint32_t thread) {
-    park.standing[thread] = STAND_PERMIT;
-    uint32_t inside = opp_add(park.inside, 1, relaxed) + 1;
-    if (inside > park.permits_most) oppx_fail("%u workers are inside, of at most %u", inside, park.permits_most);
-}
-
-static void park_give_permit(uint32_t thread) {
-    opp_sub(park.inside, 1, relaxed);
-    park.standing[thread] = STAND_NONE;
-    opp_lane_leave(park.lane);
-}
-
-/* The worker has no standing. Until it has one, or the lane is closed. */
-static void park_rest(uint32_t thread) {
-    if (park.core != NULL) opp_taker_rest(park.takers[thread]);
-    uint32_t slot = thread;
-    park.lying[thread] = true;
-    opp_lane_lie_down(park.lane, slot);
-    oppx_moment lying = oppx_here();
-    opp_woken woken = park_has_ready() ? opp_lane_wake_up(park.lane, slot) : OPP_WOKEN_NOTHING;
-    bool slept = woken == OPP_WOKEN_NOTHING;
-    if (slept) woken = opp_lane_sleep(park.lane, slot);
-    park.lying[thread] = false;
-    /* Who finds the lane closed is woken by nobody. A permit that it had awake may be one that it took itself: the cell tells. */
-    bool took = !slept && woken == OPP_WOKEN_PERMIT && opp_load(&park.lane->cells[slot].word, relaxed) == CELL_EMPTY;
-    if (woken != OPP_WOKEN_CLOSED && !took) park_check_woken(thread, lying);
-    switch (woken) {
-    case OPP_WOKEN_PERMIT: park_got_permit(thread); break;
-    case OPP_WOKEN_RESERVE: park.standing[thread] = STAND_RESERVE; break;
-    case OPP_WOKEN_CLOSED:
-        if (!park.closes) oppx_fail("a worker is told that the lane is closed, which nobody closes");
-        park.standing[thread] = STAND_CLOSED;
-        break;
-    case OPP_WOKEN_NOTHING: oppx_fail("a worker that slept was woken for nothing");
-    }
-}
-
-/* Until one job is done: as a worker does, which sleeps if there is none. */
-static void park_work(uint32_t thread) {
-    bool worked = false;
-    while (!worked && park.standing[thread] != STAND_CLOSED) {
-        switch (park.standing[thread]) {
-        case STAND_PERMIT:
-            worked = park_take(thread);
-            if (!worked) park_give_permit(thread);
+        switch (opp_worker_next(worker, 0, false, &taken)) {
+        case OPP_NEXT_JOB: park_job(thread, &taken, leaves); return;
+        case OPP_NEXT_PARK:
+            if (park.asks && opp_load(park.draining, seq_cst)) park.owes_a_ring[thread] = false;
+            park.ended[thread] = opp_worker_park(worker) == OPP_PARKED_ENDS;
             break;
-        case STAND_RESERVE:
-            worked = park_take(thread);
-            park.standing[thread] = STAND_NONE;
-            break;
-        case STAND_NONE:
-            if (opp_lane_enter(park.lane)) {
-                park_got_permit(thread);
-                worked = park_take(thread);
-                if (worked) break;
-                park_give_permit(thread);
-            }
-            park_rest(thread);
-            break;
-        case STAND_CLOSED: break;
+        case OPP_NEXT_RAISE: oppx_fail("a worker of the lane's own priority is to be raised");
         }
     }
+}
+
+/* As Monitor.isIdle does. In target lane: the run queue's look needs a fence, see there. */
+static void park_look_if_idle(uint32_t thread) {
+    uint64_t turns[OPPX_THREADS];
+    if (park.core != NULL) return;
+    opp_store(park.draining, 1, seq_cst);
+    bool is_busy = false;
+    for (uint32_t t = 1; t <= park.threads; t++) {
+        turns[t] = opp_worker_idle_turn(opp_lane_worker(park.lane, t));
+        is_busy |= park.owes_a_ring[t] = turns[t] == 0;
+    }
+    if (is_busy) return;
+    if (checked_has_ready(park.core, ALL_LEVELS)) return;
+    for (uint32_t t = 1; t <= park.threads; t++)
+        if (opp_worker_idle_turn(opp_lane_worker(park.lane, t)) != turns[t]) return;
+    oppx_note("   -> idle");
+    if (park.done < park.submitted[thread])
+        oppx_fail("all is said to be idle, and %u of %u jobs are done", park.done, park.submitted[thread]);
 }
 
 static void park_perform(uint32_t thread, const oppx_operation *operation) {
+    opp_worker *other = opp_lane_worker(park.lane, operation->argument[0] + 1u);
     switch (operation->kind) {
-    case LANE_SUBMIT: park_submit(thread); break;
-    case LANE_WORK: park_work(thread); break;
+    case LANE_SUBMIT: park_submit(thread, false); break;
+    case LANE_HOG: park_submit(thread, true); break;
+    case LANE_WORK: park_work(thread, false); break;
+    case LANE_CHAIN: park_work(thread, true); break;
     case LANE_RESERVE:
         park_waking_begins();
         park.waking[thread] = true;
@@ -263,6 +364,13 @@ static void park_perform(uint32_t thread, const oppx_operation *operation) {
         park.closed = true;
         break;
     case LANE_PERMITS: park_set_permits(thread, operation->argument[0] + 1u); break;
+    case LANE_HAND_OFF: park_handed("handed off", opp_worker_hand_off(other)); break;
+    case LANE_SINK: park_handed("sunk", opp_worker_sink(other, OPP_DEMOTION_FOUND)); break;
+    case LANE_COUNT: park_handed("counted", opp_worker_count(other)); break;
+    case LANE_UNCOUNT: park_handed("uncounted", opp_worker_uncount(other)); break;
+    case LANE_STALL: opp_lane_set_stalled(park.lane, true); break;
+    case LANE_LOOK: opp_lane_look_at_spare(park.lane); break;
+    case LANE_IDLE: park_look_if_idle(thread); break;
     case LANE_SUSPEND: opp_app_suspend(park.app); break;
     case LANE_RESUME:
         park.showing[thread] = true;
@@ -272,12 +380,10 @@ static void park_perform(uint32_t thread, const oppx_operation *operation) {
     }
 }
 
-/* A worker that has done its part looks once more before it goes, as one that retires does: others may take over. */
+/* A worker that has done its part ends, and the monitor looks for what it might have taken: others may take over. */
 static void park_end(uint32_t thread) {
     if (park.core != NULL) opp_taker_rest(park.takers[thread]);
-    if (park.standing[thread] == STAND_PERMIT) {
-        park_give_permit(thread);
-        if (park_has_ready()) park_notify();
-    }
-    park.standing[thread] = STAND_NONE;
+    park.owes_a_ring[thread] = false; /* its end is told too */
+    opp_worker_end(park_worker(thread));
+    park_let_another_work();
 }

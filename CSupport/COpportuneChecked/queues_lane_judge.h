@@ -5,19 +5,37 @@ static uint32_t park_left_over(uint32_t sleeping) {
     if (sleeping == 0 || !opp_lane_enter(park.lane)) return 0;
     opp_lane_leave(park.lane);
     if (!park_has_ready()) return 0;
-    return park.core != NULL ? (uint32_t)opp_app_queued(park.app) : opp_load(park.jobs, seq_cst);
+    return park.core != NULL ? (uint32_t)opp_app_queued(park.app)
+                             : opp_load(&park.jobs[0], seq_cst) + opp_load(&park.jobs[1], seq_cst);
+}
+
+/* How many workers stand in one slot or the other. */
+static uint32_t park_standing(opp_slot one, opp_slot other) {
+    uint32_t count = 0;
+    for (uint32_t t = 1; t <= park.threads; t++) {
+        opp_slot slot = opp_worker_slot(&park.lane->workers[t]);
+        count += slot == one || slot == other;
+    }
+    return count;
 }
 
 static void park_judge(void) {
     uint32_t stopped = park_stopped(), asleep = 0; /* 0, who never is */
-    for (uint32_t t = 1; t <= park.threads; t++) asleep += oppx_is_asleep(t);
-    uint32_t working = opp_lane_working(park.lane), inside = opp_load(park.inside, relaxed);
+    for (uint32_t t = 1; t <= park.threads; t++) {
+        asleep += oppx_is_asleep(t);
+        if (oppx_is_asleep(t) && park.owes_a_ring[t]) oppx_fail("worker %u sleeps, and who waits for that is not told", t);
+    }
+    uint32_t working = opp_lane_working(park.lane), inside = park_standing(OPP_SLOT_RUNNING, OPP_SLOT_WOKEN);
+    uint32_t demoted = opp_lane_demoted(park.lane), sunk = park_standing(OPP_SLOT_DEMOTED, OPP_SLOT_SUNK);
     uint32_t sleeping = opp_lane_sleeping(park.lane), chosen = park.waking[stopped], lies = park.lying[stopped];
     uint32_t held = stopped != 0;
     if (working < inside || working - inside > held) oppx_fail("%u permits are in use, by %u workers", working, inside);
+    if (demoted < sunk || demoted - sunk > held) oppx_fail("%u places are in use, by %u demoted workers", demoted, sunk);
     if (asleep > sleeping + chosen) oppx_fail("%u workers sleep, of whom %u can be woken", asleep, sleeping);
     if (asleep > chosen && (stopped != 0 ? park.closed : park.closes)) oppx_fail("a worker sleeps in a closed lane");
     if (stopped == 0) {
+        if (opp_load(&park.lane->spare, relaxed) & SPARE_MASK && park_standing(OPP_SLOT_SPARE, OPP_SLOT_CALLED) == 0)
+            oppx_fail("a spare worker is said to be awake, and none is");
         if (asleep && park_has_ready())
             oppx_fail("a lost wake-up: a job waits while a worker sleeps and %u permits are in use", working);
         return;

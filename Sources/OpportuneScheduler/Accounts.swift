@@ -58,10 +58,12 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   var evictions: UInt64 { opp_table_evictions(table) }
 
   func read(_ identity: UInt64) -> QuantumAccount? {
-    guard identity != 0 else { return nil }
-    let bits = opp_table_get(table, identity)
+    let bits = bits(of: identity)
     return bits == 0 ? nil : QuantumAccount(bits: bits)
   }
+
+  /// An account as ``QuantumAccount/bits`` has it; 0 where there is none.
+  func bits(of identity: UInt64) -> UInt64 { identity == 0 ? 0 : opp_table_get(table, identity) }
 
   private func write(_ account: QuantumAccount, _ identity: UInt64) {
     opp_table_put(table, identity, max(account.bits, 1))
@@ -69,8 +71,8 @@ struct Accounts: ~Copyable, @unchecked Sendable {
 
   /// The calling thread's, in `app`. Not made from the thread's source, which another thread takes over when this one
   /// has ended, and with it would take over the blame.
-  static func origin(in app: AppCore) -> UInt64 {
-    originBit | (opp_thread_number() &* 0x9E37_79B9_7F4A_7C15) ^ app.number
+  static func origin(_ thread: UInt64 = opp_thread_number(), in app: AppCore) -> UInt64 {
+    originBit | (thread &* 0x9E37_79B9_7F4A_7C15) ^ app.number
   }
 
   // MARK: At a submission
@@ -86,7 +88,8 @@ struct Accounts: ~Copyable, @unchecked Sendable {
       // It queues itself from within its slice: nothing was idle, and the account does not know of the slice yet.
       return max(read(identity)?.depth ?? 0, submitter.depth)
     }
-    if var account = read(identity) {
+    // A closure is new, and comes once.
+    if identity & Self.closureBit == 0, var account = read(identity) {
       guard !movesOn, account.depth > 0 || account.cpuNanoseconds > 0 else { return account.depth }
       let before = account
       let verdict = account.began(idleBefore: account.idle(until: opp_now_ns()), policy: policy)
@@ -95,6 +98,11 @@ struct Accounts: ~Copyable, @unchecked Sendable {
       if account != before { write(account, identity) }
       return account.depth
     }
+    return depth(ofNew: identity, submitter: submitter, origin: origin, app: app)
+  }
+
+  /// The same of what has no account.
+  private func depth(ofNew identity: UInt64, submitter: Worker?, origin: UInt64?, app: AppCore) -> Int {
     var depth = 0
     if let submitter {
       guard submitter.app === app else { return 0 }
@@ -118,10 +126,10 @@ struct Accounts: ~Copyable, @unchecked Sendable {
 
   /// The depth at which a job is to run that was queued some time ago: its account's by now, or one, where it is held back
   /// for its origin.
-  func depth(ofTaken identity: UInt64) -> Int {
-    guard identity != 0 else { return 0 }
-    if let account = read(identity) { return account.depth }
-    return isSuspected(identity) ? 1 : 0
+  ///
+  /// - Parameter account: ``bits(of:)`` the job, read once for this and ``begin(_:_:at:)``.
+  func depth(ofTaken identity: UInt64, _ account: UInt64) -> Int {
+    account != 0 ? QuantumAccount(bits: account).depth : isSuspected(identity) ? 1 : 0
   }
 
   /// Whether the job's origin is suspected.
@@ -149,7 +157,7 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   /// if they are hogs: else each of a flood would keep its permit, and everybody would wait. False where it is held back.
   private func trust(_ suspect: Suspect, _ origin: UInt64, at now: UInt64, _ lane: LaneState?) -> Bool {
     guard suspect.hogs <= 1 || now.saturatingSubtract(suspect.seen) >= UInt64(policy.quantumNanoseconds),
-      suspect.trusted < Suspect.trustedMax, lane?.hasRoom(.runs, beside: suspect.trusted) ?? true
+      suspect.trusted < Suspect.trustedMax, lane?.hasRoom(.OPP_DEMOTION_FOUND, beside: suspect.trusted) ?? true
     else { return false }
     // A worker or the monitor may have changed it meanwhile; a change that is lost trusts one job more or less.
     var trusting = suspect
@@ -184,8 +192,9 @@ struct Accounts: ~Copyable, @unchecked Sendable {
 
   /// A slice begins: until its end nothing that is queued for the task has been idle before. True if it has an account,
   /// which is to be told of the end.
-  func begin(_ identity: UInt64, at now: UInt64) -> Bool {
-    guard var account = read(identity) else { return false }
+  func begin(_ identity: UInt64, _ bits: UInt64, at now: UInt64) -> Bool {
+    guard bits != 0 else { return false }
+    var account = QuantumAccount(bits: bits)
     account.ended(at: now + Self.whileRunning)
     write(account, identity)
     return true

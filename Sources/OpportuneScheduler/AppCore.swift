@@ -70,8 +70,7 @@ final class AppCore: @unchecked Sendable {
   func tryEnqueue(_ job: UnownedJob, of tree: TaskTree? = nil) -> Bool {
     let pointer = unsafeBitCast(job, to: UnsafeMutableRawPointer.self)
     let kind = Int32(opp_runtime_job_kind(pointer))
-    let worker = Worker.current(of: engine)
-    guard engine.accepts, let source = engine.source(worker) else { return false }
+    guard let (here, source, worker) = engine.enqueuer(to: raw) else { return false }
     let isTask = kind == OPP_RUNTIME_JOB_TASK || !engine.knowsJobLayout
     let identity = isTask ? opp_runtime_task_id(pointer) : 0
     let isActor =
@@ -79,36 +78,36 @@ final class AppCore: @unchecked Sendable {
     // A yield's own job, and what a task that has just been suspended leaves behind, the worker takes up itself.
     let isOwn = worker.map { kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving } ?? false
     let priority = engine.knowsJobLayout ? opp_runtime_job_priority(pointer) : job.priority.rawValue
-    let band = band
+    let (band, base) = (Band(rawValue: here.band) ?? .background, BasePriority(priority))
     if isOwn, identity != 0, let worker, worker.identity == 0 {
-      chargeForActor(identity, band, base: engine.rank(ofPriority: priority, band: band, depth: 0), worker)
+      chargeForActor(identity, band, base: engine.rank(base, band: band, depth: 0), worker)
     }
     // Jobs of actors and yields, which have no identity, start at the level of the slice that leaves them behind.
     let depth = engine.accounts.depth(
       ofQueued: identity, submitter: worker, movesOn: isOwn,
-      origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
-    let rank = engine.rank(ofPriority: priority, band: band, depth: depth)
-    let stamp = statistics.stamp()
+      origin: worker == nil ? Accounts.origin(here.number, in: self) : nil, app: self)
+    let rank = engine.rank(base, band: band, depth: depth)
+    let stamp = statistics.stamp(here)
     let place = isActor ? runner : raw
     guard let tree else {
-      if state.suspended, isTask, let waiter = worker?.app, waiter !== self, isOwn, identity != 0,
+      if isTask, isOwn, state.suspended, let waiter = worker?.app, waiter !== self, identity != 0,
         identity == worker?.identity
       {
         // The task that runs for another app has come here, and goes on once this app is resumed.
-        let awaited = AwaitedJob(job, of: self, identity: identity)
+        let awaited = AwaitedJob(job, of: self, identity: identity, base: base)
         beginWait(of: waiter)
         if awaited.push(to: self, place, rank: rank, source: source, stamp: stamp, by: worker) { return true }
         record.endWait()
         return false
       }
-      let entry = JobEntry(.task, pointer, queuedAt: stamp)
+      let entry = JobEntry(.task, pointer, base: base, queuedAt: stamp)
       return push(entry, to: place, rank: rank, source: source, by: isOwn ? worker : nil)
     }
-    let promotable = PromotableJob(job, of: tree, identity: identity, rank: rank)
+    let promotable = PromotableJob(job, of: tree, identity: identity, base: base, rank: rank)
     if !isActor {
       tree.willQueue(promotable)
       tree.forEachLender { lender in
-        let rank = engine.rank(ofPriority: priority, band: lender.band, depth: depth)
+        let rank = engine.rank(base, band: lender.band, depth: depth)
         _ = promotable.push(to: lender, lender.raw, rank: rank, source: source, stamp: stamp, by: isOwn ? worker : nil)
       }
     }
@@ -133,19 +132,17 @@ final class AppCore: @unchecked Sendable {
   func submit(
     priority: TaskPriority?, _ body: @escaping @Sendable () -> Void, cancelled: (@Sendable () -> Void)?
   ) throws(SchedulerError) {
-    try engine.checkAccepts()
-    let worker = Worker.current(of: engine)
-    let source = try engine.requireSource(worker)
-    let number = engine.nextNumber()
-    let identity = number | Accounts.closureBit
+    let (here, source, worker) = try engine.submitter(to: raw)
+    let identity = engine.nextNumber() | Accounts.closureBit
     let closure = Closure(app: self, identity: identity, body: body, cancelled: cancelled)
     let depth = engine.accounts.depth(
       ofQueued: identity, submitter: worker, movesOn: false,
-      origin: worker == nil ? Accounts.origin(in: self) : nil, app: self)
+      origin: worker == nil ? Accounts.origin(here.number, in: self) : nil, app: self)
+    let base = priority.map(BasePriority.init) ?? .medium
+    let band = Band(rawValue: here.band) ?? .background
     let retained = Unmanaged.passRetained(closure)
-    let entry = JobEntry(.closure, retained.toOpaque(), queuedAt: statistics.stamp())
-    let rank = engine.rank(of: priority ?? .medium, band: band, depth: depth)
-    guard push(entry, to: raw, rank: rank, source: source, by: nil) else {
+    let entry = JobEntry(.closure, retained.toOpaque(), base: base, queuedAt: statistics.stamp(here))
+    guard push(entry, to: raw, rank: engine.rank(base, band: band, depth: depth), source: source, by: nil) else {
       retained.release()
       throw SchedulerError(.outOfMemory, "no memory to queue a closure of app \"\(name)\"")
     }
@@ -156,12 +153,12 @@ final class AppCore: @unchecked Sendable {
   func push(
     _ entry: JobEntry, to place: OpaquePointer, rank: UInt8, source: OpaquePointer, by worker: Worker?
   ) -> Bool {
-    let level = opp_push(source, place, rank, entry.raw)
-    guard level >= 0 else { return false }
-    if level < OPP_LEVEL_NONE, let lane = engine.lane(ofLevel: Int(level)), worker?.takesNext(level, in: lane) != true,
-      engine.wake(lane)
-    {
-      statistics.add(.wakeups, 1, in: band)
+    let submitted = opp_submit(source, place, rank, entry.raw, worker?.raw)
+    guard submitted.level >= 0 else { return false }
+    switch submitted.wake {
+    case .OPP_WAKE_NOTHING: break
+    case .OPP_WAKE_COUNT: statistics.add(.wakeups, 1, in: band)
+    case .OPP_WAKE_START: if let lane = engine.lane(ofLevel: Int(submitted.level)) { engine.monitor.post(.spawn(lane)) }
     }
     engine.dropIfClosed()
     return true
@@ -256,10 +253,10 @@ private final class AwaitedJob: QueuedObject, @unchecked Sendable {
   private let app: AppCore
   private let job: UnownedJob
 
-  init(_ job: UnownedJob, of app: AppCore, identity: UInt64) {
+  init(_ job: UnownedJob, of app: AppCore, identity: UInt64, base: BasePriority) {
     self.app = app
     self.job = job
-    super.init(identity: identity)
+    super.init(identity: identity, base: base)
   }
 
   override func run(on worker: Worker) {

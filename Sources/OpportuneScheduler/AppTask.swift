@@ -154,11 +154,12 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
       let job = held.takeUnretainedValue()
       if let priority {
         let depth = app.engine.accounts.read(job.identity)?.depth ?? 0
-        let rank = app.engine.rank(of: priority, band: app.band, depth: depth)
+        let base = BasePriority(priority)
+        let rank = app.engine.rank(base, band: app.band, depth: depth)
         // Ranks count downwards.
-        if rank < job.rank { job.pushAgain(to: app, rank: rank, source) }
+        if rank < job.rank { job.pushAgain(to: app, base, rank: rank, source) }
       } else {
-        forEachLender { job.pushAgain(to: $0, rank: job.rank, source) }
+        forEachLender { job.pushAgain(to: $0, job.base, rank: job.rank, source) }
       }
       // Back, unless another was queued meanwhile; and out again if it has started. seqCst, both: claim() sets
       // `started` and then takes the job out if it is there; one sees the other, or tree and job would keep each other.
@@ -193,17 +194,17 @@ final class PromotableJob: QueuedObject, @unchecked Sendable {
   let rank: UInt8
   private let started = Atomic<Bool>(false)
 
-  init(_ job: UnownedJob, of tree: TaskTree, identity: UInt64, rank: UInt8) {
+  init(_ job: UnownedJob, of tree: TaskTree, identity: UInt64, base: BasePriority, rank: UInt8) {
     self.job = job
     self.tree = tree
     self.rank = rank
     app = tree.app
-    super.init(identity: identity)
+    super.init(identity: identity, base: base)
   }
 
   /// Once more: in the place of an app that waits for it, or at a higher rank.
-  func pushAgain(to owner: AppCore, rank: UInt8, _ source: OpaquePointer) {
-    _ = push(to: owner, owner.raw, rank: rank, source: source, stamp: nil, by: nil)
+  func pushAgain(to owner: AppCore, _ base: BasePriority, rank: UInt8, _ source: OpaquePointer) {
+    _ = push(to: owner, owner.raw, as: base, rank: rank, source: source, stamp: nil, by: nil)
   }
 
   /// Pairs with claim(); see TaskTree.queueAgain().

@@ -1,3 +1,31 @@
+/// Where undemoted work of a task priority starts: at which of the five ranks that are kept free of demoted work. Each queued
+/// job carries it, so that what it was lowered by follows from its rank.
+struct BasePriority: Sendable, Hashable {
+  static let count = 5
+  /// 0 to 4; 0 is the highest.
+  let index: UInt8
+
+  /// - Parameter rawValue: of a `TaskPriority`; see ``Bands/initialRank(for:band:)``.
+  init(_ rawValue: UInt8) {
+    index =
+      switch rawValue {
+      case 26...: 0
+      case 22...: 1
+      case 18...: 2
+      case 10...: 3
+      default: 4
+      }
+  }
+
+  init(_ priority: TaskPriority) { self.init(priority.rawValue) }
+
+  /// Of work without a priority: `.medium`.
+  static let medium = BasePriority(21 as UInt8)
+
+  /// From an entry, where it was kept.
+  init(index: UInt8) { self.index = min(index, UInt8(Self.count - 1)) }
+}
+
 /// Where demoted work stands.
 ///
 /// The ranks at which undemoted work starts (0, 4, 8, 12, 16) are kept free of demoted work, so that a lane whose
@@ -14,6 +42,13 @@ extension Bands {
       if rank <= Bands.initialRankMax, rank % 4 == 0 { rank += 1 }
     }
     return min(rank, Level.count - 1)
+  }
+
+  /// By how many steps work of that base was lowered to `rank`: the inverse of ``rank(base:depth:)``. In a band of fewer levels,
+  /// where the last bases share the lowest, at least so many.
+  static func depth(rank: Int, base: BasePriority) -> Int {
+    let base = min(4 * Int(base.index), min(rank, initialRankMax) / 4 * 4)
+    return rank - base - (min(rank, initialRankMax) / 4 - base / 4)
   }
 
   /// Whether only demoted work stands at `rank` of `band`.

@@ -31,12 +31,12 @@ final class Engine: @unchecked Sendable {
   private let laneOfLevel: [LaneState?]
   private let lanePriority: [KernelPriority]
   private let ranks: [UInt8]
-  private let depths: [UInt8]
   private let numbers = Atomic<UInt64>(1)
   private let phase = Atomic<Phase>(.running)
   private let currentWidth: Atomic<Int>
   private let escapes = Atomic<UInt64>(0)
-  private let forks: UInt32
+  /// How many forks there had been when it was made.
+  let forks: UInt32
   /// How long foreground work waits for a suspended app before that is said, in nanoseconds.
   let waitWarningDelay: UInt64
   let startThread: ThreadStarter
@@ -78,9 +78,7 @@ final class Engine: @unchecked Sendable {
     }
     self.lanes = lanes
     laneOfLevel = (0..<Level.count).map { level in lanes.first { $0.mask & 1 << UInt64(level) != 0 } }
-    let tables = RankTables(bands)
-    ranks = tables.ranks
-    depths = tables.depths
+    ranks = RankTable.make(bands)
     let privileges = privileges
     lanePriority = Lane.allCases.map { Self.priority(of: $0, configuration, privileges) }
 
@@ -104,6 +102,7 @@ final class Engine: @unchecked Sendable {
     else { throw SchedulerError(.outOfMemory, "no memory for the run queue") }
     self.core = core
     self.nowhere = nowhere
+    for lane in lanes { monitor.serve(lane, core) }
     try? refuse(inChild: true)
     try monitor.start(self)
   }
@@ -162,7 +161,6 @@ final class Engine: @unchecked Sendable {
   // MARK: Phase
 
   // Inlined: a call would keep the engine, which all threads share, by counting it up and down.
-  @inline(__always) var accepts: Bool { isOpen && !isForked }
   @inline(__always) var isOpen: Bool { phase.load(ordering: .relaxed) != .closed }
   var isDraining: Bool { phase.load(ordering: .sequentiallyConsistent) == .draining }
   var isClosed: Bool { phase.load(ordering: .sequentiallyConsistent) == .closed }
@@ -186,6 +184,31 @@ final class Engine: @unchecked Sendable {
     if phase.load(ordering: .relaxed) != .running {
       throw SchedulerError(.shutDown, "scheduler \"\(configuration.name)\" is shut down, or shutting down")
     }
+  }
+
+  /// What a submission needs of its thread: its source, and the worker that it is, if any.
+  @inline(__always) func submitter(to app: OpaquePointer) throws(SchedulerError) -> (
+    here: opp_here, source: OpaquePointer, worker: Worker?
+  ) {
+    guard phase.load(ordering: .relaxed) == .running else { throw refusal(0) }
+    let here = opp_thread_here(core, forks, app)
+    guard let source = here.source else { throw refusal(here.error) }
+    return (here, source, Worker.of(here.worker, engine: self))
+  }
+
+  /// The same for jobs of executors, which are taken until it is closed; nil where they cannot be queued.
+  @inline(__always) func enqueuer(to app: OpaquePointer) -> (here: opp_here, source: OpaquePointer, worker: Worker?)? {
+    guard isOpen else { return nil }
+    let here = opp_thread_here(core, forks, app)
+    guard let source = here.source else { return nil }
+    return (here, source, Worker.of(here.worker, engine: self))
+  }
+
+  @inline(never) private func refusal(_ error: Int32) -> SchedulerError {
+    do throws(SchedulerError) { try checkAccepts() } catch { return error }
+    return error == -OPP_ESHUTDOWN
+      ? SchedulerError(.threadEnding, "the calling thread is ending; submit before its thread-local storage goes")
+      : SchedulerError(.outOfMemory, "no memory to register the calling thread")
   }
 
   /// From running to draining. False if it was called before.
@@ -216,15 +239,6 @@ final class Engine: @unchecked Sendable {
     return opp_thread_source(core, 0, &error)
   }
 
-  func requireSource(_ worker: Worker?) throws(SchedulerError) -> OpaquePointer {
-    if let source = worker?.source { return source }
-    var error: Int32 = 0
-    if let source = opp_thread_source(core, 0, &error) { return source }
-    throw error == -OPP_ESHUTDOWN
-      ? SchedulerError(.threadEnding, "the calling thread is ending; submit before its thread-local storage goes")
-      : SchedulerError(.outOfMemory, "no memory to register the calling thread")
-  }
-
   /// A task's job that cannot be queued here goes where it would have gone without a scheduler.
   func escape(_ job: UnownedJob, _ app: AppCore) {
     app.statistics.add(.escapes, 1, in: app.band)
@@ -242,25 +256,15 @@ final class Engine: @unchecked Sendable {
   /// That of the fresh work of a band.
   func lane(of band: Band) -> LaneState? { laneOfLevel[Int(configuration.bands.level(band: band, rank: 0).rawValue)] }
 
-  /// Something was queued for `lane`: wakes a worker if one may work, or sees to it that the lane is watched. True if one
-  /// was woken; not of the worker in reserve, which is counted with the lane.
-  @discardableResult func wake(_ lane: LaneState) -> Bool {
-    switch opp_lane_notify(lane.raw) {
-    case .OPP_NOTIFIED_WOKEN:
-      return true
-    case .OPP_NOTIFIED_NOBODY:
-      monitor.post(.spawn(lane))
-    case .OPP_NOTIFIED_BUSY:
-      guard lane.lane != .background else { return false }
-      if lane.isStalled, lane.wakeReserve() { return false }
-      monitor.armWatch()
-    }
-    return false
-  }
+  /// Something was queued for `lane`: wakes a worker if one may work, or sees to it that the lane is watched.
+  func wake(_ lane: LaneState) { follow(opp_lane_wake(lane.raw), in: lane) }
 
   /// A place in the lane has come free: wakes a worker for what waits.
-  func wakeIfReady(_ lane: LaneState) {
-    if opp_has_ready(core, lane.takeable) { wake(lane) }
+  func wakeIfReady(_ lane: LaneState) { follow(opp_lane_wake_if_ready(lane.raw), in: lane) }
+
+  /// What the core asks for after it has woken somebody, or nobody.
+  @inline(__always) func follow(_ wake: opp_wake, in lane: LaneState) {
+    if wake == .OPP_WAKE_START { monitor.post(.spawn(lane)) }
   }
 
   /// Whether more workers sleep than the lane can need at once, or there are more than it may have.
@@ -268,34 +272,10 @@ final class Engine: @unchecked Sendable {
     opp_lane_sleeping(lane.raw) > width * (1 + configuration.demotedLimitPerCore) || lane.takeSurplus()
   }
 
-  /// Of the levels in `mask` that may hold something, the one whose turn it is.
-  func levelInTurn(_ turn: UInt32, among mask: UInt64) -> Int? {
-    var ready = opp_ready_levels(core, mask)
-    let count = ready.nonzeroBitCount
-    guard count > 1 else { return nil }
-    for _ in 0..<(Int(turn) % count) { ready &= ready - 1 }
-    return ready.trailingZeroBitCount
-  }
-
   // MARK: Ranks and kernel priorities
 
-  func rank(of priority: TaskPriority, band: Band, depth: Int) -> UInt8 {
-    rank(ofPriority: priority.rawValue, band: band, depth: depth)
-  }
-
-  func rank(ofPriority priority: UInt8, band: Band, depth: Int) -> UInt8 {
-    ranks[RankTables.index(band, RankTables.slot(ofPriority: priority), depth)]
-  }
-
-  func depth(ofRank rank: UInt8, band: Band) -> Int {
-    band == .background ? 0 : Int(depths[Int(rank)])
-  }
-
-  /// The rank at which work started that was lowered `depth` times to `rank`.
-  func base(ofRank rank: UInt8, depth: Int, band: Band) -> Int {
-    let slot = (0..<RankTables.slots).first { ranks[RankTables.index(band, $0, depth)] >= rank }
-    return Int(ranks[RankTables.index(band, slot ?? RankTables.slots - 1, 0)])
-  }
+  /// The rank of work of that base which was lowered `depth` times.
+  func rank(_ base: BasePriority, band: Band, depth: Int) -> UInt8 { ranks[RankTable.index(band, base, depth)] }
 
   private static func priority(
     of lane: Lane, _ configuration: SchedulerConfiguration, _ privileges: KernelPrivileges
@@ -322,14 +302,9 @@ final class Engine: @unchecked Sendable {
   }
 }
 
-/// Ranks by band, task priority and depth, and back.
-struct RankTables {
-  static let slots = 5
-  let ranks: [UInt8]
-  /// How far a rank lies below the rank that its work started at, at least.
-  let depths: [UInt8]
-
-  init(_ bands: Bands) {
+/// Ranks by band, base and depth.
+enum RankTable {
+  static func make(_ bands: Bands) -> [UInt8] {
     let samples: [TaskPriority] = [TaskPriority(rawValue: 33), .high, .medium, .low, .background]
     var ranks: [UInt8] = []
     for band in Band.allCases {
@@ -338,22 +313,11 @@ struct RankTables {
         for depth in 0..<Level.count { ranks.append(UInt8(bands.rank(base: base, depth: depth))) }
       }
     }
-    self.ranks = ranks
-    depths = (0..<Level.count).map { UInt8($0 - min($0 / 4 * 4, Bands.initialRankMax)) }
+    return ranks
   }
 
-  static func slot(ofPriority priority: UInt8) -> Int {
-    switch priority {
-    case 26...: 0
-    case 22...: 1
-    case 18...: 2
-    case 10...: 3
-    default: 4
-    }
-  }
-
-  static func index(_ band: Band, _ slot: Int, _ depth: Int) -> Int {
-    (Int(band.rawValue) * slots + slot) * Level.count + min(depth, Level.count - 1)
+  static func index(_ band: Band, _ base: BasePriority, _ depth: Int) -> Int {
+    (Int(band.rawValue) * BasePriority.count + Int(base.index)) * Level.count + min(depth, Level.count - 1)
   }
 }
 

@@ -1,13 +1,15 @@
 internal import COpportune
 
-/// What the run queue carries for a job: a pointer, and a tag that says what it points to and, for one job in eight,
-/// when it was queued.
+/// What the run queue carries for a job: a pointer, in whose low bits stands what it points to, and a tag with the job's base
+/// priority and, for one job in eight, when it was queued. How far it was lowered follows from base and rank.
 ///
-///     bits 0-1   kind
-///     bit  2     the rest is a time
-///     bits 3-31  microseconds of the monotonic clock, modulo 536 s; or bits 3 and 4: see `isLent` and `isAwaited`
+///     pointer, bits 0-1  kind
+///     tag, bits 0-2      base
+///          bits 3-31     microseconds of the monotonic clock, modulo 536 s; 0 where they were not noted
+///
+/// In a strand's bag there are no bases and no times: see `isLent` and `isAwaited`.
 struct JobEntry: @unchecked Sendable {
-  enum Kind: UInt32 {
+  enum Kind: UInt {
     /// An `UnownedJob` to be run on the app's executor.
     case task = 0
     /// A retained ``Closure``.
@@ -18,16 +20,19 @@ struct JobEntry: @unchecked Sendable {
     case object = 3
   }
 
-  let pointer: UnsafeMutableRawPointer
-  let tag: UInt32
+  let raw: opp_job
 
-  init(_ kind: Kind, _ pointer: UnsafeMutableRawPointer, queuedAt nanoseconds: UInt64?) {
-    self.pointer = pointer
-    if let nanoseconds {
-      tag = kind.rawValue | 4 | UInt32(truncatingIfNeeded: nanoseconds / 1000) << 3
-    } else {
-      tag = kind.rawValue
-    }
+  /// - Parameter pointer: to an object of the runtime's, or of the language's: both are aligned to 16 bytes.
+  init(_ kind: Kind, _ pointer: UnsafeMutableRawPointer, base: BasePriority, queuedAt nanoseconds: UInt64?) {
+    let time = nanoseconds.map { max(1, UInt32(truncatingIfNeeded: $0 / 1000) & 0x1FFF_FFFF) } ?? 0
+    self.init(kind, pointer, tag: UInt32(base.index) | time << 3)
+  }
+
+  /// For a strand's bag.
+  init(_ kind: Kind, _ pointer: UnsafeMutableRawPointer) { self.init(kind, pointer, tag: 0) }
+
+  private init(_ kind: Kind, _ pointer: UnsafeMutableRawPointer, tag: UInt32) {
+    raw = opp_job(ptr: UnsafeMutableRawPointer(bitPattern: UInt(bitPattern: pointer) | kind.rawValue), tag: tag)
   }
 
   /// The same in a strand's bag.
@@ -36,31 +41,30 @@ struct JobEntry: @unchecked Sendable {
   ///   - isLent: queued from work of an app of a higher band.
   ///   - isAwaited: counted among the waits for the strand's app.
   init(_ entry: JobEntry, isLent: Bool, isAwaited: Bool) {
-    pointer = entry.pointer
-    tag = entry.kind.rawValue | (isLent ? 8 : 0) | (isAwaited ? 16 : 0)
+    raw = opp_job(ptr: entry.raw.ptr, tag: (isLent ? 1 : 0) | (isAwaited ? 2 : 0))
   }
 
-  init(_ job: opp_job) {
-    // A job is only ever made by the other initialiser, from a pointer.
-    pointer = job.ptr.unsafelyUnwrapped
-    tag = job.tag
+  init(_ job: opp_job) { raw = job }
+
+  // A job is only ever made by these initialisers, from a pointer.
+  var pointer: UnsafeMutableRawPointer {
+    UnsafeMutableRawPointer(bitPattern: UInt(bitPattern: raw.ptr) & ~3).unsafelyUnwrapped
   }
 
-  var raw: opp_job { opp_job(ptr: pointer, tag: tag) }
+  var kind: Kind { Kind(rawValue: UInt(bitPattern: raw.ptr) & 3).unsafelyUnwrapped }
 
-  var kind: Kind { Kind(rawValue: tag & 3).unsafelyUnwrapped }
+  var base: BasePriority { BasePriority(index: UInt8(raw.tag & 7)) }
 
-  /// Whether somebody in a higher band waits for it. In strands' bags there are no times.
-  var isLent: Bool { tag & 12 == 8 }
+  /// Whether somebody in a higher band waits for it. In strands' bags only.
+  var isLent: Bool { raw.tag & 1 != 0 }
 
   /// Whether another app's foreground work waits for it to begin. Likewise.
-  var isAwaited: Bool { tag & 20 == 16 }
+  var isAwaited: Bool { raw.tag & 2 != 0 }
 
   /// Microseconds in the queue, if that was noted.
   func waited(until nanoseconds: UInt64) -> UInt64? {
-    guard tag & 4 != 0 else { return nil }
-    let now = UInt32(truncatingIfNeeded: nanoseconds / 1000) << 3
-    return UInt64((now &- (tag & ~7)) >> 3)
+    guard raw.tag >> 3 != 0 else { return nil }
+    return UInt64((UInt32(truncatingIfNeeded: nanoseconds / 1000) &- raw.tag >> 3) & 0x1FFF_FFFF)
   }
 }
 
@@ -68,15 +72,21 @@ struct JobEntry: @unchecked Sendable {
 class QueuedObject: @unchecked Sendable {
   /// What its account is kept under.
   let identity: UInt64
+  let base: BasePriority
 
-  init(identity: UInt64) { self.identity = identity }
+  init(identity: UInt64, base: BasePriority) {
+    self.identity = identity
+    self.base = base
+  }
 
-  /// False where memory is short; then nothing was queued.
+  /// - Parameter raised: its base in this entry, where that is another.
+  /// - Returns: false where memory is short; then nothing was queued.
   func push(
-    to owner: AppCore, _ place: OpaquePointer, rank: UInt8, source: OpaquePointer, stamp: UInt64?, by worker: Worker?
+    to owner: AppCore, _ place: OpaquePointer, as raised: BasePriority? = nil, rank: UInt8, source: OpaquePointer,
+    stamp: UInt64?, by worker: Worker?
   ) -> Bool {
     let retained = Unmanaged<QueuedObject>.passRetained(self)
-    let entry = JobEntry(.object, retained.toOpaque(), queuedAt: stamp)
+    let entry = JobEntry(.object, retained.toOpaque(), base: raised ?? base, queuedAt: stamp)
     if owner.push(entry, to: place, rank: rank, source: source, by: worker) { return true }
     retained.release()
     return false

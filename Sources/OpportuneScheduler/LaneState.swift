@@ -1,7 +1,8 @@
 internal import COpportune
 import Synchronization
 
-/// One lane of one scheduler: its permits and sleepers (in the C core), its workers, and what the monitor knows of it.
+/// One lane of one scheduler: its workers, and what the monitor knows of it. Permits, sleepers and places for demoted work
+/// are in the C core.
 final class LaneState: @unchecked Sendable {
   let lane: Lane
   /// The levels it serves; those of them that hold only demoted foreground work; and of these the first, of work that was
@@ -11,23 +12,10 @@ final class LaneState: @unchecked Sendable {
   let loweredOnceMask: UInt64
   // Every access to what it points to is atomic.
   let raw: OpaquePointer
-  /// How many workers may run demoted jobs beside the permits.
-  let demotedLimit = Atomic<Int>(0)
-  private let demotedRunning = Atomic<Int>(0)
-  /// See ``roomForLoweredOnce``.
-  private let extraRoom = Atomic<Int>(0)
-  /// The monitor's own: the CPU time of the lane's workers when there was made more of it last.
+  /// The monitor's own: the CPU time of the lane's workers when there was made more room last.
   private var cpuAtExtra: UInt64 = 0
   /// How many blocked workers' places others have taken.
   let replaced = Atomic<UInt64>(0)
-  /// All permits are held by workers that have been inside their jobs for longer than the reserve's delay.
-  private let stalled = Atomic<Bool>(false)
-  /// Whether a worker without work looks on before it sleeps.
-  private let searching = Atomic<Bool>(false)
-  /// Whether a worker in reserve is awake: a ``Reserve`` in the low two bits, and above them how often one was to be woken.
-  private let reserve = Atomic<UInt64>(0)
-  /// The monitor's own: what it was at the last look.
-  private var reserveBefore: UInt64 = 0
   /// The monitor's own: how many jobs the workers had begun and ended at the last look.
   var lastProgress: UInt64 = 0
   /// The CPU time of the lane's workers at the first look after one of its jobs was seen to have begun or ended, and
@@ -53,6 +41,7 @@ final class LaneState: @unchecked Sendable {
     mask = configuration.bands.mask(of: lane, in: configuration)
     demotedMask = configuration.bands.demotedMask & mask
     loweredOnceMask = configuration.bands.loweredOnceMask & demotedMask
+    opp_lane_set_levels(raw, mask, demotedMask, loweredOnceMask)
     setWidth(width, configuration)
   }
 
@@ -62,8 +51,8 @@ final class LaneState: @unchecked Sendable {
     let workers = attainable.load(ordering: .relaxed)
     opp_lane_set_permits(raw, UInt32(ThreadShares.permits(workers: workers, width: width)))
     let configured = width * configuration.demotedLimitPerCore
-    demotedLimit.store(
-      ThreadShares.demotedLimit(workers: workers, width: width, configured: configured), ordering: .relaxed)
+    opp_lane_set_demoted_limit(
+      raw, UInt32(ThreadShares.demotedLimit(workers: workers, width: width, configured: configured)))
   }
 
   /// The monitor's own: the jobs that ended ordinarily up to the last look that counted, and how much CPU time one took,
@@ -117,84 +106,28 @@ final class LaneState: @unchecked Sendable {
 
   /// What a worker may take now: all; with the bound of demoted workers reached, fresh work, and what was lowered only
   /// once where the monitor has made extra room.
-  var takeable: UInt64 {
-    guard demotedMask != 0 else { return mask }
-    // seqCst: a worker that leaves demoted work lowers the count before its last look at the queues; see Worker.rest().
-    let (count, limit) = (
-      demotedRunning.load(ordering: .sequentiallyConsistent), demotedLimit.load(ordering: .relaxed)
-    )
-    if count < limit { return mask }
-    return mask & ~(count < roomForLoweredOnce ? demotedMask & ~loweredOnceMask : demotedMask)
-  }
-
-  /// Up to how many demoted workers a job may begin that was lowered once only, and may be no hog.
-  var roomForLoweredOnce: Int { room(.starts) + extraRoom.load(ordering: .relaxed) }
+  var takeable: UInt64 { opp_lane_takeable(raw) }
 
   /// The monitor's, once a quantum while such jobs wait; among them may be a short one, held back for its origin. One more
   /// may begin, a hog for each two quanta that the lane's workers have had the CPUs. True where there is more room than before.
   func makeExtraRoom(cpuOfWorkers: UInt64, quantum: UInt64, width: Int) -> Bool {
-    guard demotedCount >= roomForLoweredOnce else { return false }
+    guard !hasRoom(.OPP_DEMOTION_ONCE) else { return false }
     let due = cpuAtExtra.saturatingAdd(2 * quantum * UInt64(width))
     if cpuOfWorkers < cpuAtExtra { cpuAtExtra = cpuOfWorkers }  // workers have ended
-    guard cpuOfWorkers >= due || cpuAtExtra == 0, roomForLoweredOnce < room(.starves) else { return false }
+    guard cpuOfWorkers >= due || cpuAtExtra == 0, opp_lane_add_room(raw) else { return false }
     cpuAtExtra = cpuOfWorkers
-    extraRoom.add(1, ordering: .sequentiallyConsistent)  // before the look at the queues
     return true
   }
 
-  /// A hog has ended: what was granted to it is not left to the next.
-  func takeExtraRoom() {
-    var extra = extraRoom.load(ordering: .relaxed)
-    while extra > 0 {
-      let (exchanged, original) = extraRoom.compareExchange(expected: extra, desired: extra - 1, ordering: .relaxed)
-      if exchanged { return }
-      extra = original
-    }
+  /// Whether one more may be counted among the demoted, for that reason, if as many `others` are.
+  func hasRoom(_ why: opp_demotion, beside others: Int = 0) -> Bool {
+    demotedCount + others < Int(opp_lane_room(raw, why))
   }
-
-  /// How far beyond the bound a demoted job may be counted.
-  enum Urgency: Int {
-    /// It is known for a hog, or was lowered once, and has not started: it waits.
-    case starts = 1
-    /// It turned out to be a hog while it runs, and cannot be sent back.
-    case runs = 2
-    /// It keeps a permit that fresh work waits for, and none of the others gets to its end.
-    case starves = 16
-  }
-
-  /// Counts one more worker among the demoted, unless the bound, times `urgency`, is reached.
-  func enterDemoted(_ urgency: Urgency = .starts) -> Bool { enterDemoted(below: room(urgency)) }
-
-  /// The same with a bound of the caller's.
-  func enterDemoted(below limit: Int) -> Bool {
-    var count = demotedRunning.load(ordering: .relaxed)
-    while count < limit {
-      let (exchanged, original) = demotedRunning.compareExchange(
-        expected: count, desired: count + 1, ordering: .sequentiallyConsistent)
-      if exchanged { return true }
-      count = original
-    }
-    return false
-  }
-
-  /// Counts one more, whatever the bound.
-  func countDemoted() { demotedRunning.add(1, ordering: .sequentiallyConsistent) }
 
   /// Whether demoted work waits for a place.
   func demotedWait(_ core: OpaquePointer) -> Bool { demotedMask != 0 && opp_has_ready(core, demotedMask) }
 
-  /// Whether that is one among the demoted; else it is a permit that it needs, to begin with.
-  var isDemotedBoundReached: Bool { !hasRoom(.starts) }
-
-  /// Whether one more may be counted among the demoted, if as many `others` are.
-  func hasRoom(_ urgency: Urgency, beside others: Int = 0) -> Bool { demotedCount + others < room(urgency) }
-
-  private func room(_ urgency: Urgency) -> Int { demotedLimit.load(ordering: .relaxed) * urgency.rawValue }
-
-  /// One less. Comes before the worker's next look at the queues.
-  func leaveDemoted() { demotedRunning.subtract(1, ordering: .sequentiallyConsistent) }
-
-  var demotedCount: Int { demotedRunning.load(ordering: .relaxed) }
+  var demotedCount: Int { Int(opp_lane_demoted(raw)) }
 
   // MARK: Jobs on trial
 
@@ -227,7 +160,7 @@ final class LaneState: @unchecked Sendable {
 
   /// Whether it has fewer workers, or lets fewer demoted jobs begin, than it would.
   func isShort(width: Int, _ configuration: SchedulerConfiguration) -> Bool {
-    mostWorkers <= width || demotedLimit.load(ordering: .relaxed) < width * configuration.demotedLimitPerCore
+    mostWorkers <= width || Int(opp_lane_demoted_limit(raw)) < width * configuration.demotedLimitPerCore
   }
 
   /// Whether a worker that has nothing to do is to end, so that another lane can have its thread; it has to, then.
@@ -266,56 +199,4 @@ final class LaneState: @unchecked Sendable {
   }
 
   private func lackedLately(at now: UInt64) -> Bool { lackedAt.map { now < $0 + 1_000_000_000 } ?? false }
-
-  // MARK: The worker that searches
-
-  // relaxed: it orders nothing. A worker that is stopped while it searches keeps others from searching, not from
-  // sleeping.
-  func beginSearch() -> Bool { !searching.exchange(true, ordering: .relaxed) }
-  func endSearch() { searching.store(false, ordering: .relaxed) }
-
-  // MARK: The worker in reserve
-
-  // relaxed: a hint to pushers; the monitor looks again as long as something waits.
-  var isStalled: Bool { stalled.load(ordering: .relaxed) }
-  func setStalled(_ value: Bool) {
-    if stalled.load(ordering: .relaxed) != value { stalled.store(value, ordering: .relaxed) }
-  }
-
-  private enum Reserve: UInt64 { case rests, waking, awake }
-  private static func reserve(of word: UInt64) -> Reserve { Reserve(rawValue: word & 3) ?? .rests }
-
-  /// Wakes the worker in reserve unless it is awake. False where nobody sleeps.
-  func wakeReserve() -> Bool {
-    guard let word = beginWakingReserve() else { return true }
-    let isWoken = opp_lane_wake_reserve(raw)
-    // relaxed: a hint. Not where it rests again already, or the monitor has not waited for this thread.
-    _ = reserve.compareExchange(
-      expected: word, desired: word & ~3 | (isWoken ? Reserve.awake : .rests).rawValue, ordering: .relaxed)
-    return isWoken
-  }
-
-  /// The caller is to wake it; nil where it is awake, or another is about to wake it.
-  func beginWakingReserve() -> UInt64? {
-    let word = reserve.load(ordering: .relaxed)
-    guard Self.reserve(of: word) == .rests else { return nil }
-    let waking = (word & ~3 &+ 4) | Reserve.waking.rawValue
-    // acquiring: pairs with reserveRests(), so that at most one is awake, but for those below.
-    return reserve.compareExchange(expected: word, desired: waking, ordering: .acquiring).exchanged ? waking : nil
-  }
-
-  /// The monitor's: a thread of the background may be stopped before it has woken anybody, and nobody else waits for it
-  /// for longer than from one look to the next. If it goes on there may be one more awake.
-  func lookAtReserve() {
-    let word = reserve.load(ordering: .relaxed)
-    if word == reserveBefore, Self.reserve(of: word) == .waking {
-      _ = reserve.compareExchange(expected: word, desired: word & ~3, ordering: .relaxed)
-    }
-    reserveBefore = word
-  }
-
-  func reserveRests() {
-    // releasing: see beginWakingReserve().
-    _ = reserve.bitwiseAnd(~3, ordering: .releasing)
-  }
 }

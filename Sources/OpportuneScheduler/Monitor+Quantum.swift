@@ -36,7 +36,7 @@ extension Monitor {
       if lane.lane == .background {
         watch(lane, engine)
       } else if isInside {
-        engine.wakeIfReady(lane)  // a slice may go on that has left a job behind; see Worker.takesNext()
+        engine.wakeIfReady(lane)  // a slice may go on that has left a job behind for its worker
       }
       inside = inside || isInside
     }
@@ -93,12 +93,12 @@ extension Monitor {
     if worker.lane.lane == .background, opp_has_ready(engine.core, worker.lane.mask) {
       replace(worker, reading, demoted: true, engine)
     }
-    let base = engine.base(ofRank: UInt8(reading.rank), depth: reading.depth, band: reading.band)
     let depth = engine.accounts.depth(
-      ofRunning: reading.identity, from: known.first, cpu: cpu, offCPU: offCPU, base: base, band: reading.band)
+      ofRunning: reading.identity, from: known.first, cpu: cpu, offCPU: offCPU, base: reading.base,
+      band: reading.band)
     if depth > 0 { recount(worker, reading, engine) }
     guard depth > known.depth else { return }
-    lower(worker, reading, from: known.depth, to: depth, base: base, now, engine)
+    lower(worker, reading, from: known.depth, to: depth, now, engine)
     known.depth = depth
   }
 
@@ -116,8 +116,7 @@ extension Monitor {
       known.depth = 1
       seen[key] = known
     }
-    let base = engine.base(ofRank: UInt8(reading.rank), depth: 0, band: reading.band)
-    return lower(worker, reading, from: 0, to: 1, base: base, now, engine)
+    return lower(worker, reading, from: 0, to: 1, now, engine)
   }
 
   /// Jobs on trial that have used the CPU for longer than the lane's jobs ordinarily do go on at the demoted's kernel priority.
@@ -137,16 +136,15 @@ extension Monitor {
       engine.accounts.suspect(originOf: reading.identity, at: opp_now_ns())
       if worker.report.isStillInside(reading) { worker.endTrial() }
     }
-    if goesOn { armWatch() }
+    if goesOn { opp_lane_watch(lane.raw) }
   }
 
   /// Lowers what runs, and lets another worker take its place. False if it keeps the place.
   @discardableResult private func lower(
-    _ worker: Worker, _ reading: WorkerReport.Reading, from known: Int, to depth: Int, base: Int, _ now: UInt64,
-    _ engine: Engine
+    _ worker: Worker, _ reading: WorkerReport.Reading, from known: Int, to depth: Int, _ now: UInt64, _ engine: Engine
   ) -> Bool {
     let bands = engine.configuration.bands
-    let level = bands.level(band: reading.band, rank: bands.rank(base: base, depth: depth))
+    let level = bands.level(band: reading.band, rank: bands.rank(base: reading.base, depth: depth))
     _ = worker.report.setPriority(
       engine.priority(of: worker.lane.lane, level: level, depth: depth), during: reading)
     if known == 0 { engine.accounts.suspect(originOf: reading.identity, at: now) }
@@ -159,25 +157,24 @@ extension Monitor {
   /// demoted, beyond the bound if need be, or as many hogs as had blocked once would run beside those that are counted.
   func recount(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine) {
     // A guest whose app has left for another lane is counted nowhere.
-    guard worker.currentStanding == .detached, let app = reading.app,
-      opp_app_state_read(app).band == reading.band.rawValue
+    guard worker.standing == .OPP_SLOT_HANDED_OFF, let app = reading.app,
+      opp_app_state_read(app).band == reading.band.rawValue, worker.report.isStillInside(reading)
     else { return }
-    worker.lane.countDemoted()
-    if !worker.report.isStillInside(reading) || !worker.change(from: .detached, to: .detachedDemoted) {
-      uncount(worker.lane, engine)
-    }
+    if opp_worker_count(worker.raw) == .OPP_HANDED_LATE { letAnotherWork(worker.lane, engine) }
   }
 
   /// A worker that is blocked makes room for demoted work that waits: what it waits for may be among that. Who has a
   /// permit does so too, where no fresh work calls for watch() to see to it.
   func makeRoomIfBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) {
-    let (lane, standing) = (worker.lane, worker.currentStanding)
-    let isCounted = standing == .demoted || standing == .detachedDemoted
-    guard isCounted ? lane.isDemotedBoundReached : standing == .permit, now > reading.start,
+    let (lane, standing) = (worker.lane, worker.standing)
+    let isCounted = standing == .OPP_SLOT_DEMOTED || standing == .OPP_SLOT_SUNK
+    guard isCounted ? !lane.hasRoom(.OPP_DEMOTION_KNOWN) : standing == .OPP_SLOT_RUNNING, now > reading.start,
       stayedBlocked(worker, reading, now, engine),
       now - reading.start >= LaneState.patience(workers: lane.liveWorkers, width: engine.width, delay: reserveDelay)
     else { return }
     guard isCounted else { return replaceBlocked(worker, reading, engine) }
-    if worker.report.isStillInside(reading), worker.change(from: standing, to: .detached) { uncount(lane, engine) }
+    if worker.report.isStillInside(reading), opp_worker_uncount(worker.raw) == .OPP_HANDED_OFF {
+      letAnotherWork(lane, engine)
+    }
   }
 }

@@ -16,7 +16,7 @@ extension Monitor {
   func watch(_ lane: LaneState, _ engine: Engine) {
     judgeTrials(lane, engine)
     let fresh = lane.mask & ~lane.demotedMask
-    guard opp_has_ready(engine.core, fresh) else { return lane.setStalled(false) }
+    guard opp_has_ready(engine.core, fresh) else { return opp_lane_set_stalled(lane.raw, false) }
     let now = opp_now_ns()
     let progress = lane.workers.reduce(0) { $0 &+ ($1?.report.count ?? 0) }
     if progress != lane.lastProgress { lane.cpuAtProgress = nil }
@@ -25,11 +25,11 @@ extension Monitor {
     var flowing = false
     var reserve: (Worker, WorkerReport.Reading)?
     for case let worker? in lane.workers {
-      let standing = worker.currentStanding
-      guard standing == .permit || standing == .reserve else { continue }
+      let standing = worker.standing
+      guard standing == .OPP_SLOT_RUNNING || standing == .OPP_SLOT_SPARE else { continue }
       guard let reading = worker.report.read(), now > reading.start, now - reading.start >= delay else {
         // Between two jobs, or inside a new one; but a reserve that is slow to start must not hide a stall.
-        if standing == .permit { flowing = true }
+        if standing == .OPP_SLOT_RUNNING { flowing = true }
         continue
       }
       if stayedBlocked(worker, reading, now, engine), now - reading.start >= patience {
@@ -39,11 +39,11 @@ extension Monitor {
         flowing = true
       } else if worker.depth > 0, reading.band != .background,
         replace(worker, reading, demoted: true, engine)
-          || hasStood(lane, now, engine) && replace(worker, reading, demoted: true, engine, urgency: .starves)
+          || hasStood(lane, now, engine) && replace(worker, reading, demoted: true, engine, why: .OPP_DEMOTION_STARVES)
       {
         // A known hog that was beyond the bound before.
         flowing = true
-      } else if standing == .reserve {
+      } else if standing == .OPP_SLOT_SPARE {
         reserve = (worker, reading)
       }
     }
@@ -54,10 +54,11 @@ extension Monitor {
       replace(worker, reading, demoted: true, engine)
     }
     lane.lastProgress = progress
-    lane.setStalled(!flowing && lane.lane != .background)
-    lane.lookAtReserve()
-    if lane.isStalled, !lane.wakeReserve() { _ = spawn(lane, engine) }
-    if lane.lane != .background { armWatch() }
+    let isStalled = !flowing && lane.lane != .background
+    opp_lane_set_stalled(lane.raw, isStalled)
+    opp_lane_look_at_spare(lane.raw)
+    if isStalled, !opp_lane_call_spare(lane.raw) { _ = spawn(lane, engine) }
+    opp_lane_watch(lane.raw)
   }
 
   /// Whether the lane's hogs have had the CPU for so long that each has had several quanta, and none has ended. It
@@ -104,8 +105,7 @@ extension Monitor {
       guard let other, other !== worker, let look = lookedAt[ObjectIdentifier(other)], look.mayBeReplacedOnMap else {
         return false
       }
-      let isReplaced = other.currentStanding == .detached || other.currentStanding == .detachedDemoted
-      return isReplaced && other.report.read()?.sequence == look.sequence
+      return other.isHandedOff && other.report.read()?.sequence == look.sequence
         && other.report.meter.map(engine.isBlocked) == OPP_BLOCKED_ON_MEMORY_MAP
     }
     guard others < engine.width else { return false }

@@ -60,21 +60,18 @@ extension Monitor {
   /// Lets another worker take the place of one that is inside `reading`; false if it keeps its place.
   @discardableResult func replace(
     _ worker: Worker, _ reading: WorkerReport.Reading, demoted: Bool, _ engine: Engine,
-    urgency: LaneState.Urgency = .runs
+    why: opp_demotion = .OPP_DEMOTION_FOUND
   ) -> Bool {
-    let (lane, standing) = (worker.lane, worker.currentStanding)
-    guard standing == .permit || standing == .reserve else { return false }
-    // Not beyond the bound in the background's lane: there they are guests.
-    guard !demoted || lane.enterDemoted(lane.lane == .background ? .starts : urgency) else { return false }
+    let lane = worker.lane
     // Without somebody to take the place each job that came would look for him in vain.
-    guard worker.report.isStillInside(reading), opp_lane_sleeping(lane.raw) > 0 || mayStart(in: lane),
-      worker.detach(demoted: demoted)
-    else {
-      if demoted { uncount(lane, engine) }
+    guard worker.report.isStillInside(reading), opp_lane_sleeping(lane.raw) > 0 || mayStart(in: lane) else {
       return false
     }
-    letAnotherWork(lane, engine)
-    return true
+    // Not beyond the bound in the background's lane: there they are guests.
+    let reason = lane.lane == .background ? .OPP_DEMOTION_KNOWN : why
+    let handed = demoted ? opp_worker_sink(worker.raw, reason) : opp_worker_hand_off(worker.raw)
+    if handed != .OPP_HANDED_NOT { letAnotherWork(lane, engine) }
+    return handed == .OPP_HANDED_OFF
   }
 
   func replaceBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine) {
@@ -82,17 +79,11 @@ extension Monitor {
     if replace(worker, reading, demoted: false, engine) { worker.lane.replaced.add(1, ordering: .relaxed) }
   }
 
-  /// A place has come free: a worker for what waits, and one for what comes.
+  /// A place has come free, or others may have lain down since it was counted for a moment: a worker for what waits, and one
+  /// for what comes.
   func letAnotherWork(_ lane: LaneState, _ engine: Engine) {
     engine.wakeIfReady(lane)
     if opp_lane_sleeping(lane.raw) == 0 { _ = spawn(lane, engine) }
-  }
-
-  /// One demoted worker less than were counted. A worker may have lain down because of it: not one that has counted itself,
-  /// which looks at the queues afterwards.
-  func uncount(_ lane: LaneState, _ engine: Engine) {
-    lane.leaveDemoted()
-    letAnotherWork(lane, engine)
   }
 
   /// The app that owns a place of the run queue, unless it is gone.

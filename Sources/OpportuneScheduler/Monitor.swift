@@ -50,9 +50,6 @@ final class Monitor: @unchecked Sendable {
   private let inbox: OpaquePointer
   private let nextFire = Atomic<UInt64>(.max)
   private let cancellations = Atomic<UInt64>(0)
-  /// How long after a stall may have begun to look: the reserve's delay, or, where jobs ordinarily take longer and looks
-  /// would only disturb them, half of what that delay has become.
-  private let watchDelay = Atomic<UInt64>(500_000)
   /// The thread is gone: whoever posts answers by itself.
   private let hasEnded = Atomic<Bool>(false)
   private var engine: Engine?
@@ -106,7 +103,7 @@ final class Monitor: @unchecked Sendable {
     self.engine = engine
     quantum = UInt64(engine.configuration.quantum.quantumNanoseconds)
     reserveDelay = UInt64(engine.configuration.reserveDelay.clampedNanoseconds)
-    watchDelay.store(reserveDelay, ordering: .relaxed)
+    setWatchDelay(reserveDelay, engine)
     lastLimits = opp_now_ns()
     followThreadLimits(engine)
     // The monitor's own first, which waits for the rest; then one for each lane, and so on: there may be few.
@@ -168,10 +165,16 @@ final class Monitor: @unchecked Sendable {
   /// A worker is inside a job: look at it in a quantum.
   func armTick() { opp_alarms_arm(alarms, Alarm.tick.rawValue, quantum + 100_000) }
 
-  /// Something waits and all permits are in use: look again in a while.
-  func armWatch() {
-    // relaxed: a delay that is a little old does as well.
-    opp_alarms_arm(alarms, Alarm.watch.rawValue, watchDelay.load(ordering: .relaxed))
+  /// The lane's workers take from `core`. Where something waits in it while all permits are in use it is looked at in a while;
+  /// the background's lane once a quantum, by the tick.
+  func serve(_ lane: LaneState, _ core: OpaquePointer) {
+    opp_lane_serve(lane.raw, core, lane.lane == .background ? nil : alarms, Alarm.watch.rawValue)
+  }
+
+  /// How long after a stall may have begun to look: the spare worker's delay, or, where jobs ordinarily take longer and looks
+  /// would only disturb them, half of what that delay has become.
+  private func setWatchDelay(_ delay: UInt64, _ engine: Engine) {
+    for lane in engine.lanes { opp_lane_set_watch_delay(lane.raw, delay) }
   }
 
   /// A timer that must fire before the monitor would look by itself makes it look now.
@@ -215,7 +218,7 @@ final class Monitor: @unchecked Sendable {
       if rung & (1 << Alarm.watch.rawValue) != 0 {
         for lane in engine.lanes { watch(lane, engine) }
         let shortest = engine.lanes.filter { $0.lane != .background }.map(\.reserveDelay).min() ?? reserveDelay
-        watchDelay.store(max(reserveDelay, shortest / 2), ordering: .relaxed)
+        setWatchDelay(max(reserveDelay, shortest / 2), engine)
       }
       fireTimers(orAt: min(startLacking(engine), warnOfSuspendedWaits(engine)))
       checkWaiters()

@@ -48,6 +48,9 @@ final class StatisticsBlock: @unchecked Sendable {
   /// The time, where the wait of the job that the caller queues is to be measured: one in eight.
   func stamp() -> UInt64? { raw != nil && opp_stats_is_sample() ? opp_now_ns() : nil }
 
+  /// The same, of what `opp_thread_here()` has drawn.
+  func stamp(_ here: opp_here) -> UInt64? { raw != nil && here.is_sample ? opp_now_ns() : nil }
+
   func waited(microseconds: UInt64, in band: Band) {
     if let raw { opp_stats_waited(raw, band.rawValue, microseconds) }
   }

@@ -31,7 +31,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
 
   let app: AppCore
   let identity: UInt64
-  private let priority: TaskPriority
+  let base: BasePriority
   // The C core's bags are thread-safe.
   let bag: OpaquePointer
   /// Whether a token is queued in the own app, and whether somebody runs it; then two bits with the highest band that
@@ -64,7 +64,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     }
     self.app = app
     self.name = name
-    self.priority = priority
+    base = BasePriority(priority)
     self.bag = bag
     identity = app.engine.nextNumber() | Accounts.strandBit
   }
@@ -81,9 +81,9 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     let held = Unmanaged.passRetained(self)
     defer { held.release() }
     let pointer = unsafeBitCast(UnownedJob(job), to: UnsafeMutableRawPointer.self)
-    let entry = JobEntry(.task, pointer, queuedAt: nil)
-    let worker = Worker.current(of: app.engine)
-    guard !app.engine.isForked, let source = app.engine.source(worker), add(entry, worker, source) else {
+    let entry = JobEntry(.task, pointer)
+    let here = opp_thread_here(app.engine.core, app.engine.forks, app.raw)
+    guard let source = here.source, add(entry, Worker.of(here.worker, engine: app.engine), source) else {
       // A thread that is ending, a process without memory, the child of a fork(): the job must still run, and alone.
       return runElsewhere(entry)
     }
@@ -99,11 +99,9 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   public func submit(
     onCancel cancelled: (@Sendable () -> Void)? = nil, _ body: @escaping @Sendable () -> Void
   ) throws(SchedulerError) {
-    try app.engine.checkAccepts()
-    let worker = Worker.current(of: app.engine)
-    let source = try app.engine.requireSource(worker)
+    let (_, source, worker) = try app.engine.submitter(to: app.raw)
     let closure = Unmanaged.passRetained(Closure(app: app, identity: identity, body: body, cancelled: cancelled))
-    guard add(JobEntry(.closure, closure.toOpaque(), queuedAt: nil), worker, source) else {
+    guard add(JobEntry(.closure, closure.toOpaque()), worker, source) else {
       closure.release()
       throw SchedulerError(.outOfMemory, "no memory to queue a closure on strand \"\(name)\"")
     }
@@ -165,7 +163,8 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   /// Queues a token in the strand's own app.
   private func postToken(_ worker: Worker?, _ source: OpaquePointer, seen word: UInt64) {
     let retained = Unmanaged.passRetained(self)
-    guard push(JobEntry(.strand, retained.toOpaque(), queuedAt: app.statistics.stamp()), worker, source, in: app) else {
+    let entry = JobEntry(.strand, retained.toOpaque(), base: base, queuedAt: app.statistics.stamp())
+    guard push(entry, worker, source, in: app) else {
       retained.release()
       return runElsewhere()
     }
@@ -188,14 +187,14 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   /// Without memory the token in the own app must do.
   private func post(_ token: StrandToken, _ worker: Worker?, _ source: OpaquePointer, in place: AppCore) {
     let retained = Unmanaged<QueuedObject>.passRetained(token)
-    let entry = JobEntry(.object, retained.toOpaque(), queuedAt: nil)
+    let entry = JobEntry(.object, retained.toOpaque(), base: base, queuedAt: nil)
     if !push(entry, worker, source, in: place) { retained.release() }
   }
 
   private func push(_ entry: JobEntry, _ worker: Worker?, _ source: OpaquePointer, in place: AppCore) -> Bool {
     let engine = app.engine
     let depth = engine.accounts.depth(ofQueued: identity, submitter: nil, movesOn: false, origin: nil, app: app)
-    let rank = engine.rank(of: priority, band: place.band, depth: depth)
+    let rank = engine.rank(base, band: place.band, depth: depth)
     let isOwn = worker?.isLeaving ?? false
     return place.push(entry, to: place.raw, rank: rank, source: source, by: isOwn ? worker : nil)
   }

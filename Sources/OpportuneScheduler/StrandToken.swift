@@ -11,7 +11,7 @@ final class StrandToken: QueuedObject, Linked, @unchecked Sendable {
   init(_ strand: Strand, in place: AppCore) {
     self.strand = strand
     self.place = place
-    super.init(identity: strand.identity)
+    super.init(identity: strand.identity, base: strand.base)
   }
 
   override func run(on worker: Worker) { strand.run(on: worker, for: self) }

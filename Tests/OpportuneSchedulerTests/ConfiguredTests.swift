@@ -107,15 +107,17 @@ import Testing
     configuration.demotedLimitPerCore = perCore
     let lane = try LaneState(lane: .foreground, width: 3, configuration: configuration)
     #expect(lane.takeable == lane.mask && lane.demotedMask != 0)
-    for _ in 0..<3 * perCore { #expect(lane.enterDemoted()) }
-    #expect(!lane.enterDemoted() && lane.demotedCount == 3 * perCore)
+    for _ in 0..<3 * perCore { #expect(opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_KNOWN)) }
+    #expect(!opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_KNOWN) && lane.demotedCount == 3 * perCore)
     let lowered = lane.loweredOnceMask
     #expect(lowered != 0 && lowered & ~lane.demotedMask == 0)
     #expect(lane.takeable == lane.mask & ~lane.demotedMask, "beyond it only fresh work")
-    for _ in 0..<3 * perCore { #expect(lane.enterDemoted(.runs)) }
-    #expect(!lane.enterDemoted(.runs), "those that were found out as they ran may be as many again")
-    #expect(lane.enterDemoted(.starves), "those beside which fresh work waits may be more")
-    for _ in 0..<3 * perCore + 2 { lane.leaveDemoted() }
+    for _ in 0..<3 * perCore { #expect(opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_FOUND)) }
+    #expect(
+      !opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_FOUND),
+      "those that were found out as they ran may be as many again")
+    #expect(opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_STARVES), "those beside which fresh work waits may be more")
+    for _ in 0..<3 * perCore + 2 { opp_lane_leave_demoted(lane.raw) }
     #expect(lane.takeable == lane.mask && lane.demotedCount == 3 * perCore - 1)
     lane.setWidth(2, configuration)
     #expect(lane.takeable == lane.mask & ~lane.demotedMask, "a machine that shrinks lowers it")
@@ -126,27 +128,28 @@ import Testing
     var configuration = SchedulerConfiguration()
     configuration.demotedLimitPerCore = 1
     let lane = try LaneState(lane: .foreground, width: 2, configuration: configuration)
-    #expect(lane.enterDemoted())
+    #expect(opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_KNOWN))
     // One for each two quanta of 10 on two CPUs.
     func grows(at cpu: UInt64) -> Bool { lane.makeExtraRoom(cpuOfWorkers: cpu, quantum: 10, width: 2) }
     #expect(!grows(at: 1000), "there is room for a second")
-    #expect(lane.enterDemoted() && lane.takeable & lane.loweredOnceMask == 0)
+    #expect(opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_KNOWN) && lane.takeable & lane.loweredOnceMask == 0)
     #expect(grows(at: 1001) && lane.takeable & lane.loweredOnceMask == lane.loweredOnceMask)
     #expect(!grows(at: 2000), "nothing has taken it yet")
-    #expect(lane.enterDemoted(below: lane.roomForLoweredOnce) && !lane.enterDemoted(below: lane.roomForLoweredOnce))
+    #expect(
+      opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_ONCE) && !opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_ONCE))
     #expect(lane.takeable & lane.loweredOnceMask == 0)
-    #expect(!grows(at: 1040) && grows(at: 1041) && lane.roomForLoweredOnce == 4)
-    lane.takeExtraRoom()
-    #expect(lane.roomForLoweredOnce == 3, "a hog has ended")
+    #expect(!grows(at: 1040) && grows(at: 1041) && opp_lane_room(lane.raw, .OPP_DEMOTION_ONCE) == 4)
+    opp_lane_take_room(lane.raw)
+    #expect(opp_lane_room(lane.raw, .OPP_DEMOTION_ONCE) == 3, "a hog has ended")
     var cpu: UInt64 = 1041
     for _ in 0..<100 {
       cpu += 40
       _ = grows(at: cpu)
-      _ = lane.enterDemoted(below: lane.roomForLoweredOnce)
+      _ = opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_ONCE)
     }
-    #expect(lane.demotedCount == 32 && lane.roomForLoweredOnce == 32, "it is bounded")
-    for _ in 0..<100 { lane.takeExtraRoom() }
-    #expect(lane.roomForLoweredOnce == 2)
+    #expect(lane.demotedCount == 32 && opp_lane_room(lane.raw, .OPP_DEMOTION_ONCE) == 32, "it is bounded")
+    for _ in 0..<100 { opp_lane_take_room(lane.raw) }
+    #expect(opp_lane_room(lane.raw, .OPP_DEMOTION_ONCE) == 2)
     #expect(!grows(at: 5), "workers have ended, and their time with them")
   }
 

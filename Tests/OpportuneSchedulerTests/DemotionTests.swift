@@ -184,7 +184,7 @@ private func niceValue() -> Int32 {
     let accounts = try Accounts(SchedulerConfiguration())
     let statistics = try StatisticsBlock(isCollecting: true)
     func slice(milliseconds: UInt64) {
-      _ = accounts.begin(7, at: 0)
+      _ = accounts.begin(7, accounts.bits(of: 7), at: 0)
       accounts.charge(
         7, cpu: milliseconds * 1_000_000, offCPU: 0, at: 0, from: accounts.read(7)?.depth ?? 0,
         to: accounts.read(7)?.depth ?? 0, base: 8, band: .foreground, statistics: statistics)

@@ -20,30 +20,30 @@ import Testing
   @Test func whoIsStoppedWhileItWakesTheReserveKeepsNobodyElseFromIt() throws {
     let lane = try LaneState(lane: .foreground, width: 1, configuration: SchedulerConfiguration())
     opp_lane_lie_down(lane.raw, 0)
-    let stopped = lane.beginWakingReserve()
-    #expect(stopped != nil && lane.wakeReserve(), "somebody else is about to")
+    let stopped = opp_lane_begin_call(lane.raw)
+    #expect(stopped != 0 && opp_lane_call_spare(lane.raw), "somebody else is about to")
     #expect(opp_lane_sleeping(lane.raw) == 1)
-    lane.lookAtReserve()
-    #expect(lane.beginWakingReserve() == nil, "it has until the next look")
-    lane.lookAtReserve()
-    #expect(lane.wakeReserve())
+    opp_lane_look_at_spare(lane.raw)
+    #expect(opp_lane_begin_call(lane.raw) == 0, "it has until the next look")
+    opp_lane_look_at_spare(lane.raw)
+    #expect(opp_lane_call_spare(lane.raw))
     #expect(opp_lane_sleep(lane.raw, 0) == .OPP_WOKEN_RESERVE)
     // Awake, however often the monitor looks, until it rests.
-    for _ in 0..<3 { lane.lookAtReserve() }
-    #expect(lane.beginWakingReserve() == nil)
-    lane.reserveRests()
-    #expect(!lane.wakeReserve(), "nobody sleeps")
+    for _ in 0..<3 { opp_lane_look_at_spare(lane.raw) }
+    #expect(opp_lane_begin_call(lane.raw) == 0)
+    opp_lane_spare_rests(lane.raw)
+    #expect(!opp_lane_call_spare(lane.raw), "nobody sleeps")
     opp_lane_lie_down(lane.raw, 0)
-    #expect(lane.wakeReserve())
+    #expect(opp_lane_call_spare(lane.raw))
     #expect(opp_lane_sleep(lane.raw, 0) == .OPP_WOKEN_RESERVE)
   }
 
   // R-CPU-01
   @Test func oneWorkerSearchesAtATime() throws {
     let lane = try LaneState(lane: .foreground, width: 2, configuration: SchedulerConfiguration())
-    #expect(lane.beginSearch())
-    #expect(!lane.beginSearch())
-    lane.endSearch()
-    #expect(lane.beginSearch())
+    #expect(opp_lane_begin_search(lane.raw))
+    #expect(!opp_lane_begin_search(lane.raw))
+    opp_lane_end_search(lane.raw)
+    #expect(opp_lane_begin_search(lane.raw))
   }
 }

@@ -1,3 +1,4 @@
+import COpportune
 import Dispatch
 import Synchronization
 import TestSupport
@@ -6,18 +7,18 @@ import Testing
 @testable import OpportuneScheduler
 
 @Suite(.bounded, .timeLimit(.minutes(2)), .serialized) struct WorkerTurnTests {
-  private let shortest = WorkerTurn.shortest
+  private let shortest = UInt64(OPP_TURN_NS)
 
   /// At which of these times the turn is over.
-  private func ends(_ turn: inout WorkerTurn, of times: [UInt64]) -> [UInt64] {
+  private func ends(_ turn: inout opp_turn, of times: [UInt64]) -> [UInt64] {
     var over: [UInt64] = []
-    for time in times where turn.isOver(at: time) { over.append(time) }
+    for time in times where opp_turn_is_over(&turn, time) { over.append(time) }
     return over
   }
 
   // R-CPU-01
   @Test func anOwnTurnEndsWithTheFirstJobThatReachesTheLeast() {
-    var turn = WorkerTurn()
+    var turn = opp_turn()
     let first: UInt64 = 1_000_000
     let second = first + shortest
     #expect(
@@ -29,12 +30,12 @@ import Testing
   // R-CPU-01
   @Test(arguments: [100_000, 5_000_000, 50_000_000] as [UInt64])
   func othersHaveAsLongATurnAsTheOwnOneBefore(length: UInt64) {
-    var turn = WorkerTurn()
+    var turn = opp_turn()
     #expect(ends(&turn, of: [1, 1 + length]) == [1 + length])
-    turn.servesOwn = false
-    let end = 1 + length + min(length, WorkerTurn.longest)
+    turn.serves_others = true
+    let end = 1 + length + min(length, UInt64(OPP_TURN_NS_MAX))
     #expect(ends(&turn, of: [1 + length + shortest, end - 1, end]) == [end])
-    turn.servesOwn = true
+    turn.serves_others = false
     #expect(ends(&turn, of: [end + shortest]) == [end + shortest], "which makes the next own turn no longer")
   }
 

@@ -169,6 +169,95 @@ static void test_permits(void) {
     opp_lane_destroy(one);
 }
 
+/* --- A worker from slot to slot, one thread at a time ---------------------------------------------- */
+
+enum { FRESH = 10, HOG = 9 };
+
+static void check_held(opp_lane *one, opp_worker *self, opp_slot slot, uint32_t working, uint32_t demoted) {
+    CHECK(opp_worker_slot(self) == slot);
+    CHECK(opp_lane_working(one) == working);
+    CHECK(opp_lane_demoted(one) == demoted);
+    CHECK((opp_worker_idle_turn(self) == 0) == (slot > OPP_SLOT_PARKED));
+}
+
+static void test_slots(void) {
+    opp_core_config config = {.max_apps = 1};
+    for (int rank = 0; rank < OPP_RANKS; rank++)
+        for (int band = 0; band < OPP_BANDS; band++) config.level_of[band][rank] = rank == 0 ? FRESH : HOG;
+    opp_core *core;
+    CHECK(opp_core_create(&config, &core) == 0);
+    opp_source *source = opp_source_acquire(core, 0);
+    opp_app *app = opp_app_create(core, 1, false);
+    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_lane *one = opp_lane_create(1);
+    CHECK(source != NULL && app != NULL && taker != NULL && one != NULL);
+    opp_lane_set_levels(one, 1ull << FRESH | 1ull << HOG, 1ull << HOG, 0);
+    opp_lane_set_demoted_limit(one, 1);
+    opp_lane_serve(one, core, NULL, 0);
+    opp_worker *self = opp_lane_worker(one, 3);
+    opp_worker_begin(self, taker);
+    opp_taken taken;
+    check_held(one, self, OPP_SLOT_IDLE, 0, 0);
+    CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_PARK);
+    CHECK(opp_worker_next(self, 0, true, &taken) == OPP_NEXT_RAISE);
+    uint64_t idle = opp_worker_idle_turn(self);
+
+    opp_job job = {&config, 0};
+    opp_submitted submitted = opp_submit(source, app, 0, job, NULL);
+    CHECK(submitted.level == FRESH && submitted.wake == OPP_WAKE_START);
+    CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB && taken.level == FRESH);
+    check_held(one, self, OPP_SLOT_RUNNING, 1, 0);
+    CHECK(opp_submit(source, app, 0, job, self).wake == OPP_WAKE_NOTHING); /* it takes that next itself */
+    CHECK(opp_worker_job_ended(self));
+
+    /* The monitor gives its permit to another, counts it, and no more; the job's end settles what is left. */
+    CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB);
+    CHECK(opp_worker_hand_off(self) == OPP_HANDED_OFF);
+    check_held(one, self, OPP_SLOT_HANDED_OFF, 0, 0);
+    CHECK(opp_worker_hand_off(self) == OPP_HANDED_NOT && opp_worker_uncount(self) == OPP_HANDED_NOT);
+    CHECK(opp_worker_count(self) == OPP_HANDED_OFF);
+    check_held(one, self, OPP_SLOT_SUNK, 0, 1);
+    CHECK(opp_worker_uncount(self) == OPP_HANDED_OFF);
+    check_held(one, self, OPP_SLOT_HANDED_OFF, 0, 0);
+    CHECK(!opp_worker_job_ended(self));
+    check_held(one, self, OPP_SLOT_IDLE, 0, 0);
+    CHECK(opp_worker_idle_turn(self) != idle);
+
+    /* A hog runs beside the permits, and goes on with hogs alone; of others there is no room while it does. */
+    CHECK(opp_submit(source, app, 1, job, NULL).level == HOG);
+    CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB && taken.level == HOG);
+    CHECK(opp_worker_to_demoted(self, 2) == OPP_WAKE_NOTHING);
+    check_held(one, self, OPP_SLOT_DEMOTED, 0, 1);
+    CHECK(opp_lane_takeable(one) == 1ull << FRESH);
+    CHECK(!opp_worker_job_ended(self));
+    check_held(one, self, OPP_SLOT_DEMOTED, 0, 1);
+    CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_PARK);
+    check_held(one, self, OPP_SLOT_IDLE, 0, 0);
+
+    /* What turns out to be a hog may be counted up to twice the limit, a known one may not. */
+    CHECK(opp_submit(source, app, 0, job, NULL).wake == OPP_WAKE_START);
+    CHECK(opp_lane_enter_demoted(one, OPP_DEMOTION_KNOWN));
+    CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_JOB);
+    CHECK(opp_worker_sink(self, OPP_DEMOTION_KNOWN) == OPP_HANDED_NOT);
+    CHECK(opp_worker_sink(self, OPP_DEMOTION_FOUND) == OPP_HANDED_OFF);
+    check_held(one, self, OPP_SLOT_SUNK, 0, 2);
+    CHECK(!opp_worker_job_ended(self));
+    opp_lane_leave_demoted(one);
+
+    /* With the permit another's it finds nothing to do, and a closed lane lets nobody sleep. */
+    CHECK(opp_lane_enter(one));
+    CHECK(opp_worker_next(self, 0, false, &taken) == OPP_NEXT_PARK);
+    opp_lane_close(one);
+    CHECK(opp_worker_park(self) == OPP_PARKED_ENDS);
+    check_held(one, self, OPP_SLOT_IDLE, 1, 0);
+    opp_lane_leave(one);
+    opp_worker_end(self);
+    opp_taker_destroy(taker);
+    opp_source_release(source);
+    opp_core_destroy(core, NULL, NULL);
+    opp_lane_destroy(one);
+}
+
 static _Atomic(int) closed_count;
 
 static void *sleeper(void *context) {
@@ -243,6 +332,7 @@ static void test_alarms(unsigned rounds) {
 int main(void) {
     alarm(300 * scale()); /* a lost wake-up ends here */
     test_permits();
+    test_slots();
     test_close();
     test_alarms(5000 * scale());
     unsigned rounds = (SANITIZED ? 10000 : 100000) * scale();

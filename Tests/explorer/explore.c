@@ -347,7 +347,7 @@ static const char *const *targets_of(const char *file) {
     static const char *const rings[] = {"ring", "closers", NULL};
     for (size_t i = 0; i < sizeof(queue_files) / sizeof(queue_files[0]); i++)
         if (strcmp(file, queue_files[i]) == 0) return queues;
-    if (strcmp(file, "lane.c") == 0) return lanes;
+    if (strcmp(file, "lane.c") == 0 || strcmp(file, "worker.c") == 0) return lanes;
     if (strcmp(file, "inbox.c") == 0) return inboxes;
     if (strcmp(file, "ring.c") == 0 || strcmp(file, "ring_threads.c") == 0) return rings;
     if (strcmp(file, "ring_closers.c") == 0) return closers;

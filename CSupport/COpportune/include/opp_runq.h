@@ -49,6 +49,7 @@ typedef struct opp_core opp_core;     /* the run queue of one scheduler */
 typedef struct opp_app opp_app;       /* an app's jobs and its state word */
 typedef struct opp_source opp_source; /* a thread's right to push */
 typedef struct opp_taker opp_taker;   /* a worker's right to take, and its memory of where it looked */
+typedef struct opp_worker opp_worker; /* a worker of a lane; see opp_lane.h */
 
 typedef struct opp_core_config {
     uint32_t max_apps;                     /* 1 to OPP_MAX_APPS */
@@ -145,6 +146,25 @@ uint32_t opp_app_running(const opp_app *_Nonnull app);
  * OPP_LEVEL_NONE, or -ENOMEM, in which case nothing was queued.
  */
 OPP_MUST_USE int opp_push(opp_source *_Nonnull source, opp_app *_Nonnull app, uint8_t rank, opp_job job);
+
+/* What the caller is to do next. */
+typedef enum OPP_CLOSED_ENUM opp_wake {
+    OPP_WAKE_NOTHING = 0, /* nothing */
+    OPP_WAKE_COUNT = 1,   /* count a wake-up, if it counts them: a worker was woken */
+    OPP_WAKE_START = 2,   /* start a worker: a permit is free, and nobody sleeps */
+} opp_wake;
+
+typedef struct opp_submitted {
+    int32_t level; /* what opp_push() returns */
+    opp_wake wake; /* about the lane of that level */
+} opp_submitted;
+
+/*
+ * Pushes, and wakes a worker of the level's lane for it. `self` is the worker that the caller is, where its slice is about to
+ * end and it takes the job itself next: then nobody is woken. A slice that goes on after all calls opp_worker_goes_on().
+ */
+OPP_MUST_USE opp_submitted opp_submit(opp_source *_Nonnull source, opp_app *_Nonnull app, uint8_t rank, opp_job job,
+                                      opp_worker *_Nullable self);
 
 /*
  * A taker for a worker. `own` is the worker's source, whose jobs it prefers; `distance[n]` is how far node n is

@@ -19,6 +19,19 @@ OPP_BEGIN_DECLS
 
 opp_source *_Nullable opp_thread_source(opp_core *_Nonnull core, uint8_t node, int *_Nonnull error);
 
+/* All that a submission asks about its thread, in one call. */
+typedef struct opp_here {
+    opp_source *_Nullable source; /* as opp_thread_source() gives it, of node 0; else NULL, and `error` */
+    void *_Nullable worker;       /* as opp_thread_worker() */
+    uint64_t number;              /* as opp_thread_number() */
+    int32_t error;                /* -ESHUTDOWN, -ENOMEM, or -ECHILD: there was a fork() since `forks` was asked for */
+    uint8_t band;                 /* of the app */
+    bool is_sample;               /* as opp_stats_is_sample() */
+} opp_here;
+
+/* `forks` is what opp_fork_generation() was when `core` was made; `app` is one of that core. */
+opp_here opp_thread_here(opp_core *_Nonnull core, uint32_t forks, const opp_app *_Nonnull app);
+
 /* How many cores the calling thread is registered with. */
 unsigned opp_thread_registrations(void);
 
