@@ -60,7 +60,7 @@ uint32_t opp_fork_generation(void) {
     return opp_load(&fork_generation, relaxed); /* relaxed: see forked() */
 }
 
-static opp_source *thread_register(opp_core *core, uint8_t node, int *error) {
+static __attribute__((noinline)) opp_source *thread_register(opp_core *core, uint8_t node, int *error) {
     if (ending) {
         *error = -ESHUTDOWN;
         return NULL;
@@ -82,10 +82,14 @@ static opp_source *thread_register(opp_core *core, uint8_t node, int *error) {
     return source;
 }
 
-opp_source *opp_thread_source(opp_core *core, uint8_t node, int *error) {
+static inline opp_source *thread_source(opp_core *core, uint8_t node, int *error) {
     for (registration *entry = registrations; entry != NULL; entry = entry->next)
         if (entry->core == core) return entry->source;
     return thread_register(core, node, error);
+}
+
+opp_source *opp_thread_source(opp_core *core, uint8_t node, int *error) {
+    return thread_source(core, node, error);
 }
 
 opp_here opp_thread_here(opp_core *core, uint32_t forks, const opp_app *app) {
@@ -95,7 +99,7 @@ opp_here opp_thread_here(opp_core *core, uint32_t forks, const opp_app *app) {
         here.error = -ECHILD;
         return here;
     }
-    here.source = opp_thread_source(core, 0, &here.error);
+    here.source = thread_source(core, 0, &here.error);
     here.number = opp_thread_number();
     here.is_sample = opp_stats_is_sample();
     return here;

@@ -88,8 +88,7 @@ struct Accounts: ~Copyable, @unchecked Sendable {
       // It queues itself from within its slice: nothing was idle, and the account does not know of the slice yet.
       return max(read(identity)?.depth ?? 0, submitter.depth)
     }
-    // A closure is new, and comes once.
-    if identity & Self.closureBit == 0, var account = read(identity) {
+    if var account = read(identity) {
       guard !movesOn, account.depth > 0 || account.cpuNanoseconds > 0 else { return account.depth }
       let before = account
       let verdict = account.began(idleBefore: account.idle(until: opp_now_ns()), policy: policy)
@@ -101,15 +100,15 @@ struct Accounts: ~Copyable, @unchecked Sendable {
     return depth(ofNew: identity, submitter: submitter, origin: origin, app: app)
   }
 
-  /// The same of what has no account.
-  private func depth(ofNew identity: UInt64, submitter: Worker?, origin: UInt64?, app: AppCore) -> Int {
+  /// The same of what has no account yet, as a closure has none.
+  func depth(ofNew identity: UInt64, submitter: Worker?, origin: UInt64?, app: AppCore) -> Int {
     var depth = 0
     if let submitter {
       guard submitter.app === app else { return 0 }
       depth = submitter.depth
     } else if let origin {
       opp_table_put(origins, identity, origin)
-      if let suspect = suspicion(of: origin) {
+      if hasSuspects.load(ordering: .relaxed), let suspect = suspicion(of: origin) {
         if trust(suspect, origin, at: opp_now_ns(), app.engine.lane(of: app.band)) {
           // With an account of its own it is not held back when it is taken.
           write(QuantumAccount(), identity)
@@ -128,19 +127,19 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   /// for its origin.
   ///
   /// - Parameter account: ``bits(of:)`` the job, read once for this and ``begin(_:_:at:)``.
-  func depth(ofTaken identity: UInt64, _ account: UInt64) -> Int {
+  @inline(__always) func depth(ofTaken identity: UInt64, _ account: UInt64) -> Int {
     account != 0 ? QuantumAccount(bits: account).depth : isSuspected(identity) ? 1 : 0
   }
 
   /// Whether the job's origin is suspected.
-  func isSuspected(_ identity: UInt64) -> Bool { suspicion(ofJob: identity) != nil }
+  @inline(__always) func isSuspected(_ identity: UInt64) -> Bool { suspicion(ofJob: identity) != nil }
 
   /// Whether a job that is held back for its origin may be short: that has had few hogs in a row.
   func mayBeShort(_ identity: UInt64) -> Bool {
     suspicion(ofJob: identity).map { $0.hogs <= 2 * Suspect.trustedMax } ?? false
   }
 
-  private func suspicion(ofJob identity: UInt64) -> Suspect? {
+  @inline(__always) private func suspicion(ofJob identity: UInt64) -> Suspect? {
     // relaxed: a hint that saves looking.
     guard hasSuspects.load(ordering: .relaxed), identity != 0 else { return nil }
     return suspicion(of: opp_table_get(origins, identity))
@@ -148,7 +147,7 @@ struct Accounts: ~Copyable, @unchecked Sendable {
 
   /// What is known of an origin; `nil` where it is not suspected.
   private func suspicion(of origin: UInt64) -> Suspect? {
-    let word = hasSuspects.load(ordering: .relaxed) && origin != 0 ? opp_table_get(suspects, origin) : 0
+    let word = origin != 0 ? opp_table_get(suspects, origin) : 0
     return word == 0 ? nil : Suspect(word: word)
   }
 
@@ -192,12 +191,16 @@ struct Accounts: ~Copyable, @unchecked Sendable {
 
   /// A slice begins: until its end nothing that is queued for the task has been idle before. True if it has an account,
   /// which is to be told of the end.
-  func begin(_ identity: UInt64, _ bits: UInt64, at now: UInt64) -> Bool {
+  @inline(__always) func begin(_ identity: UInt64, _ bits: UInt64, at now: UInt64) -> Bool {
     guard bits != 0 else { return false }
+    goesOn(identity, bits, at: now)
+    return true
+  }
+
+  private func goesOn(_ identity: UInt64, _ bits: UInt64, at now: UInt64) {
     var account = QuantumAccount(bits: bits)
     account.ended(at: now + Self.whileRunning)
     write(account, identity)
-    return true
   }
 
   /// An end that far in the future reads as "not ended yet", for half an hour.
@@ -250,17 +253,23 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   }
 
   /// A slice has ended that was too short to be charged; at `now`, where there is an account to tell.
-  func endedSoon(_ identity: UInt64, at now: UInt64?) {
-    if let now, identity & Self.closureBit == 0, var account = read(identity) {
-      account.ended(at: now)
-      write(account, identity)
-    }
+  @inline(__always) func endedSoon(_ identity: UInt64, at now: UInt64?) {
+    if let now, identity & Self.closureBit == 0 { ended(identity, at: now) }
     clear(originOf: identity)
   }
 
+  private func ended(_ identity: UInt64, at now: UInt64) {
+    guard var account = read(identity) else { return }
+    account.ended(at: now)
+    write(account, identity)
+  }
+
   /// The origin of a job learns that it was a short one.
-  private func clear(originOf identity: UInt64) {
-    guard hasSuspects.load(ordering: .relaxed), identity != 0 else { return }
+  @inline(__always) private func clear(originOf identity: UInt64) {
+    if hasSuspects.load(ordering: .relaxed), identity != 0 { clearSuspect(identity) }
+  }
+
+  private func clearSuspect(_ identity: UInt64) {
     let origin = opp_table_get(origins, identity)
     if origin != 0 { opp_table_remove(suspects, origin) }
   }

@@ -115,7 +115,7 @@ public final class App: Sendable {
     priority: TaskPriority? = nil, onCancel cancelled: (@Sendable () -> Void)? = nil,
     _ body: @escaping @Sendable () -> Void
   ) throws(SchedulerError) {
-    try core.submit(priority: priority, body, cancelled: cancelled)
+    try core.submit(priority.map(BasePriority.init) ?? .medium, body, cancelled: cancelled)
   }
 
   /// A strand: jobs one after the other, on whichever worker is free. The executor of an actor, or a place for

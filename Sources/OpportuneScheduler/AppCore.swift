@@ -130,20 +130,18 @@ final class AppCore: @unchecked Sendable {
 
   /// Queues a closure.
   func submit(
-    priority: TaskPriority?, _ body: @escaping @Sendable () -> Void, cancelled: (@Sendable () -> Void)?
+    _ base: BasePriority, _ body: @escaping @Sendable () -> Void, cancelled: (@Sendable () -> Void)?
   ) throws(SchedulerError) {
     let (here, source, worker) = try engine.submitter(to: raw)
     let identity = engine.nextNumber() | Accounts.closureBit
-    let closure = Closure(app: self, identity: identity, body: body, cancelled: cancelled)
-    let depth = engine.accounts.depth(
-      ofQueued: identity, submitter: worker, movesOn: false,
-      origin: worker == nil ? Accounts.origin(here.number, in: self) : nil, app: self)
-    let base = priority.map(BasePriority.init) ?? .medium
+    let origin = worker == nil ? Accounts.origin(here.number, in: self) : nil
+    let depth = engine.accounts.depth(ofNew: identity, submitter: worker, origin: origin, app: self)
     let band = Band(rawValue: here.band) ?? .background
-    let retained = Unmanaged.passRetained(closure)
-    let entry = JobEntry(.closure, retained.toOpaque(), base: base, queuedAt: statistics.stamp(here))
-    guard push(entry, to: raw, rank: engine.rank(base, band: band, depth: depth), source: source, by: nil) else {
-      retained.release()
+    let rank = engine.rank(base, band: band, depth: depth)
+    let closure = Unmanaged.passRetained(Closure(app: self, identity: identity, body: body, cancelled: cancelled))
+    let entry = JobEntry(.closure, closure.toOpaque(), base: base, queuedAt: statistics.stamp(here))
+    guard push(entry, to: raw, rank: rank, source: source, by: nil) else {
+      closure.release()
       throw SchedulerError(.outOfMemory, "no memory to queue a closure of app \"\(name)\"")
     }
     statistics.add(.submitted, 1, in: band)
@@ -155,11 +153,7 @@ final class AppCore: @unchecked Sendable {
   ) -> Bool {
     let submitted = opp_submit(source, place, rank, entry.raw, worker?.raw)
     guard submitted.level >= 0 else { return false }
-    switch submitted.wake {
-    case .OPP_WAKE_NOTHING: break
-    case .OPP_WAKE_COUNT: statistics.add(.wakeups, 1, in: band)
-    case .OPP_WAKE_START: if let lane = engine.lane(ofLevel: Int(submitted.level)) { engine.monitor.post(.spawn(lane)) }
-    }
+    if submitted.wake != .OPP_WAKE_NOTHING { follow(submitted) }
     engine.dropIfClosed()
     return true
   }
@@ -237,6 +231,11 @@ final class AppCore: @unchecked Sendable {
 
   /// Work of `other` begins to wait for this app, until ``AppRecord/endWait()``. Of the background too, which may come to the
   /// front meanwhile.
+  @inline(never) private func follow(_ submitted: opp_submitted) {
+    if submitted.wake == .OPP_WAKE_COUNT { return statistics.add(.wakeups, 1, in: band) }
+    if let lane = engine.lane(ofLevel: Int(submitted.level)) { engine.follow(submitted.wake, in: lane) }
+  }
+
   func beginWait(of other: AppCore) {
     record.beginWait(of: other.number)
     if opp_app_is_suspended(raw), other.band > .background { engine.monitor.post(.awaited(record, by: other.number)) }

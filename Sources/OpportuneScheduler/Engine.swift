@@ -152,7 +152,7 @@ final class Engine: @unchecked Sendable {
   func log(_ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata) {
     let say: @Sendable () -> Void = { [logger] in logger.log(level: level, message, metadata: metadata) }
     do throws(SchedulerError) {
-      try AppCore(engine: self, name: configuration.name, band: .foreground).submit(priority: nil, say, cancelled: say)
+      try AppCore(engine: self, name: configuration.name, band: .foreground).submit(.medium, say, cancelled: say)
     } catch {
       DispatchQueue.global().async(execute: say)  // all apps' places are taken, or it is shut down
     }
@@ -264,8 +264,11 @@ final class Engine: @unchecked Sendable {
 
   /// What the core asks for after it has woken somebody, or nobody.
   @inline(__always) func follow(_ wake: opp_wake, in lane: LaneState) {
-    if wake == .OPP_WAKE_START { monitor.post(.spawn(lane)) }
+    if wake == .OPP_WAKE_START { startWorker(lane) }
   }
+
+  // Apart, so that those who submit need no room for a message.
+  @inline(never) private func startWorker(_ lane: LaneState) { monitor.post(.spawn(lane)) }
 
   /// Whether more workers sleep than the lane can need at once, or there are more than it may have.
   func isSurplus(_ lane: LaneState) -> Bool {

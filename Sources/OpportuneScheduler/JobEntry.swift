@@ -51,7 +51,7 @@ struct JobEntry: @unchecked Sendable {
     UnsafeMutableRawPointer(bitPattern: UInt(bitPattern: raw.ptr) & ~3).unsafelyUnwrapped
   }
 
-  var kind: Kind { Kind(rawValue: UInt(bitPattern: raw.ptr) & 3).unsafelyUnwrapped }
+  @inline(__always) var kind: Kind { Kind(rawValue: UInt(bitPattern: raw.ptr) & 3).unsafelyUnwrapped }
 
   var base: BasePriority { BasePriority(index: UInt8(raw.tag & 7)) }
 

@@ -94,8 +94,8 @@ extension Monitor {
       replace(worker, reading, demoted: true, engine)
     }
     let depth = engine.accounts.depth(
-      ofRunning: reading.identity, from: known.first, cpu: cpu, offCPU: offCPU, base: reading.base,
-      band: reading.band)
+      ofRunning: reading.identity, from: known.first, cpu: cpu, offCPU: offCPU,
+      base: Int(engine.rank(reading.base, band: reading.band, depth: 0)), band: reading.band)
     if depth > 0 { recount(worker, reading, engine) }
     guard depth > known.depth else { return }
     lower(worker, reading, from: known.depth, to: depth, now, engine)
@@ -144,7 +144,8 @@ extension Monitor {
     _ worker: Worker, _ reading: WorkerReport.Reading, from known: Int, to depth: Int, _ now: UInt64, _ engine: Engine
   ) -> Bool {
     let bands = engine.configuration.bands
-    let level = bands.level(band: reading.band, rank: bands.rank(base: reading.base, depth: depth))
+    let level = bands.level(
+      band: reading.band, rank: Int(engine.rank(reading.base, band: reading.band, depth: depth)))
     _ = worker.report.setPriority(
       engine.priority(of: worker.lane.lane, level: level, depth: depth), during: reading)
     if known == 0 { engine.accounts.suspect(originOf: reading.identity, at: now) }

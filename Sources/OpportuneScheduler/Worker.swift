@@ -188,7 +188,9 @@ final class Worker: @unchecked Sendable {
 
   /// A job that was queued before it was known for a hog goes to where it belongs, so that it neither goes before
   /// fresh work nor round the bound of demoted workers.
-  private func moveDown(_ entry: JobEntry, _ app: AppCore, _ taken: opp_taken, depth: Int, band: Band) -> Bool {
+  @inline(never) private func moveDown(
+    _ entry: JobEntry, _ app: AppCore, _ taken: opp_taken, depth: Int, band: Band
+  ) -> Bool {
     guard let source else { return false }
     let rank = engine.rank(entry.base, band: band, depth: depth)
     // The job may end elsewhere before this thread goes on.
@@ -218,9 +220,8 @@ final class Worker: @unchecked Sendable {
     let isDemoted = depth > 0 && lane.demotedMask != 0
     if isDemoted { startDemoted(level: taken.level, depth: depth) } else if isLowered { _ = restore() }
     report.begin(
-      identity: identity, app: taken.app, band: band, base: engine.rank(entry.base, band: band, depth: 0),
-      rank: taken.rank, depth: depth, start: start,
-      usage: usage)
+      identity: identity, app: taken.app, band: band, base: entry.base, rank: taken.rank, depth: depth,
+      start: start, usage: usage)
     engine.monitor.armTick()
   }
 

@@ -19,8 +19,8 @@ final class WorkerReport: Sendable {
     /// The app's place in the run queue, which stays what it is even if the app is gone.
     let app: OpaquePointer?
     let band: Band
-    /// The rank at which its work started, before it was lowered.
-    let base: Int
+    /// Where its work started, before it was lowered.
+    let base: BasePriority
     let rank: Int
     let depth: Int
     let start: UInt64
@@ -63,7 +63,7 @@ final class WorkerReport: Sendable {
   var meter: OpaquePointer? { OpaquePointer(bitPattern: meterAddress.load(ordering: .relaxed)) }
 
   func begin(
-    identity: UInt64, app: OpaquePointer, band: Band, base: UInt8, rank: UInt8, depth: Int, start: UInt64,
+    identity: UInt64, app: OpaquePointer, band: Band, base: BasePriority, rank: UInt8, depth: Int, start: UInt64,
     usage: borrowing SliceUsage
   ) {
     // releasing, each: no field of this job is seen before the even number that ended the last one, which comes first in
@@ -72,7 +72,7 @@ final class WorkerReport: Sendable {
     self.app.store(UInt(bitPattern: app), ordering: .releasing)
     liveDepth.store(depth, ordering: .releasing)
     place.store(
-      UInt64(band.rawValue) | UInt64(rank) << 8 | UInt64(depth) << 16 | UInt64(base) << 24, ordering: .releasing)
+      UInt64(band.rawValue) | UInt64(rank) << 8 | UInt64(depth) << 16 | UInt64(base.index) << 24, ordering: .releasing)
     self.start.store(start, ordering: .releasing)
     cpuBefore.store(usage.cpuAtAnchor, ordering: .releasing)
     waitBefore.store(usage.waitAtAnchor, ordering: .releasing)
@@ -133,7 +133,8 @@ final class WorkerReport: Sendable {
     let reading = Reading(
       sequence: first, identity: identity.load(ordering: .acquiring),
       app: OpaquePointer(bitPattern: app.load(ordering: .acquiring)),
-      band: Band(rawValue: UInt8(truncatingIfNeeded: placed)) ?? .background, base: Int(placed >> 24 & 0xFF),
+      band: Band(rawValue: UInt8(truncatingIfNeeded: placed)) ?? .background,
+      base: BasePriority(index: UInt8(placed >> 24 & 0xFF)),
       rank: Int(placed >> 8 & 0xFF), depth: Int(placed >> 16 & 0xFF), start: start.load(ordering: .acquiring),
       cpuBefore: cpuBefore.load(ordering: .acquiring), waitBefore: waitBefore.load(ordering: .acquiring),
       switchesBefore: switchesBefore.load(ordering: .acquiring))
