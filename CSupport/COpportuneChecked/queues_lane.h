@@ -12,7 +12,7 @@
  * it was given itself: a later notification wakes another.
  */
 enum { LANE_SUBMIT, LANE_WORK, LANE_RESERVE, LANE_CLOSE, LANE_PERMITS, LANE_HOG, LANE_HAND_OFF, LANE_SINK, LANE_COUNT,
-       LANE_UNCOUNT, LANE_STALL, LANE_LOOK, LANE_IDLE, LANE_SUSPEND, LANE_RESUME, LANE_CHAIN };
+       LANE_UNCOUNT, LANE_STALL, LANE_LOOK, LANE_IDLE, LANE_ROOM, LANE_SUSPEND, LANE_RESUME, LANE_CHAIN };
 
 #define LANE_KINDS                                                                                        \
     {.name = "submit", .weight = 6}, {.name = "work", .weight = 5}, {.name = "reserve", .weight = 1},     \
@@ -24,7 +24,8 @@ enum { LANE_SUBMIT, LANE_WORK, LANE_RESERVE, LANE_CLOSE, LANE_PERMITS, LANE_HOG,
         {.name = "count", .arguments = 1, .limit = {4}, .weight = 1},                                     \
         {.name = "uncount", .arguments = 1, .limit = {4}, .weight = 1}, {.name = "stall", .weight = 1},   \
         {.name = "look", .weight = 1, .threads = 2}, /* the first thread is the monitor */ \
-        {.name = "idle", .weight = 1} /* whether nothing is queued and no worker has a job, as a shutdown asks */
+        {.name = "idle", .weight = 1}, /* whether nothing is queued and no worker has a job, as a shutdown asks */ \
+        {.name = "room", .weight = 0} /* one more hog may begin */
 static const oppx_kind lane_kinds[] = {LANE_KINDS};
 static const oppx_kind parking_kinds[] = {
     LANE_KINDS, {.name = "suspend", .weight = 1}, {.name = "resume", .weight = 1},
@@ -60,7 +61,7 @@ typedef struct park_state {
     oppx_moment wakings[OPPX_THREADS * OPPX_OPERATIONS]; /* the beginnings of calls that may wake somebody */
     uint32_t waking_count;
     uint32_t permits_most, threads;
-    bool closes, sets_permits, suspends, demotes;
+    bool closes, sets_permits, suspends, demotes, makes_room;
 } park_state;
 static _Thread_local park_state *park_of_thread; /* see oppx_state() */
 #define park (*park_of_thread)
@@ -78,6 +79,7 @@ static void park_begin(const oppx_program *program) {
             park.stalls |= operation->kind == LANE_STALL;
             park.asks |= operation->kind == LANE_IDLE;
             park.demotes |= operation->kind == LANE_HOG || operation->kind == LANE_SINK || operation->kind == LANE_COUNT;
+            park.makes_room |= operation->kind == LANE_ROOM;
             park.sets_permits |= operation->kind == LANE_PERMITS;
             park.suspends |= operation->kind == LANE_SUSPEND || operation->kind == LANE_RESUME;
             if (operation->kind == LANE_PERMITS && operation->argument[0] + 1u > park.permits_most)
@@ -103,7 +105,7 @@ static void lane_setup(const oppx_program *program) {
     park.jobs = oppx_allocate(2 * sizeof(*park.jobs), 16);
     /* Where nothing is ever demoted, as in a lane without such levels. */
     uint64_t demoted = park.demotes ? LANE_LEVEL_HOG : 0;
-    opp_lane_set_levels(park.lane, LANE_LEVEL_FRESH | demoted, demoted, 0);
+    opp_lane_set_levels(park.lane, LANE_LEVEL_FRESH | demoted, demoted, park.makes_room ? demoted : 0);
 }
 
 static void park_on_ready(void *context, uint8_t level);
@@ -112,7 +114,8 @@ static void parking_setup(const oppx_program *program) {
     park_begin(program);
     park.core = core_of(core_config(false, park_on_ready, NULL));
     park.app = opp_app_create(park.core, 1, false);
-    opp_lane_set_levels(park.lane, ALL_LEVELS, park.demotes ? PARKING_LEVEL_HOG : 0, 0);
+    uint64_t demoted = park.demotes ? PARKING_LEVEL_HOG : 0;
+    opp_lane_set_levels(park.lane, ALL_LEVELS, demoted, park.makes_room ? demoted : 0);
     opp_lane_serve(park.lane, park.core, NULL, 0);
     for (uint32_t t = 1; t <= program->threads; t++) {
         park.sources[t] = opp_source_acquire(park.core, 0);
@@ -232,15 +235,23 @@ static void park_notify(void) {
     if (wake == OPP_WAKE_COUNT && oppx_futex_calls() == calls) oppx_fail("a wake-up that wakes nobody");
 }
 
-/* Of a push. It finds all permits that were set before, if it knows of that. */
-static void park_tell(void) {
+/* A place has come free, or may have: whoever gave it sees to what waits. */
+static void park_let_another_work(void) {
+    park_waking_begins();
+    park.waking[oppx_thread()] = true;
+    (void)opp_lane_wake_if_ready(park.lane);
+    park.waking[oppx_thread()] = false;
+}
+
+/* Of a push, or of more room. It finds all permits that were set before, if it knows of that. */
+static void park_tell(void (*notify)(void)) {
     bool counts = park_stopped() != 0;
     oppx_moment here = oppx_here();
     for (uint32_t t = 1; t <= park.threads; t++)
         counts &= park.set_at[t].clock[t] == 0 || oppx_precedes(&park.set_at[t], &here);
     uint32_t settings = park.settings;
     oppx_remember(2 * settings + counts);
-    park_notify();
+    notify();
     park.told += counts && park.settings == settings;
     oppx_remember(park.told);
 }
@@ -258,12 +269,12 @@ static void park_submit(uint32_t thread, bool is_hog) {
     park.submitted[thread]++;
     if (park.core == NULL) {
         opp_add(&park.jobs[!is_hog], 1, seq_cst);
-        park_tell();
+        park_tell(park_notify);
         return;
     }
     uint32_t item = history_push_begins(is_hog, is_hog ? 21 : 22);
     int result = opp_push(park.sources[thread], park.app, is_hog, (opp_job){history_payload(item), item});
-    if (result != OPP_LEVEL_NONE) park_tell();
+    if (result != OPP_LEVEL_NONE) park_tell(park_notify);
     history_push_ends(item, true);
 }
 
@@ -279,14 +290,6 @@ static void park_leave_behind(uint32_t thread) {
     history_push_ends(item, true);
 }
 
-/* A place has come free, or may have: whoever gave it sees to what waits. */
-static void park_let_another_work(void) {
-    park_waking_begins();
-    park.waking[oppx_thread()] = true;
-    (void)opp_lane_wake_if_ready(park.lane);
-    park.waking[oppx_thread()] = false;
-}
-
 static void park_handed(const char *what, opp_handed handed) {
     static const char *const names[] = {"off", "not", "late"};
     oppx_note("   -> %s: %s", what, names[handed]);
@@ -300,7 +303,7 @@ static void park_job(uint32_t thread, const opp_taken *taken, bool leaves) {
     if (is_hog) {
         park_waking_begins();
         park.waking[thread] = true;
-        (void)opp_worker_to_demoted(worker, 2);
+        (void)opp_worker_to_demoted(worker, park.makes_room ? 1 : 2);
         park.waking[thread] = false;
     }
     if (leaves) park_leave_behind(thread);
@@ -371,6 +374,9 @@ static void park_perform(uint32_t thread, const oppx_operation *operation) {
     case LANE_STALL: opp_lane_set_stalled(park.lane, true); break;
     case LANE_LOOK: opp_lane_look_at_spare(park.lane); break;
     case LANE_IDLE: park_look_if_idle(thread); break;
+    case LANE_ROOM:
+        if (opp_lane_add_room(park.lane)) park_tell(park_let_another_work);
+        break;
     case LANE_SUSPEND: opp_app_suspend(park.app); break;
     case LANE_RESUME:
         park.showing[thread] = true;
