@@ -1,12 +1,15 @@
 /*
  * Counts what a program executes: a plugin of QEMU's user mode, which runs programs that Valgrind cannot.
  *
- *   instructions    all of them, of all threads
+ *   instructions    all of them, of all threads but the scheduler's monitor
  *   atomics         atomic read-modify-writes: instructions with a lock prefix, and exchanges with memory
  *   crossings       entries into functions of the C core from code that is not the core's: Swift's calls, mostly
+ *   monitor         the instructions of the monitor's thread, which go by how long the program runs: it looks once a
+ *                   quantum, and reads the machine's limits once a second
  *
- * Arguments: `out` is the file for the counts; `entries` a file of lines "start end is_entry", hexadecimal offsets in
- * the program's text, of the core's functions (scripts/count-ops makes it). Prints one line each, "name count".
+ * Arguments: `out` is the file for the counts; `entries` a file of lines "start end kind", hexadecimal offsets in the
+ * program's text, of the core's functions (scripts/count-ops makes it): 0, 1 for what others call, 2 for what the
+ * monitor alone calls. Prints one line each, "name count".
  *
  * Declares the few functions of QEMU's plugin interface that it needs, version 1: Debian has no header of it.
  */
@@ -36,18 +39,18 @@ uint64_t qemu_plugin_start_code(void);
 
 typedef struct range {
     uint64_t start, end;
-    bool is_entry;
+    int kind;
 } range;
 
 typedef struct block {
     uint32_t instructions, atomics;
-    bool is_core, is_entry;
+    bool is_core, is_entry, is_monitor;
 } block;
 
 /* Of one thread, which alone writes it. */
 typedef struct counts {
     _Alignas(64) uint64_t instructions, atomics, crossings;
-    bool was_core;
+    bool was_core, is_monitor;
 } counts;
 
 enum { THREADS = 4096 };
@@ -85,6 +88,7 @@ static void executed(unsigned thread, void *data) {
     own->atomics += block->atomics;
     own->crossings += block->is_entry && !own->was_core;
     own->was_core = block->is_core;
+    if (block->is_monitor) own->is_monitor = true;
 }
 
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
@@ -98,31 +102,35 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
     uint64_t offset = qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, 0)) - qemu_plugin_start_code();
     const range *range = range_of(offset);
     block->is_core = range != NULL;
-    block->is_entry = range != NULL && range->is_entry && range->start == offset;
+    block->is_entry = range != NULL && range->kind > 0 && range->start == offset;
+    block->is_monitor = block->is_entry && range->kind == 2;
     qemu_plugin_register_vcpu_tb_exec_cb(tb, executed, QEMU_PLUGIN_CB_NO_REGS, block);
 }
 
 static void ended(qemu_plugin_id_t id, void *data) {
     (void)id, (void)data;
     counts sum = {0};
+    uint64_t monitor = 0;
     for (int i = 0; i < THREADS; i++) {
+        if (all[i].is_monitor) {
+            monitor += all[i].instructions;
+            continue;
+        }
         sum.instructions += all[i].instructions;
         sum.atomics += all[i].atomics;
         sum.crossings += all[i].crossings;
     }
     FILE *file = fopen(out, "w");
     if (file == NULL) return;
-    fprintf(file, "instructions %" PRIu64 "\natomics %" PRIu64 "\ncrossings %" PRIu64 "\n", sum.instructions,
-            sum.atomics, sum.crossings);
+    fprintf(file, "instructions %" PRIu64 "\natomics %" PRIu64 "\ncrossings %" PRIu64 "\nmonitor %" PRIu64 "\n",
+            sum.instructions, sum.atomics, sum.crossings, monitor);
     fclose(file);
 }
 
 static void read_ranges(const char *path) {
     FILE *file = fopen(path, "r");
     range one;
-    int is_entry;
-    while (file != NULL && fscanf(file, "%" SCNx64 " %" SCNx64 " %d", &one.start, &one.end, &is_entry) == 3) {
-        one.is_entry = is_entry != 0;
+    while (file != NULL && fscanf(file, "%" SCNx64 " %" SCNx64 " %d", &one.start, &one.end, &one.kind) == 3) {
         ranges = realloc(ranges, (range_count + 1) * sizeof(range));
         ranges[range_count++] = one;
     }
