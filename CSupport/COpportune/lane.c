@@ -360,8 +360,9 @@ bool opp_lane_add_room(opp_lane *lane) {
     do {
         uint32_t room = places_room(demoted, OPP_DEMOTION_ONCE);
         if (places_used(demoted) < room || room >= places_room(demoted, OPP_DEMOTION_STARVES)) return false;
-        /* [demoted] seq_cst: before the caller's look at the queues. */
-    } while (!opp_cas(&lane->demoted, &demoted, demoted + (1ull << 2 * PLACES_BITS), seq_cst));
+        /* relaxed: the caller's look at the queues begins with this word, seq_cst, in opp_lane_takeable(): a worker that parks
+         * before that look sees what it has seen, or lies there for it to be found. */
+    } while (!opp_cas(&lane->demoted, &demoted, demoted + (1ull << 2 * PLACES_BITS), relaxed));
     return true;
 }
 
