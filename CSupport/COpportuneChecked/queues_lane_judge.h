@@ -41,6 +41,10 @@ static void park_judge(void) {
             oppx_fail("a lost wake-up: a job waits while a worker sleeps and %u permits are in use", working);
         return;
     }
+    /* Who is stopped inside a hog has given its permit to others, and has woken one for what waited then. */
+    bool is_beside = opp_worker_slot(&park.lane->workers[stopped]) == OPP_SLOT_DEMOTED && !park.waking[stopped];
+    if (is_beside && !park.closes && !park.sets_permits && !park.suspends && park_left_over(sleeping) > 0)
+        oppx_fail("a lost wake-up: a job waits while a worker sleeps beside thread %u, which is inside a hog", stopped);
     /* Each notification since then has woken somebody or found all permits with others, but one that the stopped got. */
     if (park.told <= lies || park.settings % 2 != 0 || park.closes || (park.suspends && lies)) return;
     if (park_left_over(sleeping - (lies && sleeping > 0)) > lies)

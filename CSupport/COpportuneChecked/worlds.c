@@ -101,6 +101,7 @@ static const oppx_world worlds[] = {
     {"lane-spare-stopped", "lane", "stall; submit; look; look; submit | work; work | work", 1, 0, 1, 0, true},
     {"lane-hand-off-stopped", "lane", "submit; hand_off 1; submit | work; work | submit", 1, 1, 1, 0, true},
     {"lane-sink-stopped", "lane", "hog; sink 1; hog | work; work | submit", 1, 1, 1, 0, true},
+    {"lane-hog-stopped", "lane", "hog; submit | work | work", 1, 1, 1, 0, true},
     {"lane-room-stopped", "lane", "hog; hog; room | work | work", 1, 1, 1, 0, true},
     {"lane-idle", "lane", "submit; idle | work; work", 4, 1, 0, 0, true},
     {"parking-hint-stopped", "parking", "work | hog; suspend; work", 2, 0, 1, 0, true},
