@@ -3,9 +3,9 @@ import Glibc
 /// Why a bench could not run, or why its outcome does not count.
 ///
 /// The description names the value that was refused and what was expected of it.
-public struct BenchError: Error, Equatable, CustomStringConvertible, Sendable {
+package struct BenchError: Error, Equatable, CustomStringConvertible, Sendable {
   /// What went wrong, without the words.
-  public enum Code: Sendable, Hashable {
+  package enum Code: Sendable, Hashable {
     /// A value of the caller is outside its range, or unknown.
     case invalidArgument
     /// This machine or this user does not give what a contender needs.
@@ -18,8 +18,8 @@ public struct BenchError: Error, Equatable, CustomStringConvertible, Sendable {
     case wrongAnswer
   }
 
-  public let code: Code
-  public let description: String
+  package let code: Code
+  package let description: String
 
   init(_ code: Code, _ description: String) {
     self.code = code
@@ -50,5 +50,5 @@ public struct BenchError: Error, Equatable, CustomStringConvertible, Sendable {
     return chosen.isEmpty ? Array(Figure.allCases) : chosen
   }
 
-  public static func == (left: BenchError, right: BenchError) -> Bool { left.code == right.code }
+  package static func == (left: BenchError, right: BenchError) -> Bool { left.code == right.code }
 }

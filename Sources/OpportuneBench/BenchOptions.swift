@@ -1,21 +1,21 @@
 /// What to run, checked.
-public struct BenchOptions: Sendable {
-  public let scenarios: [Scenario]
-  public let contenders: [ContenderKind]
+package struct BenchOptions: Sendable {
+  package let scenarios: [Scenario]
+  package let contenders: [ContenderKind]
   /// Seconds of every scenario and contender beside its background, all repeats together. The two windows that
   /// it is paired with, foreground alone and background alone, take a quarter and a third of that more.
-  public let seconds: Double
+  package let seconds: Double
   /// Nil: each scenario's own.
-  public let repeats: Int?
+  package let repeats: Int?
   /// Roots of the tree to index.
-  public let trees: [String]
+  package let trees: [String]
 
   /// Shortest time of one window, in seconds.
-  public static let windowSecondsMin = 0.2
+  package static let windowSecondsMin = 0.2
   static let foregroundAloneShare = 0.25
   static let backgroundAloneShare = 0.35
 
-  public init(
+  package init(
     scenarios: [String] = [], contenders: [String] = [], seconds: Double = 10, repeats: Int? = nil,
     trees: [String] = [], isRoot: Bool
   ) throws(BenchError) {
@@ -49,11 +49,11 @@ public struct BenchOptions: Sendable {
   }
 
   /// How many pairs of a scenario and a contender there are.
-  public var turns: Int { scenarios.reduce(0) { $0 + contenders.count(where: $1.admits) } }
+  package var turns: Int { scenarios.reduce(0) { $0 + contenders.count(where: $1.admits) } }
 
   /// Seconds that the windows take, all together: of each scenario and contender `seconds`, and what its other two windows
   /// take. Starting, checking answers and reading the tree come on top.
-  public var secondsOfWindows: Double {
+  package var secondsOfWindows: Double {
     scenarios.reduce(0) { sum, scenario in
       let shares = 1 + Self.foregroundAloneShare + (scenario.hasBackground ? Self.backgroundAloneShare : 0)
       return sum + Double(contenders.count(where: scenario.admits)) * seconds * shares

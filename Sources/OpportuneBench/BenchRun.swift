@@ -1,7 +1,7 @@
 import OpportuneBase
 
 /// A whole run: every scenario with every contender in turn, repeat after repeat, windows interleaved.
-public struct BenchRun: Sendable {
+package struct BenchRun: Sendable {
   let options: BenchOptions
   let isInterrupted: @Sendable () -> Bool
   let progress: @Sendable (String) -> Void
@@ -10,7 +10,7 @@ public struct BenchRun: Sendable {
   /// - Parameters:
   ///   - isInterrupted: asked every 100 ms; once true the run ends with what it has.
   ///   - progress: takes a line for people.
-  public init(
+  package init(
     options: BenchOptions, isInterrupted: @escaping @Sendable () -> Bool,
     progress: @escaping @Sendable (String) -> Void
   ) {
@@ -20,7 +20,7 @@ public struct BenchRun: Sendable {
   }
 
   /// Runs on a thread of its own, so that no executor that is being measured runs the bench.
-  public func run() async throws -> BenchReport {
+  package func run() async throws -> BenchReport {
     let machine = MachineReport.current()
     let run = self
     let result = await withCheckedContinuation {

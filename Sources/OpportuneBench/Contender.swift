@@ -1,14 +1,14 @@
 /// One job: runs to its end on whichever thread the contender chooses.
-public typealias Job = @Sendable () -> Void
+package typealias Job = @Sendable () -> Void
 
 /// What a contender is started with.
-public struct ContenderSetup: Sendable {
+package struct ContenderSetup: Sendable {
   /// CPUs that the process may use.
-  public let cores: Int
+  package let cores: Int
   /// Interactive jobs share their app with jobs that hog a CPU or block.
-  public let hasHogs: Bool
+  package let hasHogs: Bool
 
-  public init(cores: Int, hasHogs: Bool) {
+  package init(cores: Int, hasHogs: Bool) {
     self.cores = cores
     self.hasHogs = hasHogs
   }
@@ -18,7 +18,7 @@ public struct ContenderSetup: Sendable {
 ///
 /// A `submit` returns false where the job was refused; then it never runs. Any thread may call it, also from
 /// inside a job.
-public protocol Contender: AnyObject, Sendable {
+package protocol Contender: AnyObject, Sendable {
   /// As the tables show it, and `--contender` takes it.
   var name: String { get }
   /// Whether its queues are lock-free, in a few words.
@@ -44,24 +44,24 @@ public protocol Contender: AnyObject, Sendable {
 }
 
 extension Contender {
-  public func submitSecondForeground(_ job: @escaping Job) -> Bool { submitForeground(job) }
-  public func submitForegroundHog(_ job: @escaping Job) -> Bool { submitForeground(job) }
-  public func startYieldingHog(_ step: @escaping @Sendable () -> Bool, ended: @escaping Job) -> Bool {
+  package func submitSecondForeground(_ job: @escaping Job) -> Bool { submitForeground(job) }
+  package func submitForegroundHog(_ job: @escaping Job) -> Bool { submitForeground(job) }
+  package func startYieldingHog(_ step: @escaping @Sendable () -> Bool, ended: @escaping Job) -> Bool {
     false
   }
 }
 
 /// A contender by name, and where it may run.
-public struct ContenderKind: Sendable {
-  public let name: String
+package struct ContenderKind: Sendable {
+  package let name: String
   /// Where it has something to say.
-  public let place: Place
+  package let place: Place
   /// Needs the right to use real-time classes.
-  public let needsRoot: Bool
+  package let needsRoot: Bool
   let make: @Sendable () -> any Contender
 
   /// Scenarios in which a contender takes part.
-  public enum Place: Sendable {
+  package enum Place: Sendable {
     case everywhere
     /// Only where the foreground hurts itself: there it shows a limit, elsewhere it says nothing new.
     case onlyWithHogs
@@ -72,7 +72,7 @@ public struct ContenderKind: Sendable {
   }
 
   /// All contenders that this build knows, in the order of the tables.
-  public static let all: [ContenderKind] =
+  package static let all: [ContenderKind] =
     opportuneKinds + [
       ContenderKind(name: "dispatch", place: .everywhere, needsRoot: false) { DispatchContender() },
       ContenderKind(name: "swift-default", place: .everywhere, needsRoot: false) { SwiftDefaultContender() },
@@ -94,7 +94,7 @@ public struct ContenderKind: Sendable {
     ]
 
   /// The kinds of `names` (all where empty), checked against this user's rights.
-  public static func select(_ names: [String], isRoot: Bool) throws(BenchError) -> [ContenderKind] {
+  package static func select(_ names: [String], isRoot: Bool) throws(BenchError) -> [ContenderKind] {
     if names.isEmpty { return all.filter { (isRoot || !$0.needsRoot) && $0.place != .whereNamed } }
     var chosen: [ContenderKind] = []
     for name in names {

@@ -2,11 +2,11 @@ import Glibc
 import OpportuneBase
 
 /// The file tree to index: text files in pieces, pieces in chunks of about 512 KiB, one background job each.
-public struct Corpus: Sendable {
+package struct Corpus: Sendable {
   /// Default roots of `--tree`.
-  public static let defaultRoots = ["/usr/share/doc", "/usr/share/man", "/usr/include"]
+  package static let defaultRoots = ["/usr/share/doc", "/usr/share/man", "/usr/include"]
   /// Text taken from the roots at most, so that the index of a window fits in memory.
-  public static let bytesMax = 96 << 20
+  package static let bytesMax = 96 << 20
   static let chunkBytes = 512 << 10
   /// Read beyond a piece, so that a phrase that begins in it is seen whole.
   static let tailBytes = (Words.indexedMax + Words.gapMax) * Words.phraseMax
@@ -26,16 +26,16 @@ public struct Corpus: Sendable {
   private(set) var files: [File] = []
   private(set) var chunks: [[Piece]] = []
   /// Bytes of text that will be indexed, and those that were left over by the limit.
-  public private(set) var bytes = 0
-  public private(set) var bytesLeftOver = 0
-  public private(set) var compressedSkipped = 0
-  public private(set) var binarySkipped = 0
-  public private(set) var unreadableSkipped = 0
-  public var fileCount: Int { files.count }
-  public let roots: [String]
+  package private(set) var bytes = 0
+  package private(set) var bytesLeftOver = 0
+  package private(set) var compressedSkipped = 0
+  package private(set) var binarySkipped = 0
+  package private(set) var unreadableSkipped = 0
+  package var fileCount: Int { files.count }
+  package let roots: [String]
 
   /// Walks the roots. Symbolic links are not followed; compressed and binary files are skipped and counted.
-  public init(roots: [String], bytesMax: Int = Corpus.bytesMax) throws(BenchError) {
+  package init(roots: [String], bytesMax: Int = Corpus.bytesMax) throws(BenchError) {
     try self.init(roots: roots, bytesMax: bytesMax, chunkBytes: Self.chunkBytes)
   }
 
@@ -68,7 +68,7 @@ public struct Corpus: Sendable {
   }
 
   /// One line on what was found.
-  public var summary: String {
+  package var summary: String {
     func mebibytes(_ bytes: Int) -> String { fixed(Double(bytes) / 1_048_576, 1) + " MiB" }
     var text = "\(files.count) files, \(mebibytes(bytes)) of text in \(chunks.count) chunks"
     text += "; skipped \(compressedSkipped) compressed, \(binarySkipped) binary, "

@@ -2,8 +2,8 @@ import OpportuneBase
 
 /// The run as one page that needs nothing else: tables, percentile curves and a timeline, light or dark as the
 /// reader's system is.
-public enum HTMLReport {
-  public static func render(_ report: BenchReport) -> String {
+package enum HTMLReport {
+  package static func render(_ report: BenchReport) -> String {
     let contenders = ReportTable.unique(report.results.map(\.contender))
     let colour: (String) -> Int = { name in contenders.firstIndex(of: name) ?? 0 }
     var parts = [head, "<h1>Foreground latency beside background work</h1>", facts(report)]

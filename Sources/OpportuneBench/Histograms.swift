@@ -2,20 +2,20 @@ import Histogram
 import OpportuneBase
 
 /// Percentiles of one quantity, in microseconds.
-public struct Percentiles: Sendable, Equatable, Codable {
-  public var p50 = 0.0
-  public var p90 = 0.0
-  public var p99 = 0.0
-  public var p999 = 0.0
-  public var max = 0.0
+package struct Percentiles: Sendable, Equatable, Codable {
+  package var p50 = 0.0
+  package var p90 = 0.0
+  package var p99 = 0.0
+  package var p999 = 0.0
+  package var max = 0.0
 }
 
 /// A point of a percentile curve.
-public struct CurvePoint: Sendable, Equatable {
+package struct CurvePoint: Sendable, Equatable {
   /// Share of the samples above the value: 0.01 is the 99th percentile.
-  public let shareAbove: Double
+  package let shareAbove: Double
   /// Microseconds.
-  public let value: Double
+  package let value: Double
 }
 
 /// An HDR histogram of times: recorded in nanoseconds, three significant digits, read in microseconds.

@@ -54,8 +54,8 @@ enum BackgroundKept {
 }
 
 /// A share with its spread over the repeats.
-public struct KeptInterval: Sendable, Equatable {
-  public let value: Double
-  public let low: Double
-  public let high: Double
+package struct KeptInterval: Sendable, Equatable {
+  package let value: Double
+  package let low: Double
+  package let high: Double
 }

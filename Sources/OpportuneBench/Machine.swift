@@ -1,17 +1,17 @@
 import Glibc
 
 /// Where the run took place.
-public struct MachineReport: Sendable, Equatable, Codable {
-  public var kernel: String
-  public var cpu: String
+package struct MachineReport: Sendable, Equatable, Codable {
+  package var kernel: String
+  package var cpu: String
   /// CPUs that this process may use.
-  public var cores: Int
+  package var cores: Int
   /// Mebibytes.
-  public var memoryMib: Int
+  package var memoryMib: Int
   /// "root" or "ordinary user".
-  public var user: String
+  package var user: String
 
-  public static var isRoot: Bool { geteuid() == 0 }
+  package static var isRoot: Bool { geteuid() == 0 }
 
   static func current() -> MachineReport {
     let allowed = field("Cpus_allowed", of: "/proc/self/status")?

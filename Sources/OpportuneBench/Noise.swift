@@ -52,24 +52,24 @@ struct NoiseRule: Sendable, Equatable {
 }
 
 /// Noise of a whole run.
-public struct NoiseReport: Sendable, Equatable {
+package struct NoiseReport: Sendable, Equatable {
   /// Slices of about 100 ms, and those left out.
-  public var slices = 0
-  public var slicesLeftOut = 0
+  package var slices = 0
+  package var slicesLeftOut = 0
   /// Shares of the machine's CPU time.
-  public var stolenShare = 0.0
-  public var otherProgramsShare = 0.0
+  package var stolenShare = 0.0
+  package var otherProgramsShare = 0.0
   /// The slowest canary: 1 is undisturbed.
-  public var canaryMax = 1.0
+  package var canaryMax = 1.0
   /// Largest share of slices left out before the run is invalid.
-  public var invalidShareMax = NoiseRule().invalidShareMax
+  package var invalidShareMax = NoiseRule().invalidShareMax
 
-  public var invalidShare: Double { slices == 0 ? 0 : Double(slicesLeftOut) / Double(slices) }
-  public var isValid: Bool { invalidShare <= invalidShareMax }
+  package var invalidShare: Double { slices == 0 ? 0 : Double(slicesLeftOut) / Double(slices) }
+  package var isValid: Bool { invalidShare <= invalidShareMax }
 
   private var seconds = 0.0
 
-  public init() {}
+  package init() {}
 
   /// Counts the slices of one window.
   mutating func count(_ slices: [Slice], rule: NoiseRule, cores: Int) {

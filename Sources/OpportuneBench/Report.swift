@@ -1,61 +1,61 @@
 /// The outcome of a run.
-public struct BenchReport: Sendable {
-  public var machine: MachineReport
-  public var noise: NoiseReport
-  public var results: [ResultRow]
+package struct BenchReport: Sendable {
+  package var machine: MachineReport
+  package var noise: NoiseReport
+  package var results: [ResultRow]
   /// What a reader should know: skipped files, refusals.
-  public var notes: [String]
+  package var notes: [String]
   /// Ended by Ctrl-C: fewer repeats than asked for.
-  public var wasInterrupted: Bool
+  package var wasInterrupted: Bool
   /// How long the run took.
-  public var seconds: Double
+  package var seconds: Double
 }
 
 /// One contender in one scenario. Times in microseconds.
-public struct ResultRow: Sendable {
-  public var scenario: String
-  public var contender: String
-  public var lockFree: String
+package struct ResultRow: Sendable {
+  package var scenario: String
+  package var contender: String
+  package var lockFree: String
   /// Submit to start.
-  public var latency: Percentiles
+  package var latency: Percentiles
   /// The load generator's own: intended start to submit.
-  public var lateness: Percentiles
+  package var lateness: Percentiles
   /// Intended start to finish.
-  public var intendedFinish: Percentiles
+  package var intendedFinish: Percentiles
   /// Work done ÷ (work done alone × the CPU share that the foreground left).
-  public var kept: KeptInterval?
+  package var kept: KeptInterval?
   /// Interactive jobs that had not started at a window's end; they count with what they had waited.
-  public var unfinished: Int
-  public var refused: Int
-  public var samples: Int
-  public var footprint: Footprint
+  package var unfinished: Int
+  package var refused: Int
+  package var samples: Int
+  package var footprint: Footprint
   /// The same foreground with nothing beside it.
-  public var alone: AloneRow
+  package var alone: AloneRow
   /// p99 ÷ p99 of the limit in the same run.
-  public var limitName: String
-  public var ratioToLimit: Double?
-  public var indexing: IndexingRow?
-  public var curve: [CurvePoint]
-  public var timeline: [TimelinePoint]
+  package var limitName: String
+  package var ratioToLimit: Double?
+  package var indexing: IndexingRow?
+  package var curve: [CurvePoint]
+  package var timeline: [TimelinePoint]
 }
 
 /// A foreground with nothing beside it. Times in microseconds.
-public struct AloneRow: Sendable, Equatable {
-  public var latency: Percentiles
-  public var intendedFinish: Percentiles
-  public var samples: Int
+package struct AloneRow: Sendable, Equatable {
+  package var latency: Percentiles
+  package var intendedFinish: Percentiles
+  package var samples: Int
 }
 
 /// How fast the tree was indexed.
-public struct IndexingRow: Sendable, Equatable {
+package struct IndexingRow: Sendable, Equatable {
   /// Mebibytes a second, beside queries and alone.
-  public var rate: Double
-  public var rateAlone: Double
+  package var rate: Double
+  package var rateAlone: Double
   /// Seconds for the whole tree at these rates.
-  public var treeSeconds: Double
-  public var treeSecondsAlone: Double
+  package var treeSeconds: Double
+  package var treeSecondsAlone: Double
   /// Answers that a plain scan confirmed.
-  public var answersChecked: Int
+  package var answersChecked: Int
 }
 
 extension BenchReport {

@@ -1,8 +1,8 @@
 import FoundationEssentials
 
 /// The run as JSON; times in microseconds.
-public enum ReportJSON {
-  public static func encode(_ report: BenchReport) throws -> String { try text(of: Document(report)) }
+package enum ReportJSON {
+  package static func encode(_ report: BenchReport) throws -> String { try text(of: Document(report)) }
 
   /// The form of every report of `opportune bench`.
   static func text(of document: some Encodable) throws -> String {

@@ -24,8 +24,8 @@ func microseconds(_ value: Double) -> String {
 }
 
 /// The table on standard output.
-public enum ReportTable {
-  public static func render(_ report: BenchReport) -> String {
+package enum ReportTable {
+  package static func render(_ report: BenchReport) -> String {
     var lines: [String] = []
     let machine = report.machine
     lines.append(

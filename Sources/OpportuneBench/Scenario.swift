@@ -1,11 +1,11 @@
 import OpportuneBase
 
 /// A load, as a value: what the foreground does, beside what. Times are in microseconds.
-public struct Scenario: Sendable, Hashable {
+package struct Scenario: Sendable, Hashable {
   /// As the tables show it, and `--scenario` takes it.
-  public let name: String
+  package let name: String
   /// One line for `--help`.
-  public let summary: String
+  package let summary: String
   /// Streams of interactive jobs on an open-loop schedule.
   let streams: [Stream]
   /// CPU-bound jobs of the background app, each link submitting the next.
@@ -111,7 +111,7 @@ extension Scenario.Stream {
 
 extension Scenario {
   /// Every scenario, in the order of the tables.
-  public static let all: [Scenario] =
+  package static let all: [Scenario] =
     [
       Scenario(
         "search", "queries at typing speed while a file tree is indexed (real work; the default)",
@@ -179,7 +179,7 @@ extension Scenario {
 
   /// The scenarios that `--scenario` names: several with commas, `all` for every one, `NAME-linked` for the
   /// plain name of a hog scenario. Without any, `search`.
-  public static func select(_ arguments: [String]) throws(BenchError) -> [Scenario] {
+  package static func select(_ arguments: [String]) throws(BenchError) -> [Scenario] {
     let names = arguments.flatMap {
       $0.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
     }

@@ -48,7 +48,7 @@ struct Tally: Sendable {
 }
 
 /// What the process cost the kernel while a contender ran, the generator of the load included.
-public struct Footprint: Sendable, Equatable {
+package struct Footprint: Sendable, Equatable {
   private var switches = 0.0
   private var seconds = 0.0
   private var resident: UInt64 = 0
@@ -62,18 +62,18 @@ public struct Footprint: Sendable, Equatable {
   }
 
   /// Context switches a second, and the most memory that was resident, in mebibytes.
-  public var switchesPerSecond: Double { seconds > 0 ? switches / seconds : 0 }
-  public var residentMebibytes: Double { Double(resident) / 1_048_576 }
+  package var switchesPerSecond: Double { seconds > 0 ? switches / seconds : 0 }
+  package var residentMebibytes: Double { Double(resident) / 1_048_576 }
 }
 
 /// About 100 ms of the run, for the timeline. Latencies in microseconds.
-public struct TimelinePoint: Sendable, Equatable {
+package struct TimelinePoint: Sendable, Equatable {
   /// Since the run's begin.
-  public let second: Double
-  public let median: Double
-  public let max: Double
+  package let second: Double
+  package let median: Double
+  package let max: Double
   /// The host took the CPU: not in the percentiles.
-  public let isLeftOut: Bool
+  package let isLeftOut: Bool
 }
 
 extension NoiseRule {

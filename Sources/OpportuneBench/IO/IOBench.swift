@@ -5,12 +5,12 @@ import OpportuneBase
 import SystemPackage
 
 /// The five figures of the I/O broker, in one run.
-public struct IOBench: Sendable {
+package struct IOBench: Sendable {
   let options: IOBenchOptions
   let isInterrupted: @Sendable () -> Bool
   let progress: @Sendable (String) -> Void
 
-  public init(
+  package init(
     options: IOBenchOptions, isInterrupted: @escaping @Sendable () -> Bool,
     progress: @escaping @Sendable (String) -> Void
   ) {
@@ -20,7 +20,7 @@ public struct IOBench: Sendable {
   }
 
   /// - Throws: where there is nothing to report; a figure that fails is else a note in the report.
-  public func run() async throws -> IOBenchReport {
+  package func run() async throws -> IOBenchReport {
     var report = IOBenchReport(machine: .current(), seconds: options.seconds, repeats: options.repeats)
     let file = try await TestFile(options)
     var failure: (any Error)?

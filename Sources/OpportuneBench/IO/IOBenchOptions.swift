@@ -1,23 +1,23 @@
 import Glibc
 
 /// What `opportune bench io` is to measure.
-public struct IOBenchOptions: Sendable {
-  public enum Figure: String, Sendable, CaseIterable {
+package struct IOBenchOptions: Sendable {
+  package enum Figure: String, Sendable, CaseIterable {
     case storage, cost, fio, echo, rates
   }
 
-  public var figures: [Figure]
+  package var figures: [Figure]
   /// Of each point and repeat.
-  public var seconds: Double
-  public var repeats: Int
+  package var seconds: Double
+  package var repeats: Int
   /// Where the test file goes; must be on the device that is meant, and know O_DIRECT.
-  public var folder: String
+  package var folder: String
   /// Of the test file, in MiB.
-  public var fileMebibytes: Int
+  package var fileMebibytes: Int
   /// The program of SwiftNIO's echo server; `nil` leaves it out.
-  public var echoRival: String?
+  package var echoRival: String?
 
-  public init(
+  package init(
     figures: [String] = [], seconds: Double = 30, repeats: Int = 3, folder: String = "/var/tmp",
     fileMebibytes: Int = 1024, echoRival: String? = nil
   ) throws(BenchError) {

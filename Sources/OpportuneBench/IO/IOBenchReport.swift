@@ -1,24 +1,24 @@
 /// One measured point: medians over the repeats.
-public struct IOResult: Sendable, Encodable {
-  public var figure: String
-  public var mode: String
-  public var load: String?
+package struct IOResult: Sendable, Encodable {
+  package var figure: String
+  package var mode: String
+  package var load: String?
   /// Of the foreground, in microseconds; the median of the repeats' percentiles.
-  public var latencyUs: Percentiles?
+  package var latencyUs: Percentiles?
   /// Smallest and largest of the repeats.
-  public var p99RangeUs: [Double]?
+  package var p99RangeUs: [Double]?
   /// Foreground p99 ÷ that of `alone`.
-  public var p99RatioToAlone: Double?
-  public var operationsPerSecond: Double?
-  public var operationsRange: [Double]?
-  public var megabytesPerSecond: Double?
+  package var p99RatioToAlone: Double?
+  package var operationsPerSecond: Double?
+  package var operationsRange: [Double]?
+  package var megabytesPerSecond: Double?
   /// Background operations ÷ those of `uncontrolled` in the same run.
-  public var backgroundKept: Double?
+  package var backgroundKept: Double?
   /// Of the figure's own rival: bare liburing, fio, or the limit that was set.
-  public var ratioToRival: Double?
+  package var ratioToRival: Double?
   /// Smallest and largest of the ratios in one turn.
-  public var ratioRange: [Double]?
-  public var note: String?
+  package var ratioRange: [Double]?
+  package var note: String?
 
   init(_ figure: IOBenchOptions.Figure, _ mode: String, load: String? = nil) {
     self.figure = figure.rawValue
@@ -37,13 +37,13 @@ public struct IOResult: Sendable, Encodable {
   }
 }
 
-public struct IOBenchReport: Sendable {
-  public var machine: MachineReport
-  public var seconds: Double
-  public var repeats: Int
-  public var results: [IOResult] = []
-  public var notes: [String] = []
-  public var wasInterrupted = false
+package struct IOBenchReport: Sendable {
+  package var machine: MachineReport
+  package var seconds: Double
+  package var repeats: Int
+  package var results: [IOResult] = []
+  package var notes: [String] = []
+  package var wasInterrupted = false
 
   private struct Document: Encodable {
     let machine: MachineReport
@@ -54,14 +54,14 @@ public struct IOBenchReport: Sendable {
     let interrupted: Bool
   }
 
-  public func json() throws -> String {
+  package func json() throws -> String {
     let document = Document(
       machine: machine, seconds: seconds, repeats: repeats, results: results.map(\.rounded), notes: notes,
       interrupted: wasInterrupted)
     return try ReportJSON.text(of: document)
   }
 
-  public func table() -> String {
+  package func table() -> String {
     var rows = [
       [
         "figure", "mode", "load", "p50", "p99", "p99.9 µs", "÷ alone", "ops/s", "MB/s", "kept", "÷ rival",

@@ -2,7 +2,7 @@ import OpportuneBase
 
 /// The storage figure as a picture: what each mode costs the foreground against what it leaves to background. The line
 /// joins the modes that no other beats in both.
-public struct IOParetoChart: Sendable {
+package struct IOParetoChart: Sendable {
   struct Point: Sendable, Equatable {
     var mode: String
     /// Share of the uncontrolled background, 0 and up.
@@ -13,7 +13,7 @@ public struct IOParetoChart: Sendable {
 
   private let loads: [(name: String, points: [Point])]
 
-  public init(_ report: IOBenchReport) {
+  package init(_ report: IOBenchReport) {
     var loads: [(name: String, points: [Point])] = []
     for result in report.results where result.figure == IOBenchOptions.Figure.storage.rawValue {
       guard let load = result.load, let kept = result.backgroundKept, let cost = result.p99RatioToAlone else {
@@ -42,7 +42,7 @@ public struct IOParetoChart: Sendable {
   private static let height = 420.0
 
   /// A page of SVG, one chart for each background load; empty where the storage figure was not measured.
-  public func svg() -> String {
+  package func svg() -> String {
     let total = Double(max(1, loads.count)) * Self.height
     var parts = [
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 \(fixed(Self.width, 0)) \(fixed(total, 0))\" "

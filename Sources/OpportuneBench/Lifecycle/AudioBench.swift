@@ -4,22 +4,22 @@ import Synchronization
 
 /// Frames of audio beside work that saturates the machine: an app under the Audio service against bare threads, which
 /// take turns within one run.
-public struct AudioBench: Sendable {
+package struct AudioBench: Sendable {
   /// What one contender made of its frames.
-  public struct Row: Sendable {
-    public let contender: String
-    public let beside: String
-    public internal(set) var frames: UInt64 = 0
+  package struct Row: Sendable {
+    package let contender: String
+    package let beside: String
+    package internal(set) var frames: UInt64 = 0
     /// Periods that began without their frame.
-    public internal(set) var underruns: UInt64 = 0
+    package internal(set) var underruns: UInt64 = 0
     /// From when a frame was due until it was ready, at most.
-    public internal(set) var longestMicroseconds: Double = 0
+    package internal(set) var longestMicroseconds: Double = 0
     /// Why it did not take part.
-    public internal(set) var refusal: String?
+    package internal(set) var refusal: String?
   }
 
   /// CPU time that each frame takes.
-  public static let work: Duration = .milliseconds(1)
+  package static let work: Duration = .milliseconds(1)
 
   private let frames: UInt64
   private let repeats: Int
@@ -30,7 +30,7 @@ public struct AudioBench: Sendable {
   ///   - repeats: 1 to 100.
   ///   - period: one of `AudioPace.periods`.
   /// - Throws: ``BenchError`` for the first value that is out of range.
-  public init(frames: Int, repeats: Int, period: Duration = .milliseconds(10)) throws(BenchError) {
+  package init(frames: Int, repeats: Int, period: Duration = .milliseconds(10)) throws(BenchError) {
     guard (1...1_000_000).contains(frames) else {
       throw .invalid("--frames", "\(frames)", expected: "a whole number from 1 to 1000000")
     }
@@ -45,7 +45,7 @@ public struct AudioBench: Sendable {
     self.period = period
   }
 
-  public func run(isInterrupted: () -> Bool = { false }) async throws -> [Row] {
+  package func run(isInterrupted: () -> Bool = { false }) async throws -> [Row] {
     let burn = UInt64(SpinWork.calibrate() * 1000 * (Self.work / .milliseconds(1)))
     var rows: [Row] = []
     for number in 0..<repeats where !isInterrupted() {

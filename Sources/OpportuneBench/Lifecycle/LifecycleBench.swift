@@ -2,14 +2,14 @@ import Opportune
 import OpportuneBase
 
 /// What `opportune bench lifecycle` is to measure.
-public struct LifecycleBenchOptions: Sendable {
-  public enum Figure: String, Sendable, CaseIterable { case moves, resumption, audio }
+package struct LifecycleBenchOptions: Sendable {
+  package enum Figure: String, Sendable, CaseIterable { case moves, resumption, audio }
 
-  public var figures: [Figure]
+  package var figures: [Figure]
   /// Apps of the virtual machine.
-  public var apps: Int
+  package var apps: Int
   /// Switches to time of each kind.
-  public var switches: Int
+  package var switches: Int
   let audio: AudioBench
   let resumption: ResumptionBench
 
@@ -17,7 +17,7 @@ public struct LifecycleBenchOptions: Sendable {
   ///   - frames: of audio, of each contender in each repeat.
   ///   - repeats: of the audio figure.
   /// - Throws: ``BenchError`` for the first value that is unknown or out of range.
-  public init(
+  package init(
     figures: [String] = [], apps: Int = 10_000, switches: Int = 20_000, frames: Int = 500, repeats: Int = 3
   ) throws(BenchError) {
     self.figures = try BenchError.figures(figures)
@@ -35,12 +35,12 @@ public struct LifecycleBenchOptions: Sendable {
 }
 
 /// The figures of the lifecycle, in one run.
-public struct LifecycleBench {
+package struct LifecycleBench {
   private let options: LifecycleBenchOptions
   private let isInterrupted: @Sendable () -> Bool
   private let progress: @Sendable (String) -> Void
 
-  public init(
+  package init(
     options: LifecycleBenchOptions, isInterrupted: @escaping @Sendable () -> Bool,
     progress: @escaping @Sendable (String) -> Void
   ) {
@@ -49,7 +49,7 @@ public struct LifecycleBench {
     self.progress = progress
   }
 
-  public func run() async throws -> LifecycleBenchReport {
+  package func run() async throws -> LifecycleBenchReport {
     var report = LifecycleBenchReport(machine: .current())
     for figure in options.figures where !isInterrupted() {
       progress("measuring \(figure.rawValue)")

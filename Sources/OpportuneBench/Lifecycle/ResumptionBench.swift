@@ -3,15 +3,15 @@ import OpportuneBase
 import SystemPackage
 
 /// How soon a suspended app runs again that has much queued and much held. (R-FTS-08)
-public struct ResumptionBench: Sendable {
+package struct ResumptionBench: Sendable {
   /// One resumption, in microseconds from the call of `bringForward`.
-  public struct Sample: Sendable {
+  package struct Sample: Sendable {
     /// Until the call has returned: from here on the app may run.
-    public let returned: Double
+    package let returned: Double
     /// Until the first of its queued jobs ran.
-    public let firstJob: Double
+    package let firstJob: Double
     /// Until the last held completion was delivered, all queued jobs before it in the queues.
-    public let lastCompletion: Double
+    package let lastCompletion: Double
   }
 
   private let jobs: Int
@@ -19,7 +19,7 @@ public struct ResumptionBench: Sendable {
   private let repeats: Int
 
   /// - Throws: ``BenchError`` for the first value that is out of range.
-  public init(jobs: Int = 10_000, completions: Int = 64, repeats: Int = 20) throws(BenchError) {
+  package init(jobs: Int = 10_000, completions: Int = 64, repeats: Int = 20) throws(BenchError) {
     guard (1...1_000_000).contains(jobs) else { throw .invalid("jobs", "\(jobs)", expected: "1 to 1000000") }
     guard (1...1000).contains(completions) else {
       throw .invalid("completions", "\(completions)", expected: "1 to 1000")
@@ -32,7 +32,7 @@ public struct ResumptionBench: Sendable {
 
   private struct Empty: AppDelegate {}
 
-  public func run(isInterrupted: () -> Bool = { false }) async throws -> [Sample] {
+  package func run(isInterrupted: () -> Bool = { false }) async throws -> [Sample] {
     var policy = AppsPolicy()
     policy.suspendsOnReturn = true
     let host = try AppHost(policy: policy)

@@ -7,11 +7,11 @@ import OpportuneLocation
 /// many fixes the sampler takes, and how right crossings are.
 ///
 /// It compares numbers of fences within one run. Places and fixes are the same each time.
-public struct LocationBench: Sendable {
-  public let options: LocationBenchOptions
-  public let tracks: [RecordedTrack]
-  public let logs: [PhoneLog]
-  public let reference: RecordedTrack?
+package struct LocationBench: Sendable {
+  package let options: LocationBenchOptions
+  package let tracks: [RecordedTrack]
+  package let logs: [PhoneLog]
+  package let reference: RecordedTrack?
   let isInterrupted: @Sendable () -> Bool
   let progress: @Sendable (String) -> Void
 
@@ -21,7 +21,7 @@ public struct LocationBench: Sendable {
   ///   - reference: where the device of the first track really was.
   ///   - isInterrupted: asked between any two repeats; the report then has what is there.
   ///   - progress: told what is measured next.
-  public init(
+  package init(
     options: LocationBenchOptions, tracks: [RecordedTrack] = [], logs: [PhoneLog] = [],
     reference: RecordedTrack? = nil,
     isInterrupted: @escaping @Sendable () -> Bool = { false },
@@ -38,7 +38,7 @@ public struct LocationBench: Sendable {
   /// Measures; takes seconds to minutes, on the calling thread.
   ///
   /// - Throws: ``BenchError`` where fences were not crossed alike in all repeats.
-  public func run() throws -> LocationBenchReport {
+  package func run() throws -> LocationBenchReport {
     var report = LocationBenchReport(machine: .current(), options: options)
     for figure in options.figures {
       if isInterrupted() { report.wasInterrupted = true }

@@ -1,29 +1,29 @@
 /// What `opportune bench location` is to measure.
-public struct LocationBenchOptions: Sendable {
+package struct LocationBenchOptions: Sendable {
   /// `sampling`, `history` and `reference` need recorded tracks, `exits` needs logs of phones; without them they measure nothing.
-  public enum Figure: String, Sendable, CaseIterable { case fixes, geometry, sampling, history, exits, reference }
+  package enum Figure: String, Sendable, CaseIterable { case fixes, geometry, sampling, history, exits, reference }
 
-  public var figures: [Figure]
+  package var figures: [Figure]
   /// Numbers of fences, each for a drive of its own.
-  public var fences: [Int]
+  package var fences: [Int]
   /// Of each drive, one a second.
-  public var fixes: Int
+  package var fixes: Int
   /// Of each drive and each piece of geometry; medians are reported.
-  public var repeats: Int
+  package var repeats: Int
   /// Metres from the middle of a fence to its border.
-  public var radius: Double
+  package var radius: Double
   /// ``MonitorPolicy/wander`` of the figure `sampling`.
-  public var wander: Double?
+  package var wander: Double?
 
   /// Of each recorded track: half of them on its way, half about it.
-  public static let trackFences = 200
+  package static let trackFences = 200
   /// Seconds of the sampler's patience, each with a run of its own.
-  public static let patiences = [0.0, 5, 10, 15, 20, 30]
+  package static let patiences = [0.0, 5, 10, 15, 20, 30]
   /// Seconds of rest of an app's own sampling, each with a run of its own.
-  public static let rests = [5.0, 10, 20, 30, 60, 120, 300]
+  package static let rests = [5.0, 10, 20, 30, 60, 120, 300]
 
   /// - Throws: ``BenchError`` that names the option, its value and what was expected.
-  public init(
+  package init(
     figures: [String] = [], fences: [String] = ["1", "1000", "100000"], fixes: Int = 20_000, repeats: Int = 3,
     radius: Double = 100, wander: Double? = nil
   ) throws(BenchError) {

@@ -1,17 +1,17 @@
 import OpportuneBase
 
 /// What `opportune bench location` found.
-public struct LocationBenchReport: Sendable {
-  public struct Result: Sendable, Encodable {
-    public enum Unit: String, Sendable, Encodable { case microseconds, seconds, count, bytes, percent, metres }
+package struct LocationBenchReport: Sendable {
+  package struct Result: Sendable, Encodable {
+    package enum Unit: String, Sendable, Encodable { case microseconds, seconds, count, bytes, percent, metres }
 
-    public let name: String
+    package let name: String
     /// Of the drive; `nil` for what has nothing to do with fences.
-    public let fences: Int?
+    package let fences: Int?
     /// The recorded track; `nil` for what has nothing to do with one.
-    public let track: String?
-    public let value: Double
-    public let unit: Unit
+    package let track: String?
+    package let value: Double
+    package let unit: Unit
 
     init(_ name: String, fences: Int? = nil, track: String? = nil, _ value: Double, _ unit: Unit) {
       self.name = name
@@ -22,10 +22,10 @@ public struct LocationBenchReport: Sendable {
     }
   }
 
-  public let machine: MachineReport
-  public let options: LocationBenchOptions
-  public internal(set) var results: [Result] = []
-  public internal(set) var wasInterrupted = false
+  package let machine: MachineReport
+  package let options: LocationBenchOptions
+  package internal(set) var results: [Result] = []
+  package internal(set) var wasInterrupted = false
 
   init(machine: MachineReport, options: LocationBenchOptions) {
     self.machine = machine
@@ -42,7 +42,7 @@ public struct LocationBenchReport: Sendable {
     let interrupted: Bool
   }
 
-  public func json() throws -> String {
+  package func json() throws -> String {
     let document = Document(
       machine: machine, fixes: options.fixes, repeats: options.repeats, radius: options.radius,
       wander: options.wander, results: results,
@@ -50,7 +50,7 @@ public struct LocationBenchReport: Sendable {
     return try ReportJSON.text(of: document)
   }
 
-  public func table() -> String {
+  package func table() -> String {
     let rows =
       [["fences", "what", "value", "unit"]]
       + results.map { result in

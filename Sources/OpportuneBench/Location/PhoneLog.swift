@@ -6,8 +6,8 @@ import OpportuneLocation
 ///
 /// Its form is that of e-mission's entries, `[{"metadata": {"key": …, "write_ts": …}, "data": {…}}]`: fixes are
 /// `background/location`, exits the transition 1 of `statemachine/transition`. Other entries are left out.
-public struct PhoneLog: Sendable {
-  public let name: String
+package struct PhoneLog: Sendable {
+  package let name: String
   let platform: String
   /// In the order of their times, from moment zero on, each of its own time.
   let fixes: [Fix]
@@ -20,7 +20,7 @@ public struct PhoneLog: Sendable {
   static let again = 60.0
 
   /// - Throws: ``BenchError`` for what is no such log.
-  public init(name: String, reading data: Data) throws(BenchError) {
+  package init(name: String, reading data: Data) throws(BenchError) {
     let entries: [Entry]
     do { entries = try JSONDecoder().decode([Entry].self, from: data) } catch {
       throw .invalid("--log", name, expected: "a JSON array of entries with metadata.key and data")

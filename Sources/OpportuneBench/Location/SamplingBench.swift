@@ -2,11 +2,11 @@ import OpportuneBase
 import OpportuneLocation
 
 /// A recorded track for ``LocationBench``.
-public struct RecordedTrack: Sendable {
-  public var name: String
-  public var trace: LocationTrace
+package struct RecordedTrack: Sendable {
+  package var name: String
+  package var trace: LocationTrace
 
-  public init(name: String, trace: LocationTrace) {
+  package init(name: String, trace: LocationTrace) {
     self.name = name
     self.trace = trace
   }

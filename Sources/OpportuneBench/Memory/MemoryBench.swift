@@ -3,22 +3,22 @@ import Opportune
 import OpportuneBase
 
 /// What `opportune bench memory` is to measure.
-public struct MemoryBenchOptions: Sendable {
-  public enum Figure: String, Sendable, CaseIterable {
+package struct MemoryBenchOptions: Sendable {
+  package enum Figure: String, Sendable, CaseIterable {
     case pin, cache, purge, pressure, hibernate
   }
 
-  public var figures: [Figure]
-  public var repeats: Int
+  package var figures: [Figure]
+  package var repeats: Int
   /// Of purgeable memory, in regions of 1 MiB.
-  public var mebibytes: Int
+  package var mebibytes: Int
   /// Where files are made for figure 3, and gone with the run.
-  public var folder: String
+  package var folder: String
   /// The command to compare hibernation with.
-  public var criu: String
+  package var criu: String
 
   /// - Throws: ``BenchError`` for the first value that is unknown or out of range.
-  public init(
+  package init(
     figures: [String] = [], repeats: Int = 5, mebibytes: Int = 1024, folder: String = ".",
     criu: String = "criu"
   ) throws(BenchError) {
@@ -40,12 +40,12 @@ public struct MemoryBenchOptions: Sendable {
 }
 
 /// The figures of the memory broker, in one run. Opportune and its rivals take turns within each repeat, and in who is first.
-public struct MemoryBench {
+package struct MemoryBench {
   let options: MemoryBenchOptions
   let isInterrupted: @Sendable () -> Bool
   let progress: @Sendable (String) -> Void
 
-  public init(
+  package init(
     options: MemoryBenchOptions, isInterrupted: @escaping @Sendable () -> Bool,
     progress: @escaping @Sendable (String) -> Void
   ) {
@@ -54,7 +54,7 @@ public struct MemoryBench {
     self.progress = progress
   }
 
-  public func run() throws -> MemoryBenchReport {
+  package func run() throws -> MemoryBenchReport {
     var report = MemoryBenchReport(machine: .current(), repeats: options.repeats, mebibytes: options.mebibytes)
     for figure in options.figures where !isInterrupted() {
       switch figure {

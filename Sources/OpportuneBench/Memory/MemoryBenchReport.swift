@@ -1,25 +1,25 @@
 /// One measured figure: the median of its repeats.
-public struct MemoryResult: Sendable, Encodable {
-  public var figure: String
-  public var mode: String
-  public var unit: String
-  public var value: Double
+package struct MemoryResult: Sendable, Encodable {
+  package var figure: String
+  package var mode: String
+  package var unit: String
+  package var value: Double
   /// Smallest and largest of the repeats.
-  public var low: Double
-  public var high: Double
-  public var rival: String?
+  package var low: Double
+  package var high: Double
+  package var rival: String?
   /// Median over the repeats of this ÷ the rival of the same repeat.
-  public var ratioToRival: Double?
+  package var ratioToRival: Double?
   // The same by the rival's name, and the value by its unit: for who looks for one figure.
-  public var ns: Double?
-  public var ratioToMutex: Double?
-  public var ratioToMadvise: Double?
+  package var ns: Double?
+  package var ratioToMutex: Double?
+  package var ratioToMadvise: Double?
   /// The same where a rival is a dictionary with a cost limit behind a mutex.
-  public var ratioToDictionary: Double?
+  package var ratioToDictionary: Double?
   /// The same where the rival is the bare disk.
-  public var ratioToDisk: Double?
+  package var ratioToDisk: Double?
   /// Of one hibernation, as the kernel counts what it is given: the record and both copies of the index.
-  public var bytesWritten: Double?
+  package var bytesWritten: Double?
 
   mutating func add(_ rival: String, _ ratio: Double) {
     if self.rival == nil { (self.rival, ratioToRival) = (rival, ratio) }
@@ -38,14 +38,14 @@ public struct MemoryResult: Sendable, Encodable {
   }
 }
 
-public struct MemoryBenchReport: Sendable {
-  public var machine: MachineReport
-  public var repeats: Int
-  public var mebibytes: Int
-  public var results: [MemoryResult] = []
+package struct MemoryBenchReport: Sendable {
+  package var machine: MachineReport
+  package var repeats: Int
+  package var mebibytes: Int
+  package var results: [MemoryResult] = []
   /// What was not measured here, and why.
-  public var skipped: [String] = []
-  public var wasInterrupted = false
+  package var skipped: [String] = []
+  package var wasInterrupted = false
 
   private struct Document: Encodable {
     let machine: MachineReport
@@ -56,14 +56,14 @@ public struct MemoryBenchReport: Sendable {
     let interrupted: Bool
   }
 
-  public func json() throws -> String {
+  package func json() throws -> String {
     let document = Document(
       machine: machine, repeats: repeats, mebibytes: mebibytes, results: results, skipped: skipped,
       interrupted: wasInterrupted)
     return try ReportJSON.text(of: document)
   }
 
-  public func table() -> String {
+  package func table() -> String {
     var rows = [["figure", "mode", "median", "low", "high", "unit", "÷ rival", "bytes written"]]
     for result in results {
       rows.append([
