@@ -10,10 +10,12 @@ public struct AppClock: Clock {
   public struct Instant: InstantProtocol, Sendable, Hashable {
     let nanoseconds: Int64
 
+    /// The instant so much later.
     public func advanced(by duration: Duration) -> Instant {
       Instant(nanoseconds: nanoseconds.saturatingAdd(duration.clampedNanoseconds))
     }
 
+    /// How much later the other is.
     public func duration(to other: Instant) -> Duration {
       .nanoseconds(other.nanoseconds) - .nanoseconds(nanoseconds)
     }
@@ -25,6 +27,7 @@ public struct AppClock: Clock {
 
   init(_ engine: Engine) { self.engine = engine }
 
+  /// The time on `CLOCK_MONOTONIC`.
   public var now: Instant { Instant(nanoseconds: Int64(clamping: opp_now_ns())) }
 
   /// What the clock can tell apart; timers fire within their tolerance.

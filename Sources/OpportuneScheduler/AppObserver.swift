@@ -1,7 +1,7 @@
 internal import OpportuneBase
 
 /// Told when an app changes band, or is suspended or resumed: the hook by which other layers, such as I/O, follow it.
-public protocol AppObserver: AnyObject, Sendable {
+package protocol AppObserver: AnyObject, Sendable {
   /// Called on the thread that made the change, after it; must not block. Two changes may be told of in either order, or
   /// at once, and who keeps what it has seen may keep what is older. So have one thread look at what the app is then.
   func appDidChange()
@@ -10,7 +10,7 @@ public protocol AppObserver: AnyObject, Sendable {
 extension App {
   /// Has `observer` told of changes from now on, for as long as it lives. It is not held; its
   /// place, some 50 bytes, is kept as long as the app.
-  public func addObserver(_ observer: any AppObserver) { core.observers.add(observer) }
+  package func addObserver(_ observer: any AppObserver) { core.observers.add(observer) }
 
   /// Has them told of what another layer knows of the app and has changed.
   package func tellObservers() { core.observers.tell() }

@@ -99,7 +99,7 @@ public struct Bands: Sendable, Hashable {
   }
 
   /// The levels of `band`.
-  public func range(of band: Band) -> ClosedRange<Level> {
+  package func range(of band: Band) -> ClosedRange<Level> {
     switch band {
     case .background: background
     case .foreground: foreground
@@ -109,7 +109,7 @@ public struct Bands: Sendable, Hashable {
 
   /// The level `rank` steps below the top of `band`. A rank below 0 counts as 0, and one that would leave the
   /// band gives the band's lowest level.
-  public func level(band: Band, rank: Int) -> Level {
+  package func level(band: Band, rank: Int) -> Level {
     let range = range(of: band)
     return range.upperBound.lowered(by: rank, floor: range.lowerBound)
   }
@@ -129,7 +129,7 @@ public struct Bands: Sendable, Hashable {
   /// overlap. In a band of fewer levels the last ones share its lowest level.
   ///
   /// - Parameter band: where the work belongs; its length bounds the result.
-  public func initialRank(for priority: TaskPriority?, band: Band) -> Int {
+  package func initialRank(for priority: TaskPriority?, band: Band) -> Int {
     let rank =
       switch priority?.rawValue {
       case nil: 8
@@ -143,28 +143,28 @@ public struct Bands: Sendable, Hashable {
   }
 
   /// The rank of the lowest level of `band`: its number of levels less one.
-  public func rankMax(of band: Band) -> Int {
+  package func rankMax(of band: Band) -> Int {
     let range = range(of: band)
     return Int(range.upperBound.rawValue) - Int(range.lowerBound.rawValue)
   }
 
   /// How many levels work that started at `rank` can still be lowered within `band`: the limit for
   /// ``QuantumAccount/depth``.
-  public func depthMax(of band: Band, rank: Int) -> Int { max(0, rankMax(of: band) - max(0, rank)) }
+  package func depthMax(of band: Band, rank: Int) -> Int { max(0, rankMax(of: band) - max(0, rank)) }
 
   /// The lane that serves `level`.
   ///
   /// All levels of the background band belong to the background lane, those of the overlap included, so that
   /// a foreground thread that was demoted into the overlap runs beside background work and no longer before
   /// it (R-CPU-05).
-  public func lane(of level: Level) -> Lane {
+  package func lane(of level: Level) -> Lane {
     if level <= background.upperBound { return .background }
     return level < realTime.lowerBound ? .foreground : .realTime
   }
 
   /// The level of every rank of `band`, 64 entries: entry `i` is the raw value of `level(band: band, rank:
   /// i)`. For the C core, which knows ranks and a table.
-  public func levelTable(for band: Band) -> [UInt8] {
+  package func levelTable(for band: Band) -> [UInt8] {
     (0..<Level.count).map { level(band: band, rank: $0).rawValue }
   }
 }

@@ -106,7 +106,7 @@ public struct SchedulerConfiguration: Sendable, Hashable {
 
   /// The lane that serves `level` with the lanes that are configured: as ``Bands/lane(of:)``, with foreground
   /// for real-time where that lane is off.
-  public func lane(of level: Level) -> Lane {
+  package func lane(of level: Level) -> Lane {
     let lane = bands.lane(of: level)
     return lane == .realTime && !lanes.contains(.realTime) ? .foreground : lane
   }

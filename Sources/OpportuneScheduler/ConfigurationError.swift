@@ -63,8 +63,10 @@ public struct ConfigurationError: Error, Sendable, Equatable {
 }
 
 extension ConfigurationError: CustomStringConvertible {
-  /// One sentence that names the setting, the value and the limit.
-  public var description: String { "\(code) is \(value); expected \(expected)" }
+  /// The same for people: one sentence that names the setting, the value and the limit.
+  public var message: String { "\(code) is \(value); expected \(expected)" }
+
+  public var description: String { message }
 }
 
 /// Throws an error that names value and range unless `range` holds `value`. Not-a-number is never in range.

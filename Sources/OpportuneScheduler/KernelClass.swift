@@ -10,22 +10,22 @@ public enum BackgroundClass: Sendable, Hashable, CaseIterable, Codable {
 }
 
 /// What the kernel lets this process do to its threads' priorities; probed once at the start.
-public struct KernelPrivileges: Sendable, Hashable {
+package struct KernelPrivileges: Sendable, Hashable {
   /// A thread's nice value may be lowered again after it was raised, and `SCHED_IDLE` left (`CAP_SYS_NICE`,
   /// or `RLIMIT_NICE` high enough).
-  public var canRaise: Bool
+  package var canRaise: Bool
   /// `SCHED_RR` may be entered (`CAP_SYS_NICE` or `RLIMIT_RTPRIO`).
-  public var canUseRR: Bool
+  package var canUseRR: Bool
   /// The kernel takes a slice for `SCHED_OTHER` (Linux 6.12 or later). Needs no privilege in either
   /// direction.
-  public var canSetSlice: Bool
+  package var canSetSlice: Bool
   /// The nice value that the process has, -20 to 19: foreground work keeps it, and demotion goes on from there.
-  public var baseNice: Int
+  package var baseNice: Int
 
   /// Takes what a probe has found, or a test asks for.
   ///
   /// - Parameter baseNice: brought into -20 to 19.
-  public init(canRaise: Bool, canUseRR: Bool, canSetSlice: Bool, baseNice: Int = 0) {
+  package init(canRaise: Bool, canUseRR: Bool, canSetSlice: Bool, baseNice: Int = 0) {
     self.canRaise = canRaise
     self.canUseRR = canUseRR
     self.canSetSlice = canSetSlice
@@ -37,9 +37,9 @@ public struct KernelPrivileges: Sendable, Hashable {
 ///
 /// ``init(worker:level:depth:bands:backgroundClass:privileges:)`` is the whole of the policy. A value: safe
 /// to use from any thread.
-public struct KernelPriority: Sendable, Hashable {
+package struct KernelPriority: Sendable, Hashable {
   /// The kernel's scheduling classes that are used here.
-  public enum Policy: Sendable, Hashable, CaseIterable {
+  package enum Policy: Sendable, Hashable, CaseIterable {
     /// `SCHED_OTHER`; nice and slice apply.
     case normal
     /// `SCHED_IDLE`.
@@ -49,27 +49,27 @@ public struct KernelPriority: Sendable, Hashable {
   }
 
   /// The class.
-  public let policy: Policy
+  package let policy: Policy
 
   /// -20 (first) to 19 (last); 0 unless the class is normal.
-  public let nice: Int
+  package let nice: Int
 
   /// The slice in nanoseconds, 100,000 to 100,000,000, or 0 for the kernel's default. Normal class only.
-  public let sliceNanoseconds: UInt64
+  package let sliceNanoseconds: UInt64
 
   /// 1 (lowest) to 65 in the round-robin class, else 0.
-  public let realTimePriority: Int
+  package let realTimePriority: Int
 
   /// The worker cannot come back from this to its lane's own class, so it must end after the job that it
   /// runs, and another takes its place.
-  public let retires: Bool
+  package let retires: Bool
 
   /// The slice of foreground work, 100 µs, the shortest that the kernel takes: it preempts soonest.
-  public static let foregroundSliceNanoseconds: UInt64 = 100_000
+  package static let foregroundSliceNanoseconds: UInt64 = 100_000
   /// The slice of demoted foreground work, 20 ms: its deadline lies far enough that whoever wakes goes first.
-  public static let demotedSliceNanoseconds: UInt64 = 20_000_000
+  package static let demotedSliceNanoseconds: UInt64 = 20_000_000
   /// The slice of ``BackgroundClass/nice19LongSlice``, 100 ms, the longest that the kernel takes.
-  public static let backgroundSliceNanoseconds: UInt64 = 100_000_000
+  package static let backgroundSliceNanoseconds: UInt64 = 100_000_000
 
   private init(_ policy: Policy, nice: Int = 0, slice: UInt64 = 0, realTime: Int = 0, retires: Bool = false) {
     self.policy = policy
@@ -107,7 +107,7 @@ public struct KernelPriority: Sendable, Hashable {
   ///   - bands: which level belongs where.
   ///   - backgroundClass: the class of background work.
   ///   - privileges: what the kernel allows.
-  public init(
+  package init(
     worker: Lane, level: Level, depth: Int, bands: Bands, backgroundClass: BackgroundClass,
     privileges: KernelPrivileges
   ) {

@@ -14,9 +14,9 @@ internal import OpportuneBase
 ///   CPU time than a quantum, its time off the CPU is taken to be spread evenly.
 ///
 /// So what is reported in one piece or in many leads to the same depth.
-public struct QuantumAccount: Sendable, Hashable {
+package struct QuantumAccount: Sendable, Hashable {
   /// What a report changed, to be carried out by the caller: the net change of ``QuantumAccount/depth``.
-  public enum Verdict: Sendable, Hashable {
+  package enum Verdict: Sendable, Hashable {
     /// The level stays.
     case none
     /// Lower the level by so many, 1 to 63.
@@ -26,22 +26,22 @@ public struct QuantumAccount: Sendable, Hashable {
   }
 
   /// The deepest demotion that can be remembered, 63 levels.
-  public static let depthMax = Level.count - 1
+  package static let depthMax = Level.count - 1
 
   /// CPU time used in the current quantum, in nanoseconds; always less than a quantum after a report.
-  public private(set) var cpuNanoseconds: UInt64 = 0
+  package private(set) var cpuNanoseconds: UInt64 = 0
 
   /// Time off the CPU in the current quantum, in nanoseconds.
-  public private(set) var offCPUNanoseconds: UInt64 = 0
+  package private(set) var offCPUNanoseconds: UInt64 = 0
 
   /// By how many levels it stands lowered, 0 to 63.
-  public private(set) var depth: Int = 0
+  package private(set) var depth: Int = 0
 
   /// When the last slice ended, in quarters of a millisecond, 24 bits that wrap around after 70 minutes.
   private var lastEnd: UInt32 = 0
 
   /// An account of something that has not run yet.
-  public init() {}
+  package init() {}
 
   /// An account that starts out lowered: what a demoted job submits starts at its level.
   ///
@@ -49,7 +49,7 @@ public struct QuantumAccount: Sendable, Hashable {
   ///   - depth: brought into 0 to 63.
   ///   - now: when it was submitted, nanoseconds of a monotonic clock, so that it does not seem to have
   ///     been idle since that clock's start.
-  public init(depth: Int, at now: UInt64) {
+  package init(depth: Int, at now: UInt64) {
     self.depth = min(max(0, depth), Self.depthMax)
     ended(at: now)
   }
@@ -67,7 +67,7 @@ public struct QuantumAccount: Sendable, Hashable {
   ///     steps would change nothing, and must not have to be recovered from either. See
   ///     ``Bands/depthMax(of:rank:)``.
   /// - Returns: the net change of level. The caller is to carry it out.
-  public mutating func slice(
+  package mutating func slice(
     cpu: UInt64, offCPU: UInt64, idleBefore: UInt64, policy: QuantumPolicy, depthMax: Int = Self.depthMax
   ) -> Verdict {
     let before = depth
@@ -89,7 +89,7 @@ public struct QuantumAccount: Sendable, Hashable {
   ///   - policy: the rules.
   ///   - depthMax: as for a slice that has ended.
   /// - Returns: the net change of level. The caller is to carry it out.
-  public mutating func running(
+  package mutating func running(
     cpu: UInt64, offCPU: UInt64, policy: QuantumPolicy, depthMax: Int = Self.depthMax
   ) -> Verdict {
     let before = depth
@@ -104,7 +104,7 @@ public struct QuantumAccount: Sendable, Hashable {
   ///   - idleBefore: nanoseconds before this slice in which nothing was queued or running.
   ///   - policy: the rules.
   /// - Returns: `.none` or a restoration.
-  public mutating func began(idleBefore: UInt64, policy: QuantumPolicy) -> Verdict {
+  package mutating func began(idleBefore: UInt64, policy: QuantumPolicy) -> Verdict {
     let before = depth
     blockedBefore(idleBefore, policy)
     return verdict(since: before)
@@ -119,7 +119,7 @@ public struct QuantumAccount: Sendable, Hashable {
   ///   - policy: the rules.
   ///   - depthMax: as for ``slice(cpu:offCPU:idleBefore:policy:depthMax:)``.
   /// - Returns: the net change from `seen`.
-  public mutating func slice(
+  package mutating func slice(
     seen: Int, cpu: UInt64, offCPU: UInt64, policy: QuantumPolicy, depthMax: Int = Self.depthMax
   ) -> Verdict {
     let deepest = max(depth, min(seen, Self.depthMax))
@@ -180,14 +180,14 @@ extension QuantumAccount {
   ///
   /// - Parameter now: nanoseconds of a monotonic clock. Kept to a quarter of a millisecond, modulo 70
   ///   minutes.
-  public mutating func ended(at now: UInt64) { lastEnd = Self.quarters(now) }
+  package mutating func ended(at now: UInt64) { lastEnd = Self.quarters(now) }
 
   /// How long ago the last slice had ended, to less than a quarter of a millisecond either way; multiples of
   /// 70 minutes are lost, which costs at most one restoration.
   ///
   /// - Parameter now: nanoseconds of the same clock, at which something was queued again.
   /// - Returns: nanoseconds; 0 where `now` lies a little before the end (it was queued while it still ran).
-  public func idle(until now: UInt64) -> UInt64 {
+  package func idle(until now: UInt64) -> UInt64 {
     let passed = (Self.quarters(now) &- lastEnd) & Self.lastEndMask
     // The upper half of the circle is the past: queued before the slice had ended.
     guard passed <= Self.lastEndMask / 2 else { return 0 }
@@ -213,7 +213,7 @@ extension QuantumAccount {
 //   bits 52-63  time off the CPU in the current quantum, in 16.384 us: what is less in a slice is noise
 extension QuantumAccount {
   /// Reads what ``bits`` has written. Every word is a valid account; 0 is a fresh one.
-  public init(bits: UInt64) {
+  package init(bits: UInt64) {
     lastEnd = UInt32(truncatingIfNeeded: bits) & Self.lastEndMask
     depth = Int((bits >> 24) & 0x3F)
     cpuNanoseconds = ((bits >> 30) & 0x3F_FFFF) << 7
@@ -222,7 +222,7 @@ extension QuantumAccount {
 
   /// The account in one word. CPU time is rounded to the nearest 128 ns, time off the CPU to the nearest 16
   /// µs; both saturate far above what a valid policy lets them reach.
-  public var bits: UInt64 {
+  package var bits: UInt64 {
     let cpu = min((cpuNanoseconds.saturatingAdd(64)) >> 7, 0x3F_FFFF)
     let offCPU = min((offCPUNanoseconds.saturatingAdd(8192)) >> 14, 0xFFF)
     return UInt64(lastEnd) | UInt64(depth) << 24 | cpu << 30 | offCPU << 52

@@ -20,7 +20,7 @@ public struct QuantumPolicy: Sendable, Hashable {
   public static let quantumRange: ClosedRange<Duration> = .milliseconds(1) ... .milliseconds(500)
   /// The steps that are accepted: 1 to 63 levels.
   public static let stepRange: ClosedRange<Int> = 1...63
-  /// The gaps that are accepted: 250 µs, the resolution at which ``QuantumAccount/bits`` remembers time, to 1
+  /// The gaps that are accepted: 250 µs, the resolution at which a thread's account remembers time, to 1
   /// s.
   public static let blockingGapRange: ClosedRange<Duration> = .microseconds(250) ... .seconds(1)
   /// The shares that are accepted: 0.01 to 0.125.

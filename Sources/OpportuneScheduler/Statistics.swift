@@ -10,6 +10,7 @@ public struct AppStatistics: Sendable {
     public let jobs: UInt64
     /// Closures and strands' closures accepted, and those that were cancelled by a shutdown.
     public let submitted: UInt64
+    /// Accepted closures that were cancelled by a shutdown.
     public let cancelled: UInt64
     /// CPU time used by its jobs. Slices under 50 µs count as they stand, by the wall clock.
     public let cpuTime: Duration
@@ -17,6 +18,7 @@ public struct AppStatistics: Sendable {
     public let stolen: UInt64
     /// Levels lost by using up quanta, and won back by blocking.
     public let demotions: UInt64
+    /// Levels won back by blocking.
     public let restored: UInt64
     /// Jobs that went to the language's global pool. Tasks that the program itself started there are counted only with
     /// ``SchedulerConfiguration/countsEscapes``.
@@ -29,6 +31,7 @@ public struct AppStatistics: Sendable {
 
   /// The app's name and present band.
   public let name: String
+  /// The band that it is in now.
   public let band: Band
   /// Whether anything is counted; without ``SchedulerConfiguration/collectsStatistics`` all counters are zero.
   public let isCollected: Bool
@@ -103,10 +106,13 @@ extension AppStatistics.Counts {
 public struct SchedulerStatistics: Sendable {
   /// One lane.
   public struct LaneStatistics: Sendable {
+    /// Which lane.
     public let lane: Lane
     /// Workers that hold a permit now, that run demoted jobs beside them, and that sleep.
     public let working: Int
+    /// Workers that run demoted jobs beside them.
     public let demoted: Int
+    /// Workers that sleep.
     public let sleeping: Int
     /// System calls made to wake a worker.
     public let wakeups: UInt64
@@ -118,6 +124,7 @@ public struct SchedulerStatistics: Sendable {
   public let isCollected: Bool
   /// Every living app.
   public let apps: [AppStatistics]
+  /// Of each lane that is configured.
   public let lanes: [LaneStatistics]
   /// Jobs that went to the language's global pool, of all apps.
   public let escapes: UInt64

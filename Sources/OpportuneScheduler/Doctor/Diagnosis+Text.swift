@@ -6,7 +6,7 @@ extension Diagnosis {
   /// - Parameters:
   ///   - columns: how wide it may be; below 60 counts as 60.
   ///   - usesColor: whether the terminal understands colours.
-  public func text(columns: Int = 100, usesColor: Bool = false) -> String {
+  package func text(columns: Int = 100, usesColor: Bool = false) -> String {
     TextLayout(columns: max(60, columns), usesColor: usesColor).render(self)
   }
 }

@@ -54,7 +54,7 @@ public struct Diagnosis: Sendable, Hashable, Codable {
     public var remedy: String?
 
     /// A finding of one's own, to be printed with the others.
-    public init(
+    package init(
       _ area: Area, _ subject: String, _ status: Status, found: String, cost: String? = nil,
       remedy: String? = nil
     ) {
@@ -71,7 +71,7 @@ public struct Diagnosis: Sendable, Hashable, Codable {
   public var findings: [Finding]
 
   /// A diagnosis of findings that are known already.
-  public init(findings: [Finding]) {
+  package init(findings: [Finding]) {
     self.findings = findings
   }
 
@@ -82,7 +82,7 @@ public struct Diagnosis: Sendable, Hashable, Codable {
   }
 
   /// Adds findings of areas that ``run(configuration:)`` does not look at, or not alone, each at the end of its area.
-  public mutating func add(_ more: [Finding]) {
+  package mutating func add(_ more: [Finding]) {
     let order = Area.allCases
     for finding in more {
       let rest = order.drop { $0 != finding.area }.dropFirst()
@@ -91,7 +91,7 @@ public struct Diagnosis: Sendable, Hashable, Codable {
   }
 
   /// How many findings have `status`.
-  public func count(_ status: Status) -> Int {
+  package func count(_ status: Status) -> Int {
     findings.count { $0.status == status }
   }
 }
