@@ -25,6 +25,7 @@ public struct HandedState: Sendable {
   /// Written to the store with the bytes, then given back to the kernel; filled again before ``HibernatingApp/takeOver(_:)``.
   public var memory: [HeldMemory]
 
+  /// What the app needs to go on later, as bytes and as memory that is written as it is.
   public init(_ bytes: [UInt8] = [], memory: [HeldMemory] = []) {
     self.bytes = bytes
     self.memory = memory

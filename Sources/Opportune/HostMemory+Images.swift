@@ -41,13 +41,13 @@ struct KeptImage {
 
 /// Images for the switcher. (R-LIFE-20)
 extension HostMemory {
-  public func keepImage(_ image: [UInt8]?, of app: AppID) -> Bool {
+  package func keepImage(_ image: [UInt8]?, of app: AppID) -> Bool {
     guard let kept = apps[app] else { return false }
     kept.image = image.flatMap { try? KeptImage($0, of: kept.memory) }
     return image == nil || kept.image != nil
   }
 
-  public func image(of app: AppID) -> [UInt8]? { apps[app]?.image?.bytes }
+  package func image(of app: AppID) -> [UInt8]? { apps[app]?.image?.bytes }
 
   /// Of apps that can take theirs again at their next suspension: kept here, or by the host.
   func purgeImagesInMemory(on host: isolated AppHost) {
@@ -55,5 +55,5 @@ extension HostMemory {
     host.purgeOwnSnapshots(in: \.isInMemory)
   }
 
-  public func purgeImages() { for kept in apps.values { kept.image?.purge() } }
+  package func purgeImages() { for kept in apps.values { kept.image?.purge() } }
 }

@@ -58,7 +58,7 @@ final class Absence: Sendable {
 
 /// To the store and back. (R-MEM-05, R-MEM-07)
 extension HostMemory {
-  public func save(_ app: AppID) {
+  package func save(_ app: AppID) {
     guard let kept = apps[app] else { return }
     // What can be made again is not written. The image of an app that is away is all that there is to see of it.
     kept.image?.isVolatile = false
@@ -169,7 +169,7 @@ extension HostMemory {
     try? host.post(.app(app, .terminate))
   }
 
-  public func restore(_ app: AppID) -> Task<Bool, Never>? {
+  package func restore(_ app: AppID) -> Task<Bool, Never>? {
     guard let kept = apps[app] else { return nil }
     switch kept.phase {
     case .inMemory: return nil

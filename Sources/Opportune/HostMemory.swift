@@ -10,8 +10,8 @@ import Synchronization
 /// ```swift
 /// let io = try IOBroker()
 /// let store = try HibernationStore(path: path, bytes: 1 << 30)
-/// let memory = try HostMemory(scheduler, configuration, store: store, io: io)
-/// let host = try AppHost(scheduler: scheduler, brokers: [memory])
+/// let memory = try HostMemory(scheduler: scheduler, configuration: configuration, store: store, io: io)
+/// let host = try AppHost(scheduler: scheduler, memory: memory)
 /// try await memory.serve(host)
 /// let notes = await host.register(Manifest(identifier: "notes"), memory: memory) { app, memory in Notes(memory) }
 /// ```
@@ -49,7 +49,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   ///   - report: told what happens, on the host's strand: return soon.
   /// - Throws: ``MemoryError``, ``SchedulerError``, ``IOError``.
   public convenience init(
-    _ scheduler: Scheduler, _ configuration: MemoryConfiguration = MemoryConfiguration(),
+    scheduler: Scheduler, configuration: MemoryConfiguration = MemoryConfiguration(),
     store: sending HibernationStore, io: IOBroker?, report: @escaping @Sendable (MemoryEvent) -> Void = { _ in }
   ) throws {
     try self.init(scheduler, configuration, kept: store, io, report)
@@ -57,9 +57,9 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
 
   /// Without a store: who would be hibernated is terminated.
   ///
-  /// Parameters and errors are those of ``init(_:_:store:io:report:)``.
+  /// Parameters and errors are those of ``init(scheduler:configuration:store:io:report:)``.
   public convenience init(
-    _ scheduler: Scheduler, _ configuration: MemoryConfiguration = MemoryConfiguration(),
+    scheduler: Scheduler, configuration: MemoryConfiguration = MemoryConfiguration(),
     report: @escaping @Sendable (MemoryEvent) -> Void = { _ in }
   ) throws {
     try self.init(scheduler, configuration, kept: nil, nil, report)
@@ -70,12 +70,12 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     _ io: IOBroker?, _ report: @escaping @Sendable (MemoryEvent) -> Void
   ) throws {
     let relay = Relay()
-    broker = try MemoryBroker(configuration, remove: { relay.pass($0) })
+    broker = try MemoryBroker(configuration: configuration, remove: { relay.pass($0) })
     background = try scheduler.makeApp(named: "hibernation", band: .background)
     foreground = try scheduler.makeApp(named: "reanimation", band: .foreground)
     if let store {
       if let io {
-        store.carry(by: BrokeredAccess(writer: try io.attach(background), reader: try io.attach(foreground)))
+        store.carry(by: BrokeredAccess(writer: try io.makeIO(for: background), reader: try io.makeIO(for: foreground)))
       }
       keeper = StoreKeeper(store, try background.thread(named: "hibernation"))
     } else {
@@ -88,7 +88,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   }
 
   /// Begins: empties the store, listens to pressure, and carries out removals, those that were asked for before among them.
-  /// Call it once, with the host that has this broker. Ends with either of them.
+  /// Call it once, with the host that has this memory. Ends with either of them.
   ///
   /// - Throws: ``StoreError`` where the store cannot be written, ``MemoryError`` where the kernel has no thread.
   public func serve(_ host: AppHost) async throws {
@@ -117,14 +117,14 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
 
   // MARK: From the host
 
-  public func begins(_ app: HostedApp) {
-    let kept = apps[app.id] ?? keep(broker.app(named: app.manifest.identifier, standing: .gone), of: app.id)
+  package func begins(_ app: HostedApp) {
+    let kept = apps[app.id] ?? keep(broker.makeMemory(named: app.manifest.identifier, standing: .gone), of: app.id)
     kept.memory.setStanding(.inactive)
   }
 
-  public func has(_ delegate: any AppDelegate, _ app: HostedApp) { apps[app.id]?.delegate = delegate }
+  package func has(_ delegate: any AppDelegate, _ app: HostedApp) { apps[app.id]?.delegate = delegate }
 
-  public func stands(_ app: AppID, _ presence: AppPresence) {
+  package func stands(_ app: AppID, _ presence: AppPresence) {
     guard let kept = apps[app] else { return }
     switch presence.state {
     case .stopping, .suspended, .hibernated: break
@@ -148,7 +148,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     }
   }
 
-  public func takeBack(_ app: AppID) {
+  package func takeBack(_ app: AppID) {
     guard let kept = apps[app] else { return }
     // What is being saved or restored finds that it is not wanted any more.
     switch kept.phase {
@@ -258,7 +258,7 @@ extension AppHost {
     _ manifest: Manifest, settings: UserSettings = UserSettings(), memory: HostMemory,
     delegate: @escaping @Sendable (HostedApp, AppMemory) -> any AppDelegate
   ) -> AppID {
-    let own = memory.broker.app(named: manifest.identifier, standing: .gone)
+    let own = memory.broker.makeMemory(named: manifest.identifier, standing: .gone)
     let id = register(manifest, settings: settings) { app in delegate(app, own) }
     memory.keep(own, of: id)
     return id
@@ -267,7 +267,7 @@ extension AppHost {
 
 extension AppStanding {
   /// What a state of the lifecycle is to memory. (R-MEM-11, R-MEM-12)
-  public init(_ presence: AppPresence) {
+  package init(_ presence: AppPresence) {
     self =
       switch presence.state {
       case .active: .active

@@ -4,27 +4,29 @@ import OpportuneIO
 import OpportuneScheduler
 import SystemPackage
 
-extension HostedApp {
-  /// The I/O of this life: storage and network each in the class that ``Restrictions`` has for it, held while the app is
+extension IOBroker {
+  /// The I/O of an app's life: storage and network each in the class that ``Restrictions`` has for it, held while the app is
   /// suspended and delivered once when it is resumed, and ended with it: requests then end with `terminated` and
   /// descriptors are closed. (R-FTS-07, R-LIFE-08, R-PWR-05)
   ///
   /// - Throws: ``IOError`` with code `forked`.
-  public func attach(to broker: IOBroker) throws(IOError) -> AppIO {
-    let io = try broker.attach(app) { [deviceClasses] in
+  public func makeIO(for app: HostedApp) throws(IOError) -> AppIO {
+    let io = try makeIO(for: app.app) { [deviceClasses = app.deviceClasses] in
       deviceClasses.value.map {
         IOLimits(
           storage: $0.storage == .foreground ? .foreground : .background,
           network: $0.network == .foreground ? .foreground : .background)
       }
     }
-    atEnd { [weak io] in
+    app.atEnd { [weak io] in
       guard let io else { return }
       Task { await io.terminate() }
     }
     return io
   }
+}
 
+extension HostedApp {
   /// Keeps sockets alive while the app is suspended. What arrives on one then, or its end, brings the app into background
   /// and to ``AppDelegate/didReceive(_:)`` as `data`: once per socket and suspension, so it should read what is there. A
   /// heartbeat is asked for by `post(.heartbeat(…))`. (R-VOIP-01, R-VOIP-03, R-VOIP-04)
@@ -34,7 +36,7 @@ extension HostedApp {
   ///   - io: of this life; keep it.
   /// - Throws: ``HostError``: `apps` for an app without the mode `voip`; ``IOError`` with code `configuration`.
   public func keepAlive(_ sockets: [FileDescriptor], of io: AppIO) throws {
-    guard manifest.backgroundModes.contains(.voip) else { throw HostError.apps(.missingMode(id, .voip)) }
+    guard manifest.backgroundModes.contains(.voip) else { throw HostError(.apps(AppsError(.missingMode(id, .voip)))) }
     let events = try io.keepAlive(sockets)
     Task { [weak self] in
       for await event in events {
@@ -53,8 +55,7 @@ extension AppHost {
   ///
   /// - Parameter configuration: `heldCompletions` and `onHeldCompletion` are the host's.
   /// - Throws: ``IOError``: `configuration`, `unavailable`.
-  public nonisolated func makeIOBroker(_ configuration: IOConfiguration = IOConfiguration()) throws(IOError) -> IOBroker
-  {
+  public nonisolated func makeIOBroker(configuration: IOConfiguration = IOConfiguration()) throws(IOError) -> IOBroker {
     var configuration = configuration
     configuration.heldCompletions = .report
     configuration.onHeldCompletion = { [weak self] name in

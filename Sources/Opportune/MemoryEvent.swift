@@ -3,6 +3,7 @@ import OpportuneMemory
 
 /// What became of the memory of a host's apps, for logs. A name is the identifier of the app's manifest.
 public enum MemoryEvent: Sendable {
+  /// How short memory is, from now on.
   case level(PressureLevel)
   /// An app is to go, and why.
   case removal(AppID, Removal)

@@ -75,7 +75,9 @@ func readTrack(
     let data = try readFile(path)
     do { return try LocationTrace.read(data, deviation: deviation, device: chosen) } catch {
       var advice = ""
-      if case LocationTrace.Failure.severalDevices(let column, let values) = error, let first = values.first {
+      if case .severalDevices(let column, let values)? = (error as? LocationTrace.Failure)?.code,
+        let first = values.first
+      {
         advice =
           "; choose one, as with --device \(shellWord("\(column)=\(first)")), or take all for one with --device "
           + shellWord("\(column)=\(LocationTrace.Device.anyValue)")

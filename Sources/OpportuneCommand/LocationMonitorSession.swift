@@ -45,9 +45,12 @@ struct LocationMonitorSession {
     defer { isAnswering = false }
     do {
       return try news + settle(try fences.handle(event, at: moment))
-    } catch LocationSystemError.unknownPrompt, LocationSystemError.unknownAlert {
+    } catch let error as LocationSystemError {
+      switch error.code {
       // The settings, or what came of them, have taken the question away.
-      return news
+      case .unknownPrompt, .unknownAlert: return news
+      case .location, .unknownApp, .unknownRequest, .unknownQuery: throw error
+      }
     }
   }
 

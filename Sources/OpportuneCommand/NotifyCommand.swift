@@ -19,7 +19,7 @@ struct NotifyCommand: ParsableCommand {
     do {
       try Push(app: app, kind: kind, payload: pairs()).send(to: socket, within: patience.limit)
     } catch let error as PushError {
-      throw Failure(error.description)
+      throw Failure(error.message)
     }
   }
 

@@ -127,7 +127,7 @@ public final class AppMemory: Sendable {
 
   /// Says that an app which is gone has given back what it will: what it still holds is not waited for any more when memory
   /// is short, and others are removed. Until its standing is set again.
-  public func settle() { record.isSettled.store(true, ordering: .relaxed) }
+  package func settle() { record.isSettled.store(true, ordering: .relaxed) }
 
   /// What it holds now.
   public var ledger: MemoryLedger { broker.ledger(of: record) }

@@ -14,7 +14,7 @@ public final class MemoryBroker: Sendable {
   /// - Throws: ``MemoryError``: `configuration` for a budget of 0 bytes or a removal policy that is out of range, or
   ///   `system`.
   public convenience init(
-    _ configuration: MemoryConfiguration = MemoryConfiguration(),
+    configuration: MemoryConfiguration = MemoryConfiguration(),
     remove: @escaping @Sendable (Removal) -> Void = { _ in }
   ) throws(MemoryError) {
     try self.init(configuration, remove: remove, clock: { opp_now_ns() })
@@ -34,7 +34,7 @@ public final class MemoryBroker: Sendable {
   deinit { monitor.stop() }
 
   /// The memory of an app. Call it once for an app: what the broker knows of it is kept as long as the broker.
-  public func app(named name: String, standing: AppStanding = .active) -> AppMemory {
+  public func makeMemory(named name: String, standing: AppStanding = .active) -> AppMemory {
     AppMemory(core.add(name, standing), core)
   }
 

@@ -18,14 +18,19 @@ public struct MemoryConfiguration: Sendable {
     case lazy
   }
 
+  /// What counts as all memory.
   public var limit: Limit = .machine
   /// When levels change, and how much goes at the critical one.
   public var gauge = PressureGauge.standard
+  /// Which volatile memory goes first.
   public var order = PurgeOrder()
   /// How purgeable memory is taken under pressure.
   public var mode: PurgeMode = .eager
+  /// What becomes of drawing memory of an app that is not in front.
   public var drawing: Drawing = .lazy
+  /// Which app goes when purging was not enough.
   public var removal: any RemovalChoosing = RemovalPolicy()
 
+  /// The default of each setting.
   public init() {}
 }

@@ -12,7 +12,7 @@ struct LifecycleProperty: Property {
   let head = 8
   let grain = 6
   /// What the judge is shown of what the system did; for tests of the judge.
-  var shows: @Sendable (VirtualHost.Entry) -> VirtualHost.Entry? = { $0 }
+  var shows: @Sendable (AppHost.Event) -> AppHost.Event? = { $0 }
 
   private static let modes: [Set<Manifest.Mode>] = [
     [], [.audio], [.voip], [.fetch], [.location, .audio], [.audio, .voip, .fetch],
@@ -133,11 +133,11 @@ struct LifecycleProperty: Property {
   /// Reads the log on from where it read last.
   private struct Judge {
     let policy: AppsPolicy
-    let shows: @Sendable (VirtualHost.Entry) -> VirtualHost.Entry?
+    let shows: @Sendable (AppHost.Event) -> AppHost.Event?
     var models: [LifecycleModel]
     var read = 0
 
-    init(_ policy: AppsPolicy, _ shows: @escaping @Sendable (VirtualHost.Entry) -> VirtualHost.Entry?, count: Int) {
+    init(_ policy: AppsPolicy, _ shows: @escaping @Sendable (AppHost.Event) -> AppHost.Event?, count: Int) {
       self.policy = policy
       self.shows = shows
       models = [LifecycleModel](repeating: LifecycleModel(), count: count)

@@ -73,7 +73,7 @@ private final class GatedDisk: StoreDevice, @unchecked Sendable {
     let scheduler = try Scheduler()
     let (events, continuation) = AsyncStream.makeStream(of: MemoryEvent.self)
     let memory = try HostMemory(
-      scheduler, store: HibernationStore(disk), io: nil,
+      scheduler: scheduler, store: HibernationStore(disk), io: nil,
       report: { if case .level = $0 {} else { continuation.yield($0) } })
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     try await memory.serve(host)

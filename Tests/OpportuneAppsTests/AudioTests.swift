@@ -129,7 +129,7 @@ import Testing
     var rig = try Rig()
     try rig.does(.launch)
     for event in [AppEvent.audioPaused, .audioResumed, .audioEnded] {
-      #expect(throws: AppsError.noAudio(rig.app)) { try rig.does(event) }
+      #expect(throws: AppsError(.noAudio(rig.app))) { try rig.does(event) }
     }
   }
 }

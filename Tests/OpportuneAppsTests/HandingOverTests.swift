@@ -45,7 +45,8 @@ import Testing
       let (events, continuation) = AsyncStream.makeStream(of: MemoryEvent.self)
       let scheduler = try Scheduler()
       memory = try HostMemory(
-        scheduler, store: HibernationStore(path: path, bytes: 4 << 20), io: nil, report: { continuation.yield($0) })
+        scheduler: scheduler, store: HibernationStore(path: path, bytes: 4 << 20), io: nil,
+        report: { continuation.yield($0) })
       memory.ownCallLimit = limit
       host = try patientHost(scheduler: scheduler, brokers: [memory])
       try await memory.serve(host)

@@ -79,7 +79,7 @@ private func check(_ holds: Bool, _ what: @autoclosure () -> String) {
       var configuration = MemoryConfiguration()
       configuration.limit = .budget(1 << 40)
       let memory = try HostMemory(
-        scheduler, configuration, store: store, io: IOBroker(),
+        scheduler: scheduler, configuration: configuration, store: store, io: IOBroker(),
         report: { if case .level = $0 {} else { told.yield($0) } })
       let host = try patientHost(scheduler: scheduler, brokers: [memory])
       try await memory.serve(host)

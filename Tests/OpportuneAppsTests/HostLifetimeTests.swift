@@ -18,7 +18,7 @@ import Testing
   private struct Left {
     weak var host: AppHost?
     let app: HostedApp
-    let events: AsyncStream<VirtualHost.Entry>
+    let events: AsyncStream<AppHost.Event>
     /// Ends when it is cancelled.
     let work: AppTask<Void>
     let cancelled: Counter
@@ -82,7 +82,7 @@ import Testing
       await #expect {
         try await call(app)
       } throws: {
-        if case .terminated("left")? = $0 as? HostError { true } else { false }
+        ($0 as? HostError)?.code == .terminated("left")
       }
     }
     #expect(await app.state() == .notRunning)
@@ -99,13 +99,13 @@ import Testing
     weak var memory: HostMemory?
     func make() async throws -> (PowerMonitor, IOBroker) {
       let scheduler = try Scheduler()
-      let kept = try HostMemory(scheduler)
+      let kept = try HostMemory(scheduler: scheduler)
       let made = try patientHost(scheduler: scheduler, brokers: [kept])
       try await kept.serve(made)
       let broker = try made.makeIOBroker()
       let id = await made.register(Manifest(identifier: "app"), memory: kept) { _, _ in Empty() }
       let app = try await made.launch(id)
-      _ = try app.attach(to: broker)
+      _ = try broker.makeIO(for: app)
       try await app.post(.schedule(LocalNotification(fireDate: .instant(1e10), body: "far off")))
       await wait(made, app, for: .active)
       (host, memory) = (made, kept)

@@ -110,9 +110,10 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     let memory =
       if let bytes {
         try HostMemory(
-          scheduler, configuration, store: HibernationStore(path: path, bytes: bytes), io: io, report: report)
+          scheduler: scheduler, configuration: configuration, store: HibernationStore(path: path, bytes: bytes), io: io,
+          report: report)
       } else {
-        try HostMemory(scheduler, configuration, report: report)
+        try HostMemory(scheduler: scheduler, configuration: configuration, report: report)
       }
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     try await memory.serve(host)

@@ -18,7 +18,7 @@ import Testing
     let broker = try host.makeIOBroker()
     let app = try await host.launch(Manifest(identifier: "reader")) { _ in Reader() }
     await wait(host, app, for: .active)
-    let io = try app.attach(to: broker)
+    let io = try broker.makeIO(for: app)
     let (input, output) = try FileDescriptor.pipe()
     let delivered = Counter()
     let reads = try (0..<64).map { _ in
@@ -57,7 +57,7 @@ import Testing
     let delivered = Counter()
     let app = try await host.launch(Manifest(identifier: "reader")) { _ in Waiter(delivered: delivered) }
     await wait(host, app, for: .active)
-    let io = try app.attach(to: broker)
+    let io = try broker.makeIO(for: app)
     let (input, output) = try FileDescriptor.pipe()
     let read = try app.task {
       let count = try await io.read(input, into: try IOBuffer(count: 1, alignment: 16))
@@ -96,7 +96,7 @@ import Testing
     let phone = Manifest(identifier: "phone", backgroundModes: [.voip])
     let app = try await host.launch(phone) { _ in Phone(socket: socket, told: told) }
     await wait(host, app, for: .active)
-    let io = try app.attach(to: broker)
+    let io = try broker.makeIO(for: app)
     try app.keepAlive([socket], of: io)
     var heard = sizes.makeAsyncIterator()
     try await host.leave(app.id)
@@ -146,7 +146,7 @@ import Testing
     let socket = FileDescriptor(rawValue: ends.0)
     let first = try await host.launch(Manifest(identifier: "first")) { _ in Reader() }
     await wait(host, first, for: .active)
-    let io = try first.attach(to: broker)
+    let io = try broker.makeIO(for: first)
     try await becomes(.foreground, .foreground, io, socket, broker)
     let second = try await host.launch(Manifest(identifier: "second")) { _ in Reader() }
     await wait(host, second, for: .active)
@@ -164,7 +164,7 @@ import Testing
     let broker = try host.makeIOBroker()
     let app = try await host.launch(Manifest(identifier: "reader")) { _ in Reader() }
     await wait(host, app, for: .active)
-    let io = try app.attach(to: broker)
+    let io = try broker.makeIO(for: app)
     let (input, output) = try FileDescriptor.pipe()
     // Not the app's own task, which its end would cancel: the I/O itself ends.
     let read = Task { try await io.read(input, into: try IOBuffer(count: 1)) }

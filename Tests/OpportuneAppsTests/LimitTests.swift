@@ -94,7 +94,7 @@ import Testing
   @Test func aHeartbeatBelowItsLeastIsRefused() throws {
     var rig = try Rig([manifest("app", [.voip])]) { $0.network.minimumHeartbeat = .seconds(10) }
     try rig.does(.launch)
-    #expect(throws: AppsError.heartbeatTooShort(rig.app, .seconds(9), minimum: .seconds(10))) {
+    #expect(throws: AppsError(.heartbeatTooShort(rig.app, .seconds(9), minimum: .seconds(10)))) {
       try rig.does(.heartbeat(.seconds(9)))
     }
   }

@@ -31,7 +31,7 @@ import Testing
     await host.view(of: app.id)?.brokenRules[.noDrawingInBackground] ?? 0
   }
 
-  private func isToldOff(_ events: AsyncStream<VirtualHost.Entry>) async {
+  private func isToldOff(_ events: AsyncStream<AppHost.Event>) async {
     for await event in events where event.action == .diagnose(.rule(.noDrawingInBackground)) { return }
     Issue.record("drawing in background was not noticed")
   }

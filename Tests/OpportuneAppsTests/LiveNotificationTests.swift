@@ -10,7 +10,7 @@ import Testing
 @Suite(.bounded) struct LiveNotificationTests {
   private struct Empty: AppDelegate {}
 
-  private func fires(_ events: AsyncStream<VirtualHost.Entry>, _ note: LocalNotification) async {
+  private func fires(_ events: AsyncStream<AppHost.Event>, _ note: LocalNotification) async {
     for await event in events where event.action == .notify(note) { return }
   }
 

@@ -76,12 +76,12 @@ import Testing
     ]
     for (body, path) in cases {
       let error = #expect(throws: ManifestError.self) { try ManifestReader.read(plist(body)) }
-      guard case .value(path, _, _) = error else {
+      guard case .value(path, _, _)? = error?.code else {
         Issue.record("\(body): \(String(describing: error))")
         continue
       }
     }
-    #expect(throws: ManifestError.missing(path: "CFBundleIdentifier")) { try ManifestReader.read(Data("{}".utf8)) }
+    #expect(throws: ManifestError(.missing(path: "CFBundleIdentifier"))) { try ManifestReader.read(Data("{}".utf8)) }
     for text in ["", "{", "<plist>", "\u{0}\u{1}", "[1]"] {
       #expect(throws: ManifestError.self) { try ManifestReader.read(Data(text.utf8)) }
     }
@@ -127,7 +127,7 @@ import Testing
       var policy = AppsPolicy()
       change(&policy)
       #expect(throws: PolicyError.self) { try policy.validate() }
-      do { try policy.validate() } catch { #expect(error.setting == setting) }
+      do { try policy.validate() } catch { #expect(error.code == .outOfRange(setting: setting)) }
     }
     #expect(throws: Never.self) { try AppsPolicy().validate() }
   }

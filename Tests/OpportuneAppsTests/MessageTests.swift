@@ -67,7 +67,7 @@ import Testing
       try rig.host.post(.answer(prompt, accepted: accepts))
       #expect(rig.state() == (accepts ? .active : .suspended))
       #expect(rig.delivered() == (accepts ? ["mail"] : []))
-      #expect(throws: AppsError.unknownPrompt(prompt)) { try rig.host.post(.answer(prompt, accepted: true)) }
+      #expect(throws: AppsError(.unknownPrompt(prompt))) { try rig.host.post(.answer(prompt, accepted: true)) }
     }
   }
 
@@ -154,14 +154,14 @@ import Testing
     #expect(rig.count(.data(bytes: 12)) == 1)
     var plain = try Rig()
     try plain.suspend()
-    #expect(throws: AppsError.missingMode(plain.app, .voip)) { try plain.does(.data(bytes: 1)) }
+    #expect(throws: AppsError(.missingMode(plain.app, .voip))) { try plain.does(.data(bytes: 1)) }
   }
 
   // R-VOIP-05
   @Test func aHeartbeatIsIssuedAndItSleepsAgain() throws {
     var rig = try Rig([manifest("phone", [.voip])])
     try rig.does(.launch)
-    #expect(throws: AppsError.heartbeatTooShort(rig.app, .seconds(1), minimum: .seconds(600))) {
+    #expect(throws: AppsError(.heartbeatTooShort(rig.app, .seconds(1), minimum: .seconds(600)))) {
       try rig.does(.heartbeat(.seconds(1)))
     }
     try rig.does(.heartbeat(.seconds(600)))
@@ -218,7 +218,7 @@ import Testing
     try rig.host.post(.answer(rig.prompts()[0], accepted: false))
     #expect(rig.state() == .suspended)
     // Who executes nothing can ask for nothing.
-    #expect(throws: AppsError.notExecuting(rig.app, .suspended)) { try rig.does(.call("Bob")) }
+    #expect(throws: AppsError(.notExecuting(rig.app, .suspended))) { try rig.does(.call("Bob")) }
   }
 
   // R-MAN-02

@@ -28,7 +28,7 @@ import Testing
       #expect(notice == .message(Message("mail", payload: ["from": "ada"])))
       break
     }
-    await #expect(throws: PushError.refused("no app 'org.example.none' is registered")) {
+    await #expect(throws: PushError(.refused("no app 'org.example.none' is registered"))) {
       try await send(Push(app: "org.example.none", kind: "mail"), place)
     }
     #expect(socket.path == place)
@@ -43,7 +43,7 @@ import Testing
       calls.add()
       return nil
     }
-    await #expect(throws: PushError.refused("this user may not push")) {
+    await #expect(throws: PushError(.refused("this user may not push"))) {
       try await send(Push(app: "a", kind: "k"), place)
     }
     #expect(calls.value == 0 && socket.path == place)

@@ -17,7 +17,7 @@ import Testing
     let scheduler = try Scheduler()
     let reported = Atomic<Int>(0)
     let (events, continuation) = AsyncStream.makeStream(of: MemoryEvent.self)
-    let memory = try HostMemory(scheduler, report: { continuation.yield($0) })
+    let memory = try HostMemory(scheduler: scheduler, report: { continuation.yield($0) })
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     let numbers = AtomicBox<[UInt32]>([])
     let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
@@ -49,7 +49,7 @@ import Testing
   // R-MEM-01, R-MEM-11
   @Test(.timeLimit(.minutes(1))) func whoIsOnItsWayToTheFrontStays() async throws {
     let scheduler = try Scheduler()
-    let memory = try HostMemory(scheduler)
+    let memory = try HostMemory(scheduler: scheduler)
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     let mayEnter = DispatchSemaphore(value: 0)
     let isHeld = AtomicBox(false)
@@ -102,7 +102,7 @@ import Testing
     let path = FileManager.default.temporaryDirectory.appending(path: "opportune-idle-\(UUID())").path
     defer { try? FileManager.default.removeItem(atPath: path) }
     let scheduler = try Scheduler()
-    let memory = try HostMemory(scheduler, store: HibernationStore(path: path, bytes: 4 << 20), io: nil)
+    let memory = try HostMemory(scheduler: scheduler, store: HibernationStore(path: path, bytes: 4 << 20), io: nil)
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     let numbers = AtomicBox<[UInt32]>([])
     let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
@@ -135,7 +135,7 @@ import Testing
     let scheduler = try Scheduler()
     var configuration = MemoryConfiguration()
     configuration.removal = Strict()
-    let memory = try HostMemory(scheduler, configuration)
+    let memory = try HostMemory(scheduler: scheduler, configuration: configuration)
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     try await memory.serve(host)
     let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, _ in Plain() }
@@ -151,7 +151,7 @@ import Testing
     let scheduler = try Scheduler()
     var configuration = MemoryConfiguration()
     configuration.limit = .budget(16 << 20)
-    let memory = try HostMemory(scheduler, configuration)
+    let memory = try HostMemory(scheduler: scheduler, configuration: configuration)
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
       try? own.setOutside(bytes: 4 << 20)
@@ -163,7 +163,7 @@ import Testing
     await wait(host, id, for: .suspended)
     // The brokers are told after who observes.
     #expect(await host.state(of: id) == .suspended)
-    let front = memory.broker.app(named: "front")
+    let front = memory.broker.makeMemory(named: "front")
     try front.setOutside(bytes: 9 << 20)
     #expect(memory.broker.relieve().removals.isEmpty, "it was asked for already")
     try await memory.serve(host)
@@ -187,7 +187,7 @@ import Testing
     let path = FileManager.default.temporaryDirectory.appending(path: "opportune-stopping-\(UUID())").path
     defer { try? FileManager.default.removeItem(atPath: path) }
     let scheduler = try Scheduler()
-    let memory = try HostMemory(scheduler, store: HibernationStore(path: path, bytes: 4 << 20), io: nil)
+    let memory = try HostMemory(scheduler: scheduler, store: HibernationStore(path: path, bytes: 4 << 20), io: nil)
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     try await memory.serve(host)
     let mayAnswer = DispatchSemaphore(value: 0)
@@ -211,7 +211,7 @@ import Testing
   // R-MEM-05, R-LIFE-08
   @Test(.timeLimit(.minutes(1))) func whatTheLastSliceHadInUseIsTakenBackAfterIt() async throws {
     let scheduler = try Scheduler()
-    let memory = try HostMemory(scheduler)
+    let memory = try HostMemory(scheduler: scheduler)
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     let regions = AtomicBox<[Purgeable<UInt8>]>([])
     let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in

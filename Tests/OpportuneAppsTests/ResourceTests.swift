@@ -66,7 +66,7 @@ import Testing
       #expect(rig.state() == .suspended)
       #expect(try #require(rig.host.system.view(of: rig.app)).grants.isEmpty)
       #expect(throws: AppsError.self) { try rig.does(.release(.camera)) }
-      #expect(throws: AppsError.notExecuting(rig.app, .suspended)) { try rig.does(.request(.camera)) }
+      #expect(throws: AppsError(.notExecuting(rig.app, .suspended))) { try rig.does(.request(.camera)) }
     }
   }
 

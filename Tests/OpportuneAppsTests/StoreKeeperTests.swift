@@ -15,7 +15,7 @@ import Testing
     let scheduler = try Scheduler()
     let strand = try scheduler.makeApp(named: "store", band: .background).thread(named: "keeper")
     let keeper = StoreKeeper(try HibernationStore(path: path, bytes: 4 << 20), strand)
-    let block = try MemoryBroker().app(named: "app").allocate(bytes: 1)
+    let block = try MemoryBroker().makeMemory(named: "app").allocate(bytes: 1)
     let pieces = Array(repeating: HeldMemory(block), count: 20_000)
     let record = try await keeper.save("app", HandedState([7], memory: pieces), during: Absence())
     #expect(try record.load(into: pieces) == [7])

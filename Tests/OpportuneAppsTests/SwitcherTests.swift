@@ -61,7 +61,7 @@ import Testing
       (SwitcherRequest(.terminate), "terminate needs an app"),
     ]
     for (request, reason) in cases {
-      await #expect(throws: PushError.refused(reason)) { try await ask(request, place) }
+      await #expect(throws: PushError(.refused(reason))) { try await ask(request, place) }
     }
     await #expect(throws: PushError.self) { try await ask(SwitcherRequest(.list), "/nonexistent/socket") }
     _ = socket
@@ -75,11 +75,11 @@ import Testing
     } control: { _ in
       SwitcherAnswer([])
     }
-    await #expect(throws: PushError.refused("this user may not use the switcher")) {
+    await #expect(throws: PushError(.refused("this user may not use the switcher"))) {
       try await ask(SwitcherRequest(.list), place)
     }
     let pushOnly = try PushSocket(path: path()) { _ in nil }
-    await #expect(throws: PushError.refused("no switcher is served here")) {
+    await #expect(throws: PushError(.refused("no switcher is served here"))) {
       try await ask(SwitcherRequest(.list), pushOnly.path)
     }
     _ = socket

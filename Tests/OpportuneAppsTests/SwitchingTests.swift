@@ -100,7 +100,7 @@ import Testing
     var rig = try Rig()
     try rig.leave()
     #expect(
-      throws: AppsError.lifecycle(rig.app, LifecycleError(state: .background, event: .hibernate, reason: .executing))
+      throws: AppsError(.lifecycle(rig.app, LifecycleError(state: .background, event: .hibernate, .executing)))
     ) {
       try rig.does(.hibernate)
     }

@@ -27,8 +27,8 @@ import Testing
     try rig.wait(10)
     for task in tasks.dropLast().reversed() { try rig.does(.endTask(task)) }
     #expect(rig.state() == .background)
-    #expect(throws: AppsError.unknownTask(rig.app, tasks[0])) { try rig.does(.endTask(tasks[0])) }
-    #expect(throws: AppsError.unknownTask(rig.app, .invalid)) { try rig.does(.endTask(.invalid)) }
+    #expect(throws: AppsError(.unknownTask(rig.app, tasks[0]))) { try rig.does(.endTask(tasks[0])) }
+    #expect(throws: AppsError(.unknownTask(rig.app, .invalid))) { try rig.does(.endTask(.invalid)) }
     try rig.does(.endTask(tasks[tasks.count - 1]))
     #expect(rig.state() == .suspended)
   }

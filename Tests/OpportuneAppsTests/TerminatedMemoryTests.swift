@@ -70,7 +70,7 @@ private func resident(_ place: Range<UInt>) -> Int {
     defer { try? FileManager.default.removeItem(atPath: path) }
     try Data(repeating: 7, count: size).write(to: URL(fileURLWithPath: path))
     let scheduler = try Scheduler()
-    let memory = try HostMemory(scheduler)
+    let memory = try HostMemory(scheduler: scheduler)
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     try await memory.serve(host)
     let kept = AtomicBox<[Purgeable<UInt8>]>([])

@@ -115,7 +115,7 @@ import Testing
     let ends = try pipe()
     do {
       let told = AtItsEnd { threads.add(Int(opp_thread_id())) }
-      let io = try broker.attach(app, limits: { told.limits })
+      let io = try broker.makeIO(for: app, limits: { told.limits })
       var call = try io.call(.OPP_RING_READ, .storage, ends.read)
       try call.use(try IOBuffer(count: 1), nil)
       call.useOwnPosition()
@@ -270,7 +270,7 @@ import Testing
     let scheduler = try Scheduler()
     let app = try scheduler.makeApp(named: "app", band: .background)
     let broker = try makeBroker(backend)
-    let io = try broker.attach(app)
+    let io = try broker.makeIO(for: app)
     #expect(io.state == .background)
     try app.setBand(.foreground)
     #expect(io.state == .active)

@@ -17,8 +17,8 @@ import Testing
     let peers = try scheduler.makeApp(named: "peer", band: .foreground)
     let broker = try makeBroker(backend)
     let limits = Limits()
-    let io = try broker.attach(app, limits: { limits.value })
-    let peer = try broker.attach(peers)
+    let io = try broker.makeIO(for: app, limits: { limits.value })
+    let peer = try broker.makeIO(for: peers)
     let (_, client) = try await connectedPair(peer, io)
     func isSmall() -> Bool { SocketModeration.get(client.rawValue, SO_SNDBUF) <= 16384 }
     /// What is done in the foreground, at once or not, and behind.

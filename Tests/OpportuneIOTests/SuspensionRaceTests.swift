@@ -36,7 +36,7 @@ private func spin(_ turns: Int) {
         }
       }
       self.app = app
-      io = try broker.attach(app)
+      io = try broker.makeIO(for: app)
       (readEnd, writeEnd) = try FileDescriptor.pipe()
     }
 

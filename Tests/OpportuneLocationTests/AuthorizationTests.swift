@@ -45,7 +45,7 @@ import Testing
     #expect(rig.system.authorization(of: rig.app) == .allowed(.always))
     try rig.does(.start(.standard(accuracy: 100)))
     #expect(rig.lastRequest != nil)
-    #expect(throws: LocationSystemError.unknownPrompt(prompt)) { try rig.post(.answer(prompt, .deny)) }
+    #expect(throws: LocationSystemError(.unknownPrompt(prompt))) { try rig.post(.answer(prompt, .deny)) }
   }
 
   // R-AUTH-01, R-AUTH-06
@@ -225,7 +225,7 @@ import Testing
       try rig.post(.alert(alert, answer))
       #expect(rig.notices().map(\.crossing) == (answer == .open ? [.enter] : []))
       #expect(rig.host.system.state(of: rig.app)?.isForeground == (answer == .open))
-      #expect(throws: LocationSystemError.unknownAlert(alert)) { try rig.post(.alert(alert, .open)) }
+      #expect(throws: LocationSystemError(.unknownAlert(alert))) { try rig.post(.alert(alert, .open)) }
     }
   }
 
@@ -291,7 +291,7 @@ import Testing
     let alert = try #require(rig.alerts.first).0
     try rig.does(.stop(try #require(rig.lastRequest)))
     #expect(rig.log.contains(.withdraw(alert)))
-    #expect(throws: LocationSystemError.unknownAlert(alert)) { try rig.post(.alert(alert, .open)) }
+    #expect(throws: LocationSystemError(.unknownAlert(alert))) { try rig.post(.alert(alert, .open)) }
   }
 
   // R-AUTH-22
@@ -348,7 +348,7 @@ import Testing
     ]
     for change in changes { #expect(throws: LocationError.self) { try LocationRig(change: change) } }
     var system = try LocationSystem()
-    #expect(throws: LocationSystemError.unknownApp(AppID(3))) {
+    #expect(throws: LocationSystemError(.unknownApp(AppID(3)))) {
       try system.handle(.app(AppID(3), .requestAuthorization(nil)), at: .zero)
     }
   }

@@ -9,8 +9,8 @@ import Testing
 
 /// The client beside servers that behave, stop, and come back; and beside the real one.
 @Suite(.bounded, .timeLimit(.minutes(2)), .serialized) struct GPSDClientTests {
-  private func quick() -> GPSDSession.Options {
-    var options = GPSDSession.Options()
+  private func quick() -> GPSDClient.Options {
+    var options = GPSDClient.Options()
     options.retry = .milliseconds(10)
     options.retryMax = .milliseconds(100)
     // Also what a loaded machine has for an answer.

@@ -9,7 +9,7 @@ import Testing
   private static let place = "{\"class\":\"TPV\",\"mode\":3,\"lat\":53.35,\"lon\":-6.26,\"epx\":9.8,\"epy\":4.9}\r\n"
 
   private func session() throws -> GPSDSession {
-    var options = GPSDSession.Options()
+    var options = GPSDClient.Options()
     options.retry = .seconds(1)
     options.retryMax = .seconds(4)
     options.silence = .seconds(30)
@@ -128,13 +128,13 @@ import Testing
   }
 
   @Test func optionsAreChecked() {
-    let wrong: [(inout GPSDSession.Options) -> Void] = [
+    let wrong: [(inout GPSDClient.Options) -> Void] = [
       { $0.silence = .zero }, { $0.patience = .seconds(100_000) }, { $0.retry = .zero },
       { $0.retryMax = .milliseconds(1) },
       { $0.deviation = .nan },
     ]
     for change in wrong {
-      var options = GPSDSession.Options()
+      var options = GPSDClient.Options()
       change(&options)
       #expect(throws: LocationError.self) { try GPSDSession(options, at: .zero) }
     }

@@ -123,7 +123,7 @@ import Testing
       [[box(0, 87, 10, 88)], [box(10, 87, 20, 88)]],
     ]
     for polygons in sharing {
-      #expect(throws: LocationError.polygonsShareSide) { try Region.multipolygon(polygons) }
+      #expect(throws: LocationError(.polygonsShareSide)) { try Region.multipolygon(polygons) }
     }
     let text =
       #"{"type":"MultiPolygon","coordinates":[[[[0,0],[1,0],[1,1],[0,1],[0,0]]],[[[1,0],[2,0],[2,1],[1,1],[1,0]]]]}"#
@@ -146,9 +146,9 @@ import Testing
     let halves = stack.flatMap { [$0, [$0[0].map { SIMD2(300 - $0.x, $0.y) }]] }
     #expect(try Validity.check(stack + row, isOnCut: { _ in false }) == 0)
     #expect(try Validity.check(halves, isOnCut: { $0.x == 150 }) == many)
-    #expect(throws: LocationError.polygonsShareSide) { try Validity.check(halves, isOnCut: { _ in false }) }
-    #expect(throws: LocationError.overlappingPolygons) { try Validity.check(stack + stack, isOnCut: { _ in false }) }
-    #expect(throws: LocationError.invalidPolygon(reason: "Self-intersection")) {
+    #expect(throws: LocationError(.polygonsShareSide)) { try Validity.check(halves, isOnCut: { _ in false }) }
+    #expect(throws: LocationError(.overlappingPolygons)) { try Validity.check(stack + stack, isOnCut: { _ in false }) }
+    #expect(throws: LocationError(.invalidPolygon(reason: "Self-intersection"))) {
       try Validity.check(stack + [[[SIMD2(0, -9), SIMD2(9, -1), SIMD2(9, -9), SIMD2(0, -1)]]], isOnCut: { _ in false })
     }
   }
@@ -160,7 +160,7 @@ import Testing
     // The cut is no border.
     #expect(try cut.borderDistance(from: place(87.5, 180)) > 40_000)
     #expect(try cut.probability(fix(place(87.5, -179.999), deviation: 50, at: 0)) == 1)
-    #expect(throws: LocationError.overlappingPolygons) {
+    #expect(throws: LocationError(.overlappingPolygons)) {
       try Region.multipolygon([[box(170, 87, 180, 88)], [box(175, 87, -170, 88)]])
     }
   }
@@ -250,16 +250,16 @@ import Testing
     #expect(throws: LocationError.self) { try Coordinate(latitude: 90.1, longitude: 0) }
     #expect(throws: LocationError.self) { try Coordinate(latitude: .nan, longitude: 0) }
     #expect(throws: LocationError.self) { try Region.circle(place(0, 0), radius: 0) }
-    #expect(throws: LocationError.ringTooShort(corners: 2)) { try Region.polygon([ring([(0, 0), (1, 1), (0, 0)])]) }
-    #expect(throws: LocationError.noPolygons) { try Region.multipolygon([]) }
-    #expect(throws: LocationError.noPolygons) { try Region.polygon([]) }
-    #expect(throws: LocationError.invalidPolygon(reason: "Self-intersection")) {
+    #expect(throws: LocationError(.ringTooShort(corners: 2))) { try Region.polygon([ring([(0, 0), (1, 1), (0, 0)])]) }
+    #expect(throws: LocationError(.noPolygons)) { try Region.multipolygon([]) }
+    #expect(throws: LocationError(.noPolygons)) { try Region.polygon([]) }
+    #expect(throws: LocationError(.invalidPolygon(reason: "Self-intersection"))) {
       try Region.polygon([ring([(0, 0), (10, 10), (10, 0), (0, 10)])])
     }
-    #expect(throws: LocationError.overlappingPolygons) {
+    #expect(throws: LocationError(.overlappingPolygons)) {
       try Region.multipolygon([[box(0, 0, 10, 10)], [box(5, 5, 15, 15)]])
     }
-    #expect(throws: LocationError.bothPoles) { try Region.polygon([ring([(0, -88), (10, -88), (10, 88), (0, 88)])]) }
+    #expect(throws: LocationError(.bothPoles)) { try Region.polygon([ring([(0, -88), (10, -88), (10, 88), (0, 88)])]) }
     #expect(throws: LocationError.self) { try Region.circle(place(0, 0), radius: 10, altitude: 0...1e10) }
     #expect(throws: LocationError.self) { try Accuracy(standardDeviation: 0) }
     #expect(throws: LocationError.self) { try Accuracy.radius(10, confidence: 1) }

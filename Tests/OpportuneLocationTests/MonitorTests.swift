@@ -168,7 +168,7 @@ struct MonitorRig {
     for change in changes { #expect(throws: LocationError.self) { try MonitorRig(change) } }
     var rig = try MonitorRig { $0.maximumFences = 1 }
     _ = try rig.add(.circle(place(0, 0), radius: 10))
-    #expect(throws: LocationError.tooManyFences(limit: 1)) { try rig.add(.circle(place(0, 0), radius: 10)) }
+    #expect(throws: LocationError(.tooManyFences(limit: 1))) { try rig.add(.circle(place(0, 0), radius: 10)) }
   }
 
   // R-GEO-01, R-GEO-05
@@ -267,7 +267,7 @@ struct MonitorRig {
     let dwelt = try rig.monitor.advance(to: #require(second))
     let last = rig.monitor.nextDeadline
     #expect(dwelt.map(\.kind) == [.dwell] && last == nil)
-    #expect(throws: LocationError.clockWentBack) { try rig.monitor.advance(to: .zero) }
+    #expect(throws: LocationError(.clockWentBack)) { try rig.monitor.advance(to: .zero) }
   }
 
   // R-GEO-08
@@ -278,7 +278,7 @@ struct MonitorRig {
     let stopped = try rig.add(.circle(centre, radius: 100))
     try rig.monitor.remove(stopped)
     #expect(rig.monitor.state(of: stopped) == nil)
-    #expect(throws: LocationError.unknownFence(stopped)) { try rig.monitor.remove(stopped) }
+    #expect(throws: LocationError(.unknownFence(stopped))) { try rig.monitor.remove(stopped) }
     // Its place is used again, its name is not.
     let again = try rig.add(.circle(centre, radius: 100))
     #expect(again != stopped && rig.monitor.state(of: stopped) == nil && rig.monitor.count == 2)

@@ -51,7 +51,7 @@ import Testing
     try rig.wait(1)
     try rig.see(moved(home(), east: 1000, north: 0))
     #expect(rig.notices().count == 4 && rig.sources.last == .some(nil))
-    #expect(throws: LocationSystemError.unknownRequest(rig.app, request)) { try rig.does(.stop(request)) }
+    #expect(throws: LocationSystemError(.unknownRequest(rig.app, request))) { try rig.does(.stop(request)) }
     #expect(throws: LocationSystemError.self) { try rig.does(.start(.standard(accuracy: -1))) }
   }
 
@@ -76,7 +76,9 @@ import Testing
     #expect(started.map { rig.system.requests[$0]?.request } == all && rig.system.monitor.count == 2)
     #expect(rig.sources == [.satellite] && rig.indicators == [.solid])
     // There is place for one more only.
-    #expect(throws: LocationSystemError.location(.tooManyFences(limit: 3))) { try rig.does(.startAll(fences)) }
+    #expect(throws: LocationSystemError(.location(LocationError(.tooManyFences(limit: 3))))) {
+      try rig.does(.startAll(fences))
+    }
     #expect(throws: LocationSystemError.self) { try rig.does(.startAll([fences[2], .standard(accuracy: -1)])) }
     #expect(rig.system.requests.count == 3 && rig.system.monitor.count == 2)
     try rig.does(.startAll([fences[2]]))
@@ -155,7 +157,7 @@ import Testing
     try rig.does(.start(.region(Fence(.circle(home(), radius: 100)))))
     try rig.see(moved(home(), east: 1000, north: 0))
     let late = try fix(home(), at: 1e9)
-    #expect(throws: LocationSystemError.location(.outOfRange("time of the fix in seconds", 0...0))) {
+    #expect(throws: LocationSystemError(.location(LocationError(.outOfRange("time of the fix in seconds", 0...0))))) {
       try rig.post(.fix(late))
     }
     for _ in 0..<3 {

@@ -26,7 +26,7 @@ import Testing
     }
     #expect(cycle.collected.count == 3)
     #expect(try cycle.stop(at: .seconds(200)) == [.stopUpdates] && cycle.nextDeadline == nil)
-    #expect(throws: LocationError.clockWentBack) { try cycle.advance(to: .seconds(1)) }
+    #expect(throws: LocationError(.clockWentBack)) { try cycle.advance(to: .seconds(1)) }
   }
 
   // R-SAMP-06

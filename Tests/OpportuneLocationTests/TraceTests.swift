@@ -79,13 +79,13 @@ import Testing
     let other = try LocationTrace.read(Data(phone.utf8))
     #expect(other.fixes.map(\.time) == [.zero, .seconds(1.5)] && other.fixes[0].speed == 3)
     #expect(abs(other.fixes[0].accuracy.radius(confidence: 0.68) - 200) < 1e-6)
-    #expect(throws: LocationTrace.Failure.missingColumn("timestamp")) {
+    #expect(throws: LocationTrace.Failure(.missingColumn("timestamp"))) {
       try LocationTrace.read(Data("latitude,longitude\n1,2\n".utf8))
     }
     let marked = try LocationTrace.read(Data("\u{FEFF}latitude,longitude,time\n1,2,3\n".utf8))
     #expect(marked.fixes.count == 1)
-    #expect(throws: LocationTrace.Failure.unknownFormat) { try LocationTrace.read(Data("hello".utf8)) }
-    #expect(throws: LocationTrace.Failure.noFixes(skipped: 0)) {
+    #expect(throws: LocationTrace.Failure(.unknownFormat)) { try LocationTrace.read(Data("hello".utf8)) }
+    #expect(throws: LocationTrace.Failure(.noFixes(skipped: 0))) {
       try LocationTrace.read(Data("latitude,longitude,time\n".utf8))
     }
   }
@@ -101,7 +101,7 @@ import Testing
       3,"a, 1",y,7,200,1.1,10
       4,b,y,9,300,2,20.1
       """
-    #expect(throws: LocationTrace.Failure.severalDevices(column: "Vehicle ID", values: ["a, 1", "b"])) {
+    #expect(throws: LocationTrace.Failure(.severalDevices(column: "Vehicle ID", values: ["a, 1", "b"]))) {
       try read(table)
     }
     let one = try read(table, ("vehicle id", "a, 1"))
@@ -109,15 +109,15 @@ import Testing
     // A vehicle has several drivers and trips, a driver may have several vehicles.
     #expect(try read(table, ("Vehicle ID", "b")).fixes.map(\.time) == [.zero, .seconds(200)])
     #expect(try read(table, ("trip_id", "9")).fixes.count == 1)
-    #expect(throws: LocationTrace.Failure.severalDevices(column: "Vehicle ID", values: ["a, 1", "b"])) {
+    #expect(throws: LocationTrace.Failure(.severalDevices(column: "Vehicle ID", values: ["a, 1", "b"]))) {
       try read(table, ("driver", "y"))
     }
     let unknown = #expect(throws: LocationTrace.Failure.self) { try read(table, ("Vehicle ID", "c")) }
     #expect(
       "\(try #require(unknown))"
         == #"the trace has no row with "c" in its column 'Vehicle ID', which has "a, 1", "b""#)
-    #expect(throws: LocationTrace.Failure.missingColumn("bus")) { try read(table, ("bus", "c")) }
-    #expect(throws: LocationTrace.Failure.noTable) {
+    #expect(throws: LocationTrace.Failure(.missingColumn("bus"))) { try read(table, ("bus", "c")) }
+    #expect(throws: LocationTrace.Failure(.noTable)) {
       try read(sentences().joined(separator: "\n"), ("Vehicle ID", "b"))
     }
   }
@@ -137,7 +137,7 @@ import Testing
     sourceLocation: SourceLocation = #_sourceLocation
   ) {
     #expect(
-      throws: LocationTrace.Failure.severalDevices(column: column, values: values), "\(column)",
+      throws: LocationTrace.Failure(.severalDevices(column: column, values: values)), "\(column)",
       sourceLocation: sourceLocation
     ) { try rows(column, table) }
   }
@@ -241,7 +241,7 @@ import Testing
     // Who asks for it has all rows as they are.
     let data = Data("plate,time,lat,lon\na,100,1,10\nb,200,2,10\n".utf8)
     #expect(try LocationTrace.read(data, device: .init(column: "plate", value: "*")).fixes.count == 2)
-    #expect(throws: LocationTrace.Failure.missingColumn("bus")) {
+    #expect(throws: LocationTrace.Failure(.missingColumn("bus"))) {
       try LocationTrace.read(data, device: .init(column: "bus", value: "*"))
     }
   }
@@ -249,7 +249,7 @@ import Testing
   @Test(.enabled(if: TestData.has("gps-bus"), TestData.absent)) func eachBusIsADeviceOfItsOwn() throws {
     let data = try Data(contentsOf: TestData.folder.appending(path: "gps-bus/route14_outbound.csv"))
     let error = #expect(throws: LocationTrace.Failure.self) { try LocationTrace.read(data) }
-    guard case .severalDevices("vehicle_id", let vehicles)? = error else {
+    guard case .severalDevices("vehicle_id", let vehicles)? = error?.code else {
       Issue.record("\(String(describing: error))")
       return
     }

@@ -76,8 +76,8 @@ private let limit = 96 << 20
 private func allocateInFront(_ bytes: Int, blocks: Int) throws {
   guard let group = Cgroup(below: getppid(), "room"), group.join(limit: limit) else { _exit(1) }
   let broker = try MemoryBroker()
-  let behind = broker.app(named: "browser", standing: .background)
-  let front = broker.app(named: "front")
+  let behind = broker.makeMemory(named: "browser", standing: .background)
+  let front = broker.makeMemory(named: "front")
   let regions = try (0..<60).map { _ in try behind.purgeable(of: UInt8.self, count: 1 << 20) }
   for region in regions { region.fill(1) }
   let held = try (0..<blocks).map { _ in try front.allocate(bytes: bytes / blocks) }
@@ -92,13 +92,13 @@ private func allocateInFront(_ bytes: Int, blocks: Int) throws {
 private func refillInFront(_ bytes: Int, regions count: Int) throws {
   guard let group = Cgroup(below: getppid(), "again"), group.join(limit: limit) else { _exit(1) }
   let broker = try MemoryBroker()
-  let front = broker.app(named: "front")
+  let front = broker.makeMemory(named: "front")
   let again = try (0..<count).map { _ in try front.purgeable(of: UInt8.self, count: bytes / count) }
   for region in again {
     region.fill(1)
     try region.purge()
   }
-  let behind = broker.app(named: "browser", standing: .background)
+  let behind = broker.makeMemory(named: "browser", standing: .background)
   let regions = try (0..<20).map { _ in try behind.purgeable(of: UInt8.self, count: 3 << 20) }
   for region in regions { region.fill(1) }
   require(!regions.contains(where: \.isPurged), "what was purged needs no room")
@@ -123,7 +123,7 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
   func ordinaryAllocationGetsTheDrawingMemoryOfAnAppThatLeftTheForeground() async {
     await #expect(processExitsWith: .exitCode(7)) {
       guard let group = Cgroup(below: getppid(), "drawing"), group.join(limit: limit) else { _exit(1) }
-      let app = try MemoryBroker().app(named: "game")
+      let app = try MemoryBroker().makeMemory(named: "game")
       let drawing = try app.drawing(bytes: 60 << 20)
       drawing.fill(0x5A)
       app.setStanding(.background)
@@ -150,7 +150,7 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
     await #expect(processExitsWith: .exitCode(7)) {
       guard let group = Cgroup(below: getppid(), "limit"), group.join(limit: limit) else { _exit(1) }
       let broker = try MemoryBroker()
-      let app = broker.app(named: "browser", standing: .background)
+      let app = broker.makeMemory(named: "browser", standing: .background)
       let regions = try (0..<60).map { _ in try app.purgeable(of: UInt8.self, count: 1 << 20) }
       for region in regions { region.fill(1) }
       guard let ordinary = malloc(20 << 20) else { _exit(3) }
@@ -205,7 +205,7 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
     await #expect(processExitsWith: .exitCode(7)) {
       guard let group = Cgroup(below: getppid(), "quiet"), group.join(limit: limit) else { _exit(1) }
       let broker = try MemoryBroker()
-      let app = broker.app(named: "browser", standing: .background)
+      let app = broker.makeMemory(named: "browser", standing: .background)
       let regions = try (0..<46).map { _ in try app.purgeable(of: UInt8.self, count: 1 << 20) }
       var levels = try broker.levels().makeAsyncIterator()
       let first = await levels.next()
@@ -243,13 +243,13 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
       for at in (0..<50) where pread(descriptor, piece.baseAddress, 1 << 20, off_t(at << 20)) < 0 { _exit(4) }
       close(descriptor)
       let broker = try MemoryBroker()
-      let behind = broker.app(named: "reader", standing: .background)
-      let front = broker.app(named: "front")
+      let behind = broker.makeMemory(named: "reader", standing: .background)
+      let front = broker.makeMemory(named: "front")
       let files = try [behind, front].map { try $0.map(file: file.path) }
       try FileManager.default.removeItem(at: file)
       // Little, of apps that are nearer to the person in front.
       try Data(repeating: 7, count: 4 * pageSize).write(to: file)
-      let inactive = broker.app(named: "inactive", standing: .inactive)
+      let inactive = broker.makeMemory(named: "inactive", standing: .inactive)
       let small = try [inactive, front].map { try $0.map(file: file.path) }
       try FileManager.default.removeItem(at: file)
       func read(_ block: MemoryBlock) -> Int {
@@ -288,8 +288,8 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
       guard let group = Cgroup(below: getppid(), "other"), group.join(limit: limit) else { _exit(1) }
       var configuration = MemoryConfiguration()
       configuration.gauge = try PressureGauge(warning: CriticalPoint(share: 0.4), critical: .threeQuarters)
-      let broker = try MemoryBroker(configuration)
-      let app = broker.app(named: "browser", standing: .background)
+      let broker = try MemoryBroker(configuration: configuration)
+      let app = broker.makeMemory(named: "browser", standing: .background)
       let regions = try (0..<50).map { _ in try app.purgeable(of: UInt8.self, count: 1 << 20) }
       for region in regions { region.fill(1) }
       var levels = try broker.levels().makeAsyncIterator()
@@ -332,8 +332,8 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
   @Test(arguments: MemoryConfiguration.Drawing.allCases)
   func drawingMemoryGoesAsTheOptionSays(drawing: MemoryConfiguration.Drawing) throws {
     let broker = try makeBroker { $0.drawing = drawing }
-    let app = broker.app(named: "game")
-    let other = broker.app(named: "other")
+    let app = broker.makeMemory(named: "game")
+    let other = broker.makeMemory(named: "other")
     let others = try other.drawing(bytes: 1)
     let buffer = try app.drawing(bytes: 1)
     let plain = try app.purgeable(of: UInt8.self, count: 1, isVolatile: false)

@@ -11,7 +11,7 @@ import Testing
   func whatIsMadeWhileTheAppMovesIsWhatTheAppIsInTheEnd(end: AppStanding) throws {
     for round in 0..<200 {
       let broker = try makeBroker { $0.drawing = .volatile }
-      let app = broker.app(named: "app")
+      let app = broker.makeMemory(named: "app")
       let made = Kept()
       together(2) { index in
         if index == 0 {
@@ -34,7 +34,7 @@ import Testing
   @Test func whoeverSetsRegionsSetsThemByWhereTheAppIsByThen() throws {
     let other = Intruder()
     let broker = try makeBroker(clock: other.clock) { $0.drawing = .volatile }
-    let app = broker.app(named: "app")
+    let app = broker.makeMemory(named: "app")
     let regions = try (0..<4).map { _ in try app.drawing(bytes: 1) }
     other.acts = { app.setStanding(.active) }
     app.setStanding(.background)

@@ -12,8 +12,8 @@ import Testing
   // R-MEM-15
   @Test func eachKindIsInItsColumn() throws {
     let broker = try makeBroker()
-    let app = broker.app(named: "app", standing: .background)
-    let other = broker.app(named: "other")
+    let app = broker.makeMemory(named: "app", standing: .background)
+    let other = broker.makeMemory(named: "other")
     let page = UInt64(pageSize)
     var expected = MemoryLedger()
 
@@ -45,7 +45,7 @@ import Testing
 
   // R-MEM-15
   @Test func wiredMemoryIsLockedAndCounted() throws {
-    let app = try makeBroker().app(named: "app")
+    let app = try makeBroker().makeMemory(named: "app")
     let block: MemoryBlock
     do {
       block = try app.allocate(bytes: pageSize, isWired: true)
@@ -65,7 +65,7 @@ import Testing
   // R-MEM-05, R-MEM-07, R-MEM-15
   @Test(.disabled(if: isSanitized, "a sanitizer locks nothing into memory"))
   func wiredMemoryIsLockedAgainWhenItComesBack() throws {
-    let app = try makeBroker().app(named: "app")
+    let app = try makeBroker().makeMemory(named: "app")
     let block: MemoryBlock
     do {
       block = try app.allocate(bytes: 8 * pageSize, isWired: true)
@@ -96,7 +96,7 @@ import Testing
       guard setrlimit(__rlimit_resource_t(__RLIMIT_MEMLOCK.rawValue), &limit) == 0 else { _exit(2) }
       // Who may do everything may lock everything.
       if getuid() == 0, setuid(65534) != 0 { _exit(3) }
-      let app = try makeBroker().app(named: "app")
+      let app = try makeBroker().makeMemory(named: "app")
       guard let block = try? app.allocate(bytes: bytes, isWired: true) else { _exit(7) }  // none may be locked here
       block.bytes.initializeMemory(as: UInt8.self, repeating: 7)
       let memory = HeldMemory(block)
@@ -124,7 +124,7 @@ import Testing
       guard allow(bytes) else { _exit(7) }  // none may be locked here
       // Who may do everything may lock everything.
       if getuid() == 0, setuid(65534) != 0 { _exit(3) }
-      let app = try makeBroker().app(named: "app")
+      let app = try makeBroker().makeMemory(named: "app")
       let block = try app.allocate(bytes: bytes, isWired: true)
       let plain = try app.allocate(bytes: bytes)
       for block in [block, plain] { block.bytes.initializeMemory(as: UInt8.self, repeating: 7) }
@@ -147,7 +147,7 @@ import Testing
   /// Locked pages do not go as others do.
   // R-MEM-06, R-MEM-15
   @Test func ofADamagedRecordNothingStaysInWiredMemory() throws {
-    let app = try makeBroker().app(named: "app")
+    let app = try makeBroker().makeMemory(named: "app")
     let block: MemoryBlock
     do {
       block = try app.allocate(bytes: 8 * pageSize, isWired: true)
@@ -170,13 +170,13 @@ import Testing
   /// It is in its file.
   // R-MEM-05
   @Test func ofAFilesPagesNothingIsWritten() throws {
-    let app = try makeBroker().app(named: "app")
+    let app = try makeBroker().makeMemory(named: "app")
     let block = try app.map(file: "/proc/self/exe")
     #expect(HeldMemory(block).withContent { $0.count } == 0 && block.count > 0)
   }
 
   @Test func refusesWhatMakesNoSense() throws {
-    let app = try makeBroker().app(named: "app")
+    let app = try makeBroker().makeMemory(named: "app")
     for bytes in [0, -1, .max] {
       let error = try #require(throws: MemoryError.self) { try app.allocate(bytes: bytes) }
       #expect(error.code == .configuration && error.description.contains("\(bytes)"))
@@ -195,7 +195,7 @@ import Testing
     defer { for file in files { try? FileManager.default.removeItem(at: file) } }
     for file in files { try Data(repeating: 7, count: 64 * pageSize).write(to: file) }
     let broker = try makeBroker()
-    let apps = [broker.app(named: "one"), broker.app(named: "other")]
+    let apps = [broker.makeMemory(named: "one"), broker.makeMemory(named: "other")]
     for round in 0..<3 {
       let blocks = try zip(apps, files).map { try $0.map(file: $1.path) }
       for block in blocks { #expect(block.bytes.allSatisfy { $0 == 7 }) }
@@ -215,7 +215,7 @@ import Testing
     defer { try? FileManager.default.removeItem(atPath: path) }
     try Data(repeating: 7, count: 4 * pageSize).write(to: URL(fileURLWithPath: path))
     let broker = try makeBroker()
-    var block: MemoryBlock? = try broker.app(named: "app").map(file: path)
+    var block: MemoryBlock? = try broker.makeMemory(named: "app").map(file: path)
     let start = try #require(block?.bytes.baseAddress)
     var wasMapped = false
     broker.core.files.drop { _ in
@@ -235,7 +235,7 @@ import Testing
     let broker = try makeBroker()
     let wrong = Atomic<Int>(0)
     DispatchQueue.concurrentPerform(iterations: 4) { index in
-      let app = broker.app(named: "app\(index)")
+      let app = broker.makeMemory(named: "app\(index)")
       for _ in 0..<500 {
         guard index > 0 else {
           broker.core.files.drop { _ in true }
@@ -259,7 +259,7 @@ import Testing
   // R-MEM-15
   @Test func whatAScopeHasForItselfIsCounted() throws {
     let broker = try makeBroker()
-    let app = broker.app(named: "app")
+    let app = broker.makeMemory(named: "app")
     let region = try app.purgeable(of: UInt8.self, count: 3 * pageSize)
     func balances() -> Bool {
       app.ledger == broker.ledger && broker.ledger.handedOut == broker.core.use.total
@@ -279,7 +279,7 @@ import Testing
   @Test(.disabled(if: isSanitized, "a sanitizer's own memory grows meanwhile"))
   func whatIsClosedIsGoneFromTheProcess() throws {
     let broker = try makeBroker()
-    let app = broker.app(named: "app")
+    let app = broker.makeMemory(named: "app")
     var blocks: [MemoryBlock] = [try app.allocate(bytes: 1024 * pageSize)]
     blocks[0].bytes.initializeMemory(as: UInt8.self, repeating: 1)
     var region: Purgeable<UInt8>? = try app.purgeable(of: UInt8.self, count: 1024 * pageSize)
@@ -299,7 +299,7 @@ import Testing
   func sumsBalanceWhateverIsDone(seed: UInt64) throws {
     var generator = SplitMix64(seed: seed)
     let broker = try makeBroker()
-    let apps = (0..<4).map { broker.app(named: "app\($0)", standing: .suspended) }
+    let apps = (0..<4).map { broker.makeMemory(named: "app\($0)", standing: .suspended) }
     enum State { case pinned, volatile, lazy, purged }
     var regions: [(app: Int, region: Purgeable<UInt8>, state: State)] = []
     var blocks: [(app: Int, block: MemoryBlock)] = []
@@ -361,7 +361,7 @@ import Testing
   // R-MEM-15
   @Test func sumsBalanceWhoeverElseChangesThem() throws {
     let broker = try makeBroker()
-    let app = broker.app(named: "app", standing: .suspended)
+    let app = broker.makeMemory(named: "app", standing: .suspended)
     together(4) { thread in
       for _ in 0..<4000 {
         switch thread {
@@ -384,7 +384,7 @@ import Testing
     #expect(first.resident > 0 && first.proportional > 0 && first.proportional <= first.resident)
     #expect(first.dirty + first.clean + first.lazy <= first.resident + first.lazy)
     // Much more than what other parts of the process, such as a sanitizer, may give back meanwhile.
-    let block = try makeBroker().app(named: "app").allocate(bytes: 16_384 * pageSize)
+    let block = try makeBroker().makeMemory(named: "app").allocate(bytes: 16_384 * pageSize)
     block.bytes.initializeMemory(as: UInt8.self, repeating: 1)
     #expect(try sampler.sample(now: 14_999_999_999) == first)
     let second = try sampler.sample(now: 15_000_000_000)

@@ -9,7 +9,7 @@ import Testing
   @Test func metricsAreTheLedgersAndTheProcessAsAWhole() throws {
     let metrics = TestMetrics()
     let broker = try makeBroker()
-    let apps = ["mail", "mail", "front"].map { broker.app(named: $0, standing: .background) }
+    let apps = ["mail", "mail", "front"].map { broker.makeMemory(named: $0, standing: .background) }
     let block = try apps[0].allocate(bytes: pageSize)
     let regions = try apps.map { try $0.purgeable(of: UInt8.self, count: 1) }
     // In no ledger, and in the process.

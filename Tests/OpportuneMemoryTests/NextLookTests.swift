@@ -68,7 +68,7 @@ import Testing
   // R-MEM-01
   @Test func whoIsHandedMuchRingsOnce() throws {
     let broker = try MemoryBroker()
-    let app = broker.app(named: "app")
+    let app = broker.makeMemory(named: "app")
     func wasRung() -> Bool { opp_watch_wait(broker.core.bell, -1, 0) == OPP_WATCH_BELL }
     let page = UInt64(pageSize)
     let first = try app.allocate(bytes: pageSize)

@@ -70,8 +70,8 @@ private let megabyte: UInt64 = 1_000_000
     let broker = try makeBroker(budget: 256 * megabyte, remove: removed.add) {
       $0.gauge = .strict
     }
-    let old = broker.app(named: "old", standing: .suspended)
-    let front = broker.app(named: "front")
+    let old = broker.makeMemory(named: "old", standing: .suspended)
+    let front = broker.makeMemory(named: "front")
     try old.setOutside(bytes: 10 * megabyte)
     try front.setOutside(bytes: 182 * megabyte - 1)
     #expect(removed.all.isEmpty, "a byte below")
@@ -93,9 +93,9 @@ private let megabyte: UInt64 = 1_000_000
     let broker = try makeBroker(budget: 100 * megabyte, remove: removed.add) {
       $0.gauge = .strict
     }
-    let behind = broker.app(named: "behind", standing: .background)
-    let small = broker.app(named: "small", standing: .background)
-    let front = broker.app(named: "front")
+    let behind = broker.makeMemory(named: "behind", standing: .background)
+    let small = broker.makeMemory(named: "small", standing: .background)
+    let front = broker.makeMemory(named: "front")
     let caches = try (0..<30).map { _ in try behind.purgeable(of: UInt8.self, count: 1_000_000) }
     try small.setOutside(bytes: 5 * megabyte)
     try front.setOutside(bytes: 60 * megabyte)
@@ -119,10 +119,10 @@ private let megabyte: UInt64 = 1_000_000
       $0.gauge = .strict
       $0.mode = mode
     }
-    let behind = broker.app(named: "behind", standing: .background)
+    let behind = broker.makeMemory(named: "behind", standing: .background)
     let caches = try (0..<40).map { _ in try behind.purgeable(of: UInt8.self, count: 1 << 20) }
     for cache in caches { cache.fill(1) }
-    let room = try broker.app(named: "front").allocate(bytes: 50 << 20)
+    let room = try broker.makeMemory(named: "front").allocate(bytes: 50 << 20)
     let taken = UInt64(16 << 20)
     #expect(broker.purges.bytes == taken)
     #expect(behind.ledger.purged == (mode == .eager ? taken : 0))
@@ -134,7 +134,7 @@ private let megabyte: UInt64 = 1_000_000
   // R-MEM-01, R-MEM-05
   @Test func whatIsFilledAgainNeedsRoomAsWell() throws {
     let broker = try makeBroker(budget: 100 << 20) { $0.gauge = .strict }
-    let behind = broker.app(named: "behind", standing: .background)
+    let behind = broker.makeMemory(named: "behind", standing: .background)
     let caches = try (0..<120).map { _ in try behind.purgeable(of: UInt8.self, count: 1 << 20) }
     for round in 0..<3 {
       for cache in caches {
@@ -150,9 +150,9 @@ private let megabyte: UInt64 = 1_000_000
   @Test func nobodyElseIsRemovedForWhatIsOnItsWayOut() throws {
     let removed = Removals()
     let broker = try makeBroker(budget: 100 * megabyte, remove: removed.add) { $0.gauge = .strict }
-    let first = broker.app(named: "first", standing: .suspended)
-    let second = broker.app(named: "second", standing: .suspended)
-    let front = broker.app(named: "front")
+    let first = broker.makeMemory(named: "first", standing: .suspended)
+    let second = broker.makeMemory(named: "second", standing: .suspended)
+    let front = broker.makeMemory(named: "front")
     for app in [first, second] { try app.setOutside(bytes: 20 * megabyte) }
     try front.setOutside(bytes: 36 * megabyte)
     #expect(removed.all.map(\.app) == [first.number])
@@ -168,10 +168,10 @@ private let megabyte: UInt64 = 1_000_000
   @Test func whatAGoneAppKeepsIsMadeUpForByOthers() throws {
     let removed = Removals()
     let broker = try makeBroker(budget: 100 * megabyte, remove: removed.add) { $0.gauge = .strict }
-    let gone = broker.app(named: "gone", standing: .suspended)
-    let other = broker.app(named: "other", standing: .suspended)
+    let gone = broker.makeMemory(named: "gone", standing: .suspended)
+    let other = broker.makeMemory(named: "other", standing: .suspended)
     for app in [gone, other] { try app.setOutside(bytes: 20 * megabyte) }
-    let front = broker.app(named: "front")
+    let front = broker.makeMemory(named: "front")
     gone.setStanding(.gone)
     try front.setOutside(bytes: 50 * megabyte)
     #expect(removed.all.isEmpty)
@@ -192,7 +192,7 @@ private let megabyte: UInt64 = 1_000_000
       policy.idleLimit = .seconds(60)
       $0.removal = policy
     }
-    let app = broker.app(named: "app")
+    let app = broker.makeMemory(named: "app")
     try app.setOutside(bytes: megabyte)
     now.time = 100_000_000_000
     app.setStanding(.suspended)
@@ -215,8 +215,8 @@ private let megabyte: UInt64 = 1_000_000
       policy.hibernatesUpTo = 8 * megabyte
       $0.removal = policy
     }
-    let app = broker.app(named: "app", standing: .suspended)
-    let large = broker.app(named: "large", standing: .suspended)
+    let app = broker.makeMemory(named: "app", standing: .suspended)
+    let large = broker.makeMemory(named: "large", standing: .suspended)
     try app.setOutside(bytes: 7 * megabyte)
     let cache = try app.purgeable(of: UInt8.self, count: 20_000_000)
     let kept = try large.purgeable(of: UInt8.self, count: 9_000_000, isVolatile: false)
@@ -234,7 +234,7 @@ private let megabyte: UInt64 = 1_000_000
   @Test(.timeLimit(.minutes(1))) func levelsAreAnAsyncSequence() async throws {
     var broker: MemoryBroker? = try makeBroker(budget: 100 * megabyte) { $0.gauge = .strict }
     let levels = try #require(try broker?.levels())
-    let app = try #require(broker?.app(named: "app"))
+    let app = try #require(broker?.makeMemory(named: "app"))
     var iterator = levels.makeAsyncIterator()
     #expect(await iterator.next() == .normal)
     try app.setOutside(bytes: 60 * megabyte)

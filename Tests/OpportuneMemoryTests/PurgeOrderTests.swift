@@ -50,7 +50,7 @@ import Testing
     let broker = try makeBroker()
     let standings: [AppStanding] = [.active, .inactive, .background, .suspended]
     let regions = try standings.map { standing in
-      let region = try broker.app(named: "\(standing)", standing: standing).purgeable(of: UInt8.self, count: 1)
+      let region = try broker.makeMemory(named: "\(standing)", standing: standing).purgeable(of: UInt8.self, count: 1)
       region.fill(1)
       return region
     }
@@ -62,7 +62,7 @@ import Testing
   // R-MEM-05
   @Test func groupsAndFirstInDecideWithinAnApp() throws {
     let broker = try makeBroker { $0.order.age = .firstIn }
-    let app = broker.app(named: "app", standing: .suspended)
+    let app = broker.makeMemory(named: "app", standing: .suspended)
     let regions = try [2, 0, 1, 0].map { try app.purgeable(of: UInt8.self, count: 1, group: $0) }
     regions[1].fill(1)
     #expect(taken(broker, regions) == [1, 3, 2, 0])
@@ -74,7 +74,7 @@ import Testing
   // R-MEM-05
   @Test func leastRecentlyUsedFollowsTheScopes() throws {
     let broker = try makeBroker { $0.order.age = .leastRecentlyUsed }
-    let app = broker.app(named: "app", standing: .background)
+    let app = broker.makeMemory(named: "app", standing: .background)
     let regions = try (0..<4).map { _ in try app.purgeable(of: UInt8.self, count: 1) }
     for index in [2, 0, 3, 1] {
       // Until the kernel's clock of ticks has moved, by which uses are told apart.
@@ -89,7 +89,7 @@ import Testing
   // R-MEM-05
   @Test func noMoreIsTakenThanIsNeeded() throws {
     let broker = try makeBroker()
-    let app = broker.app(named: "app", standing: .suspended)
+    let app = broker.makeMemory(named: "app", standing: .suspended)
     let regions = try (0..<10).map { _ in try app.purgeable(of: UInt8.self, count: 2 * pageSize) }
     #expect(broker.purge(UInt64(pageSize) * 5) == UInt64(pageSize) * 6)
     #expect(regions.count { $0.isPurged } == 3)

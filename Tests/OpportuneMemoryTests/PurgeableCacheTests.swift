@@ -18,7 +18,7 @@ import Testing
   // R-MEM-05
   @Test func countsHitsMissesPurgesAndEvictions() throws {
     let broker = try makeBroker()
-    let app = broker.app(named: "app", standing: .background)
+    let app = broker.makeMemory(named: "app", standing: .background)
     let cache = try app.cache(by: Int.self, costLimit: 3 * pageSize)
     #expect(!has(cache, 1))
     for key in 1...3 { #expect(try insert(cache, key)) }
@@ -36,7 +36,7 @@ import Testing
   }
 
   @Test func costsArePagesAndTheLimitHolds() throws {
-    let cache = try makeBroker().app(named: "app").cache(by: Int.self, costLimit: 4 * pageSize)
+    let cache = try makeBroker().makeMemory(named: "app").cache(by: Int.self, costLimit: 4 * pageSize)
     #expect(try !insert(cache, 1, count: 4 * pageSize + 1), "more than the limit")
     #expect(cache.count == 0)
     #expect(try insert(cache, 1, count: 4 * pageSize))
@@ -52,7 +52,7 @@ import Testing
   }
 
   @Test func refusesWhatMakesNoSense() throws {
-    let app = try makeBroker().app(named: "app")
+    let app = try makeBroker().makeMemory(named: "app")
     let limit = try #require(throws: MemoryError.self) { try app.cache(by: Int.self, costLimit: 0) }
     #expect(limit.code == .configuration && limit.description.contains("more than 0"))
     let cache = try app.cache(by: Int.self, costLimit: pageSize)
@@ -63,7 +63,7 @@ import Testing
   @Test(arguments: [1, 2, 3] as [UInt64])
   func followsAModel(seed: UInt64) throws {
     var generator = SplitMix64(seed: seed)
-    let cache = try makeBroker().app(named: "app").cache(by: Int.self, costLimit: 5 * pageSize)
+    let cache = try makeBroker().makeMemory(named: "app").cache(by: Int.self, costLimit: 5 * pageSize)
     var model: [(key: Int, count: Int)] = []  // oldest use first
     for _ in 0..<2000 {
       let key = Int.random(in: 0..<12, using: &generator)

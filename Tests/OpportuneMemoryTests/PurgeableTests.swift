@@ -9,7 +9,7 @@ private struct Broken: Error {}
 @Suite(.bounded) struct PurgeableTests {
   // R-MEM-05
   @Test func residentSizeFallsPageForPageAndNothingStaleIsRead() throws {
-    let app = try makeBroker().app(named: "app")
+    let app = try makeBroker().makeMemory(named: "app")
     let pages = 257
     let region = try app.purgeable(of: UInt8.self, count: pages * pageSize)
     let old = region.withContents { contents -> UnsafeMutableBufferPointer<UInt8> in
@@ -32,7 +32,7 @@ private struct Broken: Error {}
 
   // R-MEM-05
   @Test func isIntactUntilItIsTakenAndAfterItWasMadeAgain() throws {
-    let region = try makeBroker().app(named: "app").purgeable(of: UInt8.self, count: 100)
+    let region = try makeBroker().makeMemory(named: "app").purgeable(of: UInt8.self, count: 100)
     #expect(region.bytes == pageSize && region.count == 100)
     #expect(region.isAll(0) == true, "a new region is zero")
     #expect(region.fill(1))
@@ -44,7 +44,7 @@ private struct Broken: Error {}
 
   // R-MEM-05
   @Test func whatIsInUseOrNotVolatileStays() throws {
-    let region = try makeBroker().app(named: "app").purgeable(of: UInt8.self, count: 100)
+    let region = try makeBroker().makeMemory(named: "app").purgeable(of: UInt8.self, count: 100)
     region.fill(7)
     for mode in PurgeMode.allCases {
       let given = try region.withContents { _ in
@@ -63,7 +63,7 @@ private struct Broken: Error {}
   }
 
   @Test func aScopeThatThrowsLeavesNothingBehind() throws {
-    let region = try makeBroker().app(named: "app").purgeable(of: UInt32.self, count: 2000)
+    let region = try makeBroker().makeMemory(named: "app").purgeable(of: UInt32.self, count: 2000)
     try region.purge()
     #expect(throws: Broken.self) {
       try region.withContents { (contents) throws(Broken) -> Void in
@@ -81,7 +81,7 @@ private struct Broken: Error {}
 
   // Law 1: who finds another at work makes its own, and goes on.
   @Test func whoFindsAnotherMakingTheContentDoesNotWait() throws {
-    let region = try makeBroker().app(named: "app").purgeable(of: UInt8.self, count: 100)
+    let region = try makeBroker().makeMemory(named: "app").purgeable(of: UInt8.self, count: 100)
     region.fill(1)
     try region.purge()
     region.withContents { contents -> Void in
@@ -105,7 +105,7 @@ private struct Broken: Error {}
 
   // R-MEM-05
   @Test func aLazyPurgeKeepsTheContentOrSaysThatItIsGone() throws {
-    let app = try makeBroker().app(named: "app")
+    let app = try makeBroker().makeMemory(named: "app")
     let region = try app.purgeable(of: UInt8.self, count: 64 * pageSize)
     region.fill(3)
     #expect(try region.purge(.lazy) == 64 * pageSize)
@@ -127,7 +127,7 @@ private struct Broken: Error {}
   /// What is noted of 4,096 pages is two of its own.
   // R-MEM-05
   @Test(arguments: [true, false]) func ofALazyPurgeNothingStaysInMemory(isUsedBetween: Bool) throws {
-    let region = try makeBroker().app(named: "app").purgeable(of: UInt8.self, count: 4096 * pageSize)
+    let region = try makeBroker().makeMemory(named: "app").purgeable(of: UInt8.self, count: 4096 * pageSize)
     let start = region.withContents { contents in
       switch contents {
       case .intact(let buffer), .purged(let buffer): UnsafeMutableRawPointer(buffer.baseAddress)
@@ -147,7 +147,7 @@ private struct Broken: Error {}
 
   @Test(arguments: [0, -1, .min, .max, 1 << 47])
   func refusesImpossibleCounts(count: Int) throws {
-    let app = try makeBroker().app(named: "app")
+    let app = try makeBroker().makeMemory(named: "app")
     let error = try #require(throws: MemoryError.self) { try app.purgeable(of: UInt32.self, count: count) }
     #expect(error.code == .configuration)
     #expect(error.description.contains("2^46"))

@@ -126,7 +126,7 @@ import Testing
   @Test func memoryIsFilledInPlace() throws {
     let disk = CrashDisk(size: 8 << 20)
     let store = try HibernationStore(disk)
-    let app = try makeBroker().app(named: "app")
+    let app = try makeBroker().makeMemory(named: "app")
     let block = try app.allocate(bytes: 4 * Self.block)
     madvise(block.bytes.baseAddress, block.count, 15)  // no huge pages, which are touched as one
     let region = try app.purgeable(of: UInt8.self, count: 2 * Self.block, isVolatile: false)
@@ -161,14 +161,14 @@ import Testing
   @Test(arguments: [true, false]) func whatComesBackNeedsRoom(isBlock: Bool) throws {
     let store = try HibernationStore(CrashDisk(size: 8 << 20))
     let broker = try makeBroker(budget: 16 << 20) { $0.gauge = try PressureGauge(margin: 0) }
-    let app = broker.app(named: "app", standing: .suspended)
+    let app = broker.makeMemory(named: "app", standing: .suspended)
     let memory =
       isBlock
       ? HeldMemory(try app.allocate(bytes: 4 << 20))
       : HeldMemory(try app.purgeable(of: UInt8.self, count: 4 << 20, isVolatile: false))
     _ = try memory.withContent { try store.save("app", [UnsafeRawBufferPointer(start: nil, count: 0), $0]) }
     memory.giveBack()
-    let behind = broker.app(named: "behind", standing: .background)
+    let behind = broker.makeMemory(named: "behind", standing: .background)
     let caches = try (0..<11).map { _ in try behind.purgeable(of: UInt8.self, count: 1 << 20) }
     for cache in caches { cache.fill(1) }
     #expect(broker.ledger.inUse == 11 << 20)
@@ -181,7 +181,7 @@ import Testing
   @Test func whatCameBackBeforeTheDamageIsGivenBackToo() throws {
     let disk = CrashDisk(size: 8 << 20)
     let store = try HibernationStore(disk)
-    let app = try makeBroker().app(named: "app")
+    let app = try makeBroker().makeMemory(named: "app")
     let blocks = try (0..<2).map { try app.allocate(bytes: Self.block * ($0 + 1)) }
     for (number, block) in blocks.enumerated() { block.bytes.copyBytes(from: noise(block.count, seed: UInt64(number))) }
     let memory = blocks.map { HeldMemory($0) }
@@ -201,7 +201,7 @@ import Testing
   // R-MEM-07
   @Test func whatWasNotGivenBackIsPassedOver() throws {
     let store = try HibernationStore(CrashDisk(size: 8 << 20))
-    let app = try makeBroker().app(named: "app")
+    let app = try makeBroker().makeMemory(named: "app")
     let blocks = try (0..<3).map { _ in try app.allocate(bytes: Self.block) }
     for (number, block) in blocks.enumerated() { block.bytes.copyBytes(from: noise(block.count, seed: UInt64(number))) }
     let region = try app.purgeable(of: UInt8.self, count: pageSize, isVolatile: false)

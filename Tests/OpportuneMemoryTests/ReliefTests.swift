@@ -13,8 +13,8 @@ private let megabyte: UInt64 = 1_000_000
     for round in 0..<200 {
       let page = UInt64(pageSize)
       let broker = try makeBroker(budget: 100 * page) { $0.gauge = try PressureGauge(margin: 0) }
-      let front = broker.app(named: "front")
-      let behind = broker.app(named: "behind", standing: .background)
+      let front = broker.makeMemory(named: "front")
+      let behind = broker.makeMemory(named: "behind", standing: .background)
       let caches = try (0..<40).map { _ in try behind.purgeable(of: UInt8.self, count: 1) }
       // Without a word to the broker, which would make room for it.
       front.record.outside.store(45 * page, ordering: .relaxed)
@@ -34,9 +34,9 @@ private let megabyte: UInt64 = 1_000_000
     let broker = try makeBroker(budget: 100 * megabyte, clock: other.clock, remove: removed.add) {
       $0.gauge = try PressureGauge(margin: 0)
     }
-    let apps = (0..<3).map { broker.app(named: "app\($0)", standing: .suspended) }
+    let apps = (0..<3).map { broker.makeMemory(named: "app\($0)", standing: .suspended) }
     for app in apps { try app.setOutside(bytes: 10 * megabyte) }
-    let front = broker.app(named: "front")
+    let front = broker.makeMemory(named: "front")
     try front.setOutside(bytes: 40 * megabyte)
     other.acts = { broker.relieve() }
     try front.setOutside(bytes: 48 * megabyte)
@@ -50,9 +50,9 @@ private let megabyte: UInt64 = 1_000_000
   @Test(arguments: [true, false]) func whoIsInFrontDoesNotGoForTheMargin(isAway: Bool) throws {
     let removed = Removals()
     let broker = try makeBroker(budget: 80 * megabyte, remove: removed.add)
-    let behind = broker.app(named: "behind", standing: .suspended)
+    let behind = broker.makeMemory(named: "behind", standing: .suspended)
     try behind.setOutside(bytes: 5 * megabyte)
-    let coming = broker.app(named: "coming", standing: .inactive)
+    let coming = broker.makeMemory(named: "coming", standing: .inactive)
     for bytes in [50_000_000, 57_900_000] as [UInt64] { try coming.setOutside(bytes: bytes) }
     #expect(removed.all.map(\.app) == [behind.number])
     // It is being hibernated, and has all of its memory still.
@@ -69,7 +69,7 @@ private let megabyte: UInt64 = 1_000_000
   @Test func roomIsMadeForAllWhoNeedItAtOnce() throws {
     let page = UInt64(pageSize)
     let broker = try makeBroker(budget: 100 * page) { $0.gauge = try PressureGauge(margin: 0) }
-    let behind = broker.app(named: "behind", standing: .background)
+    let behind = broker.makeMemory(named: "behind", standing: .background)
     let caches = try (0..<70).map { _ in try behind.purgeable(of: UInt8.self, count: 1) }
     broker.core.use.wanting(10 * page) { _ in broker.core.makeRoom(for: Int(10 * page)) }
     #expect(broker.purges.regions == 16, "70 pages and twice 10 are 16 too many")
@@ -80,14 +80,14 @@ private let megabyte: UInt64 = 1_000_000
   // R-MEM-01, R-GFX-05
   @Test func whatWasGivenLazilyMakesNoRoom() throws {
     let broker = try makeBroker(budget: 100 << 20) { $0.gauge = try PressureGauge(margin: 0) }
-    let game = broker.app(named: "game")
+    let game = broker.makeMemory(named: "game")
     let drawing = try game.drawing(bytes: 20 << 20)
     drawing.fill(1)
     game.setStanding(.suspended)
     #expect(game.ledger.lazy == 20 << 20)
-    let behind = broker.app(named: "behind", standing: .background)
+    let behind = broker.makeMemory(named: "behind", standing: .background)
     let caches = try (0..<40).map { _ in try behind.purgeable(of: UInt8.self, count: 1 << 20) }
-    let room = try broker.app(named: "front").allocate(bytes: 50 << 20)
+    let room = try broker.makeMemory(named: "front").allocate(bytes: 50 << 20)
     #expect(broker.ledger.inUse < 75 << 20)
     #expect(caches.count(where: \.isPurged) == 16 && !drawing.isPurged)
     withExtendedLifetime(room) {}
@@ -100,10 +100,10 @@ private let megabyte: UInt64 = 1_000_000
   @Test func thereIsAWalkForEachPartOfTheBudgetAndNotForEachAllocation() throws {
     let page = UInt64(pageSize)
     let broker = try makeBroker(budget: 25_600 * page)
-    let behind = broker.app(named: "behind", standing: .background)
+    let behind = broker.makeMemory(named: "behind", standing: .background)
     let caches = try (0..<100).map { _ in try behind.purgeable(of: UInt8.self, count: 250 * pageSize) }
     let before = broker.core.walks.load(ordering: .relaxed)
-    let front = broker.app(named: "front")
+    let front = broker.makeMemory(named: "front")
     for _ in 0..<2000 { _ = try front.purgeable(of: UInt8.self, count: 1) }
     // Each 256th of the budget, of 100 pages, at the most.
     #expect(broker.core.walks.load(ordering: .relaxed) - before <= 2000 / 100 + 1)
@@ -116,7 +116,7 @@ private let megabyte: UInt64 = 1_000_000
   @Test func whereNothingCanGoNotEachAllocationLooksForIt() throws {
     let page = UInt64(pageSize)
     let broker = try makeBroker(budget: 25_600 * page)
-    let front = broker.app(named: "front")
+    let front = broker.makeMemory(named: "front")
     let held = try (0..<100).map { _ in try front.purgeable(of: UInt8.self, count: 200 * pageSize, isVolatile: false) }
     let before = broker.core.walks.load(ordering: .relaxed)
     for _ in 0..<2000 { _ = try front.purgeable(of: UInt8.self, count: 1) }
@@ -131,11 +131,11 @@ private let megabyte: UInt64 = 1_000_000
   @Test func whatIsHadBackFromTheKernelCountsAtTheNextAllocation() throws {
     let page = UInt64(pageSize)
     let broker = try makeBroker(budget: 1000 * page)
-    let behind = broker.app(named: "behind", standing: .background)
+    let behind = broker.makeMemory(named: "behind", standing: .background)
     let caches = try (0..<70).map { _ in try behind.purgeable(of: UInt8.self, count: 10 * pageSize) }
     for cache in caches { cache.fill(1) }
     #expect(broker.purge(.max, mode: .lazy) == 700 * page)
-    let front = broker.app(named: "front")
+    let front = broker.makeMemory(named: "front")
     try front.setOutside(bytes: 100 * page)
     #expect(broker.ledger.inUse == 100 * page, "nothing had to go")
     for cache in caches { cache.fill(1) }
@@ -152,8 +152,8 @@ private let megabyte: UInt64 = 1_000_000
     var generator = SplitMix64(seed: seed)
     let page = UInt64(pageSize)
     let broker = try makeBroker(budget: 2560 * page) { $0.mode = seed == 3 ? .lazy : .eager }
-    let behind = broker.app(named: "behind", standing: .background)
-    let front = broker.app(named: "front")
+    let behind = broker.makeMemory(named: "behind", standing: .background)
+    let front = broker.makeMemory(named: "front")
     var caches: [Purgeable<UInt8>] = []
     var (held, hadBack, walks): (UInt64, UInt64, UInt64) = (0, 0, 0)
     for step in 0..<2000 {

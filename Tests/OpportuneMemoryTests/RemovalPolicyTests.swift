@@ -184,11 +184,11 @@ private func random(_ count: Int, _ generator: inout SplitMix64) -> [RemovalCand
   @Test func whoWasNeverInFrontIsNotSaidToHaveBeenThere() throws {
     let removed = Removals()
     let broker = try makeBroker(budget: 10 * megabyte, remove: removed.add)
-    let never = broker.app(named: "never", standing: .suspended)
-    let once = broker.app(named: "once")
+    let never = broker.makeMemory(named: "never", standing: .suspended)
+    let once = broker.makeMemory(named: "once")
     once.setStanding(.suspended)
     for app in [never, once] { try app.setOutside(bytes: 2 * megabyte) }
-    try broker.app(named: "front").setOutside(bytes: 6 * megabyte)
+    try broker.makeMemory(named: "front").setOutside(bytes: 6 * megabyte)
     #expect(removed.all.map(\.app) == [never.number, once.number])
     #expect(removed.all.map { $0.reason.contains("in front longest ago") } == [false, true])
     #expect(removed.all.map { $0.reason.contains("unused longest, and never in front") } == [true, false])
@@ -205,9 +205,9 @@ private func random(_ count: Int, _ generator: inout SplitMix64) -> [RemovalCand
     }
     let removed = Removals()
     let broker = try makeBroker(budget: 10 * megabyte, remove: removed.add) { $0.removal = Newest() }
-    let apps = (0..<3).map { broker.app(named: "app\($0)", standing: .suspended) }
+    let apps = (0..<3).map { broker.makeMemory(named: "app\($0)", standing: .suspended) }
     for app in apps { try app.setOutside(bytes: 2 * megabyte) }
-    try broker.app(named: "front").setOutside(bytes: 2 * megabyte)
+    try broker.makeMemory(named: "front").setOutside(bytes: 2 * megabyte)
     #expect(removed.all.map(\.reason) == ["app2 came last."])
   }
 
@@ -215,9 +215,9 @@ private func random(_ count: Int, _ generator: inout SplitMix64) -> [RemovalCand
   @Test func aRemovalTellsWhetherItsAppRoseSince() throws {
     let removed = Removals()
     let broker = try makeBroker(budget: 10 * megabyte, remove: removed.add)
-    let app = broker.app(named: "radio", standing: .background)
+    let app = broker.makeMemory(named: "radio", standing: .background)
     try app.setOutside(bytes: 6 * megabyte)
-    try broker.app(named: "front").setOutside(bytes: 3 * megabyte)
+    try broker.makeMemory(named: "front").setOutside(bytes: 3 * megabyte)
     let removal = try #require(removed.all.first)
     #expect(removal.app == app.number && removal.rises == app.rises)
     app.setStanding(.suspended)

@@ -82,7 +82,7 @@ private func bytesOfSharedMemory() -> Int? {
       let file = folder.appending(path: "file")
       try Data(repeating: 1, count: 490 * pageSize).write(to: file)
       let broker = try makeBroker()
-      let app = broker.app(named: "game")
+      let app = broker.makeMemory(named: "game")
       let clean = try app.map(file: file.path)
       let drawing = try app.purgeable(of: UInt8.self, count: 500 * pageSize)
       drawing.fill(3)

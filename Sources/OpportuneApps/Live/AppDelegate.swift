@@ -6,11 +6,15 @@
 public protocol AppDelegate: Sendable {
   /// It was launched, and why. (R-LIFE-09, R-LIFE-10)
   func didFinishLaunching(_ reason: LaunchReason) async
+  /// It comes back to the front.
   func willEnterForeground() async
+  /// It has the user's input from now on.
   func didBecomeActive() async
+  /// It loses the user's input.
   func willResignActive() async
   /// The last chance to save. (R-LIFE-15)
   func didEnterBackground() async
+  /// Its life ends after this.
   func willTerminate() async
 
   /// Something came for it: a message, data, a heartbeat to send, a change. It is kept in background until this returns, for
@@ -30,10 +34,14 @@ public protocol AppDelegate: Sendable {
 
 extension AppDelegate {
   public func didFinishLaunching(_ reason: LaunchReason) async {}
+  /// It comes back to the front.
   public func willEnterForeground() async {}
+  /// It has the user's input from now on.
   public func didBecomeActive() async {}
+  /// It loses the user's input.
   public func willResignActive() async {}
   public func didEnterBackground() async {}
+  /// Its life ends after this.
   public func willTerminate() async {}
   public func didReceive(_ notice: AppNotice) async {}
   public func fetch() async -> FetchResult { .noData }
@@ -55,12 +63,15 @@ extension AppDelegate {
 
 /// What comes for an app.
 public enum AppNotice: Sendable, Hashable {
+  /// A message from outside, or its own notification.
   case message(Message)
   /// What changed while it was away, the last state of each kind. (R-COAL)
   case changes([Change])
+  /// So many bytes arrived on a socket that is kept alive.
   case data(bytes: Int)
   /// Send one. (R-VOIP-05)
   case heartbeat
+  /// A location or a crossing has come.
   case location
   /// The kernel has finished something for it.
   case completion
@@ -72,7 +83,7 @@ public enum AppNotice: Sendable, Hashable {
 
 /// What the lifecycle needs from the brokers of memory, I/O, location and hardware. Each is told in the order of the
 /// effects, on the host's own strand: return soon. All have an empty default.
-public protocol ResourceBroker: Sendable {
+package protocol ResourceBroker: Sendable {
   /// A life of an app begins; before anything of it runs.
   func begins(_ app: HostedApp)
   /// Its delegate is there; before any callback.
@@ -96,13 +107,13 @@ public protocol ResourceBroker: Sendable {
 }
 
 extension ResourceBroker {
-  public func begins(_ app: HostedApp) {}
-  public func has(_ delegate: any AppDelegate, _ app: HostedApp) {}
-  public func stands(_ app: AppID, _ presence: AppPresence) {}
-  public func keepImage(_ image: [UInt8]?, of app: AppID) -> Bool { false }
-  public func image(of app: AppID) -> [UInt8]? { nil }
-  public func purgeImages() {}
-  public func save(_ app: AppID) {}
-  public func restore(_ app: AppID) -> Task<Bool, Never>? { nil }
-  public func takeBack(_ app: AppID) {}
+  package func begins(_ app: HostedApp) {}
+  package func has(_ delegate: any AppDelegate, _ app: HostedApp) {}
+  package func stands(_ app: AppID, _ presence: AppPresence) {}
+  package func keepImage(_ image: [UInt8]?, of app: AppID) -> Bool { false }
+  package func image(of app: AppID) -> [UInt8]? { nil }
+  package func purgeImages() {}
+  package func save(_ app: AppID) {}
+  package func restore(_ app: AppID) -> Task<Bool, Never>? { nil }
+  package func takeBack(_ app: AppID) {}
 }

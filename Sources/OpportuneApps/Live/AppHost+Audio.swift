@@ -7,10 +7,10 @@ extension AppHost {
     _ render: @escaping @Sendable (AudioStream.Frame) -> Void
   ) throws(HostError) -> AudioStream {
     guard let resident = residents[app.id], resident.app === app else {
-      throw HostError.terminated(app.manifest.identifier)
+      throw HostError(.terminated(app.manifest.identifier))
     }
     guard resident.audio == nil else {
-      throw HostError.audio("app \"\(app.manifest.identifier)\" has a stream; end it first")
+      throw HostError(.audio("app \"\(app.manifest.identifier)\" has a stream; end it first"))
     }
     let realTimeClass = scheduler.realTimeClass
     let place: App
@@ -18,7 +18,7 @@ extension AppHost {
       place = try scheduler.makeApp(
         named: "\(app.manifest.identifier) audio", band: realTimeClass == .noLane ? .foreground : .realTime)
     } catch {
-      throw HostError.scheduler(error)
+      throw HostError(.scheduler(error))
     }
     let stream = AudioStream(activity, period, realTimeClass, app)
     let pump = AudioPump(stream, place: place, render: render)

@@ -4,7 +4,7 @@ import Glibc
 extension AppHost {
   func adopt(_ buffer: DrawingBuffer, _ app: HostedApp) throws(HostError) {
     guard let resident = residents[app.id], resident.app === app else {
-      throw HostError.terminated(app.manifest.identifier)
+      throw HostError(.terminated(app.manifest.identifier))
     }
     resident.buffers.append(buffer)
     setAccepts(system.view(of: app.id)?.restrictions.mayDraw ?? false, [buffer], of: app.id)

@@ -4,7 +4,7 @@ import OpportuneScheduler
 extension AppHost {
   func carryOut(_ effects: [Effect]) {
     for effect in effects {
-      let entry = VirtualHost.Entry(moment: system.now, app: effect.app, action: effect.action)
+      let entry = AppHost.Event(moment: system.now, app: effect.app, action: effect.action)
       tellObservers(entry)
       carryOut(effect.action, effect.app)
     }

@@ -48,7 +48,7 @@ extension AppHost {
 
   func reportUnending(_ app: HostedApp) {
     guard ending[app.id]?.contains(where: { $0 === app }) == true else { return }
-    tellObservers(VirtualHost.Entry(moment: system.now, app: app.id, action: .diagnose(.unendingSlice)))
+    tellObservers(AppHost.Event(moment: system.now, app: app.id, action: .diagnose(.unendingSlice)))
   }
 
   // MARK: Tasks
@@ -56,12 +56,12 @@ extension AppHost {
   func beginTask(
     _ kind: TaskKind, _ app: HostedApp, _ expired: @escaping @Sendable () -> Void
   ) throws(HostError) -> TaskID {
-    guard residents[app.id]?.app === app else { throw HostError.terminated(app.manifest.identifier) }
+    guard residents[app.id]?.app === app else { throw HostError(.terminated(app.manifest.identifier)) }
     let effects: [Effect]
     do {
       effects = try system.handle(.app(app.id, .beginTask(kind)), at: clock)
     } catch {
-      throw HostError.apps(error)
+      throw HostError(.apps(error))
     }
     var result: TaskID?
     var refusal = TaskRefusal.notSupported
@@ -72,7 +72,7 @@ extension AppHost {
     if let result { expirations[result] = expired }
     carryOut(effects)
     rearm()
-    guard let result else { throw HostError.refused(refusal) }
+    guard let result else { throw HostError(.refused(refusal)) }
     return result
   }
 }

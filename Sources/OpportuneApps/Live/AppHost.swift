@@ -1,6 +1,6 @@
 import OpportuneScheduler
 
-/// The live host: apps of this process, by the same ``AppSystem`` that virtual time runs, on the machine's clock.
+/// The live host: apps of this process, by the same rules that `opportune replay` runs, on the machine's clock.
 ///
 /// It is an actor on a strand of its own in the foreground band, so that no background work delays a switch. Effects are
 /// carried out in order; callbacks run on the app's executor, one after the other.
@@ -14,13 +14,15 @@ import OpportuneScheduler
 ///
 /// Keep it for as long as its apps: they do not keep it, nor do its timers or who observes it. With the last reference to it
 /// the lives of its apps end as that of a suspended app does, without a callback: tasks are cancelled, what is queued is
-/// told so, brokers take back, what the apps ask from then on throws ``HostError/terminated(_:)``, observers' streams end.
+/// told so, brokers take back, what the apps ask from then on throws ``HostError`` with the code `terminated`, observers' streams end.
 public actor AppHost {
   /// Makes the delegate of a life, on the app's own executor, before its callbacks: what it takes counts as that of
   /// ``AppDelegate/didFinishLaunching(_:)``, and nobody else waits for it.
   public typealias MakeDelegate = @Sendable (HostedApp) -> any AppDelegate
 
+  /// Where its apps run.
   public nonisolated let scheduler: Scheduler
+  /// What it grants them.
   public nonisolated let policy: AppsPolicy
   let control: App
   private let strand: Strand
@@ -34,7 +36,7 @@ public actor AppHost {
   var snapshots: [AppID: [UInt8]] = [:]
   /// As the brokers know them.
   var presences: [AppID: AppPresence] = [:]
-  var observers: [UInt64: AsyncStream<VirtualHost.Entry>.Continuation] = [:]
+  var observers: [UInt64: AsyncStream<AppHost.Event>.Continuation] = [:]
   private var nextObserver: UInt64 = 0
   private var timer: (moment: Moment, task: Task<Void, Never>)?
   var wallClock: WallClockWatch?
@@ -77,15 +79,20 @@ public actor AppHost {
 
   /// - Parameters:
   ///   - scheduler: made with defaults if none is given.
-  ///   - brokers: told what each app may use.
+  ///   - policy: checked first.
   /// - Throws: ``HostError``: `policy`, `scheduler`.
-  public init(
-    scheduler: Scheduler? = nil, policy: AppsPolicy = .standard, brokers: [any ResourceBroker] = []
+  public init(scheduler: Scheduler? = nil, policy: AppsPolicy = .standard) throws(HostError) {
+    try self.init(scheduler: scheduler, policy: policy, brokers: [])
+  }
+
+  /// - Parameter brokers: told what each app may use.
+  package init(
+    scheduler: Scheduler? = nil, policy: AppsPolicy = .standard, brokers: [any ResourceBroker]
   ) throws(HostError) {
     do {
       system = try AppSystem(policy: policy)
     } catch {
-      throw HostError.policy(error)
+      throw HostError(.policy(error))
     }
     do {
       let scheduler = if let scheduler { scheduler } else { try Scheduler() }
@@ -94,7 +101,7 @@ public actor AppHost {
       self.scheduler = scheduler
       self.control = control
     } catch {
-      throw HostError.scheduler(error)
+      throw HostError(.scheduler(error))
     }
     self.policy = policy
     self.brokers = brokers
@@ -143,12 +150,21 @@ public actor AppHost {
     try post(.app(id, .launch))
     // Beside others it was in front already.
     if system.frontmost != id { try post(.app(id, .bringForward)) }
-    guard let resident = residents[id] else { throw HostError.terminated("\(id)") }
+    guard let resident = residents[id] else { throw HostError(.terminated("\(id)")) }
     return resident.app
   }
 
+  /// Brings an app to the front; launches it where it does not run.
+  ///
+  /// - Throws: ``HostError``; nothing was changed.
   public func bringForward(_ id: AppID) throws(HostError) { try post(.app(id, .bringForward)) }
+  /// Takes an app from the front: the user went elsewhere.
+  ///
+  /// - Throws: ``HostError``; nothing was changed.
   public func leave(_ id: AppID) throws(HostError) { try post(.app(id, .leave)) }
+  /// Ends an app.
+  ///
+  /// - Throws: ``HostError``; nothing was changed.
   public func terminate(_ id: AppID) throws(HostError) { try post(.app(id, .terminate)) }
 
   /// Any event; what the other calls come down to.
@@ -156,7 +172,7 @@ public actor AppHost {
   /// Local notifications fire by the machine's wall clock, unless a program posts ``SystemEvent/wallClock(_:)``: then by
   /// what it says.
   ///
-  /// - Throws: ``HostError/apps(_:)``; the event changed nothing then.
+  /// - Throws: ``HostError``: `apps`; the event changed nothing then.
   public func post(_ event: SystemEvent) throws(HostError) {
     if case .app(_, .schedule) = event { followWallClock() }
     let effects: [Effect]
@@ -165,7 +181,7 @@ public actor AppHost {
     } catch {
       carryOut(system.takeEffects())
       rearm()
-      throw HostError.apps(error)
+      throw HostError(.apps(error))
     }
     if case .wallClock = event { isToldTheTime = true }
     carryOut(effects)
@@ -176,21 +192,24 @@ public actor AppHost {
   }
 
   func post(_ event: AppEvent, _ app: HostedApp) throws(HostError) {
-    guard residents[app.id]?.app === app else { throw HostError.terminated(app.manifest.identifier) }
+    guard residents[app.id]?.app === app else { throw HostError(.terminated(app.manifest.identifier)) }
     try post(.app(app.id, event))
   }
 
   // MARK: What can be read
 
+  /// Where an app is; `nil`: it is not registered.
   public func state(of id: AppID) -> LifecycleState? { system.state(of: id) }
-  public func view(of id: AppID) -> AppSystem.AppView? { system.view(of: id) }
+  /// All that can be read of an app; `nil`: it is not registered.
+  public func view(of id: AppID) -> AppView? { system.view(of: id) }
+  /// How long an app may still run in background; `nil`: nothing limits it, or it is not registered.
   public func timeRemaining(of id: AppID) -> Duration? { system.timeRemaining(of: id) }
 
   /// The life that an app has now.
   public func app(_ id: AppID) -> HostedApp? { residents[id]?.app }
 
   /// The apps of the switcher, the last used first. (R-LIFE-24)
-  public func switcher() -> [AppSystem.AppView] { system.switcher() }
+  public func switcher() -> [AppView] { system.switcher() }
 
   /// An app's image of its last suspension, unless it was purged. (R-LIFE-20)
   public func snapshot(of id: AppID) -> [UInt8]? { snapshots[id] ?? brokers.lazy.compactMap { $0.image(of: id) }.first }
@@ -212,9 +231,9 @@ public actor AppHost {
   ///
   /// - Parameter limit: how many events may wait for it, at least one; `nil`: any number. Where one more comes its stream
   ///   ends after those that wait, so that nothing is missed in silence. Who observes anew then asks for what it missed.
-  public func observe(keeping limit: Int? = nil) -> AsyncStream<VirtualHost.Entry> {
+  public func observe(keeping limit: Int? = nil) -> AsyncStream<AppHost.Event> {
     let (stream, continuation) = AsyncStream.makeStream(
-      of: VirtualHost.Entry.self, bufferingPolicy: limit.map { .bufferingOldest(max(1, $0)) } ?? .unbounded)
+      of: AppHost.Event.self, bufferingPolicy: limit.map { .bufferingOldest(max(1, $0)) } ?? .unbounded)
     let number = nextObserver
     nextObserver += 1
     observers[number] = continuation
@@ -227,7 +246,7 @@ public actor AppHost {
 
   private func forgetObserver(_ number: UInt64) { observers[number] = nil }
 
-  func tellObservers(_ entry: VirtualHost.Entry) {
+  func tellObservers(_ entry: AppHost.Event) {
     for (number, observer) in observers {
       guard case .dropped = observer.yield(entry) else { continue }
       observers[number] = nil

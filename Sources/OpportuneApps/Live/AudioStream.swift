@@ -23,6 +23,7 @@ public final class AudioStream: Sendable {
 
   /// What became of the frames.
   public struct Statistics: Sendable, Hashable {
+    /// That were rendered.
     public let frames: UInt64
     /// Periods that began without their frame, because it was made too late or took too long.
     public let underruns: UInt64
@@ -30,7 +31,9 @@ public final class AudioStream: Sendable {
     public let longest: Duration
   }
 
+  /// Playing or recording.
   public let activity: AudioActivity
+  /// From one frame to the next.
   public let period: Duration
   /// What the kernel gives its callbacks.
   public let realTimeClass: RealTimeClass
@@ -67,6 +70,7 @@ public final class AudioStream: Sendable {
     counters = Counters()
   }
 
+  /// What has been rendered until now.
   public var statistics: Statistics { counters.statistics }
 
   /// No callback starts once this has returned; one that runs goes on to its end. An app in background is suspended.
@@ -92,10 +96,11 @@ extension HostedApp {
   /// Callbacks run on the scheduler's real-time lane, so give the host a scheduler whose configuration has one;
   /// ``AudioStream/realTimeClass`` says what that is worth here. In background they stay there only while the app has the
   /// audio service; where the policy names ``AudioPolicy/approvedLibraries``, only if one of these holds the code of
-  /// `render`, else the audio is paused; see ``LoadedObject`` for what that cannot see. (R-AUD-02, R-CPU-09, R-AUD-07)
+  /// `render`, else the audio is paused; what approved code
+  /// calls is approved with it. (R-AUD-02, R-CPU-09, R-AUD-07)
   ///
   /// - Parameters:
-  ///   - period: 1 ms to 1 s; one of ``AudioPace/periods``.
+  ///   - period: 1 ms to 1 s.
   ///   - render: makes a frame; should neither block nor allocate. Released when the stream ends.
   /// - Throws: ``HostError``: `audio` for another stream or a period out of range, `terminated`, `apps` where the app does
   ///   not execute, `scheduler`.
@@ -105,7 +110,7 @@ extension HostedApp {
   ) async throws(HostError) -> AudioStream {
     guard AudioPace.periods.contains(period) else {
       let limits = AudioPace.periods
-      throw HostError.audio("a period of \(period), expected \(limits.lowerBound) to \(limits.upperBound)")
+      throw HostError(.audio("a period of \(period), expected \(limits.lowerBound) to \(limits.upperBound)"))
     }
     return try await host().startAudio(self, activity, period, render)
   }

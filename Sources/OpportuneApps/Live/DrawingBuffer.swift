@@ -29,7 +29,7 @@ public final class DrawingBuffer: @unchecked Sendable {
   private var isWatched = false
 
   /// - Parameter bytes: rounded up to whole pages.
-  /// - Throws: ``HostError/memory(_:)``.
+  /// - Throws: ``HostError``: `memory`.
   init(
     bytes: Int,
     place: @escaping Place = { start, count, flags, descriptor in
@@ -39,7 +39,7 @@ public final class DrawingBuffer: @unchecked Sendable {
     self.place = place
     let page = Int(sysconf(Int32(_SC_PAGESIZE)))
     guard bytes > 0, bytes <= 1 << 40 else {
-      throw HostError.memory("a drawing buffer of \(bytes) bytes, expected 1 to 2^40")
+      throw HostError(.memory("a drawing buffer of \(bytes) bytes, expected 1 to 2^40"))
     }
     count = (bytes + page - 1) / page * page
     // A name for a moment: the object lives on without it.
@@ -51,20 +51,21 @@ public final class DrawingBuffer: @unchecked Sendable {
     else {
       let reason = String(cString: strerror(errno))
       if descriptor >= 0 { close(descriptor) }
-      throw HostError.memory("no drawing buffer of \(bytes) bytes: \(reason)")
+      throw HostError(.memory("no drawing buffer of \(bytes) bytes: \(reason)"))
     }
     // Where /dev/shm is too small this says so; drawing would end the process.
     let allocated = posix_fallocate(descriptor, 0, count)
     guard allocated == 0 else {
       munmap(pixels, count)
       close(descriptor)
-      throw HostError.memory("no drawing buffer of \(bytes) bytes in /dev/shm: \(String(cString: strerror(allocated)))")
+      throw HostError(
+        .memory("no drawing buffer of \(bytes) bytes in /dev/shm: \(String(cString: strerror(allocated)))"))
     }
     guard let shown = mmap(nil, count, PROT_READ, MAP_SHARED, descriptor, 0), shown != MAP_FAILED else {
       let reason = String(cString: strerror(errno))
       munmap(pixels, count)
       close(descriptor)
-      throw HostError.memory("no second view of a drawing buffer of \(bytes) bytes: \(reason)")
+      throw HostError(.memory("no second view of a drawing buffer of \(bytes) bytes: \(reason)"))
     }
     self.pixels = pixels
     self.shown = UnsafeRawPointer(shown)

@@ -7,7 +7,9 @@ import Synchronization
 ///
 /// All members may be used from any thread.
 public final class HostedApp: Sendable {
+  /// The app's; the same in each of its lives.
   public let id: AppID
+  /// As it was registered, with the user's settings.
   public let manifest: Manifest
   /// Its place in the scheduler; suspended and moved between bands by the host alone.
   ///
@@ -30,15 +32,15 @@ public final class HostedApp: Sendable {
     self.life = life
   }
 
-  /// - Throws: ``HostError/terminated(_:)`` once the host has gone.
+  /// - Throws: ``HostError``: `terminated` once the host has gone.
   func host() throws(HostError) -> AppHost {
-    guard let host = home.value else { throw HostError.terminated(manifest.identifier) }
+    guard let host = home.value else { throw HostError(.terminated(manifest.identifier)) }
     return host
   }
 
   /// Queues a closure. It runs once; or, if the app is terminated first, `cancelled` is called once.
   ///
-  /// - Throws: ``HostError/terminated(_:)``, or the scheduler's error; nothing is queued then.
+  /// - Throws: ``HostError``: `terminated`, or the scheduler's error; nothing is queued then.
   public func submit(
     priority: TaskPriority? = nil, onCancel cancelled: (@Sendable () -> Void)? = nil,
     _ body: @escaping @Sendable () -> Void
@@ -57,13 +59,13 @@ public final class HostedApp: Sendable {
         })
     } catch {
       leave()
-      throw HostError.scheduler(error)
+      throw HostError(.scheduler(error))
     }
   }
 
   /// Starts a task on the app's executor, cancelled when the app is terminated.
   ///
-  /// - Throws: ``HostError/terminated(_:)``.
+  /// - Throws: ``HostError``: `terminated`.
   @discardableResult
   public func task<Success: Sendable>(
     name: String? = nil, priority: TaskPriority? = nil,
@@ -88,7 +90,7 @@ public final class HostedApp: Sendable {
   /// Begins a task: its app keeps running in background until the task is ended or its time is up. (R-TASK-12)
   ///
   /// - Parameter expired: called once, on the app's executor, when time is up; it should end the task.
-  /// - Throws: ``HostError/refused(_:)``.
+  /// - Throws: ``HostError``: `refused`.
   public func beginTask(
     _ kind: TaskKind = .other, onExpiration expired: @escaping @Sendable () -> Void = {}
   ) async throws(HostError) -> TaskID {
@@ -103,7 +105,7 @@ public final class HostedApp: Sendable {
   /// Runs a body as a task in background: begun once the task is granted, ended when the body is, cancelled when time is up.
   /// (R-TASK-12, R-RULE-10)
   ///
-  /// - Throws: ``HostError/refused(_:)``, and what the body throws.
+  /// - Throws: ``HostError``: `refused`, and what the body throws.
   public func withBackgroundTask<Success: Sendable>(
     _ kind: TaskKind = .other, _ body: @escaping @Sendable () async throws -> Success
   ) async throws -> Success {
@@ -183,7 +185,7 @@ public final class HostedApp: Sendable {
     // acquiringAndReleasing: pairs with `end`, so that whoever enters before it is counted by it.
     guard open.add(2, ordering: .acquiringAndReleasing).oldValue & 1 == 0 else {
       leave()
-      throw HostError.terminated(manifest.identifier)
+      throw HostError(.terminated(manifest.identifier))
     }
   }
 
@@ -204,22 +206,35 @@ public final class HostedApp: Sendable {
 }
 
 /// Why a call on an app or its host was refused.
-public enum HostError: Error, Sendable {
-  /// The app was terminated; its name.
-  case terminated(String)
-  /// Time in background was refused. (R-TASK-16)
-  case refused(TaskRefusal)
-  case apps(AppsError)
-  case policy(PolicyError)
-  case scheduler(SchedulerError)
-  case memory(String)
-  /// No audio can be played or recorded like this.
-  case audio(String)
-}
+///
+/// Two errors are equal when their codes are; the message is for people. More codes may be added later.
+public struct HostError: Error, Sendable, Equatable {
+  /// What went wrong.
+  public enum Code: Sendable, Equatable {
+    /// The app was terminated; its name.
+    case terminated(String)
+    /// Time in background was refused. (R-TASK-16)
+    case refused(TaskRefusal)
+    /// The event is not allowed now.
+    case apps(AppsError)
+    /// The policy was refused.
+    case policy(PolicyError)
+    /// The scheduler refused.
+    case scheduler(SchedulerError)
+    /// There is no memory like this.
+    case memory(String)
+    /// No audio can be played or recorded like this.
+    case audio(String)
+  }
 
-extension HostError: CustomStringConvertible {
-  public var description: String {
-    switch self {
+  /// What went wrong.
+  public let code: Code
+
+  package init(_ code: Code) { self.code = code }
+
+  /// The same for people: what was asked, what stood against it.
+  public var message: String {
+    switch code {
     case .terminated(let name): "app \"\(name)\" was terminated and accepts nothing"
     case .refused(let reason): "time in background was refused: \(reason.rawValue)"
     case .apps(let error): "\(error)"
@@ -228,4 +243,8 @@ extension HostError: CustomStringConvertible {
     case .memory(let message), .audio(let message): message
     }
   }
+}
+
+extension HostError: CustomStringConvertible {
+  public var description: String { message }
 }

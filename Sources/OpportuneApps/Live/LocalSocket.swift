@@ -29,7 +29,7 @@ enum LocalSocket {
     defer { close(descriptor) }
     guard write(line + [10], to: descriptor, patience) else { throw failure(path, patience) }
     guard let answer = readLine(from: descriptor, longest: longestAnswer, patience) else {
-      throw errno == 0 ? .refused("the host closed the connection") : failure(path, patience)
+      throw errno == 0 ? PushError(.refused("the host closed the connection")) : failure(path, patience)
     }
     return String(decoding: answer, as: UTF8.self)
   }
@@ -52,12 +52,12 @@ enum LocalSocket {
 
   private static func failure(_ path: String, _ patience: Patience?) -> PushError {
     switch errno {
-    case EAGAIN: if let patience { return .timedOut(path, patience.limit) }
+    case EAGAIN: if let patience { return PushError(.timedOut(path, patience.limit)) }
     // The kernel says the same of a file that is none and of a socket that nobody has open.
-    case ECONNREFUSED: return .system(path, whatIsNoSocket(path) ?? "no host listens there")
+    case ECONNREFUSED: return PushError(.system(path, whatIsNoSocket(path) ?? "no host listens there"))
     default: break
     }
-    return .system(path, reason())
+    return PushError(.system(path, reason()))
   }
 
   private static func whatIsNoSocket(_ path: String) -> String? {
@@ -131,11 +131,11 @@ enum LocalSocket {
     do throws(PushError) {
       let file = try locked(folder(of: path), patience: patience, say: say) { () throws(PushError) in
         try removeDead(path)
-        guard address.withPointer({ bind(descriptor, $0, $1) }) == 0 else { throw PushError.system(path, reason()) }
+        guard address.withPointer({ bind(descriptor, $0, $1) }) == 0 else { throw PushError(.system(path, reason())) }
         guard chmod(path, mode) == 0, listen(descriptor, 128) == 0, let file = File(path) else {
           let reason = reason()
           unlink(path)
-          throw PushError.system(path, reason)
+          throw PushError(.system(path, reason))
         }
         return file
       }
@@ -206,23 +206,23 @@ enum LocalSocket {
 
   private static func removeDead(_ path: String) throws(PushError) {
     guard let file = File(path) else {
-      guard errno == ENOENT else { throw PushError.system(path, reason()) }
+      guard errno == ENOENT else { throw PushError(.system(path, reason())) }
       return
     }
-    guard file.isSocket else { throw PushError.taken(path, file.what) }
+    guard file.isSocket else { throw PushError(.taken(path, file.what)) }
     let host = "a host that listens there"
     let (probe, address) = try open(path)
     defer { close(probe) }
     // With a full queue, as of a host that is stopped, it is not to wait.
     _ = fcntl(probe, F_SETFL, O_NONBLOCK)
-    guard address.withPointer({ connect(probe, $0, $1) }) != 0 else { throw PushError.taken(path, host) }
+    guard address.withPointer({ connect(probe, $0, $1) }) != 0 else { throw PushError(.taken(path, host)) }
     switch errno {
     case ECONNREFUSED: break
     case ENOENT: return
-    case EAGAIN, EINPROGRESS: throw PushError.taken(path, host)
-    default: throw PushError.taken(path, "a socket that does not tell whether it is in use: \(reason())")
+    case EAGAIN, EINPROGRESS: throw PushError(.taken(path, host))
+    default: throw PushError(.taken(path, "a socket that does not tell whether it is in use: \(reason())"))
     }
-    guard unlink(path) == 0 || errno == ENOENT else { throw PushError.system(path, reason()) }
+    guard unlink(path) == 0 || errno == ENOENT else { throw PushError(.system(path, reason())) }
   }
 
   /// The user of the process at the other end, as the kernel saw it connect.
@@ -240,10 +240,10 @@ enum LocalSocket {
   /// A socket, neither bound nor connected, and the address of a path that can be one.
   private static func open(_ path: String) throws(PushError) -> (Int32, UnixSocketAddress) {
     guard let address = UnixSocketAddress(path) else {
-      throw PushError.path(path, limit: UnixSocketAddress.longestPath)
+      throw PushError(.path(path, limit: UnixSocketAddress.longestPath))
     }
     let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-    guard descriptor >= 0 else { throw PushError.system(path, reason()) }
+    guard descriptor >= 0 else { throw PushError(.system(path, reason())) }
     return (descriptor, address)
   }
 }

@@ -4,10 +4,10 @@ import Glibc
 /// Follows what the machine runs on: looks at the supplies whenever the kernel says that one has changed, and sleeps
 /// otherwise. (R-PWR-01)
 ///
-/// Where the kernel gives no events ``refusal`` says why, and nothing is noticed but by ``look()``.
+/// Where the kernel gives no events, nothing is noticed but by ``look()``. ``AppHost/followPower()`` makes one.
 public final class PowerMonitor: Sendable {
   /// Why no events come, if none do.
-  public let refusal: PowerEvents.Refusal?
+  package let refusal: PowerEvents.Refusal?
   private let state: State
   private let thread: DescriptorThread?
 
@@ -37,7 +37,7 @@ public final class PowerMonitor: Sendable {
   ///   - power: where the supplies are.
   ///   - changed: called with what the machine runs on, at once and after each change, one call at a time, on the monitor's
   ///     thread or that of ``look()``. Must not call ``look()``.
-  public convenience init(_ power: SystemPower = SystemPower(), changed: @escaping @Sendable (PowerSupply) -> Void) {
+  package convenience init(_ power: SystemPower = SystemPower(), changed: @escaping @Sendable (PowerSupply) -> Void) {
     self.init(power, events: PowerEvents.open, changed: changed)
   }
 
@@ -73,10 +73,8 @@ public final class PowerMonitor: Sendable {
 extension AppHost {
   /// Has this host follow what the machine runs on, from now until the monitor goes. (R-PWR-01, R-PWR-03)
   ///
-  /// - Parameters: as of ``PowerMonitor``.
-  public nonisolated func followPower(_ power: SystemPower = SystemPower()) -> PowerMonitor {
-    followPower(power, events: PowerEvents.open)
-  }
+  /// Keep the monitor: the host is told as long as it is there.
+  public nonisolated func followPower() -> PowerMonitor { followPower(SystemPower(), events: PowerEvents.open) }
 
   package nonisolated func followPower(
     _ power: SystemPower, events: () throws(PowerEvents.Refusal) -> Int32

@@ -3,18 +3,29 @@ import Glibc
 import OpportuneScheduler
 
 /// Why a push or a command of the switcher was not taken, or the socket not made.
-public enum PushError: Error, Sendable, Hashable, CustomStringConvertible {
-  case path(String, limit: Int)
-  case system(String, String)
-  /// Of a host's own socket: what is at its path, and stays.
-  case taken(String, String)
-  /// The host did not answer in time.
-  case timedOut(String, Duration)
-  /// The host's answer.
-  case refused(String)
+public struct PushError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// What went wrong.
+  public enum Code: Sendable, Hashable {
+    /// The path is empty, or longer than a socket's may be.
+    case path(String, limit: Int)
+    /// The kernel refused: of what, and why.
+    case system(String, String)
+    /// Of a host's own socket: what is at its path, and stays.
+    case taken(String, String)
+    /// The host did not answer in time.
+    case timedOut(String, Duration)
+    /// The host's answer.
+    case refused(String)
+  }
 
-  public var description: String {
-    switch self {
+  /// What went wrong.
+  public let code: Code
+
+  package init(_ code: Code) { self.code = code }
+
+  /// The same for people: where, and the reason.
+  public var message: String {
+    switch code {
     case .path(let path, let limit): "socket path '\(path)' is \(path.utf8.count) bytes, expected 1 to \(limit)"
     case .system(let what, let reason): "\(what): \(reason)"
     case .taken(let path, let what): "there is \(what) at '\(path)': end it, or choose another path"
@@ -22,15 +33,20 @@ public enum PushError: Error, Sendable, Hashable, CustomStringConvertible {
     case .refused(let reason): "the host refused: \(reason)"
     }
   }
+
+  public var description: String { message }
 }
 
 /// A message on its way to an app: one line of JSON.
 public struct Push: Sendable, Hashable, Codable {
   /// The identifier of the app's manifest.
   public var app: String
+  /// Chosen by the sender, for the receiver.
   public var kind: String
+  /// Its content, by key.
   public var payload: [String: String]?
 
+  /// A message for the app with this identifier.
   public init(app: String, kind: String, payload: [String: String]? = nil) {
     self.app = app
     self.kind = kind
@@ -43,9 +59,9 @@ public struct Push: Sendable, Hashable, Codable {
   /// - Throws: ``PushError``. Where it is `timedOut` the app may have been told all the same.
   public func send(to path: String, within limit: Duration? = .seconds(10)) throws(PushError) {
     let line: Data
-    do { line = try JSONEncoder().encode(self) } catch { throw PushError.refused("\(error)") }
+    do { line = try JSONEncoder().encode(self) } catch { throw PushError(.refused("\(error)")) }
     let answer = try LocalSocket.ask(line, at: path, within: limit)
-    guard answer == "ok" else { throw PushError.refused(answer) }
+    guard answer == "ok" else { throw PushError(.refused(answer)) }
   }
 }
 
@@ -57,6 +73,7 @@ public struct Push: Sendable, Hashable, Codable {
 /// take its answer. A client that takes more than five seconds to say a line, or to take its answer, is cut off; one that
 /// says nothing is as soon as more than 64 connect.
 public final class PushSocket: Sendable {
+  /// Where others connect.
   public let path: String
   private let descriptor: Int32
   private let file: LocalSocket.File
@@ -71,7 +88,7 @@ public final class PushSocket: Sendable {
   ///   - receive: called for each push, on the socket's thread; the text says why it was refused.
   ///   - control: called for each command of the switcher, on the socket's thread; refuses all by default.
   /// - Throws: ``PushError``: `path`, `taken`, `system`.
-  public convenience init(
+  package convenience init(
     path: String, users: Set<UInt32> = [geteuid()], controllers: Set<UInt32> = [geteuid()],
     receive: @escaping @Sendable (Push) -> String?,
     control: @escaping @Sendable (SwitcherRequest) -> SwitcherAnswer = { _ in .refused("no switcher is served here") }

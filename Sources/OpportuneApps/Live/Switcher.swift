@@ -1,8 +1,8 @@
 import Foundation
 
 /// A command of the switcher to a running host: one line of JSON on its socket. (R-LIFE-24)
-public struct SwitcherRequest: Sendable, Hashable, Codable {
-  public enum Action: String, Sendable, Hashable, CaseIterable, Codable {
+package struct SwitcherRequest: Sendable, Hashable, Codable {
+  package enum Action: String, Sendable, Hashable, CaseIterable, Codable {
     /// Changes nothing.
     case list
     /// Brings an app to the foreground, launching it if need be.
@@ -11,11 +11,11 @@ public struct SwitcherRequest: Sendable, Hashable, Codable {
     case terminate
   }
 
-  public var switcher: Action
+  package var switcher: Action
   /// The identifier of the app's manifest; for all but `list`.
-  public var app: String?
+  package var app: String?
 
-  public init(_ action: Action, app: String? = nil) {
+  package init(_ action: Action, app: String? = nil) {
     switcher = action
     self.app = app
   }
@@ -25,29 +25,29 @@ public struct SwitcherRequest: Sendable, Hashable, Codable {
   /// - Parameter limit: how long the host may take for that; `nil`: as long as it does. Blocks meanwhile.
   /// - Returns: the apps of the switcher after it, the last used first.
   /// - Throws: ``PushError``. Where it is `timedOut` the host may have done it all the same.
-  public func send(to path: String, within limit: Duration? = .seconds(10)) throws(PushError) -> [SwitcherEntry] {
+  package func send(to path: String, within limit: Duration? = .seconds(10)) throws(PushError) -> [SwitcherEntry] {
     let line: Data
-    do { line = try JSONEncoder().encode(self) } catch { throw PushError.refused("\(error)") }
+    do { line = try JSONEncoder().encode(self) } catch { throw PushError(.refused("\(error)")) }
     let text = try LocalSocket.ask(line, at: path, within: limit)
     guard let answer = try? JSONDecoder().decode(SwitcherAnswer.self, from: Data(text.utf8)) else {
-      throw PushError.refused(text)
+      throw PushError(.refused(text))
     }
-    if let reason = answer.refusal { throw PushError.refused(reason) }
+    if let reason = answer.refusal { throw PushError(.refused(reason)) }
     return answer.apps
   }
 }
 
 /// An app of the switcher.
-public struct SwitcherEntry: Sendable, Hashable, Codable {
+package struct SwitcherEntry: Sendable, Hashable, Codable {
   /// The identifier of its manifest.
-  public var app: String
-  public var state: String
+  package var app: String
+  package var state: String
   /// Open tasks in background.
-  public var tasks: Int
+  package var tasks: Int
   /// Bytes of its image of the last suspension, if there is one.
-  public var snapshot: Int?
+  package var snapshot: Int?
 
-  public init(app: String, state: String, tasks: Int, snapshot: Int?) {
+  package init(app: String, state: String, tasks: Int, snapshot: Int?) {
     self.app = app
     self.state = state
     self.tasks = tasks
@@ -56,14 +56,14 @@ public struct SwitcherEntry: Sendable, Hashable, Codable {
 }
 
 /// What a host says to a command of the switcher.
-public struct SwitcherAnswer: Sendable, Hashable, Codable {
-  public var apps: [SwitcherEntry]
+package struct SwitcherAnswer: Sendable, Hashable, Codable {
+  package var apps: [SwitcherEntry]
   /// Why nothing was done.
-  public var refusal: String?
+  package var refusal: String?
 
-  public init(_ apps: [SwitcherEntry]) { self.apps = apps }
+  package init(_ apps: [SwitcherEntry]) { self.apps = apps }
 
-  public static func refused(_ reason: String) -> SwitcherAnswer {
+  package static func refused(_ reason: String) -> SwitcherAnswer {
     var answer = SwitcherAnswer([])
     answer.refusal = reason
     return answer

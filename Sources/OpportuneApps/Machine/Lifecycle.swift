@@ -1,27 +1,27 @@
 /// The lifecycle of an app, as one table: state × event → state and effects. (R-CARD-05)
 ///
 /// It is pure: no clock, no lock, no call out. ``rules`` is the table itself; `opportune states` prints it.
-public enum Lifecycle {
+package enum Lifecycle {
   /// What a rule does.
-  public enum Outcome: Sendable, Hashable {
+  package enum Outcome: Sendable, Hashable {
     /// The app goes to a state (which may be the one it is in), and the host is asked for effects.
     case move(LifecycleState, [LifecycleEffect])
     /// Nothing happens, for a reason that is worth a word.
     case ignore(String)
     /// The event is not allowed here.
-    case refuse(LifecycleError.Reason)
+    case refuse(LifecycleError.Code)
   }
 
   /// One line of the table. The first one of a cell whose guard holds decides.
-  public struct Rule: Sendable, Hashable {
-    public let state: LifecycleState
-    public let event: LifecycleEvent
-    public let condition: LifecycleGuard
-    public let outcome: Outcome
+  package struct Rule: Sendable, Hashable {
+    package let state: LifecycleState
+    package let event: LifecycleEvent
+    package let condition: LifecycleGuard
+    package let outcome: Outcome
   }
 
   /// What was decided.
-  public enum Decision: Sendable, Hashable {
+  package enum Decision: Sendable, Hashable {
     case move(LifecycleState, [LifecycleEffect])
     case ignored(String)
   }
@@ -29,21 +29,21 @@ public enum Lifecycle {
   /// Decides an event.
   ///
   /// - Throws: ``LifecycleError`` where the table does not allow it.
-  public static func decide(
+  package static func decide(
     _ state: LifecycleState, _ event: LifecycleEvent, _ facts: LifecycleFacts
   ) throws(LifecycleError) -> Decision {
     for (condition, outcome) in cells[index(state, event)] where condition.holds(facts) {
       switch outcome {
       case .move(let next, let effects): return .move(next, effects)
       case .ignore(let reason): return .ignored(reason)
-      case .refuse(let reason): throw LifecycleError(state: state, event: event, reason: reason)
+      case .refuse(let reason): throw LifecycleError(state: state, event: event, reason)
       }
     }
     preconditionFailure("no rule of \(state) × \(event) holds; the last of each cell has no guard")
   }
 
   /// The table, by state and event.
-  public static let rules: [Rule] = LifecycleState.allCases.flatMap { state in
+  package static let rules: [Rule] = LifecycleState.allCases.flatMap { state in
     LifecycleEvent.allCases.flatMap { event in
       cell(state, event).map { Rule(state: state, event: event, condition: $0.0, outcome: $0.1) }
     }

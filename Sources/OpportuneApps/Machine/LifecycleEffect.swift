@@ -1,6 +1,17 @@
 /// A callback of an app's delegate, and the notification of the same name. (R-LIFE-18)
 public enum Callback: String, Sendable, Hashable, CaseIterable, Codable {
-  case didFinishLaunching, willEnterForeground, didBecomeActive, willResignActive, didEnterBackground, willTerminate
+  /// ``AppDelegate/didFinishLaunching(_:)``
+  case didFinishLaunching
+  /// ``AppDelegate/willEnterForeground()``
+  case willEnterForeground
+  /// ``AppDelegate/didBecomeActive()``
+  case didBecomeActive
+  /// ``AppDelegate/willResignActive()``
+  case willResignActive
+  /// ``AppDelegate/didEnterBackground()``
+  case didEnterBackground
+  /// ``AppDelegate/willTerminate()``
+  case willTerminate
 }
 
 /// What a move of the table asks of a host. A host carries them out in order.
@@ -27,7 +38,7 @@ public enum LifecycleEffect: Sendable, Hashable {
   case takeBack
 
   /// The name in tables and logs.
-  public var name: String {
+  package var name: String {
     switch self {
     case .start: "start"
     case .deliver(let callback): callback.rawValue

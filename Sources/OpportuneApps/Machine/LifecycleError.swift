@@ -1,7 +1,7 @@
 /// The table does not allow an event in a state; nothing was changed.
 public struct LifecycleError: Error, Sendable, Hashable {
   /// Why not.
-  public enum Reason: String, Sendable, Hashable, CaseIterable {
+  public enum Code: String, Sendable, Hashable, CaseIterable {
     /// The app does not run.
     case notRunning
     /// The app is in front.
@@ -20,20 +20,23 @@ public struct LifecycleError: Error, Sendable, Hashable {
     case notTerminated
   }
 
+  /// Where the app was, and stays.
   public let state: LifecycleState
+  /// What was refused.
   public let event: LifecycleEvent
-  public let reason: Reason
+  /// What stands against it.
+  public let code: Code
 
-  package init(state: LifecycleState, event: LifecycleEvent, reason: Reason) {
+  package init(state: LifecycleState, event: LifecycleEvent, _ code: Code) {
     self.state = state
     self.event = event
-    self.reason = reason
+    self.code = code
   }
 }
 
-extension LifecycleError.Reason {
+extension LifecycleError.Code {
   /// For people.
-  public var text: String {
+  package var text: String {
     switch self {
     case .notRunning: "it does not run"
     case .inForeground: "it is in the foreground"
@@ -48,5 +51,8 @@ extension LifecycleError.Reason {
 }
 
 extension LifecycleError: CustomStringConvertible {
-  public var description: String { "'\(event)' is not allowed in state '\(state)': \(reason.text)" }
+  /// For people: the event, the state and the reason.
+  public var message: String { "'\(event)' is not allowed in state '\(state)': \(code.text)" }
+
+  public var description: String { message }
 }

@@ -36,7 +36,7 @@ public enum LifecycleEvent: UInt8, Sendable, Hashable, CaseIterable, Codable {
   case reap
 
   /// The name in tables and logs.
-  public var name: String {
+  package var name: String {
     switch self {
     case .launchForeground: "launch to foreground"
     case .launchBackground: "launch to background"

@@ -1,25 +1,25 @@
 /// What the table may ask about an app before it moves it.
-public struct LifecycleFacts: OptionSet, Sendable, Hashable {
-  public let rawValue: UInt8
-  public init(rawValue: UInt8) { self.rawValue = rawValue }
+package struct LifecycleFacts: OptionSet, Sendable, Hashable {
+  package let rawValue: UInt8
+  package init(rawValue: UInt8) { self.rawValue = rawValue }
 
   /// Multitasking is supported, and the app has not opted out of it.
-  public static let backgroundAllowed = LifecycleFacts(rawValue: 1 << 0)
+  package static let backgroundAllowed = LifecycleFacts(rawValue: 1 << 0)
   /// An event may launch it although it does not run.
-  public static let launchedByEvents = LifecycleFacts(rawValue: 1 << 1)
+  package static let launchedByEvents = LifecycleFacts(rawValue: 1 << 1)
   /// It holds what is lost by suspension and cannot be taken away.
-  public static let holdsLocks = LifecycleFacts(rawValue: 1 << 2)
+  package static let holdsLocks = LifecycleFacts(rawValue: 1 << 2)
   /// A service keeps it in background.
-  public static let asserted = LifecycleFacts(rawValue: 1 << 3)
+  package static let asserted = LifecycleFacts(rawValue: 1 << 3)
   /// An interruption has not ended, or another app has the user's input.
-  public static let interrupted = LifecycleFacts(rawValue: 1 << 4)
+  package static let interrupted = LifecycleFacts(rawValue: 1 << 4)
 
   /// Every combination.
-  public static let all: [LifecycleFacts] = (0..<32).map(LifecycleFacts.init(rawValue:))
+  package static let all: [LifecycleFacts] = (0..<32).map(LifecycleFacts.init(rawValue:))
 }
 
 /// A condition of a rule.
-public enum LifecycleGuard: Sendable, Hashable {
+package enum LifecycleGuard: Sendable, Hashable {
   case always
   case fact(LifecycleFacts)
   case not(LifecycleFacts)
@@ -33,7 +33,7 @@ public enum LifecycleGuard: Sendable, Hashable {
   }
 
   /// As the table prints it; empty for `always`.
-  public var name: String {
+  package var name: String {
     switch self {
     case .always: ""
     case .fact(let fact): fact.name

@@ -20,12 +20,12 @@ public enum LifecycleState: UInt8, Sendable, Hashable, CaseIterable, Codable {
   case terminated
 
   /// The states of R-LIFE-01.
-  public enum Operational: String, Sendable, Hashable, CaseIterable, Codable {
+  package enum Operational: String, Sendable, Hashable, CaseIterable, Codable {
     case notRunning, foreground, background, suspended, hibernated, terminated
   }
 
   /// The state that people speak of.
-  public var operational: Operational {
+  package var operational: Operational {
     switch self {
     case .notRunning: .notRunning
     case .active, .inactive: .foreground
@@ -44,7 +44,7 @@ public enum LifecycleState: UInt8, Sendable, Hashable, CaseIterable, Codable {
   public var isInMemory: Bool { mayExecute || self == .stopping || self == .suspended }
 
   /// The name in tables, logs and reports.
-  public var name: String {
+  package var name: String {
     switch self {
     case .notRunning: "not running"
     case .active: "foreground (active)"

@@ -4,7 +4,7 @@ extension Lifecycle {
     always(.move(state, effects))
   }
   private static func ignore(_ reason: String) -> Cell { always(.ignore(reason)) }
-  private static func refuse(_ reason: LifecycleError.Reason) -> Cell { always(.refuse(reason)) }
+  private static func refuse(_ reason: LifecycleError.Code) -> Cell { always(.refuse(reason)) }
 
   /// The rules of one pair. Every pair is decided; the last rule of each has no guard.
   static func cell(_ state: LifecycleState, _ event: LifecycleEvent) -> Cell {

@@ -1,6 +1,6 @@
 extension Lifecycle {
   /// The table as Markdown.
-  public static func markdownTable() -> String {
+  package static func markdownTable() -> String {
     var lines = ["| state | event | if | then | effects |", "|---|---|---|---|---|"]
     for rule in rules {
       let (next, effects): (String, String) =
@@ -16,7 +16,7 @@ extension Lifecycle {
   }
 
   /// The moves as a Mermaid state diagram. Moves of an event with and without a guard are one arrow each.
-  public static func mermaid() -> String {
+  package static func mermaid() -> String {
     var lines = ["stateDiagram-v2", "  [*] --> notRunning"]
     for state in LifecycleState.allCases where state.name != state.rawName {
       lines.append("  \(state.rawName): \(state.name)")
@@ -36,7 +36,7 @@ extension Lifecycle {
   }
 
   /// `docs/lifecycle.md`.
-  public static func page() -> String {
+  package static func page() -> String {
     """
     # The lifecycle table
 
@@ -53,7 +53,7 @@ extension Lifecycle {
 
 extension LifecycleState {
   /// One word, for diagrams and JSON.
-  public var rawName: String {
+  package var rawName: String {
     switch self {
     case .notRunning: "notRunning"
     case .active: "active"

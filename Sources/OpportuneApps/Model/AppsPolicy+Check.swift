@@ -1,10 +1,24 @@
 /// A setting that makes no sense.
-public struct PolicyError: Error, Sendable, Hashable, CustomStringConvertible {
-  public let setting: String
-  public let value: String
-  public let limit: String
+public struct PolicyError: Error, Sendable, Equatable, CustomStringConvertible {
+  /// What went wrong.
+  public enum Code: Sendable, Hashable {
+    /// A setting, by its path as `tasks.maximum`, is out of its range.
+    case outOfRange(setting: String)
+  }
 
-  public var description: String { "policy: \(setting) is \(value), expected \(limit)" }
+  /// What went wrong.
+  public let code: Code
+  /// The same for people: the setting, its value, and what was expected.
+  public let message: String
+
+  init(setting: String, value: String, limit: String) {
+    code = .outOfRange(setting: setting)
+    message = "policy: \(setting) is \(value), expected \(limit)"
+  }
+
+  public static func == (left: PolicyError, right: PolicyError) -> Bool { left.code == right.code }
+
+  public var description: String { message }
 }
 
 extension AppsPolicy {

@@ -18,7 +18,12 @@ public struct AppsPolicy: Sendable, Hashable {
   public var eventTime: Duration = .seconds(10)
 
   /// What comes of taking too long.
-  public enum Overrun: Sendable, Hashable, CaseIterable { case report, terminate }
+  public enum Overrun: Sendable, Hashable, CaseIterable {
+    /// It is told, and nothing else.
+    case report
+    /// The app ends.
+    case terminate
+  }
 
   // MARK: Fast task switching
 
@@ -30,6 +35,7 @@ public struct AppsPolicy: Sendable, Hashable {
   public var suspendsOnReturn = false
   /// How long a slice that runs may go on after the end of its app's time, before that is an overrun. (R-FTS-03)
   public var sliceAllowance: Duration = .seconds(1)
+  /// What comes of a slice that goes on for longer.
   public var sliceOverrun: Overrun = .terminate
   /// A finished kernel effort of a suspended app reanimates it. (R-FTS-08)
   public var completionsReanimate = false
@@ -46,14 +52,22 @@ public struct AppsPolicy: Sendable, Hashable {
 
   // MARK: Services
 
+  /// Task completion.
   public var tasks = TaskPolicy()
+  /// Audio.
   public var audio = AudioPolicy()
+  /// Messages and local notifications.
   public var messages = MessagePolicy()
+  /// Network keep-alive.
   public var network = NetworkPolicy()
+  /// The fetch mode.
   public var fetch = FetchPolicy()
+  /// External power.
   public var power = PowerPolicy()
+  /// What states take from an app.
   public var restrictions = RestrictionPolicy()
 
+  /// The default of each setting.
   public init() {}
 
   /// The defaults.
@@ -62,12 +76,15 @@ public struct AppsPolicy: Sendable, Hashable {
 
 /// Task completion. (R-TASK)
 public struct TaskPolicy: Sendable, Hashable {
+  /// Whether apps get time for tasks.
   public var isOn = true
   /// 3 minutes; 5, 10 and 30 are customary too. `nil`: no limit. (R-TASK-04)
   public var wallClock: Duration? = .seconds(180)
   /// CPU time of the app since it left the foreground; from 5 ms. (R-TASK-05)
   public var cpuTime: Duration?
+  /// Loss of external power ends all tasks.
   public var endsOnPowerLoss = false
+  /// A further display that goes on ends all tasks. (R-TASK-03)
   public var endsOnDisplay = false
   /// How long the expiration handler may take to end the task. (R-TASK-13)
   public var handlerTime: Duration = .seconds(5)
@@ -84,18 +101,35 @@ public struct TaskPolicy: Sendable, Hashable {
   /// An app that holds a task and uses no CPU for so long loses it. (R-TASK-17)
   public var idleLimit: Duration?
 
-  public enum End: Sendable, Hashable, CaseIterable { case suspend, terminate }
+  /// Where an app goes.
+  public enum End: Sendable, Hashable, CaseIterable {
+    /// It is suspended.
+    case suspend
+    /// It ends.
+    case terminate
+  }
 
+  /// The default of each setting.
   public init() {}
 }
 
 /// What a task is, for those that are eligible by what they are. (R-TASK-02)
 public enum TaskKind: String, Sendable, Hashable, CaseIterable, Codable {
-  case upload, download, storage, image, other
+  /// Something is sent.
+  case upload
+  /// Something is fetched.
+  case download
+  /// Something is written.
+  case storage
+  /// An image is worked on.
+  case image
+  /// None of these.
+  case other
 }
 
 /// Audio. (R-AUD)
 public struct AudioPolicy: Sendable, Hashable {
+  /// Whether audio keeps apps in background.
   public var isOn = true
   /// Apps with real-time audio in background at a time. (R-AUD-03, R-AUD-04)
   public var maximum = 1
@@ -108,15 +142,30 @@ public struct AudioPolicy: Sendable, Hashable {
   /// Any app that plays or records, not only those that declare it. (R-AUD-08)
   public var needsDeclaration = true
 
-  public enum Gives: Sendable, Hashable, CaseIterable { case older, newer }
-  public enum Pause: Sendable, Hashable, CaseIterable { case suspend, hibernate }
+  /// Who gives way.
+  public enum Gives: Sendable, Hashable, CaseIterable {
+    /// Who played first.
+    case older
+    /// Who played last.
+    case newer
+  }
+  /// Where a paused app goes.
+  public enum Pause: Sendable, Hashable, CaseIterable {
+    /// It is suspended.
+    case suspend
+    /// It goes to the store.
+    case hibernate
+  }
 
+  /// The default of each setting.
   public init() {}
 }
 
 /// Messages and local notifications. (R-MSG)
 public struct MessagePolicy: Sendable, Hashable {
+  /// Whether messages reach apps that are not in front.
   public var isOn = true
+  /// How they do.
   public var delivery: Delivery = .reanimate
 
   /// How a message reaches an app that is not in front.
@@ -129,26 +178,33 @@ public struct MessagePolicy: Sendable, Hashable {
     case batch(Duration)
   }
 
+  /// The default of each setting.
   public init() {}
 }
 
 /// Network keep-alive. (R-VOIP)
 public struct NetworkPolicy: Sendable, Hashable {
+  /// Whether data and heartbeats reanimate apps.
   public var isOn = true
   /// A shorter heartbeat is refused.
   public var minimumHeartbeat: Duration = .seconds(600)
 
+  /// The default of each setting.
   public init() {}
 }
 
 /// The fetch mode. (R-MAN-02)
 public struct FetchPolicy: Sendable, Hashable {
+  /// Whether apps are woken to fetch.
   public var isOn = true
+  /// At least so long from one fetch of an app to the next.
   public var shortest: Duration = .seconds(900)
+  /// At most so long from one fetch of an app to the next.
   public var longest: Duration = .seconds(4 * 3600)
   /// How long one fetch may take; then it has failed.
   public var limit: Duration = .seconds(30)
 
+  /// The default of each setting.
   public init() {}
 }
 
@@ -159,5 +215,6 @@ public struct PowerPolicy: Sendable, Hashable {
   /// On loss of power all but the active app go to background. (R-PWR-04)
   public var pushesBack = true
 
+  /// The default of each setting.
   public init() {}
 }

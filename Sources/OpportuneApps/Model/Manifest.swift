@@ -5,7 +5,14 @@
 public struct Manifest: Sendable, Hashable {
   /// Why an app may run in background without a task. (R-MAN-01, R-MAN-02)
   public enum Mode: String, Sendable, Hashable, CaseIterable, Codable {
-    case audio, location, voip, fetch
+    /// It plays or records.
+    case audio
+    /// It follows the device.
+    case location
+    /// It is woken by data and heartbeats.
+    case voip
+    /// It fetches now and then.
+    case fetch
   }
 
   /// For people and to identify it.
@@ -39,7 +46,7 @@ public struct Manifest: Sendable, Hashable {
   }
 
   /// The manifest with what the user chose at install, at first run or later. (R-MAN-06)
-  public func applying(_ settings: UserSettings) -> Manifest {
+  package func applying(_ settings: UserSettings) -> Manifest {
     var result = self
     result.backgroundModes.formUnion(settings.allowedModes)
     result.backgroundModes.subtract(settings.deniedModes)
@@ -55,8 +62,11 @@ public struct UserSettings: Sendable, Hashable {
   public var allowedModes: Set<Manifest.Mode> = []
   /// Taken although the manifest asks.
   public var deniedModes: Set<Manifest.Mode> = []
+  /// In place of the manifest's; `nil`: as it says.
   public var exitsOnSuspend: Bool?
+  /// In place of the manifest's; `nil`: as it says.
   public var completesTasks: Bool?
 
+  /// Nothing was chosen.
   public init() {}
 }

@@ -1,27 +1,39 @@
 import Foundation
 
 /// A manifest that cannot be read.
-public enum ManifestError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// Neither a property list nor JSON.
-  case syntax(String)
-  /// A value of the wrong type, or outside what is known; `path` is that of its key, as `UIBackgroundModes[1]`.
-  case value(path: String, expected: String, found: String)
-  /// A key that must be there.
-  case missing(path: String)
+public struct ManifestError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// What went wrong.
+  public enum Code: Sendable, Hashable {
+    /// Neither a property list nor JSON.
+    case syntax(String)
+    /// A value of the wrong type, or outside what is known; `path` is that of its key, as `UIBackgroundModes[1]`.
+    case value(path: String, expected: String, found: String)
+    /// A key that must be there.
+    case missing(path: String)
+  }
 
-  public var description: String {
-    switch self {
+  /// What went wrong.
+  public let code: Code
+
+  package init(_ code: Code) { self.code = code }
+
+  /// The same for people: the key, what it is, and what was expected.
+  public var message: String {
+    switch code {
     case .syntax(let reason): "manifest: neither a property list nor JSON: \(reason)"
     case .value(let path, let expected, let found): "manifest: '\(path)' is \(found), expected \(expected)"
     case .missing(let path): "manifest: '\(path)' is missing"
     }
   }
+
+  public var description: String { message }
 }
 
 /// Reads a manifest from a property list, as an `Info.plist`, or from JSON with the same keys. (R-MAN-07)
 public enum ManifestReader {
   /// What was read, and which keys nobody here knows.
   public struct Result: Sendable, Hashable {
+    /// What the document declares.
     public let manifest: Manifest
     /// Sorted; of no consequence.
     public let unknownKeys: [String]
@@ -38,7 +50,7 @@ public enum ManifestReader {
   /// - Throws: ``ManifestError``.
   public static func read(_ data: Data) throws(ManifestError) -> Result {
     guard case .object(let keys) = try parse(data) else {
-      throw ManifestError.value(path: "/", expected: "a dictionary", found: "something else")
+      throw ManifestError(.value(path: "/", expected: "a dictionary", found: "something else"))
     }
     var manifest = Manifest(identifier: "")
     var unknownKeys: [String] = []
@@ -61,7 +73,7 @@ public enum ManifestReader {
       case "OpportuneTaskSeconds":
         let seconds = try value.number(at: key)
         guard seconds > 0, seconds <= 86_400 else {
-          throw ManifestError.value(path: key, expected: "more than 0 and at most 86400 seconds", found: "\(seconds)")
+          throw ManifestError(.value(path: key, expected: "more than 0 and at most 86400 seconds", found: "\(seconds)"))
         }
         manifest.taskTime = .milliseconds(Int64((seconds * 1000).rounded()))
       case _ where key.hasPrefix("NSLocation") && key.hasSuffix("UsageDescription"):
@@ -69,7 +81,7 @@ public enum ManifestReader {
       default: unknownKeys.append(key)
       }
     }
-    if manifest.identifier.isEmpty { throw ManifestError.missing(path: "CFBundleIdentifier") }
+    if manifest.identifier.isEmpty { throw ManifestError(.missing(path: "CFBundleIdentifier")) }
     return Result(manifest, unknownKeys: unknownKeys, unknownModes: unknownModes)
   }
 
@@ -79,18 +91,18 @@ public enum ManifestReader {
       if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") {
         return try DocumentValue(json: data)
       }
-      guard !holdsSet(Array(data)) else { throw ManifestError.syntax("a property list that holds a set") }
+      guard !holdsSet(Array(data)) else { throw ManifestError(.syntax("a property list that holds a set")) }
       // Not PropertyListDecoder, which runs out of stack on a list that holds itself, or holds a thousand in each other.
       var format = PropertyListSerialization.PropertyListFormat.xml
       let value = try PropertyListSerialization.propertyList(from: data, format: &format)
       guard format == .xml || format == .binary else {
-        throw ManifestError.syntax("a property list in neither XML nor binary form")
+        throw ManifestError(.syntax("a property list in neither XML nor binary form"))
       }
       return DocumentValue(propertyList: value)
     } catch let error as ManifestError {
       throw error
     } catch {
-      throw ManifestError.syntax(reason(error))
+      throw ManifestError(.syntax(reason(error)))
     }
   }
 
@@ -124,7 +136,7 @@ extension UInt8 {
 
 extension DocumentValue {
   private func wrong(_ path: String, _ expected: String) -> ManifestError {
-    .value(path: path, expected: expected, found: found)
+    ManifestError(.value(path: path, expected: expected, found: found))
   }
 
   fileprivate func string(at path: String) throws(ManifestError) -> String {

@@ -7,6 +7,7 @@ public struct Moment: InstantProtocol, Sendable, Hashable, Codable {
   /// Since the host started.
   public let nanoseconds: Int64
 
+  /// So many nanoseconds after the start.
   public init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
   /// When the host started.
@@ -22,14 +23,18 @@ public struct Moment: InstantProtocol, Sendable, Hashable, Codable {
   /// Seconds since the start.
   public var seconds: Double { Double(nanoseconds) / 1e9 }
 
+  /// So much later; the last moment that there is, where that is too far.
   public func advanced(by duration: Duration) -> Moment {
     Moment(nanoseconds: nanoseconds.saturatingAdd(duration.clampedNanoseconds))
   }
 
+  /// How much later the other is.
   public func duration(to other: Moment) -> Duration { .nanoseconds(other.nanoseconds) - .nanoseconds(nanoseconds) }
 
   public static func < (left: Moment, right: Moment) -> Bool { left.nanoseconds < right.nanoseconds }
+  /// As ``advanced(by:)``.
   public static func + (moment: Moment, span: Duration) -> Moment { moment.advanced(by: span) }
+  /// How much later the left one is.
   public static func - (left: Moment, right: Moment) -> Duration { right.duration(to: left) }
 }
 

@@ -4,9 +4,9 @@ import Glibc
 ///
 /// It sees the file whose mapping holds an address. It cannot see through a call: approved code that calls other code is
 /// approved, and so is whatever the approved code is told to do. Code that was made at run time belongs to no file.
-public enum LoadedObject {
+package enum LoadedObject {
   /// The path of the mapped file that holds `address`, as the kernel names it; `nil` for memory of no file.
-  public static func file(holding address: UnsafeRawPointer) -> String? {
+  package static func file(holding address: UnsafeRawPointer) -> String? {
     guard let maps = fopen("/proc/self/maps", "r") else { return nil }
     defer { fclose(maps) }
     let wanted = UInt(bitPattern: address)

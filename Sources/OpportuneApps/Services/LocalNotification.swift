@@ -13,18 +13,31 @@ public struct LocalNotification: Sendable, Hashable {
     case local(year: Int, month: Int, day: Int, hour: Int, minute: Int, second: Int)
   }
 
-  public enum Repeat: String, Sendable, Hashable, CaseIterable, Codable { case never, daily, weekly }
+  /// How often it fires.
+  public enum Repeat: String, Sendable, Hashable, CaseIterable, Codable {
+    /// Once.
+    case never
+    /// Each day at the same time.
+    case daily
+    /// Each week at the same time.
+    case weekly
+  }
 
+  /// When it fires first.
   public var fireDate: FireDate
   /// An identifier of the time zone database, as `Europe/Berlin`; repeats keep the local time of it across changes of
-  /// daylight saving. Unknown: UTC, see ``isTimeZoneKnown``.
+  /// daylight saving. Where it is unknown: UTC.
   public var timeZone: String
+  /// How often it fires after that.
   public var repeats: Repeat
+  /// What the user reads.
   public var body: String
   /// The title of the button, as "View Details".
   public var action: String?
+  /// The name of a sound; `nil`: none.
   public var sound: String?
 
+  /// A notification, for ``AppEvent/schedule(_:)``.
   public init(
     fireDate: FireDate, timeZone: String = "UTC", repeats: Repeat = .never, body: String, action: String? = nil,
     sound: String? = nil
@@ -41,7 +54,7 @@ public struct LocalNotification: Sendable, Hashable {
   public static let latest = 1e12
 
   /// Whether its date is one of the calendar, and near enough; one that is not is refused.
-  public var isDateValid: Bool {
+  package var isDateValid: Bool {
     switch fireDate {
     case .instant(let instant): return abs(instant) <= Self.latest  // not so for what is no number
     case .local(let year, let month, let day, let hour, let minute, let second):
@@ -51,14 +64,14 @@ public struct LocalNotification: Sendable, Hashable {
     }
   }
 
-  public var isTimeZoneKnown: Bool { TimeZone(identifier: timeZone) != nil }
+  package var isTimeZoneKnown: Bool { TimeZone(identifier: timeZone) != nil }
 
   /// The first time that it fires after `seconds` since 1970; `nil`: never again.
   ///
   /// - Parameters:
   ///   - seconds: within ``latest``; `nil` is returned for others, and where ``isDateValid`` is not so.
   ///   - isFirst: whether it has not fired yet. One whose only date is past then fires at once.
-  public func nextFire(after seconds: Double, isFirst: Bool) -> Double? {
+  package func nextFire(after seconds: Double, isFirst: Bool) -> Double? {
     guard isDateValid, abs(seconds) <= Self.latest else { return nil }
     var calendar = Calendar(identifier: .gregorian)
     calendar.timeZone = TimeZone(identifier: timeZone) ?? TimeZone(secondsFromGMT: 0) ?? calendar.timeZone

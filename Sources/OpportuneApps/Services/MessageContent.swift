@@ -14,29 +14,54 @@ extension Message {
       let text = String(decoding: try encoder.encode(content), as: UTF8.self)
       self.init(kind, payload: ["content": text], origin: origin)
     } catch {
-      throw MessageContentError(kind: kind, type: "\(type(of: content))", reason: "\(error)")
+      throw MessageContentError(.notEncodable, kind: kind, type: "\(type(of: content))", reason: "\(error)")
     }
   }
 
   /// - Throws: ``MessageContentError`` where the message has none, or of another type.
   public func content<Content: Decodable>(as type: Content.Type = Content.self) throws(MessageContentError) -> Content {
     guard let text = payload["content"] else {
-      throw MessageContentError(kind: kind, type: "\(type)", reason: "it has no content")
+      throw MessageContentError(.missing, kind: kind, type: "\(type)", reason: "it has no content")
     }
     do {
       return try JSONDecoder().decode(type, from: Data(text.utf8))
     } catch {
-      throw MessageContentError(kind: kind, type: "\(type)", reason: "\(error)")
+      throw MessageContentError(.otherType, kind: kind, type: "\(type)", reason: "\(error)")
     }
   }
 }
 
-/// The content of a message is not of the type that was expected.
-public struct MessageContentError: Error, Sendable, Hashable, CustomStringConvertible {
+/// Why a message has no content of the type that was asked for.
+///
+/// Two errors are equal when their codes are; the rest is for people.
+public struct MessageContentError: Error, Sendable, Equatable, CustomStringConvertible {
+  /// What went wrong.
+  public enum Code: Sendable, Hashable {
+    /// The message has no content.
+    case missing
+    /// JSON cannot say this value.
+    case notEncodable
+    /// The content is of another type.
+    case otherType
+  }
+
+  /// What went wrong.
+  public let code: Code
   /// Of the message.
   public let kind: String
+  /// What was asked for.
   public let type: String
-  public let reason: String
+  /// The same for people: the message's kind, the type, and the reason.
+  public let message: String
 
-  public var description: String { "a message of kind '\(kind)': no content of type \(type): \(reason)" }
+  init(_ code: Code, kind: String, type: String, reason: String) {
+    self.code = code
+    self.kind = kind
+    self.type = type
+    message = "a message of kind '\(kind)': no content of type \(type): \(reason)"
+  }
+
+  public static func == (left: MessageContentError, right: MessageContentError) -> Bool { left.code == right.code }
+
+  public var description: String { message }
 }

@@ -2,11 +2,11 @@ import Glibc
 import OpportuneScheduler
 
 /// The kernel's messages about its devices, of which those about power supplies count. (R-PWR-01)
-public enum PowerEvents {
+package enum PowerEvents {
   /// Why the kernel gives none.
-  public struct Refusal: Error, Sendable, Hashable, CustomStringConvertible {
-    public let code: Int32
-    public var description: String { "kernel uevents: \(String(cString: strerror(code)))" }
+  package struct Refusal: Error, Sendable, Hashable, CustomStringConvertible {
+    package let code: Int32
+    package var description: String { "kernel uevents: \(String(cString: strerror(code)))" }
   }
 
   private static let netlinkFamily: UInt16 = 16
@@ -16,7 +16,7 @@ public enum PowerEvents {
   /// by `close`.
   ///
   /// - Throws: ``Refusal``.
-  public static func open() throws(Refusal) -> Int32 {
+  package static func open() throws(Refusal) -> Int32 {
     let kind = Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
     let descriptor = socket(Int32(netlinkFamily), kind, kernelUevents)
     guard descriptor >= 0 else { throw Refusal(code: errno) }
@@ -35,7 +35,7 @@ public enum PowerEvents {
 
   /// Whether a message of the kernel is about a power supply: `change@/devices/…`, then `KEY=value` each, all ended by a
   /// zero byte.
-  public static func concernsPower(_ message: some Collection<UInt8>) -> Bool {
+  package static func concernsPower(_ message: some Collection<UInt8>) -> Bool {
     let fields = message.split(separator: 0)
     guard let head = fields.first, head.contains(UInt8(ascii: "@")) else { return false }
     return fields.dropFirst().contains { $0.elementsEqual("SUBSYSTEM=power_supply".utf8) }
@@ -68,7 +68,7 @@ public enum PowerEvents {
   enum Outcome { case nothing, mayHaveChanged, ended }
 
   /// What `opportune doctor` says of them.
-  public static func finding() -> Diagnosis.Finding { finding(open: open) }
+  package static func finding() -> Diagnosis.Finding { finding(open: open) }
 
   package static func finding(open: () throws(Refusal) -> Int32) -> Diagnosis.Finding {
     do {

@@ -4,8 +4,10 @@
 /// Begin a task for each stretch of work, ``add(_:)`` it, and end what that returns. For work that comes in samples,
 /// ``Sampler`` says when to begin and when to pause.
 public struct SingleTask: Sendable, Hashable {
+  /// One, or none.
   public private(set) var tasks: [TaskID] = []
 
+  /// No task.
   public init() {}
 
   /// The one that is open.
@@ -30,12 +32,21 @@ public struct SingleTask: Sendable, Hashable {
 /// Work in samples: it runs until it has what it wants, or at most for a bound, then rests for an interval. Whoever owns
 /// it calls ``fired(at:)`` at ``next``. (R-SAMP-08)
 public struct Sampler: Sendable, Hashable {
-  public enum Phase: Sendable, Hashable { case working, resting }
+  /// Whether it works.
+  public enum Phase: Sendable, Hashable {
+    /// It works.
+    case working
+    /// It waits for the next stretch.
+    case resting
+  }
 
+  /// From the end of one stretch of work to the next.
   public let interval: Duration
   /// How long one stretch of work may take; `nil`: until it has something.
   public let bound: Duration?
+  /// What it does now.
   public private(set) var phase = Phase.working
+  /// When ``fired(at:)`` is to be called; `nil`: not by itself.
   public private(set) var next: Moment?
 
   /// - Throws: ``PolicyError`` for a span that is not positive.

@@ -1,14 +1,14 @@
 import Foundation
 
 /// What the kernel says of power: a folder as `/sys/class/power_supply`.
-public struct SystemPower: Sendable, Hashable {
-  public let path: String
+package struct SystemPower: Sendable, Hashable {
+  package let path: String
 
-  public init(path: String = "/sys/class/power_supply") { self.path = path }
+  package init(path: String = "/sys/class/power_supply") { self.path = path }
 
   /// What the machine runs on. A machine without any supply that the kernel knows is on mains; one with a battery is on
   /// battery unless another supply is online or the battery says that it charges or is full. (R-PWR-01)
-  public func read() -> PowerSupply {
+  package func read() -> PowerSupply {
     let names = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
     var hasBattery = false
     var isFed = false

@@ -34,7 +34,7 @@ extension AppEffect: CustomStringConvertible {
 
 extension Restrictions {
   /// One line of words.
-  public var line: String {
+  package var line: String {
     let denied = deniedHardware.sorted().map(\.name).joined(separator: ",")
     return "cpu=\(cpu.rawValue)\(mayRunRealTime ? "+realtime" : "") storage=\(storage.rawValue) "
       + "network=\(network.rawValue) draw=\(mayDraw ? "yes" : "no") denied=\(denied.isEmpty ? "none" : denied)"

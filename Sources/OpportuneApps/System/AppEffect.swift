@@ -1,44 +1,68 @@
 /// What the system asks of its host, or tells it.
 public enum AppEffect: Sendable, Hashable {
+  /// A step of the lifecycle, which the host carries out.
   case lifecycle(LifecycleEffect)
   /// The app was launched; what its launch options say.
   case launched(LaunchReason)
+  /// It is in another state.
   case moved(from: LifecycleState, to: LifecycleState, by: LifecycleEvent)
+  /// An event had no effect, and why.
   case ignored(LifecycleEvent, String)
+  /// What it may use from now on.
   case restrict(Restrictions)
 
+  /// It got time for a task.
   case taskBegan(TaskID)
+  /// It got no time, and why.
   case taskRefused(TaskRefusal)
   /// Run the expiration handler.
   case expire(TaskID)
+  /// A task is over.
   case taskEnded(TaskID)
 
+  /// Its audio pauses.
   case pauseAudio
+  /// Its audio may go on.
   case resumeAudio
 
+  /// A message reaches it.
   case deliver(Message)
   /// One for each kind, in the order of their names. (R-COAL-01)
   case coalesced([Change])
   /// Show it to the user.
   case notify(LocalNotification)
+  /// Ask the user; the answer comes back as ``SystemEvent/answer(_:accepted:)``.
   case ask(PromptID, Prompt)
+  /// Data reaches it.
   case data(bytes: Int)
+  /// Its heartbeat is due.
   case heartbeat
+  /// It may fetch.
   case fetch
+  /// A location or a crossing reaches it.
   case locationEvent
+  /// A completion of the kernel's reaches it.
   case completion
 
+  /// It has the hardware.
   case granted(Hardware)
+  /// It does not get the hardware.
   case denied(Hardware)
+  /// It has lost the hardware.
   case revoked(Hardware)
+  /// It has the lock.
   case lockGranted(SharedResource)
+  /// It has lost the lock.
   case lockRevoked(SharedResource)
+  /// Something that its developer should know.
   case diagnose(AppDiagnosis)
 }
 
 /// The last state of a kind of change. (R-COAL-02)
 public struct Change: Sendable, Hashable {
+  /// Of what.
   public let kind: String
+  /// What it is now.
   public let value: String
 }
 
@@ -58,21 +82,33 @@ public enum TaskRefusal: String, Sendable, Hashable, CaseIterable {
 
 /// What the user is asked.
 public enum Prompt: Sendable, Hashable {
+  /// Whether to open the app for a message.
   case message(Message)
+  /// Whether to take a call.
   case call(String)
+  /// What the app asks.
   case text(String)
 }
 
 /// Something that the developer or the user of an app should know.
 public enum AppDiagnosis: Sendable, Hashable {
+  /// A callback took longer than it may.
   case callbackOverrun(Callback)
+  /// A slice went on for too long after the end of the app's time.
   case sliceOverrun
+  /// A fetch took longer than it may.
   case fetchOverrun
+  /// Its time was up, and the task was not ended.
   case taskNeverEnded(TaskID)
+  /// It held a task, and used no CPU.
   case idleTask(TaskID)
+  /// It held a lock at suspension.
   case heldLock(SharedResource)
+  /// It asked for the GPU in background.
   case gpuInBackground
+  /// Its real-time code is of a file that is not approved.
   case unapprovedLibrary(String)
+  /// It broke a rule.
   case rule(BestPractice)
   /// A slice of a terminated app does not end.
   case unendingSlice
@@ -82,35 +118,53 @@ public enum AppDiagnosis: Sendable, Hashable {
 }
 
 /// An effect and the app that it is for.
-public struct Effect: Sendable, Hashable {
-  public let app: AppID
-  public let action: AppEffect
+package struct Effect: Sendable, Hashable {
+  package let app: AppID
+  package let action: AppEffect
 }
 
 /// Why an event was refused; nothing was changed by it.
-public enum AppsError: Error, Sendable, Hashable {
-  case lifecycle(AppID, LifecycleError)
-  case unknownApp(AppID, registered: Int)
-  case clockWentBack(from: Moment, to: Moment)
-  /// It returned from what it was not asked to run, or not next.
-  case unexpectedReturn(AppID, Callback, expected: Callback?)
-  case unknownTask(AppID, TaskID)
-  case unknownPrompt(PromptID)
-  case notExecuting(AppID, LifecycleState)
-  case missingMode(AppID, Manifest.Mode)
-  case heartbeatTooShort(AppID, Duration, minimum: Duration)
-  case notHeld(AppID, String)
-  case noAudio(AppID)
-  case negativeTime(AppID, Duration)
-  /// Not a date that a calendar has, or not within ``LocalNotification/latest`` of 1970.
-  case invalidFireDate(AppID, LocalNotification.FireDate)
-  /// Not so many seconds after 1970 as a clock can say.
-  case invalidTime(Double)
-}
+public struct AppsError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// What went wrong.
+  public enum Code: Sendable, Hashable {
+    /// The table does not allow it in the app's state.
+    case lifecycle(AppID, LifecycleError)
+    /// No such app; so many are registered.
+    case unknownApp(AppID, registered: Int)
+    /// The time is before that of an earlier event.
+    case clockWentBack(from: Moment, to: Moment)
+    /// It returned from what it was not asked to run, or not next.
+    case unexpectedReturn(AppID, Callback, expected: Callback?)
+    /// The app has no such open task.
+    case unknownTask(AppID, TaskID)
+    /// The question is not open.
+    case unknownPrompt(PromptID)
+    /// The app executes nothing in its state.
+    case notExecuting(AppID, LifecycleState)
+    /// The app does not declare this background mode.
+    case missingMode(AppID, Manifest.Mode)
+    /// The policy allows no shorter interval than the minimum.
+    case heartbeatTooShort(AppID, Duration, minimum: Duration)
+    /// The app does not hold this.
+    case notHeld(AppID, String)
+    /// The app plays and records nothing.
+    case noAudio(AppID)
+    /// Nobody can have used less than no CPU time.
+    case negativeTime(AppID, Duration)
+    /// Not a date that a calendar has, or not within ``LocalNotification/latest`` of 1970.
+    case invalidFireDate(AppID, LocalNotification.FireDate)
+    /// Not so many seconds after 1970 as a clock can say.
+    case invalidTime(Double)
+  }
 
-extension AppsError: CustomStringConvertible {
-  public var description: String {
-    switch self {
+  /// What went wrong.
+  public let code: Code
+
+  package init(_ code: Code) { self.code = code }
+
+  /// The same for people: what was asked, what stood against it.
+  public var message: String {
+    switch code {
     case .lifecycle(let app, let error): "\(app): \(error)"
     case .unknownApp(let app, let registered): "\(app) is not registered; \(registered) apps are"
     case .clockWentBack(let from, let to): "time went back from \(from) to \(to)"
@@ -129,4 +183,6 @@ extension AppsError: CustomStringConvertible {
     case .invalidTime(let value): "the wall clock is \(value) s after 1970, expected ±\(LocalNotification.latest) s"
     }
   }
+
+  public var description: String { message }
 }

@@ -1,15 +1,15 @@
 /// Where an app is, and what keeps it there: what the broker of memory goes by.
-public struct AppPresence: Sendable, Hashable {
-  public let state: LifecycleState
+package struct AppPresence: Sendable, Hashable {
+  package let state: LifecycleState
   /// What it does under the Audio service. (R-MEM-11)
-  public let audio: AudioActivity?
+  package let audio: AudioActivity?
   /// It follows the location in background. (R-MEM-12)
-  public let isTracking: Bool
+  package let isTracking: Bool
 }
 
 extension AppSystem {
   /// `nil` for an app that is not registered.
-  public func presence(of id: AppID) -> AppPresence? {
+  package func presence(of id: AppID) -> AppPresence? {
     guard apps.indices.contains(id.number) else { return nil }
     let app = apps[id.number]
     return AppPresence(state: app.state, audio: audioService(app), isTracking: app.isTracking)

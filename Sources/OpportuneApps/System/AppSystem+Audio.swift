@@ -1,10 +1,10 @@
 /// Audio: it keeps its app in background until it is paused. (R-AUD)
 extension AppSystem {
   /// Whether an app plays or records.
-  public enum AudioState: Sendable, Hashable, CaseIterable { case none, playing, paused }
+  package enum AudioState: Sendable, Hashable, CaseIterable { case none, playing, paused }
 
   /// What the system knows of an app's audio.
-  public func audio(of id: AppID) -> AudioState {
+  package func audio(of id: AppID) -> AudioState {
     guard apps.indices.contains(id.number), apps[id.number].audio != nil else { return .none }
     return apps[id.number].isPaused ? .paused : .playing
   }
@@ -18,12 +18,12 @@ extension AppSystem {
   }
 
   mutating func audioPaused(_ id: AppID) throws(AppsError) {
-    guard apps[id.number].audio != nil else { throw AppsError.noAudio(id) }
+    guard apps[id.number].audio != nil else { throw AppsError(.noAudio(id)) }
     pause(id, tells: false)
   }
 
   mutating func audioResumed(_ id: AppID) throws(AppsError) {
-    guard apps[id.number].audio != nil else { throw AppsError.noAudio(id) }
+    guard apps[id.number].audio != nil else { throw AppsError(.noAudio(id)) }
     guard apps[id.number].isPaused else { return }
     let state = apps[id.number].state
     if !state.mayExecute {
@@ -38,7 +38,7 @@ extension AppSystem {
   }
 
   mutating func audioEnded(_ id: AppID) throws(AppsError) {
-    guard apps[id.number].audio != nil else { throw AppsError.noAudio(id) }
+    guard apps[id.number].audio != nil else { throw AppsError(.noAudio(id)) }
     apps[id.number].audio = nil
     apps[id.number].isPaused = false
     refreshRestrictions(of: id)

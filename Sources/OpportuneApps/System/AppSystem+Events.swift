@@ -62,11 +62,11 @@ extension AppSystem {
 
   func requireExecuting(_ id: AppID) throws(AppsError) {
     let state = apps[id.number].state
-    guard state.mayExecute else { throw AppsError.notExecuting(id, state) }
+    guard state.mayExecute else { throw AppsError(.notExecuting(id, state)) }
   }
 
   func requireMode(_ mode: Manifest.Mode, _ id: AppID) throws(AppsError) {
-    guard apps[id.number].manifest.backgroundModes.contains(mode) else { throw AppsError.missingMode(id, mode) }
+    guard apps[id.number].manifest.backgroundModes.contains(mode) else { throw AppsError(.missingMode(id, mode)) }
   }
 
   /// In front already, among several: it gets the user's input.

@@ -23,7 +23,7 @@ extension AppSystem {
     do {
       return try Lifecycle.decide(apps[id.number].state, event, facts(of: id))
     } catch {
-      throw AppsError.lifecycle(id, error)
+      throw AppsError(.lifecycle(id, error))
     }
   }
 
@@ -196,7 +196,7 @@ extension AppSystem {
 
   mutating func callbackReturned(_ callback: Callback, _ id: AppID) throws(AppsError) {
     let expected = apps[id.number].callbacks.first
-    guard expected == callback else { throw AppsError.unexpectedReturn(id, callback, expected: expected) }
+    guard expected == callback else { throw AppsError(.unexpectedReturn(id, callback, expected: expected)) }
     apps[id.number].callbacks.removeFirst()
     disarm(.callback, of: id)
     if callback == .willResignActive { conductResigned(id) }

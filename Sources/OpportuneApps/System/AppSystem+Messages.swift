@@ -91,7 +91,7 @@ extension AppSystem {
   }
 
   mutating func answer(_ number: PromptID, accepted: Bool) throws(AppsError) {
-    guard let (id, prompt) = prompts[number] else { throw AppsError.unknownPrompt(number) }
+    guard let (id, prompt) = prompts[number] else { throw AppsError(.unknownPrompt(number)) }
     if accepted, !apps[id.number].state.isForeground { try move(id, .bringForward) }
     prompts[number] = nil
     guard !accepted else { return }
@@ -105,7 +105,7 @@ extension AppSystem {
 
   mutating func schedule(_ notification: LocalNotification, _ id: AppID) throws(AppsError) {
     guard let fires = notification.nextFire(after: wallClock, isFirst: true) else {
-      throw AppsError.invalidFireDate(id, notification.fireDate)
+      throw AppsError(.invalidFireDate(id, notification.fireDate))
     }
     apps[id.number].locals.append(ScheduledLocal(notification: notification, fires: fires))
     armLocals(id)
@@ -146,7 +146,7 @@ extension AppSystem {
   }
 
   mutating func setWallClock(_ seconds: Double) throws(AppsError) {
-    guard abs(seconds) <= LocalNotification.latest else { throw AppsError.invalidTime(seconds) }
+    guard abs(seconds) <= LocalNotification.latest else { throw AppsError(.invalidTime(seconds)) }
     wallAtZero = seconds - now.seconds
     for index in apps.indices where !apps[index].locals.isEmpty {
       disarm(.local, of: AppID(index))

@@ -7,7 +7,7 @@ extension AppSystem {
   }
 
   mutating func unlock(_ resource: SharedResource, _ id: AppID) throws(AppsError) {
-    guard let count = apps[id.number].locks[resource] else { throw AppsError.notHeld(id, "a lock on \(resource)") }
+    guard let count = apps[id.number].locks[resource] else { throw AppsError(.notHeld(id, "a lock on \(resource)")) }
     apps[id.number].locks[resource] = count == 1 ? nil : count - 1
   }
 
@@ -59,6 +59,6 @@ extension AppSystem {
   }
 
   mutating func release(_ hardware: Hardware, _ id: AppID) throws(AppsError) {
-    guard apps[id.number].grants.remove(hardware) != nil else { throw AppsError.notHeld(id, hardware.name) }
+    guard apps[id.number].grants.remove(hardware) != nil else { throw AppsError(.notHeld(id, hardware.name)) }
   }
 }

@@ -1,36 +1,16 @@
 extension AppSystem {
-  /// What can be read of an app.
-  public struct AppView: Sendable {
-    public let id: AppID
-    public let manifest: Manifest
-    public let state: LifecycleState
-    public let restrictions: Restrictions
-    /// Since when it is in this state.
-    public let since: Moment
-    /// When it was in front last; `nil`: it never was.
-    public let lastUsed: Moment?
-    public let openTasks: [TaskID]
-    public let locks: [SharedResource]
-    public let grants: Set<Hardware>
-    public let footprint: UInt64
-    /// Broken best-practice rules and how often.
-    public let brokenRules: [BestPractice: Int]
-    /// Asked for and not returned from; the first one runs.
-    public let callbacks: [Callback]
-  }
-
   /// The number of registered apps; their ids are 0 and up.
-  public var count: Int { apps.count }
+  package var count: Int { apps.count }
 
   /// Whether multitasking is supported. (R-LIFE-21) Asking on behalf of an app keeps R-RULE-11.
-  public var isMultitaskingSupported: Bool { policy.supportsMultitasking }
+  package var isMultitaskingSupported: Bool { policy.supportsMultitasking }
 
   /// The app in front that receives user input, or is about to.
-  public var frontmost: AppID? { front.last }
+  package var frontmost: AppID? { front.last }
 
-  public func state(of id: AppID) -> LifecycleState? { apps.indices.contains(id.number) ? apps[id.number].state : nil }
+  package func state(of id: AppID) -> LifecycleState? { apps.indices.contains(id.number) ? apps[id.number].state : nil }
 
-  public func view(of id: AppID) -> AppView? {
+  package func view(of id: AppID) -> AppView? {
     guard apps.indices.contains(id.number) else { return nil }
     let app = apps[id.number]
     return AppView(
@@ -41,7 +21,7 @@ extension AppSystem {
 
   /// The apps that the switcher shows: those that were launched and are still known to be somewhere, the last used
   /// first. (R-LIFE-24)
-  public func switcher() -> [AppView] {
+  package func switcher() -> [AppView] {
     func place(_ index: Int) -> Int { front.firstIndex(of: AppID(index)) ?? -1 }
     func used(_ index: Int) -> Moment { apps[index].lastUsed ?? .zero }
     return apps.indices.filter { apps[$0].state != .notRunning && apps[$0].state != .terminated }
@@ -50,7 +30,7 @@ extension AppSystem {
   }
 
   /// How long an app that is not in front may still run; `nil`: nothing limits it. (R-TASK-15)
-  public func timeRemaining(of id: AppID) -> Duration? {
+  package func timeRemaining(of id: AppID) -> Duration? {
     guard apps.indices.contains(id.number) else { return .zero }
     let app = apps[id.number]
     guard app.state.mayExecute else { return .zero }
@@ -64,7 +44,7 @@ extension AppSystem {
   }
 
   /// How long an app was in each state until now.
-  public func times(of id: AppID) -> [LifecycleState: Duration] {
+  package func times(of id: AppID) -> [LifecycleState: Duration] {
     guard apps.indices.contains(id.number) else { return [:] }
     let app = apps[id.number]
     var result: [LifecycleState: Duration] = [:]
@@ -76,10 +56,10 @@ extension AppSystem {
   }
 
   /// Bytes in main memory of all apps, as far as 64 bits hold them.
-  public var footprint: UInt64 { UInt64(clamping: memoryInUse) }
+  package var footprint: UInt64 { UInt64(clamping: memoryInUse) }
 
   /// Seconds since 1970, by the wall clock that the system was told of.
-  public var wallClock: Double { wallAtZero + now.seconds }
+  package var wallClock: Double { wallAtZero + now.seconds }
 
   func restrictions(of id: AppID) -> Restrictions {
     let app = apps[id.number]

@@ -25,7 +25,7 @@ extension AppSystem {
 
   mutating func endTask(_ task: TaskID, _ id: AppID) throws(AppsError) {
     guard let place = apps[id.number].tasks.firstIndex(where: { $0.id == task }) else {
-      throw AppsError.unknownTask(id, task)
+      throw AppsError(.unknownTask(id, task))
     }
     apps[id.number].tasks.remove(at: place)
     emit(.taskEnded(task), id)
@@ -56,7 +56,7 @@ extension AppSystem {
   }
 
   mutating func worked(_ time: Duration, _ id: AppID) throws(AppsError) {
-    guard time >= .zero else { throw AppsError.negativeTime(id, time) }
+    guard time >= .zero else { throw AppsError(.negativeTime(id, time)) }
     try requireExecuting(id)
     guard apps[id.number].state == .background, time > .zero else { return }
     apps[id.number].cpuBehind += min(time, .seconds(1 << 32))  // so that no sum of them overflows
@@ -72,7 +72,7 @@ extension AppSystem {
   /// it cannot reach its limit earlier, whatever it does. (R-TASK-05, R-TASK-17)
   ///
   /// - Parameter cores: how many CPUs it may use at once.
-  public func workInterval(of id: AppID, cores: Int) -> Duration? {
+  package func workInterval(of id: AppID, cores: Int) -> Duration? {
     guard apps.indices.contains(id.number) else { return nil }
     let app = apps[id.number]
     guard app.state == .background, !isFree(app), app.deadline(.handler) == nil else { return nil }
@@ -126,7 +126,7 @@ extension AppSystem {
 
   mutating func workEnded(_ kind: TaskKind, _ id: AppID) throws(AppsError) {
     guard let count = apps[id.number].work[kind], count > 0 else {
-      throw AppsError.notHeld(id, "work of kind \(kind.rawValue)")
+      throw AppsError(.notHeld(id, "work of kind \(kind.rawValue)"))
     }
     apps[id.number].work[kind] = count == 1 ? nil : count - 1
     if apps[id.number].tasks.isEmpty, !hasEligibleWork(apps[id.number]) { disarm(.tasks, of: id) }

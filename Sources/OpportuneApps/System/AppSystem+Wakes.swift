@@ -14,7 +14,7 @@ extension AppSystem {
     if let interval {
       try requireMode(.voip, id)
       let minimum = policy.network.minimumHeartbeat
-      guard interval >= minimum else { throw AppsError.heartbeatTooShort(id, interval, minimum: minimum) }
+      guard interval >= minimum else { throw AppsError(.heartbeatTooShort(id, interval, minimum: minimum)) }
     }
     apps[id.number].heartbeat = interval
   }

@@ -9,10 +9,10 @@ internal import OpportuneBase
 /// Invariants: at most `policy.maximumForeground` apps are in front, the last of `front` alone may be active. A timer is
 /// armed exactly while the app's note of it is not the distant future. After each event no app is in background
 /// without a reason, unless policy says so.
-public struct AppSystem: Sendable {
-  public let policy: AppsPolicy
-  public internal(set) var now = Moment.zero
-  public internal(set) var power = PowerSupply.battery
+package struct AppSystem: Sendable {
+  package let policy: AppsPolicy
+  package internal(set) var now = Moment.zero
+  package internal(set) var power = PowerSupply.battery
   var apps: [AppRecord] = []
   /// Those in front; the last one has the user's input.
   var front: [AppID] = []
@@ -28,13 +28,13 @@ public struct AppSystem: Sendable {
   var memoryInUse: UInt128 = 0
 
   /// - Throws: ``PolicyError``.
-  public init(policy: AppsPolicy = .standard) throws(PolicyError) {
+  package init(policy: AppsPolicy = .standard) throws(PolicyError) {
     try policy.validate()
     self.policy = policy
   }
 
   /// Makes an app known. It does not run yet.
-  public mutating func register(_ manifest: Manifest, settings: UserSettings = UserSettings()) -> AppID {
+  package mutating func register(_ manifest: Manifest, settings: UserSettings = UserSettings()) -> AppID {
     let id = AppID(apps.count)
     var record = AppRecord(id: id, manifest: manifest.applying(settings))
     record.since = now
@@ -48,12 +48,12 @@ public struct AppSystem: Sendable {
   /// - Throws: ``AppsError``; the event changed nothing then. What was due has been done, and its effects come with the
   ///   next call or with ``takeEffects()``.
   /// - Returns: what is to be done, in order.
-  public mutating func handle(_ event: SystemEvent, at moment: Moment) throws(AppsError) -> [Effect] {
+  package mutating func handle(_ event: SystemEvent, at moment: Moment) throws(AppsError) -> [Effect] {
     try pass(until: moment, inclusive: false)
     switch event {
     case .app(let id, let event):
       guard apps.indices.contains(id.number) else {
-        throw AppsError.unknownApp(id, registered: apps.count)
+        throw AppsError(.unknownApp(id, registered: apps.count))
       }
       try handle(event, of: id)
     case .home: if let active = front.last { try move(active, .leave) }
@@ -67,14 +67,14 @@ public struct AppSystem: Sendable {
 
   /// Lets time pass: does whatever is due until `moment`.
   ///
-  /// - Throws: ``AppsError/clockWentBack(from:to:)``.
-  public mutating func advance(to moment: Moment) throws(AppsError) -> [Effect] {
+  /// - Throws: ``AppsError``: `clockWentBack`.
+  package mutating func advance(to moment: Moment) throws(AppsError) -> [Effect] {
     try pass(until: moment, inclusive: true)
     return takeEffects()
   }
 
   /// When the host must call ``advance(to:)`` next, unless an event comes before.
-  public var nextDeadline: Moment? {
+  package var nextDeadline: Moment? {
     mutating get {
       let apps = apps
       timers.skip { $0.isCurrent(at: $1, of: apps) }
@@ -83,13 +83,13 @@ public struct AppSystem: Sendable {
   }
 
   /// What has not been returned yet.
-  public mutating func takeEffects() -> [Effect] {
+  package mutating func takeEffects() -> [Effect] {
     defer { effects.removeAll(keepingCapacity: true) }
     return effects
   }
 
   private mutating func pass(until moment: Moment, inclusive: Bool) throws(AppsError) {
-    guard moment >= now else { throw AppsError.clockWentBack(from: now, to: moment) }
+    guard moment >= now else { throw AppsError(.clockWentBack(from: now, to: moment)) }
     while let (time, deadline) = timers.first, time < moment || (inclusive && time == moment) {
       timers.popFirst()
       guard deadline.isCurrent(at: time, of: apps) else { continue }

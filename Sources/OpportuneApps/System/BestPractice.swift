@@ -1,22 +1,34 @@
 /// What an app should do, and is counted when it does not. (R-RULE-01 to -12)
 public enum BestPractice: UInt8, Sendable, Hashable, CaseIterable, Comparable {
+  /// Do the least in background.
   case minimumInBackground = 1
+  /// Do not draw in background.
   case noDrawingInBackground
+  /// Do not use the GPU in background.
   case noGraphicsHardware
+  /// Save when entering background.
   case saveOnEnteringBackground
+  /// Let go of shared resources on entering background.
   case stopSharedResources
+  /// Release what can be rebuilt.
   case releaseMemory
+  /// Cancel discovery of services.
   case cancelDiscovery
+  /// Pause when the user's input goes elsewhere.
   case pauseOnResign
+  /// Answer changes when coming back.
   case undoOnReturn
+  /// Begin a task for long work.
   case taskForLongWork
+  /// Ask whether multitasking is supported.
   case askForMultitasking
+  /// Prefer significant changes to all locations.
   case preferSignificantChanges
 
   public static func < (left: BestPractice, right: BestPractice) -> Bool { left.rawValue < right.rawValue }
 
   /// The requirement.
-  public var id: String { "R-RULE-\(rawValue < 10 ? "0" : "")\(rawValue)" }
+  package var id: String { "R-RULE-\(rawValue < 10 ? "0" : "")\(rawValue)" }
 
   /// The rule in words.
   public var text: String {
@@ -37,7 +49,7 @@ public enum BestPractice: UInt8, Sendable, Hashable, CaseIterable, Comparable {
   }
 
   /// What shows that it was broken.
-  public var sign: String {
+  package var sign: String {
     switch self {
     case .minimumInBackground: "more CPU time in background than a tenth of the time there, beyond a second"
     case .noDrawingInBackground: "it drew in background; nothing came of it"
@@ -59,12 +71,19 @@ public enum BestPractice: UInt8, Sendable, Hashable, CaseIterable, Comparable {
 /// host sees what was worked in background and drawn into a ``DrawingBuffer``; the rest is for the app, or the toolkit that
 /// it is made with, to post.
 public enum Conduct: Sendable, Hashable {
+  /// It asks whether multitasking is supported.
   case asksForMultitasking
+  /// It saves its state.
   case saves
+  /// It draws.
   case draws
+  /// It starts a timer.
   case timerStarts
+  /// It stops a timer.
   case timerStops
+  /// It starts to look for services.
   case discoveryStarts
+  /// It stops to look for services.
   case discoveryStops
   /// It holds so many bytes that it could rebuild.
   case rebuildable(UInt64)
@@ -119,11 +138,11 @@ extension AppSystem {
     case .draws: if !restrictions(of: id).mayDraw { breaks(.noDrawingInBackground, id) }
     case .timerStarts: apps[index].conduct.timers += 1
     case .timerStops:
-      guard apps[index].conduct.timers > 0 else { throw AppsError.notHeld(id, "a running timer") }
+      guard apps[index].conduct.timers > 0 else { throw AppsError(.notHeld(id, "a running timer")) }
       apps[index].conduct.timers -= 1
     case .discoveryStarts: apps[index].conduct.discoveries += 1
     case .discoveryStops:
-      guard apps[index].conduct.discoveries > 0 else { throw AppsError.notHeld(id, "a running discovery") }
+      guard apps[index].conduct.discoveries > 0 else { throw AppsError(.notHeld(id, "a running discovery")) }
       apps[index].conduct.discoveries -= 1
     case .rebuildable(let bytes): apps[index].conduct.rebuildable = bytes
     case .answers(let kind): apps[index].conduct.unanswered.remove(kind)

@@ -4,66 +4,57 @@ internal import OpportuneBase
 ///
 /// It answers for the apps as their ``Behaviour`` says. The same events give the same log, bit for bit; ``hash`` is
 /// that of the log. Not thread-safe: a value.
-public struct VirtualHost: Sendable {
-  /// An effect and when it was asked for.
-  public struct Entry: Sendable, Hashable, CustomStringConvertible {
-    public let moment: Moment
-    public let app: AppID
-    public let action: AppEffect
-
-    public var description: String { "\(moment) \(app): \(action)" }
-  }
-
-  public private(set) var system: AppSystem
+package struct VirtualHost: Sendable {
+  package private(set) var system: AppSystem
   /// What was logged, if ``keepsLog``.
-  public private(set) var log: [Entry] = []
+  package private(set) var log: [AppHost.Event] = []
   /// Of all that was or would have been logged: FNV-1a, 64 bits, over its lines.
-  public private(set) var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-  public private(set) var events = 0
-  public private(set) var effects = 0
-  public var keepsLog: Bool
+  package private(set) var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+  package private(set) var events = 0
+  package private(set) var effects = 0
+  package var keepsLog: Bool
   /// Hashing costs more than all the rest.
-  public var hashesLog: Bool
+  package var hashesLog: Bool
   /// Of apps without one of their own.
-  public var behaviour = Behaviour()
+  package var behaviour = Behaviour()
   private var behaviours: [AppID: Behaviour] = [:]
   private var agenda = Agenda()
   /// Counts the lives of each app, so that a dead one's answers come to nothing.
   private var lives: [UInt32] = []
 
   /// - Throws: ``PolicyError``.
-  public init(policy: AppsPolicy = .standard, keepsLog: Bool = true, hashesLog: Bool = true) throws(PolicyError) {
+  package init(policy: AppsPolicy = .standard, keepsLog: Bool = true, hashesLog: Bool = true) throws(PolicyError) {
     system = try AppSystem(policy: policy)
     self.keepsLog = keepsLog
     self.hashesLog = hashesLog
   }
 
-  public var now: Moment { system.now }
+  package var now: Moment { system.now }
 
-  public mutating func register(_ manifest: Manifest, behaviour: Behaviour? = nil) -> AppID {
+  package mutating func register(_ manifest: Manifest, behaviour: Behaviour? = nil) -> AppID {
     let id = system.register(manifest)
     lives.append(0)
     if let behaviour { behaviours[id] = behaviour }
     return id
   }
 
-  public mutating func setBehaviour(_ behaviour: Behaviour, of id: AppID) { behaviours[id] = behaviour }
+  package mutating func setBehaviour(_ behaviour: Behaviour, of id: AppID) { behaviours[id] = behaviour }
 
   /// Does an event now.
-  public mutating func post(_ event: SystemEvent) throws(AppsError) {
+  package mutating func post(_ event: SystemEvent) throws(AppsError) {
     events += 1
     let effects = try system.handle(event, at: system.now)
     answer(effects)
     settle()
   }
 
-  public mutating func post(_ event: AppEvent, _ id: AppID) throws(AppsError) { try post(.app(id, event)) }
+  package mutating func post(_ event: AppEvent, _ id: AppID) throws(AppsError) { try post(.app(id, event)) }
 
   /// Moves the clock to a moment, through everything that is due until then.
   ///
-  /// - Throws: ``AppsError/clockWentBack(from:to:)``.
-  public mutating func run(until end: Moment) throws(AppsError) {
-    guard end >= now else { throw AppsError.clockWentBack(from: now, to: end) }
+  /// - Throws: ``AppsError``: `clockWentBack`.
+  package mutating func run(until end: Moment) throws(AppsError) {
+    guard end >= now else { throw AppsError(.clockWentBack(from: now, to: end)) }
     while try step(until: end) {}
     answer(try system.advance(to: end))
     settle()
@@ -81,7 +72,7 @@ public struct VirtualHost: Sendable {
     return true
   }
 
-  public mutating func run(for span: Duration) throws(AppsError) { try run(until: now + span) }
+  package mutating func run(for span: Duration) throws(AppsError) { try run(until: now + span) }
 
   // MARK: Answers
 
@@ -131,7 +122,7 @@ public struct VirtualHost: Sendable {
   }
 
   private mutating func record(_ effect: Effect) {
-    let entry = Entry(moment: system.now, app: effect.app, action: effect.action)
+    let entry = AppHost.Event(moment: system.now, app: effect.app, action: effect.action)
     if keepsLog { log.append(entry) }
     guard hashesLog else { return }
     for byte in entry.description.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }

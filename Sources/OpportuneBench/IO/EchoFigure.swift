@@ -49,8 +49,8 @@ extension IOBench {
     let broker = try IOBroker()
     let foregroundApp = try scheduler.makeApp(named: "echo")
     let backgroundApp = try scheduler.makeApp(named: "download", band: .background)
-    let foreground = try broker.attach(foregroundApp)
-    let background = try broker.attach(backgroundApp)
+    let foreground = try broker.makeIO(for: foregroundApp)
+    let background = try broker.makeIO(for: backgroundApp)
     let listener = try await foreground.listen(on: .ipv4("127.0.0.1", port: 0))
     guard case .ipv4(_, let port) = try listener.address() else { throw BenchError(.system, "no port") }
     foregroundApp.task {

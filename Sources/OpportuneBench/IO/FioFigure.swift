@@ -59,7 +59,7 @@ extension IOBench {
     let scheduler = try Scheduler()
     let broker = try IOBroker(configuration: configuration)
     let app = try scheduler.makeApp(named: "reader")
-    let io = try broker.attach(app)
+    let io = try broker.makeIO(for: app)
     let descriptor = try await io.open(file.path, .readOnly, options: .direct)
     let start = opp_now_ns()
     let end = start + windowNanoseconds

@@ -101,8 +101,8 @@ extension IOBench {
     let broker = try IOBroker(configuration: configuration)
     let foregroundApp = try scheduler.makeApp(named: "foreground")
     let backgroundApp = try scheduler.makeApp(named: "background", band: .background)
-    let foreground = try broker.attach(foregroundApp)
-    let background = try broker.attach(backgroundApp)
+    let foreground = try broker.makeIO(for: foregroundApp)
+    let background = try broker.makeIO(for: backgroundApp)
     let descriptor = try await foreground.open(file.path, .readWrite, options: .direct)
     let start = opp_now_ns() + 100_000_000  // what is first is not measured
     let end = start + windowNanoseconds

@@ -46,7 +46,7 @@ package struct ResumptionBench: Sendable {
 
   private func once(_ host: AppHost, _ broker: IOBroker) async throws -> Sample {
     let app = try await host.launch(Manifest(identifier: "app")) { _ in Empty() }
-    let io = try app.attach(to: broker)
+    let io = try broker.makeIO(for: app)
     let (input, output) = try FileDescriptor.pipe()
     defer { for end in [input, output] { try? end.close() } }
     while await host.state(of: app.id) != .active { await Task.yield() }

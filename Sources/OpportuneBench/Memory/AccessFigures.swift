@@ -5,7 +5,7 @@ import OpportuneBase
 /// Figure 1: what access costs, where nobody else wants the same.
 extension MemoryBench {
   func measurePin() throws -> [MemoryResult] {
-    let region = try MemoryBroker().app(named: "bench").purgeable(of: UInt64.self, count: 512)
+    let region = try MemoryBroker().makeMemory(named: "bench").purgeable(of: UInt64.self, count: 512)
     let lock = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     lock.initialize(to: pthread_mutex_t())
     pthread_mutex_init(lock, nil)
@@ -45,7 +45,7 @@ extension MemoryBench {
   /// Look-ups that hit, and values that come in where each drives another out.
   func measureCache() throws -> [MemoryResult] {
     let limit = Self.values * Self.valueBytes
-    let cache = try MemoryBroker().app(named: "bench").cache(by: Int.self, costLimit: limit)
+    let cache = try MemoryBroker().makeMemory(named: "bench").cache(by: Int.self, costLimit: limit)
     let dictionary = LimitedDictionary(costLimit: limit)
     let rows = [
       Row("cache, hit", "dictionary, hit"), Row("dictionary, hit"), Row("cache, insertion", "dictionary, insertion"),

@@ -30,7 +30,7 @@ struct HibernateFigure {
   }
 
   func memory(mebibytes: Int, seed: UInt64) throws -> Memory {
-    let block = try MemoryBroker().app(named: "bench").allocate(bytes: mebibytes << 20)
+    let block = try MemoryBroker().makeMemory(named: "bench").allocate(bytes: mebibytes << 20)
     Self.fill(block.bytes, seed: seed)
     return Memory(block: block, seed: seed)
   }

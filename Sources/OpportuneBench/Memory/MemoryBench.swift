@@ -118,7 +118,7 @@ package struct MemoryBench {
 
   private func measurePurge() throws -> [MemoryResult] {
     let broker = try MemoryBroker()
-    let app = broker.app(named: "bench", standing: .suspended)
+    let app = broker.makeMemory(named: "bench", standing: .suspended)
     let regions = try (0..<options.mebibytes).map { _ in try app.purgeable(of: UInt8.self, count: 1 << 20) }
     let blocks = try (0..<options.mebibytes).map { _ in try app.allocate(bytes: 1 << 20) }
     // Like the regions, of small pages only: huge ones are given back faster, and not in parts.
@@ -214,7 +214,7 @@ package struct MemoryBench {
     configuration.gauge = try PressureGauge(critical: CriticalPoint(share: 1), margin: 0)
     let wanted = bytes / 4
     func allocate(_ broker: MemoryBroker) throws -> Double {
-      let app = broker.app(named: "front")
+      let app = broker.makeMemory(named: "front")
       return try timed {
         let block = try app.allocate(bytes: wanted)
         fill(block.bytes)
@@ -228,8 +228,8 @@ package struct MemoryBench {
       [Row("\(options.mebibytes / 4) MiB, held by background", free), Row(free)]
       + ways.possible.map { Row("\(options.mebibytes / 4) MiB, held by a plain process, \($0.rawValue)", free) }
     func allocateWhereHeld() throws -> Double {
-      let broker = try MemoryBroker(configuration)
-      let behind = broker.app(named: "behind", standing: .background)
+      let broker = try MemoryBroker(configuration: configuration)
+      let behind = broker.makeMemory(named: "behind", standing: .background)
       let regions = try (0..<(options.mebibytes - 1)).map { _ in
         let region = try behind.purgeable(of: UInt8.self, count: 1 << 20)
         region.withContents(orRecreate: nothing) { fill(.init($0)) }
@@ -245,8 +245,10 @@ package struct MemoryBench {
     return try self.rows(.pressure, unit: "ms", rows) { number in
       try Self.inTurns(
         number,
-        [allocateWhereHeld, { try allocate(MemoryBroker(configuration)) }]
-          + ways.possible.map { way in { try plain.measure(way) { try allocate(MemoryBroker(configuration)) } } })
+        [allocateWhereHeld, { try allocate(MemoryBroker(configuration: configuration)) }]
+          + ways.possible.map { way in
+            { try plain.measure(way) { try allocate(MemoryBroker(configuration: configuration)) } }
+          })
     }
   }
 }

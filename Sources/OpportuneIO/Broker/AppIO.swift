@@ -10,6 +10,7 @@ import SystemPackage
 /// is open when the app is terminated.
 public final class AppIO: @unchecked Sendable {
   // Sendable: constants, but for `observer`, which is set before anybody else has this.
+  /// The app's, for logs and statistics.
   public let name: String
   let broker: IOBroker
   /// The reactor's record of this app.
@@ -73,7 +74,7 @@ public final class AppIO: @unchecked Sendable {
   /// over, and what completes is held. What was being handed over, or done inline on a caller's thread,
   /// counts as in flight: where ``IOBroker/statistics()``, asked since, has nothing in flight the kernel does
   /// nothing for the app until its resumption.
-  public func setState(_ state: IOState) {
+  package func setState(_ state: IOState) {
     guard !isAttached, entry.source.set(state) else { return }
     stateChanged()
   }

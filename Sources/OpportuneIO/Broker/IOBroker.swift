@@ -6,7 +6,7 @@ import OpportuneScheduler
 ///
 /// ```swift
 /// let broker = try IOBroker()
-/// let files = try broker.attach(app)             // follows the scheduler's app
+/// let files = try broker.makeIO(for: app)             // follows the scheduler's app
 /// let file = try await files.open("/etc/hosts", .readOnly)
 /// ```
 ///
@@ -41,9 +41,11 @@ public final class IOBroker: Sendable {
     public let refusal: Int32?
     /// `SINGLE_ISSUER` and `DEFER_TASKRUN`.
     package let isSingleIssuer: Bool
+    /// Whether large sends go out of the caller's buffer.
     public let sendsWithoutCopying: Bool
   }
 
+  /// What this kernel gives, as it was found when the broker was made.
   public var capabilities: Capabilities {
     let can = reactor.capabilities
     return Capabilities(
@@ -51,10 +53,10 @@ public final class IOBroker: Sendable {
       isSingleIssuer: can.single_issuer, sendsWithoutCopying: can.zero_copy)
   }
 
-  /// An app whose state the caller sets.
+  /// I/O without an app of a scheduler; the caller sets its state.
   ///
   /// - Throws: ``IOError``: `forked`.
-  public func makeApp(named name: String, state: IOState = .active) throws(IOError) -> AppIO {
+  package func makeApp(named name: String, state: IOState = .active) throws(IOError) -> AppIO {
     try reactor.checkFork()
     return AppIO(self, slot: slots.take(), name: name, state: state)
   }
@@ -63,11 +65,11 @@ public final class IOBroker: Sendable {
   /// held.
   ///
   /// - Throws: ``IOError``: `forked`.
-  public func attach(_ app: App) throws(IOError) -> AppIO { try attach(app, limits: nil) }
+  public func makeIO(for app: App) throws(IOError) -> AppIO { try makeIO(for: app, limits: nil) }
 
   /// - Parameter limits: asked on any thread, for classes that say more than the app's band; must not block.
   ///   Each change of what it answers is followed by a change of the app.
-  package func attach(_ app: App, limits: (@Sendable () -> IOLimits?)?) throws(IOError) -> AppIO {
+  package func makeIO(for app: App, limits: (@Sendable () -> IOLimits?)?) throws(IOError) -> AppIO {
     try reactor.checkFork()
     return AppIO(self, slot: slots.take(), app, limits: limits)
   }

@@ -20,6 +20,7 @@ public struct IOConfiguration: Sendable {
   /// Kernel I/O priorities of file requests; they matter only where the device's scheduler knows them
   /// (mq-deadline).
   public enum KernelPriorities: Sendable, Hashable, CaseIterable, Codable {
+    /// Requests carry no priority.
     case none
     /// Foreground is real-time where the process may; background keeps the process's own.
     case raiseForeground
@@ -42,6 +43,7 @@ public struct IOConfiguration: Sendable {
     /// for each socket.
     public var dropsIncoming: Bool
 
+    /// Restricts what is given, and leaves the rest.
     public init(receiveBuffer: Int? = nil, sendBuffer: Int? = nil, dropsIncoming: Bool = false) {
       self.receiveBuffer = receiveBuffer
       self.sendBuffer = sendBuffer
@@ -69,6 +71,7 @@ public struct IOConfiguration: Sendable {
     /// Bytes of each: a multiple of 4096, to 64 MiB.
     public var size: Int
 
+    /// So many buffers of so many bytes each.
     public init(count: Int, size: Int) {
       self.count = count
       self.size = size
@@ -77,14 +80,19 @@ public struct IOConfiguration: Sendable {
 
   static let bufferRange: ClosedRange<Int> = 1024...64 << 20
 
+  /// What carries the requests.
   public var backend = Backend.automatic
+  /// How files are shared out.
   public var storage = DevicePolicy.storage
+  /// How sockets are shared out.
   public var network = DevicePolicy.network
+  /// Whether the kernel learns of the classes.
   public var kernelPriorities = KernelPriorities.raiseForeground
   /// For sockets of apps in the background; small buffers by default.
   public var backgroundSockets = SocketRestriction(receiveBuffer: 4096, sendBuffer: 8192)
   /// For sockets of suspended apps, except those that are kept alive; packets are dropped by default.
   public var suspendedSockets = SocketRestriction(receiveBuffer: 4096, sendBuffer: 8192, dropsIncoming: true)
+  /// What becomes of a completion of a suspended app.
   public var heldCompletions = HeldCompletions.wait
   /// Called on the broker's thread with the app's name; must not block.
   public var onHeldCompletion: (@Sendable (String) -> Void)?
@@ -116,6 +124,7 @@ public struct IOConfiguration: Sendable {
   /// For tests: as before Linux 6.9.
   var lacksTruncate = false
 
+  /// The default of each setting.
   public init() {}
 
   /// - Throws: ``IOError`` with code `configuration`: the message names the setting, its value and the

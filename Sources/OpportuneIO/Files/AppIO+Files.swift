@@ -221,11 +221,14 @@ public struct FileStatus: Sendable, Hashable {
   public let allocated: Int64
   /// Type and permissions, as `st_mode`.
   public let mode: UInt32
+  /// Who may read, write and execute.
   public let permissions: FilePermissions
   /// Since 1970, in nanoseconds: clamped to what fits, the years 1677 to 2262.
   public let modified: Int64
 
+  /// Whether it is a folder.
   public var isFolder: Bool { mode & UInt32(S_IFMT) == UInt32(S_IFDIR) }
+  /// Whether it is a regular file.
   public var isRegularFile: Bool { mode & UInt32(S_IFMT) == UInt32(S_IFREG) }
 
   /// `STATX_BASIC_STATS`, and the size of `struct statx`, whose places are the kernel's interface; Glibc's

@@ -42,6 +42,7 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
   /// Requests in flight, of both classes together; 1 to 4096. One is kept free of background where it is
   /// above 1.
   public var depth: Int
+  /// What bounds the background requests in flight.
   public var cap: Cap
   /// Whether background starts nothing beyond a quarter of a fixed cap, at least one, while foreground is at
   /// the device: what is in flight stays, and makes no room for more. It changes nothing of the other caps.
@@ -49,9 +50,11 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
   public var yieldsToForeground: Bool
   /// Limits of background; `nil` is none.
   public var bytes: Rate?
+  /// The same, in operations.
   public var operations: Rate?
   /// Background transfers are cut into pieces of so many bytes; 4096 to 2^30.
   public var chunk: Int
+  /// What becomes of queued requests when their app changes state.
   public var queuedRequests: QueuedRequests
   /// Whether foreground apps that are not active count as background.
   public var limitsInactive: Bool
@@ -64,6 +67,7 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
   /// No classes: everything goes as it comes. To compare with.
   package static let uncontrolled = DevicePolicy(ratio: .even, depth: 4096, cap: .none, chunk: 1 << 30)
 
+  /// The defaults are those of ``storage``.
   public init(
     ratio: Ratio = .ninetyToTen, depth: Int = 64, cap: Cap = .fixed(4), yieldsToForeground: Bool = true,
     bytes: Rate? = nil, operations: Rate? = nil, chunk: Int = 128 << 10, queuedRequests: QueuedRequests = .follow,
@@ -82,7 +86,7 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
 
   /// - Throws: ``IOError`` with code `configuration`: the message names the setting, its value and the
   ///   limits.
-  public func validate() throws(IOError) { try validate(as: "") }
+  package func validate() throws(IOError) { try validate(as: "") }
 
   /// - Parameter prefix: of the settings' names in messages.
   func validate(as prefix: String) throws(IOError) {

@@ -1,5 +1,5 @@
 /// The two classes that a device is shared between. (R-DISK-01, R-NET-03)
-public enum IOClass: UInt8, Sendable, Hashable, CaseIterable, Codable {
+package enum IOClass: UInt8, Sendable, Hashable, CaseIterable, Codable {
   /// Somebody waits for it.
   case foreground = 0
   /// Nobody waits for it: rate limited, capped, cut into chunks.

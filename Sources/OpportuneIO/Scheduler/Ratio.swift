@@ -4,6 +4,7 @@
 public struct Ratio: Sendable, Hashable, Codable {
   /// Shares; not both 0. Any whole numbers of 0 to 1,000,000.
   public let foreground: Int
+  /// Turns of the background.
   public let background: Int
 
   /// Values that a share may have.
@@ -11,9 +12,13 @@ public struct Ratio: Sendable, Hashable, Codable {
 
   /// 100:0: background is served only while no foreground request waits.
   public static let strict = Ratio(unchecked: 100, 0)
+  /// Nine foreground requests for each of the background.
   public static let ninetyToTen = Ratio(unchecked: 90, 10)
+  /// Four foreground requests for each of the background.
   public static let eightyToTwenty = Ratio(unchecked: 80, 20)
+  /// Three foreground requests for each of the background.
   public static let threeToOne = Ratio(unchecked: 75, 25)
+  /// One foreground request for each of the background.
   public static let even = Ratio(unchecked: 50, 50)
 
   /// - Throws: ``IOError`` with code `configuration` where a share is not 0 to 1,000,000, or both are 0.

@@ -148,7 +148,12 @@ extension AppIO {
 
   /// Which half of a connection.
   public enum Half: Sendable, Hashable, CaseIterable {
-    case receiving, sending, both
+    /// Nothing is received any more.
+    case receiving
+    /// The other side reads to the end, and then an end of the stream.
+    case sending
+    /// Neither goes on.
+    case both
   }
 
   /// Ends a half of a connection, or both; the descriptor stays open.
@@ -223,6 +228,7 @@ public final class Listener: AsyncSequence, Sendable {
   public typealias Failure = IOError
 
   let io: AppIO
+  /// The listening socket, which ``close()`` closes.
   public let descriptor: FileDescriptor
   /// The number may be another's by then.
   private let isClosed = Atomic<Bool>(false)
@@ -254,6 +260,7 @@ public final class Listener: AsyncSequence, Sendable {
 
   public func makeAsyncIterator() -> Iterator { Iterator(listener: self) }
 
+  /// Accepts one connection after the other.
   public struct Iterator: AsyncIteratorProtocol {
     let listener: Listener
 

@@ -6,7 +6,9 @@ public struct IOStatistics: Sendable {
   public struct Class: Sendable {
     /// Requests submitted, and how they ended. The rest is queued, in flight or held.
     public internal(set) var submitted: UInt64 = 0
+    /// Ended as asked.
     public internal(set) var completed: UInt64 = 0
+    /// Ended with an error.
     public internal(set) var failed: UInt64 = 0
     /// Cancelled, past their deadline, or ended with their app.
     public internal(set) var cancelled: UInt64 = 0
@@ -14,11 +16,14 @@ public struct IOStatistics: Sendable {
     /// submitted and failed; where a part is done there, its bytes count, and the request is one submitted
     /// for the rest.
     public internal(set) var inline: UInt64 = 0
+    /// Read and received.
     public internal(set) var bytesRead: UInt64 = 0
+    /// Written and sent.
     public internal(set) var bytesWritten: UInt64 = 0
     /// From the call's arrival, or its app's resumption since, to the kernel, and from there to the
     /// completion; of each piece.
     public internal(set) var waiting = LatencyHistogram()
+    /// From the hand-over to the kernel to the completion.
     public internal(set) var inDevice = LatencyHistogram()
 
     mutating func add(_ done: InlineCalls.Counts) {
@@ -55,16 +60,22 @@ public struct IOStatistics: Sendable {
     }
   }
 
+  /// What one app has done, and has under way.
   public struct App: Sendable {
     /// No other app of this broker has had it.
     public let number: UInt64
+    /// The app's name.
     public let name: String
+    /// What its requests are treated as.
     public let state: IOState
+    /// What it did in the foreground class.
     public let foreground: Class
+    /// What it did in the background class.
     public let background: Class
     /// Requests that the kernel has, those done inline included, and answers that wait for the app's
     /// resumption.
     public let inFlight: Int
+    /// Requests and completions that wait for its resumption.
     public let held: Int
     /// Descriptors that were made through the broker and are open.
     public let openDescriptors: Int
@@ -74,27 +85,35 @@ public struct IOStatistics: Sendable {
   public struct Device: Sendable {
     /// Requests that wait in our queue, and that are in flight, by class.
     public let foregroundQueued: Int
+    /// Background requests that wait for their turn.
     public let backgroundQueued: Int
+    /// Foreground requests with the kernel.
     public let foregroundInFlight: Int
+    /// Background requests with the kernel.
     public let backgroundInFlight: Int
     /// Background requests that may be in flight now.
     public let cap: Int
     /// Tokens left; nil where there is no limit.
     public let byteTokens: UInt64?
+    /// Operations that the limit allows at once; nil where there is no limit.
     public let operationTokens: UInt64?
   }
 
+  /// Of each app that is there.
   public let apps: [App]
   /// The apps that were the last to go, at most 32, as they were then: what they did is also in
   /// ``foreground`` and ``background``.
-  public let gone: [App]
+  package let gone: [App]
+  /// The queue of files.
   public let storage: Device
+  /// The queue of sockets.
   public let network: Device
   /// Of all apps, those that are gone as well.
   public let foreground: Class
+  /// All apps together, in the background class.
   public let background: Class
   /// How often the reactor's thread was woken.
-  public let wakeups: UInt64
+  package let wakeups: UInt64
   /// Whether io_uring carries the requests; else threads do.
   public let usesUring: Bool
 }

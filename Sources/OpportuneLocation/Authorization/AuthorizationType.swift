@@ -3,6 +3,7 @@ internal import OpportuneBase
 
 /// What a user can allow an app. Two types are defined here; others can be made of the same parts. (R-AUTH-01)
 public struct AuthorizationType: Sendable, Hashable {
+  /// For people, as "when in use".
   public var name: String
   /// The manifest's key with what the app tells the user. (R-AUTH-05)
   public var usageKey: String
@@ -10,8 +11,10 @@ public struct AuthorizationType: Sendable, Hashable {
   public var dialog: String
   /// What the app gets while it is in use, and while it is not.
   public var whenInUse: Set<LocationService>
+  /// What an app may have while it is not in use.
   public var whenNotInUse: Set<LocationService>
 
+  /// A type of a policy's own.
   public init(
     name: String, usageKey: String, dialog: String, whenInUse: Set<LocationService>,
     whenNotInUse: Set<LocationService>
@@ -39,7 +42,9 @@ public struct AuthorizationType: Sendable, Hashable {
 public enum AuthorizationStatus: Sendable, Hashable {
   /// Nothing yet, or no answer came.
   case notDetermined
+  /// The user does not allow it.
   case denied
+  /// The user allows this much.
   case allowed(AuthorizationType)
 }
 
@@ -56,7 +61,14 @@ public enum InUseFactor: String, Sendable, Hashable, CaseIterable, Codable {
 }
 
 /// What kind of app it is, as far as being in use goes.
-public enum AppClass: String, Sendable, Hashable, CaseIterable, Codable { case ordinary, exercise, navigation }
+public enum AppClass: String, Sendable, Hashable, CaseIterable, Codable {
+  /// Any other.
+  case ordinary
+  /// It follows a workout.
+  case exercise
+  /// It shows the way.
+  case navigation
+}
 
 /// When the application manager asks whether an app may still know of a crossing, apart from the moment of delivery.
 public enum SecondCheck: String, Sendable, Hashable, CaseIterable, Codable {
@@ -73,8 +85,11 @@ public enum SecondCheck: String, Sendable, Hashable, CaseIterable, Codable {
 
 /// Settings of a ``LocationSystem``.
 public struct LocationPolicy: Sendable, Hashable {
+  /// How crossings are decided.
   public var monitor = MonitorPolicy.standard
+  /// When the next fix is asked for.
   public var sampling = SamplingPolicy.standard
+  /// Which source serves which demand.
   public var sources = SourceTable.standard
   /// Asked for where an app names no type. (R-AUTH-01)
   public var defaultType = AuthorizationType.whenInUse
@@ -89,6 +104,7 @@ public struct LocationPolicy: Sendable, Hashable {
   /// When an app was first given a location out of use, the user is reminded so much later; `nil`: never. By default
   /// 3 days. (R-AUTH-09)
   public var reminder: Duration? = .seconds(3 * 86_400)
+  /// When it is asked again whether an app may know of a crossing.
   public var secondCheck = SecondCheck.both
   /// The manager asks and goes on with other work meanwhile, instead of waiting. (R-AUTH-18)
   public var asksAsynchronously = false
@@ -107,8 +123,10 @@ public struct LocationPolicy: Sendable, Hashable {
   /// Modes that the device's place chooses; where regions overlap the first. None by default. (R-SYS-05)
   public var modes: [OperatingMode] = []
 
+  /// The defaults.
   public static let standard = LocationPolicy()
 
+  /// The default of each setting.
   public init() {}
 
   func validate() throws(LocationError) {

@@ -12,6 +12,7 @@ public struct LocationSettings: Sendable, Hashable {
   /// By the identifier in the app's manifest.
   public var apps: [String: AuthorizationStatus] = [:]
 
+  /// Everything is on, and nothing was chosen.
   public init() {}
 
   /// - Parameter types: those that the words of the text may mean.
@@ -20,17 +21,18 @@ public struct LocationSettings: Sendable, Hashable {
     reading data: Data, types: [AuthorizationType] = AuthorizationStatus.standardTypes
   ) throws(LocationSettingsError) {
     let root: DocumentValue
-    do { root = try DocumentValue(json: data) } catch { throw .syntax }
+    do { root = try DocumentValue(json: data) } catch { throw LocationSettingsError(.syntax) }
     for (key, value) in try root.object(at: "/").sorted(by: { $0.key < $1.key }) {
       switch (key, value) {
       case ("enabled", .boolean(let isEnabled)): self.isEnabled = isEnabled
-      case ("enabled", _): throw .value(path: key, expected: "true or false", found: value.found)
+      case ("enabled", _): throw LocationSettingsError(.value(path: key, expected: "true or false", found: value.found))
       case ("apps", _):
         for (app, said) in try value.object(at: key).sorted(by: { $0.key < $1.key }) {
           apps[app] = try Self.status(said, at: "apps[\(GeoJSON.quoted(app))]", types)
         }
       // A key that is misspelt would else be a choice without effect.
-      default: throw .value(path: key, expected: "one of 'apps' and 'enabled'", found: "an unknown key")
+      default:
+        throw LocationSettingsError(.value(path: key, expected: "one of 'apps' and 'enabled'", found: "an unknown key"))
       }
     }
   }
@@ -40,12 +42,13 @@ public struct LocationSettings: Sendable, Hashable {
   ) throws(LocationSettingsError) -> AuthorizationStatus {
     let object = try value.object(at: path)
     if let key = object.keys.filter({ $0 != "authorization" }).min() {
-      throw .value(path: "\(path).\(key)", expected: "'authorization'", found: "an unknown key")
+      throw LocationSettingsError(.value(path: "\(path).\(key)", expected: "'authorization'", found: "an unknown key"))
     }
     let said = object["authorization"]
     guard case .string(let word)? = said, let status = AuthorizationStatus(word: word, types: types) else {
       let words = AuthorizationStatus.words(of: types).map { "\"\($0)\"" }.joined(separator: ", ")
-      throw .value(path: "\(path).authorization", expected: "one of \(words)", found: said?.found ?? "missing")
+      throw LocationSettingsError(
+        .value(path: "\(path).authorization", expected: "one of \(words)", found: said?.found ?? "missing"))
     }
     return status
   }
@@ -61,17 +64,29 @@ public struct LocationSettings: Sendable, Hashable {
 }
 
 /// Why a text is not ``LocationSettings``.
-public enum LocationSettingsError: Error, Sendable, Hashable, CustomStringConvertible {
-  case syntax
-  /// `path` is as `apps["org.example.maps"].authorization`.
-  case value(path: String, expected: String, found: String)
+public struct LocationSettingsError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// What went wrong.
+  public enum Code: Sendable, Hashable {
+    /// Not JSON.
+    case syntax
+    /// `path` is as `apps["org.example.maps"].authorization`.
+    case value(path: String, expected: String, found: String)
+  }
 
-  public var description: String {
-    switch self {
+  /// What went wrong.
+  public let code: Code
+
+  package init(_ code: Code) { self.code = code }
+
+  /// The same for people: the key, what it is, and what was expected.
+  public var message: String {
+    switch code {
     case .syntax: "location settings: not JSON"
     case .value(let path, let expected, let found): "location settings: '\(path)' is \(found), expected \(expected)"
     }
   }
+
+  public var description: String { message }
 }
 
 extension AuthorizationStatus {
@@ -91,7 +106,7 @@ extension AuthorizationStatus {
   }
 
   /// All words that there are for these types.
-  public static func words(of types: [AuthorizationType] = standardTypes) -> [String] { all(types).map(\.word) }
+  package static func words(of types: [AuthorizationType] = standardTypes) -> [String] { all(types).map(\.word) }
 
   /// `nil`: no such word.
   public init?(word: String, types: [AuthorizationType] = AuthorizationStatus.standardTypes) {
@@ -106,7 +121,9 @@ extension AuthorizationStatus {
 
 extension DocumentValue {
   fileprivate func object(at path: String) throws(LocationSettingsError) -> [String: DocumentValue] {
-    guard case .object(let object) = self else { throw .value(path: path, expected: "an object", found: found) }
+    guard case .object(let object) = self else {
+      throw LocationSettingsError(.value(path: path, expected: "an object", found: found))
+    }
     return object
   }
 }

@@ -1,4 +1,4 @@
-/// Where fixes come from: ``GPSDClient``, ``TraceSource``, or what the embedding program makes of a receiver of its own.
+/// Where fixes come from: ``GPSDClient``, or what the embedding program makes of a receiver of its own.
 /// (R-LOC-08)
 ///
 /// ```swift

@@ -17,10 +17,10 @@ public struct SourceBroker: Sendable {
     public internal(set) var millijoules = 0.0
   }
 
-  public let table: SourceTable
+  package let table: SourceTable
   /// What runs; `nil`: nothing.
-  public private(set) var running: SourceKind?
-  public private(set) var available: Set<SourceKind>
+  package private(set) var running: SourceKind?
+  package private(set) var available: Set<SourceKind>
   /// By app and source.
   public private(set) var costs: [AppID: [SourceKind: Cost]] = [:]
   /// The finest accuracy that each app asks for, in metres.

@@ -1,5 +1,6 @@
 /// What a kind of source can do and what it costs. (R-LOC-08)
 public struct SourceSpecification: Sendable, Hashable, Codable {
+  /// Which source.
   public var kind: SourceKind
   /// It serves requests for so many metres, and for more.
   public var serves: Double
@@ -8,6 +9,7 @@ public struct SourceSpecification: Sendable, Hashable, Codable {
   /// Milliwatts while it runs.
   public var power: Double
 
+  /// What a kind of source can do, in metres, and costs, in milliwatts.
   public init(_ kind: SourceKind, serves: Double, typicalRadius: Double, power: Double) {
     self.kind = kind
     self.serves = serves
@@ -18,8 +20,10 @@ public struct SourceSpecification: Sendable, Hashable, Codable {
 
 /// The sources of a device, as data. (R-LOC-07, R-LOC-08)
 public struct SourceTable: Sendable, Hashable, Codable {
+  /// What the device has.
   public var sources: [SourceSpecification]
 
+  /// The sources of a machine.
   public init(_ sources: [SourceSpecification]) { self.sources = sources }
 
   /// 3 km asks for cells, 500 m for WiFi, 100 m for satellites, and beacons serve where there are any. The powers are
@@ -32,7 +36,7 @@ public struct SourceTable: Sendable, Hashable, Codable {
   ])
 
   /// The cheapest of those available that serve a request for so many metres; without one, the finest of them.
-  public func source(for metres: Double, among available: Set<SourceKind>) -> SourceKind? {
+  package func source(for metres: Double, among available: Set<SourceKind>) -> SourceKind? {
     let present = sources.filter { available.contains($0.kind) }
     let serving = present.filter { $0.serves <= metres }.min { $0.power < $1.power }
     return (serving ?? present.min { $0.serves < $1.serves })?.kind

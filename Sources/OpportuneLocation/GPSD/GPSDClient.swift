@@ -25,9 +25,9 @@ public struct GPSDClient: LocationSource {
   /// - Parameters:
   ///   - io: whose class the traffic has.
   ///   - start: the host's moment zero, from which the fixes' times count.
-  /// - Throws: ``LocationError/outOfRange(_:_:)``.
+  /// - Throws: ``LocationError``: `outOfRange`.
   public init(
-    _ io: AppIO, address: SocketAddress, options: GPSDSession.Options = GPSDSession.Options(),
+    _ io: AppIO, address: SocketAddress, options: GPSDClient.Options = GPSDClient.Options(),
     start: ContinuousClock.Instant = .now
   ) throws(LocationError) {
     self.io = io

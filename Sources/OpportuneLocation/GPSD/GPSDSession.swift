@@ -5,32 +5,8 @@ internal import OpportuneBase
 ///
 /// It outlives gpsd: a connection that ends, is refused, says nothing, or speaks no protocol is made again, later each
 /// time. A line that makes no sense is left out and counted.
-public struct GPSDSession: Sendable {
-  public struct Options: Sendable, Hashable {
-    /// Without a line for so long the connection counts as dead; gpsd reports once a second. 1 s to a day.
-    public var silence: Duration = .seconds(30)
-    /// Without a fix for so long there is none to be had; 1 s to a day.
-    public var patience: Duration = .seconds(5)
-    /// Before the first new attempt; doubled with each that fails. 10 ms to a day.
-    public var retry: Duration = .seconds(1)
-    /// The longest time between two attempts. At least `retry`, at most a day.
-    public var retryMax: Duration = .seconds(60)
-    /// Standard deviation in metres, where gpsd says no accuracy; 0.1 to 10,000.
-    public var deviation = 5.0
-
-    public init() {}
-
-    /// - Throws: ``LocationError/outOfRange(_:_:)``.
-    public func validate() throws(LocationError) {
-      try check(silence.inSeconds, "silence in seconds", within: 1...86_400)
-      try check(patience.inSeconds, "patience in seconds", within: 1...86_400)
-      try check(retry.inSeconds, "retry in seconds", within: 0.01...86_400)
-      try check(retryMax.inSeconds, "retryMax in seconds", within: retry.inSeconds...86_400)
-      try check(deviation, "deviation in metres", within: 0.1...10_000)
-    }
-  }
-
-  public enum Event: Sendable, Hashable {
+package struct GPSDSession: Sendable {
+  package enum Event: Sendable, Hashable {
     case connected
     case received([UInt8])
     /// The connection ended, or could not be made.
@@ -39,7 +15,7 @@ public struct GPSDSession: Sendable {
     case elapsed
   }
 
-  public enum Effect: Sendable, Hashable {
+  package enum Effect: Sendable, Hashable {
     case connect
     case send([UInt8])
     case close
@@ -53,14 +29,14 @@ public struct GPSDSession: Sendable {
   }
 
   /// Asks for reports as JSON, until the connection ends.
-  public static let watch = Array("?WATCH={\"enable\":true,\"json\":true};\n".utf8)
+  package static let watch = Array("?WATCH={\"enable\":true,\"json\":true};\n".utf8)
   /// Longer lines than gpsd ever sends (10,240 bytes) are no protocol.
-  public static let lineMax = 16 << 10
+  package static let lineMax = 16 << 10
 
   /// What the session was made with.
-  public let options: Options
+  package let options: GPSDClient.Options
   /// Lines that made no sense.
-  public private(set) var garbage = 0
+  package private(set) var garbage = 0
   private var state: State
   private var line: [UInt8] = []
   private var delay: Duration
@@ -69,8 +45,8 @@ public struct GPSDSession: Sendable {
   private var patienceEnds = Moment.distantFuture
   private var isAvailable: Bool?
 
-  /// - Throws: ``LocationError/outOfRange(_:_:)``.
-  public init(_ options: Options = Options(), at moment: Moment) throws(LocationError) {
+  /// - Throws: ``LocationError``: `outOfRange`.
+  package init(_ options: GPSDClient.Options = GPSDClient.Options(), at moment: Moment) throws(LocationError) {
     try options.validate()
     self.options = options
     delay = options.retry
@@ -78,7 +54,7 @@ public struct GPSDSession: Sendable {
   }
 
   /// When ``Event/elapsed`` is due.
-  public var deadline: Moment {
+  package var deadline: Moment {
     switch state {
     case .waiting(let until): until
     // Connecting has a limit of its own, the silence.
@@ -87,7 +63,7 @@ public struct GPSDSession: Sendable {
     }
   }
 
-  public mutating func handle(_ event: Event, at moment: Moment) -> [Effect] {
+  package mutating func handle(_ event: Event, at moment: Moment) -> [Effect] {
     switch event {
     case .connected:
       state = .connected

@@ -5,7 +5,7 @@ import Foundation
 ///
 /// Exact ones come from PROJ's `geodesic.h` (Karney's algorithms, errors of some nanometres). Beside them stands the
 /// chord through the Earth, which is cheap and knows neither poles nor an antimeridian: ``Point3``.
-public enum Ellipsoid {
+package enum Ellipsoid {
   static let equatorialRadius = 6_378_137.0
   static let flattening = 1 / 298.257_223_563
   static let squaredEccentricity = flattening * (2 - flattening)
@@ -17,7 +17,7 @@ public enum Ellipsoid {
   }()
 
   /// Metres along the shortest way over the ellipsoid.
-  public static func distance(_ from: Coordinate, _ to: Coordinate) -> Double {
+  package static func distance(_ from: Coordinate, _ to: Coordinate) -> Double {
     var metres = 0.0
     withUnsafePointer(to: model) {
       geod_inverse($0, from.latitude, from.longitude, to.latitude, to.longitude, &metres, nil, nil)
@@ -36,7 +36,7 @@ public enum Ellipsoid {
   }
 
   /// The place that lies so many metres away in a direction, in degrees clockwise from north.
-  public static func place(from start: Coordinate, azimuth: Double, metres: Double) -> Coordinate {
+  package static func place(from start: Coordinate, azimuth: Double, metres: Double) -> Coordinate {
     var latitude = 0.0
     var longitude = 0.0
     withUnsafePointer(to: model) {

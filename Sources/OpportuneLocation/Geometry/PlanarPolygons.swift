@@ -14,7 +14,7 @@ struct PlanarPolygons {
 
   /// - Throws: ``LocationError``.
   init(_ given: [[[Coordinate]]]) throws(LocationError) {
-    guard !given.isEmpty, given.allSatisfy({ !$0.isEmpty }) else { throw LocationError.noPolygons }
+    guard !given.isEmpty, given.allSatisfy({ !$0.isEmpty }) else { throw LocationError(.noPolygons) }
     polygons = given.map { $0.map(Self.opened) }
     var continued: [[[Point]]] = []
     var pole: Bool?
@@ -34,7 +34,7 @@ struct PlanarPolygons {
           }
         if let north {
           let other = points.contains { north ? $0.y < -Self.polarLatitude : $0.y > Self.polarLatitude }
-          guard !other, pole ?? north == north else { throw LocationError.bothPoles }
+          guard !other, pole ?? north == north else { throw LocationError(.bothPoles) }
           pole = north
         }
         rings.append(points)
@@ -53,7 +53,7 @@ struct PlanarPolygons {
       for ring in polygon {
         var corners: Set<Point> = []
         for corner in ring where corners.count < 3 { corners.insert(corner) }
-        guard corners.count == 3 else { throw LocationError.ringTooShort(corners: corners.count) }
+        guard corners.count == 3 else { throw LocationError(.ringTooShort(corners: corners.count)) }
       }
     }
     try Validity.check(rings, isOnCut: isOnAntimeridian)

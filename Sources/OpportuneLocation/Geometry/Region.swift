@@ -19,7 +19,7 @@ public struct Region: Sendable, Hashable {
   /// Metres.
   public static let radii = 1.0...5_000_000
 
-  /// - Throws: ``LocationError/outOfRange(_:_:)`` for a radius outside ``radii``.
+  /// - Throws: ``LocationError``: `outOfRange` for a radius outside ``radii``.
   public static func circle(
     _ centre: Coordinate, radius: Double, altitude: ClosedRange<Double>? = nil
   ) throws(LocationError) -> Region {

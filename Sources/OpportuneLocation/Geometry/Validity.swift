@@ -4,32 +4,31 @@ import CGEOS
 enum Validity {
   /// - Parameter isOnCut: whether a point is where shapes are cut that lie on both sides, and common sides are no border.
   /// - Returns: how many pairs of polygons had to be looked at.
-  /// - Throws: ``LocationError/invalidPolygon(reason:)``, ``LocationError/overlappingPolygons``,
-  ///   ``LocationError/polygonsShareSide``.
+  /// - Throws: ``LocationError``: `invalidPolygon`, `overlappingPolygons`, `polygonsShareSide`.
   @discardableResult static func check(
     _ polygons: [[[SIMD2<Double>]]], isOnCut: (SIMD2<Double>) -> Bool
   ) throws(LocationError) -> Int {
     // A context for each check: they are not for several threads at once, and admission is rare.
-    guard let context = GEOS_init_r() else { throw LocationError.invalidPolygon(reason: "GEOS has no memory") }
+    guard let context = GEOS_init_r() else { throw LocationError(.invalidPolygon(reason: "GEOS has no memory")) }
     defer { GEOS_finish_r(context) }
     var shapes: [OpaquePointer?] = []
     for polygon in polygons {
       guard let shape = make(polygon, context) else {
         for shape in shapes { GEOSGeom_destroy_r(context, shape) }
-        throw LocationError.invalidPolygon(reason: "GEOS refuses it")
+        throw LocationError(.invalidPolygon(reason: "GEOS refuses it"))
       }
       shapes.append(shape)
     }
     // It takes the shapes over, also where it fails.
     let kind = Int32(GEOS_MULTIPOLYGON.rawValue)
     guard let whole = GEOSGeom_createCollection_r(context, kind, &shapes, UInt32(shapes.count)) else {
-      throw LocationError.invalidPolygon(reason: "GEOS refuses it")
+      throw LocationError(.invalidPolygon(reason: "GEOS refuses it"))
     }
     defer { GEOSGeom_destroy_r(context, whole) }
     if GEOSisValid_r(context, whole) == 1 { return 0 }
     // What is wrong with it, unless only the cut is.
     for case let shape? in shapes where GEOSisValid_r(context, shape) != 1 {
-      throw LocationError.invalidPolygon(reason: reason(shape, context))
+      throw LocationError(.invalidPolygon(reason: reason(shape, context)))
     }
     return try checkPairs(shapes.compactMap { $0 }, context, isOnCut)
   }
@@ -39,7 +38,7 @@ enum Validity {
     _ shapes: [OpaquePointer], _ context: GEOSContextHandle_t, _ isOnCut: (SIMD2<Double>) -> Bool
   ) throws(LocationError) -> Int {
     guard let tree = GEOSSTRtree_create_r(context, 10) else {
-      throw LocationError.invalidPolygon(reason: "GEOS has no memory")
+      throw LocationError(.invalidPolygon(reason: "GEOS has no memory"))
     }
     defer { GEOSSTRtree_destroy_r(context, tree) }
     // Each goes by its number from 1 on, which is never read through.
@@ -77,16 +76,16 @@ enum Validity {
     _ isOnCut: (SIMD2<Double>) -> Bool
   ) throws(LocationError) {
     guard let matrix = GEOSRelate_r(context, first, second) else {
-      throw LocationError.invalidPolygon(reason: "GEOS cannot compare it")
+      throw LocationError(.invalidPolygon(reason: "GEOS cannot compare it"))
     }
     defer { GEOSFree_r(context, matrix) }
     // The dimensions in which interiors meet, and borders; F: not at all.
-    guard matrix[0] == CChar(UInt8(ascii: "F")) else { throw LocationError.overlappingPolygons }
+    guard matrix[0] == CChar(UInt8(ascii: "F")) else { throw LocationError(.overlappingPolygons) }
     guard matrix[4] == CChar(UInt8(ascii: "1")) else { return }
     let borders = [GEOSBoundary_r(context, first), GEOSBoundary_r(context, second)]
     defer { for border in borders { GEOSGeom_destroy_r(context, border) } }
     guard let common = GEOSIntersection_r(context, borders[0], borders[1]) else {
-      throw LocationError.invalidPolygon(reason: "GEOS cannot compare it")
+      throw LocationError(.invalidPolygon(reason: "GEOS cannot compare it"))
     }
     defer { GEOSGeom_destroy_r(context, common) }
     for index in 0..<GEOSGetNumGeometries_r(context, common) {
@@ -99,7 +98,7 @@ enum Validity {
       for corner in 0..<count {
         var (x, y) = (0.0, 0.0)
         GEOSCoordSeq_getXY_r(context, line, corner, &x, &y)
-        guard isOnCut(SIMD2(x, y)) else { throw LocationError.polygonsShareSide }
+        guard isOnCut(SIMD2(x, y)) else { throw LocationError(.polygonsShareSide) }
       }
     }
   }

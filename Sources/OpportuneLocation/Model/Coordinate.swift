@@ -8,7 +8,7 @@ public struct Coordinate: Sendable, Hashable {
   /// Degrees, -180 to 180, east is positive.
   public let longitude: Double
 
-  /// - Throws: ``LocationError/outOfRange(_:_:)``.
+  /// - Throws: ``LocationError``: `outOfRange`.
   public init(latitude: Double, longitude: Double) throws(LocationError) {
     try check(latitude, "latitude", within: -90...90)
     try check(longitude, "longitude", within: -180...180)

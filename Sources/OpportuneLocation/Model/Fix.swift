@@ -2,7 +2,16 @@ import Foundation
 import OpportuneApps
 
 /// What a fix came from, by the kind of its source. (R-LOC-08)
-public enum SourceKind: String, Sendable, Hashable, CaseIterable, Codable { case satellite, wifi, beacon, cell }
+public enum SourceKind: String, Sendable, Hashable, CaseIterable, Codable {
+  /// A receiver of satellites.
+  case satellite
+  /// Wireless networks around the device.
+  case wifi
+  /// Beacons nearby.
+  case beacon
+  /// The cell that serves the device.
+  case cell
+}
 
 /// How far a position may be off: the standard deviation of each of two independent, equal, normal errors.
 ///
@@ -13,7 +22,7 @@ public struct Accuracy: Sendable, Hashable {
 
   static let range = 1e-3...1e7
 
-  /// - Throws: ``LocationError/outOfRange(_:_:)``.
+  /// - Throws: ``LocationError``: `outOfRange`.
   public init(standardDeviation: Double) throws(LocationError) {
     try check(standardDeviation, "standard deviation in metres", within: Self.range)
     self.standardDeviation = standardDeviation
@@ -21,7 +30,7 @@ public struct Accuracy: Sendable, Hashable {
 
   /// Of a radius in metres that holds the true position with a probability, as a phone states it: 68 %.
   ///
-  /// - Throws: ``LocationError/outOfRange(_:_:)``.
+  /// - Throws: ``LocationError``: `outOfRange`.
   public static func radius(_ metres: Double, confidence: Double = 0.68) throws(LocationError) -> Accuracy {
     try check(confidence, "confidence", within: 0.01...0.9999)
     try check(metres, "radius in metres", within: 0...1e8)
@@ -35,20 +44,27 @@ public struct Accuracy: Sendable, Hashable {
 
 /// Where a device was at a moment, and how sure that is.
 public struct Fix: Sendable, Hashable {
+  /// Where.
   public var position: Coordinate
+  /// How far off that may be.
   public var accuracy: Accuracy
   /// Metres above the ellipsoid, and the standard deviation of its error in metres.
   public var altitude: Altitude?
   /// Metres a second over ground, where the source says it.
   public var speed: Double?
+  /// What found it.
   public var source: SourceKind
+  /// When it was measured.
   public var time: Moment
 
+  /// A height above the ellipsoid, and how far off it may be.
   public struct Altitude: Sendable, Hashable {
+    /// The height.
     public let metres: Double
+    /// Of the height, in metres.
     public let standardDeviation: Double
 
-    /// - Throws: ``LocationError/outOfRange(_:_:)``: -20,000 km to 1,000,000 km, a deviation of 1 mm to 10,000 km.
+    /// - Throws: ``LocationError``: `outOfRange`: -20,000 km to 1,000,000 km, a deviation of 1 mm to 10,000 km.
     public init(metres: Double, standardDeviation: Double) throws(LocationError) {
       try check(metres, "altitude in metres", within: -2e7...1e9)
       try check(standardDeviation, "standard deviation in metres", within: Accuracy.range)
@@ -57,7 +73,7 @@ public struct Fix: Sendable, Hashable {
     }
   }
 
-  /// - Throws: ``LocationError/outOfRange(_:_:)`` for a speed below 0 or above 10^5 m/s.
+  /// - Throws: ``LocationError``: `outOfRange` for a speed below 0 or above 10^5 m/s.
   public init(
     _ position: Coordinate, accuracy: Accuracy, altitude: Altitude? = nil, speed: Double? = nil,
     source: SourceKind = .satellite, time: Moment

@@ -2,6 +2,7 @@ import OpportuneApps
 
 /// A request of an app for locations. Numbers only grow.
 public struct RequestID: Sendable, Hashable, Comparable, CustomStringConvertible {
+  /// In the order of the requests.
   public let number: UInt32
 
   public static func < (left: RequestID, right: RequestID) -> Bool { left.number < right.number }
@@ -47,8 +48,10 @@ public enum LocationRequest: Sendable, Hashable {
 public struct CrossingText: Sendable, Hashable, ExpressibleByStringLiteral {
   /// Of an entry, and of a stay.
   public var entering: String
+  /// What the user reads at an exit.
   public var leaving: String
 
+  /// A text for each way.
   public init(entering: String, leaving: String) { (self.entering, self.leaving) = (entering, leaving) }
   public init(stringLiteral text: String) { self.init(entering: text, leaving: text) }
 
@@ -62,7 +65,12 @@ public struct CrossingText: Sendable, Hashable, ExpressibleByStringLiteral {
 
 /// What types of authorization distinguish.
 public enum LocationService: String, Sendable, Hashable, CaseIterable, Codable {
-  case updates, significantChange, regions
+  /// Locations as the device moves.
+  case updates
+  /// Locations after a significant move.
+  case significantChange
+  /// Crossings of fences.
+  case regions
 }
 
 /// Why a request was not accepted.
@@ -95,6 +103,7 @@ public enum RequestEnd: String, Sendable, Hashable, CaseIterable, Codable {
 public enum LocationNotice: Sendable, Hashable {
   /// A fix, and the one that was delivered before. (R-LOC-09)
   case update(RequestID, old: Fix?, new: Fix)
+  /// The device has moved significantly.
   case significantChange(RequestID, Fix)
   /// (R-GEO-10)
   case crossing(RequestID, Crossing)

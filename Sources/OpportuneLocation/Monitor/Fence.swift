@@ -11,6 +11,7 @@ public struct FenceID: Sendable, Hashable, CustomStringConvertible {
 
 /// A region to watch. (R-GEO-05)
 public struct Fence: Sendable, Hashable {
+  /// What is watched.
   public var region: Region
   /// How long a device must stay for a crossing of the kind ``Crossing/Kind/dwell``; `nil`: there is none.
   public var dwell: Duration?
@@ -19,6 +20,7 @@ public struct Fence: Sendable, Hashable {
   /// Whether the side that the device is found on first is told like a crossing. Off by default.
   public var reportsInitialState: Bool
 
+  /// A fence around a region.
   public init(
     _ region: Region, dwell: Duration? = nil, expiry: Moment? = nil, reportsInitialState: Bool = false
   ) {
@@ -30,17 +32,32 @@ public struct Fence: Sendable, Hashable {
 }
 
 /// What is known of a device and a fence.
-public enum FenceState: String, Sendable, Hashable, CaseIterable, Codable { case unknown, outside, inside }
+public enum FenceState: String, Sendable, Hashable, CaseIterable, Codable {
+  /// No fix has decided yet.
+  case unknown
+  /// The device is outside.
+  case outside
+  /// The device is inside.
+  case inside
+}
 
 /// Something that happened at a fence. (R-GEO-01)
 public struct Crossing: Sendable, Hashable {
+  /// What happened at a border.
   public enum Kind: String, Sendable, Hashable, CaseIterable, Codable {
-    case enter, exit, dwell
+    /// The device came in.
+    case enter
+    /// The device went out.
+    case exit
+    /// The device stayed for ``Fence/dwell``.
+    case dwell
     /// The fence has ended, and is gone.
     case expired
   }
 
+  /// Which fence.
   public let fence: FenceID
+  /// What happened.
   public let kind: Kind
   /// The time of the fix that decided, or of the timer.
   public let at: Moment
@@ -83,8 +100,10 @@ public struct MonitorPolicy: Sendable, Hashable {
   /// 1 to 10 million, by default a million.
   public var maximumFences = 1_000_000
 
+  /// The defaults.
   public static let standard = MonitorPolicy()
 
+  /// The default of each setting.
   public init() {}
 
   func validate() throws(LocationError) {

@@ -2,8 +2,7 @@ import OpportuneApps
 internal import OpportuneBase
 
 extension RegionMonitor {
-  /// Holds the fences against a fix: first what was due before its time, then the fix. ``lastVerdict`` says what became
-  /// of it.
+  /// Holds the fences against a fix: first what was due before its time, then the fix.
   ///
   /// - Returns: the crossings, in the order in which they are known.
   public mutating func update(_ fix: Fix) -> [Crossing] {

@@ -11,7 +11,7 @@ import OpportuneApps
 /// to `neighbourhood.about` as its metres are `neighbours`, and nothing else is.
 public struct RegionMonitor: Sendable {
   /// What became of a fix.
-  public enum Verdict: String, Sendable, Hashable, CaseIterable, Codable {
+  package enum Verdict: String, Sendable, Hashable, CaseIterable, Codable {
     case used
     /// No device gets there so fast, and too few fixes agree with it.
     case outlier
@@ -19,12 +19,12 @@ public struct RegionMonitor: Sendable {
     case old
   }
 
-  public struct Statistics: Sendable, Hashable {
-    public internal(set) var fixes = 0
-    public internal(set) var outliers = 0
-    public internal(set) var old = 0
+  package struct Statistics: Sendable, Hashable {
+    package internal(set) var fixes = 0
+    package internal(set) var outliers = 0
+    package internal(set) var old = 0
     /// Fences looked at, over all fixes.
-    public internal(set) var judged = 0
+    package internal(set) var judged = 0
   }
 
   /// A fence that the next fix must be held against.
@@ -49,17 +49,20 @@ public struct RegionMonitor: Sendable {
     static func < (left: Deadline, right: Deadline) -> Bool { left.moment < right.moment }
   }
 
+  /// What it was made with.
   public let policy: MonitorPolicy
   /// The log odds at which a side is believed.
   let wanted: Double
+  /// The time of the last event.
   public internal(set) var now = Moment.zero
-  public internal(set) var statistics = Statistics()
+  package internal(set) var statistics = Statistics()
+  /// The number of fences.
   public private(set) var count = 0
   /// The last fix that was used.
   public internal(set) var lastFix: Fix?
   var lastPoint = SIMD3<Double>.zero
   /// What became of the last one.
-  public internal(set) var lastVerdict: Verdict?
+  package internal(set) var lastVerdict: Verdict?
   var slots: [FenceSlot] = []
   var index = FenceIndex()
   var attentive: [Attentive] = []
@@ -82,7 +85,7 @@ public struct RegionMonitor: Sendable {
   private var deadlines = Heap<Deadline>()
   var crossings: [Crossing] = []
 
-  /// - Throws: ``LocationError/outOfRange(_:_:)`` for a policy out of its ranges.
+  /// - Throws: ``LocationError``: `outOfRange` for a policy out of its ranges.
   public init(policy: MonitorPolicy = .standard) throws(LocationError) {
     try policy.validate()
     self.policy = policy
@@ -93,9 +96,9 @@ public struct RegionMonitor: Sendable {
 
   /// Watches a fence from now on. The next fix finds on which side of it the device is. (R-GEO-08)
   ///
-  /// - Throws: ``LocationError/tooManyFences(limit:)``.
+  /// - Throws: ``LocationError``: `tooManyFences`.
   public mutating func add(_ fence: Fence) throws(LocationError) -> FenceID {
-    guard count < policy.maximumFences else { throw LocationError.tooManyFences(limit: policy.maximumFences) }
+    guard count < policy.maximumFences else { throw LocationError(.tooManyFences(limit: policy.maximumFences)) }
     let ball = fence.region.ball
     var isPlain = fence.dwell == nil && fence.expiry == nil && !fence.reportsInitialState
     if case .circle(_, let radius) = fence.region.shape, fence.region.altitude == nil, radius <= Point3.longestChord {
@@ -122,9 +125,9 @@ public struct RegionMonitor: Sendable {
     return id
   }
 
-  /// - Throws: ``LocationError/unknownFence(_:)``.
+  /// - Throws: ``LocationError``: `unknownFence`.
   public mutating func remove(_ id: FenceID) throws(LocationError) {
-    guard let item = item(of: id) else { throw LocationError.unknownFence(id) }
+    guard let item = item(of: id) else { throw LocationError(.unknownFence(id)) }
     index.remove(item, &slots)
     neighbourhood.metres = -1
     if slots[Int(item)].attentive >= 0 { forget(at: Int(slots[Int(item)].attentive)) }
@@ -138,7 +141,7 @@ public struct RegionMonitor: Sendable {
   public func state(of id: FenceID) -> FenceState? { item(of: id).map { slots[Int($0)].state } }
 
   /// The bytes of its tables, what regions other than plain circles hold apart.
-  public var memory: Int {
+  package var memory: Int {
     slots.capacity * MemoryLayout<FenceSlot>.stride + index.memory
       + attentive.capacity * MemoryLayout<Attentive>.stride
       + (fresh.capacity + free.capacity + neighbours.capacity) * 4
@@ -169,9 +172,9 @@ public struct RegionMonitor: Sendable {
 
   /// Lets time pass: tells of stays that are long enough, and ends what expires, until `moment`.
   ///
-  /// - Throws: ``LocationError/clockWentBack``.
+  /// - Throws: ``LocationError``: `clockWentBack`.
   public mutating func advance(to moment: Moment) throws(LocationError) -> [Crossing] {
-    guard moment >= now else { throw LocationError.clockWentBack }
+    guard moment >= now else { throw LocationError(.clockWentBack) }
     pass(until: moment, inclusive: true)
     return takeCrossings()
   }

@@ -17,8 +17,10 @@ public struct SamplingPolicy: Sendable, Hashable {
   /// The speed of a device of which nothing says one, before haste: 0.1 to 1000 m/s, by default 30.
   public var assumedSpeed = 30.0
 
+  /// The defaults.
   public static let standard = SamplingPolicy()
 
+  /// The default of each setting.
   public init() {}
 
   func validate() throws(LocationError) {
@@ -36,7 +38,7 @@ extension RegionMonitor {
   /// later; before it leaves a circle that lies on its way. (R-LOC-14)
   ///
   /// - Returns: `nil` without fences: no fix is needed at all. Now, without a fix.
-  /// - Throws: ``LocationError/outOfRange(_:_:)`` for a policy out of its ranges.
+  /// - Throws: ``LocationError``: `outOfRange` for a policy out of its ranges.
   public func nextSample(_ policy: SamplingPolicy = .standard) throws(LocationError) -> Moment? {
     try policy.validate()
     guard count > 0 else { return nil }

@@ -17,7 +17,7 @@ public struct PathHistory: Sendable {
   /// - Parameters:
   ///   - samples: in any order; of several at one time the first is kept.
   ///   - sway: by default that of cars in and between towns.
-  /// - Throws: ``LocationError/outOfRange(_:_:)``.
+  /// - Throws: ``LocationError``: `outOfRange`.
   public init(_ samples: [Fix], wander: Double = 5, sway: Double = 4) throws(LocationError) {
     try check(wander, "wander in metres per root of a second", within: 0...1000)
     try check(sway, "sway in metres a second", within: 0...1000)

@@ -4,9 +4,9 @@ internal import OpportuneBase
 /// The cycle by which an app follows its way without being located all the time: a location arrives, updates stop, a
 /// timer runs, updates start again. (R-SAMP-04)
 ///
-/// It is pure, like ``AppSystem``, whose list of open tasks keeps the app in background meanwhile, exactly one at a time
-/// (R-SAMP-02). Not thread-safe: a value.
+/// It is pure. Of the app's open tasks, exactly one at a time keeps it in background meanwhile (R-SAMP-02). Not thread-safe: a value.
 public struct SamplingCycle: Sendable {
+  /// How long the device is located, and how long it rests.
   public struct Policy: Sendable, Hashable {
     /// From the end of a run to the start of the next: 1 s to a day, by default 2 minutes. (R-SAMP-04)
     public var rest = Duration.seconds(120)
@@ -16,6 +16,7 @@ public struct SamplingCycle: Sendable {
     /// How often what was collected is handed out; `nil`: never by itself. 1 s to 30 days. (R-SAMP-07)
     public var processing: Duration?
 
+    /// The default of each setting.
     public init() {}
 
     func validate() throws(LocationError) {
@@ -25,8 +26,11 @@ public struct SamplingCycle: Sendable {
     }
   }
 
+  /// What the cycle asks of its owner.
   public enum Effect: Sendable, Hashable {
+    /// Start location updates.
     case startUpdates
+    /// Stop location updates.
     case stopUpdates
     /// The best location of a run.
     case sample(Fix)
@@ -34,7 +38,9 @@ public struct SamplingCycle: Sendable {
     case process([Fix])
   }
 
+  /// What it was made with.
   public let policy: Policy
+  /// The time of the last event.
   public private(set) var now = Moment.zero
   /// Whether updates run. Never while the timer waits. (R-SAMP-05)
   public private(set) var isTracking = false
@@ -46,13 +52,13 @@ public struct SamplingCycle: Sendable {
   private var restEnds: Moment?
   private var processes: Moment?
 
-  /// - Throws: ``LocationError/outOfRange(_:_:)``.
+  /// - Throws: ``LocationError``: `outOfRange`.
   public init(policy: Policy = Policy()) throws(LocationError) {
     try policy.validate()
     self.policy = policy
   }
 
-  /// - Throws: ``LocationError/clockWentBack``.
+  /// - Throws: ``LocationError``: `clockWentBack`.
   public mutating func start(at moment: Moment) throws(LocationError) -> [Effect] {
     var effects = try pass(until: moment)
     guard !isOn else { return effects }
@@ -65,7 +71,7 @@ public struct SamplingCycle: Sendable {
 
   /// Ends the cycle. What was collected is kept.
   ///
-  /// - Throws: ``LocationError/clockWentBack``.
+  /// - Throws: ``LocationError``: `clockWentBack`.
   public mutating func stop(at moment: Moment) throws(LocationError) -> [Effect] {
     var effects = try pass(until: moment)
     if isTracking { effects.append(.stopUpdates) }
@@ -77,7 +83,7 @@ public struct SamplingCycle: Sendable {
 
   /// A location has come. One that comes while the timer waits is none of the cycle's.
   ///
-  /// - Throws: ``LocationError/clockWentBack``.
+  /// - Throws: ``LocationError``: `clockWentBack`.
   public mutating func receive(_ fix: Fix, at moment: Moment) throws(LocationError) -> [Effect] {
     var effects = try pass(until: moment)
     guard isTracking else { return effects }
@@ -95,11 +101,11 @@ public struct SamplingCycle: Sendable {
 
   /// Lets time pass.
   ///
-  /// - Throws: ``LocationError/clockWentBack``.
+  /// - Throws: ``LocationError``: `clockWentBack`.
   public mutating func advance(to moment: Moment) throws(LocationError) -> [Effect] { try pass(until: moment) }
 
   private mutating func pass(until moment: Moment) throws(LocationError) -> [Effect] {
-    guard moment >= now else { throw LocationError.clockWentBack }
+    guard moment >= now else { throw LocationError(.clockWentBack) }
     var effects: [Effect] = []
     while let due = nextDeadline, due <= moment {
       now = due

@@ -30,8 +30,11 @@ extension LocationSystem {
 
   /// An app in the settings pane. (R-AUTH-05, R-AUTH-10)
   public struct Setting: Sendable, Hashable {
+    /// Whose.
     public let app: AppID
+    /// The app's, of its manifest.
     public let identifier: String
+    /// What the user has chosen.
     public let status: AuthorizationStatus
   }
 
@@ -71,7 +74,7 @@ extension LocationSystem {
   }
 
   mutating func answer(_ id: LocationPromptID, _ answer: DialogAnswer) throws(LocationSystemError) {
-    guard let prompt = prompts.removeValue(forKey: id) else { throw LocationSystemError.unknownPrompt(id) }
+    guard let prompt = prompts.removeValue(forKey: id) else { throw LocationSystemError(.unknownPrompt(id)) }
     switch (answer, prompt.kind) {
     case (.failed, .authorization): break
     // It will be shown again.

@@ -106,12 +106,12 @@ extension LocationSystem {
   }
 
   mutating func arrive(_ query: QueryID) throws(LocationSystemError) {
-    guard let flow = flow(waitingFor: query) else { throw LocationSystemError.unknownQuery(query) }
+    guard let flow = flow(waitingFor: query) else { throw LocationSystemError(.unknownQuery(query)) }
     effects.append(.reply(query, permitted: mayMonitor(flow.value.app, .regions)))
   }
 
   mutating func continueFlow(_ query: QueryID, permitted: Bool) throws(LocationSystemError) {
-    guard let flow = flow(waitingFor: query) else { throw LocationSystemError.unknownQuery(query) }
+    guard let flow = flow(waitingFor: query) else { throw LocationSystemError(.unknownQuery(query)) }
     proceed(flow.key, permitted: permitted)
   }
 
@@ -146,7 +146,7 @@ extension LocationSystem {
 
   /// Close: the app is not activated and learns nothing. (R-AUTH-20)
   mutating func answer(_ alert: AlertID, _ answer: AlertAnswer) throws(LocationSystemError) {
-    guard let flow = flows[alert], flow.stage == .alerting else { throw LocationSystemError.unknownAlert(alert) }
+    guard let flow = flows[alert], flow.stage == .alerting else { throw LocationSystemError(.unknownAlert(alert)) }
     switch answer {
     case .close: flows[alert] = nil
     case .open where policy.secondCheck.isAfter: ask(alert) { .askingAfter($0) }

@@ -8,7 +8,7 @@ extension LocationSystem {
     case .start(let request): try start([request], id)
     case .startAll(let requests): try start(requests, id)
     case .stop(let request):
-      guard requests[request]?.app == id else { throw LocationSystemError.unknownRequest(id, request) }
+      guard requests[request]?.app == id else { throw LocationSystemError(.unknownRequest(id, request)) }
       remove(request)
     case .voice(let isOn): apps[id]?.isInvokedByVoice = isOn
     case .setAuthorization(let status): choose(id, status)
@@ -20,7 +20,7 @@ extension LocationSystem {
   }
 
   private func validated(_ body: () throws(LocationError) -> Void) throws(LocationSystemError) {
-    do { try body() } catch { throw LocationSystemError.location(error) }
+    do { try body() } catch { throw LocationSystemError(.location(error)) }
   }
 
   /// (R-LOC-09, R-LOC-10, R-LOC-11, R-GEO-08)
@@ -31,7 +31,7 @@ extension LocationSystem {
     let ofFences = all.first { $0.service == .regions }.flatMap { refusal($0, id) }
     let limit = policy.monitor.maximumFences
     guard ofFences != nil || fences <= limit - monitor.count else {
-      throw LocationSystemError.location(.tooManyFences(limit: limit))
+      throw LocationSystemError(.location(LocationError(.tooManyFences(limit: limit))))
     }
     requests.reserveCapacity(requests.count + all.count)
     byFence.reserveCapacity(byFence.count + fences)
@@ -47,7 +47,7 @@ extension LocationSystem {
   private mutating func accept(_ request: LocationRequest, _ id: AppID) throws(LocationSystemError) {
     var accepted = Accepted(app: id, request: request)
     if case .region(let fence, _, _) = request {
-      do { accepted.fence = try monitor.add(fence) } catch { throw LocationSystemError.location(error) }
+      do { accepted.fence = try monitor.add(fence) } catch { throw LocationSystemError(.location(error)) }
     }
     let number = RequestID(number: nextNumber())
     requests[number] = accepted

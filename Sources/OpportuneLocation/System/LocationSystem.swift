@@ -2,8 +2,8 @@ import OpportuneApps
 
 /// All location of a machine, as a value: requests, sources, fences, permissions and the way of a crossing to its app.
 ///
-/// It is pure, like ``AppSystem``, beside which it stands: the host tells it of each move of an app (`moved`), and hands
-/// its effects of the kind ``LocationEffect/app(_:_:)`` to that. Time comes with each event. (Law 6 of the design)
+/// It is pure, and stands beside a host: who has both tells it of each move of an app (`moved`), and posts its effects of
+/// the kind ``LocationEffect/app(_:_:)`` to the host. Time comes with each event. (Law 6 of the design)
 ///
 /// Three parts of the sources are kept apart in it: the *location subsystem* knows fixes, fences and permissions; the
 /// *application manager* (`Flow`) takes each crossing through alert and second check (R-AUTH-14, R-GEO-06); and nothing
@@ -32,11 +32,15 @@ public struct LocationSystem: Sendable {
     var changedCell = false
   }
 
+  /// What it was made with.
   public let policy: LocationPolicy
+  /// The time of the last event.
   public internal(set) var now = Moment.zero
+  /// Whether location services are on.
   public internal(set) var isEnabled = true
+  /// Which source runs, and who pays for it.
   public internal(set) var broker: SourceBroker
-  public internal(set) var monitor: RegionMonitor
+  package internal(set) var monitor: RegionMonitor
   var checks = Checks.all
   var apps: [AppID: AppLocation] = [:]
   var requests: [RequestID: Accepted] = [:]
@@ -53,7 +57,7 @@ public struct LocationSystem: Sendable {
   var effects: [LocationEffect] = []
   private var numbers: UInt32 = 0
 
-  /// - Throws: ``LocationError/outOfRange(_:_:)`` for a policy out of its ranges.
+  /// - Throws: ``LocationError``: `outOfRange` for a policy out of its ranges.
   public init(policy: LocationPolicy = .standard) throws(LocationError) {
     try policy.validate()
     self.policy = policy
@@ -77,13 +81,13 @@ public struct LocationSystem: Sendable {
   ) throws(LocationSystemError) -> [LocationEffect] {
     if case .fix(let fix) = event, fix.time > moment {
       // All that come later would be older.
-      throw LocationSystemError.location(
-        .outOfRange("time of the fix in seconds", min(0, moment.seconds)...moment.seconds))
+      let range = min(0, moment.seconds)...moment.seconds
+      throw LocationSystemError(.location(LocationError(.outOfRange("time of the fix in seconds", range))))
     }
     try pass(until: moment, inclusive: false)
     switch event {
     case .app(let app, let event):
-      guard apps[app] != nil else { throw LocationSystemError.unknownApp(app) }
+      guard apps[app] != nil else { throw LocationSystemError(.unknownApp(app)) }
       try handle(event, of: app)
     case .fix(let fix): accept(fix)
     case .cell(let number): moveTo(cell: number)
@@ -124,12 +128,17 @@ public struct LocationSystem: Sendable {
 
   /// What can be used, for apps to ask. (R-AUTH-25, R-GEO-09, R-LOC-11)
   public struct Capabilities: Sendable, Hashable {
+    /// That can be used now.
     public let sources: Set<SourceKind>
+    /// Whether location services are on.
     public let isEnabled: Bool
+    /// Whether fences can be watched.
     public let canMonitorRegions: Bool
+    /// Whether significant changes can be told.
     public let canMonitorSignificantChanges: Bool
   }
 
+  /// What an app can ask for now.
   public var capabilities: Capabilities {
     Capabilities(
       sources: broker.available, isEnabled: isEnabled, canMonitorRegions: !broker.available.isEmpty,
@@ -147,7 +156,7 @@ public struct LocationSystem: Sendable {
   }
 
   private mutating func pass(until moment: Moment, inclusive: Bool) throws(LocationSystemError) {
-    guard moment >= now else { throw LocationSystemError.location(.clockWentBack) }
+    guard moment >= now else { throw LocationSystemError(.location(LocationError(.clockWentBack))) }
     while true {
       let dialog = prompts.filter { $0.value.ends != nil }.min { ($0.value.ends ?? now) < ($1.value.ends ?? now) }
       let due = [dialog?.value.ends, monitor.nextDeadline].compactMap { $0 }.min()
@@ -164,6 +173,6 @@ public struct LocationSystem: Sendable {
   }
 
   private mutating func crossings(until moment: Moment) throws(LocationSystemError) -> [Crossing] {
-    do { return try monitor.advance(to: moment) } catch { throw LocationSystemError.location(error) }
+    do { return try monitor.advance(to: moment) } catch { throw LocationSystemError(.location(error)) }
   }
 }

@@ -4,10 +4,12 @@ import OpportuneApps
 public struct OperatingMode: Sendable, Hashable {
   /// For the host, which does what that means.
   public var name: String
+  /// Where it holds.
   public var region: Region
   /// Of the fixes that decide, in metres: 0.01 to 10^6, by default 100.
   public var accuracy: Double
 
+  /// A mode for a region.
   public init(_ name: String, in region: Region, accuracy: Double = 100) {
     self.name = name
     self.region = region

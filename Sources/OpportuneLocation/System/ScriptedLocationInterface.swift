@@ -4,9 +4,9 @@ import Synchronization
 ///
 /// What the script says nothing of is not answered: a dialog has failed, an alert is left, a banner stays until it is
 /// taken away. Safe to use from any thread.
-public final class ScriptedLocationInterface: LocationUserInterface {
+package final class ScriptedLocationInterface: LocationUserInterface {
   /// What it was to show, with the app's identifier.
-  public enum Shown: Sendable, Hashable {
+  package enum Shown: Sendable, Hashable {
     case dialog(LocationDialog)
     case alert(LocationAlert)
     case indicator(LocationIndicator, app: String)
@@ -28,32 +28,32 @@ public final class ScriptedLocationInterface: LocationUserInterface {
   ///   - dialogs: the answers to dialogs and reminders, in the order in which they come.
   ///   - alerts: those to alerts.
   ///   - returns: how many banners are selected at once.
-  public init(dialogs: [DialogAnswer] = [], alerts: [AlertAnswer] = [], returns: Int = 0) {
+  package init(dialogs: [DialogAnswer] = [], alerts: [AlertAnswer] = [], returns: Int = 0) {
     state = Mutex(State(dialogs: dialogs[...], alerts: alerts[...], returns: returns))
   }
 
   /// In the order in which it came.
-  public var shown: [Shown] { state.withLock { $0.shown } }
+  package var shown: [Shown] { state.withLock { $0.shown } }
 
-  public func ask(_ dialog: LocationDialog) async -> DialogAnswer {
+  package func ask(_ dialog: LocationDialog) async -> DialogAnswer {
     state.withLock { state in
       state.shown.append(.dialog(dialog))
       return state.dialogs.popFirst() ?? .failed
     }
   }
 
-  public func alert(_ alert: LocationAlert) async -> AlertAnswer? {
+  package func alert(_ alert: LocationAlert) async -> AlertAnswer? {
     state.withLock { state in
       state.shown.append(.alert(alert))
       return state.alerts.popFirst()
     }
   }
 
-  public func show(_ indicator: LocationIndicator, app: String) async {
+  package func show(_ indicator: LocationIndicator, app: String) async {
     state.withLock { $0.shown.append(.indicator(indicator, app: app)) }
   }
 
-  public func offerReturn(to app: String) async -> Bool {
+  package func offerReturn(to app: String) async -> Bool {
     let isSelected = state.withLock { state in
       state.shown.append(.banner(app: app))
       guard state.returns > 0 else { return false }

@@ -8,15 +8,15 @@ enum CSVReader {
     _ text: String, of device: LocationTrace.Device?, into builder: inout TraceBuilder
   ) throws(LocationTrace.Failure) {
     var lines = text.split(whereSeparator: \.isNewline)
-    guard let header = lines.first else { throw LocationTrace.Failure.missingColumn("latitude") }
+    guard let header = lines.first else { throw LocationTrace.Failure(.missingColumn("latitude")) }
     lines.removeFirst()
     var columns: [String: Int] = [:]
     let names = split(header)
     for (index, name) in names.enumerated() { columns[name.lowercased()] = index }
     func column(_ names: String...) -> Int? { names.lazy.compactMap { columns[$0] }.first }
-    guard let latitude = column("latitude", "lat") else { throw LocationTrace.Failure.missingColumn("latitude") }
-    guard let longitude = column("longitude", "lon") else { throw LocationTrace.Failure.missingColumn("longitude") }
-    guard let time = column("timestamp", "time", "ts") else { throw LocationTrace.Failure.missingColumn("timestamp") }
+    guard let latitude = column("latitude", "lat") else { throw LocationTrace.Failure(.missingColumn("latitude")) }
+    guard let longitude = column("longitude", "lon") else { throw LocationTrace.Failure(.missingColumn("longitude")) }
+    guard let time = column("timestamp", "time", "ts") else { throw LocationTrace.Failure(.missingColumn("timestamp")) }
     let (accuracy, altitude) = (column("accuracy"), column("altitude"))
     let (speed, cell) = (column("speed", "speed_kmh"), column("rawcellid", "cellid"))
     let inKilometres = columns["speed_kmh"] != nil || columns["rawcellid"] != nil
@@ -57,12 +57,12 @@ enum CSVReader {
   ) throws(LocationTrace.Failure) -> [[String]] {
     guard let device else { return rows }
     guard let column = columns[device.column.lowercased()] else {
-      throw LocationTrace.Failure.missingColumn(device.column)
+      throw LocationTrace.Failure(.missingColumn(device.column))
     }
     if device.value == LocationTrace.Device.anyValue { return rows }
     let chosen = rows.filter { $0.indices.contains(column) && $0[column] == device.value }
     guard !chosen.isEmpty else {
-      throw LocationTrace.Failure.noDevice(device, values: DeviceColumns.values(of: column, rows))
+      throw LocationTrace.Failure(.noDevice(device, values: DeviceColumns.values(of: column, rows)))
     }
     return chosen
   }

@@ -25,7 +25,7 @@ struct DeviceColumns {
     let columns = names.indices.filter { !known.contains($0) && names[$0] != "" }
     for column in columns where Self.isNamed(names[column]) {
       let values = Self.values(of: column, rows)
-      if values.count > 1 { throw LocationTrace.Failure.severalDevices(column: names[column], values: values) }
+      if values.count > 1 { throw LocationTrace.Failure(.severalDevices(column: names[column], values: values)) }
     }
     // Some files begin with what is newest.
     var inFile = rows.indices.filter { sightings[$0] != nil }
@@ -46,7 +46,7 @@ struct DeviceColumns {
         || !isInOrder && isValueByValue(inFile.filter { ofRow[$0] >= 0 }, inTime.filter { ofRow[$0] >= 0 }, ofRow)
       if tells { fewest = (column, values) }
     }
-    if let fewest { throw LocationTrace.Failure.severalDevices(column: names[fewest.column], values: fewest.values) }
+    if let fewest { throw LocationTrace.Failure(.severalDevices(column: names[fewest.column], values: fewest.values)) }
   }
 
   // MARK: Names

@@ -4,11 +4,14 @@ internal import OpportuneBase
 
 /// A region with the name that a file gives it.
 public struct NamedRegion: Sendable, Hashable {
+  /// As the file calls it.
   public var name: String
+  /// The region itself.
   public var region: Region
   /// How long a stay must be to be told, as ``Fence/dwell``; `nil`: none is.
   public var dwell: Duration?
 
+  /// A region with a name.
   public init(_ name: String, _ region: Region, dwell: Duration? = nil) {
     self.name = name
     self.region = region
@@ -17,19 +20,32 @@ public struct NamedRegion: Sendable, Hashable {
 }
 
 /// A file that is not the GeoJSON that is read here. No case holds a location.
-public enum GeoJSONError: Error, Sendable, Hashable, CustomStringConvertible {
-  case syntax
-  /// `path` is as `features[3].geometry.coordinates[0]`.
-  case value(path: String, expected: String)
-  case region(path: String, LocationError)
+public struct GeoJSONError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// What went wrong.
+  public enum Code: Sendable, Hashable {
+    /// Not JSON.
+    case syntax
+    /// `path` is as `features[3].geometry.coordinates[0]`.
+    case value(path: String, expected: String)
+    /// A geometry that is no region.
+    case region(path: String, LocationError)
+  }
 
-  public var description: String {
-    switch self {
+  /// What went wrong.
+  public let code: Code
+
+  package init(_ code: Code) { self.code = code }
+
+  /// The same for people: the key, and what was expected.
+  public var message: String {
+    switch code {
     case .syntax: "GeoJSON: not JSON"
     case .value(let path, let expected): "GeoJSON: '\(path)' is not \(expected)"
     case .region(let path, let error): "GeoJSON: '\(path)': \(error)"
     }
   }
+
+  public var description: String { message }
 }
 
 /// Regions from and to GeoJSON (RFC 7946): polygons, multipolygons, and points with the property `radius` in metres as
@@ -42,7 +58,7 @@ public enum GeoJSON {
     _ data: Data, progress: (_ read: Int, _ of: Int) -> Void = { _, _ in }
   ) throws(GeoJSONError) -> [NamedRegion] {
     let root: DocumentValue
-    do { root = try DocumentValue(json: data) } catch { throw GeoJSONError.syntax }
+    do { root = try DocumentValue(json: data) } catch { throw GeoJSONError(.syntax) }
     var result: [NamedRegion] = []
     try read(root, at: "", number: 0, into: &result, progress)
     return result
@@ -59,7 +75,7 @@ public enum GeoJSON {
     switch object["type"] {
     case .string("FeatureCollection")?:
       guard case .array(let features)? = object["features"] else {
-        throw GeoJSONError.value(path: below("features"), expected: "an array")
+        throw GeoJSONError(.value(path: below("features"), expected: "an array"))
       }
       for (index, feature) in features.enumerated() {
         try read(feature, at: below("features[\(index)]"), number: index, into: &result) { _, _ in }
@@ -69,7 +85,7 @@ public enum GeoJSON {
       var properties: [String: DocumentValue] = [:]
       if case .object(let given)? = object["properties"] { properties = given }
       guard let geometry = object["geometry"] else {
-        throw GeoJSONError.value(path: below("geometry"), expected: "there")
+        throw GeoJSONError(.value(path: below("geometry"), expected: "there"))
       }
       let name = properties["name"]?.text ?? object["id"]?.text ?? "\(number)"
       let region = try region(geometry, properties, at: below("geometry"))
@@ -81,7 +97,7 @@ public enum GeoJSON {
   private static func dwell(_ value: DocumentValue?) throws(GeoJSONError) -> Duration? {
     guard let value else { return nil }
     guard case .number(let seconds) = value, (1...2_592_000).contains(seconds) else {
-      throw GeoJSONError.value(path: "properties.dwell", expected: "a number of seconds from 1 to 2592000")
+      throw GeoJSONError(.value(path: "properties.dwell", expected: "a number of seconds from 1 to 2592000"))
     }
     return Moment.seconds(seconds) - .zero
   }
@@ -96,14 +112,14 @@ public enum GeoJSON {
     if let pair = properties["altitude"] {
       guard case .array(let ends) = pair, ends.count == 2, case .number(let low) = ends[0],
         case .number(let high) = ends[1], low <= high
-      else { throw GeoJSONError.value(path: "properties.altitude", expected: "two numbers, the lower first") }
+      else { throw GeoJSONError(.value(path: "properties.altitude", expected: "two numbers, the lower first")) }
       altitude = low...high
     }
     do {
       switch geometry["type"] {
       case .string("Point")?:
         guard case .number(let radius)? = properties["radius"] else {
-          throw GeoJSONError.value(path: "properties.radius", expected: "a number of metres, which a point needs")
+          throw GeoJSONError(.value(path: "properties.radius", expected: "a number of metres, which a point needs"))
         }
         return try Region.circle(place(coordinates, at: here()), radius: radius, altitude: altitude)
       case .string("Polygon")?: return try Region.polygon(rings(coordinates, at: here()), altitude: altitude)
@@ -113,14 +129,14 @@ public enum GeoJSON {
           polygons.append(try rings(polygon, at: "\(here())[\(index)]"))
         }
         return try Region.multipolygon(polygons, altitude: altitude)
-      default: throw GeoJSONError.value(path: "\(path()).type", expected: "Point, Polygon or MultiPolygon")
+      default: throw GeoJSONError(.value(path: "\(path()).type", expected: "Point, Polygon or MultiPolygon"))
       }
     } catch let error as GeoJSONError {
       throw error
     } catch let error as LocationError {
-      throw GeoJSONError.region(path: path(), error)
+      throw GeoJSONError(.region(path: path(), error))
     } catch {
-      throw GeoJSONError.syntax
+      throw GeoJSONError(.syntax)
     }
   }
 
@@ -145,14 +161,14 @@ public enum GeoJSON {
   ) throws(GeoJSONError) -> Coordinate {
     guard case .array(let numbers) = value, numbers.count >= 2, case .number(let longitude) = numbers[0],
       case .number(let latitude) = numbers[1]
-    else { throw GeoJSONError.value(path: path(), expected: "a longitude and a latitude") }
+    else { throw GeoJSONError(.value(path: path(), expected: "a longitude and a latitude")) }
     do { return try Coordinate(latitude: latitude, longitude: longitude) } catch {
-      throw GeoJSONError.region(path: path(), error)
+      throw GeoJSONError(.region(path: path(), error))
     }
   }
 
   /// A FeatureCollection of regions, with the properties that ``regions(_:)`` reads. Locations: not for a log.
-  public static func text(_ regions: [NamedRegion]) -> String {
+  package static func text(_ regions: [NamedRegion]) -> String {
     let features = regions.map { named in
       var properties = ["\"name\":\(quoted(named.name))"]
       let geometry: String
@@ -211,12 +227,12 @@ extension DocumentValue {
   }
 
   fileprivate func object(at path: @autoclosure () -> String) throws(GeoJSONError) -> [String: DocumentValue] {
-    guard case .object(let object) = self else { throw GeoJSONError.value(path: path(), expected: "an object") }
+    guard case .object(let object) = self else { throw GeoJSONError(.value(path: path(), expected: "an object")) }
     return object
   }
 
   fileprivate func array(at path: @autoclosure () -> String) throws(GeoJSONError) -> [DocumentValue] {
-    guard case .array(let array) = self else { throw GeoJSONError.value(path: path(), expected: "an array") }
+    guard case .array(let array) = self else { throw GeoJSONError(.value(path: path(), expected: "an array")) }
     return array
   }
 }

@@ -3,42 +3,42 @@ import OpportuneApps
 internal import OpportuneBase
 
 /// A recorded way through fences, in virtual time, as an app that sleeps sees it: it is woken for crossings.
-public enum LocationReplay {
-  public struct Options: Sendable {
-    public var policy = LocationPolicy.standard
+package enum LocationReplay {
+  package struct Options: Sendable {
+    package var policy = LocationPolicy.standard
     /// Every fix is used, instead of those that the sampler asks for.
-    public var isContinuous = false
+    package var isContinuous = false
 
-    public init() {}
+    package init() {}
   }
 
-  public struct Report: Sendable {
-    public struct Crossing: Sendable, Hashable {
-      public let fence: String
-      public let kind: OpportuneLocation.Crossing.Kind
+  package struct Report: Sendable {
+    package struct Crossing: Sendable, Hashable {
+      package let fence: String
+      package let kind: OpportuneLocation.Crossing.Kind
       /// Seconds from the first fix.
-      public let at: Double
-      public let confidence: Double
+      package let at: Double
+      package let confidence: Double
       /// Where the device was seen then, or last; `nil` if it was not yet.
       let place: Coordinate?
     }
 
-    public let fixes: Int
+    package let fixes: Int
     /// Lines or points of the recording that hold no usable fix, by reason.
-    public let skipped: [String: Int]
+    package let skipped: [String: Int]
     /// Those that came while a source ran.
-    public internal(set) var used: [Fix] = []
-    public internal(set) var crossings: [Crossing] = []
+    package internal(set) var used: [Fix] = []
+    package internal(set) var crossings: [Crossing] = []
     /// How often a sleeping app was woken.
-    public internal(set) var wakeups = 0
-    public internal(set) var prompts = 0
+    package internal(set) var wakeups = 0
+    package internal(set) var prompts = 0
     /// Those among them that no device can have had.
-    public internal(set) var outliers: [Fix] = []
+    package internal(set) var outliers: [Fix] = []
     /// Seconds that each source ran, and what it took by the table, in millijoules.
-    public internal(set) var costs: [SourceKind: SourceBroker.Cost] = [:]
+    package internal(set) var costs: [SourceKind: SourceBroker.Cost] = [:]
 
     /// As one object, without places. What the recording has that is no usable fix is `left_out`, by reason.
-    public func json() -> String {
+    package func json() -> String {
       let list = crossings.map {
         "{\"fence\":\(GeoJSON.quoted($0.fence)),\"kind\":\"\($0.kind.rawValue)\",\"at\":\($0.at),\"confidence\":\($0.confidence)}"
       }
@@ -48,7 +48,7 @@ public enum LocationReplay {
         + "\"wakeups\":\(wakeups),\"prompts\":\(prompts)}\n"
     }
 
-    public func text() -> String {
+    package func text() -> String {
       let rows = crossings.map { crossing in
         let at = String(format: "%10.1f s", crossing.at)
         return "\(at)  \(crossing.kind.rawValue)  \(crossing.fence)  (\(String(format: "%.4f", crossing.confidence)))"
@@ -82,7 +82,7 @@ public enum LocationReplay {
 
   /// - Parameter progress: told how many fixes of how many have been replayed, after each; on the calling thread.
   /// - Throws: ``LocationSystemError``, ``LocationError`` for a policy out of its ranges.
-  public static func run(
+  package static func run(
     _ trace: LocationTrace, fences: [NamedRegion], options: Options = Options(),
     progress: (_ replayed: Int, _ of: Int) -> Void = { _, _ in }
   ) throws -> Report {

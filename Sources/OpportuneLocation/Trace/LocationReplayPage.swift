@@ -4,7 +4,7 @@ internal import OpportuneBase
 extension LocationReplay.Report {
   /// A page that needs nothing else: the way, the fences, the fixes that were used with their 95 % radius, the crossings, and
   /// all that the text says. It shows places; it is for the one who has the trace.
-  public func page(_ trace: LocationTrace, fences: [NamedRegion], title: String) -> String {
+  package func page(_ trace: LocationTrace, fences: [NamedRegion], title: String) -> String {
     let (way, outliers) = Self.sorted(trace.fixes)
     // Fences that were crossed are shown whole; others where they are in the frame.
     let crossed = Set(crossings.map(\.fence))

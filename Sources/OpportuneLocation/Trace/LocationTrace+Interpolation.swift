@@ -8,8 +8,8 @@ extension LocationTrace {
   /// as they are. What comes out has no errors of its own: it serves to compare ways of sampling, not of deciding.
   ///
   /// - Parameter standing: seconds, from 1 on.
-  /// - Throws: ``LocationError/outOfRange(_:_:)``.
-  public func everySecond(standing: Double = 60) throws(LocationError) -> LocationTrace {
+  /// - Throws: ``LocationError``: `outOfRange`.
+  package func everySecond(standing: Double = 60) throws(LocationError) -> LocationTrace {
     try check(standing, "standing time in seconds", within: 1...86_400)
     var measured: [Fix] = []
     for fix in fixes where fix.position != measured.last?.position { measured.append(fix) }

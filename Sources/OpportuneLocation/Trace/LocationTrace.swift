@@ -2,53 +2,67 @@ import Foundation
 import OpportuneApps
 
 /// A recorded way: fixes, and cells where the recording has them.
-public struct LocationTrace: Sendable {
+package struct LocationTrace: Sendable {
   /// In the order of their times, from moment zero on.
-  public let fixes: [Fix]
+  package let fixes: [Fix]
   /// When the serving cell was another than before.
-  public let cells: [Cell]
+  package let cells: [Cell]
   /// Seconds since 1970 at moment zero.
-  public let start: Double
+  package let start: Double
   /// Lines or points that hold no usable fix, by reason.
-  public let skipped: [String: Int]
+  package let skipped: [String: Int]
 
-  public struct Cell: Sendable, Hashable {
-    public let time: Moment
-    public let number: UInt64
+  package struct Cell: Sendable, Hashable {
+    package let time: Moment
+    package let number: UInt64
   }
 
   /// One of several devices that a table holds: the rows that have a value in a column.
-  public struct Device: Sendable, Hashable {
+  package struct Device: Sendable, Hashable {
     /// As the header has it; capitals do not matter.
-    public var column: String
+    package var column: String
     /// ``anyValue``: all rows are of one device, whatever the columns look like.
-    public var value: String
+    package var value: String
 
-    public static let anyValue = "*"
+    /// As a value: all devices are one.
+    package static let anyValue = "*"
 
-    public init(column: String, value: String) {
+    /// The device whose rows have this value in this column.
+    package init(column: String, value: String) {
       self.column = column
       self.value = value
     }
   }
 
-  public enum Format: String, Sendable, Hashable, CaseIterable { case gpx, nmea, csv }
+  package enum Format: String, Sendable, Hashable, CaseIterable { case gpx, nmea, csv }
 
-  public enum Failure: Error, Sendable, Hashable, CustomStringConvertible {
-    case unknownFormat
-    /// A column that a CSV file must have.
-    case missingColumn(String)
-    case noFixes(skipped: Int)
-    /// Rows of more than one device, told apart by a column: by its name, or because the rows of each value can be a device's
-    /// way and all rows cannot. The values are in the order of the file.
-    case severalDevices(column: String, values: [String])
-    /// No row has the value that was asked for.
-    case noDevice(LocationTrace.Device, values: [String])
-    /// A device was asked for of a format that does not tell them apart.
-    case noTable
+  /// Why a text is no trace.
+  package struct Failure: Error, Sendable, Hashable, CustomStringConvertible {
+    /// What went wrong.
+    package enum Code: Sendable, Hashable {
+      /// Neither GPX nor NMEA 0183 nor CSV with a header.
+      case unknownFormat
+      /// A column that a CSV file must have.
+      case missingColumn(String)
+      /// Nothing in it is a usable fix; so much was left out.
+      case noFixes(skipped: Int)
+      /// Rows of more than one device, told apart by a column: by its name, or because the rows of each value can be a device's
+      /// way and all rows cannot. The values are in the order of the file.
+      case severalDevices(column: String, values: [String])
+      /// No row has the value that was asked for.
+      case noDevice(LocationTrace.Device, values: [String])
+      /// A device was asked for of a format that does not tell them apart.
+      case noTable
+    }
 
-    public var description: String {
-      switch self {
+    /// What went wrong.
+    package let code: Code
+
+    package init(_ code: Code) { self.code = code }
+
+    /// The same for people: what was found, and what to do.
+    package var message: String {
+      switch code {
       case .unknownFormat: "the trace is neither GPX nor NMEA 0183 nor CSV with a header"
       case .missingColumn(let name): "the trace has no column '\(name)'"
       case .noFixes(let skipped): "the trace holds no fix; lines or points left out: \(skipped)"
@@ -66,20 +80,22 @@ public struct LocationTrace: Sendable {
       let first = values.prefix(12).map(GeoJSON.quoted).joined(separator: ", ")
       return first.isEmpty ? "no value" : values.count > 12 ? "\(first) and \(values.count - 12) more" : first
     }
+
+    package var description: String { message }
   }
 
   /// - Parameters:
   ///   - deviation: metres, for fixes of which the trace says no accuracy: 0.1 to 10,000.
   ///   - device: which of the devices of a table; one that seems to hold several is refused without.
   /// - Throws: ``Failure``.
-  public static func read(
+  package static func read(
     _ data: Data, deviation: Double = 5, device: Device? = nil
   ) throws(Failure) -> LocationTrace {
     // Some programs begin a text with a mark of its encoding.
     let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
     let text = String(decoding: data.starts(with: mark) ? data.dropFirst(3) : data, as: UTF8.self)
-    guard let format = format(of: text) else { throw Failure.unknownFormat }
-    guard device == nil || format == .csv else { throw Failure.noTable }
+    guard let format = format(of: text) else { throw Failure(.unknownFormat) }
+    guard device == nil || format == .csv else { throw Failure(.noTable) }
     var builder = TraceBuilder(deviation: min(10_000, max(0.1, deviation)))
     switch format {
     case .gpx: GPXReader.read(text, into: &builder)
@@ -90,7 +106,7 @@ public struct LocationTrace: Sendable {
   }
 
   /// What a text looks like by its beginning.
-  public static func format(of text: String) -> Format? {
+  package static func format(of text: String) -> Format? {
     let beginning = text.prefix(4000)
     if beginning.contains("<gpx") { return .gpx }
     let lines = beginning.split(whereSeparator: \.isNewline)
@@ -149,7 +165,7 @@ struct TraceBuilder {
         skip("out of range")
       }
     }
-    guard let start = first else { throw LocationTrace.Failure.noFixes(skipped: skipped.values.reduce(0, +)) }
+    guard let start = first else { throw LocationTrace.Failure(.noFixes(skipped: skipped.values.reduce(0, +))) }
     let changes = cells.filter { $0.seconds >= start }.sorted { $0.seconds < $1.seconds }
       .map { LocationTrace.Cell(time: .seconds($0.seconds - start), number: $0.number) }
     return LocationTrace(fixes: result, cells: changes, start: start, skipped: skipped)

@@ -4,20 +4,20 @@ import OpportuneApps
 /// start. In virtual time that is ``LocationReplay``.
 ///
 /// What is late, since the host slept, comes with the time that it was due at. Safe to use from any thread.
-public struct TraceSource: LocationSource {
+package struct TraceSource: LocationSource {
   private let trace: LocationTrace
   private let start: ContinuousClock.Instant
 
   /// - Parameter start: the host's moment zero, from which the fixes' times count.
-  public init(_ trace: LocationTrace, start: ContinuousClock.Instant = .now) {
+  package init(_ trace: LocationTrace, start: ContinuousClock.Instant = .now) {
     self.trace = trace
     self.start = start
   }
 
-  public var kind: SourceKind { trace.fixes.first?.source ?? .satellite }
+  package var kind: SourceKind { trace.fixes.first?.source ?? .satellite }
 
   /// Begins with the first fix, and ends after the last. Updates that are not read yet wait.
-  public func updates() -> AsyncStream<SourceUpdate> {
+  package func updates() -> AsyncStream<SourceUpdate> {
     AsyncStream { continuation in
       let task = Task {
         await run(continuation)

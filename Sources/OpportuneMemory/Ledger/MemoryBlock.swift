@@ -15,6 +15,7 @@ public final class MemoryBlock: @unchecked Sendable {
     case clean
   }
 
+  /// What column of the ledger it is in.
   public let kind: Kind
   // Mapped for as long as the block lives, and never elsewhere.
   private let memory: UnsafeMutableRawPointer

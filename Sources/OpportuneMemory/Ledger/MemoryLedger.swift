@@ -6,8 +6,8 @@ internal import COpportune
 /// Purgeable memory counts by the size of its regions, whole pages, touched or not; so does the rest.
 ///
 /// What an app takes from elsewhere, as from `malloc`, for Swift's objects and arrays or by libraries, is in no ledger
-/// unless the app reports it with ``AppMemory/setOutside(bytes:)``: the kernel knows of it for the process as a whole alone
-/// (``ProcessMemory``), and nobody knows whose it is. It does count where the limit is the machine's.
+/// unless the app reports it with ``AppMemory/setOutside(bytes:)``: the kernel knows of it for the process as a whole alone,
+/// and nobody knows whose it is. It does count where the limit is the machine's.
 public struct MemoryLedger: Sendable, Hashable {
   /// Changed, and only to be had back by writing it somewhere; what the app reports of its own among it.
   public var dirty: UInt64 = 0
@@ -24,7 +24,7 @@ public struct MemoryLedger: Sendable, Hashable {
   /// Purgeable, and taken: address space without pages.
   public var purged: UInt64 = 0
 
-  public init() {}
+  package init() {}
 
   /// The sum of all columns.
   public var handedOut: UInt64 { dirty + clean + wired + pinned + volatile + lazy + purged }
@@ -33,13 +33,14 @@ public struct MemoryLedger: Sendable, Hashable {
   /// What hibernation would have to write. (R-MEM-05)
   public var unreconstitutable: UInt64 { dirty + wired }
 
+  /// Column by column.
   public static func + (left: MemoryLedger, right: MemoryLedger) -> MemoryLedger {
     var sum = left
     sum += right
     return sum
   }
 
-  public static func += (left: inout MemoryLedger, right: MemoryLedger) {
+  package static func += (left: inout MemoryLedger, right: MemoryLedger) {
     left.dirty += right.dirty
     left.clean += right.clean
     left.wired += right.wired

@@ -6,7 +6,7 @@ public import Metrics
 ///
 /// - `opportune_memory_bytes`: the ledgers, exact, by `app` (apps of one name add up) and `kind`, a column of
 ///   ``MemoryLedger``.
-/// - `opportune_memory_process_bytes`: the whole process as the kernel counts it, by `kind`, a field of ``ProcessMemory``;
+/// - `opportune_memory_process_bytes`: the whole process as the kernel counts it, by `kind`;
 ///   sampled, and so seldom as the interval says. What apps and libraries allocate by themselves, as with `malloc`, is in
 ///   this and in no ledger.
 /// - `opportune_memory_purged_regions`, `opportune_memory_purged_bytes`.

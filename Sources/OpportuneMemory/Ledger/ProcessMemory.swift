@@ -2,27 +2,27 @@ import Glibc
 internal import OpportuneBase
 
 /// What a whole process holds, as the kernel counts it: for what no ledger knows exactly. (R-MEM-15)
-public struct ProcessMemory: Sendable, Hashable {
+package struct ProcessMemory: Sendable, Hashable {
   /// Its share of the pages in main memory, in bytes: those that several map are divided among them.
-  public var proportional: UInt64
+  package var proportional: UInt64
   /// All pages in main memory that it maps, in bytes.
-  public var resident: UInt64
+  package var resident: UInt64
   /// Changed pages, in bytes; what was freed lazily is not among them.
-  public var dirty: UInt64
+  package var dirty: UInt64
   /// Unchanged pages, in bytes: dropped and reloaded at will.
-  public var clean: UInt64
+  package var clean: UInt64
   /// Freed lazily and not taken yet, in bytes.
-  public var lazy: UInt64
+  package var lazy: UInt64
   /// Locked into main memory, in bytes.
-  public var wired: UInt64
+  package var wired: UInt64
   /// Written to swap, in bytes.
-  public var swapped: UInt64
+  package var swapped: UInt64
 
   /// Reads `smaps_rollup`, which takes the kernel about 6 µs per MB that is mapped by small pages.
   ///
   /// - Parameter process: 0: this one.
   /// - Throws: ``MemoryError`` with code `system` where there is no such process, or it is not ours to look at.
-  public init(of process: Int32 = 0) throws(MemoryError) {
+  package init(of process: Int32 = 0) throws(MemoryError) {
     let path = "/proc/\(process == 0 ? "self" : "\(process)")/smaps_rollup"
     guard let table = KernelFile.text(path).map(KernelFile.table), let resident = table["Rss"] else {
       throw .refused("'\(path)' was not read", errno == 0 ? ESRCH : errno)
@@ -51,15 +51,15 @@ extension ProcessMemory {
 
 /// Samples a process, and no more often than allowed: asked sooner, it answers with what it had. ``MemoryMetricsReporter`` has
 /// one. (R-MEM-15)
-public struct ProcessSampler: Sendable {
+package struct ProcessSampler: Sendable {
   /// 0: this one.
-  public let process: Int32
+  package let process: Int32
   /// The least time between two samples.
-  public let interval: Duration
+  package let interval: Duration
   private var last: (sample: ProcessMemory, at: UInt64)?
 
   /// - Throws: ``MemoryError`` with code `configuration` for a negative interval.
-  public init(process: Int32 = 0, interval: Duration = .seconds(1)) throws(MemoryError) {
+  package init(process: Int32 = 0, interval: Duration = .seconds(1)) throws(MemoryError) {
     guard interval >= .zero else { throw .range("the interval of samples", "\(interval)", "0 or more") }
     self.process = process
     self.interval = interval
@@ -69,7 +69,7 @@ public struct ProcessSampler: Sendable {
   ///
   /// - Parameter now: nanoseconds of a clock that never goes back.
   /// - Throws: as ``ProcessMemory/init(of:)``.
-  public mutating func sample(now: UInt64) throws(MemoryError) -> ProcessMemory {
+  package mutating func sample(now: UInt64) throws(MemoryError) -> ProcessMemory {
     if let last, now >= last.at, now - last.at < interval.unsignedNanoseconds { return last.sample }
     let sample = try ProcessMemory(of: process)
     last = (sample, now)

@@ -19,7 +19,7 @@ public struct CriticalPoint: Sendable, Hashable, Comparable, CustomStringConvert
   public static let nineTenths = CriticalPoint(unchecked: 0.9)
 
   /// The bytes in use at which it is reached, of `capacity` bytes. (R-MEM-03)
-  public func bytes(of capacity: UInt64) -> UInt64 {
+  package func bytes(of capacity: UInt64) -> UInt64 {
     // A product just below 2^64 may round up to it.
     UInt64(exactly: (Double(capacity) * share).rounded()) ?? capacity
   }

@@ -19,6 +19,7 @@ public struct MemoryReading: Sendable, Hashable {
   /// In bytes; what the kernel can take back without writing anything does not count. May exceed `capacity`.
   public var inUse: UInt64
 
+  /// Both in bytes.
   public init(capacity: UInt64, inUse: UInt64) {
     self.capacity = capacity
     self.inUse = inUse
@@ -33,12 +34,14 @@ public struct MemoryReading: Sendable, Hashable {
 /// A level is entered as soon as its point is reached, and left only once use is below the point by the margin: what
 /// swings about a point raises one alarm, not many.
 public struct PressureGauge: Sendable, Hashable {
+  /// From here on apps are warned.
   public let warning: CriticalPoint
+  /// From here on memory is taken.
   public let critical: CriticalPoint
   /// Share of the capacity, 0 up to less than `warning`.
   public let margin: Double
   /// The level as of the last reading.
-  public private(set) var level = PressureLevel.normal
+  package private(set) var level = PressureLevel.normal
 
   /// - Throws: ``MemoryError`` with code `configuration` where `warning` is above `critical`, or `margin` out of range.
   public init(
@@ -64,7 +67,7 @@ public struct PressureGauge: Sendable, Hashable {
 
   /// Takes a reading. Returns the new level where it has changed.
   @discardableResult
-  public mutating func update(_ reading: MemoryReading) -> PressureLevel? {
+  package mutating func update(_ reading: MemoryReading) -> PressureLevel? {
     // Without any memory in use nothing is short, whatever the margin.
     let next: PressureLevel
     if reading.inUse == 0 {
@@ -85,7 +88,7 @@ public struct PressureGauge: Sendable, Hashable {
   }
 
   /// What must go so that the level is not critical, and does not soon become so: 0 where it is not.
-  public func excess(_ reading: MemoryReading) -> UInt64 {
+  package func excess(_ reading: MemoryReading) -> UInt64 {
     guard isCritical(reading) else { return 0 }
     let bytes = critical.bytes(of: reading.capacity)
     return (reading.inUse - (bytes - min(slack(reading.capacity), bytes))).saturatingAdd(1)

@@ -11,21 +11,23 @@ public struct PurgeOrder: Sendable, Hashable {
     case leastRecentlyUsed
   }
 
+  /// Among apps that are alike.
   public var age: Age
 
+  /// An order by standing, and then by age.
   public init(age: Age = .leastRecentlyUsed) { self.age = age }
 
   /// What the order looks at.
-  public struct Candidate: Sendable, Hashable {
-    public var standing: AppStanding
+  package struct Candidate: Sendable, Hashable {
+    package var standing: AppStanding
     /// Given by the app: the lower, the sooner.
-    public var group: UInt32
+    package var group: UInt32
     /// Grows with each region that is made or filled.
-    public var born: UInt64
+    package var born: UInt64
     /// Nanoseconds of a clock that never goes back.
-    public var used: UInt64
+    package var used: UInt64
 
-    public init(standing: AppStanding, group: UInt32, born: UInt64, used: UInt64) {
+    package init(standing: AppStanding, group: UInt32, born: UInt64, used: UInt64) {
       self.standing = standing
       self.group = group
       self.born = born
@@ -34,7 +36,7 @@ public struct PurgeOrder: Sendable, Hashable {
   }
 
   /// Whether `left` goes before `right`.
-  public func takes(_ left: Candidate, before right: Candidate) -> Bool {
+  package func takes(_ left: Candidate, before right: Candidate) -> Bool {
     if left.standing != right.standing { return left.standing < right.standing }
     if left.group != right.group { return left.group < right.group }
     switch age {
@@ -44,5 +46,5 @@ public struct PurgeOrder: Sendable, Hashable {
   }
 
   /// Whether anything may be taken from an app of this standing.
-  public static func mayTake(from standing: AppStanding) -> Bool { standing != .active }
+  package static func mayTake(from standing: AppStanding) -> Bool { standing != .active }
 }

@@ -6,6 +6,7 @@ public struct RemovalCandidate: Sendable, Hashable {
   public var app: UInt32
   /// For people.
   public var name: String
+  /// What its app's state is to memory.
   public var standing: AppStanding
   /// Bytes that removing it gives back: dirty, wired, and purgeable that is held.
   public var footprint: UInt64
@@ -35,10 +36,15 @@ public struct RemovalCandidate: Sendable, Hashable {
 public struct Removal: Sendable, Hashable, CustomStringConvertible {
   /// How it is removed. (R-MEM-04)
   public enum Way: String, Sendable, Hashable, CaseIterable, Codable {
-    case hibernate, terminate
+    /// Its state goes to the store.
+    case hibernate
+    /// It ends.
+    case terminate
   }
 
+  /// Whose; ``AppMemory/number``.
   public let app: UInt32
+  /// How it goes.
   public let way: Way
   /// A sentence that answers "why was this app removed?".
   public let reason: String
@@ -47,6 +53,7 @@ public struct Removal: Sendable, Hashable, CustomStringConvertible {
   /// ``AppMemory/rises`` when its app was chosen, as the broker notes; `nil`: nobody chose it by its standing.
   package var rises: UInt64?
 
+  /// What a policy of one's own answers.
   public init(app: UInt32, way: Way, reason: String, isOptional: Bool = false) {
     self.app = app
     self.way = way
@@ -88,6 +95,7 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
     case largestForLongest
   }
 
+  /// Who goes first.
   public var order: Order = .leastRecentlyUsed
   /// An app that is not in front and holds so large a share of all memory, 0 to 1, is heavy. `nil`: none is. (R-MEM-13)
   public var heavyShare: Double? = 0.25
@@ -103,6 +111,7 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
   /// background apps, least recently used first. `nil`: all may until tracking apps' turn comes. (R-MEM-12)
   public var bytesPerTrackingApp: UInt64?
 
+  /// The default of each setting.
   public init() {}
 
   /// - Throws: ``MemoryError`` with code `configuration`, for the first setting that is out of range.

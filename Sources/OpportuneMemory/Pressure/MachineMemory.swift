@@ -2,23 +2,23 @@
 ///
 /// Memory that the kernel gives back without writing does not count as in use: by its own estimate (`MemAvailable`) for
 /// the machine, and by a cgroup's inactive file pages, among which it counts what was freed lazily.
-public struct MachineMemory: Sendable, Hashable {
+package struct MachineMemory: Sendable, Hashable {
   /// Where the kernel's files are.
-  public let proc: String
+  package let proc: String
 
   /// This machine.
-  public static let system = MachineMemory(proc: "/proc")
+  package static let system = MachineMemory(proc: "/proc")
 
-  public init(proc: String) { self.proc = proc }
+  package init(proc: String) { self.proc = proc }
 
   /// How much there is and how much is in use; `nil` where the kernel does not say. 20 to 250 µs.
-  public func reading() -> MemoryReading? { readings().shortest }
+  package func reading() -> MemoryReading? { readings().shortest }
 
   /// Of each cgroup with a limit, and of the machine: who fills much at once may pass one that is not the shortest yet.
   func readings() -> [MemoryReading] { cgroupReadings() + [machineReading()].compactMap(\.self) }
 
   /// Of the machine as a whole.
-  public func machineReading() -> MemoryReading? {
+  package func machineReading() -> MemoryReading? {
     guard let table = KernelFile.text("\(proc)/meminfo").map(KernelFile.table), let total = table["MemTotal"],
       let available = table["MemAvailable"]
     else { return nil }
@@ -39,7 +39,7 @@ public struct MachineMemory: Sendable, Hashable {
   }
 
   /// Of each memory cgroup with a limit that the program is in, itself or by one above it.
-  public func cgroupReadings() -> [MemoryReading] {
+  package func cgroupReadings() -> [MemoryReading] {
     var readings: [MemoryReading] = []
     for group in cgroups() {
       var path = group.path

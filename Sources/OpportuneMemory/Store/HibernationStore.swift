@@ -17,7 +17,7 @@ public final class HibernationStore {
   /// written over it.
   private var failure: StoreError?
   /// Copies of the index that were found torn or damaged when the store was opened, and were written anew from the other.
-  public private(set) var repairs = 0
+  package private(set) var repairs = 0
 
   /// Opens a store, and makes it where there is none.
   ///
@@ -88,9 +88,9 @@ public final class HibernationStore {
   // MARK: What is in it
 
   /// The apps that are in it, in the order in which they were saved.
-  public var apps: [String] { index.entries.map(\.name) }
+  package var apps: [String] { index.entries.map(\.name) }
   /// Bytes that nothing occupies. Records are in one piece each: the largest that fits may be smaller.
-  public var freeBytes: Int { index.free().sum }
+  package var freeBytes: Int { index.free().sum }
 
   /// Saves the state of an app, in place of what was saved of it before. (R-MEM-05)
   ///
@@ -104,7 +104,7 @@ public final class HibernationStore {
   ///   there; `system`, and where the index was not written then, each later call that writes throws it again until the store is
   ///   opened anew.
   @discardableResult
-  public func save(_ app: String, _ parts: [UnsafeRawBufferPointer]) throws(StoreError) -> Int {
+  package func save(_ app: String, _ parts: [UnsafeRawBufferPointer]) throws(StoreError) -> Int {
     try save(app, parts) { true }
   }
 
@@ -133,12 +133,12 @@ public final class HibernationStore {
   /// What was saved of an app, part by part. It stays saved: call ``remove(_:)`` once it is back in use. (R-MEM-07)
   ///
   /// - Throws: ``StoreError``: `absent`, `damagedRecord`, `system`.
-  public func load(_ app: String) throws(StoreError) -> [[UInt8]] { try record(of: app).load() }
+  package func load(_ app: String) throws(StoreError) -> [[UInt8]] { try record(of: app).load() }
 
   /// What was saved of an app, to be read on another thread, whatever the store does meanwhile.
   ///
   /// - Throws: ``StoreError`` with code `absent`.
-  public func record(of app: String) throws(StoreError) -> StoredRecord {
+  package func record(of app: String) throws(StoreError) -> StoredRecord {
     guard let entry = index.entries.first(where: { $0.name == app }) else {
       throw StoreError(.absent, "'\(app)' is not in the store")
     }
@@ -148,7 +148,7 @@ public final class HibernationStore {
   /// Forgets an app, and frees its space. Does nothing for one that is not there. (R-MEM-07)
   ///
   /// - Throws: ``StoreError`` with code `system`, as ``save(_:_:)``.
-  public func remove(_ app: String) throws(StoreError) {
+  package func remove(_ app: String) throws(StoreError) {
     let rest = index.entries.filter { $0.name != app }
     if rest.count != index.entries.count { try commit(rest) }
   }

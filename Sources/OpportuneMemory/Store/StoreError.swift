@@ -1,7 +1,8 @@
 /// Why the hibernation store refused, or what it found.
 ///
-/// Two errors are equal when their codes are; the message is for people.
+/// Two errors are equal when their codes are; the message is for people. More codes may be added later.
 public struct StoreError: Error, Sendable, Equatable, CustomStringConvertible {
+  /// What went wrong.
   public enum Code: Sendable, Hashable {
     /// An argument was refused; nothing was done.
     case argument
@@ -25,14 +26,17 @@ public struct StoreError: Error, Sendable, Equatable, CustomStringConvertible {
     case system(Int32)
   }
 
+  /// What went wrong.
   public let code: Code
-  /// For people: the value, and the limit or the reason.
-  public let description: String
+  /// The same for people: the value, and the limit or the reason.
+  public let message: String
 
-  package init(_ code: Code, _ description: String) {
+  package init(_ code: Code, _ message: String) {
     self.code = code
-    self.description = description
+    self.message = message
   }
+
+  public var description: String { message }
 
   public static func == (left: StoreError, right: StoreError) -> Bool { left.code == right.code }
 }

@@ -2,17 +2,17 @@
 ///
 /// `@unchecked Sendable`: it only reads the device, which any thread may do beside who writes elsewhere, and records are
 /// written to free space alone.
-public struct StoredRecord: @unchecked Sendable {
+package struct StoredRecord: @unchecked Sendable {
   let device: any StoreDevice
   let entry: StoreIndex.Entry
 
   /// Bytes that it takes up in the store.
-  public var bytes: Int { entry.length }
+  package var bytes: Int { entry.length }
 
   /// The content, part by part. Takes as long as the disk does. Any thread.
   ///
   /// - Throws: ``StoreError``: `damagedRecord`, also where the app was removed or saved again since; `system`.
-  public func load() throws(StoreError) -> [[UInt8]] {
+  package func load() throws(StoreError) -> [[UInt8]] {
     let reader = try RecordReader(device, entry)
     var parts: [[UInt8]] = []
     for count in reader.counts { parts.append(try Self.next(of: reader, count)) }

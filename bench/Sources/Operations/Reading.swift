@@ -22,13 +22,15 @@ extension Comparison {
     var configuration = IOConfiguration()
     change(&configuration)
     let broker = try IOBroker(configuration: configuration)
-    let io = try broker.makeApp(named: "bench")
+    let fixture = try Fixture()
+    let io = try broker.makeIO(for: fixture.app)
     // This program, which is in the cache since it runs.
     let file = try FileDescriptor.open("/proc/self/exe", .readOnly)
     let buffer = try IOBuffer(count: size)
     return Comparison(
       ours: { operations in
         for _ in 0..<operations { _ = try await io.read(file, into: buffer, at: 0) }
+        withExtendedLifetime(fixture) {}
       },
       rival: { operations in
         try buffer.withBytes { bytes in
