@@ -138,13 +138,21 @@ let package = Package(
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ]),
-    .executableTarget(name: "TenLines", dependencies: ["Opportune"], path: "docs/examples/TenLines"),
-    .executableTarget(name: "LaunchTimes", dependencies: ["Opportune"], path: "docs/examples/LaunchTimes"),
-    .executableTarget(name: "Player", dependencies: ["Opportune"], path: "docs/examples/Player"),
-    .executableTarget(name: "Mail", dependencies: ["Opportune"], path: "docs/examples/Mail"),
+    // Examples see what users see, and no more.
+    .executableTarget(
+      name: "TenLines", dependencies: ["Opportune"], path: "docs/examples/TenLines", packageAccess: false),
+    .executableTarget(
+      name: "LaunchTimes", dependencies: ["Opportune"], path: "docs/examples/LaunchTimes", packageAccess: false),
+    .executableTarget(
+      name: "Player", dependencies: ["Opportune"], path: "docs/examples/Player", packageAccess: false),
+    .executableTarget(
+      name: "Mail", dependencies: ["Opportune"], path: "docs/examples/Mail", packageAccess: false),
     .target(
       name: "TestSupport", dependencies: ["OpportuneBase", .product(name: "Logging", package: "swift-log")],
       path: "Tests/TestSupport"),
+    // The examples of docs/api.md.
+    .testTarget(
+      name: "OpportuneAPITests", dependencies: ["Opportune", "OpportuneLocation", "TestSupport"], packageAccess: false),
     .testTarget(name: "COpportuneTests", dependencies: ["COpportune", "TestSupport"]),
     .testTarget(name: "OpportuneBaseTests", dependencies: ["OpportuneBase", "TestSupport"]),
     .testTarget(
