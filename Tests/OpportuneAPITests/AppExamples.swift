@@ -108,6 +108,7 @@ final class Notes: HibernatingApp, Sendable {
     let host = try AppHost()
     let mail = try await host.launch(Manifest(identifier: "org.example.mail")) { _ in Mail() }
     try await host.terminate(mail.id)
+    try await eventually("its end") { await mail.state() == .notRunning }
     var isOver = false
     // docs: app errors
     do throws(HostError) {

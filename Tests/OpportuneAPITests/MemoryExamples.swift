@@ -9,9 +9,10 @@ import Testing
     configuration.limit = .budget(512_000_000)
     let broker = try MemoryBroker(configuration: configuration) { removal in print(removal.reason) }
     let browser: AppMemory = broker.makeMemory(named: "browser")
-    let tiles: Purgeable<UInt32> = try browser.purgeable(count: 256 * 256)
-    let first = tiles.withContents(orRecreate: { $0.update(repeating: 7) }, { $0[0] })
+    let tiles: Purgeable<UInt32> = try browser.purgeable(count: 256 * 256)  // zero at first
     browser.setStanding(AppStanding.suspended)  // from here on the tiles may go
+    browser.purge()  // as the broker does where memory is short
+    let first = tiles.withContents(orRecreate: { $0.update(repeating: 7) }, { $0[0] })
     // end
     #expect(first == 7)
   }
