@@ -1,6 +1,12 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
+// Who depends on the library by its version gets no package that only the tools need: these come with the trait
+// "Tools", which is enabled by default in this repository alone. SwiftPM reads the manifest of a dependency at "/",
+// and once more in its folder of checkouts.
+let isDependency = Context.packageDirectory == "/" || Context.packageDirectory.contains("/checkouts/")
+let tools: TargetDependencyCondition? = .when(traits: ["Tools"])
+
 let package = Package(
   name: "opportune",
   products: [
@@ -9,6 +15,10 @@ let package = Package(
     .library(name: "OpportuneLocation", targets: ["OpportuneLocation"]),
     .library(name: "COpportune", targets: ["COpportune"]),
     .executable(name: "opportune", targets: ["OpportuneCommand"]),
+  ],
+  traits: [
+    .trait(name: "Tools", description: "The command, its benches, the fuzzer and the replay of recordings."),
+    .default(enabledTraits: isDependency ? [] : ["Tools"]),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -24,46 +34,48 @@ let package = Package(
     // The C core: mechanism only. liburing and libnuma are seen by its .c files alone, because
     // their headers clash when Swift imports both.
     .systemLibrary(
-      name: "CLiburing", path: "CSupport/CLiburing", pkgConfig: "liburing",
+      name: "CLiburing", path: "Sources/System/CLiburing", pkgConfig: "liburing",
       providers: [.apt(["liburing-dev"])]),
     .systemLibrary(
-      name: "CNuma", path: "CSupport/CNuma", pkgConfig: "numa",
+      name: "CNuma", path: "Sources/System/CNuma", pkgConfig: "numa",
       providers: [.apt(["libnuma-dev"])]),
     .systemLibrary(
-      name: "CZstd", path: "CSupport/CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
+      name: "CZstd", path: "Sources/System/CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
     .systemLibrary(
-      name: "CXXHash", path: "CSupport/CXXHash", pkgConfig: "libxxhash", providers: [.apt(["libxxhash-dev"])]),
+      name: "CXXHash", path: "Sources/System/CXXHash", pkgConfig: "libxxhash", providers: [.apt(["libxxhash-dev"])]),
     // Geodesics of PROJ, and GEOS for whether polygons are valid.
     .systemLibrary(
-      name: "CGeodesic", path: "CSupport/CGeodesic", pkgConfig: "proj",
+      name: "CGeodesic", path: "Sources/System/CGeodesic", pkgConfig: "proj",
       providers: [.apt(["libproj-dev"])]),
     .systemLibrary(
-      name: "CGEOS", path: "CSupport/CGEOS", pkgConfig: "geos",
+      name: "CGEOS", path: "Sources/System/CGEOS", pkgConfig: "geos",
       providers: [.apt(["libgeos-dev"])]),
     .target(
       name: "COpportune",
       dependencies: ["CLiburing", "CNuma"],
-      path: "CSupport/COpportune",
+      path: "Sources/COpportune",
       cSettings: [.define("_GNU_SOURCE")]),
     // The few symbols of the Swift runtime that no public interface offers, kept apart from the C core, which C
     // programs link without Swift.
-    .target(name: "COpportuneRuntime", path: "CSupport/COpportuneRuntime", cSettings: [.define("_GNU_SOURCE")]),
+    .target(name: "COpportuneRuntime", path: "Sources/COpportuneRuntime", cSettings: [.define("_GNU_SOURCE")]),
     // The explorer of interleavings, and the core compiled once more, from its own sources, with each synchronisation
     // a step of the explorer. The compiler reports plain accesses too, for races, and the edges that ran. Both are
     // optimised in debug builds as well, where they would explore a fifth as much. Only the command and tests depend on
     // them: flags that SwiftPM calls unsafe would keep users from the package.
     .target(
-      name: "COpportuneExplorer", path: "CSupport/COpportuneExplorer",
+      name: "COpportuneExplorer", path: "Tools/COpportuneExplorer",
       cSettings: [.define("_GNU_SOURCE"), .unsafeFlags(["-O2"])]),
     .target(
       name: "COpportuneChecked",
       dependencies: ["COpportuneExplorer"],
-      path: "CSupport/COpportuneChecked",
+      path: "Tools/COpportuneChecked",
       cSettings: [
-        .define("_GNU_SOURCE"), .define("OPP_CHECKED"), .headerSearchPath("../COpportune/include"),
+        .define("_GNU_SOURCE"), .define("OPP_CHECKED"), .headerSearchPath("../../Sources/COpportune/include"),
         .unsafeFlags(["-O2", "-fsanitize-coverage=inline-8bit-counters,trace-loads,trace-stores"]),
       ]),
-    .target(name: "OpportuneFuzz", dependencies: ["OpportuneBase", "COpportuneChecked", "COpportuneExplorer"]),
+    .target(
+      name: "OpportuneFuzz", dependencies: ["OpportuneBase", "COpportuneChecked", "COpportuneExplorer"],
+      path: "Tools/OpportuneFuzz"),
     // What every module may need, and no user: time, numbers, collections, how text of others is printed.
     .target(name: "OpportuneBase", dependencies: [.product(name: "HeapModule", package: "swift-collections")]),
     .target(
@@ -105,39 +117,48 @@ let package = Package(
       ]),
     // The loops of `opportune bench io` below Swift, among them one over bare liburing.
     .target(
-      name: "COpportuneBench", dependencies: ["COpportune", "CLiburing"], path: "CSupport/COpportuneBench",
+      name: "COpportuneBench", dependencies: ["COpportune", "CLiburing"], path: "Tools/COpportuneBench",
       cSettings: [.define("_GNU_SOURCE")]),
     .target(
       name: "OpportuneBench",
       dependencies: [
         "OpportuneBase", "Opportune", "COpportune", "COpportuneBench", "OpportuneIO", "OpportuneLocation",
         .product(name: "SystemPackage", package: "swift-system"),
-        .product(name: "Histogram", package: "hdrhistogram-swift"),
-      ]),
+        .product(name: "Histogram", package: "hdrhistogram-swift", condition: tools),
+      ],
+      path: "Tools/OpportuneBench"),
     // Recorded use of real devices, in virtual time. Apart from the library, so that programs do not link SQLite.
     .target(
       name: "OpportuneReplay",
-      dependencies: ["OpportuneBase", "Opportune", "OpportuneApps", .product(name: "GRDB", package: "GRDB.swift")]),
+      dependencies: [
+        "OpportuneBase", "Opportune", "OpportuneApps", .product(name: "GRDB", package: "GRDB.swift", condition: tools),
+      ],
+      path: "Tools/OpportuneReplay"),
     // What the layers above the core promise, as judges that know nothing of how they keep it. For tests and fuzzing.
-    .target(name: "OpportuneModels", dependencies: ["OpportuneIO", "OpportuneApps", "OpportuneMemory"]),
+    .target(
+      name: "OpportuneModels", dependencies: ["OpportuneIO", "OpportuneApps", "OpportuneMemory"],
+      path: "Tools/OpportuneModels"),
     // The targets of `opportune fuzz` above the core.
     .target(
       name: "OpportuneProperties",
       dependencies: [
         "OpportuneBase", "OpportuneFuzz", "OpportuneModels", "OpportuneScheduler", "OpportuneIO", "OpportuneApps",
-        "OpportuneMemory", "OpportuneLocation", "OpportuneReplay", .product(name: "GRDB", package: "GRDB.swift"),
+        "OpportuneMemory", "OpportuneLocation", "OpportuneReplay",
+        .product(name: "GRDB", package: "GRDB.swift", condition: tools),
         .product(name: "SystemPackage", package: "swift-system"),
-      ]),
+      ],
+      path: "Tools/OpportuneProperties"),
     // The arguments of the command, which Swift reads from /proc.
-    .target(name: "COpportuneArguments", path: "CSupport/COpportuneArguments"),
+    .target(name: "COpportuneArguments", path: "Tools/COpportuneArguments"),
     .executableTarget(
       name: "OpportuneCommand",
       dependencies: [
         "OpportuneBase", "Opportune", "OpportuneBench", "OpportuneFuzz", "OpportuneProperties", "OpportuneLocation",
         "OpportuneReplay", "COpportune", "COpportuneArguments",
-        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "ArgumentParser", package: "swift-argument-parser", condition: tools),
         .product(name: "Logging", package: "swift-log"),
-      ]),
+      ],
+      path: "Tools/OpportuneCommand"),
     // Examples see what users see, and no more.
     .executableTarget(
       name: "TenLines", dependencies: ["Opportune"], path: "docs/examples/TenLines", packageAccess: false),
@@ -184,7 +205,10 @@ let package = Package(
       ]),
     .testTarget(
       name: "OpportuneReplayTests",
-      dependencies: ["OpportuneReplay", "OpportuneApps", "TestSupport", .product(name: "GRDB", package: "GRDB.swift")],
+      dependencies: [
+        "OpportuneReplay", "OpportuneApps", "TestSupport",
+        .product(name: "GRDB", package: "GRDB.swift", condition: tools),
+      ],
       resources: [.copy("Fixtures")]),
     .testTarget(
       name: "OpportuneFuzzTests",
@@ -206,7 +230,7 @@ let package = Package(
       name: "OpportuneCommandTests",
       dependencies: [
         "OpportuneCommand", "Opportune", "OpportuneFuzz", "OpportuneProperties", "OpportuneReplay", "TestSupport",
-        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "ArgumentParser", package: "swift-argument-parser", condition: tools),
         .product(name: "SystemPackage", package: "swift-system"),
       ],
       resources: [.copy("Fixtures")]),
@@ -242,7 +266,7 @@ if let libFuzzer = Context.environment["OPPORTUNE_LIBFUZZER"] {
       + [target.name == "COpportuneExplorer" ? .define("OPP_LIBFUZZER") : .unsafeFlags(["-fsanitize=fuzzer-no-link"])]
   }
   package.targets += [
-    .systemLibrary(name: "CLibFuzzer", path: "CSupport/CLibFuzzer"),
+    .systemLibrary(name: "CLibFuzzer", path: "Tools/CLibFuzzer"),
     .executableTarget(
       name: "LibFuzzer", dependencies: ["CLibFuzzer", "OpportuneFuzz", "OpportuneProperties"], path: "Tests/LibFuzzer",
       linkerSettings: [.unsafeFlags(["-Xlinker", libFuzzer, "-lstdc++"])]),

@@ -3,8 +3,8 @@
 #include "history.h"
 
 CHECKED_CORE_BEGIN
-#include "../COpportune/inbox.c"
-#include "../COpportune/lane.c"
+#include "../../Sources/COpportune/inbox.c"
+#include "../../Sources/COpportune/lane.c"
 CHECKED_CORE_END
 
 /* --- Inbox ------------------------------------------------------------------------------------ */

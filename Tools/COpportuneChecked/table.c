@@ -5,7 +5,7 @@
 #include "checked.h"
 
 CHECKED_CORE_BEGIN
-#include "../COpportune/table.c"
+#include "../../Sources/COpportune/table.c"
 CHECKED_CORE_END
 
 enum { KEYS = 6, TABLE_PUT = 0, TABLE_GET, TABLE_REMOVE };

@@ -8,7 +8,7 @@
  * program names; that a page may also go later is the business of opp_pages_keep(), which is no matter of threads.
  */
 #include "checked.h"
-#include "../COpportune/pages.h"
+#include "../../Sources/COpportune/pages.h"
 
 typedef struct opp_purge opp_purge;
 typedef struct opp_purge_set opp_purge_set;
@@ -74,7 +74,7 @@ static _Bool checked_pages_keep(uint64_t *word) {
 #define opp_pages_keep checked_pages_keep
 
 CHECKED_CORE_BEGIN
-#include "../COpportune/purge.c"
+#include "../../Sources/COpportune/purge.c"
 CHECKED_CORE_END
 
 enum { PURGE_USE, PURGE_TAKE, PURGE_OFFER, PURGE_KEEP, PURGE_LET, PURGE_OPEN, PURGE_CLOSE, PURGE_OWN, PURGE_REVOKE,

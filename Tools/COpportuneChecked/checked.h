@@ -25,8 +25,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../COpportune/mapping.h" /* before opp_sync.h, which has the explorer's memory stand in for it */
-#include "../COpportune/opp_sync.h"
+#include "../../Sources/COpportune/mapping.h" /* before opp_sync.h, which has the explorer's memory stand in for it */
+#include "../../Sources/COpportune/opp_sync.h"
 #include "opp_checked.h"
 
 #define CHECKED_CORE_BEGIN                                                                               \

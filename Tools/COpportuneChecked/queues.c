@@ -3,14 +3,14 @@
 #include "history.h"
 
 CHECKED_CORE_BEGIN
-#include "../COpportune/app.c"
-#include "../COpportune/bag.c"
-#include "../COpportune/bag_strand.c"
-#include "../COpportune/core.c"
-#include "../COpportune/fifo.c"
-#include "../COpportune/pool.c"
-#include "../COpportune/push.c"
-#include "../COpportune/source.c"
+#include "../../Sources/COpportune/app.c"
+#include "../../Sources/COpportune/bag.c"
+#include "../../Sources/COpportune/bag_strand.c"
+#include "../../Sources/COpportune/core.c"
+#include "../../Sources/COpportune/fifo.c"
+#include "../../Sources/COpportune/pool.c"
+#include "../../Sources/COpportune/push.c"
+#include "../../Sources/COpportune/source.c"
 
 /* The judges learn what takes give back. */
 static int checked_give_back(opp_source *source, opp_app *app, int set, uint8_t rank, opp_job job) {
@@ -21,9 +21,9 @@ static int checked_give_back(opp_source *source, opp_app *app, int set, uint8_t 
 }
 
 #define opp_app_give_back checked_give_back
-#include "../COpportune/take.c"
+#include "../../Sources/COpportune/take.c"
 #undef opp_app_give_back
-#include "../COpportune/taker.c"
+#include "../../Sources/COpportune/taker.c"
 
 /* Workers take from a run queue, or, in target lane, from a number of jobs; the judge learns when they lie down and wake. */
 static bool checked_has_ready(opp_core *core, uint64_t levels);
@@ -33,7 +33,7 @@ static void checked_lie_down(opp_lane *lane, uint32_t slot);
 static opp_woken checked_wake_up(opp_lane *lane, uint32_t slot);
 static opp_woken checked_sleep(opp_lane *lane, uint32_t slot);
 #define opp_has_ready checked_has_ready
-#include "../COpportune/lane.c"
+#include "../../Sources/COpportune/lane.c"
 #define opp_ready_levels checked_ready_levels
 #define opp_take checked_take
 #define opp_lane_lie_down checked_lie_down
@@ -43,7 +43,7 @@ static opp_woken checked_sleep(opp_lane *lane, uint32_t slot);
 #define opp_taker_join(taker, group) ((taker) != NULL ? opp_taker_join(taker, group) : (void)0)
 #define opp_taker_end_turn(taker) ((taker) != NULL ? opp_taker_end_turn(taker) : (void)0)
 #define opp_taker_should_rest(taker) ((taker) != NULL && opp_taker_should_rest(taker))
-#include "../COpportune/worker.c"
+#include "../../Sources/COpportune/worker.c"
 #undef opp_has_ready
 #undef opp_ready_levels
 #undef opp_take
