@@ -38,16 +38,16 @@ static opp_app *app_occupy(opp_core *core, uint32_t index, bool *memory_short) {
 
 opp_app *opp_app_create(opp_core *core, uint8_t band, bool suspended) {
     if (band >= OPP_BANDS) return NULL;
-    /* relaxed, all uses of the hint: it only says where to begin. If it is too high the low places come last. */
-    uint32_t hint = opp_load(&core->app_hint, relaxed), count = core->config.max_apps;
+    /* relaxed, all uses of `free_app`: it only says where to begin. If it is too high the low places come last. */
+    uint32_t start = opp_load(&core->free_app, relaxed), count = core->config.max_apps;
     bool memory_short = false;
     for (uint32_t i = 0; i < count && !memory_short; i++) {
-        uint32_t index = (hint + i) % count;
+        uint32_t index = (start + i) % count;
         opp_app *app = app_occupy(core, index, &memory_short);
         if (app == NULL) continue;
         OPP_ASSERT(app->index == index);
         OPP_ASSERT(app->core == core);
-        opp_cas(&core->app_hint, &hint, index + 1, relaxed);
+        opp_cas(&core->free_app, &start, index + 1, relaxed);
         /* relaxed: nobody has this app yet. The word may be one that the place's last owner had: see R3 in runq.h. */
         opp_store(&app->state, band | (suspended ? STATE_SUSPENDED : 0), relaxed);
         return app;
@@ -56,11 +56,11 @@ opp_app *opp_app_create(opp_core *core, uint8_t band, bool suspended) {
 }
 
 void opp_app_destroy(opp_app *app) {
-    _Atomic(uint32_t) *hint = &app->core->app_hint;
-    uint32_t index = app->index, known = opp_load(hint, relaxed);
+    _Atomic(uint32_t) *start = &app->core->free_app;
+    uint32_t index = app->index, known = opp_load(start, relaxed);
     app->context = NULL;
     opp_store(&app->in_use, 0, release); /* [app-reuse] release: the last owner is done. */
-    while (index < known && !opp_cas(hint, &known, index, relaxed)) {}
+    while (index < known && !opp_cas(start, &known, index, relaxed)) {}
 }
 
 void opp_app_set_context(opp_app *app, void *context) {
@@ -84,7 +84,7 @@ bool opp_app_is_suspended(const opp_app *app) {
 }
 
 bool opp_app_holds(const opp_app *app, unsigned number) {
-    uint64_t state = opp_load(&app->state, seq_cst); /* [hint] */
+    uint64_t state = opp_load(&app->state, seq_cst); /* [ready] */
     if (state & STATE_SUSPENDED) return false;
     for (int set = 0; set < core_sets(app->core); set++)
         if (app_ranks_at(app, set, state, number) != 0) return true;
@@ -109,9 +109,9 @@ void opp_app_show_at(opp_app *app, unsigned number) {
     OPP_ASSERT(number < OPP_LEVELS);
     opp_core *core = app->core;
     level *level = core_level(core, number);
-    hint_set(hint_at(level->apps, app->index));
-    hint_set(hint_at(level->summary, summary_of(core, app->index)));
-    hint_set(hint_at(core->ready, number));
+    ready_bit_set(ready_bit_at(level->apps, app->index));
+    ready_bit_set(ready_bit_at(level->summary, summary_of(core, app->index)));
+    ready_bit_set(ready_bit_at(core->ready, number));
 }
 
 /* Sets the bits of every level at which `app` has something. After a step that may have made it so. */
@@ -129,7 +129,7 @@ static bool app_step(opp_app *app, uint64_t clear, uint64_t set) {
         next = (state & ~clear) | set;
         if (next == state) return false;
         next += STATE_STEP;
-        /* [state] seq_cst: before our looks at hints and announcements in the one order of the essay. release:
+        /* [state] seq_cst: before our looks at ready bits and announcements in the one order of the essay. release:
          * what the caller did before the step is seen by who acts on it. */
     } while (!opp_cas(&app->state, &state, next, seq_cst));
     return true;
@@ -156,18 +156,18 @@ uint64_t opp_app_queued(const opp_app *app) {
     for (int set = 0; set < core_sets(app->core); set++)
         for (int p = 0; p < PLACES; p++)
             for (int rank = 0; rank < OPP_RANKS; rank++) {
-                /* [bag] acquire: see place_bag(). */
-                const opp_bag *bag = opp_load(&app->places[set][p].bag[rank], acquire);
-                if (bag != NULL) count += opp_bag_count(bag);
+                /* [queue] acquire: see place_queue(). */
+                const opp_queue *queue = opp_load(&app->places[set][p].queue[rank], acquire);
+                if (queue != NULL) count += opp_queue_count(queue);
             }
     return count;
 }
 
 uint32_t opp_app_running(const opp_app *app) {
     uint32_t count = 0;
-    /* [takers] acquire: pairs with opp_taker_create(). seq_cst: a taker that is not in this list yet announces itself
+    /* [consumers] acquire: pairs with opp_consumer_create(). seq_cst: a consumer that is not in this list yet announces itself
      * later in the one order of the essay, and then sees the suspension. */
-    for (opp_taker *taker = opp_load(&app->core->takers, seq_cst); taker != NULL; taker = taker->next)
-        count += opp_load(&taker->current, seq_cst) == app; /* [announce] see "Suspension" */
+    for (opp_consumer *consumer = opp_load(&app->core->consumers, seq_cst); consumer != NULL; consumer = consumer->next)
+        count += opp_load(&consumer->current, seq_cst) == app; /* [announce] see "Suspension" */
     return count;
 }

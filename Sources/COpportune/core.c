@@ -18,7 +18,7 @@ int opp_core_create(const opp_core_config *config, opp_core **result) {
     *result = NULL;
     if (!config_is_valid(config)) return -EINVAL;
     uint32_t words = (config->max_apps + WORD_BITS - 1) / WORD_BITS;
-    size_t level_bytes = (sizeof(level) + words * sizeof(hints) + OPP_LINE - 1) / OPP_LINE * OPP_LINE;
+    size_t level_bytes = (sizeof(level) + words * sizeof(ready_word) + OPP_LINE - 1) / OPP_LINE * OPP_LINE;
     /* Mapped, not allocated: most of the tables is never touched. */
     opp_core *core = opp_map(sizeof(opp_core));
     if (core == NULL) return -ENOMEM;
@@ -37,13 +37,13 @@ int opp_core_create(const opp_core_config *config, opp_core **result) {
     for (int band = 0; band < OPP_BANDS; band++)
         for (int rank = 0; rank < OPP_RANKS; rank++)
             core->rank_mask[band][config->level_of[band][rank]] |= 1ull << rank;
-    opp_pool_init(&core->pool);
+    opp_segments_init(&core->segments);
     *result = core;
     return 0;
 }
 
-/* Calls `each` with every bag that is an app's. */
-static void apps_each_bag(opp_core *core, void (*each)(opp_bag *, void (*)(opp_job, void *), void *),
+/* Calls `each` with every queue that is an app's. */
+static void apps_each_queue(opp_core *core, void (*each)(opp_queue *, void (*)(opp_job, void *), void *),
                           void (*drop)(opp_job, void *), void *context) {
     for (uint32_t i = 0; i < core->config.max_apps; i++) {
         opp_app *app = opp_load(&core->apps[i], acquire); /* [apps] */
@@ -51,31 +51,31 @@ static void apps_each_bag(opp_core *core, void (*each)(opp_bag *, void (*)(opp_j
         for (int set = 0; set < OPP_BANDS; set++)
             for (int p = 0; p < PLACES; p++)
                 for (int rank = 0; rank < OPP_RANKS; rank++) {
-                    opp_bag *bag = opp_load(&app->places[set][p].bag[rank], acquire); /* [bag] */
-                    if (bag != NULL) each(bag, drop, context);
+                    opp_queue *queue = opp_load(&app->places[set][p].queue[rank], acquire); /* [queue] */
+                    if (queue != NULL) each(queue, drop, context);
                 }
     }
 }
 
-/* The bags that stand by themselves belong to whoever made them: their entry in the queue, which is dropped, stands for
+/* The queues that stand by themselves belong to whoever made them: their entry in the queue, which is dropped, stands for
  * them. */
 void opp_core_drain(opp_core *core, void (*drop)(opp_job, void *), void *context) {
-    apps_each_bag(core, opp_bag_drain, drop, context);
+    apps_each_queue(core, opp_queue_drain, drop, context);
 }
 
 void opp_core_destroy(opp_core *core, void (*drop)(opp_job, void *), void *context) {
     opp_core_drain(core, drop, context);
-    /* relaxed: nobody else is inside, so the caller knows of every bag. */
-    for (opp_bag *bag = opp_load(&core->bags, relaxed); bag != NULL; bag = bag->next)
-        opp_bag_drain(bag, drop, context);
+    /* relaxed: nobody else is inside, so the caller knows of every queue. */
+    for (opp_queue *queue = opp_load(&core->queues, relaxed); queue != NULL; queue = queue->next)
+        opp_queue_drain(queue, drop, context);
     opp_store(&core->destroyed, true, relaxed); /* relaxed: who sees it only gives up a hold of its own */
     opp_core_release(core);
 }
 
-static void bag_discard(opp_bag *bag, void (*drop)(opp_job, void *), void *context) {
+static void queue_discard(opp_queue *queue, void (*drop)(opp_job, void *), void *context) {
     (void)drop;
     (void)context;
-    opp_bag_free(bag);
+    opp_queue_free(queue);
 }
 
 bool opp_core_is_destroyed(const opp_core *core) {
@@ -91,26 +91,26 @@ void opp_core_release(opp_core *core) {
     uint32_t holds = opp_sub(&core->holds, 1, acq_rel);
     OPP_ASSERT(holds > 0);
     if (holds != 1) return;
-    apps_each_bag(core, bag_discard, NULL, NULL);
+    apps_each_queue(core, queue_discard, NULL, NULL);
     /* relaxed, here and below: nobody else is left. */
     for (uint32_t i = 0; i < core->config.max_apps; i++) free(opp_load(&core->apps[i], relaxed));
-    for (opp_bag *bag = opp_load(&core->bags, relaxed), *next; bag != NULL; bag = next) {
-        next = bag->next;
-        opp_bag_free(bag);
+    for (opp_queue *queue = opp_load(&core->queues, relaxed), *next; queue != NULL; queue = next) {
+        next = queue->next;
+        opp_queue_free(queue);
     }
-    for (opp_source *source = opp_load(&core->sources, relaxed), *next; source != NULL; source = next) {
-        next = source->next;
-        free(source);
+    for (opp_producer *producer = opp_load(&core->producers, relaxed), *next; producer != NULL; producer = next) {
+        next = producer->next;
+        free(producer);
     }
-    for (opp_taker *taker = opp_load(&core->takers, relaxed), *next; taker != NULL; taker = next) {
-        next = taker->next;
-        free(taker);
+    for (opp_consumer *consumer = opp_load(&core->consumers, relaxed), *next; consumer != NULL; consumer = next) {
+        next = consumer->next;
+        free(consumer);
     }
-    opp_pool_free(&core->pool);
+    opp_segments_free(&core->segments);
     opp_unmap(core->levels, core->level_bytes * OPP_LEVELS);
     opp_unmap(core, sizeof(opp_core));
 }
 
 uint64_t opp_core_memory(const opp_core *core) {
-    return opp_pool_bytes(&core->pool) + opp_load(&core->queue_bytes, relaxed); /* relaxed: statistics */
+    return opp_segments_bytes(&core->segments) + opp_load(&core->queue_bytes, relaxed); /* relaxed: statistics */
 }

@@ -1,4 +1,4 @@
-/* The queue of one source: how it begins, grows and ends. The way of an entry is in fifo.h. */
+/* The fifo of one producer: how it begins, grows and ends. The way of an entry is in fifo.h. */
 #include "fifo.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static opp_directory *directory_create(uint64_t count, opp_directory *older) {
     return directory;
 }
 
-opp_fifo *opp_fifo_create(opp_source *source) {
+opp_fifo *opp_fifo_create(opp_producer *producer) {
     opp_fifo *fifo = aligned_alloc(OPP_LINE, sizeof(opp_fifo));
     if (fifo == NULL) return NULL;
     memset(fifo, 0, sizeof(*fifo));
@@ -21,7 +21,7 @@ opp_fifo *opp_fifo_create(opp_source *source) {
         free(fifo);
         return NULL;
     }
-    fifo->source = source;
+    fifo->producer = producer;
     atomic_init(&fifo->directory, directory);
     return fifo;
 }
@@ -38,7 +38,7 @@ void opp_fifo_free(opp_fifo *fifo) {
 
 /* Makes room in the directory for the segment of index `tail`. Returns the directory or NULL. */
 static opp_directory *fifo_reserve(opp_fifo *fifo, uint64_t tail) {
-    opp_directory *directory = opp_load(&fifo->directory, relaxed); /* relaxed: the source's own */
+    opp_directory *directory = opp_load(&fifo->directory, relaxed); /* relaxed: the producer's own */
     /* relaxed: an old head only makes the directory grow early. That its entry may be overwritten follows from the
      * value alone: by B3 nobody can still claim an index below it. */
     uint64_t head = opp_load(&fifo->head, relaxed);
@@ -58,11 +58,11 @@ static opp_directory *fifo_reserve(opp_fifo *fifo, uint64_t tail) {
     return larger;
 }
 
-bool opp_fifo_extend(opp_fifo *fifo, opp_pool *pool, uint64_t tail) {
+bool opp_fifo_extend(opp_fifo *fifo, opp_segments *segments, uint64_t tail) {
     OPP_ASSERT(SLOT_OF(tail) == 0); /* B5 */
     opp_directory *directory = fifo_reserve(fifo, tail);
     if (directory == NULL) return false;
-    opp_segment *segment = opp_pool_take(pool);
+    opp_segment *segment = opp_segments_take(segments);
     if (segment == NULL) return false;
     /* [entry] release: a late reader, which has not seen the tail that this segment is for, may still read the
      * entry, and then the segment's slots: they are mapped. Pairs with the acquire in fifo_peek(). */

@@ -1,11 +1,11 @@
 /*
- * The queue of one source in one bag. Private to the core; what is inline here is in the way of every job.
+ * The fifo of one producer in one queue. Private to the core; what is inline here is in the way of every job.
  *
- * It is a row of segments under two free-running 64-bit indices. Only the source moves `tail`: it stores the slot, then
+ * It is a row of segments under two free-running 64-bit indices. Only the producer moves `tail`: it stores the slot, then
  * the tail. Anyone moves `head`: it reads the slot, then claims it by compare-and-swap, one entry at a time. Index i
- * lives in segment i / 64, which the queue's directory finds by masking; the source itself remembers the last of them.
+ * lives in segment i / 64, which the fifo's directory finds by masking; the producer itself remembers the last of them.
  *
- * Invariants (those of bags go on in bag.c)
+ * Invariants (those of queues go on in queue.c)
  *  B1  head <= tail; both only grow; 64 bits do not wrap.
  *  B2  The slot of an index is written once before tail passes it, and its segment and directory entry are not
  *      written again before head has passed the segment's end.
@@ -21,7 +21,7 @@
 #define OPP_FIFO_H
 
 #include "opp_runq.h"
-#include "pool.h"
+#include "segments.h"
 
 #include <errno.h>
 
@@ -34,29 +34,29 @@
 
 typedef struct opp_directory {
     uint64_t mask;
-    struct opp_directory *older; /* kept for late readers, freed with the queue */
+    struct opp_directory *older; /* kept for late readers, freed with the fifo */
     _Atomic(opp_segment *) segment[];
 } opp_directory;
 
 /* Fields are grouped by who writes them. */
 typedef struct opp_fifo {
-    opp_source *source;
-    _Atomic(struct opp_fifo *) next; /* in the bag's list */
-    struct opp_fifo *resting;        /* in the list of those that rest; under the bag's `sweeping` */
-    _Alignas(OPP_LINE) _Atomic(uint64_t) head; /* takers */
-    _Alignas(OPP_LINE) _Atomic(uint64_t) tail; /* the source, down from here */
-    opp_segment *filling; /* B5; the source reads it too, and nobody else */
+    opp_producer *producer;
+    _Atomic(struct opp_fifo *) next; /* in the queue's list */
+    struct opp_fifo *resting;        /* in the list of those that rest; under the queue's `sweeping` */
+    _Alignas(OPP_LINE) _Atomic(uint64_t) head; /* consumers */
+    _Alignas(OPP_LINE) _Atomic(uint64_t) tail; /* the producer, down from here */
+    opp_segment *filling; /* B5; the producer reads it too, and nobody else */
     _Atomic(opp_directory *) directory;
 } opp_fifo;
 
 /* NULL where memory is short. */
-opp_fifo *opp_fifo_create(opp_source *source);
+opp_fifo *opp_fifo_create(opp_producer *producer);
 void opp_fifo_free(opp_fifo *fifo);
 
-/* The source's thread, when `tail` begins a segment: has one there. False where memory is short. */
-bool opp_fifo_extend(opp_fifo *fifo, opp_pool *pool, uint64_t tail);
+/* The producer's thread, when `tail` begins a segment: has one there. False where memory is short. */
+bool opp_fifo_extend(opp_fifo *fifo, opp_segments *segments, uint64_t tail);
 
-/* The source's thread, with the segment of `tail` there. */
+/* The producer's thread, with the segment of `tail` there. */
 static inline void fifo_put(opp_fifo *fifo, uint64_t tail, opp_job job, uint32_t stamp) {
     OPP_ASSERT(tail + 1 != 0);         /* B1 */
     OPP_ASSERT(fifo->filling != NULL); /* B5 */
@@ -66,16 +66,16 @@ static inline void fifo_put(opp_fifo *fifo, uint64_t tail, opp_job job, uint32_t
      * head has moved, and does not mistake the stamp. Pairs with the acquire in fifo_peek(). */
     opp_store(&slot->word, (uint64_t)stamp << 32 | job.tag, release);
     /* [publish] release: whoever sees this tail sees the slot and what the caller put into the job. Pairs with the
-     * loads of tail in fifo_peek() and opp_bag_count(). seq_cst, with the latter, besides: the pusher next reads hints
-     * and sleepers, and whoever clears a hint or goes to sleep next reads tail; in the one order of all four, one of
+     * loads of tail in fifo_peek() and opp_queue_count(). seq_cst, with the latter, besides: the pusher next reads ready bits
+     * and sleepers, and whoever clears a ready bit or goes to sleep next reads tail; in the one order of all four, one of
      * the two sees the other. */
     opp_store(&fifo->tail, tail + 1, seq_cst);
 }
 
-/* The source's thread. 0 or -ENOMEM. */
-static inline int fifo_push(opp_fifo *fifo, opp_pool *pool, opp_job job, uint32_t stamp) {
-    uint64_t tail = opp_load(&fifo->tail, relaxed); /* relaxed: the source's own */
-    if (SLOT_OF(tail) == 0 && !opp_fifo_extend(fifo, pool, tail)) return -ENOMEM;
+/* The producer's thread. 0 or -ENOMEM. */
+static inline int fifo_push(opp_fifo *fifo, opp_segments *segments, opp_job job, uint32_t stamp) {
+    uint64_t tail = opp_load(&fifo->tail, relaxed); /* relaxed: the producer's own */
+    if (SLOT_OF(tail) == 0 && !opp_fifo_extend(fifo, segments, tail)) return -ENOMEM;
     fifo_put(fifo, tail, job, stamp);
     return 0;
 }
@@ -100,11 +100,11 @@ static inline bool older(uint32_t a, uint32_t b) {
 /* Reads the front entry. False when there was none at the moment tail was read. */
 static inline bool fifo_peek(opp_fifo *fifo, peek *front) {
     for (;;) {
-        /* [claim] acquire: who sees that an entry was taken sees the entries that its taker had pushed or seen, or else it
+        /* [claim] acquire: who sees that an entry was taken sees the entries that its consumer had pushed or seen, or else it
          * might take a later one before them. An old head is noticed below, or by the claim. */
         uint64_t head = opp_load(&fifo->head, acquire);
-        /* [publish] acquire: see fifo_put(). Not seq_cst: whoever finds nothing here looks again in opp_bag_count()
-         * before it lets a hint go or sleeps. */
+        /* [publish] acquire: see fifo_put(). Not seq_cst: whoever finds nothing here looks again in opp_queue_count()
+         * before it lets a ready bit go or sleeps. */
         uint64_t tail = opp_load(&fifo->tail, acquire);
         if (head >= tail) return false;
         /* [directory] acquire: pairs with fifo_reserve(). It was stored before the tail just read. */
@@ -129,14 +129,14 @@ static inline bool fifo_peek(opp_fifo *fifo, peek *front) {
 }
 
 /* Takes the entry that was peeked at, unless another was faster. */
-static inline bool fifo_claim(const peek *front, opp_pool *pool) {
+static inline bool fifo_claim(const peek *front, opp_segments *segments) {
     OPP_ASSERT(front->fifo != NULL);
     OPP_ASSERT(front->segment != NULL);
     uint64_t expected = front->head;
     /* [claim] release: our reads of the slot come before it. acquire: reading from earlier claims, which form one
      * release sequence, the last claimer of a segment knows that all its readers are done before it recycles (B2). */
     if (!opp_cas(&front->fifo->head, &expected, front->head + 1, acq_rel)) return false;
-    if (SLOT_OF(front->head) == OPP_SEGMENT_SLOTS - 1) opp_pool_put(pool, front->segment);
+    if (SLOT_OF(front->head) == OPP_SEGMENT_SLOTS - 1) opp_segments_put(segments, front->segment);
     return true;
 }
 

@@ -1,11 +1,11 @@
 /*
- * The synchronisation of the C core: its atomic operations, futex(2), timers, bells and the clock, so that a checker can
+ * The synchronisation of the C core: its atomic operations, futex(2), timers, notifiers and the clock, so that a checker can
  * put its own versions in this one place: with OPP_CHECKED, opp_sync_checked.h of COpportuneExplorer has the same names.
  *
  * By other means, which no checker sees, and nowhere else (scripts/lint looks):
  *   ring_threads.c    mutex and condition of its threads' queue, ppoll(2); ring_polled.c: poll(2) that does not wait
  *   thread.c, probe.c  make threads; probe.c waits for the end of its own
- *   ring_uring.c      io_uring, by liburing; ring.c makes the eventfd that opp_bell_ring() writes
+ *   ring_uring.c      io_uring, by liburing; ring.c makes the eventfd that opp_notifier_notify() writes
  *   topology.c        a mutex around libnuma
  *   thread.c, thread_local.c   pthread_once, and the end of a thread by its key
  *   watch.c           a timer of the calendar's clock, poll(2)
@@ -97,15 +97,15 @@ static inline void opp_timer_set(int timer, bool absolute, uint64_t ns) {
 }
 
 /* A descriptor that may stand among timers and goes off when it is rung, or -errno. */
-static inline int opp_bell_open(void) {
-    int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return bell < 0 ? -errno : bell;
+static inline int opp_notifier_open(void) {
+    int notifier = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return notifier < 0 ? -errno : notifier;
 }
 
-static inline void opp_bell_ring(int bell) {
+static inline void opp_notifier_notify(int notifier) {
     uint64_t one = 1;
-    /* It fails only where the counter is full, and then the bell rings already. */
-    while (write(bell, &one, sizeof(one)) < 0 && errno == EINTR) {}
+    /* It fails only where the counter is full, and then the notifier rings already. */
+    while (write(notifier, &one, sizeof(one)) < 0 && errno == EINTR) {}
 }
 
 /* Waits until one of `timers`, at most 8, has gone off. Returns the mask of those that have. */

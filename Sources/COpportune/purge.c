@@ -315,7 +315,7 @@ static void clear(opp_purge *region, uint8_t *bank) {
     if (opp_pages_drop(bank, bytes) < 0) memset(bank, 0, bytes);
 }
 
-static opp_purge_access settle(opp_purge *region, uint8_t *bank, void **contents) {
+static opp_purge_access resolve_lazy(opp_purge *region, uint8_t *bank, void **contents) {
     *contents = bank;
     bool is_whole = is_all_there(region, bank);
     drop_marks(region);
@@ -347,7 +347,7 @@ static opp_purge_access pin_slowly(opp_purge *region, void **contents) {
         /* Acquire: pairs with the release that led to the state: of finish_eagerly, of take_lazily, and of emptied. */
         if (!opp_cas(&region->word, &word, ours, acquire)) continue;
         *contents = current(region, ours);
-        if ((word & LAZY) && !leaves) return settle(region, current(region, ours), contents);
+        if ((word & LAZY) && !leaves) return resolve_lazy(region, current(region, ours), contents);
         return OPP_PURGE_EMPTY;
     }
     /* Filled meanwhile. Acquire: as in pin. */

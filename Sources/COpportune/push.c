@@ -1,117 +1,117 @@
 /*
- * Pushing: an entry goes into the source's own queue, then the hints on its way up are set where they were not.
+ * Pushing: an entry goes into the producer's own fifo, then the ready bits on its way up are set where they were not.
  *
- * A source mostly pushes where it pushed last, so it remembers that way (R3 to R5 in runq.h) and need not find it. The
+ * A producer mostly pushes where it pushed last, so it remembers that path (R3 to R5 in runq.h) and need not find it. The
  * steps are the same, in the same order, on either way; only what they go by has been worked out before.
  */
-#include "lane.h"
+#include "worker_pool.h"
 #include "runq.h"
 
 #include <stdlib.h>
 
-static opp_bag *place_bag(opp_app *app, place *place, uint8_t rank) {
-    /* [bag] acquire: pairs with the exchange below; the bag is initialised. */
-    opp_bag *bag = opp_load(&place->bag[rank], acquire);
-    if (bag != NULL) return bag;
-    opp_bag *fresh = malloc(sizeof(opp_bag));
+static opp_queue *place_queue(opp_app *app, place *place, uint8_t rank) {
+    /* [queue] acquire: pairs with the exchange below; the queue is initialised. */
+    opp_queue *queue = opp_load(&place->queue[rank], acquire);
+    if (queue != NULL) return queue;
+    opp_queue *fresh = malloc(sizeof(opp_queue));
     if (fresh == NULL) return NULL;
-    opp_bag_init(fresh, &app->core->pool);
-    if (opp_cas(&place->bag[rank], &bag, fresh, release)) { /* [bag] release: see above */
-        opp_add(&app->core->queue_bytes, sizeof(opp_bag), relaxed); /* statistics */
+    opp_queue_init(fresh, &app->core->segments);
+    if (opp_cas(&place->queue[rank], &queue, fresh, release)) { /* [queue] release: see above */
+        opp_add(&app->core->queue_bytes, sizeof(opp_queue), relaxed); /* statistics */
         return fresh;
     }
     free(fresh);
-    return opp_load(&place->bag[rank], acquire); /* [bag] */
+    return opp_load(&place->queue[rank], acquire); /* [queue] */
 }
 
-static uint32_t source_stamp(opp_source *source, opp_core *core) {
+static uint32_t producer_stamp(opp_producer *producer, opp_core *core) {
     /* relaxed, both: one object, whose values only grow. */
-    if (++source->pushes % OPP_EPOCH_PUSHES == 0) opp_add(&core->epoch, 1, relaxed);
+    if (++producer->pushes % OPP_EPOCH_PUSHES == 0) opp_add(&core->epoch, 1, relaxed);
     return opp_load(&core->epoch, relaxed);
 }
 
-/* Queues `job`, sets its rank's hint, then reads the app's word. Returns the queue, or NULL: memory is short. */
-static opp_fifo *place_insert(opp_source *source, opp_app *app, place *place, uint8_t rank, opp_job job,
+/* Queues `job`, sets its rank's ready bit, then reads the app's word. Returns the fifo, or NULL: memory is short. */
+static opp_fifo *place_insert(opp_producer *producer, opp_app *app, place *place, uint8_t rank, opp_job job,
                               uint64_t *state) {
     OPP_ASSERT(rank < OPP_RANKS);
     opp_core *core = app->core;
-    opp_bag *bag = place_bag(app, place, rank);
-    if (bag == NULL) return NULL;
-    opp_fifo *fifo = opp_bag_fifo(bag, source);
-    if (fifo == NULL || fifo_push(fifo, &core->pool, job, source_stamp(source, core)) < 0) return NULL;
-    hint_set(hint_at(place->ranks, rank));
-    *state = opp_load(&app->state, seq_cst); /* [hint] */
+    opp_queue *queue = place_queue(app, place, rank);
+    if (queue == NULL) return NULL;
+    opp_fifo *fifo = opp_queue_fifo(queue, producer);
+    if (fifo == NULL || fifo_push(fifo, &core->segments, job, producer_stamp(producer, core)) < 0) return NULL;
+    ready_bit_set(ready_bit_at(place->ranks, rank));
+    *state = opp_load(&app->state, seq_cst); /* [ready] */
     return fifo;
 }
 
-int opp_app_give_back(opp_source *source, opp_app *app, int set, uint8_t rank, opp_job job) {
+int opp_app_give_back(opp_producer *producer, opp_app *app, int set, uint8_t rank, opp_job job) {
     uint64_t state;
-    if (place_insert(source, app, &app->places[set][PLACE_FRONT], rank, job, &state) == NULL) return -ENOMEM;
+    if (place_insert(producer, app, &app->places[set][PLACE_FRONT], rank, job, &state) == NULL) return -ENOMEM;
     if (state & STATE_SUSPENDED) return OPP_LEVEL_NONE;
     uint8_t number = app->core->config.level_of[set_band(app->core, set, state)][rank];
     opp_app_show_at(app, number);
     return number;
 }
 
-/* The hints from the app up, once that of the rank is set and the app's word was found to be the way's. */
-static inline int way_show(const opp_way *way) {
-    hint_set(way->app_hint);
-    hint_set(way->summary_hint);
-    hint_set(way->level_hint);
-    return way->level;
+/* The ready bits from the app up, once that of the rank is set and the app's word was found to be the way's. */
+static inline int path_show(const opp_path *path) {
+    ready_bit_set(path->app_ready);
+    ready_bit_set(path->summary_ready);
+    ready_bit_set(path->level_ready);
+    return path->level;
 }
 
-/* An entry is in `fifo`, its rank's hint is set, and then the app's word was `state`. Returns what opp_push() does. */
-static __attribute__((noinline)) int way_find(opp_source *source, opp_app *app, int set, uint8_t rank, opp_fifo *fifo,
+/* An entry is in `fifo`, its rank's ready bit is set, and then the app's word was `state`. Returns what opp_push() does. */
+static __attribute__((noinline)) int path_find(opp_producer *producer, opp_app *app, int set, uint8_t rank, opp_fifo *fifo,
                                               uint64_t state) {
     if (state & STATE_SUSPENDED) return OPP_LEVEL_NONE;
     opp_core *core = app->core;
     uint8_t number = core->config.level_of[set_band(core, set, state)][rank];
     OPP_ASSERT(number < OPP_LEVELS);
-    OPP_ASSERT(fifo->source == source);
+    OPP_ASSERT(fifo->producer == producer);
     level *level = core_level(core, number);
-    source->way = (opp_way){
+    producer->path = (opp_path){
         .app = app, .state = state, .fifo = fifo, .rank = rank, .set = (uint8_t)set, .level = number,
-        .rank_hint = hint_at(app->places[set][PLACE_BACK].ranks, rank),
-        .app_hint = hint_at(level->apps, app->index),
-        .summary_hint = hint_at(level->summary, summary_of(core, app->index)),
-        .level_hint = hint_at(core->ready, number)};
-    return way_show(&source->way);
+        .rank_ready = ready_bit_at(app->places[set][PLACE_BACK].ranks, rank),
+        .app_ready = ready_bit_at(level->apps, app->index),
+        .summary_ready = ready_bit_at(level->summary, summary_of(core, app->index)),
+        .level_ready = ready_bit_at(core->ready, number)};
+    return path_show(&producer->path);
 }
 
-/* Where nothing is remembered that is right under `state`, or a segment is full. Apart, as way_find() is, so that the
- * short way calls nothing and saves no registers. */
-static __attribute__((noinline)) int push_long(opp_source *source, opp_app *app, uint8_t rank, opp_job job,
+/* Where nothing is remembered that is right under `state`, or a segment is full. Apart, as path_find() is, so that the
+ * short path calls nothing and saves no registers. */
+static __attribute__((noinline)) int push_long(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job,
                                                uint64_t state) {
     if (rank >= OPP_RANKS) return -EINVAL;
     int set = app->core->config.stay ? state_band(state) : 0;
-    opp_fifo *fifo = place_insert(source, app, &app->places[set][PLACE_BACK], rank, job, &state);
-    return fifo == NULL ? -ENOMEM : way_find(source, app, set, rank, fifo, state);
+    opp_fifo *fifo = place_insert(producer, app, &app->places[set][PLACE_BACK], rank, job, &state);
+    return fifo == NULL ? -ENOMEM : path_find(producer, app, set, rank, fifo, state);
 }
 
-int opp_push(opp_source *source, opp_app *app, uint8_t rank, opp_job job) {
-    const opp_way *way = &source->way;
+int opp_push(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job) {
+    const opp_path *path = &producer->path;
     /* relaxed: with `stay` a job pushed while the band changes may land in either; else only the look below counts. */
     uint64_t state = opp_load(&app->state, relaxed);
-    if (way->app != app || way->rank != rank || way->state != state) return push_long(source, app, rank, job, state);
-    OPP_ASSERT(way->fifo->source == source); /* R5 */
-    OPP_ASSERT(way->level < OPP_LEVELS);
-    uint64_t tail = opp_load(&way->fifo->tail, relaxed); /* relaxed: the source's own */
-    if (SLOT_OF(tail) == 0) return push_long(source, app, rank, job, state);
-    fifo_put(way->fifo, tail, job, source_stamp(source, app->core));
-    hint_set(way->rank_hint);
-    state = opp_load(&app->state, seq_cst); /* [hint] */
-    if (state != way->state) return way_find(source, app, way->set, rank, way->fifo, state);
-    return way_show(way);
+    if (path->app != app || path->rank != rank || path->state != state) return push_long(producer, app, rank, job, state);
+    OPP_ASSERT(path->fifo->producer == producer); /* R5 */
+    OPP_ASSERT(path->level < OPP_LEVELS);
+    uint64_t tail = opp_load(&path->fifo->tail, relaxed); /* relaxed: the producer's own */
+    if (SLOT_OF(tail) == 0) return push_long(producer, app, rank, job, state);
+    fifo_put(path->fifo, tail, job, producer_stamp(producer, app->core));
+    ready_bit_set(path->rank_ready);
+    state = opp_load(&app->state, seq_cst); /* [ready] */
+    if (state != path->state) return path_find(producer, app, path->set, rank, path->fifo, state);
+    return path_show(path);
 }
 
-opp_submitted opp_submit(opp_source *source, opp_app *app, uint8_t rank, opp_job job, opp_worker *self) {
+opp_submitted opp_submit(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job, opp_worker *self) {
     const opp_core *core = app->core; /* the job may be over before the push returns, and its app gone; not the core */
-    opp_submitted submitted = {.level = opp_push(source, app, rank, job), .wake = OPP_WAKE_NOTHING};
+    opp_submitted submitted = {.level = opp_push(producer, app, rank, job), .wake = OPP_WAKE_NOTHING};
     if (submitted.level < 0 || submitted.level == OPP_LEVEL_NONE) return submitted;
-    opp_lane *lane = core->lane_of[submitted.level];
-    if (lane == NULL) return submitted;
-    if (self != NULL && opp_worker_takes_next(self, lane, (unsigned)submitted.level)) return submitted;
-    submitted.wake = opp_lane_wake(lane);
+    opp_pool *pool = core->pool_of[submitted.level];
+    if (pool == NULL) return submitted;
+    if (self != NULL && opp_worker_takes_next(self, pool, (unsigned)submitted.level)) return submitted;
+    submitted.wake = opp_pool_wake(pool);
     return submitted;
 }

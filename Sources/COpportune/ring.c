@@ -12,7 +12,7 @@
  */
 #include "ring.h"
 
-#include "opp_lane.h" /* opp_pause() */
+#include "opp_pool.h" /* opp_pause() */
 
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -137,7 +137,7 @@ void ring_wake(opp_ring *ring) {
     /* [sleep] seq_cst: after the caller's own seq_cst exchange, which the owner looks at once it has set `sleeping`. */
     uint64_t sleep = opp_load(&ring->sleeping, seq_cst);
     if (sleep == 0) return;
-    opp_bell_ring(ring->event);
+    opp_notifier_notify(ring->event);
     /* relaxed: who sees it has pushed before, as the owner will see; of another sleep it says nothing. */
     (void)opp_cas(&ring->sleeping, &sleep, 0, relaxed);
 }

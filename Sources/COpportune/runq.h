@@ -1,61 +1,61 @@
 /*
  * The run queue: from a level down to a job. Private to the core.
  *
- *   levels (64 bits) -> words of apps (a bit an app, by level) -> app's state word -> app's ranks (64 bits) -> bag
+ *   levels (64 bits) -> words of apps (a bit an app, by level) -> app's state word -> app's ranks (64 bits) -> queue
  *
- * The bits are hints. What is queued is decided by the bags, and whether it may run by the app's state word. So an
+ * The bits are ready bits. What is queued is decided by the queues, and whether it may run by the app's state word. So an
  * app changes band, or is suspended, in one step; nobody walks over its jobs.
  *
  * The app's word; it changes only in app_step(), and anew when its place gets another owner:
  *   bits 0-1   BAND        0 background, 1 foreground, 2 real-time
  *   bit  2     SUSPENDED   no take hands out a job of this app
- *   bits 3-63  GENERATION  grows with every step, so that a taker sees after its take that something changed
+ *   bits 3-63  GENERATION  grows with every step, so that a consumer sees after its take that something changed
  *
  * Invariants
- *  R1  A hint is never too small for good: if a bag holds an entry whose push is over, and the app is not
+ *  R1  A ready bit is never too small for good: if a queue holds an entry whose push is over, and the app is not
  *      suspended, then every bit on its path is set, or in doubt, or some thread that made it so is still inside
  *      the step that will set it and that thread is the entry's own pusher or the app's own resumer.
  *  R2  A bit is cleared only by the thread that holds its doubt, between two looks at what is below it.
  *
- * Why R1 holds (the protocol of hint_doubt and hint_settle). A pusher stores tail (seq_cst), then loads the bit
+ * Why R1 holds (the protocol of ready_bit_begin_clearing and ready_bit_resolve). A pusher stores tail (seq_cst), then loads the bit
  * (seq_cst) and sets it if it is clear; likewise from tier to tier. A clearer takes the doubt, clears the bit (seq_cst),
  * then looks below (seq_cst), sets the bit again if anything is there, and only then gives the doubt back. In the one
  * order of these four, either the pusher's load comes after the clearing, and it sets the bit; or it comes before,
  * then so does its store of tail, and the clearer's look sees the entry. A clearer that is stopped anywhere leaves
- * the doubt set, and a taker looks at bits that are set or in doubt: nothing is hidden, at the price of a futile
+ * the doubt set, and a consumer looks at bits that are set or in doubt: nothing is hidden, at the price of a futile
  * look. The same argument holds with the state word in the place of tail, for resuming and for changing band.
  *
- * Suspension. A taker announces the app (seq_cst) before it reads the app's word for the last time (seq_cst); a
- * suspender changes the word (seq_cst) before it looks at the announcements (seq_cst). So either the taker sees
- * the suspension, and gives its job back to the front, or the suspender sees the taker. The announcement stays
- * while a taker goes from job to job of one app, so it costs nothing there.
+ * Suspension. A consumer announces the app (seq_cst) before it reads the app's word for the last time (seq_cst); a
+ * suspender changes the word (seq_cst) before it looks at the announcements (seq_cst). So either the consumer sees
+ * the suspension, and gives its job back to the front, or the suspender sees the consumer. The announcement stays
+ * while a consumer goes from job to job of one app, so it costs nothing there.
  *
- * What is remembered. A source remembers the way of its last push (opp_way), a taker that of its last take
- * (opp_taker.last, .memory), each for itself; nobody else reads it, so it needs no order of its own.
- *  R3  What is remembered is right under the word that is remembered with it. Queues, words of hints and places of
+ * What is remembered. A producer remembers the path of its last push (opp_path), a consumer that of its last take
+ * (opp_consumer.last, .memory), each for itself; nobody else reads it, so it needs no order of its own.
+ *  R3  What is remembered is right under the word that is remembered with it. Queues, words of ready bits and places of
  *      apps stay where they are until the core is destroyed; which of them a job passes follows from the app's place,
  *      its band and the rank. So it is right whenever the word is the same, though the place has another owner by then.
  *  R4  It is used only where the word is still that one at the moment that counts: when the pusher looks after
- *      its entry is published, which is R1's look, and when the taker looks after its claim, which is Suspension's.
+ *      its entry is published, which is R1's look, and when the consumer looks after its claim, which is Suspension's.
  *      So a step of the app is as sudden for those who remember as for those who do not.
- *  R5  The queue that a source remembers is in its bag's list: it leaves that only while nobody owns the source,
- *      and who takes it out makes the source forget it (B8).
+ *  R5  The queue that a producer remembers is in its queue's list: it leaves that only while nobody owns the producer,
+ *      and who takes it out makes the producer forget it (B8).
  */
 #ifndef OPP_RUNQ_PRIVATE_H
 #define OPP_RUNQ_PRIVATE_H
 
-#include "bag.h"
+#include "queue.h"
 
 #define STATE_BAND 3u
 #define STATE_SUSPENDED 4u
 #define STATE_STEP 8u
 
-_Static_assert(OPP_RANKS == HINTS_64 * WORD_BITS && OPP_LEVELS == OPP_RANKS, "both are 64 hints");
+_Static_assert(OPP_RANKS == READY_WORDS_64 * WORD_BITS && OPP_LEVELS == OPP_RANKS, "both are 64 ready bits");
 
 /* An app's jobs in one band's place, or what was given back there, by rank. */
 typedef struct place {
-    hints ranks[HINTS_64];
-    _Atomic(opp_bag *) bag[OPP_RANKS];
+    ready_word ranks[READY_WORDS_64];
+    _Atomic(opp_queue *) queue[OPP_RANKS];
 } place;
 
 enum { PLACE_BACK = 0, PLACE_FRONT = 1, PLACES = 2 };
@@ -71,8 +71,8 @@ struct opp_app {
 };
 
 typedef struct level {
-    _Alignas(OPP_LINE) hints summary[HINTS_64]; /* a bit for each 2^summary_shift words of `apps` */
-    hints apps[];                               /* a bit for each app */
+    _Alignas(OPP_LINE) ready_word summary[READY_WORDS_64]; /* a bit for each 2^summary_shift words of `apps` */
+    ready_word apps[];                               /* a bit for each app */
 } level;
 
 struct opp_core {
@@ -83,35 +83,35 @@ struct opp_core {
     uint64_t rank_mask[OPP_BANDS][OPP_LEVELS]; /* ranks that stand at a level */
     char *levels; /* OPP_LEVELS records of level_bytes */
     _Atomic(opp_app *) apps[OPP_MAX_APPS]; /* made on first use, kept */
-    _Atomic(uint32_t) app_hint;            /* below it no place was free when it was last looked for one */
-    _Atomic(opp_source *) sources;         /* grows only */
-    _Atomic(opp_taker *) takers;           /* grows only */
-    _Atomic(opp_bag *) bags;               /* strands' bags; grows only */
+    _Atomic(uint32_t) free_app;            /* below it no place was free when it was last looked for one */
+    _Atomic(opp_producer *) producers;         /* grows only */
+    _Atomic(opp_consumer *) consumers;           /* grows only */
+    _Atomic(opp_queue *) queues;               /* strands' queues; grows only */
     _Atomic(uint64_t) queue_bytes;         /* statistics */
     _Atomic(uint32_t) holds;               /* the scheduler's and one a registered thread */
     _Atomic(bool) destroyed;
-    struct opp_lane *lane_of[OPP_LEVELS]; /* who serves a level; set before the first worker begins */
-    uint32_t lane_count;
-    _Alignas(OPP_LINE) hints ready[HINTS_64]; /* a bit for each level */
+    struct opp_pool *pool_of[OPP_LEVELS]; /* who serves a level; set before the first worker begins */
+    uint32_t pool_count;
+    _Alignas(OPP_LINE) ready_word ready[READY_WORDS_64]; /* a bit for each level */
     _Alignas(OPP_LINE) _Atomic(uint32_t) epoch;
-    opp_pool pool;
+    opp_segments segments;
 };
 
-struct opp_taker {
+struct opp_consumer {
     opp_core *core;
-    opp_source *own;
+    opp_producer *own;
     const uint8_t *distance;
     struct {
         opp_app *app;
-        opp_bag *bag;
-        hints *front;   /* of the ranks of what was given back to the app */
-        uint64_t state; /* the app's word, of which all this is the way */
+        opp_queue *queue;
+        ready_word *front;   /* of the ranks of what was given back to the app */
+        uint64_t state; /* the app's word, of which all this is the path */
         uint8_t level;  /* OPP_LEVEL_NONE where nothing is remembered */
         uint8_t rank, band, set;
     } last; /* where the last job came from */
-    opp_bag_memory memory;
+    opp_queue_memory memory;
     uint32_t spin; /* alternates the ranks that share a level */
-    opp_taker *next;
+    opp_consumer *next;
     _Atomic(uint32_t) in_use;
     uint8_t distances[OPP_LEVELS];
     uint32_t cursor[OPP_LEVELS]; /* the app that was served last, by level */
@@ -134,7 +134,7 @@ static inline uint8_t set_band(const opp_core *core, int set, uint64_t state) {
 
 /* Ranks of a set of `app` that may hold something. */
 static inline uint64_t app_ranks(const opp_app *app, int set) {
-    return hints_maybe_64(app->places[set][PLACE_FRONT].ranks) | hints_maybe_64(app->places[set][PLACE_BACK].ranks);
+    return ready_bits_maybe_64(app->places[set][PLACE_FRONT].ranks) | ready_bits_maybe_64(app->places[set][PLACE_BACK].ranks);
 }
 
 /* Those of them that stand at level `number` while the word is `state`. */
@@ -154,17 +154,17 @@ static inline uint32_t summary_of(const opp_core *core, uint32_t app) {
 /* Whether `app` may have something for level `number` now. */
 bool opp_app_holds(const opp_app *app, unsigned number);
 
-/* The app is ready at level `number`: sets the hints above it. */
+/* The app is ready at level `number`: sets the ready bits above it. */
 void opp_app_show_at(opp_app *app, unsigned number);
 
 /* Gives a job back to the front of its rank. Returns what opp_push() does. */
-int opp_app_give_back(opp_source *source, opp_app *app, int set, uint8_t rank, opp_job job);
+int opp_app_give_back(opp_producer *producer, opp_app *app, int set, uint8_t rank, opp_job job);
 
-/* Says that the taker is inside of `app` now, not where it was, and tells if that app had been waiting for it. */
-void opp_taker_move(opp_taker *taker, opp_app *app);
+/* Says that the consumer is inside of `app` now, not where it was, and tells if that app had been waiting for it. */
+void opp_consumer_move(opp_consumer *consumer, opp_app *app);
 
-static inline void taker_announce(opp_taker *taker, opp_app *app) {
-    if (opp_load(&taker->current, relaxed) != app) opp_taker_move(taker, app); /* relaxed: the taker's own */
+static inline void consumer_announce(opp_consumer *consumer, opp_app *app) {
+    if (opp_load(&consumer->current, relaxed) != app) opp_consumer_move(consumer, app); /* relaxed: the consumer's own */
 }
 
 #endif

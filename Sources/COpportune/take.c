@@ -1,8 +1,8 @@
 /*
  * Taking: from the highest level that has something down to a job; hints that are found wrong are repaired.
  *
- * A taker mostly goes on where it took last, for the app's turn, so it remembers that way (R3 and R4 in runq.h). It
- * leaves the short way where the long one might come to something else: a higher level, a job that was given back, or,
+ * A consumer mostly goes on where it took last, for the app's turn, so it remembers that path (R3 and R4 in runq.h). It
+ * leaves the short path where the long one might come to something else: a higher level, a job that was given back, or,
  * at the end of a turn, another app or rank of the level. A turn ends after OPP_TURN jobs, or when the worker says so.
  */
 #include "runq.h"
@@ -11,59 +11,59 @@
  * The app was suspended or moved during the take: may the job still run, at a level that the caller asked for? If not
  * it goes to the front of its rank, where the next take of the app finds it first.
  */
-static bool taker_reconsider(opp_taker *taker, opp_app *app, int set, uint64_t state, uint64_t levels,
+static bool consumer_reconsider(opp_consumer *consumer, opp_app *app, int set, uint64_t state, uint64_t levels,
                              opp_taken *taken) {
     opp_core *core = app->core;
     taken->band = set_band(core, set, state);
     taken->level = core->config.level_of[taken->band][taken->rank];
     if (!(state & STATE_SUSPENDED) && levels & 1ull << taken->level) return true;
-    int result = opp_app_give_back(taker->own, app, set, taken->rank, taken->job);
+    int result = opp_app_give_back(consumer->own, app, set, taken->rank, taken->job);
     if (result < 0) return true; /* No memory to give it back: running it is the lesser evil than losing it. */
-    taker_announce(taker, NULL);
+    consumer_announce(consumer, NULL);
     if (result != OPP_LEVEL_NONE && core->config.on_ready != NULL)
         core->config.on_ready(core->config.context, (uint8_t)result);
     return false;
 }
 
 /* After the take, for which the app's word was `seen`: what comes with the job, and whether it may still run. */
-static inline bool taker_confirm(opp_taker *taker, opp_app *app, int set, uint64_t seen, uint64_t levels,
+static inline bool consumer_confirm(opp_consumer *consumer, opp_app *app, int set, uint64_t seen, uint64_t levels,
                                  opp_taken *taken) {
-    OPP_ASSERT(app->core == taker->core);
+    OPP_ASSERT(app->core == consumer->core);
     OPP_ASSERT(levels & 1ull << taken->level);
     taken->app = app;
     taken->context = app->context;
-    taker_announce(taker, app);
+    consumer_announce(consumer, app);
     uint64_t state = opp_load(&app->state, seq_cst); /* [announce] */
-    return state == seen || taker_reconsider(taker, app, set, state, levels, taken);
+    return state == seen || consumer_reconsider(consumer, app, set, state, levels, taken);
 }
 
-/* A place's rank: takes from its bag, or repairs the hint. */
-static bool place_take(opp_taker *taker, place *place, unsigned rank, opp_taken *taken) {
-    if (!(hints_maybe_64(place->ranks) & 1ull << rank)) return false;
-    opp_bag *bag = opp_load(&place->bag[rank], relaxed); /* relaxed: the hint was set by somebody who had seen it */
-    if (bag == NULL) return false;
-    if (bag_remove(bag, &taker->memory, taker->own, taker->distance, 1, &taken->job, &taken->stolen)) return true;
-    hint hint = hint_at(place->ranks, rank);
-    if (hint_doubt(hint)) hint_settle(hint, opp_bag_count(bag) != 0);
+/* A place's rank: takes from its queue, or repairs the ready bit. */
+static bool place_take(opp_consumer *consumer, place *place, unsigned rank, opp_taken *taken) {
+    if (!(ready_bits_maybe_64(place->ranks) & 1ull << rank)) return false;
+    opp_queue *queue = opp_load(&place->queue[rank], relaxed); /* relaxed: the hint was set by somebody who had seen it */
+    if (queue == NULL) return false;
+    if (queue_remove(queue, &consumer->memory, consumer->own, consumer->distance, 1, &taken->job, &taken->stolen)) return true;
+    ready_bit ready = ready_bit_at(place->ranks, rank);
+    if (ready_bit_begin_clearing(ready)) ready_bit_resolve(ready, opp_queue_count(queue) != 0);
     return false;
 }
 
 /* A job came from the back of a rank that has its level for itself. */
-static void taker_remember(opp_taker *taker, opp_app *app, int set, uint64_t state, const opp_taken *taken) {
-    OPP_ASSERT(taker->memory.bag != NULL);
+static void consumer_remember(opp_consumer *consumer, opp_app *app, int set, uint64_t state, const opp_taken *taken) {
+    OPP_ASSERT(consumer->memory.queue != NULL);
     OPP_ASSERT(set < core_sets(app->core));
-    taker->last.app = app;
-    taker->last.bag = taker->memory.bag;
-    taker->last.front = app->places[set][PLACE_FRONT].ranks;
-    taker->last.state = state;
-    taker->last.level = taken->level;
-    taker->last.rank = taken->rank;
-    taker->last.band = taken->band;
-    taker->last.set = (uint8_t)set;
+    consumer->last.app = app;
+    consumer->last.queue = consumer->memory.queue;
+    consumer->last.front = app->places[set][PLACE_FRONT].ranks;
+    consumer->last.state = state;
+    consumer->last.level = taken->level;
+    consumer->last.rank = taken->rank;
+    consumer->last.band = taken->band;
+    consumer->last.set = (uint8_t)set;
 }
 
-static bool app_take(opp_taker *taker, opp_app *app, unsigned number, uint64_t levels, opp_taken *taken) {
-    /* relaxed: taker_confirm() looks again, and so does whoever lets a hint go. */
+static bool app_take(opp_consumer *consumer, opp_app *app, unsigned number, uint64_t levels, opp_taken *taken) {
+    /* relaxed: consumer_confirm() looks again, and so does whoever lets a ready bit go. */
     OPP_ASSERT(number < OPP_LEVELS);
     uint64_t state = opp_load(&app->state, relaxed);
     if (state & STATE_SUSPENDED) return false;
@@ -73,19 +73,19 @@ static bool app_take(opp_taker *taker, opp_app *app, unsigned number, uint64_t l
         /* Where several ranks share the lowest level none may starve: begin at another one each time. */
         uint64_t shared = ranks & (ranks - 1);
         if (shared != 0) {
-            uint64_t from = ~0ull << (taker->spin++ % OPP_RANKS);
+            uint64_t from = ~0ull << (consumer->spin++ % OPP_RANKS);
             if (ranks & from) ranks &= from;
         }
         for (; ranks != 0; ranks &= ranks - 1) {
             unsigned rank = (unsigned)__builtin_ctzll(ranks);
-            bool front = place_take(taker, &places[PLACE_FRONT], rank, taken);
-            if (!front && !place_take(taker, &places[PLACE_BACK], rank, taken)) continue;
+            bool front = place_take(consumer, &places[PLACE_FRONT], rank, taken);
+            if (!front && !place_take(consumer, &places[PLACE_BACK], rank, taken)) continue;
             taken->level = (uint8_t)number;
             taken->rank = (uint8_t)rank;
             taken->band = set_band(app->core, set, state);
-            taker->last.level = OPP_LEVEL_NONE;
-            if (!front && shared == 0) taker_remember(taker, app, set, state, taken);
-            return taker_confirm(taker, app, set, state, levels, taken);
+            consumer->last.level = OPP_LEVEL_NONE;
+            if (!front && shared == 0) consumer_remember(consumer, app, set, state, taken);
+            return consumer_confirm(consumer, app, set, state, levels, taken);
         }
     }
     return false;
@@ -95,13 +95,13 @@ static bool app_take(opp_taker *taker, opp_app *app, unsigned number, uint64_t l
 static int64_t level_next_app(const opp_core *core, const level *level, uint32_t from) {
     if (from >= core->config.max_apps) return -1;
     uint32_t first = from / WORD_BITS;
-    uint64_t parts = hints_maybe_64(level->summary) & (~0ull << summary_of(core, from));
+    uint64_t parts = ready_bits_maybe_64(level->summary) & (~0ull << summary_of(core, from));
     for (; parts != 0; parts &= parts - 1) {
         uint32_t part = (uint32_t)__builtin_ctzll(parts);
         uint32_t word = part << core->summary_shift, end = (part + 1) << core->summary_shift;
         if (word < first) word = first;
         for (; word < end && word < core->word_count; word++) {
-            uint32_t bits = hints_maybe(&level->apps[word]);
+            uint32_t bits = ready_bits_maybe(&level->apps[word]);
             if (word == first) bits &= ~0u << from % WORD_BITS;
             if (bits != 0) return (int64_t)word * WORD_BITS + __builtin_ctz(bits);
         }
@@ -113,34 +113,34 @@ static int64_t level_next_app(const opp_core *core, const level *level, uint32_t
 static bool summary_holds(const opp_core *core, const level *level, uint32_t number) {
     uint32_t end = (number + 1) << core->summary_shift;
     for (uint32_t word = number << core->summary_shift; word < end && word < core->word_count; word++)
-        if (hints_maybe(&level->apps[word]) != 0) return true;
+        if (ready_bits_maybe(&level->apps[word]) != 0) return true;
     return false;
 }
 
 /* Nothing was found at a level: repairs the tiers above the apps. */
 static void level_repair(opp_core *core, unsigned number) {
     level *level = core_level(core, number);
-    for (uint64_t bits = hints_maybe_64(level->summary); bits != 0; bits &= bits - 1) {
+    for (uint64_t bits = ready_bits_maybe_64(level->summary); bits != 0; bits &= bits - 1) {
         uint32_t part = (uint32_t)__builtin_ctzll(bits);
-        hint hint = hint_at(level->summary, part);
-        if (!summary_holds(core, level, part) && hint_doubt(hint))
-            hint_settle(hint, summary_holds(core, level, part));
+        ready_bit ready = ready_bit_at(level->summary, part);
+        if (!summary_holds(core, level, part) && ready_bit_begin_clearing(ready))
+            ready_bit_resolve(ready, summary_holds(core, level, part));
     }
-    hint hint = hint_at(core->ready, number);
-    if (hints_maybe_64(level->summary) == 0 && hint_doubt(hint))
-        hint_settle(hint, hints_maybe_64(level->summary) != 0);
+    ready_bit ready = ready_bit_at(core->ready, number);
+    if (ready_bits_maybe_64(level->summary) == 0 && ready_bit_begin_clearing(ready))
+        ready_bit_resolve(ready, ready_bits_maybe_64(level->summary) != 0);
 }
 
 /* Whether the app that was served last at the level has had its turn. */
-static inline bool taker_turn_is_over(const opp_taker *taker, unsigned number) {
-    return taker->turn[number] >= OPP_TURN || taker->memory.is_over;
+static inline bool consumer_turn_is_over(const opp_consumer *consumer, unsigned number) {
+    return consumer->turn[number] >= OPP_TURN || consumer->memory.is_over;
 }
 
-static bool level_take(opp_taker *taker, unsigned number, uint64_t levels, opp_taken *taken) {
-    opp_core *core = taker->core;
+static bool level_take(opp_consumer *consumer, unsigned number, uint64_t levels, opp_taken *taken) {
+    opp_core *core = consumer->core;
     level *level = core_level(core, number);
-    uint32_t start = taker->cursor[number];
-    bool is_over = taker_turn_is_over(taker, number);
+    uint32_t start = consumer->cursor[number];
+    bool is_over = consumer_turn_is_over(consumer, number);
     if (is_over) start++;
     if (start >= core->config.max_apps) start = 0;
     /* Two stretches: from the cursor to the end, then from the beginning to the cursor. */
@@ -152,57 +152,57 @@ static bool level_take(opp_taker *taker, unsigned number, uint64_t levels, opp_t
             OPP_ASSERT(index < core->config.max_apps);
             /* relaxed: the hint was set by somebody who had seen the app. */
             opp_app *app = opp_load(&core->apps[index], relaxed);
-            if (app != NULL && app_take(taker, app, number, levels, taken)) {
-                bool goes_on = index == taker->cursor[number] && !is_over;
-                taker->turn[number] = goes_on ? taker->turn[number] + 1 : 1;
-                taker->cursor[number] = index;
+            if (app != NULL && app_take(consumer, app, number, levels, taken)) {
+                bool goes_on = index == consumer->cursor[number] && !is_over;
+                consumer->turn[number] = goes_on ? consumer->turn[number] + 1 : 1;
+                consumer->cursor[number] = index;
                 return true;
             }
-            hint hint = hint_at(level->apps, index);
-            if (hint_doubt(hint)) hint_settle(hint, app != NULL && opp_app_holds(app, number));
+            ready_bit ready = ready_bit_at(level->apps, index);
+            if (ready_bit_begin_clearing(ready)) ready_bit_resolve(ready, app != NULL && opp_app_holds(app, number));
             from = index + 1;
         }
     }
     return false;
 }
 
-/* Whether the long way, too, would come to where the last job came from: no other app or rank waits at its level. */
-static __attribute__((noinline)) bool last_is_alone(const opp_taker *taker) {
-    const opp_core *core = taker->core;
-    const opp_app *app = taker->last.app;
-    const level *level = core_level(core, taker->last.level);
+/* Whether the long path, too, would come to where the last job came from: no other app or rank waits at its level. */
+static __attribute__((noinline)) bool last_is_alone(const opp_consumer *consumer) {
+    const opp_core *core = consumer->core;
+    const opp_app *app = consumer->last.app;
+    const level *level = core_level(core, consumer->last.level);
     if (level_next_app(core, level, 0) != app->index || level_next_app(core, level, app->index + 1) >= 0) return false;
     for (int set = 0; set < core_sets(core); set++) {
-        uint64_t ranks = app_ranks_at(app, set, taker->last.state, taker->last.level);
-        if (ranks & ~(set == taker->last.set ? 1ull << taker->last.rank : 0)) return false;
+        uint64_t ranks = app_ranks_at(app, set, consumer->last.state, consumer->last.level);
+        if (ranks & ~(set == consumer->last.set ? 1ull << consumer->last.rank : 0)) return false;
     }
     return true;
 }
 
 /*
- * The short way: the next job from where the last one came, while the app's turn lasts and nothing about it has
- * changed. Finding nothing there means nothing; the long way then repairs the hints.
+ * The short path: the next job from where the last one came, while the app's turn lasts and nothing about it has
+ * changed. Finding nothing there means nothing; the long path then repairs the ready bits.
  */
-static inline bool last_take(opp_taker *taker, unsigned number, uint64_t levels, opp_taken *taken) {
-    if (taker->last.level != number) return false;
-    opp_app *app = taker->last.app;
+static inline bool last_take(opp_consumer *consumer, unsigned number, uint64_t levels, opp_taken *taken) {
+    if (consumer->last.level != number) return false;
+    opp_app *app = consumer->last.app;
     OPP_ASSERT(app != NULL);              /* R3 */
-    OPP_ASSERT(taker->last.bag != NULL);
-    OPP_ASSERT(taker->last.rank < OPP_RANKS);
-    if (opp_load(&app->state, relaxed) != taker->last.state) return false; /* relaxed: as in app_take() */
+    OPP_ASSERT(consumer->last.queue != NULL);
+    OPP_ASSERT(consumer->last.rank < OPP_RANKS);
+    if (opp_load(&app->state, relaxed) != consumer->last.state) return false; /* relaxed: as in app_take() */
     /* A job that is given back from now on is passed by this one take, as one that is given back after it. */
-    if (hints_maybe_any(taker->last.front)) return false;
-    if (taker_turn_is_over(taker, number)) {
-        if (!last_is_alone(taker)) return false;
-        taker->turn[number] = 0;
+    if (ready_bits_maybe_any(consumer->last.front)) return false;
+    if (consumer_turn_is_over(consumer, number)) {
+        if (!last_is_alone(consumer)) return false;
+        consumer->turn[number] = 0;
     }
-    if (!bag_remove(taker->last.bag, &taker->memory, taker->own, taker->distance, 1, &taken->job, &taken->stolen))
+    if (!queue_remove(consumer->last.queue, &consumer->memory, consumer->own, consumer->distance, 1, &taken->job, &taken->stolen))
         return false;
-    taker->turn[number]++;
+    consumer->turn[number]++;
     taken->level = (uint8_t)number;
-    taken->rank = taker->last.rank;
-    taken->band = taker->last.band;
-    return taker_confirm(taker, app, taker->last.set, taker->last.state, levels, taken);
+    taken->rank = consumer->last.rank;
+    taken->band = consumer->last.band;
+    return consumer_confirm(consumer, app, consumer->last.set, consumer->last.state, levels, taken);
 }
 
 /* The level to serve first out of some. */
@@ -210,37 +210,37 @@ static unsigned levels_highest(uint64_t levels) {
     return 63u - (unsigned)__builtin_clzll(levels);
 }
 
-/* Apart, so that the short way saves no registers for it. */
-static __attribute__((noinline)) bool take_long(opp_taker *taker, uint64_t ready, uint64_t levels, opp_taken *taken) {
+/* Apart, so that the short path saves no registers for it. */
+static __attribute__((noinline)) bool take_long(opp_consumer *consumer, uint64_t ready, uint64_t levels, opp_taken *taken) {
     while (ready != 0) {
         unsigned number = levels_highest(ready);
-        if (level_take(taker, number, levels, taken)) return true;
-        level_repair(taker->core, number);
+        if (level_take(consumer, number, levels, taken)) return true;
+        level_repair(consumer->core, number);
         ready &= ~(1ull << number);
     }
     return false;
 }
 
-bool opp_take(opp_taker *taker, uint64_t levels, opp_taken *taken) {
-    uint64_t ready = hints_maybe_64(taker->core->ready) & levels;
+bool opp_take(opp_consumer *consumer, uint64_t levels, opp_taken *taken) {
+    uint64_t ready = ready_bits_maybe_64(consumer->core->ready) & levels;
     if (ready == 0) return false;
-    return last_take(taker, levels_highest(ready), levels, taken) || take_long(taker, ready, levels, taken);
+    return last_take(consumer, levels_highest(ready), levels, taken) || take_long(consumer, ready, levels, taken);
 }
 
 /* --- Looking only ----------------------------------------------------------------------------- */
 
 uint64_t opp_ready_levels(const opp_core *core, uint64_t levels) {
-    return hints_maybe_64(core->ready) & levels;
+    return ready_bits_maybe_64(core->ready) & levels;
 }
 
 static bool app_has_queued(const opp_app *app, unsigned number) {
-    uint64_t state = opp_load(&app->state, seq_cst); /* [hint] */
+    uint64_t state = opp_load(&app->state, seq_cst); /* [ready] */
     if (state & STATE_SUSPENDED) return false;
     for (int set = 0; set < core_sets(app->core); set++)
         for (uint64_t ranks = app_ranks_at(app, set, state, number); ranks != 0; ranks &= ranks - 1)
             for (int p = 0; p < PLACES; p++) {
-                opp_bag *bag = opp_load(&app->places[set][p].bag[__builtin_ctzll(ranks)], acquire); /* [bag] */
-                if (bag != NULL && opp_bag_count(bag) != 0) return true;
+                opp_queue *queue = opp_load(&app->places[set][p].queue[__builtin_ctzll(ranks)], acquire); /* [queue] */
+                if (queue != NULL && opp_queue_count(queue) != 0) return true;
             }
     return false;
 }

@@ -12,7 +12,7 @@
 
 typedef struct registration {
     opp_core *core;
-    opp_source *source;
+    opp_producer *producer;
     struct registration *next;
 } registration;
 
@@ -34,7 +34,7 @@ static void forget(bool all) {
             continue;
         }
         *link = entry->next;
-        opp_source_release(entry->source);
+        opp_producer_release(entry->producer);
         opp_core_release(entry->core);
         free(entry);
     }
@@ -60,7 +60,7 @@ uint32_t opp_fork_generation(void) {
     return opp_load(&fork_generation, relaxed); /* relaxed: see forked() */
 }
 
-static __attribute__((noinline)) opp_source *thread_register(opp_core *core, uint8_t node, int *error) {
+static __attribute__((noinline)) opp_producer *thread_register(opp_core *core, uint8_t node, int *error) {
     if (ending) {
         *error = -ESHUTDOWN;
         return NULL;
@@ -68,28 +68,28 @@ static __attribute__((noinline)) opp_source *thread_register(opp_core *core, uin
     pthread_once(&once, set_up);
     forget(false); /* a thread that outlives many schedulers keeps the memory of a few at most */
     registration *entry = malloc(sizeof(registration));
-    opp_source *source = entry == NULL ? NULL : opp_source_acquire(core, node);
-    if (source == NULL) {
+    opp_producer *producer = entry == NULL ? NULL : opp_producer_acquire(core, node);
+    if (producer == NULL) {
         free(entry);
         *error = -ENOMEM;
         return NULL;
     }
     OPP_ASSERT(entry != NULL);
     opp_core_retain(core);
-    *entry = (registration){.core = core, .source = source, .next = registrations};
+    *entry = (registration){.core = core, .producer = producer, .next = registrations};
     registrations = entry;
     pthread_setspecific(key, entry); /* any value but NULL: it is what makes thread_ends() run */
-    return source;
+    return producer;
 }
 
-static inline opp_source *thread_source(opp_core *core, uint8_t node, int *error) {
+static inline opp_producer *thread_producer(opp_core *core, uint8_t node, int *error) {
     for (registration *entry = registrations; entry != NULL; entry = entry->next)
-        if (entry->core == core) return entry->source;
+        if (entry->core == core) return entry->producer;
     return thread_register(core, node, error);
 }
 
-opp_source *opp_thread_source(opp_core *core, uint8_t node, int *error) {
-    return thread_source(core, node, error);
+opp_producer *opp_thread_producer(opp_core *core, uint8_t node, int *error) {
+    return thread_producer(core, node, error);
 }
 
 opp_here opp_thread_here(opp_core *core, uint32_t forks, const opp_app *app) {
@@ -99,7 +99,7 @@ opp_here opp_thread_here(opp_core *core, uint32_t forks, const opp_app *app) {
         here.error = -ECHILD;
         return here;
     }
-    here.source = thread_source(core, 0, &here.error);
+    here.producer = thread_producer(core, 0, &here.error);
     here.number = opp_thread_number();
     here.is_sample = opp_stats_is_sample();
     return here;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 int opp_watch_open(void) {
-    return opp_bell_open();
+    return opp_notifier_open();
 }
 
 int opp_watch_stall(const char *path, uint32_t stall_us, uint32_t window_us) {
@@ -41,17 +41,17 @@ void opp_watch_close(int descriptor) {
     close(descriptor);
 }
 
-void opp_watch_ring(int bell) {
-    opp_bell_ring(bell);
+void opp_watch_ring(int notifier) {
+    opp_notifier_notify(notifier);
 }
 
-uint32_t opp_watch_wait(int bell, int alarm, int timeout_ms) {
+uint32_t opp_watch_wait(int notifier, int alarm, int timeout_ms) {
     /* poll() passes over a descriptor below 0. */
-    struct pollfd polled[2] = {{.fd = bell, .events = POLLIN}, {.fd = alarm, .events = POLLPRI}};
+    struct pollfd polled[2] = {{.fd = notifier, .events = POLLIN}, {.fd = alarm, .events = POLLPRI}};
     if (poll(polled, 2, timeout_ms) <= 0) return 0;
     uint32_t what = 0;
-    /* A bell is a timer that was set off by hand. */
-    if ((polled[0].revents & POLLIN) && opp_timer_read(bell)) what |= OPP_WATCH_BELL;
+    /* A notifier is a timer that was set off by hand. */
+    if ((polled[0].revents & POLLIN) && opp_timer_read(notifier)) what |= OPP_WATCH_BELL;
     if (polled[1].revents & POLLPRI) what |= OPP_WATCH_STALL;
     return what;
 }

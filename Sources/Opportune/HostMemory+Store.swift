@@ -143,7 +143,7 @@ extension HostMemory {
     for memory in stored.memory { memory.giveBack() }
     var stored = stored
     stored.outside = kept.memory.letGoOutside()
-    kept.memory.settle()
+    kept.memory.finishReturning()
     kept.phase = .stored(stored)
     tell(.stored(app, name: kept.memory.name, bytes: stored.record.bytes))
   }

@@ -77,7 +77,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
       if let io {
         store.carry(by: BrokeredAccess(writer: try io.makeIO(for: background), reader: try io.makeIO(for: foreground)))
       }
-      keeper = StoreKeeper(store, try background.thread(named: "hibernation"))
+      keeper = StoreKeeper(store, try background.makeStrand(named: "hibernation"))
     } else {
       keeper = nil
     }
@@ -124,16 +124,16 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
 
   package func has(_ delegate: any AppDelegate, _ app: HostedApp) { apps[app.id]?.delegate = delegate }
 
-  package func stands(_ app: AppID, _ presence: AppPresence) {
+  package func stands(_ app: AppID, _ snapshot: AppSnapshot) {
     guard let kept = apps[app] else { return }
-    switch presence.state {
+    switch snapshot.state {
     case .stopping, .suspended, .hibernated: break
     case .active, .inactive, .background, .terminated, .notRunning: (kept.isOptional, kept.stays) = (false, false)
     }
-    kept.memory.setStanding(kept.stays ? .suspended : AppStanding(presence))
+    kept.memory.setStanding(kept.stays ? .suspended : AppStanding(snapshot))
     let hibernates = kept.hibernatesWhenSuspended
-    if presence.state != .stopping { kept.hibernatesWhenSuspended = false }
-    switch presence.state {
+    if snapshot.state != .stopping { kept.hibernatesWhenSuspended = false }
+    switch snapshot.state {
     case .suspended:
       if hibernates { later { try? $1.post(.app(app, .hibernate)) } }
       guard let idleLimit else { return }
@@ -143,7 +143,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
       }
     case .notRunning:
       kept.memory.takeBack()  // also what its last slices had in use
-      kept.memory.settle()
+      kept.memory.finishReturning()
     case .active, .inactive, .background, .stopping, .hibernated, .terminated: break
     }
   }
@@ -267,13 +267,13 @@ extension AppHost {
 
 extension AppStanding {
   /// What a state of the lifecycle is to memory. (R-MEM-11, R-MEM-12)
-  package init(_ presence: AppPresence) {
+  package init(_ snapshot: AppSnapshot) {
     self =
-      switch presence.state {
+      switch snapshot.state {
       case .active: .active
       case .inactive: .inactive
-      case .background where presence.audio != nil: .audio
-      case .background where presence.isTracking: .tracking
+      case .background where snapshot.audio != nil: .audio
+      case .background where snapshot.isTracking: .tracking
       case .background: .background
       case .stopping, .suspended: .suspended
       case .hibernated, .terminated, .notRunning: .gone

@@ -5,10 +5,10 @@ import Synchronization
 /// Made by ``MemoryBroker/app(named:standing:)``, once for an app, not for each launch of it. All members may be used from
 /// any thread; none waits for another.
 public final class AppMemory: Sendable {
-  let record: AppRecord
+  let record: AppMemoryRecord
   let broker: BrokerCore
 
-  init(_ record: AppRecord, _ broker: BrokerCore) {
+  init(_ record: AppMemoryRecord, _ broker: BrokerCore) {
     self.record = record
     self.broker = broker
   }
@@ -53,7 +53,7 @@ public final class AppMemory: Sendable {
   public func drawing(bytes: Int) throws(MemoryError) -> Purgeable<UInt8> {
     let drawing = try Purgeable<UInt8>(self, count: bytes, group: drawingGroup, isVolatile: false)
     // Not before it is there: the app may leave the foreground meanwhile.
-    if broker.configuration.drawing != .kept { drawing.region.settleDrawing() }
+    if broker.configuration.drawing != .kept { drawing.region.updateDrawing() }
     return drawing
   }
 
@@ -127,7 +127,7 @@ public final class AppMemory: Sendable {
 
   /// Says that an app which is gone has given back what it will: what it still holds is not waited for any more when memory
   /// is short, and others are removed. Until its standing is set again.
-  package func settle() { record.isSettled.store(true, ordering: .relaxed) }
+  package func finishReturning() { record.hasReturnedAll.store(true, ordering: .relaxed) }
 
   /// What it holds now.
   public var ledger: MemoryLedger { broker.ledger(of: record) }

@@ -8,7 +8,7 @@ import Synchronization
 /// and may go, or neither.
 struct Survey {
   struct App {
-    let record: AppRecord
+    let record: AppMemoryRecord
     let standing: AppStanding
     /// Read before the standing: who is seen to have risen too early is passed over once, and never the other way round.
     let rises: UInt64
@@ -60,7 +60,7 @@ extension BrokerCore {
       let rises = record.rises.load(ordering: .acquiring)
       let standing = record.currentStanding
       let isLeaving = record.isLeaving.load(ordering: .relaxed)
-      let isOnItsWay = (isLeaving || standing == .gone) && !record.isSettled.load(ordering: .relaxed)
+      let isOnItsWay = (isLeaving || standing == .gone) && !record.hasReturnedAll.load(ordering: .relaxed)
       let blocks = record.blocks
       survey.apps[record.number] = Survey.App(
         record: record, standing: standing, rises: rises, isLeaving: isLeaving, isOnItsWay: isOnItsWay, ledger: blocks)
@@ -100,7 +100,7 @@ extension BrokerCore {
   }
 
   /// Takes the regions of one app that are not in use. Returns the bytes given back.
-  func revoke(of record: AppRecord, _ isWanted: (opp_purge_view) -> Bool) -> UInt64 {
+  func revoke(of record: AppMemoryRecord, _ isWanted: (opp_purge_view) -> Bool) -> UInt64 {
     var given: UInt64 = 0
     forEachRegion { region, view in
       guard view.owner == record.number, isWanted(view) else { return }

@@ -12,14 +12,14 @@ final class BrokerCore: @unchecked Sendable {
   /// Thread-safe.
   let set: OpaquePointer
   let files = CleanPages()
-  private let apps = LinkedStack<AppRecord>()
+  private let apps = LinkedStack<AppMemoryRecord>()
   /// Relaxed: each number is given once, in whatever order.
   private let numbers = Atomic<UInt32>(0)
   let clock: @Sendable () -> UInt64
   let remove: @Sendable (Removal) -> Void
   let use: MemoryUse
   /// Rung when the monitor, if there is one, should look.
-  let bell: Int32
+  let notifier: Int32
   // Counts: relaxed.
   let purgedBytes = Atomic<UInt64>(0)
   let purges = Atomic<UInt64>(0)
@@ -30,10 +30,10 @@ final class BrokerCore: @unchecked Sendable {
     remove: @escaping @Sendable (Removal) -> Void
   ) throws(MemoryError) {
     guard let set = opp_purge_set_create() else { throw .refused("no broker of memory", ENOMEM) }
-    bell = opp_watch_open()
-    guard bell >= 0 else {
+    notifier = opp_watch_open()
+    guard notifier >= 0 else {
       opp_purge_set_destroy(set)
-      throw .refused("no broker of memory", -bell)
+      throw .refused("no broker of memory", -notifier)
     }
     if case .budget(let budget) = configuration.limit {
       use = MemoryUse(walkAt: configuration.gauge.critical.bytes(of: budget))
@@ -48,28 +48,28 @@ final class BrokerCore: @unchecked Sendable {
 
   deinit {
     opp_purge_set_destroy(set)
-    opp_watch_close(bell)
+    opp_watch_close(notifier)
   }
 
-  func ring() { opp_watch_ring(bell) }
+  func ring() { opp_watch_ring(notifier) }
 
   // MARK: Apps
 
-  func add(_ name: String, _ standing: AppStanding) -> AppRecord {
+  func add(_ name: String, _ standing: AppStanding) -> AppMemoryRecord {
     let number = numbers.add(1, ordering: .relaxed).oldValue
-    let record = AppRecord(number: number, name: name, standing: standing, now: clock())
+    let record = AppMemoryRecord(number: number, name: name, standing: standing, now: clock())
     apps.push(record)
     return record
   }
 
   /// Newest first.
-  func records() -> [AppRecord] {
-    var list: [AppRecord] = []
+  func records() -> [AppMemoryRecord] {
+    var list: [AppMemoryRecord] = []
     apps.visit { list.append($0) }
     return list
   }
 
-  func setStanding(_ standing: AppStanding, of record: AppRecord) {
+  func setStanding(_ standing: AppStanding, of record: AppMemoryRecord) {
     // [drawing] acquiring: pairs with updateDrawing().
     let before = AppStanding(rawValue: record.standing.exchange(standing.rawValue, ordering: .acquiring)) ?? .gone
     // Releasing: whoever reads this count (acquiring, in survey) has the standing that goes with it.
@@ -79,10 +79,10 @@ final class BrokerCore: @unchecked Sendable {
       record.wasInFront.store(true, ordering: .relaxed)
     }
     record.isLeaving.store(false, ordering: .relaxed)
-    record.isSettled.store(false, ordering: .relaxed)
+    record.hasReturnedAll.store(false, ordering: .relaxed)
     guard configuration.drawing != .kept, before.isForeground != standing.isForeground else { return }
     forEachRegion { region, view in
-      if settleDrawing(region, view, of: record) != false || configuration.drawing != .lazy { return }
+      if updateDrawing(region, view, of: record) != false || configuration.drawing != .lazy { return }
       var seen = view
       guard opp_purge_look(region, &seen), isDrawing(seen, of: record) else { return }
       // Where it is in use, or cannot be given, it stays volatile.
@@ -90,14 +90,14 @@ final class BrokerCore: @unchecked Sendable {
     }
   }
 
-  private func isDrawing(_ view: opp_purge_view, of record: AppRecord) -> Bool {
+  private func isDrawing(_ view: opp_purge_view, of record: AppMemoryRecord) -> Bool {
     view.owner == record.number && view.group == drawingGroup
   }
 
   /// Makes a region of an app's drawing memory volatile or not, as the app stands when all who say where it stands are done.
   /// Returns whether it is in front; `nil` where the region is none of its drawing memory.
   @discardableResult
-  func settleDrawing(_ region: OpaquePointer, _ view: opp_purge_view, of record: AppRecord) -> Bool? {
+  func updateDrawing(_ region: OpaquePointer, _ view: opp_purge_view, of record: AppMemoryRecord) -> Bool? {
     var seen = view
     while isDrawing(seen, of: record) {
       let isForeground = record.currentStanding.isForeground
@@ -125,14 +125,14 @@ final class BrokerCore: @unchecked Sendable {
   }
 
   /// All apps' ledgers, by number, from one walk.
-  func ledgers() -> [UInt32: (record: AppRecord, ledger: MemoryLedger)] {
-    var all: [UInt32: (record: AppRecord, ledger: MemoryLedger)] = [:]
+  func ledgers() -> [UInt32: (record: AppMemoryRecord, ledger: MemoryLedger)] {
+    var all: [UInt32: (record: AppMemoryRecord, ledger: MemoryLedger)] = [:]
     for record in records() { all[record.number] = (record, record.blocks) }
     forEachRegion { _, view in all[view.owner]?.ledger.add(view) }
     return all
   }
 
-  func ledger(of record: AppRecord) -> MemoryLedger {
+  func ledger(of record: AppMemoryRecord) -> MemoryLedger {
     var ledger = record.blocks
     forEachRegion { _, view in if view.owner == record.number { ledger.add(view) } }
     return ledger

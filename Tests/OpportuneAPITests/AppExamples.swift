@@ -94,7 +94,7 @@ final class Notes: HibernatingApp, Sendable {
   @Test func audio() async throws {
     // docs: audio
     var configuration = SchedulerConfiguration()
-    configuration.lanes.insert(.realTime)
+    configuration.pools.insert(.realTime)
     let host = try AppHost(scheduler: Scheduler(configuration: configuration))
     let manifest = Manifest(identifier: "player", backgroundModes: [.audio])
     let player = try await host.launch(manifest) { _ in Mail() }

@@ -54,7 +54,7 @@ import Testing
       }
     }
 
-    let journal = Journal(try app.thread(named: "journal"))
+    let journal = Journal(try app.makeStrand(named: "journal"))
     let count = await journal.add("opened")
     // end
     #expect(count == 1)
@@ -76,7 +76,7 @@ import Testing
     // docs: configuration
     var configuration = SchedulerConfiguration()
     configuration.name = "player"
-    configuration.lanes.insert(.realTime)
+    configuration.pools.insert(.realTime)
     let scheduler = try Scheduler(configuration: configuration)
     // end
     #expect(scheduler.configuration.name == "player")

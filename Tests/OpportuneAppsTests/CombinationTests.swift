@@ -95,12 +95,12 @@ import Testing
   // R-SYS-04
   @Test func stepsMayComeInAnyOrder() throws {
     let steps: [AppEvent] = [
-      .unlock(.addressBook), .release(.camera), .audioEnded, .conduct(.saves), .conduct(.timerStops),
+      .unlock(.addressBook), .release(.camera), .audioEnded, .compliance(.saves), .compliance(.timerStops),
     ]
     for order in orders(steps) {
       var rig = try Rig([manifest("app", [.audio])])
       try rig.does(.launch)
-      for event in [AppEvent.lock(.addressBook), .request(.camera), .audioBegan(.play), .conduct(.timerStarts)] {
+      for event in [AppEvent.lock(.addressBook), .request(.camera), .audioBegan(.play), .compliance(.timerStarts)] {
         try rig.does(event)
       }
       for event in order { try rig.does(event) }

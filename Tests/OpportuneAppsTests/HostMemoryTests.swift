@@ -640,7 +640,7 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     var system = try AppSystem()
     let manifest = Manifest(identifier: "player", backgroundModes: [.audio, .location])
     let id = system.register(manifest)
-    func standing() -> AppStanding? { system.presence(of: id).map(AppStanding.init) }
+    func standing() -> AppStanding? { system.snapshot(of: id).map(AppStanding.init) }
     #expect(standing() == .gone)
     _ = try system.handle(.app(id, .launch), at: .zero)
     #expect(standing() == .inactive)

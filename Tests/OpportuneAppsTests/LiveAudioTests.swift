@@ -9,7 +9,7 @@ import Testing
 
   private func host(_ change: (inout AppsPolicy) -> Void = { _ in }) throws -> AppHost {
     var configuration = SchedulerConfiguration()
-    configuration.lanes = [.background, .foreground, .realTime]
+    configuration.pools = [.background, .foreground, .realTime]
     return try patientHost(scheduler: Scheduler(configuration: configuration), change)
   }
 
@@ -185,13 +185,13 @@ import Testing
   @Test(.timeLimit(.minutes(1))) func whatTheKernelGivesIsSaid() async throws {
     let host = try host()
     let (app, stream, _) = try await player(host, "player")
-    #expect(stream.realTimeClass == host.scheduler.realTimeClass && stream.realTimeClass != .noLane)
+    #expect(stream.realTimeClass == host.scheduler.realTimeClass && stream.realTimeClass != .noPool)
     await #expect(throws: HostError.self) { try await app.startAudio { _ in } }
     try await stream.end()
     await #expect(throws: HostError.self) { try await app.startAudio(every: .microseconds(1)) { _ in } }
     let again = try await app.startAudio(.record, every: .milliseconds(1)) { _ in }
     try await until { again.statistics.frames != 0 }
     try await host.terminate(app.id)
-    #expect(try AppHost().scheduler.realTimeClass == .noLane)
+    #expect(try AppHost().scheduler.realTimeClass == .noPool)
   }
 }

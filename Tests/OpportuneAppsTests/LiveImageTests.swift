@@ -77,11 +77,11 @@ import Testing
     let events = await host.observe()
     let app = try await leave(host, painter)
     // Gone already where the machine is slow.
-    let easel = await host.residents[app.id]?.easel
+    let snapshotExecutor = await host.residents[app.id]?.snapshotExecutor
     for await event in events { if event.action == .diagnose(.sliceOverrun) { break } }
     for await event in events { if event.action == .diagnose(.unendingSlice) { break } }
     #expect(await host.state(of: app.id) == .terminated)
-    #expect(easel == nil || easel?.band == .background)
+    #expect(snapshotExecutor == nil || snapshotExecutor?.band == .background)
     painter.mayEnd.add()
     await wait(host, app, for: .notRunning)
     #expect(await host.snapshot(of: app.id) == nil)

@@ -228,7 +228,7 @@ import Testing
   private func end(_ id: AppID, _ memory: HostMemory, _ region: Purgeable<UInt8>, on host: isolated AppHost) {
     region.withContents { _ in memory.takeBack(id) }
     #expect(!region.isPurged, "it was in use")
-    memory.stands(id, AppPresence(state: .notRunning, audio: nil, isTracking: false))
+    memory.stands(id, AppSnapshot(state: .notRunning, audio: nil, isTracking: false))
     #expect(region.isPurged)
   }
 }

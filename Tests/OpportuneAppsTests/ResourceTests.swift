@@ -100,10 +100,10 @@ import Testing
   @Test func drawingInBackgroundIsIgnoredAndCounted() throws {
     var rig = try Rig()
     try rig.does(.launch)
-    try rig.does(.conduct(.draws))
+    try rig.does(.compliance(.draws))
     #expect(rig.broken(.noDrawingInBackground) == 0)
     try rig.does(.leave)
-    try rig.does(.conduct(.draws))
+    try rig.does(.compliance(.draws))
     #expect(rig.broken(.noDrawingInBackground) == 1)
     #expect(rig.state() == .background)
   }

@@ -11,7 +11,7 @@ import Testing
     var rig = try Rig([manifest("app", modes)]) { $0.restrictions.gpuInBackground = .deny }
     try rig.host.post(.power(power))
     try rig.does(.launch)
-    for event in [.conduct(.saves)] + front { try rig.does(event) }
+    for event in [.compliance(.saves)] + front { try rig.does(event) }
     try rig.does(.leave)
     try rig.wait(1)
     for event in behind { try rig.does(event) }
@@ -32,7 +32,7 @@ import Testing
     func stay(_ used: Double, _ seconds: Double, power: PowerSupply = .battery) throws -> Int {
       var rig = try Rig { $0.power.fullOnMains = true }
       try rig.host.post(.power(power))
-      try rig.does(.conduct(.hasWorkedInBackground(.seconds(used), of: .seconds(seconds))))
+      try rig.does(.compliance(.hasWorkedInBackground(.seconds(used), of: .seconds(seconds))))
       return rig.broken(.minimumInBackground)
     }
     #expect(try stay(1, 5) == 0 && stay(1.001, 5) == 1)
@@ -42,12 +42,12 @@ import Testing
 
   // R-RULE-02
   @Test func noDrawing() throws {
-    #expect(try broken(visit(behind: [.conduct(.draws)])) == [.noDrawingInBackground])
-    #expect(try broken(visit(front: [.conduct(.draws)])) == [])
+    #expect(try broken(visit(behind: [.compliance(.draws)])) == [.noDrawingInBackground])
+    #expect(try broken(visit(front: [.compliance(.draws)])) == [])
     // What is seen afterwards counts whatever the state is by then.
     var rig = try visit(behind: [.terminate])
-    #expect(throws: AppsError.self) { try rig.does(.conduct(.draws)) }
-    try rig.does(.conduct(.hasDrawnInBackground))
+    #expect(throws: AppsError.self) { try rig.does(.compliance(.draws)) }
+    try rig.does(.compliance(.hasDrawnInBackground))
     #expect(broken(rig) == [.noDrawingInBackground])
   }
 
@@ -79,20 +79,20 @@ import Testing
 
   // R-RULE-06
   @Test func memory() throws {
-    #expect(try broken(visit(front: [.conduct(.rebuildable(1 << 20))])) == [.releaseMemory])
-    #expect(try broken(visit(front: [.conduct(.rebuildable(1 << 20)), .conduct(.rebuildable(0))])) == [])
+    #expect(try broken(visit(front: [.compliance(.rebuildable(1 << 20))])) == [.releaseMemory])
+    #expect(try broken(visit(front: [.compliance(.rebuildable(1 << 20)), .compliance(.rebuildable(0))])) == [])
   }
 
   // R-RULE-07
   @Test func discovery() throws {
-    #expect(try broken(visit(front: [.conduct(.discoveryStarts)])) == [.cancelDiscovery])
-    #expect(try broken(visit(front: [.conduct(.discoveryStarts), .conduct(.discoveryStops)])) == [])
+    #expect(try broken(visit(front: [.compliance(.discoveryStarts)])) == [.cancelDiscovery])
+    #expect(try broken(visit(front: [.compliance(.discoveryStarts), .compliance(.discoveryStops)])) == [])
   }
 
   // R-RULE-08
   @Test func timers() throws {
-    #expect(try broken(visit(front: [.conduct(.timerStarts)])) == [.pauseOnResign])
-    #expect(try broken(visit(front: [.conduct(.timerStarts), .conduct(.timerStops)])) == [])
+    #expect(try broken(visit(front: [.compliance(.timerStarts)])) == [.pauseOnResign])
+    #expect(try broken(visit(front: [.compliance(.timerStarts), .compliance(.timerStops)])) == [])
   }
 
   // R-RULE-09
@@ -100,8 +100,8 @@ import Testing
     for answers in [false, true] {
       var rig = try visit(behind: [.changed(kind: "orientation", to: "landscape")])
       try rig.does(.bringForward)
-      try rig.does(.conduct(.saves))
-      if answers { try rig.does(.conduct(.answers(kind: "orientation"))) }
+      try rig.does(.compliance(.saves))
+      if answers { try rig.does(.compliance(.answers(kind: "orientation"))) }
       try rig.does(.leave)
       #expect(broken(rig) == (answers ? [] : [.undoOnReturn]))
     }
@@ -110,7 +110,7 @@ import Testing
   // R-RULE-10
   @Test func longWork() throws {
     for ends in [false, true] {
-      var rig = try visit(front: [.conduct(.asksForMultitasking), .beginTask(.upload)])
+      var rig = try visit(front: [.compliance(.asksForMultitasking), .beginTask(.upload)])
       rig.host.behaviour.expiration = ends ? .seconds(1) : nil
       try rig.wait(600)
       #expect(broken(rig) == (ends ? [] : [.taskForLongWork]))
@@ -120,7 +120,7 @@ import Testing
   // R-RULE-11
   @Test func asking() throws {
     #expect(try broken(visit(front: [.beginTask(.upload)])) == [.askForMultitasking])
-    #expect(try broken(visit(front: [.conduct(.asksForMultitasking), .beginTask(.upload)])) == [])
+    #expect(try broken(visit(front: [.compliance(.asksForMultitasking), .beginTask(.upload)])) == [])
   }
 
   // R-RULE-12

@@ -88,19 +88,19 @@ import Testing
   @Test func nothingOfALifeIsLeftForTheNext() throws {
     let events: [AppEvent] = [
       .trackingBegan, .workBegan(.upload), .beginTask(.other), .audioBegan(.play), .interrupt, .lock(.fileDescriptor),
-      .request(.gpu), .conduct(.timerStarts), .conduct(.discoveryStarts), .conduct(.rebuildable(1)),
+      .request(.gpu), .compliance(.timerStarts), .compliance(.discoveryStarts), .compliance(.rebuildable(1)),
     ]
     for event in events {
       for end in [AppEvent.terminate, .exited] {
         var rig = try Rig([manifest("app", [.audio, .location])]) { $0.tasks.eligible = [.upload] }
         try rig.does(.launch)
-        try rig.does(.conduct(.asksForMultitasking))
+        try rig.does(.compliance(.asksForMultitasking))
         try rig.does(event)
         try rig.does(end)
         let start = rig.host.log.count
         try rig.does(.launch)
         #expect(rig.state() == .active, "\(event)")
-        try rig.does(.conduct(.saves))
+        try rig.does(.compliance(.saves))
         try rig.does(.leave)
         try rig.wait(6)
         #expect(rig.state() == .suspended, "\(event)")

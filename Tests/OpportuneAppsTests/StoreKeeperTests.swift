@@ -13,7 +13,7 @@ import Testing
     let path = FileManager.default.temporaryDirectory.appending(path: "opportune-pieces-\(UUID())").path
     defer { try? FileManager.default.removeItem(atPath: path) }
     let scheduler = try Scheduler()
-    let strand = try scheduler.makeApp(named: "store", band: .background).thread(named: "keeper")
+    let strand = try scheduler.makeApp(named: "store", band: .background).makeStrand(named: "keeper")
     let keeper = StoreKeeper(try HibernationStore(path: path, bytes: 4 << 20), strand)
     let block = try MemoryBroker().makeMemory(named: "app").allocate(bytes: 1)
     let pieces = Array(repeating: HeldMemory(block), count: 20_000)

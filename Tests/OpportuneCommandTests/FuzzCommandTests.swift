@@ -11,9 +11,9 @@ import Testing
 // R-CARD-09
 @Suite(.bounded) struct FuzzCommandTests {
   @Test(arguments: [
-    (["--target", "queues"], "'queues' is not a target; there are runq, bag"),
-    (["--target", ","], "'' is not a target; there are runq, bag"),
-    (["--target", ""], "'' is not a target; there are runq, bag"),
+    (["--target", "queues"], "'queues' is not a target; there are runq, queue"),
+    (["--target", ","], "'' is not a target; there are runq, queue"),
+    (["--target", ""], "'' is not a target; there are runq, queue"),
     (["--time", "0"], "--time 0.0 is out of range: expected more than 0"),
     (["--time", "nan"], "--time nan is out of range"), (["--time", "soon"], "'soon' is invalid for '--time"),
     (["--threads", "0"], "--threads 0 is out of range: expected 1 to 1024"),

@@ -141,7 +141,7 @@ private final class Meeting: FuzzTarget, Fuzzer {
 
   // R-CARD-09
   @Test func aScheduleThatNoLongerFitsIsSaid() throws {
-    let example = "target: bag\nprogram: push | take\nbounds: 255 255 0 255\nchoices:"
+    let example = "target: queue\nprogram: push | take\nbounds: 255 255 0 255\nchoices:"
     #expect(try Explorer().replay(example + " -3\n").misfit == nil)
     #expect(try Explorer().replay(example + " 0 7\n").misfit?.hasSuffix(" 2") == true, "there are two threads")
     let left = try Explorer().replay(example + " -8000\n")
@@ -150,11 +150,11 @@ private final class Meeting: FuzzTarget, Fuzzer {
 
   @Test(arguments: [
     ("", "there is no line 'target"), ("target: nobody\n", "'nobody' is not a target"),
-    ("target: bag\n", "there is no line 'program"), ("target: bag\nprogram: leap\n", "no such operation at 'leap'"),
-    ("target: bag\nprogram: push\n", "there is no line 'bounds"),
+    ("target: queue\n", "there is no line 'program"), ("target: queue\nprogram: leap\n", "no such operation at 'leap'"),
+    ("target: queue\nprogram: push\n", "there is no line 'bounds"),
     ("target: runq\nprogram: push 9 0\n", "the number is too large at '9 0'"),
-    ("target: bag\nprogram: push\nbounds: 1 1 1\nchoices: -9000000\n", "there are more than 8192"),
-    ("target: bag\nprogram: push\nbounds: 1 1 1\nchoices: 0 x\n", "a choice is a number, not ' x'"),
+    ("target: queue\nprogram: push\nbounds: 1 1 1\nchoices: -9000000\n", "there are more than 8192"),
+    ("target: queue\nprogram: push\nbounds: 1 1 1\nchoices: 0 x\n", "a choice is a number, not ' x'"),
   ])
   func badExampleIsRefused(text: String, reason: String) throws {
     let error = #expect(throws: FuzzError.self) { _ = try Explorer().replay(text) }

@@ -8,14 +8,14 @@ import Testing
   // R-CARD-09
   /// Whoever compares two operations at a time finds nothing wrong with these.
   @Test func whatNoTwoOperationsShowIsFound() {
-    // Four entries: a before b and c before d are put; b before c and d before a are taken, by two takers.
+    // Four entries: a before b and c before d are put; b before c and d before a are taken, by two consumers.
     var puts = [Operation.put(0), .put(1, after: 0), .put(2), .put(3, after: 2)]
     puts += [.take(1), .take(2, after: 4), .take(3), .take(0, after: 6)]
     #expect(!isLinear(puts))
     puts[7].before = 0
     #expect(isLinear(puts))
 
-    // Never empty, and a taker finds nothing: it took until a was out, and by then b was in.
+    // Never empty, and a consumer finds nothing: it took until a was out, and by then b was in.
     var covered = [Operation.put(0), .takeNothing(after: 0), .put(1), .take(0, after: 2)]
     #expect(!isLinear(covered, left: [1]))
     covered[3].before = 0

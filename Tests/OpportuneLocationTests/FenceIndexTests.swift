@@ -116,7 +116,7 @@ import Testing
     #expect(throws: LocationError.self) { try rig.monitor.nextSample(policy) }
   }
 
-  /// Neighbours, index and quiet stretches only save work.
+  /// Neighbours, index and safeRadius stretches only save work.
   // R-GEO-01, R-LOC-14
   @Test(arguments: [1, 2, 3] as [UInt64]) func noFenceIsMissedForTheOthers(seed: UInt64) throws {
     var generator = SplitMix64(seed: seed)

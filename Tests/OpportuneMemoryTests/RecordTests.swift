@@ -65,7 +65,7 @@ import Testing
   @Test func blocksThatFollowEachOtherAreWrittenTogether() throws {
     let disk = CrashDisk(size: 4 << 20)
     let store = try HibernationStore(disk)
-    disk.settle()
+    disk.sync()
     _ = try save(store, "app", [noise(8 * Self.block, seed: 1)])
     #expect(disk.logCount == 2 + 2 + 4, "two of 1 MiB, the table, and what goes with the index")
     #expect(try store.load("app") == [noise(8 * Self.block, seed: 1)])

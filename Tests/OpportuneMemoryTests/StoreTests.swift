@@ -313,7 +313,7 @@ private func bytesOfSharedMemory() -> Int? {
         break
       } catch let error as StoreError { #expect(error.code == .system(EIO)) }
       disk.failsAfter = nil
-      disk.settle()
+      disk.sync()
       // The record and its synchronisation come before the index.
       if failures < 2 {
         try save(store, "app", [states[2]])
@@ -424,7 +424,7 @@ private func bytesOfSharedMemory() -> Int? {
     var generator = SplitMix64(seed: seed)
     let disk = CrashDisk(size: HibernationStore.bytesMin + (96 << 10))
     let store = try HibernationStore(disk)
-    disk.settle()
+    disk.sync()
     var model: [String: [UInt8]] = [:]
     // Long enough for an index of several sectors, which can be torn.
     let names = (1...5).map { String(decoding: noise(250, seed: $0).map { 48 + $0 % 64 }, as: UTF8.self) }

@@ -27,12 +27,12 @@ import Testing
   }
 
   // R-CPU-01, R-CPU-04
-  @Test func disjointBandsShareNoLane() {
+  @Test func disjointBandsShareNoPool() {
     let bands = Bands.disjoint
     #expect(bands.overlap == 0)
     for rank in 0..<Level.count {
-      #expect(bands.lane(of: bands.level(band: .foreground, rank: rank)) == .foreground)
-      #expect(bands.lane(of: bands.level(band: .background, rank: rank)) == .background)
+      #expect(bands.pool(of: bands.level(band: .foreground, rank: rank)) == .foreground)
+      #expect(bands.pool(of: bands.level(band: .background, rank: rank)) == .background)
     }
   }
 
@@ -106,7 +106,7 @@ import Testing
         let rank = bands.initialRank(for: TaskPriority(rawValue: priority), band: .foreground)
         let level = bands.level(band: .foreground, rank: rank)
         #expect(level > bands.background.upperBound)
-        #expect(bands.lane(of: level) == .foreground)
+        #expect(bands.pool(of: level) == .foreground)
       }
     }
   }
@@ -117,16 +117,16 @@ import Testing
     let rank = bands.initialRank(for: nil, band: .foreground)
     let depthMax = bands.depthMax(of: .foreground, rank: rank)
     #expect(depthMax == 22)
-    #expect(bands.lane(of: bands.level(band: .foreground, rank: rank + depthMax - 1)) == .foreground)
-    #expect(bands.lane(of: bands.level(band: .foreground, rank: rank + depthMax)) == .background)
+    #expect(bands.pool(of: bands.level(band: .foreground, rank: rank + depthMax - 1)) == .foreground)
+    #expect(bands.pool(of: bands.level(band: .foreground, rank: rank + depthMax)) == .background)
     #expect(bands.level(band: .foreground, rank: rank + depthMax) == bands.level(band: .background, rank: 0))
   }
 
   @Test func everyLevelHasALane() throws {
     let gaps = try Bands(background: 2...10, foreground: 20...50, realTime: 55...60)
-    let lanes = (0...63 as ClosedRange<UInt8>).map { gaps.lane(of: Level(known: $0)) }
-    #expect(lanes[0...10].allSatisfy { $0 == .background })
-    #expect(lanes[11...54].allSatisfy { $0 == .foreground })
-    #expect(lanes[55...63].allSatisfy { $0 == .realTime })
+    let pools = (0...63 as ClosedRange<UInt8>).map { gaps.pool(of: Level(known: $0)) }
+    #expect(pools[0...10].allSatisfy { $0 == .background })
+    #expect(pools[11...54].allSatisfy { $0 == .foreground })
+    #expect(pools[55...63].allSatisfy { $0 == .realTime })
   }
 }

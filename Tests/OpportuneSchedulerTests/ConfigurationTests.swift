@@ -16,9 +16,9 @@ import Testing
     #expect(configuration.quantum.offCPUShare == 0.05)
     #expect(configuration.backgroundClass == .idle)
     #expect(configuration.workers == .automatic)
-    #expect(configuration.lanes == [.foreground, .background])
+    #expect(configuration.pools == [.foreground, .background])
     #expect(configuration.demotedLimitPerCore == 4)
-    #expect(configuration.reserveDelay == .microseconds(500))
+    #expect(configuration.spareDelay == .microseconds(500))
     #expect(configuration.queuedJobs == .follow)
     #expect(configuration.maximumApps == 4096)
     #expect(!configuration.countsEscapes && configuration.collectsStatistics)
@@ -45,13 +45,13 @@ import Testing
     Case(code: .offCPUShare, value: "nan") { $0.quantum.offCPUShare = .nan },
     Case(code: .workers, value: "0") { $0.workers = .fixed(0) },
     Case(code: .workers, value: "257") { $0.workers = .fixed(257) },
-    Case(code: .lanes, value: "[]") { $0.lanes = [] },
-    Case(code: .lanes, value: "[foreground, realTime]") { $0.lanes = [.realTime, .foreground] },
-    Case(code: .lanes, value: "[background]") { $0.lanes = [.background] },
+    Case(code: .pools, value: "[]") { $0.pools = [] },
+    Case(code: .pools, value: "[foreground, realTime]") { $0.pools = [.realTime, .foreground] },
+    Case(code: .pools, value: "[background]") { $0.pools = [.background] },
     Case(code: .demotedLimitPerCore, value: "0") { $0.demotedLimitPerCore = 0 },
     Case(code: .demotedLimitPerCore, value: "65") { $0.demotedLimitPerCore = 65 },
-    Case(code: .reserveDelay, value: "4.9e-05") { $0.reserveDelay = .microseconds(49) },
-    Case(code: .reserveDelay, value: "0.011") { $0.reserveDelay = .milliseconds(11) },
+    Case(code: .spareDelay, value: "4.9e-05") { $0.spareDelay = .microseconds(49) },
+    Case(code: .spareDelay, value: "0.011") { $0.spareDelay = .milliseconds(11) },
     Case(code: .timerTolerance, value: "-0.001") { $0.timerTolerance = .milliseconds(-1) },
     Case(code: .timerTolerance, value: "1.001") { $0.timerTolerance = .milliseconds(1001) },
     Case(code: .maximumApps, value: "0") { $0.maximumApps = 0 },
@@ -78,7 +78,7 @@ import Testing
       quantum: .milliseconds(1), step: 1, blockingGap: .microseconds(250), offCPUShare: 0.01)
     low.workers = .fixed(1)
     low.demotedLimitPerCore = 1
-    low.reserveDelay = .microseconds(50)
+    low.spareDelay = .microseconds(50)
     low.timerTolerance = .zero
     low.maximumApps = 1
     low.name = "x"
@@ -87,9 +87,9 @@ import Testing
     high.quantum = QuantumPolicy(
       quantum: .milliseconds(500), step: 63, blockingGap: .seconds(1), offCPUShare: 0.125)
     high.workers = .fixed(256)
-    high.lanes = Set(Lane.allCases)
+    high.pools = Set(Pool.allCases)
     high.demotedLimitPerCore = 64
-    high.reserveDelay = .milliseconds(10)
+    high.spareDelay = .milliseconds(10)
     high.timerTolerance = .seconds(1)
     high.maximumApps = 32_767
     high.name = String(repeating: "é", count: 32)
@@ -102,11 +102,11 @@ import Testing
     #expect(one != ConfigurationError(.quantum, value: 0, expected: "1 to 63"))
   }
 
-  @Test func foregroundServesRealTimeLevelsWhereThatLaneIsOff() {
+  @Test func foregroundServesRealTimeLevelsWhereThatPoolIsOff() {
     var configuration = SchedulerConfiguration()
-    #expect(configuration.lane(of: 60) == .foreground)
-    configuration.lanes.insert(.realTime)
-    #expect(configuration.lane(of: 60) == .realTime)
-    #expect(configuration.lane(of: 20) == .background)
+    #expect(configuration.pool(of: 60) == .foreground)
+    configuration.pools.insert(.realTime)
+    #expect(configuration.pool(of: 60) == .realTime)
+    #expect(configuration.pool(of: 20) == .background)
   }
 }

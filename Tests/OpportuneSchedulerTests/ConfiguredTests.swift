@@ -92,8 +92,8 @@ import Testing
     for number in 0..<100 { #expect(try await other.task { number }.value == number) }
     #expect(!release.isUp && refused.count == 0)
     // Up to the bound; up to twice the bound of those that were found out while they ran, and beyond only while fresh
-    // work waits behind them; permit and reserve. In the background's lane, which serves the overlap, the bound and a
-    // permit.
+    // work waits behind them; token and reserve. In the background's pool, which serves the overlap, the bound and a
+    // token.
     let begun = inside.values
     release.raise()
     _ = await inside.reaching(40)
@@ -105,51 +105,51 @@ import Testing
   @Test(arguments: [1, 64]) func boundOfDemotedWorkersIsPerCore(perCore: Int) throws {
     var configuration = SchedulerConfiguration()
     configuration.demotedLimitPerCore = perCore
-    let lane = try LaneState(lane: .foreground, width: 3, configuration: configuration)
-    #expect(lane.takeable == lane.mask && lane.demotedMask != 0)
-    for _ in 0..<3 * perCore { #expect(opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_KNOWN)) }
-    #expect(!opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_KNOWN) && lane.demotedCount == 3 * perCore)
-    let lowered = lane.loweredOnceMask
-    #expect(lowered != 0 && lowered & ~lane.demotedMask == 0)
-    #expect(lane.takeable == lane.mask & ~lane.demotedMask, "beyond it only fresh work")
-    for _ in 0..<3 * perCore { #expect(opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_FOUND)) }
+    let pool = try PoolState(pool: .foreground, width: 3, configuration: configuration)
+    #expect(pool.takeable == pool.mask && pool.demotedMask != 0)
+    for _ in 0..<3 * perCore { #expect(opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_KNOWN)) }
+    #expect(!opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_KNOWN) && pool.demotedCount == 3 * perCore)
+    let lowered = pool.loweredOnceMask
+    #expect(lowered != 0 && lowered & ~pool.demotedMask == 0)
+    #expect(pool.takeable == pool.mask & ~pool.demotedMask, "beyond it only fresh work")
+    for _ in 0..<3 * perCore { #expect(opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_FOUND)) }
     #expect(
-      !opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_FOUND),
+      !opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_FOUND),
       "those that were found out as they ran may be as many again")
-    #expect(opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_STARVES), "those beside which fresh work waits may be more")
-    for _ in 0..<3 * perCore + 2 { opp_lane_leave_demoted(lane.raw) }
-    #expect(lane.takeable == lane.mask && lane.demotedCount == 3 * perCore - 1)
-    lane.setWidth(2, configuration)
-    #expect(lane.takeable == lane.mask & ~lane.demotedMask, "a machine that shrinks lowers it")
+    #expect(opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_STARVES), "those beside which fresh work waits may be more")
+    for _ in 0..<3 * perCore + 2 { opp_pool_leave_demoted(pool.raw) }
+    #expect(pool.takeable == pool.mask && pool.demotedCount == 3 * perCore - 1)
+    pool.setWidth(2, configuration)
+    #expect(pool.takeable == pool.mask & ~pool.demotedMask, "a machine that shrinks lowers it")
   }
 
   // R-CPU-02 R-CPU-06
   @Test func thereIsRoomForWhatMayBeNoHogNowAndThen() throws {
     var configuration = SchedulerConfiguration()
     configuration.demotedLimitPerCore = 1
-    let lane = try LaneState(lane: .foreground, width: 2, configuration: configuration)
-    #expect(opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_KNOWN))
+    let pool = try PoolState(pool: .foreground, width: 2, configuration: configuration)
+    #expect(opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_KNOWN))
     // One for each two quanta of 10 on two CPUs.
-    func grows(at cpu: UInt64) -> Bool { lane.makeExtraRoom(cpuOfWorkers: cpu, quantum: 10, width: 2) }
+    func grows(at cpu: UInt64) -> Bool { pool.makeExtraRoom(cpuOfWorkers: cpu, quantum: 10, width: 2) }
     #expect(!grows(at: 1000), "there is room for a second")
-    #expect(opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_KNOWN) && lane.takeable & lane.loweredOnceMask == 0)
-    #expect(grows(at: 1001) && lane.takeable & lane.loweredOnceMask == lane.loweredOnceMask)
+    #expect(opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_KNOWN) && pool.takeable & pool.loweredOnceMask == 0)
+    #expect(grows(at: 1001) && pool.takeable & pool.loweredOnceMask == pool.loweredOnceMask)
     #expect(!grows(at: 2000), "nothing has taken it yet")
     #expect(
-      opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_ONCE) && !opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_ONCE))
-    #expect(lane.takeable & lane.loweredOnceMask == 0)
-    #expect(!grows(at: 1040) && grows(at: 1041) && opp_lane_room(lane.raw, .OPP_DEMOTION_ONCE) == 4)
-    opp_lane_take_room(lane.raw)
-    #expect(opp_lane_room(lane.raw, .OPP_DEMOTION_ONCE) == 3, "a hog has ended")
+      opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_ONCE) && !opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_ONCE))
+    #expect(pool.takeable & pool.loweredOnceMask == 0)
+    #expect(!grows(at: 1040) && grows(at: 1041) && opp_pool_room(pool.raw, .OPP_DEMOTION_ONCE) == 4)
+    opp_pool_take_room(pool.raw)
+    #expect(opp_pool_room(pool.raw, .OPP_DEMOTION_ONCE) == 3, "a hog has ended")
     var cpu: UInt64 = 1041
     for _ in 0..<100 {
       cpu += 40
       _ = grows(at: cpu)
-      _ = opp_lane_enter_demoted(lane.raw, .OPP_DEMOTION_ONCE)
+      _ = opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_ONCE)
     }
-    #expect(lane.demotedCount == 32 && opp_lane_room(lane.raw, .OPP_DEMOTION_ONCE) == 32, "it is bounded")
-    for _ in 0..<100 { opp_lane_take_room(lane.raw) }
-    #expect(opp_lane_room(lane.raw, .OPP_DEMOTION_ONCE) == 2)
+    #expect(pool.demotedCount == 32 && opp_pool_room(pool.raw, .OPP_DEMOTION_ONCE) == 32, "it is bounded")
+    for _ in 0..<100 { opp_pool_take_room(pool.raw) }
+    #expect(opp_pool_room(pool.raw, .OPP_DEMOTION_ONCE) == 2)
     #expect(!grows(at: 5), "workers have ended, and their time with them")
   }
 
@@ -157,7 +157,7 @@ import Testing
   func reserveComesAfterItsDelay(delay: Duration) async throws {
     let scheduler = try scheduler {
       $0.quantum = QuantumPolicy(quantum: .milliseconds(500))
-      $0.reserveDelay = delay
+      $0.spareDelay = delay
     }
     let app = try scheduler.makeApp(named: "app")
     let held = Record<AppClock.Instant>()
@@ -193,7 +193,7 @@ import Testing
       $0.workers = .fixed(3)
       $0.backgroundClass = .nice19  // gets its share of a machine that is busy with something else
     }
-    // The background's lane has no worker in reserve: nothing but the permits decides how many run.
+    // The background's pool has no worker in reserve: nothing but the tokens decides how many run.
     let app = try scheduler.makeApp(named: "app", band: .background)
     let (narrow, ran) = (Gauge(), Record<Int>())
     func hold() throws -> (held: Record<Int>, release: Flag) {
@@ -304,9 +304,9 @@ import Testing
   }
 
   // R-CPU-09
-  @Test(.enabled(if: isRoot, "SCHED_RR needs privilege")) func realTimeLaneIsRoundRobin() async throws {
+  @Test(.enabled(if: isRoot, "SCHED_RR needs privilege")) func realTimePoolIsRoundRobin() async throws {
     try #require(KernelPrivileges.probe().canUseRR)
-    let scheduler = try scheduler { $0.lanes = [.foreground, .background, .realTime] }
+    let scheduler = try scheduler { $0.pools = [.foreground, .background, .realTime] }
     let app = try scheduler.makeApp(named: "app", band: .realTime)
     #expect(try await app.task { sched_getscheduler(0) & 7 }.value == SCHED_RR)
     try app.setBand(.background)
@@ -326,9 +326,9 @@ import Testing
   // R-CPU-01
   @Test(
     .enabled(if: KernelPrivileges.probe().canUseRR, "SCHED_RR is not allowed here"),
-    arguments: [[.foreground, .background], Set(Lane.allCases)])
-  func theMonitorRunsAboveTheRealTimeLane(lanes: Set<Lane>) async throws {
-    let scheduler = try scheduler { ($0.name, $0.lanes) = ("watched", lanes) }
+    arguments: [[.foreground, .background], Set(Pool.allCases)])
+  func theMonitorRunsAboveTheRealTimePool(pools: Set<Pool>) async throws {
+    let scheduler = try scheduler { ($0.name, $0.pools) = ("watched", pools) }
     // It sets its class before it answers anything.
     _ = await scheduler.statistics()
     let monitor = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task").compactMap(Int32.init).first {
@@ -336,9 +336,9 @@ import Testing
       (try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8)) == "watched-mon\n"
     }
     var parameters = sched_param()
-    #expect((sched_getscheduler(try #require(monitor)) & 7 == SCHED_RR) == lanes.contains(.realTime))
+    #expect((sched_getscheduler(try #require(monitor)) & 7 == SCHED_RR) == pools.contains(.realTime))
     #expect(sched_getparam(try #require(monitor), &parameters) == 0)
-    #expect(parameters.sched_priority == KernelPriority.monitor(lanes, KernelPrivileges.probe()).realTimePriority)
+    #expect(parameters.sched_priority == KernelPriority.monitor(pools, KernelPrivileges.probe()).realTimePriority)
     try await scheduler.shutdown()
   }
 }

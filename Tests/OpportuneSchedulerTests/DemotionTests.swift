@@ -283,11 +283,11 @@ private func niceValue() -> Int32 {
       let (begun, beside, late) = (Record<Int>(), Record<Int>(), Record<Int>())
       for number in 0..<200 {
         try app.submit {
-          // The first few dozen teach how long a job takes here: four times as long as the reserve's delay.
+          // The first few dozen teach how long a job takes here: four times as long as the spare worker's delay.
           if inside.add(1, ordering: .relaxed).oldValue > 0, number >= 100 { beside.add(number) }
           let start = ContinuousClock.now
           spinCPU(milliseconds: 2)
-          // How many may have run beside a job that took longer than the reserve waits for.
+          // How many may have run beside a job that took longer than the spare worker waits for.
           let took = Int((ContinuousClock.now - start) / .milliseconds(2))
           if took > 1 { for _ in 0..<took { late.add(number) } }
           inside.subtract(1, ordering: .relaxed)
@@ -298,9 +298,9 @@ private func niceValue() -> Int32 {
       fewest = min(fewest, beside.count - late.count)
     }
     #expect(fewest < 50, "of a hundred")
-    #expect(LaneState.reserveDelay(ordinary: 20_000, delay: 500_000, quantum: 10_000_000) == 500_000)
-    #expect(LaneState.reserveDelay(ordinary: 2_000_000, delay: 500_000, quantum: 10_000_000) == 4_000_000)
-    #expect(LaneState.reserveDelay(ordinary: .max / 2, delay: 500_000, quantum: 10_000_000) == 10_000_000)
+    #expect(PoolState.spareDelay(ordinary: 20_000, delay: 500_000, quantum: 10_000_000) == 500_000)
+    #expect(PoolState.spareDelay(ordinary: 2_000_000, delay: 500_000, quantum: 10_000_000) == 4_000_000)
+    #expect(PoolState.spareDelay(ordinary: .max / 2, delay: 500_000, quantum: 10_000_000) == 10_000_000)
     try await scheduler.shutdown()
   }
 
@@ -316,7 +316,7 @@ private func niceValue() -> Int32 {
       let scheduler = try makeScheduler(workers: 2, quantum: QuantumPolicy(quantum: .milliseconds(2)))
       let app = try scheduler.makeApp(named: "app")
       // In an app of its own: the strand has an account too, and is idle indeed.
-      let place = Place(try scheduler.makeApp(named: "other").thread(named: "other"))
+      let place = Place(try scheduler.makeApp(named: "other").makeStrand(named: "other"))
       await withTaskGroup(of: Void.self) { group in
         for _ in 0..<12 {
           group.addTask(executorPreference: app.executor) {
@@ -399,7 +399,7 @@ private func niceValue() -> Int32 {
       }
       return false
     }.value
-    #expect(fellToBackground, "a foreground task at the overlap's level is served by the background lane")
+    #expect(fellToBackground, "a foreground task at the overlap's level is served by the background pool")
     // Others have not sunk with it.
     let other = try scheduler.makeApp(named: "other")
     #expect(try await other.task { sched_getscheduler(0) }.value == 0)
@@ -408,7 +408,7 @@ private func niceValue() -> Int32 {
 
   // R-CPU-06
   @Test func whatADemotedJobSubmitsStartsDemoted() async throws {
-    let scheduler = try makeScheduler(workers: 1, reserveDelay: .milliseconds(10))
+    let scheduler = try makeScheduler(workers: 1, spareDelay: .milliseconds(10))
     let app = try scheduler.makeApp(named: "app")
     let demoted = Record<Bool>()
     let fresh = Record<Bool>()
@@ -515,7 +515,7 @@ private func niceValue() -> Int32 {
     }
     let found = await seen.reaching(2)
     try #require(refused.count == 0 && found.count == 2)
-    #expect(found[0] == (1, base), "held back, at the lane's own priority")
+    #expect(found[0] == (1, base), "held back, at the pool's own priority")
     #expect(found[1].depth == 1 && found[1].nice > base, "lowered before it has used a quantum")
     try await scheduler.shutdown()
   }

@@ -76,7 +76,7 @@ extension Diagnosis {
   }
 
   // R-CPU-01
-  @Test func lanesAreDescribedAsTheSchedulerChoosesThem() throws {
+  @Test func poolsAreDescribedAsTheSchedulerChoosesThem() throws {
     let asRoot = Diagnosis(fine)
     let asUser = Diagnosis(unprivileged)
     for diagnosis in [asRoot, asUser] {
@@ -159,7 +159,7 @@ extension Diagnosis {
     }
     #expect(try limited.finding("Real-time").found.hasPrefix("SCHED_RR, priorities 1 to 10"))
     #expect(try limited.status("Real-time") == .degraded)
-    // Nice only: the lane uses -10 where the limit goes as far.
+    // Nice only: the pool uses -10 where the limit goes as far.
     let nice = changed(unprivileged) {
       $0.privileges.canRaise = true
       $0.niceLimit = -10
@@ -324,7 +324,7 @@ extension Diagnosis {
   private let long = Diagnosis(findings: [
     .init(.system, "Kernel", .ok, found: "Linux"),
     .init(
-      .lanes, "Demotion", .degraded, found: String(repeating: "word ", count: 60) + "20 ms",
+      .pools, "Demotion", .degraded, found: String(repeating: "word ", count: 60) + "20 ms",
       cost: String(repeating: "cost ", count: 60), remedy: "mend it"),
   ])
 

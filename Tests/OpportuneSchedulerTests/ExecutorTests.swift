@@ -135,7 +135,7 @@ private actor Keeper {
   @Test func strandActorIsIsolated() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let app = try scheduler.makeApp(named: "app")
-    let strand = try app.thread(named: "keeper")
+    let strand = try app.makeStrand(named: "keeper")
     let keeper = Keeper(strand)
     await withTaskGroup(of: Void.self) { group in
       for _ in 0..<200 {
@@ -157,7 +157,7 @@ private actor Keeper {
 
   // R-CPU-01 R-CPU-02
   @Test func prioritiesOrderWorkWithinAnApp() async throws {
-    let scheduler = try makeScheduler(workers: 1, reserveDelay: .milliseconds(10))
+    let scheduler = try makeScheduler(workers: 1, spareDelay: .milliseconds(10))
     let app = try scheduler.makeApp(named: "app")
     var inOrder = 0
     for _ in 0..<10 {

@@ -173,19 +173,19 @@ private func shortJobsPassHogs(by counter: ThreadCounter) async throws {
 
   // R-CPU-02
   @Test(arguments: [1, 2, 16, 64], [0, 1]) func sharesLeaveTheForegroundMost(width: Int, more: Int) {
-    let lanes: Set<Lane> = more == 0 ? [.foreground, .background] : Set(Lane.allCases)
-    var before: [Lane: Int] = [:]
-    for total in lanes.count...2000 {
-      let shares = ThreadShares(of: total, among: lanes, width: width).workers
+    let pools: Set<Pool> = more == 0 ? [.foreground, .background] : Set(Pool.allCases)
+    var before: [Pool: Int] = [:]
+    for total in pools.count...2000 {
+      let shares = ThreadShares(of: total, among: pools, width: width).workers
       #expect(shares.values.reduce(0, +) == total && shares.values.allSatisfy { $0 >= 1 }, "\(total): \(shares)")
-      for lane in lanes { #expect(shares[lane, default: 0] <= shares[.foreground, default: 0]) }
+      for pool in pools { #expect(shares[pool, default: 0] <= shares[.foreground, default: 0]) }
       #expect(shares[.background, default: 0] >= before[.background, default: 0], "more threads are no fewer")
       before = shares
     }
     let few = ThreadShares(of: 9, among: [.foreground, .background], width: 2).workers
     #expect(few == [.foreground: 6, .background: 3])
     let none = ThreadShares(of: 0, among: [.foreground, .background], width: 2).workers
-    #expect(none == [.foreground: 1, .background: 1], "each lane has one, or the scheduler does not start")
+    #expect(none == [.foreground: 1, .background: 1], "each pool has one, or the scheduler does not start")
   }
 
   // R-CPU-02 R-CPU-06
@@ -193,13 +193,13 @@ private func shortJobsPassHogs(by counter: ThreadCounter) async throws {
     let configured = 4 * width
     for workers in 2...2000 {
       let limit = ThreadShares.demotedLimit(workers: workers, width: width, configured: configured)
-      let permits = ThreadShares.permits(workers: workers, width: width)
+      let tokens = ThreadShares.tokens(workers: workers, width: width)
       #expect((1...configured).contains(limit) && limit <= workers / 2, "\(limit) of \(workers)")
-      #expect((1...width).contains(permits) && permits < workers, "\(permits) of \(workers)")
+      #expect((1...width).contains(tokens) && tokens < workers, "\(tokens) of \(workers)")
     }
     #expect(ThreadShares.demotedLimit(workers: 1, width: width, configured: configured) == 1)
     #expect(ThreadShares.demotedLimit(workers: .max, width: width, configured: configured) == configured)
-    #expect(ThreadShares.permits(workers: .max, width: width) == width)
+    #expect(ThreadShares.tokens(workers: .max, width: width) == width)
   }
 
   @Test func theProgramHasItsPart() {

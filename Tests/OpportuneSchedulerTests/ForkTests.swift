@@ -36,7 +36,7 @@ import Testing
     await #expect(processExitsWith: .exitCode(7)) {
       let scheduler = try makeScheduler(workers: 1)
       let app = try scheduler.makeApp(named: "app")
-      let strand = try app.thread(named: "strand")
+      let strand = try app.makeStrand(named: "strand")
       let release = try await app.hold()
       app.suspend()  // with a job inside: the child sees it suspending for ever
       // All that the child will call, once in the parent: what the runtime makes for a first call it makes under locks,
@@ -133,7 +133,7 @@ private func visit(_ actor: OnStrand, _ visits: Record<Int>, then after: @escapi
 /// runtime makes for a first call it makes under locks.
 private func visitedActor() async throws -> (Scheduler, OnStrand) {
   let scheduler = try makeScheduler(workers: 1)
-  let actor = OnStrand(try scheduler.makeApp(named: "app").thread(named: "strand"))
+  let actor = OnStrand(try scheduler.makeApp(named: "app").makeStrand(named: "strand"))
   let early = Record<Int>()
   visit(actor, early)
   _ = await early.reaching(3)
@@ -197,7 +197,7 @@ private func exitStatus(of child: Int32) async -> Int32 {
 private func shutDownScheduler() async throws -> (Scheduler, App, Strand) {
   let scheduler = try makeScheduler(workers: 1)
   let app = try scheduler.makeApp(named: "app")
-  let strand = try app.thread(named: "strand")
+  let strand = try app.makeStrand(named: "strand")
   try await scheduler.shutdown()
   return (scheduler, app, strand)
 }

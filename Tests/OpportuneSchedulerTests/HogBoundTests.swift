@@ -18,8 +18,8 @@ enum HogOrigin: CaseIterable {
 }
 
 @Suite(.bounded, .timeLimit(.minutes(5)), .serialized) struct HogBoundTests {
-  private func foreground(of scheduler: Scheduler) async throws -> SchedulerStatistics.LaneStatistics {
-    try #require(await scheduler.statistics().lanes.first { $0.lane == .foreground })
+  private func foreground(of scheduler: Scheduler) async throws -> SchedulerStatistics.PoolStatistics {
+    try #require(await scheduler.statistics().pools.first { $0.pool == .foreground })
   }
 
   // R-CPU-02 R-CPU-06
@@ -70,7 +70,7 @@ enum HogOrigin: CaseIterable {
     #expect(ended.load(ordering: .relaxed) == hogCount && submitted.values.allSatisfy { $0 })
     #expect(app.statistics.demotions > 0)
     // Those known for hogs are bounded by the limit; jobs that turn out to be hogs, by as many again; and there may be
-    // one that is not known yet in every permit and in the reserve. Beyond it are only those that were blocked once,
+    // one that is not known yet in every token and in the spare worker. Beyond it are only those that were blocked once,
     // such as in a page fault that waited for another thread's, and gave their place away; and now and then one or two that
     // may be none, as far as is known.
     let tried = 2
@@ -108,7 +108,7 @@ enum HogOrigin: CaseIterable {
     for number in 0..<blocked { submit(number) }
     _ = await begun.reaching(blocked)
     for _ in 0..<blocked { gate.signal() }
-    // All run at once, and are counted once each has used its quantum, but for one with the permit and one in reserve.
+    // All run at once, and are counted once each has used its quantum, but for one with the token and one in reserve.
     let other = try scheduler.makeApp(named: "other")
     while try await foreground(of: scheduler).demoted < blocked - 2 {
       try await other.task {}.value
@@ -145,7 +145,7 @@ enum HogOrigin: CaseIterable {
 
   // R-CPU-02
   @Test(arguments: 0..<10) func aBlockedJobMakesRoomForADemotedOne(round: Int) async throws {
-    // Blocking restores nothing, so that the hog is queued as one; a level or two down, so that it stays in this lane.
+    // Blocking restores nothing, so that the hog is queued as one; a level or two down, so that it stays in this pool.
     let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(recovery: .never))
     let app = try scheduler.makeApp(named: "app")
     let (calls, caller) = AsyncStream.makeStream(of: Bool.self)
@@ -160,7 +160,7 @@ enum HogOrigin: CaseIterable {
     _ = await parked.reaching(1)
     let other = try scheduler.makeApp(named: "other")
     for _ in 0..<20 { try await other.task {}.value }
-    // It keeps the only permit, and waits for the hog; nothing fresh waits behind it. Of another app, whose jobs from
+    // It keeps the only token, and waits for the hog; nothing fresh waits behind it. Of another app, whose jobs from
     // this thread are no hogs.
     try other.submit {
       begun.add(true)

@@ -8,7 +8,7 @@ private let user = KernelPrivileges(canRaise: false, canUseRR: false, canSetSlic
 private let nothing = KernelPrivileges(canRaise: false, canUseRR: false, canSetSlice: false)
 
 private func priority(
-  _ worker: Lane, _ level: Level, depth: Int = 0, _ privileges: KernelPrivileges,
+  _ worker: Pool, _ level: Level, depth: Int = 0, _ privileges: KernelPrivileges,
   background: BackgroundClass = .idle
 ) -> KernelPriority {
   KernelPriority(
@@ -49,7 +49,7 @@ private func priority(
   }
 
   @Test func sliceIsLeftAloneWhereItCannotBeSet() {
-    for worker in Lane.allCases {
+    for worker in Pool.allCases {
       for level in 0...63 as ClosedRange<UInt8> {
         for background in BackgroundClass.allCases {
           let chosen = priority(worker, Level(known: level), depth: 3, nothing, background: background)
@@ -100,7 +100,7 @@ private func priority(
     #expect(priority(.realTime, 63, raised).nice == -10)
     #expect(priority(.realTime, 55, depth: 8, raised).nice == -2)
     #expect(priority(.realTime, 51, depth: .max, raised).nice == -1, "still before the foreground")
-    #expect(priority(.foreground, 63, root).policy == .normal, "only that lane's workers are real-time")
+    #expect(priority(.foreground, 63, root).policy == .normal, "only that pool's workers are real-time")
     #expect(priority(.foreground, 63, root).nice == 0)
     let plain = priority(.realTime, 63, user)
     #expect(plain.policy == .normal && plain.nice == 0 && plain.sliceNanoseconds == 100_000 && !plain.retires)
@@ -108,9 +108,9 @@ private func priority(
 
   // R-CPU-01
   @Test func theMonitorStandsAboveEveryWorker() {
-    let all = Set(Lane.allCases)
+    let all = Set(Pool.allCases)
     for level in 0...63 as ClosedRange<UInt8> {
-      for worker in Lane.allCases {
+      for worker in Pool.allCases {
         let chosen = priority(worker, Level(known: level), root)
         #expect(KernelPriority.monitor(all, root).realTimePriority > chosen.realTimePriority)
       }
@@ -155,7 +155,7 @@ private func priority(
       }
     }
     for privileges in bases {
-      for worker in Lane.allCases {
+      for worker in Pool.allCases {
         for level in levels {
           for depth in [-1, 0, 1, 2, 8, 63] {
             let chosen = priority(worker, Level(known: level), depth: depth, privileges)

@@ -12,7 +12,7 @@ import Testing
   @Test func allWhoWaitForATaskGoOnAtOnce() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let app = try scheduler.makeApp(named: "app")
-    let lane = try #require(scheduler.engine.lanes.first { $0.lane == .foreground })
+    let pool = try #require(scheduler.engine.pools.first { $0.pool == .foreground })
     let (begun, gate) = (Record<Int>(), DispatchSemaphore(value: 0))
     let awaited = app.task { gate.wait() }
     let waiters = (0..<2).map { number in
@@ -23,13 +23,13 @@ import Testing
     }
     _ = await begun.reaching(2)
     // Both have been suspended, and their workers have counted that and sleep; only who is waited for has one.
-    try await eventually("their workers' rest") { app.statistics.jobs == 2 && opp_lane_sleeping(lane.raw) >= 2 }
-    let before = opp_lane_wakeups(lane.raw)
+    try await eventually("their workers' rest") { app.statistics.jobs == 2 && opp_pool_sleeping(pool.raw) >= 2 }
+    let before = opp_pool_wakeups(pool.raw)
     gate.signal()
     for waiter in waiters { try await waiter.value }
-    // Of the lane's, since where this thread is held up between the two the monitor wakes somebody, who counts with no app.
+    // Of the pool's, since where this thread is held up between the two the monitor wakes somebody, who counts with no app.
     // Who counts may be behind.
-    try await eventually("a wake-up") { opp_lane_wakeups(lane.raw) > before }
+    try await eventually("a wake-up") { opp_pool_wakeups(pool.raw) > before }
     try await scheduler.shutdown()
   }
 

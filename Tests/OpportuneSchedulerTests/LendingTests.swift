@@ -31,7 +31,7 @@ import Testing
   @Test func aShutdownLeavesActorsIsolated() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let app = try scheduler.makeApp(named: "app")
-    let account = Account(try app.thread(named: "account"))
+    let account = Account(try app.makeStrand(named: "account"))
     app.suspend()
     await withTaskGroup(of: Void.self) { group in
       let called = Record<Int>()
@@ -134,7 +134,7 @@ import Testing
     let front = try scheduler.makeApp(named: "front")
     let other = try scheduler.makeApp(named: "other")
     let back = try scheduler.makeApp(named: "back", band: .background)
-    let strand = try back.thread(named: "strand")
+    let strand = try back.makeStrand(named: "strand")
     let ran = Record<Int>()
     let submit: @Sendable (Int) -> Void = { number in
       do { try strand.submit { ran.add(number) } } catch { Issue.record(error) }
@@ -158,7 +158,7 @@ import Testing
   @Test(arguments: Raiser.allCases) func anAwaitedTaskIsQueuedWithThePriorityOfWhoAwaits(raiser: Raiser) async throws {
     let scheduler = try makeScheduler(workers: 1)
     let app = try scheduler.makeApp(named: "app")
-    // The worker may be kept off the CPU inside the very task, and the reserve does all the rest; not three times.
+    // The worker may be kept off the CPU inside the very task, and the spare worker does all the rest; not three times.
     var place = -1
     for _ in 0..<3 where raiser == .nobody ? place < 0 : !(0..<10).contains(place) {
       // All are queued before the first runs.
@@ -184,7 +184,7 @@ import Testing
   @Test func aLenderThatGoesTakesNoJobWithIt() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let back = try scheduler.makeApp(named: "back", band: .background)
-    let strand = try back.thread(named: "strand")
+    let strand = try back.makeStrand(named: "strand")
     let ran = Record<Int>()
     for number in 0..<300 {
       let front = try scheduler.makeApp(named: "front \(number)")
@@ -209,7 +209,7 @@ import Testing
     }
     let keeper = Flag()
     if isStrand {
-      let strand = try back.thread(named: "strand")
+      let strand = try back.makeStrand(named: "strand")
       try front.submit {
         do {
           try strand.submit {
@@ -243,7 +243,7 @@ import Testing
   }
 
   // R-CPU-05
-  @Test func backgroundHogsKeepToThePermits() async throws {
+  @Test func backgroundHogsKeepToTheTokens() async throws {
     let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(1)))
     let app = try scheduler.makeApp(named: "back", band: .background)
     let done = Record<Int>()

@@ -34,7 +34,7 @@ import Testing
     try app.submit { done.add(1) }
     #expect(try await app.task { 2 }.value == 2)
     await Task(executorPreference: app.executor) { done.add(3) }.value
-    let strand = try app.thread(named: "short")
+    let strand = try app.makeStrand(named: "short")
     try strand.submit { done.add(4) }
     try await app.clock.sleep(for: .microseconds(1))
     _ = await done.reaching(3)
@@ -61,7 +61,7 @@ import Testing
         var core: OpaquePointer?
         guard opp_core_create(&config, &core) == 0, let core else { continue }
         var error: Int32 = 0
-        #expect(opp_thread_source(core, 0, &error) != nil)
+        #expect(opp_thread_producer(core, 0, &error) != nil)
         kept.append(Int(opp_thread_registrations()))
         opp_core_destroy(core, nil, nil)
       }
@@ -70,7 +70,7 @@ import Testing
   }
 
   // R-CARD-07
-  /// With three workers for each lane and the monitor, seven threads are wanted, and three are the least.
+  /// With three workers for each pool and the monitor, seven threads are wanted, and three are the least.
   @Test(arguments: 0...2) func aSchedulerThatGetsTooFewThreadsLeavesNone(given: Int) async throws {
     var configuration = SchedulerConfiguration()
     configuration.workers = .fixed(2)
@@ -84,7 +84,7 @@ import Testing
         guard ration.take() else { return -EAGAIN }
         return CountedThread.start(name, stack, body, context, ended)
       }
-      Issue.record("there was no thread for each lane")
+      Issue.record("there was no thread for each pool")
     } catch {
       #expect(error.code == .threadsUnavailable)
       #expect(error.message.contains("gave \(given) of 7 threads, then error \(EAGAIN)"), "\(error)")

@@ -10,7 +10,7 @@ import Testing
 @Suite(.bounded, .timeLimit(.minutes(2))) struct MemoryMapTests {
   /// How many of ten jobs that wait for something the monitor has replaced after a while, where two may work at once.
   private func replaced(
-    _ band: Band, _ lane: Lane, waitingFor what: Int32, isEnough: @Sendable (_ replaced: UInt64, _ looks: Int) -> Bool
+    _ band: Band, _ pool: Pool, waitingFor what: Int32, isEnough: @Sendable (_ replaced: UInt64, _ looks: Int) -> Bool
   ) async throws -> UInt64 {
     var configuration = SchedulerConfiguration()
     configuration.workers = .fixed(2)
@@ -30,7 +30,7 @@ import Testing
         ended.add(number)
       }
     }
-    let state = try #require(engine.lanes.first { $0.lane == lane })
+    let state = try #require(engine.pools.first { $0.pool == pool })
     while !isEnough(state.replaced.load(ordering: .relaxed), looks.count) { await Task.yield() }
     let replaced = state.replaced.load(ordering: .relaxed)
     for _ in 0..<10 { gate.signal() }

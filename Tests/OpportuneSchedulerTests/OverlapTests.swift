@@ -47,7 +47,7 @@ private final class Turns: Sendable {
       }
     }
     _ = await sunk.reaching(3)
-    // The background lane has one worker, which serves both.
+    // The background pool has one worker, which serves both.
     let rounds = Record<Int>()
     for round in 0..<50 {
       try indexer.submit { rounds.add(turns.count) }

@@ -171,7 +171,7 @@ private final class LimitedGroup {
         try app.setBand(.background)
         _ = await lowered.reaching(2)
         let substitute = try await other.task { ownClass() }.value
-        require(substitute == [0, processNice], "the substitute runs in the lane's class, not in \(substitute)")
+        require(substitute == [0, processNice], "the substitute runs in the pool's class, not in \(substitute)")
         release.raise()
         // The lowered thread cannot come back, so it must not take foreground work any more.
         for _ in 0..<50 {

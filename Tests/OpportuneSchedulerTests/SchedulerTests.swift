@@ -69,7 +69,7 @@ struct SchedulerTests {
   @Test func strandIsSerialAndOrdered() async throws {
     let scheduler = try Scheduler(configuration: configuration(workers: 4))
     let app = try scheduler.makeApp(named: "app")
-    let strand = try app.thread(named: "strand")
+    let strand = try app.makeStrand(named: "strand")
     let counter = Counter(strand)
     await withTaskGroup(of: Void.self) { group in
       for _ in 0..<8 { group.addTask { for _ in 0..<500 { await counter.add() } } }
@@ -154,7 +154,7 @@ struct SchedulerTests {
     try await scheduler.shutdown()
   }
 
-  // R-CPU-06: a job that uses up its quantum is demoted, and fresh work passes it although it holds the only permit.
+  // R-CPU-06: a job that uses up its quantum is demoted, and fresh work passes it although it holds the only token.
   @Test func hogIsDemotedAndPassed() async throws {
     let scheduler = try Scheduler(configuration: configuration(workers: 1))
     let app = try scheduler.makeApp(named: "app")
@@ -260,7 +260,7 @@ struct SchedulerTests {
     let bands = Log()
     let done = Signal()
     try app.submit {
-      bands.append(Int(Worker.current(of: scheduler.engine)?.lane.lane.rawValue ?? 9))
+      bands.append(Int(Worker.current(of: scheduler.engine)?.pool.pool.rawValue ?? 9))
       done.fire()
     }
     try app.setBand(.foreground)
@@ -319,20 +319,20 @@ struct SchedulerTests {
     try await two.shutdown()
   }
 
-  // R-CPU-09: going to the background, real-time work drops to the background lane. Without the real-time lane the band
+  // R-CPU-09: going to the background, real-time work drops to the background pool. Without the real-time pool the band
   // is refused, not silently lowered.
-  @Test func realTimeBandNeedsItsLane() async throws {
+  @Test func realTimeBandNeedsItsPool() async throws {
     let without = try Scheduler()
     #expect(throws: SchedulerError.self) { try without.makeApp(named: "audio", band: .realTime) }
     var settings = Scheduler.Configuration()
-    settings.lanes = [.background, .foreground, .realTime]
+    settings.pools = [.background, .foreground, .realTime]
     let with = try Scheduler(configuration: settings)
     let audio = try with.makeApp(named: "audio", band: .realTime)
     let engine = with.engine
-    let lane: @Sendable () async -> Lane? = { Worker.current(of: engine)?.lane.lane }
-    #expect(await Task(executorPreference: audio.executor, operation: lane).value == .realTime)
+    let pool: @Sendable () async -> Pool? = { Worker.current(of: engine)?.pool.pool }
+    #expect(await Task(executorPreference: audio.executor, operation: pool).value == .realTime)
     try audio.setBand(.background)
-    #expect(await Task(executorPreference: audio.executor, operation: lane).value == .background)
+    #expect(await Task(executorPreference: audio.executor, operation: pool).value == .background)
     try await without.shutdown()
     try await with.shutdown()
   }

@@ -11,7 +11,7 @@ import Testing
     await #expect(processExitsWith: .exitCode(7)) {
       let result = await SelfTest.run(SchedulerConfiguration())
       let findings = result.findings(hasHook: true)
-      guard result.failure == nil, findings.map(\.subject) == ["Lanes", "Demotion", "Suspension", "Escapes"] else {
+      guard result.failure == nil, findings.map(\.subject) == ["Pools", "Demotion", "Suspension", "Escapes"] else {
         _exit(1)
       }
       for (number, finding) in findings.enumerated() where finding.status != .ok { _exit(Int32(number) + 10) }
@@ -34,9 +34,9 @@ import Testing
   }
 
   @Test(arguments: [
-    Case(subject: "Lanes", status: .degraded) { $0.foregroundIsAsSaid = false },
-    Case(subject: "Lanes", status: .degraded) { $0.backgroundIsAsSaid = false },
-    Case(subject: "Lanes", status: .missing) { $0.backgroundIsAsSaid = nil },
+    Case(subject: "Pools", status: .degraded) { $0.foregroundIsAsSaid = false },
+    Case(subject: "Pools", status: .degraded) { $0.backgroundIsAsSaid = false },
+    Case(subject: "Pools", status: .missing) { $0.backgroundIsAsSaid = nil },
     Case(subject: "Demotion", status: .degraded) { $0.demotions = 0 },
     Case(subject: "Suspension", status: .missing) { $0.suspensionHeld = false },
     Case(subject: "Escapes", status: .degraded) { $0.escapes = 2 },
@@ -51,7 +51,7 @@ import Testing
   }
 
   @Test func whatCannotBeTriedIsSaidToo() {
-    #expect(fine.findings(hasHook: false).map(\.subject) == ["Lanes", "Demotion", "Suspension"])
+    #expect(fine.findings(hasHook: false).map(\.subject) == ["Pools", "Demotion", "Suspension"])
     var failed = fine
     failed.failure = "threadsUnavailable: no thread"
     let findings = failed.findings(hasHook: true)

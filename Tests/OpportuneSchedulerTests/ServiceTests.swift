@@ -31,7 +31,7 @@ import Testing
     var reporter = MetricsReporter(to: metrics)
     // A worker that has not slept yet needs no waking.
     let first = try scheduler.makeApp(named: "first")
-    while await scheduler.statistics().lanes.reduce(0, { $0 + $1.wakeups }) == 0 { try await run(1, in: first) }
+    while await scheduler.statistics().pools.reduce(0, { $0 + $1.wakeups }) == 0 { try await run(1, in: first) }
     for app in apps { try await run(10, in: app) }
     reporter.report(await snapshot(scheduler, jobs: 30))
     func jobs(_ app: String, _ band: Band) -> Int64 {
@@ -49,10 +49,10 @@ import Testing
     #expect(jobs("a", .foreground) == 10 && jobs("a", .background) == 5)
     #expect(metrics.counterTotal(label: "opportune_cpu_nanoseconds") > 0)
     #expect(try metrics.expectGauge("opportune_queue_bytes").lastValue ?? 0 > 0)
-    let lane = [("lane", "foreground")]
-    #expect(metrics.counterTotal(label: "opportune_wakeups", dimensions: lane) > 0)
-    #expect(try metrics.expectGauge("opportune_workers_working", lane).lastValue != nil)
-    #expect(try metrics.expectGauge("opportune_workers_demoted", lane).lastValue == 0)
+    let pool = [("pool", "foreground")]
+    #expect(metrics.counterTotal(label: "opportune_wakeups", dimensions: pool) > 0)
+    #expect(try metrics.expectGauge("opportune_workers_working", pool).lastValue != nil)
+    #expect(try metrics.expectGauge("opportune_workers_demoted", pool).lastValue == 0)
     // One in eight is measured, drawn: of so many some.
     try await run(400, in: apps[1])
     reporter.report(await snapshot(scheduler, jobs: 435))

@@ -13,7 +13,7 @@ import Testing
     let scheduler = try makeScheduler(workers: workers)
     let app = try scheduler.makeApp(named: "app")
     let background = try scheduler.makeApp(named: "background", band: .background)
-    let strand = try app.thread(named: "strand")
+    let strand = try app.makeStrand(named: "strand")
     let ran = Record<Int>()
     for number in 0..<300 {
       let home = number % 2 == 0 ? app : background
@@ -85,7 +85,7 @@ import Testing
   @Test(.enabled(if: KernelPrivileges.probe().canUseRR, "SCHED_RR is not allowed here"))
   func theProgramsCodeRunsInNoRealTimeClass() async throws {
     var configuration = SchedulerConfiguration()
-    configuration.lanes.insert(.realTime)
+    configuration.pools.insert(.realTime)
     let classes = Record<Int32>()
     let logger = Logger(telling: { _ in classes.add(sched_getscheduler(0) & 7) })
     let scheduler = try Scheduler(configuration: configuration, logger: logger)
@@ -94,7 +94,7 @@ import Testing
     try app.submit(onCancel: { classes.add(sched_getscheduler(0) & 7) }, {})
     let engine = scheduler.engine
     await onThread {
-      _ = KernelPriority.monitor(engine.configuration.lanes, engine.privileges).apply(to: 0)
+      _ = KernelPriority.monitor(engine.configuration.pools, engine.privileges).apply(to: 0)
       classes.add(sched_getscheduler(0) & 7)
       engine.log(.info, "from the monitor's class", [:])
     }
@@ -107,7 +107,7 @@ import Testing
   @Test func refusesAfterwards() async throws {
     let scheduler = try makeScheduler(workers: 1)
     let app = try scheduler.makeApp(named: "app")
-    let strand = try app.thread(named: "strand")
+    let strand = try app.makeStrand(named: "strand")
     try await scheduler.shutdown()
     let shutDown = SchedulerError(.shutDown, "")
     #expect(throws: shutDown) { try app.submit {} }
@@ -194,7 +194,7 @@ import Testing
     }
     let scheduler = try makeScheduler(workers: 2)
     let app = try scheduler.makeApp(named: "app")
-    let keeper = Keeper(try app.thread(named: "strand"))
+    let keeper = Keeper(try app.makeStrand(named: "strand"))
     let begun = Record<Int>()
     let go = Flag()
     let survivor = app.task {

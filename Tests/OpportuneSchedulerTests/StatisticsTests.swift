@@ -21,11 +21,11 @@ import Testing
     }
     #expect(try await app.task { 1 }.value == 1)
     _ = await ran.reaching(65)
-    let lanes = await scheduler.statistics()
+    let pools = await scheduler.statistics()
     app.suspend()
     try app.submit {}
     try await scheduler.shutdown()
-    return (app.statistics, lanes)
+    return (app.statistics, pools)
   }
 
   @Test func everythingIsCounted() async throws {
@@ -46,7 +46,7 @@ import Testing
       _ = await scheduler.statistics()
     }
     let app = try scheduler.makeApp(named: "strand")
-    let strand = try app.thread(named: "strand")
+    let strand = try app.makeStrand(named: "strand")
     let ran = Record<Int>()
     for number in 0..<200 {
       try strand.submit { ran.add(number) }
@@ -94,8 +94,8 @@ import Testing
     #expect(back.waiting.count > 0 && statistics.waiting.count == front.waiting.count + back.waiting.count)
     #expect(statistics.wakeups == front.wakeups + back.wakeups)
     #expect(other.statistics.counts(in: .background).wakeups == other.statistics.wakeups)
-    let lanes = await scheduler.statistics().lanes
-    #expect(lanes.reduce(0) { $0 + $1.wakeups } >= statistics.wakeups + other.statistics.wakeups)
+    let pools = await scheduler.statistics().pools
+    #expect(pools.reduce(0) { $0 + $1.wakeups } >= statistics.wakeups + other.statistics.wakeups)
     let none = statistics.counts(in: .realTime)
     #expect(none.jobs == 0 && none.cpuTime == .zero && none.wakeups == 0)
   }
@@ -107,9 +107,9 @@ import Testing
     #expect(app.jobs == 0 && app.submitted == 0 && app.cancelled == 0 && app.stolen == 0)
     #expect(app.cpuTime == .zero && app.demotions == 0 && app.restored == 0)
     #expect(app.waiting.count == 0 && app.waiting.quantile(0.5) == nil)
-    // What the lanes look like is told all the same.
+    // What the pools look like is told all the same.
     #expect(scheduler.apps.map(\.name) == ["app"])
-    #expect(scheduler.lanes.map(\.lane) == [.foreground, .background])
+    #expect(scheduler.pools.map(\.pool) == [.foreground, .background])
     #expect(scheduler.queueMemory > 0)
   }
 }

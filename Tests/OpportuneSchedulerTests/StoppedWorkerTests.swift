@@ -114,12 +114,12 @@ private final class Chains: Sendable {
     #expect(sigaction(SIGUSR2, &action, &before) == 0)
     defer { sigaction(SIGUSR2, &before, nil) }
 
-    // What is demoted runs in the background's lane, on a thread that may be the stopped one.
+    // What is demoted runs in the background's pool, on a thread that may be the stopped one.
     let scheduler = try makeScheduler(workers: 2, quantum: QuantumPolicy(quantum: .milliseconds(500)))
     let front = try scheduler.makeApp(named: "front")
     let backs = try (0..<2).map { try scheduler.makeApp(named: "back \($0)", band: .background) }
     let moved = try scheduler.makeApp(named: "moved", band: .background)
-    let strands = [try front.thread(named: "front"), try backs[1].thread(named: "back")]
+    let strands = [try front.makeStrand(named: "front"), try backs[1].makeStrand(named: "back")]
     let chains = Chains(front: front, backs: backs, moved: moved, strands: strands)
     for chain in 0..<4 { try chains.queue(chain * 5) }
     let rounds = Record<Int>()

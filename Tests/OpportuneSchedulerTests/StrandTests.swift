@@ -11,10 +11,10 @@ import Testing
   @Test func whatAStrandsClosureStartsDoesNotWaitForItsEnd() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let app = try scheduler.makeApp(named: "app")
-    let strand = try app.thread(named: "strand")
-    let lane = try #require(scheduler.engine.lanes.first { $0.lane == .foreground })
+    let strand = try app.makeStrand(named: "strand")
+    let pool = try #require(scheduler.engine.pools.first { $0.pool == .foreground })
     // Nobody looks for work by himself.
-    while opp_lane_sleeping(lane.raw) < 3 { await Task.yield() }
+    while opp_pool_sleeping(pool.raw) < 3 { await Task.yield() }
     let inTime = Record<Bool>()
     try strand.submit {
       let ran = DispatchSemaphore(value: 0)
@@ -43,12 +43,12 @@ import Testing
   @Test func whoLeavesAStrandDoesNotWaitForWhatComesNextThere() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let app = try scheduler.makeApp(named: "app")
-    let lane = try #require(scheduler.engine.lanes.first { $0.lane == .foreground })
-    let actor = OnStrand(try app.thread(named: "strand"))
+    let pool = try #require(scheduler.engine.pools.first { $0.pool == .foreground })
+    let actor = OnStrand(try app.makeStrand(named: "strand"))
     let inTime = Record<Bool>()
     for round in 1...20 {
       // Nobody looks for work by himself.
-      while opp_lane_sleeping(lane.raw) < 3 { await Task.yield() }
+      while opp_pool_sleeping(pool.raw) < 3 { await Task.yield() }
       let gate = DispatchSemaphore(value: 0)
       try await app.task {
         try await actor.visit(gate, inTime)
@@ -64,7 +64,7 @@ import Testing
   @Test func aJobWithoutAQueueWaitsForTheRunnerAtRest() async throws {
     let scheduler = try makeScheduler(workers: 1)
     let app = try scheduler.makeApp(named: "app")
-    let actor = OnStrand(try app.thread(named: "strand"))
+    let actor = OnStrand(try app.makeStrand(named: "strand"))
     let (begun, gate, ran) = (Record<Bool>(), DispatchSemaphore(value: 0), Record<Bool?>())
     try actor.strand.submit {
       begun.add(true)
@@ -92,7 +92,7 @@ import Testing
   @Test func aJobWithoutAQueueLeavesTheOthersToTheWorkers() async throws {
     let scheduler = try makeScheduler(workers: 1)
     let app = try scheduler.makeApp(named: "app")
-    let actor = OnStrand(try app.thread(named: "strand"))
+    let actor = OnStrand(try app.makeStrand(named: "strand"))
     let (ran, others) = (Record<Bool?>(), Record<Int>())
     app.suspend()
     try actor.strand.submit { others.add(1) }
@@ -110,13 +110,13 @@ import Testing
   }
 
   // R-CPU-02
-  /// In the background's lane nobody runs beside it.
+  /// In the background's pool nobody runs beside it.
   @Test func aStrandWithMuchToDoGoesToTheBackOfTheQueue() async throws {
     let scheduler = try makeScheduler(workers: 1, background: .nice19)
     let (app, other) = (
       try scheduler.makeApp(named: "app", band: .background), try scheduler.makeApp(named: "other", band: .background)
     )
-    let strand = try app.thread(named: "strand")
+    let strand = try app.makeStrand(named: "strand")
     let order = Record<Int>()
     let release = try await other.hold()
     for number in 1...50 {
@@ -146,10 +146,10 @@ import Testing
       scheduler = try makeScheduler(workers: 1)
       front = try scheduler.makeApp(named: "front")
       back = try scheduler.makeApp(named: "back", band: .background)
-      strand = try back.thread(named: "strand")
+      strand = try back.makeStrand(named: "strand")
     }
 
-    /// The lane's one worker is held, at last when the job that it is inside of has ended. Notes when it is.
+    /// The pool's one worker is held, at last when the job that it is inside of has ended. Notes when it is.
     @discardableResult func holdBackground() throws -> Record<Bool> {
       let isHeld = Record<Bool>()
       // Of a higher rank than a strand's token.

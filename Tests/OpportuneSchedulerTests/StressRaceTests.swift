@@ -34,7 +34,7 @@ private actor Passing {
   private let strand: Strand
   private var value = 0
 
-  init(_ app: App) throws { strand = try app.thread(named: "passing") }
+  init(_ app: App) throws { strand = try app.makeStrand(named: "passing") }
 
   nonisolated var unownedExecutor: UnownedSerialExecutor { strand.asUnownedSerialExecutor() }
 
@@ -76,7 +76,7 @@ private actor Passing {
       let apps = try (0..<4).map {
         try scheduler.makeApp(named: "app \($0)", band: $0 % 2 == 0 ? .foreground : .background)
       }
-      let strands = try apps.map { try $0.thread(named: "strand") }
+      let strands = try apps.map { try $0.makeStrand(named: "strand") }
       let accepted = Marks(4 * each)
       let ran = Marks(4 * each)
       let cancelled = Marks(4 * each)
@@ -152,7 +152,7 @@ private actor Passing {
     let scheduler = try makeScheduler(workers: workers)
     let app = try scheduler.makeApp(named: "app", band: .background)
     let ui = try scheduler.makeApp(named: "ui")
-    let strand = try app.thread(named: "strand")
+    let strand = try app.makeStrand(named: "strand")
     let each = 3000 * stressScale
     let unlocked = Unlocked()
     let inside = Tally()
@@ -167,7 +167,7 @@ private actor Passing {
       }
     }
     try await withThrowingTaskGroup(of: Void.self) { group in
-      // From threads of the lanes of either band, and from outside.
+      // From threads of the pools of either band, and from outside.
       for submitter in 0..<2 {
         group.addTask { for number in 0..<each { try step(submitter, number) } }
       }
@@ -233,10 +233,10 @@ private actor Passing {
       }
     }
     #expect(answers.count == 3 * rounds)
-    let wakeups = await scheduler.statistics().lanes.reduce(0) { $0 + $1.wakeups }
+    let wakeups = await scheduler.statistics().pools.reduce(0) { $0 + $1.wakeups }
     // They did sleep in between, or nothing has been hunted.
     #expect(wakeups > UInt64(rounds / 10))
-    if stressScale > 1 { print("\(3 * rounds) jobs handed over to \(workers) workers a lane, woken \(wakeups) times") }
+    if stressScale > 1 { print("\(3 * rounds) jobs handed over to \(workers) workers a pool, woken \(wakeups) times") }
     try await scheduler.shutdown()
   }
 

@@ -58,7 +58,7 @@ import Testing
   // R-FTS-09 R-CPU-02
   @Test(arguments: [Band.background, .foreground]) func whoAwaitsASuspendedAppsActorIsNamed(band: Band) async throws {
     let rig = try Rig(serviceBand: band)
-    let actor = Service(try rig.service.thread(named: "strand"))
+    let actor = Service(try rig.service.makeStrand(named: "strand"))
     rig.service.suspend()
     let waiter = rig.front.task { await actor.ask() }
     await rig.expectSaid(1)
@@ -145,7 +145,7 @@ import Testing
   @Test(arguments: [Band.background, .foreground]) func anAppThatIsSuspendedWithWaitersIsNamed(band: Band) async throws
   {
     let rig = try Rig(serviceBand: band)
-    let strand = try rig.service.thread(named: "strand")
+    let strand = try rig.service.makeStrand(named: "strand")
     let actor = Service(strand)
     let (inside, gate) = (Record<Bool>(), DispatchSemaphore(value: 0))
     try strand.submit {
@@ -169,7 +169,7 @@ import Testing
   // R-FTS-09
   @Test func whoIsNotInTheForegroundWaitsSilently() async throws {
     let rig = try Rig()
-    let actor = Service(try rig.service.thread(named: "strand"))
+    let actor = Service(try rig.service.makeStrand(named: "strand"))
     let other = try Rig.app("other", .background, rig.engine)
     rig.service.suspend()
     let patient = other.task { await actor.ask() }
@@ -187,7 +187,7 @@ import Testing
   // R-FTS-09
   @Test func whoIsResumedInTimeIsNotTold() async throws {
     let rig = try Rig(afterMilliseconds: 3_600_000)
-    let actor = Service(try rig.service.thread(named: "strand"))
+    let actor = Service(try rig.service.makeStrand(named: "strand"))
     for _ in 0..<10 {
       rig.service.suspend()
       let waiter = rig.front.task { await actor.ask() }
@@ -221,7 +221,7 @@ import Testing
   // R-FTS-09
   @Test func eachSuspensionIsToldOnce() async throws {
     let rig = try Rig()
-    let actor = Service(try rig.service.thread(named: "strand"))
+    let actor = Service(try rig.service.makeStrand(named: "strand"))
     for round in 1...3 {
       rig.service.suspend()
       let waiters = (0..<5).map { _ in rig.front.task { await actor.ask() } }

@@ -9,7 +9,7 @@ import Testing
 @Suite(.bounded, .timeLimit(.minutes(3))) struct SuspensionTests {
   // R-FTS-09 R-CPU-10
   @Test func suspendedAppStartsNothingAndOthersGoOn() async throws {
-    let scheduler = try makeScheduler(workers: 1, reserveDelay: .milliseconds(10))
+    let scheduler = try makeScheduler(workers: 1, spareDelay: .milliseconds(10))
     let app = try scheduler.makeApp(named: "app")
     let other = try scheduler.makeApp(named: "other")
     app.suspend()
@@ -120,7 +120,7 @@ import Testing
   @Test func suspendedTasksAndStrandsGoOnWhereTheyWere() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let app = try scheduler.makeApp(named: "app")
-    let strand = try app.thread(named: "strand")
+    let strand = try app.makeStrand(named: "strand")
     let order = Record<Int>()
     let steps = Atomic<Int>(0)
     let task = app.task {
@@ -202,21 +202,21 @@ import Testing
     try await scheduler.shutdown()
   }
 
-  /// The lane's one worker is inside a job until the flag is up.
+  /// The pool's one worker is inside a job until the flag is up.
   private func holdBackground(_ scheduler: Scheduler) async throws -> Flag {
     let holder = try scheduler.makeApp(named: "holder", band: .background)
     return try await holder.hold()
   }
 
   // R-CPU-10 R-CPU-02
-  /// In the background's lane nobody else looks after them: one that is not woken is missing for good.
+  /// In the background's pool nobody else looks after them: one that is not woken is missing for good.
   @Test func aResumedAppHasAsManyWorkersWokenAsItCanUse() async throws {
     let scheduler = try makeScheduler(workers: 4, background: .nice19)
     let app = try scheduler.makeApp(named: "app", band: .background)
     app.suspend()
     let met = try submitMeeting(of: 4, to: app)
-    let lane = try #require(scheduler.engine.lanes.first { $0.lane == .background })
-    #expect(spin { opp_lane_sleeping(lane.raw) == 5 }, "nobody is awake who would find them")
+    let pool = try #require(scheduler.engine.pools.first { $0.pool == .background })
+    #expect(spin { opp_pool_sleeping(pool.raw) == 5 }, "nobody is awake who would find them")
     app.resume()
     #expect(await met.reaching(4) == [true, true, true, true], "each waits for the others to begin")
     try await scheduler.shutdown()
@@ -225,7 +225,7 @@ import Testing
   // R-CPU-10 R-CPU-02
   @Test func anAppThatMovesHasAsManyWorkersWokenAsItCanUse() async throws {
     let scheduler = try makeScheduler(
-      workers: 4, quantum: QuantumPolicy(quantum: .milliseconds(500)), reserveDelay: .milliseconds(10),
+      workers: 4, quantum: QuantumPolicy(quantum: .milliseconds(500)), spareDelay: .milliseconds(10),
       background: .nice19)
     let app = try scheduler.makeApp(named: "app")
     let holder = try scheduler.makeApp(named: "holder")
@@ -263,7 +263,7 @@ import Testing
     }
     _ = await begun.reaching(1)
     func working() async throws -> Int {
-      try #require(await scheduler.statistics().lanes.first { $0.lane == .foreground }).working
+      try #require(await scheduler.statistics().pools.first { $0.pool == .foreground }).working
     }
     #expect(try await working() == 1)
     try app.setBand(.background)
@@ -290,12 +290,12 @@ import Testing
     #expect(await classes.reaching(1) == [0])
     try app.setBand(.background)
     #expect(await classes.reaching(2) == [0, schedIdle])
-    // A substitute serves the lane, at the lane's own class.
+    // A substitute serves the pool, at the pool's own class.
     let substitute = try await other.task { sched_getscheduler(0) }.value
     #expect(substitute == 0)
     #expect(!release.isUp)
     release.raise()
-    // Back in the lane, the thread is a foreground one again.
+    // Back in the pool, the thread is a foreground one again.
     for _ in 0..<20 { #expect(try await other.task { sched_getscheduler(0) }.value == 0) }
     try await scheduler.shutdown()
   }

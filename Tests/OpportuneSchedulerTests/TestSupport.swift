@@ -212,14 +212,14 @@ final class ThreadEnd: Sendable {
 }
 
 func makeScheduler(
-  workers: Int, quantum: QuantumPolicy = QuantumPolicy(), reserveDelay: Duration = .microseconds(500),
+  workers: Int, quantum: QuantumPolicy = QuantumPolicy(), spareDelay: Duration = .microseconds(500),
   queued: SchedulerConfiguration.QueuedJobs = .follow, background: BackgroundClass = .idle
 ) throws -> Scheduler {
   var configuration = SchedulerConfiguration()
   configuration.name = "test"
   configuration.workers = .fixed(workers)
   configuration.quantum = quantum
-  configuration.reserveDelay = reserveDelay
+  configuration.spareDelay = spareDelay
   configuration.queuedJobs = queued
   configuration.backgroundClass = background
   return try Scheduler(configuration: configuration)

@@ -70,7 +70,7 @@ import Testing
       var core: OpaquePointer?
       guard opp_core_create(&config, &core) == 0, let core else { return }
       var error: Int32 = 0
-      _ = opp_thread_source(core, 0, &error)
+      _ = opp_thread_producer(core, 0, &error)
       opp_core_destroy(core, nil, nil)
       late.key.atEnd { late.body(late.context) }
     }

@@ -58,69 +58,69 @@ static void test_bad_config(void) {
 
 static void test_order_and_levels(void) {
     opp_core *core = core_make(false);
-    opp_source *source = opp_source_acquire(core, 0);
-    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_producer *producer = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *back = opp_app_create(core, BACKGROUND, false), *fore = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
-    CHECK(!opp_take(taker, ALL, &taken));
+    CHECK(!opp_take(consumer, ALL, &taken));
     for (uint64_t i = 0; i < 1000; i++) {
-        CHECK(opp_push(source, back, 3, job_of(i)) == 17);
-        CHECK(opp_push(source, fore, 5, job_of(10000 + i)) == 45);
+        CHECK(opp_push(producer, back, 3, job_of(i)) == 17);
+        CHECK(opp_push(producer, fore, 5, job_of(10000 + i)) == 45);
     }
-    CHECK(opp_push(source, fore, 4, job_of(7)) == 46);
+    CHECK(opp_push(producer, fore, 4, job_of(7)) == 46);
     CHECK(opp_app_queued(fore) == 1001);
-    CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 7 && taken.level == 46 && taken.app == fore);
-    /* R-CPU-03: a mask is a lane; the background lane sees nothing of the foreground's. */
-    CHECK(opp_take(taker, (1ull << 21) - 1, &taken) && number_of(taken.job) == 0 && taken.app == back);
+    CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 7 && taken.level == 46 && taken.app == fore);
+    /* R-CPU-03: a mask is a pool; the background pool sees nothing of the foreground's. */
+    CHECK(opp_take(consumer, (1ull << 21) - 1, &taken) && number_of(taken.job) == 0 && taken.app == back);
     for (uint64_t i = 0; i < 1000; i++)
-        CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 10000 + i);
-    for (uint64_t i = 1; i < 1000; i++) CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == i);
-    CHECK(!opp_take(taker, ALL, &taken));
+        CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 10000 + i);
+    for (uint64_t i = 1; i < 1000; i++) CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == i);
+    CHECK(!opp_take(consumer, ALL, &taken));
     CHECK(!opp_has_ready(core, ALL) && opp_ready_levels(core, ALL) == 0);
-    opp_taker_destroy(taker);
+    opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
 
 static void test_steps(bool stay) {
     opp_core *core = core_make(stay);
-    opp_source *source = opp_source_acquire(core, 0);
-    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_producer *producer = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *app = opp_app_create(core, BACKGROUND, false), *other = opp_app_create(core, BACKGROUND, false);
     opp_taken taken;
     uint64_t generation = opp_app_state_read(app).generation;
-    for (uint64_t i = 0; i < 300; i++) CHECK(opp_push(source, app, 2, job_of(i)) == 18);
+    for (uint64_t i = 0; i < 300; i++) CHECK(opp_push(producer, app, 2, job_of(i)) == 18);
     CHECK(opp_app_suspend(app) && !opp_app_suspend(app));
     CHECK(opp_app_state_read(app).suspended && opp_app_state_read(app).generation > generation);
-    CHECK(opp_push(source, app, 2, job_of(300)) == OPP_LEVEL_NONE);
-    CHECK(!opp_take(taker, ALL, &taken));
-    CHECK(opp_push(source, other, 9, job_of(1)) == 11); /* R-FTS-09: the other app goes on */
-    CHECK(opp_take(taker, ALL, &taken) && taken.app == other);
+    CHECK(opp_push(producer, app, 2, job_of(300)) == OPP_LEVEL_NONE);
+    CHECK(!opp_take(consumer, ALL, &taken));
+    CHECK(opp_push(producer, other, 9, job_of(1)) == 11); /* R-FTS-09: the other app goes on */
+    CHECK(opp_take(consumer, ALL, &taken) && taken.app == other);
     CHECK(opp_app_resume(app) && !opp_app_resume(app));
-    CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 0);
+    CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 0);
     CHECK(opp_app_running(app) == 1);
     CHECK(opp_app_set_band(app, FOREGROUND) && !opp_app_set_band(app, FOREGROUND));
-    CHECK(opp_push(source, app, 2, job_of(301)) == 48);
-    CHECK(opp_take(taker, ALL, &taken));
+    CHECK(opp_push(producer, app, 2, job_of(301)) == 48);
+    CHECK(opp_take(consumer, ALL, &taken));
     if (stay) {
         CHECK(taken.level == 48 && number_of(taken.job) == 301);
         for (uint64_t i = 1; i <= 300; i++)
-            CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == i && taken.level == 18);
+            CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == i && taken.level == 18);
     } else {
         CHECK(taken.level == 48 && number_of(taken.job) == 1);
         for (uint64_t i = 2; i <= 301; i++)
-            CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == i && taken.level == 48);
+            CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == i && taken.level == 48);
     }
-    opp_taker_rest(taker);
+    opp_consumer_leave(consumer);
     CHECK(opp_app_running(app) == 0);
-    opp_taker_destroy(taker);
+    opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
 
-/* A source that feeds itself must not starve an outside job. */
+/* A producer that feeds itself must not starve an outside job. */
 static void test_bypass(void) {
     opp_core *core = core_make(false);
-    opp_source *own = opp_source_acquire(core, 0), *outside = opp_source_acquire(core, 0);
-    opp_taker *taker = opp_taker_create(core, own, NULL);
+    opp_producer *own = opp_producer_acquire(core, 0), *outside = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = opp_consumer_create(core, own, NULL);
     opp_app *app = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
     for (uint64_t i = 0; i < 200; i++) CHECK(opp_push(own, app, 5, job_of(i)) >= 0);
@@ -128,17 +128,17 @@ static void test_bypass(void) {
         CHECK(opp_push(outside, app, 5, job_of(999999)) >= 0);
         uint64_t later = 0, first_later = 200 + (uint64_t)round * 1000000;
         for (;;) {
-            CHECK(opp_take(taker, ALL, &taken));
+            CHECK(opp_take(consumer, ALL, &taken));
             uint64_t number = number_of(taken.job);
             if (number == 999999) break;
             if (number >= 1000000) later++;
             CHECK(later <= OPP_BYPASS_MAX);
             CHECK(opp_push(own, app, 5, job_of(1000000 + (first_later + later) % 1000)) >= 0);
         }
-        while (opp_app_queued(app) > 0) CHECK(opp_take(taker, ALL, &taken));
+        while (opp_app_queued(app) > 0) CHECK(opp_take(consumer, ALL, &taken));
         for (uint64_t i = 0; i < (uint64_t)round * 3; i++) CHECK(opp_push(own, app, 5, job_of(i)) >= 0);
     }
-    opp_taker_destroy(taker);
+    opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
 
@@ -146,201 +146,201 @@ static void test_bypass(void) {
  * A worker whose jobs each push the next serves an outside job after one of its own at most, if it ends its turn before
  * each take, as it does between long jobs; else it would serve dozens before.
  */
-static void test_turns_of_sources(void) {
+static void test_turns_of_producers(void) {
     opp_core *core = core_make(false);
-    opp_source *own = opp_source_acquire(core, 0), *other = opp_source_acquire(core, 0);
-    opp_source *outside[2] = {opp_source_acquire(core, 0), opp_source_acquire(core, 0)};
-    opp_taker *taker = opp_taker_create(core, own, NULL), *colleague = opp_taker_create(core, other, NULL);
-    opp_taker_join(taker, 1);
-    opp_taker_join(colleague, 1);
+    opp_producer *own = opp_producer_acquire(core, 0), *other = opp_producer_acquire(core, 0);
+    opp_producer *outside[2] = {opp_producer_acquire(core, 0), opp_producer_acquire(core, 0)};
+    opp_consumer *consumer = opp_consumer_create(core, own, NULL), *colleague = opp_consumer_create(core, other, NULL);
+    opp_consumer_join(consumer, 1);
+    opp_consumer_join(colleague, 1);
     opp_app *app = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
-    opp_taker *takers[2] = {taker, colleague};
+    opp_consumer *consumers[2] = {consumer, colleague};
     int late = 0; /* more than one job each before the outside's: where epochs passed fast the oldest goes first */
     for (uint64_t i = 0; i < 10; i++) CHECK(opp_push(i % 2 ? own : other, app, 5, job_of(1)) >= 0);
     for (int round = 0; round < 100; round++) {
         CHECK(opp_push(outside[round % 2], app, 5, job_of(999999)) >= 0);
         for (int before = 0;; before++) {
-            opp_taker_end_turn(takers[before % 2]);
-            CHECK(opp_take(takers[before % 2], ALL, &taken));
+            opp_consumer_end_turn(consumers[before % 2]);
+            CHECK(opp_take(consumers[before % 2], ALL, &taken));
             if (number_of(taken.job) == 999999) break;
             late += before == 2;
             CHECK(before < 10); /* never later than in the order of pushes */
             CHECK(opp_push(before % 2 ? other : own, app, 5, taken.job) >= 0);
         }
         for (int n = 0; n < round % 40; n++)
-            CHECK(opp_take(takers[n % 2], ALL, &taken) && opp_push(n % 2 ? other : own, app, 5, taken.job) >= 0);
+            CHECK(opp_take(consumers[n % 2], ALL, &taken) && opp_push(n % 2 ? other : own, app, 5, taken.job) >= 0);
     }
     CHECK(late <= 4);
     /* Turns of the own queue and of outside ones take turns; and so do those, as long as their jobs are as old. */
-    while (opp_app_queued(app) > 0) CHECK(opp_take(taker, ALL, &taken));
+    while (opp_app_queued(app) > 0) CHECK(opp_take(consumer, ALL, &taken));
     for (uint64_t i = 0; i < 8; i++) {
         CHECK(opp_push(own, app, 5, job_of(1)) >= 0);
         for (uint64_t n = 0; n < 2; n++) CHECK(opp_push(outside[n], app, 5, job_of(10 + n)) >= 0);
     }
     uint64_t served[3] = {0};
     for (uint64_t i = 0; i < 12; i++) {
-        opp_taker_end_turn(taker);
-        CHECK(opp_take(taker, ALL, &taken));
+        opp_consumer_end_turn(consumer);
+        CHECK(opp_take(consumer, ALL, &taken));
         served[taken.stolen ? number_of(taken.job) - 9 : 0]++;
     }
     CHECK(served[0] == 6 && served[1] == 3 && served[2] == 3);
     /* Within a turn the own queue comes first. */
-    while (opp_app_queued(app) > 0) CHECK(opp_take(taker, ALL, &taken));
-    opp_taker_end_turn(taker);
-    CHECK(opp_push(outside[0], app, 5, job_of(3)) >= 0 && opp_take(taker, ALL, &taken)); /* the outside's turn, */
-    opp_taker_end_turn(taker);                                                        /* hence ours */
+    while (opp_app_queued(app) > 0) CHECK(opp_take(consumer, ALL, &taken));
+    opp_consumer_end_turn(consumer);
+    CHECK(opp_push(outside[0], app, 5, job_of(3)) >= 0 && opp_take(consumer, ALL, &taken)); /* the outside's turn, */
+    opp_consumer_end_turn(consumer);                                                        /* hence ours */
     for (uint64_t i = 0; i < 5; i++) CHECK(opp_push(outside[0], app, 5, job_of(i)) >= 0);
     for (uint64_t i = 0; i < 5; i++) CHECK(opp_push(own, app, 5, job_of(100 + i)) >= 0);
-    for (uint64_t i = 0; i < 5; i++) CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 100 + i);
-    while (opp_take(taker, ALL, &taken)) {}
+    for (uint64_t i = 0; i < 5; i++) CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 100 + i);
+    while (opp_take(consumer, ALL, &taken)) {}
     /* A colleague's queue is left to it; who leaves the group leaves it to all. */
     for (int joined = 1; joined >= 0; joined--) {
-        opp_taker_join(colleague, (uint32_t)joined);
-        CHECK(opp_push(own, app, 5, job_of(1)) >= 0 && opp_take(taker, ALL, &taken)); /* ours was the last turn */
+        opp_consumer_join(colleague, (uint32_t)joined);
+        CHECK(opp_push(own, app, 5, job_of(1)) >= 0 && opp_take(consumer, ALL, &taken)); /* ours was the last turn */
         CHECK(opp_push(other, app, 5, job_of(2)) >= 0 && opp_push(own, app, 5, job_of(1)) >= 0);
-        opp_taker_end_turn(taker);
-        CHECK(opp_take(taker, ALL, &taken) && taken.stolen == !joined);
-        while (opp_take(taker, ALL, &taken)) {}
+        opp_consumer_end_turn(consumer);
+        CHECK(opp_take(consumer, ALL, &taken) && taken.stolen == !joined);
+        while (opp_take(consumer, ALL, &taken)) {}
     }
-    opp_taker_destroy(taker);
-    opp_taker_destroy(colleague);
+    opp_consumer_destroy(consumer);
+    opp_consumer_destroy(colleague);
     opp_core_destroy(core, NULL, NULL);
 }
 
 /* With the turn's end another app of the level is served, after one job as after OPP_TURN. */
 static void test_turns_of_apps(void) {
     opp_core *core = core_make(false);
-    opp_source *source = opp_source_acquire(core, 0);
-    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_producer *producer = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *apps[3];
     opp_taken taken;
     for (int i = 0; i < 3; i++) apps[i] = opp_app_create(core, FOREGROUND, false);
     for (int i = 0; i < 3; i++)
-        for (uint64_t n = 0; n < 50; n++) CHECK(opp_push(source, apps[i], 5, job_of(n)) >= 0);
+        for (uint64_t n = 0; n < 50; n++) CHECK(opp_push(producer, apps[i], 5, job_of(n)) >= 0);
     const opp_app *last = NULL;
     for (uint64_t n = 0; n < 60; n++) {
-        opp_taker_end_turn(taker);
-        CHECK(opp_take(taker, ALL, &taken) && taken.app != last);
+        opp_consumer_end_turn(consumer);
+        CHECK(opp_take(consumer, ALL, &taken) && taken.app != last);
         last = taken.app;
     }
-    opp_taker_destroy(taker);
+    opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
 
 /* Apps at one level are served in turn. */
 static void test_turns(void) {
     opp_core *core = core_make(false);
-    opp_source *source = opp_source_acquire(core, 0);
-    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_producer *producer = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *apps[100];
     opp_taken taken;
     for (int i = 0; i < 100; i++) apps[i] = opp_app_create(core, FOREGROUND, false);
     for (int i = 0; i < 100; i++)
-        for (int n = 0; n < (i == 50 ? 10000 : 1); n++) CHECK(opp_push(source, apps[i], 5, job_of((uint64_t)i)) >= 0);
+        for (int n = 0; n < (i == 50 ? 10000 : 1); n++) CHECK(opp_push(producer, apps[i], 5, job_of((uint64_t)i)) >= 0);
     uint64_t others = 0, taken_count = 0;
     while (others < 99) {
-        CHECK(opp_take(taker, ALL, &taken));
+        CHECK(opp_take(consumer, ALL, &taken));
         others += number_of(taken.job) != 50;
         taken_count++;
     }
     CHECK(taken_count <= 99 + 2 * OPP_TURN);
-    opp_taker_destroy(taker);
+    opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
 
-/* However much an app has, and though its taker remembers where it took last, another at its level gets its turn. */
+/* However much an app has, and though its consumer remembers where it took last, another at its level gets its turn. */
 static void test_turns_of_two(void) {
     opp_core *core = core_make(false);
-    opp_source *source = opp_source_acquire(core, 0);
-    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_producer *producer = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *first = opp_app_create(core, FOREGROUND, false), *second = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
-    for (uint64_t i = 0; i < 1000; i++) CHECK(opp_push(source, first, 5, job_of(i)) == 45);
+    for (uint64_t i = 0; i < 1000; i++) CHECK(opp_push(producer, first, 5, job_of(i)) == 45);
     for (uint64_t i = 0; i < 10 * OPP_TURN + 3; i++)
-        CHECK(opp_take(taker, ALL, &taken) && taken.app == first && number_of(taken.job) == i && taken.level == 45);
-    for (uint64_t i = 0; i < 1000; i++) CHECK(opp_push(source, second, 5, job_of(i)) == 45);
+        CHECK(opp_take(consumer, ALL, &taken) && taken.app == first && number_of(taken.job) == i && taken.level == 45);
+    for (uint64_t i = 0; i < 1000; i++) CHECK(opp_push(producer, second, 5, job_of(i)) == 45);
     unsigned row = 0;
     const opp_app *last = first;
     while (opp_app_queued(first) > 0 && opp_app_queued(second) > 0) {
-        CHECK(opp_take(taker, ALL, &taken));
+        CHECK(opp_take(consumer, ALL, &taken));
         row = taken.app == last ? row + 1 : 1;
         last = taken.app;
         CHECK(row <= OPP_TURN);
     }
-    opp_taker_destroy(taker);
+    opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
 
 /* The turn that is over is not forgotten over a job of another level. */
 static void test_turns_beside_another_level(void) {
     opp_core *core = core_make(false);
-    opp_source *source = opp_source_acquire(core, 0);
-    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_producer *producer = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *first = opp_app_create(core, FOREGROUND, false), *second = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
-    for (uint64_t i = 0; i < 2 * OPP_TURN; i++) CHECK(opp_push(source, first, 5, job_of(i)) == 45);
-    CHECK(opp_push(source, second, 5, job_of(0)) == 45);
-    for (int i = 0; i < OPP_TURN; i++) CHECK(opp_take(taker, ALL, &taken) && taken.app == first && taken.level == 45);
-    CHECK(opp_push(source, first, 4, job_of(0)) == 46 && opp_take(taker, ALL, &taken) && taken.level == 46);
-    CHECK(opp_take(taker, ALL, &taken) && taken.app == second);
-    opp_taker_destroy(taker);
+    for (uint64_t i = 0; i < 2 * OPP_TURN; i++) CHECK(opp_push(producer, first, 5, job_of(i)) == 45);
+    CHECK(opp_push(producer, second, 5, job_of(0)) == 45);
+    for (int i = 0; i < OPP_TURN; i++) CHECK(opp_take(consumer, ALL, &taken) && taken.app == first && taken.level == 45);
+    CHECK(opp_push(producer, first, 4, job_of(0)) == 46 && opp_take(consumer, ALL, &taken) && taken.level == 46);
+    CHECK(opp_take(consumer, ALL, &taken) && taken.app == second);
+    opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
 
 /* Of ranks that share a level none waits for all of another, whatever was taken last. Ranks from 30 on do here. */
 static void test_ranks_of_one_level(void) {
     opp_core *core = core_make(false);
-    opp_source *source = opp_source_acquire(core, 0);
-    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_producer *producer = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *app = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
-    for (uint64_t i = 0; i < 10000; i++) CHECK(opp_push(source, app, 30, job_of(i)) == 20);
-    for (uint64_t i = 0; i < 100; i++) CHECK(opp_take(taker, ALL, &taken) && taken.rank == 30);
-    CHECK(opp_push(source, app, 40, job_of(1)) == 20);
+    for (uint64_t i = 0; i < 10000; i++) CHECK(opp_push(producer, app, 30, job_of(i)) == 20);
+    for (uint64_t i = 0; i < 100; i++) CHECK(opp_take(consumer, ALL, &taken) && taken.rank == 30);
+    CHECK(opp_push(producer, app, 40, job_of(1)) == 20);
     unsigned waited = 0;
     do {
-        CHECK(opp_take(taker, ALL, &taken) && taken.level == 20);
+        CHECK(opp_take(consumer, ALL, &taken) && taken.level == 20);
         waited++;
     } while (taken.rank != 40);
     CHECK(waited <= OPP_TURN + OPP_RANKS);
-    opp_taker_destroy(taker);
+    opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
 
-/* What source and taker remember of an app counts no more after a step of it, nor for the next owner of its place. */
+/* What producer and consumer remember of an app counts no more after a step of it, nor for the next owner of its place. */
 static void test_memory_of_places(void) {
     opp_core *core = core_make(false);
-    opp_source *source = opp_source_acquire(core, 0);
-    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_producer *producer = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_taken taken;
     for (uint64_t i = 0; i < 200; i++) {
         opp_app *app = opp_app_create(core, (uint8_t)(i % 2), i % 5 == 0);
         bool suspended = i % 5 == 0;
         int level = i % 2 == BACKGROUND ? 17 : 47;
         for (uint64_t n = 0; n < 3; n++)
-            CHECK(opp_push(source, app, 3, job_of(n)) == (suspended ? OPP_LEVEL_NONE : level));
-        CHECK(suspended == !opp_take(taker, ALL, &taken));
-        if (suspended) CHECK(opp_app_resume(app) && opp_take(taker, ALL, &taken));
+            CHECK(opp_push(producer, app, 3, job_of(n)) == (suspended ? OPP_LEVEL_NONE : level));
+        CHECK(suspended == !opp_take(consumer, ALL, &taken));
+        if (suspended) CHECK(opp_app_resume(app) && opp_take(consumer, ALL, &taken));
         CHECK(taken.app == app && taken.level == level && taken.band == i % 2 && number_of(taken.job) == 0);
-        CHECK(opp_app_set_band(app, (uint8_t)(1 - i % 2)) && opp_push(source, app, 3, job_of(3)) == 64 - level);
+        CHECK(opp_app_set_band(app, (uint8_t)(1 - i % 2)) && opp_push(producer, app, 3, job_of(3)) == 64 - level);
         for (uint64_t n = 1; n < 4; n++)
-            CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == n && taken.level == 64 - level);
-        CHECK(opp_app_suspend(app) && opp_push(source, app, 3, job_of(4)) == OPP_LEVEL_NONE);
-        CHECK(!opp_take(taker, ALL, &taken) && opp_app_resume(app) && opp_take(taker, ALL, &taken));
-        opp_taker_rest(taker);
+            CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == n && taken.level == 64 - level);
+        CHECK(opp_app_suspend(app) && opp_push(producer, app, 3, job_of(4)) == OPP_LEVEL_NONE);
+        CHECK(!opp_take(consumer, ALL, &taken) && opp_app_resume(app) && opp_take(consumer, ALL, &taken));
+        opp_consumer_leave(consumer);
         opp_app_destroy(app);
     }
-    CHECK(!opp_take(taker, ALL, &taken));
-    opp_taker_destroy(taker);
+    CHECK(!opp_take(consumer, ALL, &taken));
+    opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
 
 /* The next owner of a place may have the last one's word, and has its own jobs, levels and context all the same. */
 static void test_a_word_that_comes_back(void) {
     opp_core *core = core_make(false);
-    opp_source *source = opp_source_acquire(core, 0), *other = opp_source_acquire(core, 0);
-    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_producer *producer = opp_producer_acquire(core, 0), *other = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_taken taken;
     const opp_app *place = NULL;
     for (uint64_t i = 0; i < 200; i++) {
@@ -350,20 +350,20 @@ static void test_a_word_that_comes_back(void) {
         opp_app_set_context(app, &taken.job + i % 2);
         place = app;
         for (uint64_t n = 0; n < 3 * OPP_TURN; n++) {
-            CHECK(opp_push(source, app, 3, job_of(2 * n)) == 47 && opp_push(other, app, 3, job_of(2 * n + 1)) == 47);
-            if (n % 5 == 4) opp_source_release(other), other = opp_source_acquire(core, 0);
+            CHECK(opp_push(producer, app, 3, job_of(2 * n)) == 47 && opp_push(other, app, 3, job_of(2 * n + 1)) == 47);
+            if (n % 5 == 4) opp_producer_release(other), other = opp_producer_acquire(core, 0);
         }
         uint64_t sum = 0;
         for (uint64_t n = 0; n < 6 * OPP_TURN; n++) {
-            CHECK(opp_take(taker, ALL, &taken) && taken.app == app && taken.level == 47 && taken.band == FOREGROUND);
+            CHECK(opp_take(consumer, ALL, &taken) && taken.app == app && taken.level == 47 && taken.band == FOREGROUND);
             CHECK(taken.context == &taken.job + i % 2);
             sum += number_of(taken.job);
         }
-        CHECK(sum == 6 * OPP_TURN * (6 * OPP_TURN - 1) / 2 && !opp_take(taker, ALL, &taken));
-        /* Its taker has not rested: it says that it is inside of the place still, which nobody minds. */
+        CHECK(sum == 6 * OPP_TURN * (6 * OPP_TURN - 1) / 2 && !opp_take(consumer, ALL, &taken));
+        /* Its consumer has not rested: it says that it is inside of the place still, which nobody minds. */
         opp_app_destroy(app);
     }
-    opp_taker_destroy(taker);
+    opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
 
@@ -382,79 +382,79 @@ static void test_places(void) {
     opp_core_destroy(core, NULL, NULL);
 }
 
-/* NUMA: near sources first, where the order allows. */
+/* NUMA: near producers first, where the order allows. */
 static void test_near_first(void) {
     opp_core *core = core_make(false);
     uint8_t distance[64];
     memset(distance, 30, sizeof(distance));
     distance[3] = 10;
-    opp_source *own = opp_source_acquire(core, 3), *far = opp_source_acquire(core, 0), *near = opp_source_acquire(core, 3);
-    opp_taker *taker = opp_taker_create(core, own, distance);
+    opp_producer *own = opp_producer_acquire(core, 3), *far = opp_producer_acquire(core, 0), *near = opp_producer_acquire(core, 3);
+    opp_consumer *consumer = opp_consumer_create(core, own, distance);
     opp_app *app = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
     CHECK(opp_push(far, app, 5, job_of(1)) >= 0);
     CHECK(opp_push(near, app, 5, job_of(2)) >= 0);
     CHECK(opp_push(own, app, 5, job_of(3)) >= 0);
-    CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 3 && !taken.stolen);
-    CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 2 && taken.stolen);
-    CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 1);
-    opp_taker_destroy(taker);
+    CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 3 && !taken.stolen);
+    CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 2 && taken.stolen);
+    CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 1);
+    opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
 
-/* A finished thread's source is adopted with what it left. */
+/* A finished thread's producer is adopted with what it left. */
 static void test_adoption(void) {
     opp_core *core = core_make(false);
-    opp_source *source = opp_source_acquire(core, 0);
+    opp_producer *producer = opp_producer_acquire(core, 0);
     opp_app *app = opp_app_create(core, FOREGROUND, false);
-    CHECK(opp_push(source, app, 5, job_of(1)) >= 0);
-    opp_source_release(source);
-    opp_source *heir = opp_source_acquire(core, 0);
-    CHECK(heir == source);
+    CHECK(opp_push(producer, app, 5, job_of(1)) >= 0);
+    opp_producer_release(producer);
+    opp_producer *heir = opp_producer_acquire(core, 0);
+    CHECK(heir == producer);
     CHECK(opp_push(heir, app, 5, job_of(2)) >= 0);
-    opp_taker *taker = opp_taker_create(core, heir, NULL);
+    opp_consumer *consumer = opp_consumer_create(core, heir, NULL);
     opp_taken taken;
-    CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 1);
-    CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 2);
-    opp_taker_destroy(taker);
+    CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 1);
+    CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 2);
+    opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
 
 /* Memory: a long queue's segments go back and are used again. */
 static void test_memory(void) {
     opp_core *core = core_make(false);
-    opp_source *source = opp_source_acquire(core, 0);
-    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_producer *producer = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *app = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
     uint64_t after_first = 0;
     for (int round = 0; round < 5; round++) {
-        for (uint64_t i = 0; i < 10000; i++) CHECK(opp_push(source, app, (uint8_t)(5 + round), job_of(i)) >= 0);
-        for (uint64_t i = 0; i < 10000; i++) CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == i);
+        for (uint64_t i = 0; i < 10000; i++) CHECK(opp_push(producer, app, (uint8_t)(5 + round), job_of(i)) >= 0);
+        for (uint64_t i = 0; i < 10000; i++) CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == i);
         if (round == 0) after_first = opp_core_memory(core);
     }
     CHECK(opp_core_memory(core) <= after_first + 32768);
-    opp_taker_destroy(taker);
+    opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
 
 /* Where jobs stay, one that is pushed after the band has changed is of the new band, unlike the one before. */
 static void test_band_of_a_push(void) {
     opp_core *core = core_make(true);
-    opp_source *source = opp_source_acquire(core, 0);
-    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_producer *producer = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_app *app = opp_app_create(core, BACKGROUND, false);
     opp_taken taken;
-    for (uint64_t i = 0; i < 2; i++) CHECK(opp_push(source, app, 2, job_of(i)) == 18);
-    CHECK(opp_app_set_band(app, FOREGROUND) && opp_push(source, app, 2, job_of(2)) == 48);
-    CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == 2 && taken.level == 48 && taken.band == FOREGROUND);
+    for (uint64_t i = 0; i < 2; i++) CHECK(opp_push(producer, app, 2, job_of(i)) == 18);
+    CHECK(opp_app_set_band(app, FOREGROUND) && opp_push(producer, app, 2, job_of(2)) == 48);
+    CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 2 && taken.level == 48 && taken.band == FOREGROUND);
     for (uint64_t i = 0; i < 2; i++)
-        CHECK(opp_take(taker, ALL, &taken) && number_of(taken.job) == i && taken.level == 18 && taken.band == 0);
-    opp_taker_destroy(taker);
+        CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == i && taken.level == 18 && taken.band == 0);
+    opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
 
-/* Stress: every job is taken exactly once, in order by source, apps suspended and moved meanwhile. */
+/* Stress: every job is taken exactly once, in order by producer, apps suspended and moved meanwhile. */
 enum { PUSHERS = 3, TAKERS = 3, APPS = 5, JOBS = 60000 };
 static _Atomic(uint8_t) seen[PUSHERS][JOBS];
 static _Atomic(uint64_t) taken_total;
@@ -464,20 +464,20 @@ static opp_app *stress_apps[APPS];
 
 static void *stress_push(void *context) {
     uint64_t me = (uint64_t)(uintptr_t)context;
-    opp_source *source = opp_source_acquire(stress_core, (uint8_t)me);
+    opp_producer *producer = opp_producer_acquire(stress_core, (uint8_t)me);
     for (uint64_t i = 0; i < JOBS; i++)
-        CHECK(opp_push(source, stress_apps[(i * 7 + me) % APPS], (uint8_t)(i % 11), job_of(me << 24 | i)) >= 0);
-    opp_source_release(source);
+        CHECK(opp_push(producer, stress_apps[(i * 7 + me) % APPS], (uint8_t)(i % 11), job_of(me << 24 | i)) >= 0);
+    opp_producer_release(producer);
     return NULL;
 }
 
 static void *stress_take(void *context) {
-    opp_source *source = opp_source_acquire(stress_core, (uint8_t)(uintptr_t)context);
-    opp_taker *taker = opp_taker_create(stress_core, source, NULL);
+    opp_producer *producer = opp_producer_acquire(stress_core, (uint8_t)(uintptr_t)context);
+    opp_consumer *consumer = opp_consumer_create(stress_core, producer, NULL);
     opp_taken taken;
     while (atomic_load(&taken_total) < (uint64_t)PUSHERS * JOBS) {
-        if (!opp_take(taker, ALL, &taken)) {
-            opp_taker_rest(taker);
+        if (!opp_take(consumer, ALL, &taken)) {
+            opp_consumer_leave(consumer);
             usleep(0);
             continue;
         }
@@ -485,8 +485,8 @@ static void *stress_take(void *context) {
         CHECK(atomic_fetch_add(&seen[number >> 24][number & 0xffffff], 1) == 0);
         atomic_fetch_add(&taken_total, 1);
     }
-    opp_taker_destroy(taker);
-    opp_source_release(source);
+    opp_consumer_destroy(consumer);
+    opp_producer_release(producer);
     return NULL;
 }
 
@@ -513,12 +513,12 @@ static void test_stress(bool stay) {
     atomic_store(&taken_total, 0);
     atomic_store(&steppers_go, 1);
     for (int i = 0; i < APPS; i++) stress_apps[i] = opp_app_create(stress_core, (uint8_t)(i % OPP_BANDS), false);
-    pthread_t pushers[PUSHERS], takers[TAKERS], stepper;
+    pthread_t pushers[PUSHERS], consumers[TAKERS], stepper;
     pthread_create(&stepper, NULL, stress_step, NULL);
-    for (uintptr_t i = 0; i < TAKERS; i++) pthread_create(&takers[i], NULL, stress_take, (void *)i);
+    for (uintptr_t i = 0; i < TAKERS; i++) pthread_create(&consumers[i], NULL, stress_take, (void *)i);
     for (uintptr_t i = 0; i < PUSHERS; i++) pthread_create(&pushers[i], NULL, stress_push, (void *)i);
     for (int i = 0; i < PUSHERS; i++) pthread_join(pushers[i], NULL);
-    for (int i = 0; i < TAKERS; i++) pthread_join(takers[i], NULL);
+    for (int i = 0; i < TAKERS; i++) pthread_join(consumers[i], NULL);
     atomic_store(&steppers_go, 0);
     pthread_join(stepper, NULL);
     for (int p = 0; p < PUSHERS; p++)
@@ -536,11 +536,11 @@ static void drop(opp_job job, void *context) {
 
 static void test_drop(void) {
     opp_core *core = core_make(false);
-    opp_source *source = opp_source_acquire(core, 0);
+    opp_producer *producer = opp_producer_acquire(core, 0);
     opp_app *app = opp_app_create(core, FOREGROUND, true);
-    for (uint64_t i = 0; i < 100; i++) CHECK(opp_push(source, app, (uint8_t)(i % 64), job_of(i)) == OPP_LEVEL_NONE);
-    opp_bag *bag = opp_bag_create(core);
-    for (uint64_t i = 0; i < 100; i++) CHECK(opp_bag_push(bag, source, job_of(i)) == 0);
+    for (uint64_t i = 0; i < 100; i++) CHECK(opp_push(producer, app, (uint8_t)(i % 64), job_of(i)) == OPP_LEVEL_NONE);
+    opp_queue *queue = opp_queue_create(core);
+    for (uint64_t i = 0; i < 100; i++) CHECK(opp_queue_push(queue, producer, job_of(i)) == 0);
     opp_core_destroy(core, drop, NULL);
     CHECK(atomic_load(&dropped) == 200);
 }
@@ -551,7 +551,7 @@ int main(void) {
     test_steps(false);
     test_steps(true);
     test_bypass();
-    test_turns_of_sources();
+    test_turns_of_producers();
     test_turns_of_apps();
     test_turns();
     test_turns_of_two();

@@ -25,7 +25,7 @@ enum { THREADS = 4, APPS = 4, STOPS = 30, SLOTS = 1 << 24 };
 
 static opp_core *core;
 static opp_app *apps[APPS];
-static opp_bag *bag;
+static opp_queue *queue;
 static _Atomic(uint8_t) seen[THREADS][SLOTS]; /* by pusher and the number of its push */
 static _Atomic(uint64_t) pushed[THREADS], taken[THREADS], strand_pushed[THREADS], strand_taken[THREADS];
 static _Atomic(int) go = 1;
@@ -47,9 +47,9 @@ static void account(opp_job job) {
 
 static void *run(void *context) {
     uint32_t number = (uint32_t)(uintptr_t)context;
-    opp_source *source = opp_source_acquire(core, 0);
-    opp_taker *taker = opp_taker_create(core, source, NULL);
-    CHECK(source != NULL && taker != NULL);
+    opp_producer *producer = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
+    CHECK(producer != NULL && consumer != NULL);
     unsigned random = number + 1;
     uint64_t index = 0;
     opp_taken job;
@@ -59,22 +59,22 @@ static void *run(void *context) {
             opp_job own = {(void *)(uintptr_t)(index + 1), number};
             index++;
             if (rand_r(&random) % 4 == 0) {
-                CHECK(opp_bag_push(bag, source, own) == 0);
+                CHECK(opp_queue_push(queue, producer, own) == 0);
                 atomic_fetch_add(&strand_pushed[number], 1);
             } else {
-                CHECK(opp_push(source, apps[rand_r(&random) % APPS], (uint8_t)(rand_r(&random) % 3), own) >= 0);
+                CHECK(opp_push(producer, apps[rand_r(&random) % APPS], (uint8_t)(rand_r(&random) % 3), own) >= 0);
                 atomic_fetch_add(&pushed[number], 1);
             }
         }
-        if (opp_bag_take(bag, &bagged)) {
+        if (opp_queue_take(queue, &bagged)) {
             account(bagged);
             atomic_fetch_add(&strand_taken[number], 1);
         }
-        if (opp_take(taker, ~(uint64_t)0, &job)) {
+        if (opp_take(consumer, ~(uint64_t)0, &job)) {
             account(job.job);
             atomic_fetch_add(&taken[number], 1);
         } else {
-            opp_taker_rest(taker);
+            opp_consumer_leave(consumer);
         }
         /* One app changes its state under everybody's hands. */
         if (index % 64 == 0) {
@@ -86,8 +86,8 @@ static void *run(void *context) {
         /* Enough room for the whole test, without a clock. */
         if (index % 16 == 0) sched_yield();
     }
-    opp_taker_destroy(taker);
-    opp_source_release(source);
+    opp_consumer_destroy(consumer);
+    opp_producer_release(producer);
     return NULL;
 }
 
@@ -125,7 +125,7 @@ int main(void) {
         for (int band = 0; band < OPP_BANDS; band++)
             config.level_of[band][rank] = (uint8_t)(rank < 20 ? 20 * (band + 1) - rank : 20 * band);
     CHECK(opp_core_create(&config, &core) == 0);
-    bag = opp_bag_create(core);
+    queue = opp_queue_create(core);
     for (int i = 0; i < APPS; i++) apps[i] = opp_app_create(core, (uint8_t)(i % OPP_BANDS), false);
 
     pthread_t threads[THREADS];
@@ -171,16 +171,16 @@ int main(void) {
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
 
     for (int i = 0; i < APPS; i++) opp_app_resume(apps[i]);
-    opp_source *source = opp_source_acquire(core, 0);
-    opp_taker *taker = opp_taker_create(core, source, NULL);
+    opp_producer *producer = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
     opp_taken job;
     opp_job bagged;
     uint64_t rest = 0, strand_rest = 0;
-    while (opp_take(taker, ~(uint64_t)0, &job)) {
+    while (opp_take(consumer, ~(uint64_t)0, &job)) {
         account(job.job);
         rest++;
     }
-    while (opp_bag_take(bag, &bagged)) {
+    while (opp_queue_take(queue, &bagged)) {
         account(bagged);
         strand_rest++;
     }
@@ -190,9 +190,9 @@ int main(void) {
         uint64_t all = atomic_load(&pushed[i]) + atomic_load(&strand_pushed[i]);
         for (uint64_t index = 0; index < all; index++) CHECK(atomic_load(&seen[i][index]) == 1);
     }
-    opp_taker_destroy(taker);
-    opp_source_release(source);
-    opp_bag_destroy(bag, NULL, NULL);
+    opp_consumer_destroy(consumer);
+    opp_producer_release(producer);
+    opp_queue_destroy(queue, NULL, NULL);
     opp_core_destroy(core, NULL, NULL);
     return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * Run queue and lane together on real threads, as a scheduler's workers use them, at 1, 2, 4 and 16 of them: each job
+ * Run queue and pool together on real threads, as a scheduler's workers use them, at 1, 2, 4 and 16 of them: each job
  * runs once, whichever thread takes it, while apps are suspended, resumed and moved; nobody sleeps beside work. R-CARD-03
  *
  * OPPORTUNE_STRESS_SECONDS is how long each takes, a quarter of a second by default. For an hour under ThreadSanitizer:
@@ -26,64 +26,64 @@ typedef struct job {
 } job;
 
 static opp_core *core;
-static opp_lane *lane;
+static opp_pool *pool;
 static opp_app *apps[APPS];
 static unsigned workers;
 static _Atomic(bool) is_over;
 static _Atomic(uint64_t) pushed, taken_from_others, sleeps;
 
-static void push(opp_source *source, job *job, unsigned number) {
+static void push(opp_producer *producer, job *job, unsigned number) {
     job->runs = 0;
-    int level = opp_push(source, apps[number % APPS], (uint8_t)(number % 7), (opp_job){job, number});
+    int level = opp_push(producer, apps[number % APPS], (uint8_t)(number % 7), (opp_job){job, number});
     CHECK(level >= 0);
     atomic_fetch_add_explicit(&pushed, 1, memory_order_relaxed);
-    if (level != OPP_LEVEL_NONE) (void)opp_lane_notify(lane);
+    if (level != OPP_LEVEL_NONE) (void)opp_pool_notify(pool);
 }
 
-static void work(opp_source *source, opp_taker *taker) {
+static void work(opp_producer *producer, opp_consumer *consumer) {
     opp_taken taken;
-    while (opp_take(taker, ALL, &taken)) {
+    while (opp_take(consumer, ALL, &taken)) {
         job *job = taken.job.ptr;
         job->runs++;
-        if (job->has_child) push(source, job->child, taken.job.tag + 1);
+        if (job->has_child) push(producer, job->child, taken.job.tag + 1);
         if (taken.stolen) atomic_fetch_add_explicit(&taken_from_others, 1, memory_order_relaxed);
         atomic_fetch_sub(job->left, 1);
-        if (opp_taker_should_rest(taker)) opp_taker_rest(taker);
+        if (opp_consumer_should_leave(consumer)) opp_consumer_leave(consumer);
     }
-    opp_taker_rest(taker);
+    opp_consumer_leave(consumer);
 }
 
 static void *worker(void *context) {
     uint32_t slot = (uint32_t)(uintptr_t)context;
-    opp_source *source = opp_source_acquire(core, 0);
-    opp_taker *taker = opp_taker_create(core, source, NULL);
-    CHECK(source != NULL && taker != NULL);
+    opp_producer *producer = opp_producer_acquire(core, 0);
+    opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
+    CHECK(producer != NULL && consumer != NULL);
     opp_woken woken = OPP_WOKEN_NOTHING;
     while (woken != OPP_WOKEN_CLOSED) {
-        if (opp_lane_enter(lane)) {
-            work(source, taker);
-            opp_lane_leave(lane);
+        if (opp_pool_enter(pool)) {
+            work(producer, consumer);
+            opp_pool_leave(pool);
         }
-        opp_lane_lie_down(lane, slot);
-        woken = opp_has_ready(core, ALL) ? opp_lane_wake_up(lane, slot) : OPP_WOKEN_NOTHING;
+        opp_pool_prepare_park(pool, slot);
+        woken = opp_has_ready(core, ALL) ? opp_pool_cancel_park(pool, slot) : OPP_WOKEN_NOTHING;
         if (woken == OPP_WOKEN_NOTHING) {
             atomic_fetch_add_explicit(&sleeps, 1, memory_order_relaxed);
-            woken = opp_lane_sleep(lane, slot);
+            woken = opp_pool_park(pool, slot);
         }
-        if (woken != OPP_WOKEN_PERMIT) continue;
-        work(source, taker);
-        opp_lane_leave(lane);
+        if (woken != OPP_WOKEN_TOKEN) continue;
+        work(producer, consumer);
+        opp_pool_leave(pool);
     }
-    opp_taker_destroy(taker);
-    opp_source_release(source);
+    opp_consumer_destroy(consumer);
+    opp_producer_release(producer);
     return NULL;
 }
 
 /* Pushes batches, and waits for each: the workers lie down as the next one comes. */
 static void *pusher(void *context) {
     unsigned random = 1 + (unsigned)(uintptr_t)context;
-    opp_source *source = opp_source_acquire(core, 0);
-    CHECK(source != NULL);
+    opp_producer *producer = opp_producer_acquire(core, 0);
+    CHECK(producer != NULL);
     static job jobs[PUSHERS][2 * BATCH];
     job *own = jobs[(uintptr_t)context];
     _Atomic(int) left;
@@ -95,14 +95,14 @@ static void *pusher(void *context) {
             children += own[i].has_child;
         }
         atomic_store(&left, count + children);
-        for (int i = 0; i < count; i++) push(source, &own[i], (unsigned)rand_r(&random) >> 8);
+        for (int i = 0; i < count; i++) push(producer, &own[i], (unsigned)rand_r(&random) >> 8);
         while (atomic_load(&left) > 0) sched_yield();
         for (int i = 0; i < count; i++) {
             CHECK_EQUAL(own[i].runs, 1);
             CHECK_EQUAL(own[BATCH + i].runs, own[i].has_child);
         }
     }
-    opp_source_release(source);
+    opp_producer_release(producer);
     return NULL;
 }
 
@@ -116,7 +116,7 @@ static void *stepper(void *context) {
         else opp_app_set_band(app, (uint8_t)((unsigned)rand_r(&random) % OPP_BANDS));
         usleep(50);
         opp_app_resume(app);
-        for (unsigned i = 0; i < workers && opp_has_ready(core, ALL); i++) (void)opp_lane_notify(lane);
+        for (unsigned i = 0; i < workers && opp_has_ready(core, ALL); i++) (void)opp_pool_notify(pool);
     }
     return NULL;
 }
@@ -127,8 +127,8 @@ static void stress(unsigned count, unsigned microseconds) {
         for (int rank = 0; rank < OPP_RANKS; rank++)
             config.level_of[band][rank] = (uint8_t)(20 * band + (rank < 10 ? 10 - rank : 0));
     CHECK(opp_core_create(&config, &core) == 0);
-    lane = opp_lane_create(count);
-    CHECK(lane != NULL);
+    pool = opp_pool_create(count);
+    CHECK(pool != NULL);
     workers = count;
     atomic_store(&is_over, false);
     atomic_store(&pushed, 0);
@@ -149,15 +149,15 @@ static void stress(unsigned count, unsigned microseconds) {
     pthread_join(other, NULL); /* it has resumed all */
     for (int i = 0; i < PUSHERS; i++) pthread_join(pushers[i], NULL);
     CHECK(!opp_has_ready(core, ALL));
-    while (opp_lane_sleeping(lane) < count) sched_yield();
-    opp_lane_close(lane);
+    while (opp_pool_sleeping(pool) < count) sched_yield();
+    opp_pool_close(pool);
     for (unsigned i = 0; i < count; i++) pthread_join(threads[i], NULL);
     printf("%u workers: %llu jobs pushed and each run once, %llu of them taken from another thread's queue, %llu times "
            "asleep, %llu wake-ups\n", count, (unsigned long long)atomic_load(&pushed),
            (unsigned long long)atomic_load(&taken_from_others), (unsigned long long)atomic_load(&sleeps),
-           (unsigned long long)opp_lane_wakeups(lane));
+           (unsigned long long)opp_pool_wakeups(pool));
     fflush(stdout);
-    opp_lane_destroy(lane);
+    opp_pool_destroy(pool);
     opp_core_destroy(core, NULL, NULL);
 }
 

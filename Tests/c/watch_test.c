@@ -1,4 +1,4 @@
-/* The bell, and the kernel's alarms for memory stalls and the wall clock. R-MEM-01 */
+/* The notifier, and the kernel's alarms for memory stalls and the wall clock. R-MEM-01 */
 #include "check.h"
 #include "opportune.h"
 
@@ -6,24 +6,24 @@
 #include <pthread.h>
 #include <unistd.h>
 
-static void *ring(void *bell) {
-    opp_watch_ring(*(int *)bell);
+static void *ring(void *notifier) {
+    opp_watch_ring(*(int *)notifier);
     return NULL;
 }
 
 int main(void) {
     alarm(60);
-    int bell = opp_watch_open();
-    CHECK(bell >= 0);
-    CHECK_EQUAL(opp_watch_wait(bell, -1, 0), 0);
+    int notifier = opp_watch_open();
+    CHECK(notifier >= 0);
+    CHECK_EQUAL(opp_watch_wait(notifier, -1, 0), 0);
     /* However often it was rung, it is heard once. */
-    opp_watch_ring(bell);
-    opp_watch_ring(bell);
-    CHECK_EQUAL(opp_watch_wait(bell, -1, -1), OPP_WATCH_BELL);
-    CHECK_EQUAL(opp_watch_wait(bell, -1, 0), 0);
+    opp_watch_ring(notifier);
+    opp_watch_ring(notifier);
+    CHECK_EQUAL(opp_watch_wait(notifier, -1, -1), OPP_WATCH_BELL);
+    CHECK_EQUAL(opp_watch_wait(notifier, -1, 0), 0);
     pthread_t thread;
-    CHECK_EQUAL(pthread_create(&thread, NULL, ring, &bell), 0);
-    CHECK_EQUAL(opp_watch_wait(bell, -1, -1), OPP_WATCH_BELL);
+    CHECK_EQUAL(pthread_create(&thread, NULL, ring, &notifier), 0);
+    CHECK_EQUAL(opp_watch_wait(notifier, -1, -1), OPP_WATCH_BELL);
     pthread_join(thread, NULL);
 
     CHECK_EQUAL(opp_watch_stall("/nowhere", 150000, 2000000), -ENOENT);
@@ -32,11 +32,11 @@ int main(void) {
         printf("no stall alarm here (error %d): only its refusal was tested\n", -alarm);
     } else {
         CHECK_EQUAL(opp_watch_stall("/proc/pressure/memory", 2000000, 1000), -EINVAL);
-        opp_watch_ring(bell);
-        CHECK(opp_watch_wait(bell, alarm, -1) & OPP_WATCH_BELL);
+        opp_watch_ring(notifier);
+        CHECK(opp_watch_wait(notifier, alarm, -1) & OPP_WATCH_BELL);
         opp_watch_close(alarm);
     }
-    opp_watch_close(bell);
+    opp_watch_close(notifier);
 
     /* Quiet until somebody sets the clock, which no test does. */
     int clock = opp_watch_clock();

@@ -291,7 +291,7 @@ static int smoke(void) {
 }
 
 static int check(const char *file) {
-    static const char *const all[] = {"bag", "runq", "lane", "parking", "inbox", "alarms",
+    static const char *const all[] = {"queue", "runq", "pool", "parking", "inbox", "alarms",
                                       "ring", "closers", "table", "purge", "records", NULL};
     const char *const *names = file != NULL ? targets_of(file) : all;
     if (names == NULL) {
@@ -337,17 +337,17 @@ static bool is_same_site(const oppx_site *a, const oppx_site *b) {
 }
 
 static const char *const *targets_of(const char *file) {
-    static const char *const queue_files[] = {"app.c",  "bag.c",   "bag.h",  "bag_strand.c", "core.c",
-                                              "fifo.c", "fifo.h",  "hints.h", "pool.c",      "push.c",
-                                              "runq.h", "source.c", "take.c", "taker.c"};
-    static const char *const queues[] = {"bag", "runq", "parking", "records", NULL};
-    static const char *const lanes[] = {"lane", "parking", "alarms", NULL};
+    static const char *const queue_files[] = {"app.c",  "queue.c",   "queue.h",  "queue_strand.c", "core.c",
+                                              "fifo.c", "fifo.h",  "ready_bits.h", "segments.c",      "push.c",
+                                              "runq.h", "producer.c", "take.c", "consumer.c"};
+    static const char *const queues[] = {"queue", "runq", "parking", "records", NULL};
+    static const char *const pools[] = {"pool", "parking", "alarms", NULL};
     static const char *const inboxes[] = {"inbox", "alarms", NULL};
     static const char *const tables[] = {"table", NULL}, *const purges[] = {"purge", NULL}, *const closers[] = {"closers", NULL};
     static const char *const rings[] = {"ring", "closers", NULL};
     for (size_t i = 0; i < sizeof(queue_files) / sizeof(queue_files[0]); i++)
         if (strcmp(file, queue_files[i]) == 0) return queues;
-    if (strcmp(file, "lane.c") == 0 || strcmp(file, "worker.c") == 0) return lanes;
+    if (strcmp(file, "worker_pool.c") == 0 || strcmp(file, "worker.c") == 0) return pools;
     if (strcmp(file, "inbox.c") == 0) return inboxes;
     if (strcmp(file, "ring.c") == 0 || strcmp(file, "ring_threads.c") == 0) return rings;
     if (strcmp(file, "ring_closers.c") == 0) return closers;

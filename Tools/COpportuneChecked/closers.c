@@ -4,7 +4,7 @@
  * is done, whichever thread is stopped; in the end all threads have left the memory before it is freed.
  *
  * The kernel is left out: closing is a word of plain memory that the thread writes, and the owner waits for the explorer's
- * bell where uring_wait() has the ring. A thread of ours is a thread of the program that does `serve`.
+ * notifier where uring_wait() has the ring. A thread of ours is a thread of the program that does `serve`.
  */
 #include "checked.h"
 #include "history.h"
@@ -86,7 +86,7 @@ static void closers_setup(const oppx_program *program) {
     }
     closers.ring = oppx_allocate(sizeof(opp_ring), 64);
     closers.ring->backend = &checked_closers_backend;
-    closers.ring->event = opp_bell_open();
+    closers.ring->event = opp_notifier_open();
     closers.all = ring_closers_create(closers.ring, count + 1); /* one more than the system lets it start */
     ring_closers_start(closers.all);
 }

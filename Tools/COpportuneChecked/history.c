@@ -46,7 +46,7 @@ uint32_t history_push_begins(uint32_t class, uint32_t level) {
     item->payload = oppx_allocate(sizeof(uint32_t), 16);
     *item->payload = number;
     event_begin(&item->push);
-    item->source = item->push.thread;
+    item->producer = item->push.thread;
     return number;
 }
 
@@ -95,7 +95,7 @@ void history_take_ends(uint32_t number, bool found, void *payload, uint32_t tag)
     item *item = &H.items[item_of(payload, tag)];
     item->taken = true;
     item->take = taking->event;
-    item->taker = number;
+    item->consumer = number;
     taking->item = (int)tag;
     taking->level = item->level;
 }
@@ -142,7 +142,7 @@ static bool out_after(const item *a, const item *b) {
 }
 
 void history_check_conservation(void) {
-    uint32_t held = 0; /* by takers that are stopped inside a take, one each */
+    uint32_t held = 0; /* by consumers that are stopped inside a take, one each */
     for (uint32_t i = 0; i < H.taking_count; i++) held += !H.takings[i].event.over;
     for (uint32_t i = 0; i < H.item_count; i++) {
         const item *item = &H.items[i];
@@ -172,8 +172,8 @@ void history_check_bypass(uint32_t limit) {
         for (uint32_t j = 0; j < H.item_count; j++) {
             const item *b = &H.items[j];
             if (a->class != b->class || !event_before(&a->push, &b->push) || !out_after(a, b)) continue;
-            if (++passed[b->source] > limit)
-                oppx_fail("job %u is overtaken by more than %u later ones of source %u", i, limit, b->source);
+            if (++passed[b->producer] > limit)
+                oppx_fail("job %u is overtaken by more than %u later ones of producer %u", i, limit, b->producer);
         }
     }
 }

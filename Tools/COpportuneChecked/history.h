@@ -26,9 +26,9 @@ typedef struct item {
     event push;
     event take;
     uint32_t class, level;
-    uint32_t source;        /* whose pushes it is among: its thread's, unless the target says otherwise */
+    uint32_t producer;        /* whose pushes it is among: its thread's, unless the target says otherwise */
     bool accepted, taken, drained;
-    uint32_t taker;         /* which take it came out of */
+    uint32_t consumer;         /* which take it came out of */
     uint32_t left;          /* the how manieth that was left in the end, from 1 */
     event back;             /* where it was given back to the queue: the last time */
     event back_before;      /* ... and the time before, while nobody knows whether that comes about */
@@ -90,7 +90,7 @@ void history_check_conservation(void);
 /* Of two items of one class, the second of which was pushed after the first: not taken the other way round. Others may
  * overtake one while it is in the hand of a take that gives it back. */
 void history_check_order(void);
-/* No item of a class is overtaken by more than `limit` later ones of any one source, likewise. */
+/* No item of a class is overtaken by more than `limit` later ones of any one producer, likewise. */
 void history_check_bypass(uint32_t limit);
 /* An item that was given back goes before all others of its class. */
 void history_check_front(void);

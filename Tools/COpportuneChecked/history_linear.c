@@ -36,7 +36,7 @@ void history_check_linear(uint32_t level, bool in_order) {
         const item *item = &H.items[i];
         if (item->level != level || (item->push.over && !item->accepted)) continue;
         add(&item->push, OPPX_PUT, 1ull << items, events);
-        if (item->taken) got[item->taker] |= 1ull << items;
+        if (item->taken) got[item->consumer] |= 1ull << items;
         if (item->drained) left[item->left - 1] = (uint8_t)items;
         items++;
     }

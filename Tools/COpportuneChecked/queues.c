@@ -1,21 +1,21 @@
-/* The run queue, its bags, and their targets. */
+/* The run queue, its queues, and their targets. */
 #include "checked.h"
 #include "history.h"
 
 CHECKED_CORE_BEGIN
 #include "../../Sources/COpportune/app.c"
-#include "../../Sources/COpportune/bag.c"
-#include "../../Sources/COpportune/bag_strand.c"
+#include "../../Sources/COpportune/queue.c"
+#include "../../Sources/COpportune/queue_strand.c"
 #include "../../Sources/COpportune/core.c"
 #include "../../Sources/COpportune/fifo.c"
-#include "../../Sources/COpportune/pool.c"
+#include "../../Sources/COpportune/segments.c"
 #include "../../Sources/COpportune/push.c"
-#include "../../Sources/COpportune/source.c"
+#include "../../Sources/COpportune/producer.c"
 
 /* The judges learn what takes give back. */
-static int checked_give_back(opp_source *source, opp_app *app, int set, uint8_t rank, opp_job job) {
+static int checked_give_back(opp_producer *producer, opp_app *app, int set, uint8_t rank, opp_job job) {
     history_back_begins(job.tag);
-    int result = opp_app_give_back(source, app, set, rank, job);
+    int result = opp_app_give_back(producer, app, set, rank, job);
     history_back_ends(job.tag, result);
     return result;
 }
@@ -23,37 +23,37 @@ static int checked_give_back(opp_source *source, opp_app *app, int set, uint8_t 
 #define opp_app_give_back checked_give_back
 #include "../../Sources/COpportune/take.c"
 #undef opp_app_give_back
-#include "../../Sources/COpportune/taker.c"
+#include "../../Sources/COpportune/consumer.c"
 
-/* Workers take from a run queue, or, in target lane, from a number of jobs; the judge learns when they lie down and wake. */
+/* Workers take from a run queue, or, in target pool, from a number of jobs; the judge learns when they lie down and wake. */
 static bool checked_has_ready(opp_core *core, uint64_t levels);
 static uint64_t checked_ready_levels(const opp_core *core, uint64_t levels);
-static bool checked_take(opp_taker *taker, uint64_t levels, opp_taken *taken);
-static void checked_lie_down(opp_lane *lane, uint32_t slot);
-static opp_woken checked_wake_up(opp_lane *lane, uint32_t slot);
-static opp_woken checked_sleep(opp_lane *lane, uint32_t slot);
+static bool checked_take(opp_consumer *consumer, uint64_t levels, opp_taken *taken);
+static void checked_lie_down(opp_pool *pool, uint32_t slot);
+static opp_woken checked_wake_up(opp_pool *pool, uint32_t slot);
+static opp_woken checked_sleep(opp_pool *pool, uint32_t slot);
 #define opp_has_ready checked_has_ready
-#include "../../Sources/COpportune/lane.c"
+#include "../../Sources/COpportune/worker_pool.c"
 #define opp_ready_levels checked_ready_levels
 #define opp_take checked_take
-#define opp_lane_lie_down checked_lie_down
-#define opp_lane_wake_up checked_wake_up
-#define opp_lane_sleep checked_sleep
-#define opp_taker_rest(taker) ((taker) != NULL ? opp_taker_rest(taker) : (void)0)
-#define opp_taker_join(taker, group) ((taker) != NULL ? opp_taker_join(taker, group) : (void)0)
-#define opp_taker_end_turn(taker) ((taker) != NULL ? opp_taker_end_turn(taker) : (void)0)
-#define opp_taker_should_rest(taker) ((taker) != NULL && opp_taker_should_rest(taker))
+#define opp_pool_prepare_park checked_lie_down
+#define opp_pool_cancel_park checked_wake_up
+#define opp_pool_park checked_sleep
+#define opp_consumer_leave(consumer) ((consumer) != NULL ? opp_consumer_leave(consumer) : (void)0)
+#define opp_consumer_join(consumer, group) ((consumer) != NULL ? opp_consumer_join(consumer, group) : (void)0)
+#define opp_consumer_end_turn(consumer) ((consumer) != NULL ? opp_consumer_end_turn(consumer) : (void)0)
+#define opp_consumer_should_leave(consumer) ((consumer) != NULL && opp_consumer_should_leave(consumer))
 #include "../../Sources/COpportune/worker.c"
 #undef opp_has_ready
 #undef opp_ready_levels
 #undef opp_take
-#undef opp_lane_lie_down
-#undef opp_lane_wake_up
-#undef opp_lane_sleep
-#undef opp_taker_rest
-#undef opp_taker_join
-#undef opp_taker_end_turn
-#undef opp_taker_should_rest
+#undef opp_pool_prepare_park
+#undef opp_pool_cancel_park
+#undef opp_pool_park
+#undef opp_consumer_leave
+#undef opp_consumer_join
+#undef opp_consumer_end_turn
+#undef opp_consumer_should_leave
 CHECKED_CORE_END
 
 #define ALL_LEVELS (~0ull)
@@ -76,25 +76,25 @@ static opp_core *core_of(const opp_core_config *config) {
 }
 
 /* Nobody can go on without: asks again. */
-static opp_source *source_of(opp_core *core) {
-    opp_source *source;
+static opp_producer *producer_of(opp_core *core) {
+    opp_producer *producer;
     uint32_t refusals = oppx_refusals();
-    for (; (source = opp_source_acquire(core, 0)) == NULL; refusals = oppx_refusals())
-        if (oppx_refusals() == refusals) oppx_fail("there is no source, and memory was not short");
-    return source;
+    for (; (producer = opp_producer_acquire(core, 0)) == NULL; refusals = oppx_refusals())
+        if (oppx_refusals() == refusals) oppx_fail("there is no producer, and memory was not short");
+    return producer;
 }
 
-static opp_taker *taker_of(opp_core *core, opp_source *own, const uint8_t *distance) {
-    opp_taker *taker;
+static opp_consumer *consumer_of(opp_core *core, opp_producer *own, const uint8_t *distance) {
+    opp_consumer *consumer;
     uint32_t refusals = oppx_refusals();
-    for (; (taker = opp_taker_create(core, own, distance)) == NULL; refusals = oppx_refusals())
-        if (oppx_refusals() == refusals) oppx_fail("there is no taker, and memory was not short");
-    return taker;
+    for (; (consumer = opp_consumer_create(core, own, distance)) == NULL; refusals = oppx_refusals())
+        if (oppx_refusals() == refusals) oppx_fail("there is no consumer, and memory was not short");
+    return consumer;
 }
 
-#include "queues_bag.h"
+#include "queues_strand.h"
 #include "queues_runq.h"
 #include "queues_runq_judge.h"
-#include "queues_lane.h"
-#include "queues_lane_judge.h"
+#include "queues_pool.h"
+#include "queues_pool_judge.h"
 #include "queues_records.h"

@@ -1,19 +1,19 @@
 /*
- * Target records: apps, strands' bags, sources and takers that come and go.
+ * Target records: apps, strands' queues, producers and consumers that come and go.
  *
  * Promised (opp_runq.h): a record belongs to one owner at a time, who finds nothing of the last one's in it, and may
  * write its plain fields; what an owner queues comes out, with the context that it set; the core goes with its last
  * hold, and every job before it, once.
  */
-enum { RECORDS_APP, RECORDS_KEEP, RECORDS_BAG, RECORDS_TAKE, RECORDS_SOURCE, RECORDS_LOOK, RECORDS_DRAIN,
+enum { RECORDS_APP, RECORDS_KEEP, RECORDS_QUEUE, RECORDS_TAKE, RECORDS_SOURCE, RECORDS_LOOK, RECORDS_DRAIN,
        RECORDS_DESTROY };
 
 static const oppx_kind records_kinds[] = {
     {.name = "app", .weight = 3},    /* makes an app and gives it up */
     {.name = "keep", .weight = 3},   /* makes an app, and a job of it */
-    {.name = "bag", .weight = 3},    /* makes a bag, uses it and gives it up */
+    {.name = "queue", .weight = 3},    /* makes a queue, uses it and gives it up */
     {.name = "take", .weight = 4},   /* of any app */
-    {.name = "source", .weight = 2}, /* leaves its source and its taker, and gets others */
+    {.name = "producer", .weight = 2}, /* leaves its producer and its consumer, and gets others */
     {.name = "look", .weight = 1},   /* whether anything is ready, and who runs */
     {.name = "drain", .weight = 0},  /* drops what is queued; of thousands of steps, so only in a world */
     {.name = "destroy", .weight = 0}, /* threads' last: the first destroys the core, the others give up their holds */
@@ -23,9 +23,9 @@ enum { RECORDS_OWNED = 16 };
 
 typedef struct records_state {
     opp_core *core;
-    opp_source *sources[OPPX_THREADS];
-    opp_taker *takers[OPPX_THREADS];
-    const void *owned[RECORDS_OWNED]; /* apps and bags that have an owner now */
+    opp_producer *producers[OPPX_THREADS];
+    opp_consumer *consumers[OPPX_THREADS];
+    const void *owned[RECORDS_OWNED]; /* apps and queues that have an owner now */
     opp_app *app_of[HISTORY_ITEMS];
     bool has_destroy; /* the core may be gone in the end */
 } records_state;
@@ -48,9 +48,9 @@ static void records_disown(const void *record) {
 }
 
 /* On one of two nodes, by turns; the other is far. */
-static void records_taker(uint32_t thread) {
+static void records_consumer(uint32_t thread) {
     static const uint8_t distances[2][64] = {{10, 20}, {20, 10}};
-    records.takers[thread] = opp_taker_create(records.core, records.sources[thread], distances[thread % 2]);
+    records.consumers[thread] = opp_consumer_create(records.core, records.producers[thread], distances[thread % 2]);
 }
 
 static void records_setup(const oppx_program *program) {
@@ -59,8 +59,8 @@ static void records_setup(const oppx_program *program) {
     memset(&records, 0, sizeof(records));
     records.core = core_of(core_config(false, NULL, NULL));
     for (uint32_t t = 1; t <= program->threads; t++) {
-        records.sources[t] = opp_source_acquire(records.core, t % 2);
-        records_taker(t);
+        records.producers[t] = opp_producer_acquire(records.core, t % 2);
+        records_consumer(t);
         for (uint32_t i = 0; i < program->count[t - 1]; i++)
             records.has_destroy |= program->operation[t - 1][i].kind == RECORDS_DESTROY;
         if (t > 1) opp_core_retain(records.core);
@@ -83,29 +83,29 @@ static void records_keep(uint32_t thread) {
     if (app == NULL) return;
     uint32_t item = history_push_begins(0, 22);
     records.app_of[item] = app;
-    int result = opp_push(records.sources[thread], app, 0, (opp_job){history_payload(item), item});
+    int result = opp_push(records.producers[thread], app, 0, (opp_job){history_payload(item), item});
     history_push_ends(item, result >= 0);
 }
 
-static void records_bag(uint32_t thread) {
-    opp_bag *bag = opp_bag_create(records.core);
-    records_own(bag, "a bag");
+static void records_queue(uint32_t thread) {
+    opp_queue *queue = opp_queue_create(records.core);
+    records_own(queue, "a queue");
     opp_job job;
-    if (!opp_bag_is_empty(bag)) oppx_fail("a new bag is not empty");
-    if (opp_bag_take(bag, &job)) oppx_fail("a new bag holds a job");
+    if (!opp_queue_is_empty(queue)) oppx_fail("a new queue is not empty");
+    if (opp_queue_take(queue, &job)) oppx_fail("a new queue holds a job");
     uint32_t item = history_push_begins(1, 0);
-    history_push_ends(item, opp_bag_push(bag, records.sources[thread], (opp_job){history_payload(item), item}) == 0);
+    history_push_ends(item, opp_queue_push(queue, records.producers[thread], (opp_job){history_payload(item), item}) == 0);
     uint32_t taking = history_take_begins(0);
-    if (!opp_bag_take(bag, &job)) oppx_fail("a bag's owner does not find what it pushed");
+    if (!opp_queue_take(queue, &job)) oppx_fail("a queue's owner does not find what it pushed");
     history_take_ends(taking, true, job.ptr, job.tag);
-    records_disown(bag);
-    opp_bag_destroy(bag, NULL, NULL);
+    records_disown(queue);
+    opp_queue_destroy(queue, NULL, NULL);
 }
 
 static void records_take(uint32_t thread) {
     opp_taken taken = {0};
     uint32_t taking = history_take_begins(ALL_LEVELS);
-    bool found = opp_take(records.takers[thread], ALL_LEVELS, &taken);
+    bool found = opp_take(records.consumers[thread], ALL_LEVELS, &taken);
     history_take_ends(taking, found, taken.job.ptr, taken.job.tag);
     if (!found) return;
     if (taken.app != records.app_of[taken.job.tag]) oppx_fail("a job comes out of another app");
@@ -119,7 +119,7 @@ static void records_drop(opp_job job, void *context) {
 
 /* No worker is inside any more and nobody pushes: only what follows the last use may still be going on elsewhere. */
 static void records_destroy(uint32_t thread) {
-    opp_source_release(records.sources[thread]);
+    opp_producer_release(records.producers[thread]);
     if (thread == 1) opp_core_destroy(records.core, records_drop, NULL);
     else opp_core_release(records.core);
 }
@@ -134,13 +134,13 @@ static void records_perform(uint32_t thread, const oppx_operation *operation) {
         break;
     }
     case RECORDS_KEEP: records_keep(thread); break;
-    case RECORDS_BAG: records_bag(thread); break;
+    case RECORDS_QUEUE: records_queue(thread); break;
     case RECORDS_TAKE: records_take(thread); break;
     case RECORDS_SOURCE:
-        opp_taker_destroy(records.takers[thread]);
-        opp_source_release(records.sources[thread]);
-        records.sources[thread] = opp_source_acquire(records.core, thread % 2);
-        records_taker(thread);
+        opp_consumer_destroy(records.consumers[thread]);
+        opp_producer_release(records.producers[thread]);
+        records.producers[thread] = opp_producer_acquire(records.core, thread % 2);
+        records_consumer(thread);
         break;
     case RECORDS_DRAIN: opp_core_drain(records.core, records_drop, NULL); break;
     case RECORDS_DESTROY: records_destroy(thread); break;
@@ -156,16 +156,16 @@ static void records_perform(uint32_t thread, const oppx_operation *operation) {
 
 static void records_end(uint32_t thread) {
     if (records.has_destroy) return;
-    opp_taker_rest(records.takers[thread]);
+    opp_consumer_leave(records.consumers[thread]);
 }
 
 static void records_finish(void) {
     if (records.has_destroy) return; /* the explorer has seen who freed what, and the threads who dropped it */
-    opp_source *source = opp_source_acquire(records.core, 0);
-    opp_taker *taker = opp_taker_create(records.core, source, NULL);
+    opp_producer *producer = opp_producer_acquire(records.core, 0);
+    opp_consumer *consumer = opp_consumer_create(records.core, producer, NULL);
     opp_taken taken;
-    while (opp_take(taker, ALL_LEVELS, &taken)) history_drained(taken.job.ptr, taken.job.tag);
-    /* A stopped thread may hold a bag, and the job in it. */
+    while (opp_take(consumer, ALL_LEVELS, &taken)) history_drained(taken.job.ptr, taken.job.tag);
+    /* A stopped thread may hold a queue, and the job in it. */
     bool stopped = false;
     for (uint32_t t = 1; t < OPPX_THREADS; t++) stopped |= oppx_is_stopped(t);
     if (!stopped) history_check_conservation();
@@ -174,7 +174,7 @@ static void records_finish(void) {
 
 const oppx_target checked_records = {
     .name = "records",
-    .summary = "Apps, bags, sources and takers that come and go: one owner each, nothing of the last one's is left.",
+    .summary = "Apps, queues, producers and consumers that come and go: one owner each, nothing of the last one's is left.",
     .kinds = records_kinds, .kind_count = sizeof(records_kinds) / sizeof(records_kinds[0]),
     .threads_max = 4, .operations_max = 8, .stalls = 1,
     .setup = records_setup, .perform = records_perform, .end = records_end, .finish = records_finish,

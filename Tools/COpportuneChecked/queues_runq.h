@@ -1,11 +1,11 @@
 /*
  * Target runq: apps, levels, suspension.
  *
- * Promised (opp_runq.h): each job out once; jobs of one source, app and rank in order; across sources no job is
- * overtaken by more than OPP_BYPASS_MAX later ones of one source; a take passes over no job of a higher level that was
+ * Promised (opp_runq.h): each job out once; jobs of one producer, app and rank in order; across producers no job is
+ * overtaken by more than OPP_BYPASS_MAX later ones of one producer; a take passes over no job of a higher level that was
  * pushed before it began; no job of a suspended app comes out of a take that began after the suspension returned; who
- * of apps at one level none is given more than OPP_TURN jobs in a row by a taker, nor one more at the end of a turn, while
- * a job of another waits there; who suspends sees the takers that are inside, and is told when the last has left; who has
+ * of apps at one level none is given more than OPP_TURN jobs in a row by a consumer, nor one more at the end of a turn, while
+ * a job of another waits there; who suspends sees the consumers that are inside, and is told when the last has left; who has
  * found nothing is not inside of what it gave back; of a job that is given back at a level somebody is told. A take during
  * which its app was suspended
  * or moved may give its job back, which others may have overtaken by then, to the front of its rank; where memory is short
@@ -24,12 +24,12 @@ static const oppx_kind runq_kinds[] = {
     {.name = "suspend", .arguments = 1, .limit = {APPS}, .weight = 1},
     {.name = "resume", .arguments = 1, .limit = {APPS}, .weight = 1},
     {.name = "band", .arguments = 2, .limit = {APPS, OPP_BANDS}, .weight = 1},
-    {.name = "adopt", .weight = 1}, /* leaves its source to others and gets one */
+    {.name = "adopt", .weight = 1}, /* leaves its producer to others and gets one */
     {.name = "meet", .weight = 2},
-    {.name = "worker", .weight = 1}, /* goes on with a new taker, as a new worker would */
+    {.name = "worker", .weight = 1}, /* goes on with a new consumer, as a new worker would */
     {.name = "state", .arguments = 1, .limit = {APPS}, .weight = 1},
-    {.name = "far", .weight = 1}, /* goes on with a taker that knows of nodes: near are the sources of every other thread */
-    /* says that it is inside, without a taker, and does something if the app is not suspended */
+    {.name = "far", .weight = 1}, /* goes on with a consumer that knows of nodes: near are the producers of every other thread */
+    /* says that it is inside, without a consumer, and does something if the app is not suspended */
     {.name = "lend", .arguments = 1, .limit = {APPS}, .weight = 1},
     {.name = "turn", .weight = 1}, /* ends its turn */
 };
@@ -40,11 +40,11 @@ typedef struct step {
     uint32_t app;
     uint8_t kind, band;
     bool changed;
-    uint32_t running; /* of a suspension: takers that it saw inside */
+    uint32_t running; /* of a suspension: consumers that it saw inside */
     uint32_t lent;    /* others that it saw inside */
 } step;
 
-/* Something done inside of an app without a taker. */
+/* Something done inside of an app without a consumer. */
 typedef struct loan {
     event event;
     uint32_t app;
@@ -53,8 +53,8 @@ typedef struct loan {
 typedef struct runq_state {
     opp_core *core;
     opp_app *apps[APPS];
-    opp_source *sources[OPPX_THREADS];
-    opp_taker *takers[OPPX_THREADS];
+    opp_producer *producers[OPPX_THREADS];
+    opp_consumer *consumers[OPPX_THREADS];
     bool resumes[APPS];   /* the program does */
     uint32_t quiet[APPS]; /* calls of on_quiet */
     step steps[OPPX_THREADS * OPPX_OPERATIONS];
@@ -63,15 +63,15 @@ typedef struct runq_state {
     loan loans[OPPX_THREADS * OPPX_OPERATIONS];
     uint32_t loan_count;
     uint32_t app_of[HISTORY_ITEMS];
-    opp_source *source_of[HISTORY_ITEMS]; /* by what is pushed to it first, which is its number */
+    opp_producer *producer_of[HISTORY_ITEMS]; /* by what is pushed to it first, which is its number */
     int result_of[HISTORY_ITEMS]; /* what the push returned */
-    const opp_taker *taker_of[HISTORY_EVENTS];
-    bool after_turn[HISTORY_EVENTS]; /* the taker had ended its turn */
+    const opp_consumer *consumer_of[HISTORY_EVENTS];
+    bool after_turn[HISTORY_EVENTS]; /* the consumer had ended its turn */
     bool turn_is_over[OPPX_THREADS];
     int32_t showing[OPPX_THREADS]; /* the app that a thread is resuming or moving, or -1 */
     uint32_t threads;
     bool has_loans;
-    bool has_nodes; /* some taker of the program looks at them */
+    bool has_nodes; /* some consumer of the program looks at them */
 } runq_state;
 static _Thread_local runq_state *runq_of_thread; /* see oppx_state() */
 #define runq (*runq_of_thread)
@@ -112,8 +112,8 @@ static void runq_setup(const oppx_program *program) {
     runq.core = core_of(core_config(false, runq_on_ready, runq_on_quiet));
     for (int a = 0; a < APPS; a++) runq.apps[a] = opp_app_create(runq.core, (uint8_t)a, false);
     for (uint32_t t = 1; t <= program->threads; t++) {
-        runq.sources[t] = opp_source_acquire(runq.core, runq.has_nodes ? t % 2 : 0);
-        runq.takers[t] = opp_taker_create(runq.core, runq.sources[t], NULL);
+        runq.producers[t] = opp_producer_acquire(runq.core, runq.has_nodes ? t % 2 : 0);
+        runq.consumers[t] = opp_consumer_create(runq.core, runq.producers[t], NULL);
         runq.showing[t] = -1;
     }
 }
@@ -121,23 +121,23 @@ static void runq_setup(const oppx_program *program) {
 static void runq_push(uint32_t thread, uint32_t app, uint32_t rank) {
     uint32_t item = history_push_begins(app * RANKS + rank, ANY_LEVEL);
     runq.app_of[item] = app;
-    uint32_t *source = &checked_history.items[item].source;
-    runq.source_of[item] = runq.sources[thread];
-    for (*source = 0; runq.source_of[*source] != runq.sources[thread];) ++*source;
+    uint32_t *producer = &checked_history.items[item].producer;
+    runq.producer_of[item] = runq.producers[thread];
+    for (*producer = 0; runq.producer_of[*producer] != runq.producers[thread];) ++*producer;
     opp_job job = {history_payload(item), item};
-    int result = opp_push(runq.sources[thread], runq.apps[app], (uint8_t)rank, job);
+    int result = opp_push(runq.producers[thread], runq.apps[app], (uint8_t)rank, job);
     runq.result_of[item] = result;
     history_push_ends(item, result >= 0);
 }
 
 static void runq_take(uint32_t thread, uint64_t levels) {
-    opp_taker *taker = runq.takers[thread];
+    opp_consumer *consumer = runq.consumers[thread];
     opp_taken taken = {0};
-    const opp_app *before = opp_taker_current(taker);
+    const opp_app *before = opp_consumer_current(consumer);
     uint32_t taking = history_take_begins(levels);
-    runq.taker_of[taking] = taker;
+    runq.consumer_of[taking] = consumer;
     runq.after_turn[taking] = runq.turn_is_over[thread];
-    bool found = opp_take(taker, levels, &taken);
+    bool found = opp_take(consumer, levels, &taken);
     history_take_ends(taking, found, taken.job.ptr, taken.job.tag);
     for (uint32_t i = 0; i < checked_history.item_count; i++) {
         const item *item = &checked_history.items[i];
@@ -145,8 +145,8 @@ static void runq_take(uint32_t thread, uint64_t levels) {
             oppx_fail("job %u is given back at level %d, and nobody is told", i, item->back_level);
     }
     if (!found) {
-        const opp_app *inside = opp_taker_current(taker);
-        if (inside != NULL && inside != before) oppx_fail("a take gives nothing, and its taker is inside of an app");
+        const opp_app *inside = opp_consumer_current(consumer);
+        if (inside != NULL && inside != before) oppx_fail("a take gives nothing, and its consumer is inside of an app");
         return;
     }
     runq.turn_is_over[thread] = false;
@@ -203,32 +203,32 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
     case RUNQ_TAKE_HIGH: runq_take(thread, ALL_LEVELS << 20); break;
     case RUNQ_TURN:
         runq.turn_is_over[thread] = true;
-        opp_taker_end_turn(runq.takers[thread]);
+        opp_consumer_end_turn(runq.consumers[thread]);
         break;
-    case RUNQ_REST: opp_taker_rest(runq.takers[thread]); break;
+    case RUNQ_REST: opp_consumer_leave(runq.consumers[thread]); break;
     case RUNQ_SUSPEND:
     case RUNQ_RESUME:
     case RUNQ_BAND: runq_step(operation); break;
     case RUNQ_MEET: history_meet(); break;
     case RUNQ_WORKER:
-        opp_taker_rest(runq.takers[thread]);
-        runq.takers[thread] = taker_of(runq.core, runq.sources[thread], NULL);
+        opp_consumer_leave(runq.consumers[thread]);
+        runq.consumers[thread] = consumer_of(runq.core, runq.producers[thread], NULL);
         runq.turn_is_over[thread] = false;
         break;
     case RUNQ_FAR: {
         static const uint8_t distances[2][64] = {{10, 20}, {20, 10}};
-        opp_taker_rest(runq.takers[thread]);
-        runq.takers[thread] = taker_of(runq.core, runq.sources[thread], distances[thread % 2]);
+        opp_consumer_leave(runq.consumers[thread]);
+        runq.consumers[thread] = consumer_of(runq.core, runq.producers[thread], distances[thread % 2]);
         runq.turn_is_over[thread] = false;
         break;
     }
     case RUNQ_STATE: runq_look(operation->argument[0]); break;
     case RUNQ_LEND: runq_lend(operation->argument[0]); break;
-    case RUNQ_ADOPT: /* in this order, so that the taker's change of hands does not stand in for the source's */
-        opp_source_release(runq.sources[thread]);
-        runq.sources[thread] = source_of(runq.core);
-        opp_taker_destroy(runq.takers[thread]);
-        runq.takers[thread] = taker_of(runq.core, runq.sources[thread], NULL);
+    case RUNQ_ADOPT: /* in this order, so that the consumer's change of hands does not stand in for the producer's */
+        opp_producer_release(runq.producers[thread]);
+        runq.producers[thread] = producer_of(runq.core);
+        opp_consumer_destroy(runq.consumers[thread]);
+        runq.consumers[thread] = consumer_of(runq.core, runq.producers[thread], NULL);
         runq.turn_is_over[thread] = false;
         break;
     }
@@ -236,5 +236,5 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
 }
 
 static void runq_end(uint32_t thread) {
-    opp_taker_rest(runq.takers[thread]);
+    opp_consumer_leave(runq.consumers[thread]);
 }

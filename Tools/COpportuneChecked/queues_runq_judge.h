@@ -89,14 +89,14 @@ static bool runq_another_waits(uint32_t app, uint32_t level, const taking *const
     return false;
 }
 
-/* Apps at one level have their turns, whatever the taker takes of other levels meanwhile. */
+/* Apps at one level have their turns, whatever the consumer takes of other levels meanwhile. */
 static void runq_check_turns(void) {
     const taking *all = checked_history.takings;
     for (uint32_t first = 0; first < checked_history.taking_count; first++) {
         const taking *row[OPP_TURN + 1];
         uint32_t count = 0;
         for (uint32_t t = first; t < checked_history.taking_count && count <= OPP_TURN; t++) {
-            if (all[t].item < 0 || runq.taker_of[t] != runq.taker_of[first]) continue;
+            if (all[t].item < 0 || runq.consumer_of[t] != runq.consumer_of[first]) continue;
             if (all[t].level == ANY_LEVEL) break;
             if (count > 0 && all[t].level != row[0]->level) continue;
             if (count > 0 && runq.app_of[all[t].item] != runq.app_of[row[0]->item]) break;
@@ -111,15 +111,15 @@ static void runq_check_turns(void) {
 /* The first take after a turn has ended goes to another app, if one waits at the level of the last. */
 static void runq_check_ended_turns(void) {
     const taking *all = checked_history.takings;
-    const taking *last[OPPX_THREADS * 2] = {NULL}; /* by taker, in the order of their first takes */
-    const opp_taker *taker[OPPX_THREADS * 2] = {NULL};
+    const taking *last[OPPX_THREADS * 2] = {NULL}; /* by consumer, in the order of their first takes */
+    const opp_consumer *consumer[OPPX_THREADS * 2] = {NULL};
     for (uint32_t t = 0; t < checked_history.taking_count; t++) {
         uint32_t n = 0;
-        while (n + 1 < OPPX_THREADS * 2 && taker[n] != NULL && taker[n] != runq.taker_of[t]) n++;
+        while (n + 1 < OPPX_THREADS * 2 && consumer[n] != NULL && consumer[n] != runq.consumer_of[t]) n++;
         if (all[t].item < 0) continue;
         const taking *pair[2] = {last[n], &all[t]};
-        bool is_pair = taker[n] == runq.taker_of[t] && runq.after_turn[t] && pair[0]->level != ANY_LEVEL;
-        taker[n] = runq.taker_of[t];
+        bool is_pair = consumer[n] == runq.consumer_of[t] && runq.after_turn[t] && pair[0]->level != ANY_LEVEL;
+        consumer[n] = runq.consumer_of[t];
         last[n] = &all[t];
         if (is_pair && pair[0]->level == pair[1]->level &&
             runq.app_of[pair[0]->item] == runq.app_of[pair[1]->item] &&
@@ -129,10 +129,10 @@ static void runq_check_ended_turns(void) {
     }
 }
 
-/* Jobs of one app, rank and source in order. */
+/* Jobs of one app, rank and producer in order. */
 static void runq_check_order(void) {
     for (uint32_t i = 0; i < checked_history.item_count; i++)
-        checked_history.items[i].class |= (checked_history.items[i].source + 1) << 8;
+        checked_history.items[i].class |= (checked_history.items[i].producer + 1) << 8;
     history_check_order();
 }
 
@@ -164,7 +164,7 @@ static void runq_check_suspension(uint32_t app) {
                 oppx_fail("job %u runs, though who suspended its app saw nobody inside", k);
         }
     }
-    if (asked && !stopped && runq.quiet[app] == 0) oppx_fail("nobody tells that the last taker has left app %u", app);
+    if (asked && !stopped && runq.quiet[app] == 0) oppx_fail("nobody tells that the last consumer has left app %u", app);
 }
 
 /* Nothing is left but what a stopped thread is about to show: its own job, or those of an app that it resumes or moves. */
@@ -178,7 +178,7 @@ static void runq_check_empty(int app) {
         }
     for (uint32_t i = 0; i < checked_history.item_count; i++)
         if (runq.app_of[i] == (uint32_t)app && !checked_history.items[i].push.over && queued > 0) queued--;
-    /* The one job that a stopped taker was giving back. */
+    /* The one job that a stopped consumer was giving back. */
     for (uint32_t i = 0; i < checked_history.taking_count; i++)
         if (!checked_history.takings[i].event.over && queued > 0) queued--;
     if (queued != 0) oppx_fail("app %d has %u jobs that no take finds", app, (unsigned)queued);
@@ -189,9 +189,9 @@ static void runq_finish(void) {
         runq_check_suspension(a);
         opp_app_resume(runq.apps[a]);
     }
-    opp_taker *taker = opp_taker_create(runq.core, runq.sources[1], NULL);
+    opp_consumer *consumer = opp_consumer_create(runq.core, runq.producers[1], NULL);
     opp_taken taken;
-    while (opp_take(taker, ALL_LEVELS, &taken)) history_drained(taken.job.ptr, taken.job.tag);
+    while (opp_take(consumer, ALL_LEVELS, &taken)) history_drained(taken.job.ptr, taken.job.tag);
     for (int a = 0; a < APPS; a++) runq_check_empty(a);
     if (opp_has_ready(runq.core, ALL_LEVELS)) oppx_fail("something is said to be ready, and is not");
     history_check_conservation();

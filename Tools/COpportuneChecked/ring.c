@@ -3,7 +3,7 @@
  * each completion is had once, those of one thread in order, all that were there before a wait began; the owner does
  * not sleep beside one, whichever thread is stopped.
  *
- * The kernel is left out: the owner waits for the explorer's bell where threads_wait() has poll(2).
+ * The kernel is left out: the owner waits for the explorer's notifier where threads_wait() has poll(2).
  */
 #include "checked.h"
 #include "history.h"
@@ -73,7 +73,7 @@ static void ring_setup(const oppx_program *program) {
     state->ring = ring_run.ring;
     ring_run.ring->backend = &checked_backend;
     ring_run.ring->state = state;
-    ring_run.ring->event = opp_bell_open();
+    ring_run.ring->event = opp_notifier_open();
 }
 
 static void ring_complete(void) {

@@ -4,7 +4,7 @@
 
 CHECKED_CORE_BEGIN
 #include "../../Sources/COpportune/inbox.c"
-#include "../../Sources/COpportune/lane.c"
+#include "../../Sources/COpportune/worker_pool.c"
 CHECKED_CORE_END
 
 /* --- Inbox ------------------------------------------------------------------------------------ */
@@ -90,7 +90,7 @@ const oppx_target checked_inbox = {
 
 /*
  * Promised: whoever finds an alarm armed may rely on it: what it did before is seen after the wait that the alarm ends;
- * so is what was done before the bell was rung.
+ * so is what was done before the notifier was rung.
  * The waiter fetches its inbox after each wait, so no message is left while it waits.
  */
 static _Thread_local struct {
@@ -132,7 +132,7 @@ static void alarms_perform(uint32_t thread, const oppx_operation *operation) {
     }
     uint32_t item = inbox_push();
     if (operation->kind == ALARMS_POST) opp_alarms_arm(watch.alarms, 0, 1000);
-    else opp_alarms_ring(watch.alarms);
+    else opp_alarms_notify(watch.alarms);
     watch.armed[item] = true;
 }
 

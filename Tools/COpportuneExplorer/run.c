@@ -252,14 +252,14 @@ void oppx_timer_set(int timer) {
     if (NOTED(x)) note_step(x, "timer %d is set", timer);
 }
 
-void oppx_bell_ring(int timer) {
+void oppx_notifier_ring(int timer) {
     oppx *x = oppx_self;
     run_point(x);
     x->timer_armed[timer] = true;
     vector_join(&x->rung[timer], &x->threads[x->running].known);
     x->threads[x->running].known.at[x->running]++;
     timer_step(x, timer, 5);
-    if (NOTED(x)) note_step(x, "bell %d is rung", timer);
+    if (NOTED(x)) note_step(x, "notifier %d is rung", timer);
 }
 
 uint32_t oppx_timer_wait(const int *timers, uint32_t count) {

@@ -62,7 +62,7 @@ final class OpportuneContender: Contender {
   }
 }
 
-/// As it comes, and, where asked for, with each other class of the background lane.
+/// As it comes, and, where asked for, with each other class of the background pool.
 let opportuneKinds = [
   opportune("opportune", Scheduler.Configuration().backgroundClass, .everywhere),
   opportune("opportune-idle", .idle, .whereNamed),

@@ -88,7 +88,7 @@ final class SystemThread: Sendable {
     let ended = self.ended
     let failure = Self.launch(named: name) {
       let code = kernelClass == .normal ? 0 : kernelClass.applyToCaller()
-      outcome.settle(code)
+      outcome.complete(code)
       if code == 0 { body() }
       ended.open()
     }
@@ -137,7 +137,7 @@ final class SystemThread: Sendable {
     private let gate = Gate()
     private var code: Int32 = 0  // published by the gate
 
-    func settle(_ code: Int32) {
+    func complete(_ code: Int32) {
       self.code = code
       gate.open()
     }

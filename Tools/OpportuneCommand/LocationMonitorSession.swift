@@ -28,7 +28,7 @@ struct LocationMonitorSession {
     guard let store = settings else {
       var all = LocationSettings()
       all.apps[fences.identifier] = .allowed(.always)
-      return try settle(try fences.apply(all, at: .zero))
+      return try carryOut(try fences.apply(all, at: .zero))
     }
     // The app is in the settings from its first use on. (R-AUTH-05)
     let app = fences.identifier
@@ -44,7 +44,7 @@ struct LocationMonitorSession {
     if case .answer = event { isAnswering = true }
     defer { isAnswering = false }
     do {
-      return try news + settle(try fences.handle(event, at: moment))
+      return try news + carryOut(try fences.handle(event, at: moment))
     } catch let error as LocationSystemError {
       switch error.code {
       // The settings, or what came of them, have taken the question away.
@@ -65,10 +65,10 @@ struct LocationMonitorSession {
       wrong = [.note("\(error); no crossing is told until that is mended")]
     }
     guard let chosen else { return [] }
-    return try wrong + settle(try fences.apply(chosen, at: moment))
+    return try wrong + carryOut(try fences.apply(chosen, at: moment))
   }
 
-  private mutating func settle(_ effects: [LocationEffect]) throws -> [News] {
+  private mutating func carryOut(_ effects: [LocationEffect]) throws -> [News] {
     var news: [News] = []
     for effect in effects {
       switch effect {

@@ -53,7 +53,7 @@ package final class CrashDisk: StoreDevice {
   }
 
   /// All is on the disk.
-  package func settle() {
+  package func sync() {
     start = seen
     log = []
   }

@@ -45,7 +45,7 @@ package final class RequestModel {
     /// The moment of the suspension.
     var suspendedAt: Int?
     /// Whether the broker knows of the suspension, and all answers that it had given by then were seen.
-    var isSettled = false
+    var isSynchronised = false
     var isTerminated = false
   }
 
@@ -102,7 +102,7 @@ package final class RequestModel {
       if apps[app].suspendedAt == nil { apps[app].suspendedAt = moment }
     } else {
       apps[app].suspendedAt = nil
-      apps[app].isSettled = false
+      apps[app].isSynchronised = false
       for call in calls.indices where calls[call].app == app && !calls[call].hasEnded { calls[call].mayHaveRun = true }
     }
   }
@@ -117,8 +117,8 @@ package final class RequestModel {
   /// All that was done so far is known to the broker, and the answers that it gave by then were seen.
   ///
   /// - Parameter terminated: the apps whose termination had returned when the waiting for this began.
-  package func settled(terminated: Set<Int>) {
-    for app in apps.indices where isSuspended(app) { apps[app].isSettled = true }
+  package func synchronised(terminated: Set<Int>) {
+    for app in apps.indices where isSuspended(app) { apps[app].isSynchronised = true }
     let left = open.filter { terminated.contains(calls[$0].app) }
     expect(left.isEmpty, "the termination has returned, and calls \(left) of the app have not ended")
   }
@@ -131,7 +131,7 @@ package final class RequestModel {
     calls[number].hasEnded = true
     let app = apps[call.app]
     let isHeld = app.suspendedAt != nil && !app.isTerminated && !isShutDown
-    expect(!(isHeld && app.isSettled), "call \(number) ends though app\(call.app) is suspended")
+    expect(!(isHeld && app.isSynchronised), "call \(number) ends though app\(call.app) is suspended")
     switch outcome {
     case .wrote(let count):
       expect(call.kind != .read && count == call.count, "call \(number) of \(call.count) bytes has moved \(count)")

@@ -69,14 +69,14 @@ private final class ExecutorWorld: @unchecked Sendable {
     configuration.quantum.quantum = bytes.choice([.milliseconds(1), .milliseconds(10)])
     configuration.quantum.recovery = bytes.choice(QuantumPolicy.Recovery.allCases)
     configuration.demotedLimitPerCore = 1 + bytes.below(4)
-    configuration.reserveDelay = bytes.choice([.microseconds(50), .microseconds(500)])
+    configuration.spareDelay = bytes.choice([.microseconds(50), .microseconds(500)])
     configuration.queuedJobs = bytes.choice([.follow, .stay])
     configuration.collectsStatistics = true
     ending = bytes.below(3)
     do {
       scheduler = try Scheduler(configuration: configuration)
       apps = [try scheduler.makeApp(named: "app0"), try scheduler.makeApp(named: "app1", band: .background)]
-      strands = [try apps[0].thread(named: "strand0"), try apps[1].thread(named: "strand1")]
+      strands = [try apps[0].makeStrand(named: "strand0"), try apps[1].makeStrand(named: "strand1")]
     } catch { throw Violation("there is no scheduler: \(error)") }
     actors = strands.map(StrandActor.init)
     log.note(
@@ -103,7 +103,7 @@ private final class ExecutorWorld: @unchecked Sendable {
     case 9, 10: try suspend(app, waits: kind == 9, &log)
     case 11, 12: resume(app, &log)
     case 13: try change(app, argument & 1 == 0 ? .foreground : .background, &log)
-    case 14: try settle("what may run", &log)
+    case 14: try drain("what may run", &log)
     default: cancel(Int(argument), &log)
     }
     hand.run()
@@ -210,7 +210,7 @@ private final class ExecutorWorld: @unchecked Sendable {
     tasks[pick % tasks.count].cancel()
   }
 
-  private func settle(_ what: String, _ log: inout StepLog) throws(Violation) {
+  private func drain(_ what: String, _ log: inout StepLog) throws(Violation) {
     log.note("wait for \(what)")
     let came = hand.run { model.open().isEmpty }
     try judge()
@@ -229,7 +229,7 @@ private final class ExecutorWorld: @unchecked Sendable {
   func end(_ log: inout StepLog) throws(Violation) {
     if ending != 0 {
       for app in apps.indices { resume(app, &log) }
-      try settle("all jobs", &log)
+      try drain("all jobs", &log)
     }
     log.note("shut down")
     try shutDown()

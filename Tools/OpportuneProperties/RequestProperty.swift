@@ -129,14 +129,14 @@ private final class RequestWorld: @unchecked Sendable {
     case 11...13:
       let states = IOState.allCases + [.suspended, .suspended]
       change(app, states[argument % states.count], &log)
-    case 14: try settle(&log)
+    case 14: try synchronise(&log)
     case 16: readFile(app, argument, &log)
     case 17: writeFile(app, argument, &log)
     case 18: synchronize(app, &log)
     case 19: openFile(app, &log)
     case 20: connect(app, &log)
     case 21: accept(&log)
-    default: if argument % 4 == 0 { terminate(app, &log) } else { try settle(&log) }
+    default: if argument % 4 == 0 { terminate(app, &log) } else { try synchronise(&log) }
     }
     hand.run()
   }
@@ -300,7 +300,7 @@ private final class RequestWorld: @unchecked Sendable {
 
   /// Two rounds to the broker's thread and back for each request of a call, which are two at most: it tells
   /// of what it did in a turn after the answers of the turn before.
-  private func settle(_ log: inout StepLog) throws(Violation) {
+  private func synchronise(_ log: inout StepLog) throws(Violation) {
     log.note("wait for the broker's thread")
     let terminated = model.returned
     for _ in 0..<4 {
@@ -308,7 +308,7 @@ private final class RequestWorld: @unchecked Sendable {
       guard statistics != nil else { throw Violation("the broker does not answer in time") }
     }
     hand.run()
-    model.settled(terminated: terminated)
+    model.synchronised(terminated: terminated)
   }
 
   func judge(_ log: inout StepLog) throws(Violation) {
@@ -326,7 +326,7 @@ private final class RequestWorld: @unchecked Sendable {
     case 1:
       for app in apps.indices where !model.isTerminated(app) { terminate(app, &log) }
       try wait("the terminations", &log) { self.model.returned.count == self.apps.count }
-      try settle(&log)
+      try synchronise(&log)
     default: break
     }
     log.note("shut down")

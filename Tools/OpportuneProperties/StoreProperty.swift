@@ -42,7 +42,7 @@ struct StoreProperty: Property {
       disk = CrashDisk(size: StoreProperty.size)
       disk.synchronises = synchronises
       store = try Self.open(disk, "a new store")
-      disk.settle()
+      disk.sync()
     }
 
     private static func open(_ disk: CrashDisk, _ what: String) throws(Violation) -> HibernationStore {
@@ -65,7 +65,7 @@ struct StoreProperty: Property {
       let (seed, extra) = (bytes.byte(), bytes.byte())
       var generator = SplitMix64(seed: UInt64(seed) << 32 | UInt64(length))
       // Without synchronisation what earlier operations wrote may be lost too; each is judged by itself.
-      disk.settle()
+      disk.sync()
       var next = content
       switch kind {
       case 0...3:
@@ -92,7 +92,7 @@ struct StoreProperty: Property {
         try crash(disk.crashImage(at: point, using: &generator), point, next, &log)
       }
       content = next
-      disk.settle()
+      disk.sync()
       guard try Self.content(store) == content else { throw Violation("the store has not what was saved") }
     }
 

@@ -71,11 +71,11 @@ extension Replay.Run {
   private func candidates() -> [RemovalCandidate] {
     names.indices.compactMap { number in
       let id = AppID(number)
-      guard let view = host.system.view(of: id), view.state.isInMemory, let presence = host.system.presence(of: id)
+      guard let view = host.system.view(of: id), view.state.isInMemory, let snapshot = host.system.snapshot(of: id)
       else { return nil }
       let used = view.lastUsed ?? launches[id] ?? host.now
       return RemovalCandidate(
-        app: UInt32(number), name: names[number], standing: AppStanding(presence), footprint: view.footprint,
+        app: UInt32(number), name: names[number], standing: AppStanding(snapshot), footprint: view.footprint,
         idle: UInt64(max(0, (host.now - used).inSeconds * 1e9)), wasInFront: view.lastUsed != nil)
     }
   }

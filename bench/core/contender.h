@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* Producer 0 is the owner: it is the thread of taker 0. Taker 1 is another thread, a thief or the only consumer. */
+/* Producer 0 is the owner: it is the thread of consumer 0. Consumer 1 is another thread, a thief or the only consumer. */
 enum { OWNER = 0, THIEF = 1, TAKERS = 2, PRODUCERS_MAX = 4 };
 
 typedef struct contender {
@@ -31,7 +31,7 @@ typedef struct contender {
     /* Pushes the values from + 1 to from + n. */
     void (*push)(void *queue, unsigned producer, uint64_t from, uint64_t n);
     /* Takes n values, waiting for them if `waits`, else as many as there are. Adds them to *sum; returns how many. */
-    uint64_t (*take)(void *queue, unsigned taker, uint64_t n, bool waits, uint64_t *sum);
+    uint64_t (*take)(void *queue, unsigned consumer, uint64_t n, bool waits, uint64_t *sum);
     /* On one thread: n / batch times, pushes `batch` values and takes them. Returns the sum of those taken. */
     uint64_t (*cycle)(void *queue, uint64_t n, uint64_t batch);
 } contender;
@@ -51,7 +51,7 @@ static inline void contender_idle(unsigned *looks) {
     }
 }
 
-/* Writes the loops around bool ID_push(queue *, producer, value) and bool ID_take(queue *, taker, &value). */
+/* Writes the loops around bool ID_push(queue *, producer, value) and bool ID_take(queue *, consumer, &value). */
 #define CONTENDER_LOOPS(id, type)                                                                        \
     static void id##_push_loop(void *object, unsigned producer, uint64_t from, uint64_t n) {             \
         type *self = (type *)object;                                                                     \
@@ -59,12 +59,12 @@ static inline void contender_idle(unsigned *looks) {
         for (uint64_t i = 1; i <= n; i++)                                                                \
             while (!id##_push(self, producer, from + i)) contender_idle(&looks);                        \
     }                                                                                                    \
-    static uint64_t id##_take_loop(void *object, unsigned taker, uint64_t n, bool waits, uint64_t *sum) { \
+    static uint64_t id##_take_loop(void *object, unsigned consumer, uint64_t n, bool waits, uint64_t *sum) { \
         type *self = (type *)object;                                                                     \
         unsigned looks = 0;                                                                              \
         uint64_t taken = 0, value = 0;                                                                   \
         while (taken < n) {                                                                              \
-            if (id##_take(self, taker, &value)) {                                                       \
+            if (id##_take(self, consumer, &value)) {                                                       \
                 *sum += value;                                                                           \
                 taken++;                                                                                 \
             } else if (waits) {                                                                          \
@@ -95,7 +95,7 @@ static inline void contender_idle(unsigned *looks) {
                                       id##_make,     id##_destroy,   id##_push_loop, id##_take_loop,       \
                                       id##_cycle_loop};
 
-extern const contender runq_contender, runq_notify_contender, bag_contender, inbox_contender;
+extern const contender runq_contender, runq_notify_contender, queue_contender, inbox_contender;
 extern const contender mutex_contender, chase_lev_contender;
 extern const contender ck_fifo_contender, ck_ring_contender, boost_contender, moodycamel_contender;
 

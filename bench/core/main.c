@@ -14,7 +14,7 @@
 #include "operations.h"
 #include "park.h"
 #include "queues.h"
-#include "bell.h"
+#include "notifier.h"
 #include "sample.h"
 #include "steps.h"
 
@@ -68,18 +68,18 @@ typedef struct plan {
     const contender *contenders[ROWS_MAX]; /* the one with the aim first */
 } plan;
 
-#define SINGLE &runq_contender, &bag_contender, &inbox_contender, &chase_lev_contender, &mutex_contender
+#define SINGLE &runq_contender, &queue_contender, &inbox_contender, &chase_lev_contender, &mutex_contender
 #define MULTI                                                                                            \
-    &runq_contender, &runq_notify_contender, &bag_contender, &inbox_contender, &ck_fifo_contender,       \
+    &runq_contender, &runq_notify_contender, &queue_contender, &inbox_contender, &ck_fifo_contender,       \
         &boost_contender, &ck_ring_contender, &moodycamel_contender, &mutex_contender
 
 static const plan plans[] = {
     {"push and pop, one thread, one at a time", "push + pop", CYCLE_1, 1, 200000, 20, 0, {SINGLE}},
     {"push and pop, one thread, 1000 at a time", "push + pop", CYCLE_1000, 1, 200000, 20, 0, {SINGLE}},
     {"steal, by one thief alone", "take", STEAL, 1, 60000, 150, 0,
-     {&runq_contender, &bag_contender, &chase_lev_contender, &mutex_contender}},
+     {&runq_contender, &queue_contender, &chase_lev_contender, &mutex_contender}},
     {"steal, thief and owner together", "take", STEAL_TOGETHER, 1, 60000, 150, 0,
-     {&runq_contender, &bag_contender, &chase_lev_contender, &mutex_contender}},
+     {&runq_contender, &queue_contender, &chase_lev_contender, &mutex_contender}},
     {"push, 1 producer, nobody takes", "push", PUSH, 1, 240000, 0, 0, {MULTI}},
     {"push, 2 producers, nobody takes", "push", PUSH, 2, 240000, 0, 0.5, {MULTI}},
     {"push, 4 producers, nobody takes", "push", PUSH, 4, 240000, 0, 0, {MULTI}},
@@ -166,22 +166,22 @@ static double measure_park(unsigned kind, uint64_t n) {
     return park_round_trip((park_kind)kind, n);
 }
 
-static double measure_bell(unsigned kind, uint64_t n) {
-    return bell_call((bell_kind)kind, n);
+static double measure_notifier(unsigned kind, uint64_t n) {
+    return notifier_call((notifier_kind)kind, n);
 }
 
 static void run_waking(const options *options) {
     static table park = {.title = "park and wake, two threads", .unit = "round trip"};
-    static table bell = {.title = "make the monitor look", .unit = "call"};
+    static table notifier = {.title = "make the monitor look", .unit = "call"};
     run_kinds(options, &park, PARK_KINDS, park_name, measure_park, 2000);
-    run_kinds(options, &bell, BELL_KINDS, bell_name, measure_bell, 2000);
+    run_kinds(options, &notifier, NOTIFIER_KINDS, notifier_name, measure_notifier, 2000);
 }
 
 static void run_notify(const options *options) {
-    static table table = {.title = "wake-up call to a busy lane", .unit = "call", .rows = 1};
+    static table table = {.title = "wake-up call to a busy pool", .unit = "call", .rows = 1};
     if (!is_wanted(options, table.title)) return;
     table.repeats = options->repeats;
-    table.row[0].name = "opportune lane";
+    table.row[0].name = "opportune pool";
     table.row[0].is_ours = true;
     for (unsigned i = 0; i < table.repeats; i++)
         table.row[0].sample[i] = park_busy_notify(options->is_smoke ? 1000 : 1000000);

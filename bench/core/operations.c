@@ -2,7 +2,7 @@
 #include "check.h"
 #include "park.h"
 #include "queues.h"
-#include "bell.h"
+#include "notifier.h"
 #include "setup.h"
 
 #include <string.h>
@@ -16,9 +16,9 @@ static void cycle(const contender *contender, uint64_t n, uint64_t batch) {
 /* `queued` jobs wait; the app is suspended and resumed, or lowered and raised, n times. */
 static void toggle(uint64_t n, uint64_t queued, bool suspends) {
     opp_core *core = CHECKED(setup_core());
-    opp_source *source = CHECKED(opp_source_acquire(core, 0));
+    opp_producer *producer = CHECKED(opp_producer_acquire(core, 0));
     opp_app *app = CHECKED(opp_app_create(core, SETUP_FOREGROUND, false));
-    for (uint64_t i = 0; i < queued; i++) CHECK(opp_push(source, app, SETUP_RANK, (opp_job){core, 0}) >= 0);
+    for (uint64_t i = 0; i < queued; i++) CHECK(opp_push(producer, app, SETUP_RANK, (opp_job){core, 0}) >= 0);
     for (uint64_t i = 0; i < n; i++)
         CHECK(suspends ? opp_app_suspend(app) && opp_app_resume(app)
                        : opp_app_set_band(app, SETUP_BACKGROUND) && opp_app_set_band(app, SETUP_FOREGROUND));
@@ -27,18 +27,18 @@ static void toggle(uint64_t n, uint64_t queued, bool suspends) {
 
 static void push_take(uint64_t n) { cycle(&runq_contender, n, 1); }
 static void push_take_batch(uint64_t n) { cycle(&runq_contender, n, 1000); }
-static void strand(uint64_t n) { cycle(&bag_contender, n, 1); }
+static void strand(uint64_t n) { cycle(&queue_contender, n, 1); }
 static void inbox(uint64_t n) { cycle(&inbox_contender, n, 1); }
 static void deque(uint64_t n) { cycle(&mutex_contender, n, 1); }
 static void chase_lev(uint64_t n) { cycle(&chase_lev_contender, n, 1); }
 static void boost(uint64_t n) { cycle(&boost_contender, n, 1); }
 static void ck_fifo(uint64_t n) { cycle(&ck_fifo_contender, n, 1); }
 static void busy_notify(uint64_t n) { park_busy_notify(n); }
-static void park_lane(uint64_t n) { park_round_trip(PARK_LANE, n); }
+static void park_pool(uint64_t n) { park_round_trip(PARK_POOL, n); }
 static void park_futex(uint64_t n) { park_round_trip(PARK_FUTEX, n); }
 static void park_condition(uint64_t n) { park_round_trip(PARK_CONDITION, n); }
-static void bell_alarms(uint64_t n) { bell_call(BELL_ALARMS, n); }
-static void bell_event(uint64_t n) { bell_call(BELL_EVENT, n); }
+static void notifier_alarms(uint64_t n) { notifier_call(NOTIFIER_ALARMS, n); }
+static void notifier_event(uint64_t n) { notifier_call(NOTIFIER_EVENT, n); }
 static void suspend_1(uint64_t n) { toggle(n, 1, true); }
 static void suspend_100000(uint64_t n) { toggle(n, 100000, true); }
 static void band_1(uint64_t n) { toggle(n, 1, false); }
@@ -50,18 +50,18 @@ static const struct {
 } operations[] = {
     {"push-take", "run queue, one at a time", push_take},
     {"push-take-1000", "run queue, 1000 at a time", push_take_batch},
-    {"strand", "a strand's bag, push and take", strand},
+    {"strand", "a strand's queue, push and take", strand},
     {"inbox", "inbox, push and fetch", inbox},
     {"mutex", "deque under a mutex", deque},
     {"chase-lev", "Chase-Lev deque", chase_lev},
     {"boost", "Boost.Lockfree queue", boost},
     {"ck-fifo", "ConcurrencyKit fifo_mpmc", ck_fifo},
-    {"notify-busy", "wake-up call to a busy lane", busy_notify},
-    {"park", "park and wake round trip, lane", park_lane},
+    {"notify-busy", "wake-up call to a busy pool", busy_notify},
+    {"park", "park and wake round trip, pool", park_pool},
     {"park-futex", "the same, bare futex", park_futex},
     {"park-condition", "the same, condition variable", park_condition},
-    {"bell", "make the monitor look", bell_alarms},
-    {"bell-eventfd", "the same, eventfd", bell_event},
+    {"notifier", "make the monitor look", notifier_alarms},
+    {"notifier-eventfd", "the same, eventfd", notifier_event},
     {"suspend-1", "suspend and resume with 1 job queued", suspend_1},
     {"suspend-100000", "the same with 100,000", suspend_100000},
     {"band-1", "to the background and back with 1 job queued", band_1},

@@ -1,4 +1,4 @@
-/* The core's own queues: the run queue, alone and with the look for a sleeper that a scheduler adds, a strand's bag
+/* The core's own queues: the run queue, alone and with the look for a sleeper that a scheduler adds, a strand's queue
  * and the inbox. */
 #include "contender.h"
 #include "setup.h"
@@ -8,19 +8,19 @@
 typedef struct queue {
     opp_core *core;
     opp_app *app;
-    opp_bag *bag;
-    opp_lane *lane;
-    opp_source *source[PRODUCERS_MAX + 1]; /* the last is the thief's own */
-    opp_taker *taker[TAKERS];
+    opp_queue *queue;
+    opp_pool *pool;
+    opp_producer *producer[PRODUCERS_MAX + 1]; /* the last is the thief's own */
+    opp_consumer *consumer[TAKERS];
     unsigned producers;
 } queue;
 
 static void queue_destroy(void *object) {
     queue *queue = object;
     for (unsigned i = 0; i < TAKERS; i++)
-        if (queue->taker[i] != NULL) opp_taker_destroy(queue->taker[i]);
-    if (queue->bag != NULL) opp_bag_destroy(queue->bag, NULL, NULL);
-    if (queue->lane != NULL) opp_lane_destroy(queue->lane);
+        if (queue->consumer[i] != NULL) opp_consumer_destroy(queue->consumer[i]);
+    if (queue->queue != NULL) opp_queue_destroy(queue->queue, NULL, NULL);
+    if (queue->pool != NULL) opp_pool_destroy(queue->pool);
     if (queue->core != NULL) opp_core_destroy(queue->core, NULL, NULL);
     free(queue);
 }
@@ -31,21 +31,21 @@ static void *queue_make(unsigned producers, uint64_t items) {
     if (queue == NULL) return NULL;
     queue->producers = producers;
     queue->core = setup_core();
-    queue->lane = opp_lane_create(1);
-    bool complete = queue->core != NULL && queue->lane != NULL;
+    queue->pool = opp_pool_create(1);
+    bool complete = queue->core != NULL && queue->pool != NULL;
     if (complete) {
         queue->app = opp_app_create(queue->core, SETUP_FOREGROUND, false);
-        queue->bag = opp_bag_create(queue->core);
+        queue->queue = opp_queue_create(queue->core);
         for (unsigned i = 0; i <= producers; i++) {
-            queue->source[i] = opp_source_acquire(queue->core, 0);
-            complete &= queue->source[i] != NULL;
+            queue->producer[i] = opp_producer_acquire(queue->core, 0);
+            complete &= queue->producer[i] != NULL;
         }
-        if (complete) queue->taker[OWNER] = opp_taker_create(queue->core, queue->source[0], NULL);
-        if (complete) queue->taker[THIEF] = opp_taker_create(queue->core, queue->source[producers], NULL);
-        complete &= queue->app != NULL && queue->bag != NULL && queue->taker[OWNER] != NULL &&
-                    queue->taker[THIEF] != NULL;
-        /* All permits in use, as in a busy lane. */
-        complete &= opp_lane_enter(queue->lane);
+        if (complete) queue->consumer[OWNER] = opp_consumer_create(queue->core, queue->producer[0], NULL);
+        if (complete) queue->consumer[THIEF] = opp_consumer_create(queue->core, queue->producer[producers], NULL);
+        complete &= queue->app != NULL && queue->queue != NULL && queue->consumer[OWNER] != NULL &&
+                    queue->consumer[THIEF] != NULL;
+        /* All tokens in use, as in a busy pool. */
+        complete &= opp_pool_enter(queue->pool);
     }
     if (complete) return queue;
     queue_destroy(queue);
@@ -54,12 +54,12 @@ static void *queue_make(unsigned producers, uint64_t items) {
 
 static inline bool runq_push(queue *queue, unsigned producer, uint64_t value) {
     opp_job job = {(void *)(uintptr_t)value, 0};
-    return opp_push(queue->source[producer], queue->app, SETUP_RANK, job) >= 0;
+    return opp_push(queue->producer[producer], queue->app, SETUP_RANK, job) >= 0;
 }
 
-static inline bool runq_take(queue *queue, unsigned taker, uint64_t *value) {
+static inline bool runq_take(queue *queue, unsigned consumer, uint64_t *value) {
     opp_taken taken;
-    if (!opp_take(queue->taker[taker], ~(uint64_t)0, &taken)) return false;
+    if (!opp_take(queue->consumer[consumer], ~(uint64_t)0, &taken)) return false;
     *value = (uintptr_t)taken.job.ptr;
     return true;
 }
@@ -69,7 +69,7 @@ static inline bool runq_take(queue *queue, unsigned taker, uint64_t *value) {
 CONTENDER(runq, queue, "opportune run queue", true, true, "")
 
 static inline bool runq_notify_push(queue *queue, unsigned producer, uint64_t value) {
-    return runq_push(queue, producer, value) && opp_lane_notify(queue->lane) == OPP_NOTIFIED_BUSY;
+    return runq_push(queue, producer, value) && opp_pool_notify(queue->pool) == OPP_NOTIFIED_BUSY;
 }
 
 #define runq_notify_take runq_take
@@ -77,22 +77,22 @@ static inline bool runq_notify_push(queue *queue, unsigned producer, uint64_t va
 #define runq_notify_destroy queue_destroy
 CONTENDER(runq_notify, queue, "opportune + wake check", true, true, "")
 
-static inline bool bag_push(queue *queue, unsigned producer, uint64_t value) {
+static inline bool queue_push(queue *queue, unsigned producer, uint64_t value) {
     opp_job job = {(void *)(uintptr_t)value, 0};
-    return opp_bag_push(queue->bag, queue->source[producer], job) == 0;
+    return opp_queue_push(queue->queue, queue->producer[producer], job) == 0;
 }
 
-static inline bool bag_take(queue *queue, unsigned taker, uint64_t *value) {
+static inline bool queue_take(queue *queue, unsigned consumer, uint64_t *value) {
     opp_job job;
-    (void)taker;
-    if (!opp_bag_take(queue->bag, &job)) return false;
+    (void)consumer;
+    if (!opp_queue_take(queue->queue, &job)) return false;
     *value = (uintptr_t)job.ptr;
     return true;
 }
 
-#define bag_make queue_make
-#define bag_destroy queue_destroy
-CONTENDER(bag, queue, "opportune strand", true, true, "")
+#define queue_make queue_make
+#define queue_destroy queue_destroy
+CONTENDER(queue, queue, "opportune strand", true, true, "")
 
 /* --- The inbox, whose reader fetches all there is at once -------------------------------------- */
 
@@ -123,10 +123,10 @@ static void inbox_each(void *message, void *context) {
     tally->sum += (uintptr_t)message;
 }
 
-static uint64_t inbox_take_loop(void *object, unsigned taker, uint64_t n, bool waits, uint64_t *sum) {
+static uint64_t inbox_take_loop(void *object, unsigned consumer, uint64_t n, bool waits, uint64_t *sum) {
     unsigned looks = 0;
     tally tally = {0, 0};
-    (void)taker;
+    (void)consumer;
     for (;;) {
         uint64_t before = tally.count;
         opp_inbox_fetch(object, inbox_each, &tally);

@@ -1,4 +1,4 @@
-/* Waking a sleeper and being woken: the lane's way, a bare futex, a condition variable. */
+/* Waking a sleeper and being woken: the pool's way, a bare futex, a condition variable. */
 #include "park.h"
 #include "check.h"
 #include "opportune.h"
@@ -11,30 +11,30 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-const char *const park_name[PARK_KINDS] = {"opportune lane", "bare futex", "mutex + condition"};
+const char *const park_name[PARK_KINDS] = {"opportune pool", "bare futex", "mutex + condition"};
 
 /* One side's bed. Its owner waits until `rung` is set; the other side sets it. */
 typedef struct bed {
-    opp_lane *lane;
+    opp_pool *pool;
     pthread_mutex_t mutex;
     pthread_cond_t condition;
     _Alignas(64) _Atomic(uint32_t) rung;
 } bed;
 
-static void lane_wait(bed *bed) {
+static void pool_wait(bed *bed) {
     while (!atomic_exchange(&bed->rung, 0)) {
-        /* As a worker does: gives its permit back, lies down, looks once more, sleeps. */
-        opp_lane_leave(bed->lane);
-        opp_lane_lie_down(bed->lane, 0);
-        opp_woken woken = atomic_load(&bed->rung) ? opp_lane_wake_up(bed->lane, 0) : OPP_WOKEN_NOTHING;
-        if (woken == OPP_WOKEN_NOTHING) woken = opp_lane_sleep(bed->lane, 0);
-        CHECK(woken == OPP_WOKEN_PERMIT);
+        /* As a worker does: gives its token back, lies down, looks once more, sleeps. */
+        opp_pool_leave(bed->pool);
+        opp_pool_prepare_park(bed->pool, 0);
+        opp_woken woken = atomic_load(&bed->rung) ? opp_pool_cancel_park(bed->pool, 0) : OPP_WOKEN_NOTHING;
+        if (woken == OPP_WOKEN_NOTHING) woken = opp_pool_park(bed->pool, 0);
+        CHECK(woken == OPP_WOKEN_TOKEN);
     }
 }
 
-static void lane_ring(bed *bed) {
+static void pool_ring(bed *bed) {
     atomic_store(&bed->rung, 1);
-    (void)opp_lane_notify(bed->lane);
+    (void)opp_pool_notify(bed->pool);
 }
 
 static void futex_wait(bed *bed) {
@@ -62,7 +62,7 @@ static void condition_ring(bed *bed) {
 static const struct {
     void (*wait)(bed *);
     void (*ring)(bed *);
-} ways[PARK_KINDS] = {{lane_wait, lane_ring}, {futex_wait, futex_ring}, {condition_wait, condition_ring}};
+} ways[PARK_KINDS] = {{pool_wait, pool_ring}, {futex_wait, futex_ring}, {condition_wait, condition_ring}};
 
 typedef struct pair {
     bed here, there;
@@ -71,14 +71,14 @@ typedef struct pair {
 } pair;
 
 static void bed_make(bed *bed) {
-    bed->lane = CHECKED(opp_lane_create(1));
-    CHECK(opp_lane_enter(bed->lane));
+    bed->pool = CHECKED(opp_pool_create(1));
+    CHECK(opp_pool_enter(bed->pool));
     CHECK(pthread_mutex_init(&bed->mutex, NULL) == 0 && pthread_cond_init(&bed->condition, NULL) == 0);
     atomic_init(&bed->rung, 0);
 }
 
 static void bed_destroy(bed *bed) {
-    opp_lane_destroy(bed->lane);
+    opp_pool_destroy(bed->pool);
     pthread_cond_destroy(&bed->condition);
     pthread_mutex_destroy(&bed->mutex);
 }
@@ -111,12 +111,12 @@ double park_round_trip(park_kind kind, uint64_t n) {
 }
 
 double park_busy_notify(uint64_t n) {
-    opp_lane *lane = CHECKED(opp_lane_create(1));
-    CHECK(opp_lane_enter(lane));
+    opp_pool *pool = CHECKED(opp_pool_create(1));
+    CHECK(opp_pool_enter(pool));
     uint64_t start = now_ns(), busy = 0;
-    for (uint64_t i = 0; i < n; i++) busy += opp_lane_notify(lane) == OPP_NOTIFIED_BUSY;
+    for (uint64_t i = 0; i < n; i++) busy += opp_pool_notify(pool) == OPP_NOTIFIED_BUSY;
     uint64_t end = now_ns();
-    CHECK(busy == n && opp_lane_wakeups(lane) == 0);
-    opp_lane_destroy(lane);
+    CHECK(busy == n && opp_pool_wakeups(pool) == 0);
+    opp_pool_destroy(pool);
     return (double)(end - start) / (double)n;
 }

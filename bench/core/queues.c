@@ -91,7 +91,7 @@ double queue_steal(const contender *contender, void *queue, uint64_t n, bool tog
     }
     CHECK(pthread_join(thread, NULL) == 0);
     stay_anywhere();
-    /* Where a take may fail because another was faster, a taker stops early: the rest is taken here. */
+    /* Where a take may fail because another was faster, a consumer stops early: the rest is taken here. */
     uint64_t rest = contender->take(queue, OWNER, n, false, &sum);
     CHECK(taken + thief.taken + rest == n && sum + thief.sum == sum_to(n));
     if (thief.time > time) time = thief.time;

@@ -55,8 +55,8 @@ static inline bool mutex_push(mutex_queue *queue, unsigned producer, uint64_t va
     return true;
 }
 
-static inline bool mutex_take(mutex_queue *queue, unsigned taker, uint64_t *value) {
-    (void)taker;
+static inline bool mutex_take(mutex_queue *queue, unsigned consumer, uint64_t *value) {
+    (void)consumer;
     pthread_mutex_lock(&queue->mutex);
     bool found = queue->head != queue->tail;
     if (found) *value = queue->slot[queue->head++ & queue->mask];
@@ -119,8 +119,8 @@ static inline bool chase_lev_steal(chase_lev *queue, uint64_t *value) {
                                                    memory_order_relaxed);
 }
 
-static inline bool chase_lev_take(chase_lev *queue, unsigned taker, uint64_t *value) {
-    return taker == OWNER ? chase_lev_pop(queue, value) : chase_lev_steal(queue, value);
+static inline bool chase_lev_take(chase_lev *queue, unsigned consumer, uint64_t *value) {
+    return consumer == OWNER ? chase_lev_pop(queue, value) : chase_lev_steal(queue, value);
 }
 
 CONTENDER(chase_lev, chase_lev, "Chase-Lev deque", false, true, "one producer; last in first out")
@@ -160,10 +160,10 @@ static inline bool ck_fifo_push(ck_fifo *queue, unsigned producer, uint64_t valu
     return true;
 }
 
-static inline bool ck_fifo_take(ck_fifo *queue, unsigned taker, uint64_t *value) {
+static inline bool ck_fifo_take(ck_fifo *queue, unsigned consumer, uint64_t *value) {
     void *taken;
     ck_fifo_mpmc_entry_t *garbage;
-    (void)taker;
+    (void)consumer;
     if (!ck_fifo_mpmc_dequeue(&queue->fifo, &taken, &garbage)) return false;
     *value = (uintptr_t)taken;
     return true;
@@ -194,9 +194,9 @@ static inline bool ck_ring_push(ck_ring_queue *queue, unsigned producer, uint64_
     return ck_ring_enqueue_mpsc(&queue->ring, queue->slot, (void *)(uintptr_t)value);
 }
 
-static inline bool ck_ring_take(ck_ring_queue *queue, unsigned taker, uint64_t *value) {
+static inline bool ck_ring_take(ck_ring_queue *queue, unsigned consumer, uint64_t *value) {
     void *taken;
-    (void)taker;
+    (void)consumer;
     if (!ck_ring_dequeue_mpsc(&queue->ring, queue->slot, &taken)) return false;
     *value = (uintptr_t)taken;
     return true;

@@ -43,8 +43,8 @@ inline bool moodycamel_push(moodycamel_queue *queue, unsigned producer, std::uin
     return queue->queue.enqueue(queue->producer[producer], value);
 }
 
-inline bool moodycamel_take(moodycamel_queue *queue, unsigned taker, std::uint64_t *value) {
-    return queue->queue.try_dequeue(queue->consumer[taker], *value);
+inline bool moodycamel_take(moodycamel_queue *queue, unsigned consumer, std::uint64_t *value) {
+    return queue->queue.try_dequeue(queue->consumer[consumer], *value);
 }
 
 } // namespace

@@ -51,8 +51,8 @@ static void samples_close(samples *samples, unsigned rounds, double *ns) {
 
 typedef struct run_queue {
     opp_core *core;
-    opp_source *source;
-    opp_taker *taker;
+    opp_producer *producer;
+    opp_consumer *consumer;
     opp_app *app, *other;
     samples samples;
     unsigned round;
@@ -62,10 +62,10 @@ static double first_of_other(run_queue *queue, uint8_t rank) {
     opp_taken taken;
     double time;
     bool found;
-    CHECK(opp_push(queue->source, queue->other, rank, (opp_job){queue, 0}) >= 0);
-    TIMED(time, found = opp_take(queue->taker, ~(uint64_t)0, &taken));
+    CHECK(opp_push(queue->producer, queue->other, rank, (opp_job){queue, 0}) >= 0);
+    TIMED(time, found = opp_take(queue->consumer, ~(uint64_t)0, &taken));
     CHECK(found && taken.app == queue->other);
-    opp_taker_rest(queue->taker);
+    opp_consumer_leave(queue->consumer);
     return time;
 }
 
@@ -90,12 +90,12 @@ void steps_of_run_queue(uint64_t queued, unsigned rounds, double *ns) {
     run_queue *queue = CHECKED(calloc(1, sizeof(run_queue)));
     CHECK(rounds <= ALL_ROUNDS);
     queue->core = CHECKED(setup_core());
-    queue->source = CHECKED(opp_source_acquire(queue->core, 0));
-    queue->taker = CHECKED(opp_taker_create(queue->core, queue->source, NULL));
+    queue->producer = CHECKED(opp_producer_acquire(queue->core, 0));
+    queue->consumer = CHECKED(opp_consumer_create(queue->core, queue->producer, NULL));
     queue->app = CHECKED(opp_app_create(queue->core, SETUP_FOREGROUND, false));
     queue->other = CHECKED(opp_app_create(queue->core, SETUP_FOREGROUND, false));
     for (uint64_t i = 0; i < queued; i++)
-        CHECK(opp_push(queue->source, queue->app, SETUP_RANK, (opp_job){queue, 0}) >= 0);
+        CHECK(opp_push(queue->producer, queue->app, SETUP_RANK, (opp_job){queue, 0}) >= 0);
     for (queue->round = 0; queue->round < rounds; queue->round++) {
         run_queue_step(queue, STEP_SUSPEND, opp_app_suspend);
         run_queue_step(queue, STEP_RESUME, opp_app_resume);
@@ -110,7 +110,7 @@ void steps_of_run_queue(uint64_t queued, unsigned rounds, double *ns) {
     }
     CHECK(opp_app_queued(queue->app) == queued);
     samples_close(&queue->samples, rounds, ns);
-    opp_taker_destroy(queue->taker);
+    opp_consumer_destroy(queue->consumer);
     opp_core_destroy(queue->core, NULL, NULL);
     free(queue);
 }

@@ -1,22 +1,22 @@
 /*
  * The run queue: apps, levels and jobs, and who may take which.
  *
- * A job lives with its app, in the queue of the thread that pushed it (its source), at a rank: how many steps
- * below the top of the app's band it stands. A band maps ranks to levels, 0 to 63, higher first. A lane is a set
+ * A job lives with its app, in the queue of the thread that pushed it (its producer), at a rank: how many steps
+ * below the top of the app's band it stands. A band maps ranks to levels, 0 to 63, higher first. A pool is a set
  * of levels that some workers serve; it is theirs to choose, as a mask, at each take.
  *
- * What is promised (runq.h and bag.c beside the sources say why it holds):
+ * What is promised (runq.h and queue.c beside the sources say why it holds):
  *
  *  - Lock-free in the strict sense: a thread that is stopped at any instruction of a push or a take, for ever,
- *    keeps no other thread from completing and hides no other thread's jobs. A stopped taker holds back at most
+ *    keeps no other thread from completing and hides no other thread's jobs. A stopped consumer holds back at most
  *    the one job that it took and one segment of memory; a stopped pusher at most the one job that it was pushing.
  *  - Each pushed job is taken exactly once.
- *  - Order within one source, app and rank: as pushed. Across sources, at one app and rank: no job is overtaken
- *    by more than OPP_BYPASS_MAX later ones of any one source; and where takers end their turns by time, a job of an
- *    outside thread waits for one turn of what a taker's own jobs push, unless those are older than that bound allows. Across apps at one level: ready apps are
- *    served in turn, OPP_TURN jobs each at most per taker, or its turn, while another waits. Across levels: a take returns a job of the highest level of
+ *  - Order within one producer, app and rank: as pushed. Across producers, at one app and rank: no job is overtaken
+ *    by more than OPP_BYPASS_MAX later ones of any one producer; and where consumers end their turns by time, a job of an
+ *    outside thread waits for one turn of what a consumer's own jobs push, unless those are older than that bound allows. Across apps at one level: ready apps are
+ *    served in turn, OPP_TURN jobs each at most per consumer, or its turn, while another waits. Across levels: a take returns a job of the highest level of
  *    its mask that held one when it looked; a job pushed meanwhile may be seen by the next take only.
- *    Across cores nothing more is promised: two takers may run two jobs in either order.
+ *    Across cores nothing more is promised: two consumers may run two jobs in either order.
  *    A take during which its app is suspended or moved may give its job back, to the front of its rank; others of the
  *    rank may have passed it by then.
  *  - Suspending, resuming and moving an app to another band are one atomic step each, whatever is queued; no job
@@ -47,9 +47,9 @@ typedef struct opp_job {
 
 typedef struct opp_core opp_core;     /* the run queue of one scheduler */
 typedef struct opp_app opp_app;       /* an app's jobs and its state word */
-typedef struct opp_source opp_source; /* a thread's right to push */
-typedef struct opp_taker opp_taker;   /* a worker's right to take, and its memory of where it looked */
-typedef struct opp_worker opp_worker; /* a worker of a lane; see opp_lane.h */
+typedef struct opp_producer opp_producer; /* a thread's right to push */
+typedef struct opp_consumer opp_consumer;   /* a worker's right to take, and its memory of where it looked */
+typedef struct opp_worker opp_worker; /* a worker of a pool; see opp_pool.h */
 
 typedef struct opp_core_config {
     uint32_t max_apps;                     /* 1 to OPP_MAX_APPS */
@@ -58,9 +58,9 @@ typedef struct opp_core_config {
 
     /* Both are called on the thread that noticed, must not block, and may be called once too often. */
     void *_Nullable context;
-    /* A taker gave a job back that its app's new band or suspension had overtaken: wake somebody for `level`. */
+    /* A consumer gave a job back that its app's new band or suspension had overtaken: wake somebody for `level`. */
     void (*_Nullable on_ready)(void *_Nullable context, uint8_t level);
-    /* The last taker has left a suspended app. */
+    /* The last consumer has left a suspended app. */
     void (*_Nullable on_quiet)(void *_Nullable context, opp_app *_Nonnull app);
 } opp_core_config;
 
@@ -75,29 +75,29 @@ void opp_core_destroy(opp_core *_Nonnull core, void (*_Nullable drop)(opp_job jo
                       void *_Nullable context);
 
 /*
- * Hands what is queued now to `drop`, suspended apps' jobs too, but not what lies in bags by themselves. Any thread, also
+ * Hands what is queued now to `drop`, suspended apps' jobs too, but not what lies in queues by themselves. Any thread, also
  * while others push and take.
  */
 void opp_core_drain(opp_core *_Nonnull core, void (*_Nonnull drop)(opp_job job, void *_Nullable context),
                     void *_Nullable context);
 
-/* A further hold on the memory, for a thread that has a source and may outlive the scheduler. */
+/* A further hold on the memory, for a thread that has a producer and may outlive the scheduler. */
 void opp_core_retain(opp_core *_Nonnull core);
 void opp_core_release(opp_core *_Nonnull core);
 
 /* Whether opp_core_destroy() was called; for holders, who should then let go. */
 bool opp_core_is_destroyed(const opp_core *_Nonnull core);
 
-/* --- Sources -------------------------------------------------------------------------------- */
+/* --- Producers -------------------------------------------------------------------------------- */
 
 /*
- * A source for the calling thread: one that a finished thread left, with whatever it still has queued, or a new
+ * A producer for the calling thread: one that a finished thread left, with whatever it still has queued, or a new
  * one. `node` is the NUMA node (0 to 63) that its jobs are near to. Never blocks. NULL where memory is short.
  */
-opp_source *_Nullable opp_source_acquire(opp_core *_Nonnull core, uint8_t node);
+opp_producer *_Nullable opp_producer_acquire(opp_core *_Nonnull core, uint8_t node);
 
-/* Leaves the source to the next thread. Its queued jobs stay and are taken as before. */
-void opp_source_release(opp_source *_Nonnull source);
+/* Leaves the producer to the next thread. Its queued jobs stay and are taken as before. */
+void opp_producer_release(opp_producer *_Nonnull producer);
 
 /* --- Apps ----------------------------------------------------------------------------------- */
 
@@ -133,7 +133,7 @@ uint64_t opp_app_levels(const opp_app *_Nonnull app);
 /* Jobs queued now, by a walk over its queues; exact only while nobody pushes or takes. */
 uint64_t opp_app_queued(const opp_app *_Nonnull app);
 
-/* How many takers are inside a job of this app. */
+/* How many consumers are inside a job of this app. */
 uint32_t opp_app_running(const opp_app *_Nonnull app);
 
 /* --- Push and take -------------------------------------------------------------------------- */
@@ -142,37 +142,37 @@ uint32_t opp_app_running(const opp_app *_Nonnull app);
 #define OPP_LEVEL_NONE 64
 
 /*
- * Queues `job`. The source's own thread only; never blocks. Returns the level at which it is ready (0 to 63),
+ * Queues `job`. The producer's own thread only; never blocks. Returns the level at which it is ready (0 to 63),
  * OPP_LEVEL_NONE, or -ENOMEM, in which case nothing was queued.
  */
-OPP_MUST_USE int opp_push(opp_source *_Nonnull source, opp_app *_Nonnull app, uint8_t rank, opp_job job);
+OPP_MUST_USE int opp_push(opp_producer *_Nonnull producer, opp_app *_Nonnull app, uint8_t rank, opp_job job);
 
 /* What the caller is to do next. */
 typedef enum OPP_CLOSED_ENUM opp_wake {
     OPP_WAKE_NOTHING = 0, /* nothing */
     OPP_WAKE_COUNT = 1,   /* count a wake-up, if it counts them: a worker was woken */
-    OPP_WAKE_START = 2,   /* start a worker: a permit is free, and nobody sleeps */
+    OPP_WAKE_START = 2,   /* start a worker: a token is free, and nobody sleeps */
 } opp_wake;
 
 typedef struct opp_submitted {
     int32_t level; /* what opp_push() returns */
-    opp_wake wake; /* about the lane of that level */
+    opp_wake wake; /* about the pool of that level */
 } opp_submitted;
 
 /*
- * Pushes, and wakes a worker of the level's lane for it. `self` is the worker that the caller is, where its slice is about to
+ * Pushes, and wakes a worker of the level's pool for it. `self` is the worker that the caller is, where its slice is about to
  * end and it takes the job itself next: then nobody is woken. A slice that goes on after all calls opp_worker_goes_on().
  */
-OPP_MUST_USE opp_submitted opp_submit(opp_source *_Nonnull source, opp_app *_Nonnull app, uint8_t rank, opp_job job,
+OPP_MUST_USE opp_submitted opp_submit(opp_producer *_Nonnull producer, opp_app *_Nonnull app, uint8_t rank, opp_job job,
                                       opp_worker *_Nullable self);
 
 /*
- * A taker for a worker. `own` is the worker's source, whose jobs it prefers; `distance[n]` is how far node n is
+ * A consumer for a worker. `own` is the worker's producer, whose jobs it prefers; `distance[n]` is how far node n is
  * (10 is local), for n from 0 to 63, or NULL where all are alike. NULL where memory is short.
  */
-opp_taker *_Nullable opp_taker_create(opp_core *_Nonnull core, opp_source *_Nonnull own,
+opp_consumer *_Nullable opp_consumer_create(opp_core *_Nonnull core, opp_producer *_Nonnull own,
                                       const uint8_t *_Nullable distance);
-void opp_taker_destroy(opp_taker *_Nonnull taker);
+void opp_consumer_destroy(opp_consumer *_Nonnull consumer);
 
 typedef struct opp_taken {
     opp_job job;
@@ -185,64 +185,64 @@ typedef struct opp_taken {
 } opp_taken;
 
 /*
- * Takes one job of the highest level in `levels` that has any. From then until the taker's next opp_take() or
- * opp_taker_rest(), the taker counts as running that job's app. Returns whether `taken` was filled.
+ * Takes one job of the highest level in `levels` that has any. From then until the consumer's next opp_take() or
+ * opp_consumer_leave(), the consumer counts as running that job's app. Returns whether `taken` was filled.
  */
 /* Where the app is suspended or moved meanwhile the job goes back to the front of its rank. Where memory is short it cannot:
  * rather than lose it the take gives it, though its app is suspended, or its level not asked for. */
-OPP_MUST_USE bool opp_take(opp_taker *_Nonnull taker, uint64_t levels, opp_taken *_Nonnull taken);
+OPP_MUST_USE bool opp_take(opp_consumer *_Nonnull consumer, uint64_t levels, opp_taken *_Nonnull taken);
 
 /*
- * Takers of one group serve the same levels, each its own source first; so the others need not care for that. 0, as at
- * first, is no group: then other takers treat its source as an outside thread's. Any thread.
+ * Consumers of one group serve the same levels, each its own producer first; so the others need not care for that. 0, as at
+ * first, is no group: then other consumers treat its producer as an outside thread's. Any thread.
  */
-void opp_taker_join(opp_taker *_Nonnull taker, uint32_t group);
+void opp_consumer_join(opp_consumer *_Nonnull consumer, uint32_t group);
 
 /*
- * Ends the taker's turn: its next take goes to another app, if one waits at the level, and, after a turn of the taker's
- * own source, to outside sources: those that no taker of its group has. A worker calls it between two takes when it has
+ * Ends the consumer's turn: its next take goes to another app, if one waits at the level, and, after a turn of the consumer's
+ * own producer, to outside producers: those that no consumer of its group has. A worker calls it between two takes when it has
  * been at it for long enough that others should have a turn.
  */
-void opp_taker_end_turn(opp_taker *_Nonnull taker);
+void opp_consumer_end_turn(opp_consumer *_Nonnull consumer);
 
-/* The taker is inside no job any more. */
-void opp_taker_rest(opp_taker *_Nonnull taker);
+/* The consumer is inside no job any more. */
+void opp_consumer_leave(opp_consumer *_Nonnull consumer);
 
 /*
- * Whether the app that the taker is inside of is suspended by now: a worker asks at the end of each job and
+ * Whether the app that the consumer is inside of is suspended by now: a worker asks at the end of each job and
  * rests at once if it is, so that whoever waits for the suspension learns of it.
  */
-bool opp_taker_should_rest(const opp_taker *_Nonnull taker);
+bool opp_consumer_should_leave(const opp_consumer *_Nonnull consumer);
 
-/* The app that the taker is inside of, or NULL. Any thread; compare it only, it may be gone. */
-const opp_app *_Nullable opp_taker_current(const opp_taker *_Nonnull taker);
+/* The app that the consumer is inside of, or NULL. Any thread; compare it only, it may be gone. */
+const opp_app *_Nullable opp_consumer_current(const opp_consumer *_Nonnull consumer);
 
-/* Levels out of `levels` at which something may be queued; never too small. Cheap: a hint. */
+/* Levels out of `levels` at which something may be queued; never too small. Cheap: a ready bit. */
 uint64_t opp_ready_levels(const opp_core *_Nonnull core, uint64_t levels);
 
-/* Whether something is really queued for `levels`; follows the hints down to the queues. */
+/* Whether something is really queued for `levels`; follows the ready bits down to the queues. */
 bool opp_has_ready(opp_core *_Nonnull core, uint64_t levels);
 
 /* Memory held, in bytes: segments in use or pooled, and queues. */
 uint64_t opp_core_memory(const opp_core *_Nonnull core);
 
-/* --- A bag alone: the queue of a strand ------------------------------------------------------ */
+/* --- A queue alone: the queue of a strand ------------------------------------------------------ */
 
 /*
- * Many pushers, many takers, and an exact order: entries leave in the order of their tickets, taken at the start
+ * Many pushers, many consumers, and an exact order: entries leave in the order of their tickets, taken at the start
  * of each push, except that a pusher which is stopped holds back its own entry only.
  */
-typedef struct opp_bag opp_bag;
+typedef struct opp_queue opp_queue;
 
-opp_bag *_Nullable opp_bag_create(opp_core *_Nonnull core);
-/* Entries left are handed to `drop`. Nobody may use the bag any more. */
-void opp_bag_destroy(opp_bag *_Nonnull bag, void (*_Nullable drop)(opp_job job, void *_Nullable context),
+opp_queue *_Nullable opp_queue_create(opp_core *_Nonnull core);
+/* Entries left are handed to `drop`. Nobody may use the queue any more. */
+void opp_queue_destroy(opp_queue *_Nonnull queue, void (*_Nullable drop)(opp_job job, void *_Nullable context),
                      void *_Nullable context);
-OPP_MUST_USE int opp_bag_push(opp_bag *_Nonnull bag, opp_source *_Nonnull source, opp_job job);
-/* The oldest entry. False where nothing waited all through; with other takers beside it, also where there was never a
+OPP_MUST_USE int opp_queue_push(opp_queue *_Nonnull queue, opp_producer *_Nonnull producer, opp_job job);
+/* The oldest entry. False where nothing waited all through; with other consumers beside it, also where there was never a
    moment without any, but each was gone when it looked, or came after. */
-OPP_MUST_USE bool opp_bag_take(opp_bag *_Nonnull bag, opp_job *_Nonnull job);
-bool opp_bag_is_empty(const opp_bag *_Nonnull bag);
+OPP_MUST_USE bool opp_queue_take(opp_queue *_Nonnull queue, opp_job *_Nonnull job);
+bool opp_queue_is_empty(const opp_queue *_Nonnull queue);
 
 OPP_END_DECLS
 

@@ -1,5 +1,5 @@
 /*
- * What a thread is to the schedulers of its process: its source in each, and the worker that it is, if any.
+ * What a thread is to the schedulers of its process: its producer in each, and the worker that it is, if any.
  * Kept in thread-local storage and given back when the thread ends.
  */
 #ifndef OPP_THREAD_H
@@ -11,17 +11,17 @@
 OPP_BEGIN_DECLS
 
 /*
- * The calling thread's source in `core`; registers the thread on first use, which keeps the memory of `core` until the
+ * The calling thread's producer in `core`; registers the thread on first use, which keeps the memory of `core` until the
  * thread ends, or registers with another core after this one was destroyed. NULL where the thread is already ending (its thread-local storage is being torn down) or
  * memory is short: then *error is -ESHUTDOWN or -ENOMEM.
  */
 #define OPP_ESHUTDOWN 108 /* ESHUTDOWN, as a number that Swift imports too */
 
-opp_source *_Nullable opp_thread_source(opp_core *_Nonnull core, uint8_t node, int *_Nonnull error);
+opp_producer *_Nullable opp_thread_producer(opp_core *_Nonnull core, uint8_t node, int *_Nonnull error);
 
 /* All that a submission asks about its thread, in one call. */
 typedef struct opp_here {
-    opp_source *_Nullable source; /* as opp_thread_source() gives it, of node 0; else NULL, and `error` */
+    opp_producer *_Nullable producer; /* as opp_thread_producer() gives it, of node 0; else NULL, and `error` */
     void *_Nullable worker;       /* as opp_thread_worker() */
     uint64_t number;              /* as opp_thread_number() */
     int32_t error;                /* -ESHUTDOWN, -ENOMEM, or -ECHILD: there was a fork() since `forks` was asked for */
@@ -40,7 +40,7 @@ void *_Nullable opp_thread_worker(void);
 void opp_thread_set_worker(void *_Nullable worker);
 
 /*
- * The calling thread's own number in this process, from 1 on and never given to another; a source and a kernel id are.
+ * The calling thread's own number in this process, from 1 on and never given to another; a producer and a kernel id are.
  * A few nanoseconds.
  */
 uint64_t opp_thread_number(void);

@@ -1,5 +1,5 @@
 /*
- * Watching for memory pressure: a bell that anyone may ring, and the kernel's alarm for stalls, in one place to wait.
+ * Watching for memory pressure: a notifier that anyone may ring, and the kernel's alarm for stalls, in one place to wait.
  * And the kernel's alarm for the wall clock.
  */
 #ifndef OPP_WATCH_H
@@ -12,7 +12,7 @@ OPP_BEGIN_DECLS
 #define OPP_WATCH_BELL 1u
 #define OPP_WATCH_STALL 2u
 
-/* A bell: a descriptor, to be closed with opp_watch_close(), or -errno. */
+/* A notifier: a descriptor, to be closed with opp_watch_close(), or -errno. */
 int opp_watch_open(void);
 
 /*
@@ -31,13 +31,13 @@ int opp_watch_clock(void);
 void opp_watch_close(int descriptor);
 
 /* Any thread; never blocks. */
-void opp_watch_ring(int bell);
+void opp_watch_ring(int notifier);
 
 /*
- * Sleeps until the bell is rung, the alarm (or none: -1) goes off, or `timeout_ms` have passed (-1: for ever). Returns what
- * it was, as OPP_WATCH_ bits, or 0; the bell is silent then. A signal may end it early, with 0.
+ * Sleeps until the notifier is rung, the alarm (or none: -1) goes off, or `timeout_ms` have passed (-1: for ever). Returns what
+ * it was, as OPP_WATCH_ bits, or 0; the notifier is silent then. A signal may end it early, with 0.
  */
-uint32_t opp_watch_wait(int bell, int alarm, int timeout_ms);
+uint32_t opp_watch_wait(int notifier, int alarm, int timeout_ms);
 
 OPP_END_DECLS
 

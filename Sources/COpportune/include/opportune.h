@@ -3,7 +3,7 @@
 #define OPPORTUNE_H
 #include "opp_base.h"
 #include "opp_inbox.h"
-#include "opp_lane.h"
+#include "opp_pool.h"
 #include "opp_purge.h"
 #include "opp_ring.h"
 #include "opp_runq.h"

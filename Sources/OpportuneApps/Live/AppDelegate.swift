@@ -89,7 +89,7 @@ package protocol ResourceBroker: Sendable {
   /// Its delegate is there; before any callback.
   func has(_ delegate: any AppDelegate, _ app: HostedApp)
   /// Where an app is now, after the effects that brought it there.
-  func stands(_ app: AppID, _ presence: AppPresence)
+  func stands(_ app: AppID, _ snapshot: AppSnapshot)
   /// Keep its image for the switcher, in place of the last; `nil`: forget that. Returns whether it did; where no broker
   /// does, the host keeps it. (R-LIFE-20)
   func keepImage(_ image: [UInt8]?, of app: AppID) -> Bool
@@ -109,7 +109,7 @@ package protocol ResourceBroker: Sendable {
 extension ResourceBroker {
   package func begins(_ app: HostedApp) {}
   package func has(_ delegate: any AppDelegate, _ app: HostedApp) {}
-  package func stands(_ app: AppID, _ presence: AppPresence) {}
+  package func stands(_ app: AppID, _ snapshot: AppSnapshot) {}
   package func keepImage(_ image: [UInt8]?, of app: AppID) -> Bool { false }
   package func image(of app: AppID) -> [UInt8]? { nil }
   package func purgeImages() {}

@@ -16,7 +16,7 @@ extension AppHost {
     let place: App
     do {
       place = try scheduler.makeApp(
-        named: "\(app.manifest.identifier) audio", band: realTimeClass == .noLane ? .foreground : .realTime)
+        named: "\(app.manifest.identifier) audio", band: realTimeClass == .noPool ? .foreground : .realTime)
     } catch {
       throw HostError(.scheduler(error))
     }
@@ -50,7 +50,7 @@ extension AppHost {
     }
   }
 
-  /// Tells the system where the code comes from that an app in background has on the real-time lane. (R-AUD-07)
+  /// Tells the system where the code comes from that an app in background has on the real-time pool. (R-AUD-07)
   func tellRealTimeCode(of id: AppID) {
     guard system.state(of: id) == .background, let pump = residents[id]?.audio, let file = pump.file else { return }
     // After the effects that are being carried out.

@@ -28,6 +28,6 @@ extension AppHost {
     // Each of them is asked: what it was asked for is gone.
     guard resident.buffers.count(where: { $0.takeStray() }) > 0 else { return }
     // After the effects that are being carried out.
-    Task { try? self.post(.app(resident.app.id, .conduct(.hasDrawnInBackground))) }
+    Task { try? self.post(.app(resident.app.id, .compliance(.hasDrawnInBackground))) }
   }
 }

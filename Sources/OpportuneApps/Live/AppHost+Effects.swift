@@ -9,13 +9,13 @@ extension AppHost {
       carryOut(effect.action, effect.app)
     }
     guard !brokers.isEmpty else { return }
-    for id in Set(effects.map(\.app)) { tellPresence(of: id) }
+    for id in Set(effects.map(\.app)) { tellSnapshot(of: id) }
   }
 
-  func tellPresence(of id: AppID) {
-    guard let presence = system.presence(of: id), presences[id] != presence else { return }
-    presences[id] = presence
-    for broker in brokers { broker.stands(id, presence) }
+  func tellSnapshot(of id: AppID) {
+    guard let snapshot = system.snapshot(of: id), presences[id] != snapshot else { return }
+    presences[id] = snapshot
+    for broker in brokers { broker.stands(id, snapshot) }
   }
 
   func carryOut(_ action: AppEffect, _ id: AppID) {
@@ -111,7 +111,7 @@ extension AppHost {
   }
 
   func resume(_ id: AppID) {
-    residents[id]?.easel = nil
+    residents[id]?.snapshotExecutor = nil
     if let resident = residents[id] {
       // Before anything of it draws.
       placePages(of: resident, system.view(of: id)?.restrictions.mayDraw ?? false)
@@ -188,7 +188,7 @@ extension AppHost {
     placePages(of: resident, restrictions.mayDraw)
     resident.audio?.restrict(restrictions)
     let isNews = resident.app.deviceClasses.set(restrictions)
-    // Neither band needs a lane that could be missing.
+    // Neither band needs a pool that could be missing.
     switch restrictions.cpu {
     case .foreground: try? resident.app.app.setBand(.foreground)
     case .background: try? resident.app.app.setBand(.background)
@@ -202,7 +202,7 @@ extension AppHost {
     guard let resident = residents[id] else { return }
     let (app, places) = (resident.app, resident.places)
     resident.resumesWhenRestored = false
-    resident.easel = nil
+    resident.snapshotExecutor = nil
     resident.audio?.halt()
     for place in places { place.suspend() }
     if places.allSatisfy({ $0.activity == .suspended }) {

@@ -91,7 +91,7 @@ extension AppHost.Resident {
     callbacks = []
     waiting = []
     for buffer in buffers { _ = buffer.setAccepts(false) }
-    for place in [app.app, easel] { try? place?.setBand(.background) }
+    for place in [app.app, snapshotExecutor] { try? place?.setBand(.background) }
     let isEmpty = app.end()
     app.app.resume()  // so that what is queued can be told that it is cancelled
     return isEmpty

@@ -8,14 +8,14 @@ extension AppHost {
   /// Beside the strand, which has all others to serve, and in the front band, so that a loaded machine ends nobody; where
   /// it does not end, the app's end sends it to background.
   func askForImage(_ resident: Resident) {
-    guard resident.easel == nil else { return }
+    guard resident.snapshotExecutor == nil else { return }
     let app = resident.app
     // Short of places there is no image; the life may be over, or may not have come to its delegate.
     guard let delegate = resident.delegate,
       let place = try? scheduler.makeApp(named: "\(app.manifest.identifier) image", band: .foreground),
       let leave = app.countIn()
     else { return stopped(app, with: nil) }
-    resident.easel = place
+    resident.snapshotExecutor = place
     _ = place.task(name: "image") { [host = WeakHost(self)] in
       defer { leave() }
       let image = delegate.snapshot()
@@ -25,8 +25,8 @@ extension AppHost {
 
   private func received(_ image: [UInt8]?, of app: HostedApp, from place: App) {
     // It may have been resumed, and even stopped again, meanwhile.
-    guard let resident = residents[app.id], resident.app === app, resident.easel === place else { return }
-    resident.easel = nil
+    guard let resident = residents[app.id], resident.app === app, resident.snapshotExecutor === place else { return }
+    resident.snapshotExecutor = nil
     stopped(app, with: image)
   }
 

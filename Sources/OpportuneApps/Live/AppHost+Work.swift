@@ -48,7 +48,7 @@ extension AppHost {
     guard stay * scheduler.width > .seconds(1) else { return }  // in less no rule is broken
     beside { host in
       let used = await app.app.cpuTime() - before.value
-      try? await host.value?.post(.app(app.id, .conduct(.hasWorkedInBackground(used, of: stay))))
+      try? await host.value?.post(.app(app.id, .compliance(.hasWorkedInBackground(used, of: stay))))
     }
   }
 

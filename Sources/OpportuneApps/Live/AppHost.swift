@@ -35,7 +35,7 @@ public actor AppHost {
   /// Those that no broker keeps.
   var snapshots: [AppID: [UInt8]] = [:]
   /// As the brokers know them.
-  var presences: [AppID: AppPresence] = [:]
+  var presences: [AppID: AppSnapshot] = [:]
   var observers: [UInt64: AsyncStream<AppHost.Event>.Continuation] = [:]
   private var nextObserver: UInt64 = 0
   private var timer: (moment: Moment, task: Task<Void, Never>)?
@@ -67,7 +67,7 @@ public actor AppHost {
     var restorations = 0
     var resumesWhenRestored = false
     /// Where its image is made, while it is.
-    var easel: App?
+    var snapshotExecutor: App?
     var image: [UInt8]?
     init(_ app: HostedApp) { self.app = app }
 
@@ -97,7 +97,7 @@ public actor AppHost {
     do {
       let scheduler = if let scheduler { scheduler } else { try Scheduler() }
       let control = try scheduler.makeApp(named: "lifecycle", band: .foreground)
-      strand = try control.thread(named: "lifecycle", priority: .high)
+      strand = try control.makeStrand(named: "lifecycle", priority: .high)
       self.scheduler = scheduler
       self.control = control
     } catch {
@@ -187,7 +187,7 @@ public actor AppHost {
     carryOut(effects)
     if case .app(let id, _) = event { followAudio(id) }
     // Tracking begins and ends without an effect.
-    if case .app(let id, _) = event, !brokers.isEmpty { tellPresence(of: id) }
+    if case .app(let id, _) = event, !brokers.isEmpty { tellSnapshot(of: id) }
     rearm()
   }
 

@@ -49,7 +49,7 @@ final class AudioPump {
 
   /// Real-time code of an app in background without the audio service is demoted. (R-CPU-09)
   func restrict(_ restrictions: Restrictions) {
-    // Its own band needs no lane that it did not have from the start.
+    // Its own band needs no pool that it did not have from the start.
     try? place.setBand(restrictions.mayRunRealTime ? top : .background)
   }
 

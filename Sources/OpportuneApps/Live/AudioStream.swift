@@ -2,7 +2,7 @@ internal import OpportuneBase
 import OpportuneScheduler
 import Synchronization
 
-/// An app's audio: its frames are made by a callback once a period, on the real-time lane. (R-AUD-01, R-AUD-02)
+/// An app's audio: its frames are made by a callback once a period, on the real-time pool. (R-AUD-01, R-AUD-02)
 ///
 /// While it plays it keeps its app in background, if the app declares that; paused, the app is suspended like any other.
 /// Made by ``HostedApp/startAudio(_:every:render:)``. All members may be used from any thread.
@@ -93,7 +93,7 @@ public final class AudioStream: Sendable {
 extension HostedApp {
   /// Starts to play or record: `render` is called once a period until the stream is paused or ends. One at a time.
   ///
-  /// Callbacks run on the scheduler's real-time lane, so give the host a scheduler whose configuration has one;
+  /// Callbacks run on the scheduler's real-time pool, so give the host a scheduler whose configuration has one;
   /// ``AudioStream/realTimeClass`` says what that is worth here. In background they stay there only while the app has the
   /// audio service; where the policy names ``AudioPolicy/approvedLibraries``, only if one of these holds the code of
   /// `render`, else the audio is paused; what approved code

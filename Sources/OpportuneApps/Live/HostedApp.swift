@@ -142,11 +142,11 @@ public final class HostedApp: Sendable {
   /// Whether multitasking is supported; asking keeps R-RULE-11. (R-LIFE-21)
   public func isMultitaskingSupported() async -> Bool {
     guard let host = home.value else { return false }
-    try? await host.post(.conduct(.asksForMultitasking), self)
+    try? await host.post(.compliance(.asksForMultitasking), self)
     return host.policy.supportsMultitasking
   }
 
-  /// Tells the host something that the app does or asks for: audio, locks, hardware, local notifications, conduct.
+  /// Tells the host something that the app does or asks for: audio, locks, hardware, local notifications, compliance.
   ///
   /// - Throws: ``HostError``; nothing was changed.
   public func post(_ event: AppEvent) async throws(HostError) { try await host().post(event, self) }

@@ -211,7 +211,7 @@ public enum AppEvent: Sendable, Hashable {
   /// It gives hardware back.
   case release(Hardware)
   /// It does what a best-practice rule looks at.
-  case conduct(Conduct)
+  case compliance(Compliance)
 }
 
 /// What happens to the machine.

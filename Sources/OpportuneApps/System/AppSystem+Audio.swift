@@ -34,7 +34,7 @@ extension AppSystem {
     emit(.resumeAudio, id)
     refreshRestrictions(of: id)
     if apps[id.number].state == .background { arbitrateAudio(newest: id) }
-    settle(id)
+    suspendUnlessHeld(id)
   }
 
   mutating func audioEnded(_ id: AppID) throws(AppsError) {
@@ -42,7 +42,7 @@ extension AppSystem {
     apps[id.number].audio = nil
     apps[id.number].isPaused = false
     refreshRestrictions(of: id)
-    settle(id)
+    suspendUnlessHeld(id)
   }
 
   private mutating func pause(_ id: AppID, tells: Bool) {
@@ -52,7 +52,7 @@ extension AppSystem {
     if tells { emit(.pauseAudio, id) }
     if kept, policy.audio.pause == .hibernate { apps[id.number].hibernatesWhenStopped = true }
     refreshRestrictions(of: id)
-    settle(id)
+    suspendUnlessHeld(id)
   }
 
   /// Only so many play in background at a time; whoever is one too many is paused. (R-AUD-03, R-AUD-04)

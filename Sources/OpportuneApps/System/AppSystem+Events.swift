@@ -56,7 +56,7 @@ extension AppSystem {
     case .unlock(let resource): try unlock(resource, id)
     case .request(let hardware): try request(hardware, id)
     case .release(let hardware): try release(hardware, id)
-    case .conduct(let conduct): try behaves(conduct, id)
+    case .compliance(let compliance): try behaves(compliance, id)
     }
   }
 

@@ -83,7 +83,7 @@ extension AppSystem {
     refreshRestrictions(of: id)
     // Another may receive the user's input now.
     if old.isForeground != new.isForeground { for app in front where app != id { refreshRestrictions(of: app) } }
-    settle(id)
+    suspendUnlessHeld(id)
   }
 
   /// Who is in front gives way, the longest there first. (R-LIFE-04, R-TASK-06)
@@ -162,7 +162,7 @@ extension AppSystem {
     apps[index].changes = [:]
     apps[index].wakes = Set(Wake.allCases)
     apps[index].footprint = 0
-    apps[index].conduct.reset()
+    apps[index].compliance.reset()
   }
 
   private mutating func dropCallbacks(of id: AppID) {
@@ -182,7 +182,7 @@ extension AppSystem {
   }
 
   /// Suspends an app in background if nothing keeps it there.
-  mutating func settle(_ id: AppID) {
+  mutating func suspendUnlessHeld(_ id: AppID) {
     guard apps[id.number].state == .background, !isHeld(apps[id.number]) else { return }
     if apps[id.number].wantsTermination {
       apps[id.number].wantsTermination = false
@@ -210,7 +210,7 @@ extension AppSystem {
     if apps[id.number].state == .inactive, front.last == id, apps[id.number].interruptions == 0 {
       moveOn(id, .activate)
     }
-    settle(id)
+    suspendUnlessHeld(id)
   }
 
   mutating func callbackOverran(_ id: AppID) {
@@ -225,7 +225,7 @@ extension AppSystem {
       emit(.diagnose(.callbackOverrun(.didEnterBackground)), id)
       return moveOn(id, .overrun)
     }
-    settle(id)
+    suspendUnlessHeld(id)
   }
 
   mutating func sliceOverran(_ id: AppID) {

@@ -72,7 +72,7 @@ extension AppSystem {
   /// It has handled what it was woken for, and is governed by the service that applies. (R-MSG-07)
   mutating func handled(_ id: AppID) {
     disarm(.event, of: id)
-    settle(id)
+    suspendUnlessHeld(id)
   }
 
   mutating func changed(_ kind: String, _ value: String, _ id: AppID) {

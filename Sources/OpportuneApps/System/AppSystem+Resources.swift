@@ -12,7 +12,7 @@ extension AppSystem {
   }
 
   /// Whether suspension must not be: what it holds can only be taken back with the app. (R-LOCK-01)
-  func holdsFatalLock(_ app: AppRecord) -> Bool {
+  func holdsFatalLock(_ app: LifecycleRecord) -> Bool {
     guard policy.restrictions.locks, !app.locks.isEmpty else { return false }
     switch policy.restrictions.heldAtSuspension {
     case .terminate: return true

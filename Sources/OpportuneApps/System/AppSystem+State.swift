@@ -16,7 +16,7 @@ extension AppSystem {
     return AppView(
       id: id, manifest: app.manifest, state: app.state, restrictions: restrictions(of: id), since: app.since,
       lastUsed: app.lastUsed, openTasks: app.tasks.map(\.id), locks: app.locks.keys.sorted(), grants: app.grants,
-      footprint: app.footprint, brokenRules: app.conduct.broken, callbacks: app.callbacks)
+      footprint: app.footprint, brokenRules: app.compliance.broken, callbacks: app.callbacks)
   }
 
   /// The apps that the switcher shows: those that were launched and are still known to be somewhere, the last used
@@ -71,14 +71,14 @@ extension AppSystem {
   var hasFullPower: Bool { policy.power.fullOnMains && power == .mains }
 
   /// What an app does under the Audio service.
-  func audioService(_ app: AppRecord) -> AudioActivity? {
+  func audioService(_ app: LifecycleRecord) -> AudioActivity? {
     guard policy.audio.isOn, app.plays else { return nil }
     guard !policy.audio.needsDeclaration || app.manifest.backgroundModes.contains(.audio) else { return nil }
     return app.audio
   }
 
   /// Whether nothing limits an app in background.
-  func isFree(_ app: AppRecord) -> Bool {
+  func isFree(_ app: LifecycleRecord) -> Bool {
     if hasFullPower { return true }
     switch policy.switching {
     case .all: return false
@@ -87,7 +87,7 @@ extension AppSystem {
     }
   }
 
-  func isHeldWithoutLimit(_ app: AppRecord) -> Bool {
+  func isHeldWithoutLimit(_ app: LifecycleRecord) -> Bool {
     audioService(app) != nil || (app.isTracking && app.manifest.backgroundModes.contains(.location))
       || app.work.contains {
         $0.value > 0 && policy.tasks.isOn && policy.tasks.eligible.contains($0.key) && app.budgetEnd == nil
@@ -95,14 +95,14 @@ extension AppSystem {
   }
 
   /// Whether anything keeps an app in background now.
-  func isHeld(_ app: AppRecord) -> Bool {
+  func isHeld(_ app: LifecycleRecord) -> Bool {
     if !app.callbacks.isEmpty || isFree(app) || isHeldWithoutLimit(app) || !app.tasks.isEmpty { return true }
     let timers: [DeadlineKind] = [.grace, .event, .fetchLimit, .handler]
     if timers.contains(where: { app.deadline($0) != nil }) { return true }
     return hasEligibleWork(app) && app.deadline(.tasks) != nil
   }
 
-  func hasEligibleWork(_ app: AppRecord) -> Bool {
+  func hasEligibleWork(_ app: LifecycleRecord) -> Bool {
     policy.tasks.isOn && app.work.contains { $0.value > 0 && policy.tasks.eligible.contains($0.key) }
   }
 

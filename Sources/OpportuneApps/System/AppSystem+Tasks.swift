@@ -35,7 +35,7 @@ extension AppSystem {
     if apps[id.number].state == .background, policy.tasks.finished == .terminate {
       apps[id.number].wantsTermination = true
     }
-    settle(id)
+    suspendUnlessHeld(id)
   }
 
   /// Its time for tasks in background begins.
@@ -88,7 +88,7 @@ extension AppSystem {
     disarm(.tasks, .idle, of: id)
     let app = apps[id.number]
     guard app.state == .background, !isFree(app), app.deadline(.handler) == nil else { return }
-    guard !apps[id.number].tasks.isEmpty else { return settle(id) }
+    guard !apps[id.number].tasks.isEmpty else { return suspendUnlessHeld(id) }
     arm(.handler, of: id, at: now + policy.tasks.handlerTime)
     for task in apps[id.number].tasks { emit(.expire(task.id), id) }
   }
@@ -107,7 +107,7 @@ extension AppSystem {
     case .suspend:
       for task in apps[id.number].tasks { emit(.taskEnded(task.id), id) }
       apps[id.number].tasks = []
-      settle(id)
+      suspendUnlessHeld(id)
     }
   }
 
@@ -130,6 +130,6 @@ extension AppSystem {
     }
     apps[id.number].work[kind] = count == 1 ? nil : count - 1
     if apps[id.number].tasks.isEmpty, !hasEligibleWork(apps[id.number]) { disarm(.tasks, of: id) }
-    settle(id)
+    suspendUnlessHeld(id)
   }
 }

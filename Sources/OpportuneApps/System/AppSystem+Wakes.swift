@@ -65,7 +65,7 @@ extension AppSystem {
     apps[id.number].fetchInterval = min(policy.fetch.longest, max(policy.fetch.shortest, next))
     disarm(.fetch, of: id)
     armFetch(of: id)
-    settle(id)
+    suspendUnlessHeld(id)
   }
 
   // MARK: Location
@@ -82,7 +82,7 @@ extension AppSystem {
 
   mutating func trackingEnded(_ id: AppID) {
     apps[id.number].isTracking = false
-    settle(id)
+    suspendUnlessHeld(id)
   }
 
   // MARK: Power
@@ -102,7 +102,7 @@ extension AppSystem {
       if supply == .battery, app.state == .background {
         // Full power may have kept it there; now the services decide.
         if audioService(app) != nil { arbitrateAudio(newest: app.id) }
-        settle(app.id)
+        suspendUnlessHeld(app.id)
       }
     }
   }

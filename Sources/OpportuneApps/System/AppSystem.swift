@@ -13,7 +13,7 @@ package struct AppSystem: Sendable {
   package let policy: AppsPolicy
   package internal(set) var now = Moment.zero
   package internal(set) var power = PowerSupply.battery
-  var apps: [AppRecord] = []
+  var apps: [LifecycleRecord] = []
   /// Those in front; the last one has the user's input.
   var front: [AppID] = []
   /// The timers of all apps.
@@ -36,7 +36,7 @@ package struct AppSystem: Sendable {
   /// Makes an app known. It does not run yet.
   package mutating func register(_ manifest: Manifest, settings: UserSettings = UserSettings()) -> AppID {
     let id = AppID(apps.count)
-    var record = AppRecord(id: id, manifest: manifest.applying(settings))
+    var record = LifecycleRecord(id: id, manifest: manifest.applying(settings))
     record.since = now
     apps.append(record)
     return id
@@ -130,13 +130,13 @@ package struct AppSystem: Sendable {
     case .tasks: expireTasks(of: id)
     case .handler: tasksWereNotEnded(id)
     case .idle: idleLimitReached(id)
-    case .event: settle(id)
+    case .event: suspendUnlessHeld(id)
     case .fetch: fetchIsDue(id)
     case .fetchLimit: fetchOverran(id)
     case .heartbeat: heartbeatIsDue(id)
     case .batch: deliverBatch(id)
     case .local: fireLocals(id)
-    case .front: settle(id)
+    case .front: suspendUnlessHeld(id)
     }
   }
 }

@@ -70,7 +70,7 @@ public enum BestPractice: UInt8, Sendable, Hashable, CaseIterable, Comparable {
 /// What an app does that a best-practice rule looks at. ``HostedApp/isMultitaskingSupported()`` reports itself, and a live
 /// host sees what was worked in background and drawn into a ``DrawingBuffer``; the rest is for the app, or the toolkit that
 /// it is made with, to post.
-public enum Conduct: Sendable, Hashable {
+public enum Compliance: Sendable, Hashable {
   /// It asks whether multitasking is supported.
   case asksForMultitasking
   /// It saves its state.
@@ -104,7 +104,7 @@ public enum Conduct: Sendable, Hashable {
   }
 }
 
-/// What is remembered of an app's conduct.
+/// What is remembered of an app's compliance.
 struct ConductRecord: Sendable {
   var broken: [BestPractice: Int] = [:]
   var hasAsked = false
@@ -125,27 +125,27 @@ struct ConductRecord: Sendable {
 
 extension AppSystem {
   mutating func breaks(_ rule: BestPractice, _ id: AppID) {
-    apps[id.number].conduct.broken[rule, default: 0] += 1
+    apps[id.number].compliance.broken[rule, default: 0] += 1
     emit(.diagnose(.rule(rule)), id)
   }
 
-  mutating func behaves(_ conduct: Conduct, _ id: AppID) throws(AppsError) {
-    if conduct.needsExecution { try requireExecuting(id) }
+  mutating func behaves(_ compliance: Compliance, _ id: AppID) throws(AppsError) {
+    if compliance.needsExecution { try requireExecuting(id) }
     let index = id.number
-    switch conduct {
-    case .asksForMultitasking: apps[index].conduct.hasAsked = true
-    case .saves: apps[index].conduct.hasSaved = true
+    switch compliance {
+    case .asksForMultitasking: apps[index].compliance.hasAsked = true
+    case .saves: apps[index].compliance.hasSaved = true
     case .draws: if !restrictions(of: id).mayDraw { breaks(.noDrawingInBackground, id) }
-    case .timerStarts: apps[index].conduct.timers += 1
+    case .timerStarts: apps[index].compliance.timers += 1
     case .timerStops:
-      guard apps[index].conduct.timers > 0 else { throw AppsError(.notHeld(id, "a running timer")) }
-      apps[index].conduct.timers -= 1
-    case .discoveryStarts: apps[index].conduct.discoveries += 1
+      guard apps[index].compliance.timers > 0 else { throw AppsError(.notHeld(id, "a running timer")) }
+      apps[index].compliance.timers -= 1
+    case .discoveryStarts: apps[index].compliance.discoveries += 1
     case .discoveryStops:
-      guard apps[index].conduct.discoveries > 0 else { throw AppsError(.notHeld(id, "a running discovery")) }
-      apps[index].conduct.discoveries -= 1
-    case .rebuildable(let bytes): apps[index].conduct.rebuildable = bytes
-    case .answers(let kind): apps[index].conduct.unanswered.remove(kind)
+      guard apps[index].compliance.discoveries > 0 else { throw AppsError(.notHeld(id, "a running discovery")) }
+      apps[index].compliance.discoveries -= 1
+    case .rebuildable(let bytes): apps[index].compliance.rebuildable = bytes
+    case .answers(let kind): apps[index].compliance.unanswered.remove(kind)
     case .hasDrawnInBackground: breaks(.noDrawingInBackground, id)
     case .hasWorkedInBackground(let used, let stay):
       if Self.isTooMuch(used, of: stay), !hasFullPower { breaks(.minimumInBackground, id) }
@@ -153,17 +153,17 @@ extension AppSystem {
   }
 
   mutating func conductEntersForeground(_ id: AppID) {
-    apps[id.number].conduct.hasSaved = false
-    apps[id.number].conduct.hasWorkedTooMuch = false
-    apps[id.number].conduct.unanswered = []
+    apps[id.number].compliance.hasSaved = false
+    apps[id.number].compliance.hasWorkedTooMuch = false
+    apps[id.number].compliance.unanswered = []
   }
 
-  mutating func conductHears(_ kinds: [String], _ id: AppID) { apps[id.number].conduct.unanswered.formUnion(kinds) }
+  mutating func conductHears(_ kinds: [String], _ id: AppID) { apps[id.number].compliance.unanswered.formUnion(kinds) }
 
   mutating func conductEntersBackground(_ id: AppID) {
-    apps[id.number].conduct.hasWorkedTooMuch = false
-    if !apps[id.number].conduct.unanswered.isEmpty { breaks(.undoOnReturn, id) }
-    apps[id.number].conduct.unanswered = []
+    apps[id.number].compliance.hasWorkedTooMuch = false
+    if !apps[id.number].compliance.unanswered.isEmpty { breaks(.undoOnReturn, id) }
+    apps[id.number].compliance.unanswered = []
     if apps[id.number].grants.contains(.gpu), restrictions(of: id).deniedHardware.contains(.gpu) {
       breaks(.noGraphicsHardware, id)
     }
@@ -172,17 +172,17 @@ extension AppSystem {
   mutating func conductEnteredBackground(_ id: AppID) {
     let app = apps[id.number]
     guard app.state == .background else { return }
-    if !app.conduct.hasSaved { breaks(.saveOnEnteringBackground, id) }
+    if !app.compliance.hasSaved { breaks(.saveOnEnteringBackground, id) }
     if !app.locks.isEmpty { breaks(.stopSharedResources, id) }
-    if app.conduct.rebuildable > 0 { breaks(.releaseMemory, id) }
-    if app.conduct.discoveries > 0 { breaks(.cancelDiscovery, id) }
+    if app.compliance.rebuildable > 0 { breaks(.releaseMemory, id) }
+    if app.compliance.discoveries > 0 { breaks(.cancelDiscovery, id) }
     if app.isTracking { conductTracks(id) }
   }
 
-  mutating func conductResigned(_ id: AppID) { if apps[id.number].conduct.timers > 0 { breaks(.pauseOnResign, id) } }
+  mutating func conductResigned(_ id: AppID) { if apps[id.number].compliance.timers > 0 { breaks(.pauseOnResign, id) } }
 
   mutating func conductBeginsTask(_ id: AppID) {
-    if !apps[id.number].conduct.hasAsked { breaks(.askForMultitasking, id) }
+    if !apps[id.number].compliance.hasAsked { breaks(.askForMultitasking, id) }
   }
 
   mutating func conductTracks(_ id: AppID) {
@@ -192,9 +192,9 @@ extension AppSystem {
   /// Beyond a second, and a tenth of the time that it is there; audio and a real-time stream have their own measure.
   mutating func conductWorks(_ time: Duration, _ id: AppID) {
     let app = apps[id.number]
-    guard !app.conduct.hasWorkedTooMuch, audioService(app) == nil, !hasFullPower else { return }
+    guard !app.compliance.hasWorkedTooMuch, audioService(app) == nil, !hasFullPower else { return }
     guard Self.isTooMuch(app.cpuBehind, of: now - app.since) else { return }
-    apps[id.number].conduct.hasWorkedTooMuch = true
+    apps[id.number].compliance.hasWorkedTooMuch = true
     breaks(.minimumInBackground, id)
   }
 
@@ -202,5 +202,5 @@ extension AppSystem {
     used > .seconds(1) && used > stay / 10
   }
 
-  mutating func conductIsSuspended(_ id: AppID) { apps[id.number].conduct.hasWorkedTooMuch = false }
+  mutating func conductIsSuspended(_ id: AppID) { apps[id.number].compliance.hasWorkedTooMuch = false }
 }

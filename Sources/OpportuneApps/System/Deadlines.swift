@@ -8,7 +8,7 @@ struct Deadline: Sendable {
   let app: Int32
   let kind: DeadlineKind
 
-  func isCurrent(at moment: Moment, of apps: [AppRecord]) -> Bool {
+  func isCurrent(at moment: Moment, of apps: [LifecycleRecord]) -> Bool {
     apps[Int(app)].deadlines[Int(kind.rawValue)] == moment
   }
 }

@@ -45,7 +45,7 @@ package struct VirtualHost: Sendable {
     events += 1
     let effects = try system.handle(event, at: system.now)
     answer(effects)
-    settle()
+    actUntilNow()
   }
 
   package mutating func post(_ event: AppEvent, _ id: AppID) throws(AppsError) { try post(.app(id, event)) }
@@ -57,7 +57,7 @@ package struct VirtualHost: Sendable {
     guard end >= now else { throw AppsError(.clockWentBack(from: now, to: end)) }
     while try step(until: end) {}
     answer(try system.advance(to: end))
-    settle()
+    actUntilNow()
   }
 
   /// Does what is due next, unless that is after `end`, with what apps answer at once, and says whether there was any.
@@ -68,7 +68,7 @@ package struct VirtualHost: Sendable {
     guard next <= end else { return false }
     // Answers come first: what an app does at the tick of its limit is in time.
     if answer <= deadline { act() } else { self.answer(try system.advance(to: next)) }
-    settle()
+    actUntilNow()
     return true
   }
 
@@ -77,7 +77,7 @@ package struct VirtualHost: Sendable {
   // MARK: Answers
 
   /// Does what apps answer at once.
-  private mutating func settle() { while let next = agenda.next, next <= now { act() } }
+  private mutating func actUntilNow() { while let next = agenda.next, next <= now { act() } }
 
   private mutating func act() {
     guard let (moment, item) = agenda.pop(), item.life == lives[item.app.number] else { return }

@@ -22,7 +22,7 @@ final class Mailbox: @unchecked Sendable {
   // MARK: Any thread
 
   /// Never blocks. Where the reactor has ended, the message is refused here and now.
-  func post(_ message: Message) {
+  func post(_ message: ReactorMessage) {
     message.link.pointee.owner = Unmanaged.passRetained(message).toOpaque()
     opp_ring_post(ring, message.link)
     // [end] seq_cst, after the post: either the reactor's last look takes the message, or this sees that it
@@ -43,7 +43,7 @@ final class Mailbox: @unchecked Sendable {
   /// Whether some are left from the turn before.
   var hasRest: Bool { taken != nil }
 
-  func takeTurn(_ hear: (Message) -> Void) {
+  func takeTurn(_ hear: (ReactorMessage) -> Void) {
     if taken == nil { taken = opp_ring_fetch(ring) }
     for _ in 0..<Self.messagesPerTurn {
       guard let message = Self.next(&taken) else { return }
@@ -58,11 +58,11 @@ final class Mailbox: @unchecked Sendable {
     refusePosted()
   }
 
-  private static func next(_ link: inout UnsafeMutablePointer<opp_link>?) -> Message? {
+  private static func next(_ link: inout UnsafeMutablePointer<opp_link>?) -> ReactorMessage? {
     while let current = link {
       link = current.pointee.next
       guard let owner = current.pointee.owner else { continue }
-      return Unmanaged<Message>.fromOpaque(owner).takeRetainedValue()
+      return Unmanaged<ReactorMessage>.fromOpaque(owner).takeRetainedValue()
     }
     return nil
   }

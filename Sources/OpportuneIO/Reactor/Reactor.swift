@@ -143,7 +143,7 @@ final class Reactor: @unchecked Sendable {
   var hasEnded: Bool { mailbox.hasEnded }
 
   /// Hands a message over. Never blocks. Where the thread has ended, the message is refused here and now.
-  func post(_ message: Message) {
+  func post(_ message: ReactorMessage) {
     if isForked { message.refuse() } else { mailbox.post(message) }
   }
 
@@ -194,7 +194,7 @@ final class Reactor: @unchecked Sendable {
 
   private var hasNothingLeft: Bool { path.isEnding && submissions.outstanding == 0 }
 
-  private func hear(_ message: Message) {
+  private func hear(_ message: ReactorMessage) {
     switch message {
     case let request as Request: path.submit(request)
     case let control as Control:
@@ -207,7 +207,7 @@ final class Reactor: @unchecked Sendable {
   private func completed(_ completion: opp_ring_completion) {
     let isLast = completion.flags & UInt32(OPP_COMPLETION_MORE) == 0
     if isLast { submissions.completed() }
-    guard let message = Message.named(by: completion.tag) else { return }  // a cancellation's own
+    guard let message = ReactorMessage.named(by: completion.tag) else { return }  // a cancellation's own
     guard isLast else {
       if let request = message.takeUnretainedValue() as? Request { path.accepted(request, completion.result) }
       return

@@ -14,7 +14,7 @@
 final class Replies {
   /// By class.
   private var callers: [[Request.Caller]] = [[], []]
-  private var discarded: [Unmanaged<Message>] = []
+  private var discarded: [Unmanaged<ReactorMessage>] = []
   /// Told with an app's name when the first of its answers is held; nil where nobody wants to know.
   private let reportHeld: (@Sendable (String) -> Void)?
 
@@ -40,7 +40,7 @@ final class Replies {
   }
 
   /// Has the message freed on another thread.
-  func discard(_ message: Message) { discarded.append(.passRetained(message)) }
+  func discard(_ message: ReactorMessage) { discarded.append(.passRetained(message)) }
 
   func send() {
     for index in callers.indices {

@@ -25,7 +25,7 @@ final class SubmissionQueue {
   }
 
   /// Asks the kernel to give up what `message` is the tag of. That still ends with its own completion.
-  func cancel(_ message: Message) {
+  func cancel(_ message: ReactorMessage) {
     var op = opp_ring_op(.OPP_RING_CANCEL, -1)
     op.second = message.tag
     submit(op)

@@ -12,7 +12,7 @@ import Synchronization
 ///  - the phase changes only by the transitions below, each of which asserts where it comes from;
 ///  - it holds a grant of the I/O scheduler's, and counts with a limiter, only in flight;
 ///  - its caller is resumed once; its buffers are given back once, when it ends.
-final class Request: Message, @unchecked Sendable {
+final class Request: ReactorMessage, @unchecked Sendable {
   // Sendable: see above.
   typealias Ticket = IOScheduler<Request>.Ticket
   typealias Grant = IOScheduler<Request>.Grant

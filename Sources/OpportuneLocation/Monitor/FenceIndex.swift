@@ -173,8 +173,8 @@ struct FenceSlot: Sendable {
   var detail: FenceDetail?
   /// The next in the list of its cell.
   var next: Int32 = -1
-  /// Its place among the attentive, or none.
-  var attentive: Int32 = -1
+  /// Its place among the candidates, or none.
+  var candidate: Int32 = -1
   var generation: UInt32
   var state = FenceState.unknown
   var isUsed = true

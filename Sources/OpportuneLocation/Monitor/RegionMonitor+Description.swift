@@ -10,7 +10,7 @@ extension RegionMonitor {
   /// found on are known.
   mutating func forgetPlace() {
     guard lastFix != nil else { return }
-    (lastFix, lastPoint, velocity, lastElapsed, highestSpeed, doubted) = (nil, .zero, nil, nil, 0, nil)
-    (quiet, neighbourhood) = ((.zero, -1), (.zero, -1))
+    (lastFix, lastPoint, velocity, lastElapsed, highestSpeed, suspect) = (nil, .zero, nil, nil, 0, nil)
+    (safeRadius, neighbourhood) = ((.zero, -1), (.zero, -1))
   }
 }

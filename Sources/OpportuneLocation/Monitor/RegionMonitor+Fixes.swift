@@ -33,13 +33,13 @@ extension RegionMonitor {
     let deviation = fix.accuracy.standardDeviation
     if fresh.isEmpty {
       // Clear of every border, and on the same side of it as before.
-      let moved = (point.vector - quiet.about).length
-      if moved + Self.clearance * deviation < quiet.metres { return takeCrossings() }
+      let moved = (point.vector - safeRadius.about).length
+      if moved + Self.clearance * deviation < safeRadius.metres { return takeCrossings() }
     }
     judge(fix, point, elapsed: elapsed)
-    quiet = (point.vector, -1)
-    if attentive.allSatisfy({ $0.isClear }) {
-      quiet.metres = min(reachOfNeighbourhood, nearestBorderOfNeighbours(below: Self.horizon))
+    safeRadius = (point.vector, -1)
+    if candidates.allSatisfy({ $0.isClear }) {
+      safeRadius.metres = min(reachOfNeighbourhood, nearestBorderOfNeighbours(below: Self.horizon))
     }
     return takeCrossings()
   }
@@ -59,7 +59,7 @@ extension RegionMonitor {
     return 4 * (a * a + b * b).squareRoot()
   }
 
-  /// Whether a device can have come to this fix from the last one; or else from doubted ones, if enough of them agree, of
+  /// Whether a device can have come to this fix from the last one; or else from suspect ones, if enough of them agree, of
   /// which the last is ``lastFix`` then.
   private mutating func isPlausible(_ fix: Fix, _ point: SIMD3<Double>) -> Bool {
     func isInReach(of other: Fix, _ there: SIMD3<Double>, at speed: (_ seconds: Double) -> Double) -> Bool {
@@ -69,39 +69,39 @@ extension RegionMonitor {
     guard let lastFix,
       !isInReach(of: lastFix, lastPoint, at: { max(Self.ordinary, highestSpeed + policy.acceleration / 2 * $0) })
     else {
-      doubted = nil
+      suspect = nil
       return true
     }
     // How fast a device goes that was not followed is not known.
-    guard let others = doubted, case let there = Point3(others.fix.position).vector,
+    guard let others = suspect, case let there = Point3(others.fix.position).vector,
       isInReach(of: others.fix, there, at: { _ in .infinity })
     else {
-      doubted = (fix: fix, count: 1)
+      suspect = (fix: fix, count: 1)
       return false
     }
     guard others.count + 1 >= policy.agreeing else {
-      doubted = (fix: fix, count: others.count + 1)
+      suspect = (fix: fix, count: others.count + 1)
       return false
     }
-    (self.lastFix, lastPoint, doubted) = (others.fix, there, nil)
+    (self.lastFix, lastPoint, suspect) = (others.fix, there, nil)
     return true
   }
 
   private mutating func judge(_ fix: Fix, _ point: Point3, elapsed: Double) {
     let reach = Self.clearance * fix.accuracy.standardDeviation
     gather(about: point.vector, reach)
-    for item in neighbours where slots[Int(item)].attentive < 0 {
+    for item in neighbours where slots[Int(item)].candidate < 0 {
       let away = point.vector - slots[Int(item)].centre
       let within = slots[Int(item)].reach + reach
       guard (away * away).sum() <= within * within else { continue }
       attend(to: item, odds: slots[Int(item)].state == .unknown ? 0 : -Evidence.limit)
     }
     // What is new and far is outside.
-    for item in fresh where slots[Int(item)].isUsed && slots[Int(item)].attentive < 0 {
-      settle(item, odds: -Evidence.limit)
+    for item in fresh where slots[Int(item)].isUsed && slots[Int(item)].candidate < 0 {
+      decide(item, odds: -Evidence.limit)
     }
     fresh.removeAll(keepingCapacity: true)
-    var place = attentive.count - 1
+    var place = candidates.count - 1
     let share = Evidence.share(after: elapsed, correlation: policy.correlation.inSeconds)
     while place >= 0 {
       judge(at: place, fix, point, elapsed: elapsed, share: share)
@@ -111,32 +111,32 @@ extension RegionMonitor {
 
   private mutating func judge(at place: Int, _ fix: Fix, _ point: Point3, elapsed: Double, share: Double) {
     statistics.judged += 1
-    let item = attentive[place].slot
+    let item = candidates[place].slot
     guard let (evidence, border) = self.evidence(item, fix, point) else {
-      attentive[place].isClear = false
-      attentive[place].isSure = false
+      candidates[place].isClear = false
+      candidates[place].isSure = false
       return
     }
-    let faded = Evidence.faded(attentive[place].odds, over: elapsed, stay: policy.stay.inSeconds)
+    let faded = Evidence.faded(candidates[place].odds, over: elapsed, stay: policy.stay.inSeconds)
     let odds = min(Evidence.limit, max(-Evidence.limit, faded + evidence * share))
-    attentive[place].odds = odds
+    candidates[place].odds = odds
     let isClear = border > Self.clearance * fix.accuracy.standardDeviation
-    settle(item, odds: odds)
+    decide(item, odds: odds)
     let agrees = slots[Int(item)].state == (evidence > 0 ? .inside : .outside)
-    attentive[place].isClear = isClear && agrees
-    attentive[place].isSure = agrees && (isClear || abs(odds) >= wanted)
+    candidates[place].isClear = isClear && agrees
+    candidates[place].isSure = agrees && (isClear || abs(odds) >= wanted)
     if isClear, agrees, evidence < 0 { forget(at: place) }
   }
 
   /// Moves a fence to the side that the odds are sure of, if they are, and tells.
-  private mutating func settle(_ item: Int32, odds: Double) {
+  private mutating func decide(_ item: Int32, odds: Double) {
     let state: FenceState = odds >= wanted ? .inside : odds <= -wanted ? .outside : slots[Int(item)].state
     let before = slots[Int(item)].state
     guard state != before else { return }
     slots[Int(item)].state = state
     let isInitial = before == .unknown
     if state == .inside {
-      attentive[Int(slots[Int(item)].attentive)].since = now
+      candidates[Int(slots[Int(item)].candidate)].since = now
       startDwell(item)
     }
     if !isInitial || slots[Int(item)].detail?.fence.reportsInitialState == true {

@@ -1,19 +1,19 @@
 extension RegionMonitor {
   /// So many neighbours are wanted: looked through faster than the index finds the few that matter, and the device goes
   /// a while until others are needed.
-  private static let company = 32.0
+  private static let targetCount = 32.0
 
   /// Sees to it that all that comes within `metres` of a point is among the neighbours.
   mutating func gather(about point: SIMD3<Double>, _ metres: Double) {
     guard (point - neighbourhood.about).length + metres > neighbourhood.metres else { return }
     while true {
-      let radius = max(metres, min(Self.horizon, max(2 * metres, outlook)))
+      let radius = max(metres, min(Self.horizon, max(2 * metres, searchRadius)))
       neighbours.removeAll(keepingCapacity: true)
       index.forEach(near: point, within: radius, slots) { neighbours.append($0) }
       neighbourhood = (point, radius)
       // By what is so over an area.
-      outlook = radius * (Self.company / Double(max(1, neighbours.count))).squareRoot()
-      if Double(neighbours.count) <= 4 * Self.company || radius <= 2 * metres { return }
+      searchRadius = radius * (Self.targetCount / Double(max(1, neighbours.count))).squareRoot()
+      if Double(neighbours.count) <= 4 * Self.targetCount || radius <= 2 * metres { return }
     }
   }
 

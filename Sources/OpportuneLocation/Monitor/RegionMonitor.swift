@@ -6,8 +6,8 @@ import OpportuneApps
 /// It is pure: time comes with each call. Its cost depends on the fences that are near or that the device is in, not on
 /// how many there are. Not thread-safe: a value.
 ///
-/// Invariants: a known fence that is not attentive is outside, and the last fix was clear of it. The borders of all
-/// known fences are farther than `quiet.metres` from `quiet.about`, unless that is negative. All fences that come as near
+/// Invariants: a known fence that is no candidate is outside, and the last fix was clear of it. The borders of all
+/// known fences are farther than `safeRadius.metres` from `safeRadius.about`, unless that is negative. All fences that come as near
 /// to `neighbourhood.about` as its metres are `neighbours`, and nothing else is.
 public struct RegionMonitor: Sendable {
   /// What became of a fix.
@@ -28,7 +28,7 @@ public struct RegionMonitor: Sendable {
   }
 
   /// A fence that the next fix must be held against.
-  struct Attentive: Sendable {
+  struct Candidate: Sendable {
     var slot: Int32
     /// Log odds of being inside, as of the last fix.
     var odds: Double
@@ -65,11 +65,11 @@ public struct RegionMonitor: Sendable {
   package internal(set) var lastVerdict: Verdict?
   var slots: [FenceSlot] = []
   var index = FenceIndex()
-  var attentive: [Attentive] = []
+  var candidates: [Candidate] = []
   /// Added since the last fix; some may be gone again, or be there twice.
   var fresh: [Int32] = []
-  var quiet = (about: SIMD3<Double>.zero, metres: -1.0)
-  var doubted: (fix: Fix, count: Int)?
+  var safeRadius = (about: SIMD3<Double>.zero, metres: -1.0)
+  var suspect: (fix: Fix, count: Int)?
   /// Metres a second between the last two fixes used, by the straight way.
   var velocity: SIMD3<Double>?
   /// Seconds between them.
@@ -80,7 +80,7 @@ public struct RegionMonitor: Sendable {
   var neighbours: [Int32] = []
   var neighbourhood = (about: SIMD3<Double>.zero, metres: -1.0)
   /// Of the next neighbourhood, in metres, unless it proves too crowded or too lonely.
-  var outlook = 1000.0
+  var searchRadius = 1000.0
   private var free: [Int32] = []
   private var deadlines = Heap<Deadline>()
   var crossings: [Crossing] = []
@@ -130,7 +130,7 @@ public struct RegionMonitor: Sendable {
     guard let item = item(of: id) else { throw LocationError(.unknownFence(id)) }
     index.remove(item, &slots)
     neighbourhood.metres = -1
-    if slots[Int(item)].attentive >= 0 { forget(at: Int(slots[Int(item)].attentive)) }
+    if slots[Int(item)].candidate >= 0 { forget(at: Int(slots[Int(item)].candidate)) }
     slots[Int(item)].isUsed = false
     slots[Int(item)].detail = nil
     free.append(item)
@@ -143,7 +143,7 @@ public struct RegionMonitor: Sendable {
   /// The bytes of its tables, what regions other than plain circles hold apart.
   package var memory: Int {
     slots.capacity * MemoryLayout<FenceSlot>.stride + index.memory
-      + attentive.capacity * MemoryLayout<Attentive>.stride
+      + candidates.capacity * MemoryLayout<Candidate>.stride
       + (fresh.capacity + free.capacity + neighbours.capacity) * 4
   }
 
@@ -156,16 +156,16 @@ public struct RegionMonitor: Sendable {
   func id(of item: Int32) -> FenceID { FenceID(slot: UInt32(item), generation: slots[Int(item)].generation) }
 
   mutating func attend(to item: Int32, odds: Double) {
-    slots[Int(item)].attentive = Int32(attentive.count)
-    attentive.append(Attentive(slot: item, odds: odds))
+    slots[Int(item)].candidate = Int32(candidates.count)
+    candidates.append(Candidate(slot: item, odds: odds))
   }
 
   mutating func forget(at place: Int) {
-    slots[Int(attentive[place].slot)].attentive = -1
-    let last = attentive.removeLast()
-    guard place < attentive.count else { return }
-    attentive[place] = last
-    slots[Int(last.slot)].attentive = Int32(place)
+    slots[Int(candidates[place].slot)].candidate = -1
+    let last = candidates.removeLast()
+    guard place < candidates.count else { return }
+    candidates[place] = last
+    slots[Int(last.slot)].candidate = Int32(place)
   }
 
   // MARK: Time
@@ -205,7 +205,7 @@ public struct RegionMonitor: Sendable {
         crossings.append(Crossing(fence: first.fence, kind: .expired, at: now, confidence: 1, isInitial: false))
         try? remove(first.fence)
       } else {
-        let odds = attentive[Int(slots[Int(item)].attentive)].odds
+        let odds = candidates[Int(slots[Int(item)].candidate)].odds
         tell(.dwell, item, odds: odds, isInitial: false)
       }
     }
@@ -215,8 +215,8 @@ public struct RegionMonitor: Sendable {
   private func isCurrent(_ deadline: Deadline) -> Bool {
     guard let item = item(of: deadline.fence) else { return false }
     guard let since = deadline.since else { return true }
-    let place = Int(slots[Int(item)].attentive)
-    return place >= 0 && slots[Int(item)].state == .inside && attentive[place].since == since
+    let place = Int(slots[Int(item)].candidate)
+    return place >= 0 && slots[Int(item)].state == .inside && candidates[place].since == since
   }
 
   mutating func tell(_ kind: Crossing.Kind, _ item: Int32, odds: Double, isInitial: Bool) {

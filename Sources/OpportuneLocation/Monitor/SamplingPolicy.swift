@@ -46,7 +46,7 @@ extension RegionMonitor {
     let speed = fix.speed ?? velocity?.length
     let hasty = max(policy.leastSpeed, policy.haste * (speed ?? policy.assumedSpeed))
     // Unsure of a fence: a fix decides.
-    let isSure = attentive.allSatisfy { $0.isSure }
+    let isSure = candidates.allSatisfy { $0.isSure }
     let free = isSure ? max(0, nearestBorder() - 3 * fix.accuracy.standardDeviation) : 0
     var seconds = min(free / hasty + policy.patience.inSeconds, policy.longest.inSeconds)
     if policy.patience > .zero, let speed { seconds = lastLook(before: seconds, at: speed, fix) }

@@ -1,6 +1,6 @@
 import OpportuneApps
 
-/// A way to operate, such as being quiet, or a medium to communicate by, that holds in a region. (R-SYS-05)
+/// A way to operate, such as being safeRadius, or a medium to communicate by, that holds in a region. (R-SYS-05)
 public struct OperatingMode: Sendable, Hashable {
   /// For the host, which does what that means.
   public var name: String

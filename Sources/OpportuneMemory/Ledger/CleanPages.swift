@@ -15,7 +15,7 @@ final class CleanPages: @unchecked Sendable {
     fileprivate let state = Atomic<UInt8>(isClaimed)
     // Set by who has claimed the place, and read by who drops its pages; the state orders the two.
     fileprivate var bytes = UnsafeMutableRawBufferPointer(start: nil, count: 0)
-    fileprivate var owner: AppRecord?
+    fileprivate var owner: AppMemoryRecord?
     // Set before it is published.
     var below: UInt = 0
 
@@ -29,7 +29,7 @@ final class CleanPages: @unchecked Sendable {
     }
 
     /// Whether they were somebody's who is `wanted`, and went.
-    fileprivate func drop(_ isWanted: (AppRecord) -> Bool) -> Bool {
+    fileprivate func drop(_ isWanted: (AppMemoryRecord) -> Bool) -> Bool {
       // Acquiring: the fields (releasing in fill). Nobody else drops at the same time, or unmaps.
       let (isMine, _) = state.compareExchange(
         expected: Self.isLive, desired: Self.isLive | Self.isDropping, successOrdering: .acquiring,
@@ -49,7 +49,7 @@ final class CleanPages: @unchecked Sendable {
       return went
     }
 
-    fileprivate func fill(_ bytes: UnsafeMutableRawBufferPointer, _ owner: AppRecord) {
+    fileprivate func fill(_ bytes: UnsafeMutableRawBufferPointer, _ owner: AppMemoryRecord) {
       (self.bytes, self.owner) = (bytes, owner)
       // Releasing: the fields, to who drops.
       state.store(Self.isLive, ordering: .releasing)
@@ -66,7 +66,7 @@ final class CleanPages: @unchecked Sendable {
   private let places = LinkedStack<Place>()
 
   /// A file was mapped. Any thread.
-  func add(_ bytes: UnsafeMutableRawBufferPointer, of owner: AppRecord) -> Place {
+  func add(_ bytes: UnsafeMutableRawBufferPointer, of owner: AppMemoryRecord) -> Place {
     if let place = places.first(where: { $0.claim() }) {
       place.fill(bytes, owner)
       return place
@@ -79,7 +79,7 @@ final class CleanPages: @unchecked Sendable {
 
   /// Drops the pages of the apps that are wanted. Any thread. Returns whether there were any files of theirs.
   @discardableResult
-  func drop(_ isWanted: (AppRecord) -> Bool) -> Bool {
+  func drop(_ isWanted: (AppMemoryRecord) -> Bool) -> Bool {
     var went = false
     places.visit { if $0.drop(isWanted) { went = true } }
     return went

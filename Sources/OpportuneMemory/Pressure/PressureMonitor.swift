@@ -3,7 +3,7 @@ import Glibc
 internal import OpportuneBase
 import Synchronization
 
-/// The thread that watches memory while somebody listens: asleep until the kernel's stall alarm or the broker's bell. It
+/// The thread that watches memory while somebody listens: asleep until the kernel's stall alarm or the broker's notifier. It
 /// reads again each second only while the level is above normal, or where the kernel has no alarm; and else, of the
 /// machine's memory, which fills without a sound, now and then.
 final class PressureMonitor: @unchecked Sendable {
@@ -57,7 +57,7 @@ final class PressureMonitor: @unchecked Sendable {
 
   /// The streams end.
   func stop() {
-    // relaxed: it publishes nothing, and the bell, rung after it, makes the thread look.
+    // relaxed: it publishes nothing, and the notifier, rung after it, makes the thread look.
     isStopped.store(true, ordering: .relaxed)
     core.ring()
   }
@@ -76,7 +76,7 @@ final class PressureMonitor: @unchecked Sendable {
     // relaxed: see stop().
     while !isStopped.load(ordering: .relaxed) {
       let pause = look(hasAlarm: alarm >= 0)
-      _ = opp_watch_wait(core.bell, max(alarm, -1), pause)
+      _ = opp_watch_wait(core.notifier, max(alarm, -1), pause)
     }
     fetch()
     for listener in listeners { listener.continuation.finish() }

@@ -25,7 +25,7 @@ public enum PurgeMode: String, Sendable, Hashable, CaseIterable {
 ///
 /// Any thread. Access never waits: neither for who takes memory, nor for another thread that is making the content.
 public final class Purgeable<Element: BitwiseCopyable>: Sendable {
-  @usableFromInline let region: Region
+  @usableFromInline let region: PurgeableRegion
   /// How many elements it has room for.
   public let count: Int
 
@@ -33,7 +33,7 @@ public final class Purgeable<Element: BitwiseCopyable>: Sendable {
     let (bytes, overflow) = count.multipliedReportingOverflow(by: MemoryLayout<Element>.stride)
     guard !overflow else { throw .range("a purgeable region", "\(count) elements", "1 to 2^46 bytes") }
     try MemoryError.check("a purgeable region", bytes: bytes)
-    region = try Region(app, bytes: bytes, group: group)
+    region = try PurgeableRegion(app, bytes: bytes, group: group)
     self.count = count
     if isVolatile { region.setVolatile(true) }
   }

@@ -3,7 +3,7 @@
 public struct HeldMemory: Sendable {
   private enum Place: Sendable {
     case block(MemoryBlock)
-    case region(Region)
+    case region(PurgeableRegion)
   }
   private let place: Place
 

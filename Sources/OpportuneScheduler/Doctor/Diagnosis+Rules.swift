@@ -1,13 +1,13 @@
 import Glibc
 
-// The pure part: from facts to findings. What a lane gets is asked of `KernelPriority`, which decides it in the
+// The pure part: from facts to findings. What a pool gets is asked of `KernelPriority`, which decides it in the
 // scheduler too, so that this page cannot say anything else.
 
 extension Diagnosis {
   init(_ facts: SystemFacts, configuration: SchedulerConfiguration = SchedulerConfiguration()) {
-    let lanes = LaneRules(facts: facts, configuration: configuration)
+    let pools = PoolRules(facts: facts, configuration: configuration)
     self.init(
-      findings: facts.systemFindings + facts.processorFindings + facts.priorityFindings + lanes.findings
+      findings: facts.systemFindings + facts.processorFindings + facts.priorityFindings + pools.findings
         + facts.accountingFindings + facts.ioFindings + facts.runtimeFindings)
   }
 }
@@ -71,11 +71,11 @@ extension SystemFacts {
     }
     return Finding(
       .system, "User", .degraded, found: found,
-      cost: "\(whatIsRefused) See Lanes for what takes the place.",
+      cost: "\(whatIsRefused) See Pools for what takes the place.",
       remedy: hasOwnUsers == true ? howToPrivilegeInNamespace : howToPrivilege)
   }
 
-  /// A scheduler's own: the monitor's, and one for each worker of two lanes.
+  /// A scheduler's own: the monitor's, and one for each worker of two pools.
   private var schedulerDescriptors: Int { 4 + 2 * (width + 1) }
 
   private var descriptorFinding: Finding {
@@ -130,7 +130,7 @@ extension SystemFacts {
     return Finding(
       .processors, "CPU limit", .degraded,
       found:
-        "\(quota) CPUs by the cgroup; \(width) \(width == 1 ? "worker runs" : "workers run") at once in a lane",
+        "\(quota) CPUs by the cgroup; \(width) \(width == 1 ? "worker runs" : "workers run") at once in a pool",
       cost:
         "Once a period's budget is used up, everything stands still until the next (usually up to 0.1 s), "
         + "foreground as well.",
@@ -161,7 +161,7 @@ extension SystemFacts {
     return Finding(
       .priorities, "Autogroups", .degraded, found: "on",
       cost:
-        "SCHED_IDLE and nice count only within one terminal session. Lanes of one program are not concerned; but "
+        "SCHED_IDLE and nice count only within one terminal session. Pools of one program are not concerned; but "
         + "background work here takes a full share from programs of other sessions, and theirs from this one: up to "
         + "5 ms at a time.",
       remedy:
@@ -186,12 +186,12 @@ extension SystemFacts {
     if realTimeRuntime == 0 {
       return Finding(
         .priorities, "Real-time class", .missing, found: "SCHED_RR has no CPU time here",
-        cost: "The real-time lane does without.", remedy: "echo 950000 >/proc/sys/kernel/sched_rt_runtime_us")
+        cost: "The real-time pool does without.", remedy: "echo 950000 >/proc/sys/kernel/sched_rt_runtime_us")
     }
     guard privileges.canUseRR else {
       return Finding(
         .priorities, "Real-time class", .missing, found: "SCHED_RR is refused",
-        cost: "The real-time lane does without: see Lanes.",
+        cost: "The real-time pool does without: see Pools.",
         remedy: mayRaise || realTimeLimit > 0
           ? "The CPU cgroup grants no real-time: give its cpu.rt_runtime_us a budget, or start in the root cgroup."
           : seeUser)
@@ -217,17 +217,17 @@ extension SystemFacts {
   }
 }
 
-// MARK: Lanes
+// MARK: Pools
 
-private struct LaneRules {
+private struct PoolRules {
   let facts: SystemFacts
   let configuration: SchedulerConfiguration
 
   var findings: [Finding] { [foreground, background, realTime, demotion, raising] }
 
-  private func priority(_ lane: Lane, _ level: Level, depth: Int = 0) -> KernelPriority {
+  private func priority(_ pool: Pool, _ level: Level, depth: Int = 0) -> KernelPriority {
     KernelPriority(
-      worker: lane, level: level, depth: depth, bands: configuration.bands,
+      worker: pool, level: level, depth: depth, bands: configuration.bands,
       backgroundClass: configuration.backgroundClass, privileges: facts.privileges)
   }
 
@@ -235,16 +235,16 @@ private struct LaneRules {
 
   private var foreground: Finding {
     let chosen = priority(.foreground, foregroundTop)
-    guard chosen.nice > 0 else { return Finding(.lanes, "Foreground", .ok, found: describe(chosen)) }
+    guard chosen.nice > 0 else { return Finding(.pools, "Foreground", .ok, found: describe(chosen)) }
     return Finding(
-      .lanes, "Foreground", .degraded, found: describe(chosen),
+      .pools, "Foreground", .degraded, found: describe(chosen),
       cost: "The program was started at nice \(chosen.nice), and is not raised: what runs at nice 0 gets more CPU.",
       remedy: "Start it without nice.")
   }
 
   private var background: Finding {
     let chosen = priority(.background, configuration.bands.background.lowerBound)
-    return Finding(.lanes, "Background", .ok, found: describe(chosen))
+    return Finding(.pools, "Background", .ok, found: describe(chosen))
   }
 
   private var realTime: Finding {
@@ -253,26 +253,26 @@ private struct LaneRules {
     if lowest.policy == .roundRobin { return roundRobin(lowest.realTimePriority, highest.realTimePriority) }
     guard lowest.nice < facts.privileges.baseNice, lowest.nice >= facts.lowestNice else {
       return Finding(
-        .lanes, "Real-time", .degraded,
+        .pools, "Real-time", .degraded,
         found: "as the foreground: \(describe(priority(.foreground, foregroundTop)))\(onlyIfAsked)",
         cost: "Foreground work that saturates the CPUs delays work with deadlines, such as audio.",
         remedy: "See Real-time class.")
     }
     return Finding(
-      .lanes, "Real-time", .degraded, found: "\(describe(lowest)), in place of SCHED_RR\(onlyIfAsked)",
+      .pools, "Real-time", .degraded, found: "\(describe(lowest)), in place of SCHED_RR\(onlyIfAsked)",
       cost: "It goes before the foreground, mostly: a deadline is missed now and then on a busy machine.",
       remedy: "See Real-time class.")
   }
 
   private var onlyIfAsked: String {
-    configuration.lanes.contains(.realTime) ? "" : "; only in programs that ask for this lane"
+    configuration.pools.contains(.realTime) ? "" : "; only in programs that ask for this pool"
   }
 
   private func roundRobin(_ lowest: Int, _ highest: Int) -> Finding {
     let found = "SCHED_RR, priorities \(lowest) to \(highest)\(onlyIfAsked)"
-    guard facts.realTimePriorityMax < highest else { return Finding(.lanes, "Real-time", .ok, found: found) }
+    guard facts.realTimePriorityMax < highest else { return Finding(.pools, "Real-time", .ok, found: found) }
     return Finding(
-      .lanes, "Real-time", .degraded,
+      .pools, "Real-time", .degraded,
       found: "SCHED_RR, priorities \(lowest) to \(facts.realTimePriorityMax)\(onlyIfAsked)",
       cost: "Work of higher levels is refused its priority.",
       remedy: "Raise the limit of real-time priorities to \(highest) or more (RLIMIT_RTPRIO).")
@@ -283,12 +283,12 @@ private struct LaneRules {
     let second = priority(.foreground, foregroundTop, depth: 2)
     guard second.nice > facts.privileges.baseNice else {
       return Finding(
-        .lanes, "Demotion", .degraded, found: "by the slice alone: at nice \(second.nice) there is no lower nice value",
+        .pools, "Demotion", .degraded, found: "by the slice alone: at nice \(second.nice) there is no lower nice value",
         cost: "Work that uses up its quantum keeps its share of the CPU.", remedy: "Start the program without nice.")
     }
     guard second.retires else {
       return Finding(
-        .lanes, "Demotion", .ok,
+        .pools, "Demotion", .ok,
         found:
           "work that uses up its quantum goes to nice \(first.nice), then \(second.nice) to 19\(slice(of: first)); "
           + "undone when it blocks")
@@ -298,7 +298,7 @@ private struct LaneRules {
       ? "the slice goes from 100 µs to \(duration(first.sliceNanoseconds)) first, which can be undone;"
       : "nothing at first;"
     return Finding(
-      .lanes, "Demotion", .degraded, found: "\(step) then nice \(second.nice) to 19, which cannot",
+      .pools, "Demotion", .degraded, found: "\(step) then nice \(second.nice) to 19, which cannot",
       cost:
         "A worker that was lowered by nice ends with its job, and another is started: some 30 µs for each job "
         + "that uses up its quantum twice.",
@@ -309,7 +309,7 @@ private struct LaneRules {
     let moved = priority(.background, foregroundTop)
     guard moved.policy == .normal, moved.nice == facts.privileges.baseNice else {
       return Finding(
-        .lanes, "Raising", .degraded,
+        .pools, "Raising", .degraded,
         found: "an app that comes to the foreground is raised with its next job",
         cost:
           "A background job that is running then stays in its class to its end, however long that takes on busy "
@@ -317,7 +317,7 @@ private struct LaneRules {
         remedy: seeUser)
     }
     return Finding(
-      .lanes, "Raising", .ok,
+      .pools, "Raising", .ok,
       found: "an app that comes to the foreground is raised at once, its running jobs too")
   }
 
@@ -386,7 +386,7 @@ extension SystemFacts {
       )
     case (_, true?): ("a seccomp filter refuses it", passRings)
     case (_, false?):
-      ("neither a seccomp filter nor kernel.io_uring_disabled", "Let the security module (SELinux, BPF) permit it.")
+      ("neither a seccomp filter nor kernel.io_uring_disabled", "Let the security module (SELinux, BPF) token it.")
     case (_, nil): (nil, "\(enableRings); or, of a container's seccomp filter: \(passRings)")
     }
   }

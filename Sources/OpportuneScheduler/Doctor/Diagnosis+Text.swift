@@ -101,7 +101,7 @@ extension Diagnosis.Area {
     case .system: "System"
     case .processors: "Processors"
     case .priorities: "Kernel priorities"
-    case .lanes: "Lanes"
+    case .pools: "Pools"
     case .accounting: "Accounting"
     case .memory: "Memory"
     case .io: "Input and output"

@@ -4,16 +4,16 @@ extension SystemFacts {
     guard let room = threadLimits.room else { return .init(.system, "Threads", .ok, found: "no limit") }
     let configuration = SchedulerConfiguration()
     let shares = ThreadShares(
-      of: ThreadShares.total(room: max(0, room - 1), live: 0), among: configuration.lanes, width: width)
+      of: ThreadShares.total(room: max(0, room - 1), live: 0), among: configuration.pools, width: width)
     let foreground = shares.workers[.foreground] ?? 0
     let background = shares.workers[.background] ?? 0
     let configured = width * configuration.demotedLimitPerCore
     let long = ThreadShares.demotedLimit(workers: foreground, width: width, configured: configured)
     let remedy = "Raise the limit (ulimit -u; systemd: LimitNPROC=, TasksMax=; containers: --pids-limit)."
-    guard room > configuration.lanes.count else {
+    guard room > configuration.pools.count else {
       return .init(
         .system, "Threads", .missing, found: "\(threadLimits)",
-        cost: "A scheduler does not start: it needs a thread for each lane and one to watch them.", remedy: remedy)
+        cost: "A scheduler does not start: it needs a thread for each pool and one to watch them.", remedy: remedy)
     }
     guard long < configured || min(foreground, background) <= width else {
       return .init(.system, "Threads", .ok, found: "\(threadLimits)")

@@ -14,8 +14,8 @@ public struct Diagnosis: Sendable, Hashable, Codable {
     case processors
     /// What the kernel's scheduler offers.
     case priorities
-    /// Which kernel class each lane gets here, and how work moves between them.
-    case lanes
+    /// Which kernel class each pool gets here, and how work moves between them.
+    case pools
     /// How CPU time and blocking are told.
     case accounting
     /// How memory is given back, watched and saved.

@@ -35,7 +35,7 @@ struct SelfTest {
   struct Result: Sendable {
     /// Why there is no more than this; nil where it ran to its end.
     var failure: String?
-    /// Whether the lanes' threads have the class that they should have; nil where no job has run there.
+    /// Whether the pools' threads have the class that they should have; nil where no job has run there.
     var foregroundIsAsSaid: Bool?
     var backgroundIsAsSaid: Bool?
     var demotions: UInt64 = 0
@@ -107,21 +107,21 @@ extension SelfTest.Result {
           .selfTest, "Scheduler", .missing, found: failure, cost: "Programs that use Opportune fail likewise here.")
       ]
     }
-    return [lanes, demotion, suspension] + (hasHook ? [escaped] : [])
+    return [pools, demotion, suspension] + (hasHook ? [escaped] : [])
   }
 
-  private var lanes: Diagnosis.Finding {
+  private var pools: Diagnosis.Finding {
     switch (foregroundIsAsSaid, backgroundIsAsSaid) {
     case (true?, true?):
-      return .init(.selfTest, "Lanes", .ok, found: "jobs of both bands ran, in the classes named above")
+      return .init(.selfTest, "Pools", .ok, found: "jobs of both bands ran, in the classes named above")
     case (nil, _), (_, nil):
       return .init(
-        .selfTest, "Lanes", .missing, found: "jobs did not run, or could not read their class",
-        cost: "Nothing is known of the lanes.")
+        .selfTest, "Pools", .missing, found: "jobs did not run, or could not read their class",
+        cost: "Nothing is known of the pools.")
     default:
       let wrong = foregroundIsAsSaid == false ? "foreground" : "background"
       return .init(
-        .selfTest, "Lanes", .degraded, found: "a \(wrong) job ran in another class than the one named above",
+        .selfTest, "Pools", .degraded, found: "a \(wrong) job ran in another class than the one named above",
         cost: "Foreground and background compete as the kernel pleases.")
     }
   }

@@ -4,7 +4,7 @@
 
 #include "opp_explorer.h"
 
-extern const oppx_target checked_litmus, checked_bag, checked_runq, checked_parking, checked_lane, checked_inbox,
+extern const oppx_target checked_litmus, checked_queue, checked_runq, checked_parking, checked_pool, checked_inbox,
     checked_records, checked_table, checked_purge, checked_alarms, checked_ring, checked_closers,
     checked_canary, checked_canary_sleep, checked_canary_old, checked_canary_stopped;
 

@@ -96,12 +96,12 @@ static inline void opp_timer_set(int timer, bool absolute, uint64_t ns) {
     oppx_timer_set(timer);
 }
 
-static inline int opp_bell_open(void) {
+static inline int opp_notifier_open(void) {
     return oppx_timer_open();
 }
 
-static inline void opp_bell_ring(int bell) {
-    oppx_bell_ring(bell);
+static inline void opp_notifier_notify(int notifier) {
+    oppx_notifier_ring(notifier);
 }
 
 static inline uint32_t opp_timer_wait(const int *timers, uint32_t count) {

@@ -70,7 +70,7 @@ package struct AudioBench: Sendable {
 
   private func makeHost() throws -> AppHost {
     var configuration = SchedulerConfiguration()
-    configuration.lanes.insert(.realTime)
+    configuration.pools.insert(.realTime)
     var policy = AppsPolicy()
     policy.suspendsOnReturn = true
     return try AppHost(scheduler: Scheduler(configuration: configuration), policy: policy)
@@ -96,7 +96,7 @@ package struct AudioBench: Sendable {
     }
     try await host.terminate(app.id)
     var row = Row(
-      contender: "app with the Audio service, lane \(stream.realTimeClass.rawValue)", beside: Self.background)
+      contender: "app with the Audio service, pool \(stream.realTimeClass.rawValue)", beside: Self.background)
     row.frames = statistics.frames
     row.underruns = statistics.underruns
     row.longestMicroseconds = statistics.longest / .microseconds(1)

@@ -56,7 +56,7 @@ struct AndroidUsage: TraceFormat {
       }
       last = at
     }
-    screen.settle(.infinity)
+    screen.endAbsence(.infinity)
     trace.inputs += screen.inputs
     return trace
   }
@@ -76,7 +76,7 @@ private struct ActivityStack {
   private var absent: Double?
 
   mutating func resume(_ app: String, _ instance: Int64, _ at: Double) {
-    settle(at)
+    endAbsence(at)
     resumed.removeAll { $0 == (app, instance) }
     resumed.append((app, instance))
     if app != front {
@@ -88,18 +88,18 @@ private struct ActivityStack {
   }
 
   mutating func end(_ app: String, _ instance: Int64, _ at: Double) {
-    settle(at)
+    endAbsence(at)
     resumed.removeAll { $0 == (app, instance) }
     if app == front, absent == nil, !resumed.contains(where: { $0.app == app }) { absent = at }
   }
 
   mutating func clear(_ at: Double) {
-    settle(.infinity)
+    endAbsence(.infinity)
     (resumed, front, absent) = ([], nil, nil)
   }
 
   /// Whoever went for longer than it takes to go on has left, and who is seen beside it is in front.
-  mutating func settle(_ at: Double) {
+  mutating func endAbsence(_ at: Double) {
     guard let app = front, let since = absent, at - since > Self.handover else { return }
     inputs.append((since, .left(app)))
     (front, absent) = (resumed.last?.app, nil)

@@ -37,7 +37,7 @@ extension Comparison {
     // Rival: a default actor on the default executor.
     Entry("hop_strand") {
       let fixture = try Fixture()
-      let ours = StrandCounter(try fixture.app.thread(named: "strand"))
+      let ours = StrandCounter(try fixture.app.makeStrand(named: "strand"))
       let rival = Counter()
       return Comparison(
         ours: { operations in

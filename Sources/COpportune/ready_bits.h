@@ -1,0 +1,66 @@
+/*
+ * Ready bits: bits that say where something may be queued. What they promise, and why, is said in runq.h: R1 and R2.
+ *
+ * [ready] Each access is seq_cst, unless it says why not: see "Why R1 holds" there.
+ */
+#ifndef OPP_READY_BITS_H
+#define OPP_READY_BITS_H
+
+#include "opp_assert.h"
+#include "opp_base.h"
+#include "opp_sync.h"
+
+/* 32 ready bits: a ready bit each in the low half, its doubt in the high half, so that one load sees both. */
+typedef _Atomic(uint64_t) ready_word;
+#define WORD_BITS 32u
+#define READY_WORDS_64 2 /* words that hold 64 ready bits */
+
+/* Where one hint is. */
+typedef struct ready_bit {
+    ready_word *word;
+    uint64_t bit;
+} ready_bit;
+
+static inline ready_bit ready_bit_at(ready_word *words, uint32_t number) {
+    return (ready_bit){.word = &words[number / WORD_BITS], .bit = 1ull << number % WORD_BITS};
+}
+
+static inline uint32_t ready_bits_maybe(const ready_word *word) {
+    uint64_t both = opp_load(word, seq_cst);
+    return (uint32_t)(both | both >> WORD_BITS);
+}
+
+static inline uint64_t ready_bits_maybe_64(const ready_word *words) {
+    return ready_bits_maybe(&words[0]) | (uint64_t)ready_bits_maybe(&words[1]) << WORD_BITS;
+}
+
+/* Whether any of 64 ready bits may be set. relaxed: for who bears to learn it late, of what did not happen before. */
+static inline bool ready_bits_maybe_any(const ready_word *words) {
+    return (opp_load(&words[0], relaxed) | opp_load(&words[1], relaxed)) != 0;
+}
+
+static inline void ready_bit_set(ready_bit ready) {
+    OPP_ASSERT(ready.bit >> WORD_BITS == 0);
+    if (!(opp_load(ready.word, seq_cst) & ready.bit)) opp_or(ready.word, ready.bit, seq_cst);
+}
+
+/* Takes the doubt of a ready bit and clears it, in one step. False if another thread has the doubt. */
+static inline bool ready_bit_begin_clearing(ready_bit ready) {
+    uint64_t doubt = ready.bit << WORD_BITS, both = opp_load(ready.word, relaxed);
+    do {
+        if (both & doubt) return false;
+    } while (!opp_cas(ready.word, &both, (both & ~ready.bit) | doubt, seq_cst)); /* [ready] */
+    return true;
+}
+
+/* Gives the doubt back, setting the ready bit again if something `holds` it up. */
+static inline void ready_bit_resolve(ready_bit ready, bool holds) {
+    /* relaxed, both: the word's own order sets the ready bit before the doubt is gone, and as only read-modify-writes change
+     * the word, who follows the ready bit still acquires what those who set it first had released. */
+    if (holds) opp_or(ready.word, ready.bit, relaxed);
+    uint64_t before = opp_and(ready.word, ~(ready.bit << WORD_BITS), relaxed);
+    OPP_ASSERT(before & ready.bit << WORD_BITS); /* R2 */
+    (void)before;
+}
+
+#endif

@@ -1,0 +1,490 @@
+/*
+ * A pool: tokens, sleepers and wake-ups, places for demoted work, the spare worker. What a worker does with them
+ * is in worker.c.
+ *
+ *   count    tokens in use (low half) and tokens there are (high half), in one word
+ *   demoted  places for demoted work: how many are in use, the limit, and extra ones, in one word
+ *   asleep   a bit for each worker that is parked; whoever clears a bit owes its worker a wake-up
+ *   word     one a worker, a futex: its slot, PARKED or what it was woken for
+ *   spare    whether a spare worker is awake (low two bits), and how often one was called
+ *
+ * Invariants
+ *  L1  A worker's bit is cleared by exactly one thread, which then stores its word; the worker leaves
+ *      opp_pool_park() or opp_pool_cancel_park() with that, so no wake-up is lost or doubled.
+ *  L2  A token is handed over with OPP_WOKEN_TOKEN, taken before the sleeper was chosen; if there is no sleeper
+ *      it is given back.
+ *  L3  In `count` and in `demoted` nothing is given back that was not taken.
+ *  L4  At most one spare worker is awake or being called, and one more for each caller that the monitor did not wait for.
+ *
+ * No lost wake-up. A pusher stores tail (seq_cst) and then reads count (seq_cst); a worker gives its token back
+ * (seq_cst) and then looks at the queues (seq_cst). In the one order of the four, either the pusher sees the free
+ * token, or the worker sees the job. The same holds with the bit in `asleep` for a free token without a sleeper:
+ * the worker sets its bit before its last look, so a pusher that finds no bit is seen by that look, unless no
+ * worker was on its way to sleep at all; then opp_pool_notify() says NOBODY. On Arm too: of a sequentially consistent
+ * store and a later load of another object neither is moved past the other.
+ *
+ * A stopped thread. A waker that is stopped between clearing a bit and storing the word holds back one sleeper and the
+ * token that it was about to give: who finds itself chosen waits for what it is given with no token in its hand, since
+ * it clears its bit before it takes one. The push that the waker is part of has not returned, and any later push chooses
+ * another sleeper. One that is stopped while it calls the spare worker is waited for from one look of the monitor to the
+ * next.
+ */
+#include "worker_pool.h"
+#include "mapping.h"
+#include "runq.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t count_used(uint64_t count) {
+    return (uint32_t)count;
+}
+
+static uint32_t count_tokens(uint64_t count) {
+    return (uint32_t)(count >> 32);
+}
+
+opp_pool *opp_pool_create(uint32_t tokens) {
+    if (tokens < 1 || tokens > OPP_POOL_WORKERS) return NULL;
+    opp_pool *pool = opp_map(sizeof(opp_pool));
+    if (pool == NULL) return NULL;
+    for (uint32_t i = 0; i < OPP_POOL_WORKERS; i++) pool->workers[i].pool = pool;
+    atomic_init(&pool->count, (uint64_t)tokens << 32);
+    return pool;
+}
+
+void opp_pool_destroy(opp_pool *pool) {
+    opp_unmap(pool, sizeof(opp_pool));
+}
+
+void opp_pool_set_levels(opp_pool *pool, uint64_t levels, uint64_t demoted, uint64_t lowered_once) {
+    OPP_ASSERT(pool->core == NULL);
+    OPP_ASSERT((demoted & ~levels) == 0);
+    OPP_ASSERT((lowered_once & ~demoted) == 0);
+    pool->levels = levels;
+    pool->demoted_levels = demoted;
+    pool->once_levels = lowered_once;
+}
+
+void opp_pool_serve(opp_pool *pool, opp_core *core, opp_alarms *alarms, uint32_t alarm) {
+    OPP_ASSERT(pool->core == NULL);
+    OPP_ASSERT(pool->levels != 0);
+    pool->core = core;
+    pool->alarms = alarms;
+    pool->alarm = alarm;
+    pool->group = ++core->pool_count;
+    for (unsigned number = 0; number < OPP_LEVELS; number++) {
+        if (!(pool->levels & 1ull << number)) continue;
+        OPP_ASSERT(core->pool_of[number] == NULL);
+        core->pool_of[number] = pool;
+    }
+}
+
+/* --- Tokens and sleepers ----------------------------------------------------------------------- */
+
+/* Clears some sleeper's bit, the lowest (so that the same few stay warm), and returns its slot, or -1. */
+static int pool_choose(opp_pool *pool) {
+    /* [asleep] seq_cst: see "No lost wake-up". */
+    uint32_t words = (opp_load(&pool->slot_end, seq_cst) + 63) / 64;
+    for (uint32_t i = 0; i < words; i++) {
+        uint64_t bits = opp_load(&pool->asleep[i], seq_cst);
+        while (bits != 0) {
+            uint64_t bit = bits & -bits;
+            /* L1: the one who saw the bit set clears it. acquire: the worker is parked, which opp_pool_prepare_park() releases. */
+            if (opp_and(&pool->asleep[i], ~bit, acquire) & bit) return (int)(i * 64) + __builtin_ctzll(bit);
+            bits &= ~bit;
+        }
+    }
+    return -1;
+}
+
+/* The caller has cleared the worker's bit: nobody else writes to it until this has. */
+static void pool_deliver(opp_pool *pool, int slot, opp_slot what) {
+    opp_worker *worker = &pool->workers[slot];
+    OPP_ASSERT(worker->held == OPP_SLOT_PARKED);
+    OPP_ASSERT(what == OPP_SLOT_WOKEN || what == OPP_SLOT_CALLED || what == OPP_SLOT_CLOSED);
+    opp_store(&worker->wakeups, ++worker->wakeups_told, relaxed); /* statistics; the bit's clearer alone writes them */
+    /* [word] release: what the waker did is seen by the woken. Pairs with the acquire in pool_receive(). */
+    opp_store(&worker->word, worker->turns | what, release);
+    opp_futex_wake(&worker->word, 1);
+}
+
+bool opp_pool_enter(opp_pool *pool) {
+    uint64_t count = opp_load(&pool->count, seq_cst); /* [count] see "No lost wake-up" */
+    do {
+        if (count_used(count) >= count_tokens(count)) return false;
+        /* relaxed: it only counts, and taking a token hides nothing from anybody. A failed exchange reloads relaxed,
+         * which can only see a later value of the same word. */
+    } while (!opp_cas(&pool->count, &count, count + 1, relaxed));
+    OPP_ASSERT(count_used(count) < count_tokens(count));
+    return true;
+}
+
+void opp_pool_leave(opp_pool *pool) {
+    uint64_t before = opp_sub(&pool->count, 1, seq_cst); /* [count] before the look at the queues */
+    OPP_ASSERT(count_used(before) > 0);                  /* L3 */
+    (void)before;
+}
+
+opp_notified opp_pool_notify(opp_pool *pool) {
+    if (!opp_pool_enter(pool)) return OPP_NOTIFIED_BUSY;
+    int slot = pool_choose(pool);
+    if (slot < 0) {
+        opp_pool_leave(pool);
+        /* Somebody may have lain down between the choice and the giving back, having seen no free token. */
+        slot = pool_choose(pool);
+        if (slot < 0) return OPP_NOTIFIED_NOBODY;
+        if (!opp_pool_enter(pool)) {
+            pool_deliver(pool, slot, OPP_SLOT_CALLED);
+            return OPP_NOTIFIED_WOKEN;
+        }
+    }
+    pool_deliver(pool, slot, OPP_SLOT_WOKEN);
+    return OPP_NOTIFIED_WOKEN;
+}
+
+void opp_pool_watch(opp_pool *pool) {
+    if (pool->alarms == NULL) return;
+    /* relaxed: a delay that is a little old does as well. */
+    opp_alarms_arm(pool->alarms, pool->alarm, opp_load(&pool->watch_delay, relaxed));
+}
+
+opp_wake opp_pool_wake(opp_pool *pool) {
+    switch (opp_pool_notify(pool)) {
+    case OPP_NOTIFIED_WOKEN: return OPP_WAKE_COUNT;
+    case OPP_NOTIFIED_NOBODY: return OPP_WAKE_START;
+    case OPP_NOTIFIED_BUSY: break;
+    }
+    if (!opp_pool_is_stalled(pool) || !opp_pool_call_spare(pool)) opp_pool_watch(pool);
+    return OPP_WAKE_NOTHING;
+}
+
+opp_wake opp_pool_wake_if_ready(opp_pool *pool) {
+    return opp_has_ready(pool->core, opp_pool_takeable(pool)) ? opp_pool_wake(pool) : OPP_WAKE_NOTHING;
+}
+
+bool opp_pool_wake_spare(opp_pool *pool) {
+    int slot = pool_choose(pool);
+    if (slot < 0) return false;
+    pool_deliver(pool, slot, OPP_SLOT_CALLED);
+    return true;
+}
+
+void opp_pool_close(opp_pool *pool) {
+    opp_store(&pool->closed, 1, seq_cst); /* [closed] before the choice; a worker lies down before it reads this */
+    for (int slot = pool_choose(pool); slot >= 0; slot = pool_choose(pool)) pool_deliver(pool, slot, OPP_SLOT_CLOSED);
+}
+
+void opp_pool_set_tokens(opp_pool *pool, uint32_t tokens) {
+    if (tokens < 1) tokens = 1;
+    if (tokens > OPP_POOL_WORKERS) tokens = OPP_POOL_WORKERS;
+    uint64_t count = opp_load(&pool->count, relaxed);
+    /* relaxed: nobody is owed a wake-up by it; the next push finds the token, and who raises it wakes for what waits. */
+    while (!opp_cas(&pool->count, &count, (uint64_t)tokens << 32 | count_used(count), relaxed)) {}
+}
+
+uint32_t opp_pool_tokens(const opp_pool *pool) {
+    return count_tokens(opp_load(&pool->count, relaxed)); /* relaxed: a number that may be old when it is read */
+}
+
+bool opp_pool_is_over(const opp_pool *pool) {
+    uint64_t count = opp_load(&pool->count, relaxed); /* whoever acts on it gives a token back, and then looks again */
+    return count_used(count) > count_tokens(count);
+}
+
+uint32_t opp_pool_working(const opp_pool *pool) {
+    return count_used(opp_load(&pool->count, relaxed)); /* relaxed: a number that may be old when it is read */
+}
+
+uint32_t opp_pool_sleeping(const opp_pool *pool) {
+    uint32_t sleeping = 0;
+    for (int i = 0; i < ASLEEP_WORDS; i++) /* relaxed: a number that may be old when it is read */
+        sleeping += (uint32_t)__builtin_popcountll(opp_load(&pool->asleep[i], relaxed));
+    return sleeping;
+}
+
+uint64_t opp_pool_wakeups(const opp_pool *pool) {
+    uint64_t wakeups = 0;
+    /* relaxed: statistics */
+    for (uint32_t i = 0, end = opp_load(&pool->slot_end, relaxed); i < end; i++)
+        wakeups += opp_load(&pool->workers[i].wakeups, relaxed);
+    return wakeups;
+}
+
+void opp_pool_prepare_park(opp_pool *pool, uint32_t slot) {
+    OPP_ASSERT(slot < OPP_POOL_WORKERS);
+    opp_worker *worker = &pool->workers[slot];
+    OPP_ASSERT(worker->held < OPP_SLOT_RUNNING);
+    worker->held = OPP_SLOT_PARKED;
+    opp_store(&worker->word, worker->turns | OPP_SLOT_PARKED, relaxed); /* published by the bit */
+    uint32_t end = opp_load(&pool->slot_end, relaxed);
+    while (end <= slot && !opp_cas(&pool->slot_end, &end, slot + 1, seq_cst)) {} /* [asleep] before the bit */
+    /* [asleep] seq_cst: before the last look at the queues. release: the word says so before anybody fills it. */
+    opp_or(&pool->asleep[slot / 64], 1ull << slot % 64, seq_cst);
+}
+
+static opp_woken woken_for(opp_slot slot) {
+    switch (slot) {
+    case OPP_SLOT_WOKEN: return OPP_WOKEN_TOKEN;
+    case OPP_SLOT_CALLED: return OPP_WOKEN_SPARE;
+    default: OPP_ASSERT(slot == OPP_SLOT_CLOSED); return OPP_WOKEN_CLOSED;
+    }
+}
+
+/* Waits for what another thread, which cleared our bit, has stored or is about to store. */
+static opp_woken pool_receive(opp_pool *pool, uint32_t slot) {
+    _Atomic(uint32_t) *word = &pool->workers[slot].word;
+    for (;;) {
+        uint32_t own = opp_load(word, acquire); /* [word] pairs with pool_deliver() */
+        if (slot_of(own) != OPP_SLOT_PARKED) return woken_for(slot_of(own));
+        opp_futex_wait(word, own);
+    }
+}
+
+/* L1: either we clear our bit, and nobody wakes us, or somebody has. */
+static opp_woken pool_rise(opp_pool *pool, uint32_t slot) {
+    uint64_t bit = 1ull << slot % 64;
+    /* relaxed: if it was there it was ours. */
+    if (opp_and(&pool->asleep[slot / 64], ~bit, relaxed) & bit) return OPP_WOKEN_NOTHING;
+    return pool_receive(pool, slot);
+}
+
+opp_woken opp_pool_cancel_park(opp_pool *pool, uint32_t slot) {
+    for (;;) {
+        OPP_ASSERT(pool->workers[slot].held == OPP_SLOT_PARKED);
+        /* [count] seq_cst: after the bit was set, or else a notifier that had the last token in its hand for a moment
+         * might find nobody, and we no token. */
+        uint64_t count = opp_load(&pool->count, seq_cst);
+        if (count_used(count) >= count_tokens(count)) return OPP_WOKEN_NOTHING;
+        opp_woken woken = pool_rise(pool, slot);
+        if (woken != OPP_WOKEN_NOTHING) return woken;
+        if (opp_pool_enter(pool)) return OPP_WOKEN_TOKEN;
+        /* Another was faster, and will look. While our bit was clear a notifier may have found nobody: once more. */
+        opp_pool_prepare_park(pool, slot);
+    }
+}
+
+opp_woken opp_pool_park(opp_pool *pool, uint32_t slot) {
+    OPP_ASSERT(pool->workers[slot].held == OPP_SLOT_PARKED);
+    if (opp_load(&pool->closed, seq_cst)) { /* [closed] */
+        opp_woken woken = pool_rise(pool, slot);
+        return woken == OPP_WOKEN_NOTHING ? OPP_WOKEN_CLOSED : woken;
+    }
+    return pool_receive(pool, slot);
+}
+
+/* relaxed, both: it orders nothing. Who is stopped while it searches keeps others from searching, not from parking. */
+bool opp_pool_begin_search(opp_pool *pool) {
+    return !opp_swap(&pool->searching, true, relaxed);
+}
+
+void opp_pool_end_search(opp_pool *pool) {
+    opp_store(&pool->searching, false, relaxed);
+}
+
+/* --- Places for demoted work -------------------------------------------------------------------- */
+
+#define PLACES_BITS 21u
+#define PLACES_MASK ((1u << PLACES_BITS) - 1)
+
+static uint32_t places_used(uint64_t demoted) {
+    return (uint32_t)demoted & PLACES_MASK;
+}
+
+static uint32_t places_limit(uint64_t demoted) {
+    return (uint32_t)(demoted >> PLACES_BITS) & PLACES_MASK;
+}
+
+static uint32_t places_extra(uint64_t demoted) {
+    return (uint32_t)(demoted >> 2 * PLACES_BITS);
+}
+
+/* The one rule: so many times the limit, and for what may be no hog the extra places as well. */
+static uint32_t places_room(uint64_t demoted, opp_demotion why) {
+    static const uint8_t times[] = {
+        [OPP_DEMOTION_KNOWN] = 1, [OPP_DEMOTION_ONCE] = 1, [OPP_DEMOTION_FOUND] = 2, [OPP_DEMOTION_STARVES] = 16};
+    return times[why] * places_limit(demoted) + (why == OPP_DEMOTION_ONCE ? places_extra(demoted) : 0);
+}
+
+uint64_t opp_pool_takeable(const opp_pool *pool) {
+    if (pool->demoted_levels == 0) return pool->levels;
+    /* [demoted] seq_cst: a worker that leaves its place does so before its last look at the queues. */
+    uint64_t demoted = opp_load(&pool->demoted, seq_cst);
+    uint32_t used = places_used(demoted);
+    if (used < places_room(demoted, OPP_DEMOTION_KNOWN)) return pool->levels;
+    uint64_t fresh = pool->levels & ~pool->demoted_levels;
+    return used < places_room(demoted, OPP_DEMOTION_ONCE) ? fresh | pool->once_levels : fresh;
+}
+
+bool opp_pool_enter_demoted(opp_pool *pool, opp_demotion why) {
+    uint64_t demoted = opp_load(&pool->demoted, relaxed); /* relaxed: the exchange has the newest */
+    do {
+        if (places_used(demoted) >= places_room(demoted, why)) return false;
+    } while (!opp_cas(&pool->demoted, &demoted, demoted + 1, relaxed)); /* relaxed: it only counts, as a token does */
+    OPP_ASSERT(places_used(demoted) < places_room(demoted, why));
+    return true;
+}
+
+void opp_pool_count_demoted(opp_pool *pool) {
+    opp_add(&pool->demoted, 1, relaxed); /* relaxed: as above */
+}
+
+void opp_pool_leave_demoted(opp_pool *pool) {
+    uint64_t before = opp_sub(&pool->demoted, 1, seq_cst); /* [demoted] before the next look at the queues */
+    OPP_ASSERT(places_used(before) > 0);                   /* L3 */
+    (void)before;
+}
+
+void opp_pool_set_demoted_limit(opp_pool *pool, uint32_t limit) {
+    if (limit > PLACES_MASK / 16) limit = PLACES_MASK / 16; /* far more than there can be workers */
+    uint64_t demoted = opp_load(&pool->demoted, relaxed), mask = (uint64_t)PLACES_MASK << PLACES_BITS;
+    /* relaxed: as opp_pool_set_tokens() */
+    while (!opp_cas(&pool->demoted, &demoted, (demoted & ~mask) | (uint64_t)limit << PLACES_BITS, relaxed)) {}
+}
+
+/* relaxed, these three: numbers that may be old when they are read */
+uint32_t opp_pool_demoted_limit(const opp_pool *pool) {
+    return places_limit(opp_load(&pool->demoted, relaxed));
+}
+
+uint32_t opp_pool_demoted(const opp_pool *pool) {
+    return places_used(opp_load(&pool->demoted, relaxed));
+}
+
+uint32_t opp_pool_room(const opp_pool *pool, opp_demotion why) {
+    return places_room(opp_load(&pool->demoted, relaxed), why);
+}
+
+bool opp_pool_add_room(opp_pool *pool) {
+    uint64_t demoted = opp_load(&pool->demoted, relaxed);
+    do {
+        uint32_t room = places_room(demoted, OPP_DEMOTION_ONCE);
+        if (places_used(demoted) < room || room >= places_room(demoted, OPP_DEMOTION_STARVES)) return false;
+        /* relaxed: the caller's look at the queues begins with this word, seq_cst, in opp_pool_takeable(): a worker that parks
+         * before that look sees what it has seen, or lies there for it to be found. */
+    } while (!opp_cas(&pool->demoted, &demoted, demoted + (1ull << 2 * PLACES_BITS), relaxed));
+    return true;
+}
+
+void opp_pool_take_room(opp_pool *pool) {
+    uint64_t demoted = opp_load(&pool->demoted, relaxed);
+    /* relaxed: it only counts. */
+    while (places_extra(demoted) > 0 &&
+           !opp_cas(&pool->demoted, &demoted, demoted - (1ull << 2 * PLACES_BITS), relaxed)) {}
+}
+
+/* --- The spare worker --------------------------------------------------------------------------- */
+
+enum { SPARE_RESTS = 0, SPARE_WAKING = 1, SPARE_AWAKE = 2, SPARE_MASK = 3, SPARE_CALL = 4 };
+
+void opp_pool_set_stalled(opp_pool *pool, bool stalled) {
+    /* relaxed: a hint to pushers; the monitor looks again as long as something waits. */
+    if (opp_load(&pool->stalled, relaxed) != stalled) opp_store(&pool->stalled, stalled, relaxed);
+}
+
+bool opp_pool_is_stalled(const opp_pool *pool) {
+    return opp_load(&pool->stalled, relaxed);
+}
+
+uint32_t opp_pool_begin_call(opp_pool *pool) {
+    uint32_t spare = opp_load(&pool->spare, relaxed);
+    if ((spare & SPARE_MASK) != SPARE_RESTS) return 0;
+    uint32_t waking = spare + SPARE_CALL + SPARE_WAKING;
+    OPP_ASSERT((waking & SPARE_MASK) == SPARE_WAKING);
+    /* [spare] acquire: pairs with opp_pool_spare_parks(): what the last spare worker did is over. */
+    return opp_cas(&pool->spare, &spare, waking, acquire) ? waking : 0;
+}
+
+bool opp_pool_call_spare(opp_pool *pool) {
+    uint32_t waking = opp_pool_begin_call(pool);
+    if (waking == 0) return true;
+    bool is_woken = opp_pool_wake_spare(pool);
+    /* relaxed: a hint. Not where it rests again already, or the monitor has not waited for this thread. */
+    opp_cas(&pool->spare, &waking, (waking & ~(uint32_t)SPARE_MASK) | (is_woken ? SPARE_AWAKE : SPARE_RESTS), relaxed);
+    return is_woken;
+}
+
+void opp_pool_look_at_spare(opp_pool *pool) {
+    uint32_t spare = opp_load(&pool->spare, relaxed);
+    if (spare == pool->spare_seen && (spare & SPARE_MASK) == SPARE_WAKING) {
+        uint32_t rests = spare & ~(uint32_t)SPARE_MASK;
+        opp_cas(&pool->spare, &spare, rests, relaxed); /* relaxed: as in opp_pool_call_spare() */
+    }
+    pool->spare_seen = spare;
+}
+
+void opp_pool_spare_parks(opp_pool *pool) {
+    opp_and(&pool->spare, ~(uint32_t)SPARE_MASK, release); /* [spare] release: see opp_pool_begin_call() */
+}
+
+void opp_pool_set_watch_delay(opp_pool *pool, uint64_t delay_ns) {
+    opp_store(&pool->watch_delay, delay_ns, relaxed); /* relaxed: see opp_pool_watch() */
+}
+
+/* --- Alarms ---------------------------------------------------------------------------------- */
+
+/*
+ * An alarm's word is its number of expiries, doubled, plus one while it is armed. To arm, a thread sets the timer
+ * first and then says so, if the word is still what it read; so a thread that is stopped in between leaves the
+ * alarm unarmed and others arm it again, and one that goes on late cannot pretend that a spent timer is armed.
+ */
+struct opp_alarms {
+    int descriptor[OPP_ALARMS + 1]; /* timers, and an event counter for the notifier: setting a timer costs far more */
+    _Alignas(POOL_LINE) _Atomic(uint64_t) word[OPP_ALARMS];
+};
+
+opp_alarms *opp_alarms_create(void) {
+    opp_alarms *alarms = aligned_alloc(POOL_LINE, sizeof(opp_alarms));
+    if (alarms == NULL) return NULL;
+    memset(alarms, 0, sizeof(*alarms));
+    for (int i = 0; i <= OPP_ALARMS; i++) {
+        alarms->descriptor[i] = i == OPP_NOTIFIER ? opp_notifier_open() : opp_timer_open();
+        if (alarms->descriptor[i] >= 0) continue;
+        while (i-- > 0) opp_timer_close(alarms->descriptor[i]);
+        free(alarms);
+        return NULL;
+    }
+    return alarms;
+}
+
+void opp_alarms_destroy(opp_alarms *alarms) {
+    for (int i = 0; i <= OPP_ALARMS; i++) opp_timer_close(alarms->descriptor[i]);
+    free(alarms);
+}
+
+void opp_alarms_arm(opp_alarms *alarms, uint32_t which, uint64_t delay_ns) {
+    /* [alarm] seq_cst: after whatever the caller did that the waiter must see, if it finds the alarm armed; the
+     * waiter unarms (seq_cst) before it looks. */
+    OPP_ASSERT(which < OPP_ALARMS);
+    uint64_t word = opp_load(&alarms->word[which], seq_cst);
+    if (word & 1) return;
+    opp_timer_set(alarms->descriptor[which], false, delay_ns);
+    opp_cas(&alarms->word[which], &word, word | 1, relaxed); /* relaxed: a note to others not to bother */
+}
+
+void opp_alarms_set(opp_alarms *alarms, uint32_t which, uint64_t at_ns) {
+    OPP_ASSERT(which < OPP_ALARMS);
+    opp_timer_set(alarms->descriptor[which], true, at_ns);
+}
+
+void opp_alarms_notify(opp_alarms *alarms) {
+    opp_notifier_notify(alarms->descriptor[OPP_NOTIFIER]);
+}
+
+uint32_t opp_alarms_wait(opp_alarms *alarms) {
+    uint32_t ready = opp_timer_wait(alarms->descriptor, OPP_ALARMS + 1);
+    uint32_t rung = 0;
+    for (uint32_t i = 0; i <= OPP_ALARMS; i++) {
+        if (!(ready & 1u << i) || !opp_timer_read(alarms->descriptor[i])) continue;
+        rung |= 1u << i;
+        if (i == OPP_NOTIFIER) continue;
+        uint64_t word = opp_load(&alarms->word[i], relaxed);
+        /* [alarm] seq_cst: see opp_alarms_arm(). Odd or even, the next even number. */
+        while (!opp_cas(&alarms->word[i], &word, (word | 1) + 1, seq_cst)) {}
+    }
+    return rung;
+}
+
+uint64_t opp_now_ns(void) {
+    return opp_sync_now();
+}

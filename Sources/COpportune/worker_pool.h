@@ -1,0 +1,64 @@
+/*
+ * A pool and its workers' slots: what worker_pool.c (tokens, sleepers, demoted places, the spare worker) and worker.c (a
+ * worker's way from slot to slot) share. Private to the core. The invariants stand at the top of each.
+ */
+#ifndef OPP_POOL_PRIVATE_H
+#define OPP_POOL_PRIVATE_H
+
+#include "opp_assert.h"
+#include "opp_pool.h"
+#include "opp_sync.h"
+
+#define POOL_LINE 64
+#define ASLEEP_WORDS (OPP_POOL_WORKERS / 64)
+
+/* A worker's word: its slot in the low bits, above them a number that grows each time it may take jobs again. */
+#define SLOT_MASK 15u
+#define SLOT_TURN 16u
+
+struct opp_worker {
+    _Alignas(POOL_LINE) _Atomic(uint32_t) word; /* a futex */
+    _Atomic(uint32_t) wakeups;                  /* statistics; these two are written by who has cleared its bit */
+    uint32_t wakeups_told;
+    opp_pool *pool;                             /* set once */
+    opp_consumer *consumer;                           /* set by opp_worker_begin() */
+    /* Its own thread's; who wakes it reads `turns`, which was published with its bit. */
+    uint32_t turns; /* what stands in the word above the slot */
+    opp_slot held;  /* the slot that it gave itself; the monitor may have changed it since */
+    opp_turn turn;
+    uint32_t picks;
+    uint8_t vain_searches, searches_to_skip; /* one after the other; and how many of the next are left out for that */
+    bool has_served; /* as the spare worker, since it was called */
+    bool has_left;   /* the running slice has queued what this worker takes next, and woke nobody for it */
+};
+
+struct opp_pool {
+    _Alignas(POOL_LINE) _Atomic(uint64_t) count; /* tokens << 32 | in use */
+    _Atomic(uint64_t) demoted;                   /* places for demoted work: extra << 42 | limit << 21 | in use */
+    _Atomic(uint32_t) closed;
+    _Atomic(bool) stalled;
+    _Atomic(bool) searching; /* some worker looks on before it parks */
+    _Alignas(POOL_LINE) _Atomic(uint64_t) asleep[ASLEEP_WORDS];
+    _Atomic(uint32_t) slot_end; /* no bit at or above it was ever set */
+    _Alignas(POOL_LINE) _Atomic(uint32_t) spare;
+    uint32_t spare_seen; /* the monitor's own */
+    _Atomic(uint64_t) watch_delay;
+    /* Set before the first worker begins. */
+    uint64_t levels, demoted_levels, once_levels;
+    opp_core *core;
+    opp_alarms *alarms;
+    uint32_t alarm, group;
+    opp_worker workers[OPP_POOL_WORKERS];
+};
+
+static inline opp_slot slot_of(uint32_t word) {
+    return (opp_slot)(word & SLOT_MASK);
+}
+
+/* Counts one more among the demoted, whatever the room. */
+void opp_pool_count_demoted(opp_pool *pool);
+
+/* Whether the worker itself takes what it has queued at `level` of `pool` next, so that nobody is to be woken. */
+bool opp_worker_takes_next(opp_worker *worker, const opp_pool *pool, unsigned level);
+
+#endif

@@ -1,0 +1,62 @@
+/// All that the system knows of an app.
+struct LifecycleRecord: Sendable {
+  let id: AppID
+  var manifest: Manifest
+  var state = LifecycleState.notRunning
+  /// Asked for and not returned from; the first one runs.
+  var callbacks: [Callback] = []
+  var interruptions = 0
+  var restrictions: Restrictions?
+  var since = Moment.zero
+  var lastUsed: Moment?
+  var deadlines = [Moment](repeating: .distantFuture, count: DeadlineKind.allCases.count)
+
+  var tasks: [OpenTask] = []
+  var work: [TaskKind: Int] = [:]
+  /// When its time for tasks in background ends.
+  var budgetEnd: Moment?
+  var cpuBehind: Duration = .zero
+  var wantsTermination = false
+
+  var audio: AudioActivity?
+  var isPaused = false
+  var hibernatesWhenStopped = false
+
+  var queued: [Message] = []
+  var wakes = Set(Wake.allCases)
+  var locals: [ScheduledLocal] = []
+  var changes: [String: String] = [:]
+  var heartbeat: Duration?
+  var fetchInterval: Duration?
+  var isTracking = false
+
+  var locks: [SharedResource: Int] = [:]
+  var grants: Set<Hardware> = []
+  var footprint: UInt64 = 0
+  var compliance = ConductRecord()
+  var totals = [Duration](repeating: .zero, count: LifecycleState.allCases.count)
+
+  init(id: AppID, manifest: Manifest) {
+    self.id = id
+    self.manifest = manifest
+  }
+
+  func deadline(_ kind: DeadlineKind) -> Moment? {
+    let moment = deadlines[Int(kind.rawValue)]
+    return moment == .distantFuture ? nil : moment
+  }
+
+  var plays: Bool { audio != nil && !isPaused }
+}
+
+/// A task that was begun and not ended.
+struct OpenTask: Sendable {
+  let id: TaskID
+  let kind: TaskKind
+}
+
+/// A local notification and when it fires, in seconds since 1970.
+struct ScheduledLocal: Sendable {
+  let notification: LocalNotification
+  var fires: Double
+}

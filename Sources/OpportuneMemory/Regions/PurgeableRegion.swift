@@ -1,0 +1,123 @@
+internal import COpportune
+import Glibc
+
+/// A purgeable region of an app, as the C core knows it. Closed when the last reference goes; whoever has it pinned holds
+/// one.
+///
+/// All members may be used from any thread; nothing here waits.
+@usableFromInline
+final class PurgeableRegion: @unchecked Sendable {
+  // The C object is thread-safe.
+  private let raw: OpaquePointer
+  /// Keeps the set that the region is in.
+  private let app: AppMemory
+  /// In bytes, whole pages.
+  @usableFromInline let bytes: Int
+
+  /// What a pin found, and the memory that goes with it.
+  @usableFromInline
+  struct Pin {
+    @usableFromInline
+    enum Found { case intact, empty, busy }
+    @usableFromInline let found: Found
+    /// For `busy` memory of this pin's own.
+    @usableFromInline let memory: UnsafeMutableRawPointer
+
+    @usableFromInline
+    init(_ found: Found, _ memory: UnsafeMutableRawPointer) {
+      self.found = found
+      self.memory = memory
+    }
+  }
+
+  init(_ app: AppMemory, bytes: Int, group: UInt32) throws(MemoryError) {
+    app.broker.makeRoom(for: bytes)
+    var opened: OpaquePointer?
+    let result = opp_purge_open(app.broker.set, bytes, app.record.number, group, &opened)
+    guard result == 0, let raw = opened else {
+      if result == -EINVAL { throw .range("a purgeable region", "\(bytes) bytes", "1 to 2^46") }
+      throw .refused("no purgeable region of \(bytes) bytes", -result)
+    }
+    self.raw = raw
+    self.app = app
+    self.bytes = (bytes + pageSize - 1) / pageSize * pageSize
+    app.broker.add(UInt64(self.bytes))
+  }
+
+  deinit {
+    opp_purge_close(raw)
+    app.broker.subtract(UInt64(bytes))
+  }
+
+  @usableFromInline
+  func pin() -> Pin {
+    var memory: UnsafeMutableRawPointer?
+    let access = opp_purge_pin(raw, &memory)
+    if let memory { return Pin(access == .OPP_PURGE_INTACT ? .intact : .empty, memory) }
+    return pinBusy()
+  }
+
+  private func pinBusy() -> Pin {
+    app.broker.makeRoom(for: bytes)
+    let own = UnsafeMutableRawPointer.allocate(byteCount: bytes, alignment: pageSize)
+    own.initializeMemory(as: UInt8.self, repeating: 0, count: bytes)
+    app.record.ownBuffers.add(UInt64(bytes), ordering: .relaxed)
+    app.broker.add(UInt64(bytes))
+    return Pin(.busy, own)
+  }
+
+  /// Ends a pin that found the content intact, or whose memory was filled or emptied.
+  @usableFromInline
+  func unpin() { opp_purge_unpin(raw) }
+
+  /// Ends a pin that was busy.
+  @usableFromInline
+  func unpinBusy(_ pin: Pin) {
+    pin.memory.deallocate()
+    app.record.ownBuffers.subtract(UInt64(bytes), ordering: .relaxed)
+    app.broker.subtract(UInt64(bytes))
+    opp_purge_unpin(raw)
+  }
+
+  /// Ends a pin that found nothing: the content is there now, or not after all.
+  @usableFromInline
+  func unpinEmpty(isFilled: Bool) {
+    if isFilled { opp_purge_filled(raw) } else { opp_purge_emptied(raw) }
+    opp_purge_unpin(raw)
+  }
+
+  /// A pin that found nothing is about to be filled: that needs room, as a new region does.
+  @usableFromInline
+  func makeRoom() { app.broker.refill(UInt64(bytes)) }
+
+  func setVolatile(_ isVolatile: Bool) { opp_purge_set_volatile(raw, isVolatile) }
+
+  func updateDrawing() { app.broker.updateDrawing(raw, view, of: app.record) }
+
+  var view: opp_purge_view {
+    var view = opp_purge_view()
+    _ = opp_purge_look(raw, &view)
+    return view
+  }
+
+  /// Gives the pages back whether it is volatile or not. Returns the bytes; 0 where it is in use or gone already.
+  func revoke() -> Int {
+    var seen = view
+    return max(0, Int(opp_purge_revoke(raw, &seen)))
+  }
+
+  /// Returns the bytes given back; 0 where it is in use.
+  func take(_ mode: PurgeMode) throws(MemoryError) -> Int {
+    var seen = view
+    let result = opp_purge_take(raw, &seen, mode.raw)
+    guard result >= 0 else { throw .refused("\(bytes) bytes were not given back", Int32(-result)) }
+    return Int(result)
+  }
+}
+
+/// The kernel's page, in bytes.
+let pageSize = Int(sysconf(Int32(_SC_PAGESIZE)))
+
+extension PurgeMode {
+  var raw: opp_purge_mode { self == .eager ? .OPP_PURGE_EAGER : .OPP_PURGE_LAZY }
+}

@@ -1,0 +1,282 @@
+internal import COpportune
+internal import COpportuneRuntime
+import Synchronization
+
+/// What an app is to the scheduler: its places in the run queue and its counters. `App` is the handle that users have.
+///
+/// It has two places. Jobs of default actors go to the second, which is never suspended: such a job drains the
+/// messages of everybody who uses the actor, and must not hang them because this app is suspended.
+final class AppCore: @unchecked Sendable {
+  let engine: Engine
+  let name: String
+  let number: UInt64
+  let statistics: StatisticsBlock
+  let record: AppRecord
+  let observers = AppObservers()
+  // Every access to what they point to goes through the core, which is thread-safe.
+  let raw: OpaquePointer
+  let runner: OpaquePointer
+  /// Counts looks of those who move the actors' place.
+  private let moves = Atomic<UInt64>(0)
+  /// Set once, by the executor's initialiser, before anybody can enqueue.
+  private(set) nonisolated(unsafe) var unownedExecutor: UnownedTaskExecutor
+
+  init(engine: Engine, name: String, band: Band) throws(SchedulerError) {
+    let full = SchedulerError(
+      .tooManyApps,
+      "no app \"\(name)\": the scheduler holds \(engine.configuration.maximumApps) apps, its maximumApps, or memory is short"
+    )
+    let statistics = try StatisticsBlock(isCollecting: engine.configuration.collectsStatistics)
+    guard let raw = opp_app_create(engine.core, band.rawValue, false) else { throw full }
+    guard let runner = opp_app_create(engine.core, band.rawValue, false) else {
+      opp_app_destroy(raw)
+      throw full
+    }
+    self.engine = engine
+    self.name = name
+    self.statistics = statistics
+    self.raw = raw
+    self.runner = runner
+    number = engine.nextNumber()
+    record = AppRecord(name: name, number: number, place: raw, runner: runner, statistics: statistics)
+    unownedExecutor = engine.fallbackExecutor
+    let context = Unmanaged.passUnretained(self).toOpaque()
+    opp_app_set_context(raw, context)
+    opp_app_set_context(runner, context)
+  }
+
+  // Every queued job holds its app, so there is none.
+  deinit {
+    record.retire()
+    opp_app_destroy(raw)
+    opp_app_destroy(runner)
+  }
+
+  func bind(_ executor: UnownedTaskExecutor) { unownedExecutor = executor }
+
+  var state: opp_app_state { opp_app_state_read(raw) }
+  var band: Band { Band(rawValue: state.band) ?? .background }
+
+  // MARK: Queueing
+
+  /// Queues a job of the app's executor. Never refuses: what cannot be queued goes to the global pool and is counted.
+  ///
+  /// - Parameter tree: where the job belongs to a task that may be donated a higher band.
+  func enqueue(_ job: UnownedJob, of tree: TaskTree? = nil) {
+    if !tryEnqueue(job, of: tree) { engine.escape(job, self) }
+  }
+
+  /// The same, but false where it cannot be queued; the job is then the caller's still.
+  func tryEnqueue(_ job: UnownedJob, of tree: TaskTree? = nil) -> Bool {
+    let pointer = unsafeBitCast(job, to: UnsafeMutableRawPointer.self)
+    let kind = Int32(opp_runtime_job_kind(pointer))
+    guard let (here, source, worker) = engine.enqueuer(to: raw) else { return false }
+    let isTask = kind == OPP_RUNTIME_JOB_TASK || !engine.knowsJobLayout
+    let identity = isTask ? opp_runtime_task_id(pointer) : 0
+    let isActor =
+      engine.knowsJobLayout && kind >= OPP_RUNTIME_JOB_ACTOR_FIRST && kind <= OPP_RUNTIME_JOB_ACTOR_LAST
+    // A yield's own job, and what a task that has just been suspended leaves behind, the worker takes up itself.
+    let isOwn = worker.map { kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving } ?? false
+    let priority = engine.knowsJobLayout ? opp_runtime_job_priority(pointer) : job.priority.rawValue
+    let (band, base) = (Band(rawValue: here.band) ?? .background, BasePriority(priority))
+    if isOwn, identity != 0, let worker, worker.identity == 0 {
+      chargeForActor(identity, band, base: engine.rank(base, band: band, depth: 0), worker)
+    }
+    // Jobs of actors and yields, which have no identity, start at the level of the slice that leaves them behind.
+    let depth = engine.accounts.depth(
+      ofQueued: identity, submitter: worker, movesOn: isOwn,
+      origin: worker == nil ? Accounts.origin(here.number, in: self) : nil, app: self)
+    let rank = engine.rank(base, band: band, depth: depth)
+    let stamp = statistics.stamp(here)
+    let place = isActor ? runner : raw
+    guard let tree else {
+      if isTask, isOwn, state.suspended, let waiter = worker?.app, waiter !== self, identity != 0,
+        identity == worker?.identity
+      {
+        // The task that runs for another app has come here, and goes on once this app is resumed.
+        let awaited = AwaitedJob(job, of: self, identity: identity, base: base)
+        beginWait(of: waiter)
+        if awaited.push(to: self, place, rank: rank, source: source, stamp: stamp, by: worker) { return true }
+        record.endWait()
+        return false
+      }
+      let entry = JobEntry(.task, pointer, base: base, queuedAt: stamp)
+      return push(entry, to: place, rank: rank, source: source, by: isOwn ? worker : nil)
+    }
+    let promotable = PromotableJob(job, of: tree, identity: identity, base: base, rank: rank)
+    if !isActor {
+      tree.willQueue(promotable)
+      tree.forEachLender { donor in
+        let rank = engine.rank(base, band: donor.band, depth: depth)
+        _ = promotable.push(to: donor, donor.raw, rank: rank, source: source, stamp: stamp, by: isOwn ? worker : nil)
+      }
+    }
+    // In its own place in any case: those who lend may be suspended before they take it.
+    if promotable.push(to: self, place, rank: rank, source: source, stamp: stamp, by: isOwn ? worker : nil) {
+      return true
+    }
+    // Somebody who lends may have queued it meanwhile, and it may run already.
+    return !promotable.claim()
+  }
+
+  /// A task leaves a default actor: what it has used there counts as its own. (R-CPU-08)
+  private func chargeForActor(_ identity: UInt64, _ band: Band, base: UInt8, _ worker: Worker) {
+    let now = opp_now_ns()
+    let cpu = worker.cpuTimeOnActor(until: now)
+    guard cpu > 0 else { return }
+    engine.accounts.charge(
+      identity, cpu: cpu, offCPU: 0, at: now, from: 0, to: 0, base: Int(base), band: band, statistics: statistics)
+  }
+
+  /// Queues a closure.
+  func submit(
+    _ base: BasePriority, _ body: @escaping @Sendable () -> Void, cancelled: (@Sendable () -> Void)?
+  ) throws(SchedulerError) {
+    let (here, source, worker) = try engine.submitter(to: raw)
+    let identity = engine.nextNumber() | Accounts.closureBit
+    let origin = worker == nil ? Accounts.origin(here.number, in: self) : nil
+    let depth = engine.accounts.depth(ofNew: identity, submitter: worker, origin: origin, app: self)
+    let band = Band(rawValue: here.band) ?? .background
+    let rank = engine.rank(base, band: band, depth: depth)
+    let closure = Unmanaged.passRetained(Closure(app: self, identity: identity, body: body, cancelled: cancelled))
+    let entry = JobEntry(.closure, closure.toOpaque(), base: base, queuedAt: statistics.stamp(here))
+    guard push(entry, to: raw, rank: rank, source: source, by: nil) else {
+      closure.release()
+      throw SchedulerError(.outOfMemory, "no memory to queue a closure of app \"\(name)\"")
+    }
+    statistics.add(.submitted, 1, in: band)
+  }
+
+  /// Queues an entry and wakes a worker for it, unless it is `worker`'s own, which takes it next.
+  func push(
+    _ entry: JobEntry, to place: OpaquePointer, rank: UInt8, source: OpaquePointer, by worker: Worker?
+  ) -> Bool {
+    let submitted = opp_submit(source, place, rank, entry.raw, worker?.raw)
+    guard submitted.level >= 0 else { return false }
+    if submitted.wake != .OPP_WAKE_NOTHING { follow(submitted) }
+    engine.dropIfClosed()
+    return true
+  }
+
+  // MARK: State
+
+  func setBand(_ band: Band) {
+    guard opp_app_set_band(raw, band.rawValue) else { return }
+    moveRunner()
+    wakeForQueued()
+    engine.monitor.post(.reclassify)
+    observers.tell()
+  }
+
+  /// Moves the place of actors' jobs to where the app is now. Others may do the same at once: whoever moves it last has
+  /// looked where the app is after that.
+  private func moveRunner() {
+    var moved: UInt8?
+    while true {
+      // acquiring and releasing: one after the other passes here. Of two threads the later sees what the earlier did
+      // before: its step of the app, and then looks where that is; or, from its last pass, its step of the runner, and
+      // then moves that. On Arm too, where a load may else come before a step.
+      moves.add(1, ordering: .acquiringAndReleasing)
+      let band = state.band
+      if band == moved { return }
+      opp_app_set_band(runner, band)
+      moved = band
+    }
+  }
+
+  func suspend() {
+    guard opp_app_suspend(raw) else { return }
+    engine.monitor.post(.checkWaiters)
+    if let waiter = record.waiter { engine.monitor.post(.awaited(record, by: waiter)) }
+    observers.tell()
+  }
+
+  func resume() {
+    guard opp_app_resume(raw) else { return }
+    wakeForQueued()
+    engine.monitor.post(.checkWaiters)
+    observers.tell()
+  }
+
+  private func wakeForQueued() {
+    let levels = opp_app_levels(raw) | opp_app_levels(runner)
+    for pool in engine.pools where pool.mask & levels != 0 {
+      // One for each token: there may be many jobs, and each woken worker finds its own.
+      for _ in 0..<engine.width where opp_has_ready(engine.core, pool.mask) { engine.wake(pool) }
+    }
+  }
+
+  // MARK: Run in the place of another
+
+  /// Begins a slice of this app that was taken from the place of an app that waits for it. False if this app is
+  /// suspended: the slice must not run, and its entry in the app's own place is still there.
+  func enterDonated() -> Bool {
+    // seqCst, both: who suspends sets the state and then looks here; one of the two sees the other.
+    record.donatedInside.add(1, ordering: .sequentiallyConsistent)
+    if !opp_app_is_suspended(raw) { return true }
+    leaveDonated()
+    return false
+  }
+
+  func leaveDonated() {
+    // seqCst: see enterDonated(); releasing, so that what the slice did is seen by who finds the app quiet.
+    guard record.donatedInside.subtract(1, ordering: .sequentiallyConsistent).newValue == 0, opp_app_is_suspended(raw)
+    else {
+      return
+    }
+    engine.monitor.post(.checkWaiters)
+  }
+
+  // MARK: Waited for by others
+
+  /// Work of `other` begins to wait for this app, until ``AppRecord/endWait()``. Of the background too, which may come to the
+  /// front meanwhile.
+  @inline(never) private func follow(_ submitted: opp_submitted) {
+    if submitted.wake == .OPP_WAKE_COUNT { return statistics.add(.wakeups, 1, in: band) }
+    if let pool = engine.pool(ofLevel: Int(submitted.level)) { engine.follow(submitted.wake, in: pool) }
+  }
+
+  func beginWait(of other: AppCore) {
+    record.beginWait(of: other.number)
+    if opp_app_is_suspended(raw), other.band > .background { engine.monitor.post(.awaited(record, by: other.number)) }
+  }
+
+  /// Whether it is suspended and nobody is inside one of its jobs.
+  var isQuiet: Bool {
+    state.suspended && opp_app_running(raw) == 0 && record.donatedInside.load(ordering: .sequentiallyConsistent) == 0
+  }
+}
+
+/// A job that its task's former app waits for; counted until it runs.
+private final class AwaitedJob: QueuedObject, @unchecked Sendable {
+  private let app: AppCore
+  private let job: UnownedJob
+
+  init(_ job: UnownedJob, of app: AppCore, identity: UInt64, base: BasePriority) {
+    self.app = app
+    self.job = job
+    super.init(identity: identity, base: base)
+  }
+
+  override func run(on worker: Worker) {
+    app.record.endWait()
+    job.runSynchronously(on: app.unownedExecutor)
+  }
+
+  override func abandon() {
+    app.record.endWait()
+    globalConcurrentExecutor.enqueue(job)
+  }
+}
+
+extension JobEntry {
+  /// What the account of this job is kept under; 0 for jobs that have none.
+  var identity: UInt64 {
+    switch kind {
+    case .task: opp_runtime_task_id(pointer)
+    case .closure: Unmanaged<Closure>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.identity }
+    case .strand: Unmanaged<Strand>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.identity }
+    case .object: Unmanaged<QueuedObject>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.identity }
+    }
+  }
+}

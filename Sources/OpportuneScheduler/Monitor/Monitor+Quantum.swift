@@ -1,0 +1,181 @@
+internal import COpportune
+
+/// Once a quantum while a worker is inside a job: demotes what has used its quantum up. (R-CPU-06)
+extension Monitor {
+  /// What the monitor remembers of a running job between two looks.
+  struct Seen {
+    let sequence: UInt64
+    /// Its depth at the first look, and by now.
+    let first: Int
+    var depth: Int
+    /// Voluntary context switches at the last look.
+    var switches: Int64
+    /// Time off the CPU without waiting for one, nanoseconds, as far as known; and what shows as such where none is.
+    var offCPU: UInt64 = 0
+    var nothing: Int64 = 0
+    /// CPU time and time off the CPU when it was last seen to have blocked.
+    var judgedCPU: UInt64 = 0
+    var judgedOff: UInt64 = 0
+  }
+
+  func tick(_ engine: Engine) {
+    var inside = false
+    let now = opp_now_ns()
+    for pool in engine.pools {
+      var isInside = false
+      for case let worker? in pool.workers {
+        guard let reading = worker.report.read() else {
+          seen[ObjectIdentifier(worker)] = nil
+          continue
+        }
+        isInside = true
+        if reading.band != .background { look(at: worker, reading, now, engine) }
+        if pool.demotedWait(engine.core) { makeRoomIfBlocked(worker, reading, now, engine) }
+      }
+      makeRoomForLoweredOnce(pool, engine)
+      if pool.pool == .background {
+        watch(pool, engine)
+      } else if isInside {
+        engine.wakeIfReady(pool)  // a slice may go on that has left a job behind for its worker
+      }
+      inside = inside || isInside
+    }
+    if inside {
+      armTick()
+    }
+    if now &- lastLimits > 1_000_000_000 {
+      lastLimits = now
+      engine.followLimits()
+      followThreadLimits(engine)
+    }
+  }
+
+  private func makeRoomForLoweredOnce(_ pool: PoolState, _ engine: Engine) {
+    guard opp_has_ready(engine.core, pool.loweredOnceMask) else { return }
+    if pool.makeExtraRoom(cpuOfWorkers: cpuOfWorkers(pool), quantum: quantum, width: engine.width) {
+      engine.wakeIfReady(pool)
+    }
+  }
+
+  /// Demotes what runs and has used up its quantum. (R-CPU-06)
+  func look(at worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) {
+    guard let meter = worker.report.meter else { return }
+    let key = ObjectIdentifier(worker)
+    var usage = opp_thread_usage()
+    guard opp_thread_meter_read(meter, &usage) == 0 else { return }
+    let switches = opp_thread_meter_voluntary_switches(meter)
+    var known =
+      seen[key].flatMap { $0.sequence == reading.sequence ? $0 : nil }
+      ?? Seen(
+        sequence: reading.sequence, first: reading.depth, depth: max(reading.depth, worker.depth),
+        switches: reading.switchesBefore)
+    let wall = now > reading.start ? now - reading.start : 0
+    let used = min(wall, usage.cpu_ns &- reading.cpuBefore)
+    // Time off the CPU is what neither clock has counted. The kernel counts a wait when it is over: a thread that waits
+    // for a CPU now seems to be off it by that much, one that waited as the slice began to have been on it. So a
+    // thread that has not given the CPU up by itself since the last look was not blocked since, and what comes out
+    // below nothing shows where nothing is.
+    let uncounted = Int64(wall - used) - Int64(clamping: usage.wait_ns &- reading.waitBefore)
+    known.nothing = min(known.nothing, uncounted)
+    let off = UInt64(clamping: uncounted - known.nothing)
+    known.offCPU = switches != known.switches ? off : min(off, known.offCPU)
+    known.switches = switches
+    known.judgedOff = min(known.judgedOff, known.offCPU)
+    if Double(known.offCPU - known.judgedOff)
+      > engine.configuration.quantum.offCPUShare * Double(max(quantum, used.saturatingSubtract(known.judgedCPU)))
+    {
+      (known.judgedCPU, known.judgedOff) = (used, known.offCPU)
+    }
+    let (cpu, offCPU) = (used.saturatingSubtract(known.judgedCPU), known.offCPU - known.judgedOff)
+    defer { seen[key] = known }
+    guard cpu >= quantum else { return }
+    // A hog that sank into the background's pool must not keep its token from those who live there. (law 3)
+    if worker.pool.pool == .background, opp_has_ready(engine.core, worker.pool.mask) {
+      replace(worker, reading, demoted: true, engine)
+    }
+    let depth = engine.accounts.depth(
+      ofRunning: reading.identity, from: known.first, cpu: cpu, offCPU: offCPU,
+      base: Int(engine.rank(reading.base, band: reading.band, depth: 0)), band: reading.band)
+    if depth > 0 { recount(worker, reading, engine) }
+    guard depth > known.depth else { return }
+    lower(worker, reading, from: known.depth, to: depth, now, engine)
+    known.depth = depth
+  }
+
+  /// Something waits behind a fresh job whose origin is suspected, and it has had the CPU for `delay`, longer than the
+  /// pool's jobs ordinarily take: it is lowered before it has used up its quantum. False where it is not such a job.
+  func judgeSuspect(
+    _ worker: Worker, _ reading: WorkerReport.Reading, after delay: UInt64, _ now: UInt64, _ engine: Engine
+  ) -> Bool {
+    guard worker.depth == 0, reading.band != .background, engine.accounts.isSuspected(reading.identity) else {
+      return false
+    }
+    guard let cpu = worker.report.cpuTime, cpu.saturatingSubtract(reading.cpuBefore) >= delay else { return false }
+    let key = ObjectIdentifier(worker)
+    if var known = seen[key], known.sequence == reading.sequence {
+      known.depth = 1
+      seen[key] = known
+    }
+    return lower(worker, reading, from: 0, to: 1, now, engine)
+  }
+
+  /// Jobs on trial that have used the CPU for longer than the pool's jobs ordinarily do go on at the demoted's kernel priority.
+  func judgeTrials(_ pool: PoolState, _ engine: Engine) {
+    var goesOn = false
+    for case let worker? in pool.workers where worker.isOnTrial {
+      // It may be about to begin.
+      guard let reading = worker.report.read(), let cpu = worker.report.cpuTime,
+        cpu.saturatingSubtract(reading.cpuBefore) >= max(pool.spareDelay, spareDelay)
+      else {
+        goesOn = true
+        continue
+      }
+      let level = engine.configuration.bands.level(band: reading.band, rank: reading.rank)
+      _ = worker.report.setPriority(
+        engine.priority(of: pool.pool, level: level, depth: reading.depth), during: reading)
+      engine.accounts.suspect(originOf: reading.identity, at: opp_now_ns())
+      if worker.report.isStillInside(reading) { worker.endTrial() }
+    }
+    if goesOn { opp_pool_watch(pool.raw) }
+  }
+
+  /// Lowers what runs, and lets another worker take its place. False if it keeps the place.
+  @discardableResult private func lower(
+    _ worker: Worker, _ reading: WorkerReport.Reading, from known: Int, to depth: Int, _ now: UInt64, _ engine: Engine
+  ) -> Bool {
+    let bands = engine.configuration.bands
+    let level = bands.level(
+      band: reading.band, rank: Int(engine.rank(reading.base, band: reading.band, depth: depth)))
+    _ = worker.report.setPriority(
+      engine.priority(of: worker.pool.pool, level: level, depth: depth), during: reading)
+    if known == 0 { engine.accounts.suspect(originOf: reading.identity, at: now) }
+    worker.report.deepen(to: depth, during: reading)
+    app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known), in: reading.band)
+    return replace(worker, reading, demoted: true, engine)
+  }
+
+  /// A worker that was replaced because it was blocked runs again, and has used up a quantum since: it counts among the
+  /// demoted, beyond the bound if need be, or as many hogs as had blocked once would run beside those that are counted.
+  func recount(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine) {
+    // A guest whose app has left for another pool is counted nowhere.
+    guard worker.standing == .OPP_SLOT_HANDED_OFF, let app = reading.app,
+      opp_app_state_read(app).band == reading.band.rawValue, worker.report.isStillInside(reading)
+    else { return }
+    if opp_worker_count(worker.raw) == .OPP_HANDED_LATE { letAnotherWork(worker.pool, engine) }
+  }
+
+  /// A worker that is blocked makes room for demoted work that waits: what it waits for may be among that. Who has a
+  /// token does so too, where no fresh work calls for watch() to see to it.
+  func makeRoomIfBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) {
+    let (pool, standing) = (worker.pool, worker.standing)
+    let isCounted = standing == .OPP_SLOT_DEMOTED || standing == .OPP_SLOT_SUNK
+    guard isCounted ? !pool.hasRoom(.OPP_DEMOTION_KNOWN) : standing == .OPP_SLOT_RUNNING, now > reading.start,
+      stayedBlocked(worker, reading, now, engine),
+      now - reading.start >= PoolState.patience(workers: pool.liveWorkers, width: engine.width, delay: spareDelay)
+    else { return }
+    guard isCounted else { return replaceBlocked(worker, reading, engine) }
+    if worker.report.isStillInside(reading), opp_worker_uncount(worker.raw) == .OPP_HANDED_OFF {
+      letAnotherWork(pool, engine)
+    }
+  }
+}

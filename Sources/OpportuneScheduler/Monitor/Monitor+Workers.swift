@@ -1,0 +1,121 @@
+internal import COpportune
+
+/// Starts a thread of a name and a stack size, as `opp_thread_start()` does; a test's may refuse to.
+typealias ThreadStarter = (
+  String, Int, @convention(c) (UnsafeMutableRawPointer?) -> Void, UnsafeMutableRawPointer
+) -> Int32
+
+/// Starts workers, gives their places to others, and changes the kernel's priority of what runs.
+extension Monitor {
+  func spawn(_ pool: PoolState, _ engine: Engine) -> Bool {
+    let slot = pool.workers.firstIndex { $0 == nil } ?? pool.workers.count
+    guard pool.liveWorkers < pool.mostWorkers, !engine.isClosed else { return false }
+    guard mayStart(in: pool) else {
+      pool.lacksWorker = true
+      return false
+    }
+    let worker = Worker(engine: engine, pool: pool, slot: UInt32(slot))
+    let names: [Pool: String] = [.background: "bg", .foreground: "fg", .realTime: "rt"]
+    let result = engine.startThread(
+      "\(engine.configuration.name.prefix(9))-\(names[pool.pool] ?? "")\(slot)", 1 << 20,
+      { Unmanaged<Worker>.fromOpaque($0.unsafelyUnwrapped).takeRetainedValue().run() },
+      Unmanaged.passRetained(worker).toOpaque())
+    guard result == 0 else {
+      Unmanaged.passUnretained(worker).release()
+      lacked(-result, pool, engine)
+      return false
+    }
+    pool.started(at: opp_now_ns())
+    if slot == pool.workers.count { pool.workers.append(worker) } else { pool.workers[slot] = worker }
+    live += 1
+    return true
+  }
+
+  /// There was no thread for a worker, or no memory.
+  func lacked(_ error: Int32, _ pool: PoolState, _ engine: Engine) {
+    threadError = error
+    provenWorkers = live
+    shareThreads(engine)
+    guard pool.putOffStart(at: opp_now_ns()) else { return }
+    engine.log(
+      .warning, "no thread for a worker",
+      ["pool": "\(pool.pool)", "error": "\(error)", "workers": "\(live)", "limits": "\(threadLimits)"])
+  }
+
+  /// Tries again where workers could not be started, if something still waits for them. Returns when to come again, or
+  /// `.max`.
+  func startLacking(_ engine: Engine) -> UInt64 {
+    let now = opp_now_ns()
+    for pool in engine.pools where pool.lacksWorker && now >= pool.startsFrom {
+      pool.lacksWorker = false
+      if opp_pool_sleeping(pool.raw) == 0, opp_has_ready(engine.core, pool.mask) { _ = spawn(pool, engine) }
+    }
+    return nextStart(engine)
+  }
+
+  func nextStart(_ engine: Engine) -> UInt64 {
+    engine.pools.reduce(.max) { $1.lacksWorker ? min($0, $1.startsFrom) : $0 }
+  }
+
+  /// Lets another worker take the place of one that is inside `reading`; false if it keeps its place.
+  @discardableResult func replace(
+    _ worker: Worker, _ reading: WorkerReport.Reading, demoted: Bool, _ engine: Engine,
+    why: opp_demotion = .OPP_DEMOTION_FOUND
+  ) -> Bool {
+    let pool = worker.pool
+    // Without somebody to take the place each job that came would look for him in vain.
+    guard worker.report.isStillInside(reading), opp_pool_sleeping(pool.raw) > 0 || mayStart(in: pool) else {
+      return false
+    }
+    // Not beyond the bound in the background's pool: there they are guests.
+    let reason = pool.pool == .background ? .OPP_DEMOTION_KNOWN : why
+    let handed = demoted ? opp_worker_sink(worker.raw, reason) : opp_worker_hand_off(worker.raw)
+    if handed != .OPP_HANDED_NOT { letAnotherWork(pool, engine) }
+    return handed == .OPP_HANDED_OFF
+  }
+
+  func replaceBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine) {
+    // relaxed: a statistic.
+    if replace(worker, reading, demoted: false, engine) { worker.pool.replaced.add(1, ordering: .relaxed) }
+  }
+
+  /// A place has come free, or others may have lain down since it was counted for a moment: a worker for what waits, and one
+  /// for what comes.
+  func letAnotherWork(_ pool: PoolState, _ engine: Engine) {
+    engine.wakeIfReady(pool)
+    if opp_pool_sleeping(pool.raw) == 0 { _ = spawn(pool, engine) }
+  }
+
+  /// The app that owns a place of the run queue, unless it is gone.
+  func app(at place: OpaquePointer?) -> AppRecord? {
+    apps.first { place != nil && !$0.isGone && ($0.place == place || $0.runner == place) }
+  }
+
+  // MARK: Changes of band
+
+  func reclassify(_ engine: Engine) {
+    for pool in engine.pools {
+      for case let worker? in pool.workers {
+        guard let reading = worker.report.read(), let app = reading.app,
+          let band = Band(rawValue: opp_app_state_read(app).band), band != reading.band
+        else { continue }
+        let bands = engine.configuration.bands
+        let level = bands.level(band: band, rank: reading.rank)
+        let served = engine.configuration.pool(of: level)
+        _ = worker.report.setPriority(
+          engine.priority(of: worker.pool.pool, level: level, depth: reading.depth), during: reading)
+        if served != worker.pool.pool { replace(worker, reading, demoted: false, engine) }
+      }
+    }
+  }
+
+  func raise(_ identity: UInt64, _ band: Band, _ engine: Engine) {
+    for pool in engine.pools {
+      for case let worker? in pool.workers {
+        guard let reading = worker.report.read(), reading.identity == identity, band > reading.band else { continue }
+        let level = engine.configuration.bands.level(band: band, rank: reading.rank)
+        _ = worker.report.setPriority(engine.priority(of: pool.pool, level: level, depth: 0), during: reading)
+      }
+    }
+  }
+}

@@ -1,0 +1,79 @@
+/// Why a configuration was refused: which setting, the value it had, and what was expected.
+///
+/// Two errors are equal when their codes are; the rest is for people. More codes may be added later.
+public struct ConfigurationError: Error, Sendable, Equatable {
+  /// The setting that was refused.
+  public struct Code: Sendable, Hashable, CustomStringConvertible {
+    private enum Setting: String {
+      case bands, overlap, quantum, step, blockingGap, offCPUShare, workers, pools
+      case demotedLimitPerCore, spareDelay, timerTolerance, maximumApps, name
+    }
+
+    private let setting: Setting
+    private init(_ setting: Setting) { self.setting = setting }
+
+    /// The ranges of the bands do not fit together.
+    public static let bands = Code(.bands)
+    /// The number of levels that background and foreground share.
+    public static let overlap = Code(.overlap)
+    /// ``QuantumPolicy/quantum``.
+    public static let quantum = Code(.quantum)
+    /// ``QuantumPolicy/step``.
+    public static let step = Code(.step)
+    /// ``QuantumPolicy/blockingGap``.
+    public static let blockingGap = Code(.blockingGap)
+    /// ``QuantumPolicy/offCPUShare``.
+    public static let offCPUShare = Code(.offCPUShare)
+    /// ``SchedulerConfiguration/workers-swift.property``.
+    public static let workers = Code(.workers)
+    /// ``SchedulerConfiguration/pools``.
+    public static let pools = Code(.pools)
+    /// ``SchedulerConfiguration/demotedLimitPerCore``.
+    public static let demotedLimitPerCore = Code(.demotedLimitPerCore)
+    /// ``SchedulerConfiguration/spareDelay``.
+    public static let spareDelay = Code(.spareDelay)
+    /// ``SchedulerConfiguration/timerTolerance``.
+    public static let timerTolerance = Code(.timerTolerance)
+    /// ``SchedulerConfiguration/maximumApps``.
+    public static let maximumApps = Code(.maximumApps)
+    /// ``SchedulerConfiguration/name``.
+    public static let name = Code(.name)
+
+    /// The setting's name in the source.
+    public var description: String { setting.rawValue }
+  }
+
+  /// The setting that was refused.
+  public let code: Code
+
+  /// The value that was refused, as text.
+  public let value: String
+
+  /// What would have been accepted, as text.
+  public let expected: String
+
+  init(_ code: Code, value: some CustomStringConvertible, expected: String) {
+    self.code = code
+    self.value = value.description
+    self.expected = expected
+  }
+
+  /// Whether both refuse the same setting, whatever the values were.
+  public static func == (lhs: ConfigurationError, rhs: ConfigurationError) -> Bool { lhs.code == rhs.code }
+}
+
+extension ConfigurationError: CustomStringConvertible {
+  /// The same for people: one sentence that names the setting, the value and the limit.
+  public var message: String { "\(code) is \(value); expected \(expected)" }
+
+  public var description: String { message }
+}
+
+/// Throws an error that names value and range unless `range` holds `value`. Not-a-number is never in range.
+func requireInRange<Value: Comparable>(
+  _ value: Value, _ range: ClosedRange<Value>, _ code: ConfigurationError.Code
+) throws(ConfigurationError) {
+  guard range.contains(value) else {
+    throw ConfigurationError(code, value: "\(value)", expected: "\(range.lowerBound) to \(range.upperBound)")
+  }
+}

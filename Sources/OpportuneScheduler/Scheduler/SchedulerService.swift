@@ -1,0 +1,115 @@
+import Logging
+import Metrics
+internal import OpportuneBase
+import ServiceLifecycle
+
+/// Runs a scheduler as a service of `swift-service-lifecycle`: shuts it down when the group does, and reports its
+/// figures to `swift-metrics` meanwhile.
+///
+/// ```swift
+/// let group = ServiceGroup(services: [SchedulerService(scheduler)], logger: logger)
+/// ```
+public struct SchedulerService: Service {
+  private let scheduler: Scheduler
+  private let interval: Duration
+  private let limit: Duration
+  private let factory: any MetricsFactory
+
+  /// - Parameters:
+  ///   - interval: between two reports; at least a second.
+  ///   - limit: how long the shutdown waits for jobs that run or are queued.
+  ///   - factory: where the figures go; the program's own metrics by default.
+  public init(
+    _ scheduler: Scheduler, reportingEvery interval: Duration = .seconds(10),
+    shutdownWithin limit: Duration = .seconds(10), metrics factory: any MetricsFactory = MetricsSystem.factory
+  ) {
+    self.scheduler = scheduler
+    self.interval = max(interval, .seconds(1))
+    self.limit = limit
+    self.factory = factory
+  }
+
+  /// Reports until the group shuts down or the task is cancelled, and then shuts the scheduler down.
+  ///
+  /// - Throws: ``SchedulerError``: `jobsStillRunning`; `shutDown`, and at once, if somebody else has shut it down.
+  public func run() async throws {
+    await cancelWhenGracefulShutdown { await report() }
+    try await scheduler.shutdown(within: limit)
+  }
+
+  /// Until it is cancelled, and once more then; or until somebody has shut the scheduler down, whose clock stands still.
+  private func report() async {
+    var reporter = MetricsReporter(to: factory)
+    let clock = AppClock(scheduler.engine)
+    while !Task.isCancelled, !scheduler.engine.isClosed {
+      try? await clock.sleep(for: interval, tolerance: interval / 10)  // only a cancellation ends it early
+      reporter.report(await scheduler.statistics())
+    }
+  }
+}
+
+/// Hands statistics to `swift-metrics`: counters as what was added since the last report, the rest as gauges.
+///
+/// Names begin with `opportune_`; the dimension `app` is the app's name, `band` the band in which it was counted, `pool` the
+/// pool's. Apps of the same name and band add up.
+public struct MetricsReporter: Sendable {
+  private typealias Counts = [String: UInt64]
+
+  private let factory: any MetricsFactory
+  /// What was reported last: of each app, by its number, in each band, and of each pool.
+  private var apps: [UInt64: [Counts]] = [:]
+  private var pools: [Pool: Counts] = [:]
+
+  /// - Parameter factory: where to; the program's own by default.
+  public init(to factory: any MetricsFactory = MetricsSystem.factory) { self.factory = factory }
+
+  /// Reports one snapshot. Not thread-safe: one reporter belongs to one caller.
+  public mutating func report(_ statistics: SchedulerStatistics) {
+    // Apps that are gone are forgotten.
+    var reported: [UInt64: [Counts]] = [:]
+    for app in statistics.apps where app.isCollected {
+      let last = apps[app.number]
+      reported[app.number] = Band.allCases.enumerated().map { report(app, in: $1, since: last?[$0]) }
+    }
+    apps = reported
+    for pool in statistics.pools {
+      let dimensions = [("pool", "\(pool.pool)")]
+      pools[pool.pool] = add(
+        ["opportune_wakeups": pool.wakeups, "opportune_replaced": pool.replaced], since: pools[pool.pool], dimensions)
+      gauge("opportune_workers_working", dimensions, pool.working)
+      gauge("opportune_workers_demoted", dimensions, pool.demoted)
+    }
+    gauge("opportune_queue_bytes", [], Int64(clamping: statistics.queueMemory))
+  }
+
+  private func report(_ app: AppStatistics, in band: Band, since last: Counts?) -> Counts {
+    let dimensions = [("app", app.name), ("band", "\(band)")]
+    let counted = app.counts(in: band)
+    for share in [0.5, 0.99] {
+      guard let wait = counted.waiting.quantile(share) else { continue }
+      gauge("opportune_wait_nanoseconds", dimensions + [("quantile", "\(share)")], wait.clampedNanoseconds)
+    }
+    let counts = [
+      "opportune_jobs": counted.jobs,
+      "opportune_cpu_nanoseconds": UInt64(clamping: counted.cpuTime.clampedNanoseconds),
+      "opportune_demotions": counted.demotions, "opportune_stolen": counted.stolen,
+      "opportune_cancelled": counted.cancelled, "opportune_escapes": counted.escapes,
+      "opportune_app_wakeups": counted.wakeups,
+    ]
+    return add(counts, since: last, dimensions)
+  }
+
+  /// Counts what was added, and returns the counts for the next time.
+  private func add(_ counts: Counts, since last: Counts?, _ dimensions: [(String, String)]) -> Counts {
+    for (label, value) in counts {
+      let added = value.saturatingSubtract(last?[label] ?? 0)
+      guard added > 0 else { continue }
+      Counter(label: label, dimensions: dimensions, factory: factory).increment(by: Int64(clamping: added))
+    }
+    return counts
+  }
+
+  private func gauge(_ label: String, _ dimensions: [(String, String)], _ value: some BinaryInteger) {
+    Gauge(label: label, dimensions: dimensions, factory: factory).record(Int64(value))
+  }
+}

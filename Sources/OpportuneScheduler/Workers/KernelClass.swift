@@ -1,0 +1,170 @@
+/// The kernel scheduling class of the background pool.
+public enum BackgroundClass: Sendable, Hashable, CaseIterable, Codable {
+  /// `SCHED_IDLE`: the weight of nice 20 and below, and any other thread that wakes preempts it.
+  case idle
+  /// `SCHED_OTHER` at nice 19.
+  case nice19
+  /// `SCHED_OTHER` at nice 19 with the longest slice the kernel takes, so that it is switched to less often.
+  /// The same as ``nice19`` where the slice cannot be set.
+  case nice19LongSlice
+}
+
+/// What the kernel lets this process do to its threads' priorities; probed once at the start.
+package struct KernelPrivileges: Sendable, Hashable {
+  /// A thread's nice value may be lowered again after it was raised, and `SCHED_IDLE` left (`CAP_SYS_NICE`,
+  /// or `RLIMIT_NICE` high enough).
+  package var canRaise: Bool
+  /// `SCHED_RR` may be entered (`CAP_SYS_NICE` or `RLIMIT_RTPRIO`).
+  package var canUseRR: Bool
+  /// The kernel takes a slice for `SCHED_OTHER` (Linux 6.12 or later). Needs no privilege in either
+  /// direction.
+  package var canSetSlice: Bool
+  /// The nice value that the process has, -20 to 19: foreground work keeps it, and demotion goes on from there.
+  package var baseNice: Int
+
+  /// Takes what a probe has found, or a test asks for.
+  ///
+  /// - Parameter baseNice: brought into -20 to 19.
+  package init(canRaise: Bool, canUseRR: Bool, canSetSlice: Bool, baseNice: Int = 0) {
+    self.canRaise = canRaise
+    self.canUseRR = canUseRR
+    self.canSetSlice = canSetSlice
+    self.baseNice = max(-20, min(19, baseNice))
+  }
+}
+
+/// How the kernel is to schedule one worker: class, nice, slice.
+///
+/// ``init(worker:level:depth:bands:backgroundClass:privileges:)`` is the whole of the policy. A value: safe
+/// to use from any thread.
+package struct KernelPriority: Sendable, Hashable {
+  /// The kernel's scheduling classes that are used here.
+  package enum Policy: Sendable, Hashable, CaseIterable {
+    /// `SCHED_OTHER`; nice and slice apply.
+    case normal
+    /// `SCHED_IDLE`.
+    case idle
+    /// `SCHED_RR`, with reset on fork.
+    case roundRobin
+  }
+
+  /// The class.
+  package let policy: Policy
+
+  /// -20 (first) to 19 (last); 0 unless the class is normal.
+  package let nice: Int
+
+  /// The slice in nanoseconds, 100,000 to 100,000,000, or 0 for the kernel's default. Normal class only.
+  package let sliceNanoseconds: UInt64
+
+  /// 1 (lowest) to 65 in the round-robin class, else 0.
+  package let realTimePriority: Int
+
+  /// The worker cannot come back from this to its pool's own class, so it must end after the job that it
+  /// runs, and another takes its place.
+  package let retires: Bool
+
+  /// The slice of foreground work, 100 µs, the shortest that the kernel takes: it preempts soonest.
+  package static let foregroundSliceNanoseconds: UInt64 = 100_000
+  /// The slice of demoted foreground work, 20 ms: its deadline lies far enough that whoever wakes goes first.
+  package static let demotedSliceNanoseconds: UInt64 = 20_000_000
+  /// The slice of ``BackgroundClass/nice19LongSlice``, 100 ms, the longest that the kernel takes.
+  package static let backgroundSliceNanoseconds: UInt64 = 100_000_000
+
+  private init(_ policy: Policy, nice: Int = 0, slice: UInt64 = 0, realTime: Int = 0, retires: Bool = false) {
+    self.policy = policy
+    self.nice = nice
+    sliceNanoseconds = slice
+    realTimePriority = realTime
+    self.retires = retires
+  }
+
+  /// Put together again from its parts.
+  init(policy: Policy, nice: Int, sliceNanoseconds: UInt64, realTimePriority: Int, retires: Bool) {
+    self.init(policy, nice: nice, slice: sliceNanoseconds, realTime: realTimePriority, retires: retires)
+  }
+
+  /// The priority of a worker of pool `worker` while it runs work of `level`, lowered by `depth`.
+  ///
+  /// | level is | with privilege | without |
+  /// |---|---|---|
+  /// | foreground, depth 0 | nice 0, slice 100 µs | the same |
+  /// | foreground, depth 1 | nice 5, slice 20 ms | nice 0, slice 20 ms |
+  /// | foreground, depth 2 or more | nice 7, 9 ... 19, slice 20 ms | the same, and the worker retires |
+  /// | background, the overlap included | the background class | the same; a worker of another pool retires |
+  /// | real-time, worker too | round-robin by level, or nice -10 + depth, at most -1 | as foreground |
+  /// | real-time, another worker | as foreground | as foreground |
+  ///
+  /// Where the process was started with another nice value than 0, that is added, within -20 to 19; not for the background.
+  /// Slices are left out where they cannot be set. A background worker that may not be raised stays in the
+  /// background class even if the app of its job has come to the foreground: its next job is a background one
+  /// again. (R-CPU-01, R-CPU-06, R-CPU-10)
+  ///
+  /// - Parameters:
+  ///   - worker: the pool that the worker belongs to.
+  ///   - level: the level of the work, demotion included.
+  ///   - depth: how many of those levels are demotion, ``QuantumAccount/depth``; negative counts as 0.
+  ///   - bands: which level belongs where.
+  ///   - backgroundClass: the class of background work.
+  ///   - privileges: what the kernel allows.
+  package init(
+    worker: Pool, level: Level, depth: Int, bands: Bands, backgroundClass: BackgroundClass,
+    privileges: KernelPrivileges
+  ) {
+    let cannotRise = worker == .background && !privileges.canRaise
+    switch cannotRise ? .background : bands.pool(of: level) {
+    case .background:
+      self = .background(backgroundClass, retires: worker != .background && !privileges.canRaise, privileges)
+    case .foreground:
+      self = .foreground(depth: depth, privileges)
+    case .realTime:
+      let step = Int(level.rawValue) - Int(bands.realTime.lowerBound.rawValue)
+      self =
+        worker == .realTime
+        ? .realTime(step: step, depth: depth, privileges) : .foreground(depth: depth, privileges)
+    }
+  }
+
+  /// The priority of the thread that watches the workers: above those of the real-time pool, which would keep it from
+  /// seeing what they do, and end slices only when it has let go of them. Without that pool, and where it is not allowed,
+  /// a foreground worker's.
+  static func monitor(_ pools: Set<Pool>, _ privileges: KernelPrivileges) -> KernelPriority {
+    pools.contains(.realTime) && privileges.canUseRR
+      ? KernelPriority(.roundRobin, realTime: Level.count + 1) : .foreground(depth: 0, privileges)
+  }
+
+  private static func background(
+    _ backgroundClass: BackgroundClass, retires: Bool, _ privileges: KernelPrivileges
+  ) -> KernelPriority {
+    switch backgroundClass {
+    case .idle:
+      KernelPriority(.idle, retires: retires)
+    case .nice19:
+      KernelPriority(.normal, nice: 19, retires: retires)
+    case .nice19LongSlice:
+      KernelPriority(
+        .normal, nice: 19, slice: privileges.canSetSlice ? backgroundSliceNanoseconds : 0, retires: retires)
+    }
+  }
+
+  private static func foreground(depth: Int, _ privileges: KernelPrivileges) -> KernelPriority {
+    let slice = depth > 0 ? demotedSliceNanoseconds : foregroundSliceNanoseconds
+    // The first step without privilege is the one that can be undone: most jobs that exceed a quantum do so
+    // by little, and a worker less for each of them would cost more than they do.
+    let usesNice = depth > (privileges.canRaise ? 0 : 1)
+    // Nice 1 would still leave a hog 80 % of its weight; 5 takes two thirds of it at once.
+    let base = privileges.baseNice
+    let nice = usesNice ? min(19, base + 3 + 2 * min(depth, 8)) : base
+    return KernelPriority(
+      .normal, nice: nice, slice: privileges.canSetSlice ? slice : 0,
+      retires: nice > base && !privileges.canRaise)
+  }
+
+  private static func realTime(step: Int, depth: Int, _ privileges: KernelPrivileges) -> KernelPriority {
+    if privileges.canUseRR { return KernelPriority(.roundRobin, realTime: step + 1) }
+    guard privileges.canRaise else { return .foreground(depth: depth, privileges) }
+    // Demoted or not, it stays before the foreground, where that is not at -20 itself.
+    let nice = max(-20, privileges.baseNice - 10 + min(max(0, depth), 9))
+    return KernelPriority(.normal, nice: nice, slice: privileges.canSetSlice ? foregroundSliceNanoseconds : 0)
+  }
+}
