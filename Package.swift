@@ -1,9 +1,9 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
-// Who depends on the library by its version gets no package that only the tools need: these come with the trait
-// "Tools", which is enabled by default in this repository alone. SwiftPM reads the manifest of a dependency at "/",
-// and once more in its folder of checkouts.
+// Who depends on the library by its version gets no package that only the tools need: these come with the
+// trait "Tools", which is enabled by default in this repository alone. SwiftPM reads the manifest of a
+// dependency at "/", and once more in its folder of checkouts.
 let isDependency = Context.packageDirectory == "/" || Context.packageDirectory.contains("/checkouts/")
 let tools: TargetDependencyCondition? = .when(traits: ["Tools"])
 
@@ -42,7 +42,8 @@ let package = Package(
     .systemLibrary(
       name: "CZstd", path: "Sources/System/CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
     .systemLibrary(
-      name: "CXXHash", path: "Sources/System/CXXHash", pkgConfig: "libxxhash", providers: [.apt(["libxxhash-dev"])]),
+      name: "CXXHash", path: "Sources/System/CXXHash", pkgConfig: "libxxhash",
+      providers: [.apt(["libxxhash-dev"])]),
     // Geodesics of PROJ, and GEOS for whether polygons are valid.
     .systemLibrary(
       name: "CGeodesic", path: "Sources/System/CGeodesic", pkgConfig: "proj",
@@ -55,13 +56,15 @@ let package = Package(
       dependencies: ["CLiburing", "CNuma"],
       path: "Sources/COpportune",
       cSettings: [.define("_GNU_SOURCE")]),
-    // The few symbols of the Swift runtime that no public interface offers, kept apart from the C core, which C
-    // programs link without Swift.
-    .target(name: "COpportuneRuntime", path: "Sources/COpportuneRuntime", cSettings: [.define("_GNU_SOURCE")]),
-    // The explorer of interleavings, and the core compiled once more, from its own sources, with each synchronisation
-    // a step of the explorer. The compiler reports plain accesses too, for races, and the edges that ran. Both are
-    // optimised in debug builds as well, where they would explore a fifth as much. Only the command and tests depend on
-    // them: flags that SwiftPM calls unsafe would keep users from the package.
+    // The few symbols of the Swift runtime that no public interface offers, kept apart from the C core, which
+    // C programs link without Swift.
+    .target(
+      name: "COpportuneRuntime", path: "Sources/COpportuneRuntime", cSettings: [.define("_GNU_SOURCE")]),
+    // The explorer of interleavings, and the core compiled once more, from its own sources, with each
+    // synchronisation a step of the explorer. The compiler reports plain accesses too, for races, and the
+    // edges that ran. Both are optimised in debug builds as well, where they would explore a fifth as much.
+    // Only the command and tests depend on them: flags that SwiftPM calls unsafe would keep users from the
+    // package.
     .target(
       name: "COpportuneExplorer", path: "Tools/COpportuneExplorer",
       cSettings: [.define("_GNU_SOURCE"), .unsafeFlags(["-O2"])]),
@@ -77,7 +80,8 @@ let package = Package(
       name: "OpportuneFuzz", dependencies: ["OpportuneBase", "COpportuneChecked", "COpportuneExplorer"],
       path: "Tools/OpportuneFuzz"),
     // What every module may need, and no user: time, numbers, collections, how text of others is printed.
-    .target(name: "OpportuneBase", dependencies: [.product(name: "HeapModule", package: "swift-collections")]),
+    .target(
+      name: "OpportuneBase", dependencies: [.product(name: "HeapModule", package: "swift-collections")]),
     .target(
       name: "OpportuneScheduler",
       dependencies: [
@@ -107,7 +111,8 @@ let package = Package(
     .target(
       name: "OpportuneMemory",
       dependencies: [
-        "OpportuneBase", "COpportune", "CXXHash", "CZstd", .product(name: "Metrics", package: "swift-metrics"),
+        "OpportuneBase", "COpportune", "CXXHash", "CZstd",
+        .product(name: "Metrics", package: "swift-metrics"),
       ]),
     .target(
       name: "Opportune",
@@ -127,14 +132,17 @@ let package = Package(
         .product(name: "Histogram", package: "hdrhistogram-swift", condition: tools),
       ],
       path: "Tools/OpportuneBench"),
-    // Recorded use of real devices, in virtual time. Apart from the library, so that programs do not link SQLite.
+    // Recorded use of real devices, in virtual time. Apart from the library, so that programs do not link
+    // SQLite.
     .target(
       name: "OpportuneReplay",
       dependencies: [
-        "OpportuneBase", "Opportune", "OpportuneApps", .product(name: "GRDB", package: "GRDB.swift", condition: tools),
+        "OpportuneBase", "Opportune", "OpportuneApps",
+        .product(name: "GRDB", package: "GRDB.swift", condition: tools),
       ],
       path: "Tools/OpportuneReplay"),
-    // What the layers above the core promise, as judges that know nothing of how they keep it. For tests and fuzzing.
+    // What the layers above the core promise, as judges that know nothing of how they keep it. For tests and
+    // fuzzing.
     .target(
       name: "OpportuneModels", dependencies: ["OpportuneIO", "OpportuneApps", "OpportuneMemory"],
       path: "Tools/OpportuneModels"),
@@ -142,7 +150,8 @@ let package = Package(
     .target(
       name: "OpportuneProperties",
       dependencies: [
-        "OpportuneBase", "OpportuneFuzz", "OpportuneModels", "OpportuneScheduler", "OpportuneIO", "OpportuneApps",
+        "OpportuneBase", "OpportuneFuzz", "OpportuneModels", "OpportuneScheduler", "OpportuneIO",
+        "OpportuneApps",
         "OpportuneMemory", "OpportuneLocation", "OpportuneReplay",
         .product(name: "GRDB", package: "GRDB.swift", condition: tools),
         .product(name: "SystemPackage", package: "swift-system"),
@@ -153,7 +162,8 @@ let package = Package(
     .executableTarget(
       name: "OpportuneCommand",
       dependencies: [
-        "OpportuneBase", "Opportune", "OpportuneBench", "OpportuneFuzz", "OpportuneProperties", "OpportuneLocation",
+        "OpportuneBase", "Opportune", "OpportuneBench", "OpportuneFuzz", "OpportuneProperties",
+        "OpportuneLocation",
         "OpportuneReplay", "COpportune", "COpportuneArguments",
         .product(name: "ArgumentParser", package: "swift-argument-parser", condition: tools),
         .product(name: "Logging", package: "swift-log"),
@@ -163,7 +173,8 @@ let package = Package(
     .executableTarget(
       name: "TenLines", dependencies: ["Opportune"], path: "docs/examples/TenLines", packageAccess: false),
     .executableTarget(
-      name: "LaunchTimes", dependencies: ["Opportune"], path: "docs/examples/LaunchTimes", packageAccess: false),
+      name: "LaunchTimes", dependencies: ["Opportune"], path: "docs/examples/LaunchTimes",
+      packageAccess: false),
     .executableTarget(
       name: "Player", dependencies: ["Opportune"], path: "docs/examples/Player", packageAccess: false),
     .executableTarget(
@@ -173,7 +184,8 @@ let package = Package(
       path: "Tests/TestSupport"),
     // The examples of docs/api.md.
     .testTarget(
-      name: "OpportuneAPITests", dependencies: ["Opportune", "OpportuneLocation", "TestSupport"], packageAccess: false),
+      name: "OpportuneAPITests", dependencies: ["Opportune", "OpportuneLocation", "TestSupport"],
+      packageAccess: false),
     .testTarget(name: "COpportuneTests", dependencies: ["COpportune", "TestSupport"]),
     .testTarget(name: "OpportuneBaseTests", dependencies: ["OpportuneBase", "TestSupport"]),
     .testTarget(
@@ -187,10 +199,13 @@ let package = Package(
       name: "OpportuneAppsTests",
       dependencies: [
         "Opportune", "OpportuneApps", "OpportuneModels", "TestSupport",
-        .product(name: "Logging", package: "swift-log"), .product(name: "SystemPackage", package: "swift-system"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "SystemPackage", package: "swift-system"),
       ]),
-    // Kills programs that use a hibernation store, and checks what is left: a program, so that it can be killed.
-    .executableTarget(name: "StoreCrash", dependencies: ["OpportuneMemory", "TestSupport"], path: "Tests/StoreCrash"),
+    // Kills programs that use a hibernation store, and checks what is left: a program, so that it can be
+    // killed.
+    .executableTarget(
+      name: "StoreCrash", dependencies: ["OpportuneMemory", "TestSupport"], path: "Tests/StoreCrash"),
     .testTarget(
       name: "OpportuneMemoryTests",
       dependencies: [
@@ -225,11 +240,13 @@ let package = Package(
         "OpportuneIO", "OpportuneScheduler", "COpportune", "CIOTestSupport", "TestSupport",
         .product(name: "MetricsTestKit", package: "swift-metrics"),
       ]),
-    .testTarget(name: "OpportuneBenchTests", dependencies: ["OpportuneBench", "OpportuneLocation", "TestSupport"]),
+    .testTarget(
+      name: "OpportuneBenchTests", dependencies: ["OpportuneBench", "OpportuneLocation", "TestSupport"]),
     .testTarget(
       name: "OpportuneCommandTests",
       dependencies: [
-        "OpportuneCommand", "Opportune", "OpportuneFuzz", "OpportuneProperties", "OpportuneReplay", "TestSupport",
+        "OpportuneCommand", "Opportune", "OpportuneFuzz", "OpportuneProperties", "OpportuneReplay",
+        "TestSupport",
         .product(name: "ArgumentParser", package: "swift-argument-parser", condition: tools),
         .product(name: "SystemPackage", package: "swift-system"),
       ],
@@ -256,19 +273,24 @@ if Context.environment["OPPORTUNE_DOCS"] != nil {
   package.dependencies.append(.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"))
 }
 
-// `scripts/explore-coverage` builds libFuzzer's driver of the targets above the core by this variable, which is where
-// libFuzzer lies; all of ours tells it which edges run, but for the explorer, whose own would drown the others.
+// `scripts/explore-coverage` builds libFuzzer's driver of the targets above the core by this variable, which
+// is where libFuzzer lies; all of ours tells it which edges run, but for the explorer, whose own would drown
+// the others.
 if let libFuzzer = Context.environment["OPPORTUNE_LIBFUZZER"] {
   for target in package.targets where target.type != .system {
     target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-sanitize=fuzzer"])]
     target.cSettings =
       (target.cSettings ?? [])
-      + [target.name == "COpportuneExplorer" ? .define("OPP_LIBFUZZER") : .unsafeFlags(["-fsanitize=fuzzer-no-link"])]
+      + [
+        target.name == "COpportuneExplorer"
+          ? .define("OPP_LIBFUZZER") : .unsafeFlags(["-fsanitize=fuzzer-no-link"])
+      ]
   }
   package.targets += [
     .systemLibrary(name: "CLibFuzzer", path: "Tools/CLibFuzzer"),
     .executableTarget(
-      name: "LibFuzzer", dependencies: ["CLibFuzzer", "OpportuneFuzz", "OpportuneProperties"], path: "Tests/LibFuzzer",
+      name: "LibFuzzer", dependencies: ["CLibFuzzer", "OpportuneFuzz", "OpportuneProperties"],
+      path: "Tests/LibFuzzer",
       linkerSettings: [.unsafeFlags(["-Xlinker", libFuzzer, "-lstdc++"])]),
   ]
 }
@@ -276,15 +298,19 @@ if let libFuzzer = Context.environment["OPPORTUNE_LIBFUZZER"] {
 // `scripts/sanitize` leaves out by this variable what it runs no tests of, so that there is less to build.
 if Context.environment["OPPORTUNE_CONCURRENT_ONLY"] != nil {
   let kept: Set = [
-    "CLiburing", "CNuma", "CXXHash", "CZstd", "COpportune", "COpportuneRuntime", "OpportuneBase", "OpportuneScheduler",
-    "OpportuneIO", "OpportuneMemory", "OpportuneApps", "Opportune", "OpportuneModels", "TestSupport", "CIOTestSupport",
+    "CLiburing", "CNuma", "CXXHash", "CZstd", "COpportune", "COpportuneRuntime", "OpportuneBase",
+    "OpportuneScheduler",
+    "OpportuneIO", "OpportuneMemory", "OpportuneApps", "Opportune", "OpportuneModels", "TestSupport",
+    "CIOTestSupport",
     "StoreCrash", "COpportuneTests", "OpportuneBaseTests",
     "OpportuneSchedulerTests", "OpportuneIOTests", "OpportuneMemoryTests", "OpportuneAppsTests",
   ]
   package.targets.removeAll { !kept.contains($0.name) }
   package.products.removeAll { !["Opportune", "COpportune"].contains($0.name) }
   // With the tests SwiftPM builds all of each dependency.
-  let used: Set = ["swift-log", "swift-metrics", "swift-service-lifecycle", "swift-system", "swift-collections"]
+  let used: Set = [
+    "swift-log", "swift-metrics", "swift-service-lifecycle", "swift-system", "swift-collections",
+  ]
   package.dependencies.removeAll { dependency in
     guard case .sourceControl(_, let location, _) = dependency.kind else { return false }
     return !used.contains { location.hasSuffix("/" + $0) }

@@ -1,8 +1,8 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
-// A package of its own, so that users of the library never fetch what only benchmarks need. The queues of the C core
-// are measured by `core/`, which needs no Swift: see `scripts/bench-core`.
+// A package of its own, so that users of the library never fetch what only benchmarks need. The queues of the
+// C core are measured by `core/`, which needs no Swift: see `scripts/bench-core`.
 let package = Package(
   name: "opportune-bench",
   dependencies: [
@@ -24,7 +24,9 @@ let package = Package(
     // SwiftNIO's echo server, which `opportune bench io --echo-rival` measures beside the broker's.
     .executableTarget(
       name: "EchoRival",
-      dependencies: [.product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")]),
+      dependencies: [
+        .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+      ]),
     // Does one operation so many times, for `scripts/count-ops`.
     .executableTarget(name: "OpportuneOps", dependencies: ["Operations"]),
   ],

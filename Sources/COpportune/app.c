@@ -38,7 +38,8 @@ static opp_app *app_occupy(opp_core *core, uint32_t index, bool *memory_short) {
 
 opp_app *opp_app_create(opp_core *core, uint8_t band, bool suspended) {
     if (band >= OPP_BANDS) return NULL;
-    /* relaxed, all uses of `free_app`: it only says where to begin. If it is too high the low places come last. */
+    /* relaxed, all uses of `free_app`: it only says where to begin. If it is too high the low places come
+     * last. */
     uint32_t start = opp_load(&core->free_app, relaxed), count = core->config.max_apps;
     bool memory_short = false;
     for (uint32_t i = 0; i < count && !memory_short; i++) {
@@ -48,7 +49,8 @@ opp_app *opp_app_create(opp_core *core, uint8_t band, bool suspended) {
         OPP_ASSERT(app->index == index);
         OPP_ASSERT(app->core == core);
         opp_cas(&core->free_app, &start, index + 1, relaxed);
-        /* relaxed: nobody has this app yet. The word may be one that the place's last owner had: see R3 in runq.h. */
+        /* relaxed: nobody has this app yet. The word may be one that the place's last owner had: see R3 in
+         * runq.h. */
         opp_store(&app->state, band | (suspended ? STATE_SUSPENDED : 0), relaxed);
         return app;
     }
@@ -129,8 +131,8 @@ static bool app_step(opp_app *app, uint64_t clear, uint64_t set) {
         next = (state & ~clear) | set;
         if (next == state) return false;
         next += STATE_STEP;
-        /* [state] seq_cst: before our looks at ready bits and announcements in the one order of the essay. release:
-         * what the caller did before the step is seen by who acts on it. */
+        /* [state] seq_cst: before our looks at ready bits and announcements in the one order of the essay.
+         * release: what the caller did before the step is seen by who acts on it. */
     } while (!opp_cas(&app->state, &state, next, seq_cst));
     return true;
 }
@@ -165,9 +167,10 @@ uint64_t opp_app_queued(const opp_app *app) {
 
 uint32_t opp_app_running(const opp_app *app) {
     uint32_t count = 0;
-    /* [consumers] acquire: pairs with opp_consumer_create(). seq_cst: a consumer that is not in this list yet announces itself
-     * later in the one order of the essay, and then sees the suspension. */
-    for (opp_consumer *consumer = opp_load(&app->core->consumers, seq_cst); consumer != NULL; consumer = consumer->next)
+    /* [consumers] acquire: pairs with opp_consumer_create(). seq_cst: a consumer that is not in this list yet
+     * announces itself later in the one order of the essay, and then sees the suspension. */
+    for (opp_consumer *consumer = opp_load(&app->core->consumers,
+                                           seq_cst); consumer != NULL; consumer = consumer->next)
         count += opp_load(&consumer->current, seq_cst) == app; /* [announce] see "Suspension" */
     return count;
 }

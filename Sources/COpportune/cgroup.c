@@ -85,7 +85,8 @@ static bool note_mount(char *line, void *context) {
 static void visit_path(const hierarchy *own, const char *root, opp_cgroup_look look, void *context) {
     size_t prefix = strcmp(own->mounted, "/") == 0 ? 0 : strlen(own->mounted);
     const char *below = own->path;
-    if (prefix > 0 && strncmp(below, own->mounted, prefix) == 0 && (below[prefix] == '/' || below[prefix] == '\0'))
+    if (prefix > 0 && strncmp(below, own->mounted, prefix) == 0 &&
+        (below[prefix] == '/' || below[prefix] == '\0'))
         below += prefix;
     else if (prefix > 0)
         below = ""; /* what is mounted is not above us by name: take it for ours */
@@ -132,7 +133,8 @@ static void take_least_room(const char *root, const char *folder, bool is_unifie
     int length = snprintf(path, sizeof path, "%s/pids.max", folder);
     if (length < 0 || (size_t)length >= sizeof path || !opp_file_number(root, path, &max) || max < 0) return;
     length = snprintf(path, sizeof path, "%s/pids.current", folder);
-    if (length < 0 || (size_t)length >= sizeof path || !opp_file_number(root, path, &used) || used < 0) return;
+    if (length < 0 || (size_t)length >= sizeof path || !opp_file_number(root, path, &used) || used < 0)
+        return;
     uint64_t room = max > used ? (uint64_t)(max - used) : 0;
     if (least->max != UINT64_MAX && room >= (least->max > least->used ? least->max - least->used : 0)) return;
     *least = (opp_task_limit){.max = (uint64_t)max, .used = (uint64_t)used};

@@ -8,8 +8,8 @@
 typedef void (*opp_cgroup_look)(const char *root, const char *folder, bool is_unified, void *context);
 
 /*
- * Looks at the process's cgroup and at each above it, as far as they can be seen, in the unified hierarchy and in that of
- * `controller` alone. `root` takes the place of "/" ("" is the machine's own).
+ * Looks at the process's cgroup and at each above it, as far as they can be seen, in the unified hierarchy
+ * and in that of `controller` alone. `root` takes the place of "/" ("" is the machine's own).
  */
 void opp_cgroup_visit(const char *root, const char *controller, opp_cgroup_look look, void *context);
 

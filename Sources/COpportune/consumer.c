@@ -10,7 +10,8 @@ opp_consumer *opp_consumer_create(opp_core *core, opp_producer *own, const uint8
     for (consumer = opp_load(&core->consumers, acquire); consumer != NULL; consumer = consumer->next) {
         uint32_t in_use = 0;
         /* [consumer-reuse] acquire: pairs with opp_consumer_destroy(). */
-        if (opp_load(&consumer->in_use, relaxed) == 0 && opp_cas(&consumer->in_use, &in_use, 1, acquire)) break;
+        if (opp_load(&consumer->in_use, relaxed) == 0 && opp_cas(&consumer->in_use, &in_use, 1, acquire))
+            break;
     }
     bool fresh = consumer == NULL;
     if (fresh) {
@@ -62,7 +63,8 @@ void opp_consumer_leave(opp_consumer *consumer) {
 }
 
 void opp_consumer_join(opp_consumer *consumer, uint32_t group) {
-    opp_store(&consumer->own->group, group, relaxed); /* relaxed: a preference, which follows nothing and hides nothing */
+    /* relaxed: a preference, which follows nothing and hides nothing */
+    opp_store(&consumer->own->group, group, relaxed);
 }
 
 void opp_consumer_end_turn(opp_consumer *consumer) {
@@ -78,5 +80,6 @@ bool opp_consumer_should_leave(const opp_consumer *consumer) {
 }
 
 const opp_app *opp_consumer_current(const opp_consumer *consumer) {
-    return opp_load(&consumer->current, relaxed); /* relaxed: only compared, with what may be over a moment later */
+    /* relaxed: only compared, with what may be over a moment later */
+    return opp_load(&consumer->current, relaxed);
 }

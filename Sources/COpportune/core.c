@@ -57,8 +57,8 @@ static void apps_each_queue(opp_core *core, void (*each)(opp_queue *, void (*)(o
     }
 }
 
-/* The queues that stand by themselves belong to whoever made them: their entry in the queue, which is dropped, stands for
- * them. */
+/* The queues that stand by themselves belong to whoever made them: their entry in the queue, which is
+ * dropped, stands for them. */
 void opp_core_drain(opp_core *core, void (*drop)(opp_job, void *), void *context) {
     apps_each_queue(core, opp_queue_drain, drop, context);
 }
@@ -98,11 +98,13 @@ void opp_core_release(opp_core *core) {
         next = queue->next;
         opp_queue_free(queue);
     }
-    for (opp_producer *producer = opp_load(&core->producers, relaxed), *next; producer != NULL; producer = next) {
+    for (opp_producer *producer = opp_load(&core->producers, relaxed),
+         *next; producer != NULL; producer = next) {
         next = producer->next;
         free(producer);
     }
-    for (opp_consumer *consumer = opp_load(&core->consumers, relaxed), *next; consumer != NULL; consumer = next) {
+    for (opp_consumer *consumer = opp_load(&core->consumers, relaxed),
+         *next; consumer != NULL; consumer = next) {
         next = consumer->next;
         free(consumer);
     }
@@ -112,5 +114,6 @@ void opp_core_release(opp_core *core) {
 }
 
 uint64_t opp_core_memory(const opp_core *core) {
-    return opp_segments_bytes(&core->segments) + opp_load(&core->queue_bytes, relaxed); /* relaxed: statistics */
+    /* relaxed: statistics */
+    return opp_segments_bytes(&core->segments) + opp_load(&core->queue_bytes, relaxed);
 }

@@ -39,8 +39,8 @@ void opp_fifo_free(opp_fifo *fifo) {
 /* Makes room in the directory for the segment of index `tail`. Returns the directory or NULL. */
 static opp_directory *fifo_reserve(opp_fifo *fifo, uint64_t tail) {
     opp_directory *directory = opp_load(&fifo->directory, relaxed); /* relaxed: the producer's own */
-    /* relaxed: an old head only makes the directory grow early. That its entry may be overwritten follows from the
-     * value alone: by B3 nobody can still claim an index below it. */
+    /* relaxed: an old head only makes the directory grow early. That its entry may be overwritten follows
+     * from the value alone: by B3 nobody can still claim an index below it. */
     uint64_t head = opp_load(&fifo->head, relaxed);
     uint64_t first = SEGMENT_OF(head), number = SEGMENT_OF(tail);
     OPP_ASSERT(head <= tail);                                   /* B1 */
@@ -64,8 +64,8 @@ bool opp_fifo_extend(opp_fifo *fifo, opp_segments *segments, uint64_t tail) {
     if (directory == NULL) return false;
     opp_segment *segment = opp_segments_take(segments);
     if (segment == NULL) return false;
-    /* [entry] release: a late reader, which has not seen the tail that this segment is for, may still read the
-     * entry, and then the segment's slots: they are mapped. Pairs with the acquire in fifo_peek(). */
+    /* [entry] release: a late reader, which has not seen the tail that this segment is for, may still read
+     * the entry, and then the segment's slots: they are mapped. Pairs with the acquire in fifo_peek(). */
     opp_store(&directory->segment[SEGMENT_OF(tail) & directory->mask], segment, release);
     fifo->filling = segment;
     return true;

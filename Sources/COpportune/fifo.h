@@ -1,21 +1,24 @@
 /*
  * The fifo of one producer in one queue. Private to the core; what is inline here is in the way of every job.
  *
- * It is a row of segments under two free-running 64-bit indices. Only the producer moves `tail`: it stores the slot, then
- * the tail. Anyone moves `head`: it reads the slot, then claims it by compare-and-swap, one entry at a time. Index i
- * lives in segment i / 64, which the fifo's directory finds by masking; the producer itself remembers the last of them.
+ * It is a row of segments under two free-running 64-bit indices. Only the producer moves `tail`: it stores
+ * the slot, then the tail. Anyone moves `head`: it reads the slot, then claims it by compare-and-swap, one
+ * entry at a time. Index i lives in segment i / 64, which the fifo's directory finds by masking; the producer
+ * itself remembers the last of them.
  *
  * Invariants (those of queues go on in queue.c)
  *  B1  head <= tail; both only grow; 64 bits do not wrap.
- *  B2  The slot of an index is written once before tail passes it, and its segment and directory entry are not
- *      written again before head has passed the segment's end.
+ *  B2  The slot of an index is written once before tail passes it, and its segment and directory entry are
+ *      not written again before head has passed the segment's end.
  *  B3  A claim succeeds only on the value of head that the slot was read under. So what was read under a
- *      successful claim is, by B2, that index's entry: head is the generation that guards recycled segments. A
- *      reader that was stopped may read a slot of a segment that lives elsewhere by now; its claim then fails, as
- *      its index has been claimed by another and two claims never succeed from one value. It pins nothing.
+ *      successful claim is, by B2, that index's entry: head is the generation that guards recycled segments.
+ *      A reader that was stopped may read a slot of a segment that lives elsewhere by now; its claim then
+ *      fails, as its index has been claimed by another and two claims never succeed from one value. It pins
+ *      nothing.
  *  B4  Whoever claims the last index of a segment, and nobody else, puts the segment back into the pool.
- *  B5  Unless tail stands where a segment begins, `filling` is the segment of tail: that one is not full, so by B4 it
- *      is nowhere else. Where it begins, `filling` may be somebody else's by now, and is replaced before it is used.
+ *  B5  Unless tail stands where a segment begins, `filling` is the segment of tail: that one is not full, so
+ *      by B4 it is nowhere else. Where it begins, `filling` may be somebody else's by now, and is replaced
+ *      before it is used.
  */
 #ifndef OPP_FIFO_H
 #define OPP_FIFO_H
@@ -62,13 +65,13 @@ static inline void fifo_put(opp_fifo *fifo, uint64_t tail, opp_job job, uint32_t
     OPP_ASSERT(fifo->filling != NULL); /* B5 */
     opp_entry *slot = &fifo->filling->slot[SLOT_OF(tail)];
     opp_store(&slot->ptr, job.ptr, relaxed);
-    /* [slot] release: a late reader that finds this in the slot of an index that has long been taken knows by it that
-     * head has moved, and does not mistake the stamp. Pairs with the acquire in fifo_peek(). */
+    /* [slot] release: a late reader that finds this in the slot of an index that has long been taken knows by
+     * it that head has moved, and does not mistake the stamp. Pairs with the acquire in fifo_peek(). */
     opp_store(&slot->word, (uint64_t)stamp << 32 | job.tag, release);
-    /* [publish] release: whoever sees this tail sees the slot and what the caller put into the job. Pairs with the
-     * loads of tail in fifo_peek() and opp_queue_count(). seq_cst, with the latter, besides: the pusher next reads ready bits
-     * and sleepers, and whoever clears a ready bit or goes to sleep next reads tail; in the one order of all four, one of
-     * the two sees the other. */
+    /* [publish] release: whoever sees this tail sees the slot and what the caller put into the job. Pairs
+     * with the loads of tail in fifo_peek() and opp_queue_count(). seq_cst, with the latter, besides: the
+     * pusher next reads ready bits and sleepers, and whoever clears a ready bit or goes to sleep next reads
+     * tail; in the one order of all four, one of the two sees the other. */
     opp_store(&fifo->tail, tail + 1, seq_cst);
 }
 
@@ -100,11 +103,12 @@ static inline bool older(uint32_t a, uint32_t b) {
 /* Reads the front entry. False when there was none at the moment tail was read. */
 static inline bool fifo_peek(opp_fifo *fifo, peek *front) {
     for (;;) {
-        /* [claim] acquire: who sees that an entry was taken sees the entries that its consumer had pushed or seen, or else it
-         * might take a later one before them. An old head is noticed below, or by the claim. */
+        /* [claim] acquire: who sees that an entry was taken sees the entries that its consumer had pushed or
+         * seen, or else it might take a later one before them. An old head is noticed below, or by the
+         * claim. */
         uint64_t head = opp_load(&fifo->head, acquire);
-        /* [publish] acquire: see fifo_put(). Not seq_cst: whoever finds nothing here looks again in opp_queue_count()
-         * before it lets a ready bit go or sleeps. */
+        /* [publish] acquire: see fifo_put(). Not seq_cst: whoever finds nothing here looks again in
+         * opp_queue_count() before it lets a ready bit go or sleeps. */
         uint64_t tail = opp_load(&fifo->tail, acquire);
         if (head >= tail) return false;
         /* [directory] acquire: pairs with fifo_reserve(). It was stored before the tail just read. */
@@ -115,7 +119,8 @@ static inline bool fifo_peek(opp_fifo *fifo, peek *front) {
         if (segment != NULL) {
             opp_entry *slot = &segment->slot[SLOT_OF(head)];
             front->ptr = opp_load(&slot->ptr, relaxed); /* relaxed: right if the claim succeeds */
-            front->word = opp_load(&slot->word, acquire); /* [slot] acquire: so that the look at head is a later one */
+            /* [slot] acquire: so that the look at head is a later one */
+            front->word = opp_load(&slot->word, acquire);
             /* relaxed: only the stamp's sake; a claim checks again. */
             if (opp_load(&fifo->head, relaxed) == head) {
                 front->fifo = fifo;
@@ -133,8 +138,9 @@ static inline bool fifo_claim(const peek *front, opp_segments *segments) {
     OPP_ASSERT(front->fifo != NULL);
     OPP_ASSERT(front->segment != NULL);
     uint64_t expected = front->head;
-    /* [claim] release: our reads of the slot come before it. acquire: reading from earlier claims, which form one
-     * release sequence, the last claimer of a segment knows that all its readers are done before it recycles (B2). */
+    /* [claim] release: our reads of the slot come before it. acquire: reading from earlier claims, which form
+     * one release sequence, the last claimer of a segment knows that all its readers are done before it
+     * recycles (B2). */
     if (!opp_cas(&front->fifo->head, &expected, front->head + 1, acq_rel)) return false;
     if (SLOT_OF(front->head) == OPP_SEGMENT_SLOTS - 1) opp_segments_put(segments, front->segment);
     return true;

@@ -21,8 +21,8 @@ opp_thread_meter *opp_thread_meter_create(void) {
         return NULL;
     }
     /*
-     * thread-self rather than the thread's number: it also holds where /proc is that of another process namespace. What
-     * the link says is in that one's numbers.
+     * thread-self rather than the thread's number: it also holds where /proc is that of another process
+     * namespace. What the link says is in that one's numbers.
      */
     meter->schedstat = opp_file_open("/proc/thread-self/schedstat");
     char *link = stpcpy(meter->folder, "/proc/");
@@ -88,11 +88,12 @@ int64_t opp_thread_meter_voluntary_switches(const opp_thread_meter *meter) {
 }
 
 /*
- * Whether the thread waits for the lock of the process's memory map. The kernel tells the function that waits, not what
- * it waits for: of those that lock the map, one of these is part of each name.
+ * Whether the thread waits for the lock of the process's memory map. The kernel tells the function that
+ * waits, not what it waits for: of those that lock the map, one of these is part of each name.
  */
 static bool waits_for_memory_map(const opp_thread_meter *meter) {
-    static const char *const parts[] = {"mmap", "munmap", "lock_mm", "mm_fault", "addr_fault", "mprotect", "madvise",
+    static const char *const parts[] =
+        {"mmap", "munmap", "lock_mm", "mm_fault", "addr_fault", "mprotect", "madvise",
                                         "mremap", "brk", "rwsem"};
     char function[128];
     if (opp_file_read(meter->folder, "/wchan", function, sizeof function) <= 0) return false;

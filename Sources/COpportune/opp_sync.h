@@ -1,10 +1,11 @@
 /*
- * The synchronisation of the C core: its atomic operations, futex(2), timers, notifiers and the clock, so that a checker can
- * put its own versions in this one place: with OPP_CHECKED, opp_sync_checked.h of COpportuneExplorer has the same names.
+ * The synchronisation of the C core: its atomic operations, futex(2), timers, notifiers and the clock, so
+ * that a checker can put its own versions in this one place: with OPP_CHECKED, opp_sync_checked.h of
+ * COpportuneExplorer has the same names.
  *
  * By other means, which no checker sees, and nowhere else (scripts/lint looks):
- *   ring_threads.c    mutex and condition of its threads' queue, ppoll(2); ring_polled.c: poll(2) that does not wait
- *   thread.c, probe.c  make threads; probe.c waits for the end of its own
+ *   ring_threads.c    mutex and condition of its threads' queue, ppoll(2); ring_polled.c: poll(2) that does
+ *   not wait thread.c, probe.c  make threads; probe.c waits for the end of its own
  *   ring_uring.c      io_uring, by liburing; ring.c makes the eventfd that opp_notifier_notify() writes
  *   topology.c        a mutex around libnuma
  *   thread.c, thread_local.c   pthread_once, and the end of a thread by its key
@@ -92,7 +93,8 @@ static inline void opp_timer_close(int timer) {
 /* Sets it to go off at `ns`, or in `ns` from now. */
 static inline void opp_timer_set(int timer, bool absolute, uint64_t ns) {
     if (ns == 0) ns = 1; /* 0 would disarm the timer */
-    struct itimerspec when = {.it_value = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)}};
+    struct itimerspec when =
+        {.it_value = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)}};
     timerfd_settime(timer, absolute ? TFD_TIMER_ABSTIME : 0, &when, NULL);
 }
 

@@ -14,7 +14,8 @@ size_t opp_pages_size(void) {
 }
 
 void *opp_pages_map(size_t bytes) {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                        0);
     if (memory == MAP_FAILED) return NULL;
     /* A kernel without huge pages refuses, and needs no asking. */
     (void)madvise(memory, bytes, MADV_NOHUGEPAGE);
@@ -36,9 +37,10 @@ int opp_pages_offer(void *memory, size_t bytes) {
 }
 
 /*
- * It must be a write that the compiler cannot drop: only writing to a page takes it back, and a read before that could
- * see what is gone a moment later. An addition and a store of what was there do it; an `or` with 0 would not, since Clang
- * makes a load of it. relaxed: other threads see the page only when its settling is over; the kernel is no thread.
+ * It must be a write that the compiler cannot drop: only writing to a page takes it back, and a read before
+ * that could see what is gone a moment later. An addition and a store of what was there do it; an `or` with 0
+ * would not, since Clang makes a load of it. relaxed: other threads see the page only when its settling is
+ * over; the kernel is no thread.
  */
 _Bool opp_pages_keep(uint64_t *word) {
     _Atomic(uint64_t) *shared = (_Atomic(uint64_t) *)(void *)word;

@@ -66,14 +66,16 @@ static uint8_t try_rr(void) {
     return sets(OPP_CLASS_RR, 0, allowed, 0) ? allowed : 0;
 }
 
-/* Runs on a thread that ends afterwards: what cannot be undone is left to it. The least harmful comes first. */
+/* Runs on a thread that ends afterwards: what cannot be undone is left to it. The least harmful comes
+ * first. */
 static void *probe_thread(void *context) {
     opp_system_probe *probe = context;
     opp_sched_params own;
     int nice = opp_thread_get_sched(0, &own) == 0 ? own.nice : 0;
     opp_thread_meter *meter = opp_thread_meter_create();
     opp_thread_usage usage;
-    probe->has_schedstat = meter != NULL && opp_thread_meter_read(meter, &usage) == 0 && usage.wait_known != 0;
+    probe->has_schedstat = meter != NULL && opp_thread_meter_read(meter, &usage) == 0 &&
+        usage.wait_known != 0;
     opp_thread_meter_destroy(meter);
 
     probe->can_set_slice = try_slice(nice, &probe->default_slice_ns);

@@ -6,10 +6,11 @@
 opp_producer *opp_producer_acquire(opp_core *core, uint8_t node) {
     OPP_ASSERT(node < 64);
     /* [producers] acquire: pairs with the exchange below; the record is filled in. */
-    for (opp_producer *producer = opp_load(&core->producers, acquire); producer != NULL; producer = producer->next) {
+    for (opp_producer *producer = opp_load(&core->producers,
+                                           acquire); producer != NULL; producer = producer->next) {
         uint32_t owned = 0;
-        /* [adopt] acquire: pairs with the release in opp_producer_release(); the last owner's pushes are over, and
-         * its private fields are ours. */
+        /* [adopt] acquire: pairs with the release in opp_producer_release(); the last owner's pushes are
+         * over, and its private fields are ours. */
         if (producer->node == node && opp_load(&producer->owned, relaxed) == 0 &&
             opp_cas(&producer->owned, &owned, 1, acquire))
             return producer;

@@ -10,8 +10,8 @@
 #define OPP_PRODUCER_CACHE 64
 #endif
 
-/* An overtaker's epoch is at most low_water + 2 (OPP_OUTSIDE_SLACK), the low-water mark at most one older than the overtaken job's
- * publication: two epochs before a consumer looks round and three after. */
+/* An overtaker's epoch is at most low_water + 2 (OPP_OUTSIDE_SLACK), the low-water mark at most one older
+ * than the overtaken job's publication: two epochs before a consumer looks round and three after. */
 _Static_assert(OPP_BYPASS_MAX >= 5 * OPP_EPOCH_PUSHES, "the bypass promised in opp_runq.h");
 
 /* The path of the last push, from the fifo up to the level; see push.c. */

@@ -1,34 +1,41 @@
 /*
- * Purgeable regions. A region has two banks of address space, of which one is current; a word says all about them.
+ * Purgeable regions. A region has two banks of address space, of which one is current; a word says all about
+ * them.
  *
  *   bits  0-7   VOLATILE  may be taken while PINS is 0. Its owner sets and clears it.
- *               PURGED    the current bank is zero, and the content gone. A taker sets it, filled() clears it.
- *               LAZY      the pages of the current bank were, or are being, given back by MADV_FREE: any of them may be
- *                         zero. A lazy taker sets it; who settles which is the case, or an eager taker, clears it.
- *               FILLING   one holder of a pin fills the current bank, or settles what LAZY left of it. It alone clears it.
- *               PURGING   a taker is at work on a bank: on the current one if LAZY is set, on the other one if not.
+ *               PURGED    the current bank is zero, and the content gone. A taker sets it, filled() clears
+ *               it. LAZY      the pages of the current bank were, or are being, given back by MADV_FREE: any
+ *               of them may be
+ *                         zero. A lazy taker sets it; who settles which is the case, or an eager taker,
+ *                         clears it.
+ *               FILLING   one holder of a pin fills the current bank, or settles what LAZY left of it. It
+ *               alone clears it. PURGING   a taker is at work on a bank: on the current one if LAZY is set,
+ *               on the other one if not.
  *                         It alone clears it, when that bank is as LAZY says or zero.
  *               BANK      which bank is current.
  *               CLOSED    no region lives here. close() sets it; open() of the next life clears it.
  *               BROKEN    the kernel took a bank back neither way: no taker begins again.
- *   bits  8-31  GENERATION  grows with every loss and every opening, within its bits: what was seen does not come again.
- *   bits 32-63  PINS      at the top, so that a pin is one addition that carries nowhere.
+ *   bits  8-31  GENERATION  grows with every loss and every opening, within its bits: what was seen does not
+ *   come again. bits 32-63  PINS      at the top, so that a pin is one addition that carries nowhere.
  *
  * Invariants:
- *   1. A taker begins only by exchanging a word with PINS, FILLING and PURGING all 0, and none begins while PINS is not
+ *   1. A taker begins only by exchanging a word with PINS, FILLING and PURGING all 0, and none begins while
+ *      PINS is not
  *      0. So a bank that a pin was given stays as it is until the unpin, and at most one taker is at work.
- *   2. With PURGING clear the other bank is zero. An eager taker therefore makes it current in the step that begins the
- *      taking: whoever pins next has zero memory at once, and never waits for the taker, who works on what
- *      nobody can be given until PURGING is clear again.
- *   3. A pin that meets a lazy taker at work does the same for it: it makes the other bank current, and the content
- *      counts as lost. The taker sees at its end that LAZY is gone, and gives that bank back eagerly.
+ *   2. With PURGING clear the other bank is zero. An eager taker therefore makes it current in the step that
+ *      begins the taking: whoever pins next has zero memory at once, and never waits for the taker, who works
+ *      on what nobody can be given until PURGING is clear again.
+ *   3. A pin that meets a lazy taker at work does the same for it: it makes the other bank current, and the
+ *      content counts as lost. The taker sees at its end that LAZY is gone, and gives that bank back eagerly.
  *   4. FILLING is only set by a holder of a pin, so no taker begins while it is set.
- *   5. Structs are never freed before their set, so anyone may look at any; memory is only touched by who holds a pin or
- *      has set PURGING. close() unmaps, unless a taker is at work: then the taker does, when it finds CLOSED at its end.
+ *   5. Structs are never freed before their set, so anyone may look at any; memory is only touched by who
+ *      holds a pin or has set PURGING. close() unmaps, unless a taker is at work: then the taker does, when
+ *      it finds CLOSED at its end.
  *
- * A lazy loss is found page by page. Before the pages are offered the taker notes for each the place of a word that is not
- * zero. A page that the kernel took comes back zero, so that word tells. A page without such a word is zero anyway, taken or
- * not. This costs two bytes a page aside, and leaves the content without holes, which a reserved word in each page would not.
+ * A lazy loss is found page by page. Before the pages are offered the taker notes for each the place of a
+ * word that is not zero. A page that the kernel took comes back zero, so that word tells. A page without such
+ * a word is zero anyway, taken or not. This costs two bytes a page aside, and leaves the content without
+ * holes, which a reserved word in each page would not.
  */
 #include "opp_purge.h"
 #include "mapping.h"
@@ -62,7 +69,8 @@
 struct opp_purge {
     _Alignas(64) _Atomic(uint64_t) word; /* with the stamp, which unpinning writes too */
     _Atomic(uint64_t) used_ns;
-    /* Set by open, before the word says so; the pointers are for who may touch the memory, the rest for anyone. */
+    /* Set by open, before the word says so; the pointers are for who may touch the memory, the rest for
+     * anyone. */
     _Alignas(64) uint8_t *bank[2];
     uint16_t *mark; /* by page, after the banks: a word that was not zero, or NO_WORD; the lazy taker's, then who settles.
                        Without pages of their own once LAZY is cleared. */
@@ -78,7 +86,8 @@ struct opp_purge {
 struct opp_purge_set {
     size_t page;
     _Atomic(uint64_t) born;
-    /* A stack of closed places: place + 1 below, and above it a tag that every change of the stack grows, so that a
+    /* A stack of closed places: place + 1 below, and above it a tag that every change of the stack grows, so
+     * that a
        place which went and came back is not taken for one that stayed. */
     _Alignas(64) _Atomic(uint64_t) free;
     _Atomic(uint32_t) places;
@@ -219,7 +228,8 @@ int opp_purge_open(opp_purge_set *set, size_t bytes, uint32_t owner, uint32_t gr
 }
 
 void opp_purge_close(opp_purge *region) {
-    /* Acquire: what a taker did is done (release in finish_eagerly, take_lazily). Not release: each holder's last
+    /* Acquire: what a taker did is done (release in finish_eagerly, take_lazily). Not release: each holder's
+     * last
        use was released by its unpin, and a read-modify-write goes on with that to the taker. */
     uint64_t word = opp_or(&region->word, CLOSED, acquire);
     if (!(word & PURGING)) unmap(region);
@@ -238,7 +248,8 @@ static void note_words(opp_purge *region, const uint8_t *bank) {
     }
 }
 
-/* By who has the bank to itself, since nobody writes or reads them else. What the kernel refuses stays until the close. */
+/* By who has the bank to itself, since nobody writes or reads them else. What the kernel refuses stays until
+ * the close. */
 static void drop_marks(opp_purge *region) {
     size_t bytes = opp_load(&region->bytes, relaxed);
     (void)opp_pages_drop(region->mark, mapped(region->set, bytes) - 2 * bytes);
@@ -256,7 +267,8 @@ static int64_t finish_eagerly(opp_purge *region, uint8_t *bank, int64_t bytes, b
     return result < 0 ? result : bytes;
 }
 
-/* Takes every page back from the kernel. Whether all were still there. FILLING is the caller's, or the bank the taker's. */
+/* Takes every page back from the kernel. Whether all were still there. FILLING is the caller's, or the bank
+ * the taker's. */
 static bool is_all_there(opp_purge *region, uint8_t *bank) {
     size_t page = region->set->page, pages = opp_load(&region->bytes, relaxed) / page;
     for (size_t i = 0; i < pages; i++) {
@@ -269,12 +281,14 @@ static bool is_all_there(opp_purge *region, uint8_t *bank) {
 static int64_t take_lazily(opp_purge *region, uint8_t *bank, int64_t bytes) {
     note_words(region, bank);
     int error = opp_pages_offer(bank, (size_t)bytes);
-    /* Where only a part is refused, as what is locked, the rest may be gone already: LAZY stays, and who pins it finds out. */
+    /* Where only a part is refused, as what is locked, the rest may be gone already: LAZY stays, and who pins
+     * it finds out. */
     uint64_t drop = error != 0 && is_all_there(region, bank) ? PURGING | LAZY : PURGING;
     if (drop & LAZY) drop_marks(region);
     uint64_t word = opp_load(&region->word, relaxed);
     while (word & LAZY) {
-        /* Release: the marks, to who settles (acquire in pin). Not acquire: whoever had pinned it since it was begun
+        /* Release: the marks, to who settles (acquire in pin). Not acquire: whoever had pinned it since it
+         * was begun
            would have cleared LAZY, so where it was closed meanwhile its last use was acquired in take. */
         if (!opp_cas(&region->word, &word, word & ~drop, release)) continue;
         if (word & CLOSED) unmap(region);
@@ -289,8 +303,10 @@ static int64_t take(opp_purge *region, uint64_t word, opp_purge_mode mode) {
     uint64_t begun = mode == OPP_PURGE_LAZY ? word | LAZY | PURGING
                                             : ((lost(word) ^ BANK) & ~(uint64_t)LAZY) | PURGED | PURGING;
     uint64_t found = word;
-    /* Acquire: the last use of the bank (release in unpin) comes before its taking, and the other bank was emptied
-       (release in finish_eagerly). Not release: nothing was done yet, and a read-modify-write goes on with the releases
+    /* Acquire: the last use of the bank (release in unpin) comes before its taking, and the other bank was
+     * emptied
+       (release in finish_eagerly). Not release: nothing was done yet,
+           and a read-modify-write goes on with the releases
        before it, for pins that find the other bank. */
     if (!opp_cas(&region->word, &found, begun, acquire)) return 0;
     uint8_t *bank = current(region, word);
@@ -344,7 +360,8 @@ static opp_purge_access pin_slowly(opp_purge *region, void **contents) {
         uint64_t ours = word | FILLING;
         bool leaves = (word & LAZY) && (word & PURGING);
         if (leaves) ours = ((lost(ours) ^ BANK) & ~(uint64_t)LAZY) | PURGED;
-        /* Acquire: pairs with the release that led to the state: of finish_eagerly, of take_lazily, and of emptied. */
+        /* Acquire: pairs with the release that led to the state: of finish_eagerly, of take_lazily, and of
+         * emptied. */
         if (!opp_cas(&region->word, &word, ours, acquire)) continue;
         *contents = current(region, ours);
         if ((word & LAZY) && !leaves) return resolve_lazy(region, current(region, ours), contents);
@@ -357,7 +374,8 @@ static opp_purge_access pin_slowly(opp_purge *region, void **contents) {
 }
 
 opp_purge_access opp_purge_pin(opp_purge *region, void **contents) {
-    /* Acquire: what was filled (release in filled) or settled. A taker that comes after sees the pin, since both
+    /* Acquire: what was filled (release in filled) or settled. A taker that comes after sees the pin, since
+     * both
        change the same word. */
     uint64_t word = opp_add(&region->word, PIN_ONE, acquire);
     if (word & (PURGED | LAZY)) return pin_slowly(region, contents);
@@ -385,7 +403,8 @@ void opp_purge_emptied(opp_purge *region) {
 }
 
 void opp_purge_set_volatile(opp_purge *region, bool is_volatile) {
-    /* relaxed: open and each unpin released what was written before, and a read-modify-write goes on with that. */
+    /* relaxed: open and each unpin released what was written before, and a read-modify-write goes on with
+     * that. */
     if (is_volatile) opp_or(&region->word, VOLATILE, relaxed);
     else opp_and(&region->word, ~(uint64_t)VOLATILE, relaxed);
 }
@@ -395,13 +414,16 @@ bool opp_purge_set_volatile_if(opp_purge *region, const opp_purge_view *view, bo
     uint64_t word = view->word;
     do {
         if ((word & life) != (view->word & life)) return false;
-        /* relaxed: as above. Of another life it is another word (release in open), whatever that one's owner is. */
-    } while (!opp_cas(&region->word, &word, is_volatile ? word | VOLATILE : word & ~(uint64_t)VOLATILE, relaxed));
+        /* relaxed: as above. Of another life it is another word (release in open), whatever that one's owner
+         * is. */
+    } while (!opp_cas(&region->word, &word, is_volatile ? word | VOLATILE : word & ~(uint64_t)VOLATILE,
+                      relaxed));
     return true;
 }
 
 bool opp_purge_look(const opp_purge *region, opp_purge_view *view) {
-    /* Acquire: what open wrote of this life (release in open). What another life wrote later goes with another word, by
+    /* Acquire: what open wrote of this life (release in open). What another life wrote later goes with
+     * another word, by
        which take tells. */
     uint64_t word = opp_load(&region->word, acquire);
     *view = (opp_purge_view){

@@ -1,8 +1,10 @@
 /*
- * Pushing: an entry goes into the producer's own fifo, then the ready bits on its way up are set where they were not.
+ * Pushing: an entry goes into the producer's own fifo, then the ready bits on its way up are set where they
+ * were not.
  *
- * A producer mostly pushes where it pushed last, so it remembers that path (R3 to R5 in runq.h) and need not find it. The
- * steps are the same, in the same order, on either way; only what they go by has been worked out before.
+ * A producer mostly pushes where it pushed last, so it remembers that path (R3 to R5 in runq.h) and need not
+ * find it. The steps are the same, in the same order, on either way; only what they go by has been worked out
+ * before.
  */
 #include "worker_pool.h"
 #include "runq.h"
@@ -30,7 +32,8 @@ static uint32_t producer_stamp(opp_producer *producer, opp_core *core) {
     return opp_load(&core->epoch, relaxed);
 }
 
-/* Queues `job`, sets its rank's ready bit, then reads the app's word. Returns the fifo, or NULL: memory is short. */
+/* Queues `job`, sets its rank's ready bit, then reads the app's word. Returns the fifo, or NULL: memory is
+ * short. */
 static opp_fifo *place_insert(opp_producer *producer, opp_app *app, place *place, uint8_t rank, opp_job job,
                               uint64_t *state) {
     OPP_ASSERT(rank < OPP_RANKS);
@@ -38,7 +41,8 @@ static opp_fifo *place_insert(opp_producer *producer, opp_app *app, place *place
     opp_queue *queue = place_queue(app, place, rank);
     if (queue == NULL) return NULL;
     opp_fifo *fifo = opp_queue_fifo(queue, producer);
-    if (fifo == NULL || fifo_push(fifo, &core->segments, job, producer_stamp(producer, core)) < 0) return NULL;
+    if (fifo == NULL || fifo_push(fifo, &core->segments, job, producer_stamp(producer, core)) < 0)
+        return NULL;
     ready_bit_set(ready_bit_at(place->ranks, rank));
     *state = opp_load(&app->state, seq_cst); /* [ready] */
     return fifo;
@@ -46,14 +50,16 @@ static opp_fifo *place_insert(opp_producer *producer, opp_app *app, place *place
 
 int opp_app_give_back(opp_producer *producer, opp_app *app, int set, uint8_t rank, opp_job job) {
     uint64_t state;
-    if (place_insert(producer, app, &app->places[set][PLACE_FRONT], rank, job, &state) == NULL) return -ENOMEM;
+    if (place_insert(producer, app, &app->places[set][PLACE_FRONT], rank, job, &state) == NULL)
+        return -ENOMEM;
     if (state & STATE_SUSPENDED) return OPP_LEVEL_NONE;
     uint8_t number = app->core->config.level_of[set_band(app->core, set, state)][rank];
     opp_app_show_at(app, number);
     return number;
 }
 
-/* The ready bits from the app up, once that of the rank is set and the app's word was found to be the way's. */
+/* The ready bits from the app up, once that of the rank is set and the app's word was found to be the
+ * way's. */
 static inline int path_show(const opp_path *path) {
     ready_bit_set(path->app_ready);
     ready_bit_set(path->summary_ready);
@@ -61,8 +67,10 @@ static inline int path_show(const opp_path *path) {
     return path->level;
 }
 
-/* An entry is in `fifo`, its rank's ready bit is set, and then the app's word was `state`. Returns what opp_push() does. */
-static __attribute__((noinline)) int path_find(opp_producer *producer, opp_app *app, int set, uint8_t rank, opp_fifo *fifo,
+/* An entry is in `fifo`, its rank's ready bit is set, and then the app's word was `state`. Returns what
+ * opp_push() does. */
+static __attribute__((noinline)) int path_find(opp_producer *producer, opp_app *app, int set, uint8_t rank,
+                                               opp_fifo *fifo,
                                               uint64_t state) {
     if (state & STATE_SUSPENDED) return OPP_LEVEL_NONE;
     opp_core *core = app->core;
@@ -79,9 +87,10 @@ static __attribute__((noinline)) int path_find(opp_producer *producer, opp_app *
     return path_show(&producer->path);
 }
 
-/* Where nothing is remembered that is right under `state`, or a segment is full. Apart, as path_find() is, so that the
- * short path calls nothing and saves no registers. */
-static __attribute__((noinline)) int push_long(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job,
+/* Where nothing is remembered that is right under `state`, or a segment is full. Apart, as path_find() is, so
+ * that the short path calls nothing and saves no registers. */
+static __attribute__((noinline)) int push_long(opp_producer *producer, opp_app *app, uint8_t rank,
+                                               opp_job job,
                                                uint64_t state) {
     if (rank >= OPP_RANKS) return -EINVAL;
     int set = app->core->config.stay ? state_band(state) : 0;
@@ -91,9 +100,11 @@ static __attribute__((noinline)) int push_long(opp_producer *producer, opp_app *
 
 int opp_push(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job) {
     const opp_path *path = &producer->path;
-    /* relaxed: with `stay` a job pushed while the band changes may land in either; else only the look below counts. */
+    /* relaxed: with `stay` a job pushed while the band changes may land in either; else only the look below
+     * counts. */
     uint64_t state = opp_load(&app->state, relaxed);
-    if (path->app != app || path->rank != rank || path->state != state) return push_long(producer, app, rank, job, state);
+    if (path->app != app || path->rank != rank || path->state != state)
+        return push_long(producer, app, rank, job, state);
     OPP_ASSERT(path->fifo->producer == producer); /* R5 */
     OPP_ASSERT(path->level < OPP_LEVELS);
     uint64_t tail = opp_load(&path->fifo->tail, relaxed); /* relaxed: the producer's own */
@@ -106,7 +117,8 @@ int opp_push(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job) {
 }
 
 opp_submitted opp_submit(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job, opp_worker *self) {
-    const opp_core *core = app->core; /* the job may be over before the push returns, and its app gone; not the core */
+    /* the job may be over before the push returns, and its app gone; not the core */
+    const opp_core *core = app->core;
     opp_submitted submitted = {.level = opp_push(producer, app, rank, job), .wake = OPP_WAKE_NOTHING};
     if (submitted.level < 0 || submitted.level == OPP_LEVEL_NONE) return submitted;
     opp_pool *pool = core->pool_of[submitted.level];

@@ -1,31 +1,34 @@
 /*
- * A queue is a list of fifos, one for each producer that ever pushed to it. A producer outlives its thread, to be adopted by
- * another; a fifo that is empty, and whose producer has no thread, is taken out of the list in a sweep now and then, and
- * rests until its producer pushes to the queue again.
+ * A queue is a list of fifos, one for each producer that ever pushed to it. A producer outlives its thread,
+ * to be adopted by another; a fifo that is empty, and whose producer has no thread, is taken out of the list
+ * in a sweep now and then, and rests until its producer pushes to the queue again.
  *
  * Invariants (those of one fifo stand in fifo.h)
  *  B6  Segments, directories, fifos, producers and queues stay what they are until the core is destroyed.
- *  B7  Stamps in one fifo do not fall (as unsigned differences), unless its producer was adopted or stopped inside
- *      a push; then an entry is older than it need be, which only favours it.
- *  B8  A fifo that is not in the list is empty, and its producer remembers it nowhere; only who holds `sweeping` takes
- *      one out, puts it to rest or has it back. Its `next` stays what it was, so a reader that stands on it goes on to
- *      all that were in the list behind it; if it comes back to the front meanwhile, he looks at the list once more.
+ *  B7  Stamps in one fifo do not fall (as unsigned differences), unless its producer was adopted or stopped
+ *      inside a push; then an entry is older than it need be, which only favours it.
+ *  B8  A fifo that is not in the list is empty, and its producer remembers it nowhere; only who holds
+ *      `sweeping` takes one out, puts it to rest or has it back. Its `next` stays what it was, so a reader
+ *      that stands on it goes on to all that were in the list behind it; if it comes back to the front
+ *      meanwhile, he looks at the list once more.
  *
- * Bypass. Entries carry the core's epoch, which each producer advances after every 25 pushes, so a producer stamps at
- * most 25 entries with one epoch. A consumer takes from a fifo only while its front's epoch is at most one above the
- * smallest front that it saw when it last looked round (the low_water); then it must look again, and take from the
- * fifo with the smallest. Hence at most two epochs of a producer's later entries pass before that look and two after.
+ * Bypass. Entries carry the core's epoch, which each producer advances after every 25 pushes, so a producer
+ * stamps at most 25 entries with one epoch. A consumer takes from a fifo only while its front's epoch is at
+ * most one above the smallest front that it saw when it last looked round (the low_water); then it must look
+ * again, and take from the fifo with the smallest. Hence at most two epochs of a producer's later entries
+ * pass before that look and two after.
  *
- * Turns. Within that bound a consumer prefers its own fifo. Since 50 jobs may be long, a worker ends its turn by time, and
- * the next is that of the *outside* fifos: those of producers that no consumer of its group has as its own, so that nobody else
- * prefers them. Of these it takes the oldest front, and of several as old the one behind the fifo that it served last. So
- * an outside entry waits for one turn of the own fifo and for the entries of other outside fifos. It may be one epoch
- * younger than an own one that is taken before its turn, since with several workers epochs pass faster than jobs.
+ * Turns. Within that bound a consumer prefers its own fifo. Since 50 jobs may be long, a worker ends its turn
+ * by time, and the next is that of the *outside* fifos: those of producers that no consumer of its group has
+ * as its own, so that nobody else prefers them. Of these it takes the oldest front, and of several as old the
+ * one behind the fifo that it served last. So an outside entry waits for one turn of the own fifo and for the
+ * entries of other outside fifos. It may be one epoch younger than an own one that is taken before its turn,
+ * since with several workers epochs pass faster than jobs.
  *
- * A stopped thread. In a push, before tail is stored: its entry is not there yet, others are not concerned. In a sweep:
- * there is no other sweep of this queue, and one producer that rests is not adopted; a push makes a new fifo where it
- * cannot have its old one back. In a take, before the claim: nothing has happened. After it: it holds one entry and,
- * by B4, at most one segment.
+ * A stopped thread. In a push, before tail is stored: its entry is not there yet, others are not concerned.
+ * In a sweep: there is no other sweep of this queue, and one producer that rests is not adopted; a push makes
+ * a new fifo where it cannot have its old one back. In a take, before the claim: nothing has happened. After
+ * it: it holds one entry and, by B4, at most one segment.
  */
 #include "queue.h"
 
@@ -60,8 +63,8 @@ void opp_queue_free(opp_queue *queue) {
 }
 
 static opp_fifo *fifo_next(const opp_fifo *fifo) {
-    /* [next] acquire: pairs with the releases in queue_sweep() and opp_queue_fifo(), by which another fifo may stand here
-     * than when the list was entered. What stood here then was acquired with `fifos`. */
+    /* [next] acquire: pairs with the releases in queue_sweep() and opp_queue_fifo(), by which another fifo
+     * may stand here than when the list was entered. What stood here then was acquired with `fifos`. */
     return opp_load(&fifo->next, acquire);
 }
 
@@ -73,14 +76,16 @@ static bool queue_try_sweeping(opp_queue *queue) {
 }
 
 static void queue_end_sweeping(opp_queue *queue) {
-    opp_store(&queue->sweeping, false, release); /* [sweeping] release: what rests is seen by the next holder */
+    /* [sweeping] release: what rests is seen by the next holder */
+    opp_store(&queue->sweeping, false, release);
 }
 
 static size_t cache_place(const opp_queue *queue) {
     return ((uintptr_t)queue >> 4 ^ (uintptr_t)queue >> 10) % OPP_PRODUCER_CACHE;
 }
 
-/* Puts fifos to rest that are empty and whose producer nobody owns. Not the first in the list, where others push. */
+/* Puts fifos to rest that are empty and whose producer nobody owns. Not the first in the list, where others
+ * push. */
 static void queue_sweep(opp_queue *queue) {
     if (!queue_try_sweeping(queue)) return;
     size_t place = cache_place(queue);
@@ -137,10 +142,11 @@ opp_fifo *opp_queue_fifo(opp_queue *queue, opp_producer *producer) {
         opp_fifo *first;
         do {
             first = opp_load(&queue->fifos, acquire); /* [fifos] */
-            /* [next] release: a reader may still stand on the fifo from when it was in the list before; see B8. */
+            /* [next] release: a reader may still stand on the fifo from when it was in the list before; see
+             * B8. */
             opp_store(&fifo->next, first, release);
-            /* [fifos] release: see above. seq_cst: it comes before the tail of the first push in the one order
-             * that fifo_push() speaks of. */
+            /* [fifos] release: see above. seq_cst: it comes before the tail of the first push in the one
+             * order that fifo_push() speaks of. */
         } while (!opp_cas(&queue->fifos, &first, fifo, seq_cst));
     }
     OPP_ASSERT(fifo->producer == producer);
@@ -157,7 +163,8 @@ static void queue_met_empty(opp_queue *queue) {
 }
 
 /* Looks at every fifo. False when all were empty. Otherwise `oldest` and, where it may be taken, `choice`. */
-static bool queue_look_round(opp_queue *queue, const opp_producer *own, const uint8_t *distance, uint32_t slack,
+static bool queue_look_round(opp_queue *queue, const opp_producer *own, const uint8_t *distance,
+                             uint32_t slack,
                            uint32_t *low_water, peek *choice) {
     bool found = false;
     uint32_t empty = 0;
@@ -183,7 +190,8 @@ static bool queue_look_round(opp_queue *queue, const opp_producer *own, const ui
         *choice = near;
     } else if (distance != NULL) {
         uint8_t best = distance[oldest.fifo->producer->node];
-        for (opp_fifo *fifo = opp_load(&queue->fifos, acquire) /* [fifos] */; fifo != NULL; fifo = fifo_next(fifo)) {
+        for (opp_fifo *fifo = opp_load(&queue->fifos,
+                                       acquire) /* [fifos] */; fifo != NULL; fifo = fifo_next(fifo)) {
             peek front;
             if (distance[fifo->producer->node] >= best || !fifo_peek(fifo, &front)) continue;
             if (older(limit, stamp_of(&front))) continue;
@@ -200,13 +208,17 @@ static bool producer_is_outside(const opp_producer *producer, const opp_producer
     return producer != own && (group == 0 || group != opp_load(&own->group, relaxed));
 }
 
-/* The outside fifo to be served after `served`, unless its front is younger than `limit`. Else leaves `choice` alone. */
-static void queue_choose_outside(opp_queue *queue, const opp_producer *own, uint32_t limit, const opp_fifo *served,
+/* The outside fifo to be served after `served`, unless its front is younger than `limit`. Else leaves
+ * `choice` alone. */
+static void queue_choose_outside(opp_queue *queue, const opp_producer *own, uint32_t limit,
+                                 const opp_fifo *served,
                                peek *choice) {
     bool found = false, found_behind = false, is_behind = false;
-    for (opp_fifo *fifo = opp_load(&queue->fifos, acquire) /* [fifos] */; fifo != NULL; fifo = fifo_next(fifo)) {
+    for (opp_fifo *fifo = opp_load(&queue->fifos,
+                                   acquire) /* [fifos] */; fifo != NULL; fifo = fifo_next(fifo)) {
         peek front;
-        if (producer_is_outside(fifo->producer, own) && fifo_peek(fifo, &front) && !older(limit, stamp_of(&front))) {
+        if (producer_is_outside(fifo->producer, own) && fifo_peek(fifo, &front) &&
+            !older(limit, stamp_of(&front))) {
             bool is_older = !found || older(stamp_of(&front), stamp_of(choice));
             bool is_next = is_behind && !found_behind && stamp_of(&front) == stamp_of(choice);
             if (is_older || is_next) {
@@ -220,18 +232,19 @@ static void queue_choose_outside(opp_queue *queue, const opp_producer *own, uint
 }
 
 /*
- * Where the order is exact (no slack) one look round is not enough: a fifo that was empty when it was looked at may
- * have got an entry since, and another one, pushed after that, may be what was found in a fifo looked at later. So the
- * choice must be found again: by then all that was pushed before it is seen, as the acquire of its tail makes sure.
- * Another choice the second time means that another thread has pushed or taken.
+ * Where the order is exact (no slack) one look round is not enough: a fifo that was empty when it was looked
+ * at may have got an entry since, and another one, pushed after that, may be what was found in a fifo looked
+ * at later. So the choice must be found again: by then all that was pushed before it is seen, as the acquire
+ * of its tail makes sure. Another choice the second time means that another thread has pushed or taken.
  */
 static bool queue_look_twice(opp_queue *queue, peek *choice) {
     uint32_t low_water;
     peek again;
     for (;;) {
-        /* A fifo that was added before the choice was pushed would be seen, since the choice's tail was acquired, and
-         * there is none. relaxed: both are compared, not followed. */
-        if (opp_load(&choice->fifo->next, relaxed) == NULL && opp_load(&queue->fifos, relaxed) == choice->fifo)
+        /* A fifo that was added before the choice was pushed would be seen, since the choice's tail was
+         * acquired, and there is none. relaxed: both are compared, not followed. */
+        if (opp_load(&choice->fifo->next, relaxed) == NULL &&
+            opp_load(&queue->fifos, relaxed) == choice->fifo)
             return true;
         if (!queue_look_round(queue, NULL, NULL, 0, &low_water, &again)) return false;
         if (again.fifo == choice->fifo && again.head == choice->head) return true;
@@ -239,7 +252,8 @@ static bool queue_look_twice(opp_queue *queue, peek *choice) {
     }
 }
 
-bool opp_queue_search(opp_queue *queue, opp_queue_memory *memory, const opp_producer *own, const uint8_t *distance,
+bool opp_queue_search(opp_queue *queue, opp_queue_memory *memory, const opp_producer *own,
+                      const uint8_t *distance,
                     uint32_t slack, opp_job *job, bool *stolen) {
     peek front;
     do {
@@ -249,7 +263,8 @@ bool opp_queue_search(opp_queue *queue, opp_queue_memory *memory, const opp_prod
         OPP_ASSERT(front.fifo != NULL);
         if (memory == NULL) continue; /* to the claim */
         opp_fifo *served = memory->queue == queue ? memory->outside : NULL;
-        if (memory->is_outside) queue_choose_outside(queue, own, low_water + OPP_OUTSIDE_SLACK, served, &front);
+        if (memory->is_outside)
+            queue_choose_outside(queue, own, low_water + OPP_OUTSIDE_SLACK, served, &front);
         *memory = (opp_queue_memory){
             .queue = queue, .fifo = front.fifo, .low_water = low_water, .is_outside = memory->is_outside,
             .outside = producer_is_outside(front.fifo->producer, own) ? front.fifo : served};
@@ -262,8 +277,9 @@ bool opp_queue_search(opp_queue *queue, opp_queue_memory *memory, const opp_prod
 
 uint64_t opp_queue_count(const opp_queue *queue) {
     uint64_t count = 0;
-    /* [fifos] and [publish] acquire, and seq_cst with the exchange in queue_fifo() and the store in fifo_push(): see
-     * there. head relaxed: it counts too much if it is old, and too little only where others are taking. */
+    /* [fifos] and [publish] acquire, and seq_cst with the exchange in queue_fifo() and the store in
+     * fifo_push(): see there. head relaxed: it counts too much if it is old, and too little only where others
+     * are taking. */
     for (opp_fifo *fifo = opp_load(&queue->fifos, seq_cst); fifo != NULL; fifo = fifo_next(fifo)) {
         uint64_t head = opp_load(&fifo->head, relaxed);
         uint64_t tail = opp_load(&fifo->tail, seq_cst);

@@ -22,7 +22,8 @@ struct opp_queue {
     _Atomic(uint32_t) ticket;    /* strands' queues only */
 };
 
-/* What a consumer remembers of the last queue: a fifo, and the smallest stamp when all fifos were last looked at. */
+/* What a consumer remembers of the last queue: a fifo, and the smallest stamp when all fifos were last looked
+ * at. */
 typedef struct opp_queue_memory {
     opp_queue *queue;
     opp_fifo *fifo;
@@ -40,15 +41,18 @@ void opp_queue_free(opp_queue *queue); /* empty, and nobody uses it any more */
 opp_fifo *opp_queue_fifo(opp_queue *queue, opp_producer *producer);
 
 /*
- * Looks at all fifos, and takes an entry whose stamp is at most `slack` above the smallest that waits. `memory` may be
- * NULL. `stolen` tells whether it came from another producer than `own`.
+ * Looks at all fifos, and takes an entry whose stamp is at most `slack` above the smallest that waits.
+ * `memory` may be NULL. `stolen` tells whether it came from another producer than `own`.
  */
-bool opp_queue_search(opp_queue *queue, opp_queue_memory *memory, const opp_producer *own, const uint8_t *distance,
+bool opp_queue_search(opp_queue *queue, opp_queue_memory *memory, const opp_producer *own,
+                      const uint8_t *distance,
                     uint32_t slack, opp_job *job, bool *stolen);
 
-/* Likewise, but begins with the fifo in `memory`, if that is of this queue and its front entry is not too young. */
+/* Likewise, but begins with the fifo in `memory`, if that is of this queue and its front entry is not too
+ * young. */
 static inline __attribute__((always_inline)) bool
-queue_remove(opp_queue *queue, opp_queue_memory *memory, const opp_producer *own, const uint8_t *distance, uint32_t slack,
+queue_remove(opp_queue *queue, opp_queue_memory *memory, const opp_producer *own, const uint8_t *distance,
+             uint32_t slack,
            opp_job *job, bool *stolen) {
     peek front;
     if (memory->is_over || memory->queue != queue || !fifo_peek(memory->fifo, &front) ||

@@ -1,5 +1,6 @@
 /*
- * Ready bits: bits that say where something may be queued. What they promise, and why, is said in runq.h: R1 and R2.
+ * Ready bits: bits that say where something may be queued. What they promise, and why, is said in runq.h: R1
+ * and R2.
  *
  * [ready] Each access is seq_cst, unless it says why not: see "Why R1 holds" there.
  */
@@ -34,7 +35,8 @@ static inline uint64_t ready_bits_maybe_64(const ready_word *words) {
     return ready_bits_maybe(&words[0]) | (uint64_t)ready_bits_maybe(&words[1]) << WORD_BITS;
 }
 
-/* Whether any of 64 ready bits may be set. relaxed: for who bears to learn it late, of what did not happen before. */
+/* Whether any of 64 ready bits may be set. relaxed: for who bears to learn it late, of what did not happen
+ * before. */
 static inline bool ready_bits_maybe_any(const ready_word *words) {
     return (opp_load(&words[0], relaxed) | opp_load(&words[1], relaxed)) != 0;
 }
@@ -55,8 +57,9 @@ static inline bool ready_bit_begin_clearing(ready_bit ready) {
 
 /* Gives the doubt back, setting the ready bit again if something `holds` it up. */
 static inline void ready_bit_resolve(ready_bit ready, bool holds) {
-    /* relaxed, both: the word's own order sets the ready bit before the doubt is gone, and as only read-modify-writes change
-     * the word, who follows the ready bit still acquires what those who set it first had released. */
+    /* relaxed, both: the word's own order sets the ready bit before the doubt is gone, and as only
+     * read-modify-writes change the word, who follows the ready bit still acquires what those who set it
+     * first had released. */
     if (holds) opp_or(ready.word, ready.bit, relaxed);
     uint64_t before = opp_and(ready.word, ~(ready.bit << WORD_BITS), relaxed);
     OPP_ASSERT(before & ready.bit << WORD_BITS); /* R2 */

@@ -1,14 +1,16 @@
 /*
  * What both backends share: the messages, and when the owner sleeps.
  *
- * Messages are a stack pushed by compare-and-swap and taken whole by exchange, as in inbox.c, with the links in the
- * posters' memory. Sleeping is agreed on as by Dekker: a poster pushes and then looks at `sleeping`; the owner sets
- * `sleeping` and then looks at the stack. Both orders are sequentially consistent, so one of them sees the other, and
- * the owner sleeps only where every poster that has pushed since will write the eventfd.
+ * Messages are a stack pushed by compare-and-swap and taken whole by exchange, as in inbox.c, with the links
+ * in the posters' memory. Sleeping is agreed on as by Dekker: a poster pushes and then looks at `sleeping`;
+ * the owner sets `sleeping` and then looks at the stack. Both orders are sequentially consistent, so one of
+ * them sees the other, and the owner sleeps only where every poster that has pushed since will write the
+ * eventfd.
  *
- * Every poster that finds the owner asleep writes, even where another is about to: that one may be a background thread
- * which the kernel has stopped between its push and its write, and nobody's message may wait for it. Who has written ends the
- * sleep for the others, by its number: a thread that is stopped in between must not end another.
+ * Every poster that finds the owner asleep writes, even where another is about to: that one may be a
+ * background thread which the kernel has stopped between its push and its write, and nobody's message may
+ * wait for it. Who has written ends the sleep for the others, by its number: a thread that is stopped in
+ * between must not end another.
  */
 #include "ring.h"
 
@@ -89,10 +91,11 @@ int opp_ring_prepare(opp_ring *ring, const opp_ring_op *op) {
 }
 
 /*
- * Submits, and looks on until `end_ns`: true if there are completions, or a message. Posters see that the owner is awake
- * and spare the write to the eventfd, and the owner the sleep.
+ * Submits, and looks on until `end_ns`: true if there are completions, or a message. Posters see that the
+ * owner is awake and spare the write to the eventfd, and the owner the sleep.
  */
-static bool busy_poll(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t end_ns, int *count) {
+static bool busy_poll(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t end_ns,
+                      int *count) {
     bool look = true;
     do {
         *count = look ? ring->backend->wait(ring, completions, room, false, 0) : 0;
@@ -105,18 +108,21 @@ static bool busy_poll(opp_ring *ring, opp_ring_completion *completions, uint32_t
 }
 
 static int wait_asleep(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t until_ns) {
-    opp_store(&ring->sleeping, ++ring->sleeps, seq_cst); /* [sleep] before the look at the stack: see opp_ring_post() */
+    /* [sleep] before the look at the stack: see opp_ring_post() */
+    opp_store(&ring->sleeping, ++ring->sleeps, seq_cst);
     bool sleep = opp_load(&ring->posted, seq_cst) == NULL;
     int count = ring->backend->wait(ring, completions, room, sleep, until_ns);
     opp_store(&ring->sleeping, 0, relaxed); /* a write too many only costs its time */
     return count;
 }
 
-static int wait_busy_polling(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t until_ns) {
+static int wait_busy_polling(opp_ring *ring, opp_ring_completion *completions, uint32_t room,
+                             uint64_t until_ns) {
     uint64_t start = opp_sync_now(), end = start + ring->config.busy_poll_ns;
     if (end > until_ns) end = until_ns;
     int count;
-    bool found = ring->last_wait_ns <= ring->config.busy_poll_ns && busy_poll(ring, completions, room, end, &count);
+    bool found = ring->last_wait_ns <= ring->config.busy_poll_ns &&
+        busy_poll(ring, completions, room, end, &count);
     if (!found) count = wait_asleep(ring, completions, room, until_ns);
     ring->last_wait_ns = opp_sync_now() - start;
     return count;
@@ -134,7 +140,8 @@ int opp_ring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t roo
 }
 
 void ring_wake(opp_ring *ring) {
-    /* [sleep] seq_cst: after the caller's own seq_cst exchange, which the owner looks at once it has set `sleeping`. */
+    /* [sleep] seq_cst: after the caller's own seq_cst exchange, which the owner looks at once it has set
+     * `sleeping`. */
     uint64_t sleep = opp_load(&ring->sleeping, seq_cst);
     if (sleep == 0) return;
     opp_notifier_notify(ring->event);
@@ -146,7 +153,8 @@ void opp_ring_post(opp_ring *ring, opp_link *link) {
     opp_link *top = opp_load(&ring->posted, relaxed);
     do {
         link->next = top;
-        /* [post] release: the message is seen by who fetches it. seq_cst: before the look at `sleeping`, [sleep]. */
+        /* [post] release: the message is seen by who fetches it. seq_cst: before the look at `sleeping`,
+         * [sleep]. */
     } while (!opp_cas(&ring->posted, &top, link, seq_cst));
     ring_wake(ring);
 }

@@ -10,7 +10,8 @@ typedef struct ring_backend {
     void (*destroy)(opp_ring *ring);
     int (*prepare)(opp_ring *ring, const opp_ring_op *op);
     /* Submits, then takes completions; waits where `sleep` says so and there is none. */
-    int (*wait)(opp_ring *ring, opp_ring_completion *completions, uint32_t room, bool sleep, uint64_t until_ns);
+    int (*wait)(opp_ring *ring, opp_ring_completion *completions, uint32_t room, bool sleep,
+                uint64_t until_ns);
     int (*register_buffers)(opp_ring *ring, const void *vectors, uint32_t count);
     /* Whether wait() would find something, without a system call; may miss what only one shows. */
     bool (*has_news)(opp_ring *ring);
@@ -28,7 +29,8 @@ struct opp_ring {
     /* Completions that config.fault made. */
     opp_ring_completion faults[RING_FAULTS];
     uint32_t fault_count;
-    uint64_t last_wait_ns; /* how long the last wait took that found nothing at once; kept where the owner busy-polls */
+    /* how long the last wait took that found nothing at once; kept where the owner busy-polls */
+    uint64_t last_wait_ns;
 
     _Alignas(64) _Atomic(opp_link *) posted; /* any thread */
     _Alignas(64) _Atomic(uint64_t) sleeping; /* the owner: the number of its sleep, or 0; who wakes it */
@@ -39,7 +41,8 @@ struct opp_ring {
 int ring_uring_create(opp_ring *ring);
 int ring_threads_create(opp_ring *ring);
 
-/* Wakes the owner if it sleeps, after the caller has put something where the owner looks, by a seq_cst exchange. */
+/* Wakes the owner if it sleeps, after the caller has put something where the owner looks, by a seq_cst
+ * exchange. */
 void ring_wake(opp_ring *ring);
 
 /* Carries `op` out by system calls, waiting as they do. In ring_call.c. */
@@ -63,7 +66,8 @@ static inline void ring_count_wakeup(opp_ring *ring) {
     opp_store(&ring->wakeups, opp_load(&ring->wakeups, relaxed) + 1, relaxed); /* statistics */
 }
 
-/* Threads that close, one file each at a time. In ring_closers.c; but for the creation all of it is the owner's. */
+/* Threads that close, one file each at a time. In ring_closers.c; but for the creation all of it is the
+ * owner's. */
 typedef struct ring_closers ring_closers;
 
 ring_closers *ring_closers_create(opp_ring *ring, uint32_t count);

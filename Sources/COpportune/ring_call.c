@@ -1,4 +1,5 @@
-/* Requests carried out by plain system calls: for the thread backend, and for what needs no waiting at all. */
+/* Requests carried out by plain system calls: for the thread backend, and for what needs no waiting at
+ * all. */
 #include "ring.h"
 
 #include <fcntl.h>
@@ -39,7 +40,8 @@ static ssize_t call(const opp_ring_op *op) {
     case OPP_RING_OPEN: return openat(op->fd, pointer(op->address), flags, op->length);
     case OPP_RING_CLOSE: return close(op->fd);
     case OPP_RING_STAT: return statx(op->fd, pointer(op->address), flags, op->length, pointer(op->second));
-    case OPP_RING_RENAME: return renameat2(op->fd, pointer(op->address), op->index, pointer(op->second), op->flags);
+    case OPP_RING_RENAME:
+        return renameat2(op->fd, pointer(op->address), op->index, pointer(op->second), op->flags);
     case OPP_RING_UNLINK: return unlinkat(op->fd, pointer(op->address), flags);
     case OPP_RING_CONNECT: return connect(op->fd, pointer(op->address), (socklen_t)op->second);
     case OPP_RING_ACCEPT:
@@ -69,7 +71,8 @@ int32_t opp_ring_try(const opp_ring_op *op) {
     switch ((opp_ring_code)op->code) {
     case OPP_RING_READ:
     case OPP_RING_READV: {
-        /* RWF_NOWAIT does not wait for a place in a queue, but for the device it does: direct reads would sleep here. */
+        /* RWF_NOWAIT does not wait for a place in a queue, but for the device it does: direct reads would
+         * sleep here. */
         int mode = fcntl(op->fd, F_GETFL);
         if (mode < 0) return -errno;
         if (mode & O_DIRECT) return -EOPNOTSUPP;

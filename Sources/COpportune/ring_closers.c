@@ -1,7 +1,8 @@
 /*
- * Closes of the io_uring backend, on threads of ours. What the last close of a file frees takes as long as its file system
- * says; the kernel's own threads do that after they have answered, when it counts them as idle and gives them the next
- * request, whoever's that is. Here a close has ended when it is answered, and nobody waits behind it.
+ * Closes of the io_uring backend, on threads of ours. What the last close of a file frees takes as long as
+ * its file system says; the kernel's own threads do that after they have answered, when it counts them as
+ * idle and gives them the next request, whoever's that is. Here a close has ended when it is answered, and
+ * nobody waits behind it.
  *
  * Each thread has one close at a time. Who may touch a closer, by place:
  *   in `idle`, in `ended`    the owner
@@ -37,8 +38,8 @@ static void push_done(ring_closers *all, closer *closer) {
     struct closer *top = opp_load(&all->done, relaxed);
     do {
         closer->next = top;
-        /* [closed] release: the result is seen by who takes the stack. seq_cst: before the look at `sleeping`, which the
-         * owner sets before it looks at `done`. */
+        /* [closed] release: the result is seen by who takes the stack. seq_cst: before the look at
+         * `sleeping`, which the owner sets before it looks at `done`. */
     } while (!opp_cas(&all->done, &top, closer, seq_cst));
     ring_wake(all->ring);
 }
@@ -48,7 +49,8 @@ static void run(void *context) {
     for (;;) {
         uint32_t state;
         /* [ask] acquire: the request, as ring_closers_ask() has put it there. */
-        while ((state = opp_load(&closer->state, acquire)) == IDLE) (void)opp_futex_wait(&closer->state, IDLE);
+        while ((state = opp_load(&closer->state, acquire)) == IDLE)
+            (void)opp_futex_wait(&closer->state, IDLE);
         if (state == LEAVE) break;
         closer->result = ring_call(&closer->op);
         opp_store(&closer->state, IDLE, relaxed); /* nobody else looks before it is in `done` */
@@ -83,11 +85,13 @@ void ring_closers_start(ring_closers *all) {
 
 void ring_closers_destroy(ring_closers *all) {
     for (closer *closer = all->idle; closer != NULL; closer = closer->next) {
-        opp_store(&closer->state, LEAVE, relaxed); /* nothing comes with it that was not there when the thread began */
+        /* nothing comes with it that was not there when the thread began */
+        opp_store(&closer->state, LEAVE, relaxed);
         (void)opp_futex_wake(&closer->state, 1);
     }
     uint32_t alive;
-    while ((alive = opp_load(&all->alive, acquire)) != 0) (void)opp_futex_wait(&all->alive, alive); /* [leave] */
+    /* [leave] */
+    while ((alive = opp_load(&all->alive, acquire)) != 0) (void)opp_futex_wait(&all->alive, alive);
     free(all);
 }
 

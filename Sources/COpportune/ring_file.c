@@ -1,6 +1,7 @@
 /*
- * What is open, or would be opened, as far as the kernel has it in memory. fstat(2) would ask the file system, and one of a
- * network or of a program (FUSE) may never answer: no thread that others wait for may ask it.
+ * What is open, or would be opened, as far as the kernel has it in memory. fstat(2) would ask the file
+ * system, and one of a network or of a program (FUSE) may never answer: no thread that others wait for may
+ * ask it.
  */
 #include "ring.h"
 
@@ -11,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What never changes, as type and inode number, the kernel need not ask for: NFS and FUSE then do not; 9P without a cache,
- * and SMB whose attributes it has dropped, do all the same. */
+/* What never changes, as type and inode number, the kernel need not ask for: NFS and FUSE then do not; 9P
+ * without a cache, and SMB whose attributes it has dropped, do all the same. */
 static int look(int fd, unsigned wanted, struct statx *about) {
     return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, wanted, about) < 0 ? -errno : 0;
 }
@@ -34,7 +35,8 @@ static int32_t kind_of(int fd, struct statx *about) {
 int32_t opp_file_kind(int fd) {
     struct statx about;
     int32_t kind = kind_of(fd, &about);
-    return kind >= 0 && (kind & OPP_FILE_ON_NO_DEVICE) != 0 && is_served(&about) ? kind | OPP_FILE_SERVED : kind;
+    return kind >= 0 && (kind & OPP_FILE_ON_NO_DEVICE) != 0 &&
+        is_served(&about) ? kind | OPP_FILE_SERVED : kind;
 }
 
 int opp_file_identity(int fd, uint64_t *device, uint64_t *inode) {

@@ -1,6 +1,6 @@
 /*
- * Requests of the thread backend that wait in poll(2), carried out as far as that takes no waiting: of sockets, pipes and
- * whatever else says when it is ready. The owner's alone.
+ * Requests of the thread backend that wait in poll(2), carried out as far as that takes no waiting: of
+ * sockets, pipes and whatever else says when it is ready. The owner's alone.
  */
 #include "ring.h"
 
@@ -53,7 +53,8 @@ static int32_t connect_now(const opp_ring_op *op, ring_attempt *attempt) {
     }
     if (attempt->calls_again) {
         int32_t result = ring_call(op);
-        /* A Unix socket whose peer's backlog is full: poll(2) says nothing of that, so it is called in turns. */
+        /* A Unix socket whose peer's backlog is full: poll(2) says nothing of that, so it is called in
+         * turns. */
         attempt->calls_again = result == -EAGAIN;
         return result == -EINPROGRESS ? -EAGAIN : result;
     }

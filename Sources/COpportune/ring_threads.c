@@ -1,14 +1,14 @@
 /*
- * The backend for kernels that refuse io_uring: system calls on a few threads for files, poll(2) in the owner for
- * sockets and pipes.
+ * The backend for kernels that refuse io_uring: system calls on a few threads for files, poll(2) in the owner
+ * for sockets and pipes.
  *
  * A request has a slot from prepare to completion. Who may touch it, by state:
  *   FREE, WAITING  the owner
  *   QUEUED         whoever holds `lock`; it is in the list `first`..`last`
  *   RUNNING        the thread that took it; it then pushes it to `done`, by compare-and-swap
  *   DONE           the owner, which takes `done` whole
- * All threads are of the owner's scheduling class, and `lock` is held for a few instructions only, never in a call that
- * waits: no background thread of the program ever holds it.
+ * All threads are of the owner's scheduling class, and `lock` is held for a few instructions only, never in a
+ * call that waits: no background thread of the program ever holds it.
  */
 #include "opp_system.h"
 #include "ring.h"
@@ -59,16 +59,18 @@ typedef struct threads {
 /* --- The threads ---------------------------------------------------------------------------- */
 
 static void set_priority(uint8_t priority) {
-    int value = priority == OPP_RING_PRIORITY_NONE ? 0 : priority << 13 | (priority == OPP_RING_PRIORITY_IDLE ? 0 : 4);
-    (void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, value); /* a wish: without it the order is the same */
+    int value = priority == OPP_RING_PRIORITY_NONE ? 0 :
+        priority << 13 | (priority == OPP_RING_PRIORITY_IDLE ? 0 : 4);
+    /* a wish: without it the order is the same */
+    (void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, value);
 }
 
 static void push_done(threads *state, uint32_t index) {
     uint32_t top = opp_load(&state->done, relaxed);
     do {
         state->slots[index].next = top;
-        /* [done] release: the result is seen by who takes the stack. seq_cst: before the look at `sleeping`, which the
-         * owner sets before it looks at `done`. */
+        /* [done] release: the result is seen by who takes the stack. seq_cst: before the look at `sleeping`,
+         * which the owner sets before it looks at `done`. */
     } while (!opp_cas(&state->done, &top, index, seq_cst));
     ring_wake(state->ring);
 }
@@ -112,7 +114,8 @@ static void finish(threads *state, uint32_t index, int32_t result) {
 
 static void take_done(threads *state) {
     if (opp_load(&state->done, seq_cst) == NONE) return; /* after `sleeping`: see push_done() */
-    uint32_t index = opp_swap(&state->done, NONE, acquire); /* [done]; slots go back to the threads under the lock */
+    /* [done]; slots go back to the threads under the lock */
+    uint32_t index = opp_swap(&state->done, NONE, acquire);
     uint32_t oldest = NONE;
     while (index != NONE) {
         uint32_t next = state->slots[index].next;
@@ -183,7 +186,8 @@ static int32_t cancel(threads *state, const opp_ring_op *wanted) {
     for (uint32_t *link = &state->first, previous = NONE; *link != NONE;) {
         uint32_t index = *link;
         slot *slot = &state->slots[index];
-        bool matches = wanted->code == OPP_RING_CANCEL ? slot->op.tag == wanted->second : slot->op.fd == wanted->fd;
+        bool matches = wanted->code == OPP_RING_CANCEL ? slot->op.tag == wanted->second : slot->op.fd ==
+            wanted->fd;
         if (matches) {
             *link = slot->next;
             if (state->last == index) state->last = previous;
@@ -258,10 +262,12 @@ static int threads_prepare(opp_ring *ring, const opp_ring_op *op) {
 static void refuse_newest(threads *state) {
     struct rlimit limit;
     uint32_t kept = 0;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > 0 && limit.rlim_cur <= state->waiting_count) {
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > 0 &&
+        limit.rlim_cur <= state->waiting_count) {
         kept = (uint32_t)limit.rlim_cur - 1; /* and the eventfd */
     }
-    while (state->waiting_count > kept) finish_waiting(state, state->waiting[--state->waiting_count], -ENOBUFS);
+    while (state->waiting_count > kept)
+        finish_waiting(state, state->waiting[--state->waiting_count], -ENOBUFS);
 }
 
 /* Waits in ppoll(2); tries what became ready. False where the time is over. */
@@ -277,7 +283,8 @@ static bool poll_all(threads *state, uint64_t until_ns) {
     struct timespec time, *limit = NULL;
     if (end_ns != UINT64_MAX) {
         uint64_t left = end_ns > now ? end_ns - now : 0;
-        time = (struct timespec){.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
+        time = (struct timespec){.tv_sec = (time_t)(left / 1000000000u),
+            .tv_nsec = (long)(left % 1000000000u)};
         limit = &time;
     }
     int ready = ppoll(state->polls, state->waiting_count + 1, limit, NULL);

@@ -1,8 +1,9 @@
 /*
  * The io_uring backend. Requests are liburing's submission entries, filled from a table.
  *
- * The owner waits in io_uring_enter(2) for completions and for the eventfd, which is read by a request of our own while
- * the owner sleeps. Completions that do not fit are kept by the kernel (FEAT_NODROP, required) and come at later waits.
+ * The owner waits in io_uring_enter(2) for completions and for the eventfd, which is read by a request of our
+ * own while the owner sleeps. Completions that do not fit are kept by the kernel (FEAT_NODROP, required) and
+ * come at later waits.
  */
 #include "ring.h"
 
@@ -99,7 +100,8 @@ static int uring_start(opp_ring *ring) {
     ring_closers_start(state->closers);
     if (ring->config.workers > 0) {
         unsigned limits[2] = {ring->config.workers, 0};
-        (void)io_uring_register_iowq_max_workers(&state->ring, limits); /* kernels before 5.15 keep their own limit */
+        /* kernels before 5.15 keep their own limit */
+        (void)io_uring_register_iowq_max_workers(&state->ring, limits);
     }
     /* A registered descriptor saves the lookup at each enter; kernels before 5.18 go without. */
     (void)io_uring_register_ring_fd(&state->ring);
@@ -118,7 +120,8 @@ static uint16_t priority_value(uint8_t priority) {
     return priority == OPP_RING_PRIORITY_NONE ? 0 : (uint16_t)(priority << 13 | (priority == 3 ? 0 : 4));
 }
 
-/* As io_uring_get_sqe(), which counts the room anew; the kernel moves `khead` only while this thread is in it. */
+/* As io_uring_get_sqe(), which counts the room anew; the kernel moves `khead` only while this thread is in
+ * it. */
 static struct io_uring_sqe *next_entry(struct io_uring_sq *queue, unsigned kept) {
     if (queue->sqe_tail - *queue->khead + kept >= queue->ring_entries) return NULL;
     return &queue->sqes[queue->sqe_tail++ & queue->ring_mask];
@@ -163,10 +166,12 @@ static void move_fields(struct io_uring_sqe *sqe, const opp_ring_op *op) {
 
 static bool goes_to_thread(const opp_ring_op *op) {
     switch ((opp_ring_code)op->code) {
-    /* More closes than closers. Inline, the last of a file's users waits as long as SO_LINGER or a file system says. */
+    /* More closes than closers. Inline, the last of a file's users waits as long as SO_LINGER or a file
+     * system says. */
     case OPP_RING_CLOSE: return true;
-    /* Tried at once, an open of a FIFO succeeds without a writer, and fails without a reader; one whose path is cached waits
-     * for its file system's answer, and so does a read or write, which asks a FUSE first whether it would wait. */
+    /* Tried at once, an open of a FIFO succeeds without a writer, and fails without a reader; one whose path
+     * is cached waits for its file system's answer, and so does a read or write, which asks a FUSE first
+     * whether it would wait. */
     case OPP_RING_OPEN:
     case OPP_RING_READ:
     case OPP_RING_WRITE:
@@ -284,7 +289,8 @@ static int wait_for_kernel(opp_ring *ring, opp_ring_completion *completions, uin
     }
 }
 
-static int uring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t room, bool sleep, uint64_t until_ns) {
+static int uring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t room, bool sleep,
+                      uint64_t until_ns) {
     uring *state = ring->state;
     uint32_t closed = ring_closers_take(state->closers, completions, room);
     int count = wait_for_kernel(ring, completions + closed, room - closed, sleep && closed == 0, until_ns);
@@ -298,7 +304,8 @@ static int uring_register_buffers(opp_ring *ring, const void *vectors, uint32_t 
     return io_uring_register_buffers(&state->ring, vectors, count);
 }
 
-static const ring_backend backend = {uring_start, uring_destroy, uring_prepare, uring_wait, uring_register_buffers,
+static const ring_backend backend =
+    {uring_start, uring_destroy, uring_prepare, uring_wait, uring_register_buffers,
                                      uring_has_news};
 
 int ring_uring_create(opp_ring *ring) {

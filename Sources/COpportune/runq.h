@@ -1,45 +1,49 @@
 /*
  * The run queue: from a level down to a job. Private to the core.
  *
- *   levels (64 bits) -> words of apps (a bit an app, by level) -> app's state word -> app's ranks (64 bits) -> queue
+ *   levels (64 bits) -> words of apps (a bit an app, by level) -> app's state word -> app's ranks (64 bits)
+ *   -> queue
  *
- * The bits are ready bits. What is queued is decided by the queues, and whether it may run by the app's state word. So an
- * app changes band, or is suspended, in one step; nobody walks over its jobs.
+ * The bits are ready bits. What is queued is decided by the queues, and whether it may run by the app's state
+ * word. So an app changes band, or is suspended, in one step; nobody walks over its jobs.
  *
  * The app's word; it changes only in app_step(), and anew when its place gets another owner:
  *   bits 0-1   BAND        0 background, 1 foreground, 2 real-time
  *   bit  2     SUSPENDED   no take hands out a job of this app
- *   bits 3-63  GENERATION  grows with every step, so that a consumer sees after its take that something changed
+ *   bits 3-63  GENERATION  grows with every step, so that a consumer sees after its take that something
+ *   changed
  *
  * Invariants
- *  R1  A ready bit is never too small for good: if a queue holds an entry whose push is over, and the app is not
- *      suspended, then every bit on its path is set, or in doubt, or some thread that made it so is still inside
- *      the step that will set it and that thread is the entry's own pusher or the app's own resumer.
+ *  R1  A ready bit is never too small for good: if a queue holds an entry whose push is over, and the app is
+ *      not suspended, then every bit on its path is set, or in doubt, or some thread that made it so is still
+ *      inside the step that will set it and that thread is the entry's own pusher or the app's own resumer.
  *  R2  A bit is cleared only by the thread that holds its doubt, between two looks at what is below it.
  *
- * Why R1 holds (the protocol of ready_bit_begin_clearing and ready_bit_resolve). A pusher stores tail (seq_cst), then loads the bit
- * (seq_cst) and sets it if it is clear; likewise from tier to tier. A clearer takes the doubt, clears the bit (seq_cst),
- * then looks below (seq_cst), sets the bit again if anything is there, and only then gives the doubt back. In the one
- * order of these four, either the pusher's load comes after the clearing, and it sets the bit; or it comes before,
- * then so does its store of tail, and the clearer's look sees the entry. A clearer that is stopped anywhere leaves
- * the doubt set, and a consumer looks at bits that are set or in doubt: nothing is hidden, at the price of a futile
- * look. The same argument holds with the state word in the place of tail, for resuming and for changing band.
+ * Why R1 holds (the protocol of ready_bit_begin_clearing and ready_bit_resolve). A pusher stores tail
+ * (seq_cst), then loads the bit (seq_cst) and sets it if it is clear; likewise from tier to tier. A clearer
+ * takes the doubt, clears the bit (seq_cst), then looks below (seq_cst), sets the bit again if anything is
+ * there, and only then gives the doubt back. In the one order of these four, either the pusher's load comes
+ * after the clearing, and it sets the bit; or it comes before, then so does its store of tail, and the
+ * clearer's look sees the entry. A clearer that is stopped anywhere leaves the doubt set, and a consumer
+ * looks at bits that are set or in doubt: nothing is hidden, at the price of a futile look. The same argument
+ * holds with the state word in the place of tail, for resuming and for changing band.
  *
- * Suspension. A consumer announces the app (seq_cst) before it reads the app's word for the last time (seq_cst); a
- * suspender changes the word (seq_cst) before it looks at the announcements (seq_cst). So either the consumer sees
- * the suspension, and gives its job back to the front, or the suspender sees the consumer. The announcement stays
- * while a consumer goes from job to job of one app, so it costs nothing there.
+ * Suspension. A consumer announces the app (seq_cst) before it reads the app's word for the last time
+ * (seq_cst); a suspender changes the word (seq_cst) before it looks at the announcements (seq_cst). So either
+ * the consumer sees the suspension, and gives its job back to the front, or the suspender sees the consumer.
+ * The announcement stays while a consumer goes from job to job of one app, so it costs nothing there.
  *
- * What is remembered. A producer remembers the path of its last push (opp_path), a consumer that of its last take
- * (opp_consumer.last, .memory), each for itself; nobody else reads it, so it needs no order of its own.
- *  R3  What is remembered is right under the word that is remembered with it. Queues, words of ready bits and places of
- *      apps stay where they are until the core is destroyed; which of them a job passes follows from the app's place,
- *      its band and the rank. So it is right whenever the word is the same, though the place has another owner by then.
- *  R4  It is used only where the word is still that one at the moment that counts: when the pusher looks after
- *      its entry is published, which is R1's look, and when the consumer looks after its claim, which is Suspension's.
- *      So a step of the app is as sudden for those who remember as for those who do not.
- *  R5  The queue that a producer remembers is in its queue's list: it leaves that only while nobody owns the producer,
- *      and who takes it out makes the producer forget it (B8).
+ * What is remembered. A producer remembers the path of its last push (opp_path), a consumer that of its last
+ * take (opp_consumer.last, .memory), each for itself; nobody else reads it, so it needs no order of its own.
+ *  R3  What is remembered is right under the word that is remembered with it. Queues, words of ready bits and
+ *      places of apps stay where they are until the core is destroyed; which of them a job passes follows
+ *      from the app's place, its band and the rank. So it is right whenever the word is the same, though the
+ *      place has another owner by then.
+ *  R4  It is used only where the word is still that one at the moment that counts: when the pusher looks
+ *      after its entry is published, which is R1's look, and when the consumer looks after its claim, which
+ *      is Suspension's. So a step of the app is as sudden for those who remember as for those who do not.
+ *  R5  The queue that a producer remembers is in its queue's list: it leaves that only while nobody owns the
+ *      producer, and who takes it out makes the producer forget it (B8).
  */
 #ifndef OPP_RUNQ_PRIVATE_H
 #define OPP_RUNQ_PRIVATE_H
@@ -71,7 +75,8 @@ struct opp_app {
 };
 
 typedef struct level {
-    _Alignas(OPP_LINE) ready_word summary[READY_WORDS_64]; /* a bit for each 2^summary_shift words of `apps` */
+    /* a bit for each 2^summary_shift words of `apps` */
+    _Alignas(OPP_LINE) ready_word summary[READY_WORDS_64];
     ready_word apps[];                               /* a bit for each app */
 } level;
 
@@ -115,7 +120,8 @@ struct opp_consumer {
     _Atomic(uint32_t) in_use;
     uint8_t distances[OPP_LEVELS];
     uint32_t cursor[OPP_LEVELS]; /* the app that was served last, by level */
-    uint32_t turn[OPP_LEVELS];   /* jobs taken of it in a row, whatever was taken of other levels in between */
+    /* jobs taken of it in a row, whatever was taken of other levels in between */
+    uint32_t turn[OPP_LEVELS];
     _Alignas(OPP_LINE) _Atomic(opp_app *) current;
 };
 
@@ -160,11 +166,13 @@ void opp_app_show_at(opp_app *app, unsigned number);
 /* Gives a job back to the front of its rank. Returns what opp_push() does. */
 int opp_app_give_back(opp_producer *producer, opp_app *app, int set, uint8_t rank, opp_job job);
 
-/* Says that the consumer is inside of `app` now, not where it was, and tells if that app had been waiting for it. */
+/* Says that the consumer is inside of `app` now, not where it was, and tells if that app had been waiting for
+ * it. */
 void opp_consumer_move(opp_consumer *consumer, opp_app *app);
 
 static inline void consumer_announce(opp_consumer *consumer, opp_app *app) {
-    if (opp_load(&consumer->current, relaxed) != app) opp_consumer_move(consumer, app); /* relaxed: the consumer's own */
+    /* relaxed: the consumer's own */
+    if (opp_load(&consumer->current, relaxed) != app) opp_consumer_move(consumer, app);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The free segments: a stack whose top carries a tag that grows with each step, so that a segment which went and
- * came back meanwhile makes the exchange fail. Slabs of segments are mapped when it is empty, and kept.
+ * The free segments: a stack whose top carries a tag that grows with each step, so that a segment which went
+ * and came back meanwhile makes the exchange fail. Slabs of segments are mapped when it is empty, and kept.
  */
 #include "segments.h"
 #include "mapping.h"
@@ -8,7 +8,8 @@
 #include <string.h>
 
 void opp_segments_init(opp_segments *segments) {
-    memset(segments, 0, offsetof(opp_segments, slab)); /* the table itself comes zeroed, and untouched, from the caller */
+    /* the table itself comes zeroed, and untouched, from the caller */
+    memset(segments, 0, offsetof(opp_segments, slab));
 }
 
 void opp_segments_free(opp_segments *segments) {
@@ -42,8 +43,8 @@ void opp_segments_put(opp_segments *segments, opp_segment *segment) {
         /* relaxed: published by the exchange. */
         opp_store(&segment->next, (uint32_t)top, relaxed);
         desired = ((top >> 32) + 1) << 32 | (segment->index + 1);
-        /* [pool] release: whoever takes the segment sees `next`, and that its slots have been read (B3). Pairs
-         * with the acquire in opp_segments_take(). */
+        /* [pool] release: whoever takes the segment sees `next`, and that its slots have been read (B3).
+         * Pairs with the acquire in opp_segments_take(). */
     } while (!opp_cas(&segments->top, &top, desired, release));
 }
 
@@ -72,10 +73,11 @@ opp_segment *opp_segments_take(opp_segments *segments) {
         uint32_t place = (uint32_t)top;
         if (place == 0) return segments_grow(segments);
         opp_segment *segment = segments_segment(segments, place - 1);
-        /* relaxed: if another took the segment meanwhile this is rubbish, and the tag makes the exchange fail. */
+        /* relaxed: if another took the segment meanwhile this is rubbish, and the tag makes the exchange
+         * fail. */
         uint64_t desired = ((top >> 32) + 1) << 32 | opp_load(&segment->next, relaxed);
-        /* relaxed: what it reads has been acquired above, and a read-modify-write goes on with the release of the
-         * puts before it, so that later consumers see them through it. */
+        /* relaxed: what it reads has been acquired above, and a read-modify-write goes on with the release of
+         * the puts before it, so that later consumers see them through it. */
         if (opp_cas(&segments->top, &top, desired, relaxed)) return segment;
         /* [pool] acquire: the failed exchange read with relaxed order only. */
         top = opp_load(&segments->top, acquire);

@@ -32,7 +32,8 @@ void opp_stats_add(opp_stats *stats, uint8_t band, opp_counter counter, uint64_t
 }
 
 bool opp_stats_is_sample(void) {
-    /* Not every eighth: what a thread queues often comes in a pattern. A full-period generator, whose top bits are good. */
+    /* Not every eighth: what a thread queues often comes in a pattern. A full-period generator, whose top
+     * bits are good. */
     static _Thread_local uint32_t state;
     state = state * 1664525u + 1013904223u;
     return state >> 29 == 0;

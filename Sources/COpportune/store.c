@@ -14,7 +14,8 @@ void opp_store_begin_writing(int file, int64_t offset, int64_t count) {
 
 int opp_store_probe_run(const char *folder, opp_store_probe *probe) {
     char path[4096];
-    if (snprintf(path, sizeof(path), "%s/opportune-probe-XXXXXX", folder) >= (int)sizeof(path)) return -ENAMETOOLONG;
+    if (snprintf(path, sizeof(path), "%s/opportune-probe-XXXXXX", folder) >= (int)sizeof(path))
+        return -ENAMETOOLONG;
     int file = mkostemp(path, O_CLOEXEC);
     if (file < 0) return -errno;
     unlink(path);

@@ -52,7 +52,8 @@ bool opp_file_number(const char *root, const char *path, long long *value) {
     return end != text;
 }
 
-int opp_file_lines(const char *root, const char *path, bool (*line)(char *text, void *context), void *context) {
+int opp_file_lines(const char *root, const char *path, bool (*line)(char *text, void *context),
+                   void *context) {
     int fd = open_below(root, path);
     if (fd < 0) return fd;
     char buffer[4096];

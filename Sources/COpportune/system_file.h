@@ -16,8 +16,8 @@ void opp_file_close(int fd);
 ssize_t opp_file_pread(int fd, char *buffer, size_t size, off_t offset);
 
 /*
- * Reads the beginning of the file at `root` followed by `path`, up to size - 1 bytes, and ends it with a zero.
- * Returns how many bytes, or -errno (-ENAMETOOLONG where the two do not fit into PATH_MAX).
+ * Reads the beginning of the file at `root` followed by `path`, up to size - 1 bytes, and ends it with a
+ * zero. Returns how many bytes, or -errno (-ENAMETOOLONG where the two do not fit into PATH_MAX).
  */
 ssize_t opp_file_read(const char *root, const char *path, char *buffer, size_t size);
 
@@ -25,9 +25,10 @@ ssize_t opp_file_read(const char *root, const char *path, char *buffer, size_t s
 bool opp_file_number(const char *root, const char *path, long long *value);
 
 /*
- * Calls line(text, context) for each line of that file, without its newline, until it returns false. A line that
- * is longer than any that the core looks for (4 KiB) is left out. Returns 0 or -errno.
+ * Calls line(text, context) for each line of that file, without its newline, until it returns false. A line
+ * that is longer than any that the core looks for (4 KiB) is left out. Returns 0 or -errno.
  */
-int opp_file_lines(const char *root, const char *path, bool (*line)(char *text, void *context), void *context);
+int opp_file_lines(const char *root, const char *path, bool (*line)(char *text, void *context),
+                   void *context);
 
 #endif

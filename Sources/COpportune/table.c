@@ -1,10 +1,11 @@
 /*
  * The forgetful table. Every access is relaxed: an entry stands for itself and publishes nothing.
  *
- * Invariant: a value is found under the key that it was put in with, or not at all. A place holds the value, and a seal
- * made of key and value; two words that do not belong together, because a writer is or was between its two stores while
- * another used the place, are no key's entry: then either is forgotten. A writer may stand there for seconds, which
- * was enough to charge a fresh task with a hog's account when a place held the plain key.
+ * Invariant: a value is found under the key that it was put in with, or not at all. A place holds the value,
+ * and a seal made of key and value; two words that do not belong together, because a writer is or was between
+ * its two stores while another used the place, are no key's entry: then either is forgotten. A writer may
+ * stand there for seconds, which was enough to charge a fresh task with a hog's account when a place held the
+ * plain key.
  */
 #include "opp_assert.h"
 #include "opp_table.h"
@@ -60,7 +61,8 @@ static set *table_set(const opp_table *table, uint64_t key) {
     return &table->sets[(uint32_t)((key * 0x9E3779B97F4A7C15u) >> 32) & table->mask];
 }
 
-/* Values differ in few bits, as keys do: the product keeps the difference of two values from being that of two keys. */
+/* Values differ in few bits, as keys do: the product keeps the difference of two values from being that of
+ * two keys. */
 static uint64_t table_seal(uint64_t key, uint64_t value) {
     return key ^ value * 0xD6E8FEB86659FD93u;
 }

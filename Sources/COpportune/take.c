@@ -1,32 +1,37 @@
 /*
  * Taking: from the highest level that has something down to a job; hints that are found wrong are repaired.
  *
- * A consumer mostly goes on where it took last, for the app's turn, so it remembers that path (R3 and R4 in runq.h). It
- * leaves the short path where the long one might come to something else: a higher level, a job that was given back, or,
- * at the end of a turn, another app or rank of the level. A turn ends after OPP_TURN jobs, or when the worker says so.
+ * A consumer mostly goes on where it took last, for the app's turn, so it remembers that path (R3 and R4 in
+ * runq.h). It leaves the short path where the long one might come to something else: a higher level, a job
+ * that was given back, or, at the end of a turn, another app or rank of the level. A turn ends after OPP_TURN
+ * jobs, or when the worker says so.
  */
 #include "runq.h"
 
 /*
- * The app was suspended or moved during the take: may the job still run, at a level that the caller asked for? If not
- * it goes to the front of its rank, where the next take of the app finds it first.
+ * The app was suspended or moved during the take: may the job still run, at a level that the caller asked
+ * for? If not it goes to the front of its rank, where the next take of the app finds it first.
  */
-static bool consumer_reconsider(opp_consumer *consumer, opp_app *app, int set, uint64_t state, uint64_t levels,
+static bool consumer_reconsider(opp_consumer *consumer, opp_app *app, int set, uint64_t state,
+                                uint64_t levels,
                              opp_taken *taken) {
     opp_core *core = app->core;
     taken->band = set_band(core, set, state);
     taken->level = core->config.level_of[taken->band][taken->rank];
     if (!(state & STATE_SUSPENDED) && levels & 1ull << taken->level) return true;
     int result = opp_app_give_back(consumer->own, app, set, taken->rank, taken->job);
-    if (result < 0) return true; /* No memory to give it back: running it is the lesser evil than losing it. */
+    /* No memory to give it back: running it is the lesser evil than losing it. */
+    if (result < 0) return true;
     consumer_announce(consumer, NULL);
     if (result != OPP_LEVEL_NONE && core->config.on_ready != NULL)
         core->config.on_ready(core->config.context, (uint8_t)result);
     return false;
 }
 
-/* After the take, for which the app's word was `seen`: what comes with the job, and whether it may still run. */
-static inline bool consumer_confirm(opp_consumer *consumer, opp_app *app, int set, uint64_t seen, uint64_t levels,
+/* After the take, for which the app's word was `seen`: what comes with the job, and whether it may still
+ * run. */
+static inline bool consumer_confirm(opp_consumer *consumer, opp_app *app, int set, uint64_t seen,
+                                    uint64_t levels,
                                  opp_taken *taken) {
     OPP_ASSERT(app->core == consumer->core);
     OPP_ASSERT(levels & 1ull << taken->level);
@@ -40,16 +45,19 @@ static inline bool consumer_confirm(opp_consumer *consumer, opp_app *app, int se
 /* A place's rank: takes from its queue, or repairs the ready bit. */
 static bool place_take(opp_consumer *consumer, place *place, unsigned rank, opp_taken *taken) {
     if (!(ready_bits_maybe_64(place->ranks) & 1ull << rank)) return false;
-    opp_queue *queue = opp_load(&place->queue[rank], relaxed); /* relaxed: the hint was set by somebody who had seen it */
+    /* relaxed: the hint was set by somebody who had seen it */
+    opp_queue *queue = opp_load(&place->queue[rank], relaxed);
     if (queue == NULL) return false;
-    if (queue_remove(queue, &consumer->memory, consumer->own, consumer->distance, 1, &taken->job, &taken->stolen)) return true;
+    if (queue_remove(queue, &consumer->memory, consumer->own, consumer->distance, 1, &taken->job,
+                     &taken->stolen)) return true;
     ready_bit ready = ready_bit_at(place->ranks, rank);
     if (ready_bit_begin_clearing(ready)) ready_bit_resolve(ready, opp_queue_count(queue) != 0);
     return false;
 }
 
 /* A job came from the back of a rank that has its level for itself. */
-static void consumer_remember(opp_consumer *consumer, opp_app *app, int set, uint64_t state, const opp_taken *taken) {
+static void consumer_remember(opp_consumer *consumer, opp_app *app, int set, uint64_t state,
+                              const opp_taken *taken) {
     OPP_ASSERT(consumer->memory.queue != NULL);
     OPP_ASSERT(set < core_sets(app->core));
     consumer->last.app = app;
@@ -62,7 +70,8 @@ static void consumer_remember(opp_consumer *consumer, opp_app *app, int set, uin
     consumer->last.set = (uint8_t)set;
 }
 
-static bool app_take(opp_consumer *consumer, opp_app *app, unsigned number, uint64_t levels, opp_taken *taken) {
+static bool app_take(opp_consumer *consumer, opp_app *app, unsigned number, uint64_t levels,
+                     opp_taken *taken) {
     /* relaxed: consumer_confirm() looks again, and so does whoever lets a ready bit go. */
     OPP_ASSERT(number < OPP_LEVELS);
     uint64_t state = opp_load(&app->state, relaxed);
@@ -159,19 +168,22 @@ static bool level_take(opp_consumer *consumer, unsigned number, uint64_t levels,
                 return true;
             }
             ready_bit ready = ready_bit_at(level->apps, index);
-            if (ready_bit_begin_clearing(ready)) ready_bit_resolve(ready, app != NULL && opp_app_holds(app, number));
+            if (ready_bit_begin_clearing(ready))
+                ready_bit_resolve(ready, app != NULL && opp_app_holds(app, number));
             from = index + 1;
         }
     }
     return false;
 }
 
-/* Whether the long path, too, would come to where the last job came from: no other app or rank waits at its level. */
+/* Whether the long path, too, would come to where the last job came from: no other app or rank waits at its
+ * level. */
 static __attribute__((noinline)) bool last_is_alone(const opp_consumer *consumer) {
     const opp_core *core = consumer->core;
     const opp_app *app = consumer->last.app;
     const level *level = core_level(core, consumer->last.level);
-    if (level_next_app(core, level, 0) != app->index || level_next_app(core, level, app->index + 1) >= 0) return false;
+    if (level_next_app(core, level, 0) != app->index || level_next_app(core, level, app->index + 1) >= 0)
+        return false;
     for (int set = 0; set < core_sets(core); set++) {
         uint64_t ranks = app_ranks_at(app, set, consumer->last.state, consumer->last.level);
         if (ranks & ~(set == consumer->last.set ? 1ull << consumer->last.rank : 0)) return false;
@@ -180,8 +192,8 @@ static __attribute__((noinline)) bool last_is_alone(const opp_consumer *consumer
 }
 
 /*
- * The short path: the next job from where the last one came, while the app's turn lasts and nothing about it has
- * changed. Finding nothing there means nothing; the long path then repairs the ready bits.
+ * The short path: the next job from where the last one came, while the app's turn lasts and nothing about it
+ * has changed. Finding nothing there means nothing; the long path then repairs the ready bits.
  */
 static inline bool last_take(opp_consumer *consumer, unsigned number, uint64_t levels, opp_taken *taken) {
     if (consumer->last.level != number) return false;
@@ -196,7 +208,8 @@ static inline bool last_take(opp_consumer *consumer, unsigned number, uint64_t l
         if (!last_is_alone(consumer)) return false;
         consumer->turn[number] = 0;
     }
-    if (!queue_remove(consumer->last.queue, &consumer->memory, consumer->own, consumer->distance, 1, &taken->job, &taken->stolen))
+    if (!queue_remove(consumer->last.queue, &consumer->memory, consumer->own, consumer->distance, 1,
+                      &taken->job, &taken->stolen))
         return false;
     consumer->turn[number]++;
     taken->level = (uint8_t)number;
@@ -211,7 +224,8 @@ static unsigned levels_highest(uint64_t levels) {
 }
 
 /* Apart, so that the short path saves no registers for it. */
-static __attribute__((noinline)) bool take_long(opp_consumer *consumer, uint64_t ready, uint64_t levels, opp_taken *taken) {
+static __attribute__((noinline)) bool take_long(opp_consumer *consumer, uint64_t ready, uint64_t levels,
+                                                opp_taken *taken) {
     while (ready != 0) {
         unsigned number = levels_highest(ready);
         if (level_take(consumer, number, levels, taken)) return true;
@@ -224,7 +238,8 @@ static __attribute__((noinline)) bool take_long(opp_consumer *consumer, uint64_t
 bool opp_take(opp_consumer *consumer, uint64_t levels, opp_taken *taken) {
     uint64_t ready = ready_bits_maybe_64(consumer->core->ready) & levels;
     if (ready == 0) return false;
-    return last_take(consumer, levels_highest(ready), levels, taken) || take_long(consumer, ready, levels, taken);
+    return last_take(consumer, levels_highest(ready), levels, taken) ||
+        take_long(consumer, ready, levels, taken);
 }
 
 /* --- Looking only ----------------------------------------------------------------------------- */
@@ -239,7 +254,8 @@ static bool app_has_queued(const opp_app *app, unsigned number) {
     for (int set = 0; set < core_sets(app->core); set++)
         for (uint64_t ranks = app_ranks_at(app, set, state, number); ranks != 0; ranks &= ranks - 1)
             for (int p = 0; p < PLACES; p++) {
-                opp_queue *queue = opp_load(&app->places[set][p].queue[__builtin_ctzll(ranks)], acquire); /* [queue] */
+                /* [queue] */
+                opp_queue *queue = opp_load(&app->places[set][p].queue[__builtin_ctzll(ranks)], acquire);
                 if (queue != NULL && opp_queue_count(queue) != 0) return true;
             }
     return false;

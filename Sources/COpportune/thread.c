@@ -11,8 +11,8 @@
 /* --- Identity ------------------------------------------------------------------------------- */
 
 /*
- * The id is kept per thread, since the system call costs over 100 ns and strands ask for it in each run. After fork()
- * the one thread of the child has another id, so the child forgets it.
+ * The id is kept per thread, since the system call costs over 100 ns and strands ask for it in each run.
+ * After fork() the one thread of the child has another id, so the child forgets it.
  */
 static _Thread_local int32_t known_id;
 static pthread_once_t identity_once = PTHREAD_ONCE_INIT;
@@ -37,8 +37,8 @@ int32_t opp_thread_id(void) {
 /* --- Scheduling ----------------------------------------------------------------------------- */
 
 /*
- * The kernel's struct sched_attr in its first version, which has all that is needed here. Some C libraries declare
- * the struct and its two calls, others do not, and <linux/sched/types.h> clashes with those that do.
+ * The kernel's struct sched_attr in its first version, which has all that is needed here. Some C libraries
+ * declare the struct and its two calls, others do not, and <linux/sched/types.h> clashes with those that do.
  */
 struct sched_attributes {
     uint32_t size;
@@ -76,7 +76,8 @@ static int attributes_make(struct sched_attributes *attributes, const opp_sched_
     case OPP_CLASS_NORMAL:
     case OPP_CLASS_BATCH:
         if (params->nice < -20 || params->nice > 19) return -EINVAL;
-        if (params->slice_ns != 0 && (params->slice_ns < OPP_SLICE_NS_MIN || params->slice_ns > OPP_SLICE_NS_MAX))
+        if (params->slice_ns != 0 &&
+            (params->slice_ns < OPP_SLICE_NS_MIN || params->slice_ns > OPP_SLICE_NS_MAX))
             return -EINVAL;
         attributes->policy = params->policy == OPP_CLASS_NORMAL ? POLICY_OTHER : POLICY_BATCH;
         attributes->nice = params->nice;
@@ -102,7 +103,8 @@ int opp_thread_set_sched(int32_t tid, const opp_sched_params *params) {
     if (result == 0) result = attributes_set(tid, &wanted);
     if (result != -EPERM) return result;
 
-    /* Dropping reset-on-fork takes privilege, though nobody asked for that: a thread that has it may keep it. */
+    /* Dropping reset-on-fork takes privilege, though nobody asked for that: a thread that has it may keep
+     * it. */
     struct sched_attributes current;
     if (attributes_get(tid, &current) != 0) return result;
     if ((current.flags & ~wanted.flags & FLAG_RESET_ON_FORK) == 0) return result;
@@ -160,13 +162,14 @@ static void *thread_main(void *argument) {
 }
 
 /*
- * The signals that a thread's own fault raises stay deliverable: where they are blocked the kernel ends the process
- * without running the program's handler, and a crash leaves no backtrace.
+ * The signals that a thread's own fault raises stay deliverable: where they are blocked the kernel ends the
+ * process without running the program's handler, and a crash leaves no backtrace.
  */
 static void fill_asynchronous(sigset_t *signals) {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     sigfillset(signals);
-    for (size_t index = 0; index < sizeof faults / sizeof faults[0]; index++) sigdelset(signals, faults[index]);
+    for (size_t index = 0; index < sizeof faults / sizeof faults[0]; index++)
+        sigdelset(signals, faults[index]);
 }
 
 static int start_detached(start *argument, size_t stack_bytes) {

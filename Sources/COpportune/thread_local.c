@@ -1,6 +1,6 @@
 /*
- * Thread-local registrations. Only the thread itself touches its own, so there is no synchronisation here but the
- * cores' reference counts and the fork counter.
+ * Thread-local registrations. Only the thread itself touches its own, so there is no synchronisation here but
+ * the cores' reference counts and the fork counter.
  */
 #include "opp_stats.h"
 #include "opp_assert.h"
@@ -112,7 +112,8 @@ unsigned opp_thread_registrations(void) {
 }
 
 uint64_t opp_thread_number(void) {
-    if (number == 0) number = opp_add(&numbers, 1, relaxed) + 1; /* relaxed: only that it is nobody else's counts */
+    /* relaxed: only that it is nobody else's counts */
+    if (number == 0) number = opp_add(&numbers, 1, relaxed) + 1;
     return number;
 }
 

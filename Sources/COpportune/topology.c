@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(OPP_MAX_CPUS <= UINT16_MAX && OPP_CPU_NUMBERS <= UINT16_MAX, "CPU numbers are kept in 16 bits");
+_Static_assert(OPP_MAX_CPUS <= UINT16_MAX &&
+               OPP_CPU_NUMBERS <= UINT16_MAX, "CPU numbers are kept in 16 bits");
 _Static_assert(OPP_MAX_NODES <= UINT8_MAX, "node indices are kept in 8 bits");
 
 enum { DISTANCE_LOCAL = 10, DISTANCE_REMOTE = 20 /* where the firmware gives none */ };
@@ -71,7 +72,8 @@ static void keep_listed(uint64_t mask[OPP_CPU_NUMBERS / 64], const char *list) {
         if (*end != ',') break;
     }
     bool leaves_some = false;
-    for (size_t word = 0; word < OPP_CPU_NUMBERS / 64; word++) leaves_some |= (mask[word] & listed[word]) != 0;
+    for (size_t word = 0; word < OPP_CPU_NUMBERS / 64; word++)
+        leaves_some |= (mask[word] & listed[word]) != 0;
     if (!leaves_some) return;
     for (size_t word = 0; word < OPP_CPU_NUMBERS / 64; word++) mask[word] &= listed[word];
 }
@@ -112,7 +114,8 @@ static uint8_t distance_between(const opp_topology_calls *calls, int from, int t
     return distance > UINT8_MAX ? UINT8_MAX : (uint8_t)distance;
 }
 
-/* Indices go to the nodes that have a usable CPU: kernel numbers have gaps, and some nodes are memory alone. */
+/* Indices go to the nodes that have a usable CPU: kernel numbers have gaps, and some nodes are memory
+ * alone. */
 static void read_nodes(const opp_topology_calls *calls, opp_topology *topology) {
     int number[OPP_MAX_NODES];
     int node_of[OPP_MAX_CPUS];

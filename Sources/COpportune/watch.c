@@ -1,4 +1,5 @@
-/* Watching for memory pressure: an eventfd and a pressure stall trigger, polled together; and for the wall clock. */
+/* Watching for memory pressure: an eventfd and a pressure stall trigger, polled together; and for the wall
+ * clock. */
 #include "opp_watch.h"
 #include "opp_sync.h"
 

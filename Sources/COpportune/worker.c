@@ -1,6 +1,6 @@
 /*
- * A worker: from slot to slot. What a pool has to give (tokens, places for demoted work, the spare worker's call) is in
- * worker_pool.c.
+ * A worker: from slot to slot. What a pool has to give (tokens, places for demoted work, the spare worker's
+ * call) is in worker_pool.c.
  *
  *   IDLE ----> PARKED ----> WOKEN ----> RUNNING ----> DEMOTED      and from all of them back to IDLE,
  *    |            |                      |  ^            |         by opp_worker_next(), at a job's end, or
@@ -10,21 +10,24 @@
  *                                   HANDED_OFF <------> SUNK       by the monitor, while it is inside a job
  *
  * Invariants
- *  W1  Who holds what is in the word alone: RUNNING and WOKEN a token, DEMOTED and SUNK a place among the demoted, SPARE
- *      (and CALLED, where it was called for that) the spare worker's call. What a step of the word takes from it is given
- *      back by who made the step, and nobody else; what it adds was taken before.
- *  W2  The worker's own thread steps from IDLE, PARKED, WOKEN, CALLED, and to IDLE; the monitor only between RUNNING or
- *      SPARE and HANDED_OFF or SUNK, and from DEMOTED. Where both may step each does it by compare-and-swap.
- *  W3  The number above the slot grows with each step from having nothing to RUNNING, SPARE or DEMOTED. So who reads the
- *      same word twice, with a slot below RUNNING, knows that no job began between.
+ *  W1  Who holds what is in the word alone: RUNNING and WOKEN a token, DEMOTED and SUNK a place among the
+ *      demoted, SPARE (and CALLED, where it was called for that) the spare worker's call. What a step of the
+ *      word takes from it is given back by who made the step, and nobody else; what it adds was taken before.
+ *  W2  The worker's own thread steps from IDLE, PARKED, WOKEN, CALLED, and to IDLE; the monitor only between
+ *      RUNNING or SPARE and HANDED_OFF or SUNK, and from DEMOTED. Where both may step each does it by
+ *      compare-and-swap.
+ *  W3  The number above the slot grows with each step from having nothing to RUNNING, SPARE or DEMOTED. So
+ *      who reads the same word twice, with a slot below RUNNING, knows that no job began between.
  *
- * Why that suffices. A job begins only in a slot that the worker's thread gave itself, so a step of the monitor never lets
- * two take one token: of the two exchanges from RUNNING, to IDLE and to HANDED_OFF, one fails and reads the other's, and
- * by W1 the token is given back once. A monitor that comes too late, when the job has ended and another has begun, takes
- * that one's place: one job more runs beside the tokens until its end, which settles it.
+ * Why that suffices. A job begins only in a slot that the worker's thread gave itself, so a step of the
+ * monitor never lets two take one token: of the two exchanges from RUNNING, to IDLE and to HANDED_OFF, one
+ * fails and reads the other's, and by W1 the token is given back once. A monitor that comes too late, when
+ * the job has ended and another has begun, takes that one's place: one job more runs beside the tokens until
+ * its end, which settles it.
  *
- * A stopped thread. A worker that is stopped keeps its place, until the monitor gives it to another, where it is inside a
- * job; between two jobs it keeps it. A monitor that is stopped between the step and the giving back keeps one token.
+ * A stopped thread. A worker that is stopped keeps its place, until the monitor gives it to another, where it
+ * is inside a job; between two jobs it keeps it. A monitor that is stopped between the step and the giving
+ * back keeps one token.
  */
 #include "worker_pool.h"
 #include "runq.h"
@@ -43,8 +46,8 @@ opp_slot opp_worker_slot(const opp_worker *worker) {
 }
 
 uint64_t opp_worker_idle_turn(const opp_worker *worker) {
-    /* [idle] seq_cst: after what the caller announced, or the worker's step to idle comes after that, and it asks what was
-     * announced. acquire: what its last job queued is seen. */
+    /* [idle] seq_cst: after what the caller announced, or the worker's step to idle comes after that, and it
+     * asks what was announced. acquire: what its last job queued is seen. */
     uint32_t word = opp_load(&worker->word, seq_cst);
     return slot_of(word) <= OPP_SLOT_PARKED ? (uint64_t)word + 1 : 0;
 }
@@ -57,8 +60,8 @@ static void worker_to(opp_worker *worker, opp_slot slot) {
     OPP_ASSERT(slot >= OPP_SLOT_RUNNING);
     worker->turns += SLOT_TURN;
     worker->held = slot;
-    /* A plain store: by W2 nobody else steps from here. [slot] release: its consumer, and all that it did before, are seen by
-     * the monitor that hands it off. */
+    /* A plain store: by W2 nobody else steps from here. [slot] release: its consumer, and all that it did
+     * before, are seen by the monitor that hands it off. */
     opp_store(&worker->word, worker->turns | slot, release);
     /* In another slot it takes one job, or hogs: its own queue is left to those with a token. */
     if (slot == OPP_SLOT_RUNNING) opp_consumer_join(worker->consumer, worker->pool->group);
@@ -67,7 +70,8 @@ static void worker_to(opp_worker *worker, opp_slot slot) {
 /* Gives back whatever it holds by now. */
 static void worker_to_idle(opp_worker *worker) {
     uint32_t word = worker->turns | worker->held;
-    /* [idle] seq_cst: see opp_worker_idle_turn(). release: likewise. Of the monitor's steps some may have come before. */
+    /* [idle] seq_cst: see opp_worker_idle_turn(). release: likewise. Of the monitor's steps some may have
+     * come before. */
     while (!opp_cas(&worker->word, &word, worker->turns, seq_cst)) {}
     worker->held = OPP_SLOT_IDLE;
     OPP_ASSERT((word & ~SLOT_MASK) == worker->turns);
@@ -118,18 +122,20 @@ static uint64_t levels_in_turn(const opp_worker *worker, uint64_t levels) {
 static bool worker_take(opp_worker *worker, uint64_t levels, uint64_t now, opp_taken *taken) {
     worker->picks++;
     if (now != 0 && opp_turn_is_over(&worker->turn, now)) opp_consumer_end_turn(worker->consumer);
-    /* No level waits for ever: now and then another of the levels that have something comes first, in turn. */
+    /* No level waits for ever: now and then another of the levels that have something comes first, in
+     * turn. */
     uint64_t first = worker->picks % OPP_PICKS == 0 ? levels_in_turn(worker, levels) : 0;
-    if (!(first != 0 && opp_take(worker->consumer, first, taken)) && !opp_take(worker->consumer, levels, taken)) return false;
+    if (!(first != 0 && opp_take(worker->consumer, first, taken)) &&
+        !opp_take(worker->consumer, levels, taken)) return false;
     worker->turn.serves_others = taken->stolen;
     worker->has_left = false;
     return true;
 }
 
 /*
- * Looks on for two or three microseconds before the token is given back, one worker of a pool at a time: what is queued
- * meanwhile needs no waking, which would cost whoever queues it more than that. Seldom where that was in vain before, as
- * between the answers of a disk: there the time is the whole cost.
+ * Looks on for two or three microseconds before the token is given back, one worker of a pool at a time: what
+ * is queued meanwhile needs no waking, which would cost whoever queues it more than that. Seldom where that
+ * was in vain before, as between the answers of a disk: there the time is the whole cost.
  */
 static bool worker_search(opp_worker *worker) {
     opp_pool *pool = worker->pool;
@@ -170,8 +176,8 @@ static bool spare_take(opp_worker *worker, uint64_t now, opp_taken *taken) {
     return worker_take(worker, pool->levels & ~pool->demoted_levels, now, taken);
 }
 
-/* From idle: to whatever slot there is to be had. Not by the ready bits alone: a thread that is stopped while it clears one
- * leaves it set, and this worker would go from slot to slot in vain until that goes on. */
+/* From idle: to whatever slot there is to be had. Not by the ready bits alone: a thread that is stopped while
+ * it clears one leaves it set, and this worker would go from slot to slot in vain until that goes on. */
 static bool worker_seek(opp_worker *worker) {
     opp_pool *pool = worker->pool;
     uint64_t demoted = pool->demoted_levels;
@@ -223,11 +229,13 @@ opp_parked opp_worker_park(opp_worker *worker) {
     uint32_t slot = worker_number(worker);
     OPP_ASSERT(worker->held == OPP_SLOT_IDLE);
     opp_pool_prepare_park(pool, slot);
-    /* The last look, after the token was given back and the bit was set; see worker_pool.c, "No lost wake-up". */
+    /* The last look, after the token was given back and the bit was set; see worker_pool.c, "No lost
+     * wake-up". */
     opp_woken woken = OPP_WOKEN_NOTHING;
     if (opp_has_ready(pool->core, opp_pool_takeable(pool))) {
         woken = opp_pool_cancel_park(pool, slot);
-        /* Something waits for a token, and whoever queued it may have met a free one and nobody to give it to. */
+        /* Something waits for a token, and whoever queued it may have met a free one and nobody to give it
+         * to. */
         if (woken == OPP_WOKEN_NOTHING) opp_pool_watch(pool);
     }
     if (woken == OPP_WOKEN_NOTHING) woken = opp_pool_park(pool, slot);
@@ -251,14 +259,17 @@ opp_wake opp_worker_to_demoted(opp_worker *worker, uint32_t depth) {
     uint32_t word = worker->turns | OPP_SLOT_RUNNING;
     OPP_ASSERT(depth > 0);
     if (worker->held != OPP_SLOT_RUNNING) return OPP_WAKE_NOTHING;
-    if (!opp_pool_enter_demoted(pool, depth == 1 ? OPP_DEMOTION_ONCE : OPP_DEMOTION_KNOWN)) return OPP_WAKE_NOTHING;
-    /* It never holds nothing with a job in its hand. relaxed: what is given back comes after, with an order of its own. */
+    if (!opp_pool_enter_demoted(pool, depth == 1 ? OPP_DEMOTION_ONCE : OPP_DEMOTION_KNOWN))
+        return OPP_WAKE_NOTHING;
+    /* It never holds nothing with a job in its hand. relaxed: what is given back comes after, with an order
+     * of its own. */
     if (opp_cas(&worker->word, &word, worker->turns | OPP_SLOT_DEMOTED, relaxed)) {
         worker->held = OPP_SLOT_DEMOTED;
         opp_pool_leave(pool);
         opp_consumer_join(worker->consumer, 0);
     } else {
-        /* The monitor has given the token to another, who may have found the places full. The job's end settles it. */
+        /* The monitor has given the token to another, who may have found the places full. The job's end
+         * settles it. */
         opp_pool_leave_demoted(pool);
     }
     return opp_pool_wake_if_ready(pool);
@@ -333,7 +344,8 @@ opp_handed opp_worker_uncount(opp_worker *worker) {
     uint32_t word = opp_load(&worker->word, relaxed);
     if (slot_of(word) != OPP_SLOT_DEMOTED && slot_of(word) != OPP_SLOT_SUNK) return OPP_HANDED_NOT;
     /* relaxed: as above; the place is given back after. */
-    if (!opp_cas(&worker->word, &word, (word & ~SLOT_MASK) | OPP_SLOT_HANDED_OFF, relaxed)) return OPP_HANDED_NOT;
+    if (!opp_cas(&worker->word, &word, (word & ~SLOT_MASK) | OPP_SLOT_HANDED_OFF, relaxed))
+        return OPP_HANDED_NOT;
     opp_pool_leave_demoted(worker->pool);
     return OPP_HANDED_OFF;
 }

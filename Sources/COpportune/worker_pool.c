@@ -1,6 +1,6 @@
 /*
- * A pool: tokens, sleepers and wake-ups, places for demoted work, the spare worker. What a worker does with them
- * is in worker.c.
+ * A pool: tokens, sleepers and wake-ups, places for demoted work, the spare worker. What a worker does with
+ * them is in worker.c.
  *
  *   count    tokens in use (low half) and tokens there are (high half), in one word
  *   demoted  places for demoted work: how many are in use, the limit, and extra ones, in one word
@@ -11,23 +11,24 @@
  * Invariants
  *  L1  A worker's bit is cleared by exactly one thread, which then stores its word; the worker leaves
  *      opp_pool_park() or opp_pool_cancel_park() with that, so no wake-up is lost or doubled.
- *  L2  A token is handed over with OPP_WOKEN_TOKEN, taken before the sleeper was chosen; if there is no sleeper
- *      it is given back.
+ *  L2  A token is handed over with OPP_WOKEN_TOKEN, taken before the sleeper was chosen; if there is no
+ *      sleeper it is given back.
  *  L3  In `count` and in `demoted` nothing is given back that was not taken.
- *  L4  At most one spare worker is awake or being called, and one more for each caller that the monitor did not wait for.
+ *  L4  At most one spare worker is awake or being called, and one more for each caller that the monitor did
+ *      not wait for.
  *
- * No lost wake-up. A pusher stores tail (seq_cst) and then reads count (seq_cst); a worker gives its token back
- * (seq_cst) and then looks at the queues (seq_cst). In the one order of the four, either the pusher sees the free
- * token, or the worker sees the job. The same holds with the bit in `asleep` for a free token without a sleeper:
- * the worker sets its bit before its last look, so a pusher that finds no bit is seen by that look, unless no
- * worker was on its way to sleep at all; then opp_pool_notify() says NOBODY. On Arm too: of a sequentially consistent
- * store and a later load of another object neither is moved past the other.
+ * No lost wake-up. A pusher stores tail (seq_cst) and then reads count (seq_cst); a worker gives its token
+ * back (seq_cst) and then looks at the queues (seq_cst). In the one order of the four, either the pusher sees
+ * the free token, or the worker sees the job. The same holds with the bit in `asleep` for a free token
+ * without a sleeper: the worker sets its bit before its last look, so a pusher that finds no bit is seen by
+ * that look, unless no worker was on its way to sleep at all; then opp_pool_notify() says NOBODY. On Arm too:
+ * of a sequentially consistent store and a later load of another object neither is moved past the other.
  *
- * A stopped thread. A waker that is stopped between clearing a bit and storing the word holds back one sleeper and the
- * token that it was about to give: who finds itself chosen waits for what it is given with no token in its hand, since
- * it clears its bit before it takes one. The push that the waker is part of has not returned, and any later push chooses
- * another sleeper. One that is stopped while it calls the spare worker is waited for from one look of the monitor to the
- * next.
+ * A stopped thread. A waker that is stopped between clearing a bit and storing the word holds back one
+ * sleeper and the token that it was about to give: who finds itself chosen waits for what it is given with no
+ * token in its hand, since it clears its bit before it takes one. The push that the waker is part of has not
+ * returned, and any later push chooses another sleeper. One that is stopped while it calls the spare worker
+ * is waited for from one look of the monitor to the next.
  */
 #include "worker_pool.h"
 #include "mapping.h"
@@ -90,7 +91,8 @@ static int pool_choose(opp_pool *pool) {
         uint64_t bits = opp_load(&pool->asleep[i], seq_cst);
         while (bits != 0) {
             uint64_t bit = bits & -bits;
-            /* L1: the one who saw the bit set clears it. acquire: the worker is parked, which opp_pool_prepare_park() releases. */
+            /* L1: the one who saw the bit set clears it. acquire: the worker is parked, which
+             * opp_pool_prepare_park() releases. */
             if (opp_and(&pool->asleep[i], ~bit, acquire) & bit) return (int)(i * 64) + __builtin_ctzll(bit);
             bits &= ~bit;
         }
@@ -103,7 +105,8 @@ static void pool_deliver(opp_pool *pool, int slot, opp_slot what) {
     opp_worker *worker = &pool->workers[slot];
     OPP_ASSERT(worker->held == OPP_SLOT_PARKED);
     OPP_ASSERT(what == OPP_SLOT_WOKEN || what == OPP_SLOT_CALLED || what == OPP_SLOT_CLOSED);
-    opp_store(&worker->wakeups, ++worker->wakeups_told, relaxed); /* statistics; the bit's clearer alone writes them */
+    /* statistics; the bit's clearer alone writes them */
+    opp_store(&worker->wakeups, ++worker->wakeups_told, relaxed);
     /* [word] release: what the waker did is seen by the woken. Pairs with the acquire in pool_receive(). */
     opp_store(&worker->word, worker->turns | what, release);
     opp_futex_wake(&worker->word, 1);
@@ -113,8 +116,8 @@ bool opp_pool_enter(opp_pool *pool) {
     uint64_t count = opp_load(&pool->count, seq_cst); /* [count] see "No lost wake-up" */
     do {
         if (count_used(count) >= count_tokens(count)) return false;
-        /* relaxed: it only counts, and taking a token hides nothing from anybody. A failed exchange reloads relaxed,
-         * which can only see a later value of the same word. */
+        /* relaxed: it only counts, and taking a token hides nothing from anybody. A failed exchange reloads
+         * relaxed, which can only see a later value of the same word. */
     } while (!opp_cas(&pool->count, &count, count + 1, relaxed));
     OPP_ASSERT(count_used(count) < count_tokens(count));
     return true;
@@ -171,29 +174,35 @@ bool opp_pool_wake_spare(opp_pool *pool) {
 }
 
 void opp_pool_close(opp_pool *pool) {
-    opp_store(&pool->closed, 1, seq_cst); /* [closed] before the choice; a worker lies down before it reads this */
-    for (int slot = pool_choose(pool); slot >= 0; slot = pool_choose(pool)) pool_deliver(pool, slot, OPP_SLOT_CLOSED);
+    /* [closed] before the choice; a worker lies down before it reads this */
+    opp_store(&pool->closed, 1, seq_cst);
+    for (int slot = pool_choose(pool); slot >= 0; slot = pool_choose(pool))
+        pool_deliver(pool, slot, OPP_SLOT_CLOSED);
 }
 
 void opp_pool_set_tokens(opp_pool *pool, uint32_t tokens) {
     if (tokens < 1) tokens = 1;
     if (tokens > OPP_POOL_WORKERS) tokens = OPP_POOL_WORKERS;
     uint64_t count = opp_load(&pool->count, relaxed);
-    /* relaxed: nobody is owed a wake-up by it; the next push finds the token, and who raises it wakes for what waits. */
+    /* relaxed: nobody is owed a wake-up by it; the next push finds the token, and who raises it wakes for
+     * what waits. */
     while (!opp_cas(&pool->count, &count, (uint64_t)tokens << 32 | count_used(count), relaxed)) {}
 }
 
 uint32_t opp_pool_tokens(const opp_pool *pool) {
-    return count_tokens(opp_load(&pool->count, relaxed)); /* relaxed: a number that may be old when it is read */
+    /* relaxed: a number that may be old when it is read */
+    return count_tokens(opp_load(&pool->count, relaxed));
 }
 
 bool opp_pool_is_over(const opp_pool *pool) {
-    uint64_t count = opp_load(&pool->count, relaxed); /* whoever acts on it gives a token back, and then looks again */
+    /* whoever acts on it gives a token back, and then looks again */
+    uint64_t count = opp_load(&pool->count, relaxed);
     return count_used(count) > count_tokens(count);
 }
 
 uint32_t opp_pool_working(const opp_pool *pool) {
-    return count_used(opp_load(&pool->count, relaxed)); /* relaxed: a number that may be old when it is read */
+    /* relaxed: a number that may be old when it is read */
+    return count_used(opp_load(&pool->count, relaxed));
 }
 
 uint32_t opp_pool_sleeping(const opp_pool *pool) {
@@ -219,7 +228,8 @@ void opp_pool_prepare_park(opp_pool *pool, uint32_t slot) {
     opp_store(&worker->word, worker->turns | OPP_SLOT_PARKED, relaxed); /* published by the bit */
     uint32_t end = opp_load(&pool->slot_end, relaxed);
     while (end <= slot && !opp_cas(&pool->slot_end, &end, slot + 1, seq_cst)) {} /* [asleep] before the bit */
-    /* [asleep] seq_cst: before the last look at the queues. release: the word says so before anybody fills it. */
+    /* [asleep] seq_cst: before the last look at the queues. release: the word says so before anybody fills
+     * it. */
     opp_or(&pool->asleep[slot / 64], 1ull << slot % 64, seq_cst);
 }
 
@@ -252,14 +262,15 @@ static opp_woken pool_rise(opp_pool *pool, uint32_t slot) {
 opp_woken opp_pool_cancel_park(opp_pool *pool, uint32_t slot) {
     for (;;) {
         OPP_ASSERT(pool->workers[slot].held == OPP_SLOT_PARKED);
-        /* [count] seq_cst: after the bit was set, or else a notifier that had the last token in its hand for a moment
-         * might find nobody, and we no token. */
+        /* [count] seq_cst: after the bit was set, or else a notifier that had the last token in its hand for
+         * a moment might find nobody, and we no token. */
         uint64_t count = opp_load(&pool->count, seq_cst);
         if (count_used(count) >= count_tokens(count)) return OPP_WOKEN_NOTHING;
         opp_woken woken = pool_rise(pool, slot);
         if (woken != OPP_WOKEN_NOTHING) return woken;
         if (opp_pool_enter(pool)) return OPP_WOKEN_TOKEN;
-        /* Another was faster, and will look. While our bit was clear a notifier may have found nobody: once more. */
+        /* Another was faster, and will look. While our bit was clear a notifier may have found nobody: once
+         * more. */
         opp_pool_prepare_park(pool, slot);
     }
 }
@@ -273,7 +284,8 @@ opp_woken opp_pool_park(opp_pool *pool, uint32_t slot) {
     return pool_receive(pool, slot);
 }
 
-/* relaxed, both: it orders nothing. Who is stopped while it searches keeps others from searching, not from parking. */
+/* relaxed, both: it orders nothing. Who is stopped while it searches keeps others from searching, not from
+ * parking. */
 bool opp_pool_begin_search(opp_pool *pool) {
     return !opp_swap(&pool->searching, true, relaxed);
 }
@@ -302,7 +314,8 @@ static uint32_t places_extra(uint64_t demoted) {
 /* The one rule: so many times the limit, and for what may be no hog the extra places as well. */
 static uint32_t places_room(uint64_t demoted, opp_demotion why) {
     static const uint8_t times[] = {
-        [OPP_DEMOTION_KNOWN] = 1, [OPP_DEMOTION_ONCE] = 1, [OPP_DEMOTION_FOUND] = 2, [OPP_DEMOTION_STARVES] = 16};
+        [OPP_DEMOTION_KNOWN] = 1, [OPP_DEMOTION_ONCE] = 1, [OPP_DEMOTION_FOUND] = 2,
+            [OPP_DEMOTION_STARVES] = 16};
     return times[why] * places_limit(demoted) + (why == OPP_DEMOTION_ONCE ? places_extra(demoted) : 0);
 }
 
@@ -320,7 +333,8 @@ bool opp_pool_enter_demoted(opp_pool *pool, opp_demotion why) {
     uint64_t demoted = opp_load(&pool->demoted, relaxed); /* relaxed: the exchange has the newest */
     do {
         if (places_used(demoted) >= places_room(demoted, why)) return false;
-    } while (!opp_cas(&pool->demoted, &demoted, demoted + 1, relaxed)); /* relaxed: it only counts, as a token does */
+    /* relaxed: it only counts, as a token does */
+    } while (!opp_cas(&pool->demoted, &demoted, demoted + 1, relaxed));
     OPP_ASSERT(places_used(demoted) < places_room(demoted, why));
     return true;
 }
@@ -360,8 +374,8 @@ bool opp_pool_add_room(opp_pool *pool) {
     do {
         uint32_t room = places_room(demoted, OPP_DEMOTION_ONCE);
         if (places_used(demoted) < room || room >= places_room(demoted, OPP_DEMOTION_STARVES)) return false;
-        /* relaxed: the caller's look at the queues begins with this word, seq_cst, in opp_pool_takeable(): a worker that parks
-         * before that look sees what it has seen, or lies there for it to be found. */
+        /* relaxed: the caller's look at the queues begins with this word, seq_cst, in opp_pool_takeable(): a
+         * worker that parks before that look sees what it has seen, or lies there for it to be found. */
     } while (!opp_cas(&pool->demoted, &demoted, demoted + (1ull << 2 * PLACES_BITS), relaxed));
     return true;
 }
@@ -400,7 +414,8 @@ bool opp_pool_call_spare(opp_pool *pool) {
     if (waking == 0) return true;
     bool is_woken = opp_pool_wake_spare(pool);
     /* relaxed: a hint. Not where it rests again already, or the monitor has not waited for this thread. */
-    opp_cas(&pool->spare, &waking, (waking & ~(uint32_t)SPARE_MASK) | (is_woken ? SPARE_AWAKE : SPARE_RESTS), relaxed);
+    opp_cas(&pool->spare, &waking, (waking & ~(uint32_t)SPARE_MASK) | (is_woken ? SPARE_AWAKE : SPARE_RESTS),
+            relaxed);
     return is_woken;
 }
 
@@ -424,12 +439,14 @@ void opp_pool_set_watch_delay(opp_pool *pool, uint64_t delay_ns) {
 /* --- Alarms ---------------------------------------------------------------------------------- */
 
 /*
- * An alarm's word is its number of expiries, doubled, plus one while it is armed. To arm, a thread sets the timer
- * first and then says so, if the word is still what it read; so a thread that is stopped in between leaves the
- * alarm unarmed and others arm it again, and one that goes on late cannot pretend that a spent timer is armed.
+ * An alarm's word is its number of expiries, doubled, plus one while it is armed. To arm, a thread sets the
+ * timer first and then says so, if the word is still what it read; so a thread that is stopped in between
+ * leaves the alarm unarmed and others arm it again, and one that goes on late cannot pretend that a spent
+ * timer is armed.
  */
 struct opp_alarms {
-    int descriptor[OPP_ALARMS + 1]; /* timers, and an event counter for the notifier: setting a timer costs far more */
+    /* timers, and an event counter for the notifier: setting a timer costs far more */
+    int descriptor[OPP_ALARMS + 1];
     _Alignas(POOL_LINE) _Atomic(uint64_t) word[OPP_ALARMS];
 };
 
@@ -453,8 +470,8 @@ void opp_alarms_destroy(opp_alarms *alarms) {
 }
 
 void opp_alarms_arm(opp_alarms *alarms, uint32_t which, uint64_t delay_ns) {
-    /* [alarm] seq_cst: after whatever the caller did that the waiter must see, if it finds the alarm armed; the
-     * waiter unarms (seq_cst) before it looks. */
+    /* [alarm] seq_cst: after whatever the caller did that the waiter must see, if it finds the alarm armed;
+     * the waiter unarms (seq_cst) before it looks. */
     OPP_ASSERT(which < OPP_ALARMS);
     uint64_t word = opp_load(&alarms->word[which], seq_cst);
     if (word & 1) return;

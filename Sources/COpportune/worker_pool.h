@@ -1,6 +1,7 @@
 /*
- * A pool and its workers' slots: what worker_pool.c (tokens, sleepers, demoted places, the spare worker) and worker.c (a
- * worker's way from slot to slot) share. Private to the core. The invariants stand at the top of each.
+ * A pool and its workers' slots: what worker_pool.c (tokens, sleepers, demoted places, the spare worker) and
+ * worker.c (a worker's way from slot to slot) share. Private to the core. The invariants stand at the top of
+ * each.
  */
 #ifndef OPP_POOL_PRIVATE_H
 #define OPP_POOL_PRIVATE_H
@@ -12,13 +13,15 @@
 #define POOL_LINE 64
 #define ASLEEP_WORDS (OPP_POOL_WORKERS / 64)
 
-/* A worker's word: its slot in the low bits, above them a number that grows each time it may take jobs again. */
+/* A worker's word: its slot in the low bits, above them a number that grows each time it may take jobs
+ * again. */
 #define SLOT_MASK 15u
 #define SLOT_TURN 16u
 
 struct opp_worker {
     _Alignas(POOL_LINE) _Atomic(uint32_t) word; /* a futex */
-    _Atomic(uint32_t) wakeups;                  /* statistics; these two are written by who has cleared its bit */
+    /* statistics; these two are written by who has cleared its bit */
+    _Atomic(uint32_t) wakeups;
     uint32_t wakeups_told;
     opp_pool *pool;                             /* set once */
     opp_consumer *consumer;                           /* set by opp_worker_begin() */
@@ -27,14 +30,16 @@ struct opp_worker {
     opp_slot held;  /* the slot that it gave itself; the monitor may have changed it since */
     opp_turn turn;
     uint32_t picks;
-    uint8_t vain_searches, searches_to_skip; /* one after the other; and how many of the next are left out for that */
+    /* one after the other; and how many of the next are left out for that */
+    uint8_t vain_searches, searches_to_skip;
     bool has_served; /* as the spare worker, since it was called */
     bool has_left;   /* the running slice has queued what this worker takes next, and woke nobody for it */
 };
 
 struct opp_pool {
     _Alignas(POOL_LINE) _Atomic(uint64_t) count; /* tokens << 32 | in use */
-    _Atomic(uint64_t) demoted;                   /* places for demoted work: extra << 42 | limit << 21 | in use */
+    /* places for demoted work: extra << 42 | limit << 21 | in use */
+    _Atomic(uint64_t) demoted;
     _Atomic(uint32_t) closed;
     _Atomic(bool) stalled;
     _Atomic(bool) searching; /* some worker looks on before it parks */
@@ -58,7 +63,8 @@ static inline opp_slot slot_of(uint32_t word) {
 /* Counts one more among the demoted, whatever the room. */
 void opp_pool_count_demoted(opp_pool *pool);
 
-/* Whether the worker itself takes what it has queued at `level` of `pool` next, so that nobody is to be woken. */
+/* Whether the worker itself takes what it has queued at `level` of `pool` next, so that nobody is to be
+ * woken. */
 bool opp_worker_takes_next(opp_worker *worker, const opp_pool *pool, unsigned level);
 
 #endif

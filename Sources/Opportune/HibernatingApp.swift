@@ -6,15 +6,15 @@ import OpportuneMemory
 ///
 /// An app that is not one has nothing written, and is terminated where others are hibernated.
 public protocol HibernatingApp: AppDelegate {
-  /// Hands over what it needs to go on later, and lets go of it. What can be made again need not be in it. What it had
-  /// reported with ``AppMemory/setOutside(bytes:)`` counts as let go until it is back.
+  /// Hands over what it needs to go on later, and lets go of it. What can be made again need not be in it.
+  /// What it had reported with ``AppMemory/setOutside(bytes:)`` counts as let go until it is back.
   ///
   /// Called when nothing of the app runs, not on its executor. Where it throws, or takes longer than half of
   /// ``AppsPolicy/callbackLimit``, the app is terminated; it then runs on in background, for nothing.
   func handOver() throws -> HandedState
-  /// Takes back what it handed over, written or not. Called before anything of the app runs, not on its executor. Memory has
-  /// its content again, at the same address. Where it throws, or takes as long as that, the app ends, and begins anew if it
-  /// comes to the front.
+  /// Takes back what it handed over, written or not. Called before anything of the app runs, not on its
+  /// executor. Memory has its content again, at the same address. Where it throws, or takes as long as that,
+  /// the app ends, and begins anew if it comes to the front.
   func takeOver(_ state: HandedState) throws
 }
 
@@ -22,7 +22,8 @@ public protocol HibernatingApp: AppDelegate {
 public struct HandedState: Sendable {
   /// As the app likes.
   public var bytes: [UInt8]
-  /// Written to the store with the bytes, then given back to the kernel; filled again before ``HibernatingApp/takeOver(_:)``.
+  /// Written to the store with the bytes, then given back to the kernel; filled again before
+  /// ``HibernatingApp/takeOver(_:)``.
   public var memory: [HeldMemory]
 
   /// What the app needs to go on later, as bytes and as memory that is written as it is.

@@ -1,7 +1,8 @@
 import OpportuneApps
 import OpportuneMemory
 
-/// An app's image for the switcher in purgeable memory of its own: gone when memory is short, before anybody is removed.
+/// An app's image for the switcher in purgeable memory of its own: gone when memory is short, before anybody
+/// is removed.
 struct KeptImage {
   private let content: Purgeable<UInt8>
   private let count: Int

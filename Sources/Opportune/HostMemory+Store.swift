@@ -30,7 +30,8 @@ final class KeptApp {
   var hibernatesWhenSuspended = false
   /// It was last asked to go for what nobody needs.
   var isOptional = false
-  /// It counts as hibernated, but the store did not take it: it has all that it had, and goes when memory is short.
+  /// It counts as hibernated, but the store did not take it: it has all that it had, and goes when memory is
+  /// short.
   var stays = false
 
   init(_ memory: AppMemory) { self.memory = memory }
@@ -38,14 +39,15 @@ final class KeptApp {
 
 /// As long as an app does without what it handed over, so that the store may read it.
 ///
-/// The app waits for nobody when it takes that back: the store may just be reading, and what it has read since is of no use.
+/// The app waits for nobody when it takes that back: the store may just be reading, and what it has read
+/// since is of no use.
 final class Absence: Sendable {
   private let isOver = Atomic<Bool>(false)
 
   /// Before the app has anything back.
   func end() {
-    // Acquiring: pairs with `lasts`. Two read-modify-writes of one word come one after the other: where this one is the
-    // later, all that was read before `lasts` was read before what the app writes next.
+    // Acquiring: pairs with `lasts`. Two read-modify-writes of one word come one after the other: where this
+    // one is the later, all that was read before `lasts` was read before what the app writes next.
     _ = isOver.exchange(true, ordering: .acquiring)
   }
 
@@ -60,7 +62,8 @@ final class Absence: Sendable {
 extension HostMemory {
   package func save(_ app: AppID) {
     guard let kept = apps[app] else { return }
-    // What can be made again is not written. The image of an app that is away is all that there is to see of it.
+    // What can be made again is not written. The image of an app that is away is all that there is to see of
+    // it.
     kept.image?.isVolatile = false
     kept.memory.purge()
     kept.image?.isVolatile = true
@@ -197,7 +200,8 @@ extension HostMemory {
 
   /// - Parameter fetch: what it handed over; `nil`: nothing.
   private func restore(
-    _ app: AppID, _ kept: KeptApp, _ name: String?, _ fetch: @escaping @Sendable () async throws -> HandedState?
+    _ app: AppID, _ kept: KeptApp, _ name: String?,
+    _ fetch: @escaping @Sendable () async throws -> HandedState?
   ) -> Task<Bool, Never> {
     guard let delegate = kept.delegate as? any HibernatingApp else { return Task { false } }
     tickets += 1
@@ -227,10 +231,13 @@ extension HostMemory {
 
   /// - Parameter result: whether it had handed anything over.
   private func restored(
-    _ app: AppID, _ ticket: UInt64, _ name: String?, _ result: Result<Bool, any Error>, on host: isolated AppHost
+    _ app: AppID, _ ticket: UInt64, _ name: String?, _ result: Result<Bool, any Error>,
+    on host: isolated AppHost
   ) -> Bool {
     if let name { forget(name) }
-    guard let kept = apps[app], case .restoring(ticket, _, let savesAfterwards) = kept.phase else { return false }
+    guard let kept = apps[app], case .restoring(ticket, _, let savesAfterwards) = kept.phase else {
+      return false
+    }
     kept.phase = .inMemory
     switch result {
     case .success(let wasAway): if wasAway { tell(.restored(app, name: kept.memory.name)) }
@@ -244,7 +251,9 @@ extension HostMemory {
 
   /// Its space in the store is free. What cannot be removed now stays until the store is opened anew.
   func forget(_ name: String) {
-    Task(executorPreference: background.executor, priority: .utility) { [keeper] in try? await keeper?.remove(name) }
+    Task(executorPreference: background.executor, priority: .utility) { [keeper] in
+      try? await keeper?.remove(name)
+    }
   }
 }
 

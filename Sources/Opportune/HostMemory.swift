@@ -4,8 +4,8 @@ import OpportuneMemory
 import OpportuneScheduler
 import Synchronization
 
-/// The memory of a host's apps: pressure becomes events of their lifecycle, and who is chosen to go is hibernated or
-/// terminated. (R-MEM-01, R-MEM-05, R-MEM-07, R-LIFE-07)
+/// The memory of a host's apps: pressure becomes events of their lifecycle, and who is chosen to go is
+/// hibernated or terminated. (R-MEM-01, R-MEM-05, R-MEM-07, R-LIFE-07)
 ///
 /// ```swift
 /// let io = try IOBroker()
@@ -16,8 +16,8 @@ import Synchronization
 /// let notes = await host.register(Manifest(identifier: "notes"), memory: memory) { app, memory in Notes(memory) }
 /// ```
 ///
-/// The store is written in the background band, and read in the foreground band beside it: who is wanted back waits for
-/// nobody's hibernation. With an I/O broker its requests are in the classes of these bands as well.
+/// The store is written in the background band, and read in the foreground band beside it: who is wanted back
+/// waits for nobody's hibernation. With an I/O broker its requests are in the classes of these bands as well.
 ///
 /// `@unchecked Sendable`: its state is touched on the host's strand alone, where the host calls its brokers.
 public final class HostMemory: ResourceBroker, @unchecked Sendable {
@@ -43,14 +43,16 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   /// - Parameters:
   ///   - scheduler: the host's.
   ///   - store: for this program alone. What it holds of an earlier run is removed.
-  ///   - io: carries the store's reads, as foreground, and its writes, as background: the broker of the apps' own I/O, so that
-  ///     what the front asks of it goes first. A hibernation then takes 1.1 to 1.6 times as long. `nil`: system calls in no
-  ///     class, so what hibernation writes competes for the disk with what the app in front reads.
+  ///   - io: carries the store's reads, as foreground, and its writes, as background: the broker of the apps'
+  ///     own I/O, so that what the front asks of it goes first. A hibernation then takes 1.1 to 1.6 times as
+  ///     long. `nil`: system calls in no class, so what hibernation writes competes for the disk with what
+  ///     the app in front reads.
   ///   - report: told what happens, on the host's strand: return soon.
   /// - Throws: ``MemoryError``, ``SchedulerError``, ``IOError``.
   public convenience init(
     scheduler: Scheduler, configuration: MemoryConfiguration = MemoryConfiguration(),
-    store: sending HibernationStore, io: IOBroker?, report: @escaping @Sendable (MemoryEvent) -> Void = { _ in }
+    store: sending HibernationStore, io: IOBroker?,
+    report: @escaping @Sendable (MemoryEvent) -> Void = { _ in }
   ) throws {
     try self.init(scheduler, configuration, kept: store, io, report)
   }
@@ -75,7 +77,8 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     foreground = try scheduler.makeApp(named: "reanimation", band: .foreground)
     if let store {
       if let io {
-        store.carry(by: BrokeredAccess(writer: try io.makeIO(for: background), reader: try io.makeIO(for: foreground)))
+        store.carry(
+          by: BrokeredAccess(writer: try io.makeIO(for: background), reader: try io.makeIO(for: foreground)))
       }
       keeper = StoreKeeper(store, try background.makeStrand(named: "hibernation"))
     } else {
@@ -87,10 +90,11 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     self.report = report
   }
 
-  /// Begins: empties the store, listens to pressure, and carries out removals, those that were asked for before among them.
-  /// Call it once, with the host that has this memory. Ends with either of them.
+  /// Begins: empties the store, listens to pressure, and carries out removals, those that were asked for
+  /// before among them. Call it once, with the host that has this memory. Ends with either of them.
   ///
-  /// - Throws: ``StoreError`` where the store cannot be written, ``MemoryError`` where the kernel has no thread.
+  /// - Throws: ``StoreError`` where the store cannot be written, ``MemoryError`` where the kernel has no
+  ///   thread.
   public func serve(_ host: AppHost) async throws {
     try await keeper?.clear()
     relay.connect(host, self)
@@ -118,7 +122,8 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   // MARK: From the host
 
   package func begins(_ app: HostedApp) {
-    let kept = apps[app.id] ?? keep(broker.makeMemory(named: app.manifest.identifier, standing: .gone), of: app.id)
+    let kept =
+      apps[app.id] ?? keep(broker.makeMemory(named: app.manifest.identifier, standing: .gone), of: app.id)
     kept.memory.setStanding(.inactive)
   }
 
@@ -128,7 +133,8 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     guard let kept = apps[app] else { return }
     switch snapshot.state {
     case .stopping, .suspended, .hibernated: break
-    case .active, .inactive, .background, .terminated, .notRunning: (kept.isOptional, kept.stays) = (false, false)
+    case .active, .inactive, .background, .terminated, .notRunning:
+      (kept.isOptional, kept.stays) = (false, false)
     }
     kept.memory.setStanding(kept.stays ? .suspended : AppStanding(snapshot))
     let hibernates = kept.hibernatesWhenSuspended
@@ -164,8 +170,8 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
 
   // MARK: From the broker
 
-  /// Told to the apps that can act on it. As it rises images go that can be taken again; those of apps that are away, which
-  /// are all that there is to see of them, when it is critical. (R-MEM-01, R-LIFE-20)
+  /// Told to the apps that can act on it. As it rises images go that can be taken again; those of apps that
+  /// are away, which are all that there is to see of them, when it is critical. (R-MEM-01, R-LIFE-20)
   func hear(_ level: PressureLevel, on host: isolated AppHost) {
     tell(.level(level))
     let isRising = level > heard
@@ -185,7 +191,8 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     // It was chosen a moment ago, and may be nearer to the person in front since, or begun anew.
     let isAsChosen = removal.rises.map { $0 == kept.memory.rises } ?? !kept.memory.standing.isForeground
     let isThere = state == .suspended || state == .stopping || kept.stays
-    guard state != .active, isAsChosen, removal.way == .terminate || isThere, !kept.stays || !removal.isOptional,
+    guard state != .active, isAsChosen, removal.way == .terminate || isThere,
+      !kept.stays || !removal.isOptional,
       canHibernate || removal.way == .terminate || !removal.isOptional
     else { return kept.memory.setStanding(kept.memory.standing) }
     tell(.removal(app, removal))
@@ -253,7 +260,8 @@ final class Relay: Sendable {
 }
 
 extension AppHost {
-  /// Makes an app known whose memory is looked after. Each launch makes a delegate, which gets the app's memory.
+  /// Makes an app known whose memory is looked after. Each launch makes a delegate, which gets the app's
+  /// memory.
   public func register(
     _ manifest: Manifest, settings: UserSettings = UserSettings(), memory: HostMemory,
     delegate: @escaping @Sendable (HostedApp, AppMemory) -> any AppDelegate

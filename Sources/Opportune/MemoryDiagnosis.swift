@@ -5,8 +5,10 @@ import OpportuneScheduler
 extension Diagnosis {
   /// What `opportune doctor` says of memory: how it is given back, watched and saved here.
   ///
-  /// - Parameter storeFolder: that a hibernation store is, or is to be, in. A file of 1 MiB is made there, and removed.
-  /// - Returns: findings of the area `memory`. Takes a few milliseconds, and blocks meanwhile, longer where the disk is slow.
+  /// - Parameter storeFolder: that a hibernation store is, or is to be, in. A file of 1 MiB is made there,
+  ///   and removed.
+  /// - Returns: findings of the area `memory`. Takes a few milliseconds, and blocks meanwhile, longer where
+  ///   the disk is slow.
   public static func memoryFindings(storeFolder: String = ".") -> [Finding] {
     var facts = MemoryFacts.read(storeFolder: storeFolder)
     if Capability.ipcLock.counts == true { facts.lockable = .max }
@@ -20,7 +22,8 @@ extension MemoryFacts {
   /// The pure part: from facts to findings.
   var findings: [Diagnosis.Finding] {
     [
-      amountFinding, limitFinding, stallFinding, swapFinding, pageFinding, freeFinding, pageOutFinding, lockFinding,
+      amountFinding, limitFinding, stallFinding, swapFinding, pageFinding, freeFinding, pageOutFinding,
+      lockFinding,
       sampleFinding, storeFinding,
     ]
   }
@@ -31,7 +34,8 @@ extension MemoryFacts {
     guard let machine else {
       return Finding(
         .memory, "Amount", .missing, found: "the kernel does not say",
-        cost: "Without a budget nobody notices that memory is short.", remedy: "Mount /proc: mount -t proc proc /proc")
+        cost: "Without a budget nobody notices that memory is short.",
+        remedy: "Mount /proc: mount -t proc proc /proc")
     }
     return Finding(
       .memory, "Amount", .ok, found: "\(size(machine.capacity)), of which \(size(machine.inUse)) are in use")
@@ -49,7 +53,8 @@ extension MemoryFacts {
     }
     return Finding(
       .memory, "Memory limit", .ok,
-      found: "\(size(least.capacity)) by the cgroup, of which \(size(least.inUse)) are in use; counts in place of the "
+      found:
+        "\(size(least.capacity)) by the cgroup, of which \(size(least.inUse)) are in use; counts in place of the "
         + "machine's where it is shorter")
   }
 
@@ -75,7 +80,8 @@ extension MemoryFacts {
       "Stall alarm", "/proc/pressure/memory", stallError,
       fine: "of the kernel, at 150 ms of 2 s; what fills memory without a stall is looked for each 1 to 60 s",
       .missing,
-      cost: "While somebody listens to pressure, the amount is read once a second: a wake-up each, and a shortage "
+      cost:
+        "While somebody listens to pressure, the amount is read once a second: a wake-up each, and a shortage "
         + "shows up to 1 s late.", remedy: remedy)
   }
 
@@ -101,15 +107,18 @@ extension MemoryFacts {
 
   private var freeFinding: Finding {
     finding(
-      "Lazy purging", "MADV_FREE", freeError, fine: "by MADV_FREE: allocation by anybody gets the pages", .missing,
+      "Lazy purging", "MADV_FREE", freeError, fine: "by MADV_FREE: allocation by anybody gets the pages",
+      .missing,
       cost: "Drawing memory of apps that are not in front stays until the broker is asked for room.",
       remedy: "Linux 4.5 or later.")
   }
 
   private var pageOutFinding: Finding {
     finding(
-      "Clean pages", "MADV_PAGEOUT", pageOutError, fine: "leave main memory when it is short, by MADV_PAGEOUT",
-      .degraded, cost: "Pages of mapped files leave the program, and main memory only as the kernel gets to them.",
+      "Clean pages", "MADV_PAGEOUT", pageOutError,
+      fine: "leave main memory when it is short, by MADV_PAGEOUT",
+      .degraded,
+      cost: "Pages of mapped files leave the program, and main memory only as the kernel gets to them.",
       remedy: "Linux 5.4 or later.")
   }
 
@@ -120,7 +129,8 @@ extension MemoryFacts {
   ) -> Finding {
     guard error != 0 else { return Finding(.memory, subject, .ok, found: fine) }
     return Finding(
-      .memory, subject, status, found: "\(means): \(String(cString: strerror(error)))", cost: cost, remedy: remedy)
+      .memory, subject, status, found: "\(means): \(String(cString: strerror(error)))", cost: cost,
+      remedy: remedy)
   }
 
   private var lockFinding: Finding {

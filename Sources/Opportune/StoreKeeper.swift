@@ -1,7 +1,8 @@
 import OpportuneMemory
 import OpportuneScheduler
 
-/// The hibernation store on a strand of the background band, where waiting for the disk delays nobody in front.
+/// The hibernation store on a strand of the background band, where waiting for the disk delays nobody in
+/// front.
 actor StoreKeeper {
   private let store: HibernationStore
   private let strand: Strand

@@ -8,7 +8,8 @@ package enum ChildProcess {
   ///   - ownSession: in a session of its own, without a terminal.
   ///   - redirect: what it has in the place of this process's descriptors.
   package static func start(
-    _ words: [String], ownSession: Bool = false, _ redirect: (inout posix_spawn_file_actions_t) -> Void = { _ in }
+    _ words: [String], ownSession: Bool = false,
+    _ redirect: (inout posix_spawn_file_actions_t) -> Void = { _ in }
   ) throws(SystemFailure) -> pid_t {
     var actions = posix_spawn_file_actions_t()
     var attributes = posix_spawnattr_t()
@@ -46,7 +47,8 @@ package enum ChildProcess {
 }
 
 extension posix_spawn_file_actions_t {
-  /// Nothing comes in; output goes to what has a name, and with `errors` what it has to say as well, else to nobody.
+  /// Nothing comes in; output goes to what has a name, and with `errors` what it has to say as well, else to
+  /// nobody.
   package mutating func write(to path: String, _ flags: Int32, errors: Bool) {
     posix_spawn_file_actions_addopen(&self, STDOUT_FILENO, path, flags, 0)
     finish(errors)

@@ -1,5 +1,5 @@
-// Text of others (names, paths, messages of programs) on its way to a terminal, a page or JSON. All that is printed goes
-// through one of these.
+// Text of others (names, paths, messages of programs) on its way to a terminal, a page or JSON. All that is
+// printed goes through one of these.
 
 extension Unicode.Scalar {
   /// Steers a terminal, ends a line, or turns the order of what stands beside it.
@@ -45,14 +45,15 @@ extension Unicode.Scalar {
 }
 
 extension String {
-  /// For one line of a terminal: what would steer it, or end the line, is spelled out, as `\u{1B}` and `\n`. What is escaped
-  /// once stays the same.
+  /// For one line of a terminal: what would steer it, or end the line, is spelled out, as `\u{1B}` and `\n`.
+  /// What is escaped once stays the same.
   package var printable: String { escaped(\.onOneLine) }
 
   /// As ``printable``, for text of several lines: line ends and tabs stay.
   package var printableLines: String { escaped(\.onLines) }
 
-  /// For HTML, between tags and in attributes: as ``printableLines``, and what has a meaning there becomes an entity.
+  /// For HTML, between tags and in attributes: as ``printableLines``, and what has a meaning there becomes an
+  /// entity.
   package var inHTML: String { escaped { $0.inMarkup ?? $0.onLines } }
 
   /// For XML that gives back the same text: only what has a meaning there.
@@ -61,7 +62,8 @@ extension String {
   /// Of a JSON document, the same document without what would steer a terminal.
   package var printableJSON: String { escaped(\.inJSON) }
 
-  /// By scalars: a combining mark that follows makes no other character of a quote, for whoever reads the page.
+  /// By scalars: a combining mark that follows makes no other character of a quote, for whoever reads the
+  /// page.
   private func escaped(_ escape: (Unicode.Scalar) -> String?) -> String {
     guard unicodeScalars.contains(where: { escape($0) != nil }) else { return self }
     var result = String.UnicodeScalarView()

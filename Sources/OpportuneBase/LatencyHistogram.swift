@@ -1,8 +1,9 @@
-/// Counts of times in buckets, so many an octave: from 1 µs on a quantile is at most an eighth too long, or a quarter of
-/// jobs' waits.
+/// Counts of times in buckets, so many an octave: from 1 µs on a quantile is at most an eighth too long, or a
+/// quarter of jobs' waits.
 public struct LatencyHistogram: Sendable {
-  // Log-linear: the first `1 << bits` buckets are `1 << unit` nanoseconds wide, and so are those of the first octave
-  // behind them; in each octave from there on they are twice as wide as in the one before. The last one has all the rest.
+  // Log-linear: the first `1 << bits` buckets are `1 << unit` nanoseconds wide, and so are those of the first
+  // octave behind them; in each octave from there on they are twice as wide as in the one before. The last
+  // one has all the rest.
   @usableFromInline let bits: Int
   @usableFromInline let unit: Int
   @usableFromInline var counts: [UInt64]
@@ -39,14 +40,14 @@ public struct LatencyHistogram: Sendable {
     for bucket in counts.indices { counts[bucket] -= min(counts[bucket], before.counts[bucket]) }
   }
 
-  /// The middle of each bucket that is not empty, in nanoseconds: with eight an octave at most a sixteenth from what was
-  /// counted there, of 1 µs and more.
+  /// The middle of each bucket that is not empty, in nanoseconds: with eight an octave at most a sixteenth
+  /// from what was counted there, of 1 µs and more.
   package var middles: [(nanoseconds: UInt64, count: UInt64)] {
     counts.indices.filter { counts[$0] > 0 }.map { (end(of: $0) - width(of: $0) / 2, counts[$0]) }
   }
 
-  /// The time that a share (0 to 1) of all did not exceed, to the upper end of its bucket; nil where none was counted, or
-  /// `share` is no number.
+  /// The time that a share (0 to 1) of all did not exceed, to the upper end of its bucket; nil where none was
+  /// counted, or `share` is no number.
   ///
   /// - Parameter share: 0.99 is the 99th percentile.
   public func quantile(_ share: Double) -> Duration? {

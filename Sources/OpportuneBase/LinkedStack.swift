@@ -7,8 +7,9 @@ package protocol Linked: AnyObject {
   var below: UInt { get set }
 }
 
-/// A stack that any thread pushes to, lock-free, and that is emptied as a whole if at all: nobody takes one member from
-/// the top, so it matters to nobody that a member that comes back has the same address. Retains its members.
+/// A stack that any thread pushes to, lock-free, and that is emptied as a whole if at all: nobody takes one
+/// member from the top, so it matters to nobody that a member that comes back has the same address. Retains
+/// its members.
 ///
 /// A stack that is never emptied is a list that only grows, which anybody may walk at any time.
 ///
@@ -21,7 +22,8 @@ package struct LinkedStack<Member: Linked>: ~Copyable {
   package init() { top = Atomic(0) }
 
   deinit {
-    // relaxed: nobody else is here any more, and the last release of the stack's owner has ordered all that was done.
+    // relaxed: nobody else is here any more, and the last release of the stack's owner has ordered all that
+    // was done.
     var word = top.load(ordering: .relaxed)
     while let pointer = UnsafeRawPointer(bitPattern: word) {
       word = Unmanaged<Member>.fromOpaque(pointer).takeRetainedValue().below
@@ -31,12 +33,13 @@ package struct LinkedStack<Member: Linked>: ~Copyable {
   @inlinable
   package func push(_ member: Member) {
     let word = UInt(bitPattern: Unmanaged.passRetained(member).toOpaque())
-    // relaxed, here and where the exchange fails: only a guess, which the exchange compares, and nothing is read by it.
+    // relaxed, here and where the exchange fails: only a guess, which the exchange compares, and nothing is
+    // read by it.
     var below = top.load(ordering: .relaxed)
     while true {
       member.below = below
-      // seqCst: it comes before the pusher's next look at what he depends on. releasing: publishes the member, to
-      // takeAll() and first(where:).
+      // seqCst: it comes before the pusher's next look at what he depends on. releasing: publishes the
+      // member, to takeAll() and first(where:).
       let (exchanged, original) = top.compareExchange(
         expected: below, desired: word, successOrdering: .sequentiallyConsistent, failureOrdering: .relaxed)
       if exchanged { return }

@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// A folder of a tool, for what must have a name. A shell that outlives this process removes it, with all that is in it, once
-/// nobody holds this any more, however the process ends.
+/// A folder of a tool, for what must have a name. A shell that outlives this process removes it, with all
+/// that is in it, once nobody holds this any more, however the process ends.
 package final class ScratchFolder: Sendable {
   package let path: String
   private let held: Int32

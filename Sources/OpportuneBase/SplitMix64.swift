@@ -1,11 +1,13 @@
-/// SplitMix64: small, and the same sequence for the same seed everywhere. For tests and measurements, not for secrets.
+/// SplitMix64: small, and the same sequence for the same seed everywhere. For tests and measurements, not for
+/// secrets.
 @usableFromInline
 package struct SplitMix64: RandomNumberGenerator, Sendable {
   @usableFromInline var state: UInt64
 
   @inlinable package init(seed: UInt64) { state = seed }
 
-  /// One of many generators of a seed: neither its neighbours' numbers nor those of a neighbouring seed, shifted or not.
+  /// One of many generators of a seed: neither its neighbours' numbers nor those of a neighbouring seed,
+  /// shifted or not.
   package init(seed: UInt64, number: UInt64) {
     var generator = SplitMix64(seed: seed)
     generator.state = generator.next() ^ number

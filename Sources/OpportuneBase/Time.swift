@@ -31,7 +31,8 @@ extension Duration {
   /// Whole nanoseconds, rounded towards zero; the nearest `Int64` for durations of more than 292 years.
   package var clampedNanoseconds: Int64 { Int64(clamping: wholeNanoseconds) }
 
-  /// The same as a length of time: 0 for a negative duration, and the nearest `UInt64` for more than 584 years.
+  /// The same as a length of time: 0 for a negative duration, and the nearest `UInt64` for more than 584
+  /// years.
   package var unsignedNanoseconds: Nanoseconds { Nanoseconds(clamping: wholeNanoseconds) }
 
   /// In seconds, for people and reports.

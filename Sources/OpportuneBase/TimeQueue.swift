@@ -2,9 +2,9 @@ public import HeapModule
 
 /// Values by time: the earliest first, and of the same time the one that was added first.
 ///
-/// Nothing is taken out of the middle. What does not matter any more stays until it is first, and whoever gets it looks;
-/// ``skip(unless:)`` and ``compact(keeping:)`` let go of it earlier. Who needs to take back one that he has added keeps a
-/// table beside it, as the scheduler's `TimerHeap` does.
+/// Nothing is taken out of the middle. What does not matter any more stays until it is first, and whoever
+/// gets it looks; ``skip(unless:)`` and ``compact(keeping:)`` let go of it earlier. Who needs to take back
+/// one that he has added keeps a table beside it, as the scheduler's `TimerHeap` does.
 @usableFromInline
 package struct TimeQueue<Time: Comparable, Value> {
   @usableFromInline
@@ -50,7 +50,9 @@ package struct TimeQueue<Time: Comparable, Value> {
 
   @inlinable
   @discardableResult
-  package mutating func popFirst() -> (time: Time, value: Value)? { heap.popMin().map { ($0.time, $0.value) } }
+  package mutating func popFirst() -> (time: Time, value: Value)? {
+    heap.popMin().map { ($0.time, $0.value) }
+  }
 
   /// The earliest, where it is due at `now`.
   @inlinable
@@ -59,7 +61,8 @@ package struct TimeQueue<Time: Comparable, Value> {
     return heap.popMin()?.value
   }
 
-  /// Takes out from the front what does not matter any more, so that ``next`` is a time at which something happens.
+  /// Takes out from the front what does not matter any more, so that ``next`` is a time at which something
+  /// happens.
   @inlinable
   package mutating func skip(unless isWanted: (Value, Time) -> Bool) {
     while let first = heap.min, !isWanted(first.value, first.time) { heap.removeMin() }

@@ -2,8 +2,8 @@ import Synchronization
 
 /// An app's memory: what it holds, and how far it is from the person in front.
 ///
-/// Made by ``MemoryBroker/app(named:standing:)``, once for an app, not for each launch of it. All members may be used from
-/// any thread; none waits for another.
+/// Made by ``MemoryBroker/app(named:standing:)``, once for an app, not for each launch of it. All members may
+/// be used from any thread; none waits for another.
 public final class AppMemory: Sendable {
   let record: AppMemoryRecord
   let broker: BrokerCore
@@ -21,11 +21,12 @@ public final class AppMemory: Sendable {
   public var standing: AppStanding { record.currentStanding }
 
   /// Says where the app is now. Leaving the foreground, its drawing memory goes as
-  /// ``MemoryConfiguration/drawing-swift.property`` says; coming back, it stays what it is: the app learns at its next
-  /// access whether it was taken. (R-GFX-04, R-GFX-06)
+  /// ``MemoryConfiguration/drawing-swift.property`` says; coming back, it stays what it is: the app learns at
+  /// its next access whether it was taken. (R-GFX-04, R-GFX-06)
   public func setStanding(_ standing: AppStanding) { broker.setStanding(standing, of: record) }
 
-  /// How often it came nearer to the person in front, also in another life: by it who was chosen before that is told.
+  /// How often it came nearer to the person in front, also in another life: by it who was chosen before that
+  /// is told.
   package var rises: UInt64 { record.rises.load(ordering: .relaxed) }
 
   // MARK: Memory
@@ -45,8 +46,8 @@ public final class AppMemory: Sendable {
     try Purgeable(self, count: count, group: group, isVolatile: isVolatile)
   }
 
-  /// Memory to draw into, purgeable while the app is not in front, as ``MemoryConfiguration/drawing-swift.property`` says.
-  /// (R-GFX-04, R-GFX-06)
+  /// Memory to draw into, purgeable while the app is not in front, as
+  /// ``MemoryConfiguration/drawing-swift.property`` says. (R-GFX-04, R-GFX-06)
   ///
   /// - Parameter bytes: rounded up to pages.
   /// - Throws: as ``purgeable(of:count:group:isVolatile:)``.
@@ -84,7 +85,8 @@ public final class AppMemory: Sendable {
   /// - Throws: ``MemoryError``: `configuration` for an empty file, or `system`.
   public func map(file path: String) throws(MemoryError) -> MemoryBlock { try MemoryBlock(self, file: path) }
 
-  /// Says how much dirty memory the app holds besides what it got here: for the ledger, and for who is removed.
+  /// Says how much dirty memory the app holds besides what it got here: for the ledger, and for who is
+  /// removed.
   ///
   /// - Parameter bytes: in all, not more of it; below 2^48.
   /// - Throws: ``MemoryError`` with code `configuration`.
@@ -105,7 +107,8 @@ public final class AppMemory: Sendable {
     return bytes
   }
 
-  /// Gives back what can be made or loaded again, now: before hibernation, which need not write it. (R-MEM-05)
+  /// Gives back what can be made or loaded again, now: before hibernation, which need not write it.
+  /// (R-MEM-05)
   ///
   /// - Returns: bytes of purgeable memory given back.
   @discardableResult
@@ -114,8 +117,8 @@ public final class AppMemory: Sendable {
     return broker.revoke(of: record) { $0.is_volatile }
   }
 
-  /// Takes back all purgeable memory of an app that is over, and forgets what it held outside. Memory that a slice of it
-  /// still has pinned stays until the next call, or until it is closed.
+  /// Takes back all purgeable memory of an app that is over, and forgets what it held outside. Memory that a
+  /// slice of it still has pinned stays until the next call, or until it is closed.
   ///
   /// - Returns: bytes given back.
   @discardableResult
@@ -125,8 +128,8 @@ public final class AppMemory: Sendable {
     return broker.revoke(of: record) { _ in true }
   }
 
-  /// Says that an app which is gone has given back what it will: what it still holds is not waited for any more when memory
-  /// is short, and others are removed. Until its standing is set again.
+  /// Says that an app which is gone has given back what it will: what it still holds is not waited for any
+  /// more when memory is short, and others are removed. Until its standing is set again.
   package func finishReturning() { record.hasReturnedAll.store(true, ordering: .relaxed) }
 
   /// What it holds now.

@@ -4,18 +4,19 @@ import Synchronization
 
 /// What all apps hold, and what of it may be taken, from one walk.
 ///
-/// Each app and each region was looked at once. So, whatever others take and remove meanwhile, something counts as in use
-/// and may go, or neither.
+/// Each app and each region was looked at once. So, whatever others take and remove meanwhile, something
+/// counts as in use and may go, or neither.
 struct Survey {
   struct App {
     let record: AppMemoryRecord
     let standing: AppStanding
-    /// Read before the standing: who is seen to have risen too early is passed over once, and never the other way round.
+    /// Read before the standing: who is seen to have risen too early is passed over once, and never the other
+    /// way round.
     let rises: UInt64
     /// It was asked to go.
     let isLeaving: Bool
-    /// It was asked to go, or is gone, and its memory is being written or closed. What it keeps after that counts as
-    /// anybody's: nobody would be removed any more otherwise.
+    /// It was asked to go, or is gone, and its memory is being written or closed. What it keeps after that
+    /// counts as anybody's: nobody would be removed any more otherwise.
     let isOnItsWay: Bool
     var ledger: MemoryLedger
   }
@@ -63,7 +64,8 @@ extension BrokerCore {
       let isOnItsWay = (isLeaving || standing == .gone) && !record.hasReturnedAll.load(ordering: .relaxed)
       let blocks = record.blocks
       survey.apps[record.number] = Survey.App(
-        record: record, standing: standing, rises: rises, isLeaving: isLeaving, isOnItsWay: isOnItsWay, ledger: blocks)
+        record: record, standing: standing, rises: rises, isLeaving: isLeaving, isOnItsWay: isOnItsWay,
+        ledger: blocks)
       survey.total += blocks
     }
     forEachRegion { region, view in
@@ -72,7 +74,8 @@ extension BrokerCore {
       guard view.is_volatile, view.pins == 0, !view.is_purged, !view.is_purging,
         let standing = survey.apps[view.owner]?.standing, PurgeOrder.mayTake(from: standing)
       else { return }
-      let key = PurgeOrder.Candidate(standing: standing, group: view.group, born: view.born, used: view.used_ns)
+      let key = PurgeOrder.Candidate(
+        standing: standing, group: view.group, born: view.born, used: view.used_ns)
       survey.victims.append(Survey.Victim(region: region, view: view, key: key))
     }
     survey.victims.sort { configuration.order.takes($0.key, before: $1.key) }
@@ -110,8 +113,8 @@ extension BrokerCore {
     return given
   }
 
-  /// Takes and removes as much as is over the critical point with `bytes` more in use, in steps, each as far as needed.
-  /// (R-MEM-01)
+  /// Takes and removes as much as is over the critical point with `bytes` more in use, in steps, each as far
+  /// as needed. (R-MEM-01)
   @discardableResult
   func relieve(_ gauge: PressureGauge? = nil, needing bytes: UInt64 = 0) -> Relief {
     let before = use.readGrowth()
@@ -121,7 +124,8 @@ extension BrokerCore {
       return (survey, relief)
     }
     if case .budget(let budget) = configuration.limit {
-      // Lazily given memory may be had back without anybody being told. A walk for each 256th of the budget at the most.
+      // Lazily given memory may be had back without anybody being told. A walk for each 256th of the budget
+      // at the most.
       let held = survey.total.inUse + survey.total.lazy
       let critical = configuration.gauge.critical.bytes(of: budget)
       use.setRoom(max(critical - min(held, critical), budget / 256), since: before)
@@ -131,7 +135,8 @@ extension BrokerCore {
 
   private func relieve(_ survey: inout Survey, _ gauge: PressureGauge, _ bytes: UInt64) -> Relief {
     var relief = Relief()
-    // The machine is read after the walk: what others take in between counts twice, and the next look finds what is missing.
+    // The machine is read after the walk: what others take in between counts twice, and the next look finds
+    // what is missing.
     guard var reading = self.reading(of: survey.total) else { return relief }
     reading.inUse = reading.inUse.saturatingAdd(bytes)
     var excess = gauge.excess(reading)
@@ -151,11 +156,13 @@ extension BrokerCore {
       reading = left
       excess = gauge.excess(left)
     }
-    // Nobody else is removed for what is on its way out: it counts as gone, and the point may not be reached without it.
+    // Nobody else is removed for what is on its way out: it counts as gone, and the point may not be reached
+    // without it.
     reading.inUse -= min(survey.leaving, reading.inUse)
     excess = gauge.excess(reading)
     var candidates = survey.candidates(clock())
-    while excess > 0, let removal = configuration.removal.choose(candidates, excess: excess, reading: reading),
+    while excess > 0,
+      let removal = configuration.removal.choose(candidates, excess: excess, reading: reading),
       let index = candidates.firstIndex(where: { $0.app == removal.app })
     {
       // The margin is worth an app that nobody looks at, and no other.
@@ -169,12 +176,14 @@ extension BrokerCore {
     return relief
   }
 
-  /// Takes volatile regions before what is handed out is touched, as nobody could later: whoever touches it is ended by the
-  /// kernel where there is no room. Nobody is removed for what may never be touched; the monitor looks after that.
+  /// Takes volatile regions before what is handed out is touched, as nobody could later: whoever touches it
+  /// is ended by the kernel where there is no room. Nobody is removed for what may never be touched; the
+  /// monitor looks after that.
   ///
   /// - Parameter counted: how many of the bytes were handed out before.
   func makeRoomOfMachine(for bytes: UInt64, handedOut counted: UInt64 = 0) {
-    // The machine is read for each 256th of the least limit, and no more often than for what takes as long to touch.
+    // The machine is read for each 256th of the least limit, and no more often than for what takes as long to
+    // touch.
     guard use.isWalkDue(with: bytes) else { return }
     let before = use.readGrowth()
     let readings = MachineMemory.system.readings()
@@ -213,13 +222,16 @@ extension BrokerCore {
     return !opp_purge_look(victim.region, &now) || now.generation != victim.view.generation || now.is_lazy
   }
 
-  /// Drops the clean pages of apps by their standing, until that is enough. A budget does not count them, but the machine and
-  /// a cgroup do while they are in use. The reading after it; `nil` where nothing was dropped.
+  /// Drops the clean pages of apps by their standing, until that is enough. A budget does not count them, but
+  /// the machine and a cgroup do while they are in use. The reading after it; `nil` where nothing was
+  /// dropped.
   private func dropClean(_ gauge: PressureGauge, needing bytes: UInt64) -> MemoryReading? {
     guard case .machine = configuration.limit else { return nil }
     var left: MemoryReading?
     for standing in AppStanding.allCases where PurgeOrder.mayTake(from: standing) {
-      guard files.drop({ $0.currentStanding == standing }), var reading = reading(of: MemoryLedger()) else { continue }
+      guard files.drop({ $0.currentStanding == standing }), var reading = reading(of: MemoryLedger()) else {
+        continue
+      }
       reading.inUse = reading.inUse.saturatingAdd(bytes)
       left = reading
       if gauge.excess(reading) == 0 { break }
@@ -236,8 +248,8 @@ extension BrokerCore {
 
   private func ask(_ removal: Removal, _ survey: Survey, _ relief: inout Relief) {
     guard let app = survey.apps[removal.app], case let record = app.record, record.currentStanding != .gone,
-      // One asks, whoever else has come to the same conclusion. relaxed: the exchange alone tells who, and what the
-      // removal says was read before.
+      // One asks, whoever else has come to the same conclusion. relaxed: the exchange alone tells who, and
+      // what the removal says was read before.
       record.isLeaving.compareExchange(expected: false, desired: true, ordering: .relaxed).exchanged
     else { return }
     var removal = removal

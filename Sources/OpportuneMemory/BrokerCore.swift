@@ -5,8 +5,8 @@ import Synchronization
 
 /// What the broker and the memory of its apps share.
 ///
-/// Nothing here waits, so that whoever needs memory is never held up by who looks after it: regions are in a lock-free set,
-/// apps in a list that only grows.
+/// Nothing here waits, so that whoever needs memory is never held up by who looks after it: regions are in a
+/// lock-free set, apps in a list that only grows.
 final class BrokerCore: @unchecked Sendable {
   let configuration: MemoryConfiguration
   /// Thread-safe.
@@ -71,7 +71,8 @@ final class BrokerCore: @unchecked Sendable {
 
   func setStanding(_ standing: AppStanding, of record: AppMemoryRecord) {
     // [drawing] acquiring: pairs with updateDrawing().
-    let before = AppStanding(rawValue: record.standing.exchange(standing.rawValue, ordering: .acquiring)) ?? .gone
+    let before =
+      AppStanding(rawValue: record.standing.exchange(standing.rawValue, ordering: .acquiring)) ?? .gone
     // Releasing: whoever reads this count (acquiring, in survey) has the standing that goes with it.
     if standing > before { record.rises.add(1, ordering: .releasing) }
     if before.isForeground || standing.isForeground {
@@ -94,8 +95,8 @@ final class BrokerCore: @unchecked Sendable {
     view.owner == record.number && view.group == drawingGroup
   }
 
-  /// Makes a region of an app's drawing memory volatile or not, as the app stands when all who say where it stands are done.
-  /// Returns whether it is in front; `nil` where the region is none of its drawing memory.
+  /// Makes a region of an app's drawing memory volatile or not, as the app stands when all who say where it
+  /// stands are done. Returns whether it is in front; `nil` where the region is none of its drawing memory.
   @discardableResult
   func updateDrawing(_ region: OpaquePointer, _ view: opp_purge_view, of record: AppMemoryRecord) -> Bool? {
     var seen = view
@@ -103,10 +104,12 @@ final class BrokerCore: @unchecked Sendable {
       let isForeground = record.currentStanding.isForeground
       // It may be closed meanwhile, and its place another app's.
       if opp_purge_set_volatile_if(region, &seen, !isForeground) {
-        // [drawing] releasing: two read-modify-writes of the standing come one after the other. If that of setStanding() is
-        // the later, it sees the region as it was left here, and sets it by the new standing; if not, the new standing is
-        // found here. It writes what is there, since a load alone may be early.
-        let standing = AppStanding(rawValue: record.standing.bitwiseOr(0, ordering: .releasing).newValue) ?? .gone
+        // [drawing] releasing: two read-modify-writes of the standing come one after the other. If that of
+        // setStanding() is the later, it sees the region as it was left here, and sets it by the new
+        // standing; if not, the new standing is found here. It writes what is there, since a load alone may
+        // be early.
+        let standing =
+          AppStanding(rawValue: record.standing.bitwiseOr(0, ordering: .releasing).newValue) ?? .gone
         if standing.isForeground == isForeground { return isForeground }
       }
       guard opp_purge_look(region, &seen) else { return nil }
@@ -181,8 +184,8 @@ final class BrokerCore: @unchecked Sendable {
     if mayBeCritical(0) { relieve() }
   }
 
-  /// Whether a budget's critical point may be reached with so many bytes more. The walk over the regions, which knows
-  /// better, is for when it may matter.
+  /// Whether a budget's critical point may be reached with so many bytes more. The walk over the regions,
+  /// which knows better, is for when it may matter.
   private func mayBeCritical(_ bytes: UInt64) -> Bool {
     guard case .budget(let budget) = configuration.limit else { return false }
     return use.total.saturatingAdd(bytes) >= configuration.gauge.critical.bytes(of: budget)

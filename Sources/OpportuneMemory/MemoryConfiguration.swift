@@ -14,7 +14,8 @@ public struct MemoryConfiguration: Sendable {
     case kept
     /// It may be taken when memory is short.
     case volatile
-    /// It is given to the kernel: ordinary allocation of anybody gets the pages when there are no others. (R-GFX-05)
+    /// It is given to the kernel: ordinary allocation of anybody gets the pages when there are no others.
+    /// (R-GFX-05)
     case lazy
   }
 

@@ -23,7 +23,8 @@ public struct MemoryError: Error, Sendable, Equatable {
   }
 
   /// A value out of its range.
-  static func range(_ setting: String, _ value: some CustomStringConvertible, _ limit: String) -> MemoryError {
+  static func range(_ setting: String, _ value: some CustomStringConvertible, _ limit: String) -> MemoryError
+  {
     MemoryError(.configuration, "\(setting) is \(value), expected \(limit)")
   }
 

@@ -10,8 +10,8 @@ internal import OpportuneBase
 /// Two heaps hold the same timers, one by latest point (when to wake), one by deadline (what is due then). A
 /// timer that is cancelled or has fired is only taken out of the table; its nodes go when they come to the
 /// top of their heap, or all at once when they outnumber the living, so memory is bounded by the living and
-/// every call is O(log n), amortised. The table is why this is no `TimeQueue`: a sleep that is cancelled gives its
-/// payload back at once, by its id.
+/// every call is O(log n), amortised. The table is why this is no `TimeQueue`: a sleep that is cancelled
+/// gives its payload back at once, by its id.
 ///
 /// Pure: no clock, no lock. Times are nanoseconds of whatever clock the caller uses.
 struct TimerHeap<Payload> {

@@ -74,7 +74,8 @@ int io_test_hang(const char *path, int answers_opens) {
     snprintf(options, sizeof(options), "fd=%d,rootmode=100000,user_id=%u,group_id=%u", server->device,
              (unsigned)getuid(), (unsigned)getgid());
     pthread_t thread;
-    int error = server->device < 0 || mount("hang", path, "fuse", MS_NOSUID | MS_NODEV, options) < 0 ? errno : 0;
+    int error = server->device < 0 ||
+        mount("hang", path, "fuse", MS_NOSUID | MS_NODEV, options) < 0 ? errno : 0;
     if (error == 0) {
         error = pthread_create(&thread, NULL, serve, server);
         if (error == 0) return pthread_detach(thread);

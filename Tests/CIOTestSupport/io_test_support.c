@@ -61,7 +61,8 @@ int io_test_terminal(int *ends) {
     struct termios mode;
     ends[0] = -1;
     ends[1] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (ends[1] >= 0 && grantpt(ends[1]) == 0 && unlockpt(ends[1]) == 0 && ptsname_r(ends[1], name, sizeof(name)) == 0) {
+    if (ends[1] >= 0 && grantpt(ends[1]) == 0 && unlockpt(ends[1]) == 0 &&
+        ptsname_r(ends[1], name, sizeof(name)) == 0) {
         ends[0] = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
     }
     if (ends[0] >= 0 && tcgetattr(ends[0], &mode) == 0) {

@@ -8,14 +8,17 @@ enum Driver {
     let name = getenv("OPPORTUNE_TARGET").map { String(cString: $0) } ?? ""
     let targets = FuzzTargets.properties.compactMap { $0 as? PropertyTarget }
     guard let target = targets.first(where: { $0.name == name }) else {
-      say("'\(name)' is not a target; above the core there are \(targets.map(\.name).joined(separator: ", "))\n")
+      say(
+        "'\(name)' is not a target; above the core there are \(targets.map(\.name).joined(separator: ", "))\n"
+      )
       exit(2)
     }
     return target
   }()
 }
 
-/// Into a corpus that is empty, what the random driver would begin with: libFuzzer alone takes long to find the form.
+/// Into a corpus that is empty, what the random driver would begin with: libFuzzer alone takes long to find
+/// the form.
 func writeFirstInputs(to folder: String, count: Int) {
   guard let directory = opendir(folder) else { return }
   defer { closedir(directory) }

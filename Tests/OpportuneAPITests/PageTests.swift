@@ -19,7 +19,8 @@ import Testing
     where file.lastPathComponent.hasSuffix("Examples.swift") {
       var name: String?
       var lines: [Substring] = []
-      for line in try String(contentsOf: file, encoding: .utf8).split(separator: "\n", omittingEmptySubsequences: false)
+      for line in try String(contentsOf: file, encoding: .utf8).split(
+        separator: "\n", omittingEmptySubsequences: false)
       {
         let text = line.trimmingCharacters(in: .whitespaces)
         if text.hasPrefix("// docs: ") {
@@ -42,7 +43,9 @@ import Testing
     let page = Self.folder.appending(path: "../../docs/api.md").standardizedFileURL
     var result: [Section] = []
     var code: [Substring]?
-    for line in try String(contentsOf: page, encoding: .utf8).split(separator: "\n", omittingEmptySubsequences: false) {
+    for line in try String(contentsOf: page, encoding: .utf8).split(
+      separator: "\n", omittingEmptySubsequences: false)
+    {
       if line.hasPrefix("### ") {
         let names = line.split(separator: "`", omittingEmptySubsequences: false)
         result.append(Section(types: names.indices.filter { $0 % 2 == 1 }.map { String(names[$0]) }))

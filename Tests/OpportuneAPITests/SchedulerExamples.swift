@@ -2,7 +2,8 @@ import Opportune
 import TestSupport
 import Testing
 
-/// What docs/api.md shows, between `docs:` and `end`; `PageTests` compares. Built without the package's own access level.
+/// What docs/api.md shows, between `docs:` and `end`; `PageTests` compares. Built without the package's own
+/// access level.
 @Suite(.bounded) struct SchedulerExamples {
   @Test func apps() throws {
     // docs: apps

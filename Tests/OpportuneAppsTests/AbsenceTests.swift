@@ -8,7 +8,8 @@ import Testing
 @testable import Opportune
 @testable import OpportuneApps
 
-/// A disk that takes no content while its gate is closed. The keeper's strand has it, and a test what is in boxes.
+/// A disk that takes no content while its gate is closed. The keeper's strand has it, and a test what is in
+/// boxes.
 private final class GatedDisk: StoreDevice, @unchecked Sendable {
   struct Counts: Sendable {
     var isAtGate = false
@@ -64,8 +65,8 @@ private final class GatedDisk: StoreDevice, @unchecked Sendable {
   }
   private struct Nobody: AppDelegate {}
 
-  /// It has its memory back while the store is amid writing it, and waits for nobody; what the store has by then is neither
-  /// the old state nor the new.
+  /// It has its memory back while the store is amid writing it, and waits for nobody; what the store has by
+  /// then is neither the old state nor the new.
   // R-LIFE-07, R-MEM-05, R-MEM-07
   @Test(.timeLimit(.minutes(1)), arguments: [true, false], [256 << 10, 16 << 20])
   func whatAnAppHasBackIsNotSaved(isWantedBack: Bool, bytes: Int) async throws {

@@ -9,7 +9,9 @@ import Testing
   // R-AUD-02
   @Test func aFrameIsInTimeUntilTheNextIsDue() {
     var pace = AudioPace(period: .milliseconds(10), from: at(0))
-    for (moment, underruns, due) in [(0, 0, 10), (20, 0, 20), (31, 1, 40), (75, 4, 80)] as [(Int64, UInt64, Int64)] {
+    for (moment, underruns, due) in [(0, 0, 10), (20, 0, 20), (31, 1, 40), (75, 4, 80)]
+      as [(Int64, UInt64, Int64)]
+    {
       pace.finished(at: at(moment))
       #expect(pace.underruns == underruns && pace.due == at(due), "ready at \(moment) ms")
     }
@@ -33,13 +35,16 @@ import Testing
 
   // R-AUD-01, R-AUD-02
   @Test func theCallbackRunsOncePerPeriodOfAnyClock() async {
-    // Each callback takes what stands here, in milliseconds of a clock that only moves by that and by sleeping.
+    // Each callback takes what stands here, in milliseconds of a clock that only moves by that and by
+    // sleeping.
     let costs: [Int64] = [1, 2, 25, 1, 1]
     let clock = HandClock()
     let counters = AudioStream.Counters()
     let frames = Frames()
     let task = Task {
-      await AudioPace(period: .milliseconds(10), from: .zero).run(on: clock, since: HandClock.Instant(), counters) {
+      await AudioPace(period: .milliseconds(10), from: .zero).run(
+        on: clock, since: HandClock.Instant(), counters
+      ) {
         frames.add($0.number, at: clock.now.offset)
         clock.advance(.milliseconds(costs[Int($0.number)]))
         if $0.number == 4 { withUnsafeCurrentTask { $0?.cancel() } }

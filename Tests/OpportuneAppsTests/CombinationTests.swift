@@ -47,8 +47,10 @@ import Testing
     let r = try behind.restrictions()
     return [
       plain.state() == .suspended, !task.tasks().isEmpty,
-      audio.host.system.timeRemaining(of: audio.app) == nil || policy.switching == .off, mail.delivered() == ["m"],
-      phone.count(.data(bytes: 1)) == 1, news.count(.fetch) == 1, try mains.restrictions().storage == .foreground,
+      audio.host.system.timeRemaining(of: audio.app) == nil || policy.switching == .off,
+      mail.delivered() == ["m"],
+      phone.count(.data(bytes: 1)) == 1, news.count(.fetch) == 1,
+      try mains.restrictions().storage == .foreground,
       r.cpu == .background, r.storage == .background, r.network == .background, !r.mayDraw,
       r.deniedHardware.contains(.camera), locked.diagnoses().contains(.heldLock(.fileDescriptor)),
     ]
@@ -100,13 +102,16 @@ import Testing
     for order in orders(steps) {
       var rig = try Rig([manifest("app", [.audio])])
       try rig.does(.launch)
-      for event in [AppEvent.lock(.addressBook), .request(.camera), .audioBegan(.play), .compliance(.timerStarts)] {
+      for event in [
+        AppEvent.lock(.addressBook), .request(.camera), .audioBegan(.play), .compliance(.timerStarts),
+      ] {
         try rig.does(event)
       }
       for event in order { try rig.does(event) }
       try rig.does(.leave)
       try rig.wait(5)
-      #expect(rig.state() == .suspended && rig.diagnoses().isEmpty && rig.count(.revoked(.camera)) == 0, "\(order)")
+      #expect(
+        rig.state() == .suspended && rig.diagnoses().isEmpty && rig.count(.revoked(.camera)) == 0, "\(order)")
     }
     // Without them it does matter.
     var rig = try Rig([manifest("app", [.audio])])

@@ -14,7 +14,8 @@ import Testing
   @Test func numbersAreTheNearestThereAre() throws {
     var generator = SplitMix64(seed: 3)
     var texts = [
-      "0", "-0", "1", "-12.5", "8.123456789012345", "0.1", "9007199254740993", "1e22", "1E+2", "2.5e-3", "5e-324",
+      "0", "-0", "1", "-12.5", "8.123456789012345", "0.1", "9007199254740993", "1e22", "1E+2", "2.5e-3",
+      "5e-324",
     ]
     for _ in 0..<3000 {
       let value = Double(bitPattern: UInt64.random(in: 0...UInt64.max, using: &generator))
@@ -70,7 +71,8 @@ import Testing
     let cases: [(String, Int)] = [
       ("", 0), (" ", 1), ("{", 1), ("[1,]", 3), ("[1 2]", 3), ("{\"a\":}", 5), ("{\"a\" 1}", 5), ("{a:1}", 1),
       ("[]]", 2),
-      ("01", 2), ("1.", 2), (".5", 0), ("-", 1), ("+1", 0), ("1e", 2), ("nul", 0), ("NaN", 0), ("Infinity", 0),
+      ("01", 2), ("1.", 2), (".5", 0), ("-", 1), ("+1", 0), ("1e", 2), ("nul", 0), ("NaN", 0),
+      ("Infinity", 0),
       ("\"a", 2), ("\"a\nb\"", 2), (#""\x""#, 3), (#""\u12G4""#, 5), (#""\ud800""#, 7), (#""\udc00""#, 7),
       (#""\ud800\u0041""#, 13), ("'a'", 0), ("[1]x", 3), ("// a\n1", 0),
     ]
@@ -90,18 +92,22 @@ import Testing
     #expect(throws: NotJSON.self) { try read(String(repeating: "{\"a\":", count: 100_000)) }
   }
 
-  /// Damaged texts: what Foundation takes is taken, and nothing else, as far as the two read the same language.
+  /// Damaged texts: what Foundation takes is taken, and nothing else, as far as the two read the same
+  /// language.
   @Test func garbageIsTakenAsFoundationTakesIt() {
     var generator = SplitMix64(seed: 11)
     let text = Array(
-      #"{"type":"Feature","properties":{"name":"a\u00e9","radius":1.5e2},"coordinates":[[1,-2.5],[0,3]]}"#.utf8)
+      #"{"type":"Feature","properties":{"name":"a\u00e9","radius":1.5e2},"coordinates":[[1,-2.5],[0,3]]}"#
+        .utf8)
     var taken = 0
     for _ in 0..<3000 {
       var bytes = text
       for _ in 0..<Int.random(in: 1...3, using: &generator) {
         let place = Int.random(in: 0..<bytes.count, using: &generator)
         switch Int.random(in: 0..<3, using: &generator) {
-        case 0: bytes[place] = Array(#"{}[]",:\0123456789.-+eEtrufalsn "#.utf8).randomElement(using: &generator) ?? 32
+        case 0:
+          bytes[place] =
+            Array(#"{}[]",:\0123456789.-+eEtrufalsn "#.utf8).randomElement(using: &generator) ?? 32
         case 1: bytes.remove(at: place)
         default: bytes.insert(bytes[Int.random(in: 0..<bytes.count, using: &generator)], at: place)
         }

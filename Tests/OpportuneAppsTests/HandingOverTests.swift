@@ -9,7 +9,8 @@ import Testing
 
 /// Apps that take their time to hand over, or to take back.
 @Suite(.bounded) struct HandingOverTests {
-  private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-handing-\(UUID())").path
+  private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-handing-\(UUID())")
+    .path
 
   private struct Slow: HibernatingApp {
     let mayHandOver: DispatchSemaphore
@@ -89,7 +90,9 @@ import Testing
     var rig = try await Rig(path, limit: .milliseconds(5))
     defer { rig.mayHandOver.signal() }
     try await rig.host.post(.app(rig.id, .hibernate))
-    guard case .notStored(rig.id, _, let reason) = await rig.next() else { throw Failure("it was waited for") }
+    guard case .notStored(rig.id, _, let reason) = await rig.next() else {
+      throw Failure("it was waited for")
+    }
     #expect(reason == "it took longer than 0.005 seconds")
     await wait(rig.host, rig.id, for: .notRunning)
   }
@@ -104,7 +107,9 @@ import Testing
     guard case .stored(rig.id, _, _) = await rig.next() else { throw Failure("nothing was stored") }
     rig.memory.ownCallLimit = .milliseconds(5)
     try await rig.host.bringForward(rig.id)
-    guard case .notRestored(rig.id, _, let reason) = await rig.next() else { throw Failure("it was waited for") }
+    guard case .notRestored(rig.id, _, let reason) = await rig.next() else {
+      throw Failure("it was waited for")
+    }
     #expect(reason == "it took longer than 0.005 seconds")
     await wait(rig.host, rig.id, for: .active)
   }

@@ -6,7 +6,9 @@ import Testing
 @testable import Opportune
 
 /// Bytes that this process has made dirty in files of a disk, as the kernel counts them.
-private func written() -> UInt64? { KernelFile.text("/proc/self/io").flatMap { KernelFile.table($0)["write_bytes"] } }
+private func written() -> UInt64? {
+  KernelFile.text("/proc/self/io").flatMap { KernelFile.table($0)["write_bytes"] }
+}
 
 private let page = sysconf(Int32(_SC_PAGESIZE))
 
@@ -14,7 +16,9 @@ private let page = sysconf(Int32(_SC_PAGESIZE))
 private func countsPages(in folder: URL) -> Bool {
   let file = folder.appending(path: "opportune-counted-\(UUID())")
   defer { try? FileManager.default.removeItem(at: file) }
-  guard let before = written(), (try? Data(repeating: 1, count: page).write(to: file)) != nil else { return false }
+  guard let before = written(), (try? Data(repeating: 1, count: page).write(to: file)) != nil else {
+    return false
+  }
   return written().map { $0 - before >= page } ?? false
 }
 
@@ -32,7 +36,8 @@ private func check(_ holds: Bool, _ what: @autoclosure () -> String) {
 
 /// What hibernation writes, from the app to the disk.
 @Suite(.bounded) struct HibernatedPagesTests {
-  /// An app of 1,000 pages that do not compress: 10 are dirty, 490 a file's, and 500 can be made again. It names them all.
+  /// An app of 1,000 pages that do not compress: 10 are dirty, 490 a file's, and 500 can be made again. It
+  /// names them all.
   private final class Game: HibernatingApp {
     let dirty: MemoryBlock
     let level: MemoryBlock
@@ -47,7 +52,9 @@ private func check(_ holds: Bool, _ what: @autoclosure () -> String) {
       content = noise(of: dirty.count)
       self.comesBack = comesBack
       dirty.bytes.copyBytes(from: content)
-      drawing.withContents { if case .intact(let buffer) = $0 { _ = buffer.update(from: noise(of: 500 * page)) } }
+      drawing.withContents {
+        if case .intact(let buffer) = $0 { _ = buffer.update(from: noise(of: 500 * page)) }
+      }
     }
 
     func handOver() throws -> HandedState {
@@ -60,12 +67,14 @@ private func check(_ holds: Bool, _ what: @autoclosure () -> String) {
   }
   private struct Nobody: AppDelegate {}
 
-  /// In a process of its own, in which nothing else writes. Besides the ten: a page of the app's bytes, one of the record's
-  /// table, one of each copy of the index, and up to two that the file system writes where blocks are used for the first time.
-  /// Without a limit of its own: each synchronisation of the disk may wait for what others have written.
+  /// In a process of its own, in which nothing else writes. Besides the ten: a page of the app's bytes, one
+  /// of the record's table, one of each copy of the index, and up to two that the file system writes where
+  /// blocks are used for the first time. Without a limit of its own: each synchronisation of the disk may
+  /// wait for what others have written.
   // R-MEM-05, R-LIFE-07
   @Test(
-    .enabled(if: countsPages(in: FileManager.default.temporaryDirectory), "nobody counts what reaches the disk"))
+    .enabled(
+      if: countsPages(in: FileManager.default.temporaryDirectory), "nobody counts what reaches the disk"))
   func ofAThousandPagesTheTenThatAreDirtyReachTheDisk() async {
     await #expect(processExitsWith: .exitCode(7)) {
       let folder = FileManager.default.temporaryDirectory.appending(path: "opportune-pages-\(UUID())")
@@ -94,7 +103,9 @@ private func check(_ holds: Bool, _ what: @autoclosure () -> String) {
       try await host.leave(id)
       await wait(host, id, for: .suspended)
       let held = kept.value?.ledger
-      check(held?.handedOut == UInt64(1000 * page) && held?.unreconstitutable == UInt64(10 * page), "\(held as Any)")
+      check(
+        held?.handedOut == UInt64(1000 * page) && held?.unreconstitutable == UInt64(10 * page),
+        "\(held as Any)")
       guard let before = written() else { _exit(2) }
       try await host.post(.app(id, .hibernate))
       var events = stored.makeAsyncIterator()

@@ -74,7 +74,8 @@ import Testing
     for await _ in left.events {}
     let app = left.app
     let calls: [@Sendable (HostedApp) async throws -> Void] = [
-      { try $0.submit {} }, { _ = try $0.task {} }, { _ = try await $0.beginTask() }, { try await $0.post(.handled) },
+      { try $0.submit {} }, { _ = try $0.task {} }, { _ = try await $0.beginTask() },
+      { try await $0.post(.handled) },
       { _ = try await $0.startAudio { _ in } }, { _ = try await $0.makeDrawingBuffer(bytes: 1) },
       { _ = try await $0.request(.camera) },
     ]

@@ -110,7 +110,8 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     let memory =
       if let bytes {
         try HostMemory(
-          scheduler: scheduler, configuration: configuration, store: HibernationStore(path: path, bytes: bytes), io: io,
+          scheduler: scheduler, configuration: configuration,
+          store: HibernationStore(path: path, bytes: bytes), io: io,
           report: report)
       } else {
         try HostMemory(scheduler: scheduler, configuration: configuration, report: report)
@@ -143,7 +144,9 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   ) async throws -> (id: AppID, blocks: AtomicBox<[MemoryBlock]>) {
     let blocks = AtomicBox<[MemoryBlock]>([])
     let id = await rig.host.register(Manifest(identifier: "game"), memory: rig.memory) { _, own in
-      blocks.change { blocks in blocks = (0..<megabytes).compactMap { _ in try? own.allocate(bytes: megabyte) } }
+      blocks.change { blocks in
+        blocks = (0..<megabytes).compactMap { _ in try? own.allocate(bytes: megabyte) }
+      }
       return Nobody()
     }
     try await rig.host.launch(id)
@@ -268,11 +271,13 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
   @Test func theStoresSynchronisationGoesOverTheBroker() throws {
     let io = try IOBroker()
     let access = BrokeredAccess(
-      writer: try io.makeApp(named: "hibernation", state: .background), reader: try io.makeApp(named: "reanimation"))
+      writer: try io.makeApp(named: "hibernation", state: .background),
+      reader: try io.makeApp(named: "reanimation"))
     let file = try #require(fopen("/dev/null", "r"))
     let descriptor = dup(fileno(file))
     fclose(file)
-    #expect(access.synchronise(descriptor) == -Int(EINVAL), "a device without a disk has nothing to synchronise")
+    #expect(
+      access.synchronise(descriptor) == -Int(EINVAL), "a device without a disk has nothing to synchronise")
     close(descriptor)
   }
 
@@ -413,7 +418,9 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
       try await rig.host.leave(app.id)
       await wait(rig.host, app.id, for: .suspended)
       try await rig.host.post(.app(app.id, .hibernate))
-      guard case .stored(app.id, _, _) = await next(rig) else { throw Failure("nothing was stored in round \(round)") }
+      guard case .stored(app.id, _, _) = await next(rig) else {
+        throw Failure("nothing was stored in round \(round)")
+      }
       try await rig.host.bringForward(app.id)
       guard case .restored(app.id, _) = await next(rig) else { throw Failure("it did not come back") }
       await wait(rig.host, app.id, for: .active)
@@ -624,7 +631,9 @@ private let content = Notes.Content(lines: ["milk", "bread"], cursor: 7)
     rig.memory.broker.removeOverdue()
     try await rig.host.bringForward(app.id)
     await wait(rig.host, app.id, for: .active)
-    if !isRefused { guard case .restored(app.id, _) = await next(rig) else { throw Failure("it has nothing back") } }
+    if !isRefused {
+      guard case .restored(app.id, _) = await next(rig) else { throw Failure("it has nothing back") }
+    }
     #expect(notes.isWhole(content) && app.lives.value.count == 1)
     try await idle()
     let game = try await press(rig)

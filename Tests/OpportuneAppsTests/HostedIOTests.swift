@@ -44,7 +44,8 @@ import Testing
     for end in [input, output] { try end.close() }
   }
 
-  /// Handles a completion by waiting for what it completed: an app that has handled what it was woken for is suspended.
+  /// Handles a completion by waiting for what it completed: an app that has handled what it was woken for is
+  /// suspended.
   private struct Waiter: AppDelegate {
     let delivered: Counter
     func didReceive(_ notice: AppNotice) async { while delivered.value == 0 { await Task.yield() } }

@@ -34,7 +34,8 @@ import Testing
         try $0.wait(5)
       }, seconds: 4, isReached: { $0.diagnoses().contains(.sliceOverrun) }),
     Limit(
-      name: "tasks.handlerTime", set: { $0.tasks.handlerTime = .seconds(2) }, behaves: { $0.expiration = nil },
+      name: "tasks.handlerTime", set: { $0.tasks.handlerTime = .seconds(2) },
+      behaves: { $0.expiration = nil },
       prepare: {
         try $0.does(.launch)
         try $0.does(.beginTask(.other))
@@ -42,7 +43,8 @@ import Testing
         try $0.wait(180)
       }, seconds: 2, isReached: { $0.state() == .notRunning }),
     Limit(
-      name: "fetch.shortest", modes: [.fetch], set: { $0.fetch.shortest = .seconds(100) }, prepare: { try $0.leave() },
+      name: "fetch.shortest", modes: [.fetch], set: { $0.fetch.shortest = .seconds(100) },
+      prepare: { try $0.leave() },
       seconds: 100, isReached: { $0.count(.fetch) == 1 }),
     Limit(
       name: "fetch.longest", modes: [.fetch],

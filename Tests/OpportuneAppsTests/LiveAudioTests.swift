@@ -14,7 +14,9 @@ import Testing
   }
 
   /// An app in front that plays every millisecond, and the numbers of its frames.
-  private func player(_ host: AppHost, _ name: String) async throws -> (HostedApp, AudioStream, AsyncStream<UInt64>) {
+  private func player(_ host: AppHost, _ name: String) async throws -> (
+    HostedApp, AudioStream, AsyncStream<UInt64>
+  ) {
     let app = try await host.launch(Manifest(identifier: name, backgroundModes: [.audio])) { _ in Player() }
     await wait(host, app, for: .active)
     let (numbers, heard) = AsyncStream.makeStream(of: UInt64.self)

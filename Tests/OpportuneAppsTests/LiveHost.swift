@@ -2,10 +2,11 @@ import Opportune
 import TestSupport
 import Testing
 
-/// A host that leaves its apps all the time that the slowest machine may need, and is done with each callback as soon as
-/// it has returned.
+/// A host that leaves its apps all the time that the slowest machine may need, and is done with each callback
+/// as soon as it has returned.
 func patientHost(
-  scheduler: Scheduler? = nil, brokers: [any ResourceBroker] = [], _ change: (inout AppsPolicy) -> Void = { _ in }
+  scheduler: Scheduler? = nil, brokers: [any ResourceBroker] = [],
+  _ change: (inout AppsPolicy) -> Void = { _ in }
 ) throws -> AppHost {
   var policy = AppsPolicy()
   policy.grace = .seconds(30)
@@ -18,7 +19,8 @@ func patientHost(
   return try AppHost(scheduler: scheduler, policy: policy, brokers: brokers)
 }
 
-/// Waits until an app is in a state; by events, not by time. Where the test's time is over it fails, and goes on.
+/// Waits until an app is in a state; by events, not by time. Where the test's time is over it fails, and goes
+/// on.
 func wait(
   _ host: AppHost, _ id: AppID, for state: LifecycleState, sourceLocation: SourceLocation = #_sourceLocation
 ) async {
@@ -32,7 +34,8 @@ func wait(
 }
 
 func wait(
-  _ host: AppHost, _ app: HostedApp, for state: LifecycleState, sourceLocation: SourceLocation = #_sourceLocation
+  _ host: AppHost, _ app: HostedApp, for state: LifecycleState,
+  sourceLocation: SourceLocation = #_sourceLocation
 ) async {
   await wait(host, app.id, for: state, sourceLocation: sourceLocation)
 }

@@ -27,7 +27,8 @@ import Testing
     let id = await host.register(Manifest(identifier: "slow")) { _ in slow }
     try await host.post(.app(id, .message(Message("mail"))))
     await wait(host, id, for: .suspended)
-    #expect(await slow.heard == ["launch begins", "launch ends", "background begins", "background ends", "notice"])
+    #expect(
+      await slow.heard == ["launch begins", "launch ends", "background begins", "background ends", "notice"])
     try await host.post(.app(id, .changed(kind: "orientation", to: "landscape")))
     try await host.bringForward(id)
     await wait(host, id, for: .active)

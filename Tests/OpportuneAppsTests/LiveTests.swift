@@ -46,7 +46,8 @@ private actor Journal: AppDelegate {
     let heard = await journal.heard.filter { $0 != "changes 1" }
     #expect(
       heard == [
-        "didFinishLaunching user", "didBecomeActive", "willResignActive", "didEnterBackground", "willEnterForeground",
+        "didFinishLaunching user", "didBecomeActive", "willResignActive", "didEnterBackground",
+        "willEnterForeground",
         "didBecomeActive", "willResignActive", "willTerminate",
       ])
     #expect(await journal.heard.contains("changes 1"))
@@ -275,7 +276,9 @@ private actor Journal: AppDelegate {
   // R-AUD-07
   @Test func codeIsKnownByTheFileThatHoldsIt() throws {
     let handle = try #require(dlopen(nil, RTLD_NOW))
-    let (getpid, retain) = (try #require(dlsym(handle, "getpid")), try #require(dlsym(handle, "swift_retain")))
+    let (getpid, retain) = (
+      try #require(dlsym(handle, "getpid")), try #require(dlsym(handle, "swift_retain"))
+    )
     let good = try #require(LoadedObject.file(holding: getpid))
     #expect(good.contains("libc.so"))
     let bad = try #require(LoadedObject.file(holding: retain))

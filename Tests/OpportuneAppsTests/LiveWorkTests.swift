@@ -39,7 +39,8 @@ import Testing
 
   // R-TASK-17
   @Test(.timeLimit(.minutes(1))) func aTaskThatDoesNothingIsLostAndOneThatWorksIsNot() async throws {
-    // Long enough for the jobs that work to get a CPU of a loaded machine in it, in no lower class than others'.
+    // Long enough for the jobs that work to get a CPU of a loaded machine in it, in no lower class than
+    // others'.
     let host = try host {
       $0.tasks.idleLimit = .seconds(2)
       $0.restrictions.cpu = false
@@ -93,7 +94,9 @@ import Testing
     try await app.endTask(task)
     if milliseconds > 1000 {
       // Beside what else it ran, the rule allows that much.
-      guard ContinuousClock.now - start < .seconds(9) else { return print("skipped: this machine is too loaded") }
+      guard ContinuousClock.now - start < .seconds(9) else {
+        return print("skipped: this machine is too loaded")
+      }
       for await event in events { if event.action == .diagnose(.rule(.minimumInBackground)) { break } }
     }
     await wait(host, app, for: .suspended)

@@ -14,7 +14,8 @@ import Testing
       var rig = try Rig()
       try rig.host.post(.wallClock(1_000_000))
       try rig.does(.launch)
-      let note = LocalNotification(fireDate: .instant(1_003_600), body: "Tea", action: "Drink", sound: "gong.wav")
+      let note = LocalNotification(
+        fireDate: .instant(1_003_600), body: "Tea", action: "Drink", sound: "gong.wav")
       try rig.does(.schedule(note))
       try rig.does(.leave)
       if cancels { try rig.does(.cancelLocalNotifications) }
@@ -31,7 +32,8 @@ import Testing
 
   // R-MSG-01, R-MSG-02, R-MSG-03, R-MSG-04, R-MSG-05
   @Test func itsAppReceivesItInEachState() throws {
-    let note = LocalNotification(fireDate: .instant(1_003_600), body: "Tea", action: "Drink", sound: "gong.wav")
+    let note = LocalNotification(
+      fireDate: .instant(1_003_600), body: "Tea", action: "Drink", sound: "gong.wav")
     let message = Message(
       "notification", payload: ["body": "Tea", "action": "Drink", "sound": "gong.wav"], origin: .local)
     let places: [(AppEvent?, LifecycleState)] = [
@@ -146,7 +148,8 @@ import Testing
   // R-MSG-10
   @Test func anHourThatDoesNotExistIsTheNextInstant() throws {
     let note = LocalNotification(
-      fireDate: .local(year: 2024, month: 3, day: 31, hour: 2, minute: 30, second: 0), timeZone: "Europe/Berlin",
+      fireDate: .local(year: 2024, month: 3, day: 31, hour: 2, minute: 30, second: 0),
+      timeZone: "Europe/Berlin",
       body: "gap")
     let fires = try #require(note.nextFire(after: 0, isFirst: true))
     #expect(try fires >= seconds("2024-03-31T01:00:00Z") && fires <= seconds("2024-03-31T01:30:00Z"))

@@ -34,11 +34,14 @@ import Testing
 
   // R-MAN-07
   @Test(arguments: [
-    String(repeating: "<array>", count: 100_000) + String(repeating: "</array>", count: 100_000), "<array>", "",
+    String(repeating: "<array>", count: 100_000) + String(repeating: "</array>", count: 100_000), "<array>",
+    "",
     "<string>a</string>",
   ])
   func aListThatIsNoManifestIsRefused(body: String) {
-    #expect(throws: ManifestError.self) { try ManifestReader.read(Data("<plist version=\"1.0\">\(body)</plist>".utf8)) }
+    #expect(throws: ManifestError.self) {
+      try ManifestReader.read(Data("<plist version=\"1.0\">\(body)</plist>".utf8))
+    }
   }
 
   // R-MAN-07
@@ -54,7 +57,9 @@ import Testing
     let json = #"{"CFBundleIdentifier": "a", "UIBackgroundModes": ["voip"], "OpportuneTaskSeconds": 300}"#
     let fromJSON = try ManifestReader.read(Data(json.utf8))
     let binary = try PropertyListSerialization.data(
-      fromPropertyList: ["CFBundleIdentifier": "a", "UIBackgroundModes": ["voip"], "OpportuneTaskSeconds": 300],
+      fromPropertyList: [
+        "CFBundleIdentifier": "a", "UIBackgroundModes": ["voip"], "OpportuneTaskSeconds": 300,
+      ],
       format: .binary, options: 0)
     #expect(try ManifestReader.read(binary) == fromJSON)
     #expect(fromJSON.manifest.taskTime == .seconds(300))
@@ -70,7 +75,10 @@ import Testing
   @Test func wrongTypesNameThePathOfTheirKey() {
     let cases: [(String, String)] = [
       ("<key>UIBackgroundModes</key><string>audio</string>", "UIBackgroundModes"),
-      ("<key>UIBackgroundModes</key><array><string>audio</string><integer>3</integer></array>", "UIBackgroundModes[1]"),
+      (
+        "<key>UIBackgroundModes</key><array><string>audio</string><integer>3</integer></array>",
+        "UIBackgroundModes[1]"
+      ),
       ("<key>UIApplicationExitsOnSuspend</key><string>YES</string>", "UIApplicationExitsOnSuspend"),
       ("<key>OpportuneTaskSeconds</key><real>-1</real>", "OpportuneTaskSeconds"),
     ]
@@ -81,7 +89,9 @@ import Testing
         continue
       }
     }
-    #expect(throws: ManifestError(.missing(path: "CFBundleIdentifier"))) { try ManifestReader.read(Data("{}".utf8)) }
+    #expect(throws: ManifestError(.missing(path: "CFBundleIdentifier"))) {
+      try ManifestReader.read(Data("{}".utf8))
+    }
     for text in ["", "{", "<plist>", "\u{0}\u{1}", "[1]"] {
       #expect(throws: ManifestError.self) { try ManifestReader.read(Data(text.utf8)) }
     }
@@ -119,8 +129,10 @@ import Testing
   @Test func settingsThatMakeNoSenseAreNamed() {
     let wrong: [(String, (inout AppsPolicy) -> Void)] = [
       ("grace", { $0.grace = .seconds(-1) }), ("callbackLimit", { $0.callbackLimit = .zero }),
-      ("tasks.wallClock", { $0.tasks.wallClock = .zero }), ("maximumForeground", { $0.maximumForeground = 0 }),
-      ("audio.maximum", { $0.audio.maximum = -1 }), ("fetch.shortest", { $0.fetch.shortest = .seconds(1_000_000) }),
+      ("tasks.wallClock", { $0.tasks.wallClock = .zero }),
+      ("maximumForeground", { $0.maximumForeground = 0 }),
+      ("audio.maximum", { $0.audio.maximum = -1 }),
+      ("fetch.shortest", { $0.fetch.shortest = .seconds(1_000_000) }),
       ("messages.delivery", { $0.messages.delivery = .batch(.zero) }),
     ]
     for (setting, change) in wrong {

@@ -28,7 +28,10 @@ private func finding(
 // R-SYS-03
 @Suite(.bounded) struct MemoryDiagnosisTests {
   @Test func nothingIsWantingOnAFineMachine() {
-    #expect(fine.findings.allSatisfy { $0.status == .ok && $0.area == .memory && $0.cost == nil && $0.remedy == nil })
+    #expect(
+      fine.findings.allSatisfy {
+        $0.status == .ok && $0.area == .memory && $0.cost == nil && $0.remedy == nil
+      })
     #expect(Set(fine.findings.map(\.subject)).count == fine.findings.count)
   }
 
@@ -40,10 +43,14 @@ private func finding(
       ("Clean pages", .degraded, "MADV_PAGEOUT: Invalid", "mapped files", { $0.pageOutError = EINVAL }),
       ("Wired memory", .missing, "no page", "refused", { $0.lockable = 0 }),
       ("Sampling", .missing, "smaps_rollup", "Ledgers", { $0.hasRollup = false }),
-      ("Hibernation store", .degraded, "'.' takes no file: Permission", "terminated", { $0.store.fileError = EACCES }),
+      (
+        "Hibernation store", .degraded, "'.' takes no file: Permission", "terminated",
+        { $0.store.fileError = EACCES }
+      ),
       ("Hibernation store", .degraded, "tmpfs", "taking up memory", { $0.store.isMemory = true }),
       (
-        "Hibernation store", .degraded, "no blocks aside", "each of its blocks", { $0.store.allocateError = EOPNOTSUPP }
+        "Hibernation store", .degraded, "no blocks aside", "each of its blocks",
+        { $0.store.allocateError = EOPNOTSUPP }
       ),
     ]
     for (subject, status, found, cost, change) in cases {
@@ -55,13 +62,16 @@ private func finding(
 
   @Test func withoutProcNeitherTheAmountNorTheLimitIsKnown() throws {
     let amount = try finding("Amount", alike: ["Memory limit"]) { $0.machine = nil }
-    #expect(amount.status == .missing && amount.cost?.contains("nobody notices") == true && amount.remedy != nil)
+    #expect(
+      amount.status == .missing && amount.cost?.contains("nobody notices") == true && amount.remedy != nil)
     let limit = try finding("Memory limit", alike: ["Amount"]) { $0.machine = nil }
     #expect(limit.status == .missing && limit.cost?.contains("is not kept") == true && limit.remedy != nil)
   }
 
   @Test func whyTheKernelGivesNoAlarmDecidesHowToMendIt() throws {
-    func remedy(_ error: Int32) throws -> String? { try finding("Stall alarm") { $0.stallError = error }.remedy }
+    func remedy(_ error: Int32) throws -> String? {
+      try finding("Stall alarm") { $0.stallError = error }.remedy
+    }
     #expect(try remedy(EOPNOTSUPP)?.contains("psi=1") == true)
     #expect(try remedy(EACCES)?.contains("CAP_SYS_RESOURCE") == true)
     #expect(try remedy(EINVAL)?.contains("Linux") == true)
@@ -80,7 +90,9 @@ private func finding(
     #expect(try finding("Swap") { $0.swap = 2_000_000_000 }.found.hasPrefix("2 GB"))
     #expect(try finding("Wired memory").found == "without limit")
     #expect(try finding("Wired memory") { $0.lockable = 8_388_608 }.found == "up to 8 MB; more is refused")
-    #expect(try finding("Hibernation store") { $0.store.directError = EINVAL }.found.contains("does not take O_DIRECT"))
+    #expect(
+      try finding("Hibernation store") { $0.store.directError = EINVAL }.found.contains(
+        "does not take O_DIRECT"))
   }
 
   /// Whatever this machine gives: what is asked of it is what the library does.

@@ -67,7 +67,9 @@ import Testing
       try rig.host.post(.answer(prompt, accepted: accepts))
       #expect(rig.state() == (accepts ? .active : .suspended))
       #expect(rig.delivered() == (accepts ? ["mail"] : []))
-      #expect(throws: AppsError(.unknownPrompt(prompt))) { try rig.host.post(.answer(prompt, accepted: true)) }
+      #expect(throws: AppsError(.unknownPrompt(prompt))) {
+        try rig.host.post(.answer(prompt, accepted: true))
+      }
     }
   }
 
@@ -129,7 +131,9 @@ import Testing
     try rig.does(.changed(kind: "weather", to: "rain"))
     let start = rig.host.log.count
     try rig.does(.bringForward)
-    let heard = rig.actions(from: start).compactMap { if case .coalesced(let changes) = $0 { changes } else { nil } }
+    let heard = rig.actions(from: start).compactMap {
+      if case .coalesced(let changes) = $0 { changes } else { nil }
+    }
     #expect(heard.count == 1)
     #expect(
       heard.first?.map { "\($0.kind)=\($0.value)" } == [

@@ -19,7 +19,9 @@ import Testing
             tasks.add(entries[number]) { cancelled[number].value.add(1, ordering: .relaxed) }
             if number % 3 == 1 {
               entries[number].close()
-              if cancelled[number].value.load(ordering: .relaxed) == 0 { closed.value.add(1, ordering: .relaxed) }
+              if cancelled[number].value.load(ordering: .relaxed) == 0 {
+                closed.value.add(1, ordering: .relaxed)
+              }
             }
             if number % 500 == part { tasks.cancelAll() }
           }

@@ -55,7 +55,8 @@ extension Int32 {
     #expect(!PowerEvents.concernsPower(message("usb")))
     #expect(!PowerEvents.concernsPower(Array("libudev\0SUBSYSTEM=power_supply\0".utf8)))
     #expect(!PowerEvents.concernsPower([]))
-    #expect(!PowerEvents.concernsPower(Array("change@/x\0XSUBSYSTEM=power_supply\0SUBSYSTEM=power_supply2".utf8)))
+    #expect(
+      !PowerEvents.concernsPower(Array("change@/x\0XSUBSYSTEM=power_supply\0SUBSYSTEM=power_supply2".utf8)))
   }
 
   // R-PWR-01
@@ -123,12 +124,16 @@ extension Int32 {
     let events = await host.observe()
     let first = try await host.launch(Manifest(identifier: "first")) { _ in Empty() }
     let second = try await host.launch(Manifest(identifier: "second")) { _ in Empty() }
-    for await event in events { if case .moved(_, .active, _) = event.action, event.app == second.id { break } }
+    for await event in events {
+      if case .moved(_, .active, _) = event.action, event.app == second.id { break }
+    }
     #expect(await host.state(of: first.id) == .inactive)
     let later = await host.observe()
     try supplies.set(.battery)
     say(message("power_supply"), kernel)
-    for await event in later { if case .moved(_, .background, _) = event.action, event.app == first.id { break } }
+    for await event in later {
+      if case .moved(_, .background, _) = event.action, event.app == first.id { break }
+    }
     #expect(await host.state(of: second.id)?.isForeground == true)
     #expect(monitor.refusal == nil)
     for app in [first, second] { try await host.terminate(app.id) }

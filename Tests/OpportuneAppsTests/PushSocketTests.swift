@@ -9,11 +9,15 @@ import Testing
 
 /// Whose a socket's path is, and who waits for whom at it.
 @Suite(.bounded) struct PushSocketTests {
-  private let place = FileManager.default.temporaryDirectory.appending(path: "push-\(UUID().uuidString.prefix(8))").path
+  private let place = FileManager.default.temporaryDirectory.appending(
+    path: "push-\(UUID().uuidString.prefix(8))"
+  ).path
 
   private let line = Data("{\"app\":\"a\",\"kind\":\"k\"}\n".utf8)
 
-  private func open(patience: Duration = .seconds(600), of who: Counter? = nil) throws(PushError) -> PushSocket {
+  private func open(patience: Duration = .seconds(600), of who: Counter? = nil) throws(PushError)
+    -> PushSocket
+  {
     try PushSocket(
       path: place, patience: patience, users: [geteuid()], controllers: [],
       receive: { _ in
@@ -95,7 +99,8 @@ import Testing
     defer { for path in [place, target] { unlink(path) } }
     #expect(symlink(target, place) == 0)
     let error = #expect(throws: PushError.self) { try open() }
-    let what = "there is a symbolic link, which no host follows, at '\(place)': end it, or choose another path"
+    let what =
+      "there is a symbolic link, which no host follows, at '\(place)': end it, or choose another path"
     #expect(try #require(error).description == what)
     #expect(LocalSocket.File(target)?.isSocket == true && LocalSocket.File(place)?.kind == S_IFLNK)
     unlink(place)
@@ -116,11 +121,13 @@ import Testing
     for isLocked in [true, false] {
       if !isLocked { flock(folder, LOCK_UN) }
       let socket = try PushSocket(
-        path: place, patience: .seconds(600), folderPatience: .zero, say: { said.append($0) }, users: [geteuid()],
+        path: place, patience: .seconds(600), folderPatience: .zero, say: { said.append($0) },
+        users: [geteuid()],
         controllers: [], receive: { _ in nil }, control: { _ in .refused("") })
       try await push()
       withExtendedLifetime(socket) {}
-      #expect(said.count == 1 && said.first?.hasPrefix("another program has locked the folder '\(parent)") == true)
+      #expect(
+        said.count == 1 && said.first?.hasPrefix("another program has locked the folder '\(parent)") == true)
     }
   }
 
@@ -148,7 +155,9 @@ import Testing
       path: place, users: [geteuid()], controllers: [], receive: { "no app '\($0.app)'" },
       control: { _ in .refused("") })
     let error = await #expect(throws: PushError.self) {
-      try await onOwnThread { [place] in try Push(app: "x\nok\n", kind: "k").send(to: place, within: .seconds(50)) }
+      try await onOwnThread { [place] in
+        try Push(app: "x\nok\n", kind: "k").send(to: place, within: .seconds(50))
+      }
     }
     #expect(error?.code == .refused("no app 'x\\nok\\n'"))
     withExtendedLifetime(socket) {}
@@ -167,7 +176,9 @@ import Testing
       }
       let opened = all.compactMap { try? $0.get() }
       #expect(opened.count == 1, "round \(round)")
-      for case .failure(let error) in all { #expect(error.code == .taken(place, "a host that listens there")) }
+      for case .failure(let error) in all {
+        #expect(error.code == .taken(place, "a host that listens there"))
+      }
       try await push()
       withExtendedLifetime(opened) {}
     }
@@ -228,7 +239,8 @@ import Testing
     let last = try #require(silent.last)
     #expect(LocalSocket.write(line, to: last))
     #expect(
-      try await onOwnThread { LocalSocket.readLine(from: last, LocalSocket.Patience(.seconds(50))) } == Data("ok".utf8))
+      try await onOwnThread { LocalSocket.readLine(from: last, LocalSocket.Patience(.seconds(50))) }
+        == Data("ok".utf8))
     withExtendedLifetime(socket) {}
   }
 

@@ -59,7 +59,9 @@ import Testing
     let slow = try LocalSocket.connection(to: place)
     defer { close(slow) }
     var polled = pollfd(fd: slow, events: 0, revents: 0)  // until it hangs up
-    while Glibc.send(slow, "x", 1, Int32(MSG_NOSIGNAL)) == 1, poll(&polled, 1, 1) == 0 { try Task.checkCancellation() }
+    while Glibc.send(slow, "x", 1, Int32(MSG_NOSIGNAL)) == 1, poll(&polled, 1, 1) == 0 {
+      try Task.checkCancellation()
+    }
     try await send(Push(app: "a", kind: "k"), place)
     #expect(socket.path == place)
   }
@@ -105,7 +107,9 @@ import Testing
     defer { close(client) }
     let lines = ["a", "b", "c"].map { "{\"app\":\"a\",\"kind\":\"\($0)\"}\n" }.joined()
     #expect(LocalSocket.write(Data(lines.utf8), to: client))
-    let answers = (0..<3).map { _ in LocalSocket.readLine(from: client).map { String(decoding: $0, as: UTF8.self) } }
+    let answers = (0..<3).map { _ in
+      LocalSocket.readLine(from: client).map { String(decoding: $0, as: UTF8.self) }
+    }
     #expect(answers == ["ok", "not now", "ok"] && seen.value == ["a", "b", "c"])
     let long = Data(repeating: 120, count: LocalSocket.longestLine)
     #expect(LocalSocket.write(long, to: client))

@@ -87,7 +87,8 @@ import Testing
       }
       for entry in host.log[read...] { models[entry.app.number].sees(entry.action, at: entry.moment, policy) }
       read = host.log.count
-      var problems = models.enumerated().flatMap { index, model in model.problems.map { "app\(index): \($0)" } }
+      var problems = models.enumerated().flatMap { index, model in model.problems.map { "app\(index): \($0)" }
+      }
       // R-LIFE-04, R-LIFE-05
       if models.count(where: \.isInFront) > policy.maximumForeground { problems.append("too many in front") }
       if !problems.isEmpty { return (host, problems.map { "seed \(seed), event \(host.events): \($0)" }) }
@@ -161,7 +162,9 @@ import Testing
     descend(host, LifecycleModel(), 1)
     #expect(
       visited
-        == (1...4).reduce(0) { sum, depth in sum + (0..<depth).reduce(1) { product, _ in product * events.count } })
+        == (1...4).reduce(0) { sum, depth in
+          sum + (0..<depth).reduce(1) { product, _ in product * events.count }
+        })
     #expect(problems.isEmpty, "\(problems.prefix(5))")
   }
 }

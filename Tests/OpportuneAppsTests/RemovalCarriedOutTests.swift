@@ -26,7 +26,8 @@ import Testing
     }
     try await host.launch(id)
     await wait(host, id, for: .active)
-    let removal = Removal(app: try #require(numbers.value.first), way: .terminate, reason: "chosen a moment ago")
+    let removal = Removal(
+      app: try #require(numbers.value.first), way: .terminate, reason: "chosen a moment ago")
     await memory.carryOut(removal, on: host)
     #expect(await host.state(of: id) == .active)
     // It may be chosen again.
@@ -102,7 +103,8 @@ import Testing
     let path = FileManager.default.temporaryDirectory.appending(path: "opportune-idle-\(UUID())").path
     defer { try? FileManager.default.removeItem(atPath: path) }
     let scheduler = try Scheduler()
-    let memory = try HostMemory(scheduler: scheduler, store: HibernationStore(path: path, bytes: 4 << 20), io: nil)
+    let memory = try HostMemory(
+      scheduler: scheduler, store: HibernationStore(path: path, bytes: 4 << 20), io: nil)
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     let numbers = AtomicBox<[UInt32]>([])
     let id = await host.register(Manifest(identifier: "notes"), memory: memory) { _, own in
@@ -114,7 +116,8 @@ import Testing
     try await host.leave(id)
     await wait(host, id, for: .suspended)
     let app = try #require(numbers.value.first)
-    await memory.carryOut(Removal(app: app, way: .hibernate, reason: "it is idle", isOptional: true), on: host)
+    await memory.carryOut(
+      Removal(app: app, way: .hibernate, reason: "it is idle", isOptional: true), on: host)
     #expect(await host.state(of: id) == .suspended)
     await memory.carryOut(Removal(app: app, way: .hibernate, reason: "memory is short"), on: host)
     await wait(host, id, for: .notRunning)
@@ -187,7 +190,8 @@ import Testing
     let path = FileManager.default.temporaryDirectory.appending(path: "opportune-stopping-\(UUID())").path
     defer { try? FileManager.default.removeItem(atPath: path) }
     let scheduler = try Scheduler()
-    let memory = try HostMemory(scheduler: scheduler, store: HibernationStore(path: path, bytes: 4 << 20), io: nil)
+    let memory = try HostMemory(
+      scheduler: scheduler, store: HibernationStore(path: path, bytes: 4 << 20), io: nil)
     let host = try patientHost(scheduler: scheduler, brokers: [memory])
     try await memory.serve(host)
     let mayAnswer = DispatchSemaphore(value: 0)
@@ -201,7 +205,8 @@ import Testing
     try await host.leave(id)
     await wait(host, id, for: .stopping)
     await memory.carryOut(
-      Removal(app: try #require(numbers.value.first), way: .hibernate, reason: "chosen a moment ago"), on: host)
+      Removal(app: try #require(numbers.value.first), way: .hibernate, reason: "chosen a moment ago"),
+      on: host)
     #expect(await host.state(of: id) == .stopping)
     mayAnswer.signal()
     await wait(host, id, for: .hibernated)

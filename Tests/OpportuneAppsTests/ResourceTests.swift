@@ -136,7 +136,8 @@ import Testing
       policy.network = bits & 4 != 0
       policy.graphics = bits & 8 != 0
       policy.hardware = bits & 16 != 0
-      let behind = Restrictions(.background, receivesInput: false, audio: nil, hasFullPower: false, policy: policy)
+      let behind = Restrictions(
+        .background, receivesInput: false, audio: nil, hasFullPower: false, policy: policy)
       #expect((behind.cpu == .background) == policy.cpu)
       #expect((behind.storage == .background) == policy.storage)
       #expect((behind.network == .background) == policy.network)

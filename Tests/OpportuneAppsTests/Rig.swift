@@ -23,7 +23,9 @@ struct Rig {
 
   mutating func does(_ event: AppEvent, _ index: Int = 0) throws { try host.post(event, apps[index]) }
 
-  mutating func wait(_ seconds: Double) throws { try host.run(for: .milliseconds(Int64((seconds * 1000).rounded()))) }
+  mutating func wait(_ seconds: Double) throws {
+    try host.run(for: .milliseconds(Int64((seconds * 1000).rounded())))
+  }
 
   /// Goes to background by way of the front.
   mutating func leave(_ index: Int = 0) throws {
@@ -43,7 +45,9 @@ struct Rig {
   }
 
   func callbacks(_ index: Int = 0, from start: Int = 0) -> [Callback] {
-    actions(index, from: start).compactMap { if case .lifecycle(.deliver(let callback)) = $0 { callback } else { nil } }
+    actions(index, from: start).compactMap {
+      if case .lifecycle(.deliver(let callback)) = $0 { callback } else { nil }
+    }
   }
 
   func diagnoses(_ index: Int = 0) -> [AppDiagnosis] {

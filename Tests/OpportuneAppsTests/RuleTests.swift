@@ -6,7 +6,8 @@ import Testing
 @Suite(.bounded) struct RuleTests {
   /// A whole visit to the foreground and back, with what the app does on the way.
   private func visit(
-    front: [AppEvent] = [], behind: [AppEvent] = [], _ modes: Set<Manifest.Mode> = [], power: PowerSupply = .battery
+    front: [AppEvent] = [], behind: [AppEvent] = [], _ modes: Set<Manifest.Mode> = [],
+    power: PowerSupply = .battery
   ) throws -> Rig {
     var rig = try Rig([manifest("app", modes)]) { $0.restrictions.gpuInBackground = .deny }
     try rig.host.post(.power(power))
@@ -80,7 +81,8 @@ import Testing
   // R-RULE-06
   @Test func memory() throws {
     #expect(try broken(visit(front: [.compliance(.rebuildable(1 << 20))])) == [.releaseMemory])
-    #expect(try broken(visit(front: [.compliance(.rebuildable(1 << 20)), .compliance(.rebuildable(0))])) == [])
+    #expect(
+      try broken(visit(front: [.compliance(.rebuildable(1 << 20)), .compliance(.rebuildable(0))])) == [])
   }
 
   // R-RULE-07
@@ -131,7 +133,9 @@ import Testing
   }
 
   @Test func everyRuleHasAnIdentifierAndAText() {
-    #expect(BestPractice.allCases.map(\.id).first == "R-RULE-01" && BestPractice.allCases.map(\.id).last == "R-RULE-12")
+    #expect(
+      BestPractice.allCases.map(\.id).first == "R-RULE-01"
+        && BestPractice.allCases.map(\.id).last == "R-RULE-12")
     #expect(BestPractice.allCases.allSatisfy { !$0.text.isEmpty && !$0.sign.isEmpty })
   }
 }

@@ -87,7 +87,8 @@ import Testing
   // R-LIFE-08
   @Test func nothingOfALifeIsLeftForTheNext() throws {
     let events: [AppEvent] = [
-      .trackingBegan, .workBegan(.upload), .beginTask(.other), .audioBegan(.play), .interrupt, .lock(.fileDescriptor),
+      .trackingBegan, .workBegan(.upload), .beginTask(.other), .audioBegan(.play), .interrupt,
+      .lock(.fileDescriptor),
       .request(.gpu), .compliance(.timerStarts), .compliance(.discoveryStarts), .compliance(.rebuildable(1)),
     ]
     for event in events {

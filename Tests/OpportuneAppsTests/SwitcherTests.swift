@@ -9,7 +9,8 @@ import Testing
   }
 
   private func path() -> String {
-    FileManager.default.temporaryDirectory.appendingPathComponent("switch-\(UUID().uuidString.prefix(8))").path
+    FileManager.default.temporaryDirectory.appendingPathComponent("switch-\(UUID().uuidString.prefix(8))")
+      .path
   }
 
   /// Off the pool of the language: it blocks.
@@ -39,7 +40,8 @@ import Testing
     #expect(listed.map(\.app) == ["third", "second", "first"])
     #expect(listed.contains(suspended) && listed.first?.snapshot == nil)
     // Suspended: it comes forward, and is in front of the list.
-    #expect(try await ask(SwitcherRequest(.bring, app: "first"), place).map(\.app) == ["first", "third", "second"])
+    #expect(
+      try await ask(SwitcherRequest(.bring, app: "first"), place).map(\.app) == ["first", "third", "second"])
     // In front, in background on the way to suspension, suspended.
     for name in ["first", "third", "second"] {
       #expect(try await ask(SwitcherRequest(.terminate, app: name), place).allSatisfy { $0.app != name })

@@ -100,7 +100,8 @@ import Testing
     var rig = try Rig()
     try rig.leave()
     #expect(
-      throws: AppsError(.lifecycle(rig.app, LifecycleError(state: .background, event: .hibernate, .executing)))
+      throws: AppsError(
+        .lifecycle(rig.app, LifecycleError(state: .background, event: .hibernate, .executing)))
     ) {
       try rig.does(.hibernate)
     }

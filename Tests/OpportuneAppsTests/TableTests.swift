@@ -77,6 +77,8 @@ import Testing
 
   @Test func errorsNameStateEventAndReason() {
     let error = #expect(throws: LifecycleError.self) { try Lifecycle.decide(.active, .suspend, []) }
-    #expect(error?.description == "'suspend' is not allowed in state 'foreground (active)': it is in the foreground")
+    #expect(
+      error?.description == "'suspend' is not allowed in state 'foreground (active)': it is in the foreground"
+    )
   }
 }

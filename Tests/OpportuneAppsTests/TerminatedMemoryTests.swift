@@ -3,7 +3,8 @@ import Opportune
 import TestSupport
 import Testing
 
-/// An app with memory of each kind, all of it touched. What goes with it is released with the app's last reference.
+/// An app with memory of each kind, all of it touched. What goes with it is released with the app's last
+/// reference.
 private final class Hoarder: AppDelegate {
   private let blocks: [MemoryBlock]
   private let regions: [Purgeable<UInt8>]
@@ -57,13 +58,15 @@ private func place(_ bytes: UnsafeRawBufferPointer) -> Range<UInt> {
 private func resident(_ place: Range<UInt>) -> Int {
   let page = Int(getpagesize())
   var pages = [UInt8](repeating: 0, count: (place.count + page - 1) / page)
-  guard mincore(UnsafeMutableRawPointer(bitPattern: place.lowerBound), place.count, &pages) == 0 else { return -1 }
+  guard mincore(UnsafeMutableRawPointer(bitPattern: place.lowerBound), place.count, &pages) == 0 else {
+    return -1
+  }
   return pages.count { $0 & 1 != 0 } * page
 }
 
 @Suite(.bounded) struct TerminatedMemoryTests {
-  /// As the kernel counts pages, in what somebody else has hold of still, so that it stays mapped; the rest is unmapped, and
-  /// its place may be another's at once.
+  /// As the kernel counts pages, in what somebody else has hold of still, so that it stays mapped; the rest
+  /// is unmapped, and its place may be another's at once.
   // R-LIFE-08, R-MEM-05, R-MEM-15
   @Test(.timeLimit(.minutes(1))) func aTerminatedAppsMemoryIsGoneToTheLastPage() async throws {
     let path = FileManager.default.temporaryDirectory.appending(path: "opportune-hoard-\(UUID())").path
@@ -78,7 +81,9 @@ private func resident(_ place: Range<UInt>) -> Int {
     let own = AtomicBox<AppMemory?>(nil)
     let app = await host.register(Manifest(identifier: "hoarder"), memory: memory) { _, given in
       own.change { $0 = given }
-      guard let hoarder = try? Hoarder(given, file: path, keeping: { regions in kept.change { $0 = regions } }) else {
+      guard
+        let hoarder = try? Hoarder(given, file: path, keeping: { regions in kept.change { $0 = regions } })
+      else {
         return Nobody()
       }
       places.change { $0 = hoarder.places }

@@ -22,12 +22,15 @@ import Testing
 
   /// A reader of HTML knows no grapheme clusters: a mark behind a quote does not hide it.
   @Test func markupIsEscapedByScalars() {
-    #expect("\"\u{301} onload=x <\u{338}b> & 'c'".inHTML == "&quot;\u{301} onload=x &lt;\u{338}b&gt; &amp; &#39;c&#39;")
+    #expect(
+      "\"\u{301} onload=x <\u{338}b> & 'c'".inHTML
+        == "&quot;\u{301} onload=x &lt;\u{338}b&gt; &amp; &#39;c&#39;")
     #expect("a\u{0}b\nc\u{9B}".inHTML == #"a\u{0}b"# + "\nc" + #"\u{9B}"#)
     #expect("a\u{9B}<b>\n".inXML == "a\u{9B}&lt;b&gt;\n")
   }
 
   @Test func jsonStaysTheSameDocument() {
-    #expect("{\"a\u{9B}\u{7F}\": \"\u{202E}\\n\"}\n".printableJSON == #"{"a\u009b\u007f": "\u202e\n"}"# + "\n")
+    #expect(
+      "{\"a\u{9B}\u{7F}\": \"\u{202E}\\n\"}\n".printableJSON == #"{"a\u009b\u007f": "\u202e\n"}"# + "\n")
   }
 }

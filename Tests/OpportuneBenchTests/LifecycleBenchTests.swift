@@ -6,7 +6,8 @@ import Testing
 @Suite(.bounded) struct LifecycleBenchTests {
   @Test func movesAreMeasured() async throws {
     let options = try LifecycleBenchOptions(figures: ["moves"], apps: 2, switches: 10)
-    let report = try await LifecycleBench(options: options, isInterrupted: { false }, progress: { _ in }).run()
+    let report = try await LifecycleBench(options: options, isInterrupted: { false }, progress: { _ in })
+      .run()
     #expect(report.results.count == 9)
     #expect(report.results.allSatisfy { $0.figure == "moves" && $0.value > 0 })
     let json = try #require(JSONSerialization.jsonObject(with: Data(report.json().utf8)) as? [String: Any])
@@ -15,7 +16,8 @@ import Testing
   }
 
   @Test func anInterruptedRunReportsWhatItHas() async throws {
-    let bench = LifecycleBench(options: try LifecycleBenchOptions(), isInterrupted: { true }, progress: { _ in })
+    let bench = LifecycleBench(
+      options: try LifecycleBenchOptions(), isInterrupted: { true }, progress: { _ in })
     let report = try await bench.run()
     #expect(report.wasInterrupted)
     #expect(report.results.isEmpty)

@@ -32,8 +32,8 @@ import Testing
     let drive = try LocationBench.drive(track, among: circles)
     // 2 for each square kilometre: a corridor of 30 km by 200 m meets about 12, twice each.
     #expect((4...60).contains(drive.crossings), "\(drive.crossings)")
-    // Each circle that the way leads through well inside is entered, at the least. Not every fix is asked of every circle,
-    // which would be 40 million questions.
+    // Each circle that the way leads through well inside is entered, at the least. Not every fix is asked of
+    // every circle, which would be 40 million questions.
     let asked = stride(from: 0, to: track.count, by: 10).map { track[$0].position }
     let deep = circles.count { circle in
       asked.contains { circle.contains($0) && circle.borderDistance(from: $0) > 40 }
@@ -45,7 +45,8 @@ import Testing
   @Test func aShortRunReportsEachFigure() throws {
     let options = try LocationBenchOptions(fences: ["1", "200"], fixes: 50, repeats: 2)
     let report = try LocationBench(options: options).run()
-    #expect(report.results.count == 5 * 2 + 5 && report.results.allSatisfy { $0.value.isFinite && $0.value >= 0 })
+    #expect(
+      report.results.count == 5 * 2 + 5 && report.results.allSatisfy { $0.value.isFinite && $0.value >= 0 })
     let root = try JSONSerialization.jsonObject(with: Data(report.json().utf8)) as? [String: Any]
     #expect((root?["results"] as? [Any])?.count == 15 && root?["fixes"] as? Int == 50)
     #expect(root?["interrupted"] as? Bool == false)
@@ -76,7 +77,9 @@ import Testing
       rows.count == 3 + 6 * LocationBenchOptions.patiences.count + 4 * LocationBenchOptions.rests.count
         && rows.first?.value == 3000)
     #expect(report.table().contains("north.csv: patience 10 s, fixes used"))
-    let twice = try LocationBench(options: LocationBenchOptions(figures: ["sampling"]), tracks: [track, track]).run()
+    let twice = try LocationBench(
+      options: LocationBenchOptions(figures: ["sampling"]), tracks: [track, track]
+    ).run()
     #expect(twice.results.first { $0.track == "2 tracks" && $0.name == "fixes" }?.value == 6000)
   }
 
@@ -87,12 +90,14 @@ import Testing
     for second in 0..<2000 {
       let (north, east) = second / 100 % 2 == 0 ? (second % 100, 0) : (100, second % 100)
       let turns = second / 200 * 100
-      table += "\(1_581_041_700 + second),\(50 + Double(turns + north) * 1e-4),\(8 + Double(turns + east) * 1e-4),5\n"
+      table +=
+        "\(1_581_041_700 + second),\(50 + Double(turns + north) * 1e-4),\(8 + Double(turns + east) * 1e-4),5\n"
     }
     let trace = try LocationTrace.read(Data(table.utf8))
     let outcomes = try [5.0, 60, 300].map { try HistoryBench.run(trace, rest: $0) }
     #expect(outcomes.map(\.used) == [400, 34, 7] && outcomes.allSatisfy { $0.fixes == 2000 })
-    #expect(outcomes[0].error(0.95) < outcomes[1].error(0.95) && outcomes[1].error(0.95) < outcomes[2].error(0.95))
+    #expect(
+      outcomes[0].error(0.95) < outcomes[1].error(0.95) && outcomes[1].error(0.95) < outcomes[2].error(0.95))
     #expect(outcomes.allSatisfy { $0.errors.first ?? 1 < 0.001 && $0.error(1) == $0.errors.last })
     #expect(outcomes.allSatisfy { $0.within95 > 0 && $0.within95 <= $0.errors.count })
     var all = outcomes[0]
@@ -114,7 +119,8 @@ import Testing
     // a and b overlap, c is within d, e is apart.
     let crossings = [
       crossing("a", .enter, 0), crossing("b", .enter, 5), crossing("a", .exit, 10), crossing("b", .exit, 15),
-      crossing("d", .enter, 20), crossing("c", .enter, 22), crossing("c", .exit, 24), crossing("d", .exit, 40),
+      crossing("d", .enter, 20), crossing("c", .enter, 22), crossing("c", .exit, 24),
+      crossing("d", .exit, 40),
       crossing("e", .enter, 50), crossing("e", .exit, 51), crossing("f", .enter, 60),
     ]
     #expect(SamplingBench.fewest(crossings) == 3)
@@ -129,7 +135,8 @@ import Testing
     let outcome = SamplingBench.compare(
       expected, [crossing("a", .exit, 195), crossing("a", .enter, 104), crossing("b", .enter, 600)])
     #expect(outcome.crossings == 3 && outcome.missed == 1 && outcome.extra == 1 && outcome.delays == [-5, 4])
-    #expect(outcome.untrue == 0 && SamplingBench.compare([], expected, isUntrue: { $0.fence == "a" }).untrue == 2)
+    #expect(
+      outcome.untrue == 0 && SamplingBench.compare([], expected, isUntrue: { $0.fence == "a" }).untrue == 2)
   }
 
   @Test func anInterruptedRunSaysSo() throws {

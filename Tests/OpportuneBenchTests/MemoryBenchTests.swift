@@ -5,7 +5,8 @@ import Testing
 @testable import OpportuneBench
 
 @Suite(.bounded) struct MemoryBenchTests {
-  private func run(_ options: MemoryBenchOptions, isInterrupted: @escaping @Sendable () -> Bool = { false }) throws
+  private func run(_ options: MemoryBenchOptions, isInterrupted: @escaping @Sendable () -> Bool = { false })
+    throws
     -> MemoryBenchReport
   { try MemoryBench(options: options, isInterrupted: isInterrupted, progress: { _ in }).run() }
 
@@ -76,9 +77,11 @@ import Testing
     try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(atPath: folder) }
     let small = PlainPressure(held: 252, wanted: 63).ways()
-    #expect(small.possible.isEmpty && small.skipped.count == 1 && small.skipped[0].contains("--mebibytes 256"))
+    #expect(
+      small.possible.isEmpty && small.skipped.count == 1 && small.skipped[0].contains("--mebibytes 256"))
     let ways = PlainPressure(held: 256, wanted: 64).ways()
-    let report = try run(MemoryBenchOptions(figures: ["pressure"], repeats: 1, mebibytes: 256, folder: folder))
+    let report = try run(
+      MemoryBenchOptions(figures: ["pressure"], repeats: 1, mebibytes: 256, folder: folder))
     #expect(report.results.count == 2 + ways.possible.count)
     #expect(report.skipped == ways.skipped.map { "pressure: \($0)" })
     for way in ways.possible {
@@ -94,7 +97,8 @@ import Testing
     let report = try run(options)
     #expect(report.skipped == ["hibernate: CRIU: 'false check': no word why"])
     #expect(!report.results.contains { $0.mode.hasPrefix("CRIU") })
-    #expect(CheckpointFigure(command: "/nowhere/criu", folder: ".").obstacle()?.contains("No such file") == true)
+    #expect(
+      CheckpointFigure(command: "/nowhere/criu", folder: ".").obstacle()?.contains("No such file") == true)
   }
 
   private let sizes: [MemoryBenchOptions.Figure: Int] = [.hibernate: 4, .pressure: 256]

@@ -48,7 +48,10 @@ import Testing
   @Test func eachExitGetsAVerdictAndACause() throws {
     let cases: [(ExitsBench.Verdict, ExitsBench.Cause?, [Seen])] = [
       (.told, nil, rest + away(from: 1010)),
-      (.late, .inside, rest + [1010, 1040, 1070].map { Seen(second: $0, east: 20, speed: 1) } + away(from: 1100)),
+      (
+        .late, .inside,
+        rest + [1010, 1040, 1070].map { Seen(second: $0, east: 20, speed: 1) } + away(from: 1100)
+      ),
       (.early, nil, rest + away(from: 900) + away(from: 1040, 1400)),
       (.missed, .unknown, [Seen(second: 600, east: 0, accuracy: 65)] + away(from: 1010)),
       (.phoneWrong, nil, rest + [1010, 1040, 1070].map { Seen(second: $0, east: 30) }),
@@ -77,22 +80,27 @@ import Testing
   }
 
   @Test func aLogHoldsWhatAPhoneCanHaveSeen() throws {
-    let odd = [Seen(second: 0, east: 0), Seen(second: 0, east: 9), Seen(second: 5, east: 0, accuracy: .infinity)]
+    let odd = [
+      Seen(second: 0, east: 0), Seen(second: 0, east: 9), Seen(second: 5, east: 0, accuracy: .infinity),
+    ]
     #expect(throws: BenchError.self) { try log(odd, exits: []) }
     let read = try log(Array(odd.prefix(2)), exits: [10, 71, 80])
     #expect(
-      read.fixes.count == 1 && read.exits.map(\.seconds) == [10, 71] && read.recorded == 3 && read.platform == "ios")
+      read.fixes.count == 1 && read.exits.map(\.seconds) == [10, 71] && read.recorded == 3
+        && read.platform == "ios")
     #expect(throws: BenchError.self) { try PhoneLog(name: "none", reading: Data("{}".utf8)) }
   }
 
   @Test func aReportHasRowsForEachPlatform() throws {
     let options = try LocationBenchOptions(figures: ["exits"])
-    let report = try LocationBench(options: options, logs: [log(rest + away(from: 1010), exits: [1000])]).run()
+    let report = try LocationBench(options: options, logs: [log(rest + away(from: 1010), exits: [1000])])
+      .run()
     #expect(report.results.allSatisfy { $0.track == "ios" && $0.fences == nil })
     #expect(report.results.first { $0.name == ExitsBench.Verdict.told.rawValue }?.value == 1)
   }
 
-  private func trace(_ seconds: ClosedRange<Int>, aside: Double = 0, from start: Double = 1_581_041_700) throws
+  private func trace(_ seconds: ClosedRange<Int>, aside: Double = 0, from start: Double = 1_581_041_700)
+    throws
     -> LocationTrace
   {
     var table = "timestamp,latitude,longitude,accuracy\n"
@@ -111,15 +119,20 @@ import Testing
     }
     let reference = try trace(0...600)
     let good = try ReferenceBench.run(trace(10...600), reference: reference, among: fences)
-    #expect(good.crossings == 10 && good.told == 10 && good.missed == 0 && good.wrong == 0 && good.delays.count == 10)
-    #expect(good.delays.allSatisfy { (0...15).contains($0) } && good.within68 == 1 && (good.errors.last ?? 1) < 0.01)
+    #expect(
+      good.crossings == 10 && good.told == 10 && good.missed == 0 && good.wrong == 0
+        && good.delays.count == 10)
+    #expect(
+      good.delays.allSatisfy { (0...15).contains($0) } && good.within68 == 1 && (good.errors.last ?? 1) < 0.01
+    )
     // A receiver that is off by 90 m sees what is only grazed, and later or not at all.
     let off = try ReferenceBench.run(trace(10...600, aside: 99), reference: reference, among: fences)
     #expect(off.missed + off.delays.count == 10 && off.missedDeep > 0 && off.within68 == 0)
     #expect(abs((off.errors.first ?? 0) - 99) < 0.1)
     // It tells of what the reference never comes to.
     let elsewhere = [
-      NamedRegion("east", try .circle(Ellipsoid.place(from: fenceMiddle, azimuth: 90, metres: 250), radius: 100))
+      NamedRegion(
+        "east", try .circle(Ellipsoid.place(from: fenceMiddle, azimuth: 90, metres: 250), radius: 100))
     ]
     let wrong = try ReferenceBench.run(trace(10...600, aside: 250), reference: reference, among: elsewhere)
     #expect(wrong.crossings == 0 && wrong.told == 2 && wrong.wrong == 2)
@@ -127,7 +140,8 @@ import Testing
       try ReferenceBench.run(trace(10...600), reference: trace(0...600, from: 1_500_000_000), among: fences)
     }
     // 02:15:00, of a day that the reference does not say.
-    let undated = try ReferenceBench.run(trace(10...600), reference: trace(0...600, from: 8100), among: fences)
+    let undated = try ReferenceBench.run(
+      trace(10...600), reference: trace(0...600, from: 8100), among: fences)
     #expect(undated.crossings == 10 && undated.missed == 0 && undated.wrong == 0)
   }
 

@@ -33,7 +33,9 @@ import Testing
     let folder = try folder()
     defer { try? FileManager.default.removeItem(atPath: folder) }
     try Data("mine".utf8).write(to: URL(fileURLWithPath: folder + "/mine"))
-    #expect(symlink(folder + "/mine", folder + "/link") == 0 && symlink(folder + "/none", folder + "/dangling") == 0)
+    #expect(
+      symlink(folder + "/mine", folder + "/link") == 0 && symlink(folder + "/none", folder + "/dangling") == 0
+    )
     for name in ["mine", "link", "dangling"] {
       #expect(throws: BenchError.self) { try ScratchFile(in: folder, named: name) }
     }
@@ -48,7 +50,9 @@ import Testing
       let scratch = try ScratchFolder(in: folder)
       let mode = try FileManager.default.attributesOfItem(atPath: scratch.path)[.posixPermissions] as? Int
       #expect(mode == 0o700)
-      for name in ["a", "-rf", "b c"] { try Data().write(to: URL(fileURLWithPath: scratch.path).appending(path: name)) }
+      for name in ["a", "-rf", "b c"] {
+        try Data().write(to: URL(fileURLWithPath: scratch.path).appending(path: name))
+      }
       #expect(try names(in: folder).count == 1)
     }
     #expect(try names(in: folder).isEmpty)

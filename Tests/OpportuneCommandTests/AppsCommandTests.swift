@@ -20,7 +20,8 @@ import Testing
   /// It has the push, and does not say what it does with it.
   // R-MSG-02, R-LIFE-24
   @Test(.timeLimit(.minutes(1))) func aHostThatHangsIsWaitedForUpToATimeout() async throws {
-    let path = FileManager.default.temporaryDirectory.appending(path: "hangs-\(UUID().uuidString.prefix(8))").path
+    let path = FileManager.default.temporaryDirectory.appending(path: "hangs-\(UUID().uuidString.prefix(8))")
+      .path
     let gate = DispatchSemaphore(value: 0)
     let socket = try PushSocket(path: path) { _ in
       _ = gate.wait(timeout: .now() + 20)
@@ -44,7 +45,8 @@ import Testing
   // R-MSG-02
   @Test func aPushThatCannotBeSentSaysWhy() throws {
     let message = ["--socket", "/nonexistent/socket", "org.example.notes", "mail", "--payload"]
-    let wrong = try #require(#expect(throws: (any Error).self) { try NotifyCommand.parse(message + ["from"]) })
+    let wrong = try #require(
+      #expect(throws: (any Error).self) { try NotifyCommand.parse(message + ["from"]) })
     #expect(NotifyCommand.message(for: wrong).contains("--payload 'from': expected key=value"))
     let push = try NotifyCommand.parse(message + ["from=ada=eve"])
     let refused = try #require(#expect(throws: (any Error).self) { try push.run() })
@@ -53,6 +55,7 @@ import Testing
       #expect(throws: (any Error).self) { try NotifyCommand.parse(message + ["a=b", "--timeout", "0"]) })
     #expect(NotifyCommand.message(for: early).contains("--timeout is 0.0, expected 0.1 to 3600.0"))
     #expect(
-      NotifyCommand.exitCode(for: refused) == .failure && NotifyCommand.exitCode(for: wrong) == .validationFailure)
+      NotifyCommand.exitCode(for: refused) == .failure
+        && NotifyCommand.exitCode(for: wrong) == .validationFailure)
   }
 }

@@ -11,8 +11,10 @@ import Testing
   func aFigureThatIsNoneIsRefusedWithThoseThatThereAre(text: String) throws {
     try refuses(BenchMemoryCommand.self, "--figure", text, MemoryBenchOptions.Figure.allCases.map(\.rawValue))
     try refuses(BenchIOCommand.self, "--figure", text, IOBenchOptions.Figure.allCases.map(\.rawValue))
-    try refuses(BenchLifecycleCommand.self, "--figure", text, LifecycleBenchOptions.Figure.allCases.map(\.rawValue))
-    try refuses(BenchLocationCommand.self, "--figure", text, LocationBenchOptions.Figure.allCases.map(\.rawValue))
+    try refuses(
+      BenchLifecycleCommand.self, "--figure", text, LifecycleBenchOptions.Figure.allCases.map(\.rawValue))
+    try refuses(
+      BenchLocationCommand.self, "--figure", text, LocationBenchOptions.Figure.allCases.map(\.rawValue))
     try refuses(BenchLatencyCommand.self, "--contender", text, ContenderKind.all.map(\.name))
   }
 
@@ -32,7 +34,9 @@ import Testing
       try await running.run()
     }
     let message = BenchLatencyCommand.message(for: try #require(error))
-    #expect(message.contains("--tree '\(folder.url.path)'") && message.contains("readable text files"), "\(message)")
+    #expect(
+      message.contains("--tree '\(folder.url.path)'") && message.contains("readable text files"), "\(message)"
+    )
     #expect(BenchLatencyCommand.exitCode(for: try #require(error)) == .validationFailure)
   }
 

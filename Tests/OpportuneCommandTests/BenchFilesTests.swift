@@ -7,7 +7,9 @@ import Testing
 /// Nothing stays of a bench that is ended.
 @Suite(.bounded, .timeLimit(.minutes(5)), .serialized) struct BenchFilesTests {
   private static let io = ["bench", "io", "--figure", "cost", "--seconds", "30", "--file-mebibytes", "16"]
-  private static let memory = ["bench", "memory", "--figure", "hibernate", "--mebibytes", "32", "--repeats", "100"]
+  private static let memory = [
+    "bench", "memory", "--figure", "hibernate", "--mebibytes", "32", "--repeats", "100",
+  ]
 
   @Test(arguments: [
     (io, SIGTERM), (io, SIGHUP), (io, SIGKILL), (memory, SIGTERM), (memory, SIGHUP), (memory, SIGKILL),

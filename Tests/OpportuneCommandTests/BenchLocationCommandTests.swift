@@ -22,14 +22,18 @@ import Testing
       (["out.json"], ["out.json", "--json"]),
     ]
     for (arguments, parts) in cases {
-      let error = #expect(throws: (any Error).self, "\(arguments)") { try BenchLocationCommand.parse(arguments) }
+      let error = #expect(throws: (any Error).self, "\(arguments)") {
+        try BenchLocationCommand.parse(arguments)
+      }
       let message = BenchLocationCommand.message(for: try #require(error))
       for part in parts { #expect(message.contains(part), "\(message)") }
     }
   }
 
   @Test func aTrackThatIsNoneIsNamed() throws {
-    let command = try BenchLocationCommand.parse(["--track", "/proc/none/drive.nmea", "--fences", "1", "--fixes", "10"])
+    let command = try BenchLocationCommand.parse([
+      "--track", "/proc/none/drive.nmea", "--fences", "1", "--fixes", "10",
+    ])
     let error = #expect(throws: Failure.self) { try command.run() }
     #expect("\(try #require(error))".contains("'/proc/none/drive.nmea' cannot be read"))
   }

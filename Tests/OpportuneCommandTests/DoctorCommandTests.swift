@@ -31,7 +31,10 @@ import Testing
     let diagnosis = try JSONDecoder().decode(Diagnosis.self, from: Data(json.output.utf8))
     #expect(diagnosis.findings.contains { $0.subject == "/proc" && $0.status == .missing })
     #expect(diagnosis.findings.contains { $0.subject == "Memory limit" && $0.status == .missing })
-    #expect(diagnosis.findings.contains { $0.area == .selfTest && $0.found.hasPrefix("not tried: Swift's Dispatch") })
+    #expect(
+      diagnosis.findings.contains {
+        $0.area == .selfTest && $0.found.hasPrefix("not tried: Swift's Dispatch")
+      })
     #expect(Set(diagnosis.findings.map(\.area)) == Set(Diagnosis.Area.allCases))
     let plain = try Spawned(["doctor"], by: script)
     #expect(plain.status == 0, "\(plain.status): \(plain.errors) \(plain.output.suffix(200))")
@@ -60,7 +63,9 @@ import Testing
       Diagnosis.Finding(area, subject, .ok, found: "")
     }
     var diagnosis = Diagnosis(findings: [finding(.system, "a"), finding(.io, "b")])
-    diagnosis.add([finding(.memory, "c"), finding(.selfTest, "d"), finding(.system, "e"), finding(.memory, "f")])
+    diagnosis.add([
+      finding(.memory, "c"), finding(.selfTest, "d"), finding(.system, "e"), finding(.memory, "f"),
+    ])
     #expect(diagnosis.findings.map(\.subject) == ["a", "e", "c", "f", "b", "d"])
     diagnosis = Diagnosis(findings: [])
     diagnosis.add([finding(.memory, "c")])

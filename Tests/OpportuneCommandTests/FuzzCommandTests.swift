@@ -51,12 +51,16 @@ import Testing
     let folder = try Folder()
     let example = folder.path("canary.example")
     let found = #expect(throws: ExitCode.self) {
-      try FuzzCommand.parse(["--target", "canary-io-scheduler", "--time", "60", "--seed", "1", "--output", example])
-        .run()
+      try FuzzCommand.parse([
+        "--target", "canary-io-scheduler", "--time", "60", "--seed", "1", "--output", example,
+      ])
+      .run()
     }
     #expect(found == ExitCode(1))
     #expect(try String(contentsOfFile: example, encoding: .utf8).contains("target: canary-io-scheduler"))
-    let again = #expect(throws: ExitCode.self) { try FuzzCommand.parse(["--replay", example, "--json"]).run() }
+    let again = #expect(throws: ExitCode.self) {
+      try FuzzCommand.parse(["--replay", example, "--json"]).run()
+    }
     #expect(again == ExitCode(1))
   }
 
@@ -106,7 +110,9 @@ import Testing
   /// Its name can be guessed, and others write to that folder.
   @Test func aLinkOfTheNameIsReplacedAndNotFollowed() throws {
     let folder = try Folder()
-    let (other, name) = (try folder.file("other", "mine".utf8), folder.path("opportune-fuzz-canary-7.example"))
+    let (other, name) = (
+      try folder.file("other", "mine".utf8), folder.path("opportune-fuzz-canary-7.example")
+    )
     #expect(symlink(other, name) == 0)
     let keeper = FindingKeeper(seed: 7, output: nil, folders: [folder.url.path])
     keeper.keep(Finding(target: "canary", message: "", example: "found", timeline: ""))

@@ -19,7 +19,8 @@ import Testing
   private func session(settings: Bool = true, dwell: Duration? = nil) throws -> LocationMonitorSession {
     let home = try Coordinate(latitude: 50, longitude: 8)
     let fences = try PermittedFences(
-      "reader", fences: [NamedRegion("home", try .circle(home, radius: 50), dwell: dwell)], purpose: "To test.",
+      "reader", fences: [NamedRegion("home", try .circle(home, radius: 50), dwell: dwell)],
+      purpose: "To test.",
       monitor: .standard)
     return LocationMonitorSession(fences, settings: settings ? store : nil)
   }
@@ -30,7 +31,8 @@ import Testing
   ) throws -> [LocationMonitorSession.News] {
     let place = try Coordinate(latitude: 50 + metres / 111_229, longitude: 8)
     let moment = Moment.zero + .seconds(60 * minute)
-    return try session.handle(.fix(Fix(place, accuracy: Accuracy(standardDeviation: 1), time: moment)), at: moment)
+    return try session.handle(
+      .fix(Fix(place, accuracy: Accuracy(standardDeviation: 1), time: moment)), at: moment)
   }
 
   private func kinds(_ news: [LocationMonitorSession.News]) -> [String] {
@@ -168,7 +170,8 @@ import Testing
     #expect(kinds(news) == [] && notes(news).count == 1)
     #expect(notes(news)[0].contains("'apps' is an array of 0") && notes(news)[0].contains(store.path))
     #expect(try move(&session, to: 0, minute: 3) == [], "said once")
-    try Data("{\"apps\":{\"reader\":{\"authorization\":\"always\"}}}".utf8).write(to: URL(fileURLWithPath: store.path))
+    try Data("{\"apps\":{\"reader\":{\"authorization\":\"always\"}}}".utf8).write(
+      to: URL(fileURLWithPath: store.path))
     #expect(try kinds(move(&session, to: 500, minute: 4)) == ["exit"])
     #expect(throws: (any Error).self, "a start with such settings") {
       try Data("{".utf8).write(to: URL(fileURLWithPath: store.path))

@@ -24,8 +24,8 @@ import Testing
     try await io.send(socket, from: buffer)
   }
 
-  /// The reader, which stands for a host that is stopped, reads nothing until all has happened. More is said than a
-  /// pipe holds, so what is not read must wait in the process, which sees fixes all the same.
+  /// The reader, which stands for a host that is stopped, reads nothing until all has happened. More is said
+  /// than a pipe holds, so what is not read must wait in the process, which sees fixes all the same.
   // R-LOC-15
   @Test func crossingsWaitForAReaderThatHasStopped() async throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "opportune-\(UUID())")
@@ -44,7 +44,8 @@ import Testing
       Issue.record("no port")
       return
     }
-    let program = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+    let program = URL(
+      fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
     let process = Process()
     process.executableURL = program.deletingLastPathComponent().appending(path: "opportune")
     process.arguments = [
@@ -60,7 +61,8 @@ import Testing
 
     let socket = try await listener.accept()
     try await send(report(metresNorth: 150), to: socket, io)
-    // Fixes count by when they come, so one place is told again and again, until the first crossings stand in the pipe.
+    // Fixes count by when they come, so one place is told again and again, until the first crossings stand in
+    // the pipe.
     var polled = pollfd(fd: pipe.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)
     var sent = 0
     while poll(&polled, 1, pace) == 0 {
@@ -68,8 +70,8 @@ import Testing
       sent += 1
       try #require(sent < 1000, "no crossing stands in the pipe")
     }
-    // Going takes no longer than coming, on a machine that is not slower by then. Nobody can see that it was told:
-    // twice as many are enough, and two seconds.
+    // Going takes no longer than coming, on a machine that is not slower by then. Nobody can see that it was
+    // told: twice as many are enough, and two seconds.
     for _ in 0..<max(2 * sent, 40) {
       try await send(report(metresNorth: 150), to: socket, io)
       try await Task.sleep(for: .milliseconds(pace))
@@ -81,7 +83,8 @@ import Testing
     var text = ""
     while text.split(separator: "\n").count < 2 * fences {
       // Never without end: what is not there within the while is missing.
-      try #require(poll(&polled, 1, 20_000) == 1, "\(text.split(separator: "\n").count) crossings, and no more come")
+      try #require(
+        poll(&polled, 1, 20_000) == 1, "\(text.split(separator: "\n").count) crossings, and no more come")
       let data = pipe.fileHandleForReading.availableData
       try #require(!data.isEmpty, "the process ended after \(text.count) bytes")
       text += String(decoding: data, as: UTF8.self)
@@ -104,7 +107,8 @@ import Testing
     let home = "\"geometry\":{\"type\":\"Point\",\"coordinates\":[8,50]}"
     let fence = "{\"type\":\"Feature\",\(home),\"properties\":{\"name\":\"home\",\"radius\":50}}"
     let track = "timestamp,latitude,longitude,accuracy\n1581041700,50.00126,8,2\n1581041701.5,50,8,2\n"
-    let program = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+    let program = URL(
+      fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
     let process = Process()
     process.executableURL = program.deletingLastPathComponent().appending(path: "opportune")
     process.arguments = [
@@ -134,12 +138,14 @@ import Testing
       ("--no-ask", "nobody is there to ask: Allow \"shops\"", AuthorizationStatus.notDetermined),
       ("--ask", "○ shops waits for crossings", .allowed(.always)),
     ] {
-      let program = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+      let program = URL(
+        fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
       let process = Process()
       process.executableURL = program.deletingLastPathComponent().appending(path: "opportune")
       // Nothing listens there: it waits.
       process.arguments = [
-        "location", "monitor", "--fences", fences, "--gpsd", "127.0.0.1:1", "--settings", settings, "--app", "shops",
+        "location", "monitor", "--fences", fences, "--gpsd", "127.0.0.1:1", "--settings", settings, "--app",
+        "shops",
         option,
       ]
       let (input, errors) = (Pipe(), Pipe())
@@ -171,7 +177,9 @@ import Testing
     #expect(message.contains(part), "\(message)")
   }
 
-  @Test(arguments: ["", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:99999", "localhost:2947", "[::1:2947", "::1", "[]:1"])
+  @Test(arguments: [
+    "", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:99999", "localhost:2947", "[::1:2947", "::1", "[]:1",
+  ])
   func aWrongAddressIsRefused(address: String) {
     #expect(throws: (any Error).self) {
       try LocationMonitorCommand.parse(["--fences", "f.geojson", "--gpsd", address])

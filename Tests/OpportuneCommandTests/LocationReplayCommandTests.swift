@@ -46,10 +46,12 @@ import Testing
   // R-GEO-01, R-GEO-05, R-LOC-14
   @Test func aRecordedDriveCrossesTheFencesThatItWasDrivenThrough() throws {
     let sampled = try told(replay("--json"))
-    // In and out of the crossroads, the block by way of its court, and both yards; nothing 500 m above, or elsewhere.
+    // In and out of the crossroads, the block by way of its court, and both yards; nothing 500 m above, or
+    // elsewhere.
     let expected = [
       "enter crossroads", "exit crossroads", "enter block with a court", "exit block with a court",
-      "enter block with a court", "exit block with a court", "enter two yards", "exit two yards", "enter two yards",
+      "enter block with a court", "exit block with a court", "enter two yards", "exit two yards",
+      "enter two yards",
       "exit two yards",
     ]
     let all = try told(replay("--json", "--continuous"))
@@ -63,7 +65,9 @@ import Testing
 
   @Test func textSaysTheSameAndNoPlace() throws {
     let text = try replay("--continuous")
-    #expect(text.contains("190 of 190 fixes used") && text.contains("enter  crossroads") && text.contains("satellite:"))
+    #expect(
+      text.contains("190 of 190 fixes used") && text.contains("enter  crossroads")
+        && text.contains("satellite:"))
     #expect(!text.contains("37.") && !text.contains("122."))
   }
 
@@ -73,46 +77,60 @@ import Testing
     _ = try replay("--html", page)
     let html = try String(contentsOfFile: page, encoding: .utf8)
     #expect(html.hasPrefix("<!DOCTYPE html>") && html.hasSuffix("</html>\n"))
-    #expect(html.contains("Replay of drive.nmea") && html.contains("class=\"enter\"") && html.contains("crossroads"))
+    #expect(
+      html.contains("Replay of drive.nmea") && html.contains("class=\"enter\"") && html.contains("crossroads")
+    )
     // It needs nothing from elsewhere.
     #expect(!html.contains("http") && !html.contains("nan"))
   }
 
   @Test func oneOfSeveralVehiclesIsChosen() throws {
     let folder = try Folder()
-    let table = (0..<100).map { "bus \($0 % 2),\(1_581_041_700 + $0 * 10),\(50 + Double($0 % 2)),8\n" }.joined()
+    let table = (0..<100).map { "bus \($0 % 2),\(1_581_041_700 + $0 * 10),\(50 + Double($0 % 2)),8\n" }
+      .joined()
     let arguments = [
-      try folder.file("buses.csv", "vehicle_id,time,lat,lon\n\(table)".utf8), "--fences", try fixture("fences.geojson"),
+      try folder.file("buses.csv", "vehicle_id,time,lat,lon\n\(table)".utf8), "--fences",
+      try fixture("fences.geojson"),
     ]
     let message = try refusal(arguments)
-    #expect(message.contains("2 devices, told apart by its column 'vehicle_id': \"bus 0\", \"bus 1\""), "\(message)")
+    #expect(
+      message.contains("2 devices, told apart by its column 'vehicle_id': \"bus 0\", \"bus 1\""), "\(message)"
+    )
     #expect(
       message.hasSuffix(
         "choose one, as with --device 'vehicle_id=bus 0', or take all for one with --device 'vehicle_id=*'"),
       "\(message)")
     #expect(
-      try told(LocationReplayCommand.parse(arguments + ["--device", "vehicle_id=*", "--json"]).output()).fixes == 100)
-    let one = try told(LocationReplayCommand.parse(arguments + ["--device", "vehicle_id=bus 1", "--json"]).output())
+      try told(LocationReplayCommand.parse(arguments + ["--device", "vehicle_id=*", "--json"]).output()).fixes
+        == 100)
+    let one = try told(
+      LocationReplayCommand.parse(arguments + ["--device", "vehicle_id=bus 1", "--json"]).output())
     #expect(one.fixes == 50)
     #expect(try refusal(arguments + ["--device", "vehicle_id=bus 2"]).contains("no row with \"bus 2\""))
     #expect(
-      try refusal(arguments + ["--device", "bus 1"]).contains("expected a column and a value, as vehicle_id=4716"))
-    #expect(try refusal([try fixture("drive.nmea")] + arguments.dropFirst() + ["--device", "a=b"]).contains("CSV"))
+      try refusal(arguments + ["--device", "bus 1"]).contains(
+        "expected a column and a value, as vehicle_id=4716"))
+    #expect(
+      try refusal([try fixture("drive.nmea")] + arguments.dropFirst() + ["--device", "a=b"]).contains("CSV"))
   }
 
   /// What is printed may be pasted, whatever a device is called.
   @Test func theHintOfADeviceIsTakenAsItIsPrinted() throws {
     let folder = try Folder()
     let names = ["\u{1B}[2J'bus\\7\u{202E}", "other"]
-    let table = (0..<100).map { "\(names[$0 % 2]),\(1_581_041_700 + $0 * 10),\(50 + Double($0 % 2)),8\n" }.joined()
+    let table = (0..<100).map { "\(names[$0 % 2]),\(1_581_041_700 + $0 * 10),\(50 + Double($0 % 2)),8\n" }
+      .joined()
     let arguments = [
-      "location", "replay", try folder.file("buses.csv", "vehicle_id,time,lat,lon\n\(table)".utf8), "--fences",
+      "location", "replay", try folder.file("buses.csv", "vehicle_id,time,lat,lon\n\(table)".utf8),
+      "--fences",
       try fixture("fences.geojson"),
     ]
     let refused = try Spawned(arguments)
-    let hint = try #require(refused.errors.split(separator: "as with ").last?.split(separator: ", or take").first)
+    let hint = try #require(
+      refused.errors.split(separator: "as with ").last?.split(separator: ", or take").first)
     #expect(
-      refused.status == 1 && refused.errors.steering.isEmpty && hint.hasPrefix("--device $'"), "\(refused.errors)")
+      refused.status == 1 && refused.errors.steering.isEmpty && hint.hasPrefix("--device $'"),
+      "\(refused.errors)")
     let line = shellWord("\"$@\" " + hint)
     let ran = try Spawned(arguments, by: "exec bash -c \(line) bash \"$@\"")
     #expect(ran.status == 0 && ran.output.contains("of 50 fixes used"), "\(ran.errors)")
@@ -125,7 +143,8 @@ import Testing
     func report(_ apart: Double) throws -> String {
       let rows = (0..<100).map { "\(1_581_041_700 + $0 * 10),\(50 + apart * Double($0 % 2)),8\n" }.joined()
       let table = try folder.file("two\(apart).csv", "time,lat,lon\n\(rows)".utf8)
-      return try LocationReplayCommand.parse([table, "--fences", fixture("fences.geojson"), "--continuous"]).output()
+      return try LocationReplayCommand.parse([table, "--fences", fixture("fences.geojson"), "--continuous"])
+        .output()
     }
     #expect(try report(0.2).contains("\nso many outliers are as of several devices"))
     #expect(try !report(0).contains("several devices"))
@@ -188,7 +207,10 @@ import Testing
       ([drive, "--fences", fences, "--patience", "601"], ["--patience is 601.0", "0.0 to 600.0"]),
       ([drive, "--fences", fences, "--wander", "nan"], ["--wander is nan", "0.0 to 1000.0"]),
       ([drive, "--fences", fences, "--longest", "0"], ["--longest is 0.0", "1.0 to 86400"]),
-      ([drive, "--fences", fences, "--html", "/proc/none/page.html"], ["/proc/none/page.html", "cannot be written"]),
+      (
+        [drive, "--fences", fences, "--html", "/proc/none/page.html"],
+        ["/proc/none/page.html", "cannot be written"]
+      ),
     ]
     for (arguments, parts) in cases {
       let message = try refusal(arguments)

@@ -47,7 +47,8 @@ import Testing
     for app in ["maps", "spy"] { _ = try run(file, "set", app, "always") }
     #expect(try run(file, "remove", "spy") == "app   authorization\nmaps  always\n")
     #expect(try LocationSettingsFile(file).read().apps == ["maps": .allowed(.always)])
-    #expect(try refusal([file, "remove", "spy"]).contains("'spy' is not in '\(file)', expected one of 'maps'"))
+    #expect(
+      try refusal([file, "remove", "spy"]).contains("'spy' is not in '\(file)', expected one of 'maps'"))
     #expect(try refusal([file, "remove"]).contains("remove needs the identifier"))
     #expect(try run(file, "remove", "maps") == "no app is listed\n")
   }
@@ -87,7 +88,9 @@ import Testing
     #expect(symlink(other, "\(file).link") == 0 && symlink(folder.path("nothing"), "\(file).dangling") == 0)
     _ = try folder.file("file.plain", "theirs".utf8)
     for suffix in ["link", "dangling", "plain"] {
-      let error = #expect(throws: OutputFailure.self) { try replaceFile(file, by: "ours", name: "it", suffix: suffix) }
+      let error = #expect(throws: OutputFailure.self) {
+        try replaceFile(file, by: "ours", name: "it", suffix: suffix)
+      }
       #expect(error?.description.contains("'it' cannot be written") == true)
     }
     #expect(try String(contentsOfFile: other, encoding: .utf8) == "mine")
@@ -147,6 +150,8 @@ import Testing
       let message = try refusal(arguments)
       for part in parts { #expect(message.contains(part), "\(message)") }
     }
-    #expect(try String(contentsOfFile: bad, encoding: .utf8).contains("3"), "what cannot be read is not overwritten")
+    #expect(
+      try String(contentsOfFile: bad, encoding: .utf8).contains("3"), "what cannot be read is not overwritten"
+    )
   }
 }

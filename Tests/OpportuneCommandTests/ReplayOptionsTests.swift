@@ -15,7 +15,8 @@ import Testing
     let options = try ReplayCommand.parse(
       [
         "trace.db", "--memory", "2G", "--critical-point", "90", "--grace", "6.5", "--task-time", "300",
-        "--no-on-battery", "--footprint", "512K", "--manifest", "music=audio,fetch", "--manifest", "maps=location",
+        "--no-on-battery", "--footprint", "512K", "--manifest", "music=audio,fetch", "--manifest",
+        "maps=location",
       ]
     ).options()
     #expect(!options.onBattery && options.policy.power.fullOnMains)
@@ -31,9 +32,11 @@ import Testing
     (["--memory", "99999999999G"], "expected bytes"), (["--critical-point", "0"], "--critical-point is 0.0"),
     (["--critical-point", "101"], "at most 100"), (["--grace=-1"], "--grace is -1.0"),
     (["--task-time", "0"], "--task-time is 0.0"), (["--footprint", "1.5M"], "--footprint is '1.5M'"),
-    (["--manifest", "music"], "expected text=mode,mode"), (["--manifest", "music=tv"], "'tv' is no background mode"),
+    (["--manifest", "music"], "expected text=mode,mode"),
+    (["--manifest", "music=tv"], "'tv' is no background mode"),
   ]) func whatMakesNoSenseIsNamed(arguments: [String], part: String) throws {
-    let error = try #require(#expect(throws: (any Error).self) { try ReplayCommand.parse(["trace.db"] + arguments) })
+    let error = try #require(
+      #expect(throws: (any Error).self) { try ReplayCommand.parse(["trace.db"] + arguments) })
     #expect(ReplayCommand.message(for: error).contains(part))
   }
 

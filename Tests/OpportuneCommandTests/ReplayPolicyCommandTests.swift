@@ -17,8 +17,12 @@ import Testing
     #expect(try refusal("--policy", "lru,fifo").contains("'fifo' is not known; expected lru, plain, largest"))
     #expect(try refusal("--policy", "lru,lru").contains("given twice"))
     #expect(try refusal("--policy", ",").contains("'' is not known; expected lru"))
-    #expect(try refusal("--policy", "lru", "--sizes", "desk").contains("'desk' is not known; expected ios, android"))
-    #expect(try refusal("--policy", "lru", "--trace-events", "x").contains("--trace-events does not go with --policy"))
+    #expect(
+      try refusal("--policy", "lru", "--sizes", "desk").contains("'desk' is not known; expected ios, android")
+    )
+    #expect(
+      try refusal("--policy", "lru", "--trace-events", "x").contains(
+        "--trace-events does not go with --policy"))
     #expect(try refusal("--seed", "2").contains("--seed does not go without --policy"))
     #expect(try refusal("--policy", "lru").contains("'trace.db' cannot be read"))
   }
@@ -35,7 +39,8 @@ import Testing
     defer { try? FileManager.default.removeItem(at: folder) }
     let page = folder.appendingPathComponent("page.html")
     try ReplayCommand.parse([recording, "--policy", "lru,largest", "--html", page.path]).run()
-    #expect(try String(contentsOf: page, encoding: .utf8).contains("Policies of removal on android-app-usage.db"))
+    #expect(
+      try String(contentsOf: page, encoding: .utf8).contains("Policies of removal on android-app-usage.db"))
     try ReplayCommand.parse([recording, "--memory", "256M", "--html", page.path]).run()
     #expect(try String(contentsOf: page, encoding: .utf8).contains("Why each app was removed"))
     let error = try #require(

@@ -26,7 +26,9 @@ import Testing
     ]
     for (command, option) in commands {
       let error = #expect(throws: (any Error).self) { try command.parse([option, "-"]) }
-      #expect(command.message(for: try #require(error)).contains("'-' is not standard output here: expected a file"))
+      #expect(
+        command.message(for: try #require(error)).contains("'-' is not standard output here: expected a file")
+      )
       #expect(command.exitCode(for: try #require(error)) == .validationFailure)
     }
   }

@@ -9,7 +9,8 @@ struct Spawned {
 
   /// The command that was built beside the tests.
   static func program() throws -> String {
-    let tests = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+    let tests = URL(
+      fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
     return tests.deletingLastPathComponent().appending(path: "opportune").path
   }
 
@@ -41,7 +42,8 @@ extension String {
   /// What would steer a terminal, less line ends.
   var steering: [Unicode.Scalar] {
     unicodeScalars.filter {
-      $0 != "\n" && ($0.properties.generalCategory == .control || $0.properties.isBidiControl || $0 == "\u{2028}")
+      $0 != "\n"
+        && ($0.properties.generalCategory == .control || $0.properties.isBidiControl || $0 == "\u{2028}")
     }
   }
 }

@@ -43,8 +43,10 @@ import Testing
   /// Each way in which a command prints.
   private func commands(_ track: [String], _ settings: String) -> [[String]] {
     [
-      ["--help"], ["--version"], ["help", "bench", "io"], ["bench"], ["--generate-completion-script", "bash"],
-      ["states"], ["states", "--json"], ["states", "--mermaid"], ["states", "--markdown"], ["states", "--rules"],
+      ["--help"], ["--version"], ["help", "bench", "io"], ["bench"],
+      ["--generate-completion-script", "bash"],
+      ["states"], ["states", "--json"], ["states", "--mermaid"], ["states", "--markdown"],
+      ["states", "--rules"],
       ["doctor"], ["doctor", "--json"], ["fuzz", "--list"], ["fuzz", "--list", "--json"],
       ["fuzz", "--target", "io-scheduler", "--time", "0.1", "--threads", "1"],
       ["location", "settings", settings], ["location", "settings", settings, "--json"],
@@ -79,7 +81,8 @@ import Testing
       #expect(try Spawned(["switcher", path, "list"] + form, by: "exec \"$@\" >/dev/full").status == 74)
       let ran = try Spawned(["switcher", path, "list"] + form)
       #expect(ran.status == 0 && ran.output.steering.isEmpty, "\(ran.output)")
-      #expect(form.isEmpty ? ran.output.contains("\n\(Self.spelled)  suspended") : ran.output.contains("\\u009b2J"))
+      #expect(
+        form.isEmpty ? ran.output.contains("\n\(Self.spelled)  suspended") : ran.output.contains("\\u009b2J"))
     }
     let refused = try Spawned(["notify", "--socket", path, "notes", "mail"])
     #expect(
@@ -109,7 +112,9 @@ import Testing
     let page = folder.path("page.html")
     for closed in [">&-", "<&- >&-"] {
       let ran = try Spawned(replay(track) + ["--html", page], by: "exec \"$@\" \(closed)")
-      #expect(ran.status == 74 && ran.errors.hasSuffix("could not be written: Bad file descriptor\n"), "\(ran.errors)")
+      #expect(
+        ran.status == 74 && ran.errors.hasSuffix("could not be written: Bad file descriptor\n"),
+        "\(ran.errors)")
       let text = try String(contentsOfFile: page, encoding: .utf8)
       #expect(text.hasPrefix("<!DOCTYPE html>") && text.hasSuffix("</html>\n"))
     }
@@ -123,17 +128,34 @@ import Testing
     let pin = ["bench", "memory", "--figure", "pin", "--mebibytes", "4", "--repeats", "1"]
     for (arguments, part) in [
       (
-        replay(track) + ["--html", "/dev/full"], "'/dev/full' could not be written to its end: No space left on device"
+        replay(track) + ["--html", "/dev/full"],
+        "'/dev/full' could not be written to its end: No space left on device"
       ),
-      (replay(track) + ["--html", "/nonexistent/page"], "'/nonexistent/page' cannot be written: No such file"),
+      (
+        replay(track) + ["--html", "/nonexistent/page"], "'/nonexistent/page' cannot be written: No such file"
+      ),
       (replay(track) + ["--html", "/tmp"], "'/tmp' cannot be written: Is a directory"),
-      (["replay", recording, "--html", "/dev/full"], "'/dev/full' could not be written to its end: No space left"),
-      (["replay", recording, "--trace-events", "/dev/full"], "'/dev/full' could not be written to its end: No space"),
+      (
+        ["replay", recording, "--html", "/dev/full"],
+        "'/dev/full' could not be written to its end: No space left"
+      ),
+      (
+        ["replay", recording, "--trace-events", "/dev/full"],
+        "'/dev/full' could not be written to its end: No space"
+      ),
       (pin + ["--json", "/nonexistent/report"], "'/nonexistent/report' cannot be written: No such file"),
-      (pin + ["--json", "/dev/full"], "'/dev/full' could not be written to its end: No space left on device"),
-      (["bench", "latency", "--html", "/nonexistent/page"], "'/nonexistent/page' cannot be written: No such file"),
+      (
+        pin + ["--json", "/dev/full"], "'/dev/full' could not be written to its end: No space left on device"
+      ),
+      (
+        ["bench", "latency", "--html", "/nonexistent/page"],
+        "'/nonexistent/page' cannot be written: No such file"
+      ),
       (["fuzz", "--output", "/nonexistent/file"], "'/nonexistent/file' cannot be written: No such file"),
-      (["location", "settings", "/proc/none/s", "set", "a", "always"], "'/proc/none/s' cannot be written: No such"),
+      (
+        ["location", "settings", "/proc/none/s", "set", "a", "always"],
+        "'/proc/none/s' cannot be written: No such"
+      ),
     ] {
       let ran = try Spawned(arguments)
       #expect(ran.status == 74 && ran.errors.contains(part), "\(arguments): \(ran.status), \(ran.errors)")
@@ -142,7 +164,10 @@ import Testing
     let full = try Spawned(
       ["location", "settings", settings, "set", "b", "always"], by: "ulimit -f 0; trap '' XFSZ; \"$@\"")
     #expect(full.status == 74 || full.errors.isEmpty, "\(full.errors)")
-    #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path).allSatisfy { !$0.hasSuffix(".new") })
+    #expect(
+      try FileManager.default.contentsOfDirectory(atPath: folder.url.path).allSatisfy {
+        !$0.hasSuffix(".new")
+      })
   }
 
   /// A pipe that nobody has open at its other end would be waited for.
@@ -158,7 +183,10 @@ import Testing
         replay(track) + ["--html", pipe], 74,
         "'\(pipe)' cannot be written: it is a pipe that nobody reads, expected a file"
       ),
-      (replay(track) + ["--html", socket], 74, "'\(socket)' cannot be written: it is a socket, expected a file"),
+      (
+        replay(track) + ["--html", socket], 74,
+        "'\(socket)' cannot be written: it is a socket, expected a file"
+      ),
       (["replay", recording, "--html", pipe], 74, "it is a pipe that nobody reads"),
       (["replay", recording, "--trace-events", pipe], 74, "it is a pipe that nobody reads"),
       (["replay", recording, "--html", "-"], 64, "'-' is not standard output here"),
@@ -168,7 +196,10 @@ import Testing
       (["bench", "io", "--svg", pipe], 74, "it is a pipe that nobody reads"),
       (["fuzz", "--replay", pipe], 2, "'\(pipe)' is a pipe that nobody writes to, expected a file"),
       (["location", "replay", pipe] + track[2...], 1, "is a pipe that nobody writes to, expected a file"),
-      (["location", "settings", pipe, "set", "a", "always"], 1, "is a pipe that nobody writes to, expected a file"),
+      (
+        ["location", "settings", pipe, "set", "a", "always"], 1,
+        "is a pipe that nobody writes to, expected a file"
+      ),
       (["location", "settings", socket], 1, "'\(socket)' cannot be read: it is a socket, expected a file"),
       (["location", "settings", "/tmp"], 1, "'/tmp' is a folder, expected a file"),
       (["fuzz", "--replay", "/dev/zero"], 2, "'/dev/zero' is a device, expected a file"),
@@ -198,7 +229,8 @@ import Testing
     // The text would be written over it, or into its middle.
     for script in ["exec \"$@\"", "\"$@\" | cat; exit 74"] {
       let ran = try Spawned(replay(track) + ["--html", "/dev/stdout"], by: script)
-      let sentence = "Error: '/dev/stdout' is standard output, which has its own text: expected another file\n"
+      let sentence =
+        "Error: '/dev/stdout' is standard output, which has its own text: expected another file\n"
       #expect(ran.status == 74 && ran.errors.hasSuffix(sentence) && ran.output.isEmpty, "\(ran.errors)")
     }
     #expect(try Spawned(replay(track) + ["--html", "/dev/null"], by: "exec \"$@\" >/dev/null").status == 0)
@@ -241,8 +273,10 @@ import Testing
       let ran = try Spawned(arguments)
       let lines = ran.errors.split(separator: "\n", omittingEmptySubsequences: false)
       #expect(ran.status == 64 && ran.errors.steering.isEmpty, "\(arguments): \(ran.errors)")
-      #expect(lines.first?.hasPrefix("Error: ") == true && lines.first?.contains(spelled) == true, "\(ran.errors)")
-      #expect(lines.dropFirst().first?.hasPrefix("Usage: ") == true || lines.contains { $0.hasPrefix("Help: ") })
+      #expect(
+        lines.first?.hasPrefix("Error: ") == true && lines.first?.contains(spelled) == true, "\(ran.errors)")
+      #expect(
+        lines.dropFirst().first?.hasPrefix("Usage: ") == true || lines.contains { $0.hasPrefix("Help: ") })
     }
     // Lines of its own stay.
     let shell = try Spawned(["--generate-completion-script", "fish2"])
@@ -257,8 +291,10 @@ import Testing
     ] {
       let ran = try Spawned(arguments, by: "ulimit -n \(count); exec \"$@\"")
       let least = hasTasks ? Lack.descriptors : Lack.fewestDescriptors
-      let part = "this needs \(least) descriptors, and the limit of open files (RLIMIT_NOFILE) is \(count) here"
-      #expect(ran.status == 1 && ran.errors.contains(part) && ran.errors.contains("ulimit -n"), "\(ran.errors)")
+      let part =
+        "this needs \(least) descriptors, and the limit of open files (RLIMIT_NOFILE) is \(count) here"
+      #expect(
+        ran.status == 1 && ran.errors.contains(part) && ran.errors.contains("ulimit -n"), "\(ran.errors)")
     }
     let doctor = try Spawned(["doctor"], by: "ulimit -n 20; exec \"$@\"")
     #expect(doctor.status == 0 && doctor.output.contains("20 by RLIMIT_NOFILE"), "\(doctor.errors)")
@@ -289,7 +325,8 @@ import Testing
     #expect(html.contains(inPage) && !html.contains("<b>"))
     let path = "/nonexistent/\u{1B}[2J\u{202E}\na"
     for arguments in [
-      ["location", "settings", path], ["replay", path], ["fuzz", "--replay", path], ["switcher", path, "list"],
+      ["location", "settings", path], ["replay", path], ["fuzz", "--replay", path],
+      ["switcher", path, "list"],
       ["states", path], ["bench", "location", "--track", path],
     ] {
       let ran = try Spawned(arguments)

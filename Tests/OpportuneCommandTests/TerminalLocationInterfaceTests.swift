@@ -50,7 +50,8 @@ import Testing
     var system = try LocationSystem(policy: policy)
     let app = AppID(0)
     system.register(
-      app, Manifest(identifier: "Maps", usageDescriptions: [AuthorizationType.always.usageKey: "To remind you"]))
+      app,
+      Manifest(identifier: "Maps", usageDescriptions: [AuthorizationType.always.usageKey: "To remind you"]))
     var effects = try system.handle(.app(app, .moved(.background)), at: .zero)
     effects += try system.handle(.app(app, .requestAuthorization(.always)), at: .zero)
     effects += try system.handle(.app(app, .setAuthorization(.allowed(.always))), at: .zero)
@@ -70,7 +71,8 @@ import Testing
     var alerts: [LocationAlert] = []
     for case .alert(_, _, let alert) in effects { alerts.append(alert) }
     return (
-      try #require(asked.first { $0.kind == .authorization }), try #require(asked.first { $0.kind == .reminder }),
+      try #require(asked.first { $0.kind == .authorization }),
+      try #require(asked.first { $0.kind == .reminder }),
       try #require(alerts.first)
     )
   }
@@ -84,7 +86,9 @@ import Testing
     try input.fileHandleForWriting.close()
     #expect(await interface().ask(try dialogs().ask) == answer)
     let text = printed()
-    #expect(text.contains("Allow \"Maps\" to access your location even when you are not using it?\nTo remind you\n"))
+    #expect(
+      text.contains("Allow \"Maps\" to access your location even when you are not using it?\nTo remind you\n")
+    )
     #expect(text.contains("  1  Don't Allow\n  2  Allow\n"))
     #expect(text.contains("Expected 1 or 2.") == typed.hasPrefix("yes"))
     #expect(text.contains("ot answered") == (answer == .failed))
@@ -123,7 +127,8 @@ import Testing
     #expect(await interface.alert(alert) == .open)
     #expect(await interface.alert(alert) == nil)
     let text = printed()
-    #expect(text.contains("Maps: You've arrived\nIf you open \"Maps\", it is told that you crossed this border.\n"))
+    #expect(
+      text.contains("Maps: You've arrived\nIf you open \"Maps\", it is told that you crossed this border.\n"))
     #expect(text.contains("  1  Close\n  2  Open\n"))
   }
 
@@ -181,7 +186,9 @@ import Testing
   // R-AUTH-22
   @Test func theIndicatorIsSolidOrHollow() async {
     let interface = interface()
-    for indicator in [LocationIndicator.hollow, .solid, .none] { await interface.show(indicator, app: "Maps") }
+    for indicator in [LocationIndicator.hollow, .solid, .none] {
+      await interface.show(indicator, app: "Maps")
+    }
     #expect(printed() == "○ Maps waits for crossings\n● Maps gets locations\n- Maps gets no location\n")
   }
 

@@ -30,7 +30,8 @@ import Testing
       JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
     #expect(document["seed"] as? Int == 9)
     #expect((document["targets"] as? [Any])?.count == 1)
-    #expect(((document["finding"] as? [String: Any])?["example"] as? String)?.contains("target: canary") == true)
+    #expect(
+      ((document["finding"] as? [String: Any])?["example"] as? String)?.contains("target: canary") == true)
   }
 
   @Test func asManyThreadsFuzzAtOnceAsAreAskedFor() throws {
@@ -51,7 +52,8 @@ import Testing
 
   @Test func runStopsWhenToldTo() throws {
     let targets = QueueTarget.all.filter { !$0.isHidden }
-    let report = try FuzzRun(targets: targets, seconds: 3600, seed: 1, threads: 1, isInterrupted: { true }).run()
+    let report = try FuzzRun(targets: targets, seconds: 3600, seed: 1, threads: 1, isInterrupted: { true })
+      .run()
     #expect(report.wasInterrupted && report.outcomes.count == 1)
   }
 
@@ -86,7 +88,9 @@ import Testing
     let finding = explorer.shrunkFinding(of: target, milliseconds: 60_000)
     let program = try #require(finding.example.split(separator: "\n").first { $0.hasPrefix("program:") })
     // The least that shows it: one thread that looks and one that pushes. Threads keep their numbers.
-    let threads = program.dropFirst("program:".count).split(separator: "|").filter { $0.contains { $0 != " " } }
+    let threads = program.dropFirst("program:".count).split(separator: "|").filter {
+      $0.contains { $0 != " " }
+    }
     #expect(threads.map { $0.filter { $0 != " " } } == ["pop_all", "push"], "\(program)")
   }
 }
@@ -120,8 +124,8 @@ private final class Meeting: FuzzTarget, Fuzzer {
   func replay(_ example: String) throws(FuzzError) -> Replay { preconditionFailure("nothing fails") }
 }
 
-/// Failures of the past, which must not come back, and canaries, which must: each file in Examples. That those of mutants
-/// still find them `scripts/mutants` tells.
+/// Failures of the past, which must not come back, and canaries, which must: each file in Examples. That
+/// those of mutants still find them `scripts/mutants` tells.
 @Suite(.bounded) struct ExampleTests {
   static let examples = exampleFiles(of: .module)
 
@@ -134,7 +138,9 @@ private final class Meeting: FuzzTarget, Fuzzer {
     let replay = try Explorer().replay(text)
     #expect((replay.finding != nil) == text.contains("target: canary"), "\(replay.timeline)")
     // Where the bug allowed a choice that the mended code does not leave, the example says so.
-    let parts = text.split(separator: "\n").first { $0.hasPrefix("# It parts from the mended code at choice ") }
+    let parts = text.split(separator: "\n").first {
+      $0.hasPrefix("# It parts from the mended code at choice ")
+    }
     let misfit = replay.misfit?.split(separator: " ").last
     #expect(misfit == parts?.split(separator: " ").last, "\(replay.misfit ?? "it fits")")
   }
@@ -143,14 +149,16 @@ private final class Meeting: FuzzTarget, Fuzzer {
   @Test func aScheduleThatNoLongerFitsIsSaid() throws {
     let example = "target: queue\nprogram: push | take\nbounds: 255 255 0 255\nchoices:"
     #expect(try Explorer().replay(example + " -3\n").misfit == nil)
-    #expect(try Explorer().replay(example + " 0 7\n").misfit?.hasSuffix(" 2") == true, "there are two threads")
+    #expect(
+      try Explorer().replay(example + " 0 7\n").misfit?.hasSuffix(" 2") == true, "there are two threads")
     let left = try Explorer().replay(example + " -8000\n")
     #expect(left.misfit != nil && left.finding == nil && left.timeline.contains("[take]"), "\(left.timeline)")
   }
 
   @Test(arguments: [
     ("", "there is no line 'target"), ("target: nobody\n", "'nobody' is not a target"),
-    ("target: queue\n", "there is no line 'program"), ("target: queue\nprogram: leap\n", "no such operation at 'leap'"),
+    ("target: queue\n", "there is no line 'program"),
+    ("target: queue\nprogram: leap\n", "no such operation at 'leap'"),
     ("target: queue\nprogram: push\n", "there is no line 'bounds"),
     ("target: runq\nprogram: push 9 0\n", "the number is too large at '9 0'"),
     ("target: queue\nprogram: push\nbounds: 1 1 1\nchoices: -9000000\n", "there are more than 8192"),

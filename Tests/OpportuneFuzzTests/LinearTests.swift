@@ -38,7 +38,8 @@ import Testing
     #expect(isLinear([pusher]) && isLinear([pusher, .take(0)]) && isLinear([pusher], left: [0]))
     let fetcher = Operation(kind: OPPX_FETCH, isOver: false)
     #expect(isLinear([.put(0), .put(1), fetcher], inOrder: false))
-    #expect(!isLinear([.put(0), .put(1, after: 0), fetcher, .put(2, after: 1)], inOrder: false, left: [0, 2]))
+    #expect(
+      !isLinear([.put(0), .put(1, after: 0), fetcher, .put(2, after: 1)], inOrder: false, left: [0, 2]))
   }
 
   // R-CARD-09
@@ -55,7 +56,8 @@ import Testing
       }
       while !taken.isEmpty {
         let count = inOrder ? 1 : Int.random(in: 1...taken.count, using: &random)
-        operations.append(Operation(kind: inOrder ? OPPX_TAKE : OPPX_FETCH, items: Array(taken.prefix(count))))
+        operations.append(
+          Operation(kind: inOrder ? OPPX_TAKE : OPPX_FETCH, items: Array(taken.prefix(count))))
         taken.removeFirst(count)
       }
       operations.append(inOrder ? .takeNothing() : .fetch([]))
@@ -80,8 +82,12 @@ import Testing
     var isOver = true
     var before: UInt64 = 0
 
-    static func put(_ item: Int, after: Int? = nil) -> Self { Self(kind: OPPX_PUT, items: [item], after: after) }
-    static func take(_ item: Int, after: Int? = nil) -> Self { Self(kind: OPPX_TAKE, items: [item], after: after) }
+    static func put(_ item: Int, after: Int? = nil) -> Self {
+      Self(kind: OPPX_PUT, items: [item], after: after)
+    }
+    static func take(_ item: Int, after: Int? = nil) -> Self {
+      Self(kind: OPPX_TAKE, items: [item], after: after)
+    }
     static func takeNothing(after: Int? = nil) -> Self { Self(kind: OPPX_TAKE, items: [], after: after) }
     static func fetch(_ items: [Int]) -> Self { Self(kind: OPPX_FETCH, items: items) }
 

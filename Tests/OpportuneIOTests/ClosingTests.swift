@@ -80,9 +80,13 @@ import Testing
 
   /// It is not taken out of the queue, and its number is the next file's when its turn comes.
   @Test(arguments: backends, [false, true])
-  func whatOthersHaveQueuedReachesNoOtherFile(backend: IOConfiguration.Backend, isSuspended: Bool) async throws {
+  func whatOthersHaveQueuedReachesNoOtherFile(backend: IOConfiguration.Backend, isSuspended: Bool)
+    async throws
+  {
     try await withFolder { folder in
-      let broker = try makeBroker(backend) { $0.storage.bytes = isSuspended ? nil : .init(perSecond: 10_000, burst: 1) }
+      let broker = try makeBroker(backend) {
+        $0.storage.bytes = isSuspended ? nil : .init(perSecond: 10_000, burst: 1)
+      }
       let io = try broker.makeApp(named: "closes")
       let other = try broker.makeApp(named: "waits", state: isSuspended ? .suspended : .background)
       let file = try await io.open(folder.appending("a"), .readWrite, options: [.create])
@@ -163,7 +167,9 @@ import Testing
       $0.zeroCopyFrom = 4096
       $0.triesInline = false  // what is done at once is copied
     }
-    guard broker.capabilities.sendsWithoutCopying else { return print("skipped: this kernel sends with a copy only") }
+    guard broker.capabilities.sendsWithoutCopying else {
+      return print("skipped: this kernel sends with a copy only")
+    }
     let io = try broker.makeApp(named: "sender")
     let peer = try broker.makeApp(named: "peer")
     var sockets: [FileDescriptor] = []
@@ -171,7 +177,9 @@ import Testing
       let (server, client) = try await connectedPair(peer, io)
       sockets.append(server)
       let buffer = try IOBuffer(count: 64 << 20)
-      let sending = Task { try await io.send(client, from: buffer, within: hasDeadline ? .milliseconds(500) : nil) }
+      let sending = Task {
+        try await io.send(client, from: buffer, within: hasDeadline ? .milliseconds(500) : nil)
+      }
       if hasDeadline {
         #expect(await code { try await sending.value } == .deadlineExceeded)
       } else {
@@ -248,7 +256,8 @@ import Testing
     let socket = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
     let over = try await broker.statistics().apps.first { $0.name == "over" }
     #expect(over?.openDescriptors == 0)
-    #expect(await code { _ = try await io.receiveDatagram(socket, into: try IOBuffer(count: 1)) } == .terminated)
+    #expect(
+      await code { _ = try await io.receiveDatagram(socket, into: try IOBuffer(count: 1)) } == .terminated)
     try await listener.close()
   }
 

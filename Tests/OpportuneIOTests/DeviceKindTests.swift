@@ -67,7 +67,8 @@ import Testing
         }
         while let grant = scheduler.next(now: now) { inDevice.append(grant) }
         serve()
-        now = max(now + 1, min(nextForeground, served.map(\.end).min() ?? .max, scheduler.wakeTime(now: now) ?? .max))
+        now = max(
+          now + 1, min(nextForeground, served.map(\.end).min() ?? .max, scheduler.wakeTime(now: now) ?? .max))
         for (_, grant) in served.filter({ $0.end <= now }) { ended(grant) }
         served.removeAll { $0.end <= now }
       }

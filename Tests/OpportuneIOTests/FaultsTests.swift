@@ -32,7 +32,9 @@ import Testing
   private static let write: UInt8 = 2
   private static let fsync: UInt8 = 7
 
-  private func io(_ backend: IOConfiguration.Backend, _ script: Script, _ state: IOState = .active) throws -> AppIO {
+  private func io(_ backend: IOConfiguration.Backend, _ script: Script, _ state: IOState = .active) throws
+    -> AppIO
+  {
     try makeBroker(backend) { $0.fault = { script.answer($0.code) } }.makeApp(named: "faults", state: state)
   }
 

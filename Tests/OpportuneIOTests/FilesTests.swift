@@ -103,7 +103,8 @@ import Testing
   func filesAboveTheLimitAreRefused(backend: IOConfiguration.Backend) async throws {
     let io = try makeBroker(backend).makeApp(named: "files")
     let path = FilePath("/dev/shm/opp-io-\(UUID().uuidString)")
-    guard let file = try? FileDescriptor.open(path, .writeOnly, options: [.create], permissions: .ownerReadWrite),
+    guard
+      let file = try? FileDescriptor.open(path, .writeOnly, options: [.create], permissions: .ownerReadWrite),
       ftruncate(file.rawValue, off_t.max) == 0
     else { return print("skipped: /dev/shm takes no file of 2^63 - 1 bytes") }
     defer { unlink(path.string) }
@@ -166,7 +167,9 @@ import Testing
       #expect(all == bytes)
       // Left before the end: the file is closed all the same.
       for try await _ in try io.chunks(of: path, count: 30_000) { break }
-      try await eventually("the file's closing") { try await io.broker.statistics().apps[0].openDescriptors == 0 }
+      try await eventually("the file's closing") {
+        try await io.broker.statistics().apps[0].openDescriptors == 0
+      }
     }
   }
 
@@ -202,7 +205,8 @@ import Testing
           guard op.code == 3 || op.code == 4, let list = UnsafeRawPointer(bitPattern: UInt(op.address)) else {
             return nil
           }
-          let vectors = UnsafeBufferPointer(start: list.assumingMemoryBound(to: iovec.self), count: Int(op.length))
+          let vectors = UnsafeBufferPointer(
+            start: list.assumingMemoryBound(to: iovec.self), count: Int(op.length))
           sizes.add(vectors.reduce(0) { $0 + $1.iov_len })
           return nil
         }
@@ -210,7 +214,9 @@ import Testing
       let io = try broker.makeApp(named: "background", state: .background)
       let file = try await io.open(folder.appending("cut"), .readWrite, options: [.create])
       let bytes = (0..<20_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
-      let parts = try [0..<1000, 1000..<9000, 9000..<9001, 9001..<20_000].map { try IOBuffer(copying: bytes[$0]) }
+      let parts = try [0..<1000, 1000..<9000, 9000..<9001, 9001..<20_000].map {
+        try IOBuffer(copying: bytes[$0])
+      }
       #expect(try await io.write(file, from: parts, at: 0) == 20_000)
       #expect(sizes.values == [4096, 4096, 4096, 4096, 3616])
       #expect(try await io.readFile(folder.appending("cut")) == bytes)

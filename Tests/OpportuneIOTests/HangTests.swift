@@ -119,6 +119,10 @@ private let mayMount: Bool = {
   guard FileManager.default.createFile(atPath: path, contents: nil) else { return false }
   defer { unlink(path) }
   let error = io_test_hang(path, 1)
-  if error == 0 { io_test_end_hang(path) } else { print("skipped: a FUSE may not be mounted here (errno \(-error))") }
+  if error == 0 {
+    io_test_end_hang(path)
+  } else {
+    print("skipped: a FUSE may not be mounted here (errno \(-error))")
+  }
   return error == 0
 }()

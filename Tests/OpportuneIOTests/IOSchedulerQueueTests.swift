@@ -7,7 +7,8 @@ import Testing
 @Suite(.bounded) struct IOSchedulerQueueTests {
   private func entry(_ number: UInt64) -> IOScheduler<Int>.Entry {
     let ticket = IOScheduler<Int>.Ticket(number: number, app: 0, origin: .foreground)
-    return IOScheduler<Int>.Entry(ticket: ticket, item: Int(number), cost: IOScheduler<Int>.Cost(bytes: 1), due: 1)
+    return IOScheduler<Int>.Entry(
+      ticket: ticket, item: Int(number), cost: IOScheduler<Int>.Cost(bytes: 1), due: 1)
   }
 
   /// And no more gaps than that: else one request that waits for long would keep the memory of all that were
@@ -56,7 +57,9 @@ import Testing
     let count = 1 << 14
     var scheduler = IOScheduler<Int>(DevicePolicy(), now: 0)
     scheduler.addApp(0, state: .background)
-    var tickets = (0..<count).compactMap { scheduler.submit($0, app: 0, cost: IOScheduler<Int>.Cost(bytes: 4096)) }
+    var tickets = (0..<count).compactMap {
+      scheduler.submit($0, app: 0, cost: IOScheduler<Int>.Cost(bytes: 4096))
+    }
     let before = scheduler.look(at: .background, of: 0)
     #expect(before.room == count && before.storage != nil)
     for ticket in tickets[(count / 2 - 100)..<(count / 2 + 100)] { #expect(scheduler.cancel(ticket) != nil) }

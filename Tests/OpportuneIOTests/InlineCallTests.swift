@@ -37,7 +37,9 @@ import Testing
     }
   }
 
-  private func open(_ io: AppIO, _ folder: FilePath, filledWith byte: UInt8 = 1) async throws -> FileDescriptor {
+  private func open(_ io: AppIO, _ folder: FilePath, filledWith byte: UInt8 = 1) async throws
+    -> FileDescriptor
+  {
     let path = folder.appending("\(byte)")
     try await io.writeFile(path, [UInt8](repeating: byte, count: 4))
     return try await io.open(path, .readWrite)
@@ -56,7 +58,9 @@ import Testing
       let reading = read(file, io)
       try await eventually("the call") { gate.holdsOne }
       let ending = Task { isOfAll ? await broker.shutdown() : await io.terminate() }
-      try await eventually("the end") { await code { _ = try await io.status("/") } == .terminated || isOfAll }
+      try await eventually("the end") {
+        await code { _ = try await io.status("/") } == .terminated || isOfAll
+      }
       if isOfAll {
         try await eventually("the end") { await code { _ = try await other.status("/") } == .unavailable }
       } else {
@@ -160,8 +164,8 @@ import Testing
     }
   }
 
-  /// One that finds nothing there never reached the kernel's hands: it is queued until its app is resumed, and
-  /// no answer is held.
+  /// One that finds nothing there never reached the kernel's hands: it is queued until its app is resumed,
+  /// and no answer is held.
   // R-FTS-06
   @Test(arguments: backends)
   func anInlineCallThatFindsNothingIsQueued(backend: IOConfiguration.Backend) async throws {
@@ -170,7 +174,9 @@ import Testing
     let io = try broker.makeApp(named: "suspended")
     let ends = try FileDescriptor.pipe()
     gate.arm()
-    let reading = Task(executorPreference: AThread()) { try await io.read(ends.readEnd, into: IOBuffer(count: 1)) }
+    let reading = Task(executorPreference: AThread()) {
+      try await io.read(ends.readEnd, into: IOBuffer(count: 1))
+    }
     try await eventually("the call") { gate.holdsOne }
     #expect(try await broker.statistics().apps[0].inFlight == 1)
     io.setState(.suspended)
@@ -242,7 +248,9 @@ import Testing
       #expect(added.submitted == 2 && added.completed == 1 && added.failed == 1)
       let dimensions = [("app", "counted"), ("class", "foreground")]
       for (label, count) in [("inline", 1), ("bytes_read", 8), ("requests", 2), ("failed", 1)] {
-        #expect(try metrics.expectCounter("opportune_io_\(label)", dimensions).lastValue == Int64(count), "\(label)")
+        #expect(
+          try metrics.expectCounter("opportune_io_\(label)", dimensions).lastValue == Int64(count), "\(label)"
+        )
       }
       try await io.close(file)
     }
@@ -294,7 +302,8 @@ import Testing
       try await io.truncate(file, to: 3)
       #expect(try size() == 3)
       #expect(
-        await code { try await io.truncate(FileDescriptor(rawValue: 99_999), to: 3) } == .system(.badFileDescriptor))
+        await code { try await io.truncate(FileDescriptor(rawValue: 99_999), to: 3) }
+          == .system(.badFileDescriptor))
       io.setState(.suspended)
       let truncating = Task { try await io.truncate(file, to: 2) }
       try await eventually("the call") { try await broker.statistics().storage.foregroundQueued == 1 }

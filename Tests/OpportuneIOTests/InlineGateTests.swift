@@ -51,7 +51,9 @@ import Testing
             while !shared.isOver.load(ordering: .relaxed) {
               let closes = shared.gate.closes
               guard shared.gate.enter(since: closes) == .inside else { continue }
-              if shared.mayBeInside.load(ordering: .acquiring) == 0 { shared.wrong.wrappingAdd(1, ordering: .relaxed) }
+              if shared.mayBeInside.load(ordering: .acquiring) == 0 {
+                shared.wrong.wrappingAdd(1, ordering: .relaxed)
+              }
               _ = shared.gate.leave()
             }
           }

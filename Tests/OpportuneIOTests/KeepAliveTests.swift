@@ -66,7 +66,8 @@ import Testing
     for descriptor in Set([mine, theirs, server, zeroes].map(\.rawValue)) { #expect(close(descriptor) == 0) }
     io.setState(.suspended)
     #expect(await others.next() == nil)
-    #expect(await code { _ = try io.keepAlive([FileDescriptor(rawValue: 99_999)]) } == .system(.badFileDescriptor))
+    #expect(
+      await code { _ = try io.keepAlive([FileDescriptor(rawValue: 99_999)]) } == .system(.badFileDescriptor))
     await broker.shutdown()
   }
 

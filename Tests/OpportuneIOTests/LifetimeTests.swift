@@ -49,7 +49,8 @@ import Testing
     let ends = try pipe()
     let buffer = try IOBuffer(count: 10)
     #expect(
-      await code { _ = try await io.read(ends.read, into: buffer, within: .milliseconds(5)) } == .deadlineExceeded)
+      await code { _ = try await io.read(ends.read, into: buffer, within: .milliseconds(5)) }
+        == .deadlineExceeded)
     try await eventually("the buffer's release") { !buffer.isInUse }
     #expect(await code { _ = try await io.read(ends.read, into: buffer, within: .zero) } == .deadlineExceeded)
     let listener = try await io.listen(on: .ipv4("127.0.0.1", port: 0))
@@ -86,7 +87,9 @@ import Testing
       do {
         let buffer = try IOBuffer(count: 4096, alignment: 16)
         seen = buffer
-        let late = await code { _ = try await io.receive(server, into: buffer, within: .milliseconds(attempt)) }
+        let late = await code {
+          _ = try await io.receive(server, into: buffer, within: .milliseconds(attempt))
+        }
         #expect(late == .deadlineExceeded)
       }
       guard try await broker.statistics().apps[0].inFlight == 1 else { continue }
@@ -169,7 +172,8 @@ import Testing
         }
         group.addTask { #expect(await code { _ = try await listener.accept() } == .terminated) }
         group.addTask {
-          #expect(await code { _ = try await io.read(ends.read, into: try IOBuffer(count: 1)) } == .terminated)
+          #expect(
+            await code { _ = try await io.read(ends.read, into: try IOBuffer(count: 1)) } == .terminated)
         }
         try await eventually("the queue") {
           let statistics = try await broker.statistics()
@@ -213,7 +217,9 @@ import Testing
     #expect(try await broker.statistics().apps[0].openDescriptors == 3)
     let inodes = [server, client, file].map { inode($0) }
     await io.terminate()
-    try await eventually("the closing") { zip([server, client, file], inodes).allSatisfy { inode($0) != $1 } }
+    try await eventually("the closing") {
+      zip([server, client, file], inodes).allSatisfy { inode($0) != $1 }
+    }
   }
 
   /// Which file a descriptor is of; another test may have its number by now.

@@ -10,7 +10,8 @@ import Testing
 @Suite(.bounded) struct LimitsTests {
   // R-SYS-02, R-PWR-05, R-NET-08
   @Test(arguments: backends, [(false, true), (true, false), (true, true)])
-  func eachDeviceHasItsOwnClass(backend: IOConfiguration.Backend, isBehind: (storage: Bool, network: Bool)) async throws
+  func eachDeviceHasItsOwnClass(backend: IOConfiguration.Backend, isBehind: (storage: Bool, network: Bool))
+    async throws
   {
     let scheduler = try Scheduler()
     let app = try scheduler.makeApp(named: "limited", band: .foreground)
@@ -37,7 +38,8 @@ import Testing
     #expect(try await work() == (2, 0))
     #expect(!isSmall())
     limits.value = IOLimits(
-      storage: isBehind.storage ? .background : .foreground, network: isBehind.network ? .background : .foreground)
+      storage: isBehind.storage ? .background : .foreground,
+      network: isBehind.network ? .background : .foreground)
     app.tellObservers()
     let behind = (isBehind.storage ? 1 : 0) + (isBehind.network ? 1 : 0) as UInt64
     #expect(try await work() == (2 - behind, behind))

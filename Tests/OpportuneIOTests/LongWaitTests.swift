@@ -85,7 +85,9 @@ import Testing
     let io = try broker.makeApp(named: "waits")
     let ends = try FileDescriptor.pipe()
     for end in [ends.readEnd, ends.writeEnd] { #expect(fcntl(end.rawValue, F_SETFL, O_NONBLOCK) == 0) }
-    let reading = Task { try await io.read(ends.readEnd, into: try IOBuffer(count: 300_000), untilFull: true) }
+    let reading = Task {
+      try await io.read(ends.readEnd, into: try IOBuffer(count: 300_000), untilFull: true)
+    }
     try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
     try await io.write(ends.writeEnd, from: try IOBuffer(count: 300_000))
     #expect(try await reading.value == 300_000)
@@ -137,7 +139,8 @@ import Testing
       let address = try listener.address()
       var sockets: [FileDescriptor] = []
       for _ in 0..<2 { sockets.append(try await io.connect(to: address)) }
-      #expect(await code { _ = try await io.connect(to: address, within: .milliseconds(50)) } == .deadlineExceeded)
+      #expect(
+        await code { _ = try await io.connect(to: address, within: .milliseconds(50)) } == .deadlineExceeded)
       let connecting = Task { try await io.connect(to: address) }
       try await eventually("the connect") { try await broker.statistics().apps[0].inFlight == 1 }
       for _ in 0..<3 { sockets.append(try await listener.accept()) }

@@ -66,7 +66,9 @@ import Testing
   @Test(arguments: backends, [false, true])
   func theyGoOnThoughOneLeavesTheQueue(backend: IOConfiguration.Backend, isSuspended: Bool) async throws {
     try await withFolder { folder in
-      let broker = try makeBroker(backend) { $0.storage.operations = DevicePolicy.Rate(perSecond: 16, burst: 8) }
+      let broker = try makeBroker(backend) {
+        $0.storage.operations = DevicePolicy.Rate(perSecond: 16, burst: 8)
+      }
       let opens = try await WaitingOpens(broker, in: folder) { count in
         let statistics = try await broker.statistics()
         return statistics.background.submitted == count && statistics.storage.backgroundQueued == 0
@@ -106,7 +108,9 @@ private struct WaitingOpens {
   private var waiting: [Task<FileDescriptor, any Error>] = []
 
   /// - Parameter isKept: whether so many requests were submitted by now, and the last is kept.
-  init(_ broker: IOBroker, in folder: FilePath, isKept: @escaping @Sendable (Int) async throws -> Bool) async throws {
+  init(_ broker: IOBroker, in folder: FilePath, isKept: @escaping @Sendable (Int) async throws -> Bool)
+    async throws
+  {
     let apps = try ["waits", "first", "second"].map { try broker.makeApp(named: $0, state: .background) }
     let (path, early) = (try makeFIFO(folder.appending("fifo")), try makeFIFO(folder.appending("early")))
     (self.apps, self.path, self.early) = (apps, path, early)

@@ -19,7 +19,8 @@ import Testing
     for length in [1, 2, 3, 7, 10, 99, 100, 101, 500, 1000] {
       for start in 0..<(sums.count - length) {
         let served = sums[start + length] - sums[start]
-        #expect(abs(served * whole - length * background) < whole, "window of \(length) at \(start): \(served)")
+        #expect(
+          abs(served * whole - length * background) < whole, "window of \(length) at \(start): \(served)")
       }
     }
   }
@@ -97,7 +98,9 @@ import Testing
   @Test func adaptiveCapRisesSlowlyAndIsCutAtOnce() {
     var cap = AdaptiveCap(targetNanoseconds: 100, maximum: 16)
     #expect(cap.value == 4)
-    for now in 1...UInt64(63) { cap.foregroundFinished(sentAt: now, latency: 50, now: now, wasLimiting: true) }
+    for now in 1...UInt64(63) {
+      cap.foregroundFinished(sentAt: now, latency: 50, now: now, wasLimiting: true)
+    }
     #expect(cap.value == 4)
     cap.foregroundFinished(sentAt: 64, latency: 100, now: 64, wasLimiting: true)
     #expect(cap.value == 5)
@@ -106,7 +109,9 @@ import Testing
     // Sent before the cut: the same congestion.
     cap.foregroundFinished(sentAt: 66, latency: 500, now: 210, wasLimiting: true)
     #expect(cap.value == 2)
-    for now in 300...UInt64(320) { cap.foregroundFinished(sentAt: now, latency: 500, now: now, wasLimiting: true) }
+    for now in 300...UInt64(320) {
+      cap.foregroundFinished(sentAt: now, latency: 500, now: now, wasLimiting: true)
+    }
     #expect(cap.value == 1)
   }
 
@@ -124,7 +129,9 @@ import Testing
 
   @Test func adaptiveCapDoesNotRiseUnused() {
     var cap = AdaptiveCap(targetNanoseconds: 100, maximum: 64)
-    for now in 1...UInt64(2000) { cap.foregroundFinished(sentAt: now, latency: 5, now: now, wasLimiting: false) }
+    for now in 1...UInt64(2000) {
+      cap.foregroundFinished(sentAt: now, latency: 5, now: now, wasLimiting: false)
+    }
     #expect(cap.value == 4)
     // No foreground at all: by one in five milliseconds.
     var now: UInt64 = 2000
@@ -139,7 +146,8 @@ import Testing
     for policy in [DevicePolicy.storage, .network, .uncontrolled] { try policy.validate() }
     let wrong: [(String, DevicePolicy)] = [
       ("depth is 0", DevicePolicy(depth: 0)), ("chunk is 4095", DevicePolicy(chunk: 4095)),
-      ("cap is 0", DevicePolicy(cap: .fixed(0))), ("bytes.perSecond is 0", DevicePolicy(bytes: .init(perSecond: 0))),
+      ("cap is 0", DevicePolicy(cap: .fixed(0))),
+      ("bytes.perSecond is 0", DevicePolicy(bytes: .init(perSecond: 0))),
       ("operations.burst is -1", DevicePolicy(operations: .init(perSecond: 5, burst: -1))),
       ("cap.target is 0.0 seconds", DevicePolicy(cap: .adaptive(target: .zero))),
       ("cap.maximum is 9999", DevicePolicy(cap: .adaptive(target: .seconds(1), maximum: 9999))),

@@ -145,7 +145,9 @@ import Testing
       $0.zeroCopyFrom = 4096
       $0.triesInline = false
     }
-    guard broker.capabilities.sendsWithoutCopying else { return print("skipped: this kernel sends with a copy only") }
+    guard broker.capabilities.sendsWithoutCopying else {
+      return print("skipped: this kernel sends with a copy only")
+    }
     let io = try broker.makeApp(named: "sender")
     let peer = try broker.makeApp(named: "peer")
     let (server, client) = try await connectedPair(peer, io)
@@ -183,7 +185,9 @@ import Testing
       $0.triesInline = false
       $0.network.depth = 2
     }
-    guard broker.capabilities.sendsWithoutCopying else { return print("skipped: this kernel sends with a copy only") }
+    guard broker.capabilities.sendsWithoutCopying else {
+      return print("skipped: this kernel sends with a copy only")
+    }
     let io = try broker.makeApp(named: "sender")
     let peer = try broker.makeApp(named: "peer")
     var servers: [FileDescriptor] = []
@@ -224,8 +228,11 @@ import Testing
       io.setState(.suspended)
       var writing: [Task<Int, any Error>] = []
       for number in 0..<3 as Range<Int64> {
-        writing.append(Task { try await io.write(file, from: try IOBuffer(count: 3 * 4096), at: number * 12288) })
-        try await eventually("the queue") { try await broker.statistics().storage.foregroundQueued == writing.count }
+        writing.append(
+          Task { try await io.write(file, from: try IOBuffer(count: 3 * 4096), at: number * 12288) })
+        try await eventually("the queue") {
+          try await broker.statistics().storage.foregroundQueued == writing.count
+        }
       }
       io.setState(.background)
       for task in writing { #expect(try await task.value == 12288) }
@@ -284,7 +291,9 @@ import Testing
     let counts = Numbers()
     let ends = try FileDescriptor.pipe()
     // Before all others, so that none of them comes to the top.
-    let reading = Task { try await io.read(ends.readEnd, into: try IOBuffer(count: 1), within: .seconds(1800)) }
+    let reading = Task {
+      try await io.read(ends.readEnd, into: try IOBuffer(count: 1), within: .seconds(1800))
+    }
     try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }
     for _ in 0..<2000 { try await io.nop(within: .seconds(3600)) }
     broker.reactor.post(Control { counts.add($0.timers.count) })
@@ -361,14 +370,17 @@ import Testing
     let ends = try FileDescriptor.pipe()
     let resumed = Numbers()
     let requests = try [IOState.background, .active].map { state in
-      var call = try broker.makeApp(named: "\(state)", state: state).call(.OPP_RING_READ, .storage, ends.readEnd)
+      var call = try broker.makeApp(named: "\(state)", state: state).call(
+        .OPP_RING_READ, .storage, ends.readEnd)
       try call.use(try IOBuffer(count: 1), nil)
       call.useOwnPosition()
       call.lookAtFile()
       return Request(call)
     }
     let reads = requests.enumerated().map { number, request in
-      Task(executorPreference: Teller { resumed.add(number) }) { try await request.call.app.carryOut(request) }
+      Task(executorPreference: Teller { resumed.add(number) }) {
+        try await request.call.app.carryOut(request)
+      }
     }
     try await eventually("the reads") { try await broker.statistics().apps.allSatisfy { $0.inFlight == 1 } }
     let before = resumed.count

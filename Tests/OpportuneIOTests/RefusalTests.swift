@@ -34,7 +34,8 @@ import Testing
   private func makeRefused(_ backend: IOConfiguration.Backend) -> Made? {
     let made = Made(backend)
     let error = io_test_without_uring(
-      { Unmanaged<Made>.fromOpaque($0).takeUnretainedValue().make() }, Unmanaged.passUnretained(made).toOpaque())
+      { Unmanaged<Made>.fromOpaque($0).takeUnretainedValue().make() },
+      Unmanaged.passUnretained(made).toOpaque())
     guard error == 0 else {
       print("skipped: this process may not install a seccomp filter (errno \(-error))")
       return nil

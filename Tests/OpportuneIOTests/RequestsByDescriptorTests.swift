@@ -26,7 +26,9 @@ import Testing
       }
       for number in [3, 4099, 8195, Int32.max] {
         let expected = all.filter { $0.call.op.fd == number }
-        #expect(Set(index.requests(on: number).map(ObjectIdentifier.init)) == Set(expected.map(ObjectIdentifier.init)))
+        #expect(
+          Set(index.requests(on: number).map(ObjectIdentifier.init))
+            == Set(expected.map(ObjectIdentifier.init)))
         #expect(index.isBusy(number) == expected.contains { !$0.isAccepted }, "seed \(seed)")
       }
     }
@@ -42,7 +44,8 @@ import Testing
       let broker = try makeBroker(.automatic)
       let io = try broker.makeApp(named: "closes", state: state)
       let (mine, theirs) = try descriptorPair()
-      let receives = (0..<count).map { _ in Task { try await io.receive(mine, into: try IOBuffer(count: 1)) } }
+      let receives = (0..<count).map { _ in Task { try await io.receive(mine, into: try IOBuffer(count: 1)) }
+      }
       try await eventually("the receives") {
         let statistics = try await broker.statistics()
         let network = statistics.network
@@ -54,7 +57,8 @@ import Testing
             let times = (0..<5 as Range<Int32>).map { round in
               // Of numbers that nothing is on.
               let requests = (0..<100 as Range<Int32>).map { number in
-                Request(IOCall(io, .OPP_RING_CLOSE, on: .none, descriptor: (1 << 20) + 1024 + 100 * round + number))
+                Request(
+                  IOCall(io, .OPP_RING_CLOSE, on: .none, descriptor: (1 << 20) + 1024 + 100 * round + number))
               }
               return ContinuousClock().measure {
                 for request in requests { reactor.path.close(request) }

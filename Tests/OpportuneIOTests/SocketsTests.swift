@@ -38,7 +38,9 @@ import Testing
     let io = try makeBroker(backend).makeApp(named: "sockets")
     for host in [SocketAddress.ipv4("127.0.0.1", port: 0), .ipv6("::1", port: 0)] {
       let listener =
-        if let noDelay { try await io.listen(on: host, noDelay: noDelay) } else { try await io.listen(on: host) }
+        if let noDelay { try await io.listen(on: host, noDelay: noDelay) } else {
+          try await io.listen(on: host)
+        }
       async let accepted = listener.accept()
       let address = try listener.address()
       let client =
@@ -201,7 +203,8 @@ import Testing
       let bytes = (0..<1_000_000).map { UInt8(truncatingIfNeeded: $0 / 13) }
       let sending = Task { try await io.send(client, from: try IOBuffer(copying: bytes)) }
       let buffer = try IOBuffer(count: bytes.count)
-      #expect(try await io.receive(server, into: buffer, untilFull: true, within: .seconds(20)) == bytes.count)
+      #expect(
+        try await io.receive(server, into: buffer, untilFull: true, within: .seconds(20)) == bytes.count)
       #expect(try buffer.bytes() == bytes)
       try await sending.value
       for socket in [server, client] { try await io.close(socket) }
@@ -234,7 +237,8 @@ import Testing
         group.addTask { try await io.send(client, from: buffer) }
       }
       try await eventually("the queue") {
-        try await broker.statistics().network.foregroundQueued + broker.statistics().network.backgroundQueued == 20
+        try await broker.statistics().network.foregroundQueued + broker.statistics().network.backgroundQueued
+          == 20
       }
       foreground.setState(.active)
       background.setState(.background)

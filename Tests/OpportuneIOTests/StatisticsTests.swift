@@ -24,7 +24,8 @@ import Testing
         #expect(try await io.read(file, into: try IOBuffer(count: 20_000), at: 0) == 10_000)
         #expect(await code { _ = try await io.open("/nowhere/at/all", .readOnly) } != nil)
         #expect(
-          await code { _ = try await io.read(file, into: try IOBuffer(count: 1), within: .zero) } == .deadlineExceeded)
+          await code { _ = try await io.read(file, into: try IOBuffer(count: 1), within: .zero) }
+            == .deadlineExceeded)
         try await io.close(file)
       }
       let statistics = try await broker.statistics()

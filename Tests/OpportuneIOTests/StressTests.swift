@@ -80,7 +80,9 @@ import Testing
       #expect(statistics.storage.foregroundQueued + statistics.storage.backgroundQueued == 0)
       #expect(total.count == 1000)
       // Each once: more ends or fewer than there were requests would show.
-      try await eventually("the last closes") { try await broker.statistics().apps.allSatisfy { $0.inFlight == 0 } }
+      try await eventually("the last closes") {
+        try await broker.statistics().apps.allSatisfy { $0.inFlight == 0 }
+      }
       let classes = try await [broker.statistics().foreground, broker.statistics().background]
       #expect(
         classes.reduce(0) { $0 + $1.submitted }

@@ -23,7 +23,8 @@ private func spin(_ turns: Int) {
     let reported = Numbers()
 
     init(
-      _ backend: IOConfiguration.Backend, _ band: Band, onReport: @escaping @Sendable (App, Int) -> Void = { _, _ in }
+      _ backend: IOConfiguration.Backend, _ band: Band,
+      onReport: @escaping @Sendable (App, Int) -> Void = { _, _ in }
     ) throws {
       scheduler = try Scheduler()
       let (app, reported) = (try scheduler.makeApp(named: "race", band: band), self.reported)
@@ -65,7 +66,9 @@ private func spin(_ turns: Int) {
 
   // R-FTS-07, R-FTS-08
   @Test(.timeLimit(.minutes(2)), arguments: backends, 0..<2)
-  func whatCompletesAfterASuspensionIsHeldAndReported(backend: IOConfiguration.Backend, seed: Int) async throws {
+  func whatCompletesAfterASuspensionIsHeldAndReported(backend: IOConfiguration.Backend, seed: Int)
+    async throws
+  {
     var generator = SplitMix64(seed: UInt64(seed) + 1)
     let race = try Race(backend, .foreground)
     for round in 0..<300 {
@@ -94,7 +97,9 @@ private func spin(_ turns: Int) {
 
   // R-FTS-08
   @Test(.timeLimit(.minutes(2)), arguments: backends, 0..<2)
-  func aReportReanimatesHoweverSoonTheAppIsSuspendedAgain(backend: IOConfiguration.Backend, seed: Int) async throws {
+  func aReportReanimatesHoweverSoonTheAppIsSuspendedAgain(backend: IOConfiguration.Backend, seed: Int)
+    async throws
+  {
     var generator = SplitMix64(seed: UInt64(seed) + 11)
     let race = try Race(backend, .background) { app, count in
       app.resume()

@@ -8,7 +8,8 @@ import Testing
 
 /// Threads that wait for their I/O where they are.
 @Suite(.bounded, .timeLimit(.minutes(1))) struct WaitingTests {
-  private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-waiting-\(UUID())").path
+  private let path = FileManager.default.temporaryDirectory.appending(path: "opportune-waiting-\(UUID())")
+    .path
 
   /// Off the pool of the language: it waits.
   // R-DISK-01, R-MEM-05
@@ -59,7 +60,8 @@ import Testing
     let waiting = Task {
       await onAThread {
         var byte: UInt8 = 0
-        answers.add(withUnsafeMutableBytes(of: &byte) { io.readWaiting(ends.readEnd.rawValue, into: $0, at: 0) })
+        answers.add(
+          withUnsafeMutableBytes(of: &byte) { io.readWaiting(ends.readEnd.rawValue, into: $0, at: 0) })
       }
     }
     try await eventually("the read") { try await broker.statistics().apps[0].inFlight == 1 }

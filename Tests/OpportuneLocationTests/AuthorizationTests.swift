@@ -15,7 +15,8 @@ import Testing
     var rig = try LocationRig(change: change)
     try rig.lives(.launch)
     try rig.allow(type)
-    try rig.does(.start(.region(Fence(.circle(home(), radius: 100)), text: "You've arrived at the coffee shop")))
+    try rig.does(
+      .start(.region(Fence(.circle(home(), radius: 100)), text: "You've arrived at the coffee shop")))
     try rig.see(away())
     try rig.lives(.leave)
     try rig.wait(120)
@@ -63,7 +64,8 @@ import Testing
   // R-AUTH-01
   @Test func furtherTypesCanBeDefined() throws {
     let fences = AuthorizationType(
-      name: "fences only", usageKey: "NSLocationAlwaysUsageDescription", dialog: "Tell \"%@\" where you come by?",
+      name: "fences only", usageKey: "NSLocationAlwaysUsageDescription",
+      dialog: "Tell \"%@\" where you come by?",
       whenInUse: [.regions], whenNotInUse: [.regions])
     var rig = try fenced(fences)
     try arrive(&rig)
@@ -126,7 +128,8 @@ import Testing
     var rig = try LocationRig([
       Manifest(identifier: "Bare"), Manifest(identifier: "Maps", usageDescriptions: LocationRig.keys),
     ])
-    #expect(rig.system.settings.map(\.identifier) == ["Maps"] && rig.system.settings[0].status == .notDetermined)
+    #expect(
+      rig.system.settings.map(\.identifier) == ["Maps"] && rig.system.settings[0].status == .notDetermined)
     try rig.lives(.launch, 1)
     try rig.does(.requestAuthorization(nil), 1)
     try rig.does(.setAuthorization(.allowed(.whenInUse)), 1)

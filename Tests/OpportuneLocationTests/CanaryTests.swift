@@ -65,8 +65,10 @@ import Testing
     let fences = [NamedRegion("a", try .circle(Self.secret(), radius: 50))]
     let report = try LocationReplay.run(trace, fences: fences)
     let text = Self.printed([
-      rig.system, rig.system.monitor, rig.system.broker, rig.system.requests, rig.system.flows, rig.system.apps,
-      rig.system.monitor.statistics, rig.system.broker.costs, rig.log, rig.host.log, rig.host, trace, fences, report,
+      rig.system, rig.system.monitor, rig.system.broker, rig.system.requests, rig.system.flows,
+      rig.system.apps,
+      rig.system.monitor.statistics, rig.system.broker.costs, rig.log, rig.host.log, rig.host, trace, fences,
+      report,
       report.json(), report.text(), try PathHistory([fix(Self.secret(), at: 1)]),
       SourceUpdate.fix(try fix(Self.secret(), at: 1)),
     ])

@@ -12,9 +12,15 @@ import Testing
       // A third in one town, a third about the poles and the antimeridian, a third anywhere.
       let (latitude, longitude): (Double, Double) =
         switch index % 3 {
-        case 0: (Double.random(in: 53.2...53.4, using: &generator), Double.random(in: -6.4 ... -6.1, using: &generator))
-        case 1: (Double.random(in: 89.5...90, using: &generator), Double.random(in: 179...180, using: &generator))
-        default: (Double.random(in: -90...90, using: &generator), Double.random(in: -180...180, using: &generator))
+        case 0:
+          (
+            Double.random(in: 53.2...53.4, using: &generator),
+            Double.random(in: -6.4 ... -6.1, using: &generator)
+          )
+        case 1:
+          (Double.random(in: 89.5...90, using: &generator), Double.random(in: 179...180, using: &generator))
+        default:
+          (Double.random(in: -90...90, using: &generator), Double.random(in: -180...180, using: &generator))
         }
       return try place(latitude, longitude)
     }
@@ -63,7 +69,8 @@ import Testing
       return Self.processorSeconds() - start
     }
     let (small, large) = (try seconds(radius: 10), try seconds(radius: 100_000))
-    #expect(places.count > 9000 && large < 8 * small, "\(large) s among large ones, \(small) among small ones")
+    #expect(
+      places.count > 9000 && large < 8 * small, "\(large) s among large ones, \(small) among small ones")
   }
 
   /// Of this thread, so that others do not count.
@@ -82,7 +89,8 @@ import Testing
     }
     #expect(Double(rig.monitor.memory) / 100_000 <= 200, "\(rig.monitor.memory / 100_000) bytes")
     for step in 0..<500 { try rig.see(moved(town, east: Double(step) * 15, north: 0), every: 1) }
-    // 10 for each square kilometre, so 0.3 hold a point; the first fix looks at all that is new without judging it.
+    // 10 for each square kilometre, so 0.3 hold a point; the first fix looks at all that is new without
+    // judging it.
     let judged = Double(rig.monitor.statistics.judged) / 500
     #expect(judged < 3, "\(judged) fences for each fix")
     #expect(!rig.told.isEmpty)
@@ -218,7 +226,9 @@ import Testing
     // A drive of 60 km at 20 m/s past 12 fences, seen only when a sample is due.
     let start = try place(53.3, -6.25)
     var rig = try MonitorRig()
-    for number in 1...12 { _ = try rig.add(.circle(moved(start, east: Double(number) * 5000, north: 0), radius: 150)) }
+    for number in 1...12 {
+      _ = try rig.add(.circle(moved(start, east: Double(number) * 5000, north: 0), radius: 150))
+    }
     var errors = NormalErrors(seed: 4)
     var used = 0
     var second = 1

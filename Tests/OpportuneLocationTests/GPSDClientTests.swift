@@ -33,7 +33,8 @@ import Testing
     let broker = try IOBroker()
     let (server, client) = (try broker.makeApp(named: "server"), try broker.makeApp(named: "client"))
     let listener = try await server.listen(on: .ipv4("127.0.0.1", port: 0))
-    var updates = try GPSDClient(client, address: listener.address(), options: quick()).updates().makeAsyncIterator()
+    var updates = try GPSDClient(client, address: listener.address(), options: quick()).updates()
+      .makeAsyncIterator()
     for round in 0..<3 {
       let socket = try await listener.accept()
       let asked = try IOBuffer(count: GPSDSession.watch.count)
@@ -53,19 +54,22 @@ import Testing
     await broker.shutdown()
   }
 
-  /// Debian's gpsd, fed over UDP with what a receiver said on a drive, or with made sentences where that is not at hand;
-  /// ended and started again.
+  /// Debian's gpsd, fed over UDP with what a receiver said on a drive, or with made sentences where that is
+  /// not at hand; ended and started again.
   // R-LOC-08
   @Test(
     .enabled(
-      if: FileManager.default.isExecutableFile(atPath: "/usr/sbin/gpsd"), "Debian's package gpsd is not installed"))
+      if: FileManager.default.isExecutableFile(atPath: "/usr/sbin/gpsd"),
+      "Debian's package gpsd is not installed"))
   func theRealOneIsUnderstood() async throws {
     let broker = try IOBroker()
     let io = try broker.makeApp(named: "gpsd")
     // Ports that were free a moment ago.
     let listener = try await io.listen(on: .ipv4("127.0.0.1", port: 0))
     let feed = try await io.datagramSocket(on: .ipv4("127.0.0.1", port: 0))
-    guard case .ipv4(_, let port) = try listener.address(), case .ipv4(_, let input) = try io.address(of: feed) else {
+    guard case .ipv4(_, let port) = try listener.address(),
+      case .ipv4(_, let input) = try io.address(of: feed)
+    else {
       Issue.record("no ports")
       return
     }
@@ -117,11 +121,13 @@ import Testing
     await broker.shutdown()
   }
 
-  /// The sentences of `gnss-android`, those of each second together; none where that is not beside the project.
+  /// The sentences of `gnss-android`, those of each second together; none where that is not beside the
+  /// project.
   private func recorded() throws -> [[String]] {
     guard TestData.has("gnss-android") else { return [] }
     let name = "gnss-android/MTV.Local1.ublox-F9K.20200206-181434.first-half.nmea.gz"
-    let lines = String(decoding: try TestData.gunzipped(name), as: UTF8.self).split(whereSeparator: \.isNewline)
+    let lines = String(decoding: try TestData.gunzipped(name), as: UTF8.self).split(
+      whereSeparator: \.isNewline)
     return lines.reduce(into: []) { seconds, line in
       if seconds.isEmpty || line.dropFirst(3).hasPrefix("RMC") { seconds.append([]) }
       seconds[seconds.count - 1].append(line + "\r\n")
@@ -132,7 +138,9 @@ import Testing
   private func nmea(second: Int) -> [String] {
     let time = String(format: "12%02d%02d.00", second / 60, second % 60)
     let place = String(format: "%09.4f,N,01131.0000,E", 4807 + Double(second) / 1000)
-    return ["GPRMC,\(time),A,\(place),5.0,0.0,070220,,,A", "GPGGA,\(time),\(place),1,08,0.9,545.4,M,46.9,M,,"].map {
+    return [
+      "GPRMC,\(time),A,\(place),5.0,0.0,070220,,,A", "GPGGA,\(time),\(place),1,08,0.9,545.4,M,46.9,M,,",
+    ].map {
       String(format: "$%@*%02X\r\n", $0, $0.utf8.reduce(0, ^))
     }
   }

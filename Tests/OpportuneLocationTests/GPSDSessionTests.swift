@@ -6,7 +6,8 @@ import Testing
 
 /// The client of gpsd in virtual time.
 @Suite(.bounded) struct GPSDSessionTests {
-  private static let place = "{\"class\":\"TPV\",\"mode\":3,\"lat\":53.35,\"lon\":-6.26,\"epx\":9.8,\"epy\":4.9}\r\n"
+  private static let place =
+    "{\"class\":\"TPV\",\"mode\":3,\"lat\":53.35,\"lon\":-6.26,\"epx\":9.8,\"epy\":4.9}\r\n"
 
   private func session() throws -> GPSDSession {
     var options = GPSDClient.Options()
@@ -69,7 +70,8 @@ import Testing
     var session = try connected()
     let lines = [
       "", "no json", "{}", "[1]", "{\"class\":7}", "{\"class\":\"TPV\",\"mode\":3,\"lat\":91,\"lon\":0}",
-      "{\"class\":\"TPV\",\"mode\":3,\"lat\":0,\"lon\":0,\"speed\":-1}", "{\"class\":\"SKY\",\"satellites\":[]}",
+      "{\"class\":\"TPV\",\"mode\":3,\"lat\":0,\"lon\":0,\"speed\":-1}",
+      "{\"class\":\"SKY\",\"satellites\":[]}",
       "{\"class\":\"TPV\",\"mode\":1}", "{\"class\":\"TPV\",\"mode\":3}", "\u{0}\u{1}",
     ]
     let effects = session.handle(.received(Array(lines.joined(separator: "\n").utf8) + [10]), at: .seconds(1))
@@ -101,7 +103,8 @@ import Testing
     #expect(session.handle(.elapsed, at: .seconds(50)) == [.close])
     #expect(session.handle(.elapsed, at: .seconds(51)) == [.connect])
     #expect(session.handle(.connected, at: .seconds(51)) == [.send(GPSDSession.watch)])
-    #expect(session.handle(.received(Array(Self.place.utf8)), at: .seconds(52)).first == .update(.available(true)))
+    #expect(
+      session.handle(.received(Array(Self.place.utf8)), at: .seconds(52)).first == .update(.available(true)))
   }
 
   @Test func attemptsBecomeRarerUntilOneSucceeds() throws {

@@ -6,7 +6,8 @@ import Testing
 
 @Suite(.bounded) struct GeometryTests {
   // R-GEO-05
-  @Test(.enabled(if: TestData.has("geodesic"), TestData.absent)) func distancesAgreeWithTheReference() throws {
+  @Test(.enabled(if: TestData.has("geodesic"), TestData.absent)) func distancesAgreeWithTheReference() throws
+  {
     var worst = 0.0
     var lines = 0
     for line in try TestData.text("geodesic/GeodTest-100.odd-lines.dat").split(separator: "\n") {
@@ -28,7 +29,8 @@ import Testing
       let start = try place(
         Double.random(in: -90...90, using: &generator), Double.random(in: -180...180, using: &generator))
       let metres = Double.random(in: 1...Point3.longestChord, using: &generator)
-      let end = Ellipsoid.place(from: start, azimuth: Double.random(in: 0...360, using: &generator), metres: metres)
+      let end = Ellipsoid.place(
+        from: start, azimuth: Double.random(in: 0...360, using: &generator), metres: metres)
       let chord = Point3(start).chord(to: Point3(end))
       #expect(chord <= metres + 1e-6)
       #expect(abs(Point3.arc(ofChord: chord) - metres) < 0.03)
@@ -38,7 +40,8 @@ import Testing
   // R-GEO-05
   @Test func aDiscHoldsWhatTheRiceDistributionSays() {
     for radius in [0.01, 0.5, 1, 3, 20, 1000] {
-      #expect(abs(Normal.inDisc(radius: radius, distance: 0) - -expm1(-radius * radius / 2)) < 1e-9, "\(radius)")
+      #expect(
+        abs(Normal.inDisc(radius: radius, distance: 0) - -expm1(-radius * radius / 2)) < 1e-9, "\(radius)")
     }
     // A wide rim is a straight line.
     for z in [-3.0, -1, 0, 0.5, 2] {
@@ -101,7 +104,9 @@ import Testing
         #expect(try region.contains(place(0, longitude)), "\(longitude)")
         #expect(try region.probability(fix(place(0, longitude), deviation: 50, at: 0)) == 1)
       }
-      #expect(try !region.contains(place(0, 177)) && !region.contains(place(0, -177)) && !region.contains(place(0, 0)))
+      #expect(
+        try !region.contains(place(0, 177)) && !region.contains(place(0, -177))
+          && !region.contains(place(0, 0)))
       #expect(try region.borderDistance(from: place(0, 180)) > 200_000)
     }
     let circle = try Region.circle(place(10, 179.9999), radius: 1000)
@@ -147,9 +152,12 @@ import Testing
     #expect(try Validity.check(stack + row, isOnCut: { _ in false }) == 0)
     #expect(try Validity.check(halves, isOnCut: { $0.x == 150 }) == many)
     #expect(throws: LocationError(.polygonsShareSide)) { try Validity.check(halves, isOnCut: { _ in false }) }
-    #expect(throws: LocationError(.overlappingPolygons)) { try Validity.check(stack + stack, isOnCut: { _ in false }) }
+    #expect(throws: LocationError(.overlappingPolygons)) {
+      try Validity.check(stack + stack, isOnCut: { _ in false })
+    }
     #expect(throws: LocationError(.invalidPolygon(reason: "Self-intersection"))) {
-      try Validity.check(stack + [[[SIMD2(0, -9), SIMD2(9, -1), SIMD2(9, -9), SIMD2(0, -1)]]], isOnCut: { _ in false })
+      try Validity.check(
+        stack + [[[SIMD2(0, -9), SIMD2(9, -1), SIMD2(9, -9), SIMD2(0, -1)]]], isOnCut: { _ in false })
     }
   }
 
@@ -167,8 +175,8 @@ import Testing
 
   // R-GEO-05
   @Test func aLongBorderIsSearchedAsAShortOneIs() throws {
-    // Rings of ever more corners on the same circle, which boxes of boxes are made of: all say the same, and as all sides
-    // taken one by one.
+    // Rings of ever more corners on the same circle, which boxes of boxes are made of: all say the same, and
+    // as all sides taken one by one.
     var generator = SplitMix64(seed: 5)
     let centre = try place(48, 11)
     for corners in [3, 16, 17, 256, 257, 5000] {
@@ -182,13 +190,16 @@ import Testing
         let there = Ellipsoid.place(from: centre, azimuth: azimuth, metres: metres)
         let plain = Self.relation(of: there, to: border)
         #expect(region.contains(there) == plain.isInside, "\(corners) \(azimuth) \(metres)")
-        #expect(abs(region.borderDistance(from: there) - plain.distance) < 1 + plain.distance / 100, "\(corners)")
+        #expect(
+          abs(region.borderDistance(from: there) - plain.distance) < 1 + plain.distance / 100, "\(corners)")
       }
     }
   }
 
   /// Of a place to a ring, by all its sides in longitude and latitude.
-  private static func relation(of place: Coordinate, to ring: [Coordinate]) -> (isInside: Bool, distance: Double) {
+  private static func relation(of place: Coordinate, to ring: [Coordinate]) -> (
+    isInside: Bool, distance: Double
+  ) {
     let scale = Ellipsoid.metresPerRadian(at: place.latitude)
     func local(_ corner: Coordinate) -> (x: Double, y: Double) {
       (
@@ -216,19 +227,24 @@ import Testing
       ring(stride(from: -180.0, through: 180, by: 20).map { ($0, -80) } + [(180, -90), (-180, -90)])
     ])
     for region in [round, seamed] {
-      for (latitude, longitude) in [(-90.0, 0.0), (-85, 179.99), (-85, -179.99), (-80.01, 77), (-89.9999, 10)] {
+      for (latitude, longitude) in [
+        (-90.0, 0.0), (-85, 179.99), (-85, -179.99), (-80.01, 77), (-89.9999, 10),
+      ] {
         #expect(try region.contains(place(latitude, longitude)), "\(latitude) \(longitude)")
       }
       #expect(
-        try !region.contains(place(-79.99, 77)) && !region.contains(place(80, 0)) && !region.contains(place(90, 0)))
+        try !region.contains(place(-79.99, 77)) && !region.contains(place(80, 0))
+          && !region.contains(place(90, 0)))
       // Neither the pole nor the seam is a border.
       #expect(try region.probability(fix(place(-89.99, 180), deviation: 1000, at: 0)) == 1)
       #expect(
-        try abs(region.borderDistance(from: place(-90, 0)) - Ellipsoid.distance(place(-90, 0), place(-80, 0))) < 500)
+        try abs(region.borderDistance(from: place(-90, 0)) - Ellipsoid.distance(place(-90, 0), place(-80, 0)))
+          < 500)
     }
     let beside = try Region.polygon([ring([(0, 89), (90, 89), (180, 89.9), (-90, 89.9)])])
     #expect(
-      try beside.contains(place(90, 0)) && beside.contains(place(89.3, 45)) && !beside.contains(place(89.3, -135)))
+      try beside.contains(place(90, 0)) && beside.contains(place(89.3, 45))
+        && !beside.contains(place(89.3, -135)))
     let circle = try Region.circle(place(89.999, 0), radius: 1000)
     #expect(try circle.contains(place(89.995, 180)) && !circle.contains(place(89.98, 180)))
   }
@@ -250,7 +266,9 @@ import Testing
     #expect(throws: LocationError.self) { try Coordinate(latitude: 90.1, longitude: 0) }
     #expect(throws: LocationError.self) { try Coordinate(latitude: .nan, longitude: 0) }
     #expect(throws: LocationError.self) { try Region.circle(place(0, 0), radius: 0) }
-    #expect(throws: LocationError(.ringTooShort(corners: 2))) { try Region.polygon([ring([(0, 0), (1, 1), (0, 0)])]) }
+    #expect(throws: LocationError(.ringTooShort(corners: 2))) {
+      try Region.polygon([ring([(0, 0), (1, 1), (0, 0)])])
+    }
     #expect(throws: LocationError(.noPolygons)) { try Region.multipolygon([]) }
     #expect(throws: LocationError(.noPolygons)) { try Region.polygon([]) }
     #expect(throws: LocationError(.invalidPolygon(reason: "Self-intersection"))) {
@@ -259,7 +277,9 @@ import Testing
     #expect(throws: LocationError(.overlappingPolygons)) {
       try Region.multipolygon([[box(0, 0, 10, 10)], [box(5, 5, 15, 15)]])
     }
-    #expect(throws: LocationError(.bothPoles)) { try Region.polygon([ring([(0, -88), (10, -88), (10, 88), (0, 88)])]) }
+    #expect(throws: LocationError(.bothPoles)) {
+      try Region.polygon([ring([(0, -88), (10, -88), (10, 88), (0, 88)])])
+    }
     #expect(throws: LocationError.self) { try Region.circle(place(0, 0), radius: 10, altitude: 0...1e10) }
     #expect(throws: LocationError.self) { try Accuracy(standardDeviation: 0) }
     #expect(throws: LocationError.self) { try Accuracy.radius(10, confidence: 1) }

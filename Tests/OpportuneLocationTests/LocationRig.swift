@@ -12,7 +12,8 @@ struct LocationRig {
   private var seenStates: [AppID: LifecycleState] = [:]
 
   static let keys = [
-    "NSLocationWhenInUseUsageDescription": "To show the way", "NSLocationAlwaysUsageDescription": "To remind you",
+    "NSLocationWhenInUseUsageDescription": "To show the way",
+    "NSLocationAlwaysUsageDescription": "To remind you",
   ]
 
   init(
@@ -33,7 +34,8 @@ struct LocationRig {
 
   var app: AppID { apps[0] }
 
-  /// Tells the location system of moves, and the lifecycle of what that asks for, until neither has anything new.
+  /// Tells the location system of moves, and the lifecycle of what that asks for, until neither has anything
+  /// new.
   private mutating func settle(_ effects: [LocationEffect]) throws {
     var pending = effects
     while true {
@@ -52,7 +54,9 @@ struct LocationRig {
   }
 
   mutating func post(_ event: LocationEvent) throws { try settle(try system.handle(event, at: host.now)) }
-  mutating func does(_ event: AppLocationEvent, _ index: Int = 0) throws { try post(.app(apps[index], event)) }
+  mutating func does(_ event: AppLocationEvent, _ index: Int = 0) throws {
+    try post(.app(apps[index], event))
+  }
   mutating func lives(_ event: AppEvent, _ index: Int = 0) throws {
     try host.post(event, apps[index])
     try settle([])
@@ -101,7 +105,9 @@ struct LocationRig {
 
   var banners: [Bool] { log.compactMap { if case .banner(_, let isShown) = $0 { isShown } else { nil } } }
 
-  var sources: [SourceKind?] { log.compactMap { if case .source(let kind) = $0 { .some(kind) } else { nil } } }
+  var sources: [SourceKind?] {
+    log.compactMap { if case .source(let kind) = $0 { .some(kind) } else { nil } }
+  }
 }
 
 extension LocationNotice {

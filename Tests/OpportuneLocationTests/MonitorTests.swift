@@ -20,7 +20,8 @@ struct MonitorRig {
   mutating func add(_ region: Region) throws -> FenceID { try monitor.add(Fence(region)) }
 
   mutating func see(
-    _ place: Coordinate, deviation: Double = 5, times: Int = 1, every seconds: Double = 10, altitude: Double? = nil
+    _ place: Coordinate, deviation: Double = 5, times: Int = 1, every seconds: Double = 10,
+    altitude: Double? = nil
   ) throws {
     for _ in 0..<times {
       time += seconds
@@ -116,7 +117,8 @@ struct MonitorRig {
       var rig = try MonitorRig()
       let start = try place(50, 8)
       for step in 0..<100 {
-        try rig.see(moved(start, east: Double(step) * 30 * seconds, north: step % 10 == 9 ? metres : 0), every: seconds)
+        try rig.see(
+          moved(start, east: Double(step) * 30 * seconds, north: step % 10 == 9 ? metres : 0), every: seconds)
         #expect(rig.monitor.lastVerdict == (step % 10 == 9 ? .outlier : .used), "\(seconds) s, \(step)")
       }
     }
@@ -138,7 +140,8 @@ struct MonitorRig {
 
   // R-GEO-01
   @Test func confidenceAndHysteresisAreSettings() throws {
-    // Fixes that make inside 98.6 % probable: one is enough for a confidence of 0.8, for others it takes more.
+    // Fixes that make inside 98.6 % probable: one is enough for a confidence of 0.8, for others it takes
+    // more.
     let centre = try place(48, 11)
     func fixesUntilEntry(_ change: (inout MonitorPolicy) -> Void) throws -> Int {
       var rig = try MonitorRig(change)
@@ -155,7 +158,8 @@ struct MonitorRig {
     let usual = try fixesUntilEntry { _ in }
     let stubborn = try fixesUntilEntry { $0.stay = .seconds(36_000) }
     let slow = try fixesUntilEntry { $0.correlation = .seconds(600) }
-    #expect(bold == 1 && usual > bold && stubborn > usual && slow > usual, "\(bold) \(usual) \(stubborn) \(slow)")
+    #expect(
+      bold == 1 && usual > bold && stubborn > usual && slow > usual, "\(bold) \(usual) \(stubborn) \(slow)")
   }
 
   // R-GEO-01
@@ -224,7 +228,8 @@ struct MonitorRig {
       for step in -50...50 {
         let (east, north) = errors.pair()
         try rig.see(
-          moved(centre, east: Double(step) * 10 + 5 * east, north: offset + 5 * north), deviation: 5, every: 1)
+          moved(centre, east: Double(step) * 10 + 5 * east, north: offset + 5 * north), deviation: 5, every: 1
+        )
       }
       #expect(rig.kinds == (enters ? [.enter, .exit] : []), "\(offset)")
     }
@@ -283,7 +288,10 @@ struct MonitorRig {
     let again = try rig.add(.circle(centre, radius: 100))
     #expect(again != stopped && rig.monitor.state(of: stopped) == nil && rig.monitor.count == 2)
     try rig.see(centre, every: 200)
-    #expect(rig.told == [Crossing(fence: expiring, kind: .expired, at: .seconds(100), confidence: 1, isInitial: false)])
+    #expect(
+      rig.told == [
+        Crossing(fence: expiring, kind: .expired, at: .seconds(100), confidence: 1, isInitial: false)
+      ])
     #expect(rig.monitor.count == 1 && rig.monitor.state(of: again) == .inside)
   }
 

@@ -84,6 +84,8 @@ import Testing
   @Test func anAccuracyOutOfRangeIsRefused() throws {
     var policy = LocationPolicy()
     policy.modes = [OperatingMode("wired", in: try .circle(office, radius: 300), accuracy: 0)]
-    #expect(throws: LocationError(.outOfRange("accuracy in metres", 0.01...1e6))) { try LocationSystem(policy: policy) }
+    #expect(throws: LocationError(.outOfRange("accuracy in metres", 0.01...1e6))) {
+      try LocationSystem(policy: policy)
+    }
   }
 }

@@ -23,7 +23,8 @@ import Testing
   @Test func aCircleOnTheStraightWayIsToldWhereThatIsAsked() throws {
     #expect(try told(wander: nil).isEmpty)
     let passed = try told(wander: 3)
-    #expect(passed.map(\.kind) == [.enter, .exit] && passed.allSatisfy { $0.at == .seconds(60) && !$0.isInitial })
+    #expect(
+      passed.map(\.kind) == [.enter, .exit] && passed.allSatisfy { $0.at == .seconds(60) && !$0.isInitial })
     #expect(passed.allSatisfy { $0.confidence >= 0.99 && abs($0.confidence - passed[0].confidence) < 1e-9 })
     // Not what may have been missed: by its place, by the errors, by how far devices stray.
     #expect(try told(wander: 3, aside: 50).count == 2 && told(wander: 3, aside: 90).isEmpty)

@@ -19,7 +19,8 @@ import Testing
       truth.append(moved(start, east: x, north: y))
       if second % 60 == 0 {
         let error = errors.pair()
-        samples.append(try fix(moved(start, east: x + 5 * error.0, north: y + 5 * error.1), at: Double(second)))
+        samples.append(
+          try fix(moved(start, east: x + 5 * error.0, north: y + 5 * error.1), at: Double(second)))
       }
     }
     let history = try PathHistory(samples.reversed(), wander: 3, sway: 0)
@@ -65,7 +66,9 @@ import Testing
   // R-SAMP-09
   @Test func fewerSamplesCostErrorThatIsKnown() throws {
     let start = try place(53.3, -6.25)
-    let samples = try (0...10).map { try fix(moved(start, east: Double($0) * 600, north: 0), at: Double($0) * 60) }
+    let samples = try (0...10).map {
+      try fix(moved(start, east: Double($0) * 600, north: 0), at: Double($0) * 60)
+    }
     var last = 0.0
     for every in [1, 2, 5, 10] {
       let kept = samples.enumerated().filter { $0.offset % every == 0 }.map(\.element)

@@ -4,9 +4,9 @@ import Testing
 
 @testable import OpportuneLocation
 
-/// All orders of what users, apps and messages can do around one fence, and around one request for updates, each against
-/// a model that is told of the same events and knows nothing of how the system works. With a check taken away some order
-/// must break a rule.
+/// All orders of what users, apps and messages can do around one fence, and around one request for updates,
+/// each against a model that is told of the same events and knows nothing of how the system works. With a
+/// check taken away some order must break a rule.
 @Suite(.bounded) struct PermissionModelTests {
   enum Rule: String, Hashable {
     /// A location reached an app that might not have it at that instant.
@@ -19,7 +19,8 @@ import Testing
     case opened
     /// An app learned of a crossing that the user had closed.
     case closed
-    /// The user opened, nothing was taken back, and the app was not told; or it had updates and was not given a fix.
+    /// The user opened, nothing was taken back, and the app was not told; or it had updates and was not given
+    /// a fix.
     case withheld
   }
 
@@ -28,12 +29,15 @@ import Testing
     case ask, grant, refuse, update, fix
   }
 
-  /// How often each step may be done around a fence, and around updates; others as often as there is something to answer.
+  /// How often each step may be done around a fence, and around updates; others as often as there is
+  /// something to answer.
   static let aroundFence: [Step: Int] = [
-    .start: 1, .cross: 1, .revoke: 1, .allow: 2, .die: 1, .leave: 1, .forward: 2, .ask: 0, .update: 0, .fix: 0,
+    .start: 1, .cross: 1, .revoke: 1, .allow: 2, .die: 1, .leave: 1, .forward: 2, .ask: 0, .update: 0,
+    .fix: 0,
   ]
   static let aroundUpdates: [Step: Int] = [
-    .start: 0, .cross: 0, .revoke: 1, .allow: 1, .die: 1, .leave: 1, .forward: 2, .ask: 2, .update: 1, .fix: 2,
+    .start: 0, .cross: 0, .revoke: 1, .allow: 1, .die: 1, .leave: 1, .forward: 2, .ask: 2, .update: 1,
+    .fix: 2,
   ]
 
   /// The system, the messages on their way, and what the model knows.

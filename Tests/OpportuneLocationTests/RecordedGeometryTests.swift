@@ -15,10 +15,13 @@ import Testing
   }
 
   // R-GEO-05
-  @Test(.enabled(if: TestData.has("relate-cases"), TestData.absent)) func pointsRelateToAreasAsJTSSays() throws {
+  @Test(.enabled(if: TestData.has("relate-cases"), TestData.absent)) func pointsRelateToAreasAsJTSSays()
+    throws
+  {
     var compared = 0
     for element in try cases("TestRelatePA") {
-      let geometries = ["a", "b"].compactMap { element.elements(forName: $0).first?.stringValue }.compactMap(WKT.init)
+      let geometries = ["a", "b"].compactMap { element.elements(forName: $0).first?.stringValue }.compactMap(
+        WKT.init)
       let points = try #require(geometries.first { !$0.points.isEmpty }).points
       let area = try #require(geometries.first { !$0.polygons.isEmpty }).polygons
       let operation = element.elements(forName: "test").flatMap { $0.elements(forName: "op") }
@@ -41,13 +44,15 @@ import Testing
   }
 
   // R-GEO-05
-  @Test(.enabled(if: TestData.has("relate-cases"), TestData.absent)) func validPolygonsAreThoseThatJTSCallsValid()
+  @Test(.enabled(if: TestData.has("relate-cases"), TestData.absent))
+  func validPolygonsAreThoseThatJTSCallsValid()
     throws
   {
     var compared = 0
     for element in try cases("TestValid") {
       guard let text = element.elements(forName: "a").first?.stringValue, text.contains("POLYGON"),
-        !text.contains("EMPTY"), !text.contains("COLLECTION"), let geometry = WKT(text), !geometry.polygons.isEmpty,
+        !text.contains("EMPTY"), !text.contains("COLLECTION"), let geometry = WKT(text),
+        !geometry.polygons.isEmpty,
         let operation = element.elements(forName: "test").first?.elements(forName: "op").first,
         operation.attribute(forName: "name")?.stringValue == "isValid"
       else { continue }
@@ -61,12 +66,15 @@ import Testing
   }
 
   // R-GEO-05
-  @Test(.enabled(if: TestData.has("geojson-predicates"), TestData.absent)) func pointsAreWithinAsTurfSays() throws {
+  @Test(.enabled(if: TestData.has("geojson-predicates"), TestData.absent)) func pointsAreWithinAsTurfSays()
+    throws
+  {
     var compared = 0
     for answer in ["true", "false"] {
       for type in ["Polygon", "MultiPolygon"] {
         let folder = "geojson-predicates/turf-boolean-within/test/\(answer)/Point/\(type)"
-        let names = try FileManager.default.contentsOfDirectory(atPath: TestData.folder.appending(path: folder).path)
+        let names = try FileManager.default.contentsOfDirectory(
+          atPath: TestData.folder.appending(path: folder).path)
         for name in names {
           let features = GeoJSONShapes(try TestData.json("\(folder)/\(name)"))
           let point = try #require(features.points.first)
@@ -81,7 +89,8 @@ import Testing
   }
 
   // R-GEO-05
-  @Test(.enabled(if: TestData.has("geojson-predicates"), TestData.absent)) func turfsCircleIsOursWithinHalfAPercent()
+  @Test(.enabled(if: TestData.has("geojson-predicates"), TestData.absent))
+  func turfsCircleIsOursWithinHalfAPercent()
     throws
   {
     let given = GeoJSONShapes(try TestData.json("geojson-predicates/turf-circle/test/in/circle1.geojson"))
@@ -95,7 +104,8 @@ import Testing
   }
 
   // R-GEO-05
-  @Test(.enabled(if: TestData.has("natural-earth"), TestData.absent)) func placesLieInTheirCountries() throws {
+  @Test(.enabled(if: TestData.has("natural-earth"), TestData.absent)) func placesLieInTheirCountries() throws
+  {
     let countries = try features("natural-earth/ne_110m_admin_0_countries.json.gz")
     var regions: [(String, Region)] = []
     var refused: [String] = []
@@ -122,7 +132,8 @@ import Testing
         other.append(feature.name)
       }
     }
-    // As a plain count of crossings of a ray on the same files says, the capital of the refused one apart; what differs are small states, coasts, disputes.
+    // As a plain count of crossings of a ray on the same files says, the capital of the refused one apart;
+    // what differs are small states, coasts, disputes.
     #expect(same == 197 && other.count == 12 && none == 34, "\(same) same, \(none) in none, other: \(other)")
   }
 
@@ -209,7 +220,8 @@ struct GeoJSONShapes {
     case ("Point", let json?): if let point = coordinate(json) { points.append(point) }
     case ("Polygon", let json?): polygons.append([rings(json)])
     case ("MultiPolygon", let json?): polygons.append((json as? [Any] ?? []).map(rings))
-    default: for key in ["features", "geometry", "geometries"] { if let value = object[key] { collect(value) } }
+    default:
+      for key in ["features", "geometry", "geometries"] { if let value = object[key] { collect(value) } }
     }
   }
 }

@@ -40,7 +40,8 @@ import Testing
     places[30] = (0, 0)
     let data =
       "time,lat,lon,accuracy\n,1,2,5\n"
-      + places.enumerated().map { "\(1_581_041_700 + $0.offset * 60),\($0.element.0),\($0.element.1),5\n" }.joined()
+      + places.enumerated().map { "\(1_581_041_700 + $0.offset * 60),\($0.element.0),\($0.element.1),5\n" }
+      .joined()
     let trace = try LocationTrace.read(Data(data.utf8))
     var options = LocationReplay.Options()
     options.isContinuous = true
@@ -51,7 +52,9 @@ import Testing
     let lines = report.text().split(separator: "\n")
     #expect(lines.contains("60 of 60 fixes used, 1 outlier, 2 crossings"))
     for line in lines.dropFirst(2) { #expect(page.contains(line), "\(line)") }
-    for crossing in report.crossings { #expect(page.contains("<td>\(crossing.kind.rawValue)</td><td>shop</td>")) }
+    for crossing in report.crossings {
+      #expect(page.contains("<td>\(crossing.kind.rawValue)</td><td>shop</td>"))
+    }
     #expect(page.contains("outlier at 1800.0 s") && page.contains("; 1 of 1 beyond the map"))
     let json = try JSONSerialization.jsonObject(with: Data(report.json().utf8)) as? [String: Any]
     #expect(json?["outliers"] as? Int == 1 && json?["left_out"] as? [String: Int] == ["no time": 1])
@@ -126,7 +129,8 @@ import Testing
     let drawn = try #require(lines("fence", of: report.page(trace, fences: [sector], title: "a")).first)
     let plane = try #require(
       MapPlane.planes(
-        of: trace.fixes.map(\.position) + [(0, 80), (90, 80), (90, 88), (0, 88)].map { try place($0.1, $0.0) }
+        of: trace.fixes.map(\.position)
+          + [(0, 80), (90, 80), (90, 88), (0, 88)].map { try place($0.1, $0.0) }
       )
       .first)
     let pole = plane.point(try place(90, 0))
@@ -145,7 +149,8 @@ import Testing
     let page = try LocationReplay.run(trace, fences: [cut]).page(trace, fences: [cut], title: "a")
     let border = lines("fence border", of: page)
     let map = try #require(MapPlane.planes(of: trace.fixes.map(\.position)).first)
-    #expect(!border.isEmpty && lines("fence area", of: page).count == 2 && map.centre.longitude.magnitude > 170)
+    #expect(
+      !border.isEmpty && lines("fence area", of: page).count == 2 && map.centre.longitude.magnitude > 170)
     // No line runs along the cut: from corner to corner there.
     let joined = border.joined()
     let middle = (try #require(joined.map(\.x).min()) + #require(joined.map(\.x).max())) / 2

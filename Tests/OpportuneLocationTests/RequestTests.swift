@@ -65,7 +65,8 @@ import Testing
     }
     let all = [fences[0], .standard(accuracy: 10), fences[1]]
     try rig.does(.startAll(all))
-    #expect(rig.refusals() == [.notAuthorized, .notAuthorized, .notAuthorized] && rig.system.requests.isEmpty)
+    #expect(
+      rig.refusals() == [.notAuthorized, .notAuthorized, .notAuthorized] && rig.system.requests.isEmpty)
     try rig.allow(.always)
     let before = rig.log.count
     try rig.does(.startAll(all))
@@ -79,7 +80,9 @@ import Testing
     #expect(throws: LocationSystemError(.location(LocationError(.tooManyFences(limit: 3))))) {
       try rig.does(.startAll(fences))
     }
-    #expect(throws: LocationSystemError.self) { try rig.does(.startAll([fences[2], .standard(accuracy: -1)])) }
+    #expect(throws: LocationSystemError.self) {
+      try rig.does(.startAll([fences[2], .standard(accuracy: -1)]))
+    }
     #expect(rig.system.requests.count == 3 && rig.system.monitor.count == 2)
     try rig.does(.startAll([fences[2]]))
     try rig.does(.startAll([]))
@@ -98,7 +101,8 @@ import Testing
     var requests: [String: RequestID] = [:]
     for (name, request) in try [
       ("standard", .standard(accuracy: 10)), ("tracking", .tracking(accuracy: 10)),
-      ("significant", .significantChange(distance: 500)), ("region", .region(Fence(.circle(far, radius: 1000)))),
+      ("significant", .significantChange(distance: 500)),
+      ("region", .region(Fence(.circle(far, radius: 1000)))),
     ] as [(String, LocationRequest)] {
       try rig.does(.start(request))
       requests[name] = rig.lastRequest
@@ -157,7 +161,9 @@ import Testing
     try rig.does(.start(.region(Fence(.circle(home(), radius: 100)))))
     try rig.see(moved(home(), east: 1000, north: 0))
     let late = try fix(home(), at: 1e9)
-    #expect(throws: LocationSystemError(.location(LocationError(.outOfRange("time of the fix in seconds", 0...0))))) {
+    #expect(
+      throws: LocationSystemError(.location(LocationError(.outOfRange("time of the fix in seconds", 0...0))))
+    ) {
       try rig.post(.fix(late))
     }
     for _ in 0..<3 {
@@ -311,7 +317,8 @@ import Testing
     #expect(rig.system.capabilities.sources == [.wifi] && rig.system.capabilities.canMonitorRegions)
     try rig.post(.available(.wifi, false))
     try rig.post(.enabled(false))
-    #expect(!rig.system.capabilities.canMonitorRegions && !rig.system.capabilities.canMonitorSignificantChanges)
+    #expect(
+      !rig.system.capabilities.canMonitorRegions && !rig.system.capabilities.canMonitorSignificantChanges)
     #expect(!rig.system.capabilities.isEnabled)
     try rig.allow(.always)
     try rig.does(.start(.region(Fence(.circle(home(), radius: 100)))))
@@ -325,7 +332,8 @@ import Testing
     try rig.does(.start(.region(Fence(.circle(home(), radius: 100), expiry: .seconds(50)))))
     try rig.wait(60)
     #expect(rig.log.contains { if case .ended(_, _, .expired) = $0 { true } else { false } })
-    #expect(rig.system.monitor.count == 0 && rig.indicators == [.hollow, .none] && rig.sources.last == .some(nil))
+    #expect(
+      rig.system.monitor.count == 0 && rig.indicators == [.hollow, .none] && rig.sources.last == .some(nil))
   }
 
   // R-GEO-10
@@ -350,7 +358,8 @@ import Testing
   @Test func fencesNeedTheModeWhereThatIsSo() throws {
     for needed in [false, true] {
       for modes in [Set<Manifest.Mode>(), [.location]] {
-        let manifest = Manifest(identifier: "Maps", backgroundModes: modes, usageDescriptions: LocationRig.keys)
+        let manifest = Manifest(
+          identifier: "Maps", backgroundModes: modes, usageDescriptions: LocationRig.keys)
         var rig = try LocationRig([manifest]) { $0.fencesNeedMode = needed }
         try rig.allow(.always)
         try rig.does(.start(.region(Fence(.circle(home(), radius: 100)))))

@@ -57,7 +57,9 @@ import Testing
   }
 
   // R-AUTH-07, R-AUTH-11, R-AUTH-19, R-AUTH-20
-  @Test(arguments: [AlertAnswer.open, .close]) func aUserAllowsAndAnswersAnAlert(answer: AlertAnswer) async throws {
+  @Test(arguments: [AlertAnswer.open, .close]) func aUserAllowsAndAnswersAnAlert(answer: AlertAnswer)
+    async throws
+  {
     var host = try Host(ScriptedLocationInterface(dialogs: [.allow], alerts: [answer]))
     try host.rig.lives(.launch)
     try host.rig.does(.requestAuthorization(.whenInUse))
@@ -68,7 +70,8 @@ import Testing
     try await arrive(&host)
     #expect(host.rig.notices().map(\.crossing) == (answer == .open ? [.enter] : []))
     let shown = host.user.shown
-    guard case .dialog(let dialog)? = shown.first, case .alert(let alert)? = shown.last(where: \.isAlert) else {
+    guard case .dialog(let dialog)? = shown.first, case .alert(let alert)? = shown.last(where: \.isAlert)
+    else {
       Issue.record("\(shown)")
       return
     }

@@ -30,7 +30,8 @@ import Testing
   @Test func theFinestDemandDecidesAndTheSourceStepsDown() {
     var broker = SourceBroker(table: .standard, available: [.satellite, .wifi, .cell])
     let apps = (0..<3).map(AppID.init)
-    #expect(broker.demand([apps[0]: 3000, apps[1]: 500, apps[2]: 100], at: .zero) && broker.running == .satellite)
+    #expect(
+      broker.demand([apps[0]: 3000, apps[1]: 500, apps[2]: 100], at: .zero) && broker.running == .satellite)
     #expect(broker.demand([apps[0]: 3000, apps[1]: 500], at: .seconds(10)) && broker.running == .wifi)
     #expect(!broker.demand([apps[1]: 500], at: .seconds(20)) && broker.running == .wifi)
     #expect(broker.demand([apps[0]: 3000], at: .seconds(30)) && broker.running == .cell)
@@ -52,7 +53,8 @@ import Testing
     let power = try #require(SourceTable.standard[.satellite]).power
     #expect(broker.costs[apps[0]]?[.satellite] == SourceBroker.Cost(seconds: 100, fixes: 1, millijoules: 0))
     for app in apps[1...] {
-      #expect(broker.costs[app]?[.satellite] == SourceBroker.Cost(seconds: 100, fixes: 1, millijoules: power * 50))
+      #expect(
+        broker.costs[app]?[.satellite] == SourceBroker.Cost(seconds: 100, fixes: 1, millijoules: power * 50))
       #expect(broker.costs[app]?[.cell] == nil)
     }
     #expect(broker.costs[apps[0]]?[.cell]?.seconds == 60 && broker.costs[apps[0]]?[.cell]?.millijoules == 300)

@@ -38,7 +38,8 @@ func box(_ west: Double, _ south: Double, _ east: Double, _ north: Double) throw
 }
 
 func fix(
-  _ place: Coordinate, deviation: Double = 5, at seconds: Double, altitude: Fix.Altitude? = nil, speed: Double? = nil,
+  _ place: Coordinate, deviation: Double = 5, at seconds: Double, altitude: Fix.Altitude? = nil,
+  speed: Double? = nil,
   source: SourceKind = .satellite
 ) throws -> Fix {
   try Fix(

@@ -43,7 +43,8 @@ import Testing
     _ = try system.handle(.app(app, .start(.significantChange())), at: .zero)
     var told: [LocationNotice] = []
     for await update in source.updates() {
-      for case .deliver(_, let notice) in try system.handle(update.event(of: source.kind), at: .seconds(1000)) {
+      for case .deliver(_, let notice) in try system.handle(update.event(of: source.kind), at: .seconds(1000))
+      {
         told.append(notice)
       }
     }

@@ -144,7 +144,8 @@ import Testing
 
   @Test func columnsThatAreNamedForDevicesTellThemApart() throws {
     for column in [
-      "imei", "plate", "VehicleNo", "vehicle_no", "bus_no", "Registration", "registration number", "MMSI", "callsign",
+      "imei", "plate", "VehicleNo", "vehicle_no", "bus_no", "Registration", "registration number", "MMSI",
+      "callsign",
       "BusRef",
       "device-identifier", "individual-local-identifier",
     ] {
@@ -167,7 +168,9 @@ import Testing
     }
     expectSeveral(column, ["0", "1"], cars)
     // Each has outliers, and some rows of a third that is seen once.
-    var noisy = table(200) { cars[$0].seconds % 310 == 0 ? (cars[$0].value, cars[$0].seconds, -9000) : cars[$0] }
+    var noisy = table(200) {
+      cars[$0].seconds % 310 == 0 ? (cars[$0].value, cars[$0].seconds, -9000) : cars[$0]
+    }
     noisy.append(("2", 95, 0))
     expectSeveral(column, ["0", "1", "2"], noisy)
     expectSeveral(column, ["1", "0"], cars.reversed())
@@ -177,7 +180,8 @@ import Testing
     // Seen at the same time, ten metres a second, and sorted by car.
     let together = table(200) { (cars[$0].value, $0 / 2, cars[$0].north) }
     expectSeveral(column, ["0", "1"], together)
-    expectSeveral(column, ["0", "1"], together.filter { $0.value == "0" } + together.filter { $0.value == "1" })
+    expectSeveral(
+      column, ["0", "1"], together.filter { $0.value == "0" } + together.filter { $0.value == "1" })
     // Two aeroplanes, each faster than anything on the ground.
     expectSeveral(column, ["0", "1"], table(200) { (cars[$0].value, cars[$0].seconds, cars[$0].north * 24) })
     // One of the cars, or one after the other with time to get there.
@@ -253,7 +257,9 @@ import Testing
       Issue.record("\(String(describing: error))")
       return
     }
-    #expect(Set(vehicles) == ["4716", "4720", "4722", "4733", "4803", "4836", "4841", "4842"] && vehicles.count == 8)
+    #expect(
+      Set(vehicles) == ["4716", "4720", "4722", "4733", "4803", "4836", "4841", "4842"] && vehicles.count == 8
+    )
     var fixes = 0
     for vehicle in vehicles {
       let trace = try LocationTrace.read(data, device: .init(column: "vehicle_id", value: vehicle))
@@ -281,8 +287,9 @@ import Testing
     #expect(TraceTime.seconds("2020-02-29T23:59:59.25Z") == 1_583_020_799.25)
     #expect(TraceTime.seconds("2020-02-07 02:15:00") == 1_581_041_700)
     #expect(TraceTime.seconds("2020-02-07T03:15:00+01:00") == 1_581_041_700)
-    for text in ["", "2020-02-07", "2020-13-07T00:00:00Z", "2020-02-07T25:00:00Z", "x", "nan", "2020-02-07T00:00:00+1"]
-    {
+    for text in [
+      "", "2020-02-07", "2020-13-07T00:00:00Z", "2020-02-07T25:00:00Z", "x", "nan", "2020-02-07T00:00:00+1",
+    ] {
       #expect(TraceTime.seconds(text) == nil, "\(text)")
     }
   }
@@ -322,10 +329,14 @@ import Testing
     let cases: [(String, String)] = [
       ("[", "not JSON"), ("[]", "'/'"), ("{\"type\":\"FeatureCollection\"}", "'features'"),
       ("{\"type\":\"FeatureCollection\",\"features\":[{\"type\":\"Feature\"}]}", "'features[0].geometry'"),
-      ("{\"type\":\"LineString\"}", "'/.type'"), ("{\"type\":\"Point\",\"coordinates\":[1,2]}", "'properties.radius'"),
+      ("{\"type\":\"LineString\"}", "'/.type'"),
+      ("{\"type\":\"Point\",\"coordinates\":[1,2]}", "'properties.radius'"),
       ("{\"type\":\"Polygon\",\"coordinates\":[[[77.77,1],[2]]]}", "coordinates[0][1]"),
       ("{\"type\":\"Polygon\",\"coordinates\":[[[77.77,1],[2,95],[3,3]]]}", "latitude is not within"),
-      ("{\"type\":\"Polygon\",\"coordinates\":[[[0,0],[77.77,77.77],[77.77,0],[0,77.77]]]}", "Self-intersection"),
+      (
+        "{\"type\":\"Polygon\",\"coordinates\":[[[0,0],[77.77,77.77],[77.77,0],[0,77.77]]]}",
+        "Self-intersection"
+      ),
     ]
     for (text, expected) in cases {
       let error = #expect(throws: GeoJSONError.self, "\(text)") { try GeoJSON.regions(Data(text.utf8)) }
@@ -388,13 +399,16 @@ import Testing
       var options = LocationReplay.Options()
       options.isContinuous = isContinuous
       let report = try LocationReplay.run(trace, fences: [fence], options: options)
-      #expect(report.crossings.map(\.kind) == [.enter, .exit] && report.crossings.allSatisfy { $0.fence == "shop" })
+      #expect(
+        report.crossings.map(\.kind) == [.enter, .exit] && report.crossings.allSatisfy { $0.fence == "shop" })
       #expect(report.wakeups == 2 && report.prompts == 1 && report.fixes == 2000)
       let root = try JSONSerialization.jsonObject(with: Data(report.json().utf8)) as? [String: Any]
       #expect(root?["fixes_used"] as? Int == report.used.count && (root?["crossings"] as? [Any])?.count == 2)
       #expect(!report.json().contains("50.1") && !report.text().contains("50.1"))
       let page = report.page(trace, fences: [fence], title: "A <drive>")
-      #expect(page.contains("class=\"enter\"") && page.contains("class=\"exit\"") && page.contains("A &lt;drive&gt;"))
+      #expect(
+        page.contains("class=\"enter\"") && page.contains("class=\"exit\"")
+          && page.contains("A &lt;drive&gt;"))
       counts.append(report.used.count)
     }
     #expect(counts[1] == 2000 && counts[0] < 200, "\(counts)")
@@ -408,12 +422,15 @@ import Testing
     let fences = try GeoJSON.regions(Data(GeoJSON.text([shop]).utf8))
     let trace = try LocationTrace.read(Data(table.utf8))
     let report = try LocationReplay.run(trace, fences: fences)
-    #expect(report.crossings.map(\.kind) == [.enter, .dwell, .exit] && report.json().contains("\"kind\":\"dwell\""))
+    #expect(
+      report.crossings.map(\.kind) == [.enter, .dwell, .exit] && report.json().contains("\"kind\":\"dwell\""))
     #expect(report.page(trace, fences: fences, title: "").contains("<circle class=\"dwell\""))
     for wrong in ["0", "\"10\"", "1e9"] {
       let text = GeoJSON.text([shop]).replacing("\"dwell\":10.0", with: "\"dwell\":\(wrong)")
       let error = #expect(throws: GeoJSONError.self) { try GeoJSON.regions(Data(text.utf8)) }
-      #expect("\(try #require(error))" == "GeoJSON: 'properties.dwell' is not a number of seconds from 1 to 2592000")
+      #expect(
+        "\(try #require(error))" == "GeoJSON: 'properties.dwell' is not a number of seconds from 1 to 2592000"
+      )
     }
   }
 

@@ -39,7 +39,9 @@ import Testing
     for second in 0..<4000 {
       heading += Double.random(in: -0.3...0.3, using: &generator)
       // Turned towards the middle when far, so that it crosses often.
-      if (x * x + y * y).squareRoot() > 400 { heading = atan2(-y, -x) + Double.random(in: -1...1, using: &generator) }
+      if (x * x + y * y).squareRoot() > 400 {
+        heading = atan2(-y, -x) + Double.random(in: -1...1, using: &generator)
+      }
       x += speed * cos(heading)
       y += speed * sin(heading)
       let fresh = errors.pair()
@@ -63,8 +65,12 @@ import Testing
   }
 
   // R-GEO-01
-  @Test(arguments: [(5.0, 1.4, 0.0), (20, 1.4, 0), (20, 12, 0), (40, 5, 0), (5, 1.4, 5), (20, 5, 5), (20, 5, 20)])
-  func falseCrossingsAreRarerThanTheStatedConfidence(_ deviation: Double, _ speed: Double, _ memory: Double) throws {
+  @Test(arguments: [
+    (5.0, 1.4, 0.0), (20, 1.4, 0), (20, 12, 0), (40, 5, 0), (5, 1.4, 5), (20, 5, 5), (20, 5, 20),
+  ])
+  func falseCrossingsAreRarerThanTheStatedConfidence(_ deviation: Double, _ speed: Double, _ memory: Double)
+    throws
+  {
     let centre = try place(53.3, -6.2)
     var total = Outcome()
     for seed in 1...12 as ClosedRange<UInt64> {

@@ -5,8 +5,8 @@ import Testing
 
 @testable import OpportuneMemory
 
-/// A memory cgroup, below the one that the tests run in or, in version 2, where groups with processes have no limited ones
-/// below, beside it; named after the process that runs them.
+/// A memory cgroup, below the one that the tests run in or, in version 2, where groups with processes have no
+/// limited ones below, beside it; named after the process that runs them.
 private struct Cgroup {
   let folder: String
   private let limitFile: String
@@ -52,8 +52,8 @@ private struct Cgroup {
   }
 }
 
-/// Another process that has so much memory in use until it is killed: dd reads it whole, and finds no room to write it to.
-/// What it writes to can be read once it has it all.
+/// Another process that has so much memory in use until it is killed: dd reads it whole, and finds no room to
+/// write it to. What it writes to can be read once it has it all.
 private func startHolder(mebibytes: Int) -> (process: pid_t, output: Int32)? {
   var ends: [Int32] = [-1, -1]
   guard pipe(&ends) == 0 else { return nil }
@@ -68,7 +68,9 @@ private func startHolder(mebibytes: Int) -> (process: pid_t, output: Int32)? {
   return posix_spawnp(&process, "dd", &actions, nil, &arguments, environ) == 0 ? (process, ends[0]) : nil
 }
 
-private var hasSwap: Bool { KernelFile.text("/proc/swaps").map { $0.split(separator: "\n").count > 1 } ?? false }
+private var hasSwap: Bool {
+  KernelFile.text("/proc/swaps").map { $0.split(separator: "\n").count > 1 } ?? false
+}
 
 private let limit = 96 << 20
 
@@ -211,7 +213,9 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
       let first = await levels.next()
       require(first == .normal, "nothing was touched yet")
       while broker.core.use.awaited == nil { sched_yield() }
-      require(broker.core.use.awaited.map { $0 < UInt64(limit) } == true, "it is looked at for the group, not the machine")
+      require(
+        broker.core.use.awaited.map { $0 < UInt64(limit) } == true,
+        "it is looked at for the group, not the machine")
       for region in regions { region.fill(1) }
       guard let ordinary = malloc(30 << 20) else { _exit(3) }
       memset(ordinary, 1, 30 << 20)
@@ -263,7 +267,8 @@ private func refillInFront(_ bytes: Int, regions count: Int) throws {
       require(full.inUse >= UInt64(limit) * 3 / 4, "clean pages in use count: \(full)")
       let relief = broker.relieve()
       require(
-        relief.removals.isEmpty && relief.missing == 0, "nobody goes: \(relief), \(String(describing: broker.reading))")
+        relief.removals.isEmpty && relief.missing == 0,
+        "nobody goes: \(relief), \(String(describing: broker.reading))")
       require(residentPages(files[0].bytes) == 0, "they are gone")
       for file in small { require(residentPages(file.bytes) == 4, "as far as needed") }
       let more = try front.allocate(bytes: 44 << 20)

@@ -86,7 +86,8 @@ import Testing
     #expect(app.ledger.wired == 8 * UInt64(pageSize))
   }
 
-  /// Nobody gets its share of what may be locked while it is away, so that its state is not lost for want of that.
+  /// Nobody gets its share of what may be locked while it is away, so that its state is not lost for want of
+  /// that.
   // R-MEM-07
   @Test(.disabled(if: isSanitized, "a sanitizer locks nothing into memory"))
   func wiredMemoryThatIsAwayKeepsItsShare() async {
@@ -97,11 +98,14 @@ import Testing
       // Who may do everything may lock everything.
       if getuid() == 0, setuid(65534) != 0 { _exit(3) }
       let app = try makeBroker().makeMemory(named: "app")
-      guard let block = try? app.allocate(bytes: bytes, isWired: true) else { _exit(7) }  // none may be locked here
+      // none may be locked here
+      guard let block = try? app.allocate(bytes: bytes, isWired: true) else { _exit(7) }
       block.bytes.initializeMemory(as: UInt8.self, repeating: 7)
       let memory = HeldMemory(block)
       let store = try HibernationStore(CrashDisk(size: 1 << 20))
-      _ = try memory.withContent { try store.save("app", [UnsafeRawBufferPointer(start: nil, count: 0), $0]) }
+      _ = try memory.withContent {
+        try store.save("app", [UnsafeRawBufferPointer(start: nil, count: 0), $0])
+      }
       memory.giveBack()
       let other = try? app.allocate(bytes: bytes, isWired: true)
       require(try store.record(of: "app").load(into: [memory]) == [], "it comes back")
@@ -191,7 +195,9 @@ import Testing
   // R-MEM-05, R-LIFE-07
   @Test func aFilesPagesGoWithWhatCanBeMadeAgain() throws {
     // A file each: of one that both map the kernel may take the pages from both, where they are large.
-    let files = (0..<2).map { _ in FileManager.default.temporaryDirectory.appending(path: "opportune-file-\(UUID())") }
+    let files = (0..<2).map { _ in
+      FileManager.default.temporaryDirectory.appending(path: "opportune-file-\(UUID())")
+    }
     defer { for file in files { try? FileManager.default.removeItem(at: file) } }
     for file in files { try Data(repeating: 7, count: 64 * pageSize).write(to: file) }
     let broker = try makeBroker()

@@ -34,7 +34,9 @@ import Testing
   /// Of which less is in use, and little is left.
   // R-MEM-01, R-MEM-02
   @Test func aSmallGroupOfALargeMachineIsLookedAtInTime() {
-    let readings = [MemoryReading(capacity: 256_000, inUse: 64_000), MemoryReading(capacity: 2560, inUse: 256)]
+    let readings = [
+      MemoryReading(capacity: 256_000, inUse: 64_000), MemoryReading(capacity: 2560, inUse: 256),
+    ]
     let next = NextLook(.standard, readings, MemoryLedger(), ofMachine: true, hasAlarm: true)
     #expect(next.bytes == 512 && next.milliseconds == 15_000)
   }
@@ -50,7 +52,9 @@ import Testing
   /// It counts again as its app returns.
   // R-MEM-03, R-GFX-04
   @Test func whatWasGivenLazilyIsLookedAfterWhereItWouldReachThePoint() {
-    let (near, over) = (next(60_000, lazy: 60_000, ofMachine: false), next(60_000, lazy: 70_000, ofMachine: false))
+    let (near, over) = (
+      next(60_000, lazy: 60_000, ofMachine: false), next(60_000, lazy: 70_000, ofMachine: false)
+    )
     #expect(near.milliseconds == -1 && near.bytes == 8000)
     #expect(over.milliseconds == 1000 && over.bytes == 68_000)
     #expect(next(60_000, lazy: .max, ofMachine: false).milliseconds == 1000)

@@ -255,7 +255,8 @@ private let megabyte: UInt64 = 1_000_000
   @Test func theMachinesMemoryIsRead() throws {
     let machine = try #require(MachineMemory.system.machineReading())
     let pages = UInt64(sysconf(Int32(_SC_PHYS_PAGES))) * UInt64(pageSize)
-    #expect(machine.capacity > 0 && machine.capacity <= pages + pages / 16 && machine.inUse <= machine.capacity)
+    #expect(
+      machine.capacity > 0 && machine.capacity <= pages + pages / 16 && machine.inUse <= machine.capacity)
     let broker = try MemoryBroker()
     let reading = try #require(broker.reading)
     #expect(reading.capacity > 0 && reading.capacity <= machine.capacity)

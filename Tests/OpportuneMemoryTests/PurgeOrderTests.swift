@@ -41,7 +41,9 @@ import Testing
     while true {
       let before = regions.map(\.isPurged)
       guard broker.purge(1) > 0 else { return order }
-      for (index, region) in regions.enumerated() where region.isPurged && !before[index] { order.append(index) }
+      for (index, region) in regions.enumerated() where region.isPurged && !before[index] {
+        order.append(index)
+      }
     }
   }
 
@@ -50,7 +52,8 @@ import Testing
     let broker = try makeBroker()
     let standings: [AppStanding] = [.active, .inactive, .background, .suspended]
     let regions = try standings.map { standing in
-      let region = try broker.makeMemory(named: "\(standing)", standing: standing).purgeable(of: UInt8.self, count: 1)
+      let region = try broker.makeMemory(named: "\(standing)", standing: standing).purgeable(
+        of: UInt8.self, count: 1)
       region.fill(1)
       return region
     }

@@ -72,7 +72,9 @@ private struct Broken: Error {}
       }
     }
     #expect(region.isPurged)
-    func made(_ value: UInt32) -> (UnsafeMutableBufferPointer<UInt32>) -> Void { { $0.update(repeating: value) } }
+    func made(_ value: UInt32) -> (UnsafeMutableBufferPointer<UInt32>) -> Void {
+      { $0.update(repeating: value) }
+    }
     let sum = region.withContents(orRecreate: made(3)) { $0.reduce(0, +) }
     #expect(sum == 6000)
     let again = region.withContents(orRecreate: made(4)) { $0.reduce(0, +) }

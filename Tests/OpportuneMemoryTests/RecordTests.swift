@@ -32,7 +32,9 @@ import Testing
   @Test(arguments: [1, 2, 3] as [UInt64]) func partsOfEachKindAndLengthComeBack(seed: UInt64) throws {
     var generator = SplitMix64(seed: seed)
     let store = try HibernationStore(CrashDisk(size: 16 << 20))
-    let lengths = [0, 1, 7, 4095, 4096, 32_767, 32_768, 100_001, Self.block - 1, Self.block, Self.block + 1, 700_003]
+    let lengths = [
+      0, 1, 7, 4095, 4096, 32_767, 32_768, 100_001, Self.block - 1, Self.block, Self.block + 1, 700_003,
+    ]
     for round in 0..<6 {
       let parts = (0..<Int.random(in: 1...6, using: &generator)).map { _ -> [UInt8] in
         let count = lengths.randomElement(using: &generator) ?? 0
@@ -43,7 +45,8 @@ import Testing
         default:
           // Blocks of each kind in one part.
           let third = count / 3
-          return text(third, seed: seed) + [UInt8](repeating: 0, count: third) + noise(count - 2 * third, seed: seed)
+          return text(third, seed: seed) + [UInt8](repeating: 0, count: third)
+            + noise(count - 2 * third, seed: seed)
         }
       }
       _ = try save(store, "app", parts)
@@ -183,7 +186,9 @@ import Testing
     let store = try HibernationStore(disk)
     let app = try makeBroker().makeMemory(named: "app")
     let blocks = try (0..<2).map { try app.allocate(bytes: Self.block * ($0 + 1)) }
-    for (number, block) in blocks.enumerated() { block.bytes.copyBytes(from: noise(block.count, seed: UInt64(number))) }
+    for (number, block) in blocks.enumerated() {
+      block.bytes.copyBytes(from: noise(block.count, seed: UInt64(number)))
+    }
     let memory = blocks.map { HeldMemory($0) }
     let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
     _ = try store.save("app", [nothing] + blocks.map { UnsafeRawBufferPointer($0.bytes) })
@@ -196,14 +201,16 @@ import Testing
     #expect(app.ledger.inUse == 0 && blocks.allSatisfy { pagesInCore($0.bytes) == 0 })
   }
 
-  /// Memory that is in use when its content comes back is not taken over; what was never given back keeps what it has, and
-  /// what comes after it is still found.
+  /// Memory that is in use when its content comes back is not taken over; what was never given back keeps
+  /// what it has, and what comes after it is still found.
   // R-MEM-07
   @Test func whatWasNotGivenBackIsPassedOver() throws {
     let store = try HibernationStore(CrashDisk(size: 8 << 20))
     let app = try makeBroker().makeMemory(named: "app")
     let blocks = try (0..<3).map { _ in try app.allocate(bytes: Self.block) }
-    for (number, block) in blocks.enumerated() { block.bytes.copyBytes(from: noise(block.count, seed: UInt64(number))) }
+    for (number, block) in blocks.enumerated() {
+      block.bytes.copyBytes(from: noise(block.count, seed: UInt64(number)))
+    }
     let region = try app.purgeable(of: UInt8.self, count: pageSize, isVolatile: false)
     region.fill(5)
     let memory = blocks.map { HeldMemory($0) } + [HeldMemory(region)]
@@ -211,7 +218,9 @@ import Testing
       try memory[3].withContent { last in
         _ = try store.save(
           "app",
-          [UnsafeRawBufferPointer(start: nil, count: 0)] + blocks.map { UnsafeRawBufferPointer($0.bytes) } + [last])
+          [UnsafeRawBufferPointer(start: nil, count: 0)] + blocks.map { UnsafeRawBufferPointer($0.bytes) } + [
+            last
+          ])
       }
     }
     try hibernate()
@@ -302,7 +311,9 @@ import Testing
   @Test func theChecksumIsThatOfZstd() throws {
     for count in [1, 3, 4, 8, 31, 32, 33, 63, 64, 1000, 4096, 100_003] {
       let content = noise(count, seed: UInt64(count))
-      let end = try Compressor.frame(of: content).suffix(4).reversed().reduce(0 as UInt64) { $0 << 8 | UInt64($1) }
+      let end = try Compressor.frame(of: content).suffix(4).reversed().reduce(0 as UInt64) {
+        $0 << 8 | UInt64($1)
+      }
       #expect(content.withUnsafeBytes { checksum($0) } & 0xFFFF_FFFF == end, "\(count) bytes")
     }
   }

@@ -117,7 +117,9 @@ private let megabyte: UInt64 = 1_000_000
     let page = UInt64(pageSize)
     let broker = try makeBroker(budget: 25_600 * page)
     let front = broker.makeMemory(named: "front")
-    let held = try (0..<100).map { _ in try front.purgeable(of: UInt8.self, count: 200 * pageSize, isVolatile: false) }
+    let held = try (0..<100).map { _ in
+      try front.purgeable(of: UInt8.self, count: 200 * pageSize, isVolatile: false)
+    }
     let before = broker.core.walks.load(ordering: .relaxed)
     for _ in 0..<2000 { _ = try front.purgeable(of: UInt8.self, count: 1) }
     #expect(broker.core.walks.load(ordering: .relaxed) - before <= 2000 / 100 + 1)
@@ -144,8 +146,8 @@ private let megabyte: UInt64 = 1_000_000
     #expect(broker.ledger.inUse < 750 * page)
   }
 
-  /// Whatever is done, an allocation leaves no more in use than the critical point and the part between two walks, and what
-  /// was had back from the kernel since the last one, of which nobody is told.
+  /// Whatever is done, an allocation leaves no more in use than the critical point and the part between two
+  /// walks, and what was had back from the kernel since the last one, of which nobody is told.
   // R-MEM-01
   @Test(arguments: [1, 2, 3] as [UInt64])
   func useStaysBelowTheCriticalPoint(seed: UInt64) throws {

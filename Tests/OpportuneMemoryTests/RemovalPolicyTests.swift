@@ -6,7 +6,9 @@ import Testing
 private let megabyte: UInt64 = 1_000_000
 private let reading = MemoryReading(capacity: 1000 * megabyte, inUse: 800 * megabyte)
 
-private func app(_ number: UInt32, _ standing: AppStanding, _ megabytes: UInt64, idle: UInt64) -> RemovalCandidate {
+private func app(_ number: UInt32, _ standing: AppStanding, _ megabytes: UInt64, idle: UInt64)
+  -> RemovalCandidate
+{
   RemovalCandidate(
     app: number, name: "app\(number)", standing: standing, footprint: megabytes * megabyte, idle: idle)
 }
@@ -14,7 +16,8 @@ private func app(_ number: UInt32, _ standing: AppStanding, _ megabytes: UInt64,
 private func random(_ count: Int, _ generator: inout SplitMix64) -> [RemovalCandidate] {
   (0..<UInt32(count)).map { number in
     RemovalCandidate(
-      app: number, name: "app\(number)", standing: AppStanding.allCases.randomElement(using: &generator) ?? .gone,
+      app: number, name: "app\(number)",
+      standing: AppStanding.allCases.randomElement(using: &generator) ?? .gone,
       footprint: UInt64.random(in: 0...400, using: &generator) * megabyte,
       idle: UInt64.random(in: 0...5, using: &generator))
   }
@@ -33,7 +36,8 @@ private func random(_ count: Int, _ generator: inout SplitMix64) -> [RemovalCand
 
   // R-MEM-09, R-MEM-11, R-MEM-12
   @Test(arguments: RemovalPolicy.Order.allCases)
-  func suspendedGoesBeforeBackgroundBeforeAudioBeforeInactiveAndTheActiveAppNever(order: RemovalPolicy.Order) {
+  func suspendedGoesBeforeBackgroundBeforeAudioBeforeInactiveAndTheActiveAppNever(order: RemovalPolicy.Order)
+  {
     var policy = RemovalPolicy()
     policy.order = order
     let candidates = [
@@ -129,9 +133,11 @@ private func random(_ count: Int, _ generator: inout SplitMix64) -> [RemovalCand
     #expect(try way(.suspended, limit * megabyte).way == .hibernate)
     #expect(try way(.suspended, limit * megabyte + 1).way == .terminate)
     #expect(try way(.background, 1).way == .terminate, "what runs would have to be suspended first")
-    #expect(try way(.suspended, limit * megabyte + 1).reason.contains("more than \(limit) MB are not hibernated"))
+    #expect(
+      try way(.suspended, limit * megabyte + 1).reason.contains("more than \(limit) MB are not hibernated"))
     let cached = RemovalCandidate(
-      app: 1, name: "mail", standing: .suspended, footprint: limit * megabyte + 1, idle: 1, written: limit * megabyte)
+      app: 1, name: "mail", standing: .suspended, footprint: limit * megabyte + 1, idle: 1,
+      written: limit * megabyte)
     #expect(policy.choose([cached], excess: megabyte, reading: reading)?.way == .hibernate)
     policy.hibernates = false
     #expect(try way(.suspended, 1).way == .terminate)
@@ -163,7 +169,8 @@ private func random(_ count: Int, _ generator: inout SplitMix64) -> [RemovalCand
     // 200 MB are free: two may go on, and the one that was in front longest ago is like any other.
     policy.bytesPerTrackingApp = 100 * megabyte
     #expect(order(candidates, policy) == [5, 1, 4, 2, 3])
-    let next = try #require(policy.choose(candidates.filter { $0.app != 5 }, excess: megabyte, reading: reading))
+    let next = try #require(
+      policy.choose(candidates.filter { $0.app != 5 }, excess: megabyte, reading: reading))
     #expect(next.reason.contains("200 MB free are too few for it to go on tracking"))
   }
 
@@ -176,7 +183,8 @@ private func random(_ count: Int, _ generator: inout SplitMix64) -> [RemovalCand
         == "app3 was hibernated, suspended with 12 MB, because 25 MB had to go of 800 MB in use; among apps that were "
         + "suspended, it was in front longest ago; at most 32 MB are hibernated.")
     #expect("\(removal)" == removal.reason)
-    let least = try #require(RemovalPolicy().choose([app(3, .suspended, 12, idle: 6)], excess: 1, reading: reading))
+    let least = try #require(
+      RemovalPolicy().choose([app(3, .suspended, 12, idle: 6)], excess: 1, reading: reading))
     #expect(least.reason.contains("because less than 0.1 MB had to go of 800 MB in use;"))
   }
 

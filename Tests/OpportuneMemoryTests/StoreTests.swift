@@ -22,7 +22,9 @@ private func noise(_ count: Int, seed: UInt64) -> [UInt8] {
 }
 
 /// Bytes that this process handed to the kernel to write, as that counts them.
-private func written() -> UInt64? { KernelFile.text("/proc/self/io").flatMap { KernelFile.table($0)["wchar"] } }
+private func written() -> UInt64? {
+  KernelFile.text("/proc/self/io").flatMap { KernelFile.table($0)["wchar"] }
+}
 
 /// How large the file system in main memory is; `nil` where it has no limit of its own.
 private func bytesOfSharedMemory() -> Int? {
@@ -91,13 +93,16 @@ private func bytesOfSharedMemory() -> Int? {
       dirty.bytes.copyBytes(from: state)
       app.setStanding(.suspended)
       let page = UInt64(pageSize)
-      require(app.ledger.handedOut == 1000 * page && app.ledger.unreconstitutable == 10 * page, "\(app.ledger)")
+      require(
+        app.ledger.handedOut == 1000 * page && app.ledger.unreconstitutable == 10 * page, "\(app.ledger)")
       let store = try HibernationStore(path: folder.appending(path: "store").path, bytes: 8 << 20)
       guard let before = written() else { _exit(2) }
       require(broker.purge(.max) == 500 * page, "what can be made again is dropped")
       try store.save("game", [UnsafeRawBufferPointer(dirty.bytes)])
       guard let after = written() else { _exit(2) }
-      require(after - before >= 10 * page && after - before < 10 * page + 1024, "\(after - before) bytes were written")
+      require(
+        after - before >= 10 * page && after - before < 10 * page + 1024,
+        "\(after - before) bytes were written")
       require(try store.load("game") == [state], "it comes back")
       withExtendedLifetime(clean) {}
       try FileManager.default.removeItem(at: folder)
@@ -142,7 +147,9 @@ private func bytesOfSharedMemory() -> Int? {
         } catch { return (error as? StoreError)?.code }
       }
       // Once here, so that the child waits for no lock of the runtime.
-      require(refusal("app", [1]) == nil && refusal(String(repeating: "x", count: 256), [1]) == .argument, "it saves")
+      require(
+        refusal("app", [1]) == nil && refusal(String(repeating: "x", count: 256), [1]) == .argument,
+        "it saves")
       guard let symbol = dlsym(nil, "fork") else { _exit(2) }
       let child = unsafeBitCast(symbol, to: (@convention(c) () -> Int32).self)()
       if child == 0 {
@@ -189,7 +196,8 @@ private func bytesOfSharedMemory() -> Int? {
     for left in [0, 1, StoreIndex.dataOffset - 1, StoreIndex.dataOffset, 1 << 19] {
       try Data(count: left).write(to: URL(fileURLWithPath: path))
       do { try save(HibernationStore(path: path, bytes: 1 << 20), "app", [[1]]) }
-      #expect(try HibernationStore(path: path, bytes: 1 << 20).load("app") == [[1]], "\(left) bytes were there")
+      #expect(
+        try HibernationStore(path: path, bytes: 1 << 20).load("app") == [[1]], "\(left) bytes were there")
     }
     // What is not blank is somebody's.
     try Data([0, 0, 1]).write(to: URL(fileURLWithPath: path))
@@ -267,7 +275,8 @@ private func bytesOfSharedMemory() -> Int? {
     }
   }
 
-  /// Else a crash takes the file, or its name, with all that was saved by then. Also where a crash cut the last opening short.
+  /// Else a crash takes the file, or its name, with all that was saved by then. Also where a crash cut the
+  /// last opening short.
   // R-MEM-06, R-MEM-07
   @Test func theFileAndItsNameAreOnTheDiskBeforeAnythingIsWritten() throws {
     func number(_ path: String) throws -> ino_t {
@@ -331,8 +340,9 @@ private func bytesOfSharedMemory() -> Int? {
     #expect(failures == 6, "two calls for the record, and two for each copy of the index")
   }
 
-  /// The program does more of it: `StoreCrash kills 2400 1 FOLDER`, `... machine` and `... machine large`. It finds fault with
-  /// a store that lacks its synchronisations once the machine goes down with what it had not synchronised.
+  /// The program does more of it: `StoreCrash kills 2400 1 FOLDER`, `... machine` and `... machine large`. It
+  /// finds fault with a store that lacks its synchronisations once the machine goes down with what it had not
+  /// synchronised.
   // R-MEM-06, R-MEM-07
   @Test(
     .timeLimit(.minutes(3)),
@@ -340,7 +350,9 @@ private func bytesOfSharedMemory() -> Int? {
       ("program", 60, 0, "small"), ("machine", 60, 0, "small"), ("unsynchronised", 400, 3, "small"),
       ("machine", 16, 0, "large"),
     ])
-  func aKilledProgramLeavesEachAppAsItWasOrAsItIs(crash: String, kills: Int, expected: Int32, size: String) throws {
+  func aKilledProgramLeavesEachAppAsItWasOrAsItIs(crash: String, kills: Int, expected: Int32, size: String)
+    throws
+  {
     let folder = FileManager.default.temporaryDirectory.appending(path: "opportune-kills-\(UUID())")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
     defer { try? FileManager.default.removeItem(at: folder) }
@@ -356,7 +368,8 @@ private func bytesOfSharedMemory() -> Int? {
   }
 
   private func statusOfStoreCrash(_ words: [String]) throws -> Int32 {
-    let program = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+    let program = URL(
+      fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
     let path: String = program.deletingLastPathComponent().appending(path: "StoreCrash").path
     var arguments = ([path] + words).map { strdup($0) } + [nil]
     defer { for argument in arguments { free(argument) } }
@@ -379,7 +392,8 @@ private func bytesOfSharedMemory() -> Int? {
     do { try save(HibernationStore(disk), "app", [state]) }
     let whole = disk.seen
     let used = [
-      0..<200, StoreIndex.slotBytes..<StoreIndex.slotBytes + 200, StoreIndex.dataOffset..<StoreIndex.dataOffset + 3100,
+      0..<200, StoreIndex.slotBytes..<StoreIndex.slotBytes + 200,
+      StoreIndex.dataOffset..<StoreIndex.dataOffset + 3100,
     ]
     var found = (whole: 0, repaired: 0, refused: 0)
     for _ in 0..<600 {
@@ -399,8 +413,8 @@ private func bytesOfSharedMemory() -> Int? {
     #expect(found.repaired > 0 && found.refused > 0, "\(found)")
   }
 
-  /// At every write, whatever part of what was not synchronised a crash keeps: each app is as it was before the
-  /// operation or after it.
+  /// At every write, whatever part of what was not synchronised a crash keeps: each app is as it was before
+  /// the operation or after it.
   // R-MEM-06, R-MEM-07
   @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64])
   func aCrashLeavesEachAppAsItWasOrAsItIs(seed: UInt64) throws {
@@ -409,8 +423,8 @@ private func bytesOfSharedMemory() -> Int? {
     #expect(faults.found.isEmpty, "seed \(seed): \(faults.found.prefix(3))")
   }
 
-  /// The same finds fault with a store that lacks any one of its synchronisations: of the record, and of each copy of
-  /// the index.
+  /// The same finds fault with a store that lacks any one of its synchronisations: of the record, and of each
+  /// copy of the index.
   @Test(arguments: 0..<3) func theCrashTestSeesThatASynchronisationIsMissing(missing: Int) throws {
     var found = 0
     for seed in 1...6 as ClosedRange<UInt64> where found == 0 {
@@ -456,10 +470,14 @@ private func bytesOfSharedMemory() -> Int? {
           var left: [String: [UInt8]] = [:]
           for app in store.apps { left[app] = try store.load(app).first }
           if left != model, left != next { found.append("operation \(operation): neither before nor after") }
-          if number >= images.count - CrashDisk.tries, left != next { found.append("operation \(operation): not kept") }
+          if number >= images.count - CrashDisk.tries, left != next {
+            found.append("operation \(operation): not kept")
+          }
           // The space accounts: all of it comes back.
           for app in store.apps { try store.remove(app) }
-          if store.freeBytes != image.count - StoreIndex.dataOffset { found.append("operation \(operation): space") }
+          if store.freeBytes != image.count - StoreIndex.dataOffset {
+            found.append("operation \(operation): space")
+          }
         } catch {
           found.append("operation \(operation): \(error)")
         }

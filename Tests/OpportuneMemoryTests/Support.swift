@@ -4,8 +4,8 @@ import Synchronization
 
 @testable import OpportuneMemory
 
-/// Resident bytes of the mapping around an address, as the kernel counts them; `nil` where there is none. Read by C,
-/// since a sanitizer has thousands of mappings, and Swift splits text slowly in a debug build.
+/// Resident bytes of the mapping around an address, as the kernel counts them; `nil` where there is none.
+/// Read by C, since a sanitizer has thousands of mappings, and Swift splits text slowly in a debug build.
 func resident(around address: UnsafeRawPointer) -> Int? {
   guard let file = fopen("/proc/self/smaps", "r") else { return nil }
   defer { fclose(file) }
@@ -46,7 +46,8 @@ func makeBroker(
 /// The same, with other settings.
 func makeBroker(
   budget: UInt64 = 1 << 40, clock: @escaping @Sendable () -> UInt64 = { 0 },
-  remove: @escaping @Sendable (Removal) -> Void = { _ in }, _ change: (inout MemoryConfiguration) throws -> Void
+  remove: @escaping @Sendable (Removal) -> Void = { _ in },
+  _ change: (inout MemoryConfiguration) throws -> Void
 ) throws -> MemoryBroker {
   var configuration = MemoryConfiguration()
   configuration.limit = .budget(budget)

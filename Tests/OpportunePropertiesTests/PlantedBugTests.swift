@@ -97,7 +97,8 @@ import Testing
       guard result.unknownModes.count < 2 else { return result }
       var changed = result.manifest
       changed.backgroundModes.remove(.voip)
-      return ManifestReader.Result(changed, unknownKeys: result.unknownKeys, unknownModes: result.unknownModes)
+      return ManifestReader.Result(
+        changed, unknownKeys: result.unknownKeys, unknownModes: result.unknownModes)
     }
     #expect(try #require(try await finding(manifest)).message.contains("is read as"))
     manifest.read = { data in
@@ -108,7 +109,9 @@ import Testing
 
     var way = WayProperty()
     // The way back, as of a reader that takes south for north.
-    way.read = { try LocationTrace.read(Data(String(decoding: $0, as: UTF8.self).replacing(",S,", with: ",N,").utf8)) }
+    way.read = {
+      try LocationTrace.read(Data(String(decoding: $0, as: UTF8.self).replacing(",S,", with: ",N,").utf8))
+    }
     #expect(try await finding(way) != nil)
 
     var regions = GeoJSONProperty()

@@ -38,7 +38,8 @@ import Testing
     let rest = try target.makeFuzzer().fuzz(seed: 7, first: 8, milliseconds: 600_000, executions: 12).figures
     #expect(half.steps + rest.steps == first.steps)
     let next = try target.makeFuzzer().fuzz(seed: 8, milliseconds: 600_000, executions: 19).figures
-    let shifted = try target.makeFuzzer().fuzz(seed: 7, first: 1, milliseconds: 600_000, executions: 19).figures
+    let shifted = try target.makeFuzzer().fuzz(seed: 7, first: 1, milliseconds: 600_000, executions: 19)
+      .figures
     #expect(next.steps != shifted.steps, "neighbouring seeds have executions in common")
   }
 
@@ -62,7 +63,8 @@ import Testing
     #expect(fuzzer.fuzz(seed: 1, milliseconds: 60_000, executions: 0).failed)
     let finding = fuzzer.shrunkFinding(milliseconds: 30_000)
     #expect(finding.message == "it was the third (it does not fail again: it depends on more than its input)")
-    #expect(finding.timeline.contains("number 3") && !finding.timeline.contains("number 2"), "\(finding.timeline)")
+    #expect(
+      finding.timeline.contains("number 3") && !finding.timeline.contains("number 2"), "\(finding.timeline)")
     #expect(property.count.withLock { $0 } > 2 * property.tries)
   }
 

@@ -5,7 +5,8 @@ import Testing
 
 @Suite(.bounded) struct AndroidUsageTests {
   private static let kinds = [
-    "resumed": 1, "paused": 2, "notified": 12, "serves": 19, "served": 20, "stopped": 23, "shutdown": 26, "startup": 27,
+    "resumed": 1, "paused": 2, "notified": 12, "serves": 19, "served": 20, "stopped": 23, "shutdown": 26,
+    "startup": 27,
   ]
 
   /// Seconds, what, of which app, and which of its activities.
@@ -24,7 +25,8 @@ import Testing
   // R-LIFE-22
   @Test func anActivityThatIsStoppedWithoutAPauseIsNotInFront() throws {
     let trace = try trace([
-      (0, "resumed", "maps", 1), (10, "stopped", "maps", 1), (500, "notified", "mail", 0), (600, "resumed", "mail", 2),
+      (0, "resumed", "maps", 1), (10, "stopped", "maps", 1), (500, "notified", "mail", 0),
+      (600, "resumed", "mail", 2),
       (610, "paused", "mail", 2), (5000, "notified", "mail", 0),
     ])
     #expect(
@@ -37,7 +39,8 @@ import Testing
 
   @Test func anAppThatGoesOnWithAnotherActivityDoesNotComeToTheFrontAgain() throws {
     let trace = try trace([
-      (0, "resumed", "maps", 1), (10, "paused", "maps", 1), (10.25, "resumed", "maps", 2), (10.5, "stopped", "maps", 1),
+      (0, "resumed", "maps", 1), (10, "paused", "maps", 1), (10.25, "resumed", "maps", 2),
+      (10.5, "stopped", "maps", 1),
       // Another comes before the first has gone, and the same is resumed again.
       (20, "resumed", "maps", 3), (20.5, "paused", "maps", 2), (21, "resumed", "maps", 3),
       // The screen was off.
@@ -55,19 +58,22 @@ import Testing
 
   @Test func whoIsSeenOnAnotherScreenIsInFrontAgain() throws {
     let trace = try trace([
-      (0, "resumed", "car", 1), (10, "resumed", "mail", 2), (20, "paused", "mail", 2), (20.25, "resumed", "mail", 3),
+      (0, "resumed", "car", 1), (10, "resumed", "mail", 2), (20, "paused", "mail", 2),
+      (20.25, "resumed", "mail", 3),
       (30, "paused", "mail", 3), (60, "stopped", "car", 1), (100, "notified", "mail", 0),
     ])
     #expect(
       trace.lines == [
-        "0 front car", "10 front mail", "30 left mail", "30 front car", "60 left car", "100 notification mail",
+        "0 front car", "10 front mail", "30 left mail", "30 front car", "60 left car",
+        "100 notification mail",
       ])
     #expect(try Replay.run(trace).seconds[.foreground] == 60)
   }
 
   @Test func anAppServesUntilTheLastOfItsServicesEnds() throws {
     let trace = try trace([
-      (0, "serves", "music", 0), (1, "serves", "music", 0), (2, "served", "music", 0), (3, "served", "music", 0),
+      (0, "serves", "music", 0), (1, "serves", "music", 0), (2, "served", "music", 0),
+      (3, "served", "music", 0),
       (4, "served", "music", 0),
     ])
     #expect(trace.lines == ["0 holds music 1", "3 lets go music 1"])
@@ -83,7 +89,8 @@ import Testing
     ])
     #expect(
       trace.lines == [
-        "0 front maps", "10 shutdown", "7000 front home", "7002 notification mail", "7002 shutdown", "9001 front maps",
+        "0 front maps", "10 shutdown", "7000 front home", "7002 notification mail", "7002 shutdown",
+        "9001 front maps",
         "9002 left maps",
       ])
     #expect(try Replay.run(trace).seconds[.foreground] == 13)
@@ -93,8 +100,8 @@ import Testing
   func twoWeeksOfAPhoneAreInFrontForAsLongAsAnythingIsResumed() throws {
     let trace = try Recording(recorded: "android-app-usage/app_usage_2023-05-29_06-13.db.gz").read()
     let report = try Replay.run(trace)
-    // The union of all times between an activity's resumption and its pause or stop, computed apart: 81,748.04 s, and what the
-    // changes of activities add.
+    // The union of all times between an activity's resumption and its pause or stop, computed apart:
+    // 81,748.04 s, and what the changes of activities add.
     #expect(abs((report.seconds[.foreground] ?? 0) - 81_755) < 15)
     // 1,871 activities are resumed, 916 of them of another app than the one before.
     #expect((1300...1400).contains(report.switchCount) && (916...1000).contains(report.changes))

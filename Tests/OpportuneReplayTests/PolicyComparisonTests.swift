@@ -6,7 +6,8 @@ import Testing
 
 @Suite(.bounded) struct PolicyComparisonTests {
   private func trace(_ name: String) throws -> Trace {
-    try TraceReader.read(#require(Bundle.module.url(forResource: "Fixtures/\(name)", withExtension: "db")).path)
+    try TraceReader.read(
+      #require(Bundle.module.url(forResource: "Fixtures/\(name)", withExtension: "db")).path)
   }
 
   // R-MEM-09, R-MEM-04
@@ -36,7 +37,9 @@ import Testing
   // R-MEM-09
   @Test func theSameSeedIsTheSameAndAnotherIsNot() throws {
     let trace = try trace("android-app-usage")
-    let text = try [1, 1, 2].map { try PolicyComparison(trace, [.lru, .largest], table: .android, seed: $0).json() }
+    let text = try [1, 1, 2].map {
+      try PolicyComparison(trace, [.lru, .largest], table: .android, seed: $0).json()
+    }
     #expect(text[0] == text[1] && text[0] != text[2])
   }
 
@@ -56,7 +59,9 @@ import Testing
     let trace = try trace("desktop-app-focus")
     for (policies, isFelt) in [([NamedPolicy.lru], false), ([.lru, .terminate], true)] {
       let text = try PolicyComparison(trace, policies, table: .ios, seed: 2).text()
-      #expect(text.contains(" MB down to what the largest app needs\n") != isFelt && text.contains("were tried from"))
+      #expect(
+        text.contains(" MB down to what the largest app needs\n") != isFelt
+          && text.contains("were tried from"))
     }
   }
 

@@ -23,16 +23,20 @@ import Testing
         "PLScreenStateAgent_EventForward_ScreenState", "ID timestamp bundleID",
         screen.enumerated().map { [$0, $1.0, $1.1] }),
       Recording.Table(
-        "PLSpringBoardAgent_EventForward_SBBlank", "ID timestamp Blanked", dark.enumerated().map { [$0, $1.0, $1.1] }),
+        "PLSpringBoardAgent_EventForward_SBBlank", "ID timestamp Blanked",
+        dark.enumerated().map { [$0, $1.0, $1.1] }),
       Recording.Table(
         "PLPowerAssertionAgent_EventForward_Assertion",
         "ID timestamp timestampActionOffset Action pid AssertionOnBehalfOfPID GlobalUniqueID",
-        assertions.enumerated().map { [$0, $1.at, $1.age.map { $0 * 1000 }, $1.action, 31, $1.process, $1.number] }),
+        assertions.enumerated().map {
+          [$0, $1.at, $1.age.map { $0 * 1000 }, $1.action, 31, $1.process, $1.number]
+        }),
       Recording.Table(
         "PLStorageOperator_EventForward_TimeOffset", "ID timestamp system",
         offsets.enumerated().map { [$0, $1.0, $1.1] }),
       Recording.Table(
-        "PLConfigAgent_EventNone_Config", "ID timestamp DeviceBootTime", boots.enumerated().map { [$0, $1.0, $1.1] }),
+        "PLConfigAgent_EventNone_Config", "ID timestamp DeviceBootTime",
+        boots.enumerated().map { [$0, $1.0, $1.1] }),
     ]).read()
   }
 
@@ -45,12 +49,14 @@ import Testing
         (2200, "mail", 400, "Mail"),
       ],
       assertions: [
-        (50, 0, 0, 308, 1), (50, 0, 4, 308, 1), (1100, 0, 0, 308, 2), (1100, 0, 4, 308, 2), (1101, 0, 0, 400, 3),
+        (50, 0, 0, 308, 1), (50, 0, 4, 308, 1), (1100, 0, 0, 308, 2), (1100, 0, 4, 308, 2),
+        (1101, 0, 0, 400, 3),
         (1102, 0, 0, 309, 4),
       ], boots: [(1300, 1000), (2300, 1001)])
     #expect(
       trace.lines == [
-        "50 holds translate 1", "50 lets go translate 1", "100 shutdown", "1101 holds mail 3", "1200 started mail",
+        "50 holds translate 1", "50 lets go translate 1", "100 shutdown", "1101 holds mail 3",
+        "1200 started mail",
       ])
   }
 
@@ -73,17 +79,20 @@ import Testing
       offsets: [(900, -373)])
     #expect(
       trace.lines == [
-        "599.5 holds mail 1", "610 lets go mail 1", "620 holds mail 2", "900 lets go mail 2", "927 holds mail 3",
+        "599.5 holds mail 1", "610 lets go mail 1", "620 holds mail 2", "900 lets go mail 2",
+        "927 holds mail 3",
       ])
     #expect(trace.expectations.map(\.at) == [-373])
     #expect(
-      try Replay.run(trace).text().contains("note: the log's clock is 373 s ahead of the device's, by which times"))
+      try Replay.run(trace).text().contains(
+        "note: the log's clock is 373 s ahead of the device's, by which times"))
   }
 
   @Test func whatIsNoTimeIsLeftOut() throws {
     let trace = try trace(
       states: [(0, "mail", 7, 2), (.infinity, "mail", 7, 2)], screen: [(-.infinity, "mail"), (5, "mail")],
-      assertions: [(10, .infinity, 0, 7, 1), (.infinity, -1, 0, 7, 2), (10, 1e9, 0, 7, 3)], offsets: [(0, -.infinity)],
+      assertions: [(10, .infinity, 0, 7, 1), (.infinity, -1, 0, 7, 2), (10, 1e9, 0, 7, 3)],
+      offsets: [(0, -.infinity)],
       boots: [(0, .infinity), (0, -.infinity)])
     // When an assertion was held is not known, but that it was when it was written; none was held after that.
     #expect(trace.lines == ["5 front mail", "10 holds mail 1", "10 holds mail 3"])
@@ -115,7 +124,8 @@ import Testing
       ], dark: [(200, 1), (299, 0), (305, 1), (306, 1)])
     #expect(
       trace.lines == [
-        "100 front com.apple.springboard", "110 front mail", "150 front com.other.game", "200 left com.other.game",
+        "100 front com.apple.springboard", "110 front mail", "150 front com.other.game",
+        "200 left com.other.game",
         "300 front com.apple.springboard", "305 left com.apple.springboard",
       ])
     #expect(try Replay.run(trace).seconds[.foreground] == 105)

@@ -30,7 +30,8 @@ final class Recording {
         try database.execute(sql: "CREATE TABLE \(table.name) (\(table.columns.joined(separator: ", ")))")
         let marks = table.columns.map { _ in "?" }.joined(separator: ", ")
         for row in table.rows {
-          try database.execute(sql: "INSERT INTO \(table.name) VALUES (\(marks))", arguments: StatementArguments(row))
+          try database.execute(
+            sql: "INSERT INTO \(table.name) VALUES (\(marks))", arguments: StatementArguments(row))
         }
       }
     }

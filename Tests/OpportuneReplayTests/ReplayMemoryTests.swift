@@ -6,7 +6,8 @@ import Testing
 
 @Suite(.bounded) struct ReplayMemoryTests {
   private func trace(_ name: String = "android-app-usage") throws -> Trace {
-    try TraceReader.read(#require(Bundle.module.url(forResource: "Fixtures/\(name)", withExtension: "db")).path)
+    try TraceReader.read(
+      #require(Bundle.module.url(forResource: "Fixtures/\(name)", withExtension: "db")).path)
   }
 
   private func short(_ apps: UInt64, of bytes: UInt64 = 64 << 20) -> ReplayOptions {
@@ -22,7 +23,8 @@ import Testing
     let short = try Replay.run(trace(), short(4))
     #expect((short.switches[.cold] ?? 0) > (ample.switches[.cold] ?? 0))
     #expect(ample.removals.isEmpty && ample.kills["removed"] == nil && !ample.text().contains("memory:"))
-    #expect(short.kills["removed"] == short.removals.count && short.removals.allSatisfy { $0.way == .terminate })
+    #expect(
+      short.kills["removed"] == short.removals.count && short.removals.allSatisfy { $0.way == .terminate })
     #expect(short.kills["terminated"] == ample.kills["terminated"])
   }
 
@@ -64,8 +66,10 @@ import Testing
     var trace = Trace(format: "test")
     trace.inputs = [
       (0, .front("a")), (60, .left("a")), (60, .front("b")), (120, .left("b")), (120, .front("c")),
-      // a is hibernated, comes back as it is told something, and is hibernated again, since b was in front later.
-      (1000, .notification("a")), (2000, .left("c")), (2000, .front("d")), (3000, .left("d")), (3000, .front("a")),
+      // a is hibernated, comes back as it is told something, and is hibernated again, since b was in front
+      // later.
+      (1000, .notification("a")), (2000, .left("c")), (2000, .front("d")), (3000, .left("d")),
+      (3000, .front("a")),
     ]
     var options = short(3, of: 8 << 20)
     options.criticalPoint = .nineTenths
@@ -103,7 +107,10 @@ import Testing
     // In the order in which they were in front last, or launched if they never were.
     #expect(removals.map(\.app) == ["a", "m", "b", "c"])
     #expect(removals.map { $0.reason.contains("in front longest ago") } == [true, false, true, true])
-    #expect(removals.map { $0.reason.contains("unused longest, and never in front") } == [false, true, false, false])
+    #expect(
+      removals.map { $0.reason.contains("unused longest, and never in front") } == [
+        false, true, false, false,
+      ])
   }
 
   // R-MEM-01
@@ -117,7 +124,8 @@ import Testing
     options.criticalPoint = .nineTenths
     options.manifestRules = [(pattern: "a", modes: [.fetch])]
     let report = try Replay.run(trace, options)
-    // The first fetch brings back who was hibernated, so another goes, and not only at the next entry of the recording.
+    // The first fetch brings back who was hibernated, so another goes, and not only at the next entry of the
+    // recording.
     #expect(report.removals.prefix(2).map(\.app) == ["a", "b"])
     #expect(report.removals.map(\.at).dropFirst().first.map { (900...2000).contains($0) } == true)
   }
@@ -127,7 +135,8 @@ import Testing
     var trace = Trace(format: "test")
     trace.inputs = [
       (0, .front("a")), (10, .footprint("a", 3_000_000)), (60, .left("a")), (60, .front("b")),
-      (70, .footprint("a", 5_000_000)), (120, .left("b")), (120, .front("c")), (180, .left("c")), (180, .front("a")),
+      (70, .footprint("a", 5_000_000)), (120, .left("b")), (120, .front("c")), (180, .left("c")),
+      (180, .front("a")),
     ]
     var options = ReplayOptions()
     options.footprint = 20_000_000
@@ -144,7 +153,8 @@ import Testing
     }
     let some = try comparison(trace)
     #expect(some.sizesRecorded == 2 && some.footprint == 11_000_000 + FootprintTable.ios.draw("c", seed: 1))
-    #expect(some.text().contains("sizes of 2 apps are recorded, those of the others synthetic: drawn with seed 1"))
+    #expect(
+      some.text().contains("sizes of 2 apps are recorded, those of the others synthetic: drawn with seed 1"))
     trace.inputs.append((250, .footprint("c", 4_000_000)))
     let all = try comparison(trace)
     #expect(all.footprint == 15_000_000 && all.text().contains("sizes are as recorded\n"))
@@ -155,7 +165,8 @@ import Testing
   @Test func theCriticalPointDecidesHowManyAppsFit() throws {
     var trace = Trace(format: "test")
     trace.inputs = [
-      (0, .front("music")), (60, .left("music")), (60, .front("mail")), (3660, .left("mail")), (3660, .front("music")),
+      (0, .front("music")), (60, .left("music")), (60, .front("mail")), (3660, .left("mail")),
+      (3660, .front("music")),
     ]
     // Two of three: from exactly the point on.
     for (point, isShort) in [(0.66, true), (2.0 / 3, true), (0.67, false)] {
@@ -171,12 +182,16 @@ import Testing
     let report = try Replay.run(trace(), short(4))
     let (first, last) = (try #require(report.removals.first), try #require(report.removals.last))
     #expect(report.removals.count > 10)
-    #expect(report.removals.allSatisfy { $0.reason.hasPrefix("\($0.app) was terminated, ") && $0.bytes == 64 << 20 })
+    #expect(
+      report.removals.allSatisfy { $0.reason.hasPrefix("\($0.app) was terminated, ") && $0.bytes == 64 << 20 }
+    )
     #expect(report.removals.allSatisfy { $0.reason.contains("because") && $0.reason.hasSuffix(".") })
     let text = report.text()
-    #expect(text.contains("apps are removed from 75 % of it on; \(report.removals.count) terminated, 0 hibernated"))
+    #expect(
+      text.contains("apps are removed from 75 % of it on; \(report.removals.count) terminated, 0 hibernated"))
     #expect(text.components(separatedBy: ", because ").count - 1 == 10)
-    #expect(text.contains(first.reason) && text.contains("… \(report.removals.count - 10) more; --json has all"))
+    #expect(
+      text.contains(first.reason) && text.contains("… \(report.removals.count - 10) more; --json has all"))
     struct Document: Decodable {
       let removals: [ReplayRemoval]
       let memory: UInt64
@@ -185,7 +200,9 @@ import Testing
     #expect(document.removals == report.removals && document.memory == 256 << 20)
     #expect(try report.traceEvents().contains(last.reason))
     let page = report.page(title: "t")
-    #expect(page.components(separatedBy: "<td>\(last.app) was").count > 1 && page.contains("<td>\(last.reason)</td>"))
+    #expect(
+      page.components(separatedBy: "<td>\(last.app) was").count > 1
+        && page.contains("<td>\(last.reason)</td>"))
     #expect(page.contains("class=\"removal\"") && page.contains("\(first.reason)</title>"))
     #expect(try !Replay.run(trace()).page(title: "t").contains("Why each app"))
   }

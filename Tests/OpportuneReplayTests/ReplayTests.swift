@@ -100,7 +100,9 @@ import Testing
     var flipped = 0
     for index in trace.expectations.indices {
       let row = trace.expectations[index]
-      guard row.state == .suspended, !differing.contains("\(row.at) \(row.app)"), flipped < 10 else { continue }
+      guard row.state == .suspended, !differing.contains("\(row.at) \(row.app)"), flipped < 10 else {
+        continue
+      }
       trace.expectations[index].state = .foreground
       let after = try Replay.run(trace)
       trace.expectations[index].state = row.state
@@ -137,7 +139,9 @@ import Testing
   @Test(.timeLimit(.minutes(1))) func whatIsNoFileIsNotWaitedFor() throws {
     let recording = try Recording()
     #expect(mkfifo(recording.path, 0o600) == 0)
-    for (path, kind) in [(recording.path, "a pipe"), (recording.folder.path, "a folder"), ("/dev/null", "a device")] {
+    for (path, kind) in [
+      (recording.path, "a pipe"), (recording.folder.path, "a folder"), ("/dev/null", "a device"),
+    ] {
       #expect(throws: TraceError.notAFile(path, kind)) { try TraceReader.read(path) }
     }
   }
@@ -155,12 +159,14 @@ import Testing
     let usual = try trace()
     bytes.replaceSubrange(18..<20, with: [2, 2])
     try bytes.write(to: place)
-    // Where files may be made they are; for root that is everywhere, so something is there that SQLite does not open.
+    // Where files may be made they are; for root that is everywhere, so something is there that SQLite does
+    // not open.
     try FileManager.default.createSymbolicLink(atPath: place.path + "-shm", withDestinationPath: "nowhere")
     var alone = try trace()
     #expect(alone.notes.count == 1 && alone.notes.allSatisfy { $0.contains("immutable") })
     let report = try Replay.run(alone)
-    #expect(report.text().contains("note: opened as ") && report.page(title: "t").contains("note: opened as "))
+    #expect(
+      report.text().contains("note: opened as ") && report.page(title: "t").contains("note: opened as "))
     #expect(try report.json().contains("\"notes\":[\"opened as "))
     alone.notes = []
     #expect(alone == usual && !alone.inputs.isEmpty)
@@ -173,7 +179,8 @@ import Testing
   @Test func whoIsInFrontDoesNotComeToTheFront() throws {
     var trace = Trace(format: "test")
     trace.inputs = [
-      (0, .front("mail")), (10, .front("mail")), (20, .left("mail")), (30, .front("mail")), (40, .front("maps")),
+      (0, .front("mail")), (10, .front("mail")), (20, .left("mail")), (30, .front("mail")),
+      (40, .front("maps")),
     ]
     let report = try Replay.run(trace)
     #expect(report.switches == [.cold: 2, .suspended: 1] && report.changes == 2)
@@ -185,8 +192,10 @@ import Testing
     var trace = Trace(format: "test")
     trace.inputs = [(0, .front("mail")), (40_000, .notification("maps")), (1_000_000, .front("maps"))]
     trace.endSilences()
-    #expect(trace.lines == ["0 front mail", "40000 notification maps", "40000 left mail", "1000000 front maps"])
-    #expect(trace.notes.count == 1 && trace.notes[0].contains("for 266 h 40 min, in one gap of more than 12 h"))
+    #expect(
+      trace.lines == ["0 front mail", "40000 notification maps", "40000 left mail", "1000000 front maps"])
+    #expect(
+      trace.notes.count == 1 && trace.notes[0].contains("for 266 h 40 min, in one gap of more than 12 h"))
     // A state that is seen is a row too.
     trace.inputs = [(0, .front("mail")), (80_000, .front("maps"))]
     trace.expectations = [Trace.Expectation(at: 40_000, app: "mail", state: .foreground)]
@@ -209,7 +218,8 @@ import Testing
     #expect(document.traceEvents.count { $0.ph == "X" } == report.spans.count)
     #expect(document.traceEvents.allSatisfy { $0.ph != "X" || ($0.ts ?? -1) >= 0 && ($0.dur ?? -1) >= 0 })
     let page = report.page(title: "a <b> & \"c\"")
-    #expect(page.contains("a &lt;b&gt; &amp; &quot;c&quot;") && !page.contains("<script") && page.contains("<svg"))
+    #expect(
+      page.contains("a &lt;b&gt; &amp; &quot;c&quot;") && !page.contains("<script") && page.contains("<svg"))
     #expect((1...8).contains(page.components(separatedBy: "class=\"tick\"").count - 1))
     // A moment in background is seen, before the suspension that it lies on.
     let background = try #require(page.range(of: "<rect class=\"background\""))

@@ -5,7 +5,9 @@ import Testing
 
 @Suite(.bounded) struct ScreenTimeTests {
   /// Blocks are an hour of one of the usages: of the devices 7 and 8, and of all together, of two users.
-  private func recording(_ items: [(usage: Int, hour: Double, app: String, seconds: Double)]) throws -> Recording {
+  private func recording(_ items: [(usage: Int, hour: Double, app: String, seconds: Double)]) throws
+    -> Recording
+  {
     try Recording([
       Recording.Table(
         "ZUSAGETIMEDITEM", "Z_PK ZCATEGORY ZBUNDLEIDENTIFIER ZTOTALTIMEINSECONDS",
@@ -49,7 +51,8 @@ import Testing
 
   @Test(.enabled(if: RecordedData.has("ios-screen-time"), "the recorded data is not beside the project"))
   func twoWeeksOfAPhoneAreCountedOnce() throws {
-    let report = try Replay.run(Recording(recorded: "ios-screen-time/screentime_2021-01-21_02-04.sqlite.gz").read())
+    let report = try Replay.run(
+      Recording(recorded: "ios-screen-time/screentime_2021-01-21_02-04.sqlite.gz").read())
     // As `SELECT sum(ZTOTALTIMEINSECONDS)` says of each of the two usages.
     #expect(report.sums.values.reduce(0, +) == 27_261 && report.sums.count == 51)
     #expect(report.sums["com.spotify.client"] == 5552 && report.sums["com.apple.camera"] == 1)

@@ -17,7 +17,9 @@ import Testing
   }
 
   // R-CPU-01
-  @Test(arguments: BackgroundClass.allCases) func backgroundClassIsTheWorkers(choice: BackgroundClass) async throws {
+  @Test(arguments: BackgroundClass.allCases) func backgroundClassIsTheWorkers(choice: BackgroundClass)
+    async throws
+  {
     let scheduler = try scheduler { $0.backgroundClass = choice }
     let app = try scheduler.makeApp(named: "app", band: .background)
     let (policy, nice, slice) = try await app.task {
@@ -88,12 +90,13 @@ import Testing
         } catch { refused.add(number) }
       }
     }
-    // Hogs that do not end: known for what they are after the first, they wait, and fresh work keeps its workers.
+    // Hogs that do not end: known for what they are after the first, they wait, and fresh work keeps its
+    // workers.
     for number in 0..<100 { #expect(try await other.task { number }.value == number) }
     #expect(!release.isUp && refused.count == 0)
-    // Up to the bound; up to twice the bound of those that were found out while they ran, and beyond only while fresh
-    // work waits behind them; token and reserve. In the background's pool, which serves the overlap, the bound and a
-    // token.
+    // Up to the bound; up to twice the bound of those that were found out while they ran, and beyond only
+    // while fresh work waits behind them; token and reserve. In the background's pool, which serves the
+    // overlap, the bound and a token.
     let begun = inside.values
     release.raise()
     _ = await inside.reaching(40)
@@ -116,7 +119,9 @@ import Testing
     #expect(
       !opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_FOUND),
       "those that were found out as they ran may be as many again")
-    #expect(opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_STARVES), "those beside which fresh work waits may be more")
+    #expect(
+      opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_STARVES),
+      "those beside which fresh work waits may be more")
     for _ in 0..<3 * perCore + 2 { opp_pool_leave_demoted(pool.raw) }
     #expect(pool.takeable == pool.mask && pool.demotedCount == 3 * perCore - 1)
     pool.setWidth(2, configuration)
@@ -132,11 +137,13 @@ import Testing
     // One for each two quanta of 10 on two CPUs.
     func grows(at cpu: UInt64) -> Bool { pool.makeExtraRoom(cpuOfWorkers: cpu, quantum: 10, width: 2) }
     #expect(!grows(at: 1000), "there is room for a second")
-    #expect(opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_KNOWN) && pool.takeable & pool.loweredOnceMask == 0)
+    #expect(
+      opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_KNOWN) && pool.takeable & pool.loweredOnceMask == 0)
     #expect(grows(at: 1001) && pool.takeable & pool.loweredOnceMask == pool.loweredOnceMask)
     #expect(!grows(at: 2000), "nothing has taken it yet")
     #expect(
-      opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_ONCE) && !opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_ONCE))
+      opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_ONCE)
+        && !opp_pool_enter_demoted(pool.raw, .OPP_DEMOTION_ONCE))
     #expect(pool.takeable & pool.loweredOnceMask == 0)
     #expect(!grows(at: 1040) && grows(at: 1041) && opp_pool_room(pool.raw, .OPP_DEMOTION_ONCE) == 4)
     opp_pool_take_room(pool.raw)
@@ -209,7 +216,8 @@ import Testing
     let wide = try hold()
     _ = await wide.held.reaching(3)
     scheduler.engine.setWidth(1)
-    // A number of workers that was set does not follow the machine: it would be three again, a second later at most.
+    // A number of workers that was set does not follow the machine: it would be three again, a second later
+    // at most.
     scheduler.engine.followLimits()
     #expect(scheduler.width == 1)
     for number in 0..<20 {
@@ -331,14 +339,17 @@ import Testing
     let scheduler = try scheduler { ($0.name, $0.pools) = ("watched", pools) }
     // It sets its class before it answers anything.
     _ = await scheduler.statistics()
-    let monitor = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task").compactMap(Int32.init).first {
+    let monitor = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task").compactMap(
+      Int32.init
+    ).first {
       // A thread that has ended meanwhile has no name.
       (try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8)) == "watched-mon\n"
     }
     var parameters = sched_param()
     #expect((sched_getscheduler(try #require(monitor)) & 7 == SCHED_RR) == pools.contains(.realTime))
     #expect(sched_getparam(try #require(monitor), &parameters) == 0)
-    #expect(parameters.sched_priority == KernelPriority.monitor(pools, KernelPrivileges.probe()).realTimePriority)
+    #expect(
+      parameters.sched_priority == KernelPriority.monitor(pools, KernelPrivileges.probe()).realTimePriority)
     try await scheduler.shutdown()
   }
 }

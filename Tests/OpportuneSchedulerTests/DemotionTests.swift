@@ -29,7 +29,8 @@ private final class SlowPipe: Sendable {
     while read(ends.read, &byte, 1) < 0 {}
   }
 
-  /// The other thread: answers so many times, each 3 ms after it was asked. How long the reader sleeps is the subject.
+  /// The other thread: answers so many times, each 3 ms after it was asked. How long the reader sleeps is the
+  /// subject.
   func answer(times: Int) {
     for _ in 0..<times {
       asked.wait()
@@ -51,7 +52,8 @@ private func niceValue() -> Int32 {
   @Test(arguments: [1, 2, 3]) func fullQuantaLowerByTheStep(step: Int) async throws {
     let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(step: step, recovery: .never))
     let app = try scheduler.makeApp(named: "app")
-    // A page fault that waits for another thread's is blocking, rightly: several hogs, until one was not disturbed.
+    // A page fault that waits for another thread's is blocking, rightly: several hogs, until one was not
+    // disturbed.
     var hogs: UInt64 = 0
     while hogs < 100, app.statistics.demotions == 0 {
       let ended = Record<Bool>()
@@ -118,8 +120,9 @@ private func niceValue() -> Int32 {
     #expect(statistics.demotions == 0)
   }
 
-  /// What an app comes to that is not to be demoted, by what `work` does with it. A machine's host may take the CPU in
-  /// the midst of a slice, and others may have it when a thread is about to block; not each of so many times.
+  /// What an app comes to that is not to be demoted, by what `work` does with it. A machine's host may take
+  /// the CPU in the midst of a slice, and others may have it when a thread is about to block; not each of so
+  /// many times.
   private func undisturbed(_ work: (App) async throws -> Void) async throws -> AppStatistics {
     var statistics: AppStatistics
     var tries = 0
@@ -162,7 +165,9 @@ private func niceValue() -> Int32 {
   }
 
   // R-CPU-08
-  @Test(arguments: QuantumPolicy.Recovery.allCases) func aSleepBeginsANewQuantum(recovery: QuantumPolicy.Recovery)
+  @Test(arguments: QuantumPolicy.Recovery.allCases) func aSleepBeginsANewQuantum(
+    recovery: QuantumPolicy.Recovery
+  )
     async throws
   {
     let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(recovery: recovery))
@@ -234,7 +239,8 @@ private func niceValue() -> Int32 {
   }
 
   // R-CPU-06
-  /// A thread's long jobs, more than may run demoted at a time, do not keep its short ones waiting for their end.
+  /// A thread's long jobs, more than may run demoted at a time, do not keep its short ones waiting for their
+  /// end.
   @Test func aThreadThatSubmitsHogsAndShortJobsGetsTheShortOnesDone() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let app = try scheduler.makeApp(named: "app")
@@ -247,14 +253,16 @@ private func niceValue() -> Int32 {
         for _ in 0..<2 * limit { try app.submit { release.spin() } }
         // Until the thread is known for its hogs.
         while app.statistics.demotions < UInt64(limit) { usleep(1000) }
-        // A job a millisecond, sleeping in between: the pace is the subject. The long ones last longer than all of it.
+        // A job a millisecond, sleeping in between: the pace is the subject. The long ones last longer than
+        // all of it.
         for _ in 0..<30_000 where short.count < 100 {
           try app.submit { short.add(1) }
           usleep(1000)
         }
       } catch { refused.add("\(error)") }
     }
-    #expect(short.count >= 100 && refused.values.isEmpty, "\(short.count) short jobs ran beside the long ones")
+    #expect(
+      short.count >= 100 && refused.values.isEmpty, "\(short.count) short jobs ran beside the long ones")
     release.raise()
     try await scheduler.shutdown()
   }
@@ -276,14 +284,15 @@ private func niceValue() -> Int32 {
     let scheduler = try makeScheduler(workers: 1)
     let app = try scheduler.makeApp(named: "app")
     let inside = Atomic<Int>(0)
-    // Where others have the CPU for long, a job does take longer than jobs ordinarily do, and some run beside it. With a
-    // fixed delay nearly every job has another beside it, each time.
+    // Where others have the CPU for long, a job does take longer than jobs ordinarily do, and some run beside
+    // it. With a fixed delay nearly every job has another beside it, each time.
     var fewest = Int.max
     for _ in 0..<10 where fewest >= 50 {
       let (begun, beside, late) = (Record<Int>(), Record<Int>(), Record<Int>())
       for number in 0..<200 {
         try app.submit {
-          // The first few dozen teach how long a job takes here: four times as long as the spare worker's delay.
+          // The first few dozen teach how long a job takes here: four times as long as the spare worker's
+          // delay.
           if inside.add(1, ordering: .relaxed).oldValue > 0, number >= 100 { beside.add(number) }
           let start = ContinuousClock.now
           spinCPU(milliseconds: 2)
@@ -308,10 +317,12 @@ private func niceValue() -> Int32 {
   enum Between: CaseIterable { case yields, hops }
 
   // R-CPU-08 R-CPU-06
-  @Test(arguments: Between.allCases) func hogsThatWaitForEachOtherDoNotCountAsBlocked(between: Between) async throws {
+  @Test(arguments: Between.allCases) func hogsThatWaitForEachOtherDoNotCountAsBlocked(between: Between)
+    async throws
+  {
     var restored: UInt64 = 1
-    // A thread may be blocked indeed, by a page fault that waits for another's, and under a sanitizer often is: again,
-    // until none was. Without the rule each of the hogs is restored at most of its turns.
+    // A thread may be blocked indeed, by a page fault that waits for another's, and under a sanitizer often
+    // is: again, until none was. Without the rule each of the hogs is restored at most of its turns.
     for _ in 0..<10 where restored > 0 {
       let scheduler = try makeScheduler(workers: 2, quantum: QuantumPolicy(quantum: .milliseconds(2)))
       let app = try scheduler.makeApp(named: "app")
@@ -455,7 +466,8 @@ private func niceValue() -> Int32 {
     }
     let seen = await nice.reaching(2)
     #expect(seen[0] == base && seen[1] > base)
-    // Its worker has its own back for what comes next. (The thread that submitted the hog answers for it in its app.)
+    // Its worker has its own back for what comes next. (The thread that submitted the hog answers for it in
+    // its app.)
     let other = try scheduler.makeApp(named: "other")
     for _ in 0..<5 { #expect(try await other.task { niceValue() }.value == base) }
     try await scheduler.shutdown()
@@ -472,7 +484,8 @@ private func niceValue() -> Int32 {
     var last: UInt64 = Accounts.closureBit
     func submit() -> Int {
       last += 1
-      return accounts.depth(ofQueued: last, submitter: nil, movesOn: false, origin: Accounts.originBit | 7, app: core)
+      return accounts.depth(
+        ofQueued: last, submitter: nil, movesOn: false, origin: Accounts.originBit | 7, app: core)
     }
     #expect(submit() == 0)
     accounts.suspect(originOf: last, at: opp_now_ns() + hour)  // never a quantum ago

@@ -52,7 +52,8 @@ extension Diagnosis {
     let diagnosis = Diagnosis(fine)
     #expect(diagnosis.findings.filter { $0.status != .ok } == [])
     #expect(diagnosis.findings.allSatisfy { $0.remedy == nil })
-    #expect(Set(diagnosis.findings.map(\.area)) == Set(Diagnosis.Area.allCases).subtracting([.memory, .selfTest]))
+    #expect(
+      Set(diagnosis.findings.map(\.area)) == Set(Diagnosis.Area.allCases).subtracting([.memory, .selfTest]))
   }
 
   /// Whatever is worse than it could be says what that costs, and each subject is there once.
@@ -98,7 +99,8 @@ extension Diagnosis {
   func descriptorsAreTold(limit: Int?, status: Diagnosis.Status, text: String) throws {
     let finding = try changed(fine) { $0.descriptorLimit = limit }.finding("Descriptors")
     #expect(finding.status == status)
-    #expect(finding.found.hasPrefix(text) && finding.found.contains("a scheduler keeps 22"), "\(finding.found)")
+    #expect(
+      finding.found.hasPrefix(text) && finding.found.contains("a scheduler keeps 22"), "\(finding.found)")
     var own = rlimit()
     #expect(getrlimit(Int32(RLIMIT_NOFILE.rawValue), &own) == 0)
     #expect(SystemFacts.read().descriptorLimit == (own.rlim_cur == rlim_t.max ? nil : Int(own.rlim_cur)))
@@ -148,7 +150,8 @@ extension Diagnosis {
     let lowest = changed(unprivileged) { $0.privileges.baseNice = 19 }
     #expect(try lowest.finding("Demotion").found.hasPrefix("by the slice alone"))
     let privileged = changed(fine) { $0.privileges.baseNice = 5 }
-    #expect(try privileged.status("Raising") == .ok && privileged.finding("Demotion").found.contains("nice 10"))
+    #expect(
+      try privileged.status("Raising") == .ok && privileged.finding("Demotion").found.contains("nice 10"))
   }
 
   @Test func realTimeFollowsWhatIsAllowed() throws {
@@ -221,28 +224,37 @@ extension Diagnosis {
   /// The setting and a filter are told apart, and each has its own remedy.
   @Test(arguments: [
     Refusal(setting: 2, isFiltered: false, found: "kernel.io_uring_disabled is 2", remedies: ["echo 0"]),
-    Refusal(setting: 2, isFiltered: true, isAdministrator: true, found: "disabled is 2", remedies: ["echo 0"]),
+    Refusal(
+      setting: 2, isFiltered: true, isAdministrator: true, found: "disabled is 2", remedies: ["echo 0"]),
     Refusal(setting: 1, isFiltered: false, found: "disabled is 1", remedies: ["echo 0", "io_uring_group"]),
-    Refusal(setting: 1, isFiltered: true, isAdministrator: true, found: "seccomp", remedies: ["SystemCallFilter"]),
+    Refusal(
+      setting: 1, isFiltered: true, isAdministrator: true, found: "seccomp", remedies: ["SystemCallFilter"]),
     Refusal(setting: 0, isFiltered: true, found: "a seccomp filter refuses it", remedies: ["io_uring_setup"]),
-    Refusal(setting: nil, isFiltered: true, found: "a seccomp filter refuses it", remedies: ["io_uring_setup"]),
+    Refusal(
+      setting: nil, isFiltered: true, found: "a seccomp filter refuses it", remedies: ["io_uring_setup"]),
     Refusal(error: EACCES, setting: 0, isFiltered: false, found: "neither", remedies: ["SELinux"]),
     Refusal(setting: nil, isFiltered: nil, found: "not permitted", remedies: ["echo 0", "io_uring_setup"]),
     Refusal(
-      error: ENOSYS, setting: 0, isFiltered: true, found: "a seccomp filter hides it", remedies: ["io_uring_setup"]),
+      error: ENOSYS, setting: 0, isFiltered: true, found: "a seccomp filter hides it",
+      remedies: ["io_uring_setup"]),
     Refusal(
-      error: ENOSYS, setting: nil, isFiltered: false, found: "the kernel has none", remedies: ["CONFIG_IO_URING"]),
+      error: ENOSYS, setting: nil, isFiltered: false, found: "the kernel has none",
+      remedies: ["CONFIG_IO_URING"]),
     Refusal(
       error: ENOSYS, setting: nil, isFiltered: true, found: "none, or a seccomp filter",
       remedies: ["CONFIG_IO_URING", "io_uring_setup"]),
   ])
   func refusedRingsSayWhoRefuses(_ refusal: Refusal) throws {
     let finding = try changed(fine) {
-      ($0.ringError, $0.ringsDisabled, $0.hasSeccompFilter) = (refusal.error, refusal.setting, refusal.isFiltered)
+      ($0.ringError, $0.ringsDisabled, $0.hasSeccompFilter) = (
+        refusal.error, refusal.setting, refusal.isFiltered
+      )
       $0.hasSysAdmin = refusal.isAdministrator
     }.finding("io_uring")
     #expect(finding.status == .missing && finding.found.contains(refusal.found), "\(finding)")
-    for remedy in ["echo 0", "io_uring_setup", "CONFIG_IO_URING", "SELinux", "io_uring_group", "SystemCallFilter"] {
+    for remedy in [
+      "echo 0", "io_uring_setup", "CONFIG_IO_URING", "SELinux", "io_uring_group", "SystemCallFilter",
+    ] {
       let isSaid = finding.remedy?.contains(remedy) == true
       if refusal.remedies.contains(remedy) { #expect(isSaid, "\(remedy): \(finding)") }
       // What comes with another is no remedy of its own.
@@ -258,7 +270,8 @@ extension Diagnosis {
 
   @Test func refusalsOfOtherKindsHaveTheirs() throws {
     #expect(try changed(fine) { $0.ringError = EINVAL }.finding("io_uring").remedy == nil)
-    #expect(try changed(fine) { $0.ringError = ENOMEM }.finding("io_uring").remedy?.contains("ulimit -l") == true)
+    #expect(
+      try changed(fine) { $0.ringError = ENOMEM }.finding("io_uring").remedy?.contains("ulimit -l") == true)
   }
 
   /// The kernel asks for the machine's CAP_SYS_NICE, which nobody in a user namespace has.
@@ -267,7 +280,8 @@ extension Diagnosis {
     let user = try inside.finding("User")
     #expect(user.status == .degraded && user.found == "root of a user namespace, CAP_SYS_NICE only there")
     #expect(user.remedy?.hasPrefix("CAP_SYS_NICE of a user namespace does not count") == true)
-    #expect(user.remedy?.contains("LimitNICE") == true && user.remedy?.contains("AmbientCapabilities") == false)
+    #expect(
+      user.remedy?.contains("LimitNICE") == true && user.remedy?.contains("AmbientCapabilities") == false)
     #expect(try inside.finding("Real-time class").remedy == "See User.")
     // A raised limit counts there too.
     let limited = changed(unprivileged) {
@@ -277,7 +291,9 @@ extension Diagnosis {
     #expect(try limited.finding("Real-time").found.hasPrefix("as the foreground"))
     let group = changed(unprivileged) { ($0.hasSysNice, $0.hasOwnUsers, $0.realTimeLimit) = (true, true, 50) }
     #expect(try group.finding("Real-time class").remedy?.contains("cpu.rt_runtime_us") == true)
-    #expect(try changed(unprivileged) { $0.userID = 0 }.finding("User").remedy?.contains("AmbientCapabilities") == true)
+    #expect(
+      try changed(unprivileged) { $0.userID = 0 }.finding("User").remedy?.contains("AmbientCapabilities")
+        == true)
   }
 
   @Test func runtimeWithoutHooksCostsAttribution() throws {
@@ -351,7 +367,8 @@ extension Diagnosis {
     let finding = Diagnosis.Finding(
       .system, "a\u{1B}[2J", .ok, found: "b\nc\u{202E} d", cost: "\u{9B}", remedy: "\u{7}")
     let text = Diagnosis(findings: [finding]).text(usesColor: false)
-    #expect(text.contains(#"a\u{1B}[2J  b\nc\u{202E} d"#) && text.contains(#"\u{9B}"#) && text.contains(#"\u{7}"#))
+    #expect(
+      text.contains(#"a\u{1B}[2J  b\nc\u{202E} d"#) && text.contains(#"\u{9B}"#) && text.contains(#"\u{7}"#))
   }
 
   @Test func coloursAreOnlyForTerminals() {

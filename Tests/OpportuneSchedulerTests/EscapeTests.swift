@@ -25,7 +25,8 @@ private func runningApp() -> String? {
 
       let fromOutside = await Task.detached { runningApp() }.value
       require(
-        fromOutside == "own", "a task from outside runs in the app that was named, not in \(fromOutside ?? "none")")
+        fromOutside == "own",
+        "a task from outside runs in the app that was named, not in \(fromOutside ?? "none")")
       for app in [own, other] {
         let started = Record<String?>()
         try app.submit { Task { started.add(runningApp()) } }

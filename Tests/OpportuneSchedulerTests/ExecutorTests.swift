@@ -176,7 +176,8 @@ private actor Keeper {
       if lateOnes(ran) == 0 { inOrder += 1 }
       _ = (await lowTask.value, await highTask.value)
     }
-    // A worker that is not given the CPU for 10 ms between taking a job and running it gets help, and is late.
+    // A worker that is not given the CPU for 10 ms between taking a job and running it gets help, and is
+    // late.
     #expect(inOrder >= 7)
     try await scheduler.shutdown()
   }
@@ -218,7 +219,8 @@ private actor Keeper {
       let release = Flag()
       let holder = Task(executorPreference: other.executor) { await counter.hold(held, until: release) }
       _ = await held.reaching(1)
-      // The suspended app's message is the first in the actor's queue, so the actor goes on in that app's name.
+      // The suspended app's message is the first in the actor's queue, so the actor goes on in that app's
+      // name.
       let reached = Record<Int>()
       let first = Task(executorPreference: stopped.executor) {
         reached.add(1)

@@ -15,9 +15,11 @@ enum ThreadCounter: String, CaseIterable, Sendable {
   var isThere: Bool { isRoot && (self == .user || TaskGroup.isPossible) }
 }
 
-/// A cgroup that limits how many threads there are, v1 or v2. The test makes it, and the process that it starts enters it.
+/// A cgroup that limits how many threads there are, v1 or v2. The test makes it, and the process that it
+/// starts enters it.
 private struct TaskGroup {
-  private static let above = access("/sys/fs/cgroup/pids", F_OK) == 0 ? "/sys/fs/cgroup/pids" : "/sys/fs/cgroup"
+  private static let above =
+    access("/sys/fs/cgroup/pids", F_OK) == 0 ? "/sys/fs/cgroup/pids" : "/sys/fs/cgroup"
   let folder: String
 
   init(of process: pid_t) { folder = "\(Self.above)/opportune-test-\(process)" }
@@ -48,8 +50,8 @@ private struct TaskGroup {
   }()
 }
 
-/// From here on this process has so many threads at most: as a user whom nobody else is, or in the group of the process
-/// that started it.
+/// From here on this process has so many threads at most: as a user whom nobody else is, or in the group of
+/// the process that started it.
 private func allowThreads(_ count: Int, by counter: ThreadCounter) {
   switch counter {
   case .group:
@@ -58,7 +60,8 @@ private func allowThreads(_ count: Int, by counter: ThreadCounter) {
     let user = uid_t(200_000 + getpid() % 100_000)
     require(setgroups(0, nil) == 0 && setgid(user) == 0 && setuid(user) == 0, "it can become another user")
     var limit = rlimit(rlim_cur: rlim_t(count), rlim_max: rlim_t(count))
-    require(setrlimit(__rlimit_resource_t(__RLIMIT_NPROC.rawValue), &limit) == 0, "its threads can be limited")
+    require(
+      setrlimit(__rlimit_resource_t(__RLIMIT_NPROC.rawValue), &limit) == 0, "its threads can be limited")
   }
   let limits = ThreadLimits.read(everybody: true)
   let limit = counter == .user ? limits.user : limits.group
@@ -132,7 +135,8 @@ private func shortJobsPassHogs(by counter: ThreadCounter) async throws {
   }
 
   // R-CPU-02
-  /// What is blocked in the background has taken threads by the time that they become few; they come back as it ends.
+  /// What is blocked in the background has taken threads by the time that they become few; they come back as
+  /// it ends.
   @Test func theBackgroundGivesThreadsBack() async throws {
     let room = Atomic<Int>(1000)
     let given = Tally()
@@ -162,7 +166,8 @@ private func shortJobsPassHogs(by counter: ThreadCounter) async throws {
     #expect(given.count >= 10)
     room.store(0, ordering: .relaxed)
     for _ in 0..<10 { gate.signal() }
-    // The monitor looks once a second, while a worker is inside a job. A share of 16 threads or fewer is 5 at most.
+    // The monitor looks once a second, while a worker is inside a job. A share of 16 threads or fewer is 5 at
+    // most.
     let haveEnded = try await front.task { spin { ended.count >= given.count - 5 } }.value
     #expect(haveEnded, "\(ended.count) of \(given.count) workers of the background ended")
     for number in 0..<10 { #expect(try await back.task { number }.value == number) }
@@ -177,7 +182,8 @@ private func shortJobsPassHogs(by counter: ThreadCounter) async throws {
     var before: [Pool: Int] = [:]
     for total in pools.count...2000 {
       let shares = ThreadShares(of: total, among: pools, width: width).workers
-      #expect(shares.values.reduce(0, +) == total && shares.values.allSatisfy { $0 >= 1 }, "\(total): \(shares)")
+      #expect(
+        shares.values.reduce(0, +) == total && shares.values.allSatisfy { $0 >= 1 }, "\(total): \(shares)")
       for pool in pools { #expect(shares[pool, default: 0] <= shares[.foreground, default: 0]) }
       #expect(shares[.background, default: 0] >= before[.background, default: 0], "more threads are no fewer")
       before = shares

@@ -6,8 +6,8 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// A child has one thread, and may wait for a lock of the runtime's that another had: these fork in a process of their own,
-/// where no other test runs.
+/// A child has one thread, and may wait for a lock of the runtime's that another had: these fork in a process
+/// of their own, where no other test runs.
 @Suite(.bounded, .timeLimit(.minutes(3))) struct ForkTests {
   // R-CARD-07
   @Test func childOfAForkIsRefused() async {
@@ -39,13 +39,14 @@ import Testing
       let strand = try app.makeStrand(named: "strand")
       let release = try await app.hold()
       app.suspend()  // with a job inside: the child sees it suspending for ever
-      // All that the child will call, once in the parent: what the runtime makes for a first call it makes under locks,
-      // and the child would wait for ever for one that another thread had as it was made.
+      // All that the child will call, once in the parent: what the runtime makes for a first call it makes
+      // under locks, and the child would wait for ever for one that another thread had as it was made.
       let (old, oldApp, oldStrand) = try await shutDownScheduler()
       _ = refusals(old, oldApp, oldStrand)
       _ = await scheduler.statistics()
       let status = try await statusOfChild { refusals(scheduler, app, strand) }
-      require(status == 0, "in the high byte, which call did not refuse; 14: it waited until the alarm: \(status)")
+      require(
+        status == 0, "in the high byte, which call did not refuse; 14: it waited until the alarm: \(status)")
       release.raise()
       app.resume()
       let answer = try await app.task { 1 }.value
@@ -56,7 +57,8 @@ import Testing
   }
 
   // R-CARD-07 R-CPU-02
-  /// As a worker of the parent is inside a job of the strand, and more is queued, which is the parent's to run.
+  /// As a worker of the parent is inside a job of the strand, and more is queued, which is the parent's to
+  /// run.
   @Test func anActorOnAStrandRunsInTheChild() async {
     await #expect(processExitsWith: .exitCode(7)) {
       let (scheduler, actor) = try await visitedActor()
@@ -122,15 +124,16 @@ private actor OnStrand {
 }
 
 /// Calls the actor from a task that needs no thread but this one.
-private func visit(_ actor: OnStrand, _ visits: Record<Int>, then after: @escaping @Sendable () -> Void = {}) {
+private func visit(_ actor: OnStrand, _ visits: Record<Int>, then after: @escaping @Sendable () -> Void = {})
+{
   Task(executorPreference: CallersThread()) {
     await actor.visit(visits)
     after()
   }
 }
 
-/// An actor on a strand of a scheduler of one worker, and what the child will do with it done once in the parent: what the
-/// runtime makes for a first call it makes under locks.
+/// An actor on a strand of a scheduler of one worker, and what the child will do with it done once in the
+/// parent: what the runtime makes for a first call it makes under locks.
 private func visitedActor() async throws -> (Scheduler, OnStrand) {
   let scheduler = try makeScheduler(workers: 1)
   let actor = OnStrand(try scheduler.makeApp(named: "app").makeStrand(named: "strand"))
@@ -140,9 +143,9 @@ private func visitedActor() async throws -> (Scheduler, OnStrand) {
   return (scheduler, actor)
 }
 
-/// What waitpid() says of the first of three children that does not wait until its alarm, or of the last. A lock of the
-/// runtime's that another thread had as the child was made is no fault of the library's, and it is not held in every
-/// attempt; what the library would wait for is.
+/// What waitpid() says of the first of three children that does not wait until its alarm, or of the last. A
+/// lock of the runtime's that another thread had as the child was made is no fault of the library's, and it
+/// is not held in every attempt; what the library would wait for is.
 private func firstWithoutAlarm(_ statusOfChild: () async throws -> Int32) async throws -> Int32 {
   var status: Int32 = 0
   for _ in 0..<3 {
@@ -152,8 +155,8 @@ private func firstWithoutAlarm(_ statusOfChild: () async throws -> Int32) async 
   return status
 }
 
-/// What waitpid() says of a child that runs `body` and exits with what it returns. Swift hides fork(): a child may do
-/// little. These ask, and leave.
+/// What waitpid() says of a child that runs `body` and exits with what it returns. Swift hides fork(): a
+/// child may do little. These ask, and leave.
 private func statusOfChild(_ body: @escaping @Sendable () -> Int32) async throws -> Int32 {
   let fork = try forkFunction()
   return try await firstWithoutAlarm {
@@ -202,8 +205,8 @@ private func shutDownScheduler() async throws -> (Scheduler, App, Strand) {
   return (scheduler, app, strand)
 }
 
-/// In the child: every call that could wait for threads of the parent's, one after the other. 0, or the number of the first
-/// that was not refused as in a child.
+/// In the child: every call that could wait for threads of the parent's, one after the other. 0, or the
+/// number of the first that was not refused as in a child.
 private func refusals(_ scheduler: Scheduler, _ app: App, _ strand: Strand) -> Int32 {
   let wrong = Record<Int32>()
   func expectRefusal(_ number: Int32, _ call: () throws -> Void) {

@@ -23,7 +23,8 @@ enum HogOrigin: CaseIterable {
   }
 
   // R-CPU-02 R-CPU-06
-  @Test(arguments: HogOrigin.allCases) func manyOneShotHogsStayWithinTheBound(origin: HogOrigin) async throws {
+  @Test(arguments: HogOrigin.allCases) func manyOneShotHogsStayWithinTheBound(origin: HogOrigin) async throws
+  {
     let width = 2
     let scheduler = try makeScheduler(workers: width, quantum: QuantumPolicy(quantum: .milliseconds(1)))
     let app = try scheduler.makeApp(named: "app")
@@ -51,28 +52,30 @@ enum HogOrigin: CaseIterable {
       for _ in 0..<hogCount / 50 { try app.submit(priority: .high) { submitHogs(50) } }
       _ = await submitted.reaching(hogCount / 50)
     }
-    // The interactive part of the same app: each job waits for the one before. Hogs that nothing is known of yet are as
-    // good as any other job of their priority.
+    // The interactive part of the same app: each job waits for the one before. Hogs that nothing is known of
+    // yet are as good as any other job of their priority.
     let priority: TaskPriority = origin == .thread ? .medium : .high
     var demoted = 0
     var passedBy = 0
     for _ in 0..<hogCount / 100 {
       let before = ended.load(ordering: .relaxed)
-      let passed = try await app.task(priority: priority) { @Sendable in ended.load(ordering: .relaxed) - before }.value
+      let passed = try await app.task(priority: priority) { @Sendable in
+        ended.load(ordering: .relaxed) - before
+      }.value
       passedBy = max(passedBy, passed)
       demoted = max(demoted, try await foreground(of: scheduler).demoted)
     }
-    // Fresh work goes before the hogs that wait: of those, none at all or a few end between a submission and its start,
-    // beside those that run already.
+    // Fresh work goes before the hogs that wait: of those, none at all or a few end between a submission and
+    // its start, beside those that run already.
     #expect(passedBy < hogCount / 2)
     try await scheduler.shutdown(within: .seconds(240))
     let replaced = try await foreground(of: scheduler).replaced
     #expect(ended.load(ordering: .relaxed) == hogCount && submitted.values.allSatisfy { $0 })
     #expect(app.statistics.demotions > 0)
-    // Those known for hogs are bounded by the limit; jobs that turn out to be hogs, by as many again; and there may be
-    // one that is not known yet in every token and in the spare worker. Beyond it are only those that were blocked once,
-    // such as in a page fault that waited for another thread's, and gave their place away; and now and then one or two that
-    // may be none, as far as is known.
+    // Those known for hogs are bounded by the limit; jobs that turn out to be hogs, by as many again; and
+    // there may be one that is not known yet in every token and in the spare worker. Beyond it are only those
+    // that were blocked once, such as in a page fault that waited for another thread's, and gave their place
+    // away; and now and then one or two that may be none, as far as is known.
     let tried = 2
     #expect(demoted <= 2 * limit + tried + Int(replaced))
     #expect(inside.maximum <= 2 * limit + tried + width + 1 + Int(replaced))
@@ -108,7 +111,8 @@ enum HogOrigin: CaseIterable {
     for number in 0..<blocked { submit(number) }
     _ = await begun.reaching(blocked)
     for _ in 0..<blocked { gate.signal() }
-    // All run at once, and are counted once each has used its quantum, but for one with the token and one in reserve.
+    // All run at once, and are counted once each has used its quantum, but for one with the token and one in
+    // reserve.
     let other = try scheduler.makeApp(named: "other")
     while try await foreground(of: scheduler).demoted < blocked - 2 {
       try await other.task {}.value
@@ -145,7 +149,8 @@ enum HogOrigin: CaseIterable {
 
   // R-CPU-02
   @Test(arguments: 0..<10) func aBlockedJobMakesRoomForADemotedOne(round: Int) async throws {
-    // Blocking restores nothing, so that the hog is queued as one; a level or two down, so that it stays in this pool.
+    // Blocking restores nothing, so that the hog is queued as one; a level or two down, so that it stays in
+    // this pool.
     let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(recovery: .never))
     let app = try scheduler.makeApp(named: "app")
     let (calls, caller) = AsyncStream.makeStream(of: Bool.self)
@@ -160,8 +165,8 @@ enum HogOrigin: CaseIterable {
     _ = await parked.reaching(1)
     let other = try scheduler.makeApp(named: "other")
     for _ in 0..<20 { try await other.task {}.value }
-    // It keeps the only token, and waits for the hog; nothing fresh waits behind it. Of another app, whose jobs from
-    // this thread are no hogs.
+    // It keeps the only token, and waits for the hog; nothing fresh waits behind it. Of another app, whose
+    // jobs from this thread are no hogs.
     try other.submit {
       begun.add(true)
       gate.wait()
@@ -181,7 +186,8 @@ enum HogOrigin: CaseIterable {
     let app = try scheduler.makeApp(named: "app")
     let release = Flag()
     let (hogsBegun, refused, ended) = (Record<Int>(), Record<Int>(), DispatchSemaphore(value: 0))
-    // All by one thread, as a main thread does: long work first, then what a person waits for, some of it at once.
+    // All by one thread, as a main thread does: long work first, then what a person waits for, some of it at
+    // once.
     let short = Tally()
     await onThread {
       defer { release.raise() }

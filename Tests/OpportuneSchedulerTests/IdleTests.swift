@@ -19,13 +19,16 @@ import Testing
   }
 
   // R-CARD-01
-  /// Law 5: nobody wakes up without work, a monitor that watched hogs and sleepers included, nor for a sleep that was cancelled.
+  /// Law 5: nobody wakes up without work, a monitor that watched hogs and sleepers included, nor for a sleep
+  /// that was cancelled.
   @Test func aSchedulerWithoutWorkDoesNotWakeUp() async throws {
     var configuration = SchedulerConfiguration()
     configuration.name = "atrest"
     configuration.workers = .fixed(2)
     let scheduler = try Scheduler(configuration: configuration)
-    let apps = [try scheduler.makeApp(named: "front"), try scheduler.makeApp(named: "back", band: .background)]
+    let apps = [
+      try scheduler.makeApp(named: "front"), try scheduler.makeApp(named: "back", band: .background),
+    ]
     for app in apps {
       try await app.task { spinCPU(milliseconds: 25) }.value
       let sleeper = app.task { try await app.clock.sleep(for: .milliseconds(300)) }
@@ -34,8 +37,8 @@ import Testing
       _ = await sleeper.result
     }
     apps[1].suspend()
-    // No condition tells that nothing more comes: first past what was armed, then long enough for a tick to be seen. On a
-    // loaded machine what was armed may come late; not each time.
+    // No condition tells that nothing more comes: first past what was armed, then long enough for a tick to
+    // be seen. On a loaded machine what was armed may come late; not each time.
     var isQuiet = false
     for _ in 0..<5 where !isQuiet {
       try await Task.sleep(for: .milliseconds(100))  // sleep is the subject

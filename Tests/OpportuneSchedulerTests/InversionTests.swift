@@ -5,13 +5,13 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// What the bands have in common: the allocator, the Swift runtime, the kernel's memory map. A thread of the background
-/// that is stopped with a lock of theirs in its hands must not keep the foreground for long.
+/// What the bands have in common: the allocator, the Swift runtime, the kernel's memory map. A thread of the
+/// background that is stopped with a lock of theirs in its hands must not keep the foreground for long.
 @Suite(.bounded, .timeLimit(.minutes(5))) struct InversionTests {
   /// A group whose children allocate and free, on the executor of the caller.
   ///
-  /// - Parameter hogs: counts the children that had the CPU for a quantum: they are no such work, the machine's host took
-  ///   the CPU from under them.
+  /// - Parameter hogs: counts the children that had the CPU for a quantum: they are no such work, the
+  ///   machine's host took the CPU from under them.
   private func allocateInGroups(counting hogs: Tally? = nil) async {
     await withTaskGroup(of: Int.self) { group in
       for child in 0..<4 {
@@ -43,7 +43,8 @@ import Testing
   }
 
   // R-CPU-01 R-CARD-01
-  /// Prints what it measures, with and without the background; OPPORTUNE_STRESS=30 gives a p99.9 that means something.
+  /// Prints what it measures, with and without the background; OPPORTUNE_STRESS=30 gives a p99.9 that means
+  /// something.
   @Test func foregroundGroupsEndBesideThoseOfTheBackground() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let front = try scheduler.makeApp(named: "front")
@@ -63,7 +64,8 @@ import Testing
     stop.raise()
     for task in background { try await task.value }
     #expect(groups.count > 0)
-    // None but those; what their thread submits next may be lowered early, and the host may come at any other instant.
+    // None but those; what their thread submits next may be lowered early, and the host may come at any other
+    // instant.
     #expect(front.statistics.demotions <= UInt64(count / 100 + 2 * hogs.count), "\(hogs.count) hogs")
     try await scheduler.shutdown()
     func line(_ sorted: [UInt64]) -> String {

@@ -130,7 +130,8 @@ private func priority(
     #expect((0...4).map { priority(.foreground, 40, depth: $0, lowered).nice } == [10, 15, 17, 19, 19])
     #expect(priority(.background, 12, lowered).policy == .idle)
     lowered.canUseRR = false
-    #expect(priority(.realTime, 63, lowered).nice == 0 && priority(.realTime, 63, depth: 9, lowered).nice == 9)
+    #expect(
+      priority(.realTime, 63, lowered).nice == 0 && priority(.realTime, 63, depth: 9, lowered).nice == 9)
     var raised = lowered
     raised.baseNice = -15
     #expect(priority(.foreground, 40, raised).nice == -15 && priority(.realTime, 63, raised).nice == -20)

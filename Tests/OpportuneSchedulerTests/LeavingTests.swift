@@ -22,13 +22,16 @@ import Testing
       }
     }
     _ = await begun.reaching(2)
-    // Both have been suspended, and their workers have counted that and sleep; only who is waited for has one.
-    try await eventually("their workers' rest") { app.statistics.jobs == 2 && opp_pool_sleeping(pool.raw) >= 2 }
+    // Both have been suspended, and their workers have counted that and sleep; only who is waited for has
+    // one.
+    try await eventually("their workers' rest") {
+      app.statistics.jobs == 2 && opp_pool_sleeping(pool.raw) >= 2
+    }
     let before = opp_pool_wakeups(pool.raw)
     gate.signal()
     for waiter in waiters { try await waiter.value }
-    // Of the pool's, since where this thread is held up between the two the monitor wakes somebody, who counts with no app.
-    // Who counts may be behind.
+    // Of the pool's, since where this thread is held up between the two the monitor wakes somebody, who
+    // counts with no app. Who counts may be behind.
     try await eventually("a wake-up") { opp_pool_wakeups(pool.raw) > before }
     try await scheduler.shutdown()
   }

@@ -5,7 +5,8 @@ import Testing
 
 @testable import OpportuneScheduler
 
-/// Work of one app that is done in the place of another, which waits for it; and what is left of it in the end.
+/// Work of one app that is done in the place of another, which waits for it; and what is left of it in the
+/// end.
 @Suite(.bounded, .timeLimit(.minutes(2))) struct LendingTests {
   private actor Account {
     nonisolated let strand: Strand
@@ -155,10 +156,13 @@ import Testing
   enum Raiser: CaseIterable { case await, escalate, nobody }
 
   // R-CPU-02
-  @Test(arguments: Raiser.allCases) func anAwaitedTaskIsQueuedWithThePriorityOfWhoAwaits(raiser: Raiser) async throws {
+  @Test(arguments: Raiser.allCases) func anAwaitedTaskIsQueuedWithThePriorityOfWhoAwaits(raiser: Raiser)
+    async throws
+  {
     let scheduler = try makeScheduler(workers: 1)
     let app = try scheduler.makeApp(named: "app")
-    // The worker may be kept off the CPU inside the very task, and the spare worker does all the rest; not three times.
+    // The worker may be kept off the CPU inside the very task, and the spare worker does all the rest; not
+    // three times.
     var place = -1
     for _ in 0..<3 where raiser == .nobody ? place < 0 : !(0..<10).contains(place) {
       // All are queued before the first runs.

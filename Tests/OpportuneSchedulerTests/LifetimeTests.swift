@@ -9,7 +9,8 @@ import Testing
 
 /// What a scheduler leaves behind when it is shut down: nothing, once its threads have ended.
 @Suite(.bounded) struct LifetimeTests {
-  /// Waits until `object` is gone, which the scheduler's last thread decides. A minute means that it is kept for good.
+  /// Waits until `object` is gone, which the scheduler's last thread decides. A minute means that it is kept
+  /// for good.
   private func isFreed(_ object: () -> AnyObject?) async -> Bool {
     let end = opp_now_ns() + 60_000_000_000
     while object() != nil {
@@ -38,7 +39,8 @@ import Testing
     try strand.submit { done.add(4) }
     try await app.clock.sleep(for: .microseconds(1))
     _ = await done.reaching(3)
-    let remains = Remains(engine: scheduler.engine, app: app.core, monitor: scheduler.engine.monitor, strand: strand)
+    let remains = Remains(
+      engine: scheduler.engine, app: app.core, monitor: scheduler.engine.monitor, strand: strand)
     if !forgetting { try await scheduler.shutdown() }
     return remains
   }
@@ -98,7 +100,8 @@ import Testing
     var configuration = SchedulerConfiguration()
     configuration.workers = .fixed(2)
     let ration = Ration(given)
-    let engine = try Engine(configuration, Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })) {
+    let engine = try Engine(configuration, Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+    {
       ration.take() ? opp_thread_start($0, $1, $2, $3) : -EAGAIN
     }
     for band in [Band.foreground, .background] {

@@ -8,9 +8,11 @@ import Testing
 
 /// Who waits for the kernel's lock of the memory map, as far as the monitor is told. (docs/decisions/0016)
 @Suite(.bounded, .timeLimit(.minutes(2))) struct MemoryMapTests {
-  /// How many of ten jobs that wait for something the monitor has replaced after a while, where two may work at once.
+  /// How many of ten jobs that wait for something the monitor has replaced after a while, where two may work
+  /// at once.
   private func replaced(
-    _ band: Band, _ pool: Pool, waitingFor what: Int32, isEnough: @Sendable (_ replaced: UInt64, _ looks: Int) -> Bool
+    _ band: Band, _ pool: Pool, waitingFor what: Int32,
+    isEnough: @Sendable (_ replaced: UInt64, _ looks: Int) -> Bool
   ) async throws -> UInt64 {
     var configuration = SchedulerConfiguration()
     configuration.workers = .fixed(2)
@@ -43,7 +45,8 @@ import Testing
 
   // R-CPU-02
   @Test func asManyAsMayWorkAreReplacedWhereTheyWaitForTheMap() async throws {
-    let some = try await replaced(.foreground, .foreground, waitingFor: OPP_BLOCKED_ON_MEMORY_MAP) { replaced, looks in
+    let some = try await replaced(.foreground, .foreground, waitingFor: OPP_BLOCKED_ON_MEMORY_MAP) {
+      replaced, looks in
       replaced > 2 || replaced == 2 && looks > 200 || looks > 2000
     }
     #expect(some == 2)
@@ -54,7 +57,9 @@ import Testing
 
   // R-CPU-02
   @Test func nobodyOfTheBackgroundIsReplacedThere() async throws {
-    let none = try await replaced(.background, .background, waitingFor: OPP_BLOCKED_ON_MEMORY_MAP) { $0 > 0 || $1 > 20 }
+    let none = try await replaced(.background, .background, waitingFor: OPP_BLOCKED_ON_MEMORY_MAP) {
+      $0 > 0 || $1 > 20
+    }
     #expect(none == 0)
   }
 }

@@ -54,7 +54,8 @@ private final class Turns: Sendable {
       _ = await rounds.reaching(round + 1)
     }
     #expect(!release.isUp)
-    // And the foreground's turns went on between the background's jobs, all of them submitted one after the other.
+    // And the foreground's turns went on between the background's jobs, all of them submitted one after the
+    // other.
     let seen = rounds.values
     #expect(seen[49] > seen[0], "\(seen)")
     // Nor is either starved where the background never pauses.

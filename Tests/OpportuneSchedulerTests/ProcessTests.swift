@@ -21,7 +21,9 @@ private func ownClass() -> [Int32] {
 
 // The C library's module leaves these out.
 private typealias AffinityCall = @convention(c) (Int32, Int, UnsafeMutableRawPointer) -> Int32
-private func call(_ name: String) -> AffinityCall? { dlsym(nil, name).map { unsafeBitCast($0, to: AffinityCall.self) } }
+private func call(_ name: String) -> AffinityCall? {
+  dlsym(nil, name).map { unsafeBitCast($0, to: AffinityCall.self) }
+}
 
 /// The CPUs of the calling thread, a bit each.
 private func affinity() -> [UInt64] {
@@ -86,7 +88,9 @@ private final class LimitedGroup {
 
   /// Whether the tests' own process could be limited; leaves nothing behind.
   static let isPossible: Bool = {
-    guard isRoot, Topology().cpuCount > 1, Topology().quotaMilli == 0, let group = LimitedGroup() else { return false }
+    guard isRoot, Topology().cpuCount > 1, Topology().quotaMilli == 0, let group = LimitedGroup() else {
+      return false
+    }
     group.leave()
     return true
   }()
@@ -95,7 +99,9 @@ private final class LimitedGroup {
 /// What changes a whole process, each in one of its own.
 @Suite(.bounded, .timeLimit(.minutes(3)), .serialized) struct ProcessTests {
   // R-SYS-03
-  @Test(.enabled(if: LimitedGroup.isPossible, "two CPUs, and a cgroup with a limit of CPU time that root may make"))
+  @Test(
+    .enabled(
+      if: LimitedGroup.isPossible, "two CPUs, and a cgroup with a limit of CPU time that root may make"))
   func aLimitOfTheCgroupIsFollowed() async {
     await #expect(processExitsWith: .exitCode(7)) {
       let all = Topology().width
@@ -124,8 +130,8 @@ private final class LimitedGroup {
   }
 
   // R-CPU-10 R-CPU-01
-  @Test(.enabled(if: isRoot, "only root can become an ordinary user")) func anOrdinaryUserIsRaisedWithTheNextJob() async
-  {
+  @Test(.enabled(if: isRoot, "only root can become an ordinary user"))
+  func anOrdinaryUserIsRaisedWithTheNextJob() async {
     await #expect(processExitsWith: .exitCode(7)) {
       dropPrivileges()
       let scheduler = try makeScheduler(workers: 1)
@@ -144,7 +150,9 @@ private final class LimitedGroup {
       require(next == [0, processNice], "the next job runs in the foreground's class, not in \(next)")
       release.raise()
       let seen = await classes.reaching(2)
-      require(seen.map { $0[0] } == [schedIdle, schedIdle], "the running job stays in the background's, not \(seen)")
+      require(
+        seen.map { $0[0] } == [schedIdle, schedIdle], "the running job stays in the background's, not \(seen)"
+      )
       try await scheduler.shutdown()
       exit(7)
     }
@@ -171,7 +179,8 @@ private final class LimitedGroup {
         try app.setBand(.background)
         _ = await lowered.reaching(2)
         let substitute = try await other.task { ownClass() }.value
-        require(substitute == [0, processNice], "the substitute runs in the pool's class, not in \(substitute)")
+        require(
+          substitute == [0, processNice], "the substitute runs in the pool's class, not in \(substitute)")
         release.raise()
         // The lowered thread cannot come back, so it must not take foreground work any more.
         for _ in 0..<50 {
@@ -185,7 +194,8 @@ private final class LimitedGroup {
   }
 
   // R-CPU-06 R-CPU-02
-  @Test(.enabled(if: isRoot, "only root can become an ordinary user")) func anOrdinaryUsersHogsLeaveFreshWorkAlone()
+  @Test(.enabled(if: isRoot, "only root can become an ordinary user"))
+  func anOrdinaryUsersHogsLeaveFreshWorkAlone()
     async
   {
     await #expect(processExitsWith: .exitCode(7)) {
@@ -204,8 +214,8 @@ private final class LimitedGroup {
           } catch { require(false, "\(error)") }
         }
       }
-      // Threads whose last job here took a quantum or longer, by the clock, answer for it: the sanitizer or the
-      // machine's host may have had the CPU meanwhile, which counts as the job's.
+      // Threads whose last job here took a quantum or longer, by the clock, answer for it: the sanitizer or
+      // the machine's host may have had the CPU meanwhile, which counts as the job's.
       var answering: Set<UInt64> = []
       while ended.load(ordering: .relaxed) < 100 {
         let (thread, start) = (opp_thread_number(), ContinuousClock.now)
@@ -247,7 +257,9 @@ private final class LimitedGroup {
     await #expect(processExitsWith: .exitCode(7)) {
       let before = Topology().width
       let all = affinity()
-      guard let first = all.firstIndex(where: { $0 != 0 }) else { return require(false, "affinity can be read") }
+      guard let first = all.firstIndex(where: { $0 != 0 }) else {
+        return require(false, "affinity can be read")
+      }
       var one = [UInt64](repeating: 0, count: all.count)
       one[first] = all[first] & ~(all[first] &- 1)
       let scheduler = try Scheduler()

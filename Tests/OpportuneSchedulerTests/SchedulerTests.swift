@@ -137,7 +137,8 @@ struct SchedulerTests {
     try await scheduler.shutdown()
   }
 
-  // A default actor that is shared with a suspended app serves the others (a documented exception to suspension).
+  // A default actor that is shared with a suspended app serves the others (a documented exception to
+  // suspension).
   @Test func suspendedAppDoesNotHangAnActor() async throws {
     let scheduler = try Scheduler()
     let app = try scheduler.makeApp(named: "app")
@@ -197,8 +198,8 @@ struct SchedulerTests {
     }
     #expect(yielding >= UInt64(2 * step))
     #expect(yielding % UInt64(step) == 0)
-    // In one slice, and in slices of less than a millisecond. Where a machine's host takes the CPU for long, time off it
-    // may pass for time spent waiting; not three times.
+    // In one slice, and in slices of less than a millisecond. Where a machine's host takes the CPU for long,
+    // time off it may pass for time spent waiting; not three times.
     for (count, work, pause) in [(4, Duration.milliseconds(5), 8000), (60, .microseconds(300), 400)] {
       var reading = UInt64.max
       for _ in 0..<3 where reading > 0 {
@@ -300,7 +301,9 @@ struct SchedulerTests {
       release.wait()
     }
     await started.wait()
-    let error = await #expect(throws: SchedulerError.self) { try await scheduler.shutdown(within: .milliseconds(20)) }
+    let error = await #expect(throws: SchedulerError.self) {
+      try await scheduler.shutdown(within: .milliseconds(20))
+    }
     #expect(error?.code == .jobsStillRunning)
     #expect(error?.message.contains("\"stuck app\"") == true)
     release.open()

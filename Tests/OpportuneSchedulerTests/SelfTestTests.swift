@@ -11,20 +11,23 @@ import Testing
     await #expect(processExitsWith: .exitCode(7)) {
       let result = await SelfTest.run(SchedulerConfiguration())
       let findings = result.findings(hasHook: true)
-      guard result.failure == nil, findings.map(\.subject) == ["Pools", "Demotion", "Suspension", "Escapes"] else {
+      guard result.failure == nil, findings.map(\.subject) == ["Pools", "Demotion", "Suspension", "Escapes"]
+      else {
         _exit(1)
       }
       for (number, finding) in findings.enumerated() where finding.status != .ok { _exit(Int32(number) + 10) }
       let diagnosis = await Diagnosis.runWithSelfTest()
       let text = diagnosis.text()
-      guard text.contains("Self-test"), text.contains("3 tasks left an app"), diagnosis.findings.last?.status == .ok
+      guard text.contains("Self-test"), text.contains("3 tasks left an app"),
+        diagnosis.findings.last?.status == .ok
       else { _exit(2) }
       exit(7)
     }
   }
 
   private let fine = SelfTest.Result(
-    failure: nil, foregroundIsAsSaid: true, backgroundIsAsSaid: true, demotions: 3, suspensionHeld: true, escapes: 3)
+    failure: nil, foregroundIsAsSaid: true, backgroundIsAsSaid: true, demotions: 3, suspensionHeld: true,
+    escapes: 3)
 
   struct Case: Sendable, CustomTestStringConvertible {
     let subject: String
@@ -55,7 +58,8 @@ import Testing
     var failed = fine
     failed.failure = "threadsUnavailable: no thread"
     let findings = failed.findings(hasHook: true)
-    #expect(findings.map(\.status) == [.missing] && findings.map(\.found) == ["threadsUnavailable: no thread"])
+    #expect(
+      findings.map(\.status) == [.missing] && findings.map(\.found) == ["threadsUnavailable: no thread"])
   }
 
   @Test func aSchedulerThatCannotBeMadeIsAFinding() async {

@@ -31,7 +31,9 @@ import Testing
     var reporter = MetricsReporter(to: metrics)
     // A worker that has not slept yet needs no waking.
     let first = try scheduler.makeApp(named: "first")
-    while await scheduler.statistics().pools.reduce(0, { $0 + $1.wakeups }) == 0 { try await run(1, in: first) }
+    while await scheduler.statistics().pools.reduce(0, { $0 + $1.wakeups }) == 0 {
+      try await run(1, in: first)
+    }
     for app in apps { try await run(10, in: app) }
     reporter.report(await snapshot(scheduler, jobs: 30))
     func jobs(_ app: String, _ band: Band) -> Int64 {

@@ -208,7 +208,9 @@ import Testing
     }
     _ = await begun.reaching(1)
     // It yields for ever, so the shutdown's limit cuts it off; what remains of it runs in the global pool.
-    do { try await scheduler.shutdown(within: .milliseconds(20)) } catch { #expect(error.code == .jobsStillRunning) }
+    do { try await scheduler.shutdown(within: .milliseconds(20)) } catch {
+      #expect(error.code == .jobsStillRunning)
+    }
     go.raise()
     #expect(try await survivor.value == 190)
     await withTaskGroup(of: Void.self) { group in

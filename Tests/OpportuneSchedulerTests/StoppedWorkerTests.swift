@@ -17,8 +17,8 @@ private func newSemaphore() -> UnsafeMutablePointer<sem_t> {
   return semaphore
 }
 
-/// Whatever the thread was at, it does nothing for 100 ms, which are the subject; on a loaded machine until there were
-/// so many answers, 20 s at most.
+/// Whatever the thread was at, it does nothing for 100 ms, which are the subject; on a loaded machine until
+/// there were so many answers, 20 s at most.
 private func stopHere(_ signal: Int32) {
   let saved = errno
   sem_post(stopped)
@@ -33,7 +33,8 @@ private func stopHere(_ signal: Int32) {
   errno = saved
 }
 
-/// Chains of short jobs of the background that queue what comes next, in the background and in the foreground.
+/// Chains of short jobs of the background that queue what comes next, in the background and in the
+/// foreground.
 private final class Chains: Sendable {
   let isOver = Flag()
   let queued = Tally()
@@ -97,7 +98,8 @@ private final class Chains: Sendable {
 
 @Suite(.bounded, .timeLimit(.minutes(3)), .serialized) struct StoppedWorkerTests {
   // R-CPU-02
-  /// The monitor's thread may be kept off the CPU as it begins, while the first jobs run and their alarms go off.
+  /// The monitor's thread may be kept off the CPU as it begins, while the first jobs run and their alarms go
+  /// off.
   @Test func noAlarmIsLostBeforeTheMonitorHasBegun() {
     var alarms: [UInt32] = [0b01, 0b10, 0b100, 0b1000]
     let rung = Monitor.gather(until: { alarms.count == 1 }, { alarms.removeFirst() })
@@ -105,7 +107,8 @@ private final class Chains: Sendable {
   }
 
   // R-CPU-01 R-CARD-03 R-FTS-09
-  /// Law 1: whatever instruction the kernel stops a worker of the background at, the foreground goes on, and no job is lost.
+  /// Law 1: whatever instruction the kernel stops a worker of the background at, the foreground goes on, and
+  /// no job is lost.
   @Test func theForegroundGoesOnWhileAWorkerOfTheBackgroundIsStopped() async throws {
     _ = (stopped, answers, goesOn, answersWanted)
     var action = sigaction()
@@ -156,7 +159,9 @@ private final class Chains: Sendable {
     _ = await chains.ended.reaching(4)
     try await scheduler.shutdown()
     // One that waits for the stopped thread is answered as well, when that goes on.
-    #expect(rounds.count == 20 && rounds.values.allSatisfy { $0 >= Int(answersWanted) }, "answers: \(rounds.values)")
+    #expect(
+      rounds.count == 20 && rounds.values.allSatisfy { $0 >= Int(answersWanted) }, "answers: \(rounds.values)"
+    )
     #expect(chains.refused.values.isEmpty && front.statistics.demotions == 0)
     #expect(chains.ran.count == chains.queued.count)
   }

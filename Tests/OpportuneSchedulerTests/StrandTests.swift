@@ -59,7 +59,8 @@ import Testing
     try await scheduler.shutdown()
   }
 
-  /// The job of a thread that is ending has no queue. It had looked again and again whether the runner had left.
+  /// The job of a thread that is ending has no queue. It had looked again and again whether the runner had
+  /// left.
   // R-CPU-02
   @Test func aJobWithoutAQueueWaitsForTheRunnerAtRest() async throws {
     let scheduler = try makeScheduler(workers: 1)
@@ -114,7 +115,8 @@ import Testing
   @Test func aStrandWithMuchToDoGoesToTheBackOfTheQueue() async throws {
     let scheduler = try makeScheduler(workers: 1, background: .nice19)
     let (app, other) = (
-      try scheduler.makeApp(named: "app", band: .background), try scheduler.makeApp(named: "other", band: .background)
+      try scheduler.makeApp(named: "app", band: .background),
+      try scheduler.makeApp(named: "other", band: .background)
     )
     let strand = try app.makeStrand(named: "strand")
     let order = Record<Int>()
@@ -129,11 +131,13 @@ import Testing
     }
     release.raise()
     let place = try #require(await order.reaching(51).firstIndex(of: 0))
-    #expect(place < 25, "the other app's job was number \(place), with a strand's turn of a fifth of a millisecond")
+    #expect(
+      place < 25, "the other app's job was number \(place), with a strand's turn of a fifth of a millisecond")
     try await scheduler.shutdown()
   }
 
-  /// A background app's strand, a foreground app, and a background that is held for as long as `release` is down.
+  /// A background app's strand, a foreground app, and a background that is held for as long as `release` is
+  /// down.
   private struct Held {
     let scheduler: Scheduler
     let front: App

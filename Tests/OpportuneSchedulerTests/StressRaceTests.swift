@@ -27,8 +27,8 @@ private final class Marks: @unchecked Sendable {
   var values: [Int] { (0..<count).map { marks[$0].load(ordering: .acquiring) } }
 }
 
-/// Named so that the concurrent tests run under the sanitizers by the filter `Stress`. OPPORTUNE_STRESS=N makes them N
-/// times as long.
+/// Named so that the concurrent tests run under the sanitizers by the filter `Stress`. OPPORTUNE_STRESS=N
+/// makes them N times as long.
 /// An actor that nobody holds but those who call it.
 private actor Passing {
   private let strand: Strand
@@ -46,7 +46,8 @@ private actor Passing {
 
 @Suite(.bounded, .timeLimit(.minutes(10)), .serialized) struct StressRaceTests {
   // R-CPU-02 R-CARD-03
-  /// The job that a thread queues may end, and with it the last that holds the executor, before the thread goes on.
+  /// The job that a thread queues may end, and with it the last that holds the executor, before the thread
+  /// goes on.
   @Test func executorsMayGoWhileTheirLastJobIsQueued() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let count = 4000 * stressScale
@@ -126,7 +127,9 @@ private actor Passing {
         do { try await scheduler.shutdown(within: .seconds(60)) } catch { Issue.record(error) }
       }
       // What was refused neither ran nor was cancelled; what was accepted did one of them.
-      for (accepted, ran, cancelled) in [(accepted, ran, cancelled), (strandAccepted, strandRan, strandCancelled)] {
+      for (accepted, ran, cancelled) in [
+        (accepted, ran, cancelled), (strandAccepted, strandRan, strandCancelled),
+      ] {
         let (a, r, c) = (accepted.values, ran.values, cancelled.values)
         let wrong = a.indices.filter { r[$0] + c[$0] != a[$0] }
         #expect(wrong.isEmpty, "\(wrong.count) jobs of \(a.reduce(0, +)) accepted")
@@ -158,7 +161,8 @@ private actor Passing {
     let inside = Tally()
     let overlaps = Tally()
     let done = Record<Int>()
-    let step: @Sendable (Int, Int) throws(SchedulerError) -> Void = { submitter, number throws(SchedulerError) in
+    let step: @Sendable (Int, Int) throws(SchedulerError) -> Void = {
+      submitter, number throws(SchedulerError) in
       try strand.submit {
         if inside.add(1) != 1 { overlaps.add(1) }
         unlocked.steps.append(Step(submitter: submitter, number: number))
@@ -202,12 +206,13 @@ private actor Passing {
   @Test(arguments: [1, 2]) func workersParkAndWakeWithoutLoss(workers: Int) async throws {
     let scheduler = try makeScheduler(workers: workers)
     let apps = [
-      try scheduler.makeApp(named: "foreground"), try scheduler.makeApp(named: "background", band: .background),
+      try scheduler.makeApp(named: "foreground"),
+      try scheduler.makeApp(named: "background", band: .background),
     ]
     let rounds = 12_500 * stressScale
     let answers = Tally()
-    // Each thread hands over one job, or two, and waits: the worker has nothing left, and lies down as the next comes.
-    // A lost wake-up would leave the thread waiting for ever.
+    // Each thread hands over one job, or two, and waits: the worker has nothing left, and lies down as the
+    // next comes. A lost wake-up would leave the thread waiting for ever.
     await withTaskGroup(of: Void.self) { group in
       for thread in 0..<2 {
         group.addTask {
@@ -236,7 +241,9 @@ private actor Passing {
     let wakeups = await scheduler.statistics().pools.reduce(0) { $0 + $1.wakeups }
     // They did sleep in between, or nothing has been hunted.
     #expect(wakeups > UInt64(rounds / 10))
-    if stressScale > 1 { print("\(3 * rounds) jobs handed over to \(workers) workers a pool, woken \(wakeups) times") }
+    if stressScale > 1 {
+      print("\(3 * rounds) jobs handed over to \(workers) workers a pool, woken \(wakeups) times")
+    }
     try await scheduler.shutdown()
   }
 

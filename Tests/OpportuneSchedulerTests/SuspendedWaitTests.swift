@@ -56,7 +56,9 @@ import Testing
   }
 
   // R-FTS-09 R-CPU-02
-  @Test(arguments: [Band.background, .foreground]) func whoAwaitsASuspendedAppsActorIsNamed(band: Band) async throws {
+  @Test(arguments: [Band.background, .foreground]) func whoAwaitsASuspendedAppsActorIsNamed(band: Band)
+    async throws
+  {
     let rig = try Rig(serviceBand: band)
     let actor = Service(try rig.service.makeStrand(named: "strand"))
     rig.service.suspend()
@@ -69,7 +71,9 @@ import Testing
   }
 
   // R-FTS-09 R-CPU-02
-  @Test(arguments: [Band.background, .foreground]) func whoAwaitsASuspendedAppsTaskIsNamed(band: Band) async throws {
+  @Test(arguments: [Band.background, .foreground]) func whoAwaitsASuspendedAppsTaskIsNamed(band: Band)
+    async throws
+  {
     let rig = try Rig(serviceBand: band)
     rig.service.suspend()
     let task = rig.service.task { 7 }
@@ -83,7 +87,8 @@ import Testing
 
   /// A task that itself goes to the executor of an app that is suspended already.
   // R-FTS-09 R-CPU-02
-  @Test(arguments: [Band.background, .foreground]) func whoGoesToASuspendedAppsExecutorIsNamed(band: Band) async throws
+  @Test(arguments: [Band.background, .foreground]) func whoGoesToASuspendedAppsExecutorIsNamed(band: Band)
+    async throws
   {
     let rig = try Rig(serviceBand: band)
     rig.service.suspend()
@@ -142,7 +147,8 @@ import Testing
 
   // R-FTS-09 R-CPU-02
   /// The wait began before; a slice that was running then is over first.
-  @Test(arguments: [Band.background, .foreground]) func anAppThatIsSuspendedWithWaitersIsNamed(band: Band) async throws
+  @Test(arguments: [Band.background, .foreground]) func anAppThatIsSuspendedWithWaitersIsNamed(band: Band)
+    async throws
   {
     let rig = try Rig(serviceBand: band)
     let strand = try rig.service.makeStrand(named: "strand")

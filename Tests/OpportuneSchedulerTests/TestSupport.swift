@@ -22,7 +22,8 @@ final class Flag: Sendable {
   }
 }
 
-/// Spins until `holds` does; false where that takes so long that it never will: then the caller's test has failed.
+/// Spins until `holds` does; false where that takes so long that it never will: then the caller's test has
+/// failed.
 func spin(_ holds: () -> Bool) -> Bool {
   let end = opp_now_ns() + 60_000_000_000
   while !holds() {
@@ -49,7 +50,8 @@ final class LogLines: Sendable {
       let thread = (try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)) ?? ""
       record.add(
         Line(
-          level: event.level, message: "\(event.message)", metadata: (event.metadata ?? [:]).mapValues { "\($0)" },
+          level: event.level, message: "\(event.message)",
+          metadata: (event.metadata ?? [:]).mapValues { "\($0)" },
           thread: thread))
     })
   }
@@ -69,7 +71,8 @@ final class CountedThread: @unchecked Sendable {
 
   /// Takes the place of `opp_thread_start()`.
   static func start(
-    _ name: String, _ stack: Int, _ body: @escaping Body, _ context: UnsafeMutableRawPointer, _ ended: Record<Bool>
+    _ name: String, _ stack: Int, _ body: @escaping Body, _ context: UnsafeMutableRawPointer,
+    _ ended: Record<Bool>
   ) -> Int32 {
     let thread = Unmanaged.passRetained(CountedThread(body, context, ended))
     return opp_thread_start(
@@ -130,7 +133,8 @@ final class Record<Element: Sendable>: @unchecked Sendable {
   var values: [Element] { lock.withLock { list } }
   var count: Int { lock.withLock { list.count } }
 
-  /// Waits until the list has `count` elements, and returns it; where that takes too long the test fails, and goes on.
+  /// Waits until the list has `count` elements, and returns it; where that takes too long the test fails, and
+  /// goes on.
   func reaching(_ count: Int, sourceLocation: SourceLocation = #_sourceLocation) async -> [Element] {
     let awaited = Awaited()
     let isThere = lock.withLock {
@@ -144,8 +148,9 @@ final class Record<Element: Sendable>: @unchecked Sendable {
   }
 }
 
-/// How many numbers come after a greater one. Jobs that start in order may end out of it where a second worker, the
-/// reserve, came for a while because the first was not given the CPU; then it is a few of hundreds.
+/// How many numbers come after a greater one. Jobs that start in order may end out of it where a second
+/// worker, the reserve, came for a while because the first was not given the CPU; then it is a few of
+/// hundreds.
 func lateOnes(_ numbers: [Int]) -> Int {
   var greatest = Int.min
   return numbers.reduce(0) { late, number in

@@ -29,7 +29,8 @@ import Testing
       if starts.count == 7 { return opp_thread_start(name, stack, body, context) }
       starts.add(opp_now_ns())
       if shortage == .refused { return -EAGAIN }
-      return opp_thread_start(name, stack, { Late.run($0) }, Unmanaged.passRetained(Late(body, context)).toOpaque())
+      return opp_thread_start(
+        name, stack, { Late.run($0) }, Unmanaged.passRetained(Late(body, context)).toOpaque())
     }
     isShort.raise()
     let app = App(core: try AppCore(engine: engine, name: "app", band: .foreground))
@@ -58,7 +59,9 @@ import Testing
     private let context: UnsafeMutableRawPointer
     private let key = ThreadEnd()
 
-    init(_ body: @escaping @convention(c) (UnsafeMutableRawPointer?) -> Void, _ context: UnsafeMutableRawPointer) {
+    init(
+      _ body: @escaping @convention(c) (UnsafeMutableRawPointer?) -> Void, _ context: UnsafeMutableRawPointer
+    ) {
       (self.body, self.context) = (body, context)
     }
 

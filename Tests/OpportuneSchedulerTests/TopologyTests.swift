@@ -15,7 +15,9 @@ import Testing
       }
       withUnsafeMutableBytes(of: &$0.pointee.distance) { distances in
         let width = Int(OPP_MAX_NODES)
-        for (from, to) in [(0, 0), (0, 1), (1, 0), (1, 1)] { distances[from * width + to] = UInt8(10 + 7 * from + to) }
+        for (from, to) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+          distances[from * width + to] = UInt8(10 + 7 * from + to)
+        }
       }
       return 0
     }

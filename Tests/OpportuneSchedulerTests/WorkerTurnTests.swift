@@ -61,7 +61,9 @@ import Testing
     #expect(await ended.reaching(10).allSatisfy { $0 >= 0 })
     try await scheduler.shutdown()
     // One that runs, one more of the worker's own; ten at most would be first in, first out.
-    #expect(waits.sorted()[waits.count / 2] <= 4, "links of ten chains that began before an outside job did: \(waits)")
+    #expect(
+      waits.sorted()[waits.count / 2] <= 4,
+      "links of ten chains that began before an outside job did: \(waits)")
   }
 
   // R-CPU-01 R-CPU-02
@@ -82,7 +84,8 @@ import Testing
     submit { link() }
     await onThread {
       for round in 1...15 where isLong.wait(timeout: .now() + 20) == .success {
-        // Behind a long link the worker in reserve takes it, which sleeps afterwards; the chain goes on meanwhile.
+        // Behind a long link the worker in reserve takes it, which sleeps afterwards; the chain goes on
+        // meanwhile.
         submit {
           spinCPU(milliseconds: 9)
           let before = begun.count
@@ -95,6 +98,8 @@ import Testing
     #expect(await ended.reaching(1) == [0])
     try await scheduler.shutdown()
     #expect(waits.count == 15)
-    #expect(waits.values.sorted()[waits.count / 2] <= 8, "links that began before what it left did: \(waits.values)")
+    #expect(
+      waits.values.sorted()[waits.count / 2] <= 8, "links that began before what it left did: \(waits.values)"
+    )
   }
 }

@@ -2,9 +2,9 @@ import Glibc
 import OpportuneMemory
 import TestSupport
 
-/// A disk behind the kernel's cache, of which a crash of the machine may take what was not synchronised. The store's file is
-/// the cache, `.disk` beside it what is on the disk, and `.unsynchronised` says where the two may differ: all of them
-/// outlive a killed program.
+/// A disk behind the kernel's cache, of which a crash of the machine may take what was not synchronised. The
+/// store's file is the cache, `.disk` beside it what is on the disk, and `.unsynchronised` says where the two
+/// may differ: all of them outlive a killed program.
 final class LosingDisk: StoreAccess {
   private static let sector = 512
 
@@ -39,7 +39,9 @@ final class LosingDisk: StoreAccess {
     // Said before it is so.
     var entry = (offset, bytes.count)
     let size = MemoryLayout.size(ofValue: entry)
-    guard lseek(log, 0, SEEK_END) >= 0, Glibc.write(log, &entry, size) == size else { fail("no entry in the log") }
+    guard lseek(log, 0, SEEK_END) >= 0, Glibc.write(log, &entry, size) == size else {
+      fail("no entry in the log")
+    }
     let count = pwrite(file, bytes.baseAddress, bytes.count, off_t(offset))
     return count < 0 ? -Int(errno) : count
   }
@@ -60,7 +62,9 @@ final class LosingDisk: StoreAccess {
 
   private static func copy(_ range: Range<Int>, from: Int32, to: Int32) {
     var bytes = [UInt8](repeating: 0, count: range.count)
-    let count = bytes.withUnsafeMutableBytes { pread(from, $0.baseAddress, range.count, off_t(range.lowerBound)) }
+    let count = bytes.withUnsafeMutableBytes {
+      pread(from, $0.baseAddress, range.count, off_t(range.lowerBound))
+    }
     guard count == range.count, pwrite(to, bytes, range.count, off_t(range.lowerBound)) == range.count else {
       fail("bytes \(range) were not copied")
     }
@@ -73,7 +77,8 @@ final class LosingDisk: StoreAccess {
     // Killed before the store's blocks were set aside: nothing was written then.
     guard lseek(file, 0, SEEK_END) == storeBytes else { return }
     for range in ranges() {
-      for sector in stride(from: range.lowerBound / Self.sector, through: (range.upperBound - 1) / Self.sector, by: 1)
+      for sector in stride(
+        from: range.lowerBound / Self.sector, through: (range.upperBound - 1) / Self.sector, by: 1)
       where Bool.random(using: &generator) {
         let all = sector * Self.sector..<(sector + 1) * Self.sector
         Self.copy(all.clamped(to: range), from: file, to: disk)
@@ -85,9 +90,13 @@ final class LosingDisk: StoreAccess {
 
   /// All that there is of the store is on the disk; nothing where there is none.
   func settle(_ path: String) {
-    guard ftruncate(log, 0) == 0, ftruncate(disk, off_t(storeBytes)) == 0 else { fail("the disk was not settled") }
+    guard ftruncate(log, 0) == 0, ftruncate(disk, off_t(storeBytes)) == 0 else {
+      fail("the disk was not settled")
+    }
     guard access(path, F_OK) == 0 else {
-      guard ftruncate(disk, 0) == 0, ftruncate(disk, off_t(storeBytes)) == 0 else { fail("the disk was not emptied") }
+      guard ftruncate(disk, 0) == 0, ftruncate(disk, off_t(storeBytes)) == 0 else {
+        fail("the disk was not emptied")
+      }
       return
     }
     let file = Self.file(path)

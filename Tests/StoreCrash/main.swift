@@ -1,17 +1,19 @@
-// Kills a program amid what it does with a hibernation store, again and again, and checks what is left each time.
+// Kills a program amid what it does with a hibernation store, again and again, and checks what is left each
+// time.
 //
 //   StoreCrash kills COUNT SEED FOLDER [CRASH [SIZE]]    kills COUNT workers at random moments
 //   StoreCrash work STORE JOURNAL SEED CRASH DESCRIPTOR SIZE    a worker: goes on until it is killed
 //
-// CRASH is what else happens at each kill: nothing (`program`), so that the kernel still has all that was written; the machine
-// goes down as well (`machine`), and any sectors that were not synchronised are lost; the same, with a store whose
-// synchronisations do nothing (`unsynchronised`), which has to be found wrong. SIZE says how large records are: `small`, up to
-// 96 kB, or `large`, up to 3.2 MB in blocks of each kind.
+// CRASH is what else happens at each kill: nothing (`program`), so that the kernel still has all that was
+// written; the machine goes down as well (`machine`), and any sectors that were not synchronised are lost;
+// the same, with a store whose synchronisations do nothing (`unsynchronised`), which has to be found wrong.
+// SIZE says how large records are: `small`, up to 96 kB, or `large`, up to 3.2 MB in blocks of each kind.
 //
-// Status 3: something is wrong with the store. 1: that could not be found out, as where there is no folder. 0: nothing is wrong.
+// Status 3: something is wrong with the store. 1: that could not be found out, as where there is no folder.
+// 0: nothing is wrong.
 //
-// What a worker does follows from the seed and a number that counts its operations, which it notes in the journal before
-// and after each. So whoever reads the journal knows the two contents that the store may have.
+// What a worker does follows from the seed and a number that counts its operations, which it notes in the
+// journal before and after each. So whoever reads the journal knows the two contents that the store may have.
 
 import Glibc
 import OpportuneMemory
@@ -66,7 +68,8 @@ struct Operation {
     var words = [number]
     words.reserveCapacity(count)
     while words.count < count {
-      // Large ones have blocks of zeros, and blocks that do not compress, as well: 256 KiB each, as the store has them.
+      // Large ones have blocks of zeros, and blocks that do not compress, as well: 256 KiB each, as the store
+      // has them.
       let kind = isLarge ? Int.random(in: 0..<8, using: &generator) : 1
       for index in 0..<min(count - words.count, 32_768 - words.count % 32_768) {
         words.append(kind == 0 ? 0 : kind < 3 && index % 8 < 4 ? number : generator.next())
@@ -101,7 +104,8 @@ struct Journal {
 
   var begun: UInt64 { words[0] }
   var ended: UInt64 { words[1] }
-  // The calls between them, which the compiler cannot see through, keep the two in order; a kill is no reordering.
+  // The calls between them, which the compiler cannot see through, keep the two in order; a kill is no
+  // reordering.
   func begin(_ number: UInt64) { words[0] = number }
   func end(_ number: UInt64) { words[1] = number }
 }
@@ -122,15 +126,20 @@ func work(_ path: String, _ journal: Journal, seed: UInt64, _ crash: Crash, read
   } catch { fail("a worker ended: \(error)", error.verdict) }
 }
 
-/// Starts a worker and kills it: while it opens the store, or so many microseconds after it began with operations.
+/// Starts a worker and kills it: while it opens the store, or so many microseconds after it began with
+/// operations.
 func runAndKill(_ arguments: [String], afterOpening: Bool, microseconds: UInt32) {
   var ends: [Int32] = [-1, -1]
   guard pipe(&ends) == 0 else { fail("no pipe") }
-  var strings = (["StoreCrash", "work"] + arguments + ["\(ends[1])", isLarge ? "large" : "small"]).map { strdup($0) }
+  var strings = (["StoreCrash", "work"] + arguments + ["\(ends[1])", isLarge ? "large" : "small"]).map {
+    strdup($0)
+  }
   defer { for string in strings { free(string) } }
   strings.append(nil)
   var worker: pid_t = 0
-  guard posix_spawn(&worker, "/proc/self/exe", nil, nil, strings, environ) == 0 else { fail("no worker was started") }
+  guard posix_spawn(&worker, "/proc/self/exe", nil, nil, strings, environ) == 0 else {
+    fail("no worker was started")
+  }
   close(ends[1])
   var byte: UInt8 = 0
   // Where it does not begin it has ended, and its status says why.
@@ -157,7 +166,8 @@ func killWorkers(_ count: Int, seed: UInt64, folder: String, _ crash: Crash) {
   let (path, journalPath) = (folder + "/store", folder + "/journal")
   let journal = Journal(journalPath)
   let disk = crash == .program ? nil : LosingDisk(of: path, synchronises: true)
-  // As long as some operations take, however fast the disk and busy the machine: most kills would be in the first otherwise.
+  // As long as some operations take, however fast the disk and busy the machine: most kills would be in the
+  // first otherwise.
   var longest = 8000.0
   var generator = SplitMix64(seed: seed)
   var model: [String: [UInt8]] = [:]
@@ -195,7 +205,8 @@ func killWorkers(_ count: Int, seed: UInt64, folder: String, _ crash: Crash) {
         begun = ended
       } else {
         fail(
-          "round \(round), seed \(seed): the store is neither as before operation \(begun) nor as after it", .wrong)
+          "round \(round), seed \(seed): the store is neither as before operation \(begun) nor as after it",
+          .wrong)
       }
       model = found
       journal.begin(begun)
@@ -220,7 +231,8 @@ let usage = "expected: kills COUNT SEED FOLDER [program | machine | unsynchronis
 let arguments = CommandLine.arguments.dropFirst()
 switch (arguments.first, arguments.count) {
 case ("work", 7):
-  guard let seed = UInt64(arguments[4]), let crash = Crash(rawValue: arguments[5]), let ready = Int32(arguments[6])
+  guard let seed = UInt64(arguments[4]), let crash = Crash(rawValue: arguments[5]),
+    let ready = Int32(arguments[6])
   else { fail("no numbers") }
   work(arguments[2], Journal(arguments[3]), seed: seed, crash, ready: ready)
 case ("kills", 4...6):

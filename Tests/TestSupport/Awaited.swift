@@ -39,8 +39,8 @@ public final class Awaited: @unchecked Sendable {
   }
 }
 
-/// Waits for what others bring about and tell nobody of, and leaves them the CPU. The test ends where that takes half
-/// a minute.
+/// Waits for what others bring about and tell nobody of, and leaves them the CPU. The test ends where that
+/// takes half a minute.
 public func eventually(
   _ what: String, sourceLocation: SourceLocation = #_sourceLocation, _ condition: () async throws -> Bool
 ) async throws {

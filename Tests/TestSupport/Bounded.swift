@@ -5,9 +5,9 @@ import Testing
 /// What every suite has (`@Suite(.bounded)`): each of its tests ends, and says little where it fails.
 ///
 /// A test that waits for what a bug keeps from coming goes on after its time limit wherever it looks at no
-/// cancellation. So the process ends ten seconds later, and says whose fault it is; where a test has no limit, after
-/// five minutes, or OPPORTUNE_TEST_SECONDS. And where a bug breaks an expectation in a loop of thousands, the first few
-/// are told.
+/// cancellation. So the process ends ten seconds later, and says whose fault it is; where a test has no
+/// limit, after five minutes, or OPPORTUNE_TEST_SECONDS. And where a bug breaks an expectation in a loop of
+/// thousands, the first few are told.
 public struct Bounded: SuiteTrait, TestTrait, TestScoping {
   public var isRecursive: Bool { true }
 

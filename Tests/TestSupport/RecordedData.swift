@@ -2,7 +2,8 @@ import Foundation
 
 /// Recorded data beside the project; where it is not, what needs it is skipped, and says so.
 public enum RecordedData {
-  public static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+  public static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+    .deletingLastPathComponent()
     .deletingLastPathComponent().deletingLastPathComponent().appending(path: "shared/data")
 
   public static func has(_ name: String) -> Bool {

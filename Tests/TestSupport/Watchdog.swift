@@ -1,7 +1,7 @@
 import Foundation
 
-/// Calls what it was asked to call once a time is over, or up to a second later. One thread, which looks once a
-/// second: who asks wakes nobody.
+/// Calls what it was asked to call once a time is over, or up to a second later. One thread, which looks once
+/// a second: who asks wakes nobody.
 final class Watchdog: @unchecked Sendable {
   // Sendable: what changes does so under the lock.
   static let shared = Watchdog()

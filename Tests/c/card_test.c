@@ -1,6 +1,6 @@
 /*
- * The C core by itself, as a C program uses it that knows nothing of Swift: one header, one library, a worker thread,
- * a queue. R-CARD-01, R-CARD-02, R-CARD-07
+ * The C core by itself, as a C program uses it that knows nothing of Swift: one header, one library, a worker
+ * thread, a queue. R-CARD-01, R-CARD-02, R-CARD-07
  * Compiled as C++ as well, so the header has to suit both.
  */
 #include "opportune.h"

@@ -1,4 +1,5 @@
-/* The threads that close files for a ring: each close is answered once, the threads sleep, serve again and end. */
+/* The threads that close files for a ring: each close is answered once, the threads sleep, serve again and
+ * end. */
 #include "check.h"
 #include "opportune.h"
 #include "ring.h"
@@ -32,7 +33,8 @@ static void wait_for_news(ring_closers *all) {
     }
 }
 
-/* As many at once as there are threads; taken one at a time, the first that ended not lost behind the second. */
+/* As many at once as there are threads; taken one at a time, the first that ended not lost behind the
+ * second. */
 static void test_each_once_and_again(void) {
     opp_ring *ring = make_ring();
     ring_closers *all = ring_closers_create(ring, 2);
@@ -42,7 +44,8 @@ static void test_each_once_and_again(void) {
     for (int turn = 0; turn < 300; turn++) {
         int ends[2];
         CHECK_EQUAL(pipe(ends), 0);
-        opp_ring_op first = close_of(ends[0], 1), second = close_of(turn % 2 ? ends[1] : -1, 2), third = close_of(-1, 3);
+        opp_ring_op first = close_of(ends[0], 1), second = close_of(turn % 2 ? ends[1] : -1, 2),
+            third = close_of(-1, 3);
         CHECK(!ring_closers_has_news(all));
         CHECK(ring_closers_ask(all, &first));
         wait_for_news(all);
@@ -125,7 +128,8 @@ static void test_ends(void) {
     opp_ring_destroy(ring);
 }
 
-/* A system that gives no more threads: what there is none for is refused, and the end waits for none that never was. */
+/* A system that gives no more threads: what there is none for is refused, and the end waits for none that
+ * never was. */
 static void test_no_threads(void) {
 #if defined(__SANITIZE_THREAD__)
     return; /* it starts a thread of its own in a child */

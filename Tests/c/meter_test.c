@@ -62,7 +62,8 @@ static opp_thread_usage usage_of(const guest *own) {
 
 /* --- Tests ---------------------------------------------------------------------------------- */
 
-/* Grows while the thread runs, as soon as it runs: no tick is waited for, none of these loops has a time limit. */
+/* Grows while the thread runs, as soon as it runs: no tick is waited for, none of these loops has a time
+ * limit. */
 static void sees_cpu_time_grow(guest *own) {
     uint64_t first = cpu_of(own);
     while (cpu_of(own) < first + 20u * 1000 * 1000) sched_yield();
@@ -176,7 +177,8 @@ static void survives_its_thread(guest *own) {
     opp_thread_meter_destroy(own->meter);
 }
 
-/* Descriptors are handed out from the lowest free one on; the one that is kept is closed in programs that are started. */
+/* Descriptors are handed out from the lowest free one on; the one that is kept is closed in programs that are
+ * started. */
 static void keeps_one_descriptor(void) {
     int before = dup(0);
     CHECK(before >= 0);

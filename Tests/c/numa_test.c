@@ -1,6 +1,6 @@
 /*
- * The nodes of the machine are those that libnuma says, and distances too: this program has a libnuma of its own, which
- * comes before the system's, of a machine on which each CPU is a node. R-SYS-03
+ * The nodes of the machine are those that libnuma says, and distances too: this program has a libnuma of its
+ * own, which comes before the system's, of a machine on which each CPU is a node. R-SYS-03
  */
 #include "opportune.h"
 #include "topology.h"

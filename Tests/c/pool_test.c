@@ -41,7 +41,8 @@ static unsigned scale(void) {
 #define WORKERS_MAX 8
 
 static opp_pool *pool;
-static _Atomic(int64_t) queued;      /* the queue: how many jobs it holds; seq_cst, as the run queue's tails are */
+/* the queue: how many jobs it holds; seq_cst, as the run queue's tails are */
+static _Atomic(int64_t) queued;
 static _Atomic(int64_t) done;
 static _Atomic(int) inside, inside_max;
 static _Atomic(uint64_t) sleeps;
@@ -84,9 +85,9 @@ static void *worker(void *context) {
 }
 
 /*
- * A submitter pushes one job, or a few, and waits until they are done: workers lie down as the next push comes. A lost
- * wake-up is a push after which nothing is done any more while a token is free; the wait then has no end, and the
- * alarm of main() ends the test.
+ * A submitter pushes one job, or a few, and waits until they are done: workers lie down as the next push
+ * comes. A lost wake-up is a push after which nothing is done any more while a token is free; the wait then
+ * has no end, and the alarm of main() ends the test.
  */
 static void hunt(unsigned workers, unsigned width, unsigned rounds) {
     pool = opp_pool_create(width);

@@ -1,4 +1,5 @@
-/* Purgeable regions: what is taken is gone and given back, what is pinned is not taken, nobody waits. R-MEM-05, R-MEM-15 */
+/* Purgeable regions: what is taken is gone and given back, what is pinned is not taken, nobody waits.
+ * R-MEM-05, R-MEM-15 */
 #include "check.h"
 #include "opportune.h"
 
@@ -216,7 +217,8 @@ static void test_locked_in_part(void) {
     opp_purge_close(region);
 }
 
-/* Whether the kernel takes lazily freed pages when asked to: otherwise a loss can only be had by using up memory. */
+/* Whether the kernel takes lazily freed pages when asked to: otherwise a loss can only be had by using up
+ * memory. */
 static bool pages_out(void *address, size_t bytes) {
     return madvise(address, bytes, MADV_PAGEOUT) == 0;
 }
@@ -338,7 +340,8 @@ static void test_threads(void) {
     }
     pthread_t threads[5];
     atomic_store(&users, 3);
-    for (uintptr_t i = 0; i < 5; i++) CHECK_EQUAL(pthread_create(&threads[i], NULL, i < 3 ? use : take_some, (void *)i), 0);
+    for (uintptr_t i = 0; i < 5; i++)
+        CHECK_EQUAL(pthread_create(&threads[i], NULL, i < 3 ? use : take_some, (void *)i), 0);
     for (int i = 0; i < 5; i++) pthread_join(threads[i], NULL);
     for (int i = 0; i < REGIONS; i++) {
         /* Each loss was filled once. */
@@ -394,11 +397,13 @@ static void test_closing(void) {
     void *taken[2];
     CHECK_EQUAL(pthread_create(&threads[0], NULL, take_all, (void *)OPP_PURGE_EAGER), 0);
     CHECK_EQUAL(pthread_create(&threads[1], NULL, take_all, (void *)OPP_PURGE_LAZY), 0);
-    for (uintptr_t i = 2; i < 4; i++) CHECK_EQUAL(pthread_create(&threads[i], NULL, open_and_close, (void *)i), 0);
+    for (uintptr_t i = 2; i < 4; i++)
+        CHECK_EQUAL(pthread_create(&threads[i], NULL, open_and_close, (void *)i), 0);
     for (int i = 2; i < 4; i++) pthread_join(threads[i], NULL);
     atomic_store(&ends, true);
     for (int i = 0; i < 2; i++) pthread_join(threads[i], &taken[i]);
-    printf("beside opening and closing %zu were taken eagerly, %zu lazily\n", (size_t)taken[0], (size_t)taken[1]);
+    printf("beside opening and closing %zu were taken eagerly, %zu lazily\n", (size_t)taken[0],
+           (size_t)taken[1]);
     CHECK((size_t)taken[0] + (size_t)taken[1] > 0);
     for (uint32_t i = 0; i < opp_purge_set_places(set); i++) {
         opp_purge_view view;

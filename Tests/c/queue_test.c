@@ -1,6 +1,6 @@
 /*
- * A queue, the queue of a strand: a push that was over before another began is taken before it, whichever threads they
- * were on; every entry is taken once. R-CARD-03, R-CPU-02
+ * A queue, the queue of a strand: a push that was over before another began is taken before it, whichever
+ * threads they were on; every entry is taken once. R-CARD-03, R-CPU-02
  *
  * OPPORTUNE_STRESS=N multiplies the length.
  */
@@ -76,8 +76,8 @@ static void finish(void) {
     }
 }
 
-/* One consumer at a time, as a strand has. What it takes is checked when all is over: no push that ended before another
- * began comes out after it. */
+/* One consumer at a time, as a strand has. What it takes is checked when all is over: no push that ended
+ * before another began comes out after it. */
 static void test_order(void) {
     pthread_t pushers[PUSHERS];
     start(pushers);
@@ -89,7 +89,8 @@ static void test_order(void) {
             continue;
         }
         uint64_t pusher = order[count].tag, index = (uint64_t)(uintptr_t)order[count].ptr - 1;
-        CHECK(pusher < PUSHERS && index == next[pusher]); /* each pusher's own in its order, none lost, none twice */
+        /* each pusher's own in its order, none lost, none twice */
+        CHECK(pusher < PUSHERS && index == next[pusher]);
         next[pusher]++;
         count++;
     }
@@ -150,7 +151,8 @@ static uint64_t time_of(opp_queue *busy, opp_producer *producer, int count) {
     return (uint64_t)(ended_at.tv_sec - begun_at.tv_sec) * 1000000000u + (uint64_t)(ended_at.tv_nsec - begun_at.tv_nsec);
 }
 
-/* Threads that have pushed once and are gone cost those that come later nothing; one that comes back is served. */
+/* Threads that have pushed once and are gone cost those that come later nothing; one that comes back is
+ * served. */
 static void test_burst(void) {
     enum { BURST = 1000, JOBS = 2000 };
     opp_core_config config;

@@ -1,4 +1,5 @@
-/* Rings, on both backends: each request ends once, with what the system call says; messages wake the owner. */
+/* Rings, on both backends: each request ends once, with what the system call says; messages wake the
+ * owner. */
 #include "check.h"
 #include "opportune.h"
 
@@ -62,7 +63,8 @@ void *realloc(void *memory, size_t size) {
 static opp_ring_backend backend;
 
 static opp_ring *make_busy_polling(uint32_t entries, uint32_t completions, uint32_t busy_poll_ns) {
-    opp_ring_config config = {.backend = backend, .entries = entries, .completions = completions, .threads = 3,
+    opp_ring_config config =
+        {.backend = backend, .entries = entries, .completions = completions, .threads = 3,
                               .closers = 2, .busy_poll_ns = busy_poll_ns};
     opp_ring *ring;
     CHECK_EQUAL(opp_ring_create(&config, &ring), 0);
@@ -148,41 +150,59 @@ static void test_files(void) {
     char path[64], renamed[64];
     snprintf(path, sizeof(path), "%s/a", folder);
     snprintf(renamed, sizeof(renamed), "%s/b", folder);
-    int fd = one(ring, (opp_ring_op){.code = OPP_RING_OPEN, .fd = AT_FDCWD, .address = ADDRESS(path), .length = 0600,
+    int fd = one(ring, (opp_ring_op){.code = OPP_RING_OPEN, .fd = AT_FDCWD, .address = ADDRESS(path),
+        .length = 0600,
                                      .flags = O_RDWR | O_CREAT | O_CLOEXEC});
     CHECK(fd >= 0);
     char text[] = "hello, ring", back[32] = "";
-    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_WRITE, .fd = fd, .address = ADDRESS(text), .length = 11,
+    CHECK_EQUAL(one(ring,
+                    (opp_ring_op){.code = OPP_RING_WRITE, .fd = fd, .address = ADDRESS(text), .length = 11,
                                         .priority = OPP_RING_PRIORITY_BEST_EFFORT}), 11);
-    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_FSYNC, .fd = fd, .priority = OPP_RING_PRIORITY_IDLE}), 0);
+    CHECK_EQUAL(one(ring,
+                    (opp_ring_op){.code = OPP_RING_FSYNC, .fd = fd, .priority = OPP_RING_PRIORITY_IDLE}), 0);
     CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_FDATASYNC, .fd = fd}), 0);
-    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_READ, .fd = fd, .address = ADDRESS(back), .length = 32,
+    CHECK_EQUAL(one(ring,
+                    (opp_ring_op){.code = OPP_RING_READ, .fd = fd, .address = ADDRESS(back), .length = 32,
                                         .priority = OPP_RING_PRIORITY_IDLE}), 11);
     CHECK(memcmp(text, back, 11) == 0);
     struct iovec vectors[2] = {{.iov_base = back, .iov_len = 5}, {.iov_base = back + 16, .iov_len = 16}};
-    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_READV, .fd = fd, .address = ADDRESS(vectors), .length = 2}), 11);
+    CHECK_EQUAL(one(ring,
+                    (opp_ring_op){.code = OPP_RING_READV, .fd = fd, .address = ADDRESS(vectors),
+                        .length = 2}), 11);
     CHECK(memcmp(back + 16, ", ring", 6) == 0);
-    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_WRITEV, .fd = fd, .address = ADDRESS(vectors), .length = 1,
+    CHECK_EQUAL(one(ring,
+                    (opp_ring_op){.code = OPP_RING_WRITEV, .fd = fd, .address = ADDRESS(vectors), .length = 1,
                                         .offset = 11}), 5);
-    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_ALLOCATE, .fd = fd, .offset = 0, .second = 8192}), 0);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_ALLOCATE, .fd = fd, .offset = 0, .second = 8192}),
+                0);
     struct statx about;
-    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_STAT, .fd = fd, .address = ADDRESS(""), .length = STATX_SIZE,
+    CHECK_EQUAL(one(ring,
+                    (opp_ring_op){.code = OPP_RING_STAT, .fd = fd, .address = ADDRESS(""),
+                        .length = STATX_SIZE,
                                         .second = ADDRESS(&about), .flags = AT_EMPTY_PATH}), 0);
     CHECK_EQUAL(about.stx_size, 8192);
     if (opp_ring_can(ring).truncate) {
         CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_TRUNCATE, .fd = fd, .offset = 3}), 0);
-        CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_READ, .fd = fd, .address = ADDRESS(back), .length = 32}), 3);
+        CHECK_EQUAL(one(ring,
+                        (opp_ring_op){.code = OPP_RING_READ, .fd = fd, .address = ADDRESS(back),
+                            .length = 32}), 3);
     }
     struct iovec buffer = {.iov_base = back, .iov_len = sizeof(back)};
     CHECK_EQUAL(opp_ring_register_buffers(ring, &buffer, 1), 0);
-    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_WRITE_FIXED, .fd = fd, .address = ADDRESS(back), .length = 4,
+    CHECK_EQUAL(one(ring,
+                    (opp_ring_op){.code = OPP_RING_WRITE_FIXED, .fd = fd, .address = ADDRESS(back),
+                        .length = 4,
                                         .index = 0}), 4);
-    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_READ_FIXED, .fd = fd, .address = ADDRESS(back), .length = 4,
+    CHECK_EQUAL(one(ring,
+                    (opp_ring_op){.code = OPP_RING_READ_FIXED, .fd = fd, .address = ADDRESS(back),
+                        .length = 4,
                                         .index = 0}), 4);
     CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_RENAME, .fd = AT_FDCWD, .address = ADDRESS(path),
                                         .index = AT_FDCWD, .second = ADDRESS(renamed)}), 0);
-    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_UNLINK, .fd = AT_FDCWD, .address = ADDRESS(path)}), -ENOENT);
-    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_UNLINK, .fd = AT_FDCWD, .address = ADDRESS(renamed)}), 0);
+    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_UNLINK, .fd = AT_FDCWD, .address = ADDRESS(path)}),
+                -ENOENT);
+    CHECK_EQUAL(one(ring,
+                    (opp_ring_op){.code = OPP_RING_UNLINK, .fd = AT_FDCWD, .address = ADDRESS(renamed)}), 0);
     CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_CLOSE, .fd = fd}), 0);
     CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_CLOSE, .fd = fd}), -EBADF);
     CHECK_EQUAL(rmdir(folder), 0);
@@ -199,7 +219,8 @@ static void test_sockets(void) {
     CHECK_EQUAL(getsockname(listener, (struct sockaddr *)&address, &size), 0);
     int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     opp_ring_op accept = {.code = OPP_RING_ACCEPT, .fd = listener, .flags = SOCK_CLOEXEC, .tag = 1};
-    opp_ring_op connect = {.code = OPP_RING_CONNECT, .fd = client, .address = ADDRESS(&address), .second = size, .tag = 2};
+    opp_ring_op connect =
+        {.code = OPP_RING_CONNECT, .fd = client, .address = ADDRESS(&address), .second = size, .tag = 2};
     CHECK_EQUAL(opp_ring_prepare(ring, &accept), 0);
     CHECK_EQUAL(opp_ring_prepare(ring, &connect), 0);
     int server = -1;
@@ -213,11 +234,13 @@ static void test_sockets(void) {
     CHECK_EQUAL(fcntl(client, F_GETFL) & O_NONBLOCK, 0);
     char text[] = "ping", back[8];
     /* The receive waits for a send that comes later. */
-    opp_ring_op receive = {.code = OPP_RING_RECEIVE, .fd = server, .address = ADDRESS(back), .length = 8, .tag = 3};
+    opp_ring_op receive =
+        {.code = OPP_RING_RECEIVE, .fd = server, .address = ADDRESS(back), .length = 8, .tag = 3};
     CHECK_EQUAL(opp_ring_prepare(ring, &receive), 0);
     opp_ring_completion completion;
     CHECK_EQUAL(opp_ring_wait(ring, &completion, 1, 0), 0);
-    opp_ring_op send = {.code = opp_ring_can(ring).zero_copy ? OPP_RING_SEND_ZERO_COPY : OPP_RING_SEND, .fd = client,
+    opp_ring_op send = {.code = opp_ring_can(ring).zero_copy ? OPP_RING_SEND_ZERO_COPY : OPP_RING_SEND,
+        .fd = client,
                         .address = ADDRESS(text), .length = 4, .tag = 4};
     CHECK_EQUAL(opp_ring_prepare(ring, &send), 0);
     int seen = 0;
@@ -232,8 +255,12 @@ static void test_sockets(void) {
     CHECK_EQUAL(seen, 2);
     CHECK(memcmp(text, back, 4) == 0);
     CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_SHUTDOWN, .fd = client, .length = SHUT_WR}), 0);
-    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_RECEIVE, .fd = server, .address = ADDRESS(back), .length = 8}), 0);
-    CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_SEND, .fd = client, .address = ADDRESS(text), .length = 4}), -EPIPE);
+    CHECK_EQUAL(one(ring,
+                    (opp_ring_op){.code = OPP_RING_RECEIVE, .fd = server, .address = ADDRESS(back),
+                        .length = 8}), 0);
+    CHECK_EQUAL(one(ring,
+                    (opp_ring_op){.code = OPP_RING_SEND, .fd = client, .address = ADDRESS(text),
+                        .length = 4}), -EPIPE);
     CHECK((one(ring, (opp_ring_op){.code = OPP_RING_POLL, .fd = server, .flags = POLLIN}) & POLLIN) != 0);
     close(client), close(server), close(listener);
     opp_ring_destroy(ring);
@@ -309,7 +336,8 @@ static int32_t fail_writes(void *context, const opp_ring_op *op) {
 
 static void test_faults(void) {
     int calls = 0;
-    opp_ring_config config = {.backend = backend, .entries = 8, .threads = 1, .fault = fail_writes, .context = &calls};
+    opp_ring_config config =
+        {.backend = backend, .entries = 8, .threads = 1, .fault = fail_writes, .context = &calls};
     opp_ring *ring;
     CHECK_EQUAL(opp_ring_create(&config, &ring), 0);
     CHECK_EQUAL(opp_ring_start(ring), 0);
@@ -371,7 +399,8 @@ static void test_idle_and_memory(void) {
     opp_ring_completion completion[32];
     CHECK_EQUAL(opp_ring_wait(ring, completion, 32, opp_now_ns() + 1), 0);
     uint64_t wakeups = opp_ring_wakeups(ring), start = opp_now_ns();
-    while (opp_ring_wait(ring, completion, 32, start + 30000000) != 0 || opp_now_ns() < start + 30000000) continue;
+    while (opp_ring_wait(ring, completion, 32, start + 30000000) != 0 || opp_now_ns() < start + 30000000)
+        continue;
     CHECK(opp_ring_wakeups(ring) - wakeups <= 1); /* that of the time, unless it had come before */
     /* No memory is asked for by a request. */
     int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
@@ -379,7 +408,9 @@ static void test_idle_and_memory(void) {
     for (int round = 0; round < 2; round++) {
         size_t before = allocations;
         for (int i = 0; i < 2000; i++) {
-            CHECK_EQUAL(one(ring, (opp_ring_op){.code = OPP_RING_READ, .fd = fd, .address = ADDRESS(bytes), .length = 64,
+            CHECK_EQUAL(one(ring,
+                            (opp_ring_op){.code = OPP_RING_READ, .fd = fd, .address = ADDRESS(bytes),
+                                .length = 64,
                                                 .offset = UINT64_MAX}), 64);
         }
         if (round == 1) CHECK_EQUAL(allocations, before);
@@ -389,7 +420,8 @@ static void test_idle_and_memory(void) {
     opp_ring_destroy(ring);
 }
 
-/* An owner that looks on finds what is there without a sleep, ends its look with a message, and sleeps in the end. */
+/* An owner that looks on finds what is there without a sleep, ends its look with a message, and sleeps in the
+ * end. */
 static void test_busy_polling(void) {
     opp_ring *ring = make_busy_polling(8, 0, 1000000);
     if (backend == OPP_RING_URING) { /* a pool's thread may take its time */
@@ -457,7 +489,8 @@ static void *look_without_calls(void *unused) {
         CHECK_EQUAL(completion.tag, 2);
         CHECK_EQUAL(completion.result, 0);
     } else {
-        fprintf(stderr, "skipped: looks without system calls: no seccomp filter here: %s\n", strerror(-error));
+        fprintf(stderr, "skipped: looks without system calls: no seccomp filter here: %s\n",
+                strerror(-error));
     }
     opp_ring_destroy(ring);
     return NULL;

@@ -69,7 +69,8 @@ static void test_order_and_levels(void) {
     }
     CHECK(opp_push(producer, fore, 4, job_of(7)) == 46);
     CHECK(opp_app_queued(fore) == 1001);
-    CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 7 && taken.level == 46 && taken.app == fore);
+    CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 7 && taken.level == 46 &&
+          taken.app == fore);
     /* R-CPU-03: a mask is a pool; the background pool sees nothing of the foreground's. */
     CHECK(opp_take(consumer, (1ull << 21) - 1, &taken) && number_of(taken.job) == 0 && taken.app == back);
     for (uint64_t i = 0; i < 1000; i++)
@@ -143,20 +144,22 @@ static void test_bypass(void) {
 }
 
 /*
- * A worker whose jobs each push the next serves an outside job after one of its own at most, if it ends its turn before
- * each take, as it does between long jobs; else it would serve dozens before.
+ * A worker whose jobs each push the next serves an outside job after one of its own at most, if it ends its
+ * turn before each take, as it does between long jobs; else it would serve dozens before.
  */
 static void test_turns_of_producers(void) {
     opp_core *core = core_make(false);
     opp_producer *own = opp_producer_acquire(core, 0), *other = opp_producer_acquire(core, 0);
     opp_producer *outside[2] = {opp_producer_acquire(core, 0), opp_producer_acquire(core, 0)};
-    opp_consumer *consumer = opp_consumer_create(core, own, NULL), *colleague = opp_consumer_create(core, other, NULL);
+    opp_consumer *consumer = opp_consumer_create(core, own, NULL),
+        *colleague = opp_consumer_create(core, other, NULL);
     opp_consumer_join(consumer, 1);
     opp_consumer_join(colleague, 1);
     opp_app *app = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
     opp_consumer *consumers[2] = {consumer, colleague};
-    int late = 0; /* more than one job each before the outside's: where epochs passed fast the oldest goes first */
+    /* more than one job each before the outside's: where epochs passed fast the oldest goes first */
+    int late = 0;
     for (uint64_t i = 0; i < 10; i++) CHECK(opp_push(i % 2 ? own : other, app, 5, job_of(1)) >= 0);
     for (int round = 0; round < 100; round++) {
         CHECK(opp_push(outside[round % 2], app, 5, job_of(999999)) >= 0);
@@ -169,10 +172,12 @@ static void test_turns_of_producers(void) {
             CHECK(opp_push(before % 2 ? other : own, app, 5, taken.job) >= 0);
         }
         for (int n = 0; n < round % 40; n++)
-            CHECK(opp_take(consumers[n % 2], ALL, &taken) && opp_push(n % 2 ? other : own, app, 5, taken.job) >= 0);
+            CHECK(opp_take(consumers[n % 2], ALL, &taken) &&
+                  opp_push(n % 2 ? other : own, app, 5, taken.job) >= 0);
     }
     CHECK(late <= 4);
-    /* Turns of the own queue and of outside ones take turns; and so do those, as long as their jobs are as old. */
+    /* Turns of the own queue and of outside ones take turns; and so do those, as long as their jobs are as
+     * old. */
     while (opp_app_queued(app) > 0) CHECK(opp_take(consumer, ALL, &taken));
     for (uint64_t i = 0; i < 8; i++) {
         CHECK(opp_push(own, app, 5, job_of(1)) >= 0);
@@ -188,16 +193,19 @@ static void test_turns_of_producers(void) {
     /* Within a turn the own queue comes first. */
     while (opp_app_queued(app) > 0) CHECK(opp_take(consumer, ALL, &taken));
     opp_consumer_end_turn(consumer);
-    CHECK(opp_push(outside[0], app, 5, job_of(3)) >= 0 && opp_take(consumer, ALL, &taken)); /* the outside's turn, */
+    /* the outside's turn, */
+    CHECK(opp_push(outside[0], app, 5, job_of(3)) >= 0 && opp_take(consumer, ALL, &taken));
     opp_consumer_end_turn(consumer);                                                        /* hence ours */
     for (uint64_t i = 0; i < 5; i++) CHECK(opp_push(outside[0], app, 5, job_of(i)) >= 0);
     for (uint64_t i = 0; i < 5; i++) CHECK(opp_push(own, app, 5, job_of(100 + i)) >= 0);
-    for (uint64_t i = 0; i < 5; i++) CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 100 + i);
+    for (uint64_t i = 0; i < 5; i++)
+        CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 100 + i);
     while (opp_take(consumer, ALL, &taken)) {}
     /* A colleague's queue is left to it; who leaves the group leaves it to all. */
     for (int joined = 1; joined >= 0; joined--) {
         opp_consumer_join(colleague, (uint32_t)joined);
-        CHECK(opp_push(own, app, 5, job_of(1)) >= 0 && opp_take(consumer, ALL, &taken)); /* ours was the last turn */
+        /* ours was the last turn */
+        CHECK(opp_push(own, app, 5, job_of(1)) >= 0 && opp_take(consumer, ALL, &taken));
         CHECK(opp_push(other, app, 5, job_of(2)) >= 0 && opp_push(own, app, 5, job_of(1)) >= 0);
         opp_consumer_end_turn(consumer);
         CHECK(opp_take(consumer, ALL, &taken) && taken.stolen == !joined);
@@ -237,7 +245,8 @@ static void test_turns(void) {
     opp_taken taken;
     for (int i = 0; i < 100; i++) apps[i] = opp_app_create(core, FOREGROUND, false);
     for (int i = 0; i < 100; i++)
-        for (int n = 0; n < (i == 50 ? 10000 : 1); n++) CHECK(opp_push(producer, apps[i], 5, job_of((uint64_t)i)) >= 0);
+        for (int n = 0; n < (i == 50 ? 10000 : 1); n++)
+            CHECK(opp_push(producer, apps[i], 5, job_of((uint64_t)i)) >= 0);
     uint64_t others = 0, taken_count = 0;
     while (others < 99) {
         CHECK(opp_take(consumer, ALL, &taken));
@@ -249,16 +258,19 @@ static void test_turns(void) {
     opp_core_destroy(core, NULL, NULL);
 }
 
-/* However much an app has, and though its consumer remembers where it took last, another at its level gets its turn. */
+/* However much an app has, and though its consumer remembers where it took last, another at its level gets
+ * its turn. */
 static void test_turns_of_two(void) {
     opp_core *core = core_make(false);
     opp_producer *producer = opp_producer_acquire(core, 0);
     opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
-    opp_app *first = opp_app_create(core, FOREGROUND, false), *second = opp_app_create(core, FOREGROUND, false);
+    opp_app *first = opp_app_create(core, FOREGROUND, false),
+        *second = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
     for (uint64_t i = 0; i < 1000; i++) CHECK(opp_push(producer, first, 5, job_of(i)) == 45);
     for (uint64_t i = 0; i < 10 * OPP_TURN + 3; i++)
-        CHECK(opp_take(consumer, ALL, &taken) && taken.app == first && number_of(taken.job) == i && taken.level == 45);
+        CHECK(opp_take(consumer, ALL, &taken) && taken.app == first && number_of(taken.job) == i &&
+              taken.level == 45);
     for (uint64_t i = 0; i < 1000; i++) CHECK(opp_push(producer, second, 5, job_of(i)) == 45);
     unsigned row = 0;
     const opp_app *last = first;
@@ -277,18 +289,22 @@ static void test_turns_beside_another_level(void) {
     opp_core *core = core_make(false);
     opp_producer *producer = opp_producer_acquire(core, 0);
     opp_consumer *consumer = opp_consumer_create(core, producer, NULL);
-    opp_app *first = opp_app_create(core, FOREGROUND, false), *second = opp_app_create(core, FOREGROUND, false);
+    opp_app *first = opp_app_create(core, FOREGROUND, false),
+        *second = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
     for (uint64_t i = 0; i < 2 * OPP_TURN; i++) CHECK(opp_push(producer, first, 5, job_of(i)) == 45);
     CHECK(opp_push(producer, second, 5, job_of(0)) == 45);
-    for (int i = 0; i < OPP_TURN; i++) CHECK(opp_take(consumer, ALL, &taken) && taken.app == first && taken.level == 45);
-    CHECK(opp_push(producer, first, 4, job_of(0)) == 46 && opp_take(consumer, ALL, &taken) && taken.level == 46);
+    for (int i = 0; i < OPP_TURN; i++)
+        CHECK(opp_take(consumer, ALL, &taken) && taken.app == first && taken.level == 45);
+    CHECK(opp_push(producer, first, 4, job_of(0)) == 46 && opp_take(consumer, ALL, &taken) &&
+          taken.level == 46);
     CHECK(opp_take(consumer, ALL, &taken) && taken.app == second);
     opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
 
-/* Of ranks that share a level none waits for all of another, whatever was taken last. Ranks from 30 on do here. */
+/* Of ranks that share a level none waits for all of another, whatever was taken last. Ranks from 30 on do
+ * here. */
 static void test_ranks_of_one_level(void) {
     opp_core *core = core_make(false);
     opp_producer *producer = opp_producer_acquire(core, 0);
@@ -308,7 +324,8 @@ static void test_ranks_of_one_level(void) {
     opp_core_destroy(core, NULL, NULL);
 }
 
-/* What producer and consumer remember of an app counts no more after a step of it, nor for the next owner of its place. */
+/* What producer and consumer remember of an app counts no more after a step of it, nor for the next owner of
+ * its place. */
 static void test_memory_of_places(void) {
     opp_core *core = core_make(false);
     opp_producer *producer = opp_producer_acquire(core, 0);
@@ -323,7 +340,8 @@ static void test_memory_of_places(void) {
         CHECK(suspended == !opp_take(consumer, ALL, &taken));
         if (suspended) CHECK(opp_app_resume(app) && opp_take(consumer, ALL, &taken));
         CHECK(taken.app == app && taken.level == level && taken.band == i % 2 && number_of(taken.job) == 0);
-        CHECK(opp_app_set_band(app, (uint8_t)(1 - i % 2)) && opp_push(producer, app, 3, job_of(3)) == 64 - level);
+        CHECK(opp_app_set_band(app, (uint8_t)(1 - i % 2)) &&
+              opp_push(producer, app, 3, job_of(3)) == 64 - level);
         for (uint64_t n = 1; n < 4; n++)
             CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == n && taken.level == 64 - level);
         CHECK(opp_app_suspend(app) && opp_push(producer, app, 3, job_of(4)) == OPP_LEVEL_NONE);
@@ -336,7 +354,8 @@ static void test_memory_of_places(void) {
     opp_core_destroy(core, NULL, NULL);
 }
 
-/* The next owner of a place may have the last one's word, and has its own jobs, levels and context all the same. */
+/* The next owner of a place may have the last one's word, and has its own jobs, levels and context all the
+ * same. */
 static void test_a_word_that_comes_back(void) {
     opp_core *core = core_make(false);
     opp_producer *producer = opp_producer_acquire(core, 0), *other = opp_producer_acquire(core, 0);
@@ -350,12 +369,14 @@ static void test_a_word_that_comes_back(void) {
         opp_app_set_context(app, &taken.job + i % 2);
         place = app;
         for (uint64_t n = 0; n < 3 * OPP_TURN; n++) {
-            CHECK(opp_push(producer, app, 3, job_of(2 * n)) == 47 && opp_push(other, app, 3, job_of(2 * n + 1)) == 47);
+            CHECK(opp_push(producer, app, 3, job_of(2 * n)) == 47 &&
+                  opp_push(other, app, 3, job_of(2 * n + 1)) == 47);
             if (n % 5 == 4) opp_producer_release(other), other = opp_producer_acquire(core, 0);
         }
         uint64_t sum = 0;
         for (uint64_t n = 0; n < 6 * OPP_TURN; n++) {
-            CHECK(opp_take(consumer, ALL, &taken) && taken.app == app && taken.level == 47 && taken.band == FOREGROUND);
+            CHECK(opp_take(consumer, ALL, &taken) && taken.app == app && taken.level == 47 &&
+                  taken.band == FOREGROUND);
             CHECK(taken.context == &taken.job + i % 2);
             sum += number_of(taken.job);
         }
@@ -367,7 +388,8 @@ static void test_a_word_that_comes_back(void) {
     opp_core_destroy(core, NULL, NULL);
 }
 
-/* The place of an app that has gone is the next one's, so that memory is bounded by the apps that live at once. */
+/* The place of an app that has gone is the next one's, so that memory is bounded by the apps that live at
+ * once. */
 static void test_places(void) {
     opp_core *core = core_make(false);
     opp_app *apps[20];
@@ -388,7 +410,8 @@ static void test_near_first(void) {
     uint8_t distance[64];
     memset(distance, 30, sizeof(distance));
     distance[3] = 10;
-    opp_producer *own = opp_producer_acquire(core, 3), *far = opp_producer_acquire(core, 0), *near = opp_producer_acquire(core, 3);
+    opp_producer *own = opp_producer_acquire(core, 3), *far = opp_producer_acquire(core, 0),
+        *near = opp_producer_acquire(core, 3);
     opp_consumer *consumer = opp_consumer_create(core, own, distance);
     opp_app *app = opp_app_create(core, FOREGROUND, false);
     opp_taken taken;
@@ -429,8 +452,10 @@ static void test_memory(void) {
     opp_taken taken;
     uint64_t after_first = 0;
     for (int round = 0; round < 5; round++) {
-        for (uint64_t i = 0; i < 10000; i++) CHECK(opp_push(producer, app, (uint8_t)(5 + round), job_of(i)) >= 0);
-        for (uint64_t i = 0; i < 10000; i++) CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == i);
+        for (uint64_t i = 0; i < 10000; i++)
+            CHECK(opp_push(producer, app, (uint8_t)(5 + round), job_of(i)) >= 0);
+        for (uint64_t i = 0; i < 10000; i++)
+            CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == i);
         if (round == 0) after_first = opp_core_memory(core);
     }
     CHECK(opp_core_memory(core) <= after_first + 32768);
@@ -438,7 +463,8 @@ static void test_memory(void) {
     opp_core_destroy(core, NULL, NULL);
 }
 
-/* Where jobs stay, one that is pushed after the band has changed is of the new band, unlike the one before. */
+/* Where jobs stay, one that is pushed after the band has changed is of the new band, unlike the one
+ * before. */
 static void test_band_of_a_push(void) {
     opp_core *core = core_make(true);
     opp_producer *producer = opp_producer_acquire(core, 0);
@@ -447,9 +473,11 @@ static void test_band_of_a_push(void) {
     opp_taken taken;
     for (uint64_t i = 0; i < 2; i++) CHECK(opp_push(producer, app, 2, job_of(i)) == 18);
     CHECK(opp_app_set_band(app, FOREGROUND) && opp_push(producer, app, 2, job_of(2)) == 48);
-    CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 2 && taken.level == 48 && taken.band == FOREGROUND);
+    CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == 2 && taken.level == 48 &&
+          taken.band == FOREGROUND);
     for (uint64_t i = 0; i < 2; i++)
-        CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == i && taken.level == 18 && taken.band == 0);
+        CHECK(opp_take(consumer, ALL, &taken) && number_of(taken.job) == i && taken.level == 18 &&
+              taken.band == 0);
     opp_consumer_destroy(consumer);
     opp_core_destroy(core, NULL, NULL);
 }
@@ -466,7 +494,8 @@ static void *stress_push(void *context) {
     uint64_t me = (uint64_t)(uintptr_t)context;
     opp_producer *producer = opp_producer_acquire(stress_core, (uint8_t)me);
     for (uint64_t i = 0; i < JOBS; i++)
-        CHECK(opp_push(producer, stress_apps[(i * 7 + me) % APPS], (uint8_t)(i % 11), job_of(me << 24 | i)) >= 0);
+        CHECK(opp_push(producer, stress_apps[(i * 7 + me) % APPS], (uint8_t)(i % 11),
+                       job_of(me << 24 | i)) >= 0);
     opp_producer_release(producer);
     return NULL;
 }
@@ -512,7 +541,8 @@ static void test_stress(bool stay) {
     memset((void *)seen, 0, sizeof(seen));
     atomic_store(&taken_total, 0);
     atomic_store(&steppers_go, 1);
-    for (int i = 0; i < APPS; i++) stress_apps[i] = opp_app_create(stress_core, (uint8_t)(i % OPP_BANDS), false);
+    for (int i = 0; i < APPS; i++)
+        stress_apps[i] = opp_app_create(stress_core, (uint8_t)(i % OPP_BANDS), false);
     pthread_t pushers[PUSHERS], consumers[TAKERS], stepper;
     pthread_create(&stepper, NULL, stress_step, NULL);
     for (uintptr_t i = 0; i < TAKERS; i++) pthread_create(&consumers[i], NULL, stress_take, (void *)i);
@@ -538,7 +568,8 @@ static void test_drop(void) {
     opp_core *core = core_make(false);
     opp_producer *producer = opp_producer_acquire(core, 0);
     opp_app *app = opp_app_create(core, FOREGROUND, true);
-    for (uint64_t i = 0; i < 100; i++) CHECK(opp_push(producer, app, (uint8_t)(i % 64), job_of(i)) == OPP_LEVEL_NONE);
+    for (uint64_t i = 0; i < 100; i++)
+        CHECK(opp_push(producer, app, (uint8_t)(i % 64), job_of(i)) == OPP_LEVEL_NONE);
     opp_queue *queue = opp_queue_create(core);
     for (uint64_t i = 0; i < 100; i++) CHECK(opp_queue_push(queue, producer, job_of(i)) == 0);
     opp_core_destroy(core, drop, NULL);

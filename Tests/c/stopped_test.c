@@ -1,9 +1,9 @@
 /*
  * A thread that is stopped at any instruction keeps nobody from completing and hides nobody's jobs.
  *
- * Threads push and take in a loop. One is stopped by a signal at a random instant, its handler waits, for 100 ms,
- * which are the subject of the test; meanwhile the others must go on. At the end nothing is lost and nothing was
- * taken twice. R-CARD-03, R-CPU-01
+ * Threads push and take in a loop. One is stopped by a signal at a random instant, its handler waits, for 100
+ * ms, which are the subject of the test; meanwhile the others must go on. At the end nothing is lost and
+ * nothing was taken twice. R-CARD-03, R-CPU-01
  */
 #include "opportune.h"
 
@@ -62,7 +62,8 @@ static void *run(void *context) {
                 CHECK(opp_queue_push(queue, producer, own) == 0);
                 atomic_fetch_add(&strand_pushed[number], 1);
             } else {
-                CHECK(opp_push(producer, apps[rand_r(&random) % APPS], (uint8_t)(rand_r(&random) % 3), own) >= 0);
+                CHECK(opp_push(producer, apps[rand_r(&random) % APPS], (uint8_t)(rand_r(&random) % 3),
+                               own) >= 0);
                 atomic_fetch_add(&pushed[number], 1);
             }
         }

@@ -1,9 +1,12 @@
 /*
- * Run queue and pool together on real threads, as a scheduler's workers use them, at 1, 2, 4 and 16 of them: each job
- * runs once, whichever thread takes it, while apps are suspended, resumed and moved; nobody sleeps beside work. R-CARD-03
+ * Run queue and pool together on real threads, as a scheduler's workers use them, at 1, 2, 4 and 16 of them:
+ * each job runs once, whichever thread takes it, while apps are suspended, resumed and moved; nobody sleeps
+ * beside work. R-CARD-03
  *
- * OPPORTUNE_STRESS_SECONDS is how long each takes, a quarter of a second by default. For an hour under ThreadSanitizer:
- *   OPPORTUNE_STRESS_SECONDS=900 OPPORTUNE_TEST_SECONDS=7200 scripts/test-c --sanitize thread --compiler clang stress
+ * OPPORTUNE_STRESS_SECONDS is how long each takes, a quarter of a second by default. For an hour under
+ * ThreadSanitizer:
+ *   OPPORTUNE_STRESS_SECONDS=900 OPPORTUNE_TEST_SECONDS=7200 scripts/test-c --sanitize thread --compiler
+ *   clang stress
  */
 #include "check.h"
 #include "opportune.h"
@@ -136,8 +139,10 @@ static void stress(unsigned count, unsigned microseconds) {
     atomic_store(&sleeps, 0);
     for (int i = 0; i < APPS; i++) apps[i] = opp_app_create(core, (uint8_t)(i % OPP_BANDS), false);
     pthread_t threads[WORKERS_MAX], pushers[PUSHERS], other;
-    for (uintptr_t i = 0; i < count; i++) CHECK_EQUAL(pthread_create(&threads[i], NULL, worker, (void *)i), 0);
-    for (uintptr_t i = 0; i < PUSHERS; i++) CHECK_EQUAL(pthread_create(&pushers[i], NULL, pusher, (void *)i), 0);
+    for (uintptr_t i = 0; i < count; i++)
+        CHECK_EQUAL(pthread_create(&threads[i], NULL, worker, (void *)i), 0);
+    for (uintptr_t i = 0; i < PUSHERS; i++)
+        CHECK_EQUAL(pthread_create(&pushers[i], NULL, pusher, (void *)i), 0);
     CHECK_EQUAL(pthread_create(&other, NULL, stepper, NULL), 0);
     struct timespec end; /* absolute: many short sleeps would add up to more than the alarm allows for */
     clock_gettime(CLOCK_MONOTONIC, &end);

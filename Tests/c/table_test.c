@@ -54,7 +54,8 @@ static void test_loss(void) {
     uint64_t counts[] = {1000, 10000, 16384, 32768, 100000};
     for (unsigned i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
         printf("%llu keys in 32,768 entries: %.2f %% lost (every second number: %.2f %%)\n",
-               (unsigned long long)counts[i], 100 * lost(32768, counts[i], 1), 100 * lost(32768, counts[i], 2));
+               (unsigned long long)counts[i], 100 * lost(32768, counts[i], 1),
+                   100 * lost(32768, counts[i], 2));
     /* It keeps as many as it has places, or nearly so: 67.2 % of 100,000 must go. */
     CHECK(lost(32768, 100000, 1) < 0.70);
     CHECK(lost(32768, 16384, 1) < 0.01);
@@ -84,7 +85,8 @@ static void test_threads(void) {
     pthread_t threads[4];
     for (uintptr_t i = 0; i < 4; i++) CHECK(pthread_create(&threads[i], NULL, use, (void *)i) == 0);
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
-    printf("another key's value was found %llu times in 1,200,000\n", (unsigned long long)atomic_load(&strange));
+    printf("another key's value was found %llu times in 1,200,000\n",
+           (unsigned long long)atomic_load(&strange));
     CHECK(atomic_load(&strange) == 0);
     opp_table_destroy(shared);
 }

@@ -1,4 +1,5 @@
-/* Threads: how they start, scheduling class, nice and slice, from inside and outside. R-CPU-01, R-CARD-01, R-SYS-03 */
+/* Threads: how they start, scheduling class, nice and slice, from inside and outside. R-CPU-01, R-CARD-01,
+ * R-SYS-03 */
 #include "opportune.h"
 
 #include "check.h"
@@ -54,7 +55,8 @@ static opp_sched_params params_of(int32_t tid) {
 }
 
 static int set(int32_t tid, opp_class policy, int8_t nice, uint8_t rt_priority, uint64_t slice_ns) {
-    opp_sched_params params = {.policy = policy, .nice = nice, .rt_priority = rt_priority, .slice_ns = slice_ns};
+    opp_sched_params params =
+        {.policy = policy, .nice = nice, .rt_priority = rt_priority, .slice_ns = slice_ns};
     return opp_thread_set_sched(tid, &params);
 }
 

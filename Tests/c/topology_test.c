@@ -1,6 +1,6 @@
 /*
- * CPUs, nodes, CPU quota and limits of threads, on machines that are made up: a tree of files in a temporary folder, and
- * injected calls.
+ * CPUs, nodes, CPU quota and limits of threads, on machines that are made up: a tree of files in a temporary
+ * folder, and injected calls.
  * R-SYS-03, R-CARD-01
  */
 #include "cgroup.h"
@@ -257,7 +257,8 @@ static void works_without_proc(void) {
     CHECK_EQUAL(quota(), 1500);
 }
 
-/* Overlay mounts have lines of many kilobytes; the one that matters may come after, or end without a newline. */
+/* Overlay mounts have lines of many kilobytes; the one that matters may come after, or end without a
+ * newline. */
 static void long_lines_are_left_out(void) {
     machine(4);
     static char mounts[20000];

@@ -4,20 +4,23 @@
  *   explore smoke              what every change must pass, in less than a minute: some of all this
  *   explore litmus             the explorer against what the language allows and forbids
  *   explore worlds [NAME]      the small worlds to the end; with NAME those whose names contain it
- *   explore reduction [NAME]   the reduced search against the whole one, in the worlds that this one ends in MS
- *   explore reduction-orders [FILE[:LINE]]  the same with each order above relaxed weakened
+ *   explore reduction [NAME]   the reduced search against the whole one, in the worlds that this one ends in
+ *   MS explore reduction-orders [FILE[:LINE]]  the same with each order above relaxed weakened
  *   explore fuzz [NAME]        random programs, each target for MS
  *   explore program TARGET TEXT  one program at random for MS
  *   explore replay FILE        an example of the tests once more: exit status 1 where it fails
- *   explore check [FILE]       worlds and targets by turns, until something is found: exit status 1; with FILE those
+ *   explore check [FILE]       worlds and targets by turns, until something is found: exit status 1; with
+ *   FILE those
  *                              that have to do with that file of the core
- *   explore orders [WHICH]     weakens each order above relaxed in turn and says what catches it; WHICH is PART/OF,
+ *   explore orders [WHICH]     weakens each order above relaxed in turn and says what catches it; WHICH is
+ *   PART/OF,
  *                              every OFth from number PART on, or FILE, or FILE:LINE
- *   explore knows FILE:LINE... whether each place names an order that `orders` weakens: exit status 2 where one does not
+ *   explore knows FILE:LINE... whether each place names an order that `orders` weakens: exit status 2 where
+ *   one does not
  *
- * Options before the command: --ms MS (for each world or target), --seed N, --timeline, --no-worlds (a smoke without the
- * worlds, which the Swift tests explore too), --whole (searches without reduction), --weaken FILE:LINE (the order there by
- * one step)
+ * Options before the command: --ms MS (for each world or target), --seed N, --timeline, --no-worlds (a smoke
+ * without the worlds, which the Swift tests explore too), --whole (searches without reduction), --weaken
+ * FILE:LINE (the order there by one step)
  */
 #include "opp_checked.h"
 
@@ -87,9 +90,12 @@ static int worlds(const char *name, uint64_t quick_ms) {
         char outcome[40] = "complete";
         if (failed) strcpy(outcome, "FOUND");
         else if (!figures.complete)
-            snprintf(outcome, sizeof(outcome), "%s at %.1f %%", to_end ? "CUT" : "cut", 100 * figures.counted);
-        printf("%-24s %-12s %9lu executions %9lu states %10lu steps %6.2f s %5.2f M/s  %s\n", all[i].name, outcome,
-               (unsigned long)figures.executions, (unsigned long)figures.states, (unsigned long)figures.steps, seconds,
+            snprintf(outcome, sizeof(outcome), "%s at %.1f %%", to_end ? "CUT" : "cut",
+                     100 * figures.counted);
+        printf("%-24s %-12s %9lu executions %9lu states %10lu steps %6.2f s %5.2f M/s  %s\n", all[i].name,
+               outcome,
+               (unsigned long)figures.executions, (unsigned long)figures.states, (unsigned long)figures.steps,
+                   seconds,
                (double)figures.steps / seconds / 1e6,
                failed ? finding.message : to_end && !figures.complete ? "it was to end" : "");
         fflush(stdout);
@@ -106,10 +112,12 @@ static int fuzz(const char *name) {
         if (name != NULL ? strcmp(all[i]->name, name) != 0 : all[i]->hidden) continue;
         oppx_figures figures;
         double begun = now();
-        oppx_fuzz(explorer, all[i], NULL, option_seed, (oppx_budget){.milliseconds = option_ms}, &figures, &finding);
+        oppx_fuzz(explorer, all[i], NULL, option_seed, (oppx_budget){.milliseconds = option_ms}, &figures,
+                  &finding);
         double seconds = now() - begun;
         printf("%-10s %-6s %9lu executions %7.0f/s %11lu steps %5.2f M/s  %s\n", all[i]->name,
-               finding.found ? "FOUND" : "ok", (unsigned long)figures.executions, (double)figures.executions / seconds,
+               finding.found ? "FOUND" : "ok", (unsigned long)figures.executions,
+                   (double)figures.executions / seconds,
                (unsigned long)figures.steps, (double)figures.steps / seconds / 1e6,
                finding.found ? finding.message : "");
         fflush(stdout);
@@ -124,11 +132,13 @@ static int program(const char *name, const char *what) {
     const oppx_target *target = name == NULL ? NULL : checked_target_named(name);
     oppx_program program;
     if (target == NULL || what == NULL || oppx_program_parse(target, what, &program, text) != 0) {
-        fprintf(stderr, "explore: %s\n", target == NULL ? "there is no such target" : what == NULL ? "no program" : text);
+        fprintf(stderr, "explore: %s\n",
+                target == NULL ? "there is no such target" : what == NULL ? "no program" : text);
         return 2;
     }
     oppx_figures figures;
-    oppx_fuzz(explorer, target, &program, option_seed, (oppx_budget){.milliseconds = option_ms}, &figures, &finding);
+    oppx_fuzz(explorer, target, &program, option_seed, (oppx_budget){.milliseconds = option_ms}, &figures,
+              &finding);
     printf("%lu executions: %s\n", (unsigned long)figures.executions,
            finding.found ? finding.message : "nothing found");
     if (finding.found) show_finding(target);
@@ -141,7 +151,8 @@ static int replay(const char *path) {
     size_t length = file == NULL ? 0 : fread(text, 1, sizeof(text) - 1, file);
     if (file != NULL) fclose(file);
     text[length] = 0;
-    const oppx_target *target = oppx_finding_target(text, name, sizeof(name)) == 0 ? checked_target_named(name) : NULL;
+    const oppx_target *target = oppx_finding_target(text, name, sizeof(name)) == 0 ?
+        checked_target_named(name) : NULL;
     char error[OPPX_TEXT] = "there is no such file, or it names no target";
     if (target == NULL || oppx_finding_parse(target, text, &finding, error) != 0) {
         fprintf(stderr, "explore: %s: %s\n", path != NULL ? path : "", error);
@@ -149,7 +160,8 @@ static int replay(const char *path) {
     }
     bool found = oppx_replay(explorer, target, &finding);
     printf("%s: %s\n", path, found ? finding.message : "it does not fail");
-    if (finding.misfit != 0) printf("choice %u of %u does not fit any more\n", finding.misfit, finding.choice_count);
+    if (finding.misfit != 0)
+        printf("choice %u of %u does not fit any more\n", finding.misfit, finding.choice_count);
     if (option_timeline && oppx_timeline(explorer, target, &finding, text, sizeof(text)) > 0) puts(text);
     return found;
 }
@@ -162,8 +174,10 @@ static bool is_among(const char *name, const char *const *names) {
     return false;
 }
 
-/* Runs what may find something in a target of `names`, for `ms` each: short rounds first. Returns what found it. */
-static const char *hunt(const char *const *names, uint64_t ms, uint64_t *executions, const oppx_target **found) {
+/* Runs what may find something in a target of `names`, for `ms` each: short rounds first. Returns what found
+ * it. */
+static const char *hunt(const char *const *names, uint64_t ms, uint64_t *executions,
+                        const oppx_target **found) {
     size_t world_count, target_count;
     const oppx_world *world = checked_worlds(&world_count);
     const oppx_target *const *target = checked_targets(&target_count);
@@ -183,7 +197,8 @@ static const char *hunt(const char *const *names, uint64_t ms, uint64_t *executi
         for (size_t i = 0; i < target_count; i++) {
             oppx_figures figures;
             if (!is_among(target[i]->name, names)) continue;
-            oppx_fuzz(explorer, target[i], NULL, option_seed + round * 1000000, (oppx_budget){.milliseconds = round},
+            oppx_fuzz(explorer, target[i], NULL, option_seed + round * 1000000,
+                      (oppx_budget){.milliseconds = round},
                       &figures, &finding);
             *executions += figures.executions;
             if (!finding.found) continue;
@@ -208,7 +223,8 @@ static void keep_draws(const oppx_program *program) {
 static void nothing(void) {}
 static void no_operation(uint32_t thread, const oppx_operation *operation) { (void)thread, (void)operation; }
 
-/* Executions draw apart: one's numbers are not those of the one before, one on; nor those of a neighbouring seed. */
+/* Executions draw apart: one's numbers are not those of the one before, one on; nor those of a neighbouring
+ * seed. */
 static int draws(void) {
     static const oppx_kind kind = {.name = "draw", .arguments = 2, .limit = {255, 255}, .weight = 1};
     static const oppx_target target = {.name = "draws", .kinds = &kind, .kind_count = 1, .threads_max = 1,
@@ -218,13 +234,15 @@ static int draws(void) {
     for (drawn_by = 0; drawn_by < 2; drawn_by++) {
         oppx_figures figures;
         drawn_count = 0;
-        oppx_fuzz(explorer, &target, NULL, option_seed + drawn_by, (oppx_budget){.executions = DRAWS}, &figures, &finding);
+        oppx_fuzz(explorer, &target, NULL, option_seed + drawn_by, (oppx_budget){.executions = DRAWS},
+                  &figures, &finding);
     }
     for (uint32_t i = 1; i < DRAWS; i++) {
         shifted += drawn[0][i][0] == drawn[0][i - 1][1];
         shared += memcmp(drawn[0][i], drawn[1][i - 1], 2) == 0;
     }
-    printf("of %u executions %u begin as the one before goes on, %u are of the next seed as well\n", DRAWS, shifted, shared);
+    printf("of %u executions %u begin as the one before goes on, %u are of the next seed as well\n", DRAWS,
+           shifted, shared);
     return shifted > 50 || shared > 5;
 }
 
@@ -240,7 +258,8 @@ static void load_often(uint32_t thread, const oppx_operation *operation) {
     for (uint32_t i = 0; i < (operation->kind == 0 ? 3900u : 400u); i++) oppx_load(&site, loaded, 4);
 }
 
-/* A search in which an execution had more to choose than is remembered is not complete, though its last had not. */
+/* A search in which an execution had more to choose than is remembered is not complete, though its last had
+ * not. */
 static int long_executions(void) {
     static const oppx_kind kinds[] = {{.name = "many"}, {.name = "few"}};
     static const oppx_target target = {.name = "long", .kinds = kinds, .kind_count = 2, .setup = one_object,
@@ -248,7 +267,8 @@ static int long_executions(void) {
     oppx_program program;
     oppx_figures figures;
     if (oppx_program_parse(&target, "many | many | few", &program, text) != 0) return 1;
-    oppx_exhaust(explorer, &target, &program, (oppx_bounds){.stalls = 1}, (oppx_budget){0}, &figures, &finding);
+    oppx_exhaust(explorer, &target, &program, (oppx_bounds){.stalls = 1}, (oppx_budget){0}, &figures,
+                 &finding);
     printf("%lu executions, some of them too long: %s\n", (unsigned long)figures.executions,
            figures.complete ? "WRONG, complete" : "cut");
     return figures.complete || finding.found;
@@ -266,8 +286,8 @@ static int litmus_program(void) {
     return result;
 }
 
-/* What every change must pass, in less than a minute: the quick worlds to their ends, the other worlds and each target
- * for a moment, and the canaries found. */
+/* What every change must pass, in less than a minute: the quick worlds to their ends, the other worlds and
+ * each target for a moment, and the canaries found. */
 static int smoke(void) {
     size_t count, blind = 0;
     option_timeline = true;
@@ -282,7 +302,8 @@ static int smoke(void) {
     for (size_t i = 0; i < count; i++) {
         if (strncmp(all[i]->name, "canary", 6) != 0) continue;
         oppx_figures figures;
-        oppx_fuzz(explorer, all[i], NULL, option_seed, (oppx_budget){.milliseconds = 10000}, &figures, &finding);
+        oppx_fuzz(explorer, all[i], NULL, option_seed, (oppx_budget){.milliseconds = 10000}, &figures,
+                  &finding);
         printf("%-14s %s after %lu executions\n", all[i]->name, finding.found ? "found" : "NOT FOUND",
                (unsigned long)figures.executions);
         blind += !finding.found;
@@ -314,7 +335,8 @@ static int check(const char *file) {
 static const uint8_t *weaker(const oppx_site *site) {
     enum { RLX = memory_order_relaxed, ACQ = memory_order_acquire, REL = memory_order_release,
            AR = memory_order_acq_rel, END = 255 };
-    static const uint8_t acquire[] = {ACQ, END}, release[] = {REL, END}, both[] = {AR, END}, halves[] = {ACQ, REL, END},
+    static const uint8_t acquire[] = {ACQ, END}, release[] = {REL, END}, both[] = {AR, END},
+        halves[] = {ACQ, REL, END},
                          relaxed[] = {RLX, END}, none[] = {END};
     switch (site->order) {
     case memory_order_seq_cst:
@@ -332,7 +354,8 @@ static const char *base_of(const char *file) {
 }
 
 static bool is_same_site(const oppx_site *a, const oppx_site *b) {
-    return a->line == b->line && a->kind == b->kind && a->order == b->order && strcmp(base_of(a->file), base_of(b->file)) == 0 &&
+    return a->line == b->line && a->kind == b->kind && a->order == b->order &&
+        strcmp(base_of(a->file), base_of(b->file)) == 0 &&
            strcmp(a->object, b->object) == 0;
 }
 
@@ -343,7 +366,8 @@ static const char *const *targets_of(const char *file) {
     static const char *const queues[] = {"queue", "runq", "parking", "records", NULL};
     static const char *const pools[] = {"pool", "parking", "alarms", NULL};
     static const char *const inboxes[] = {"inbox", "alarms", NULL};
-    static const char *const tables[] = {"table", NULL}, *const purges[] = {"purge", NULL}, *const closers[] = {"closers", NULL};
+    static const char *const tables[] = {"table", NULL}, *const purges[] = {"purge", NULL},
+        *const closers[] = {"closers", NULL};
     static const char *const rings[] = {"ring", "closers", NULL};
     for (size_t i = 0; i < sizeof(queue_files) / sizeof(queue_files[0]); i++)
         if (strcmp(file, queue_files[i]) == 0) return queues;
@@ -391,8 +415,10 @@ static int orders(const char *place, int part, int of) {
             const char *where = hunt(targets_of(base_of(list[k]->file)), option_ms, &executions, &target);
             for (size_t i = 0; i < count; i++) sites[i].weakened = 0;
             survived += where == NULL;
-            printf("%s:%u\t%s\t%s\t%s\t%s\t%lu\t%.2f\t%s\n", base_of(list[k]->file), list[k]->line, list[k]->object,
-                   oppx_order_name(list[k]->order), oppx_order_name(*order), where == NULL ? "SURVIVED" : where,
+            printf("%s:%u\t%s\t%s\t%s\t%s\t%lu\t%.2f\t%s\n", base_of(list[k]->file), list[k]->line,
+                   list[k]->object,
+                   oppx_order_name(list[k]->order), oppx_order_name(*order),
+                       where == NULL ? "SURVIVED" : where,
                    (unsigned long)executions, now() - begun, where == NULL ? "" : finding.message);
             fflush(stdout);
         }
@@ -411,14 +437,16 @@ static bool weaken(const char *place) {
     return found != 0;
 }
 
-/* Where a file of the core has atomics that no target runs, or none that is hunted for, `orders` says nothing of it. */
+/* Where a file of the core has atomics that no target runs, or none that is hunted for, `orders` says nothing
+ * of it. */
 static int knows(char *const *places) {
     size_t count, unknown = 0;
     oppx_site *sites = oppx_sites(&count);
     for (; *places != NULL; places++) {
         bool known = false;
         for (size_t i = 0; i < count && !known; i++)
-            known = *weaker(&sites[i]) != 255 && targets_of(base_of(sites[i].file)) != NULL && is_chosen(&sites[i], *places);
+            known = *weaker(&sites[i]) != 255 && targets_of(base_of(sites[i].file)) != NULL &&
+                is_chosen(&sites[i], *places);
         if (!known) fprintf(stderr, "explore: no target runs the order at %s\n", *places);
         unknown += !known;
     }
@@ -430,7 +458,8 @@ static int knows(char *const *places) {
 /* Whether a search ends, or finds something. */
 static bool ends(const oppx_world *world, oppx_reduction reduction, uint64_t ms, oppx_figures *figures) {
     oppx_search_by(explorer, reduction, true);
-    if (checked_explore_world(explorer, world, (oppx_budget){.milliseconds = ms}, figures, &finding) != 0) exit(2);
+    if (checked_explore_world(explorer, world, (oppx_budget){.milliseconds = ms}, figures, &finding) != 0)
+        exit(2);
     oppx_search_by(explorer, OPPX_REDUCED, false);
     return figures->complete || finding.found;
 }
@@ -446,8 +475,9 @@ static const char *const blind[] = {[OPPX_BLIND_TO_READS] = "reads", [OPPX_BLIND
                                     [OPPX_BLIND_TO_JUDGE] = "the judge"};
 
 /*
- * The reduced search against the whole one: in each litmus program, and each world that the whole one ends in MS, both
- * come to the same ends of executions. Where the reduction is made too much of on purpose, some world must show it.
+ * The reduced search against the whole one: in each litmus program, and each world that the whole one ends in
+ * MS, both come to the same ends of executions. Where the reduction is made too much of on purpose, some
+ * world must show it.
  */
 static int reduction(const char *name) {
     size_t count, test_count, wrong = 0, compared = 0, noticed[OPPX_BLIND_TO_JUDGE + 1] = {0};
@@ -472,7 +502,8 @@ static int reduction(const char *name) {
         compared++;
         wrong += !same;
         if (i < count || !same)
-            printf("%-24s %-5s %9lu executions %6.2f s, reduced %9lu, %6.2f s; %8lu ends, reduced %8lu\n", world->name,
+            printf("%-24s %-5s %9lu executions %6.2f s, reduced %9lu, %6.2f s; %8lu ends, reduced %8lu\n",
+                   world->name,
                    same ? "same" : "OTHER", (unsigned long)whole.executions, whole_ended - begun,
                    (unsigned long)reduced.executions, ended - whole_ended, (unsigned long)whole.ends,
                    (unsigned long)reduced.ends);
@@ -486,7 +517,8 @@ static int reduction(const char *name) {
     return wrong != 0 || compared == 0;
 }
 
-/* The same with each order weakened, in the worlds that the whole search ends, or finds something in, in MS. */
+/* The same with each order weakened, in the worlds that the whole search ends, or finds something in, in
+ * MS. */
 static int reduction_orders(const char *place) {
     size_t count, world_count, wrong = 0, compared = 0, found_in = 0;
     oppx_site *sites = oppx_sites(&count);
@@ -501,7 +533,8 @@ static int reduction_orders(const char *place) {
                 if (is_same_site(&sites[s], &sites[i])) sites[i].weakened = (uint8_t)(*order + 1);
             for (size_t i = 0; i < world_count; i++) {
                 oppx_figures whole, reduced;
-                if (!is_among(all[i].target, targets) || !ends(&all[i], OPPX_WHOLE, option_ms, &whole)) continue;
+                if (!is_among(all[i].target, targets) || !ends(&all[i], OPPX_WHOLE, option_ms, &whole))
+                    continue;
                 bool found = finding.found;
                 compared++;
                 found_in += found;
@@ -513,7 +546,8 @@ static int reduction_orders(const char *place) {
             for (size_t i = 0; i < count; i++) sites[i].weakened = 0;
         }
     }
-    printf("%zu worlds with an order weakened compared, something is found in %zu; %zu differ\n", compared, found_in, wrong);
+    printf("%zu worlds with an order weakened compared, something is found in %zu; %zu differ\n", compared,
+           found_in, wrong);
     return wrong != 0 || compared == 0;
 }
 
@@ -524,10 +558,12 @@ int main(int count, char **arguments) {
     for (; at < count && strncmp(arguments[at], "--", 2) == 0; at++) {
         if (strcmp(arguments[at], "--timeline") == 0) option_timeline = true;
         else if (strcmp(arguments[at], "--no-worlds") == 0) option_worlds = false;
-        else if (at + 1 < count && strcmp(arguments[at], "--ms") == 0) option_ms = strtoull(arguments[++at], NULL, 10);
+        else if (at + 1 < count && strcmp(arguments[at], "--ms") == 0) option_ms =
+            strtoull(arguments[++at], NULL, 10);
         else if (at + 1 < count && strcmp(arguments[at], "--weaken") == 0) weakened = arguments[++at];
         else if (strcmp(arguments[at], "--whole") == 0) whole = true;
-        else if (at + 1 < count && strcmp(arguments[at], "--seed") == 0) option_seed = strtoull(arguments[++at], NULL, 10);
+        else if (at + 1 < count && strcmp(arguments[at], "--seed") == 0) option_seed =
+            strtoull(arguments[++at], NULL, 10);
         else count = 0;
     }
     const char *command = at < count ? arguments[at] : "", *name = at + 1 < count ? arguments[at + 1] : NULL;

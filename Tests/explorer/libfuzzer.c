@@ -1,6 +1,6 @@
 /*
- * The coverage-guided driver: libFuzzer's bytes choose a program and its schedule, and a broken promise ends it, with
- * the timeline. scripts/explore-coverage builds and runs it; OPPORTUNE_TARGET names the target.
+ * The coverage-guided driver: libFuzzer's bytes choose a program and its schedule, and a broken promise ends
+ * it, with the timeline. scripts/explore-coverage builds and runs it; OPPORTUNE_TARGET names the target.
  */
 #include "opp_checked.h"
 
@@ -21,7 +21,8 @@ int LLVMFuzzerInitialize(int *count, char ***arguments) {
     target = checked_target_named(name != NULL ? name : "runq");
     explorer = target != NULL ? oppx_create() : NULL;
     if (explorer != NULL) return 0;
-    fprintf(stderr, "explore-coverage: '%s' is not a target, or memory is short\n", name != NULL ? name : "runq");
+    fprintf(stderr, "explore-coverage: '%s' is not a target, or memory is short\n",
+            name != NULL ? name : "runq");
     exit(2);
 }
 
@@ -31,7 +32,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     oppx_timeline(explorer, target, &finding, text, sizeof(text));
     fputs(text, stderr);
     oppx_finding_print(target, &finding, text, sizeof(text));
-    fprintf(stderr, "\n%s: %s\nRun it again with:  opportune fuzz --replay /dev/stdin <<'END'\n%sEND\n", target->name,
+    fprintf(stderr, "\n%s: %s\nRun it again with:  opportune fuzz --replay /dev/stdin <<'END'\n%sEND\n",
+            target->name,
             finding.message, text);
     _Exit(77); /* the text above says more than the bytes that libFuzzer would keep */
 }

@@ -69,7 +69,8 @@ static int64_t run_ring(opp_ring *ring, uint32_t count, uint32_t batch, int fd, 
     for (uint32_t done = 0; done < count && error >= 0;) {
         uint32_t n = count - done < batch ? count - done : batch;
         for (uint32_t i = 0; i < n && error == 0; i++) {
-            opp_ring_op op = {.code = fd < 0 ? OPP_RING_NOP : OPP_RING_READ, .fd = fd, .length = BLOCK, .tag = i};
+            opp_ring_op op = {.code = fd < 0 ? OPP_RING_NOP : OPP_RING_READ, .fd = fd, .length = BLOCK,
+                .tag = i};
             if (fd >= 0) {
                 op.address = (uint64_t)(uintptr_t)(memory + i * BLOCK);
                 op.offset = next_offset(&seed, size);

@@ -1,4 +1,5 @@
-/* A client of echo servers: the same load on ours and on a rival's, by plain epoll(7) on the calling thread. */
+/* A client of echo servers: the same load on ours and on a rival's, by plain epoll(7) on the calling
+ * thread. */
 #include "opp_bench.h"
 
 #include "opportune.h"
@@ -42,7 +43,8 @@ static int ask(connection *one, const char *message, uint32_t size) {
 
 int64_t opp_bench_echo(uint16_t port, uint32_t connections, uint32_t size, uint64_t start_ns, uint64_t end_ns,
                        void (*record)(void *, uint64_t), void *context) {
-    if (connections < 1 || connections > CONNECTIONS_MAX || size < 1 || size > SIZE_MAX_OF_MESSAGE) return -EINVAL;
+    if (connections < 1 || connections > CONNECTIONS_MAX || size < 1 || size > SIZE_MAX_OF_MESSAGE)
+        return -EINVAL;
     static const char message[SIZE_MAX_OF_MESSAGE];
     connection all[CONNECTIONS_MAX];
     int poller = epoll_create1(EPOLL_CLOEXEC);

@@ -1,8 +1,8 @@
 /*
- * Targets with a bug planted in each, which must be found within seconds: a stack whose push publishes with relaxed
- * order; a reader that looks before it says that it sleeps, and not after; one that looks again, but may still see what
- * was there before, as may who pushes; and a push that leaves it to another to wake the reader, who may be stopped. A
- * fuzzer that does not find them all is not looking.
+ * Targets with a bug planted in each, which must be found within seconds: a stack whose push publishes with
+ * relaxed order; a reader that looks before it says that it sleeps, and not after; one that looks again, but
+ * may still see what was there before, as may who pushes; and a push that leaves it to another to wake the
+ * reader, who may be stopped. A fuzzer that does not find them all is not looking.
  */
 #include "checked.h"
 #include "history.h"
@@ -63,7 +63,8 @@ static void canary_push(void) {
     /* The fourth: who found the stack empty wakes the reader, unless he is stopped before. */
     bool relies = canary.bug == CANARY_STOPPED && top != NULL;
     if (!relies &&
-        (canary.bug == CANARY_OLD ? opp_load(canary.asleep, acquire) : opp_load(canary.asleep, seq_cst)) == 1) {
+        (canary.bug == CANARY_OLD ? opp_load(canary.asleep, acquire) : opp_load(canary.asleep, seq_cst)) ==
+            1) {
         opp_store(canary.asleep, 0, seq_cst);
         opp_futex_wake(canary.asleep, 1);
     }
@@ -97,7 +98,8 @@ static void canary_perform(uint32_t thread, const oppx_operation *operation) {
 
 /* The reader, the first thread, sleeps beside what somebody has pushed. */
 static void canary_quiet(void) {
-    for (canary_node *node = opp_load(canary.top, seq_cst); node != NULL && !oppx_is_stopped(1); node = node->next)
+    for (canary_node *node = opp_load(canary.top, seq_cst); node != NULL &&
+         !oppx_is_stopped(1); node = node->next)
         if (canary.pushed[node->tag]) oppx_fail("a lost wake-up: a message waits while its reader sleeps");
 }
 
@@ -114,8 +116,10 @@ const oppx_target checked_canary =
 const oppx_target checked_canary_sleep =
     CANARY("canary-sleep", "A planted bug that must be found: a lost wake-up.", canary_setup_sleep, 0);
 const oppx_target checked_canary_old =
-    CANARY("canary-old", "A planted bug that must be found: a wake-up is lost where two threads read old values.",
+    CANARY("canary-old",
+           "A planted bug that must be found: a wake-up is lost where two threads read old values.",
            canary_setup_old, 0);
 const oppx_target checked_canary_stopped =
-    CANARY("canary-stopped", "A planted bug that must be found: a wake-up is lost where another thread is stopped.",
+    CANARY("canary-stopped",
+           "A planted bug that must be found: a wake-up is lost where another thread is stopped.",
            canary_setup_stopped, 1);

@@ -1,7 +1,7 @@
 /*
- * The beginning of every file here: the C core's own sources are compiled once more, from where they are, with each
- * synchronisation a step of the explorer, with small queues, and with every function private to the file that includes
- * them, so that they stand beside the real ones in one program.
+ * The beginning of every file here: the C core's own sources are compiled once more, from where they are,
+ * with each synchronisation a step of the explorer, with small queues, and with every function private to the
+ * file that includes them, so that they stand beside the real ones in one program.
  */
 #ifndef CHECKED_H
 #define CHECKED_H
@@ -25,7 +25,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../Sources/COpportune/mapping.h" /* before opp_sync.h, which has the explorer's memory stand in for it */
+/* before opp_sync.h, which has the explorer's memory stand in for it */
+#include "../../Sources/COpportune/mapping.h"
 #include "../../Sources/COpportune/opp_sync.h"
 #include "opp_checked.h"
 

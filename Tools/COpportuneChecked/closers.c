@@ -1,10 +1,12 @@
 /*
- * Target closers: the threads that close files for a ring. Promised: a close is refused only where all threads have
- * one; each that is not is answered once, after it was made, with what it gave; the owner does not sleep beside one that
- * is done, whichever thread is stopped; in the end all threads have left the memory before it is freed.
+ * Target closers: the threads that close files for a ring. Promised: a close is refused only where all
+ * threads have one; each that is not is answered once, after it was made, with what it gave; the owner does
+ * not sleep beside one that is done, whichever thread is stopped; in the end all threads have left the memory
+ * before it is freed.
  *
- * The kernel is left out: closing is a word of plain memory that the thread writes, and the owner waits for the explorer's
- * notifier where uring_wait() has the ring. A thread of ours is a thread of the program that does `serve`.
+ * The kernel is left out: closing is a word of plain memory that the thread writes, and the owner waits for
+ * the explorer's notifier where uring_wait() has the ring. A thread of ours is a thread of the program that
+ * does `serve`.
  */
 #include "checked.h"
 #include "history.h"
@@ -111,7 +113,8 @@ static void closers_answered(const opp_ring_completion *completions, int count) 
         if (completions[i].tag != 100u + item) oppx_fail("a close is answered with another's result");
         uint32_t taking = history_take_begins(0);
         history_take_ends(taking, true, history_payload(item), item);
-        if (*(volatile uint32_t *)closers.closed[item] != 1) oppx_fail("close %u is answered before it is made", item);
+        if (*(volatile uint32_t *)closers.closed[item] != 1)
+            oppx_fail("close %u is answered before it is made", item);
         closers.outstanding--;
     }
 }
@@ -156,7 +159,8 @@ static void closers_finish(void) {
     for (uint32_t t = 1; t < OPPX_THREADS; t++)
         if (oppx_is_stopped(t)) return; /* it holds what it holds */
     opp_ring_completion completion;
-    while (closers.all != NULL && ring_closers_take(closers.all, &completion, 1) == 1) closers_answered(&completion, 1);
+    while (closers.all != NULL && ring_closers_take(closers.all, &completion, 1) == 1)
+        closers_answered(&completion, 1);
     history_check_conservation();
 }
 

@@ -79,7 +79,8 @@ uint32_t history_take_begins(uint64_t levels) {
 static uint32_t item_of(void *payload, uint32_t tag) {
     if (tag >= H.item_count || H.items[tag].payload != payload)
         oppx_fail("a job comes out that nobody pushed: %p, tag %u", payload, tag);
-    if (*(volatile uint32_t *)payload != tag) oppx_fail("job %u is taken before what was put into it is seen", tag);
+    if (*(volatile uint32_t *)payload != tag)
+        oppx_fail("job %u is taken before what was put into it is seen", tag);
     if (H.items[tag].taken || H.items[tag].drained) oppx_fail("job %u comes out twice", tag);
     return tag;
 }
@@ -121,7 +122,8 @@ void history_back_ends(uint32_t number, int result) {
         item->back_level = result;
         return;
     }
-    if (oppx_refusals() == item->back.refusals) oppx_fail("job %u cannot be given back, and memory was not short", number);
+    if (oppx_refusals() == item->back.refusals)
+        oppx_fail("job %u cannot be given back, and memory was not short", number);
     item->back = item->back_before;
     item->giver = item->giver_before;
     item->stuck = true;
@@ -147,7 +149,8 @@ void history_check_conservation(void) {
     for (uint32_t i = 0; i < H.item_count; i++) {
         const item *item = &H.items[i];
         bool out = item->taken || item->drained;
-        if (item->push.over && !item->accepted && out) oppx_fail("job %u comes out, though its push was refused", i);
+        if (item->push.over && !item->accepted && out)
+            oppx_fail("job %u comes out, though its push was refused", i);
         if (!item->push.over || !item->accepted || out) continue;
         if (held == 0) oppx_fail("job %u, pushed by thread %u, is lost", i, item->push.thread);
         held--;
@@ -173,7 +176,8 @@ void history_check_bypass(uint32_t limit) {
             const item *b = &H.items[j];
             if (a->class != b->class || !event_before(&a->push, &b->push) || !out_after(a, b)) continue;
             if (++passed[b->producer] > limit)
-                oppx_fail("job %u is overtaken by more than %u later ones of producer %u", i, limit, b->producer);
+                oppx_fail("job %u is overtaken by more than %u later ones of producer %u", i, limit,
+                          b->producer);
         }
     }
 }
@@ -183,7 +187,8 @@ void history_check_front(void) {
         for (uint32_t j = 0; j < H.item_count; j++) {
             const item *a = &H.items[i], *b = &H.items[j];
             if (a->class != b->class || b->back.begun || !event_before(&a->back, &b->take)) continue;
-            if (out_after(a, b)) oppx_fail("job %u was given back, and a later take gave job %u before it", i, j);
+            if (out_after(a, b))
+                oppx_fail("job %u was given back, and a later take gave job %u before it", i, j);
         }
 }
 

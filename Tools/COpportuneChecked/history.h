@@ -1,8 +1,8 @@
 /*
  * What the threads of an execution did to a queue, and the judge of it.
  *
- * "Before" means "happens before", as the threads can tell it: of two operations that nothing orders, either may be
- * taken to come first. The judge knows the promises of the headers, and nothing of how they are kept.
+ * "Before" means "happens before", as the threads can tell it: of two operations that nothing orders, either
+ * may be taken to come first. The judge knows the promises of the headers, and nothing of how they are kept.
  */
 #ifndef HISTORY_H
 #define HISTORY_H
@@ -33,7 +33,8 @@ typedef struct item {
     event back;             /* where it was given back to the queue: the last time */
     event back_before;      /* ... and the time before, while nobody knows whether that comes about */
     uint32_t giver, giver_before; /* ... by this take */
-    int back_level;         /* ... at this level, until somebody is told; then, and of a suspended app, none */
+    /* ... at this level, until somebody is told; then, and of a suspended app, none */
+    int back_level;
     bool stuck;             /* it could not be given back */
     uint32_t *payload;      /* plain memory that the pusher wrote */
 } item;
@@ -77,9 +78,9 @@ void history_back_ends(uint32_t item, int result); /* where memory is short the 
 void history_drained(void *payload, uint32_t tag);
 
 /*
- * The calling thread tells what it has done to all who meet later, and learns what those before it had done. Without
- * this few operations of different threads are ordered, since nothing has to tell a pusher's friends that its push is
- * over.
+ * The calling thread tells what it has done to all who meet later, and learns what those before it had done.
+ * Without this few operations of different threads are ordered, since nothing has to tell a pusher's friends
+ * that its push is over.
  */
 void history_meet(void);
 
@@ -87,26 +88,29 @@ bool event_before(const event *a, const event *b);
 
 /* Every accepted item out exactly once, none invented. */
 void history_check_conservation(void);
-/* Of two items of one class, the second of which was pushed after the first: not taken the other way round. Others may
- * overtake one while it is in the hand of a take that gives it back. */
+/* Of two items of one class, the second of which was pushed after the first: not taken the other way round.
+ * Others may overtake one while it is in the hand of a take that gives it back. */
 void history_check_order(void);
 /* No item of a class is overtaken by more than `limit` later ones of any one producer, likewise. */
 void history_check_bypass(uint32_t limit);
 /* An item that was given back goes before all others of its class. */
 void history_check_front(void);
 /*
- * A take that finds nothing, or an item of a lower level, passes over none that it must have seen. `level_during` says at
- * which level an item could be had all through an event, or -1: at none, or nobody can tell. NULL: always at its own.
+ * A take that finds nothing, or an item of a lower level, passes over none that it must have seen.
+ * `level_during` says at which level an item could be had all through an event, or -1: at none, or nobody can
+ * tell. NULL: always at its own.
  */
 void history_check_levels(int (*level_during)(uint32_t item, const event *during));
 /*
- * The items of one level, and all takings, as a queue that is used by one thread alone would have them, in an order that
- * extends "before"; see opp_linear.h. In order: each taking gives one item, the oldest, or finds none. Else each gives
- * all there are. Takings that give nothing and that nothing orders with another may also be told wrong: what they must
- * see is judged by history_check_levels(). Not asked where there are more than OPPX_LINEAR_MAX operations.
+ * The items of one level, and all takings, as a queue that is used by one thread alone would have them, in an
+ * order that extends "before"; see opp_linear.h. In order: each taking gives one item, the oldest, or finds
+ * none. Else each gives all there are. Takings that give nothing and that nothing orders with another may
+ * also be told wrong: what they must see is judged by history_check_levels(). Not asked where there are more
+ * than OPPX_LINEAR_MAX operations.
  */
 void history_check_linear(uint32_t level, bool in_order);
-/* Whether an item was in the queue all the while: pushed, or given back, before `first` began, and out after `last`. */
+/* Whether an item was in the queue all the while: pushed, or given back, before `first` began, and out after
+ * `last`. */
 bool history_waits(const item *item, const event *first, const event *last);
 
 #endif

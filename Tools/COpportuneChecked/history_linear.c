@@ -18,7 +18,8 @@ static void add(const event *one, uint8_t kind, uint64_t items, const event **ev
     oppx_linear_history *linear = &H.linear;
     if (!one->over && oppx_is_asleep(one->thread)) return; /* with nothing in its hand */
     events[linear->count] = one;
-    linear->operation[linear->count++] = (oppx_linear_operation){.kind = kind, .over = one->over, .items = items};
+    linear->operation[linear->count++] =
+        (oppx_linear_operation){.kind = kind, .over = one->over, .items = items};
 }
 
 void history_check_linear(uint32_t level, bool in_order) {
@@ -52,5 +53,6 @@ void history_check_linear(uint32_t level, bool in_order) {
             before |= (uint64_t)(j != i && event_before(events[j], events[i])) << j;
         linear->operation[i].before = before;
     }
-    if (oppx_is_linear(linear, H.linear_memory) == 0) oppx_fail("what came out fits no one order of the operations");
+    if (oppx_is_linear(linear, H.linear_memory) == 0)
+        oppx_fail("what came out fits no one order of the operations");
 }

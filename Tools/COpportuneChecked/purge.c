@@ -1,11 +1,12 @@
 /*
- * Target purge. Promised: who pins a region finds its content whole, as it was last filled, or zero memory that is
- * its alone to fill; what it was given stays as it is until the unpin; nobody is told to wait for a taker; after all
- * is over each loss was found once, and memory of closed regions is unmapped once; a region that is taken is in the life
- * of which the view speaks.
+ * Target purge. Promised: who pins a region finds its content whole, as it was last filled, or zero memory
+ * that is its alone to fill; what it was given stays as it is until the unpin; nobody is told to wait for a
+ * taker; after all is over each loss was found once, and memory of closed regions is unmapped once; a region
+ * that is taken is in the life of which the view speaks.
  *
- * A page is two words. The kernel takes the pages that were offered at the moment of the offer, those that the
- * program names; that a page may also go later is the business of opp_pages_keep(), which is no matter of threads.
+ * A page is two words. The kernel takes the pages that were offered at the moment of the offer, those that
+ * the program names; that a page may also go later is the business of opp_pages_keep(), which is no matter of
+ * threads.
  */
 #include "checked.h"
 #include "../../Sources/COpportune/pages.h"
@@ -44,11 +45,12 @@ static void checked_pages_unmap(void *memory, size_t bytes) {
     oppx_free(memory);
 }
 
-/* Where it is refused the first page has been dropped already, as where the second is locked. Volatile: a loop that the
- * compiler makes a call of memset() of is not reported, and races with nobody. */
+/* Where it is refused the first page has been dropped already, as where the second is locked. Volatile: a
+ * loop that the compiler makes a call of memset() of is not reported, and races with nobody. */
 static int checked_pages_drop(void *memory, size_t bytes) {
     bool refused = oppx_refuses();
-    for (size_t i = 0; i < (refused ? PAGE : bytes) / sizeof(uint64_t); i++) ((volatile uint64_t *)memory)[i] = 0;
+    for (size_t i = 0; i < (refused ? PAGE : bytes) / sizeof(uint64_t); i++)
+        ((volatile uint64_t *)memory)[i] = 0;
     return refused ? -EINVAL : 0;
 }
 
@@ -77,7 +79,8 @@ CHECKED_CORE_BEGIN
 #include "../../Sources/COpportune/purge.c"
 CHECKED_CORE_END
 
-enum { PURGE_USE, PURGE_TAKE, PURGE_OFFER, PURGE_KEEP, PURGE_LET, PURGE_OPEN, PURGE_CLOSE, PURGE_OWN, PURGE_REVOKE,
+enum { PURGE_USE, PURGE_TAKE, PURGE_OFFER, PURGE_KEEP, PURGE_LET, PURGE_OPEN, PURGE_CLOSE, PURGE_OWN,
+    PURGE_REVOKE,
        PURGE_DECLINE };
 
 static const oppx_kind purge_kinds[] = {
@@ -94,7 +97,8 @@ static const oppx_kind purge_kinds[] = {
 };
 
 static void fill_all(uint64_t *words, uint64_t value) {
-    /* The second word of the first page is zero, and the first of the second: each page has another word that tells. */
+    /* The second word of the first page is zero, and the first of the second: each page has another word that
+     * tells. */
     words[0] = value, words[1] = 0, words[2] = 0, words[3] = value;
 }
 
@@ -107,7 +111,8 @@ static void purge_setup(const oppx_program *program) {
     void *contents;
     purge_run.lives = 1;
     if (opp_purge_open(purge_run.set, PAGES * PAGE, 1, 0, &purge_run.region) != 0 ||
-        !opp_purge_look(purge_run.region, &view) || opp_purge_pin(purge_run.region, &contents) != OPP_PURGE_INTACT)
+        !opp_purge_look(purge_run.region, &view) ||
+            opp_purge_pin(purge_run.region, &contents) != OPP_PURGE_INTACT)
         oppx_fail("no region");
     purge_run.first_generation = view.generation;
     purge_run.next_value = 1;
@@ -167,9 +172,11 @@ static void purge_take_all(opp_purge_mode mode, bool revokes) {
         int64_t bytes = revokes ? opp_purge_revoke(region, &view) : opp_purge_take(region, &view, mode);
         if (bytes == 0 || (bytes == -EINVAL && oppx_refusals() > refusals)) continue;
         if (bytes != PAGES * PAGE || view.bytes != PAGES * PAGE)
-            oppx_fail("%lld bytes were given back, of %llu", (long long)bytes, (unsigned long long)view.bytes);
+            oppx_fail("%lld bytes were given back, of %llu", (long long)bytes,
+                      (unsigned long long)view.bytes);
         if (view.owner == 0 || view.owner > purge_run.lives || was_over[view.owner])
-            oppx_fail("region %u is taken, and said to be %u, which was closed or never opened", i, view.owner);
+            oppx_fail("region %u is taken, and said to be %u, which was closed or never opened", i,
+                      view.owner);
     }
 }
 

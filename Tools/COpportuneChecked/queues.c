@@ -25,7 +25,8 @@ static int checked_give_back(opp_producer *producer, opp_app *app, int set, uint
 #undef opp_app_give_back
 #include "../../Sources/COpportune/consumer.c"
 
-/* Workers take from a run queue, or, in target pool, from a number of jobs; the judge learns when they lie down and wake. */
+/* Workers take from a run queue, or, in target pool, from a number of jobs; the judge learns when they lie
+ * down and wake. */
 static bool checked_has_ready(opp_core *core, uint64_t levels);
 static uint64_t checked_ready_levels(const opp_core *core, uint64_t levels);
 static bool checked_take(opp_consumer *consumer, uint64_t levels, opp_taken *taken);

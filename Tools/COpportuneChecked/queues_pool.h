@@ -1,17 +1,20 @@
 /*
- * Targets pool and parking: workers that run jobs and park, who wakes them, and a monitor that hands their places to others:
- * all by the functions of worker.c and worker_pool.c, as they are. In `pool` jobs are two numbers, of fresh ones and of hogs, so
- * that the pool alone is on trial; in `parking` they are in a run queue.
+ * Targets pool and parking: workers that run jobs and park, who wakes them, and a monitor that hands their
+ * places to others: all by the functions of worker.c and worker_pool.c, as they are. In `pool` jobs are two
+ * numbers, of fresh ones and of hogs, so that the pool alone is on trial; in `parking` they are in a run
+ * queue.
  *
- * Promised (opp_pool.h): when a push is followed by opp_pool_wake() and fewer workers than tokens are at work, one is
- * woken or looks again, so nothing waits while a worker sleeps that might run it; what the waker did before is seen by
- * the woken; tokens, places among the demoted and the spare worker's call are with exactly those whose slots say so, whoever
- * handed off whom; opp_pool_notify() makes no system call while all tokens are in use, and never
- * more than one; a closed pool lets nobody sleep; a thread that is stopped in one of these calls does not keep the
- * others from ending theirs, and has at most one sleeper whom it does not wake, one token, one place, and the wake-up that
- * it was given itself: a later notification wakes another.
+ * Promised (opp_pool.h): when a push is followed by opp_pool_wake() and fewer workers than tokens are at
+ * work, one is woken or looks again, so nothing waits while a worker sleeps that might run it; what the waker
+ * did before is seen by the woken; tokens, places among the demoted and the spare worker's call are with
+ * exactly those whose slots say so, whoever handed off whom; opp_pool_notify() makes no system call while all
+ * tokens are in use, and never more than one; a closed pool lets nobody sleep; a thread that is stopped in
+ * one of these calls does not keep the others from ending theirs, and has at most one sleeper whom it does
+ * not wake, one token, one place, and the wake-up that it was given itself: a later notification wakes
+ * another.
  */
-enum { POOL_SUBMIT, POOL_WORK, POOL_RESERVE, POOL_CLOSE, POOL_TOKENS, POOL_HOG, POOL_HAND_OFF, POOL_SINK, POOL_COUNT,
+enum { POOL_SUBMIT, POOL_WORK, POOL_RESERVE, POOL_CLOSE, POOL_TOKENS, POOL_HOG, POOL_HAND_OFF, POOL_SINK,
+    POOL_COUNT,
        POOL_UNCOUNT, POOL_STALL, POOL_LOOK, POOL_IDLE, POOL_ROOM, POOL_SUSPEND, POOL_RESUME, POOL_CHAIN };
 
 #define POOL_KINDS                                                                                        \
@@ -32,7 +35,8 @@ static const oppx_kind parking_kinds[] = {
     {.name = "chain", .weight = 1}, /* work, whose job leaves one behind for its own worker */
 };
 
-/* In target pool: the levels of hogs and of fresh jobs. In parking: ranks 0 and 1 of the foreground, 22 and 21. */
+/* In target pool: the levels of hogs and of fresh jobs. In parking: ranks 0 and 1 of the foreground, 22 and
+ * 21. */
 enum { POOL_LEVEL_HOG = 1, POOL_LEVEL_FRESH = 2 };
 #define PARKING_LEVEL_HOG (1ull << 21)
 
@@ -55,8 +59,10 @@ typedef struct park_state {
     bool lying[OPPX_THREADS];   /* may be chosen */
     bool closed;                /* a call of opp_pool_close() is over */
     bool stalls;                /* the program says that the pool is stalled */
-    uint32_t told;              /* notifications after a push that began when somebody was stopped, all tokens set */
-    uint32_t settings;          /* calls that set tokens, twice each: when they begin and when they are over */
+    /* notifications after a push that began when somebody was stopped, all tokens set */
+    uint32_t told;
+    /* calls that set tokens, twice each: when they begin and when they are over */
+    uint32_t settings;
     oppx_moment set_at[OPPX_THREADS]; /* when such a call was over */
     oppx_moment wakings[OPPX_THREADS * OPPX_OPERATIONS]; /* the beginnings of calls that may wake somebody */
     uint32_t waking_count;
@@ -78,7 +84,8 @@ static void park_begin(const oppx_program *program) {
             park.closes |= operation->kind == POOL_CLOSE;
             park.stalls |= operation->kind == POOL_STALL;
             park.asks |= operation->kind == POOL_IDLE;
-            park.demotes |= operation->kind == POOL_HOG || operation->kind == POOL_SINK || operation->kind == POOL_COUNT;
+            park.demotes |= operation->kind == POOL_HOG || operation->kind == POOL_SINK ||
+                operation->kind == POOL_COUNT;
             park.makes_room |= operation->kind == POOL_ROOM;
             park.sets_tokens |= operation->kind == POOL_TOKENS;
             park.suspends |= operation->kind == POOL_SUSPEND || operation->kind == POOL_RESUME;
@@ -283,10 +290,12 @@ static void park_leave_behind(uint32_t thread) {
     uint32_t item = history_push_begins(0, 22);
     park_waking_begins();
     park.waking[thread] = true;
-    opp_submitted submitted = opp_submit(park.producers[thread], park.app, 0, (opp_job){history_payload(item), item},
+    opp_submitted submitted =
+        opp_submit(park.producers[thread], park.app, 0, (opp_job){history_payload(item), item},
                                          opp_pool_worker(park.pool, thread));
     park.waking[thread] = false;
-    if (submitted.level != 22 && submitted.level != OPP_LEVEL_NONE) oppx_fail("a push says level %d", submitted.level);
+    if (submitted.level != 22 && submitted.level != OPP_LEVEL_NONE)
+        oppx_fail("a push says level %d", submitted.level);
     history_push_ends(item, true);
 }
 
@@ -386,7 +395,8 @@ static void park_perform(uint32_t thread, const oppx_operation *operation) {
     }
 }
 
-/* A worker that has done its part ends, and the monitor looks for what it might have taken: others may take over. */
+/* A worker that has done its part ends, and the monitor looks for what it might have taken: others may take
+ * over. */
 static void park_end(uint32_t thread) {
     if (park.core != NULL) opp_consumer_leave(park.consumers[thread]);
     park.owes_a_ring[thread] = false; /* its end is told too */

@@ -28,24 +28,32 @@ static void park_judge(void) {
     }
     uint32_t working = opp_pool_working(park.pool), inside = park_standing(OPP_SLOT_RUNNING, OPP_SLOT_WOKEN);
     uint32_t demoted = opp_pool_demoted(park.pool), sunk = park_standing(OPP_SLOT_DEMOTED, OPP_SLOT_SUNK);
-    uint32_t sleeping = opp_pool_sleeping(park.pool), chosen = park.waking[stopped], lies = park.lying[stopped];
+    uint32_t sleeping = opp_pool_sleeping(park.pool), chosen = park.waking[stopped],
+        lies = park.lying[stopped];
     uint32_t held = stopped != 0;
-    if (working < inside || working - inside > held) oppx_fail("%u tokens are in use, by %u workers", working, inside);
-    if (demoted < sunk || demoted - sunk > held) oppx_fail("%u places are in use, by %u demoted workers", demoted, sunk);
+    if (working < inside || working - inside > held)
+        oppx_fail("%u tokens are in use, by %u workers", working, inside);
+    if (demoted < sunk || demoted - sunk > held)
+        oppx_fail("%u places are in use, by %u demoted workers", demoted, sunk);
     if (asleep > sleeping + chosen) oppx_fail("%u workers sleep, of whom %u can be woken", asleep, sleeping);
-    if (asleep > chosen && (stopped != 0 ? park.closed : park.closes)) oppx_fail("a worker sleeps in a closed pool");
+    if (asleep > chosen && (stopped != 0 ? park.closed : park.closes))
+        oppx_fail("a worker sleeps in a closed pool");
     if (stopped == 0) {
-        if (opp_load(&park.pool->spare, relaxed) & SPARE_MASK && park_standing(OPP_SLOT_SPARE, OPP_SLOT_CALLED) == 0)
+        if (opp_load(&park.pool->spare, relaxed) & SPARE_MASK &&
+            park_standing(OPP_SLOT_SPARE, OPP_SLOT_CALLED) == 0)
             oppx_fail("a spare worker is said to be awake, and none is");
         if (asleep && park_has_ready())
             oppx_fail("a lost wake-up: a job waits while a worker sleeps and %u tokens are in use", working);
         return;
     }
     /* Who is stopped inside a hog has given its token to others, and has woken one for what waited then. */
-    bool is_beside = opp_worker_slot(&park.pool->workers[stopped]) == OPP_SLOT_DEMOTED && !park.waking[stopped];
+    bool is_beside = opp_worker_slot(&park.pool->workers[stopped]) == OPP_SLOT_DEMOTED &&
+        !park.waking[stopped];
     if (is_beside && !park.closes && !park.sets_tokens && !park.suspends && park_left_over(sleeping) > 0)
-        oppx_fail("a lost wake-up: a job waits while a worker sleeps beside thread %u, which is inside a hog", stopped);
-    /* Each notification since then has woken somebody or found all tokens with others, but one that the stopped got. */
+        oppx_fail("a lost wake-up: a job waits while a worker sleeps beside thread %u, which is inside a hog",
+                  stopped);
+    /* Each notification since then has woken somebody or found all tokens with others, but one that the
+     * stopped got. */
     if (park.told <= lies || park.settings % 2 != 0 || park.closes || (park.suspends && lies)) return;
     if (park_left_over(sleeping - (lies && sleeping > 0)) > lies)
         oppx_fail("a lost wake-up: a job waits while a worker sleeps that thread %u, which is stopped, had not chosen",
@@ -79,5 +87,6 @@ const oppx_target checked_parking = {
     .summary = "Run queue and pool together: no job stays queued while a worker that might run it sleeps.",
     .kinds = parking_kinds, .kind_count = sizeof(parking_kinds) / sizeof(parking_kinds[0]),
     .threads_max = 4, .operations_max = 6, .stalls = 1,
-    .setup = parking_setup, .perform = park_perform, .end = park_end, .quiet = park_quiet, .finish = park_finish,
+    .setup = parking_setup, .perform = park_perform, .end = park_end, .quiet = park_quiet,
+        .finish = park_finish,
 };

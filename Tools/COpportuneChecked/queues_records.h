@@ -1,9 +1,9 @@
 /*
  * Target records: apps, strands' queues, producers and consumers that come and go.
  *
- * Promised (opp_runq.h): a record belongs to one owner at a time, who finds nothing of the last one's in it, and may
- * write its plain fields; what an owner queues comes out, with the context that it set; the core goes with its last
- * hold, and every job before it, once.
+ * Promised (opp_runq.h): a record belongs to one owner at a time, who finds nothing of the last one's in it,
+ * and may write its plain fields; what an owner queues comes out, with the context that it set; the core goes
+ * with its last hold, and every job before it, once.
  */
 enum { RECORDS_APP, RECORDS_KEEP, RECORDS_QUEUE, RECORDS_TAKE, RECORDS_SOURCE, RECORDS_LOOK, RECORDS_DRAIN,
        RECORDS_DESTROY };
@@ -16,7 +16,8 @@ static const oppx_kind records_kinds[] = {
     {.name = "producer", .weight = 2}, /* leaves its producer and its consumer, and gets others */
     {.name = "look", .weight = 1},   /* whether anything is ready, and who runs */
     {.name = "drain", .weight = 0},  /* drops what is queued; of thousands of steps, so only in a world */
-    {.name = "destroy", .weight = 0}, /* threads' last: the first destroys the core, the others give up their holds */
+    /* threads' last: the first destroys the core, the others give up their holds */
+    {.name = "destroy", .weight = 0},
 };
 
 enum { RECORDS_OWNED = 16 };
@@ -50,7 +51,8 @@ static void records_disown(const void *record) {
 /* On one of two nodes, by turns; the other is far. */
 static void records_consumer(uint32_t thread) {
     static const uint8_t distances[2][64] = {{10, 20}, {20, 10}};
-    records.consumers[thread] = opp_consumer_create(records.core, records.producers[thread], distances[thread % 2]);
+    records.consumers[thread] =
+        opp_consumer_create(records.core, records.producers[thread], distances[thread % 2]);
 }
 
 static void records_setup(const oppx_program *program) {
@@ -94,7 +96,9 @@ static void records_queue(uint32_t thread) {
     if (!opp_queue_is_empty(queue)) oppx_fail("a new queue is not empty");
     if (opp_queue_take(queue, &job)) oppx_fail("a new queue holds a job");
     uint32_t item = history_push_begins(1, 0);
-    history_push_ends(item, opp_queue_push(queue, records.producers[thread], (opp_job){history_payload(item), item}) == 0);
+    history_push_ends(item,
+                      opp_queue_push(queue, records.producers[thread],
+                                     (opp_job){history_payload(item), item}) == 0);
     uint32_t taking = history_take_begins(0);
     if (!opp_queue_take(queue, &job)) oppx_fail("a queue's owner does not find what it pushed");
     history_take_ends(taking, true, job.ptr, job.tag);
@@ -117,7 +121,8 @@ static void records_drop(opp_job job, void *context) {
     history_take_ends(history_take_begins(0), true, job.ptr, job.tag);
 }
 
-/* No worker is inside any more and nobody pushes: only what follows the last use may still be going on elsewhere. */
+/* No worker is inside any more and nobody pushes: only what follows the last use may still be going on
+ * elsewhere. */
 static void records_destroy(uint32_t thread) {
     opp_producer_release(records.producers[thread]);
     if (thread == 1) opp_core_destroy(records.core, records_drop, NULL);
@@ -160,7 +165,8 @@ static void records_end(uint32_t thread) {
 }
 
 static void records_finish(void) {
-    if (records.has_destroy) return; /* the explorer has seen who freed what, and the threads who dropped it */
+    /* the explorer has seen who freed what, and the threads who dropped it */
+    if (records.has_destroy) return;
     opp_producer *producer = opp_producer_acquire(records.core, 0);
     opp_consumer *consumer = opp_consumer_create(records.core, producer, NULL);
     opp_taken taken;

@@ -1,19 +1,21 @@
 /*
  * Target runq: apps, levels, suspension.
  *
- * Promised (opp_runq.h): each job out once; jobs of one producer, app and rank in order; across producers no job is
- * overtaken by more than OPP_BYPASS_MAX later ones of one producer; a take passes over no job of a higher level that was
- * pushed before it began; no job of a suspended app comes out of a take that began after the suspension returned; who
- * of apps at one level none is given more than OPP_TURN jobs in a row by a consumer, nor one more at the end of a turn, while
- * a job of another waits there; who suspends sees the consumers that are inside, and is told when the last has left; who has
- * found nothing is not inside of what it gave back; of a job that is given back at a level somebody is told. A take during
- * which its app was suspended
- * or moved may give its job back, which others may have overtaken by then, to the front of its rank; where memory is short
- * it gives it after all. A push that is refused, which is where memory is short, queues nothing. What an app was while
- * a step of it may have come in between nobody can tell; at all other times its jobs are judged like any.
+ * Promised (opp_runq.h): each job out once; jobs of one producer, app and rank in order; across producers no
+ * job is overtaken by more than OPP_BYPASS_MAX later ones of one producer; a take passes over no job of a
+ * higher level that was pushed before it began; no job of a suspended app comes out of a take that began
+ * after the suspension returned; who of apps at one level none is given more than OPP_TURN jobs in a row by a
+ * consumer, nor one more at the end of a turn, while a job of another waits there; who suspends sees the
+ * consumers that are inside, and is told when the last has left; who has found nothing is not inside of what
+ * it gave back; of a job that is given back at a level somebody is told. A take during which its app was
+ * suspended or moved may give its job back, which others may have overtaken by then, to the front of its
+ * rank; where memory is short it gives it after all. A push that is refused, which is where memory is short,
+ * queues nothing. What an app was while a step of it may have come in between nobody can tell; at all other
+ * times its jobs are judged like any.
  */
 enum { APPS = 2, RANKS = 3 };
-enum { RUNQ_PUSH, RUNQ_TAKE, RUNQ_TAKE_HIGH, RUNQ_REST, RUNQ_SUSPEND, RUNQ_RESUME, RUNQ_BAND, RUNQ_ADOPT, RUNQ_MEET,
+enum { RUNQ_PUSH, RUNQ_TAKE, RUNQ_TAKE_HIGH, RUNQ_REST, RUNQ_SUSPEND, RUNQ_RESUME, RUNQ_BAND, RUNQ_ADOPT,
+    RUNQ_MEET,
        RUNQ_WORKER, RUNQ_STATE, RUNQ_FAR, RUNQ_LEND, RUNQ_TURN };
 
 static const oppx_kind runq_kinds[] = {
@@ -28,7 +30,8 @@ static const oppx_kind runq_kinds[] = {
     {.name = "meet", .weight = 2},
     {.name = "worker", .weight = 1}, /* goes on with a new consumer, as a new worker would */
     {.name = "state", .arguments = 1, .limit = {APPS}, .weight = 1},
-    {.name = "far", .weight = 1}, /* goes on with a consumer that knows of nodes: near are the producers of every other thread */
+    /* goes on with a consumer that knows of nodes: near are the producers of every other thread */
+    {.name = "far", .weight = 1},
     /* says that it is inside, without a consumer, and does something if the app is not suspended */
     {.name = "lend", .arguments = 1, .limit = {APPS}, .weight = 1},
     {.name = "turn", .weight = 1}, /* ends its turn */
@@ -146,12 +149,14 @@ static void runq_take(uint32_t thread, uint64_t levels) {
     }
     if (!found) {
         const opp_app *inside = opp_consumer_current(consumer);
-        if (inside != NULL && inside != before) oppx_fail("a take gives nothing, and its consumer is inside of an app");
+        if (inside != NULL && inside != before)
+            oppx_fail("a take gives nothing, and its consumer is inside of an app");
         return;
     }
     runq.turn_is_over[thread] = false;
     checked_history.takings[taking].level = taken.level;
-    if (!(levels & 1ull << taken.level) && !checked_history.items[taken.job.tag].stuck) oppx_fail("a take gives a job of level %u, unasked", taken.level);
+    if (!(levels & 1ull << taken.level) && !checked_history.items[taken.job.tag].stuck)
+        oppx_fail("a take gives a job of level %u, unasked", taken.level);
     if (taken.app != runq.apps[runq.app_of[taken.job.tag]]) oppx_fail("a job comes out of another app");
 }
 
@@ -224,7 +229,8 @@ static void runq_perform(uint32_t thread, const oppx_operation *operation) {
     }
     case RUNQ_STATE: runq_look(operation->argument[0]); break;
     case RUNQ_LEND: runq_lend(operation->argument[0]); break;
-    case RUNQ_ADOPT: /* in this order, so that the consumer's change of hands does not stand in for the producer's */
+    /* in this order, so that the consumer's change of hands does not stand in for the producer's */
+    case RUNQ_ADOPT:
         opp_producer_release(runq.producers[thread]);
         runq.producers[thread] = producer_of(runq.core);
         opp_consumer_destroy(runq.consumers[thread]);

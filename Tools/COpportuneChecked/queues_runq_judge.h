@@ -1,6 +1,7 @@
 /* What must hold of the run queue in the end, whoever was stopped: the judge of target runq. */
 
-/* What an app was all through `during`: its band, and 0 or 1 for whether it was suspended; -1 where nobody can tell. */
+/* What an app was all through `during`: its band, and 0 or 1 for whether it was suspended; -1 where nobody
+ * can tell. */
 typedef struct stand {
     int band, suspended;
 } stand;
@@ -18,7 +19,8 @@ static stand runq_stand(uint32_t app, const event *during) {
     for (uint32_t i = 0; i < runq.step_count; i++) {
         const step *step = &runq.steps[i];
         bool moves = step->kind == RUNQ_BAND;
-        if (step->app != app || (step->event.over && !step->changed) || event_before(during, &step->event)) continue;
+        if (step->app != app || (step->event.over && !step->changed) || event_before(during, &step->event))
+            continue;
         if (!event_before(&step->event, during)) known[moves] = false;
         if (!known[moves] || (last[moves] != NULL && runq_is_older(step, last[moves]))) continue;
         known[moves] = last[moves] == NULL || runq_is_older(last[moves], step);
@@ -64,7 +66,8 @@ static void runq_check_takes(void) {
         stand stand = runq_stand(runq.app_of[taking->item], &taking->event);
         if (stand.suspended == 1) oppx_fail("job %d is taken while its app is suspended", taking->item);
         if (stand.band >= 0 && (int)taking->level != runq_level((uint32_t)taking->item, stand.band))
-            oppx_fail("a job of level %d is said to be of %u", runq_level((uint32_t)taking->item, stand.band), taking->level);
+            oppx_fail("a job of level %d is said to be of %u", runq_level((uint32_t)taking->item, stand.band),
+                      taking->level);
         /* A job of an app that is moved under way counts as what it was when the take looked. */
         if (stand.band < 0) taking->level = ANY_LEVEL;
     }
@@ -72,11 +75,13 @@ static void runq_check_takes(void) {
         const item *item = &checked_history.items[i];
         if (!item->back.begun) continue;
         stand stand = runq_stand(runq.app_of[i], &checked_history.takings[item->giver].event);
-        if (stand.band >= 0 && stand.suspended >= 0) oppx_fail("job %u is given back, though its app has not changed", i);
+        if (stand.band >= 0 && stand.suspended >= 0)
+            oppx_fail("job %u is given back, though its app has not changed", i);
     }
 }
 
-/* Whether some job of another app than `app` could be had at `level` by each of `count` takes, the first of all to the last. */
+/* Whether some job of another app than `app` could be had at `level` by each of `count` takes, the first of
+ * all to the last. */
 static bool runq_another_waits(uint32_t app, uint32_t level, const taking *const *takings, uint32_t count) {
     for (uint32_t i = 0; i < checked_history.item_count; i++) {
         if (runq.app_of[i] == app ||
@@ -103,7 +108,8 @@ static void runq_check_turns(void) {
             row[count++] = &all[t];
         }
         if (count > OPP_TURN && runq_another_waits(runq.app_of[row[0]->item], row[0]->level, row, count))
-            oppx_fail("app %u has more than its turn at level %u, where another waits", runq.app_of[row[0]->item],
+            oppx_fail("app %u has more than its turn at level %u, where another waits",
+                      runq.app_of[row[0]->item],
                       row[0]->level);
     }
 }
@@ -118,7 +124,8 @@ static void runq_check_ended_turns(void) {
         while (n + 1 < OPPX_THREADS * 2 && consumer[n] != NULL && consumer[n] != runq.consumer_of[t]) n++;
         if (all[t].item < 0) continue;
         const taking *pair[2] = {last[n], &all[t]};
-        bool is_pair = consumer[n] == runq.consumer_of[t] && runq.after_turn[t] && pair[0]->level != ANY_LEVEL;
+        bool is_pair = consumer[n] == runq.consumer_of[t] && runq.after_turn[t] &&
+            pair[0]->level != ANY_LEVEL;
         consumer[n] = runq.consumer_of[t];
         last[n] = &all[t];
         if (is_pair && pair[0]->level == pair[1]->level &&
@@ -144,7 +151,8 @@ static void runq_check_suspension(uint32_t app) {
     bool suspended = opp_app_state_read(runq.apps[app]).suspended;
     bool stopped = false;
     for (uint32_t t = 1; t <= runq.threads; t++) stopped |= oppx_is_stopped(t);
-    if (!stopped && balance != suspended) oppx_fail("suspensions of app %u that changed it: %d", app, balance);
+    if (!stopped && balance != suspended)
+        oppx_fail("suspensions of app %u that changed it: %d", app, balance);
     if (runq.resumes[app]) return;
     bool asked = false;
     for (uint32_t i = 0; i < runq.step_count; i++) {
@@ -164,10 +172,12 @@ static void runq_check_suspension(uint32_t app) {
                 oppx_fail("job %u runs, though who suspended its app saw nobody inside", k);
         }
     }
-    if (asked && !stopped && runq.quiet[app] == 0) oppx_fail("nobody tells that the last consumer has left app %u", app);
+    if (asked && !stopped && runq.quiet[app] == 0)
+        oppx_fail("nobody tells that the last consumer has left app %u", app);
 }
 
-/* Nothing is left but what a stopped thread is about to show: its own job, or those of an app that it resumes or moves. */
+/* Nothing is left but what a stopped thread is about to show: its own job, or those of an app that it resumes
+ * or moves. */
 static void runq_check_empty(int app) {
     uint64_t queued = opp_app_queued(runq.apps[app]);
     for (uint32_t t = 1; t <= runq.threads; t++)

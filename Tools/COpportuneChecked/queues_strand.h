@@ -1,9 +1,10 @@
 /*
  * Target queue: a strand's queue.
  *
- * Promised: entries leave in the order of their pushes, where one push was over before the other began; a take finds
- * what was pushed before it; a stopped pusher holds back its own entry, a stopped consumer at most the one it took; of
- * segments a queue that is empty keeps at most one, and a stopped thread at most what it mapped.
+ * Promised: entries leave in the order of their pushes, where one push was over before the other began; a
+ * take finds what was pushed before it; a stopped pusher holds back its own entry, a stopped consumer at most
+ * the one it took; of segments a queue that is empty keeps at most one, and a stopped thread at most what it
+ * mapped.
  */
 static _Thread_local struct {
     opp_core *core;
@@ -50,7 +51,8 @@ static void queue_check_segments(void) {
     uint32_t out = opp_load(&segments->slab_count, relaxed) * OPP_SLAB_SEGMENTS, most = 0;
     for (uint32_t place = (uint32_t)opp_load(&segments->top, relaxed); place != 0; out--)
         place = opp_load(&segments_segment(segments, place - 1)->next, relaxed);
-    for (const opp_fifo *fifo = opp_load(&queue_run.queue->fifos, relaxed); fifo != NULL; fifo = fifo_next(fifo)) most++;
+    for (const opp_fifo *fifo = opp_load(&queue_run.queue->fifos,
+                                         relaxed); fifo != NULL; fifo = fifo_next(fifo)) most++;
     for (const opp_fifo *fifo = queue_run.queue->resting; fifo != NULL; fifo = fifo->resting) most++;
     for (uint32_t thread = 1; thread < OPPX_THREADS; thread++)
         if (oppx_is_stopped(thread)) most += OPP_SLAB_SEGMENTS;

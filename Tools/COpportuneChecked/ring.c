@@ -1,7 +1,7 @@
 /*
- * Target ring: the messages to a ring's owner, what its threads have done, and its sleep. Promised: each message and
- * each completion is had once, those of one thread in order, all that were there before a wait began; the owner does
- * not sleep beside one, whichever thread is stopped.
+ * Target ring: the messages to a ring's owner, what its threads have done, and its sleep. Promised: each
+ * message and each completion is had once, those of one thread in order, all that were there before a wait
+ * began; the owner does not sleep beside one, whichever thread is stopped.
  *
  * The kernel is left out: the owner waits for the explorer's notifier where threads_wait() has poll(2).
  */
@@ -150,7 +150,8 @@ static void ring_quiet(void) {
 static void ring_finish(void) {
     ring_drain(false);
     uint32_t stopped = 0; /* a stopped owner holds what it fetched */
-    for (uint32_t i = 0; i < checked_history.taking_count; i++) stopped += !checked_history.takings[i].event.over;
+    for (uint32_t i = 0; i < checked_history.taking_count; i++)
+        stopped += !checked_history.takings[i].event.over;
     if (stopped == 0) history_check_conservation();
     history_check_order();
     history_check_levels(NULL);

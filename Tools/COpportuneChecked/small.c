@@ -10,14 +10,15 @@ CHECKED_CORE_END
 /* --- Inbox ------------------------------------------------------------------------------------ */
 
 /*
- * Promised: each message is fetched once, those of one thread in order, all that were pushed before the fetch; who
- * pushed one that came too late for a fetch knows what the reader did before that.
+ * Promised: each message is fetched once, those of one thread in order, all that were pushed before the
+ * fetch; who pushed one that came too late for a fetch knows what the reader did before that.
  */
 static _Thread_local opp_inbox *inbox;
 static _Thread_local uint32_t fetched[HISTORY_ITEMS], fetched_count, left_count;
 
 static const oppx_kind inbox_kinds[] = {
-    {.name = "push", .weight = 3}, {.name = "fetch", .weight = 2, .threads = 2}, {.name = "meet", .weight = 1}};
+    {.name = "push", .weight = 3}, {.name = "fetch", .weight = 2, .threads = 2},
+        {.name = "meet", .weight = 1}};
 enum { INBOX_PUSH, INBOX_FETCH, INBOX_MEET };
 
 static void inbox_setup(const oppx_program *program) {
@@ -52,7 +53,8 @@ static void inbox_fetch(void) {
         last[item->push.thread] = fetched[i] + 1;
         for (uint32_t before = 0; before < taking; before++)
             if (!oppx_precedes(&checked_history.takings[before].event.begin, &item->push.end))
-                oppx_fail("message %u came too late for a fetch, and who pushed it does not know of that", fetched[i]);
+                oppx_fail("message %u came too late for a fetch, and who pushed it does not know of that",
+                          fetched[i]);
         history_take_ends(taking, true, item->payload, fetched[i]);
     }
     if (fetched_count == 0) history_take_ends(taking, false, NULL, 0);
@@ -72,7 +74,8 @@ static void inbox_finish(void) {
     for (uint32_t i = 0; i < fetched_count; i++)
         history_drained(checked_history.items[fetched[i]].payload, fetched[i]);
     uint32_t stopped = 0; /* a stopped reader holds what it fetched */
-    for (uint32_t i = 0; i < checked_history.taking_count; i++) stopped += !checked_history.takings[i].event.over;
+    for (uint32_t i = 0; i < checked_history.taking_count; i++)
+        stopped += !checked_history.takings[i].event.over;
     if (stopped == 0) history_check_conservation();
     history_check_order();
     history_check_levels(NULL);
@@ -89,8 +92,8 @@ const oppx_target checked_inbox = {
 /* --- Alarms and inbox together, as a monitor uses them ------------------------------------------- */
 
 /*
- * Promised: whoever finds an alarm armed may rely on it: what it did before is seen after the wait that the alarm ends;
- * so is what was done before the notifier was rung.
+ * Promised: whoever finds an alarm armed may rely on it: what it did before is seen after the wait that the
+ * alarm ends; so is what was done before the notifier was rung.
  * The waiter fetches its inbox after each wait, so no message is left while it waits.
  */
 static _Thread_local struct {
@@ -145,7 +148,8 @@ static void alarms_quiet(void) {
     opp_inbox_fetch(inbox, inbox_each, NULL);
     /* Whoever is stopped: a post that is over has set the alarm, or found it set. */
     for (uint32_t i = 0; i < fetched_count; i++)
-        if (watch.armed[fetched[i]]) oppx_fail("message %u is left, and the alarm that would tell is not set", fetched[i]);
+        if (watch.armed[fetched[i]])
+            oppx_fail("message %u is left, and the alarm that would tell is not set", fetched[i]);
     left_count = fetched_count;
 }
 

@@ -49,10 +49,13 @@ static void table_perform(uint32_t thread, const oppx_operation *operation) {
         bool known = value == 0;
         for (uint32_t i = 0; i < table_run.put_count; i++) known |= table_run.values[i] == value;
         if (value != 0 && (value >> 8 & 0xFFFFFF) != key)
-            oppx_fail("key %llu has another's value: %llx", (unsigned long long)key, (unsigned long long)value);
+            oppx_fail("key %llu has another's value: %llx", (unsigned long long)key,
+                      (unsigned long long)value);
         if (!known) oppx_fail("a value that nobody put: %llx", (unsigned long long)value);
-        if (table_run.threads == 1 && value != *alone && !(value == 0 && opp_table_evictions(table_run.table) > 0))
-            oppx_fail("one thread alone put %llx and gets %llx", (unsigned long long)*alone, (unsigned long long)value);
+        if (table_run.threads == 1 && value != *alone &&
+            !(value == 0 && opp_table_evictions(table_run.table) > 0))
+            oppx_fail("one thread alone put %llx and gets %llx", (unsigned long long)*alone,
+                      (unsigned long long)value);
     } else {
         opp_table_remove(table_run.table, key);
         *alone = 0;
@@ -60,7 +63,8 @@ static void table_perform(uint32_t thread, const oppx_operation *operation) {
 }
 
 static void table_finish(void) {
-    if (opp_table_evictions(table_run.table) > table_run.put_count) oppx_fail("more keys are driven out than put in");
+    if (opp_table_evictions(table_run.table) > table_run.put_count)
+        oppx_fail("more keys are driven out than put in");
 }
 
 const oppx_target checked_table = {

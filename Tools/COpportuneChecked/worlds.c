@@ -1,4 +1,5 @@
-/* The targets, and the small programs that are explored to the end. Add a world for each bug that was found. */
+/* The targets, and the small programs that are explored to the end. Add a world for each bug that was
+ * found. */
 #include "opp_checked.h"
 
 #include <errno.h>
@@ -23,13 +24,15 @@ const oppx_target *checked_target_named(const char *name) {
 
 #define ANY OPPX_UNBOUNDED
 
-#pragma clang diagnostic ignored "-Wmissing-field-initializers" /* without a number of refusals there are none */
+/* without a number of refusals there are none */
+#pragma clang diagnostic ignored "-Wmissing-field-initializers"
 
 /* name, target, program, preemptions, old values, threads stopped, waits that end early, quick, refusals */
 static const oppx_world worlds[] = {
     {"queue-two-pushers", "queue", "push; push | push; push | take", 2, 1, 0, 0, true},
     {"queue-push-take", "queue", "push; push; push | take; take", ANY, 2, 0, 0, true},
-    {"queue-recycle", "queue", "push; push; push; push; push | take; take; take | take; take", 2, 1, 0, 0, true},
+    {"queue-recycle", "queue", "push; push; push; push; push | take; take; take | take; take", 2, 1, 0, 0,
+        true},
     {"queue-stopped", "queue", "push; push; push | push | take; take; take", 2, 1, 1, 0, false},
     {"queue-first-push", "queue", "push | push | take", ANY, ANY, 0, 0, false},
     {"queue-two-consumers", "queue", "push; push; push | take; take | take; take", 3, 1, 0, 0, true},
@@ -37,11 +40,15 @@ static const oppx_world worlds[] = {
      "push; push; push; push; take; take; take; take; push; push; push | push; push; push; take; take", 1, 0, 0, 0, true},
     {"queue-order", "queue", "push; meet | meet; push; push | take; take; take", 3, 1, 0, 0, false},
     {"queue-sweep", "queue", "push; leave; push | push; leave; take; take", 2, 1, 0, 0, true},
-    {"queue-sweep-two-consumers", "queue", "push; leave; push | push; take; leave | take; take", 2, 0, 0, 0, true},
-    {"queue-sweep-stopped", "queue", "push; leave; push | push; leave; push | take; take; take", 1, 0, 1, 0, true},
+    {"queue-sweep-two-consumers", "queue", "push; leave; push | push; take; leave | take; take", 2, 0, 0, 0,
+        true},
+    {"queue-sweep-stopped", "queue", "push; leave; push | push; leave; push | take; take; take", 1, 0, 1, 0,
+        true},
     {"queue-comes-back", "queue", "push; take; leave; push | push; take | take | push", 3, 0, 0, 0, false},
-    {"queue-late-reader", "queue", "push; push; push; meet; take | meet; push; push; take; take; push", 1, 6, 0, 0, false},
-    {"queue-short-of-memory", "queue", "push; push; push; push | push; push | take; take; take", 1, 0, 0, 0, true, 2},
+    {"queue-late-reader", "queue", "push; push; push; meet; take | meet; push; push; take; take; push", 1, 6,
+        0, 0, false},
+    {"queue-short-of-memory", "queue", "push; push; push; push | push; push | take; take; take", 1, 0, 0, 0,
+        true, 2},
     {"runq-push-take", "runq", "push 0 0 | take; take", 3, 2, 0, 0, true},
     {"runq-same-rank", "runq", "push 0 0; push 0 0 | take; take", 2, 1, 0, 0, true},
     {"runq-two-pushers", "runq", "push 0 0 | push 0 0 | take; take", 2, 1, 0, 0, true},
@@ -63,14 +70,18 @@ static const oppx_world worlds[] = {
      "push 1 0; push 1 0; push 1 0; band 1 0; take; meet; take | take_high; meet", 3, 0, 0, 0, true},
     {"runq-turns", "runq",
      "band 0 1; push 0 1; push 0 1; push 0 1; push 1 1; take; take; push 0 0; take; take | take", 1, 0, 0, 0, true},
-    {"runq-turn-ends", "runq", "band 0 1; push 0 1; push 0 1; push 1 1; take; turn; take | take", 1, 0, 0, 0, true},
+    {"runq-turn-ends", "runq", "band 0 1; push 0 1; push 0 1; push 1 1; take; turn; take | take", 1, 0, 0, 0,
+        true},
     {"runq-adopt", "runq", "push 0 0; adopt; push 0 0 | push 0 0; adopt; push 0 0; take", 2, 1, 0, 0, true},
     {"runq-again-band", "runq", "push 0 0; take; take; push 0 0 | band 0 1", 2, 1, 0, 0, true},
-    {"runq-again-suspend", "runq", "push 0 0; push 0 0; take; rest; take; rest | suspend 0", 2, 1, 0, 0, true},
+    {"runq-again-suspend", "runq", "push 0 0; push 0 0; take; rest; take; rest | suspend 0", 2, 1, 0, 0,
+        true},
     {"runq-again-swept", "runq", "push 0 0; take; adopt; push 0 0 | push 0 0; take; take", 2, 0, 0, 0, true},
-    {"runq-again-levels", "runq", "push 0 0; push 0 0; take; push 0 1; take; take | push 1 0", 2, 1, 0, 0, true},
+    {"runq-again-levels", "runq", "push 0 0; push 0 0; take; push 0 1; take; take | push 1 0", 2, 1, 0, 0,
+        true},
     {"runq-again-stopped", "runq", "push 0 0; push 0 0; push 0 0 | take; take; take", 1, 0, 1, 0, true},
-    {"runq-short-of-memory", "runq", "push 0 0; push 0 0; push 0 0; push 0 0 | take; take; take", 1, 0, 0, 0, true, 1},
+    {"runq-short-of-memory", "runq", "push 0 0; push 0 0; push 0 0; push 0 0 | take; take; take", 1, 0, 0, 0,
+        true, 1},
     {"runq-given-back-short", "runq", "push 0 0; take | suspend 0; resume 0 | take", 2, 0, 0, 0, true, 1},
     {"runq-far", "runq", "push 0 0 | push 0 0 | far; take", 2, 1, 0, 0, true},
     {"records-apps", "records", "app; keep | app; keep | take; take", 1, 1, 0, 0, true},
@@ -87,7 +98,8 @@ static const oppx_world worlds[] = {
     {"pool-reserve", "pool", "submit; reserve | work; work | work", 3, 1, 0, 0, true},
     {"pool-close", "pool", "submit; close | work; work | work; work", 3, 1, 0, 0, false},
     {"pool-stopped", "pool", "submit; submit | work; work | submit", 2, 1, 1, 0, true},
-    {"pool-stopped-holder", "pool", "tokens 1; submit; submit; submit | work; work | work; work", 1, 0, 1, 0, true},
+    {"pool-stopped-holder", "pool", "tokens 1; submit; submit; submit | work; work | work; work", 1, 0, 1, 0,
+        true},
     {"pool-early", "pool", "submit; submit | work; work", 3, 1, 0, 2, true},
     {"pool-hog", "pool", "hog; submit | work; work", 4, 1, 0, 0, true},
     {"pool-two-hogs", "pool", "hog; hog | work | work", 2, 1, 0, 0, true},

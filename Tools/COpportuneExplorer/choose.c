@@ -1,16 +1,21 @@
 /*
  * How a choice is made.
  *
- *  DRIVE_SEARCH  the first choices are given, the rest is 0; search.c counts them up. At a new choice of a thread the
- *                state is looked up: where it was explored with no less left of each bound, this execution ends.
- *  DRIVE_RANDOM  PCT: threads have random priorities, the first that can runs; at a few random steps the running one
- *                falls to the bottom. Loads mostly read the newest store; some objects are late for one thread.
+ *  DRIVE_SEARCH  the first choices are given, the rest is 0; search.c counts them up. At a new choice of a
+ *  thread the
+ *                state is looked up: where it was explored with no less left of each bound, this execution
+ *                ends.
+ *  DRIVE_RANDOM  PCT: threads have random priorities, the first that can runs; at a few random steps the
+ *  running one
+ *                falls to the bottom. Loads mostly read the newest store; some objects are late for one
+ *                thread.
  *  DRIVE_BYTES   a byte each, from the back, 0 when they run out.
  *  DRIVE_REPLAY  as given, then 0.
  *
- * The state is a hash of what each thread did and saw, and of the stores of each object in their order: two executions
- * that agree in these have the same futures, in whatever order their steps were executed. A store is known by who made
- * it, after which past: its value follows from that, but for names that judges give out in the order of execution.
+ * The state is a hash of what each thread did and saw, and of the stores of each object in their order: two
+ * executions that agree in these have the same futures, in whatever order their steps were executed. A store
+ * is known by who made it, after which past: its value follows from that, but for names that judges give out
+ * in the order of execution.
  */
 #include "state.h"
 
@@ -46,18 +51,20 @@ uint64_t end_hash(oppx *x) {
     uint64_t hash = x->hash;
     for (uint32_t i = 1; i < x->thread_count; i++) {
         const thread *thread = &x->threads[i];
-        hash += mix(thread->state == STOPPED ? thread->visible : thread->hash, (uint64_t)thread->state * 8 + i);
+        hash += mix(thread->state == STOPPED ? thread->visible : thread->hash,
+                    (uint64_t)thread->state * 8 + i);
     }
     return hash | 1;
 }
 
 static bool is_no_less(oppx_bounds a, oppx_bounds b) {
-    return a.preemptions >= b.preemptions && a.stale >= b.stale && a.stalls >= b.stalls && a.early >= b.early &&
+    return a.preemptions >= b.preemptions && a.stale >= b.stale && a.stalls >= b.stalls &&
+        a.early >= b.early &&
            a.refusals >= b.refusals;
 }
 
-/* Whether the state was explored before with at least as much left. Remembers it otherwise: one entry for each way of
- * having some of everything left. */
+/* Whether the state was explored before with at least as much left. Remembers it otherwise: one entry for
+ * each way of having some of everything left. */
 static bool state_is_known(oppx *x) {
     uint64_t key = state_hash(x);
     uint8_t asleep = (uint8_t)x->asleep;
@@ -85,12 +92,14 @@ void choose_begin(oppx *x) {
     for (uint32_t i = 0; i < x->thread_count; i++)
         x->threads[i].priority = 16 + (random_next(&x->random) >> 8);
     uint32_t steps = x->expected_steps > 8 ? x->expected_steps : 8;
-    /* Every other time news of some objects comes late to one thread: chains of old reads, which chance rarely makes. */
+    /* Every other time news of some objects comes late to one thread: chains of old reads, which chance
+     * rarely makes. */
     uint64_t late = random_next(&x->random);
     x->late_thread = late & 1 ? 1 + (uint32_t)((late >> 1) % x->program->threads) : 0;
     x->late_left = 24;
     x->late = random_next(&x->random) & random_next(&x->random);
-    for (int i = 0; i < 4; i++) x->change_points[i] = (uint32_t)(random_next(&x->random) % (steps + steps / 4));
+    for (int i = 0; i < 4; i++)
+        x->change_points[i] = (uint32_t)(random_next(&x->random) % (steps + steps / 4));
 }
 
 static uint32_t record_choice(oppx *x, uint32_t options, uint32_t chosen) {

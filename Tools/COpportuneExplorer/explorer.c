@@ -19,7 +19,8 @@ static void on_crash(int number, siginfo_t *info, void *context) {
     (void)info, (void)context;
     oppx *x = oppx_self;
     if (x == NULL || !x->executing) {
-        sigaction(number, &former[number], NULL); /* not ours: the instruction fails again, and its owner is told */
+        /* not ours: the instruction fails again, and its owner is told */
+        sigaction(number, &former[number], NULL);
         return;
     }
     snprintf(x->message, sizeof(x->message), "a crash: thread %u, signal %d", x->running, number);
@@ -41,7 +42,8 @@ oppx *oppx_create(void) {
     for (int i = 0; fine && i < OPPX_THREADS; i++) {
         oppx_fiber *fiber = &x->threads[i].fiber;
         fiber->stack_bytes = STACK_BYTES;
-        fiber->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        fiber->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (fiber->stack == MAP_FAILED) {
             fiber->stack = NULL;
             fine = false;

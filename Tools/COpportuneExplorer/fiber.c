@@ -1,6 +1,7 @@
 /*
- * A switch saves what the calling convention has a function keep, on the stack it leaves, and goes on with what lies on
- * the other. A fiber that has not run yet has such a frame made by hand, which leads to the trampoline.
+ * A switch saves what the calling convention has a function keep, on the stack it leaves, and goes on with
+ * what lies on the other. A fiber that has not run yet has such a frame made by hand, which leads to the
+ * trampoline.
  */
 #include "fiber.h"
 

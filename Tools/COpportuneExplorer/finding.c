@@ -31,9 +31,11 @@ size_t oppx_finding_print(const oppx_target *target, const oppx_finding *finding
     size_t at = 0;
 #define PUT(...) at += (size_t)snprintf(at < size ? text + at : NULL, at < size ? size - at : 0, __VA_ARGS__)
     PUT("# %s\ntarget: %s\nprogram: ", finding->message, target->name);
-    at += oppx_program_print(target, &finding->program, at < size ? text + at : text, at < size ? size - at : 0);
+    at += oppx_program_print(target, &finding->program, at < size ? text + at : text,
+                             at < size ? size - at : 0);
     const oppx_bounds *bounds = &finding->bounds;
-    PUT("\nbounds: %u %u %u %u %u", bounds->preemptions, bounds->stale, bounds->stalls, bounds->early, bounds->refusals);
+    PUT("\nbounds: %u %u %u %u %u", bounds->preemptions, bounds->stale, bounds->stalls, bounds->early,
+        bounds->refusals);
     if (finding->foretold.load != 0)
         PUT("\nforetold: %u %u", finding->foretold.load, finding->foretold.store);
     PUT("\nchoices:");
@@ -94,16 +96,20 @@ int oppx_finding_parse(const oppx_target *target, const char *text, oppx_finding
     if (result != 0) return result;
     unsigned preemptions, stale, stalls, early = 0, refusals = 0; /* the last two are not in older ones */
     value = line_named(text, "bounds", &length);
-    if (value == NULL || sscanf(value, "%u %u %u %u %u", &preemptions, &stale, &stalls, &early, &refusals) < 3 ||
+    if (value == NULL ||
+        sscanf(value, "%u %u %u %u %u", &preemptions, &stale, &stalls, &early, &refusals) < 3 ||
         preemptions > 255 || stale > 255 || stalls > 255 || early > 255 || refusals > 255) {
         snprintf(error, OPPX_TEXT, "there is no line 'bounds: ' with three to five numbers from 0 to 255");
         return -EINVAL;
     }
-    finding->bounds = (oppx_bounds){(uint8_t)preemptions, (uint8_t)stale, (uint8_t)stalls, (uint8_t)early, (uint8_t)refusals};
+    finding->bounds = (oppx_bounds){(uint8_t)preemptions, (uint8_t)stale, (uint8_t)stalls, (uint8_t)early,
+        (uint8_t)refusals};
     value = line_named(text, "foretold", &length);
     oppx_foretold *foretold = &finding->foretold;
-    if (value != NULL && (sscanf(value, "%u %u", &foretold->load, &foretold->store) != 2 || foretold->load == 0)) {
-        snprintf(error, OPPX_TEXT, "in the line 'foretold: ' stand the steps of a load and of a store, from 1");
+    if (value != NULL &&
+        (sscanf(value, "%u %u", &foretold->load, &foretold->store) != 2 || foretold->load == 0)) {
+        snprintf(error, OPPX_TEXT,
+                 "in the line 'foretold: ' stand the steps of a load and of a store, from 1");
         return -EINVAL;
     }
     value = line_named(text, "choices", &length);
@@ -113,7 +119,8 @@ int oppx_finding_parse(const oppx_target *target, const char *text, oppx_finding
         if (end > last) break; /* the number of another line: only blanks were left in this one */
         if (end == at) {
             if (strspn(at, " \t\r") >= (size_t)(last - at)) break;
-            snprintf(error, OPPX_TEXT, "a choice is a number, not '%.*s'", last - at < 40 ? (int)(last - at) : 40, at);
+            snprintf(error, OPPX_TEXT, "a choice is a number, not '%.*s'",
+                     last - at < 40 ? (int)(last - at) : 40, at);
             return -EINVAL;
         }
         if (number > 255 || number < -OPPX_CHOICES ||
@@ -122,7 +129,8 @@ int oppx_finding_parse(const oppx_target *target, const char *text, oppx_finding
             return -EINVAL;
         }
         uint32_t times = number < 0 ? (uint32_t)-number : 1;
-        for (; times > 0; times--) finding->choice[finding->choice_count++] = number < 0 ? 0 : (uint8_t)number;
+        for (; times > 0; times--)
+            finding->choice[finding->choice_count++] = number < 0 ? 0 : (uint8_t)number;
         at = end;
     }
     return 0;

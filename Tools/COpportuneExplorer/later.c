@@ -1,12 +1,13 @@
 /*
- * Load buffering: a relaxed load may read what is stored later, where nothing orders the load before the store, and the
- * store comes whatever the load gives.
+ * Load buffering: a relaxed load may read what is stored later, where nothing orders the load before the
+ * store, and the store comes whatever the load gives.
  *
- * That takes two executions by the same choices. The first is watched: it ends with a pair of a relaxed load and of a
- * store that another thread made later, without knowing of the load. In the second the load is foretold the value. It
- * counts only if the store then comes in the same step with that value, which therefore does not follow from its having
- * been foretold (nothing comes out of thin air), and if nobody who knows of the load has touched the object in between
- * (coherence). Stores of read-modify-writes and of seq_cst are not foretold.
+ * That takes two executions by the same choices. The first is watched: it ends with a pair of a relaxed load
+ * and of a store that another thread made later, without knowing of the load. In the second the load is
+ * foretold the value. It counts only if the store then comes in the same step with that value, which
+ * therefore does not follow from its having been foretold (nothing comes out of thin air), and if nobody who
+ * knows of the load has touched the object in between (coherence). Stores of read-modify-writes and of
+ * seq_cst are not foretold.
  */
 #include "state.h"
 
@@ -36,7 +37,8 @@ bool later_foretells(oppx *x, uint32_t object, uint8_t order, uint64_t *value) {
     later *later = &x->later;
     early_load load = {.step = x->steps, .object = object, .thread = x->running, .value = *value,
                        .clock = x->threads[x->running].known.at[x->running]};
-    if (later->use == LATER_WATCH && order == memory_order_relaxed && x->concurrent && later->load_count < EARLY_LOADS)
+    if (later->use == LATER_WATCH && order == memory_order_relaxed && x->concurrent &&
+        later->load_count < EARLY_LOADS)
         later->loads[later->load_count++] = load;
     if (later->use != LATER_FORETELL) return false;
     later_touch(x, object);

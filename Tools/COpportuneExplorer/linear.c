@@ -1,10 +1,10 @@
 /*
- * The search of Wing and Gong: of the operations that nothing left must precede, one after another is done next, and
- * undone where that leads nowhere. As Lowe has it, what was tried in vain is remembered: the operations done and the
- * queue's content, here by a hash of both.
+ * The search of Wing and Gong: of the operations that nothing left must precede, one after another is done
+ * next, and undone where that leads nowhere. As Lowe has it, what was tried in vain is remembered: the
+ * operations done and the queue's content, here by a hash of both.
  *
- * Only puts need trying. Where a take or a fetch may come next it may as well come at once: what could come before it,
- * and leaves it possible, can come after it too.
+ * Only puts need trying. Where a take or a fetch may come next it may as well come at once: what could come
+ * before it, and leaves it possible, can come after it too.
  */
 #include "opp_linear.h"
 
@@ -26,7 +26,8 @@ typedef struct attempt {
     uint64_t lost; /* items that were put, and neither came out nor are left */
     uint64_t before[OPPX_LINEAR_MAX];
     uint8_t puts[OPPX_LINEAR_MAX];
-    uint32_t when[OPPX_LINEAR_MAX]; /* the item came out: of which operation, or, from OPPX_LINEAR_MAX, the how manieth left */
+    /* the item came out: of which operation, or, from OPPX_LINEAR_MAX, the how manieth left */
+    uint32_t when[OPPX_LINEAR_MAX];
     uint32_t put_count, tries, limit;
     uint64_t *known;
 } attempt;
@@ -47,7 +48,8 @@ static bool get(const attempt *a, content *now, uint32_t number) {
     uint64_t got = operation->items;
     if (!operation->over) {
         /* Its thread is stopped, and has what nobody else got. */
-        got = operation->kind == OPPX_FETCH ? now->items : now->items & (h->in_order ? bit(now->row[now->first]) : a->lost);
+        got = operation->kind == OPPX_FETCH ? now->items :
+            now->items & (h->in_order ? bit(now->row[now->first]) : a->lost);
         if (operation->kind == OPPX_TAKE) got &= -got;
         if (got == 0 || (got & ~a->lost) != 0) return false;
     }
@@ -67,7 +69,8 @@ static bool is_end(const oppx_linear_history *h, const content *now) {
     uint64_t left = 0;
     for (uint32_t i = 0; i < h->left_count; i++) {
         left |= bit(h->left[i]);
-        if (h->in_order && (now->first + i >= now->end || now->row[now->first + i] != h->left[i])) return false;
+        if (h->in_order && (now->first + i >= now->end || now->row[now->first + i] != h->left[i]))
+            return false;
     }
     if (now->items != left) return false;
     for (uint32_t i = 0; i < h->count; i++)
@@ -136,7 +139,8 @@ static void tighten(attempt *a) {
                 uint32_t out_y = a->when[__builtin_ctzll(h->operation[y].items)];
                 if (out_x >= 2 * OPPX_LINEAR_MAX || out_y >= 2 * OPPX_LINEAR_MAX) continue;
                 bool taken = out_x < OPPX_LINEAR_MAX && out_y < OPPX_LINEAR_MAX;
-                bool first = taken ? a->before[out_y] >> out_x & 1 : out_y >= OPPX_LINEAR_MAX && out_x < out_y;
+                bool first = taken ? a->before[out_y] >> out_x & 1 : out_y >= OPPX_LINEAR_MAX &&
+                    out_x < out_y;
                 goes_on |= first && !(a->before[y] & bit(x));
                 if (first) a->before[y] |= bit(x);
                 if (!taken || !(a->before[y] & bit(x))) continue;
@@ -166,7 +170,8 @@ int oppx_is_linear(const oppx_linear_history *h, uint64_t *memory) {
     for (uint32_t i = 0; i < h->count; i++) {
         if (h->operation[i].kind != OPPX_PUT) continue;
         uint32_t at = a.put_count++, own = a.when[__builtin_ctzll(h->operation[i].items)];
-        for (; at > 0 && a.when[__builtin_ctzll(h->operation[a.puts[at - 1]].items)] > own; at--) a.puts[at] = a.puts[at - 1];
+        for (; at > 0 && a.when[__builtin_ctzll(h->operation[a.puts[at - 1]].items)] > own; at--)
+            a.puts[at] = a.puts[at - 1];
         a.puts[at] = (uint8_t)i;
     }
     if (search(&a, (content){0})) return 1;

@@ -1,23 +1,25 @@
 /*
  * Memory as C11 describes it, as an abstract machine.
  *
- * An object has a modification order, a list of stores. A thread knows a part of the past, as a vector of clocks; each
- * store has the times at which each thread first saw it, so a store is known to whoever knows one of these times. A
- * load reads any store that is not followed by a known one (coherence); an acquiring load learns what the store
- * releases. A store is put anywhere behind the last known one, except between a read-modify-write and what that read.
- * seq_cst operations of one object moreover keep to the order of execution.
+ * An object has a modification order, a list of stores. A thread knows a part of the past, as a vector of
+ * clocks; each store has the times at which each thread first saw it, so a store is known to whoever knows
+ * one of these times. A load reads any store that is not followed by a known one (coherence); an acquiring
+ * load learns what the store releases. A store is put anywhere behind the last known one, except between a
+ * read-modify-write and what that read. seq_cst operations of one object moreover keep to the order of
+ * execution.
  *
  * This is the model RC11 with C++20's release sequences, except that
- *  - a store is seen by loads that are executed later only. So load buffering, which the language allows for relaxed
- *    accesses (and RC11 forbids), appears only where later.c looks for it: in random executions, one load at a time;
- *  - the one order of all seq_cst operations is the order of execution, which also agrees with reads-from: a few
- *    outcomes in which a relaxed access overtakes a seq_cst store of the same thread do not appear;
+ *  - a store is seen by loads that are executed later only. So load buffering, which the language allows for
+ *    relaxed accesses (and RC11 forbids), appears only where later.c looks for it: in random executions, one
+ *    load at a time;
+ *  - the one order of all seq_cst operations is the order of execution, which also agrees with reads-from: a
+ *    few outcomes in which a relaxed access overtakes a seq_cst store of the same thread do not appear;
  *  - a seq_cst fence also lets the later fence learn what the earlier one knew.
  * Each leaves outcomes out and invents none. An object remembers HISTORY stores.
  *
- * Plain accesses, reported by the compiler's instrumentation, are not scheduled. Two of them, or one and an atomic
- * access, of which one writes and neither happens before the other, are a race, wherever they stand in the schedule.
- * Freeing counts as writing.
+ * Plain accesses, reported by the compiler's instrumentation, are not scheduled. Two of them, or one and an
+ * atomic access, of which one writes and neither happens before the other, are a race, wherever they stand in
+ * the schedule. Freeing counts as writing.
  */
 #include "state.h"
 
@@ -53,7 +55,8 @@ static bool vector_knows_any(const vector *known, const vector *times) {
 int memory_create(oppx *x) {
     /* The same low bits of addresses in every explorer and process: hashes of addresses then fall alike. */
     size_t align = 64u << 20;
-    char *space = mmap(NULL, align + ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+    char *space = mmap(NULL, align + ARENA_BYTES, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                        -1, 0);
     if (space == MAP_FAILED) return -1;
     char *arena = (char *)(((uintptr_t)space + align - 1) / align * align);
@@ -157,7 +160,8 @@ static void location_forget(oppx *x, location *location) {
 static location *location_find(oppx *x, const volatile void *object) {
     uint32_t index = x->location_of[(uintptr_t)object - (uintptr_t)x->arena];
     location *location = &x->locations[index];
-    if (index >= x->location_count || location->execution != x->execution || location->object != object) return NULL;
+    if (index >= x->location_count || location->execution != x->execution || location->object != object)
+        return NULL;
     return location;
 }
 
@@ -181,18 +185,21 @@ static void plain_meets_atomic(oppx *x, uintptr_t at, bool writes) {
         const vector *times = writes ? &location->accessed : &location->stored;
         for (int t = 0; t < OPPX_THREADS; t++)
             if (times->at[t] > known->at[t])
-                oppx_fail("a data race: thread %u %s what thread %d %s atomically at the same time", x->running,
+                oppx_fail("a data race: thread %u %s what thread %d %s atomically at the same time",
+                          x->running,
                           writes ? "writes" : "reads", t, writes ? "accesses" : "writes");
         if (writes) location_forget(x, location);
     }
 }
 
-/* What lies neither in the arena nor on the thread's own stack and is written is the judge's, or a target's for it. */
+/* What lies neither in the arena nor on the thread's own stack and is written is the judge's, or a target's
+ * for it. */
 static void judge_access(oppx *x, const volatile void *object, bool writes) {
     const oppx_fiber *fiber = &current(x)->fiber;
     if ((uintptr_t)object - (uintptr_t)fiber->stack < fiber->stack_bytes) return;
     bool is_state = writes;
-    for (int i = 0; i < OPPX_STATES; i++) is_state |= (uintptr_t)object - (uintptr_t)x->state[i] < x->state_size[i];
+    for (int i = 0; i < OPPX_STATES; i++)
+        is_state |= (uintptr_t)object - (uintptr_t)x->state[i] < x->state_size[i];
     if (!is_state) return;
     reduce_touch_judge(x);
     current(x)->visible = current(x)->hash;
@@ -211,7 +218,8 @@ static void plain_access(const volatile void *object, uint32_t size, bool writes
         granule *granule = granule_of(x, at);
         const char *wrong = plain_check(x, granule, writes);
         if (wrong != NULL)
-            oppx_fail("a data race: thread %u %s %s (at +%zu)", x->running, writes ? "writes" : "reads", wrong,
+            oppx_fail("a data race: thread %u %s %s (at +%zu)", x->running, writes ? "writes" : "reads",
+                      wrong,
                       (size_t)at);
         if (writes) {
             granule->writer = (uint8_t)x->running;
@@ -295,13 +303,15 @@ static uint32_t store_new(oppx *x) {
 
 /* The object's record; its history begins with what the memory holds. */
 static location *location_get(oppx *x, const volatile void *object, uint32_t size) {
-    if (!in_arena(x, object)) oppx_fail("an atomic access to %p, which is not allocated", (void *)(uintptr_t)object);
+    if (!in_arena(x, object))
+        oppx_fail("an atomic access to %p, which is not allocated", (void *)(uintptr_t)object);
     location *location = location_find(x, object);
     uintptr_t offset = (uintptr_t)object - (uintptr_t)x->arena;
     const vector *known = &current(x)->known;
     for (uintptr_t at = offset / GRANULE * GRANULE; at < offset + size; at += GRANULE) {
         granule *granule = granule_of(x, at);
-        if (!granule->live) oppx_fail("an atomic access to memory that is freed or not allocated (at +%zu)", offset);
+        if (!granule->live)
+            oppx_fail("an atomic access to memory that is freed or not allocated (at +%zu)", offset);
         if (granule->written > known->at[granule->writer])
             oppx_fail("thread %u accesses an object whose initialisation by thread %u it may not see (at +%zu)",
                       x->running, granule->writer, offset);
@@ -330,7 +340,8 @@ static location *location_get(oppx *x, const volatile void *object, uint32_t siz
     return location;
 }
 
-/* The first place that may be read, or written behind: what is before it has been overwritten, as the thread knows. */
+/* The first place that may be read, or written behind: what is before it has been overwritten, as the thread
+ * knows. */
 static uint32_t location_floor(oppx *x, const location *location, bool strong) {
     const vector *known = &current(x)->known;
     uint32_t place = location->count - 1;
@@ -360,7 +371,8 @@ static void see(oppx *x, store *store, uint8_t order) {
 }
 
 /* A new store behind `place`. `read` is what a read-modify-write read, else NULL. */
-static void put(oppx *x, location *location, uint32_t place, uint64_t value, uint8_t order, const store *read) {
+static void put(oppx *x, location *location, uint32_t place, uint64_t value, uint8_t order,
+                const store *read) {
     thread *thread = current(x);
     uintptr_t offset = (uintptr_t)location->object - (uintptr_t)x->arena;
     for (uintptr_t at = offset / GRANULE * GRANULE; at < offset + location->size; at += GRANULE)
@@ -389,7 +401,8 @@ static void put(oppx *x, location *location, uint32_t place, uint64_t value, uin
     fresh->release = is_release(order) ? thread->known : thread->released;
     if (read != NULL) vector_join(&fresh->release, &read->release);
     uint32_t at = place + 1;
-    memmove(location->order + at + 1, location->order + at, (location->count - at) * sizeof(location->order[0]));
+    memmove(location->order + at + 1, location->order + at,
+            (location->count - at) * sizeof(location->order[0]));
     location->order[at] = index;
     location->count++;
     if (order == memory_order_seq_cst) location->strongest = (int32_t)at;
@@ -434,7 +447,8 @@ static const char *file_of(const oppx_site *site) {
     return slash != NULL ? slash + 1 : site->file;
 }
 
-static void note(oppx *x, const oppx_site *site, uint8_t order, const char *verb, uint64_t value, uint32_t age) {
+static void note(oppx *x, const oppx_site *site, uint8_t order, const char *verb, uint64_t value,
+                 uint32_t age) {
     char old[24] = "";
     if (age != 0) snprintf(old, sizeof(old), ", %u behind", age);
     const char *object = site->object[0] == '&' ? site->object + 1 : site->object;
@@ -556,8 +570,8 @@ bool oppx_cas(oppx_site *site, volatile void *object, uint32_t size, uint64_t *e
     location *location = location_get(x, object, size);
     tick(x, location);
     later_touch(x, offset_of(x, object));
-    /* It succeeds on any store of the expected value that nothing is attached to yet, and fails, as a relaxed load,
-     * on any of another value. */
+    /* It succeeds on any store of the expected value that nothing is attached to yet, and fails, as a relaxed
+     * load, on any of another value. */
     uint32_t strict = location_floor(x, location, order == memory_order_seq_cst);
     uint32_t floor = location_floor(x, location, false);
     uint32_t places[HISTORY], count = 0;
@@ -578,7 +592,8 @@ bool oppx_cas(oppx_site *site, volatile void *object, uint32_t size, uint64_t *e
     return succeeds;
 }
 
-/* C11 7.17.3p9: behind a seq_cst fence nothing older is read than an earlier seq_cst store. Returns their hash. */
+/* C11 7.17.3p9: behind a seq_cst fence nothing older is read than an earlier seq_cst store. Returns their
+ *     hash. */
 static uint64_t see_strongest(oppx *x) {
     uint64_t hash = 0;
     for (uint32_t i = 0; i < x->location_count; i++) {
@@ -628,6 +643,7 @@ oppx_moment oppx_here(void) {
 
 bool oppx_precedes(const oppx_moment *earlier, const oppx_moment *later) {
     /* Its own clock stands one past its last step, which is what another thread may have learned of. */
-    if (earlier->thread == later->thread) return earlier->clock[earlier->thread] <= later->clock[earlier->thread];
+    if (earlier->thread == later->thread)
+        return earlier->clock[earlier->thread] <= later->clock[earlier->thread];
     return earlier->clock[earlier->thread] - 1 <= later->clock[earlier->thread];
 }

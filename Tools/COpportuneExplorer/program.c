@@ -36,7 +36,8 @@ int oppx_program_parse(const oppx_target *target, const char *text, oppx_program
         size_t length = strcspn(at, " \t\n;|");
         uint32_t kind = 0;
         while (kind < target->kind_count &&
-               (strlen(target->kinds[kind].name) != length || strncmp(target->kinds[kind].name, at, length) != 0))
+               (strlen(target->kinds[kind].name) != length ||
+                strncmp(target->kinds[kind].name, at, length) != 0))
             kind++;
         if (kind == target->kind_count) return complain(error, "no such operation", at);
         if (program->count[thread] == OPPX_OPERATIONS) return complain(error, "too many operations", at);

@@ -1,26 +1,28 @@
 /*
  * Which switches the exhaustive search leaves out, since what comes of them comes of others too.
  *
- * Two steps of different threads commute unless one writes what the other touches. Touched are the atomic object, a
- * futex's sleepers, the timers, the clock, and what the judge keeps, all of it one object; with a step goes all that its
- * thread does up to its next step. Plain memory does not count: who is not ordered there races, in either order. So what
- * the compiler does not report must not be shared: memory that a call of memset() or memcpy() touches.
+ * Two steps of different threads commute unless one writes what the other touches. Touched are the atomic
+ * object, a futex's sleepers, the timers, the clock, and what the judge keeps, all of it one object; with a
+ * step goes all that its thread does up to its next step. Plain memory does not count: who is not ordered
+ * there races, in either order. So what the compiler does not report must not be shared: memory that a call
+ * of memset() or memcpy() touches.
  *
- *  1. A thread is preempted before a step only where some other thread can still do what does not commute with it. If
- *     none can, the switch may come behind the step instead, for the same price or less: so does every switch of such an
- *     execution, and the bound on preemptions cuts off nothing that it would not have cut off (which it does where
- *     reduced searches leave out a *cheaper* switch: Coons, Musuvathi and McKinley, "Bounded partial-order reduction").
- *     What the others can still do is known when this is asked, as the executions in which the thread goes on are
- *     explored first: whatever another does before it comes to a step that does not commute, it does behind the step too.
- *  2. For the same reason a thread that was preempted goes on only when another has done what does not commute with its
- *     step: until then it sleeps, as in sleep sets. A state is known where it was explored with no more threads asleep.
- *     Where nobody can do such a thing any more the execution is left.
- *  3. A thread is not stopped for ever before a step that only reads, and that the judge does not see: it is stopped
- *     before the next. That is the same to all others.
+ *  1. A thread is preempted before a step only where some other thread can still do what does not commute
+ *     with it. If none can, the switch may come behind the step instead, for the same price or less: so does
+ *     every switch of such an execution, and the bound on preemptions cuts off nothing that it would not have
+ *     cut off (which it does where reduced searches leave out a *cheaper* switch: Coons, Musuvathi and
+ *     McKinley, "Bounded partial-order reduction"). What the others can still do is known when this is asked,
+ *     as the executions in which the thread goes on are explored first: whatever another does before it comes
+ *     to a step that does not commute, it does behind the step too.
+ *  2. For the same reason a thread that was preempted goes on only when another has done what does not
+ *     commute with its step: until then it sleeps, as in sleep sets. A state is known where it was explored
+ *     with no more threads asleep. Where nobody can do such a thing any more the execution is left.
+ *  3. A thread is not stopped for ever before a step that only reads, and that the judge does not see: it is
+ *     stopped before the next. That is the same to all others.
  *
- * What a thread can still do is kept by its hash, that is by all that it did and saw. Each execution leaves a log of
- * steps, which is folded into that table, from its end, as search.c goes back behind them. An execution that was left at
- * a known state has in its place what the table says of each thread there.
+ * What a thread can still do is kept by its hash, that is by all that it did and saw. Each execution leaves a
+ * log of steps, which is folded into that table, from its end, as search.c goes back behind them. An
+ * execution that was left at a known state has in its place what the table says of each thread there.
  */
 #include "state.h"
 
@@ -29,8 +31,8 @@
 #include <sys/mman.h>
 
 enum { NO_OBJECT, JUDGE, CLOCK, ALARMS, STOPPED_ONES, OBJECTS_NAMED, OBJECTS = 256 };
-/* What a step does besides: it writes its object, shows something to the judge, ... is its thread's last; it stops its
- * thread, or the judge asks who is stopped. */
+/* What a step does besides: it writes its object, shows something to the judge, ... is its thread's last; it
+ * stops its thread, or the judge asks who is stopped. */
 enum { WRITES = 1, JUDGED = 2, EVERYTHING = 4, LAST = 8, STOPS = 16, ASKS = 32 };
 
 #define FUTURES_FIRST (1ull << 14)
@@ -40,7 +42,8 @@ enum { WRITES = 1, JUDGED = 2, EVERYTHING = 4, LAST = 8, STOPS = 16, ASKS = 32 }
 
 static uint8_t object_at(oppx *x, uint32_t offset) {
     uint8_t *number = &x->object_number[offset];
-    if (*number == NO_OBJECT) /* the many share the last numbers: then some steps count as not commuting that do */
+    /* the many share the last numbers: then some steps count as not commuting that do */
+    if (*number == NO_OBJECT)
         *number = x->object_count < OBJECTS ? (uint8_t)x->object_count++ : (uint8_t)(OBJECTS_NAMED + offset / 4 % 250);
     return *number;
 }
@@ -122,7 +125,8 @@ static void set_add(uint64_t *set, uint32_t object) {
 }
 
 static void touched_add(touched *set, const mark *mark) {
-    if (mark->object[0] != NO_OBJECT) set_add(mark->what & WRITES ? set->written : set->read, mark->object[0]);
+    if (mark->object[0] != NO_OBJECT)
+        set_add(mark->what & WRITES ? set->written : set->read, mark->object[0]);
     if (mark->object[1] != NO_OBJECT) set_add(set->written, mark->object[1]);
     if (mark->what & JUDGED) set_add(set->written, JUDGE);
     if (mark->what & STOPS) set_add(set->written, STOPPED_ONES);
@@ -142,7 +146,8 @@ static bool meets(const oppx *x, const mark *mark, const touched *later) {
     uint32_t object = mark->object[0];
     bool writes = mark->what & WRITES;
     /* What tests/explorer breaks on purpose, to see that it is noticed. */
-    bool reads_count = x->reduction != OPPX_BLIND_TO_READS, judge_counts = x->reduction != OPPX_BLIND_TO_JUDGE;
+    bool reads_count = x->reduction != OPPX_BLIND_TO_READS,
+        judge_counts = x->reduction != OPPX_BLIND_TO_JUDGE;
     bool second_counts = x->reduction != OPPX_BLIND_TO_SLEEPERS;
     if (object != NO_OBJECT && (writes || reads_count) && is_in(later->written, object)) return true;
     if (object != NO_OBJECT && writes && reads_count && is_in(later->read, object)) return true;
@@ -216,7 +221,8 @@ bool reduce_search_begins(oppx *x) {
     if (x->reduction == OPPX_WHOLE) return true;
     if (x->log == NULL) x->log = malloc(LOG_MAX * sizeof(step));
     if (x->object_number == NULL) {
-        x->object_number = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+        x->object_number = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                                 -1, 0);
         if (x->object_number == MAP_FAILED) x->object_number = NULL;
     } else {
@@ -282,7 +288,8 @@ bool reduce_needs_switch(oppx *x, uint32_t depth) {
     const future *future = future_of(x, x->keys[depth][thread], false);
     if (future == NULL) return true;
     mark step = future->step;
-    if (x->stops[depth]) step.what |= STOPS; /* who goes on may be stopped behind the step; who is let on, a step later */
+    /* who goes on may be stopped behind the step; who is let on, a step later */
+    if (x->stops[depth]) step.what |= STOPS;
     return is_met(x, &step, thread, x->keys[depth]);
 }
 
@@ -308,7 +315,8 @@ void reduce_step_over(oppx *x) {
     touched done = {0};
     touched_add(&done, open_mark(x));
     for (uint32_t i = 1; i < x->thread_count; i++)
-        if (x->asleep >> i & 1 && i != x->running && meets(x, &x->asleep_step[i], &done)) x->asleep &= ~(1u << i);
+        if (x->asleep >> i & 1 && i != x->running && meets(x, &x->asleep_step[i], &done))
+            x->asleep &= ~(1u << i);
 }
 
 bool reduce_is_left(oppx *x) {

@@ -47,7 +47,8 @@ size_t oppx_timeline(oppx *x, const oppx_target *target, oppx_finding *finding, 
     uint32_t last = 0;
     for (uint32_t i = 0; x->records != NULL && i < x->record_count; i++) {
         const record *record = &x->records[i];
-        if (record->thread == 0 && last == 0 && strncmp(record->text, "FAILS", 5) != 0) continue; /* setting up */
+        /* setting up */
+        if (record->thread == 0 && last == 0 && strncmp(record->text, "FAILS", 5) != 0) continue;
         if (record->thread != last)
             at = append(text, size, at, "%4u%*s%s %u\n", i, (int)(2 + record->thread * INDENT), "",
                         record->thread == 0 ? "judge" : "thread", record->thread);

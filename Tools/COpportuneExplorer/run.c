@@ -1,9 +1,9 @@
 /*
- * Threads. Each step of a thread begins with run_point(), where another may be chosen to go on; a thread that goes on
- * is switched to directly. Choice 0 is always "as before": the running thread goes on.
+ * Threads. Each step of a thread begins with run_point(), where another may be chosen to go on; a thread that
+ * goes on is switched to directly. Choice 0 is always "as before": the running thread goes on.
  *
- * A thread that is stopped never runs again, and its being stopped is no failure; all else goes on without it. When
- * nobody can run, the target's quiet() judges whether the sleepers may sleep.
+ * A thread that is stopped never runs again, and its being stopped is no failure; all else goes on without
+ * it. When nobody can run, the target's quiet() judges whether the sleepers may sleep.
  */
 #include "state.h"
 
@@ -174,7 +174,8 @@ int oppx_futex_wake(const volatile void *word, int count) {
         thread *oldest = NULL;
         for (uint32_t i = 1; i < x->thread_count; i++) {
             thread *thread = &x->threads[i];
-            if (thread->state == ASLEEP && thread->word == word && (oldest == NULL || thread->queue < oldest->queue))
+            if (thread->state == ASLEEP && thread->word == word &&
+                (oldest == NULL || thread->queue < oldest->queue))
                 oldest = thread;
         }
         if (oldest == NULL) break;
@@ -202,7 +203,8 @@ uint32_t oppx_refusals(void) {
     return oppx_self->refused[oppx_self->running];
 }
 
-/* Time goes on with each look at it. It is a choice too: an armed timer may go off at any moment from now on. */
+/* Time goes on with each look at it. It is a choice too: an armed timer may go off at any moment from now
+ * on. */
 uint64_t oppx_now(void) {
     oppx *x = oppx_self;
     if (x == NULL) return 0;
@@ -234,7 +236,8 @@ void oppx_timer_close(int timer) {
     oppx_self->timer_open[timer] = false;
 }
 
-/* The order of what is done to a timer is part of the state: of two sets and a read, what is left depends on it. */
+/* The order of what is done to a timer is part of the state: of two sets and a read, what is left depends on
+ * it. */
 static void timer_step(oppx *x, int timer, uint64_t what) {
     reduce_touch_timers(x);
     x->hash -= x->timer_past[timer];

@@ -76,7 +76,8 @@ static bool search_next(oppx *x) {
     return false;
 }
 
-/* How far they have been counted up: of the first choice's options, then of the second's under the one that is tried... */
+/* How far they have been counted up: of the first choice's options, then of the second's under the one that
+ * is tried... */
 static double search_counted(const oppx *x) {
     double counted = 0, part = 1;
     for (uint32_t i = 0; i < x->stack_depth; i++) {
@@ -214,8 +215,8 @@ static void draw_program(const oppx_target *target, draws *from, oppx_program *p
     }
 }
 
-/* Whether no execution of this explorer was like the one that is over: in what each thread did and saw, and in what the
- * objects hold. Two in ENDS are taken for one. */
+/* Whether no execution of this explorer was like the one that is over: in what each thread did and saw, and
+ * in what the objects hold. Two in ENDS are taken for one. */
 static bool is_new_end(oppx *x) {
     if (x->ends == NULL) x->ends = calloc(1, ENDS / 8);
     if (x->ends == NULL) return false;
@@ -225,7 +226,8 @@ static bool is_new_end(oppx *x) {
     return is_new;
 }
 
-void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, uint64_t seed, oppx_budget budget,
+void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, uint64_t seed,
+               oppx_budget budget,
                oppx_figures *figures, oppx_finding *finding) {
     memset(figures, 0, sizeof(*figures));
     finding->found = false;
@@ -241,7 +243,8 @@ void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, 
         x->random = mix(mix(seed, 2), budget.first + figures->executions);
         if (program == NULL) draw_program(target, &(draws){.random = &x->random}, &drawn);
         x->program = program != NULL ? program : &drawn;
-        /* How long such a program is, roughly; drawn from the program alone, so that each execution stands alone. */
+        /* How long such a program is, roughly; drawn from the program alone, so that each execution stands
+         * alone. */
         uint32_t operations = 0;
         for (uint32_t t = 0; t < x->program->threads; t++) operations += x->program->count[t];
         x->expected_steps = 12 * operations;
@@ -270,9 +273,11 @@ void oppx_fuzz(oppx *x, const oppx_target *target, const oppx_program *program, 
 
 /* --- Given ----------------------------------------------------------------------------------- */
 
-bool oppx_run_bytes(oppx *x, const oppx_target *target, const uint8_t *bytes, size_t size, oppx_finding *finding) {
+bool oppx_run_bytes(oppx *x, const oppx_target *target, const uint8_t *bytes, size_t size,
+                    oppx_finding *finding) {
     oppx_program program;
-    /* The program from the front, the choices from the back, so that a change of one leaves the other as it was. */
+    /* The program from the front, the choices from the back, so that a change of one leaves the other as it
+     * was. */
     draws from = {.bytes = bytes, .left = size};
     draw_program(target, &from, &program);
     x->target = target;

@@ -1,9 +1,10 @@
 /*
- * Makes a failure smaller. First the program: operations and threads are left out one at a time, and a failure of what
- * is left is searched for by the same choices, then at random for a moment. Then the choices: each that is not the
- * default is tried as the default, which removes switches of threads and old values.
+ * Makes a failure smaller. First the program: operations and threads are left out one at a time, and a
+ * failure of what is left is searched for by the same choices, then at random for a moment. Then the choices:
+ * each that is not the default is tried as the default, which removes switches of threads and old values.
  *
- * Every try that failed the same way becomes the finding, so the loops end at one from which nothing more can be left out.
+ * Every try that failed the same way becomes the finding, so the loops end at one from which nothing more can
+ * be left out.
  */
 #include "state.h"
 
@@ -82,11 +83,13 @@ static bool shrink_program(oppx *x, const oppx_target *target, oppx_finding *fin
 
 /* Those at the end. */
 static void cut_default(oppx_finding *finding) {
-    while (finding->choice_count > 0 && finding->choice[finding->choice_count - 1] == 0) finding->choice_count--;
+    while (finding->choice_count > 0 && finding->choice[finding->choice_count - 1] == 0)
+        finding->choice_count--;
 }
 
 static bool try_choices(oppx *x, const oppx_target *target, oppx_finding *finding, oppx_finding *attempt) {
-    if (!oppx_replay(x, target, attempt) || !is_same_failure(attempt->message, finding->message)) return false;
+    if (!oppx_replay(x, target, attempt) || !is_same_failure(attempt->message, finding->message))
+        return false;
     *finding = *attempt;
     return true;
 }

@@ -49,7 +49,8 @@ void __sanitizer_cov_8bit_counters_init(uint8_t *start, uint8_t *end) {
 #endif
 
 void oppx_coverage_begin(void) {
-    for (int i = 0; i < range_count; i++) memset(ranges[i].start, 0, (size_t)(ranges[i].end - ranges[i].start));
+    for (int i = 0; i < range_count; i++)
+        memset(ranges[i].start, 0, (size_t)(ranges[i].end - ranges[i].start));
 }
 
 void oppx_coverage(size_t *covered, size_t *edges) {

@@ -22,7 +22,8 @@
 
 #include <signal.h>
 
-#define REGION_BYTES (1u << 20) /* of the arena, for each thread: where one allocates is no matter of the others */
+/* of the arena, for each thread: where one allocates is no matter of the others */
+#define REGION_BYTES (1u << 20)
 #define ARENA_BYTES (OPPX_THREADS * REGION_BYTES)
 #define GRANULE 4u
 #define HISTORY 16          /* stores of one object that are remembered; older ones are not read any more */
@@ -152,7 +153,8 @@ typedef struct later {
     uint32_t load_count, pairs;
     uint64_t random;
     oppx_foretold told;        /* LATER_WATCH: one of the pairs that were met; else the one to come */
-    uint64_t value;            /* LATER_LEARN finds out what it stores: an address differs from process to process */
+    /* LATER_LEARN finds out what it stores: an address differs from process to process */
+    uint64_t value;
     early_load load;           /* LATER_FORETELL: that was foretold */
     bool is_pending, has_come; /* the load was executed and the store was not; both were */
 } later;
@@ -207,7 +209,8 @@ struct oppx {
     uint32_t change_points[4];
     void *state[OPPX_STATES];     /* targets' */
     size_t state_size[OPPX_STATES];
-    uint64_t late;           /* DRIVE_RANDOM: objects, by a hash, of which one thread reads the oldest value ... */
+    /* DRIVE_RANDOM: objects, by a hash, of which one thread reads the oldest value ... */
+    uint64_t late;
     int32_t late_left;       /* so many times */
     uint32_t late_thread;    /* ... this one; 0: none */
     uint32_t object;         /* that the load which is being chosen reads */
@@ -231,11 +234,13 @@ struct oppx {
     future *futures;
     uint64_t futures_mask, future_count;
     bool futures_full;
-    uint32_t asleep;                     /* preempted threads whose steps commute with all that came since, a bit each */
+    /* preempted threads whose steps commute with all that came since, a bit each */
+    uint32_t asleep;
     mark asleep_step[OPPX_THREADS];
     uint32_t folded;
     touched folding[OPPX_THREADS];
-    /* By choice: its kind, the options that are open, where in the log it is, the hashes of the threads, who ran. */
+    /* By choice: its kind, the options that are open, where in the log it is, the hashes of the threads, who
+     * ran. */
     uint8_t kind[OPPX_CHOICES], chooser[OPPX_CHOICES];
     bool stops[OPPX_CHOICES]; /* the last option is to stop the running thread */
     uint16_t awake[OPPX_CHOICES];
@@ -275,7 +280,8 @@ _Noreturn void run_leave(oppx *x); /* ends the execution, from a fiber */
 void later_begin(oppx *x);
 /* A load. True where `*value` is what it was foretold. */
 bool later_foretells(oppx *x, uint32_t object, uint8_t order, uint64_t *value);
-/* A store, before it is made, to the end of the modification order or not. True where it is what was foretold. */
+/* A store, before it is made, to the end of the modification order or not. True where it is what was
+ * foretold. */
 bool later_comes(oppx *x, uint32_t object, uint8_t order, uint64_t value, bool is_last);
 /* That store, as it was made. */
 void later_came(oppx *x, store *store);
@@ -283,7 +289,8 @@ void later_came(oppx *x, store *store);
 void later_touch(oppx *x, uint32_t object);
 /* An acquire fence: behind a load that was foretold its value it would acquire what has not come yet. */
 void later_fence(oppx *x);
-/* By the same choices as the execution that was watched; where what is foretold does not come, it has not failed. */
+/* By the same choices as the execution that was watched; where what is foretold does not come, it has not
+ * failed. */
 void execute_foretold(oppx *x);
 
 /* reduce.c: what happens in a step; nothing where x->reduces is not set */
@@ -310,12 +317,14 @@ void reduce_destroy(oppx *x);
 void reduce_note_choice(oppx *x, uint32_t depth);
 void reduce_fold_begins(oppx *x);
 void reduce_fold(oppx *x, uint32_t place); /* the log from `place` on */
-/* At a CHOOSE_SWITCH whose option 0 was explored: whether another thread need be tried, and whether it need be stopped. */
+/* At a CHOOSE_SWITCH whose option 0 was explored: whether another thread need be tried, and whether it need
+ * be stopped. */
 bool reduce_needs_switch(oppx *x, uint32_t depth);
 bool reduce_needs_stop(oppx *x, uint32_t depth);
 
 /* choose.c */
-/* Of threads `awake` says which options may be taken, and `stops` that the last is to stop the running one. */
+/* Of threads `awake` says which options may be taken, and `stops` that the last is to stop the running
+ * one. */
 uint32_t choose_thread(oppx *x, choice_kind kind, uint32_t options, uint32_t awake, bool stops);
 uint32_t choose(oppx *x, choice_kind kind, uint32_t options);
 void choose_begin(oppx *x);

@@ -1,5 +1,5 @@
-/* A trap is caught by stopping the thread for ever in the signal's handler. Jumping out of it would leave the Swift
- * runtime's lists of accesses, on that thread, pointing into frames that are gone. */
+/* A trap is caught by stopping the thread for ever in the signal's handler. Jumping out of it would leave the
+ * Swift runtime's lists of accesses, on that thread, pointing into frames that are gone. */
 #include "opp_trap.h"
 
 #include <errno.h>
@@ -30,7 +30,8 @@ static void on_trap(int number, siginfo_t *info, void *where) {
     (void)info;
     (void)where;
     if (current == NULL) {
-        sigaction(number, &former[number], NULL); /* not ours: the instruction fails again, and its owner is told */
+        /* not ours: the instruction fails again, and its owner is told */
+        sigaction(number, &former[number], NULL);
         return;
     }
     current->signal = number;

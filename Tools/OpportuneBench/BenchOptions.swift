@@ -2,8 +2,8 @@
 package struct BenchOptions: Sendable {
   package let scenarios: [Scenario]
   package let contenders: [ContenderKind]
-  /// Seconds of every scenario and contender beside its background, all repeats together. The two windows that
-  /// it is paired with, foreground alone and background alone, take a quarter and a third of that more.
+  /// Seconds of every scenario and contender beside its background, all repeats together. The two windows
+  /// that it is paired with, foreground alone and background alone, take a quarter and a third of that more.
   package let seconds: Double
   /// Nil: each scenario's own.
   package let repeats: Int?
@@ -51,8 +51,8 @@ package struct BenchOptions: Sendable {
   /// How many pairs of a scenario and a contender there are.
   package var turns: Int { scenarios.reduce(0) { $0 + contenders.count(where: $1.admits) } }
 
-  /// Seconds that the windows take, all together: of each scenario and contender `seconds`, and what its other two windows
-  /// take. Starting, checking answers and reading the tree come on top.
+  /// Seconds that the windows take, all together: of each scenario and contender `seconds`, and what its
+  /// other two windows take. Starting, checking answers and reading the tree come on top.
   package var secondsOfWindows: Double {
     scenarios.reduce(0) { sum, scenario in
       let shares = 1 + Self.foregroundAloneShare + (scenario.hasBackground ? Self.backgroundAloneShare : 0)

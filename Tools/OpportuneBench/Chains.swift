@@ -93,7 +93,8 @@ enum MemoryTraffic {
   }
 }
 
-/// Foreground jobs that sit in a blocking read of a second each, one pipe per chain, and the thread that writes.
+/// Foreground jobs that sit in a blocking read of a second each, one pipe per chain, and the thread that
+/// writes.
 final class Blockers: Sendable {
   private let pipes: [(read: Int32, write: Int32)]
   private let state: WindowState

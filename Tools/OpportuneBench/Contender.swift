@@ -35,11 +35,12 @@ package protocol Contender: AnyObject, Sendable {
   func submitSecondForeground(_ job: @escaping Job) -> Bool
   /// A job that nobody waits for.
   func submitBackground(_ job: @escaping Job) -> Bool
-  /// A long or blocking job of the same app, in the same band and through the same executor as the interactive
-  /// ones. Only `limit-told`, which is told the answer, sends it elsewhere.
+  /// A long or blocking job of the same app, in the same band and through the same executor as the
+  /// interactive ones. Only `limit-told`, which is told the answer, sends it elsewhere.
   func submitForegroundHog(_ job: @escaping Job) -> Bool
   /// One foreground task that calls `step` until it returns false and yields after each call, then calls
-  /// `ended`. Returns false where the contender knows no tasks: there each step is a job that submits the next.
+  /// `ended`. Returns false where the contender knows no tasks: there each step is a job that submits the
+  /// next.
   func startYieldingHog(_ step: @escaping @Sendable () -> Bool, ended: @escaping Job) -> Bool
 }
 

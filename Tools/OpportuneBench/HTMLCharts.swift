@@ -28,7 +28,8 @@ struct LogAxis: Sendable, Equatable {
   var ticks: [Double] { (low...high).map { pow(10, Double($0)) } }
 }
 
-/// The two charts of the page, as inline SVG. Colours come from the page's style sheet, one class per contender.
+/// The two charts of the page, as inline SVG. Colours come from the page's style sheet, one class per
+/// contender.
 enum HTMLCharts {
   private static let width = 900.0
   private static let left = 70.0

@@ -1,7 +1,7 @@
 import OpportuneBase
 
-/// The run as one page that needs nothing else: tables, percentile curves and a timeline, light or dark as the
-/// reader's system is.
+/// The run as one page that needs nothing else: tables, percentile curves and a timeline, light or dark as
+/// the reader's system is.
 package enum HTMLReport {
   package static func render(_ report: BenchReport) -> String {
     let contenders = ReportTable.unique(report.results.map(\.contender))

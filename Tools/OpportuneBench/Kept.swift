@@ -26,8 +26,8 @@ enum BackgroundKept {
   ///
   /// All CPU time of the process that is not inside a background job counts as foreground, so spinning does,
   /// except what running a background job costs around it, which is known from the window where it ran alone.
-  /// CPU time of other programs and of the host was nobody's to use, in either window. Nil where either window
-  /// has no work, or the foreground left less than a hundredth.
+  /// CPU time of other programs and of the host was nobody's to use, in either window. Nil where either
+  /// window has no work, or the foreground left less than a hundredth.
   static func share(beside: WindowUsage, alone: WindowUsage) -> Double? {
     let aloneCPU = alone.capacity - alone.others
     guard alone.work > 0, aloneCPU > 0, beside.capacity > 0 else { return nil }

@@ -1,8 +1,8 @@
 import OpportuneBase
 import Synchronization
 
-/// The intended starts of one stream, relative to the window's begin. Pure: the same seed gives the same times
-/// to every contender.
+/// The intended starts of one stream, relative to the window's begin. Pure: the same seed gives the same
+/// times to every contender.
 struct ArrivalSchedule: Sendable {
   private var random: SplitMix64
   private let mean: Double
@@ -51,8 +51,8 @@ struct LoadGenerator: Sendable {
   let state: WindowState
   let log: SampleLog
 
-  /// Submits everything that is intended before `end`; returns when that has passed. What the generator itself
-  /// was too late for is logged as never submitted.
+  /// Submits everything that is intended before `end`; returns when that has passed. What the generator
+  /// itself was too late for is logged as never submitted.
   func run(_ streams: [LoadStream], from begin: Nanoseconds, until end: Nanoseconds) {
     sharpenTimersOfCaller()
     var streams = streams

@@ -123,7 +123,8 @@ package enum ReportTable {
 
   private static func percent(_ share: Double) -> String { "\(fixed(share * 100, 1)) %" }
 
-  /// Columns of which `isLeft` says the number are left-aligned, by default the first; the others right-aligned.
+  /// Columns of which `isLeft` says the number are left-aligned, by default the first; the others
+  /// right-aligned.
   static func align(_ rows: [[String]], isLeft: (Int) -> Bool = { $0 == 0 }) -> [String] {
     let columns = rows.map(\.count).max() ?? 0
     let widths = (0..<columns).map { column in

@@ -1,7 +1,8 @@
 import OpportuneBase
 import Synchronization
 
-/// One interactive job, from its intended start on. Times in nanoseconds of `CLOCK_MONOTONIC`; 0 is "not yet".
+/// One interactive job, from its intended start on. Times in nanoseconds of `CLOCK_MONOTONIC`; 0 is "not
+/// yet".
 struct Sample: Sendable, Equatable {
   var intended: Nanoseconds
   var submitted: Nanoseconds

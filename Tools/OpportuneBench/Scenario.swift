@@ -129,7 +129,8 @@ extension Scenario {
       chains("chains-20us", link: 20), chains("chains-200us", link: 200),
       chains("chains-5ms", count: 12, link: 5_000), chains("chains-9ms", count: 12, link: 9_000),
       Scenario(
-        "hogs-10000", "light foreground beside 10,000 CPU-bound jobs of 20 ms of its own app, submitted at once",
+        "hogs-10000",
+        "light foreground beside 10,000 CPU-bound jobs of 20 ms of its own app, submitted at once",
         hogs: Chains(count: 10_000, link: 20_000, variant: .once), defaultRepeats: 2),
       Scenario(
         "block-1s", "light foreground beside twelve jobs of its own app in a blocking read of 1 s",
@@ -139,7 +140,8 @@ extension Scenario {
         streams: [Stream(interval: 2_000, jitter: 500, work: 1_400, burst: .onePerCore)],
         background: Chains(count: 10, link: 20_000), touchesMemory: true),
       Scenario(
-        "inversion", "light foreground beside ten chains of 2 ms jobs; both allocate, map, fault, unmap and free",
+        "inversion",
+        "light foreground beside ten chains of 2 ms jobs; both allocate, map, fault, unmap and free",
         background: Chains(count: 10, link: 2_000), touchesMemory: true),
       Scenario(
         "mixed", "two foreground apps, hogs, blocking jobs, memory traffic and a background app",

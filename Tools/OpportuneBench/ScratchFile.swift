@@ -1,14 +1,15 @@
 import Glibc
 import OpportuneBase
 
-/// A file of a bench. It has no name once it is there, so nothing of it stays, however the bench ends, and nobody else can put
-/// another in its place. Opened again by ``path``; gone with the last who has it open.
+/// A file of a bench. It has no name once it is there, so nothing of it stays, however the bench ends, and
+/// nobody else can put another in its place. Opened again by ``path``; gone with the last who has it open.
 final class ScratchFile: Sendable {
   let descriptor: Int32
 
   /// Empty, in a folder on the device that is meant, and of a name that nothing has there.
   init(
-    in folder: String, named name: String = "opportune-bench-\(String(UInt64.random(in: 0 ... .max), radix: 36))"
+    in folder: String,
+    named name: String = "opportune-bench-\(String(UInt64.random(in: 0 ... .max), radix: 36))"
   ) throws(BenchError) {
     let name = "\(folder)/\(name)"
     descriptor = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)

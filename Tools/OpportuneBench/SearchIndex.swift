@@ -4,8 +4,8 @@ import Synchronization
 /// A full-text index that grows while it is read.
 ///
 /// Each chunk of the tree has a place of its own, empty until its immutable segment is published there by one
-/// atomic store. Readers look at every place and take no lock; a writer that stops half-way hides nothing but its
-/// own segment. Segments live as long as the index.
+/// atomic store. Readers look at every place and take no lock; a writer that stops half-way hides nothing but
+/// its own segment. Segments live as long as the index.
 final class SearchIndex: @unchecked Sendable {
   private struct Place: ~Copyable {
     /// A retained `Segment`, or nil.

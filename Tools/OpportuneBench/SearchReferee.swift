@@ -33,7 +33,8 @@ struct SearchReferee: Sendable {
   }
 
   /// What the index knows of whole files: `queries` against a sample of files that are indexed completely.
-  func check(_ index: SearchIndex, queries: [Query], files count: Int, seed: UInt64) throws(BenchError) -> Int {
+  func check(_ index: SearchIndex, queries: [Query], files count: Int, seed: UInt64) throws(BenchError) -> Int
+  {
     var missing: Set<Int> = []
     for chunk in corpus.chunks.indices where !index.has(chunk) {
       for piece in corpus.chunks[chunk] { missing.insert(piece.file) }

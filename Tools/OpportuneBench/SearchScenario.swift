@@ -3,8 +3,8 @@ import Synchronization
 
 /// Answer while indexing: what a language server or a mail program does.
 ///
-/// The background indexes a file tree in chunks; simulated typists ask at every keystroke, from what is indexed
-/// so far. Answers are checked against a plain scan.
+/// The background indexes a file tree in chunks; simulated typists ask at every keystroke, from what is
+/// indexed so far. Answers are checked against a plain scan.
 final class SearchWorkload: Sendable {
   /// Typists at 80 to 200 ms a keystroke: about 230 queries a second.
   static let typists = 32
@@ -100,8 +100,8 @@ final class SearchSession: Sendable {
 
   var answersToCheck: [(query: Query, answer: Answer)] { noted.all }
 
-  /// Starts the chains that index chunk after chunk. Once the tree is done they go over it again and drop what
-  /// they make, so that the load stays.
+  /// Starts the chains that index chunk after chunk. Once the tree is done they go over it again and drop
+  /// what they make, so that the load stays.
   func startIndexing(_ state: WindowState, submit: @escaping @Sendable (@escaping Job) -> Bool) {
     for _ in 0..<SearchWorkload.chains { startLink(state, submit: submit) }
   }
@@ -124,8 +124,8 @@ final class SearchSession: Sendable {
 
   /// Answers one keystroke of a typist.
   ///
-  /// - Parameter publishedBy: only what was published that long after the index was begun, in nanoseconds; for
-  ///   asking again on an idle machine what was asked while indexing.
+  /// - Parameter publishedBy: only what was published that long after the index was begun, in nanoseconds;
+  ///   for asking again on an idle machine what was asked while indexing.
   func ask(typist: Int, keystroke: Int, publishedBy time: Nanoseconds = .max, state: WindowState) {
     let typed = workload.keystrokes[typist]
     let query = typed[keystroke % typed.count]

@@ -2,8 +2,8 @@ import Glibc
 
 /// An immutable index, with positions, of one chunk of the tree.
 ///
-/// Position n is the n-th word of the chunk. `forward` tells the term at each position, or `Segment.gap` where
-/// no phrase may run across; `postings` tells the positions of each term, terms sorted by their bytes.
+/// Position n is the n-th word of the chunk. `forward` tells the term at each position, or `Segment.gap`
+/// where no phrase may run across; `postings` tells the positions of each term, terms sorted by their bytes.
 final class Segment: Sendable {
   /// No term: between files, and where more than `Words.gapMax` other bytes lie between two words.
   static let gap = UInt32.max

@@ -16,7 +16,8 @@ enum SpinWork {
     return state
   }
 
-  /// Iterations per microsecond of CPU time: the best of several tries, so that a disturbed one does not count.
+  /// Iterations per microsecond of CPU time: the best of several tries, so that a disturbed one does not
+  /// count.
   static func calibrate(tries: Int = 40) -> Double {
     let iterations: UInt64 = 500_000
     var best = 0.0

@@ -106,8 +106,8 @@ final class SystemThread: Sendable {
   /// Waits until the body has returned.
   func join() { ended.wait() }
 
-  /// Starts a detached thread of the kernel's name "bench-" and as much of `name` as makes 15 bytes; a thread has its
-  /// creator's else, such as a worker's that is measured. Returns 0 or an errno.
+  /// Starts a detached thread of the kernel's name "bench-" and as much of `name` as makes 15 bytes; a thread
+  /// has its creator's else, such as a worker's that is measured. Returns 0 or an errno.
   static func launch(named name: String, _ body: @escaping @Sendable () -> Void) -> Int32 {
     // The core starts threads that take no signals. Programs that this one starts must.
     var signals = sigset_t()

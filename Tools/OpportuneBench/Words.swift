@@ -26,8 +26,8 @@ struct Query: Sendable, Equatable, CustomStringConvertible {
   let words: [[UInt8]]
   let prefix: [UInt8]?
 
-  /// A query as typed: a trailing space ends the last word, else it is a prefix. Nil where there is no word, a
-  /// word longer than 24 bytes, or more than four.
+  /// A query as typed: a trailing space ends the last word, else it is a prefix. Nil where there is no word,
+  /// a word longer than 24 bytes, or more than four.
   init?(_ text: String) {
     var words: [[UInt8]] = []
     var current: [UInt8] = []

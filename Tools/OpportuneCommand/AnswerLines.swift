@@ -56,7 +56,9 @@ final class AnswerLines: Sendable {
         if count < 0, errno == EINTR || errno == EAGAIN { continue }
         guard count > 0 else { return .ended }
         read += bytes[..<count]
-        if read.count > Self.longest, !read.contains(UInt8(ascii: "\n")) { read.removeFirst(read.count - Self.longest) }
+        if read.count > Self.longest, !read.contains(UInt8(ascii: "\n")) {
+          read.removeFirst(read.count - Self.longest)
+        }
       }
     }
   }
@@ -64,7 +66,8 @@ final class AnswerLines: Sendable {
 
 /// That a question is taken away: a flag, and a descriptor that can be read from then on.
 final class Withdrawal: Sendable {
-  /// -1, of which `poll` takes no notice, where the process has no more descriptors: the deadline ends the wait then.
+  /// -1, of which `poll` takes no notice, where the process has no more descriptors: the deadline ends the
+  /// wait then.
   let descriptor: Int32
   private let other: Int32
   private let flag = Atomic(false)

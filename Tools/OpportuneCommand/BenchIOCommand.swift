@@ -29,7 +29,8 @@ struct BenchIOCommand: AsyncParsableCommand {
   @OptionGroup var output: ReportOutput
 
   @Option(
-    help: "SwiftNIO's echo server, of `swift build -c release --product EchoRival` in bench/.", completion: .file())
+    help: "SwiftNIO's echo server, of `swift build -c release --product EchoRival` in bench/.",
+    completion: .file())
   var echoRival: String?
 
   @Option(help: "Write the storage figure's Pareto front as SVG to this file.", completion: .file())

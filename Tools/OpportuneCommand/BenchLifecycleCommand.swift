@@ -4,7 +4,8 @@ import OpportuneBench
 struct BenchLifecycleCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "lifecycle",
-    abstract: "The lifecycle: what its moves cost in virtual time and live, how soon apps resume, audio beside a load.",
+    abstract:
+      "The lifecycle: what its moves cost in virtual time and live, how soon apps resume, audio beside a load.",
     discussion: """
       Figures: \(LifecycleBenchOptions.Figure.allCases.map(\.rawValue).joined(separator: ", ")).
       The audio figure takes some two minutes: so many frames in real time, of five contenders, so often. Ctrl-C ends \

@@ -51,7 +51,8 @@ struct BenchLocationCommand: ParsableCommand {
   )
   var device: String?
 
-  @Option(help: "Where the device of the one --track really was, recorded at the same time.", completion: .file())
+  @Option(
+    help: "Where the device of the one --track really was, recorded at the same time.", completion: .file())
   var reference: String?
 
   @Option(help: "A phone's log, as e-mission has it: JSON. May be repeated.", completion: .file())
@@ -113,7 +114,8 @@ struct BenchLocationCommand: ParsableCommand {
   private func options() throws -> LocationBenchOptions {
     do {
       return try LocationBenchOptions(
-        figures: names(figure), fences: fences.isEmpty ? ["1", "1000", "100000"] : names(fences), fixes: fixes,
+        figures: names(figure), fences: fences.isEmpty ? ["1", "1000", "100000"] : names(fences),
+        fixes: fixes,
         repeats: repeats, radius: radius, wander: wander)
     } catch {
       throw ValidationError(error.description)

@@ -45,7 +45,8 @@ struct DoctorCommand: AsyncParsableCommand {
     var diagnosis = Diagnosis.run()
     diagnosis.add([
       Diagnosis.Finding(
-        .selfTest, "Scheduler", .missing, found: "not tried: \(lack.why)", cost: "Nothing is known of it here.",
+        .selfTest, "Scheduler", .missing, found: "not tried: \(lack.why)",
+        cost: "Nothing is known of it here.",
         remedy: lack.remedy)
     ])
     return completed(diagnosis)

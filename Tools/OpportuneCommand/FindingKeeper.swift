@@ -2,7 +2,8 @@ import Glibc
 import OpportuneFuzz
 import Synchronization
 
-/// Puts a failure into a file as soon as there is one, so that neither a second Ctrl-C nor a closed terminal loses it.
+/// Puts a failure into a file as soon as there is one, so that neither a second Ctrl-C nor a closed terminal
+/// loses it.
 final class FindingKeeper: Sendable {
   private let seed: UInt64
   private let output: String?
@@ -10,7 +11,8 @@ final class FindingKeeper: Sendable {
   private let kept = Mutex<String?>(nil)
 
   /// - Parameters:
-  ///   - output: the file; nil: one of the target's name and the seed in the first of `folders` where that can be written.
+  ///   - output: the file; nil: one of the target's name and the seed in the first of `folders` where that
+  ///     can be written.
   init(seed: UInt64, output: String?, folders: [String] = [".", "/tmp"]) {
     self.seed = seed
     self.output = output

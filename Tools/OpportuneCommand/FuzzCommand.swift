@@ -39,24 +39,30 @@ struct FuzzCommand: ParsableCommand {
   var seed: UInt64?
 
   @Option(
-    help: "Run this example again instead, print its timeline, and say whether it fails or no longer fits the code.",
+    help:
+      "Run this example again instead, print its timeline, and say whether it fails or no longer fits the code.",
     completion: .file())
   var replay: String?
 
-  @Option(help: "Threads that fuzz, each its own schedules; as many at once as are asked for. (default: one a core)")
+  @Option(
+    help: "Threads that fuzz, each its own schedules; as many at once as are asked for. (default: one a core)"
+  )
   var threads: Int?
 
   @Option(
-    help: "Write the example of a failure to this file. (default: opportune-fuzz-TARGET-SEED.example here, or in /tmp)",
+    help:
+      "Write the example of a failure to this file. (default: opportune-fuzz-TARGET-SEED.example here, or in /tmp)",
     completion: .file())
   var output: String?
 
-  @Flag(help: "Print JSON, and nothing else, to standard output; of a list and of an example run again as well.")
+  @Flag(
+    help: "Print JSON, and nothing else, to standard output; of a list and of an example run again as well.")
   var json = false
 
   func validate() throws {
     if !(time > 0 && time <= 31_536_000) {
-      throw ValidationError("--time \(time) is out of range: expected more than 0 and at most 31536000 seconds")
+      throw ValidationError(
+        "--time \(time) is out of range: expected more than 0 and at most 31536000 seconds")
     }
     if let threads, !(1...1024).contains(threads) {
       throw ValidationError("--threads \(threads) is out of range: expected 1 to 1024")
@@ -150,7 +156,8 @@ struct FuzzCommand: ParsableCommand {
       try StandardOutput.write(json: try FuzzJSON.encode(replay))
     } else {
       let end = replay.finding.map { "\($0.target): \($0.message)" } ?? "it does not fail"
-      try StandardOutput.write(([replay.timeline] + [replay.misfit, end].compactMap { $0 }).map { $0 + "\n" }.joined())
+      try StandardOutput.write(
+        ([replay.timeline] + [replay.misfit, end].compactMap { $0 }).map { $0 + "\n" }.joined())
     }
     if replay.finding != nil { throw ExitCode(1) }
   }
@@ -170,7 +177,8 @@ struct FuzzCommand: ParsableCommand {
 
 private func line(_ outcome: TargetOutcome) -> String {
   var text =
-    outcome.target.padded(to: 14) + "  \(outcome.executions) executions, \(Int(outcome.executionsPerSecond))/s, "
+    outcome.target.padded(to: 14)
+    + "  \(outcome.executions) executions, \(Int(outcome.executionsPerSecond))/s, "
   text += "\(Int(outcome.stepsPerSecond / 1000)) k steps/s, "
   if outcome.states > 0 { text += "\(outcome.states) states, " }
   if outcome.edges > 0 { text += "\(outcome.edgesCovered) of \(outcome.edges) edges, " }

@@ -28,7 +28,8 @@ enum FileKind: String {
   }
 }
 
-/// A whole file, or why there is none. Of a pipe that somebody writes to, and of a terminal, what comes until its end.
+/// A whole file, or why there is none. Of a pipe that somebody writes to, and of a terminal, what comes until
+/// its end.
 ///
 /// - Parameter longest: the bytes after which no more is read.
 func readFile(_ path: String, longest: Int = .max) throws -> Data {
@@ -36,13 +37,16 @@ func readFile(_ path: String, longest: Int = .max) throws -> Data {
   let file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
   guard file >= 0 else {
     let reason = String(cString: strerror(errno))
-    throw Failure("'\(path)' cannot be read: \(FileKind(path) == .socket ? "it is a socket, expected a file" : reason)")
+    throw Failure(
+      "'\(path)' cannot be read: \(FileKind(path) == .socket ? "it is a socket, expected a file" : reason)")
   }
   defer { close(file) }
   var status = stat()
   let kind = fstat(file, &status) == 0 ? FileKind(status.st_mode) : nil
   // Some devices have no end.
-  if let kind, kind != .pipe, isatty(file) != 1 { throw Failure("'\(path)' is \(kind.rawValue), expected a file") }
+  if let kind, kind != .pipe, isatty(file) != 1 {
+    throw Failure("'\(path)' is \(kind.rawValue), expected a file")
+  }
   var data = Data(capacity: kind == nil ? min(Int(status.st_size), longest) : 0)
   var bytes = [UInt8](repeating: 0, count: 1 << 16)
   while data.count < longest {
@@ -57,7 +61,9 @@ func readFile(_ path: String, longest: Int = .max) throws -> Data {
       throw Failure("'\(path)' cannot be read to its end: \(String(cString: strerror(errno)))")
     }
   }
-  if kind == .pipe, data.isEmpty { throw Failure("'\(path)' is a pipe that nobody writes to, expected a file") }
+  if kind == .pipe, data.isEmpty {
+    throw Failure("'\(path)' is a pipe that nobody writes to, expected a file")
+  }
   guard !data.starts(with: [0x1f, 0x8b]) else { throw Failure("'\(path)' is compressed; unpack it first") }
   return data
 }

@@ -27,7 +27,9 @@ struct LocationMonitorCommand: AsyncParsableCommand {
   @Option(help: "The fences.", completion: .file()) var fences: String
   @Option(help: "Where gpsd listens: an address in numbers and a port, [::1]:2947 for IPv6.")
   var gpsd = "127.0.0.1:\(GPSDClient.port)"
-  @Option(help: "Take the fixes of this track, from now on, instead of gpsd's; it ends with them.", completion: .file())
+  @Option(
+    help: "Take the fixes of this track, from now on, instead of gpsd's; it ends with them.",
+    completion: .file())
   var track: String?
   @Option(
     help:
@@ -40,10 +42,13 @@ struct LocationMonitorCommand: AsyncParsableCommand {
   @Option(help: "With --settings: the app that reads the crossings.") var app = "location-monitor"
   @Flag(
     inversion: .prefixedNo,
-    help: "With --settings: ask on standard error, and read answers from standard input. (default: on a terminal)")
+    help:
+      "With --settings: ask on standard error, and read answers from standard input. (default: on a terminal)"
+  )
   var ask: Bool?
   @Option(help: "Seconds that a question waits for an answer.") var patience = 120.0
-  @Flag(help: "Print a JSON object a line: fence, kind, at (seconds since 1970), confidence.") var json = false
+  @Flag(help: "Print a JSON object a line: fence, kind, at (seconds since 1970), confidence.") var json =
+    false
 
   func validate() throws {
     _ = try address()
@@ -123,8 +128,10 @@ struct LocationMonitorCommand: AsyncParsableCommand {
   }
 
   private func address() throws -> SocketAddress {
-    let expected = ValidationError("--gpsd '\(gpsd)': expected an address in numbers and a port, as 127.0.0.1:2947")
-    guard let colon = gpsd.lastIndex(of: ":"), let port = UInt16(gpsd[gpsd.index(after: colon)...]), port > 0 else {
+    let expected = ValidationError(
+      "--gpsd '\(gpsd)': expected an address in numbers and a port, as 127.0.0.1:2947")
+    guard let colon = gpsd.lastIndex(of: ":"), let port = UInt16(gpsd[gpsd.index(after: colon)...]), port > 0
+    else {
       throw expected
     }
     let host = gpsd[..<colon]
@@ -136,8 +143,8 @@ struct LocationMonitorCommand: AsyncParsableCommand {
   }
 }
 
-/// Standard output for a reader who may stop: who tells him something never waits for him, and what he has not read yet is
-/// kept.
+/// Standard output for a reader who may stop: who tells him something never waits for him, and what he has
+/// not read yet is kept.
 private final class PatientOutput: Sendable {
   private let queue = DispatchQueue(label: "output")
   private let failure = Mutex<OutputFailure?>(nil)

@@ -3,7 +3,8 @@ import Opportune
 import OpportuneApps
 import OpportuneLocation
 
-/// What `opportune location monitor` does with its fences, its settings and the user, apart from where fixes come from.
+/// What `opportune location monitor` does with its fences, its settings and the user, apart from where fixes
+/// come from.
 struct LocationMonitorSession {
   enum News: Equatable {
     case crossing(Crossing, fence: String)
@@ -23,7 +24,8 @@ struct LocationMonitorSession {
     self.settings = settings
   }
 
-  /// - Throws: for settings that cannot be read or written; those that go bad later allow nothing until they are mended.
+  /// - Throws: for settings that cannot be read or written; those that go bad later allow nothing until they
+  ///   are mended.
   mutating func start() throws -> [News] {
     guard let store = settings else {
       var all = LocationSettings()

@@ -24,7 +24,8 @@ final class LocationQuestions: Sendable {
   private let open = Mutex(Open())
 
   init(
-    _ interface: any LocationUserInterface, app: String, answers: AsyncStream<LocationMonitorEvent>.Continuation
+    _ interface: any LocationUserInterface, app: String,
+    answers: AsyncStream<LocationMonitorEvent>.Continuation
   ) {
     self.interface = interface
     self.app = app

@@ -26,7 +26,9 @@ struct LocationReplayCommand: ParsableCommand {
   )
   var device: String?
   @Option(help: "How probable a crossing must be before it is told.") var confidence = 0.99
-  @Option(help: "Standard deviation of fixes in metres, where the track says no accuracy; times the dilution, if any.")
+  @Option(
+    help:
+      "Standard deviation of fixes in metres, where the track says no accuracy; times the dilution, if any.")
   var deviation = 5.0
   @Option(help: "Seconds between two fixes, at most.") var longest = 600.0
   @Option(help: "Seconds that a crossing may be seen late, for fewer fixes; shorter stays may be missed.")
@@ -61,7 +63,8 @@ struct LocationReplayCommand: ParsableCommand {
     }
     if let html {
       let title = "Replay of \(track.split(separator: "/").last ?? "")"
-      let page = progress.during("drawing '\(html)'") { _ in report.page(trace, fences: regions, title: title) }
+      let page = progress.during("drawing '\(html)'") { _ in report.page(trace, fences: regions, title: title)
+      }
       try write(page, to: html)
     }
     return json ? report.json() : report.text()

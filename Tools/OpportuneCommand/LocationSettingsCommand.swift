@@ -17,7 +17,8 @@ struct LocationSettingsCommand: ParsableCommand {
       Example: opportune location settings location.json set org.example.maps whenInUse
       """)
 
-  @Argument(help: "The settings, as JSON; 'set', 'on' and 'off' make it.", completion: .file()) var file: String
+  @Argument(help: "The settings, as JSON; 'set', 'on' and 'off' make it.", completion: .file()) var file:
+    String
   @Argument(help: "What to do: list, set, reset, remove, on or off.") var action: Action = .list
   @Argument(help: "For set, reset and remove: the identifier in the app's manifest.") var app: String?
   @Argument(
@@ -28,7 +29,9 @@ struct LocationSettingsCommand: ParsableCommand {
 
   func validate() throws {
     let takesApp = [.set, .reset, .remove].contains(action)
-    if let app, !takesApp { throw ValidationError("'\(app)' is not expected: \(action.rawValue) takes no app") }
+    if let app, !takesApp {
+      throw ValidationError("'\(app)' is not expected: \(action.rawValue) takes no app")
+    }
     if takesApp, app?.isEmpty ?? true {
       throw ValidationError("\(action.rawValue) needs the identifier of an app")
     }

@@ -1,8 +1,8 @@
 import Foundation
 import OpportuneLocation
 
-/// The file that location settings are kept in. Several processes may change it at once: each change is whole, and none
-/// is lost.
+/// The file that location settings are kept in. Several processes may change it at once: each change is
+/// whole, and none is lost.
 struct LocationSettingsFile {
   let path: String
   private var seen: Version?
@@ -62,7 +62,8 @@ struct LocationSettingsFile {
       var status = stat()
       let mode = stat(target.path, &status) == 0 ? status.st_mode & 0o777 : 0o600
       try replaceFile(target.path, by: settings.json(), mode: mode, name: path)
-      // So that the new name outlives a power cut too. It is there already, so a folder that cannot do this is no failure.
+      // So that the new name outlives a power cut too. It is there already, so a folder that cannot do this
+      // is no failure.
       fsync(folder)
     }
     return settings

@@ -4,7 +4,8 @@ import OpportuneApps
 struct NotifyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "notify", abstract: "Pushes a message to an app of a running host.",
-    discussion: "Example: opportune notify --socket /run/user/1000/notes.sock org.example.notes mail --payload from=ada"
+    discussion:
+      "Example: opportune notify --socket /run/user/1000/notes.sock org.example.notes mail --payload from=ada"
   )
 
   @Option(help: "The host's socket, as its program opened it.", completion: .file()) var socket: String

@@ -66,12 +66,16 @@ struct OpportuneCommand: ParsableCommand {
     return result
   }
 
-  /// The message on one line, if there is in it what was given on several: it quotes that. The usage is below.
+  /// The message on one line, if there is in it what was given on several: it quotes that. The usage is
+  /// below.
   private static func escaped(_ text: String, _ error: any Error) -> String {
     let message = message(for: error)
     let start = "Error: \(message)"
-    guard arguments.contains(where: { $0.printable != $0 }), text.utf8.starts(with: start.utf8) else { return text }
-    return "Error: \(message.printable)" + String(decoding: text.utf8.dropFirst(start.utf8.count), as: UTF8.self)
+    guard arguments.contains(where: { $0.printable != $0 }), text.utf8.starts(with: start.utf8) else {
+      return text
+    }
+    return "Error: \(message.printable)"
+      + String(decoding: text.utf8.dropFirst(start.utf8.count), as: UTF8.self)
   }
 
   /// Says why a command ended, or the help that was asked for.

@@ -14,13 +14,15 @@ private func openToWrite(_ path: String, _ flags: Int32 = 0) throws(OutputFailur
   let number = errno
   if number == ENXIO, let kind = FileKind(path) {
     let what = kind == .pipe ? "a pipe that nobody reads" : kind.rawValue
-    throw OutputFailure(saying: "'\(path)' cannot be written: it is \(what), expected a file, or a pipe with a reader")
+    throw OutputFailure(
+      saying: "'\(path)' cannot be written: it is \(what), expected a file, or a pipe with a reader")
   }
   throw OutputFailure("'\(path)' cannot be written", number)
 }
 
-/// Puts a whole file in the place of another, or of none: who reads it meanwhile has the old content or the new one, also
-/// after a power cut. A link of that name is replaced, and nothing that others have made is written to.
+/// Puts a whole file in the place of another, or of none: who reads it meanwhile has the old content or the
+/// new one, also after a power cut. A link of that name is replaced, and nothing that others have made is
+/// written to.
 ///
 /// - Parameters:
 ///   - mode: its permissions; `nil`: as of a new file.
@@ -31,7 +33,8 @@ func replaceFile(
   suffix: String = "\(String(UInt64.random(in: 0 ... .max), radix: 36)).new"
 ) throws(OutputFailure) {
   let temporary = "\(path).\(suffix)"
-  let file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode == nil ? 0o666 : 0o600)
+  let file = open(
+    temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode == nil ? 0o666 : 0o600)
   guard file >= 0 else { throw OutputFailure("'\(name)' cannot be written") }
   do throws(OutputFailure) {
     if let mode { fchmod(file, mode) }
@@ -71,7 +74,8 @@ func checkWritable(_ path: String) throws(OutputFailure) {
     if kind != .device, fstat(STDOUT_FILENO, &output) == 0,
       (output.st_dev, output.st_ino) == (status.st_dev, status.st_ino)
     {
-      throw OutputFailure(saying: "'\(path)' is standard output, which has its own text: expected another file")
+      throw OutputFailure(
+        saying: "'\(path)' is standard output, which has its own text: expected another file")
     }
     let file = try openToWrite(path)
     // A pipe's reader would take it for the end.
@@ -87,7 +91,8 @@ func checkWritable(_ path: String) throws(OutputFailure) {
   }
 }
 
-/// As a shell reads it back: bash, zsh and ksh whatever is in it, and any POSIX shell what does not steer a terminal.
+/// As a shell reads it back: bash, zsh and ksh whatever is in it, and any POSIX shell what does not steer a
+/// terminal.
 func shellWord(_ text: String) -> String {
   let plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./%@"
   guard text.isEmpty || text.hasPrefix("-") || !text.allSatisfy(plain.contains) else { return text }
@@ -105,7 +110,9 @@ private func inDollarQuotes(_ byte: UInt8) -> String {
 
 /// Where a benchmark's report goes: `--json [FILE]`.
 struct ReportOutput: ParsableArguments {
-  @Flag(help: "Print JSON, and nothing else, to standard output (as with -); or write it to the file that follows.")
+  @Flag(
+    help:
+      "Print JSON, and nothing else, to standard output (as with -); or write it to the file that follows.")
   var json = false
 
   @Argument(help: "With --json: the file to write it to.", completion: .file())
@@ -132,8 +139,8 @@ struct ReportOutput: ParsableArguments {
   }
 }
 
-/// The names of an option that takes several with commas, or is repeated. An empty one is among them, to be refused as any
-/// that is not known: who writes `--figure ""` does not mean all.
+/// The names of an option that takes several with commas, or is repeated. An empty one is among them, to be
+/// refused as any that is not known: who writes `--figure ""` does not mean all.
 func names(_ arguments: [String]) -> [String] {
   arguments.flatMap { $0.split(separator: ",", omittingEmptySubsequences: false).map(String.init) }
 }

@@ -4,8 +4,9 @@ import OpportuneLocation
 
 /// Fences of one app, the program that reads the crossings, as far as the user lets it know of them.
 ///
-/// The app is in background: what it may have only while it is used goes by way of an alert, and opening that counts as
-/// using it until it has the crossing. It asks for its permission where nothing was said yet, once. A value.
+/// The app is in background: what it may have only while it is used goes by way of an alert, and opening that
+/// counts as using it until it has the crossing. It asks for its permission where nothing was said yet, once.
+/// A value.
 struct PermittedFences {
   private(set) var system: LocationSystem
   let identifier: String

@@ -3,8 +3,8 @@ import Foundation
 import OpportuneBase
 import Synchronization
 
-/// Says on a terminal what a command is at, once that has taken a second, and how far it is. Standard error has nothing of
-/// it where it is no terminal, and nothing is left of it in the end.
+/// Says on a terminal what a command is at, once that has taken a second, and how far it is. Standard error
+/// has nothing of it where it is no terminal, and nothing is left of it in the end.
 final class ProgressLine: Sendable {
   private struct State {
     var what: String?

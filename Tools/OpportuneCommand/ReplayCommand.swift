@@ -25,11 +25,13 @@ struct ReplayCommand: ParsableCommand {
       """)
 
   @Argument(help: "The recording.", completion: .file()) var trace: String
-  @Option(help: "Main memory, in bytes, or with K, M, G (powers of 1024). (default: never short)") var memory: String?
+  @Option(help: "Main memory, in bytes, or with K, M, G (powers of 1024). (default: never short)") var memory:
+    String?
   @Option(help: "Share of memory from which on apps are removed, in percent.") var criticalPoint: Double = 75
   @Option(help: "Seconds from leaving the front to suspension.") var grace: Double = 5
   @Option(help: "Seconds that tasks may run in background.") var taskTime: Double = 180
-  @Flag(inversion: .prefixedNo, help: "Run on battery; without it, mains lifts all restrictions.") var onBattery = true
+  @Flag(inversion: .prefixedNo, help: "Run on battery; without it, mains lifts all restrictions.")
+  var onBattery = true
   @Option(help: "Bytes of an app whose size is not recorded, or with K, M, G. (default: 64M)")
   var footprint: String?
   @Option(
@@ -38,9 +40,11 @@ struct ReplayCommand: ParsableCommand {
       "Background modes of the apps whose name contains a text, as music=audio,fetch. May be repeated; the first that fits."
   )
   var manifests: [String] = []
-  @Option(help: "Write a timeline for Perfetto or chrome://tracing.", completion: .file()) var traceEvents: String?
+  @Option(help: "Write a timeline for Perfetto or chrome://tracing.", completion: .file()) var traceEvents:
+    String?
   @Option(
-    help: "Write a self-contained page: a timeline, or the policies, and why each app was removed.", completion: .file()
+    help: "Write a self-contained page: a timeline, or the policies, and why each app was removed.",
+    completion: .file()
   )
   var html: String?
   @Option(help: "Compare policies of removal, separated by commas or repeated.") var policy: [String] = []
@@ -143,7 +147,8 @@ struct ReplayCommand: ParsableCommand {
     let units: [Character: UInt64] = ["K": 1 << 10, "M": 1 << 20, "G": 1 << 30]
     let unit = text.last.flatMap { units[Character($0.uppercased())] }
     let number = UInt64(unit == nil ? Substring(text) : text.dropLast())
-    guard let number, number > 0, case (let product, let overflow) = number.multipliedReportingOverflow(by: unit ?? 1),
+    guard let number, number > 0,
+      case (let product, let overflow) = number.multipliedReportingOverflow(by: unit ?? 1),
       !overflow
     else { throw ValidationError("\(name) is '\(text)', expected bytes, or a number with K, M or G") }
     return product

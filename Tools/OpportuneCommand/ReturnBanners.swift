@@ -3,7 +3,8 @@ import Synchronization
 
 /// The banners of a terminal: while no question is open, a line brings the user back to an app. (R-AUTH-23)
 ///
-/// Listening takes a turn like a question, and ends for each question that comes. Safe to use from any thread.
+/// Listening takes a turn like a question, and ends for each question that comes. Safe to use from any
+/// thread.
 final class ReturnBanners: Sendable {
   private struct Banner: Sendable {
     let number: Int

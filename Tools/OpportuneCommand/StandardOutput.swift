@@ -72,7 +72,8 @@ func writeAll(_ text: String, to descriptor: Int32) -> Int32 {
   }
 }
 
-/// Says something to people; results go to standard output. That nobody can be told that this failed, so it is not checked.
+/// Says something to people; results go to standard output. That nobody can be told that this failed, so it
+/// is not checked.
 @Sendable func writeToStandardError(_ text: String, as form: TextForm = .text) {
   _ = writeAll(form.escape(text), to: STDERR_FILENO)
 }
@@ -80,8 +81,8 @@ func writeAll(_ text: String, to descriptor: Int32) -> Int32 {
 /// Says a line, whatever is in it.
 @Sendable func printToStandardError(_ line: String) { writeToStandardError(line.printable + "\n") }
 
-/// Descriptors that the program was started without would be those of the first files that it opens, and results would go
-/// into them. What is there instead can be neither read nor written.
+/// Descriptors that the program was started without would be those of the first files that it opens, and
+/// results would go into them. What is there instead can be neither read nor written.
 func reserveStandardDescriptors() {
   for descriptor in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] where fcntl(descriptor, F_GETFD) < 0 {
     _ = open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)

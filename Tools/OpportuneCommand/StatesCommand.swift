@@ -87,7 +87,8 @@ struct StatesCommand: ParsableCommand {
           next: next.rawName, effects: effects.map(\.name), reason: nil)
       case .ignore(let why):
         Row(
-          state: rule.state.rawName, event: rule.event.name, condition: rule.condition.name, outcome: "ignored",
+          state: rule.state.rawName, event: rule.event.name, condition: rule.condition.name,
+          outcome: "ignored",
           next: nil,
           effects: [], reason: why)
       case .refuse(let reason):

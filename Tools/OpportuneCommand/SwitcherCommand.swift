@@ -22,7 +22,9 @@ struct SwitcherCommand: ParsableCommand {
 
   func validate() throws {
     if action == .list, let app { throw ValidationError("'\(app)' is not expected: list takes no app") }
-    if action != .list, app == nil { throw ValidationError("\(action.rawValue) needs the identifier of an app") }
+    if action != .list, app == nil {
+      throw ValidationError("\(action.rawValue) needs the identifier of an app")
+    }
   }
 
   func run() throws {

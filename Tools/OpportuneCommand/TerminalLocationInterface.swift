@@ -5,9 +5,9 @@ import OpportuneLocation
 
 /// A ``LocationUserInterface`` of lines: it prints to one descriptor and reads answers from another.
 ///
-/// Questions come one after the other. What was typed before a question came is no answer to it, if a person types: the
-/// question that it was meant for may have been another. After three lines that are no answer a question counts as not
-/// answered. Nothing that it prints holds a place. Safe to use from any
+/// Questions come one after the other. What was typed before a question came is no answer to it, if a person
+/// types: the question that it was meant for may have been another. After three lines that are no answer a
+/// question counts as not answered. Nothing that it prints holds a place. Safe to use from any
 /// thread; the descriptors must stay open as long as it is used.
 final class TerminalLocationInterface: LocationUserInterface {
   private let lines: AnswerLines
@@ -90,7 +90,9 @@ final class TerminalLocationInterface: LocationUserInterface {
       switch lines.next(before: deadline, unless: withdrawal) {
       case .line(let line):
         let said = line.trimmingCharacters(in: .whitespaces).lowercased()
-        if let button = buttons.indices.first(where: { said == "\($0 + 1)" || said == buttons[$0].lowercased() }) {
+        if let button = buttons.indices.first(where: {
+          said == "\($0 + 1)" || said == buttons[$0].lowercased()
+        }) {
           return button
         }
         say("Expected 1 or 2.\n")

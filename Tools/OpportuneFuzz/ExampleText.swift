@@ -1,4 +1,5 @@
-/// An input as text: `target: NAME`, then its bytes in hexadecimal, lines of `input: …`. `#` begins a comment.
+/// An input as text: `target: NAME`, then its bytes in hexadecimal, lines of `input: …`. `#` begins a
+/// comment.
 enum ExampleText {
   private static let bytesMax = 1 << 20
 
@@ -21,7 +22,9 @@ enum ExampleText {
     for line in text.split(separator: "\n") where line.hasPrefix("input:") {
       isThere = true
       let digits = Array(line.dropFirst(6).utf8.filter { $0 != 32 && $0 != 13 })
-      guard digits.count % 2 == 0 else { throw .badExample("a line of input has half a byte: '\(line.prefix(80))'") }
+      guard digits.count % 2 == 0 else {
+        throw .badExample("a line of input has half a byte: '\(line.prefix(80))'")
+      }
       for at in stride(from: 0, to: digits.count, by: 2) {
         guard let byte = UInt8(String(decoding: digits[at...at + 1], as: UTF8.self), radix: 16) else {
           throw .badExample(

@@ -1,8 +1,8 @@
 import COpportuneChecked
 import COpportuneExplorer
 
-/// Runs programs of a target under chosen schedules. Not thread-safe: one thread at a time, several explorers side by
-/// side.
+/// Runs programs of a target under chosen schedules. Not thread-safe: one thread at a time, several explorers
+/// side by side.
 package final class Explorer {
   private let raw: OpaquePointer
   private let finding: UnsafeMutablePointer<oppx_finding>
@@ -23,8 +23,8 @@ package final class Explorer {
     oppx_destroy(raw)
   }
 
-  /// Random programs under random schedules, until one fails or the time is over. An execution depends on the seed and on
-  /// its number alone; no two seeds have executions in common.
+  /// Random programs under random schedules, until one fails or the time is over. An execution depends on the
+  /// seed and on its number alone; no two seeds have executions in common.
   ///
   /// - Parameters:
   ///   - first: the number of the first execution.
@@ -58,7 +58,8 @@ package final class Explorer {
     let misfit = oppx_finding_misfit(finding)
     return Replay(
       finding: failed ? currentFinding(of: target) : nil, timeline: timeline(of: target),
-      misfit: misfit == 0 ? nil : "the schedule no longer fits the code: there is no such choice as number \(misfit)")
+      misfit: misfit == 0
+        ? nil : "the schedule no longer fits the code: there is no such choice as number \(misfit)")
   }
 
   /// Explores a world to its end, or until it fails or the time is over (0: no limit).
@@ -88,7 +89,8 @@ package final class Explorer {
     guard oppx_finding_target(example, &name, name.count) == 0 else {
       throw .badExample("there is no line 'target: …'")
     }
-    return try QueueTarget.named(name.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" })
+    return try QueueTarget.named(
+      name.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" })
   }
 }
 
@@ -98,8 +100,8 @@ package struct FuzzFigures: Sendable, Equatable, Codable {
   package var executions: UInt64 = 0
   /// Operations on atomics, futexes and timers.
   package var steps: UInt64 = 0
-  /// Distinct states: at which a thread was chosen, in exhaustive exploration; in which executions ended, as far as this
-  /// explorer has met them, in random ones. The latter is too low above some tens of millions.
+  /// Distinct states: at which a thread was chosen, in exhaustive exploration; in which executions ended, as
+  /// far as this explorer has met them, in random ones. The latter is too low above some tens of millions.
   package var states: UInt64 = 0
   /// Nothing within the bounds is left to explore.
   package var isComplete = false

@@ -52,14 +52,16 @@ package enum FuzzJSON {
   ///
   /// - Throws: as ``encode(_:)-(FuzzReport)``.
   package static func encode(_ targets: [any FuzzTarget]) throws -> String {
-    try text(Listing(targets: targets.map { .init(name: $0.name, summary: $0.summary, isCanary: $0.isHidden) }))
+    try text(
+      Listing(targets: targets.map { .init(name: $0.name, summary: $0.summary, isCanary: $0.isHidden) }))
   }
 
   /// What an example that was run again came to: a finding or none, and what it did.
   ///
   /// - Throws: as ``encode(_:)-(FuzzReport)``.
   package static func encode(_ replay: Replay) throws -> String {
-    try text(Again(finding: replay.finding.map(Failure.init), timeline: replay.timeline, misfit: replay.misfit))
+    try text(
+      Again(finding: replay.finding.map(Failure.init), timeline: replay.timeline, misfit: replay.misfit))
   }
 
   private static func text(_ document: some Encodable) throws -> String {

@@ -5,13 +5,13 @@ package struct TargetOutcome: Sendable, Codable, Equatable {
   package let executions: UInt64
   /// Operations on atomics, futexes and timers; steps of an input.
   package let steps: UInt64
-  /// Of queues: distinct states in which executions ended, what each thread had done and seen with them. Each thread
-  /// counts its own.
+  /// Of queues: distinct states in which executions ended, what each thread had done and seen with them. Each
+  /// thread counts its own.
   package let states: UInt64
   /// Wall-clock.
   package let seconds: Double
-  /// Edges of the checked core that ran, by all runs of the program meanwhile, of how many; none where that is not what is
-  /// run.
+  /// Edges of the checked core that ran, by all runs of the program meanwhile, of how many; none where that
+  /// is not what is run.
   package let edgesCovered: Int
   package let edges: Int
 

@@ -1,7 +1,8 @@
 import Dispatch
 import Synchronization
 
-/// Fuzzes targets one after another, each on several threads, until one fails, time is over or the caller says stop.
+/// Fuzzes targets one after another, each on several threads, until one fails, time is over or the caller
+/// says stop.
 package struct FuzzRun: Sendable {
   /// At least one.
   package var targets: [any FuzzTarget]
@@ -14,7 +15,8 @@ package struct FuzzRun: Sendable {
   package var isInterrupted: @Sendable () -> Bool
   /// Called about twice a second, on the caller's thread.
   package var progress: (@Sendable (TargetOutcome) -> Void)?
-  /// Called once with a failure as it was met, before it is made smaller, which takes up to 20 s; on another thread.
+  /// Called once with a failure as it was met, before it is made smaller, which takes up to 20 s; on another
+  /// thread.
   package var found: (@Sendable (Finding) -> Void)?
 
   package init(
@@ -72,7 +74,8 @@ package struct FuzzRun: Sendable {
     guard let fuzzer = try? target.makeFuzzer() else { return shared.noteShortOfMemory() }
     var first = first
     while !shared.isStopped, DispatchTime.now() < end {
-      let left = (end.uptimeNanoseconds - min(end.uptimeNanoseconds, DispatchTime.now().uptimeNanoseconds)) / 1_000_000
+      let left =
+        (end.uptimeNanoseconds - min(end.uptimeNanoseconds, DispatchTime.now().uptimeNanoseconds)) / 1_000_000
       let (figures, failed) = fuzzer.fuzz(
         seed: seed, first: first, milliseconds: max(1, min(100, left)), executions: 0)
       shared.add(figures)
@@ -129,7 +132,8 @@ private final class Shared: Sendable {
     let (covered, edges) = countsEdges ? coverage() : (0, 0)
     let figures = state.withLock { $0.figures }
     return TargetOutcome(
-      target: target, executions: figures.executions, steps: figures.steps, states: figures.states, seconds: seconds,
+      target: target, executions: figures.executions, steps: figures.steps, states: figures.states,
+      seconds: seconds,
       edgesCovered: covered, edges: edges)
   }
 }

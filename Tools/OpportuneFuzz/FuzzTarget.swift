@@ -13,8 +13,8 @@ package protocol FuzzTarget: Sendable {
 
 /// What runs a target. Not thread-safe: one thread at a time, several side by side.
 package protocol Fuzzer: AnyObject {
-  /// Random executions until one fails or the time is over. An execution depends on the seed and on its number alone; no
-  /// two seeds have executions in common.
+  /// Random executions until one fails or the time is over. An execution depends on the seed and on its
+  /// number alone; no two seeds have executions in common.
   ///
   /// - Parameters:
   ///   - first: the number of the first execution.
@@ -45,7 +45,9 @@ extension Fuzzer {
 extension Collection<any FuzzTarget> {
   /// - Throws: ``FuzzError/unknownTarget(_:known:)``.
   package func named(_ name: String) throws(FuzzError) -> any FuzzTarget {
-    guard let target = first(where: { $0.name == name }) else { throw .unknownTarget(name, known: map(\.name)) }
+    guard let target = first(where: { $0.name == name }) else {
+      throw .unknownTarget(name, known: map(\.name))
+    }
     return target
   }
 

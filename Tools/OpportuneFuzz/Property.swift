@@ -12,8 +12,8 @@ package protocol Property: Sendable {
   var grain: Int { get }
   /// Bytes before the first step, which stay.
   var head: Int { get }
-  /// How often an input that failed is run before it is taken to hold; 1, unless real threads take part, whose schedule
-  /// follows from no input.
+  /// How often an input that failed is run before it is taken to hold; 1, unless real threads take part,
+  /// whose schedule follows from no input.
   var tries: Int { get }
 
   /// An input of the random driver.
@@ -82,5 +82,7 @@ package struct ByteSource: Sendable {
 
   package mutating func choice<Element>(_ values: [Element]) -> Element { values[below(values.count)] }
 
-  package mutating func word() -> UInt64 { (0..<8).reduce(0) { word, place in word | UInt64(byte()) << (8 * place) } }
+  package mutating func word() -> UInt64 {
+    (0..<8).reduce(0) { word, place in word | UInt64(byte()) << (8 * place) }
+  }
 }

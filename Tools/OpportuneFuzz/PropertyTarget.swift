@@ -49,7 +49,9 @@ final class PropertyFuzzer: Fuzzer {
   /// Runs one input once.
   func fails(_ input: [UInt8]) -> Bool { run(milliseconds: Self.patience) { $0.execute(input) }.failed }
 
-  private func run(milliseconds: UInt64, _ body: @escaping (Trial) -> Void) -> (figures: FuzzFigures, failed: Bool) {
+  private func run(milliseconds: UInt64, _ body: @escaping (Trial) -> Void) -> (
+    figures: FuzzFigures, failed: Bool
+  ) {
     let trial = Trial(property, keepsSteps: property.tries > 1)
     let failure = trial.run(milliseconds: milliseconds, body)
     if let failure {
@@ -87,8 +89,8 @@ final class PropertyFuzzer: Fuzzer {
     return failure.map { Finding(input, of: property, $0, steps) }
   }
 
-  /// Runs an input as often as the property asks for, and no more after `end`. How it fails, or nil, and the last run's
-  /// steps.
+  /// Runs an input as often as the property asks for, and no more after `end`. How it fails, or nil, and the
+  /// last run's steps.
   private func run(
     _ input: [UInt8], keepsSteps: Bool, until end: UInt64 = .max
   ) -> (failure: String?, steps: [String]) {
@@ -121,5 +123,7 @@ extension Finding {
 }
 
 extension String {
-  fileprivate func padded(before width: Int) -> String { String(repeating: " ", count: max(0, width - count)) + self }
+  fileprivate func padded(before width: Int) -> String {
+    String(repeating: " ", count: max(0, width - count)) + self
+  }
 }

@@ -31,7 +31,9 @@ package struct QueueTarget: FuzzTarget, @unchecked Sendable {
     return target
   }
 
-  package func makeFuzzer() throws(FuzzError) -> any Fuzzer { QueueFuzzer(target: self, explorer: try Explorer()) }
+  package func makeFuzzer() throws(FuzzError) -> any Fuzzer {
+    QueueFuzzer(target: self, explorer: try Explorer())
+  }
 }
 
 private final class QueueFuzzer: Fuzzer {
@@ -49,7 +51,9 @@ private final class QueueFuzzer: Fuzzer {
     explorer.fuzz(target, seed: seed, first: first, milliseconds: milliseconds, executions: executions)
   }
 
-  func shrunkFinding(milliseconds: UInt64) -> Finding { explorer.shrunkFinding(of: target, milliseconds: milliseconds) }
+  func shrunkFinding(milliseconds: UInt64) -> Finding {
+    explorer.shrunkFinding(of: target, milliseconds: milliseconds)
+  }
 
   func replay(_ example: String) throws(FuzzError) -> Replay { try explorer.replay(example) }
 }

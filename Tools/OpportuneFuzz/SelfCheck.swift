@@ -24,7 +24,8 @@ package enum SelfCheck {
     var results: [Result] = []
     for target in targets where target.isHidden {
       let begun = DispatchTime.now().uptimeNanoseconds
-      let (figures, failed) = try target.makeFuzzer().fuzz(seed: seed, milliseconds: milliseconds, executions: 0)
+      let (figures, failed) = try target.makeFuzzer().fuzz(
+        seed: seed, milliseconds: milliseconds, executions: 0)
       let seconds = Double(DispatchTime.now().uptimeNanoseconds - begun) / 1e9
       guard failed else { throw .blind(target.name, seconds: seconds) }
       results.append(Result(target: target.name, executions: figures.executions, seconds: seconds))

@@ -1,11 +1,12 @@
 import COpportuneExplorer
 import Glibc
 
-/// Executions of a property on a thread that a trap, or a loop without end, stops without stopping the program.
+/// Executions of a property on a thread that a trap, or a loop without end, stops without stopping the
+/// program.
 ///
-/// `@unchecked Sendable`: only that thread touches it until ``run(milliseconds:_:)`` returns, and after a trap it never
-/// does again. After a timeout its thread goes on: then nothing but `input` and `figures` is read, which it does not
-/// write amid an execution.
+/// `@unchecked Sendable`: only that thread touches it until ``run(milliseconds:_:)`` returns, and after a
+/// trap it never does again. After a timeout its thread goes on: then nothing but `input` and `figures` is
+/// read, which it does not write amid an execution.
 final class Trial: @unchecked Sendable {
   private let property: any Property
   private let keepsSteps: Bool
@@ -49,7 +50,8 @@ final class Trial: @unchecked Sendable {
   }
 
   private static let names: [Int32: String] = [
-    SIGILL: "SIGILL", SIGTRAP: "SIGTRAP", SIGSEGV: "SIGSEGV", SIGBUS: "SIGBUS", SIGFPE: "SIGFPE", SIGABRT: "SIGABRT",
+    SIGILL: "SIGILL", SIGTRAP: "SIGTRAP", SIGSEGV: "SIGSEGV", SIGBUS: "SIGBUS", SIGFPE: "SIGFPE",
+    SIGABRT: "SIGABRT",
   ]
 }
 

@@ -47,7 +47,9 @@ package final class CrashDisk: StoreDevice {
   package func begin() {
     synchronised = 0
     if let last = log.lastIndex(where: { $0 == nil }) {
-      for case (let at, let bytes)? in log[..<last] { start.replaceSubrange(at..<at + bytes.count, with: bytes) }
+      for case (let at, let bytes)? in log[..<last] {
+        start.replaceSubrange(at..<at + bytes.count, with: bytes)
+      }
       log.removeSubrange(...last)
     }
   }
@@ -73,8 +75,8 @@ package final class CrashDisk: StoreDevice {
   /// Writes and synchronisations that may be lost in part.
   package var logCount: Int { log.count }
 
-  /// What a crash may leave after so many entries of the log: all that was synchronised, and any part, by sectors, of
-  /// the rest.
+  /// What a crash may leave after so many entries of the log: all that was synchronised, and any part, by
+  /// sectors, of the rest.
   package func crashImage(at point: Int, using generator: inout some RandomNumberGenerator) -> [UInt8] {
     var image = start
     let safe = log[..<point].lastIndex { $0 == nil } ?? 0

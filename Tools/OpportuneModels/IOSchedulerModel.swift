@@ -125,7 +125,8 @@ package final class IOSchedulerModel {
   }
 
   package func submitted(_ item: Int, app: Int, _ cost: IOScheduler<Int>.Cost, giving ticket: Ticket?) {
-    expect((ticket != nil) == (states[app] != nil), "app\(app) is \(states[app] == nil ? "not " : "")there, yet")
+    expect(
+      (ticket != nil) == (states[app] != nil), "app\(app) is \(states[app] == nil ? "not " : "")there, yet")
     guard let ticket else { return }
     expect(ticket.app == app, "the ticket is of app\(ticket.app), not of app\(app)")
     queued[item] = Queued(ticket: ticket, cost: cost)
@@ -140,7 +141,8 @@ package final class IOSchedulerModel {
         passed[Int(ioClass.rawValue)][app] = nil
       }
     }
-    expect((result == item) == isThere && (result == nil) == !isThere, "cancelling \(item) gave \(result ?? -1)")
+    expect(
+      (result == item) == isThere && (result == nil) == !isThere, "cancelling \(item) gave \(result ?? -1)")
   }
 
   package func finished(_ index: Int) -> Grant { inFlight.remove(at: index) }
@@ -161,9 +163,12 @@ package final class IOSchedulerModel {
     expect(counts.reduce(0, +) == queued.count, "\(counts) are said to be queued, and \(queued.count) are")
     for ioClass in IOClass.allCases {
       let own = queued.values.count { self.ioClass(of: $0) == ioClass }
-      expect(counts[Int(ioClass.rawValue)] == own, "\(counts) are said to be queued, and \(own) of \(ioClass)")
+      expect(
+        counts[Int(ioClass.rawValue)] == own, "\(counts) are said to be queued, and \(own) of \(ioClass)")
       let sent = inFlight.count { $0.cost.occupies && $0.ioClass == ioClass }
-      expect(flying[Int(ioClass.rawValue)] == sent, "\(flying) are said to be in flight, and \(sent) of \(ioClass)")
+      expect(
+        flying[Int(ioClass.rawValue)] == sent, "\(flying) are said to be in flight, and \(sent) of \(ioClass)"
+      )
     }
   }
 
@@ -195,7 +200,8 @@ package final class IOSchedulerModel {
       && !(policy.ratio.isStrict && !waiting[0].isEmpty) && !isLimited
     guard let grant else {
       expect(
-        waiting[0].isEmpty || !hasRoom, "foreground is held back though \(occupied) of \(policy.depth) are in flight")
+        waiting[0].isEmpty || !hasRoom,
+        "foreground is held back though \(occupied) of \(policy.depth) are in flight")
       expect(waiting[1].isEmpty || !mayBackground, "background is held back by nothing")
       return
     }
@@ -212,7 +218,9 @@ package final class IOSchedulerModel {
     expect(entry.cost == grant.cost, "\(grant.item) costs \(entry.cost), not \(grant.cost)")
     expect(states[app] != .suspended, "\(grant.item) goes while app\(app) is suspended")
     expect(ioClass(of: entry) == grant.ioClass, "\(grant.item) goes as \(grant.ioClass)")
-    let isFirst = waiting[index].allSatisfy { $0.ticket.app != app || $0.ticket.number >= grant.ticket.number }
+    let isFirst = waiting[index].allSatisfy {
+      $0.ticket.app != app || $0.ticket.number >= grant.ticket.number
+    }
     expect(isFirst, "\(grant.item) overtakes an earlier request of app\(app)")
     if grant.cost.occupies {
       expect(occupied < policy.depth, "\(occupied + 1) of \(policy.depth) are in flight")
@@ -240,7 +248,8 @@ package final class IOSchedulerModel {
 
   private func judgeBackground(_ grant: Grant, _ waiting: [[Queued]], now: UInt64) {
     if grant.cost.occupies {
-      expect(occupiedByBackground < caps.upperBound, "\(occupiedByBackground + 1) of background are in flight")
+      expect(
+        occupiedByBackground < caps.upperBound, "\(occupiedByBackground + 1) of background are in flight")
       expect(
         policy.depth == 1 || occupied + 1 < policy.depth || !waiting[0].isEmpty,
         "background takes the last place of \(policy.depth), and no foreground waits")

@@ -1,7 +1,7 @@
 import OpportuneApps
 
-/// What the requirements say of one app, written from their rows and not from the table: it reads a log and says what
-/// is wrong with it.
+/// What the requirements say of one app, written from their rows and not from the table: it reads a log and
+/// says what is wrong with it.
 package struct LifecycleModel {
   package init() {}
 
@@ -38,10 +38,13 @@ package struct LifecycleModel {
       if case .expire(let task) = action {
         if !open.contains(task) { problems.append("\(task) expires and is not open") }
         expired[task] = moment
-        if let left, let limit = policy.tasks.wallClock, policy.tasks.cpuTime == nil, !policy.tasks.endsOnPowerLoss,
-          policy.tasks.idleLimit == nil, !policy.tasks.endsOnDisplay, !policy.power.fullOnMains, moment - left != limit
+        if let left, let limit = policy.tasks.wallClock, policy.tasks.cpuTime == nil,
+          !policy.tasks.endsOnPowerLoss,
+          policy.tasks.idleLimit == nil, !policy.tasks.endsOnDisplay, !policy.power.fullOnMains,
+          moment - left != limit
         {
-          problems.append("\(task) expires \(moment - left) after it left the front, not \(limit)")  // R-TASK-03
+          // R-TASK-03
+          problems.append("\(task) expires \(moment - left) after it left the front, not \(limit)")
         }
       }
     case .taskBegan(let task):
@@ -53,7 +56,8 @@ package struct LifecycleModel {
   }
 
   private mutating func moved(
-    _ from: LifecycleState, _ to: LifecycleState, _ event: LifecycleEvent, at moment: Moment, _ policy: AppsPolicy
+    _ from: LifecycleState, _ to: LifecycleState, _ event: LifecycleEvent, at moment: Moment,
+    _ policy: AppsPolicy
   ) {
     let old = place
     switch to.operational {
@@ -71,7 +75,8 @@ package struct LifecycleModel {
     switch (old, place) {
     case (.gone, .asleep), (.gone, .stored), (.front, .asleep), (.front, .stored), (.behind, .stored),
       (.stored, .asleep):
-      problems.append("went from \(old) to \(place)")  // R-MEM-05, R-FTS-01: only by way of the states between
+      // R-MEM-05, R-FTS-01: only by way of the states between
+      problems.append("went from \(old) to \(place)")
     case (.behind, .asleep):
       // R-FTS-01: not before the grace is over, if it came from the front and was not woken.
       break
@@ -94,12 +99,16 @@ package struct LifecycleModel {
     case .didEnterBackground: allowed = [.didFinishLaunching, .willResignActive, .willEnterForeground]
     case .willEnterForeground: allowed = [.didEnterBackground]
     case .willTerminate:
-      allowed = [.didFinishLaunching, .didBecomeActive, .willResignActive, .didEnterBackground, .willEnterForeground]
+      allowed = [
+        .didFinishLaunching, .didBecomeActive, .willResignActive, .didEnterBackground, .willEnterForeground,
+      ]
     }
     if callback == .didFinishLaunching { last = nil }  // a new life
     if !allowed.contains(last) { problems.append("\(callback) after \(last.map(\.rawValue) ?? "nothing")") }
     if callback == .didBecomeActive, !isActive { problems.append("didBecomeActive and is not active") }
-    if callback == .didEnterBackground, place != .behind { problems.append("didEnterBackground and is not behind") }
+    if callback == .didEnterBackground, place != .behind {
+      problems.append("didEnterBackground and is not behind")
+    }
     last = callback == .willTerminate ? nil : callback
   }
 }

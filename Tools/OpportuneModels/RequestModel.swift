@@ -1,7 +1,8 @@
 import OpportuneIO
 
-/// What a broker promises of calls, over plain lists: each ends once, and as it may; none of a suspended app reaches the
-/// kernel, and what completes meanwhile is held; no byte of a pipe is read twice, out of turn, or lost.
+/// What a broker promises of calls, over plain lists: each ends once, and as it may; none of a suspended app
+/// reaches the kernel, and what completes meanwhile is held; no byte of a pipe is read twice, out of turn, or
+/// lost.
 ///
 /// All that is told to it is told by one thread, in the order in which it did and saw it.
 package final class RequestModel {
@@ -103,7 +104,9 @@ package final class RequestModel {
     } else {
       apps[app].suspendedAt = nil
       apps[app].isSynchronised = false
-      for call in calls.indices where calls[call].app == app && !calls[call].hasEnded { calls[call].mayHaveRun = true }
+      for call in calls.indices where calls[call].app == app && !calls[call].hasEnded {
+        calls[call].mayHaveRun = true
+      }
     }
   }
 
@@ -134,11 +137,13 @@ package final class RequestModel {
     expect(!(isHeld && app.isSynchronised), "call \(number) ends though app\(call.app) is suspended")
     switch outcome {
     case .wrote(let count):
-      expect(call.kind != .read && count == call.count, "call \(number) of \(call.count) bytes has moved \(count)")
+      expect(
+        call.kind != .read && count == call.count, "call \(number) of \(call.count) bytes has moved \(count)")
       expect(call.mayHaveRun, "call \(number) was done though app\(call.app) was suspended all the time")
     case .read(let bytes):
       expect(
-        call.kind == .read && (call.fills ? bytes.count == call.count : (1...call.count).contains(bytes.count)),
+        call.kind == .read
+          && (call.fills ? bytes.count == call.count : (1...call.count).contains(bytes.count)),
         "call \(number) of \(call.count) bytes has read \(bytes.count)")
       expect(call.mayHaveRun, "call \(number) was done though app\(call.app) was suspended all the time")
       take(bytes, number, call, heldSince: isHeld ? app.suspendedAt : nil)
@@ -164,10 +169,12 @@ package final class RequestModel {
         return problems.append("call \(number) has read byte \(place), which was read before or never there")
       }
       pipes[call.pipe].isRead[place] = true
-      expect(place > last && (call.fills || last < 0 || place == last + 1), "call \(number) has read \(bytes)")
+      expect(
+        place > last && (call.fills || last < 0 || place == last + 1), "call \(number) has read \(bytes)")
       last = place
       if let heldSince, pipes[call.pipe].fedAt[place] > heldSince {
-        problems.append("call \(number) ends with byte \(place), which came while app\(call.app) was suspended")
+        problems.append(
+          "call \(number) ends with byte \(place), which came while app\(call.app) was suspended")
       }
     }
   }
@@ -195,10 +202,13 @@ package final class RequestModel {
     // What the kernel moved for a call that was told another end is lost.
     let mayBeLost = calls.reduce(0) { sum, call in
       guard call.kind == .read, call.pipe == pipe, call.mayHaveRun else { return sum }
-      let wasCut = apps[call.app].isTerminated || isShutDown || call.hasDeadline || (call.isCancelled && call.fills)
+      let wasCut =
+        apps[call.app].isTerminated || isShutDown || call.hasDeadline || (call.isCancelled && call.fills)
       return wasCut ? sum + call.count : sum
     }
-    expect((had...had + mayBeLost).contains(consumed), "\(consumed) bytes are out of pipe\(pipe), and calls had \(had)")
+    expect(
+      (had...had + mayBeLost).contains(consumed),
+      "\(consumed) bytes are out of pipe\(pipe), and calls had \(had)")
   }
 
   /// All is over: so many bytes came through the pipe that is written to.

@@ -1,8 +1,8 @@
 import Foundation
 
-/// What a scheduler promises of jobs, over plain lists: each runs once, or is cancelled once by the shutdown; none of an
-/// app that is suspended and quiet runs; a strand's run one after the other, in the order of pushes that follow one
-/// another.
+/// What a scheduler promises of jobs, over plain lists: each runs once, or is cancelled once by the shutdown;
+/// none of an app that is suspended and quiet runs; a strand's run one after the other, in the order of
+/// pushes that follow one another.
 ///
 /// Told by many threads. `@unchecked Sendable`: everything is guarded by `lock`.
 package final class SchedulerModel: @unchecked Sendable {
@@ -41,7 +41,9 @@ package final class SchedulerModel: @unchecked Sendable {
   }
   /// Jobs that are not over; those that may run, or all.
   package func open(all: Bool = false) -> [Int] {
-    lock.withLock { jobs.indices.filter { !jobs[$0].isOver && (all || jobs[$0].needs.isDisjoint(with: suspended)) } }
+    lock.withLock {
+      jobs.indices.filter { !jobs[$0].isOver && (all || jobs[$0].needs.isDisjoint(with: suspended)) }
+    }
   }
 
   private func expect(_ holds: Bool, _ problem: @autoclosure () -> String) {

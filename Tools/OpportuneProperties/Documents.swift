@@ -2,9 +2,9 @@ import Foundation
 import OpportuneBase
 import OpportuneFuzz
 
-/// A property of a parser. Random bytes seldom get past the first test of one, so after a first byte that says which the
-/// input is either bytes from which a document with a known meaning is made, or a document whole: a valid one, changed
-/// here and there.
+/// A property of a parser. Random bytes seldom get past the first test of one, so after a first byte that
+/// says which the input is either bytes from which a document with a known meaning is made, or a document
+/// whole: a valid one, changed here and there.
 protocol DocumentProperty: Property {
   /// Valid documents, and what is put into them.
   static var fixtures: [[UInt8]] { get }
@@ -44,7 +44,8 @@ extension DocumentProperty {
 /// How documents are made and damaged.
 enum Documents {
   private static let numbers = [
-    "0", "-1", "1e308", "-1e308", "1e-308", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
+    "0", "-1", "1e308", "-1e308", "1e-308", "9223372036854775807", "9223372036854775808",
+    "-9223372036854775808",
     "1e999",
     "0.1", "-0", "180", "90.0000001", "1e11", "",
   ]

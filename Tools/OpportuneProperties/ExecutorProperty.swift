@@ -42,7 +42,9 @@ struct ExecutorProperty: Property {
 }
 
 /// What a job does; the rest of its byte says where.
-private enum Program: UInt8, CaseIterable { case nothing, spin, spinLonger, block, submit, submitMore, call, wait }
+private enum Program: UInt8, CaseIterable {
+  case nothing, spin, spinLonger, block, submit, submitMore, call, wait
+}
 
 /// A scheduler, two apps with a strand each, and the model.
 ///
@@ -200,7 +202,9 @@ private final class ExecutorWorld: @unchecked Sendable {
 
   private func change(_ app: Int, _ band: Band, _ log: inout StepLog) throws(Violation) {
     log.note("app\(app) goes to band \(band)")
-    do { try apps[app].setBand(band) } catch { throw Violation("app\(app) may not go to band \(band): \(error)") }
+    do { try apps[app].setBand(band) } catch {
+      throw Violation("app\(app) may not go to band \(band): \(error)")
+    }
     bands[app] = band
   }
 
@@ -241,9 +245,12 @@ private final class ExecutorWorld: @unchecked Sendable {
     for (number, app) in apps.enumerated() {
       let told = (app.statistics.submitted, app.statistics.cancelled)
       let known = (
-        UInt64(model.count(of: .closure, in: number)), UInt64(model.count(of: .closure, in: number, cancelled: true))
+        UInt64(model.count(of: .closure, in: number)),
+        UInt64(model.count(of: .closure, in: number, cancelled: true))
       )
-      if told.1 != known.1 { throw Violation("\(app.name) counts \(told.1) cancelled closures, which were \(known.1)") }
+      if told.1 != known.1 {
+        throw Violation("\(app.name) counts \(told.1) cancelled closures, which were \(known.1)")
+      }
       if told.0 > known.0 { throw Violation("\(app.name) counts \(told.0) closures, of \(known.0)") }
     }
   }

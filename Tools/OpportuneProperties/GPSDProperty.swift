@@ -36,7 +36,9 @@ struct GPSDProperty: DocumentProperty {
     let made = MadeReports(&bytes)
     log.note("in pieces of \(size): \(made.text.prefix(2000))")
     let heard = try hear(Array(made.text.utf8), size)
-    guard heard.fixes.count == made.fixes.count, heard.garbage == made.garbage, heard.isClosed == made.isEndless else {
+    guard heard.fixes.count == made.fixes.count, heard.garbage == made.garbage,
+      heard.isClosed == made.isEndless
+    else {
       throw Violation(
         "\(heard.fixes.count) fixes, \(heard.garbage) lines left out, \(heard.isClosed ? "" : "not ")closed: of "
           + "\(made.fixes.count), \(made.garbage), \(made.isEndless ? "" : "not ")closed")
@@ -83,7 +85,8 @@ struct GPSDProperty: DocumentProperty {
           guard now != isAvailable else { throw Violation("the same news twice") }
           isAvailable = now
         case .close: heard.isClosed = true
-        case .connect, .send, .update(.cell): throw Violation("it connects where it is connected, or knows of cells")
+        case .connect, .send, .update(.cell):
+          throw Violation("it connects where it is connected, or knows of cells")
         }
       }
     }
@@ -123,7 +126,9 @@ private struct MadeReports {
   }
 
   private mutating func add(_ bytes: inout ByteSource) {
-    let (latitude, longitude) = (Double(bytes.below(18_001)) / 100 - 90, Double(bytes.below(36_001)) / 100 - 180)
+    let (latitude, longitude) = (
+      Double(bytes.below(18_001)) / 100 - 90, Double(bytes.below(36_001)) / 100 - 180
+    )
     let (mode, hasHeight) = (2 + bytes.below(2), bytes.flag())
     var fields = ["\"class\":\"TPV\"", "\"mode\":\(mode)", "\"lat\":\(latitude)", "\"lon\":\(longitude)"]
     if hasHeight { fields.append("\"altHAE\":\(Double(bytes.byte()) * 10 - 400)") }

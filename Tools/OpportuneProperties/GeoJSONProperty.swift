@@ -12,9 +12,11 @@ struct GeoJSONProperty: DocumentProperty {
   var read: @Sendable (Data) throws -> [NamedRegion] = { try GeoJSON.regions($0) }
 
   static let words = [
-    "{\"type\":\"Feature\",\"properties\":null,\"geometry\":", "\"MultiPolygon\"", "\"Polygon\"", "\"Point\"", "[", "]",
+    "{\"type\":\"Feature\",\"properties\":null,\"geometry\":", "\"MultiPolygon\"", "\"Polygon\"", "\"Point\"",
+    "[", "]",
     "{",
-    "}", "null", "[[[", ",", "\"radius\":", "\"altitude\":[0,1]", "\"dwell\":", "[0,0],[0,1],[1,0]", "\"id\":1e300",
+    "}", "null", "[[[", ",", "\"radius\":", "\"altitude\":[0,1]", "\"dwell\":", "[0,0],[0,1],[1,0]",
+    "\"id\":1e300",
     "\"name\":9223372036854775807",
   ]
   private static let names = ["a", "", "a \"b\"\\\n", "é\u{1F600}", "\u{2028}/", "1"]
@@ -41,7 +43,9 @@ struct GeoJSONProperty: DocumentProperty {
     guard let again = try self.regions(of: Data(GeoJSON.text(regions).utf8)) else {
       throw Violation("what was written is refused")
     }
-    guard again == regions else { throw Violation("\(again.count) regions come back, other than were written") }
+    guard again == regions else {
+      throw Violation("\(again.count) regions come back, other than were written")
+    }
   }
 
   private func regions(of data: Data) throws(Violation) -> [NamedRegion]? {
@@ -57,7 +61,8 @@ struct GeoJSONProperty: DocumentProperty {
       let name = bytes.choice(names)
       let (west, south) = (Double(bytes.below(65_536)) / 200 - 170, Double(bytes.below(65_536)) / 410 - 80)
       let (width, height) = (0.001 + Double(bytes.byte()) / 60, 0.001 + Double(bytes.byte()) / 60)
-      let altitude: ClosedRange<Double>? = bytes.below(3) == 0 ? -Double(bytes.byte())...Double(bytes.byte()) / 3 : nil
+      let altitude: ClosedRange<Double>? =
+        bytes.below(3) == 0 ? -Double(bytes.byte())...Double(bytes.byte()) / 3 : nil
       let region: Region?
       switch bytes.below(4) {
       case 0:
@@ -77,7 +82,8 @@ struct GeoJSONProperty: DocumentProperty {
     }
   }
 
-  private static func box(_ west: Double, _ south: Double, _ width: Double, _ height: Double) -> [Coordinate] {
+  private static func box(_ west: Double, _ south: Double, _ width: Double, _ height: Double) -> [Coordinate]
+  {
     [(0.0, 0.0), (1, 0), (1, 1), (0, 1)].compactMap { across, up in
       try? Coordinate(latitude: south + up * height, longitude: west + across * width)
     }

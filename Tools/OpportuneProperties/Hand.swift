@@ -1,7 +1,7 @@
 import Foundation
 
-/// An executor that runs its tasks' jobs on the thread that asks it to, one after the other: so that what a property does
-/// follows from its input, and only what it tests has threads.
+/// An executor that runs its tasks' jobs on the thread that asks it to, one after the other: so that what a
+/// property does follows from its input, and only what it tests has threads.
 ///
 /// `@unchecked Sendable`: the list is guarded by `condition`.
 final class Hand: TaskExecutor, @unchecked Sendable {
@@ -26,8 +26,8 @@ final class Hand: TaskExecutor, @unchecked Sendable {
     while let job = next(until: nil) { job.runSynchronously(on: asUnownedTaskExecutor()) }
   }
 
-  /// Runs what comes until `isThere`, which is asked again after `meanwhile` every millisecond. False where patience
-  /// ends before.
+  /// Runs what comes until `isThere`, which is asked again after `meanwhile` every millisecond. False where
+  /// patience ends before.
   func run(until isThere: () -> Bool, meanwhile: () -> Void = {}) -> Bool {
     let end = Date(timeIntervalSinceNow: patience)
     while true {
@@ -36,7 +36,9 @@ final class Hand: TaskExecutor, @unchecked Sendable {
       meanwhile()
       let now = Date()
       if now > end { return false }
-      if let job = next(until: now.addingTimeInterval(0.001)) { job.runSynchronously(on: asUnownedTaskExecutor()) }
+      if let job = next(until: now.addingTimeInterval(0.001)) {
+        job.runSynchronously(on: asUnownedTaskExecutor())
+      }
     }
   }
 

@@ -25,7 +25,8 @@ struct IOSchedulerProperty<Subject: RequestScheduler>: Property {
 
   func draw(_ generator: inout SplitMix64) -> [UInt8] {
     // Most are short; a few long enough for what only shows in the long run.
-    let steps = Int.random(in: 1...(Int.random(in: 0..<32, using: &generator) == 0 ? 500 : 80), using: &generator)
+    let steps = Int.random(
+      in: 1...(Int.random(in: 0..<32, using: &generator) == 0 ? 500 : 80), using: &generator)
     return generator.bytes(head + grain * steps)
   }
 

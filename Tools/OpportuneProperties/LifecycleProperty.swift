@@ -111,12 +111,17 @@ struct LifecycleProperty: Property {
   }
 
   private static let plain: [AppEvent] = [
-    .launch, .launch, .launch, .launchInBackground(.system), .bringForward, .bringForward, .leave, .leave, .leave,
-    .interrupt, .endInterruption, .terminate, .hibernate, .audioBegan(.play), .audioPaused, .audioResumed, .audioEnded,
+    .launch, .launch, .launch, .launchInBackground(.system), .bringForward, .bringForward, .leave, .leave,
+    .leave,
+    .interrupt, .endInterruption, .terminate, .hibernate, .audioBegan(.play), .audioPaused, .audioResumed,
+    .audioEnded,
     .message(Message("m")), .data(bytes: 1), .heartbeat(.seconds(600)), .changed(kind: "k", to: "v"),
-    .lock(.addressBook), .unlock(.addressBook), .request(.camera), .release(.camera), .memoryWarning, .trackingBegan,
-    .trackingEnded, .exited, .locationEvent, .completion, .handled, .heartbeatSent, .fetched(.newData), .stopped,
-    .reaped, .returned(.didEnterBackground), .worked(.milliseconds(50)), .call("c"), .cancelLocalNotifications,
+    .lock(.addressBook), .unlock(.addressBook), .request(.camera), .release(.camera), .memoryWarning,
+    .trackingBegan,
+    .trackingEnded, .exited, .locationEvent, .completion, .handled, .heartbeatSent, .fetched(.newData),
+    .stopped,
+    .reaped, .returned(.didEnterBackground), .worked(.milliseconds(50)), .call("c"),
+    .cancelLocalNotifications,
     .workBegan(.upload), .workEnded(.upload), .footprint(.max), .worked(.seconds(Int64.max)),
     .schedule(LocalNotification(fireDate: .instant(60), repeats: .daily, body: "b")),
     .schedule(LocalNotification(fireDate: .instant(.nan), repeats: .weekly, body: "b")),

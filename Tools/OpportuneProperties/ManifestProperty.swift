@@ -13,9 +13,11 @@ struct ManifestProperty: DocumentProperty {
   var read: @Sendable (Data) throws -> ManifestReader.Result = { try ManifestReader.read($0) }
 
   static let words = [
-    "\"CFBundleIdentifier\":", "\"UIBackgroundModes\":[\"audio\"]", "\"OpportuneTaskSeconds\":", "{", "}", "[", "]",
+    "\"CFBundleIdentifier\":", "\"UIBackgroundModes\":[\"audio\"]", "\"OpportuneTaskSeconds\":", "{", "}",
+    "[", "]",
     "null",
-    "true", ",", "<true/>", "<integer>3</integer>", "<real>", "<dict>", "</dict>", "<key>", "\\ud800", "bplist00",
+    "true", ",", "<true/>", "<integer>3</integer>", "<real>", "<dict>", "</dict>", "<key>", "\\ud800",
+    "bplist00",
   ]
 
   static let bytesMade = 4...24
@@ -25,7 +27,9 @@ struct ManifestProperty: DocumentProperty {
     var bytes = ByteSource(generator.bytes(24))
     let made = Made(&bytes)
     let binary = try? PropertyListSerialization.data(
-      fromPropertyList: ["CFBundleIdentifier": "a", "UIBackgroundModes": ["voip"], "OpportuneTaskSeconds": seed],
+      fromPropertyList: [
+        "CFBundleIdentifier": "a", "UIBackgroundModes": ["voip"], "OpportuneTaskSeconds": seed,
+      ],
       format: .binary, options: 0)
     return [Array(made.json.utf8), Array(made.propertyList.utf8)] + (binary.map { [[UInt8]($0)] } ?? [])
   }
@@ -65,7 +69,9 @@ struct ManifestProperty: DocumentProperty {
     if let time = result.manifest.taskTime, !(.zero ... .seconds(86_400)).contains(time) {
       throw Violation("the task time is \(time)")
     }
-    guard result.unknownKeys == result.unknownKeys.sorted() else { throw Violation("unknown keys are not sorted") }
+    guard result.unknownKeys == result.unknownKeys.sorted() else {
+      throw Violation("unknown keys are not sorted")
+    }
   }
 
   /// A manifest and what it means.
@@ -84,7 +90,9 @@ struct ManifestProperty: DocumentProperty {
     private(set) var unknownModes: [String] = []
     private var values: [(key: String, value: Value)] = []
 
-    private static let texts = ["org.example.app", "é\u{1F600}", "<&>\"\\/", "a\tb", "UIBackgroundModes", "1", "true"]
+    private static let texts = [
+      "org.example.app", "é\u{1F600}", "<&>\"\\/", "a\tb", "UIBackgroundModes", "1", "true",
+    ]
     private static let modes = Manifest.Mode.allCases.map(\.rawValue) + ["bluetooth-central", ""]
     private static let seconds = ["1", "300", "0.5", "86400", "0", "-1", "86401", "1e300", "0.0004"]
 
@@ -101,7 +109,8 @@ struct ManifestProperty: DocumentProperty {
         manifest.usageDescriptions["NSLocationWhenInUseUsageDescription"] = text
       }
       if bytes.below(3) == 0 {
-        values.append(("CFBundleVersion", bytes.choice([.string("1"), .number("2.5"), .boolean(true), .numbers])))
+        values.append(
+          ("CFBundleVersion", bytes.choice([.string("1"), .number("2.5"), .boolean(true), .numbers])))
         unknownKeys.append("CFBundleVersion")
       }
     }
@@ -110,7 +119,8 @@ struct ManifestProperty: DocumentProperty {
       switch bytes.below(12) {
       case 0: isValid = false
       case 1:
-        values.append(("CFBundleIdentifier", bytes.choice([.string(""), .number("1"), .boolean(false), .numbers])))
+        values.append(
+          ("CFBundleIdentifier", bytes.choice([.string(""), .number("1"), .boolean(false), .numbers])))
         isValid = false
       default:
         manifest.identifier = bytes.choice(Self.texts)
@@ -122,7 +132,8 @@ struct ManifestProperty: DocumentProperty {
       switch bytes.below(8) {
       case 0...1: return
       case 2:
-        values.append(("UIBackgroundModes", bytes.choice([.string("audio"), .number("1"), .boolean(true), .numbers])))
+        values.append(
+          ("UIBackgroundModes", bytes.choice([.string("audio"), .number("1"), .boolean(true), .numbers])))
         isValid = false
       default:
         let names = (0..<bytes.below(5)).map { _ in bytes.choice(Self.modes) }
@@ -132,7 +143,9 @@ struct ManifestProperty: DocumentProperty {
       }
     }
 
-    private mutating func addFlag(_ key: String, _ path: WritableKeyPath<Manifest, Bool>, _ bytes: inout ByteSource) {
+    private mutating func addFlag(
+      _ key: String, _ path: WritableKeyPath<Manifest, Bool>, _ bytes: inout ByteSource
+    ) {
       switch bytes.below(10) {
       case 0...3: return
       case 4:
@@ -148,7 +161,8 @@ struct ManifestProperty: DocumentProperty {
       switch bytes.below(6) {
       case 0...2: return
       case 3:
-        values.append(("OpportuneTaskSeconds", bytes.choice([.string("3"), .boolean(true), .strings(["3"])])))
+        values.append(
+          ("OpportuneTaskSeconds", bytes.choice([.string("3"), .boolean(true), .strings(["3"])])))
         isValid = false
       default:
         let text = bytes.choice(Self.seconds)
@@ -190,7 +204,8 @@ struct ManifestProperty: DocumentProperty {
           }
         return "<key>\(key)</key>\(text)"
       }
-      return "<?xml version=\"1.0\" encoding=\"UTF-8\"?><plist version=\"1.0\"><dict>\(pairs.joined())</dict></plist>"
+      return
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><plist version=\"1.0\"><dict>\(pairs.joined())</dict></plist>"
     }
   }
 }

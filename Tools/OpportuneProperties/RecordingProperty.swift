@@ -33,7 +33,8 @@ struct RecordingProperty: Property {
       }
       return
     }
-    log.note("\(trace.inputs.count) inputs, \(trace.expectations.count) expectations, \(trace.sums.count) sums")
+    log.note(
+      "\(trace.inputs.count) inputs, \(trace.expectations.count) expectations, \(trace.sums.count) sums")
     try judge(trace)
     // With no end of memory, and with what holds two apps whose sizes are not recorded.
     for memory in [nil, 200 << 20] as [UInt64?] {
@@ -51,16 +52,20 @@ struct RecordingProperty: Property {
     for (index, (at, input)) in trace.inputs.enumerated() {
       if index > 0, at < trace.inputs[index - 1].at { throw Violation("an input at \(at) comes late") }
       // Other recordings name their assertions themselves.
-      guard trace.format == "android-app-usage", case .assertion(let app, let number, let begins) = input else {
+      guard trace.format == "android-app-usage", case .assertion(let app, let number, let begins) = input
+      else {
         continue
       }
       if begins {
-        guard open[app, default: []].insert(number).inserted else { throw Violation("an assertion begins twice") }
+        guard open[app, default: []].insert(number).inserted else {
+          throw Violation("an assertion begins twice")
+        }
       } else if open[app]?.remove(number) == nil {
         throw Violation("an assertion of '\(app)' ends that did not begin")
       }
     }
-    for (before, after) in zip(trace.expectations, trace.expectations.dropFirst()) where before.at > after.at {
+    for (before, after) in zip(trace.expectations, trace.expectations.dropFirst()) where before.at > after.at
+    {
       throw Violation("an expectation at \(after.at) comes late")
     }
   }
@@ -78,8 +83,10 @@ struct RecordingProperty: Property {
     }
     var last = report.start
     for removal in report.removals {
-      guard removal.at >= last, removal.at <= report.end, removal.reason.hasPrefix("\(removal.app) was ") else {
-        throw Violation("a removal of '\(removal.app)' at \(removal.at), after one at \(last): \(removal.reason)")
+      guard removal.at >= last, removal.at <= report.end, removal.reason.hasPrefix("\(removal.app) was ")
+      else {
+        throw Violation(
+          "a removal of '\(removal.app)' at \(removal.at), after one at \(last): \(removal.reason)")
       }
       last = removal.at
     }
@@ -102,7 +109,8 @@ struct RecordingProperty: Property {
     ],
     [
       Table(
-        name: "PLApplicationAgent_EventForward_Application", columns: ["ID", "timestamp", "Identifier", "pid", "State"]),
+        name: "PLApplicationAgent_EventForward_Application",
+        columns: ["ID", "timestamp", "Identifier", "pid", "State"]),
       Table(
         name: "PLProcessMonitorAgent_EventForward_ProcessID",
         columns: ["ID", "timestamp", "PID", "BundleID", "ProcessName"]),
@@ -110,7 +118,8 @@ struct RecordingProperty: Property {
       Table(
         name: "PLPowerAssertionAgent_EventForward_Assertion",
         columns: [
-          "ID", "timestamp", "Action", "pid", "AssertionOnBehalfOfPID", "GlobalUniqueID", "timestampActionOffset",
+          "ID", "timestamp", "Action", "pid", "AssertionOnBehalfOfPID", "GlobalUniqueID",
+          "timestampActionOffset",
         ]),
       Table(name: "PLPushAgent_EventPoint_ReceivedPush", columns: ["ID", "timestamp", "BundleID"]),
       Table(
@@ -121,7 +130,8 @@ struct RecordingProperty: Property {
       Table(name: "PLConfigAgent_EventNone_Config", columns: ["ID", "timestamp", "DeviceBootTime"]),
     ],
     [
-      Table(name: "ZUSAGETIMEDITEM", columns: ["Z_PK", "ZBUNDLEIDENTIFIER", "ZTOTALTIMEINSECONDS", "ZCATEGORY"]),
+      Table(
+        name: "ZUSAGETIMEDITEM", columns: ["Z_PK", "ZBUNDLEIDENTIFIER", "ZTOTALTIMEINSECONDS", "ZCATEGORY"]),
       Table(name: "ZUSAGECATEGORY", columns: ["Z_PK", "ZBLOCK"]),
       Table(name: "ZUSAGEBLOCK", columns: ["Z_PK", "ZSTARTDATE", "ZDURATIONINMINUTES", "ZUSAGE"]),
       Table(name: "ZUSAGE", columns: ["Z_PK", "ZDEVICE", "ZUSER"]),
@@ -147,7 +157,8 @@ struct RecordingProperty: Property {
     try queue.writeWithoutTransaction { database in
       try database.execute(sql: "PRAGMA journal_mode = OFF")
       try database.inTransaction {
-        for (number, table) in tables.enumerated() where missing == 0 || missing > 40 || missing % 7 != number {
+        for (number, table) in tables.enumerated() where missing == 0 || missing > 40 || missing % 7 != number
+        {
           try database.execute(sql: "CREATE TABLE \(table.name) (\(table.columns.joined(separator: ", ")))")
         }
         for var cells in rows {
@@ -178,7 +189,8 @@ struct RecordingProperty: Property {
     switch column {
     case "timestamp", "DeviceBootTime": return 1_600_000_000 + Double(small) * 7.25
     case "ZSTARTDATE", "ZENDDATE": return 600_000_000 + Double(small) * 11
-    case "package_name", "Identifier", "bundleID", "BundleID", "AppBundleId", "ZBUNDLEIDENTIFIER", "ZVALUESTRING":
+    case "package_name", "Identifier", "bundleID", "BundleID", "AppBundleId", "ZBUNDLEIDENTIFIER",
+      "ZVALUESTRING":
       return ["a", "b", "com.apple.springboard.home-screen", "c"][small % 4]
     case "ZSTREAMNAME": return small % 8 == 0 ? "/other" : "/app/inFocus"
     case "type": return [1, 2, 12, 19, 20, 23, 26, 27, 5, 1, 23, 19, 20][small % 13]

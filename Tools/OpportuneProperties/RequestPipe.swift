@@ -3,7 +3,8 @@ import OpportuneFuzz
 import OpportuneIO
 import SystemPackage
 
-/// A pipe, or a pair of stream sockets, of a few KiB with one end for apps, which waits, and one for the driver, which does not.
+/// A pipe, or a pair of stream sockets, of a few KiB with one end for apps, which waits, and one for the
+/// driver, which does not.
 struct RequestPipe {
   let isSocket: Bool
   let apps: FileDescriptor
@@ -50,7 +51,8 @@ struct RequestPipe {
   }
 }
 
-/// A file of 64 KiB that says of each byte where it is; what is written to it says the same, so it never changes.
+/// A file of 64 KiB that says of each byte where it is; what is written to it says the same, so it never
+/// changes.
 struct RequestFile {
   static let size = 64 << 10
   let descriptor: FileDescriptor

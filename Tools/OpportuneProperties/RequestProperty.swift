@@ -141,11 +141,16 @@ private final class RequestWorld: @unchecked Sendable {
     hand.run()
   }
 
-  private func read(_ app: Int, _ pipe: Int, _ count: Int, fills: Bool, within limit: Duration?, _ log: inout StepLog) {
+  private func read(
+    _ app: Int, _ pipe: Int, _ count: Int, fills: Bool, within limit: Duration?, _ log: inout StepLog
+  ) {
     let call = RequestModel.Call(
       .read, app: app, pipe: pipe, count: count, fills: fills, hasDeadline: limit != nil)
     let (io, end, isSocket) = (apps[app], pipes[pipe].apps, pipes[pipe].isSocket)
-    begin(call, "read \(count) from pipe\(pipe)\(fills ? ", all" : "")\(limit.map { ", within \($0)" } ?? "")", &log) {
+    begin(
+      call, "read \(count) from pipe\(pipe)\(fills ? ", all" : "")\(limit.map { ", within \($0)" } ?? "")",
+      &log
+    ) {
       do throws(IOError) {
         let buffer = try IOBuffer(count: count, alignment: 16)
         let moved =
@@ -269,7 +274,9 @@ private final class RequestWorld: @unchecked Sendable {
     try pipes[pipe].put((first..<first + count).map { UInt8(truncatingIfNeeded: $0) })
   }
 
-  private func drain(_ count: Int) { for pipe in Self.written { drained[pipe] += pipes[pipe].takeOut(count) } }
+  private func drain(_ count: Int) {
+    for pipe in Self.written { drained[pipe] += pipes[pipe].takeOut(count) }
+  }
 
   private func cancel(_ pick: Int, _ log: inout StepLog) {
     let open = model.open
@@ -332,7 +339,9 @@ private final class RequestWorld: @unchecked Sendable {
     log.note("shut down")
     guard shutDown() else { throw Violation("the shutdown does not return in time") }
     try wait("calls", &log) { self.model.open.isEmpty }
-    for pipe in Self.read { model.finallySees(consumed: model.fedCount(pipe) - pipes[pipe].waiting, of: pipe) }
+    for pipe in Self.read {
+      model.finallySees(consumed: model.fedCount(pipe) - pipes[pipe].waiting, of: pipe)
+    }
     drain(1 << 20)
     for pipe in Self.written { model.finallySees(written: drained[pipe], to: pipe) }
     let content = withUnsafeTemporaryAllocation(byteCount: RequestFile.size, alignment: 16) { memory in
@@ -368,14 +377,17 @@ private final class RequestWorld: @unchecked Sendable {
       else { return false }
       return statistics.apps.allSatisfy { $0.inFlight == 0 && $0.held == 0 }
     }
-    guard let known = hand.wait(for: { [broker] in try? await broker.statistics() }), let statistics = known else {
+    guard let known = hand.wait(for: { [broker] in try? await broker.statistics() }), let statistics = known
+    else {
       throw Violation("the broker does not answer in time")
     }
     for (number, app) in statistics.apps.prefix(2).enumerated() where !model.isTerminated(number) {
       let classes = [app.foreground, app.background]
       let submitted = classes.reduce(0) { $0 + $1.submitted }
       let ended = classes.reduce(0) { $0 + $1.completed + $1.failed + $1.cancelled }
-      if submitted != ended { throw Violation("\(submitted) calls of \(app.name) were counted, and \(ended) ends") }
+      if submitted != ended {
+        throw Violation("\(submitted) calls of \(app.name) were counted, and \(ended) ends")
+      }
     }
   }
 

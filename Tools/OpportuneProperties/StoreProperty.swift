@@ -3,7 +3,8 @@ import OpportuneFuzz
 import OpportuneMemory
 import OpportuneModels
 
-/// Operations on a hibernation store, crashes that keep any part of what was not synchronised, failures and damage.
+/// Operations on a hibernation store, crashes that keep any part of what was not synchronised, failures and
+/// damage.
 struct StoreProperty: Property {
   let name = "store"
   let summary =
@@ -122,12 +123,16 @@ struct StoreProperty: Property {
       disk.failsAfter = nil
     }
 
-    private func crash(_ image: [UInt8], _ point: Int, _ next: Content, _ log: inout StepLog) throws(Violation) {
+    private func crash(_ image: [UInt8], _ point: Int, _ next: Content, _ log: inout StepLog)
+      throws(Violation)
+    {
       let what = "a crash after call \(point) of \(disk.logCount)"
       let after = try Self.open(CrashDisk(image), what)
       let found: Content
       do throws(Violation) { found = try Self.content(after) } catch { throw Violation("\(what): \(error)") }
-      guard found == content || found == next else { throw Violation("\(what) leaves neither before nor after") }
+      guard found == content || found == next else {
+        throw Violation("\(what) leaves neither before nor after")
+      }
     }
 
     private func damage(_ places: Int, _ generator: inout SplitMix64) throws(Violation) {
@@ -144,7 +149,9 @@ struct StoreProperty: Property {
         }
         return
       }
-      guard Set(store.apps) == Set(content.keys) else { throw Violation("damage makes it name \(store.apps)") }
+      guard Set(store.apps) == Set(content.keys) else {
+        throw Violation("damage makes it name \(store.apps)")
+      }
       for app in store.apps {
         let loaded: [[UInt8]]
         do throws(StoreError) { loaded = try store.load(app) } catch {
@@ -156,7 +163,9 @@ struct StoreProperty: Property {
     }
 
     mutating func empties() throws(Violation) {
-      do { for app in store.apps { try store.remove(app) } } catch { throw Violation("it is not removed: \(error)") }
+      do { for app in store.apps { try store.remove(app) } } catch {
+        throw Violation("it is not removed: \(error)")
+      }
       guard store.freeBytes == StoreProperty.freeBytes else {
         throw Violation("\(store.freeBytes) of \(StoreProperty.freeBytes) bytes are free when it is empty")
       }
@@ -170,7 +179,8 @@ struct StoreProperty: Property {
       }
     }
 
-    private static func save(_ store: HibernationStore, _ app: String, _ parts: [[UInt8]]) throws(StoreError) {
+    private static func save(_ store: HibernationStore, _ app: String, _ parts: [[UInt8]]) throws(StoreError)
+    {
       let memory = parts.map { part in
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: part.count, alignment: 16)
         buffer.copyBytes(from: part)

@@ -12,8 +12,10 @@ struct WayProperty: DocumentProperty {
   var read: @Sendable (Data) throws -> LocationTrace = { try LocationTrace.read($0) }
 
   static let words = [
-    "$GNRMC,", "$GPGGA,", "*00", "<trkpt lat=\"1\" lon=\"2\">", "</trkpt>", "<time>2020-01-01T00:00:00Z</time>", "<gpx",
-    "<!DOCTYPE a [<!ENTITY b \"c\">]>", "&b;", ",,,,", "\n", "2019.11.20_16.55.16", "timestamp,latitude,longitude\n",
+    "$GNRMC,", "$GPGGA,", "*00", "<trkpt lat=\"1\" lon=\"2\">", "</trkpt>",
+    "<time>2020-01-01T00:00:00Z</time>", "<gpx",
+    "<!DOCTYPE a [<!ENTITY b \"c\">]>", "&b;", ",,,,", "\n", "2019.11.20_16.55.16",
+    "timestamp,latitude,longitude\n",
     "nan", "inf", "\"", "+14:00",
   ]
 
@@ -45,7 +47,8 @@ struct WayProperty: DocumentProperty {
   }
 
   private func judge(_ way: LocationTrace) throws(Violation) {
-    guard let first = way.fixes.first, let last = way.fixes.last, way.start.isFinite, first.time == .zero else {
+    guard let first = way.fixes.first, let last = way.fixes.last, way.start.isFinite, first.time == .zero
+    else {
       throw Violation("it has no fixes, or does not begin with the first")
     }
     for (before, after) in zip(way.fixes, way.fixes.dropFirst()) where before.time >= after.time {
@@ -66,7 +69,9 @@ struct WayProperty: DocumentProperty {
       guard dense.fixes.count <= Int(last.time.seconds) + 1 + way.fixes.count else {
         throw Violation("\(dense.fixes.count) fixes of \(last.time.seconds) seconds")
       }
-    } catch let error as Violation { throw error } catch { throw Violation("it has no fix each second: \(error)") }
+    } catch let error as Violation { throw error } catch {
+      throw Violation("it has no fix each second: \(error)")
+    }
   }
 
   private func compare(_ way: LocationTrace, _ made: MadeWay) throws(Violation) {
@@ -74,7 +79,8 @@ struct WayProperty: DocumentProperty {
       throw Violation("\(way.fixes.count) fixes from \(way.start) on, of \(made.points.count)")
     }
     for (fix, point) in zip(way.fixes, made.points) {
-      guard abs(fix.position.latitude - point.latitude) < 1e-7, abs(fix.position.longitude - point.longitude) < 1e-7,
+      guard abs(fix.position.latitude - point.latitude) < 1e-7,
+        abs(fix.position.longitude - point.longitude) < 1e-7,
         abs(fix.time.seconds - (point.seconds - made.points[0].seconds)) < 1e-5
       else { throw Violation("the fix at \(fix.time) is not what was written for \(point.seconds)") }
       guard let height = point.height else { continue }

@@ -1,7 +1,7 @@
 import OpportuneBase
 
-/// How large apps are: sizes of real ones by percentile, from which a size is drawn for each app of a trace. What comes of
-/// it is synthetic: sizes of apps of one device, given to those of another.
+/// How large apps are: sizes of real ones by percentile, from which a size is drawn for each app of a trace.
+/// What comes of it is synthetic: sizes of apps of one device, given to those of another.
 package struct FootprintTable: Sendable, Hashable {
   /// For people and the command.
   package let name: String
@@ -14,20 +14,27 @@ package struct FootprintTable: Sendable, Hashable {
   /// `PLApplicationAgent_EventBackward_ApplicationMemory.SuspendedMemory` has of each.
   package static let ios = FootprintTable(
     name: "ios",
-    source: "log2timeline/plaso, commit 4ea03ef9, test_data/ios/powerlog_2021-12-16_05-54_84E2141B.PLSQL (Apache-2.0)",
+    source:
+      "log2timeline/plaso, commit 4ea03ef9, test_data/ios/powerlog_2021-12-16_05-54_84E2141B.PLSQL (Apache-2.0)",
     bytes: [
-      1_294_760, 1_769_976, 1_876_532, 2_195_980, 2_572_792, 4_006_462, 4_612_680, 4_825_732, 5_374_536, 5_661_326,
-      5_964_440, 6_357_626, 7_045_784, 7_606_926, 8_651_436, 9_483_044, 11_141_824, 12_341_962, 13_738_688, 22_434_576,
+      1_294_760, 1_769_976, 1_876_532, 2_195_980, 2_572_792, 4_006_462, 4_612_680, 4_825_732, 5_374_536,
+      5_661_326,
+      5_964_440, 6_357_626, 7_045_784, 7_606_926, 8_651_436, 9_483_044, 11_141_824, 12_341_962, 13_738_688,
+      22_434_576,
       65_110_920,
     ])
 
-  /// Proportional set size of 27 app processes of an Android 10 phone, by "Total PSS by process" of its bug report.
+  /// Proportional set size of 27 app processes of an Android 10 phone, by "Total PSS by process" of its bug
+  /// report.
   package static let android = FootprintTable(
     name: "android",
-    source: "sonyxperiadev/ChkBugReport, commit 2d0f1f74, bugreport-sailfish-QP1A.191005.007.A3 (measured sizes only)",
+    source:
+      "sonyxperiadev/ChkBugReport, commit 2d0f1f74, bugreport-sailfish-QP1A.191005.007.A3 (measured sizes only)",
     bytes: [
-      4_510_720, 6_193_254, 6_762_291, 6_889_984, 6_964_019, 7_328_768, 7_574_733, 7_673_549, 7_924_736, 8_111_309,
-      8_258_560, 9_148_826, 10_286_080, 11_118_797, 11_552_358, 12_317_184, 14_167_450, 19_698_688, 24_347_443,
+      4_510_720, 6_193_254, 6_762_291, 6_889_984, 6_964_019, 7_328_768, 7_574_733, 7_673_549, 7_924_736,
+      8_111_309,
+      8_258_560, 9_148_826, 10_286_080, 11_118_797, 11_552_358, 12_317_184, 14_167_450, 19_698_688,
+      24_347_443,
       56_574_771, 116_826_112,
     ])
 

@@ -76,8 +76,8 @@ package struct PolicyComparison: Sendable {
   /// Whether they differ in what the person in front waits for.
   package var isFelt: Bool { Set(outcomes.map { [$0.coldStarts, $0.frontReanimations] }).count > 1 }
 
-  /// Runs each policy with one budget; without one, from what holds all apps down, by a tenth each time, until the
-  /// policies differ in how apps come to the front, or the budget holds the largest app alone.
+  /// Runs each policy with one budget; without one, from what holds all apps down, by a tenth each time,
+  /// until the policies differ in how apps come to the front, or the budget holds the largest app alone.
   ///
   /// - Throws: ``PolicyError``, ``AppsError``.
   package init(
@@ -86,7 +86,8 @@ package struct PolicyComparison: Sendable {
   ) throws {
     let names = Set(trace.inputs.compactMap(\.input.runs)).sorted()
     let recorded = trace.sizes.compactMapValues { $0.max() }
-    let sizes = Dictionary(uniqueKeysWithValues: names.map { ($0, recorded[$0] ?? table.draw($0, seed: seed)) })
+    let sizes = Dictionary(
+      uniqueKeysWithValues: names.map { ($0, recorded[$0] ?? table.draw($0, seed: seed)) })
     format = trace.format
     apps = names.count
     sizesRecorded = names.count { recorded[$0] != nil }

@@ -25,7 +25,9 @@ extension PolicyComparison {
 
   /// What was compared, by lines.
   var preface: [String] {
-    guard let budget = budgets.last else { return ["\(format): no app is seen to run, so there is nothing to compare"] }
+    guard let budget = budgets.last else {
+      return ["\(format): no app is seen to run, so there is nothing to compare"]
+    }
     let tried =
       budgets.count > 1
       ? "; \(budgets.count) budgets were tried from \(budgets[0].inMegabytes) down"
@@ -44,7 +46,12 @@ extension PolicyComparison {
 
   /// The policies side by side, after a row of what each column is.
   var rows: [[String]] {
-    [["policy", "kills", "hibernations", "reanimations", "to the front", "cold starts", "written", "who goes first"]]
+    [
+      [
+        "policy", "kills", "hibernations", "reanimations", "to the front", "cold starts", "written",
+        "who goes first",
+      ]
+    ]
       + outcomes.map {
         [
           $0.policy.rawValue, "\($0.kills)", "\($0.hibernations)", "\($0.reanimations)",

@@ -146,7 +146,9 @@ package enum Replay {
       }
       try host.post(.wallClock(start))
       try host.post(.power(options.onBattery ? .battery : .mains))
-      for (at, input) in trace.inputs { if let app = input.runs, firstInput[app] == nil { firstInput[app] = at } }
+      for (at, input) in trace.inputs {
+        if let app = input.runs, firstInput[app] == nil { firstInput[app] = at }
+      }
       var next = 0
       for (at, input) in trace.inputs {
         while next < trace.expectations.count, trace.expectations[next].at < at { try compare(&next) }
@@ -210,7 +212,9 @@ package enum Replay {
         try host.post(.footprint(bytes), id(of: app))
       case .power(let supply): try host.post(.power(supply))
       case .shutdown:
-        for id in ids.values.sorted() where host.system.state(of: id) != .notRunning { try host.post(.exited, id) }
+        for id in ids.values.sorted() where host.system.state(of: id) != .notRunning {
+          try host.post(.exited, id)
+        }
         open = [:]
       }
     }
@@ -218,12 +222,16 @@ package enum Replay {
     /// A recorded assertion runs the app: it is woken if need be, and holds a task until the end.
     private mutating func assert(_ id: AppID, _ identifier: Int64, _ begins: Bool) throws {
       guard begins else {
-        if let task = open.removeValue(forKey: identifier), host.system.view(of: id)?.openTasks.contains(task) == true {
+        if let task = open.removeValue(forKey: identifier),
+          host.system.view(of: id)?.openTasks.contains(task) == true
+        {
           try host.post(.endTask(task), id)
         }
         return
       }
-      if let state = host.system.state(of: id), !state.mayExecute { try host.post(.message(Message("assertion")), id) }
+      if let state = host.system.state(of: id), !state.mayExecute {
+        try host.post(.message(Message("assertion")), id)
+      }
       let place = host.log.count
       try host.post(.beginTask(.other), id)
       for entry in host.log[place...] where entry.app == id {
@@ -249,10 +257,13 @@ package enum Replay {
       if got == .notRunning { got = .terminated }
       guard got != row.state else { return }
       report.divergences.append(
-        ReplayReport.Divergence(at: row.at, app: row.app, expected: row.state, got: got, cause: cause(row.state, got)))
+        ReplayReport.Divergence(
+          at: row.at, app: row.app, expected: row.state, got: got, cause: cause(row.state, got)))
     }
 
-    private func cause(_ expected: LifecycleState.Operational, _ got: LifecycleState.Operational) -> DivergenceCause {
+    private func cause(_ expected: LifecycleState.Operational, _ got: LifecycleState.Operational)
+      -> DivergenceCause
+    {
       switch (expected, got) {
       case (.foreground, _): .unrecordedForeground
       case (.terminated, _), (.notRunning, _): .unrecordedEnd
@@ -286,7 +297,8 @@ package enum Replay {
             since[entry.app] = (to.operational, entry.moment)
           }
           if to == .background, from != .stopping {
-            let time = tasks[entry.app, default: 0] > 0 ? policy.tasks.wallClock ?? policy.grace : policy.grace
+            let time =
+              tasks[entry.app, default: 0] > 0 ? policy.tasks.wallClock ?? policy.grace : policy.grace
             report.granted += from.isForeground ? time.inSeconds : policy.eventTime.inSeconds
           }
           if from == .hibernated, to.isInMemory { report.reanimations += 1 }

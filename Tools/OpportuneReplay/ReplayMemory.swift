@@ -71,7 +71,8 @@ extension Replay.Run {
   private func candidates() -> [RemovalCandidate] {
     names.indices.compactMap { number in
       let id = AppID(number)
-      guard let view = host.system.view(of: id), view.state.isInMemory, let snapshot = host.system.snapshot(of: id)
+      guard let view = host.system.view(of: id), view.state.isInMemory,
+        let snapshot = host.system.snapshot(of: id)
       else { return nil }
       let used = view.lastUsed ?? launches[id] ?? host.now
       return RemovalCandidate(

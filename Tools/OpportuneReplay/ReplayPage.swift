@@ -34,9 +34,11 @@ extension ReplayReport {
           ? "" : "<span><i style=\"background:#c0262d;width:2px\"></i>differs from the recording</span>")
         + (removals.isEmpty ? "" : "<span>▼ removed; point at it for why</span>") + "</p>"
     ]
-    out.append("<svg viewBox=\"0 0 1100 \(Int(height))\" role=\"img\" aria-label=\"States of each app over time\">")
+    out.append(
+      "<svg viewBox=\"0 0 1100 \(Int(height))\" role=\"img\" aria-label=\"States of each app over time\">")
     let rows = Dictionary(
-      shown.enumerated().map { ($0.element, Double($0.offset) * row + 4) }, uniquingKeysWith: { first, _ in first })
+      shown.enumerated().map { ($0.element, Double($0.offset) * row + 4) },
+      uniquingKeysWith: { first, _ in first })
     let floor = Double(shown.count) * row + 6
     for (at, label) in ticks() {
       let x = short(x(at))
@@ -45,7 +47,8 @@ extension ReplayReport {
     }
     for app in shown {
       let label = app.count > 42 ? "…" + app.suffix(41) : app
-      out.append("<text x=\"\(left - 8)\" y=\"\((rows[app] ?? 0) + 11)\" text-anchor=\"end\">\(label.inHTML)</text>")
+      out.append(
+        "<text x=\"\(left - 8)\" y=\"\((rows[app] ?? 0) + 11)\" text-anchor=\"end\">\(label.inHTML)</text>")
     }
     // What a person looks for lies on top, and is never too narrow to be seen.
     let order: [LifecycleState.Operational] = [.suspended, .hibernated, .background, .foreground]
@@ -80,7 +83,9 @@ extension ReplayReport {
 
   /// Round times within the timeline, eight at most, and how they are called, in UTC.
   private func ticks() -> [(Double, String)] {
-    let steps: [Double] = [1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000]
+    let steps: [Double] = [
+      1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000,
+    ]
     guard let step = steps.first(where: { (end - start) / $0 <= 8 }) else { return [] }
     return stride(from: (start / step).rounded(.up) * step, through: end, by: step).map { at in
       let text = time(at)  // 2023-05-29T20:27:58Z

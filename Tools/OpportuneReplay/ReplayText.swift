@@ -8,7 +8,9 @@ extension ReplayReport {
   package func text(divergencesShown: Int = 20, removalsShown: Int = 10) -> String {
     if !sums.isEmpty {
       let total = sums.values.reduce(0, +)
-      var lines = ["\(format): sums of \(apps.count) apps, \(time(start)) to \(time(end)), \(hours(total)) in all"]
+      var lines = [
+        "\(format): sums of \(apps.count) apps, \(time(start)) to \(time(end)), \(hours(total)) in all"
+      ]
       lines += notes.map { "note: \($0)" }
       lines.append("only sums were recorded, so there is nothing to replay; seconds in front:")
       for (app, seconds) in sums.sorted(by: { ($1.value, $0.key) < ($0.value, $1.key) }).prefix(20) {
@@ -24,7 +26,8 @@ extension ReplayReport {
       if let seconds = seconds[state] { lines.append("  \(pad(state.rawValue, 12)) \(hours(seconds))") }
     }
     let all = switchCount
-    lines.append("switches: \(all)" + (all > 0 ? ", \(changes) to another app, \(all - changes) back to the same" : ""))
+    lines.append(
+      "switches: \(all)" + (all > 0 ? ", \(changes) to another app, \(all - changes) back to the same" : ""))
     for kind in Switch.allCases {
       guard let count = switches[kind], all > 0 else { continue }
       lines.append(
@@ -36,7 +39,8 @@ extension ReplayReport {
     lines.append(
       "kills: "
         + (kills.isEmpty
-          ? "none" : kills.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", ")))
+          ? "none" : kills.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", "))
+    )
     if let memory {
       lines.append(
         "memory: \(memory.inMegabytes), apps are removed from \(criticalPoint.share.inPercent) of it on; "
@@ -93,12 +97,15 @@ extension ReplayReport {
       format: format, start: start, end: end, events: events, apps: apps,
       seconds: Dictionary(uniqueKeysWithValues: seconds.map { ($0.key.rawValue, $0.value) }),
       switches: Dictionary(uniqueKeysWithValues: switches.map { ($0.key.rawValue, $0.value) }),
-      changes: changes, backgroundGranted: granted, backgroundUsed: used, assertions: assertions, refusals: refusals,
+      changes: changes, backgroundGranted: granted, backgroundUsed: used, assertions: assertions,
+      refusals: refusals,
       kills: kills,
       memory: memory, criticalPoint: memory.map { _ in criticalPoint.share }, removals: removals,
       reanimations: reanimations, compared: compared, notObservable: notObservable,
       divergences: divergences.map {
-        Row(at: $0.at, app: $0.app, expected: $0.expected.rawValue, got: $0.got.rawValue, cause: $0.cause.rawValue)
+        Row(
+          at: $0.at, app: $0.app, expected: $0.expected.rawValue, got: $0.got.rawValue,
+          cause: $0.cause.rawValue)
       },
       sums: sums,
       brokenRules: rules.mapValues { Dictionary(uniqueKeysWithValues: $0.map { ($0.key.id, $0.value) }) },
@@ -106,7 +113,8 @@ extension ReplayReport {
     return try encode(document)
   }
 
-  /// A timeline for Perfetto and chrome://tracing: one process for each app, one slice for each stay in a state.
+  /// A timeline for Perfetto and chrome://tracing: one process for each app, one slice for each stay in a
+  /// state.
   package func traceEvents() throws -> String {
     struct Event: Encodable {
       var name, ph: String
@@ -162,10 +170,13 @@ func time(_ seconds: Double) -> String {
 func hours(_ seconds: Double) -> String {
   let whole = Int(seconds.rounded())
   return whole >= 3600
-    ? "\(whole / 3600) h \(whole % 3600 / 60) min" : whole >= 60 ? "\(whole / 60) min \(whole % 60) s" : "\(whole) s"
+    ? "\(whole / 3600) h \(whole % 3600 / 60) min"
+    : whole >= 60 ? "\(whole / 60) min \(whole % 60) s" : "\(whole) s"
 }
 
-func percent(_ part: Int, _ whole: Int) -> String { "\(Int((Double(part) / Double(whole) * 100).rounded())) %" }
+func percent(_ part: Int, _ whole: Int) -> String {
+  "\(Int((Double(part) / Double(whole) * 100).rounded())) %"
+}
 
 func pad(_ text: String, _ width: Int, left: Bool = false) -> String {
   let fill = String(repeating: " ", count: max(0, width - text.count))

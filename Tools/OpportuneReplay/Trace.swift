@@ -69,8 +69,8 @@ package struct Trace: Sendable, Hashable {
     }
   }
 
-  /// Where nothing at all is recorded for longer than `limit` seconds, whoever was in front is taken to have left with the last
-  /// that is: a day of which the recording says nothing is no day of use.
+  /// Where nothing at all is recorded for longer than `limit` seconds, whoever was in front is taken to have
+  /// left with the last that is: a day of which the recording says nothing is no day of use.
   package mutating func endSilences(longerThan limit: Double = 43_200) {
     var front: String?
     var last = Double.infinity
@@ -110,8 +110,11 @@ package struct Trace: Sendable, Hashable {
 
   /// In time; what happened at once stays in the order of its source.
   mutating func sort() {
-    inputs = inputs.enumerated().sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }.map(\.element)
-    expectations = expectations.enumerated().sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }.map(
+    inputs = inputs.enumerated().sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }.map(
+      \.element)
+    expectations = expectations.enumerated().sorted {
+      ($0.element.at, $0.offset) < ($1.element.at, $1.offset)
+    }.map(
       \.element)
   }
 }

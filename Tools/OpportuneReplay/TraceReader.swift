@@ -17,7 +17,8 @@ package enum TraceError: Error, Sendable, Hashable, CustomStringConvertible {
   package var description: String {
     switch self {
     case .missing(let path): "'\(path)' cannot be read: no such file, or no right to it"
-    case .notAFile(let path, let kind): "'\(path)' is \(kind), expected a file (a database is read in no order)"
+    case .notAFile(let path, let kind):
+      "'\(path)' is \(kind), expected a file (a database is read in no order)"
     case .compressed(let path): "'\(path)' is compressed; unpack it first: gunzip -k '\(path)'"
     case .notADatabase(let path, let reason): "'\(path)' is no SQLite database: \(reason)"
     case .unknownFormat(let path, let known):
@@ -58,9 +59,11 @@ package enum TraceReader {
     }
   }
 
-  /// A database in WAL mode is read with the help of two files beside it. Where these cannot be made, nobody can be writing it
-  /// either; it is all there is unless there are changes in one of them.
-  private static func readAlone(_ path: String, _ head: Data, _ error: DatabaseError) throws(TraceError) -> Trace {
+  /// A database in WAL mode is read with the help of two files beside it. Where these cannot be made, nobody
+  /// can be writing it either; it is all there is unless there are changes in one of them.
+  private static func readAlone(_ path: String, _ head: Data, _ error: DatabaseError) throws(TraceError)
+    -> Trace
+  {
     for changes in ["-wal", "-journal"].map({ path + $0 }) {
       var status = stat()
       if stat(changes, &status) == 0, status.st_size > 0 { throw .unfinished(path, changes) }
@@ -69,7 +72,8 @@ package enum TraceReader {
     guard head.count == 20, head[18] == 2 || head[19] == 2 else { throw traceError(error, path) }
     do {
       var trace = try read(path, from: URL(fileURLWithPath: path).absoluteString + "?immutable=1")
-      trace.notes.insert("opened as a file that nobody writes (immutable): SQLite can make no files beside it", at: 0)
+      trace.notes.insert(
+        "opened as a file that nobody writes (immutable): SQLite can make no files beside it", at: 0)
       return trace
     } catch {
       throw traceError(error, path)

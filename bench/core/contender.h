@@ -1,8 +1,9 @@
 /*
- * A queue as the benchmarks see it: the loops around it, so that no call through a pointer falls on one operation.
+ * A queue as the benchmarks see it: the loops around it, so that no call through a pointer falls on one
+ * operation.
  *
- * A contender's file defines a type, ID_make and ID_destroy, ID_push and ID_take, and lets CONTENDER() write the loops,
- * the same for all.
+ * A contender's file defines a type, ID_make and ID_destroy, ID_push and ID_take, and lets CONTENDER() write
+ * the loops, the same for all.
  */
 #ifndef BENCH_CONTENDER_H
 #define BENCH_CONTENDER_H
@@ -16,7 +17,8 @@
 extern "C" {
 #endif
 
-/* Producer 0 is the owner: it is the thread of consumer 0. Consumer 1 is another thread, a thief or the only consumer. */
+/* Producer 0 is the owner: it is the thread of consumer 0. Consumer 1 is another thread, a thief or the only
+ * consumer. */
 enum { OWNER = 0, THIEF = 1, TAKERS = 2, PRODUCERS_MAX = 4 };
 
 typedef struct contender {
@@ -24,20 +26,23 @@ typedef struct contender {
     bool is_ours;
     bool is_lock_free; /* a thread stopped at any instruction keeps nobody from completing */
     const char *why;   /* a remark on that, or "" */
-    bool spins;        /* waits for other threads by spinning: pointless where there are more of them than processors */
+    /* waits for other threads by spinning: pointless where there are more of them than processors */
+    bool spins;
     /* `items` is the most that one producer will have queued. NULL where memory is short. */
     void *(*make)(unsigned producers, uint64_t items);
     void (*destroy)(void *queue);
     /* Pushes the values from + 1 to from + n. */
     void (*push)(void *queue, unsigned producer, uint64_t from, uint64_t n);
-    /* Takes n values, waiting for them if `waits`, else as many as there are. Adds them to *sum; returns how many. */
+    /* Takes n values, waiting for them if `waits`, else as many as there are. Adds them to *sum; returns how
+     * many. */
     uint64_t (*take)(void *queue, unsigned consumer, uint64_t n, bool waits, uint64_t *sum);
-    /* On one thread: n / batch times, pushes `batch` values and takes them. Returns the sum of those taken. */
+    /* On one thread: n / batch times, pushes `batch` values and takes them. Returns the sum of those
+     * taken. */
     uint64_t (*cycle)(void *queue, uint64_t n, uint64_t batch);
 } contender;
 
-/* After a look that found nothing: a moment's pause at first, then let others run, of whom there may be more than
- * processors. */
+/* After a look that found nothing: a moment's pause at first, then let others run, of whom there may be more
+ * than processors. */
 static inline void contender_idle(unsigned *looks) {
     if (++*looks < 32) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -51,7 +56,8 @@ static inline void contender_idle(unsigned *looks) {
     }
 }
 
-/* Writes the loops around bool ID_push(queue *, producer, value) and bool ID_take(queue *, consumer, &value). */
+/* Writes the loops around bool ID_push(queue *, producer, value) and bool ID_take(queue *, consumer,
+ * &value). */
 #define CONTENDER_LOOPS(id, type)                                                                        \
     static void id##_push_loop(void *object, unsigned producer, uint64_t from, uint64_t n) {             \
         type *self = (type *)object;                                                                     \

@@ -1,8 +1,8 @@
 /*
- * The C core's operations beside plain rivals. In each repeat all contenders of a table take turns, beginning with
- * another one each time, so that whatever else the machine does falls on all of them. A ratio is taken within a
- * repeat; printed is the median of those. Queues that spin are left out where threads outnumber processors: each of
- * their waits would last a time slice.
+ * The C core's operations beside plain rivals. In each repeat all contenders of a table take turns, beginning
+ * with another one each time, so that whatever else the machine does falls on all of them. A ratio is taken
+ * within a repeat; printed is the median of those. Queues that spin are left out where threads outnumber
+ * processors: each of their waits would last a time slice.
  *
  *   core-bench [--json FILE] [--repeats N] [--only WORD]...
  *   core-bench --ops OPERATION N      does N operations and ends, for counting; core-bench --ops lists them
@@ -213,7 +213,8 @@ static void steps_print(const char *name, double ns[SIZES][STEPS]) {
     for (int step = 0; step < STEPS; step++) {
         fprintf(json_file, "%s{\"step\":\"%s\",\"ns\":{", step ? "," : "", step_name[step]);
         for (int size = 0; size < SIZES; size++)
-            fprintf(json_file, "%s\"%llu\":%.1f", size ? "," : "", (unsigned long long)sizes[size], ns[size][step]);
+            fprintf(json_file, "%s\"%llu\":%.1f", size ? "," : "", (unsigned long long)sizes[size],
+                    ns[size][step]);
         fprintf(json_file, "}}");
     }
     fprintf(json_file, "]}");
@@ -243,11 +244,13 @@ static int usage(void) {
 static void describe_machine(const options *options) {
     struct utsname name;
     CHECK(uname(&name) == 0);
-    printf("%s %s, %s, %u CPUs, %u repeats, interleaved%s\n", name.sysname, name.release, name.machine, options->cpus,
+    printf("%s %s, %s, %u CPUs, %u repeats, interleaved%s\n", name.sysname, name.release, name.machine,
+           options->cpus,
            options->repeats, options->is_smoke ? "; a smoke run: the figures mean nothing" : "");
     if (json_file != NULL)
         fprintf(json_file, "{\"kernel\":\"%s\",\"machine\":\"%s\",\"cpus\":%u,\"repeats\":%u,\"smoke\":%s,\"tables\":[\n",
-                name.release, name.machine, options->cpus, options->repeats, options->is_smoke ? "true" : "false");
+                name.release, name.machine, options->cpus, options->repeats,
+                    options->is_smoke ? "true" : "false");
 }
 
 int main(int count, char **argument) {

@@ -43,7 +43,8 @@ static void notifier_wait(notifier *notifier, uint32_t *seen) {
         CHECK(read(notifier->event, &count, sizeof(count)) == sizeof(count));
         break;
     default:
-        while (atomic_load(&notifier->word) == *seen) syscall(SYS_futex, &notifier->word, FUTEX_WAIT_PRIVATE, *seen, NULL, NULL, 0);
+        while (atomic_load(&notifier->word) == *seen)
+            syscall(SYS_futex, &notifier->word, FUTEX_WAIT_PRIVATE, *seen, NULL, NULL, 0);
         *seen = atomic_load(&notifier->word);
     }
 }
@@ -56,7 +57,8 @@ static void *waiter_main(void *object) {
 }
 
 double notifier_call(notifier_kind kind, uint64_t n) {
-    notifier notifier = {.kind = kind, .alarms = CHECKED(opp_alarms_create()), .event = eventfd(0, EFD_CLOEXEC)};
+    notifier notifier = {.kind = kind, .alarms = CHECKED(opp_alarms_create()),
+        .event = eventfd(0, EFD_CLOEXEC)};
     pthread_t thread;
     CHECK(notifier.event >= 0 && pthread_create(&thread, NULL, waiter_main, &notifier) == 0);
     uint64_t start = now_ns();

@@ -1,5 +1,5 @@
-/* The core's own queues: the run queue, alone and with the look for a sleeper that a scheduler adds, a strand's queue
- * and the inbox. */
+/* The core's own queues: the run queue, alone and with the look for a sleeper that a scheduler adds, a
+ * strand's queue and the inbox. */
 #include "contender.h"
 #include "setup.h"
 
@@ -41,7 +41,8 @@ static void *queue_make(unsigned producers, uint64_t items) {
             complete &= queue->producer[i] != NULL;
         }
         if (complete) queue->consumer[OWNER] = opp_consumer_create(queue->core, queue->producer[0], NULL);
-        if (complete) queue->consumer[THIEF] = opp_consumer_create(queue->core, queue->producer[producers], NULL);
+        if (complete)
+            queue->consumer[THIEF] = opp_consumer_create(queue->core, queue->producer[producers], NULL);
         complete &= queue->app != NULL && queue->queue != NULL && queue->consumer[OWNER] != NULL &&
                     queue->consumer[THIEF] != NULL;
         /* All tokens in use, as in a busy pool. */

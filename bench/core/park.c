@@ -38,7 +38,8 @@ static void pool_ring(bed *bed) {
 }
 
 static void futex_wait(bed *bed) {
-    while (!atomic_exchange(&bed->rung, 0)) syscall(SYS_futex, &bed->rung, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+    while (!atomic_exchange(&bed->rung, 0))
+        syscall(SYS_futex, &bed->rung, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 }
 
 static void futex_ring(bed *bed) {

@@ -20,8 +20,8 @@ double queue_cycle(const contender *contender, void *queue, uint64_t n, uint64_t
 }
 
 /*
- * Threads stay where they are put: threads this short would else often share one processor, one after the other, and
- * nothing would be measured of what they do to each other.
+ * Threads stay where they are put: threads this short would else often share one processor, one after the
+ * other, and nothing would be measured of what they do to each other.
  */
 static cpu_set_t usable;
 static pthread_once_t usable_once = PTHREAD_ONCE_INIT;
@@ -116,7 +116,8 @@ static void *producer_main(void *object) {
     return NULL;
 }
 
-double queue_inject(const contender *contender, void *queue, unsigned producers, uint64_t each, bool consumed) {
+double queue_inject(const contender *contender, void *queue, unsigned producers, uint64_t each,
+                    bool consumed) {
     gate gate = {0, false};
     uint64_t total = each * producers, sum = 0, taken = 0;
     pthread_t thread[PRODUCERS_MAX];

@@ -1,4 +1,5 @@
-/* Rivals in C: a deque under a mutex, the work-stealing deque of Chase and Lev, and Concurrency Kit's queues. */
+/* Rivals in C: a deque under a mutex, the work-stealing deque of Chase and Lev, and Concurrency Kit's
+ * queues. */
 #include "contender.h"
 
 #include <ck_fifo.h>
@@ -128,8 +129,9 @@ CONTENDER(chase_lev, chase_lev, "Chase-Lev deque", false, true, "one producer; l
 /* --- Concurrency Kit: queue of Michael and Scott ------------------------------------------------ */
 
 /*
- * Nodes come from a stock, since a user must bring his own, and his own safe way to use them again: not counted. The
- * stock is one larger than what is queued at most, so that the node which an empty queue keeps is not the next one.
+ * Nodes come from a stock, since a user must bring his own, and his own safe way to use them again: not
+ * counted. The stock is one larger than what is queued at most, so that the node which an empty queue keeps
+ * is not the next one.
  */
 typedef struct ck_fifo {
     ck_fifo_mpmc_t fifo;
@@ -202,5 +204,6 @@ static inline bool ck_ring_take(ck_ring_queue *queue, unsigned consumer, uint64_
     return true;
 }
 
-CONTENDER_SPINS(ck_ring, ck_ring_queue, "ConcurrencyKit ring_mpsc", false, false, "bounded; spins for a stopped producer",
+CONTENDER_SPINS(ck_ring, ck_ring_queue, "ConcurrencyKit ring_mpsc", false, false,
+                "bounded; spins for a stopped producer",
                 true)

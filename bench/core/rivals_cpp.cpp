@@ -12,13 +12,15 @@ namespace {
 using boost_queue = boost::lockfree::queue<std::uint64_t>;
 
 void *boost_make(unsigned producers, std::uint64_t items) {
-    // All nodes beforehand: bounded_push() takes from those alone, and is lock-free because it never allocates.
+    // All nodes beforehand: bounded_push() takes from those alone, and is lock-free because it never
+    // allocates.
     return new (std::nothrow) boost_queue(items * producers + 1);
 }
 
 void boost_destroy(void *object) { delete static_cast<boost_queue *>(object); }
 
-inline bool boost_push(boost_queue *queue, unsigned, std::uint64_t value) { return queue->bounded_push(value); }
+inline bool boost_push(boost_queue *queue, unsigned,
+                       std::uint64_t value) { return queue->bounded_push(value); }
 
 inline bool boost_take(boost_queue *queue, unsigned, std::uint64_t *value) { return queue->pop(*value); }
 
@@ -51,5 +53,6 @@ inline bool moodycamel_take(moodycamel_queue *queue, unsigned consumer, std::uin
 
 extern "C" {
 CONTENDER(boost, boost_queue, "Boost.Lockfree queue", false, true, "nodes made beforehand")
-CONTENDER(moodycamel, moodycamel_queue, "moodycamel", false, false, "takes its blocks from malloc; no order across producers")
+CONTENDER(moodycamel, moodycamel_queue, "moodycamel", false, false,
+          "takes its blocks from malloc; no order across producers")
 }

@@ -29,7 +29,8 @@ static double highest(const row *row, unsigned count) {
     return value;
 }
 
-/* The rival with the lowest median: the lock-free ones alone, if there is any. NULL where there is no rival. */
+/* The rival with the lowest median: the lock-free ones alone, if there is any. NULL where there is no
+ * rival. */
 static const row *best_rival(const table *table) {
     const row *best = NULL;
     for (int strict = 1; strict >= 0 && best == NULL; strict--)
@@ -61,7 +62,8 @@ void table_print(const table *table) {
         if (table->is_queue) printf("  %-3s  %s", row->is_lock_free ? "yes" : "no", row->why);
         printf("\n");
     }
-    if (table->is_queue && rival != NULL) printf("rival: %s, the best%s one\n", rival->name, rival->is_lock_free ? " lock-free" : "");
+    if (table->is_queue && rival != NULL)
+        printf("rival: %s, the best%s one\n", rival->name, rival->is_lock_free ? " lock-free" : "");
     const row *ours = &table->row[0];
     double value = median(ours->sample, table->repeats);
     if (table->aim_ns > 0)
@@ -74,12 +76,15 @@ void table_print(const table *table) {
 
 void table_json(const table *table, FILE *file) {
     const row *rival = best_rival(table);
-    fprintf(file, "{\"title\":\"%s\",\"operation\":\"%s\",\"aim_ns\":%g,\"aim_ratio\":%g,\"rows\":[", table->title,
+    fprintf(file, "{\"title\":\"%s\",\"operation\":\"%s\",\"aim_ns\":%g,\"aim_ratio\":%g,\"rows\":[",
+            table->title,
             table->unit, table->aim_ns, table->aim_ratio);
     for (unsigned i = 0; i < table->rows; i++) {
         const row *row = &table->row[i];
-        fprintf(file, "%s{\"contender\":\"%s\",\"ns\":{\"median\":%.2f,\"min\":%.2f,\"max\":%.2f}", i ? "," : "", row->name,
-                median(row->sample, table->repeats), lowest(row, table->repeats), highest(row, table->repeats));
+        fprintf(file, "%s{\"contender\":\"%s\",\"ns\":{\"median\":%.2f,\"min\":%.2f,\"max\":%.2f}",
+                i ? "," : "", row->name,
+                median(row->sample, table->repeats), lowest(row, table->repeats),
+                    highest(row, table->repeats));
         if (rival != NULL) fprintf(file, ",\"ratio\":%.4f", ratio_to(table, row, rival));
         if (table->is_queue) fprintf(file, ",\"lock_free\":%s", row->is_lock_free ? "true" : "false");
         fprintf(file, "}");

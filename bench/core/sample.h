@@ -26,7 +26,8 @@ typedef struct table {
     row row[ROWS_MAX];
 } table;
 
-/* Prints the table: median, spread, ratio to the best rival, taken repeat by repeat and then the median of that. */
+/* Prints the table: median, spread, ratio to the best rival, taken repeat by repeat and then the median of
+ * that. */
 void table_print(const table *table);
 
 /* One object of JSON, without a line end. */

@@ -1,4 +1,5 @@
-/* A core as the scheduler sets it up by default: three bands, of which background and foreground share a level. */
+/* A core as the scheduler sets it up by default: three bands, of which background and foreground share a
+ * level. */
 #ifndef BENCH_SETUP_H
 #define BENCH_SETUP_H
 

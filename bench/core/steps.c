@@ -1,6 +1,6 @@
 /*
- * Suspending, resuming and moving an app with jobs queued. The rival is what a plain scheduler does: one list of jobs
- * for each level, behind a mutex, from which a step takes out the app's jobs.
+ * Suspending, resuming and moving an app with jobs queued. The rival is what a plain scheduler does: one list
+ * of jobs for each level, behind a mutex, from which a step takes out the app's jobs.
  */
 #include "steps.h"
 #include "check.h"
@@ -103,8 +103,11 @@ void steps_of_run_queue(uint64_t queued, unsigned rounds, double *ns) {
         run_queue_step(queue, STEP_RAISE, raise_app);
         double *suspend_resume = &queue->samples.ns[STEP_SUSPEND_RESUME][queue->round];
         double *lower_raise = &queue->samples.ns[STEP_LOWER_RAISE][queue->round];
-        TIMED(*suspend_resume, for (int i = 0; i < PAIRS; i++) CHECK(opp_app_suspend(queue->app) && opp_app_resume(queue->app)));
-        TIMED(*lower_raise, for (int i = 0; i < PAIRS; i++) CHECK(lower(queue->app) && raise_app(queue->app)));
+        TIMED(*suspend_resume,
+              for (int i = 0; i < PAIRS; i++)
+                  CHECK(opp_app_suspend(queue->app) && opp_app_resume(queue->app)));
+        TIMED(*lower_raise, for (int i = 0; i < PAIRS; i++) CHECK(lower(queue->app) &&
+                                                                  raise_app(queue->app)));
         *suspend_resume /= PAIRS;
         *lower_raise /= PAIRS;
     }

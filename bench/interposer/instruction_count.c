@@ -3,13 +3,14 @@
  *
  *   instructions    all of them, of all threads but the scheduler's monitor
  *   atomics         atomic read-modify-writes: instructions with a lock prefix, and exchanges with memory
- *   crossings       entries into functions of the C core from code that is not the core's: Swift's calls, mostly
- *   monitor         the instructions of the monitor's thread, which go by how long the program runs: it looks once a
+ *   crossings       entries into functions of the C core from code that is not the core's: Swift's calls,
+ *   mostly monitor         the instructions of the monitor's thread, which go by how long the program runs:
+ *   it looks once a
  *                   quantum, and reads the machine's limits once a second
  *
- * Arguments: `out` is the file for the counts; `entries` a file of lines "start end kind", hexadecimal offsets in the
- * program's text, of the core's functions (scripts/count-ops makes it): 0, 1 for what others call, 2 for what the
- * monitor alone calls. Prints one line each, "name count".
+ * Arguments: `out` is the file for the counts; `entries` a file of lines "start end kind", hexadecimal
+ * offsets in the program's text, of the core's functions (scripts/count-ops makes it): 0, 1 for what others
+ * call, 2 for what the monitor alone calls. Prints one line each, "name count".
  *
  * Declares the few functions of QEMU's plugin interface that it needs, version 1: Debian has no header of it.
  */
@@ -27,8 +28,10 @@ typedef struct qemu_info qemu_info_t;
 enum { QEMU_PLUGIN_CB_NO_REGS };
 
 __attribute__((visibility("default"))) int qemu_plugin_version = 1;
-void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, void (*cb)(qemu_plugin_id_t, struct qemu_plugin_tb *));
-void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, void (*cb)(unsigned, void *), int flags, void *data);
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
+                                           void (*cb)(qemu_plugin_id_t, struct qemu_plugin_tb *));
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, void (*cb)(unsigned, void *), int flags,
+                                          void *data);
 void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, void (*cb)(qemu_plugin_id_t, void *), void *data);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
@@ -74,7 +77,8 @@ static bool is_atomic(const uint8_t *bytes, size_t size) {
     size_t i = 0;
     for (; i < size; i++) {
         if (bytes[i] == 0xF0) return true;
-        bool is_prefix = bytes[i] == 0x66 || bytes[i] == 0xF2 || bytes[i] == 0xF3 || bytes[i] == 0x64 || bytes[i] == 0x65;
+        bool is_prefix = bytes[i] == 0x66 || bytes[i] == 0xF2 || bytes[i] == 0xF3 || bytes[i] == 0x64 ||
+            bytes[i] == 0x65;
         if (!is_prefix) break;
     }
     if (i < size && (bytes[i] & 0xF0) == 0x40) i++; /* REX */
@@ -137,7 +141,8 @@ static void read_ranges(const char *path) {
     if (file != NULL) fclose(file);
 }
 
-__attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
+__attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info,
+                                                               int argc,
                                                                char **argv) {
     (void)info;
     for (int i = 0; i < argc; i++) {

@@ -4,8 +4,8 @@
  *
  *     allocations frees bytes
  *
- * An allocation is any call that hands out memory, a realloc that moves or grows one included. Bytes are those
- * asked for. Counts are of the whole process; `scripts/count-ops` takes the difference of two runs.
+ * An allocation is any call that hands out memory, a realloc that moves or grows one included. Bytes are
+ * those asked for. Counts are of the whole process; `scripts/count-ops` takes the difference of two runs.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -58,7 +58,8 @@ void *aligned_alloc(size_t alignment, size_t size) {
 }
 
 int posix_memalign(void **out, size_t alignment, size_t size) {
-    if (alignment % sizeof(void *) != 0 || (alignment & (alignment - 1)) != 0 || alignment == 0) return EINVAL;
+    if (alignment % sizeof(void *) != 0 || (alignment & (alignment - 1)) != 0 || alignment == 0)
+        return EINVAL;
     void *memory = count(__libc_memalign(alignment, size), size);
     if (memory == NULL) return ENOMEM;
     *out = memory;

@@ -1,6 +1,7 @@
 /*
- * What the broker leaves out of io_uring, against what it does instead (docs/decisions/0007): registered files, multishot
- * accept and receive, cancellation by descriptor. One thread, one ring as the broker's; the two take turns.
+ * What the broker leaves out of io_uring, against what it does instead (docs/decisions/0007): registered
+ * files, multishot accept and receive, cancellation by descriptor. One thread, one ring as the broker's; the
+ * two take turns.
  *
  *   cc -O2 -D_GNU_SOURCE bench/uring/main.c -luring -o /tmp/uring && /tmp/uring
  *
@@ -213,7 +214,8 @@ int main(void) {
     check(bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 128) == 0, "listener");
     getsockname(listener, (struct sockaddr *)&address, &size);
 
-    check(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, other_pair) == 0, "pair");
+    check(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0 &&
+          socketpair(AF_UNIX, SOCK_STREAM, 0, other_pair) == 0, "pair");
     check(posix_memalign((void **)&pool, 4096, 4096) == 0, "memory");
     struct io_uring_buf_reg registration = {.ring_addr = (uintptr_t)pool, .ring_entries = BUFFERS};
     check(io_uring_register_buf_ring(&ring, &registration, 0) == 0, "buffers");

@@ -12,12 +12,14 @@ opp_inbox *_Nullable opp_inbox_create(void);
 /* Messages left are handed to `drop`. */
 void opp_inbox_destroy(opp_inbox *_Nonnull inbox, void (*_Nullable drop)(void *_Nonnull message));
 
-/* Any thread; never blocks. -ENOMEM, or 0. Of a fetch that was too early for the message the caller then knows, and what
+/* Any thread; never blocks. -ENOMEM, or 0. Of a fetch that was too early for the message the caller then
+ * knows, and what
    the reader did before it. */
 OPP_MUST_USE int opp_inbox_push(opp_inbox *_Nonnull inbox, void *_Nonnull message);
 
 /* The reader: calls `each` for every message, oldest first by completed pushes of one thread. */
-void opp_inbox_fetch(opp_inbox *_Nonnull inbox, void (*_Nonnull each)(void *_Nonnull message, void *_Nullable context),
+void opp_inbox_fetch(opp_inbox *_Nonnull inbox,
+                     void (*_Nonnull each)(void *_Nonnull message, void *_Nullable context),
                      void *_Nullable context);
 
 OPP_END_DECLS

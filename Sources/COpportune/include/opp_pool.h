@@ -1,19 +1,20 @@
 /*
- * A pool: the workers that share one kernel class, who of them works, who is parked, who is woken; and one-shot alarms
- * for whoever watches them.
+ * A pool: the workers that share one kernel class, who of them works, who is parked, who is woken; and
+ * one-shot alarms for whoever watches them.
  *
- * A worker stands in a *slot*, one atomic word, which says what it may do. A pool has as many tokens as workers may take
- * jobs at once. Beside the tokens one spare worker may run a job while all who hold one are stuck, and a bounded
- * number may run demoted jobs. A monitor may hand a worker's place to another while it is stuck inside a job.
+ * A worker stands in a *slot*, one atomic word, which says what it may do. A pool has as many tokens as
+ * workers may take jobs at once. Beside the tokens one spare worker may run a job while all who hold one are
+ * stuck, and a bounded number may run demoted jobs. A monitor may hand a worker's place to another while it
+ * is stuck inside a job.
  *
  * What is promised (worker_pool.c and worker.c say why it holds):
- *  - No lost wake-up: when opp_submit(), or opp_pool_wake() after a push, finds fewer workers than tokens at work, one
- *    is woken, or was already on its way and will look again.
- *  - No needless one: with all tokens in use neither makes a system call to wake anybody but a spare worker; each call
- *    wakes at most one.
+ *  - No lost wake-up: when opp_submit(), or opp_pool_wake() after a push, finds fewer workers than tokens at
+ *    work, one is woken, or was already on its way and will look again.
+ *  - No needless one: with all tokens in use neither makes a system call to wake anybody but a spare worker;
+ *    each call wakes at most one.
  *  - A token or a place among the demoted that a worker holds is given back once, by it or by the monitor.
- *  - A thread that is stopped inside any of these calls keeps no other from completing, but the one sleeper that it is
- *    about to wake, and keeps one token and one place among the demoted at most.
+ *  - A thread that is stopped inside any of these calls keeps no other from completing, but the one sleeper
+ *    that it is about to wake, and keeps one token and one place among the demoted at most.
  */
 #ifndef OPP_POOL_H
 #define OPP_POOL_H
@@ -37,16 +38,19 @@ opp_pool *_Nullable opp_pool_create(uint32_t tokens);
 void opp_pool_destroy(opp_pool *_Nonnull pool);
 
 /*
- * The levels that it serves; those of them that hold only demoted work, which its workers run beside the tokens; and
- * those of these whose work was lowered once, and may need little. Once, before the first worker begins.
+ * The levels that it serves; those of them that hold only demoted work, which its workers run beside the
+ * tokens; and those of these whose work was lowered once, and may need little. Once, before the first worker
+ * begins.
  */
 void opp_pool_set_levels(opp_pool *_Nonnull pool, uint64_t levels, uint64_t demoted, uint64_t lowered_once);
 
 /*
- * From now on the pool's workers take from `core`, and opp_submit() wakes them. Where something waits while all tokens are
- * in use, alarm `alarm` of `alarms` is armed; NULL where nobody is to look. Once, before the first worker begins.
+ * From now on the pool's workers take from `core`, and opp_submit() wakes them. Where something waits while
+ * all tokens are in use, alarm `alarm` of `alarms` is armed; NULL where nobody is to look. Once, before the
+ * first worker begins.
  */
-void opp_pool_serve(opp_pool *_Nonnull pool, opp_core *_Nonnull core, opp_alarms *_Nullable alarms, uint32_t alarm);
+void opp_pool_serve(opp_pool *_Nonnull pool, opp_core *_Nonnull core, opp_alarms *_Nullable alarms,
+                    uint32_t alarm);
 
 /* --- Any thread ----------------------------------------------------------------------------- */
 
@@ -59,20 +63,23 @@ typedef enum OPP_CLOSED_ENUM opp_notified {
 /* Wakes one worker if a token is free. */
 opp_notified opp_pool_notify(opp_pool *_Nonnull pool);
 
-/* After a push: wakes one worker if a token is free; else a spare one, where the pool is stalled, or has it watched. */
+/* After a push: wakes one worker if a token is free; else a spare one, where the pool is stalled, or has it
+ * watched. */
 OPP_MUST_USE opp_wake opp_pool_wake(opp_pool *_Nonnull pool);
 
 /* The same, if something that may begin now is really queued. */
 OPP_MUST_USE opp_wake opp_pool_wake_if_ready(opp_pool *_Nonnull pool);
 
-/* The levels of jobs that the pool's workers may begin now: fewer where all places for demoted work are taken. */
+/* The levels of jobs that the pool's workers may begin now: fewer where all places for demoted work are
+ * taken. */
 uint64_t opp_pool_takeable(const opp_pool *_Nonnull pool);
 
 /* Has the pool looked at in a while, if it is one that is watched; and how long that is. */
 void opp_pool_watch(opp_pool *_Nonnull pool);
 void opp_pool_set_watch_delay(opp_pool *_Nonnull pool, uint64_t delay_ns);
 
-/* Wakes one sleeper without a token, to run one job as a spare worker, or to end. False when nobody sleeps. */
+/* Wakes one sleeper without a token, to run one job as a spare worker, or to end. False when nobody
+ * sleeps. */
 bool opp_pool_wake_spare(opp_pool *_Nonnull pool);
 
 /* Wakes everybody, for good: opp_pool_park() returns OPP_WOKEN_CLOSED from now on. */
@@ -98,12 +105,16 @@ void opp_pool_leave(opp_pool *_Nonnull pool);
 
 /* --- Places for demoted work, beside the tokens ------------------------------------------------ */
 
-/* Why a worker is to be counted among the demoted, which says how many there may be then: one rule for all. */
+/* Why a worker is to be counted among the demoted, which says how many there may be then: one rule for
+ * all. */
 typedef enum OPP_CLOSED_ENUM opp_demotion {
     OPP_DEMOTION_KNOWN = 0,  /* a known hog is to begin; it can wait: the limit */
-    OPP_DEMOTION_ONCE = 1,   /* what was lowered once is to begin, and may be no hog: the limit, and the extra places */
-    OPP_DEMOTION_FOUND = 2,  /* it turned out to be a hog while it runs, and cannot be sent back: twice the limit */
-    OPP_DEMOTION_STARVES = 3 /* it keeps a token that fresh work waits for, and no other ends: sixteen times the limit */
+    /* what was lowered once is to begin, and may be no hog: the limit, and the extra places */
+    OPP_DEMOTION_ONCE = 1,
+    /* it turned out to be a hog while it runs, and cannot be sent back: twice the limit */
+    OPP_DEMOTION_FOUND = 2,
+    /* it keeps a token that fresh work waits for, and no other ends: sixteen times the limit */
+    OPP_DEMOTION_STARVES = 3
 } opp_demotion;
 
 void opp_pool_set_demoted_limit(opp_pool *_Nonnull pool, uint32_t limit);
@@ -121,33 +132,37 @@ void opp_pool_take_room(opp_pool *_Nonnull pool);
 
 /* --- The spare worker --------------------------------------------------------------------------- */
 
-/* All tokens are held by workers that have been inside their jobs for long: whoever pushes calls the spare worker. */
+/* All tokens are held by workers that have been inside their jobs for long: whoever pushes calls the spare
+ * worker. */
 void opp_pool_set_stalled(opp_pool *_Nonnull pool, bool stalled);
 bool opp_pool_is_stalled(const opp_pool *_Nonnull pool);
 
 /* Wakes the spare worker unless it is awake. False where nobody sleeps. */
 bool opp_pool_call_spare(opp_pool *_Nonnull pool);
-/* The first half of that, for tests of who is stopped in between: 0 where the spare worker is awake, or being woken. */
+/* The first half of that, for tests of who is stopped in between: 0 where the spare worker is awake, or being
+ * woken. */
 uint32_t opp_pool_begin_call(opp_pool *_Nonnull pool);
 
 /* It has nothing more to do beside the others. */
 void opp_pool_spare_parks(opp_pool *_Nonnull pool);
 
 /*
- * The monitor's, once in a while: a caller that is stopped before it has woken anybody is waited for from one look to the
- * next, and not for longer. If it goes on there may be one more awake.
+ * The monitor's, once in a while: a caller that is stopped before it has woken anybody is waited for from one
+ * look to the next, and not for longer. If it goes on there may be one more awake.
  */
 void opp_pool_look_at_spare(opp_pool *_Nonnull pool);
 
-/* One worker of a pool at a time looks on for a while before it parks: true for that one, until it ends the search. */
+/* One worker of a pool at a time looks on for a while before it parks: true for that one, until it ends the
+ * search. */
 OPP_MUST_USE bool opp_pool_begin_search(opp_pool *_Nonnull pool);
 void opp_pool_end_search(opp_pool *_Nonnull pool);
 
 /* --- The worker in place `slot`, 0 to OPP_POOL_WORKERS - 1, as it parks --------------------------- */
 
 /*
- * Says that the worker is about to sleep. It must not hold a token any more. After this it looks at the queues
- * once more; if it finds something it calls opp_pool_cancel_park(), and opp_pool_park() if it found nothing or that says so.
+ * Says that the worker is about to sleep. It must not hold a token any more. After this it looks at the
+ * queues once more; if it finds something it calls opp_pool_cancel_park(), and opp_pool_park() if it found
+ * nothing or that says so.
  */
 void opp_pool_prepare_park(opp_pool *_Nonnull pool, uint32_t slot);
 
@@ -159,8 +174,8 @@ typedef enum OPP_CLOSED_ENUM opp_woken {
 } opp_woken;
 
 /*
- * Stays awake after all, if a token is free, which it holds then: OPP_WOKEN_TOKEN. If somebody had just woken it, says for
- * what, and that must be honoured.
+ * Stays awake after all, if a token is free, which it holds then: OPP_WOKEN_TOKEN. If somebody had just woken
+ * it, says for what, and that must be honoured.
  */
 OPP_MUST_USE opp_woken opp_pool_cancel_park(opp_pool *_Nonnull pool, uint32_t slot);
 
@@ -193,10 +208,10 @@ typedef struct opp_turn {
 #define OPP_TURN_NS_MAX 10000000u  /* what a job may take by default before it counts as a hog */
 
 /*
- * Whether the turn is over at `now`, in nanoseconds of a monotonic clock, between two jobs. If so the next begins then. A
- * turn of the own queue ends with the first job that reaches OPP_TURN_NS; a turn of others lasts as long as the own turn
- * before it, so that after 5 ms of the worker's own the outside queues have 5 ms too, and not one short job of the many
- * that may wait there.
+ * Whether the turn is over at `now`, in nanoseconds of a monotonic clock, between two jobs. If so the next
+ * begins then. A turn of the own queue ends with the first job that reaches OPP_TURN_NS; a turn of others
+ * lasts as long as the own turn before it, so that after 5 ms of the worker's own the outside queues have 5
+ * ms too, and not one short job of the many that may wait there.
  */
 bool opp_turn_is_over(opp_turn *_Nonnull turn, uint64_t now);
 
@@ -209,26 +224,28 @@ void opp_worker_begin(opp_worker *_Nonnull worker, opp_consumer *_Nonnull consum
 typedef enum OPP_CLOSED_ENUM opp_next {
     OPP_NEXT_JOB = 0,   /* run the job in `taken`, then call opp_worker_job_ended(), and this again */
     OPP_NEXT_PARK = 1,  /* there is nothing to do: call opp_worker_park(), or end the thread */
-    OPP_NEXT_RAISE = 2, /* give the thread its own kernel priority and call this again; or opp_worker_end(), and end it */
+    /* give the thread its own kernel priority and call this again; or opp_worker_end(), and end it */
+    OPP_NEXT_RAISE = 2,
 } opp_next;
 
 /*
- * What the worker's thread is to do next. `now` is when the last job ended, or 0; `is_lowered` whether the thread has
- * another kernel priority than the pool's, with which it may begin none but demoted jobs.
+ * What the worker's thread is to do next. `now` is when the last job ended, or 0; `is_lowered` whether the
+ * thread has another kernel priority than the pool's, with which it may begin none but demoted jobs.
  */
 OPP_MUST_USE opp_next opp_worker_next(opp_worker *_Nonnull worker, uint64_t now, bool is_lowered,
                                       opp_taken *_Nonnull taken);
 
 /*
- * The taken job is demoted, and was lowered `depth` times: a worker with a token runs it beside the tokens, if there is
- * room. The caller does what opp_pool_wake() would ask for.
+ * The taken job is demoted, and was lowered `depth` times: a worker with a token runs it beside the tokens,
+ * if there is room. The caller does what opp_pool_wake() would ask for.
  */
 OPP_MUST_USE opp_wake opp_worker_to_demoted(opp_worker *_Nonnull worker, uint32_t depth);
 
 /* The job has ended. Whether it kept the token that it began with. */
 bool opp_worker_job_ended(opp_worker *_Nonnull worker);
 
-/* The slice goes on after it has queued something that its worker was to take next: wakes somebody for that. */
+/* The slice goes on after it has queued something that its worker was to take next: wakes somebody for
+ * that. */
 OPP_MUST_USE opp_wake opp_worker_goes_on(opp_worker *_Nonnull worker);
 
 typedef enum OPP_CLOSED_ENUM opp_parked {
@@ -248,8 +265,8 @@ void opp_worker_end(opp_worker *_Nonnull worker);
 opp_slot opp_worker_slot(const opp_worker *_Nonnull worker);
 
 /*
- * 0 while it may have a job in hand, begun or not; else a number that is another once it may have had one again. In the
- * one order of all sequentially consistent operations.
+ * 0 while it may have a job in hand, begun or not; else a number that is another once it may have had one
+ * again. In the one order of all sequentially consistent operations.
  */
 uint64_t opp_worker_idle_turn(const opp_worker *_Nonnull worker);
 
@@ -283,20 +300,22 @@ opp_alarms *_Nullable opp_alarms_create(void);
 void opp_alarms_destroy(opp_alarms *_Nonnull alarms);
 
 /*
- * Arms alarm `which` (0 to OPP_ALARMS - 1) to go off in `delay_ns` unless it is armed already. Any thread; one
- * system call when it was not armed, none when it was; wakes nobody now.
+ * Arms alarm `which` (0 to OPP_ALARMS - 1) to go off in `delay_ns` unless it is armed already. Any thread;
+ * one system call when it was not armed, none when it was; wakes nobody now.
  */
 void opp_alarms_arm(opp_alarms *_Nonnull alarms, uint32_t which, uint64_t delay_ns);
 
-/* The waiting thread only: sets alarm `which` to go off at `at_ns` (CLOCK_MONOTONIC), whatever it was set to. */
+/* The waiting thread only: sets alarm `which` to go off at `at_ns` (CLOCK_MONOTONIC), whatever it was set
+ * to. */
 void opp_alarms_set(opp_alarms *_Nonnull alarms, uint32_t which, uint64_t at_ns);
 
 /* Rings the notifier: makes the waiting thread return at once. Any thread; about 0.4 us. */
 void opp_alarms_notify(opp_alarms *_Nonnull alarms);
 
 /*
- * Waits until at least one alarm goes off, or the notifier rings, and returns their mask. Those are unarmed then: what the caller looks
- * at afterwards includes all that was done before the arming that it makes possible again.
+ * Waits until at least one alarm goes off, or the notifier rings, and returns their mask. Those are unarmed
+ * then: what the caller looks at afterwards includes all that was done before the arming that it makes
+ * possible again.
  */
 uint32_t opp_alarms_wait(opp_alarms *_Nonnull alarms);
 

@@ -1,14 +1,18 @@
 /*
- * I/O requests to the kernel and their completions, for one owner thread that waits for both those and for messages of
- * other threads in one place.
+ * I/O requests to the kernel and their completions, for one owner thread that waits for both those and for
+ * messages of other threads in one place.
  *
- * Over io_uring; where the kernel refuses that, or on demand, over a small pool of threads for files and poll(2) for
- * sockets, behind the same verbs. Nothing is decided here: requests go in the order in which they are prepared.
+ * Over io_uring; where the kernel refuses that, or on demand, over a small pool of threads for files and
+ * poll(2) for sockets, behind the same verbs. Nothing is decided here: requests go in the order in which they
+ * are prepared.
  *
  * What is promised (see ring.c for why it holds):
- *  - Each prepared request has exactly one completion, or, where OPP_COMPLETION_MORE is set, one more to come.
- *  - opp_ring_post() never blocks, and a thread that is stopped inside it keeps no other's message from the owner.
- *  - No call allocates after opp_ring_create() and opp_ring_start(), in the ring backend and in the thread backend.
+ *  - Each prepared request has exactly one completion, or, where OPP_COMPLETION_MORE is set, one more to
+ *    come.
+ *  - opp_ring_post() never blocks, and a thread that is stopped inside it keeps no other's message from the
+ *    owner.
+ *  - No call allocates after opp_ring_create() and opp_ring_start(), in the ring backend and in the thread
+ *    backend.
  *  - An owner with nothing to do sleeps without a wake-up.
  * Memory that a request points to belongs to the kernel from opp_ring_prepare() to its (last) completion.
  */
@@ -27,7 +31,8 @@ typedef struct opp_ring opp_ring;
 typedef enum OPP_CLOSED_ENUM opp_ring_code {
     OPP_RING_NOP = 0,
     OPP_RING_READ,        /* fd, address, length, offset (-1: the file's own), flags: RWF_*; second: not 0 where its file is
-                             OPP_FILE_SERVED: on a thread, where io_uring would wait at first. So are the next five. */
+                             OPP_FILE_SERVED: on a thread,
+                                 where io_uring would wait at first. So are the next five. */
     OPP_RING_WRITE,       /* the same */
     OPP_RING_READV,       /* fd, address: struct iovec[length], offset, flags: RWF_* */
     OPP_RING_WRITEV,      /* the same */
@@ -38,7 +43,8 @@ typedef enum OPP_CLOSED_ENUM opp_ring_code {
     OPP_RING_ALLOCATE,    /* fd, offset, second: length, length: mode */
     OPP_RING_TRUNCATE,    /* fd, offset: length; -EOPNOTSUPP before Linux 6.9 */
     OPP_RING_OPEN,        /* fd: folder or AT_FDCWD, address: path, length: mode, flags: O_*; second: not 0 where it waits
-                             for others, as of a FIFO, or is OPP_FILE_ON_NO_DEVICE: on a thread from the start */
+                             for others, as of a FIFO,
+                                 or is OPP_FILE_ON_NO_DEVICE: on a thread from the start */
     OPP_RING_CLOSE,       /* fd */
     OPP_RING_STAT,        /* fd, address: path, length: STATX_*, second: struct statx *, flags: AT_* */
     OPP_RING_RENAME,      /* fd, address: path; index: folder, second: path; flags: RENAME_* */
@@ -54,7 +60,8 @@ typedef enum OPP_CLOSED_ENUM opp_ring_code {
     OPP_RING_SHUTDOWN,    /* fd, length: SHUT_* */
     OPP_RING_POLL,        /* fd, flags: POLL*; once */
     OPP_RING_CANCEL,      /* second: the tag of another request: 0, -ENOENT, or -EALREADY */
-    OPP_RING_CANCEL_FD,   /* fd: all requests on it; the result is their number, or -EINVAL before Linux 5.19 */
+    /* fd: all requests on it; the result is their number, or -EINVAL before Linux 5.19 */
+    OPP_RING_CANCEL_FD,
     OPP_RING_CODES
 } opp_ring_code;
 
@@ -88,7 +95,8 @@ typedef struct opp_ring_completion {
 } opp_ring_completion;
 
 #define OPP_COMPLETION_MORE 1u     /* the request has at least one more completion */
-#define OPP_COMPLETION_RELEASED 2u /* zero-copy only: the kernel has let go of the buffer; the result says nothing */
+/* zero-copy only: the kernel has let go of the buffer; the result says nothing */
+#define OPP_COMPLETION_RELEASED 2u
 
 /* --- Rings ---------------------------------------------------------------------------------- */
 
@@ -101,27 +109,29 @@ typedef enum OPP_CLOSED_ENUM opp_ring_backend {
 typedef struct opp_ring_config {
     opp_ring_backend backend;
     uint32_t entries;     /* requests prepared between two waits; 1 to 4096, rounded up to a power of two */
-    uint32_t completions; /* room for completions; 0 is four times `entries`. Where it overflows, nothing is lost */
+    /* room for completions; 0 is four times `entries`. Where it overflows, nothing is lost */
+    uint32_t completions;
     uint32_t threads;     /* of the thread backend; 1 to 96 */
     /*
-     * Of io_uring: as many requests may wait in the kernel's own threads at once, on files and devices; 0 is the kernel's
-     * default, a few per CPU. More wait for one another there, in the order in which they came.
+     * Of io_uring: as many requests may wait in the kernel's own threads at once, on files and devices; 0 is
+     * the kernel's default, a few per CPU. More wait for one another there, in the order in which they came.
      */
     uint32_t workers;
     /*
-     * Of io_uring: so many threads of ours close files, one each at a time; 0 to 16. What more there is goes to the kernel's own
-     * threads. Those go on to free the file after they have answered, which may take long (the blocks of a large file that was
-     * unlinked, a socket that lingers), and other requests wait behind it.
+     * Of io_uring: so many threads of ours close files, one each at a time; 0 to 16. What more there is goes
+     * to the kernel's own threads. Those go on to free the file after they have answered, which may take long
+     * (the blocks of a large file that was unlinked, a socket that lingers), and other requests wait behind
+     * it.
      */
     uint32_t closers;
     /*
-     * How long the owner looks on, without system calls, before it sleeps; at most 1,000,000. It does so only where the
-     * wait before was no longer than that: sparse traffic costs no looking.
+     * How long the owner looks on, without system calls, before it sleeps; at most 1,000,000. It does so only
+     * where the wait before was no longer than that: sparse traffic costs no looking.
      */
     uint32_t busy_poll_ns;
     /*
-     * For tests: asked before a request goes to the kernel. Any other answer than OPP_RING_NO_FAULT becomes the result
-     * of the request, which the kernel then never sees.
+     * For tests: asked before a request goes to the kernel. Any other answer than OPP_RING_NO_FAULT becomes
+     * the result of the request, which the kernel then never sees.
      */
     int32_t (*_Nullable fault)(void *_Nullable context, const opp_ring_op *_Nonnull op);
     void *_Nullable context;
@@ -130,8 +140,8 @@ typedef struct opp_ring_config {
 #define OPP_RING_NO_FAULT INT32_MIN
 
 /*
- * Any thread. Returns 0, -EINVAL (a value is out of its range), -ENOMEM, or with OPP_RING_URING what the kernel
- * answered: -ENOSYS, -EPERM (seccomp or kernel.io_uring_disabled), -EMFILE.
+ * Any thread. Returns 0, -EINVAL (a value is out of its range), -ENOMEM, or with OPP_RING_URING what the
+ * kernel answered: -ENOSYS, -EPERM (seccomp or kernel.io_uring_disabled), -EMFILE.
  */
 OPP_MUST_USE int opp_ring_create(const opp_ring_config *_Nonnull config, opp_ring *_Nullable *_Nonnull ring);
 
@@ -139,15 +149,17 @@ OPP_MUST_USE int opp_ring_create(const opp_ring_config *_Nonnull config, opp_rin
 OPP_MUST_USE int opp_ring_start(opp_ring *_Nonnull ring);
 
 /*
- * The owner, or anybody before opp_ring_start(). Nothing may be in flight: the kernel goes on with that after the ring is
- * closed, in memory that the caller believes to be its own.
+ * The owner, or anybody before opp_ring_start(). Nothing may be in flight: the kernel goes on with that after
+ * the ring is closed, in memory that the caller believes to be its own.
  */
 void opp_ring_destroy(opp_ring *_Nonnull ring);
 
 typedef struct opp_ring_capabilities {
     opp_ring_backend backend;   /* the one in use */
-    int32_t refused;            /* what the kernel answered where threads are used instead; 0 where they were asked for */
-    bool single_issuer;         /* SINGLE_ISSUER and DEFER_TASKRUN: completions cost no interrupt of the owner */
+    /* what the kernel answered where threads are used instead; 0 where they were asked for */
+    int32_t refused;
+    /* SINGLE_ISSUER and DEFER_TASKRUN: completions cost no interrupt of the owner */
+    bool single_issuer;
     bool zero_copy;
     bool accept_many;
     bool truncate;
@@ -158,7 +170,8 @@ typedef struct opp_ring_capabilities {
 opp_ring_capabilities opp_ring_can(const opp_ring *_Nonnull ring);
 
 /* The owner: buffers for READ_FIXED and WRITE_FIXED, as struct iovec[count]; once per ring. 0 or -errno. */
-OPP_MUST_USE int opp_ring_register_buffers(opp_ring *_Nonnull ring, const void *_Nonnull vectors, uint32_t count);
+OPP_MUST_USE int opp_ring_register_buffers(opp_ring *_Nonnull ring, const void *_Nonnull vectors,
+                                           uint32_t count);
 
 /* --- The owner ------------------------------------------------------------------------------ */
 
@@ -166,11 +179,13 @@ OPP_MUST_USE int opp_ring_register_buffers(opp_ring *_Nonnull ring, const void *
 OPP_MUST_USE int opp_ring_prepare(opp_ring *_Nonnull ring, const opp_ring_op *_Nonnull op);
 
 /*
- * Hands all prepared requests to the kernel and takes up to `room` completions. With none it waits until there is one,
- * a message was posted, or CLOCK_MONOTONIC reaches `until_ns` (0: does not wait; UINT64_MAX: for ever).
- * Returns how many completions were taken; 0 where it was a message or the time. A signal is no reason to return.
+ * Hands all prepared requests to the kernel and takes up to `room` completions. With none it waits until
+ * there is one, a message was posted, or CLOCK_MONOTONIC reaches `until_ns` (0: does not wait; UINT64_MAX:
+ * for ever). Returns how many completions were taken; 0 where it was a message or the time. A signal is no
+ * reason to return.
  */
-OPP_MUST_USE int opp_ring_wait(opp_ring *_Nonnull ring, opp_ring_completion *_Nonnull completions, uint32_t room,
+OPP_MUST_USE int opp_ring_wait(opp_ring *_Nonnull ring, opp_ring_completion *_Nonnull completions,
+                               uint32_t room,
                                uint64_t until_ns);
 
 /* --- Messages ------------------------------------------------------------------------------- */
@@ -184,7 +199,8 @@ typedef struct opp_link {
 /* Any thread. The link belongs to the ring until it is fetched. */
 void opp_ring_post(opp_ring *_Nonnull ring, opp_link *_Nonnull link);
 
-/* The owner: all links posted, as a list, in order of completed posts of one thread. NULL where there is none. */
+/* The owner: all links posted, as a list, in order of completed posts of one thread. NULL where there is
+ * none. */
 opp_link *_Nullable opp_ring_fetch(opp_ring *_Nonnull ring);
 
 /* Wake-ups so far: how often the owner came back from a sleep, for whatever reason. Any thread. */
@@ -193,19 +209,21 @@ uint64_t opp_ring_wakeups(const opp_ring *_Nonnull ring);
 /* --- Without a ring ------------------------------------------------------------------------- */
 
 /*
- * Carries a request out on the calling thread as far as that takes no waiting, and answers -EAGAIN otherwise. Any thread.
- * For READ, READV, RECEIVE, SEND and the two messages; -EOPNOTSUPP for the rest, and where it cannot be told: O_DIRECT,
- * some file systems and devices.
+ * Carries a request out on the calling thread as far as that takes no waiting, and answers -EAGAIN otherwise.
+ * Any thread. For READ, READV, RECEIVE, SEND and the two messages; -EOPNOTSUPP for the rest, and where it
+ * cannot be told: O_DIRECT, some file systems and devices.
  */
 int32_t opp_ring_try(const opp_ring_op *_Nonnull op);
 
 /* With the type bits of st_mode. */
-#define OPP_FILE_ON_NO_DEVICE 0x10000 /* a file or folder of memory, a network or a program, by its device's major number, 0 */
-#define OPP_FILE_SERVED 0x20000       /* of the latter two, where sysfs says so: NFS and FUSE, but not FUSE on a block device */
+/* a file or folder of memory, a network or a program, by its device's major number, 0 */
+#define OPP_FILE_ON_NO_DEVICE 0x10000
+/* of the latter two, where sysfs says so: NFS and FUSE, but not FUSE on a block device */
+#define OPP_FILE_SERVED 0x20000
 
 /*
- * What is open as fd: type bits of st_mode, and OPP_FILE_*; or -errno. Any thread. Asks no file system that lets the kernel
- * answer (AT_STATX_DONT_SYNC), so it does not wait for one that hangs: for 9P and SMB it may.
+ * What is open as fd: type bits of st_mode, and OPP_FILE_*; or -errno. Any thread. Asks no file system that
+ * lets the kernel answer (AT_STATX_DONT_SYNC), so it does not wait for one that hangs: for 9P and SMB it may.
  */
 int32_t opp_file_kind(int fd);
 
@@ -213,8 +231,9 @@ int32_t opp_file_kind(int fd);
 int opp_file_identity(int fd, uint64_t *_Nonnull device, uint64_t *_Nonnull inode);
 
 /*
- * As opp_file_kind(), but for OPP_FILE_SERVED, of what an OPEN would open, as far as that takes no waiting. Any thread.
- * -EAGAIN where it is not known without asking the device, or by this kernel (before Linux 5.12); else as open(2).
+ * As opp_file_kind(), but for OPP_FILE_SERVED, of what an OPEN would open, as far as that takes no waiting.
+ * Any thread. -EAGAIN where it is not known without asking the device, or by this kernel (before Linux 5.12);
+ * else as open(2).
  */
 int32_t opp_ring_look(const opp_ring_op *_Nonnull op);
 

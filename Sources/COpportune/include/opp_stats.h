@@ -1,6 +1,6 @@
 /*
- * Counters of an app, and a histogram of how long its jobs waited, for each band apart. Workers add in batches, anyone
- * reads. A band is a number below OPP_BANDS.
+ * Counters of an app, and a histogram of how long its jobs waited, for each band apart. Workers add in
+ * batches, anyone reads. A band is a number below OPP_BANDS.
  */
 #ifndef OPP_STATS_H
 #define OPP_STATS_H
@@ -22,7 +22,8 @@ typedef enum OPP_CLOSED_ENUM opp_counter {
 } opp_counter;
 
 #define OPP_COUNTERS 9
-/* Buckets of waits, as Swift's LatencyHistogram has them: 1 << BITS an octave, the first 1 << UNIT nanoseconds wide. */
+/* Buckets of waits, as Swift's LatencyHistogram has them: 1 << BITS an octave, the first 1 << UNIT
+ * nanoseconds wide. */
 #define OPP_BUCKETS 112 /* up to 9 minutes */
 #define OPP_BUCKET_BITS 2
 #define OPP_BUCKET_UNIT 10
@@ -37,7 +38,8 @@ typedef struct opp_stats_values {
 opp_stats *_Nullable opp_stats_create(void);
 void opp_stats_destroy(opp_stats *_Nonnull stats);
 void opp_stats_add(opp_stats *_Nonnull stats, uint8_t band, opp_counter counter, uint64_t amount);
-/* Whether the caller's next job is one of those whose wait is measured: one in eight, by chance, of each thread's. */
+/* Whether the caller's next job is one of those whose wait is measured: one in eight, by chance, of each
+ * thread's. */
 bool opp_stats_is_sample(void);
 /* One job that was seen to wait `us` microseconds. */
 void opp_stats_waited(opp_stats *_Nonnull stats, uint8_t band, uint64_t us);

@@ -27,7 +27,8 @@ typedef struct opp_sched_params {
     opp_class policy;
     int8_t nice;         /* -20 (first) to 19 (last) */
     uint8_t rt_priority; /* 1 to 99, OPP_CLASS_RR only */
-    uint64_t slice_ns;   /* EEVDF slice, 100 us to 100 ms; 0 is the kernel's default. Ignored before Linux 6.12 */
+    /* EEVDF slice, 100 us to 100 ms; 0 is the kernel's default. Ignored before Linux 6.12 */
+    uint64_t slice_ns;
 } opp_sched_params;
 
 /* Kernel id of the calling thread. A system call only at the thread's first question, and after fork(). */
@@ -35,41 +36,41 @@ int32_t opp_thread_id(void);
 
 /*
  * Sets class, nice and slice of thread `tid` (of this process; 0 is the caller). About 0.5 us.
- * Returns 0; -EPERM where privilege is missing: to lower nice, to leave SCHED_IDLE, to enter SCHED_RR; -ESRCH where
- * the thread has ended; -EINVAL where a value that applies is out of range.
- * Without privilege a thread that has left SCHED_RR keeps reset-on-fork, which changes nothing in other classes but
- * that its children have nice 0 at least.
+ * Returns 0; -EPERM where privilege is missing: to lower nice, to leave SCHED_IDLE, to enter SCHED_RR; -ESRCH
+ * where the thread has ended; -EINVAL where a value that applies is out of range.
+ * Without privilege a thread that has left SCHED_RR keeps reset-on-fork, which changes nothing in other
+ * classes but that its children have nice 0 at least.
  */
 int opp_thread_set_sched(int32_t tid, const opp_sched_params *_Nonnull params);
 
 /*
- * Reads them; `slice_ns` is the slice in force, 0 where the kernel does not tell. Returns 0, -ESRCH where the thread
- * has ended, -ENOTSUP where it is in a class that is not listed here, such as SCHED_FIFO.
+ * Reads them; `slice_ns` is the slice in force, 0 where the kernel does not tell. Returns 0, -ESRCH where the
+ * thread has ended, -ENOTSUP where it is in a class that is not listed here, such as SCHED_FIFO.
  */
 int opp_thread_get_sched(int32_t tid, opp_sched_params *_Nonnull params);
 
 /*
- * Starts a detached thread, named `name` (15 bytes are kept), and calls body(context) on it. The class is the caller's.
- * Signals are blocked there, so that the program's handlers run on the program's threads; only those that the thread's
- * own faults raise (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS) are not, so that crash handlers still see them.
- * `stack_bytes`: 0 is the program's default, anything else counts as at least 256 KiB.
- * Returns 0 or -errno (-EAGAIN where the process may have no more threads, -ENOMEM).
+ * Starts a detached thread, named `name` (15 bytes are kept), and calls body(context) on it. The class is the
+ * caller's. Signals are blocked there, so that the program's handlers run on the program's threads; only
+ * those that the thread's own faults raise (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS) are not, so
+ * that crash handlers still see them. `stack_bytes`: 0 is the program's default, anything else counts as at
+ * least 256 KiB. Returns 0 or -errno (-EAGAIN where the process may have no more threads, -ENOMEM).
  */
 int opp_thread_start(const char *_Nonnull name, size_t stack_bytes,
                      void (*_Nonnull body)(void *_Nullable), void *_Nullable context);
 
 /*
- * Timer slack of the calling thread in nanoseconds (prctl PR_SET_TIMERSLACK); 0 is what the thread began with.
- * Returns 0 or -errno.
+ * Timer slack of the calling thread in nanoseconds (prctl PR_SET_TIMERSLACK); 0 is what the thread began
+ * with. Returns 0 or -errno.
  */
 int opp_thread_set_timer_slack(uint64_t slack_ns);
 
 /* --- CPU time of another thread of this process --------------------------------------------- */
 
 /*
- * Clock and a kept descriptor (close-on-exec) of one thread; created on that thread, read from any. The thread
- * may end first: the calls then return -ESRCH, or -ENOENT where they read /proc. In the child of fork() a meter must not be
- * read.
+ * Clock and a kept descriptor (close-on-exec) of one thread; created on that thread, read from any. The
+ * thread may end first: the calls then return -ESRCH, or -ENOENT where they read /proc. In the child of
+ * fork() a meter must not be read.
  */
 typedef struct opp_thread_meter opp_thread_meter;
 
@@ -95,8 +96,9 @@ int64_t opp_thread_meter_voluntary_switches(const opp_thread_meter *_Nonnull met
 
 /*
  * Whether the thread is blocked at this moment: off the CPU and not waiting for one (3 to 15 us). 0, or
- * OPP_BLOCKED, or OPP_BLOCKED_IN_KERNEL where the wait cannot be interrupted (for a disk, or for a lock of the kernel's),
- * or OPP_BLOCKED_ON_MEMORY_MAP where it is known to be for the lock of the process's memory map, or -errno.
+ * OPP_BLOCKED, or OPP_BLOCKED_IN_KERNEL where the wait cannot be interrupted (for a disk, or for a lock of
+ * the kernel's), or OPP_BLOCKED_ON_MEMORY_MAP where it is known to be for the lock of the process's memory
+ * map, or -errno.
  */
 #define OPP_BLOCKED 1
 #define OPP_BLOCKED_IN_KERNEL 2
@@ -124,16 +126,17 @@ typedef struct opp_topology {
 } opp_topology;
 
 /*
- * Reads the caller's affinity, libnuma, and the CPU quota: the least of the process's cgroup and those above it, as far
- * as they can be seen (v2 cpu.max, v1 cpu.cfs_quota_us). Where /proc or /sys is missing, what they would say counts as
- * no limit and one node. Some ten small files, below a millisecond. Returns 0 or -errno.
+ * Reads the caller's affinity, libnuma, and the CPU quota: the least of the process's cgroup and those above
+ * it, as far as they can be seen (v2 cpu.max, v1 cpu.cfs_quota_us). Where /proc or /sys is missing, what they
+ * would say counts as no limit and one node. Some ten small files, below a millisecond. Returns 0 or -errno.
  */
 int opp_topology_read(opp_topology *_Nonnull topology);
 
 /* How many workers may run at once: min(cpu_count, quota rounded up), at least 1. */
 uint32_t opp_topology_width(const opp_topology *_Nonnull topology);
 
-/* Index in `topology->cpu` of the CPU that the caller runs on, or -1 where that is none of them. A few nanoseconds. */
+/* Index in `topology->cpu` of the CPU that the caller runs on, or -1 where that is none of them. A few
+ * nanoseconds. */
 int32_t opp_topology_current(const opp_topology *_Nonnull topology);
 
 /* --- Limits of threads ---------------------------------------------------------------------- */
@@ -145,8 +148,8 @@ typedef struct opp_task_limit {
 } opp_task_limit;
 
 /*
- * Reads pids.max and pids.current of the process's cgroup and of those above it, as far as they can be seen, v1 and v2;
- * the one with the least room counts. Some ten small files, below a millisecond.
+ * Reads pids.max and pids.current of the process's cgroup and of those above it, as far as they can be seen,
+ * v1 and v2; the one with the least room counts. Some ten small files, below a millisecond.
  */
 void opp_task_limit_read(opp_task_limit *_Nonnull limit);
 
@@ -169,8 +172,9 @@ typedef struct opp_system_probe {
 } opp_system_probe;
 
 /*
- * Tries each thing on a thread of its own, so that the caller's is left as it was; changes nothing that outlives the
- * call. About a millisecond. Returns 0, or -errno where no thread could be started (the files are read all the same).
+ * Tries each thing on a thread of its own, so that the caller's is left as it was; changes nothing that
+ * outlives the call. About a millisecond. Returns 0, or -errno where no thread could be started (the files
+ * are read all the same).
  */
 int opp_system_probe_run(opp_system_probe *_Nonnull probe);
 

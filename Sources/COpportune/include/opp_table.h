@@ -1,8 +1,9 @@
 /*
- * A bounded table from 64-bit keys to 64-bit values that may forget: for ready bits about tasks that announce neither
- * their beginning nor their end. Four places a set; a fifth key of one set drives out the one that was put in
- * longest ago. Any thread, lock-free; two threads that use one set at the same instant may lose either's entry, and an
- * older value of a key may come back. But a value is only ever found under the key that it was put in with.
+ * A bounded table from 64-bit keys to 64-bit values that may forget: for ready bits about tasks that announce
+ * neither their beginning nor their end. Four places a set; a fifth key of one set drives out the one that
+ * was put in longest ago. Any thread, lock-free; two threads that use one set at the same instant may lose
+ * either's entry, and an older value of a key may come back. But a value is only ever found under the key
+ * that it was put in with.
  */
 #ifndef OPP_TABLE_H
 #define OPP_TABLE_H

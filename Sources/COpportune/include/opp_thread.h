@@ -11,9 +11,10 @@
 OPP_BEGIN_DECLS
 
 /*
- * The calling thread's producer in `core`; registers the thread on first use, which keeps the memory of `core` until the
- * thread ends, or registers with another core after this one was destroyed. NULL where the thread is already ending (its thread-local storage is being torn down) or
- * memory is short: then *error is -ESHUTDOWN or -ENOMEM.
+ * The calling thread's producer in `core`; registers the thread on first use, which keeps the memory of
+ * `core` until the thread ends, or registers with another core after this one was destroyed. NULL where the
+ * thread is already ending (its thread-local storage is being torn down) or memory is short: then *error is
+ * -ESHUTDOWN or -ENOMEM.
  */
 #define OPP_ESHUTDOWN 108 /* ESHUTDOWN, as a number that Swift imports too */
 
@@ -21,10 +22,12 @@ opp_producer *_Nullable opp_thread_producer(opp_core *_Nonnull core, uint8_t nod
 
 /* All that a submission asks about its thread, in one call. */
 typedef struct opp_here {
-    opp_producer *_Nullable producer; /* as opp_thread_producer() gives it, of node 0; else NULL, and `error` */
+    /* as opp_thread_producer() gives it, of node 0; else NULL, and `error` */
+    opp_producer *_Nullable producer;
     void *_Nullable worker;       /* as opp_thread_worker() */
     uint64_t number;              /* as opp_thread_number() */
-    int32_t error;                /* -ESHUTDOWN, -ENOMEM, or -ECHILD: there was a fork() since `forks` was asked for */
+    /* -ESHUTDOWN, -ENOMEM, or -ECHILD: there was a fork() since `forks` was asked for */
+    int32_t error;
     uint8_t band;                 /* of the app */
     bool is_sample;               /* as opp_stats_is_sample() */
 } opp_here;
@@ -40,8 +43,8 @@ void *_Nullable opp_thread_worker(void);
 void opp_thread_set_worker(void *_Nullable worker);
 
 /*
- * The calling thread's own number in this process, from 1 on and never given to another; a producer and a kernel id are.
- * A few nanoseconds.
+ * The calling thread's own number in this process, from 1 on and never given to another; a producer and a
+ * kernel id are. A few nanoseconds.
  */
 uint64_t opp_thread_number(void);
 

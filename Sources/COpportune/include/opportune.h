@@ -1,4 +1,5 @@
-/* Opportune, the C core: run queues, rings, parking, threads, clocks, topology and purgeable memory. See each header. */
+/* Opportune, the C core: run queues, rings, parking, threads, clocks, topology and purgeable memory. See each
+ * header. */
 #ifndef OPPORTUNE_H
 #define OPPORTUNE_H
 #include "opp_base.h"

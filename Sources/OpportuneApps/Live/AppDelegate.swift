@@ -1,8 +1,9 @@
-/// What a program implements to be an app: callbacks of the lifecycle, on the app's own executor, one at a time.
+/// What a program implements to be an app: callbacks of the lifecycle, on the app's own executor, one at a
+/// time.
 ///
-/// All have an empty default. A callback returns when its `async` body does; the policy's limits count until then. What else
-/// comes for the app comes after the callbacks that were asked for before it, which do not wait for it in turn: a callback
-/// may come while ``didReceive(_:)`` runs.
+/// All have an empty default. A callback returns when its `async` body does; the policy's limits count until
+/// then. What else comes for the app comes after the callbacks that were asked for before it, which do not
+/// wait for it in turn: a callback may come while ``didReceive(_:)`` runs.
 public protocol AppDelegate: Sendable {
   /// It was launched, and why. (R-LIFE-09, R-LIFE-10)
   func didFinishLaunching(_ reason: LaunchReason) async
@@ -17,8 +18,9 @@ public protocol AppDelegate: Sendable {
   /// Its life ends after this.
   func willTerminate() async
 
-  /// Something came for it: a message, data, a heartbeat to send, a change. It is kept in background until this returns, for
-  /// whatever came together, or until the policy's time for it is over. What it has lost is said here too.
+  /// Something came for it: a message, data, a heartbeat to send, a change. It is kept in background until
+  /// this returns, for whatever came together, or until the policy's time for it is over. What it has lost is
+  /// said here too.
   func didReceive(_ notice: AppNotice) async
   /// Fetches, within the policy's limit. (R-MAN-02)
   func fetch() async -> FetchResult
@@ -26,9 +28,9 @@ public protocol AppDelegate: Sendable {
   func audioShould(play: Bool) async
   /// Release what can be rebuilt.
   func didReceiveMemoryWarning() async
-  /// Its current image, for the switcher; called when nothing else of the app runs, not on its executor. Counts as its last
-  /// slice: it is suspended once this has returned, and ``AppsPolicy/sliceAllowance`` holds. Where it is wanted back
-  /// meanwhile, this runs on beside it, for nothing. (R-LIFE-20)
+  /// Its current image, for the switcher; called when nothing else of the app runs, not on its executor.
+  /// Counts as its last slice: it is suspended once this has returned, and ``AppsPolicy/sliceAllowance``
+  /// holds. Where it is wanted back meanwhile, this runs on beside it, for nothing. (R-LIFE-20)
   func snapshot() -> [UInt8]?
 }
 
@@ -81,8 +83,8 @@ public enum AppNotice: Sendable, Hashable {
   case lockRevoked(SharedResource)
 }
 
-/// What the lifecycle needs from the brokers of memory, I/O, location and hardware. Each is told in the order of the
-/// effects, on the host's own strand: return soon. All have an empty default.
+/// What the lifecycle needs from the brokers of memory, I/O, location and hardware. Each is told in the order
+/// of the effects, on the host's own strand: return soon. All have an empty default.
 package protocol ResourceBroker: Sendable {
   /// A life of an app begins; before anything of it runs.
   func begins(_ app: HostedApp)
@@ -90,8 +92,8 @@ package protocol ResourceBroker: Sendable {
   func has(_ delegate: any AppDelegate, _ app: HostedApp)
   /// Where an app is now, after the effects that brought it there.
   func stands(_ app: AppID, _ snapshot: AppSnapshot)
-  /// Keep its image for the switcher, in place of the last; `nil`: forget that. Returns whether it did; where no broker
-  /// does, the host keeps it. (R-LIFE-20)
+  /// Keep its image for the switcher, in place of the last; `nil`: forget that. Returns whether it did; where
+  /// no broker does, the host keeps it. (R-LIFE-20)
   func keepImage(_ image: [UInt8]?, of app: AppID) -> Bool
   /// The image that it keeps, unless memory was short.
   func image(of app: AppID) -> [UInt8]?
@@ -99,8 +101,8 @@ package protocol ResourceBroker: Sendable {
   func purgeImages()
   /// Write its memory to the store: nothing of it runs. (R-MEM-05)
   func save(_ app: AppID)
-  /// Bring it back. Nothing of the app runs before the task, if there is one, has ended; it answers whether all is as it
-  /// was. An app that is not ends, and begins anew if it was to come to the front. (R-MEM-07)
+  /// Bring it back. Nothing of the app runs before the task, if there is one, has ended; it answers whether
+  /// all is as it was. An app that is not ends, and begins anew if it was to come to the front. (R-MEM-07)
   func restore(_ app: AppID) -> Task<Bool, Never>?
   /// Cancel its requests, take its regions and grants back, forget its state.
   func takeBack(_ app: AppID)

@@ -23,7 +23,9 @@ extension AppHost {
     let stream = AudioStream(activity, period, realTimeClass, app)
     let pump = AudioPump(stream, place: place, render: render)
     // Where nobody asks, the kernel's list of what is mapped need not be read.
-    if policy.audio.approvedLibraries != nil { pump.file = LoadedObject.file(of: render) ?? "memory of no file" }
+    if policy.audio.approvedLibraries != nil {
+      pump.file = LoadedObject.file(of: render) ?? "memory of no file"
+    }
     resident.audio = pump
     do {
       // The first frame is asked for as this is told of.
@@ -50,9 +52,12 @@ extension AppHost {
     }
   }
 
-  /// Tells the system where the code comes from that an app in background has on the real-time pool. (R-AUD-07)
+  /// Tells the system where the code comes from that an app in background has on the real-time pool.
+  /// (R-AUD-07)
   func tellRealTimeCode(of id: AppID) {
-    guard system.state(of: id) == .background, let pump = residents[id]?.audio, let file = pump.file else { return }
+    guard system.state(of: id) == .background, let pump = residents[id]?.audio, let file = pump.file else {
+      return
+    }
     // After the effects that are being carried out.
     Task { if self.residents[id]?.audio === pump { try? self.post(.app(id, .realTimeCode(file))) } }
   }

@@ -53,7 +53,9 @@ extension AppHost {
       tellRealTimeCode(of: id)
     case .taskBegan: watchWork(id)
     case .ignored, .taskRefused, .notify, .ask, .granted, .denied, .lockGranted, .diagnose:
-      if case .diagnose(.callbackOverrun) = action, let resident = residents[id], resident.isEnding { finish(resident) }
+      if case .diagnose(.callbackOverrun) = action, let resident = residents[id], resident.isEnding {
+        finish(resident)
+      }
     }
   }
 
@@ -86,8 +88,8 @@ extension AppHost {
     guard let make = makers[id], let manifest = system.view(of: id)?.manifest else { return }
     if let old = residents[id] { finish(old) }
     lives += 1
-    // Without a place in the scheduler the app cannot run: it has ended once the effects that come with this one are
-    // carried out.
+    // Without a place in the scheduler the app cannot run: it has ended once the effects that come with this
+    // one are carried out.
     guard let place = try? scheduler.makeApp(named: manifest.identifier, band: .foreground) else {
       Task { if self.residents[id] == nil { try? self.post(.app(id, .exited)) } }
       return
@@ -168,7 +170,9 @@ extension AppHost {
   }
 
   func returned(_ callback: Callback, _ app: HostedApp) {
-    guard let resident = residents[app.id], resident.app === app, resident.callbacks.first == callback else { return }
+    guard let resident = residents[app.id], resident.app === app, resident.callbacks.first == callback else {
+      return
+    }
     resident.callbacks.removeFirst()
     resident.isCalling = false
     if callback == .didEnterBackground, !resident.callbacks.contains(callback) {

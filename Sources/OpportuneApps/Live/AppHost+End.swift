@@ -42,7 +42,9 @@ extension AppHost {
     guard system.state(of: id) == .terminated, residents[id] == nil else { return }
     // After the effects that are being carried out.
     Task {
-      if self.system.state(of: id) == .terminated, self.residents[id] == nil { try? self.post(.app(id, .reaped)) }
+      if self.system.state(of: id) == .terminated, self.residents[id] == nil {
+        try? self.post(.app(id, .reaped))
+      }
     }
   }
 

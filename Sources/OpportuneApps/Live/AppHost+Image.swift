@@ -2,11 +2,11 @@ import OpportuneScheduler
 
 /// Images for the switcher. (R-LIFE-20)
 extension AppHost {
-  /// Asks an app of which nothing runs for its image. It counts as its last slice: the app is suspended once it has
-  /// answered, and taking too long is the same overrun.
+  /// Asks an app of which nothing runs for its image. It counts as its last slice: the app is suspended once
+  /// it has answered, and taking too long is the same overrun.
   ///
-  /// Beside the strand, which has all others to serve, and in the front band, so that a loaded machine ends nobody; where
-  /// it does not end, the app's end sends it to background.
+  /// Beside the strand, which has all others to serve, and in the front band, so that a loaded machine ends
+  /// nobody; where it does not end, the app's end sends it to background.
   func askForImage(_ resident: Resident) {
     guard resident.snapshotExecutor == nil else { return }
     let app = resident.app
@@ -25,13 +25,17 @@ extension AppHost {
 
   private func received(_ image: [UInt8]?, of app: HostedApp, from place: App) {
     // It may have been resumed, and even stopped again, meanwhile.
-    guard let resident = residents[app.id], resident.app === app, resident.snapshotExecutor === place else { return }
+    guard let resident = residents[app.id], resident.app === app, resident.snapshotExecutor === place else {
+      return
+    }
     resident.snapshotExecutor = nil
     stopped(app, with: image)
   }
 
   private func stopped(_ app: HostedApp, with image: [UInt8]?) {
-    guard let resident = residents[app.id], resident.app === app, system.state(of: app.id) == .stopping else { return }
+    guard let resident = residents[app.id], resident.app === app, system.state(of: app.id) == .stopping else {
+      return
+    }
     resident.image = image
     try? post(.app(app.id, .stopped))
   }

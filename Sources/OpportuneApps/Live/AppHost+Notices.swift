@@ -22,8 +22,8 @@ extension AppHost {
     enqueue(id) { delegate, _, _ in await delegate.didReceive(notice) }
   }
 
-  /// Runs something of a delegate on its app's executor, once the callbacks before it have returned. Callbacks that come
-  /// after it do not wait for it.
+  /// Runs something of a delegate on its app's executor, once the callbacks before it have returned.
+  /// Callbacks that come after it do not wait for it.
   func enqueue(
     _ id: AppID, _ body: @escaping @Sendable (any AppDelegate, HostedApp, WeakHost) async -> Void
   ) {

@@ -17,7 +17,8 @@ extension AppHost {
   /// Runs what waits for something in the host's band; it does not keep the host meanwhile.
   @discardableResult
   func beside(_ body: @escaping @Sendable (WeakHost) async -> Void) -> Task<Void, Never> {
-    Task(executorPreference: control.executor, priority: .high) { [host = WeakHost(self)] in await body(host) }
+    Task(executorPreference: control.executor, priority: .high) { [host = WeakHost(self)] in await body(host)
+    }
   }
 
   func run(_ body: @Sendable (isolated AppHost) -> Void) { body(self) }

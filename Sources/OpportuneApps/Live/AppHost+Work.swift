@@ -1,6 +1,7 @@
 import OpportuneScheduler
 
-/// The CPU time of apps in background, told to the system while a limit depends on it, else when they leave it. (R-TASK-03,
+/// The CPU time of apps in background, told to the system while a limit depends on it, else when they leave
+/// it. (R-TASK-03,
 /// R-TASK-05, R-TASK-17, R-RULE-01)
 extension AppHost {
   /// What is known of an app's CPU time.
@@ -52,11 +53,13 @@ extension AppHost {
     }
   }
 
-  /// Tells the system what the app has used since the last look. Returns when to look again: as the system asks for, at
-  /// most once a quantum, as the scheduler looks no closer either.
+  /// Tells the system what the app has used since the last look. Returns when to look again: as the system
+  /// asks for, at most once a quantum, as the scheduler looks no closer either.
   private func look(at app: HostedApp) async -> Duration? {
     let used = await app.app.cpuTime()
-    guard !Task.isCancelled, let meter = residents[app.id]?.work, residents[app.id]?.app === app else { return nil }
+    guard !Task.isCancelled, let meter = residents[app.id]?.work, residents[app.id]?.app === app else {
+      return nil
+    }
     let new = used - (meter.seen ?? used)
     meter.seen = max(used, meter.seen ?? used)
     if new > .zero {
@@ -70,6 +73,8 @@ extension AppHost {
   }
 
   private func workPause(_ app: HostedApp) -> Duration? {
-    system.workInterval(of: app.id, cores: scheduler.width).map { max($0, scheduler.configuration.quantum.quantum) }
+    system.workInterval(of: app.id, cores: scheduler.width).map {
+      max($0, scheduler.configuration.quantum.quantum)
+    }
   }
 }

@@ -1,9 +1,10 @@
 import OpportuneScheduler
 
-/// The live host: apps of this process, by the same rules that `opportune replay` runs, on the machine's clock.
+/// The live host: apps of this process, by the same rules that `opportune replay` runs, on the machine's
+/// clock.
 ///
-/// It is an actor on a strand of its own in the foreground band, so that no background work delays a switch. Effects are
-/// carried out in order; callbacks run on the app's executor, one after the other.
+/// It is an actor on a strand of its own in the foreground band, so that no background work delays a switch.
+/// Effects are carried out in order; callbacks run on the app's executor, one after the other.
 ///
 /// ```swift
 /// let host = try AppHost()
@@ -12,12 +13,13 @@ import OpportuneScheduler
 /// try await host.leave(notes.id)   // didEnterBackground, five seconds of grace, suspended
 /// ```
 ///
-/// Keep it for as long as its apps: they do not keep it, nor do its timers or who observes it. With the last reference to it
-/// the lives of its apps end as that of a suspended app does, without a callback: tasks are cancelled, what is queued is
-/// told so, brokers take back, what the apps ask from then on throws ``HostError`` with the code `terminated`, observers' streams end.
+/// Keep it for as long as its apps: they do not keep it, nor do its timers or who observes it. With the last
+/// reference to it the lives of its apps end as that of a suspended app does, without a callback: tasks are
+/// cancelled, what is queued is told so, brokers take back, what the apps ask from then on throws
+/// ``HostError`` with the code `terminated`, observers' streams end.
 public actor AppHost {
-  /// Makes the delegate of a life, on the app's own executor, before its callbacks: what it takes counts as that of
-  /// ``AppDelegate/didFinishLaunching(_:)``, and nobody else waits for it.
+  /// Makes the delegate of a life, on the app's own executor, before its callbacks: what it takes counts as
+  /// that of ``AppDelegate/didFinishLaunching(_:)``, and nobody else waits for it.
   public typealias MakeDelegate = @Sendable (HostedApp) -> any AppDelegate
 
   /// Where its apps run.
@@ -127,7 +129,9 @@ public actor AppHost {
   // MARK: The launcher (R-SYS-01)
 
   /// Makes an app known. Each launch makes a delegate for that life.
-  public func register(_ manifest: Manifest, settings: UserSettings = UserSettings(), delegate: @escaping MakeDelegate)
+  public func register(
+    _ manifest: Manifest, settings: UserSettings = UserSettings(), delegate: @escaping MakeDelegate
+  )
     -> AppID
   {
     let id = system.register(manifest, settings: settings)
@@ -169,8 +173,8 @@ public actor AppHost {
 
   /// Any event; what the other calls come down to.
   ///
-  /// Local notifications fire by the machine's wall clock, unless a program posts ``SystemEvent/wallClock(_:)``: then by
-  /// what it says.
+  /// Local notifications fire by the machine's wall clock, unless a program posts
+  /// ``SystemEvent/wallClock(_:)``: then by what it says.
   ///
   /// - Throws: ``HostError``: `apps`; the event changed nothing then.
   public func post(_ event: SystemEvent) throws(HostError) {
@@ -212,7 +216,9 @@ public actor AppHost {
   public func switcher() -> [AppView] { system.switcher() }
 
   /// An app's image of its last suspension, unless it was purged. (R-LIFE-20)
-  public func snapshot(of id: AppID) -> [UInt8]? { snapshots[id] ?? brokers.lazy.compactMap { $0.image(of: id) }.first }
+  public func snapshot(of id: AppID) -> [UInt8]? {
+    snapshots[id] ?? brokers.lazy.compactMap { $0.image(of: id) }.first
+  }
 
   /// Images can be purged at any time; memory is short.
   public func purgeSnapshots() {
@@ -229,8 +235,9 @@ public actor AppHost {
   ///
   /// Nobody waits for an observer: what one has not taken yet is kept for it, some hundred bytes an event.
   ///
-  /// - Parameter limit: how many events may wait for it, at least one; `nil`: any number. Where one more comes its stream
-  ///   ends after those that wait, so that nothing is missed in silence. Who observes anew then asks for what it missed.
+  /// - Parameter limit: how many events may wait for it, at least one; `nil`: any number. Where one more
+  ///   comes its stream ends after those that wait, so that nothing is missed in silence. Who observes anew
+  ///   then asks for what it missed.
   public func observe(keeping limit: Int? = nil) -> AsyncStream<AppHost.Event> {
     let (stream, continuation) = AsyncStream.makeStream(
       of: AppHost.Event.self, bufferingPolicy: limit.map { .bufferingOldest(max(1, $0)) } ?? .unbounded)

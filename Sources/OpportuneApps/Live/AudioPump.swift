@@ -1,10 +1,11 @@
 import OpportuneScheduler
 
-/// Calls an audio stream's callback, period by period, in a place of its own in the scheduler, so that its band does not
-/// depend on the app's.
+/// Calls an audio stream's callback, period by period, in a place of its own in the scheduler, so that its
+/// band does not depend on the app's.
 ///
-/// The host's alone. A task makes the frames from one start to the next stop; its pace is what it returns, and the next
-/// task takes it from there. So there is one at a time, without a lock that a real-time thread could wait for.
+/// The host's alone. A task makes the frames from one start to the next stop; its pace is what it returns,
+/// and the next task takes it from there. So there is one at a time, without a lock that a real-time thread
+/// could wait for.
 final class AudioPump {
   let stream: AudioStream
   let place: App

@@ -2,10 +2,11 @@ internal import OpportuneBase
 import OpportuneScheduler
 import Synchronization
 
-/// An app's audio: its frames are made by a callback once a period, on the real-time pool. (R-AUD-01, R-AUD-02)
+/// An app's audio: its frames are made by a callback once a period, on the real-time pool. (R-AUD-01,
+/// R-AUD-02)
 ///
-/// While it plays it keeps its app in background, if the app declares that; paused, the app is suspended like any other.
-/// Made by ``HostedApp/startAudio(_:every:render:)``. All members may be used from any thread.
+/// While it plays it keeps its app in background, if the app declares that; paused, the app is suspended like
+/// any other. Made by ``HostedApp/startAudio(_:every:render:)``. All members may be used from any thread.
 ///
 /// ```swift
 /// let stream = try await player.startAudio { frame in mix(frame.number) }
@@ -73,13 +74,14 @@ public final class AudioStream: Sendable {
   /// What has been rendered until now.
   public var statistics: Statistics { counters.statistics }
 
-  /// No callback starts once this has returned; one that runs goes on to its end. An app in background is suspended.
-  /// (R-AUD-05)
+  /// No callback starts once this has returned; one that runs goes on to its end. An app in background is
+  /// suspended. (R-AUD-05)
   ///
   /// - Throws: ``HostError``: the app was terminated, or its audio ended.
   public func pause() async throws(HostError) { try await app.post(.audioPaused) }
 
-  /// Goes on with the frame after the last; an app that the pause has suspended is in background again. (R-AUD-05)
+  /// Goes on with the frame after the last; an app that the pause has suspended is in background again.
+  /// (R-AUD-05)
   ///
   /// - Throws: ``HostError``: the app was terminated, or its audio ended.
   public func resume() async throws(HostError) { try await app.post(.audioResumed) }
@@ -91,19 +93,20 @@ public final class AudioStream: Sendable {
 }
 
 extension HostedApp {
-  /// Starts to play or record: `render` is called once a period until the stream is paused or ends. One at a time.
+  /// Starts to play or record: `render` is called once a period until the stream is paused or ends. One at a
+  /// time.
   ///
-  /// Callbacks run on the scheduler's real-time pool, so give the host a scheduler whose configuration has one;
-  /// ``AudioStream/realTimeClass`` says what that is worth here. In background they stay there only while the app has the
-  /// audio service; where the policy names ``AudioPolicy/approvedLibraries``, only if one of these holds the code of
-  /// `render`, else the audio is paused; what approved code
+  /// Callbacks run on the scheduler's real-time pool, so give the host a scheduler whose configuration has
+  /// one; ``AudioStream/realTimeClass`` says what that is worth here. In background they stay there only
+  /// while the app has the audio service; where the policy names ``AudioPolicy/approvedLibraries``, only if
+  /// one of these holds the code of `render`, else the audio is paused; what approved code
   /// calls is approved with it. (R-AUD-02, R-CPU-09, R-AUD-07)
   ///
   /// - Parameters:
   ///   - period: 1 ms to 1 s.
   ///   - render: makes a frame; should neither block nor allocate. Released when the stream ends.
-  /// - Throws: ``HostError``: `audio` for another stream or a period out of range, `terminated`, `apps` where the app does
-  ///   not execute, `scheduler`.
+  /// - Throws: ``HostError``: `audio` for another stream or a period out of range, `terminated`, `apps` where
+  ///   the app does not execute, `scheduler`.
   public func startAudio(
     _ activity: AudioActivity = .play, every period: Duration = .milliseconds(10),
     render: @escaping @Sendable (AudioStream.Frame) -> Void

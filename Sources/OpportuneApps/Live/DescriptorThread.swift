@@ -9,14 +9,16 @@ final class DescriptorThread: Sendable {
   /// - Parameters:
   ///   - descriptor: closed when the thread ends, or here where there is none.
   ///   - first: called on the thread before it sleeps.
-  ///   - each: called on the thread when something has come, to read unless that is an error; whether to go on.
+  ///   - each: called on the thread when something has come, to read unless that is an error; whether to go
+  ///     on.
   /// - Returns: `nil` where there are no descriptors left; `errno` says so.
   init?(
     _ descriptor: Int32, first: @escaping @Sendable () -> Void = {},
     each: @escaping @Sendable (_ isReadable: Bool) -> Bool
   ) {
     var ends: [Int32] = [-1, -1]
-    guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0 else {
+    guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0
+    else {
       let code = errno
       close(descriptor)
       errno = code
@@ -34,7 +36,9 @@ final class DescriptorThread: Sendable {
 
   private static func follow(_ descriptor: Int32, until end: Int32, _ each: (Bool) -> Bool) {
     defer { for one in [descriptor, end] { close(one) } }
-    var polled = [pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0), pollfd(fd: end, events: 0, revents: 0)]
+    var polled = [
+      pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0), pollfd(fd: end, events: 0, revents: 0),
+    ]
     while true {
       guard poll(&polled, 2, -1) >= 0 || errno == EINTR else { return }
       if polled[1].revents != 0 { return }

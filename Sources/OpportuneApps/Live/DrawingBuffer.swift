@@ -5,14 +5,16 @@ private let numbers = Atomic<UInt64>(0)
 
 /// Memory to draw into, whose pixels only the foreground changes. (R-GFX-01, R-GFX-03)
 ///
-/// It is not purgeable and in no ledger; what can be drawn again goes into `AppMemory.drawing(bytes:)` of the memory module.
+/// It is not purgeable and in no ledger; what can be drawn again goes into `AppMemory.drawing(bytes:)` of the
+/// memory module.
 ///
-/// Its address never changes. In background other pages are put in its place: writes through any pointer to it go
-/// there, without a fault, and are gone when the app is suspended or returns to the front. The host sees afterwards that
-/// there were such, and counts them as ``BestPractice/noDrawingInBackground``, from the return of `didEnterBackground` on.
+/// Its address never changes. In background other pages are put in its place: writes through any pointer to
+/// it go there, without a fault, and are gone when the app is suspended or returns to the front. The host
+/// sees afterwards that there were such, and counts them as ``BestPractice/noDrawingInBackground``, from the
+/// return of `didEnterBackground` on.
 ///
-/// Invariants: `pixels` is mapped for as long as the buffer lives, writable; `kept` is a second, read-only mapping of the
-/// same file, which always shows what the foreground drew.
+/// Invariants: `pixels` is mapped for as long as the buffer lives, writable; `kept` is a second, read-only
+/// mapping of the same file, which always shows what the foreground drew.
 public final class DrawingBuffer: @unchecked Sendable {
   /// Where the app draws. Valid for as long as the buffer lives.
   public let pixels: UnsafeMutableRawPointer
@@ -77,12 +79,14 @@ public final class DrawingBuffer: @unchecked Sendable {
     close(descriptor)
   }
 
-  /// Swaps the pages. The kernel replaces a mapping in one step: a writer beside it hits the one or the other.
+  /// Swaps the pages. The kernel replaces a mapping in one step: a writer beside it hits the one or the
+  /// other.
   ///
   /// - Returns: 0, or an error number: short of memory the old pages stay, and the next change tries again.
   func setAccepts(_ accepts: Bool) -> Int32 {
     guard accepts != self.accepts else { return 0 }
-    let error = place(pixels, count, accepts ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, accepts ? descriptor : -1)
+    let error = place(
+      pixels, count, accepts ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, accepts ? descriptor : -1)
     guard error == 0 else { return error }
     // A huge page of zeroes that was only read could pass for one that was written.
     if !accepts { madvise(pixels, count, MADV_NOHUGEPAGE) }
@@ -97,7 +101,8 @@ public final class DrawingBuffer: @unchecked Sendable {
     madvise(pixels, count, MADV_DONTNEED)
   }
 
-  /// Whether something was written since ``watch()``, or since this was asked last; that is gone then. (R-RULE-02)
+  /// Whether something was written since ``watch()``, or since this was asked last; that is gone then.
+  /// (R-RULE-02)
   func takeStray() -> Bool {
     guard isWatched, OwnPages.isAny(in: pixels, count) else { return false }
     madvise(pixels, count, MADV_DONTNEED)
@@ -105,7 +110,8 @@ public final class DrawingBuffer: @unchecked Sendable {
   }
 }
 
-/// Pages of private, anonymous memory that were written: before, the kernel shows the one page of zeroes that it shares out.
+/// Pages of private, anonymous memory that were written: before, the kernel shows the one page of zeroes that
+/// it shares out.
 private enum OwnPages {
   /// Of an entry of /proc/self/pagemap: the page is this process's alone, or is in swap.
   private static let own: UInt64 = 1 << 56 | 1 << 62

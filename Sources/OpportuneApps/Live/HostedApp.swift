@@ -1,7 +1,8 @@
 import OpportuneScheduler
 import Synchronization
 
-/// One life of an app in this process: from its launch until nothing of it is left. A later launch makes another.
+/// One life of an app in this process: from its launch until nothing of it is left. A later launch makes
+/// another.
 ///
 /// It does not keep its host, and ends with it; see ``AppHost``.
 ///
@@ -13,12 +14,13 @@ public final class HostedApp: Sendable {
   public let manifest: Manifest
   /// Its place in the scheduler; suspended and moved between bands by the host alone.
   ///
-  /// Tasks that prefer `app.executor` belong to it as well, but it cannot refuse them; ``task(name:priority:operation:)``
-  /// can.
+  /// Tasks that prefer `app.executor` belong to it as well, but it cannot refuse them;
+  /// ``task(name:priority:operation:)`` can.
   public let app: App
   private let home: WeakHost
   let life: UInt64
-  /// Closures and tasks that were accepted and have not ended, twice over; the lowest bit says that the life is over.
+  /// Closures and tasks that were accepted and have not ended, twice over; the lowest bit says that the life
+  /// is over.
   private let open = Atomic<UInt>(0)
   private let tasks = OpenTasks()
   /// For brokers that look on threads of their own.
@@ -87,7 +89,8 @@ public final class HostedApp: Sendable {
 
   // MARK: Tasks in background
 
-  /// Begins a task: its app keeps running in background until the task is ended or its time is up. (R-TASK-12)
+  /// Begins a task: its app keeps running in background until the task is ended or its time is up.
+  /// (R-TASK-12)
   ///
   /// - Parameter expired: called once, on the app's executor, when time is up; it should end the task.
   /// - Throws: ``HostError``: `refused`.
@@ -102,8 +105,8 @@ public final class HostedApp: Sendable {
   /// - Throws: ``HostError``: the task is not open.
   public func endTask(_ task: TaskID) async throws(HostError) { try await host().post(.endTask(task), self) }
 
-  /// Runs a body as a task in background: begun once the task is granted, ended when the body is, cancelled when time is up.
-  /// (R-TASK-12, R-RULE-10)
+  /// Runs a body as a task in background: begun once the task is granted, ended when the body is, cancelled
+  /// when time is up. (R-TASK-12, R-RULE-10)
   ///
   /// - Throws: ``HostError``: `refused`, and what the body throws.
   public func withBackgroundTask<Success: Sendable>(
@@ -146,7 +149,8 @@ public final class HostedApp: Sendable {
     return host.policy.supportsMultitasking
   }
 
-  /// Tells the host something that the app does or asks for: audio, locks, hardware, local notifications, compliance.
+  /// Tells the host something that the app does or asks for: audio, locks, hardware, local notifications,
+  /// compliance.
   ///
   /// - Throws: ``HostError``; nothing was changed.
   public func post(_ event: AppEvent) async throws(HostError) { try await host().post(event, self) }
@@ -175,7 +179,8 @@ public final class HostedApp: Sendable {
   // sequentiallyConsistent: after a task was added, whose entry `end` takes after it has set the bit.
   var isOver: Bool { open.load(ordering: .sequentiallyConsistent) & 1 != 0 }
 
-  /// Counts something of the app's that is run elsewhere, until what is returned is called; `nil` if the life is over.
+  /// Counts something of the app's that is run elsewhere, until what is returned is called; `nil` if the life
+  /// is over.
   func countIn() -> (@Sendable () -> Void)? {
     guard (try? enter()) != nil else { return nil }
     return { self.leave() }
@@ -196,7 +201,8 @@ public final class HostedApp: Sendable {
     Task { [id, life] in await host.isEmpty(id, life) }
   }
 
-  /// Nothing is accepted from here on, tasks are cancelled, what is queued is told so. True if nothing is open.
+  /// Nothing is accepted from here on, tasks are cancelled, what is queued is told so. True if nothing is
+  /// open.
   func end() -> Bool {
     // sequentiallyConsistent: before the look at the tasks; see `isOver`.
     let before = open.bitwiseOr(1, ordering: .sequentiallyConsistent).oldValue

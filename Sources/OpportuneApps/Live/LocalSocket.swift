@@ -63,7 +63,8 @@ enum LocalSocket {
   private static func whatIsNoSocket(_ path: String) -> String? {
     var status = stat()
     guard stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFSOCK else { return nil }
-    return "this is \(status.st_mode & S_IFMT == S_IFDIR ? "a directory" : "a file"), expected a host's socket"
+    return
+      "this is \(status.st_mode & S_IFMT == S_IFDIR ? "a directory" : "a file"), expected a host's socket"
   }
 
   /// Lets calls on a descriptor wait that long. False, with EAGAIN, where it is over.
@@ -117,9 +118,9 @@ enum LocalSocket {
 
   /// A socket that listens at a path, in place of one that nobody has open any more.
   ///
-  /// Hosts that start at once take turns by the lock of the folder, in which each finds out whether somebody listens, takes
-  /// away a dead socket, and listens. A lock file would stay behind, and a socket that is renamed into place would replace
-  /// that of another host which has just done the same.
+  /// Hosts that start at once take turns by the lock of the folder, in which each finds out whether somebody
+  /// listens, takes away a dead socket, and listens. A lock file would stay behind, and a socket that is
+  /// renamed into place would replace that of another host which has just done the same.
   ///
   /// - Parameters:
   ///   - patience: how long it waits for that lock where another program has it; then it goes on without.
@@ -131,7 +132,9 @@ enum LocalSocket {
     do throws(PushError) {
       let file = try locked(folder(of: path), patience: patience, say: say) { () throws(PushError) in
         try removeDead(path)
-        guard address.withPointer({ bind(descriptor, $0, $1) }) == 0 else { throw PushError(.system(path, reason())) }
+        guard address.withPointer({ bind(descriptor, $0, $1) }) == 0 else {
+          throw PushError(.system(path, reason()))
+        }
         guard chmod(path, mode) == 0, listen(descriptor, 128) == 0, let file = File(path) else {
           let reason = reason()
           unlink(path)
@@ -179,13 +182,16 @@ enum LocalSocket {
     }
   }
 
-  private static func folder(of path: String) -> String { path.lastIndex(of: "/").map { String(path[...$0]) } ?? "." }
+  private static func folder(of path: String) -> String {
+    path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+  }
 
-  /// With the folder locked for this process alone, where that can be had. Others hold it for a moment; who holds it for longer
-  /// is no host of ours, and is to keep none from starting. Without it, two hosts that start at once over a dead socket may
-  /// each take it away, and the second have the path.
+  /// With the folder locked for this process alone, where that can be had. Others hold it for a moment; who
+  /// holds it for longer is no host of ours, and is to keep none from starting. Without it, two hosts that
+  /// start at once over a dead socket may each take it away, and the second have the path.
   private static func locked<Result>(
-    _ folder: String, patience: Duration, say: (String) -> Void = { _ in }, _ body: () throws(PushError) -> Result
+    _ folder: String, patience: Duration, say: (String) -> Void = { _ in },
+    _ body: () throws(PushError) -> Result
   ) throws(PushError) -> Result {
     let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard descriptor >= 0 else { return try body() }  // it may be written to and not read
@@ -195,7 +201,9 @@ enum LocalSocket {
     while flock(descriptor, LOCK_EX | LOCK_NB) != 0, errno == EWOULDBLOCK || errno == EINTR {
       let waited = began.duration(to: .now)
       if !hasSaid, waited >= patience / 20 {
-        say("another program has locked the folder '\(folder)' (flock): the socket waits for it, \(patience) at most")
+        say(
+          "another program has locked the folder '\(folder)' (flock): the socket waits for it, \(patience) at most"
+        )
         hasSaid = true
       }
       if waited >= patience { break }

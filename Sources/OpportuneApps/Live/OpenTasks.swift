@@ -3,12 +3,12 @@ import Synchronization
 
 /// The tasks of one life of an app, so that its end can cancel them.
 ///
-/// The host cancels, and must not wait for a thread of the app, which the kernel may have stopped at any instruction:
-/// so this is a list that is pushed to and taken whole, and never locked.
+/// The host cancels, and must not wait for a thread of the app, which the kernel may have stopped at any
+/// instruction: so this is a list that is pushed to and taken whole, and never locked.
 ///
-/// Invariants: an entry's closure is called at most once, and by nobody once `close()` was called first. An entry that was
-/// armed is in the list, or in the hands of one thread that will put it back or let it go. Whoever has put something
-/// back looks afterwards whether the life is over; see `HostedApp.task`.
+/// Invariants: an entry's closure is called at most once, and by nobody once `close()` was called first. An
+/// entry that was armed is in the list, or in the hands of one thread that will put it back or let it go.
+/// Whoever has put something back looks afterwards whether the life is over; see `HostedApp.task`.
 final class OpenTasks: Sendable {
   final class Entry: Linked, @unchecked Sendable {
     fileprivate enum State: UInt8, AtomicRepresentable { case new, armed, closed, cancelled }
@@ -28,7 +28,8 @@ final class OpenTasks: Sendable {
     /// False if the task has ended already.
     fileprivate func arm(_ cancel: @escaping @Sendable () -> Void) -> Bool {
       self.cancel = cancel
-      // releasing: whoever finds it armed sees the closure. acquiring, as it may be the only one left to drop it.
+      // releasing: whoever finds it armed sees the closure. acquiring, as it may be the only one left to drop
+      // it.
       if state.compareExchange(expected: .new, desired: .armed, ordering: .acquiringAndReleasing).exchanged {
         return true
       }
@@ -38,7 +39,8 @@ final class OpenTasks: Sendable {
 
     fileprivate func cancelOnce() {
       // acquiring: pairs with arm().
-      guard state.compareExchange(expected: .armed, desired: .cancelled, ordering: .acquiring).exchanged else { return }
+      guard state.compareExchange(expected: .armed, desired: .cancelled, ordering: .acquiring).exchanged
+      else { return }
       cancel?()
       cancel = nil
     }
@@ -46,7 +48,8 @@ final class OpenTasks: Sendable {
     fileprivate var isArmed: Bool { state.load(ordering: .relaxed) == .armed }
   }
 
-  // A push comes before the pusher's look at the end of the life, which the one who ends it sets before it takes the list.
+  // A push comes before the pusher's look at the end of the life, which the one who ends it sets before it
+  // takes the list.
   private let entries = LinkedStack<Entry>()
   /// How many entries were pushed since ended ones were last let go, and how many make it worth doing again.
   private let pushed = Atomic<Int>(0)

@@ -1,10 +1,11 @@
 import Foundation
 import Glibc
 
-/// Follows what the machine runs on: looks at the supplies whenever the kernel says that one has changed, and sleeps
-/// otherwise. (R-PWR-01)
+/// Follows what the machine runs on: looks at the supplies whenever the kernel says that one has changed, and
+/// sleeps otherwise. (R-PWR-01)
 ///
-/// Where the kernel gives no events, nothing is noticed but by ``look()``. ``AppHost/followPower()`` makes one.
+/// Where the kernel gives no events, nothing is noticed but by ``look()``. ``AppHost/followPower()`` makes
+/// one.
 public final class PowerMonitor: Sendable {
   /// Why no events come, if none do.
   package let refusal: PowerEvents.Refusal?
@@ -35,9 +36,11 @@ public final class PowerMonitor: Sendable {
 
   /// - Parameters:
   ///   - power: where the supplies are.
-  ///   - changed: called with what the machine runs on, at once and after each change, one call at a time, on the monitor's
-  ///     thread or that of ``look()``. Must not call ``look()``.
-  package convenience init(_ power: SystemPower = SystemPower(), changed: @escaping @Sendable (PowerSupply) -> Void) {
+  ///   - changed: called with what the machine runs on, at once and after each change, one call at a time, on
+  ///     the monitor's thread or that of ``look()``. Must not call ``look()``.
+  package convenience init(
+    _ power: SystemPower = SystemPower(), changed: @escaping @Sendable (PowerSupply) -> Void
+  ) {
     self.init(power, events: PowerEvents.open, changed: changed)
   }
 
@@ -74,7 +77,9 @@ extension AppHost {
   /// Has this host follow what the machine runs on, from now until the monitor goes. (R-PWR-01, R-PWR-03)
   ///
   /// Keep the monitor: the host is told as long as it is there.
-  public nonisolated func followPower() -> PowerMonitor { followPower(SystemPower(), events: PowerEvents.open) }
+  public nonisolated func followPower() -> PowerMonitor {
+    followPower(SystemPower(), events: PowerEvents.open)
+  }
 
   package nonisolated func followPower(
     _ power: SystemPower, events: () throws(PowerEvents.Refusal) -> Int32

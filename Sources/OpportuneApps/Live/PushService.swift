@@ -75,13 +75,15 @@ struct PushClient {
   var hasTakenAll: Bool { unsent.isEmpty }
   /// That can be answered now.
   var hasLine: Bool {
-    !hasFailed && !isLast && unsent.isEmpty && (unread.contains(10) || unread.count >= LocalSocket.longestLine)
+    !hasFailed && !isLast && unsent.isEmpty
+      && (unread.contains(10) || unread.count >= LocalSocket.longestLine)
   }
   var isDone: Bool { hasFailed || (unsent.isEmpty && (isLast || (isOver && !hasLine))) }
   /// Nobody waits for its answer, and it has been told all that there is.
   var isIdle: Bool { unsent.isEmpty && !hasLine }
 
-  /// What it waits for. Nothing is read where there is a line to answer, so that no line waits for ever for its turn.
+  /// What it waits for. Nothing is read where there is a line to answer, so that no line waits for ever for
+  /// its turn.
   var polled: pollfd {
     let events = !unsent.isEmpty ? POLLOUT : hasLine || isOver ? 0 : POLLIN
     return pollfd(fd: descriptor, events: Int16(events), revents: 0)

@@ -26,7 +26,8 @@ public struct PushError: Error, Sendable, Hashable, CustomStringConvertible {
   /// The same for people: where, and the reason.
   public var message: String {
     switch code {
-    case .path(let path, let limit): "socket path '\(path)' is \(path.utf8.count) bytes, expected 1 to \(limit)"
+    case .path(let path, let limit):
+      "socket path '\(path)' is \(path.utf8.count) bytes, expected 1 to \(limit)"
     case .system(let what, let reason): "\(what): \(reason)"
     case .taken(let path, let what): "there is \(what) at '\(path)': end it, or choose another path"
     case .timedOut(let path, let limit): "the host at '\(path)' did not answer within \(limit)"
@@ -65,13 +66,13 @@ public struct Push: Sendable, Hashable, Codable {
   }
 }
 
-/// Takes pushes and commands of the switcher on a Unix socket, one JSON object a line, and answers each: a push with `ok`
-/// or the reason why not, a command with JSON. (R-MSG-02, R-LIFE-24)
+/// Takes pushes and commands of the switcher on a Unix socket, one JSON object a line, and answers each: a
+/// push with `ok` or the reason why not, a command with JSON. (R-MSG-02, R-LIFE-24)
 ///
-/// Only processes of the users it was told of are served; the kernel says whose a connection is. A thread of its own
-/// sleeps until something comes, and serves up to 64 connections by turns, a line each, of which none waits for another to
-/// take its answer. A client that takes more than five seconds to say a line, or to take its answer, is cut off; one that
-/// says nothing is as soon as more than 64 connect.
+/// Only processes of the users it was told of are served; the kernel says whose a connection is. A thread of
+/// its own sleeps until something comes, and serves up to 64 connections by turns, a line each, of which none
+/// waits for another to take its answer. A client that takes more than five seconds to say a line, or to take
+/// its answer, is cut off; one that says nothing is as soon as more than 64 connect.
 public final class PushSocket: Sendable {
   /// Where others connect.
   public let path: String
@@ -79,10 +80,11 @@ public final class PushSocket: Sendable {
   private let file: LocalSocket.File
 
   /// - Parameters:
-  ///   - path: made here, in place of the socket of a host that has ended, or crashed. A file that is not a socket, and a
-  ///     socket that somebody listens at, stay; a symbolic link is not followed. Only the owner may connect unless users or
-  ///     controllers name more. Where another program has locked its folder (flock), this waits for two seconds at most, and
-  ///     goes on without that lock, which is there for hosts that start at once.
+  ///   - path: made here, in place of the socket of a host that has ended, or crashed. A file that is not a
+  ///     socket, and a socket that somebody listens at, stay; a symbolic link is not followed. Only the owner
+  ///     may connect unless users or controllers name more. Where another program has locked its folder
+  ///     (flock), this waits for two seconds at most, and goes on without that lock, which is there for hosts
+  ///     that start at once.
   ///   - users: whose processes may push; by default this process's own.
   ///   - controllers: whose processes may use the switcher; by default this process's own.
   ///   - receive: called for each push, on the socket's thread; the text says why it was refused.
@@ -91,19 +93,24 @@ public final class PushSocket: Sendable {
   package convenience init(
     path: String, users: Set<UInt32> = [geteuid()], controllers: Set<UInt32> = [geteuid()],
     receive: @escaping @Sendable (Push) -> String?,
-    control: @escaping @Sendable (SwitcherRequest) -> SwitcherAnswer = { _ in .refused("no switcher is served here") }
+    control: @escaping @Sendable (SwitcherRequest) -> SwitcherAnswer = { _ in
+      .refused("no switcher is served here")
+    }
   ) throws(PushError) {
     try self.init(
-      path: path, patience: .seconds(5), users: users, controllers: controllers, receive: receive, control: control)
+      path: path, patience: .seconds(5), users: users, controllers: controllers, receive: receive,
+      control: control)
   }
 
   /// - Parameters:
   ///   - patience: what a client has for a line, and to take its answer.
   ///   - folderPatience: as of ``LocalSocket/listening(at:mode:patience:say:)``.
   init(
-    path: String, patience: Duration, folderPatience: Duration = .seconds(2), say: (String) -> Void = { _ in },
+    path: String, patience: Duration, folderPatience: Duration = .seconds(2),
+    say: (String) -> Void = { _ in },
     users: Set<UInt32>, controllers: Set<UInt32>,
-    receive: @escaping @Sendable (Push) -> String?, control: @escaping @Sendable (SwitcherRequest) -> SwitcherAnswer
+    receive: @escaping @Sendable (Push) -> String?,
+    control: @escaping @Sendable (SwitcherRequest) -> SwitcherAnswer
   ) throws(PushError) {
     self.path = path
     let isOwn = users.union(controllers) == [geteuid()]
@@ -131,7 +138,9 @@ public final class PushSocket: Sendable {
       polled.append(pollfd(fd: descriptor, events: mayAccept ? Int16(POLLIN) : 0, revents: 0))
       let limits = clients.map(\.pollLimit) + (mayAccept ? [] : [pause])
       if poll(&polled, nfds_t(polled.count), limits.min() ?? -1) < 0, errno != EINTR { break }
-      guard let event = polled.popLast()?.revents, event & Int16(POLLHUP | POLLERR | POLLNVAL) == 0 else { break }
+      guard let event = polled.popLast()?.revents, event & Int16(POLLHUP | POLLERR | POLLNVAL) == 0 else {
+        break
+      }
       for (index, one) in polled.enumerated() where one.revents != 0 { clients[index].read() }
       clients = clients.compactMap { service.serve($0) }
       guard event & Int16(POLLIN) != 0 else { continue }
@@ -168,8 +177,8 @@ extension AppHost {
   /// - Parameters:
   ///   - users: whose processes may push; by default this process's own.
   ///   - controllers: whose processes may use the switcher; by default this process's own.
-  /// - Throws: ``PushError``, as ``PushSocket``. The socket closes with the last reference to it. That it waits for a lock of
-  ///   its folder the scheduler's logger is told.
+  /// - Throws: ``PushError``, as ``PushSocket``. The socket closes with the last reference to it. That it
+  ///   waits for a lock of its folder the scheduler's logger is told.
   public nonisolated func openPushSocket(
     at path: String, users: Set<UInt32> = [geteuid()], controllers: Set<UInt32> = [geteuid()]
   ) throws(PushError) -> PushSocket {
@@ -198,7 +207,9 @@ extension AppHost {
 
   /// The app whose manifest has an identifier; the last registered one.
   public func id(of identifier: String) -> AppID? {
-    (0..<system.count).reversed().map(AppID.init).first { system.view(of: $0)?.manifest.identifier == identifier }
+    (0..<system.count).reversed().map(AppID.init).first {
+      system.view(of: $0)?.manifest.identifier == identifier
+    }
   }
 }
 

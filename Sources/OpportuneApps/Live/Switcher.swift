@@ -25,7 +25,9 @@ package struct SwitcherRequest: Sendable, Hashable, Codable {
   /// - Parameter limit: how long the host may take for that; `nil`: as long as it does. Blocks meanwhile.
   /// - Returns: the apps of the switcher after it, the last used first.
   /// - Throws: ``PushError``. Where it is `timedOut` the host may have done it all the same.
-  package func send(to path: String, within limit: Duration? = .seconds(10)) throws(PushError) -> [SwitcherEntry] {
+  package func send(to path: String, within limit: Duration? = .seconds(10)) throws(PushError)
+    -> [SwitcherEntry]
+  {
     let line: Data
     do { line = try JSONEncoder().encode(self) } catch { throw PushError(.refused("\(error)")) }
     let text = try LocalSocket.ask(line, at: path, within: limit)
@@ -72,7 +74,8 @@ package struct SwitcherAnswer: Sendable, Hashable, Codable {
   var line: String {
     let encoder = JSONEncoder()
     encoder.outputFormatting = .sortedKeys
-    return (try? encoder.encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? "the answer cannot be encoded"
+    return (try? encoder.encode(self)).map { String(decoding: $0, as: UTF8.self) }
+      ?? "the answer cannot be encoded"
   }
 }
 

@@ -37,7 +37,9 @@ extension AppHost {
 
   private func readWallClock() {
     guard !isToldTheTime else { return }
-    if let effects = try? system.handle(.wallClock(Date().timeIntervalSince1970), at: clock) { carryOut(effects) }
+    if let effects = try? system.handle(.wallClock(Date().timeIntervalSince1970), at: clock) {
+      carryOut(effects)
+    }
     rearm()
   }
 }

@@ -1,4 +1,5 @@
-/// What can happen to an app, as the lifecycle table knows it. What led to it is the system's business. (R-LIFE-22)
+/// What can happen to an app, as the lifecycle table knows it. What led to it is the system's business.
+/// (R-LIFE-22)
 public enum LifecycleEvent: UInt8, Sendable, Hashable, CaseIterable, Codable {
   /// The user starts it.
   case launchForeground

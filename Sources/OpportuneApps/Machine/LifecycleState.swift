@@ -1,6 +1,7 @@
 /// A state of the lifecycle table. (R-LIFE-01, R-LIFE-03)
 ///
-/// Foreground and background have two rows each; ``operational`` says which of the states that people speak of one is.
+/// Foreground and background have two rows each; ``operational`` says which of the states that people speak
+/// of one is.
 public enum LifecycleState: UInt8, Sendable, Hashable, CaseIterable, Codable {
   /// Never launched, or all of it is gone.
   case notRunning

@@ -50,7 +50,8 @@ extension Lifecycle {
     case .launchBackground, .reanimate, .locationEvent: return ignore("it runs")
     case .activate, .endInterruption:
       if isActive { return ignore("it is active") }
-      return [(.fact(.interrupted), .ignore("an interruption goes on"))] + to(.active, .deliver(.didBecomeActive))
+      return [(.fact(.interrupted), .ignore("an interruption goes on"))]
+        + to(.active, .deliver(.didBecomeActive))
     case .interrupt:
       return isActive ? to(.inactive, .deliver(.willResignActive)) : ignore("it is inactive")
     case .leave:
@@ -59,7 +60,8 @@ extension Lifecycle {
     case .suspend, .hibernate: return refuse(.inForeground)
     case .stopped: return refuse(.notStopping)
     case .memoryWarning: return to(isActive ? .active : .inactive, .warnOfMemory)
-    case .terminate: return always(.move(.terminated, resign + [.deliver(.willTerminate), .deleteState, .takeBack]))
+    case .terminate:
+      return always(.move(.terminated, resign + [.deliver(.willTerminate), .deleteState, .takeBack]))
     case .overrun: return to(.terminated, .deleteState, .takeBack)
     case .exit: return to(.notRunning, .deleteState, .takeBack)
     case .reap: return refuse(.notTerminated)

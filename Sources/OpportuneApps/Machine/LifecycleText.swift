@@ -10,7 +10,8 @@ extension Lifecycle {
         case .ignore(let reason): ("ignored", reason)
         case .refuse(let reason): ("error `\(reason.rawValue)`", reason.text)
         }
-      lines.append("| \(rule.state.name) | \(rule.event.name) | \(rule.condition.name) | \(next) | \(effects) |")
+      lines.append(
+        "| \(rule.state.name) | \(rule.event.name) | \(rule.condition.name) | \(next) | \(effects) |")
     }
     return lines.joined(separator: "\n") + "\n"
   }
@@ -26,10 +27,13 @@ extension Lifecycle {
         var labels: [String] = []
         for rule in rules where rule.state == from {
           guard case .move(to, _) = rule.outcome else { continue }
-          let label = rule.condition.name.isEmpty ? rule.event.name : "\(rule.event.name) [\(rule.condition.name)]"
+          let label =
+            rule.condition.name.isEmpty ? rule.event.name : "\(rule.event.name) [\(rule.condition.name)]"
           labels.append(label)
         }
-        if !labels.isEmpty { lines.append("  \(from.rawName) --> \(to.rawName): \(labels.joined(separator: ", "))") }
+        if !labels.isEmpty {
+          lines.append("  \(from.rawName) --> \(to.rawName): \(labels.joined(separator: ", "))")
+        }
       }
     }
     return lines.joined(separator: "\n") + "\n"

@@ -30,7 +30,8 @@ extension AppsPolicy {
       ("callbackLimit", callbackLimit, false), ("eventTime", eventTime, false), ("grace", grace, true),
       ("sliceAllowance", sliceAllowance, true), ("tasks.wallClock", tasks.wallClock, false),
       ("tasks.cpuTime", tasks.cpuTime, false), ("tasks.handlerTime", tasks.handlerTime, false),
-      ("tasks.idleLimit", tasks.idleLimit, false), ("network.minimumHeartbeat", network.minimumHeartbeat, false),
+      ("tasks.idleLimit", tasks.idleLimit, false),
+      ("network.minimumHeartbeat", network.minimumHeartbeat, false),
       ("fetch.shortest", fetch.shortest, false), ("fetch.longest", fetch.longest, false),
       ("fetch.limit", fetch.limit, false),
     ]
@@ -49,7 +50,8 @@ extension AppsPolicy {
       throw PolicyError(setting: "audio.maximum", value: "\(audio.maximum)", limit: "0 or more")
     }
     guard fetch.shortest <= fetch.longest else {
-      throw PolicyError(setting: "fetch.shortest", value: "\(fetch.shortest)", limit: "at most \(fetch.longest)")
+      throw PolicyError(
+        setting: "fetch.shortest", value: "\(fetch.shortest)", limit: "at most \(fetch.longest)")
     }
   }
 }

@@ -10,7 +10,8 @@ public struct AppsPolicy: Sendable, Hashable {
   public var maximumForeground = 1
   /// How long a callback may take.
   public var callbackLimit: Duration = .seconds(5)
-  /// What comes of a callback other than `didEnterBackground` that takes longer; that one always terminates. (R-FTS-03)
+  /// What comes of a callback other than `didEnterBackground` that takes longer; that one always terminates.
+  /// (R-FTS-03)
   public var callbackOverrun: Overrun = .report
   /// An event may launch an app that does not run. (R-MSG-04)
   public var eventsLaunchApps = true
@@ -33,7 +34,8 @@ public struct AppsPolicy: Sendable, Hashable {
   public var grace: Duration = .seconds(5)
   /// Suspended as soon as `didEnterBackground` has returned, rather than at the end of the grace.
   public var suspendsOnReturn = false
-  /// How long a slice that runs may go on after the end of its app's time, before that is an overrun. (R-FTS-03)
+  /// How long a slice that runs may go on after the end of its app's time, before that is an overrun.
+  /// (R-FTS-03)
   public var sliceAllowance: Duration = .seconds(1)
   /// What comes of a slice that goes on for longer.
   public var sliceOverrun: Overrun = .terminate
@@ -137,7 +139,8 @@ public struct AudioPolicy: Sendable, Hashable {
   public var gives: Gives = .older
   /// Where a paused app goes. (R-AUD-05, R-AUD-06)
   public var pause: Pause = .suspend
-  /// Real-time code in background may only come from these files, as the dynamic linker names them. `nil`: from any. (R-AUD-07)
+  /// Real-time code in background may only come from these files, as the dynamic linker names them. `nil`:
+  /// from any. (R-AUD-07)
   public var approvedLibraries: Set<String>?
   /// Any app that plays or records, not only those that declare it. (R-AUD-08)
   public var needsDeclaration = true

@@ -8,8 +8,8 @@ package struct NotJSON: Error, Sendable, Hashable, CustomStringConvertible {
 }
 
 extension DocumentValue {
-  /// Of JSON in UTF-8. Foundation's decoder makes an error for each type that a value is not, and takes more than ten times
-  /// as long, which is too long for maps.
+  /// Of JSON in UTF-8. Foundation's decoder makes an error for each type that a value is not, and takes more
+  /// than ten times as long, which is too long for maps.
   ///
   /// A key that comes twice has its last value. A number beyond the range of `Double` is ``other``.
   package init(json data: Data) throws(NotJSON) {
@@ -110,7 +110,8 @@ private struct JSONReader {
     if byte == UInt8(ascii: "\"") {
       defer { place += 1 }
       // Nearly all names and keys, which need no check.
-      return all < 0x80 ? String(decoding: bytes[start..<place], as: UTF8.self) : try text(bytes[start..<place])
+      return all < 0x80
+        ? String(decoding: bytes[start..<place], as: UTF8.self) : try text(bytes[start..<place])
     }
     var unescaped = Array(bytes[start..<place])
     while let byte, byte >= 0x20 {

@@ -6,7 +6,8 @@ public struct ManifestError: Error, Sendable, Hashable, CustomStringConvertible 
   public enum Code: Sendable, Hashable {
     /// Neither a property list nor JSON.
     case syntax(String)
-    /// A value of the wrong type, or outside what is known; `path` is that of its key, as `UIBackgroundModes[1]`.
+    /// A value of the wrong type, or outside what is known; `path` is that of its key, as
+    /// `UIBackgroundModes[1]`.
     case value(path: String, expected: String, found: String)
     /// A key that must be there.
     case missing(path: String)
@@ -73,7 +74,8 @@ public enum ManifestReader {
       case "OpportuneTaskSeconds":
         let seconds = try value.number(at: key)
         guard seconds > 0, seconds <= 86_400 else {
-          throw ManifestError(.value(path: key, expected: "more than 0 and at most 86400 seconds", found: "\(seconds)"))
+          throw ManifestError(
+            .value(path: key, expected: "more than 0 and at most 86400 seconds", found: "\(seconds)"))
         }
         manifest.taskTime = .milliseconds(Int64((seconds * 1000).rounded()))
       case _ where key.hasPrefix("NSLocation") && key.hasSuffix("UsageDescription"):
@@ -92,7 +94,8 @@ public enum ManifestReader {
         return try DocumentValue(json: data)
       }
       guard !holdsSet(Array(data)) else { throw ManifestError(.syntax("a property list that holds a set")) }
-      // Not PropertyListDecoder, which runs out of stack on a list that holds itself, or holds a thousand in each other.
+      // Not PropertyListDecoder, which runs out of stack on a list that holds itself, or holds a thousand in
+      // each other.
       var format = PropertyListSerialization.PropertyListFormat.xml
       let value = try PropertyListSerialization.propertyList(from: data, format: &format)
       guard format == .xml || format == .binary else {
@@ -106,14 +109,20 @@ public enum ManifestReader {
     }
   }
 
-  /// Whether a property list in binary form has a set among its objects: no value of a property list, though its form knows
-  /// them, and Foundation traps on one. What is wrong with the list otherwise is left to Foundation.
+  /// Whether a property list in binary form has a set among its objects: no value of a property list, though
+  /// its form knows them, and Foundation traps on one. What is wrong with the list otherwise is left to
+  /// Foundation.
   private static func holdsSet(_ bytes: [UInt8]) -> Bool {
     let trailer = bytes.count - 32
     guard bytes.starts(with: Array("bplist".utf8)), trailer >= 8 else { return false }
-    func number(at start: Int, _ count: Int) -> Int { bytes[start..<start + count].reduce(0) { $0 << 8 | Int($1) } }
-    let (width, count, table) = (Int(bytes[trailer + 6]), number(at: trailer + 8, 8), number(at: trailer + 24, 8))
-    guard (0...trailer).contains(count), (0...trailer).contains(table), table + count * width <= trailer else {
+    func number(at start: Int, _ count: Int) -> Int {
+      bytes[start..<start + count].reduce(0) { $0 << 8 | Int($1) }
+    }
+    let (width, count, table) = (
+      Int(bytes[trailer + 6]), number(at: trailer + 8, 8), number(at: trailer + 24, 8)
+    )
+    guard (0...trailer).contains(count), (0...trailer).contains(table), table + count * width <= trailer
+    else {
       return false
     }
     return (0..<count).contains { index in
@@ -124,7 +133,8 @@ public enum ManifestReader {
 
   private static func reason(_ error: any Error) -> String {
     switch error {
-    case let error as CocoaError: error.userInfo[NSDebugDescriptionErrorKey] as? String ?? error.localizedDescription
+    case let error as CocoaError:
+      error.userInfo[NSDebugDescriptionErrorKey] as? String ?? error.localizedDescription
     default: "\(error)"
     }
   }

@@ -29,7 +29,9 @@ public struct Moment: InstantProtocol, Sendable, Hashable, Codable {
   }
 
   /// How much later the other is.
-  public func duration(to other: Moment) -> Duration { .nanoseconds(other.nanoseconds) - .nanoseconds(nanoseconds) }
+  public func duration(to other: Moment) -> Duration {
+    .nanoseconds(other.nanoseconds) - .nanoseconds(nanoseconds)
+  }
 
   public static func < (left: Moment, right: Moment) -> Bool { left.nanoseconds < right.nanoseconds }
   /// As ``advanced(by:)``.

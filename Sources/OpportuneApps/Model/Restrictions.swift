@@ -71,8 +71,8 @@ public struct RestrictionPolicy: Sendable, Hashable {
   public var gpuInBackground: Attempt = .terminate
   /// What comes of a shared resource held at suspension. (R-LOCK-01, R-LOCK-02)
   public var heldAtSuspension: Held = .revokeOrTerminate
-  /// Apps in front without the user's input are restricted as background ones in storage, network and hardware.
-  /// (R-PWR-05, R-CPU-11)
+  /// Apps in front without the user's input are restricted as background ones in storage, network and
+  /// hardware. (R-PWR-05, R-CPU-11)
   public var limitsInactive = false
 
   /// What comes of an attempt.
@@ -166,7 +166,8 @@ public struct Restrictions: Sendable, Hashable {
   }
 
   private init(
-    cpu: Class, mayRunRealTime: Bool, storage: Class, network: Class, mayDraw: Bool, deniedHardware: Set<Hardware>
+    cpu: Class, mayRunRealTime: Bool, storage: Class, network: Class, mayDraw: Bool,
+    deniedHardware: Set<Hardware>
   ) {
     self.cpu = cpu
     self.mayRunRealTime = mayRunRealTime

@@ -1,11 +1,11 @@
 internal import OpportuneBase
 
-/// When the frames of an audio stream are due, and which of them came too late: a value, driven by whatever clock its
-/// host has. (R-AUD-01, R-AUD-02)
+/// When the frames of an audio stream are due, and which of them came too late: a value, driven by whatever
+/// clock its host has. (R-AUD-01, R-AUD-02)
 ///
-/// Frame after frame is due one period after the other. While one is made the device plays the one before, so a frame
-/// is in time until the next one is due. Of one that is not, each period that began without it is an underrun, and the
-/// frames after it are due that much later: numbers are never skipped nor repeated.
+/// Frame after frame is due one period after the other. While one is made the device plays the one before, so
+/// a frame is in time until the next one is due. Of one that is not, each period that began without it is an
+/// underrun, and the frames after it are due that much later: numbers are never skipped nor repeated.
 package struct AudioPace: Sendable, Hashable {
   /// Periods that are accepted: 1 ms to 1 s.
   package static let periods: ClosedRange<Duration> = .milliseconds(1) ... .seconds(1)

@@ -2,8 +2,9 @@ import Glibc
 
 /// Which file a piece of loaded code comes from. (R-AUD-07)
 ///
-/// It sees the file whose mapping holds an address. It cannot see through a call: approved code that calls other code is
-/// approved, and so is whatever the approved code is told to do. Code that was made at run time belongs to no file.
+/// It sees the file whose mapping holds an address. It cannot see through a call: approved code that calls
+/// other code is approved, and so is whatever the approved code is told to do. Code that was made at run time
+/// belongs to no file.
 package enum LoadedObject {
   /// The path of the mapped file that holds `address`, as the kernel names it; `nil` for memory of no file.
   package static func file(holding address: UnsafeRawPointer) -> String? {
@@ -28,7 +29,8 @@ package enum LoadedObject {
 
   /// The file that holds the code of a callback for audio.
   static func file(of render: @escaping @Sendable (AudioStream.Frame) -> Void) -> String? {
-    // A closure is the address of its code, then what it has captured; on its own it would be wrapped on the way.
+    // A closure is the address of its code, then what it has captured; on its own it would be wrapped on the
+    // way.
     struct Held { let render: @Sendable (AudioStream.Frame) -> Void }
     return withUnsafeBytes(of: Held(render: render)) { file(holding: $0.load(as: UnsafeRawPointer.self)) }
   }

@@ -1,15 +1,17 @@
 import Foundation
 
-/// A notification that an app schedules for itself; it fires whatever the app's state is then. (R-MSG-09, R-MSG-10)
+/// A notification that an app schedules for itself; it fires whatever the app's state is then. (R-MSG-09,
+/// R-MSG-10)
 ///
-/// The user is shown it (``AppEffect/notify(_:)``), and its app receives it as it does a push, of origin `local`: kind
-/// "notification", and `body`, `action` and `sound` in its payload. (R-MSG-02, R-MSG-03)
+/// The user is shown it (``AppEffect/notify(_:)``), and its app receives it as it does a push, of origin
+/// `local`: kind "notification", and `body`, `action` and `sound` in its payload. (R-MSG-02, R-MSG-03)
 public struct LocalNotification: Sendable, Hashable {
   /// When it fires.
   public enum FireDate: Sendable, Hashable {
     /// At an instant: seconds since 1970.
     case instant(Double)
-    /// When clocks of a time zone show this; where they never do, an hour is skipped, at the next instant after.
+    /// When clocks of a time zone show this; where they never do, an hour is skipped, at the next instant
+    /// after.
     case local(year: Int, month: Int, day: Int, hour: Int, minute: Int, second: Int)
   }
 
@@ -25,8 +27,8 @@ public struct LocalNotification: Sendable, Hashable {
 
   /// When it fires first.
   public var fireDate: FireDate
-  /// An identifier of the time zone database, as `Europe/Berlin`; repeats keep the local time of it across changes of
-  /// daylight saving. Where it is unknown: UTC.
+  /// An identifier of the time zone database, as `Europe/Berlin`; repeats keep the local time of it across
+  /// changes of daylight saving. Where it is unknown: UTC.
   public var timeZone: String
   /// How often it fires after that.
   public var repeats: Repeat
@@ -39,7 +41,8 @@ public struct LocalNotification: Sendable, Hashable {
 
   /// A notification, for ``AppEvent/schedule(_:)``.
   public init(
-    fireDate: FireDate, timeZone: String = "UTC", repeats: Repeat = .never, body: String, action: String? = nil,
+    fireDate: FireDate, timeZone: String = "UTC", repeats: Repeat = .never, body: String,
+    action: String? = nil,
     sound: String? = nil
   ) {
     self.fireDate = fireDate
@@ -58,9 +61,14 @@ public struct LocalNotification: Sendable, Hashable {
     switch fireDate {
     case .instant(let instant): return abs(instant) <= Self.latest  // not so for what is no number
     case .local(let year, let month, let day, let hour, let minute, let second):
-      guard (1...30_000).contains(year), (1...12).contains(month), (1...31).contains(day) else { return false }
-      guard (0..<24).contains(hour), (0..<60).contains(minute), (0...60).contains(second) else { return false }
-      return DateComponents(year: year, month: month, day: day).isValidDate(in: Calendar(identifier: .gregorian))
+      guard (1...30_000).contains(year), (1...12).contains(month), (1...31).contains(day) else {
+        return false
+      }
+      guard (0..<24).contains(hour), (0..<60).contains(minute), (0...60).contains(second) else {
+        return false
+      }
+      return DateComponents(year: year, month: month, day: day).isValidDate(
+        in: Calendar(identifier: .gregorian))
     }
   }
 

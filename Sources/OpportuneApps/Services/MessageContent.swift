@@ -2,7 +2,8 @@ import Foundation
 
 /// A value as the content of a message, for receivers that know its type by the message's kind. (R-MSG-02)
 ///
-/// It is JSON under the key `content`, so a push can carry one too: `{"app":…,"kind":…,"payload":{"content":"{…}"}}`.
+/// It is JSON under the key `content`, so a push can carry one too:
+/// `{"app":…,"kind":…,"payload":{"content":"{…}"}}`.
 extension Message {
   /// - Throws: ``MessageContentError`` for what JSON cannot say.
   public init(
@@ -19,7 +20,9 @@ extension Message {
   }
 
   /// - Throws: ``MessageContentError`` where the message has none, or of another type.
-  public func content<Content: Decodable>(as type: Content.Type = Content.self) throws(MessageContentError) -> Content {
+  public func content<Content: Decodable>(as type: Content.Type = Content.self) throws(MessageContentError)
+    -> Content
+  {
     guard let text = payload["content"] else {
       throw MessageContentError(.missing, kind: kind, type: "\(type)", reason: "it has no content")
     }
@@ -61,7 +64,9 @@ public struct MessageContentError: Error, Sendable, Equatable, CustomStringConve
     message = "a message of kind '\(kind)': no content of type \(type): \(reason)"
   }
 
-  public static func == (left: MessageContentError, right: MessageContentError) -> Bool { left.code == right.code }
+  public static func == (left: MessageContentError, right: MessageContentError) -> Bool {
+    left.code == right.code
+  }
 
   public var description: String { message }
 }

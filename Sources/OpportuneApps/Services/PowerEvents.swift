@@ -12,8 +12,8 @@ package enum PowerEvents {
   private static let netlinkFamily: UInt16 = 16
   private static let kernelUevents: Int32 = 15
 
-  /// A socket that the kernel's uevents come to; needs no privilege, but some containers and sandboxes refuse it. Close it
-  /// by `close`.
+  /// A socket that the kernel's uevents come to; needs no privilege, but some containers and sandboxes refuse
+  /// it. Close it by `close`.
   ///
   /// - Throws: ``Refusal``.
   package static func open() throws(Refusal) -> Int32 {
@@ -33,15 +33,16 @@ package enum PowerEvents {
     return descriptor
   }
 
-  /// Whether a message of the kernel is about a power supply: `change@/devices/…`, then `KEY=value` each, all ended by a
-  /// zero byte.
+  /// Whether a message of the kernel is about a power supply: `change@/devices/…`, then `KEY=value` each, all
+  /// ended by a zero byte.
   package static func concernsPower(_ message: some Collection<UInt8>) -> Bool {
     let fields = message.split(separator: 0)
     guard let head = fields.first, head.contains(UInt8(ascii: "@")) else { return false }
     return fields.dropFirst().contains { $0.elementsEqual("SUBSYSTEM=power_supply".utf8) }
   }
 
-  /// Takes what has come. True if something may have changed: such a message was among it, or messages were lost.
+  /// Takes what has come. True if something may have changed: such a message was among it, or messages were
+  /// lost.
   static func drain(_ descriptor: Int32) -> Outcome {
     var outcome = Outcome.nothing
     var bytes = [UInt8](repeating: 0, count: 16 << 10)

@@ -1,8 +1,9 @@
-/// The rule "exactly one task in the list" and the cycle of work and sleep that goes with it, as a value. (R-SAMP-01,
+/// The rule "exactly one task in the list" and the cycle of work and sleep that goes with it, as a value.
+/// (R-SAMP-01,
 /// R-SAMP-02, R-SAMP-08)
 ///
-/// Begin a task for each stretch of work, ``add(_:)`` it, and end what that returns. For work that comes in samples,
-/// ``Sampler`` says when to begin and when to pause.
+/// Begin a task for each stretch of work, ``add(_:)`` it, and end what that returns. For work that comes in
+/// samples, ``Sampler`` says when to begin and when to pause.
 public struct SingleTask: Sendable, Hashable {
   /// One, or none.
   public private(set) var tasks: [TaskID] = []
@@ -29,8 +30,8 @@ public struct SingleTask: Sendable, Hashable {
   }
 }
 
-/// Work in samples: it runs until it has what it wants, or at most for a bound, then rests for an interval. Whoever owns
-/// it calls ``fired(at:)`` at ``next``. (R-SAMP-08)
+/// Work in samples: it runs until it has what it wants, or at most for a bound, then rests for an interval.
+/// Whoever owns it calls ``fired(at:)`` at ``next``. (R-SAMP-08)
 public struct Sampler: Sendable, Hashable {
   /// Whether it works.
   public enum Phase: Sendable, Hashable {
@@ -54,7 +55,9 @@ public struct Sampler: Sendable, Hashable {
     guard interval > .zero else {
       throw PolicyError(setting: "interval", value: "\(interval)", limit: "more than 0")
     }
-    if let bound, bound <= .zero { throw PolicyError(setting: "bound", value: "\(bound)", limit: "more than 0") }
+    if let bound, bound <= .zero {
+      throw PolicyError(setting: "bound", value: "\(bound)", limit: "more than 0")
+    }
     self.interval = interval
     self.bound = bound
     next = bound.map { now + $0 }

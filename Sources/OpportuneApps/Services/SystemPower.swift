@@ -6,8 +6,9 @@ package struct SystemPower: Sendable, Hashable {
 
   package init(path: String = "/sys/class/power_supply") { self.path = path }
 
-  /// What the machine runs on. A machine without any supply that the kernel knows is on mains; one with a battery is on
-  /// battery unless another supply is online or the battery says that it charges or is full. (R-PWR-01)
+  /// What the machine runs on. A machine without any supply that the kernel knows is on mains; one with a
+  /// battery is on battery unless another supply is online or the battery says that it charges or is full.
+  /// (R-PWR-01)
   package func read() -> PowerSupply {
     let names = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
     var hasBattery = false
@@ -27,7 +28,9 @@ package struct SystemPower: Sendable, Hashable {
   }
 
   private func value(_ file: String, of supply: String) -> String? {
-    guard let text = try? String(contentsOfFile: "\(path)/\(supply)/\(file)", encoding: .utf8) else { return nil }
+    guard let text = try? String(contentsOfFile: "\(path)/\(supply)/\(file)", encoding: .utf8) else {
+      return nil
+    }
     return text.trimmingCharacters(in: .whitespacesAndNewlines)
   }
 }

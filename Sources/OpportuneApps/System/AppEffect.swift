@@ -112,8 +112,8 @@ public enum AppDiagnosis: Sendable, Hashable {
   case rule(BestPractice)
   /// A slice of a terminated app does not end.
   case unendingSlice
-  /// The pages of a drawing buffer could not be replaced, for a reason of the kernel's: until the next change what is
-  /// drawn in background shows, or what is drawn in front does not. (R-GFX-03)
+  /// The pages of a drawing buffer could not be replaced, for a reason of the kernel's: until the next change
+  /// what is drawn in background shows, or what is drawn in front does not. (R-GFX-03)
   case drawingPagesStay(String)
 }
 
@@ -179,8 +179,10 @@ public struct AppsError: Error, Sendable, Hashable, CustomStringConvertible {
     case .notHeld(let app, let what): "\(app) does not hold \(what)"
     case .noAudio(let app): "\(app) plays and records nothing"
     case .negativeTime(let app, let value): "\(app) cannot have used \(value) of CPU time"
-    case .invalidFireDate(let app, let date): "\(app): \(date) is no date of the calendar, or too far from 1970"
-    case .invalidTime(let value): "the wall clock is \(value) s after 1970, expected ±\(LocalNotification.latest) s"
+    case .invalidFireDate(let app, let date):
+      "\(app): \(date) is no date of the calendar, or too far from 1970"
+    case .invalidTime(let value):
+      "the wall clock is \(value) s after 1970, expected ±\(LocalNotification.latest) s"
     }
   }
 

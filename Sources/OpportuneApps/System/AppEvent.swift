@@ -91,7 +91,8 @@ public struct Message: Sendable, Hashable {
     self.origin = origin
   }
 
-  /// What an app receives of its own notification: of the kind "notification", with its body, action and sound.
+  /// What an app receives of its own notification: of the kind "notification", with its body, action and
+  /// sound.
   init(_ notification: LocalNotification) {
     self.init("notification", payload: ["body": notification.body], origin: .local)
     payload["action"] = notification.action
@@ -146,7 +147,8 @@ public enum AppEvent: Sendable, Hashable {
   case exited
   /// It has used CPU time.
   case worked(Duration)
-  /// Its bytes in main memory, for ``AppView/footprint``. Who goes when memory is short is the memory layer's choice.
+  /// Its bytes in main memory, for ``AppView/footprint``. Who goes when memory is short is the memory layer's
+  /// choice.
   case footprint(UInt64)
 
   // Task completion.

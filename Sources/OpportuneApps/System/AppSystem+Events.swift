@@ -12,7 +12,9 @@ extension AppSystem {
     case .endInterruption:
       apps[id.number].interruptions = max(0, apps[id.number].interruptions - 1)
       // A callback that runs still, as at launch, activates it at its end.
-      guard apps[id.number].callbacks.isEmpty || apps[id.number].callbacks == [.willResignActive] else { return }
+      guard apps[id.number].callbacks.isEmpty || apps[id.number].callbacks == [.willResignActive] else {
+        return
+      }
       try move(id, .endInterruption)
     case .terminate: try move(id, .terminate)
     case .hibernate: try move(id, .hibernate)
@@ -66,7 +68,9 @@ extension AppSystem {
   }
 
   func requireMode(_ mode: Manifest.Mode, _ id: AppID) throws(AppsError) {
-    guard apps[id.number].manifest.backgroundModes.contains(mode) else { throw AppsError(.missingMode(id, mode)) }
+    guard apps[id.number].manifest.backgroundModes.contains(mode) else {
+      throw AppsError(.missingMode(id, mode))
+    }
   }
 
   /// In front already, among several: it gets the user's input.

@@ -12,7 +12,9 @@ extension AppSystem {
     case .move(let new, let wanted):
       if new.isForeground, !old.isForeground { front.append(id) }
       if !new.isForeground, let place = front.firstIndex(of: id) { front.remove(at: place) }
-      if !new.mayExecute, new != .terminated || !wanted.contains(.deliver(.willTerminate)) { dropCallbacks(of: id) }
+      if !new.mayExecute, new != .terminated || !wanted.contains(.deliver(.willTerminate)) {
+        dropCallbacks(of: id)
+      }
       setState(of: id, to: new, by: event)
       for effect in wanted { carryOut(effect, of: id, reason: reason) }
       followUp(id, from: old, to: new)
@@ -82,7 +84,9 @@ extension AppSystem {
     if new == .suspended { enteredSuspension(id) }
     refreshRestrictions(of: id)
     // Another may receive the user's input now.
-    if old.isForeground != new.isForeground { for app in front where app != id { refreshRestrictions(of: app) } }
+    if old.isForeground != new.isForeground {
+      for app in front where app != id { refreshRestrictions(of: app) }
+    }
     suspendUnlessHeld(id)
   }
 
@@ -134,7 +138,9 @@ extension AppSystem {
 
   private mutating func enteredSuspension(_ id: AppID) {
     conductIsSuspended(id)
-    if let interval = apps[id.number].heartbeat, policy.network.isOn { arm(.heartbeat, of: id, at: now + interval) }
+    if let interval = apps[id.number].heartbeat, policy.network.isOn {
+      arm(.heartbeat, of: id, at: now + interval)
+    }
     if apps[id.number].hibernatesWhenStopped {
       apps[id.number].hibernatesWhenStopped = false
       moveOn(id, .hibernate)

@@ -39,8 +39,8 @@ extension AppSystem {
     for message in messages { emit(.deliver(message), id) }
   }
 
-  /// Brings an app into background for an event that it wants, and gives it time to handle it. False where it stays
-  /// where it is. In front or in background already, it is not reanimated. (R-MSG-03, R-LIFE-23)
+  /// Brings an app into background for an event that it wants, and gives it time to handle it. False where it
+  /// stays where it is. In front or in background already, it is not reanimated. (R-MSG-03, R-LIFE-23)
   mutating func reanimate(_ id: AppID, by wake: Wake, reason: LaunchReason) -> Bool {
     let app = apps[id.number]
     if app.state.isForeground { return true }
@@ -53,8 +53,8 @@ extension AppSystem {
     return true
   }
 
-  // The table decides every pair of these two events without a refusal. Time is given before the move, so that it is
-  // not undone at its end.
+  // The table decides every pair of these two events without a refusal. Time is given before the move, so
+  // that it is not undone at its end.
   private mutating func moveEvent(_ id: AppID, _ event: LifecycleEvent, _ reason: LaunchReason) {
     arm(.event, of: id, at: now + policy.eventTime)
     moveOn(id, event, reason: reason)
@@ -135,7 +135,9 @@ extension AppSystem {
       }
       emit(.notify(local.notification), id)
       fired.append(local.notification)
-      guard let next = local.notification.nextFire(after: max(wall, local.fires), isFirst: false) else { continue }
+      guard let next = local.notification.nextFire(after: max(wall, local.fires), isFirst: false) else {
+        continue
+      }
       local.fires = next
       kept.append(local)
     }

@@ -7,7 +7,9 @@ extension AppSystem {
   }
 
   mutating func unlock(_ resource: SharedResource, _ id: AppID) throws(AppsError) {
-    guard let count = apps[id.number].locks[resource] else { throw AppsError(.notHeld(id, "a lock on \(resource)")) }
+    guard let count = apps[id.number].locks[resource] else {
+      throw AppsError(.notHeld(id, "a lock on \(resource)"))
+    }
     apps[id.number].locks[resource] = count == 1 ? nil : count - 1
   }
 

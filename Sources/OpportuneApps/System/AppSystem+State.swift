@@ -8,19 +8,22 @@ extension AppSystem {
   /// The app in front that receives user input, or is about to.
   package var frontmost: AppID? { front.last }
 
-  package func state(of id: AppID) -> LifecycleState? { apps.indices.contains(id.number) ? apps[id.number].state : nil }
+  package func state(of id: AppID) -> LifecycleState? {
+    apps.indices.contains(id.number) ? apps[id.number].state : nil
+  }
 
   package func view(of id: AppID) -> AppView? {
     guard apps.indices.contains(id.number) else { return nil }
     let app = apps[id.number]
     return AppView(
       id: id, manifest: app.manifest, state: app.state, restrictions: restrictions(of: id), since: app.since,
-      lastUsed: app.lastUsed, openTasks: app.tasks.map(\.id), locks: app.locks.keys.sorted(), grants: app.grants,
+      lastUsed: app.lastUsed, openTasks: app.tasks.map(\.id), locks: app.locks.keys.sorted(),
+      grants: app.grants,
       footprint: app.footprint, brokenRules: app.compliance.broken, callbacks: app.callbacks)
   }
 
-  /// The apps that the switcher shows: those that were launched and are still known to be somewhere, the last used
-  /// first. (R-LIFE-24)
+  /// The apps that the switcher shows: those that were launched and are still known to be somewhere, the last
+  /// used first. (R-LIFE-24)
   package func switcher() -> [AppView] {
     func place(_ index: Int) -> Int { front.firstIndex(of: AppID(index)) ?? -1 }
     func used(_ index: Int) -> Moment { apps[index].lastUsed ?? .zero }

@@ -13,7 +13,9 @@ extension AppSystem {
 
   private func taskRefusal(_ id: AppID) -> TaskRefusal? {
     let app = apps[id.number]
-    if !policy.tasks.isOn || !policy.supportsMultitasking || app.manifest.exitsOnSuspend { return .notSupported }
+    if !policy.tasks.isOn || !policy.supportsMultitasking || app.manifest.exitsOnSuspend {
+      return .notSupported
+    }
     if policy.tasks.needsDeclaration, !app.manifest.completesTasks { return .notDeclared }
     if !app.state.mayExecute { return .notExecuting }
     if app.tasks.count >= policy.tasks.maximum { return .tooMany }
@@ -64,12 +66,13 @@ extension AppSystem {
     if apps[id.number].deadline(.idle) != nil, let limit = policy.tasks.idleLimit {
       arm(.idle, of: id, at: now + limit)
     }
-    guard let limit = policy.tasks.cpuTime, apps[id.number].cpuBehind >= limit, !isFree(apps[id.number]) else { return }
+    guard let limit = policy.tasks.cpuTime, apps[id.number].cpuBehind >= limit, !isFree(apps[id.number])
+    else { return }
     expireTasks(of: id)
   }
 
-  /// How long an app may go on before its CPU time must be looked at again; `nil` while nothing depends on it. So long that
-  /// it cannot reach its limit earlier, whatever it does. (R-TASK-05, R-TASK-17)
+  /// How long an app may go on before its CPU time must be looked at again; `nil` while nothing depends on
+  /// it. So long that it cannot reach its limit earlier, whatever it does. (R-TASK-05, R-TASK-17)
   ///
   /// - Parameter cores: how many CPUs it may use at once.
   package func workInterval(of id: AppID, cores: Int) -> Duration? {

@@ -28,7 +28,9 @@ extension AppSystem {
 
   mutating func armFetch(of id: AppID) {
     let app = apps[id.number]
-    guard policy.fetch.isOn, app.manifest.backgroundModes.contains(.fetch), app.deadline(.fetch) == nil else { return }
+    guard policy.fetch.isOn, app.manifest.backgroundModes.contains(.fetch), app.deadline(.fetch) == nil else {
+      return
+    }
     let interval = app.fetchInterval ?? policy.fetch.shortest
     apps[id.number].fetchInterval = interval
     arm(.fetch, of: id, at: now + interval)
@@ -107,7 +109,8 @@ extension AppSystem {
     }
   }
 
-  /// Full power takes the limits of an app in background away; without it they count from here on. (R-PWR-02, R-PWR-03)
+  /// Full power takes the limits of an app in background away; without it they count from here on. (R-PWR-02,
+  /// R-PWR-03)
   private mutating func limitTime(of id: AppID) {
     guard !hasFullPower else { return disarm(.tasks, .handler, .idle, of: id) }
     apps[id.number].cpuBehind = .zero

@@ -2,13 +2,13 @@ internal import OpportuneBase
 
 /// All apps of a machine, as a value: the lifecycle table, the services, the restrictions and their timers.
 ///
-/// It is pure. Time comes with each event and never from a clock; what is to be done comes back as ``Effect`` values, in
-/// order. The same events at the same moments give the same effects, whatever host carries them out: live ones,
-/// ``VirtualHost``, or a test. (Law 6 of the design)
+/// It is pure. Time comes with each event and never from a clock; what is to be done comes back as ``Effect``
+/// values, in order. The same events at the same moments give the same effects, whatever host carries them
+/// out: live ones, ``VirtualHost``, or a test. (Law 6 of the design)
 ///
-/// Invariants: at most `policy.maximumForeground` apps are in front, the last of `front` alone may be active. A timer is
-/// armed exactly while the app's note of it is not the distant future. After each event no app is in background
-/// without a reason, unless policy says so.
+/// Invariants: at most `policy.maximumForeground` apps are in front, the last of `front` alone may be active.
+/// A timer is armed exactly while the app's note of it is not the distant future. After each event no app is
+/// in background without a reason, unless policy says so.
 package struct AppSystem: Sendable {
   package let policy: AppsPolicy
   package internal(set) var now = Moment.zero
@@ -42,11 +42,11 @@ package struct AppSystem: Sendable {
     return id
   }
 
-  /// Handles one event: first whatever was due before `moment`, then the event. What an app does at the tick of a limit
-  /// is in time; ``advance(to:)`` does what is due at the tick itself.
+  /// Handles one event: first whatever was due before `moment`, then the event. What an app does at the tick
+  /// of a limit is in time; ``advance(to:)`` does what is due at the tick itself.
   ///
-  /// - Throws: ``AppsError``; the event changed nothing then. What was due has been done, and its effects come with the
-  ///   next call or with ``takeEffects()``.
+  /// - Throws: ``AppsError``; the event changed nothing then. What was due has been done, and its effects
+  ///   come with the next call or with ``takeEffects()``.
   /// - Returns: what is to be done, in order.
   package mutating func handle(_ event: SystemEvent, at moment: Moment) throws(AppsError) -> [Effect] {
     try pass(until: moment, inclusive: false)

@@ -54,7 +54,8 @@ public enum BestPractice: UInt8, Sendable, Hashable, CaseIterable, Comparable {
     case .minimumInBackground: "more CPU time in background than a tenth of the time there, beyond a second"
     case .noDrawingInBackground: "it drew in background; nothing came of it"
     case .noGraphicsHardware: "it asked for the GPU in background, or held it as it went there"
-    case .saveOnEnteringBackground: "didEnterBackground returned and nothing had been saved since the foreground"
+    case .saveOnEnteringBackground:
+      "didEnterBackground returned and nothing had been saved since the foreground"
     case .stopSharedResources: "didEnterBackground returned and a shared resource was held"
     case .releaseMemory: "didEnterBackground returned and memory that can be rebuilt was held"
     case .cancelDiscovery: "didEnterBackground returned and discovery ran"
@@ -67,9 +68,9 @@ public enum BestPractice: UInt8, Sendable, Hashable, CaseIterable, Comparable {
   }
 }
 
-/// What an app does that a best-practice rule looks at. ``HostedApp/isMultitaskingSupported()`` reports itself, and a live
-/// host sees what was worked in background and drawn into a ``DrawingBuffer``; the rest is for the app, or the toolkit that
-/// it is made with, to post.
+/// What an app does that a best-practice rule looks at. ``HostedApp/isMultitaskingSupported()`` reports
+/// itself, and a live host sees what was worked in background and drawn into a ``DrawingBuffer``; the rest is
+/// for the app, or the toolkit that it is made with, to post.
 public enum Compliance: Sendable, Hashable {
   /// It asks whether multitasking is supported.
   case asksForMultitasking
@@ -91,7 +92,8 @@ public enum Compliance: Sendable, Hashable {
   case answers(kind: String)
   /// It is seen, whatever its state is by now, that it has drawn in background.
   case hasDrawnInBackground
-  /// It is seen, whatever its state is by now, how much CPU time a stay in background took, of how long that was.
+  /// It is seen, whatever its state is by now, how much CPU time a stay in background took, of how long that
+  /// was.
   case hasWorkedInBackground(Duration, of: Duration)
 
   fileprivate var needsExecution: Bool {
@@ -142,7 +144,9 @@ extension AppSystem {
       apps[index].compliance.timers -= 1
     case .discoveryStarts: apps[index].compliance.discoveries += 1
     case .discoveryStops:
-      guard apps[index].compliance.discoveries > 0 else { throw AppsError(.notHeld(id, "a running discovery")) }
+      guard apps[index].compliance.discoveries > 0 else {
+        throw AppsError(.notHeld(id, "a running discovery"))
+      }
       apps[index].compliance.discoveries -= 1
     case .rebuildable(let bytes): apps[index].compliance.rebuildable = bytes
     case .answers(let kind): apps[index].compliance.unanswered.remove(kind)
@@ -158,7 +162,9 @@ extension AppSystem {
     apps[id.number].compliance.unanswered = []
   }
 
-  mutating func conductHears(_ kinds: [String], _ id: AppID) { apps[id.number].compliance.unanswered.formUnion(kinds) }
+  mutating func conductHears(_ kinds: [String], _ id: AppID) {
+    apps[id.number].compliance.unanswered.formUnion(kinds)
+  }
 
   mutating func conductEntersBackground(_ id: AppID) {
     apps[id.number].compliance.hasWorkedTooMuch = false
@@ -179,7 +185,9 @@ extension AppSystem {
     if app.isTracking { conductTracks(id) }
   }
 
-  mutating func conductResigned(_ id: AppID) { if apps[id.number].compliance.timers > 0 { breaks(.pauseOnResign, id) } }
+  mutating func conductResigned(_ id: AppID) {
+    if apps[id.number].compliance.timers > 0 { breaks(.pauseOnResign, id) }
+  }
 
   mutating func conductBeginsTask(_ id: AppID) {
     if !apps[id.number].compliance.hasAsked { breaks(.askForMultitasking, id) }
@@ -189,7 +197,8 @@ extension AppSystem {
     if apps[id.number].state == .background, power == .battery { breaks(.preferSignificantChanges, id) }
   }
 
-  /// Beyond a second, and a tenth of the time that it is there; audio and a real-time stream have their own measure.
+  /// Beyond a second, and a tenth of the time that it is there; audio and a real-time stream have their own
+  /// measure.
   mutating func conductWorks(_ time: Duration, _ id: AppID) {
     let app = apps[id.number]
     guard !app.compliance.hasWorkedTooMuch, audioService(app) == nil, !hasFullPower else { return }

@@ -1,4 +1,5 @@
-/// What an app of virtual time does when it is asked for something: how long each answer takes. `nil`: it never answers.
+/// What an app of virtual time does when it is asked for something: how long each answer takes. `nil`: it
+/// never answers.
 package struct Behaviour: Sendable, Hashable {
   /// From the moment that a callback is the next one to its return.
   package var callback: Duration? = .zero

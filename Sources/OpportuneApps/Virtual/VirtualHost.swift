@@ -2,8 +2,8 @@ internal import OpportuneBase
 
 /// A host of virtual time: the same system with a clock that only it moves, and a log instead of apps.
 ///
-/// It answers for the apps as their ``Behaviour`` says. The same events give the same log, bit for bit; ``hash`` is
-/// that of the log. Not thread-safe: a value.
+/// It answers for the apps as their ``Behaviour`` says. The same events give the same log, bit for bit;
+/// ``hash`` is that of the log. Not thread-safe: a value.
 package struct VirtualHost: Sendable {
   package private(set) var system: AppSystem
   /// What was logged, if ``keepsLog``.
@@ -23,7 +23,9 @@ package struct VirtualHost: Sendable {
   private var lives: [UInt32] = []
 
   /// - Throws: ``PolicyError``.
-  package init(policy: AppsPolicy = .standard, keepsLog: Bool = true, hashesLog: Bool = true) throws(PolicyError) {
+  package init(policy: AppsPolicy = .standard, keepsLog: Bool = true, hashesLog: Bool = true)
+    throws(PolicyError)
+  {
     system = try AppSystem(policy: policy)
     self.keepsLog = keepsLog
     self.hashesLog = hashesLog
@@ -60,7 +62,8 @@ package struct VirtualHost: Sendable {
     actUntilNow()
   }
 
-  /// Does what is due next, unless that is after `end`, with what apps answer at once, and says whether there was any.
+  /// Does what is due next, unless that is after `end`, with what apps answer at once, and says whether there
+  /// was any.
   package mutating func step(until end: Moment) throws(AppsError) -> Bool {
     let deadline = system.nextDeadline ?? .distantFuture
     let answer = agenda.next ?? .distantFuture
@@ -104,7 +107,8 @@ package struct VirtualHost: Sendable {
       case .deliver, .data, .locationEvent, .completion: plan(behaviour.handling, .handled, effect.app)
       case .heartbeat: plan(behaviour.handling, .heartbeatSent, effect.app)
       case .fetch: plan(behaviour.fetch, .fetched(behaviour.fetchResult), effect.app)
-      case .lifecycle, .launched, .moved, .ignored, .restrict, .taskBegan, .taskRefused, .taskEnded, .pauseAudio,
+      case .lifecycle, .launched, .moved, .ignored, .restrict, .taskBegan, .taskRefused, .taskEnded,
+        .pauseAudio,
         .resumeAudio, .coalesced, .notify, .ask, .granted, .denied, .revoked, .lockGranted, .lockRevoked,
         .diagnose:
         break

@@ -100,9 +100,9 @@ public struct IOConfiguration: Sendable {
   public var triesInline = true
   /// Sends of at least so many bytes are made without copying; `nil` is never. 4096 to 2^30.
   public var zeroCopyFrom: Int?
-  /// How long the broker's thread polls before it sleeps: by loads alone, without system calls, and only where
-  /// the wait before was no longer than that. Saves the wake-ups of dense traffic at the price of CPU time.
-  /// 0 to 1 ms; see `docs/decisions`.
+  /// How long the broker's thread polls before it sleeps: by loads alone, without system calls, and only
+  /// where the wait before was no longer than that. Saves the wake-ups of dense traffic at the price of CPU
+  /// time. 0 to 1 ms; see `docs/decisions`.
   public var busyPoll = Duration.zero
   /// What ``IOBroker/registeredBuffer()`` gives; `nil` is nothing. Where the kernel refuses them, the logger
   /// says so and they are buffers like others.
@@ -132,8 +132,12 @@ public struct IOConfiguration: Sendable {
   public func validate() throws(IOError) {
     try storage.validate(as: "storage.")
     try network.validate(as: "network.")
-    for (restriction, name) in [(backgroundSockets, "backgroundSockets"), (suspendedSockets, "suspendedSockets")] {
-      if let size = restriction.receiveBuffer { try require(size, in: Self.bufferRange, "\(name).receiveBuffer") }
+    for (restriction, name) in [
+      (backgroundSockets, "backgroundSockets"), (suspendedSockets, "suspendedSockets"),
+    ] {
+      if let size = restriction.receiveBuffer {
+        try require(size, in: Self.bufferRange, "\(name).receiveBuffer")
+      }
       if let size = restriction.sendBuffer { try require(size, in: Self.bufferRange, "\(name).sendBuffer") }
     }
     if let zeroCopyFrom { try require(zeroCopyFrom, in: 4096...1 << 30, "zeroCopyFrom") }

@@ -66,7 +66,8 @@ extension AppIO {
   }
 
   private func transfer(
-    _ code: opp_ring_code, _ descriptor: FileDescriptor, _ buffer: IOBuffer, _ range: Range<Int>?, _ offset: Int64?
+    _ code: opp_ring_code, _ descriptor: FileDescriptor, _ buffer: IOBuffer, _ range: Range<Int>?,
+    _ offset: Int64?
   ) throws(IOError) -> IOCall {
     if let offset { try require(offset, in: 0...Int64.max, "offset") }
     var call = try call(code, .storage, descriptor)
@@ -80,7 +81,8 @@ extension AppIO {
   ///
   /// - Returns: how many bytes; may be fewer than there is room for.
   public func read(
-    _ descriptor: FileDescriptor, into buffers: [IOBuffer], at offset: Int64? = nil, within limit: Duration? = nil
+    _ descriptor: FileDescriptor, into buffers: [IOBuffer], at offset: Int64? = nil,
+    within limit: Duration? = nil
   ) async throws(IOError) -> Int {
     try await perform(vectors(.OPP_RING_READV, descriptor, buffers, offset), within: limit)
   }
@@ -90,7 +92,8 @@ extension AppIO {
   /// - Returns: how many bytes; may be fewer than there are.
   @discardableResult
   public func write(
-    _ descriptor: FileDescriptor, from buffers: [IOBuffer], at offset: Int64? = nil, within limit: Duration? = nil
+    _ descriptor: FileDescriptor, from buffers: [IOBuffer], at offset: Int64? = nil,
+    within limit: Duration? = nil
   ) async throws(IOError) -> Int {
     try await perform(vectors(.OPP_RING_WRITEV, descriptor, buffers, offset), within: limit)
   }
@@ -170,7 +173,9 @@ extension AppIO {
   }
 
   /// Removes a file, or, with `folder`, an empty folder.
-  public func remove(_ path: FilePath, folder: Bool = false, within limit: Duration? = nil) async throws(IOError) {
+  public func remove(_ path: FilePath, folder: Bool = false, within limit: Duration? = nil)
+    async throws(IOError)
+  {
     var call = try call(.OPP_RING_UNLINK)
     call.op.fd = AT_FDCWD
     call.op.address = call.copy(path)
@@ -188,7 +193,9 @@ extension AppIO {
   }
 
   /// What an open file is.
-  public func status(_ descriptor: FileDescriptor, within limit: Duration? = nil) async throws(IOError) -> FileStatus {
+  public func status(_ descriptor: FileDescriptor, within limit: Duration? = nil) async throws(IOError)
+    -> FileStatus
+  {
     try await status(descriptor.rawValue, "", Self.emptyPath, limit)
   }
 

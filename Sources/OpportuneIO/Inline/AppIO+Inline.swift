@@ -46,7 +46,8 @@ extension AppIO {
   /// Else, and where the app has ended or the descriptor may have been closed since the call began, nil: see
   /// ``InlineGate``.
   func doInline(
-    on device: Device, _ descriptor: Int32, since closes: UInt64, unlessSuspended: Bool = false, _ body: () -> Int32
+    on device: Device, _ descriptor: Int32, since closes: UInt64, unlessSuspended: Bool = false,
+    _ body: () -> Int32
   ) -> Int32? {
     inside(entry.inline.gate, of: .app, since: 0) {
       inside(reactor.gates[descriptor].pointee, of: .descriptor(descriptor), since: closes) {

@@ -26,7 +26,9 @@ final class DescriptorGates: @unchecked Sendable {
   private static func index(_ descriptor: Int32) -> Int { Int(descriptor) & (count - 1) }
 
   /// Any thread.
-  subscript(descriptor: Int32) -> UnsafeMutablePointer<InlineGate> { gates + Self.index(descriptor) * Self.stride }
+  subscript(descriptor: Int32) -> UnsafeMutablePointer<InlineGate> {
+    gates + Self.index(descriptor) * Self.stride
+  }
 
   // MARK: The reactor
 

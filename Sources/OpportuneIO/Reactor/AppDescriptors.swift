@@ -79,7 +79,9 @@ final class SocketModerator {
   func moderate(_ descriptor: Int32, of app: AppEntry) {
     let restriction = restriction(of: app)
     let isKeptAlive = app.watches.contains { $0.watches(descriptor) }
-    guard let error = app.descriptors.moderate(descriptor, restriction, isKeptAlive: isKeptAlive) else { return }
+    guard let error = app.descriptors.moderate(descriptor, restriction, isKeptAlive: isKeptAlive) else {
+      return
+    }
     logger.warning(
       restriction.dropsIncoming
         ? "a socket keeps its packets, though its app's state drops them: its own filter stays"

@@ -144,7 +144,8 @@ final class AppEntry: @unchecked Sendable {
   func countEnd(_ outcome: Request.Outcome, as ioClass: IOClass) {
     switch outcome {
     case .value, .pending: counters[ioClass.index].completed += 1
-    case .failed(.cancelled), .failed(.deadlineExceeded), .failed(.terminated): counters[ioClass.index].cancelled += 1
+    case .failed(.cancelled), .failed(.deadlineExceeded), .failed(.terminated):
+      counters[ioClass.index].cancelled += 1
     case .failed: counters[ioClass.index].failed += 1
     }
   }

@@ -11,7 +11,9 @@ final class AppTermination {
   private let closer: DescriptorCloser
   private let submissions: SubmissionQueue
 
-  init(_ path: RequestPath, _ queues: DeviceQueues, _ closer: DescriptorCloser, _ submissions: SubmissionQueue) {
+  init(
+    _ path: RequestPath, _ queues: DeviceQueues, _ closer: DescriptorCloser, _ submissions: SubmissionQueue
+  ) {
     self.path = path
     self.queues = queues
     self.closer = closer

@@ -37,7 +37,8 @@ struct CloseQueue {
   static func endLingering(_ descriptor: Int32) {
     var time = linger()
     var size = socklen_t(MemoryLayout<linger>.size)
-    guard getsockopt(descriptor, SOL_SOCKET, SO_LINGER, &time, &size) == 0, time.l_onoff != 0, time.l_linger > 0
+    guard getsockopt(descriptor, SOL_SOCKET, SO_LINGER, &time, &size) == 0, time.l_onoff != 0,
+      time.l_linger > 0
     else { return }
     time.l_onoff = 0
     _ = setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &time, size)

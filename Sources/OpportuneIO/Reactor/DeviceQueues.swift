@@ -56,7 +56,8 @@ final class DeviceQueues {
     let cost = IOScheduler<Request>.Cost(
       bytes: UInt64(max(min(request.left, chunk), datagram)), occupies: !request.waitsForPeer)
     let index = request.call.device.rawValue
-    guard let ticket = schedulers[index].submit(request, app: request.app.slot, cost: cost, at: request.ticket)
+    guard
+      let ticket = schedulers[index].submit(request, app: request.app.slot, cost: cost, at: request.ticket)
     else { return false }
     request.toQueued(ticket)
     onDescriptors.add(request)
@@ -125,7 +126,8 @@ final class DeviceQueues {
     let scheduler = schedulers[device.rawValue]
     return IOStatistics.Device(
       foregroundQueued: scheduler.queued[0], backgroundQueued: scheduler.queued[1],
-      foregroundInFlight: scheduler.inFlight[0], backgroundInFlight: scheduler.inFlight[1], cap: scheduler.cap,
+      foregroundInFlight: scheduler.inFlight[0], backgroundInFlight: scheduler.inFlight[1],
+      cap: scheduler.cap,
       byteTokens: scheduler.bytes?.available, operationTokens: scheduler.operations?.available)
   }
 }

@@ -66,7 +66,8 @@ final class Reactor: @unchecked Sendable {
     sockets = SocketModerator(configuration, logger)
     replies = Replies(configuration)
     path = RequestPath(
-      configuration, capabilities, registered, clock, submissions, queues, opens, closer, apps, sockets, timers,
+      configuration, capabilities, registered, clock, submissions, queues, opens, closer, apps, sockets,
+      timers,
       replies)
     termination = AppTermination(path, queues, closer, submissions)
 

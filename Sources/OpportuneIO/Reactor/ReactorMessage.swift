@@ -16,10 +16,14 @@ class ReactorMessage {
   func refuse() {}
 
   /// As the kernel carries it. It holds the message until `takeRetained(tag:)`.
-  final func retainedTag() -> UInt64 { UInt64(UInt(bitPattern: Unmanaged<ReactorMessage>.passRetained(self).toOpaque())) }
+  final func retainedTag() -> UInt64 {
+    UInt64(UInt(bitPattern: Unmanaged<ReactorMessage>.passRetained(self).toOpaque()))
+  }
 
   /// The same number, which holds nothing.
-  final var tag: UInt64 { UInt64(UInt(bitPattern: Unmanaged<ReactorMessage>.passUnretained(self).toOpaque())) }
+  final var tag: UInt64 {
+    UInt64(UInt(bitPattern: Unmanaged<ReactorMessage>.passUnretained(self).toOpaque()))
+  }
 
   /// nil for 0, the tag of what nobody waits for.
   static func named(by tag: UInt64) -> Unmanaged<ReactorMessage>? {

@@ -24,7 +24,8 @@ final class ReactorStatistics {
   }
 
   func all(
-    _ apps: [AppEntry], storage: IOStatistics.Device, network: IOStatistics.Device, wakeups: UInt64, usesUring: Bool
+    _ apps: [AppEntry], storage: IOStatistics.Device, network: IOStatistics.Device, wakeups: UInt64,
+    usesUring: Bool
   ) -> IOStatistics {
     var classes = goneInAll
     let each = apps.map { values(of: $0) }
@@ -41,7 +42,8 @@ final class ReactorStatistics {
     var foreground = app.counters[0]
     foreground.add(app.inline.counts)
     return IOStatistics.App(
-      number: app.number, name: app.name, state: app.state, foreground: foreground, background: app.counters[1],
+      number: app.number, name: app.name, state: app.state, foreground: foreground,
+      background: app.counters[1],
       inFlight: app.inFlight.count + app.inline.gate.callers, held: app.held.count,
       openDescriptors: app.descriptors.count)
   }

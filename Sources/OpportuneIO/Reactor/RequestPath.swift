@@ -39,7 +39,8 @@ final class RequestPath {
   init(
     _ configuration: IOConfiguration, _ capabilities: opp_ring_capabilities, _ registered: RegisteredBuffers?,
     _ clock: ReactorClock, _ submissions: SubmissionQueue, _ queues: DeviceQueues, _ opens: OpenLimiter,
-    _ closer: DescriptorCloser, _ apps: AppTable, _ sockets: SocketModerator, _ timers: Timers, _ replies: Replies
+    _ closer: DescriptorCloser, _ apps: AppTable, _ sockets: SocketModerator, _ timers: Timers,
+    _ replies: Replies
   ) {
     self.capabilities = capabilities
     self.registered = registered
@@ -172,7 +173,9 @@ final class RequestPath {
   }
 
   private func priority(of request: Request, _ ioClass: IOClass?) -> UInt8 {
-    guard usesPriorities, let ioClass, request.call.device == .storage, request.call.movesBytes else { return 0 }
+    guard usesPriorities, let ioClass, request.call.device == .storage, request.call.movesBytes else {
+      return 0
+    }
     let priority: opp_ring_priority =
       switch ioClass {
       case .foreground: .OPP_RING_PRIORITY_REAL_TIME
@@ -194,7 +197,9 @@ final class RequestPath {
 
   /// The kernel has let go of the request.
   func completed(_ request: Request, _ result: Int32) {
-    guard let flight = request.flight else { return assertionFailure("a completion of what was not in flight") }
+    guard let flight = request.flight else {
+      return assertionFailure("a completion of what was not in flight")
+    }
     switch flight.limiter {
     case .none: break
     case .open(let ioClass): opens.giveBack(ioClass)
@@ -356,7 +361,8 @@ final class RequestPath {
   /// A zero-copy send that the kernel has accepted, of an app that ends or on a descriptor that is to be
   /// closed: its buffer stays until the peer has it all, which may be never, so nobody waits for that.
   private func letGo(_ request: Request) {
-    guard case .inFlight(let flight) = request.phase, case .accepted(let moved) = flight.step, !request.isDetached,
+    guard case .inFlight(let flight) = request.phase, case .accepted(let moved) = flight.step,
+      !request.isDetached,
       request.app.isTerminated || closer.isClosing(request.call.op.fd)
     else { return }
     let reason = request.endsBecause ?? .terminated

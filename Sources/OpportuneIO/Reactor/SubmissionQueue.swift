@@ -5,8 +5,8 @@ import DequeModule
 ///
 /// Invariants:
 ///  - requests reach the ring in the order of `submit`; those for which it has no room wait in `overflow`;
-///  - `outstanding` counts each request from `submit` to its last completion, and what else is waited for from
-///    `addOutstanding` to `removeOutstanding`. The reactor ends only at 0.
+///  - `outstanding` counts each request from `submit` to its last completion, and what else is waited for
+///    from `addOutstanding` to `removeOutstanding`. The reactor ends only at 0.
 ///
 /// The reactor's alone.
 final class SubmissionQueue {

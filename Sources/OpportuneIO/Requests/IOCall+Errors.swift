@@ -28,9 +28,12 @@ extension IOCall {
 
   /// By `opp_ring_code`.
   private static let names = [
-    "nop", "read", "write", "vectored read", "vectored write", "fixed read", "fixed write", "fsync", "fdatasync",
-    "allocate", "truncate", "open", "close", "stat", "rename", "unlink", "connect", "accept", "accept", "send",
-    "zero-copy send", "receive", "send of a message", "receive of a message", "shutdown", "poll", "cancel", "cancel",
+    "nop", "read", "write", "vectored read", "vectored write", "fixed read", "fixed write", "fsync",
+    "fdatasync",
+    "allocate", "truncate", "open", "close", "stat", "rename", "unlink", "connect", "accept", "accept",
+    "send",
+    "zero-copy send", "receive", "send of a message", "receive of a message", "shutdown", "poll", "cancel",
+    "cancel",
     "request",
   ]
 }

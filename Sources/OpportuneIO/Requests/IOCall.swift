@@ -151,7 +151,8 @@ struct IOCall {
 
   /// Whether it only brings something in, which an app that is terminated has no use for. (R-FTS-07)
   var bringsIn: Bool {
-    waitsForPeer || isOpen || code == .OPP_RING_READ || code == .OPP_RING_READV || code == .OPP_RING_READ_FIXED
+    waitsForPeer || isOpen || code == .OPP_RING_READ || code == .OPP_RING_READV
+      || code == .OPP_RING_READ_FIXED
   }
 
   /// Whether it may be done inline, as far as that takes no waiting.

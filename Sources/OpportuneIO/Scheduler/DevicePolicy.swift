@@ -70,7 +70,8 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
   /// The defaults are those of ``storage``.
   public init(
     ratio: Ratio = .ninetyToTen, depth: Int = 64, cap: Cap = .fixed(4), yieldsToForeground: Bool = true,
-    bytes: Rate? = nil, operations: Rate? = nil, chunk: Int = 128 << 10, queuedRequests: QueuedRequests = .follow,
+    bytes: Rate? = nil, operations: Rate? = nil, chunk: Int = 128 << 10,
+    queuedRequests: QueuedRequests = .follow,
     limitsInactive: Bool = false
   ) {
     self.ratio = ratio
@@ -116,7 +117,8 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
   }
 }
 
-func require<Value: Comparable>(_ value: Value, in range: ClosedRange<Value>, _ name: String) throws(IOError) {
+func require<Value: Comparable>(_ value: Value, in range: ClosedRange<Value>, _ name: String) throws(IOError)
+{
   guard range.contains(value) else {
     throw IOError(.configuration, "\(name) is \(value): expected \(range.lowerBound) to \(range.upperBound)")
   }

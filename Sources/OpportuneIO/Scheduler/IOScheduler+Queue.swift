@@ -68,7 +68,9 @@ extension IOScheduler {
     /// Takes out the entry of that number, if it is here.
     mutating func remove(_ number: UInt64) -> Entry? {
       let place = position(of: number)
-      guard place < places.count, places[place].number == number, let entry = places[place].entry else { return nil }
+      guard place < places.count, places[place].number == number, let entry = places[place].entry else {
+        return nil
+      }
       places[place].entry = nil
       count -= 1
       sweep()

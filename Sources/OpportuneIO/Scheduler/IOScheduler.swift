@@ -66,7 +66,9 @@ package struct IOScheduler<Item> {
     self.policy = policy
     turn = RatioTurn(policy.ratio)
     bytes = policy.bytes.map { TokenBucket(rate: UInt64($0.perSecond), burst: UInt64($0.burst), now: now) }
-    operations = policy.operations.map { TokenBucket(rate: UInt64($0.perSecond), burst: UInt64($0.burst), now: now) }
+    operations = policy.operations.map {
+      TokenBucket(rate: UInt64($0.perSecond), burst: UInt64($0.burst), now: now)
+    }
     if case .adaptive(let target, let maximum) = policy.cap {
       adaptive = AdaptiveCap(targetNanoseconds: target.unsignedNanoseconds, maximum: maximum)
     }
@@ -111,7 +113,8 @@ package struct IOScheduler<Item> {
 
   private mutating func moveQueued(of app: Int, to ioClass: IOClass) {
     let other = ioClass.other.index
-    guard var merged = apps[app]?.queues[ioClass.index].entries, let moving = apps[app]?.queues[other].entries,
+    guard var merged = apps[app]?.queues[ioClass.index].entries,
+      let moving = apps[app]?.queues[other].entries,
       !moving.isEmpty
     else { return }
     queued[other] -= moving.count
@@ -281,7 +284,9 @@ package struct IOScheduler<Item> {
   }
 
   private func hasRoom(_ ioClass: IOClass) -> Bool {
-    guard let app = ready[ioClass.index].first, let entry = self[app]?.queues[ioClass.index].first else { return false }
+    guard let app = ready[ioClass.index].first, let entry = self[app]?.queues[ioClass.index].first else {
+      return false
+    }
     return !entry.cost.occupies || inFlight[0] + inFlight[1] < policy.depth
   }
 
@@ -316,7 +321,9 @@ package struct IOScheduler<Item> {
 
   private mutating func grant(_ ioClass: IOClass) -> Grant? {
     let index = ioClass.index
-    guard let app = ready[index].popFirst(), let entry = apps[app]?.queues[index].popFirst() else { return nil }
+    guard let app = ready[index].popFirst(), let entry = apps[app]?.queues[index].popFirst() else {
+      return nil
+    }
     assert(queued[index] > 0)
     queued[index] -= 1
     apps[app]?.isReady[index] = false

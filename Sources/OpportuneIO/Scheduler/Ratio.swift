@@ -23,7 +23,8 @@ public struct Ratio: Sendable, Hashable, Codable {
 
   /// - Throws: ``IOError`` with code `configuration` where a share is not 0 to 1,000,000, or both are 0.
   public init(foreground: Int, background: Int) throws(IOError) {
-    guard Self.shareRange.contains(foreground), Self.shareRange.contains(background), foreground + background > 0
+    guard Self.shareRange.contains(foreground), Self.shareRange.contains(background),
+      foreground + background > 0
     else {
       throw IOError(
         .configuration, "ratio \(foreground):\(background): each share is 0 to 1,000,000 and not both are 0")
@@ -62,7 +63,8 @@ struct RatioTurn: Sendable {
 
   /// Who is next. Changes nothing: ``take()`` does.
   var next: IOClass {
-    error + ratio.background >= ratio.foreground + ratio.background && ratio.background > 0 ? .background : .foreground
+    error + ratio.background >= ratio.foreground + ratio.background && ratio.background > 0
+      ? .background : .foreground
   }
 
   /// Counts the turn of ``next`` as taken.

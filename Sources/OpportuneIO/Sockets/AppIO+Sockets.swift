@@ -44,7 +44,9 @@ extension AppIO {
     let socket = try bound(to: address, SOCK_STREAM)
     // Connections have it from who listens, from the first packet on.
     setDelay(socket, address.family, noDelay)
-    guard Glibc.listen(socket.rawValue, Int32(backlog)) == 0 else { throw Self.failure("listen", closing: socket) }
+    guard Glibc.listen(socket.rawValue, Int32(backlog)) == 0 else {
+      throw Self.failure("listen", closing: socket)
+    }
     adopt(socket)
     return Listener(io: self, descriptor: socket)
   }

@@ -164,7 +164,8 @@ extension AppIO {
     var watched: [Watch.Socket] = []
     for socket in sockets {
       guard let identity = SocketIdentity(of: socket.rawValue) else {
-        throw IOError(.system(.badFileDescriptor), "keep-alive of descriptor \(socket.rawValue), which is not open")
+        throw IOError(
+          .system(.badFileDescriptor), "keep-alive of descriptor \(socket.rawValue), which is not open")
       }
       watched.append(Watch.Socket(number: socket.rawValue, identity: identity))
     }

@@ -55,7 +55,9 @@ struct SocketFilter: Equatable {
   /// The program on a socket; empty where there is none.
   static func program(of socket: Int32) throws(Errno) -> [Instruction] {
     var count = socklen_t(0)  // of instructions
-    guard getsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, nil, &count) == 0 else { throw Errno(rawValue: errno) }
+    guard getsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, nil, &count) == 0 else {
+      throw Errno(rawValue: errno)
+    }
     guard count > 0 else { return [] }
     var program = [Instruction](repeating: .drop, count: Int(count))
     guard getsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, &count) == 0 else {
@@ -67,7 +69,9 @@ struct SocketFilter: Equatable {
   /// Puts a program in the place of whatever is there; an empty one is none.
   static func set(_ program: [Instruction], on socket: Int32) throws(Errno) {
     guard !program.isEmpty else {
-      guard SocketModeration.set(socket, SOL_SOCKET, SO_DETACH_FILTER, 0) else { throw Errno(rawValue: errno) }
+      guard SocketModeration.set(socket, SOL_SOCKET, SO_DETACH_FILTER, 0) else {
+        throw Errno(rawValue: errno)
+      }
       return
     }
     var program = program

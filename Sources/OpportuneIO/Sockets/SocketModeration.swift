@@ -121,7 +121,8 @@ struct SocketModeration: Equatable {
     set(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP, bytes)
   }
 
-  @discardableResult static func set(_ socket: Int32, _ level: Int32, _ option: Int32, _ value: Int32) -> Bool {
+  @discardableResult static func set(_ socket: Int32, _ level: Int32, _ option: Int32, _ value: Int32) -> Bool
+  {
     var value = value
     return setsockopt(socket, level, option, &value, socklen_t(MemoryLayout<Int32>.size)) == 0
   }

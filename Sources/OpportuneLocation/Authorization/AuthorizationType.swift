@@ -1,7 +1,8 @@
 import OpportuneApps
 internal import OpportuneBase
 
-/// What a user can allow an app. Two types are defined here; others can be made of the same parts. (R-AUTH-01)
+/// What a user can allow an app. Two types are defined here; others can be made of the same parts.
+/// (R-AUTH-01)
 public struct AuthorizationType: Sendable, Hashable {
   /// For people, as "when in use".
   public var name: String
@@ -29,7 +30,8 @@ public struct AuthorizationType: Sendable, Hashable {
   /// (R-AUTH-02)
   public static let whenInUse = AuthorizationType(
     name: "when in use", usageKey: "NSLocationWhenInUseUsageDescription",
-    dialog: "Allow \"%@\" to access your location while you use it?", whenInUse: Set(LocationService.allCases),
+    dialog: "Allow \"%@\" to access your location while you use it?",
+    whenInUse: Set(LocationService.allCases),
     whenNotInUse: [])
   /// (R-AUTH-04)
   public static let always = AuthorizationType(
@@ -70,7 +72,8 @@ public enum AppClass: String, Sendable, Hashable, CaseIterable, Codable {
   case navigation
 }
 
-/// When the application manager asks whether an app may still know of a crossing, apart from the moment of delivery.
+/// When the application manager asks whether an app may still know of a crossing, apart from the moment of
+/// delivery.
 public enum SecondCheck: String, Sendable, Hashable, CaseIterable, Codable {
   /// Form A: before it alerts the user. (R-AUTH-15)
   case beforeAlert
@@ -97,25 +100,28 @@ public struct LocationPolicy: Sendable, Hashable {
   public var inUseFactors = Set(InUseFactor.allCases)
   /// Classes that are in use while they run.
   public var inUseClasses: Set<AppClass> = [.exercise]
-  /// The user is asked once for each type and installation; else at each request that is not allowed. (R-AUTH-08)
+  /// The user is asked once for each type and installation; else at each request that is not allowed.
+  /// (R-AUTH-08)
   public var asksOnce = true
   /// An open dialog is taken away after this, and is no answer; `nil`: it stays. By default 2 minutes.
   public var dialogTime: Duration? = .seconds(120)
-  /// When an app was first given a location out of use, the user is reminded so much later; `nil`: never. By default
-  /// 3 days. (R-AUTH-09)
+  /// When an app was first given a location out of use, the user is reminded so much later; `nil`: never. By
+  /// default 3 days. (R-AUTH-09)
   public var reminder: Duration? = .seconds(3 * 86_400)
   /// When it is asked again whether an app may know of a crossing.
   public var secondCheck = SecondCheck.both
   /// The manager asks and goes on with other work meanwhile, instead of waiting. (R-AUTH-18)
   public var asksAsynchronously = false
-  /// The user is alerted of every crossing; else only where the app may not be told without. (R-AUTH-13, R-AUTH-19)
+  /// The user is alerted of every crossing; else only where the app may not be told without. (R-AUTH-13,
+  /// R-AUTH-19)
   public var alertsAlways = false
   /// Fences are for apps whose manifest has the location mode; else for all. (R-GEO-04)
   public var fencesNeedMode = false
-  /// Metres that make a change significant where neither user nor app says so: 1 to 10^7, by default 500. (R-LOC-02)
+  /// Metres that make a change significant where neither user nor app says so: 1 to 10^7, by default 500.
+  /// (R-LOC-02)
   public var significantDistance = 500.0
-  /// Apps that want each fix get outliers as well, which no device can have done: for those who judge for themselves. Off by
-  /// default. Neither fences nor significant changes go by them either way. (R-LOC-09)
+  /// Apps that want each fix get outliers as well, which no device can have done: for those who judge for
+  /// themselves. Off by default. Neither fences nor significant changes go by them either way. (R-LOC-09)
   public var deliversOutliers = false
   /// The sources that are there at first. (R-LOC-08)
   public var available = Set<SourceKind>([.satellite, .wifi, .cell])

@@ -1,11 +1,12 @@
 import Foundation
 import OpportuneApps
 
-/// What the user chose for the locations of all apps, to keep from one run to the next. (R-AUTH-10, R-AUTH-24)
+/// What the user chose for the locations of all apps, to keep from one run to the next. (R-AUTH-10,
+/// R-AUTH-24)
 ///
-/// As JSON: `{"apps":{"org.example.maps":{"authorization":"whenInUse"}},"enabled":true}`. A host hands it to its
-/// ``LocationSystem`` by ``AppLocationEvent/setAuthorization(_:)`` and ``LocationEvent/enabled(_:)``. A value; not
-/// thread-safe.
+/// As JSON: `{"apps":{"org.example.maps":{"authorization":"whenInUse"}},"enabled":true}`. A host hands it to
+/// its ``LocationSystem`` by ``AppLocationEvent/setAuthorization(_:)`` and ``LocationEvent/enabled(_:)``. A
+/// value; not thread-safe.
 public struct LocationSettings: Sendable, Hashable {
   /// All location services are on, unless the user switched them off.
   public var isEnabled = true
@@ -25,14 +26,16 @@ public struct LocationSettings: Sendable, Hashable {
     for (key, value) in try root.object(at: "/").sorted(by: { $0.key < $1.key }) {
       switch (key, value) {
       case ("enabled", .boolean(let isEnabled)): self.isEnabled = isEnabled
-      case ("enabled", _): throw LocationSettingsError(.value(path: key, expected: "true or false", found: value.found))
+      case ("enabled", _):
+        throw LocationSettingsError(.value(path: key, expected: "true or false", found: value.found))
       case ("apps", _):
         for (app, said) in try value.object(at: key).sorted(by: { $0.key < $1.key }) {
           apps[app] = try Self.status(said, at: "apps[\(GeoJSON.quoted(app))]", types)
         }
       // A key that is misspelt would else be a choice without effect.
       default:
-        throw LocationSettingsError(.value(path: key, expected: "one of 'apps' and 'enabled'", found: "an unknown key"))
+        throw LocationSettingsError(
+          .value(path: key, expected: "one of 'apps' and 'enabled'", found: "an unknown key"))
       }
     }
   }
@@ -42,7 +45,8 @@ public struct LocationSettings: Sendable, Hashable {
   ) throws(LocationSettingsError) -> AuthorizationStatus {
     let object = try value.object(at: path)
     if let key = object.keys.filter({ $0 != "authorization" }).min() {
-      throw LocationSettingsError(.value(path: "\(path).\(key)", expected: "'authorization'", found: "an unknown key"))
+      throw LocationSettingsError(
+        .value(path: "\(path).\(key)", expected: "'authorization'", found: "an unknown key"))
     }
     let said = object["authorization"]
     guard case .string(let word)? = said, let status = AuthorizationStatus(word: word, types: types) else {
@@ -82,7 +86,8 @@ public struct LocationSettingsError: Error, Sendable, Hashable, CustomStringConv
   public var message: String {
     switch code {
     case .syntax: "location settings: not JSON"
-    case .value(let path, let expected, let found): "location settings: '\(path)' is \(found), expected \(expected)"
+    case .value(let path, let expected, let found):
+      "location settings: '\(path)' is \(found), expected \(expected)"
     }
   }
 
@@ -93,20 +98,25 @@ extension AuthorizationStatus {
   /// What the user can choose where nothing else is defined.
   public static let standardTypes = [AuthorizationType.always, .whenInUse]
 
-  /// The word for it in a file or a command: `notDetermined`, `denied`, or the type's name as one word (`whenInUse`).
+  /// The word for it in a file or a command: `notDetermined`, `denied`, or the type's name as one word
+  /// (`whenInUse`).
   public var word: String {
     switch self {
     case .notDetermined: "notDetermined"
     case .denied: "denied"
     case .allowed(let type):
       type.name.split(separator: " ").enumerated()
-        .map { $0.offset == 0 ? String($0.element) : $0.element.prefix(1).uppercased() + $0.element.dropFirst() }
+        .map {
+          $0.offset == 0 ? String($0.element) : $0.element.prefix(1).uppercased() + $0.element.dropFirst()
+        }
         .joined()
     }
   }
 
   /// All words that there are for these types.
-  package static func words(of types: [AuthorizationType] = standardTypes) -> [String] { all(types).map(\.word) }
+  package static func words(of types: [AuthorizationType] = standardTypes) -> [String] {
+    all(types).map(\.word)
+  }
 
   /// `nil`: no such word.
   public init?(word: String, types: [AuthorizationType] = AuthorizationStatus.standardTypes) {

@@ -3,8 +3,8 @@ internal import OpportuneBase
 
 /// Decides which source runs, for everyone at once, and who pays for it. (R-LOC-06, R-LOC-07)
 ///
-/// The finest accuracy that anyone asks for decides; everyone gets its fixes. A source steps down when the finest demand
-/// ends, and off at none. It is pure; not thread-safe: a value.
+/// The finest accuracy that anyone asks for decides; everyone gets its fixes. A source steps down when the
+/// finest demand ends, and off at none. It is pure; not thread-safe: a value.
 public struct SourceBroker: Sendable {
   /// What an app had of a source.
   public struct Cost: Sendable, Hashable, Codable {
@@ -12,8 +12,9 @@ public struct SourceBroker: Sendable {
     public internal(set) var seconds = 0.0
     /// Fixes that came in that time.
     public internal(set) var fixes = 0
-    /// Millijoules by the table. Those that ask for the finest source share the energy of its running equally, so that
-    /// all apps together account for all of it, and who would be content with less pays nothing for the rest.
+    /// Millijoules by the table. Those that ask for the finest source share the energy of its running
+    /// equally, so that all apps together account for all of it, and who would be content with less pays
+    /// nothing for the rest.
     public internal(set) var millijoules = 0.0
   }
 
@@ -61,7 +62,8 @@ public struct SourceBroker: Sendable {
     for app in demands.keys {
       costs[app, default: [:]][running, default: Cost()].seconds += seconds
       if finest[app] != nil {
-        costs[app, default: [:]][running, default: Cost()].millijoules += power * seconds / Double(finest.count)
+        costs[app, default: [:]][running, default: Cost()].millijoules +=
+          power * seconds / Double(finest.count)
       }
     }
   }

@@ -26,8 +26,9 @@ public struct SourceTable: Sendable, Hashable, Codable {
   /// The sources of a machine.
   public init(_ sources: [SourceSpecification]) { self.sources = sources }
 
-  /// 3 km asks for cells, 500 m for WiFi, 100 m for satellites, and beacons serve where there are any. The powers are
-  /// of the order that phones are reported to need, to compare sources with; a device should state its own.
+  /// 3 km asks for cells, 500 m for WiFi, 100 m for satellites, and beacons serve where there are any. The
+  /// powers are of the order that phones are reported to need, to compare sources with; a device should state
+  /// its own.
   public static let standard = SourceTable([
     SourceSpecification(.cell, serves: 3000, typicalRadius: 300, power: 5),
     SourceSpecification(.wifi, serves: 500, typicalRadius: 50, power: 60),
@@ -35,7 +36,8 @@ public struct SourceTable: Sendable, Hashable, Codable {
     SourceSpecification(.satellite, serves: 1, typicalRadius: 5, power: 300),
   ])
 
-  /// The cheapest of those available that serve a request for so many metres; without one, the finest of them.
+  /// The cheapest of those available that serve a request for so many metres; without one, the finest of
+  /// them.
   package func source(for metres: Double, among available: Set<SourceKind>) -> SourceKind? {
     let present = sources.filter { available.contains($0.kind) }
     let serving = present.filter { $0.serves <= metres }.min { $0.power < $1.power }

@@ -2,7 +2,8 @@ import OpportuneApps
 import OpportuneIO
 import SystemPackage
 
-/// The fixes of a gpsd, as they come, over an app's I/O: an endless sequence, since a gpsd that goes is waited for.
+/// The fixes of a gpsd, as they come, over an app's I/O: an endless sequence, since a gpsd that goes is
+/// waited for.
 ///
 /// ```swift
 /// for await update in try GPSDClient(io, address: .ipv4("127.0.0.1", port: 2947)).updates() {
@@ -36,8 +37,9 @@ public struct GPSDClient: LocationSource {
     session = try GPSDSession(options, at: .zero + start.duration(to: .now))
   }
 
-  /// Connects, and goes on until nobody reads the sequence any more. Updates that are not read yet wait; of fixes, the
-  /// last thousand. Not available is a gpsd that is gone, says nothing, or has no fix; with the next fix it is again.
+  /// Connects, and goes on until nobody reads the sequence any more. Updates that are not read yet wait; of
+  /// fixes, the last thousand. Not available is a gpsd that is gone, says nothing, or has no fix; with the
+  /// next fix it is again.
   public func updates() -> AsyncStream<SourceUpdate> {
     AsyncStream(bufferingPolicy: .bufferingNewest(1000)) { continuation in
       let task = Task { await run(continuation) }

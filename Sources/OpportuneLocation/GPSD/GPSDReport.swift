@@ -51,7 +51,8 @@ enum GPSDReport: Sendable, Hashable {
     let lon: Double?
     let altHAE: Double?
     let speed: Double?
-    /// Errors in metres: of longitude, of latitude, of height, each with 95 % as gpsd reckons them, and of the place.
+    /// Errors in metres: of longitude, of latitude, of height, each with 95 % as gpsd reckons them, and of
+    /// the place.
     let epx: Double?
     let epy: Double?
     let epv: Double?

@@ -1,10 +1,11 @@
 import OpportuneApps
 internal import OpportuneBase
 
-/// A client of gpsd as a value: what came and when goes in, what is to be done comes out. ``GPSDClient`` carries it out.
+/// A client of gpsd as a value: what came and when goes in, what is to be done comes out. ``GPSDClient``
+/// carries it out.
 ///
-/// It outlives gpsd: a connection that ends, is refused, says nothing, or speaks no protocol is made again, later each
-/// time. A line that makes no sense is left out and counted.
+/// It outlives gpsd: a connection that ends, is refused, says nothing, or speaks no protocol is made again,
+/// later each time. A line that makes no sense is left out and counted.
 package struct GPSDSession: Sendable {
   package enum Event: Sendable, Hashable {
     case connected
@@ -46,7 +47,8 @@ package struct GPSDSession: Sendable {
   private var isAvailable: Bool?
 
   /// - Throws: ``LocationError``: `outOfRange`.
-  package init(_ options: GPSDClient.Options = GPSDClient.Options(), at moment: Moment) throws(LocationError) {
+  package init(_ options: GPSDClient.Options = GPSDClient.Options(), at moment: Moment) throws(LocationError)
+  {
     try options.validate()
     self.options = options
     delay = options.retry

@@ -3,8 +3,9 @@ import Foundation
 
 /// Distances on the WGS 84 ellipsoid.
 ///
-/// Exact ones come from PROJ's `geodesic.h` (Karney's algorithms, errors of some nanometres). Beside them stands the
-/// chord through the Earth, which is cheap and knows neither poles nor an antimeridian: ``Point3``.
+/// Exact ones come from PROJ's `geodesic.h` (Karney's algorithms, errors of some nanometres). Beside them
+/// stands the chord through the Earth, which is cheap and knows neither poles nor an antimeridian:
+/// ``Point3``.
 package enum Ellipsoid {
   static let equatorialRadius = 6_378_137.0
   static let flattening = 1 / 298.257_223_563
@@ -68,7 +69,8 @@ struct Point3: Sendable, Hashable {
   init(_ place: Coordinate) {
     let (sinLatitude, cosLatitude) = (sin(place.latitude.radians), cos(place.latitude.radians))
     let normal =
-      Ellipsoid.equatorialRadius / (1 - Ellipsoid.squaredEccentricity * sinLatitude * sinLatitude).squareRoot()
+      Ellipsoid.equatorialRadius
+      / (1 - Ellipsoid.squaredEccentricity * sinLatitude * sinLatitude).squareRoot()
     x = normal * cosLatitude * cos(place.longitude.radians)
     y = normal * cosLatitude * sin(place.longitude.radians)
     z = normal * (1 - Ellipsoid.squaredEccentricity) * sinLatitude

@@ -7,8 +7,9 @@ enum Normal {
 
   /// Owen's T function: that a standard normal pair has X > h and 0 < Y < aX; odd in `a`, even in `h`.
   ///
-  /// T(h, a) = 1/2π ∫₀ᵃ exp(-h²(1+x²)/2) / (1+x²) dx. With a swapped for 1/a beyond 1 the integrand is smooth on
-  /// [0, 1], and 16-point Gauss-Legendre is exact to about 1e-12 for h up to 6; beyond, the value is below 1e-9.
+  /// T(h, a) = 1/2π ∫₀ᵃ exp(-h²(1+x²)/2) / (1+x²) dx. With a swapped for 1/a beyond 1 the integrand is smooth
+  /// on [0, 1], and 16-point Gauss-Legendre is exact to about 1e-12 for h up to 6; beyond, the value is below
+  /// 1e-9.
   static func owensT(_ h: Double, _ a: Double) -> Double {
     let h = abs(h)
     if a < 0 { return -owensT(h, -a) }
@@ -39,11 +40,11 @@ enum Normal {
     return sum * half / (2 * .pi)
   }
 
-  /// That a point with two independent normal errors of deviation 1 about a mean lies in a disc: its radius, and the
-  /// distance of its centre from the mean, both in deviations.
+  /// That a point with two independent normal errors of deviation 1 about a mean lies in a disc: its radius,
+  /// and the distance of its centre from the mean, both in deviations.
   ///
-  /// The Rice distribution as an integral over the direction: with the distance to the rim on each side of the mean
-  /// this is the sum of what ``owensT(_:_:)`` sums for polygons.
+  /// The Rice distribution as an integral over the direction: with the distance to the rim on each side of
+  /// the mean this is the sum of what ``owensT(_:_:)`` sums for polygons.
   static func inDisc(radius: Double, distance: Double) -> Double {
     // Beyond 8.3 deviations of the rim, doubles say 0 or 1.
     if distance - radius > 8.3 { return 0 }

@@ -1,7 +1,7 @@
 import Foundation
 
-/// Polygons on their way from corners to sides: continued across the antimeridian, laid into a frame, turned the right
-/// way round and checked. (R-GEO-05)
+/// Polygons on their way from corners to sides: continued across the antimeridian, laid into a frame, turned
+/// the right way round and checked. (R-GEO-05)
 struct PlanarPolygons {
   typealias Point = SIMD2<Double>
 
@@ -72,7 +72,8 @@ struct PlanarPolygons {
     }
   }
 
-  /// The sides of all rings. Sides that lie on each other in opposite directions cancel: the cut along the antimeridian.
+  /// The sides of all rings. Sides that lie on each other in opposite directions cancel: the cut along the
+  /// antimeridian.
   func sides() -> [PolygonShape.Side] {
     var sides: [PolygonShape.Side] = []
     for ring in rings.joined() {
@@ -92,7 +93,8 @@ struct PlanarPolygons {
     return ring.dropLast()
   }
 
-  /// Corners with longitudes that go on beyond 180 instead of jumping; and how often the ring goes round the Earth.
+  /// Corners with longitudes that go on beyond 180 instead of jumping; and how often the ring goes round the
+  /// Earth.
   private static func continued(_ ring: [Coordinate]) -> (points: [Point], turns: Int) {
     var points: [Point] = []
     for corner in ring {
@@ -149,7 +151,8 @@ struct PlanarPolygons {
     return Coordinate(unchecked: there.latitude, atan2(y, x).degrees)
   }
 
-  /// Sides are bent there, so they are cut into pieces of a degree; and what runs out and back on itself is dropped.
+  /// Sides are bent there, so they are cut into pieces of a degree; and what runs out and back on itself is
+  /// dropped.
   private static func laidOutAboutPole(_ ring: [Point], north: Bool) -> [Point] {
     var points: [Point] = []
     for (index, to) in ring.enumerated() {
@@ -160,7 +163,8 @@ struct PlanarPolygons {
       for piece in 1...pieces {
         let point = from + change * (Double(piece) / Double(pieces))
         let toPole = metres(from: point.y, north: north)
-        // The antimeridian is the same line from both sides, to the last digit: what was cut there has to cancel.
+        // The antimeridian is the same line from both sides, to the last digit: what was cut there has to
+        // cancel.
         let turned = remainder(point.x, 360)
         let angle = (turned == -180 ? 180 : turned).radians
         points.append(Point(toPole * cos(angle), toPole * sin(angle)))
@@ -174,7 +178,9 @@ struct PlanarPolygons {
     for point in points {
       if let last = result.last, isSame(last, point) { continue }
       result.append(point)
-      while result.count > 2, isSame(result[result.count - 3], result[result.count - 1]) { result.removeLast(2) }
+      while result.count > 2, isSame(result[result.count - 3], result[result.count - 1]) {
+        result.removeLast(2)
+      }
     }
     // The same where the ring closes.
     while result.count > 3 {

@@ -1,12 +1,14 @@
-/// Polygons with holes as the monitor reads them: sides in a plane, and what of that plane is true near a place.
+/// Polygons with holes as the monitor reads them: sides in a plane, and what of that plane is true near a
+/// place.
 ///
-/// Sides are straight in longitude and latitude, as RFC 7946 has them. They lie in one of two frames: *plate*, degrees
-/// of longitude (continued beyond 180 where the shape crosses the antimeridian) and latitude; or *polar*, metres from a
-/// pole, for shapes that come near one or go round it. Either is turned into metres about a place by an affine map
-/// whose scales are those of the ellipsoid there; far from the place lengths are off, near it they are right.
+/// Sides are straight in longitude and latitude, as RFC 7946 has them. They lie in one of two frames:
+/// *plate*, degrees of longitude (continued beyond 180 where the shape crosses the antimeridian) and
+/// latitude; or *polar*, metres from a pole, for shapes that come near one or go round it. Either is turned
+/// into metres about a place by an affine map whose scales are those of the ellipsoid there; far from the
+/// place lengths are off, near it they are right.
 ///
-/// Invariants: shells run counter-clockwise in their frame and holes clockwise, so inside is left of every side. No side
-/// occurs in both directions: where a shape was cut along the antimeridian, the cut is gone.
+/// Invariants: shells run counter-clockwise in their frame and holes clockwise, so inside is left of every
+/// side. No side occurs in both directions: where a shape was cut along the antimeridian, the cut is gone.
 struct PolygonShape: Sendable, Hashable {
   enum Frame: Sendable, Hashable {
     case plate(middle: Double)
@@ -31,7 +33,8 @@ struct PolygonShape: Sendable, Hashable {
   let polygons: [[[Coordinate]]]
   let frame: Frame
   private let sides: [Side]
-  /// Boxes of sides, then of boxes, up to a single one: what is far is left out at once, however long the border.
+  /// Boxes of sides, then of boxes, up to a single one: what is far is left out at once, however long the
+  /// border.
   private let levels: [[Box]]
 
   /// - Throws: ``LocationError``.
@@ -77,15 +80,17 @@ struct PolygonShape: Sendable, Hashable {
 
   func relation(to place: Coordinate) -> Relation { relation(in: LocalPlane(at: place, in: frame)) }
 
-  /// Metres over the ellipsoid to the point of the border that the plane about the place shows as the nearest.
+  /// Metres over the ellipsoid to the point of the border that the plane about the place shows as the
+  /// nearest.
   func borderDistance(from place: Coordinate) -> Double {
     let plane = LocalPlane(at: place, in: frame)
     let nearest = relation(in: plane).nearest
     return Ellipsoid.distance(place, plane.place(nearest.x, nearest.y))
   }
 
-  /// The probability that a point with a normal error about `place` lies inside. Exact for the plane about the place:
-  /// the winding number less what lies beyond each side, which is a difference of two values of Owen's T function.
+  /// The probability that a point with a normal error about `place` lies inside. Exact for the plane about
+  /// the place: the winding number less what lies beyond each side, which is a difference of two values of
+  /// Owen's T function.
   ///
   /// - Parameter deviation: metres, on each axis.
   func probability(about place: Coordinate, deviation: Double) -> (inside: Double, relation: Relation) {
@@ -111,7 +116,9 @@ struct PolygonShape: Sendable, Hashable {
     return (min(1, max(0, result)), relation)
   }
 
-  private static func wedge(_ h: Double, _ slope: Double) -> Double { slope.isNaN ? 0 : Normal.owensT(h, slope) }
+  private static func wedge(_ h: Double, _ slope: Double) -> Double {
+    slope.isNaN ? 0 : Normal.owensT(h, slope)
+  }
 
   private func relation(in plane: LocalPlane) -> Relation {
     var winding = 0
@@ -173,7 +180,9 @@ struct PolygonShape: Sendable, Hashable {
   private func nearestBox(in plane: LocalPlane) -> Int {
     var index = 0
     for level in stride(from: levels.count - 1, to: 0, by: -1) {
-      let nearest = parts(of: index, level).map { ($0, local($0, level - 1, plane).distance) }.min { $0.1 < $1.1 }
+      let nearest = parts(of: index, level).map { ($0, local($0, level - 1, plane).distance) }.min {
+        $0.1 < $1.1
+      }
       index = nearest?.0 ?? index
     }
     return index
@@ -188,8 +197,8 @@ struct PolygonShape: Sendable, Hashable {
     return plane.box(box.minX, box.minY, box.maxX, box.maxY)
   }
 
-  /// Whether the origin is left of a directed side. On its line the answer is the one that the half-open rule of the
-  /// winding number gives, so that both agree on which side of the border a place on it is.
+  /// Whether the origin is left of a directed side. On its line the answer is the one that the half-open rule
+  /// of the winding number gives, so that both agree on which side of the border a place on it is.
   private static func isLeft(_ a: (x: Double, y: Double), _ b: (x: Double, y: Double)) -> Bool {
     let cross = a.x * b.y - a.y * b.x
     return cross > 0 || (cross == 0 && (a.y != b.y || b.x > a.x))
@@ -209,7 +218,8 @@ struct LocalPlane {
     case .plate(let middle):
       originX = place.longitude + 360 * ((middle - place.longitude) / 360).rounded()
       originY = place.latitude
-      // A pole has no east; a metre keeps the map from being flat. Shapes so near to it are in the other frame.
+      // A pole has no east; a metre keeps the map from being flat. Shapes so near to it are in the other
+      // frame.
       xx = max(scale.east, 1).radians
       yy = scale.north.radians
       xy = 0
@@ -219,7 +229,8 @@ struct LocalPlane {
       let radius = (point.x * point.x + point.y * point.y).squareRoot()
       originX = point.x
       originY = point.y
-      // Along the radius lengths are true, across it they are stretched by the radius over that of the parallel.
+      // Along the radius lengths are true, across it they are stretched by the radius over that of the
+      // parallel.
       let (cosine, sine) = radius > 0 ? (point.x / radius, point.y / radius) : (1, 0)
       let across = radius > 0 ? scale.east / radius : 1
       xx = -sine * across

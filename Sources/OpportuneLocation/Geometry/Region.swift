@@ -1,9 +1,11 @@
-/// An area of the Earth, with or without a range of altitudes: a circle, a polygon with holes, or several. (R-GEO-05)
+/// An area of the Earth, with or without a range of altitudes: a circle, a polygon with holes, or several.
+/// (R-GEO-05)
 ///
 /// * A circle is all that is within its radius over the ellipsoid.
-/// * The sides of polygons are straight in longitude and latitude, as in GeoJSON (RFC 7946). A side goes the shorter way
-///   round, so a shape may cross the antimeridian as it is, or be cut there into several. A ring that goes round the
-///   Earth holds the nearer pole. Rings may run either way; the first is the border, others are holes.
+/// * The sides of polygons are straight in longitude and latitude, as in GeoJSON (RFC 7946). A side goes the
+///   shorter way round, so a shape may cross the antimeridian as it is, or be cut there into several. A ring
+///   that goes round the Earth holds the nearer pole. Rings may run either way; the first is the border,
+///   others are holes.
 ///
 /// Descriptions say what it is, never where.
 public struct Region: Sendable, Hashable {
@@ -59,8 +61,9 @@ public struct Region: Sendable, Hashable {
     }
   }
 
-  /// Metres over the ellipsoid from a place to the border, whichever side it is on. To a polygon's it is right within
-  /// 1 % up to 100 km, since the nearest point is sought in a plane; then it can only be too far.
+  /// Metres over the ellipsoid from a place to the border, whichever side it is on. To a polygon's it is
+  /// right within 1 % up to 100 km, since the nearest point is sought in a plane; then it can only be too
+  /// far.
   public func borderDistance(from place: Coordinate) -> Double {
     switch shape {
     case .circle(let centre, let radius): abs(Ellipsoid.distance(centre, place) - radius)
@@ -79,7 +82,8 @@ public struct Region: Sendable, Hashable {
       let distance = Ellipsoid.distance(centre, fix.position)
       return height * Normal.inDisc(radius: radius / deviation, distance: distance / deviation)
     case .polygons(let polygons):
-      return height * polygons.probability(about: fix.position, deviation: fix.accuracy.standardDeviation).inside
+      return height
+        * polygons.probability(about: fix.position, deviation: fix.accuracy.standardDeviation).inside
     }
   }
 
@@ -93,8 +97,8 @@ public struct Region: Sendable, Hashable {
     return low > 0 ? Normal.below(-low) - Normal.below(-high) : Normal.below(high) - Normal.below(low)
   }
 
-  /// A ball that holds the region: the place of its centre, and its radius in metres through the Earth; infinite for
-  /// what is too wide to be worth one.
+  /// A ball that holds the region: the place of its centre, and its radius in metres through the Earth;
+  /// infinite for what is too wide to be worth one.
   var ball: (centre: Point3, radius: Double) {
     switch shape {
     case .circle(let centre, let radius): return (Point3(centre), radius)

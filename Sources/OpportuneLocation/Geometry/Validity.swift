@@ -2,14 +2,17 @@ import CGEOS
 
 /// Whether rings make polygons, asked of GEOS.
 enum Validity {
-  /// - Parameter isOnCut: whether a point is where shapes are cut that lie on both sides, and common sides are no border.
+  /// - Parameter isOnCut: whether a point is where shapes are cut that lie on both sides, and common sides
+  ///   are no border.
   /// - Returns: how many pairs of polygons had to be looked at.
   /// - Throws: ``LocationError``: `invalidPolygon`, `overlappingPolygons`, `polygonsShareSide`.
   @discardableResult static func check(
     _ polygons: [[[SIMD2<Double>]]], isOnCut: (SIMD2<Double>) -> Bool
   ) throws(LocationError) -> Int {
     // A context for each check: they are not for several threads at once, and admission is rare.
-    guard let context = GEOS_init_r() else { throw LocationError(.invalidPolygon(reason: "GEOS has no memory")) }
+    guard let context = GEOS_init_r() else {
+      throw LocationError(.invalidPolygon(reason: "GEOS has no memory"))
+    }
     defer { GEOS_finish_r(context) }
     var shapes: [OpaquePointer?] = []
     for polygon in polygons {
@@ -33,7 +36,8 @@ enum Validity {
     return try checkPairs(shapes.compactMap { $0 }, context, isOnCut)
   }
 
-  /// Each two polygons whose boxes meet, found by GEOS's tree of boxes: wherever they lie, that takes no look at all others.
+  /// Each two polygons whose boxes meet, found by GEOS's tree of boxes: wherever they lie, that takes no look
+  /// at all others.
   private static func checkPairs(
     _ shapes: [OpaquePointer], _ context: GEOSContextHandle_t, _ isOnCut: (SIMD2<Double>) -> Bool
   ) throws(LocationError) -> Int {
@@ -45,7 +49,8 @@ enum Validity {
     for (number, shape) in shapes.enumerated() {
       GEOSSTRtree_insert_r(context, tree, shape, UnsafeMutableRawPointer(bitPattern: number + 1))
     }
-    // What is prepared is searched by an index: there may be a thousand islands along a shore of a million corners.
+    // What is prepared is searched by an index: there may be a thousand islands along a shore of a million
+    // corners.
     var prepared = [OpaquePointer?](repeating: nil, count: shapes.count)
     defer { for shape in prepared { GEOSPreparedGeom_destroy_r(context, shape) } }
     let corners = shapes.map { GEOSGetNumCoordinates_r(context, $0) }

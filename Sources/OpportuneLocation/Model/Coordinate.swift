@@ -1,7 +1,7 @@
 /// A place on the WGS 84 ellipsoid.
 ///
-/// Descriptions and mirrors of it say nothing of where it is, so that nothing that prints, logs or dumps a value that
-/// holds one tells. (issue: location data is never logged)
+/// Descriptions and mirrors of it say nothing of where it is, so that nothing that prints, logs or dumps a
+/// value that holds one tells. (issue: location data is never logged)
 public struct Coordinate: Sendable, Hashable {
   /// Degrees, -90 to 90, north is positive.
   public let latitude: Double

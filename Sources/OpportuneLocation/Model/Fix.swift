@@ -35,11 +35,14 @@ public struct Accuracy: Sendable, Hashable {
     try check(confidence, "confidence", within: 0.01...0.9999)
     try check(metres, "radius in metres", within: 0...1e8)
     // The distance from the truth has a Rayleigh distribution: P(r < R) = 1 - exp(-R² / 2σ²).
-    return try Accuracy(standardDeviation: max(metres / (-2 * log1p(-confidence)).squareRoot(), range.lowerBound))
+    return try Accuracy(
+      standardDeviation: max(metres / (-2 * log1p(-confidence)).squareRoot(), range.lowerBound))
   }
 
   /// The radius in metres that holds the true position with a probability.
-  public func radius(confidence: Double) -> Double { standardDeviation * (-2 * log1p(-confidence)).squareRoot() }
+  public func radius(confidence: Double) -> Double {
+    standardDeviation * (-2 * log1p(-confidence)).squareRoot()
+  }
 }
 
 /// Where a device was at a moment, and how sure that is.
@@ -64,7 +67,8 @@ public struct Fix: Sendable, Hashable {
     /// Of the height, in metres.
     public let standardDeviation: Double
 
-    /// - Throws: ``LocationError``: `outOfRange`: -20,000 km to 1,000,000 km, a deviation of 1 mm to 10,000 km.
+    /// - Throws: ``LocationError``: `outOfRange`: -20,000 km to 1,000,000 km, a deviation of 1 mm to 10,000
+    ///   km.
     public init(metres: Double, standardDeviation: Double) throws(LocationError) {
       try check(metres, "altitude in metres", within: -2e7...1e9)
       try check(standardDeviation, "standard deviation in metres", within: Accuracy.range)

@@ -8,7 +8,8 @@ public struct LocationError: Error, Sendable, Hashable, CustomStringConvertible 
     case outOfRange(String, ClosedRange<Double>)
     /// A ring of a polygon with fewer different corners than three.
     case ringTooShort(corners: Int)
-    /// A ring whose sides cross or that lies wrong among the others; the reason is that of GEOS, without its place.
+    /// A ring whose sides cross or that lies wrong among the others; the reason is that of GEOS, without its
+    /// place.
     case invalidPolygon(reason: String)
     /// Members of a multipolygon whose insides meet.
     case overlappingPolygons
@@ -34,11 +35,13 @@ public struct LocationError: Error, Sendable, Hashable, CustomStringConvertible 
   /// The same for people; never a place.
   public var message: String {
     switch code {
-    case .outOfRange(let what, let range): "the \(what) is not within \(range.lowerBound) to \(range.upperBound)"
+    case .outOfRange(let what, let range):
+      "the \(what) is not within \(range.lowerBound) to \(range.upperBound)"
     case .ringTooShort(let corners): "different corners of a ring: \(corners), at least 3 are needed"
     case .invalidPolygon(let reason): "the polygon is not valid: \(reason)"
     case .overlappingPolygons: "two polygons of the region overlap"
-    case .polygonsShareSide: "two polygons of the region share a side; join them to one, or make each a region"
+    case .polygonsShareSide:
+      "two polygons of the region share a side; join them to one, or make each a region"
     case .bothPoles: "a polygon reaches beyond 86 degrees both north and south; split it"
     case .noPolygons: "the region has no polygon"
     case .clockWentBack: "time went back"

@@ -11,13 +11,14 @@ public struct RequestID: Sendable, Hashable, Comparable, CustomStringConvertible
 
 /// What an app asks for. Accuracies are metres, 0.01 to 10^6. (R-LOC-09, R-LOC-10)
 public enum LocationRequest: Sendable, Hashable {
-  /// Each fix, or each that is so many metres from the one delivered before. It ends when the app is suspended and
-  /// never restarts it. (R-LOC-09)
+  /// Each fix, or each that is so many metres from the one delivered before. It ends when the app is
+  /// suspended and never restarts it. (R-LOC-09)
   case standard(accuracy: Double, filter: Double = 0)
-  /// Each fix, in foreground and background; keeps the app in background. Needs the mode in the manifest. (R-LOC-03)
+  /// Each fix, in foreground and background; keeps the app in background. Needs the mode in the manifest.
+  /// (R-LOC-03)
   case tracking(accuracy: Double)
-  /// A fix each time the device has moved so far, or changed its cell; `nil`: as far as the user or the policy says.
-  /// It reanimates the app. (R-LOC-02, R-LOC-11)
+  /// A fix each time the device has moved so far, or changed its cell; `nil`: as far as the user or the
+  /// policy says. It reanimates the app. (R-LOC-02, R-LOC-11)
   case significantChange(distance: Double? = nil)
   /// The crossings of a fence; reanimates the app. The text is for the alert. (R-GEO-08, R-AUTH-19)
   case region(Fence, accuracy: Double = 100, text: CrossingText = "")

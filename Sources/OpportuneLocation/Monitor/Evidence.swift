@@ -13,10 +13,12 @@ enum Evidence {
   /// - Parameters:
   ///   - inside: the probability of being inside, on the ground.
   ///   - beyond: how far outside the border the fix is, in deviations; negative inside.
-  ///   - vertical: the probability of being within the altitudes, and how far the fix is outside them, in deviations.
+  ///   - vertical: the probability of being within the altitudes, and how far the fix is outside them, in
+  ///     deviations.
   ///
-  /// Inside is believed by its probability. Outside is not believed by the rest of it: about a small fence a poor fix
-  /// gives little for inside wherever the device is. It is believed by how ill a fix agrees with being inside at all.
+  /// Inside is believed by its probability. Outside is not believed by the rest of it: about a small fence a
+  /// poor fix gives little for inside wherever the device is. It is believed by how ill a fix agrees with
+  /// being inside at all.
   static func of(inside: Double, beyond: Double, vertical: (probability: Double, beyond: Double)?) -> Double {
     let probability = inside * (vertical?.probability ?? 1)
     if probability > 0.5 { return logOdds(probability) }
@@ -24,8 +26,8 @@ enum Evidence {
     return farthest > 0 ? logOdds(Normal.below(-farthest)) : 0
   }
 
-  /// What is left of odds when a device had time to move: the chain of two states that it leaves once in `stay` on
-  /// average. After a long time nothing is.
+  /// What is left of odds when a device had time to move: the chain of two states that it leaves once in
+  /// `stay` on average. After a long time nothing is.
   static func faded(_ odds: Double, over seconds: Double, stay: Double) -> Double {
     // 1 - exp(-2t/stay) is twice the probability of having changed sides.
     let changed = -expm1(-2 * seconds / stay) / 2

@@ -1,10 +1,12 @@
-/// Balls in space, found by nearness: an octree whose cells reach half their edge beyond themselves, so that each ball
-/// lies in one list. In space there is neither antimeridian nor pole, and what lies on a surface fills few cells.
+/// Balls in space, found by nearness: an octree whose cells reach half their edge beyond themselves, so that
+/// each ball lies in one list. In space there is neither antimeridian nor pole, and what lies on a surface
+/// fills few cells.
 ///
 /// It holds numbers of slots; their balls and the links of the lists are the caller's (``FenceSlot``).
 ///
-/// Invariants: a ball is in the deepest existing cell that holds its centre and whose half edge is no less than its
-/// radius; the root takes what is too big. A cell without children holds at most `bucket` unless it is the deepest.
+/// Invariants: a ball is in the deepest existing cell that holds its centre and whose half edge is no less
+/// than its radius; the root takes what is too big. A cell without children holds at most `bucket` unless it
+/// is the deepest.
 struct FenceIndex: Sendable {
   private struct Cell: Sendable {
     /// The first of eight, or none.
@@ -29,12 +31,14 @@ struct FenceIndex: Sendable {
 
   private static func child(of visit: Visit, _ octant: Int, _ first: Int32) -> Visit {
     let half = visit.half / 2
-    let offset = SIMD3(octant & 1 == 0 ? -half : half, octant & 2 == 0 ? -half : half, octant & 4 == 0 ? -half : half)
+    let offset = SIMD3(
+      octant & 1 == 0 ? -half : half, octant & 2 == 0 ? -half : half, octant & 4 == 0 ? -half : half)
     return Visit(cell: first + Int32(octant), centre: visit.centre + offset, half: half)
   }
 
   private static func octant(_ point: SIMD3<Double>, in visit: Visit) -> Int {
-    (point.x < visit.centre.x ? 0 : 1) + (point.y < visit.centre.y ? 0 : 2) + (point.z < visit.centre.z ? 0 : 4)
+    (point.x < visit.centre.x ? 0 : 1) + (point.y < visit.centre.y ? 0 : 2)
+      + (point.z < visit.centre.z ? 0 : 4)
   }
 
   mutating func insert(_ item: Int32, _ slots: inout [FenceSlot]) {
@@ -61,7 +65,11 @@ struct FenceIndex: Sendable {
       current = slots[Int(current)].next
     }
     guard current == item else { return }
-    if before >= 0 { slots[Int(before)].next = slots[Int(item)].next } else { cells[cell].head = slots[Int(item)].next }
+    if before >= 0 {
+      slots[Int(before)].next = slots[Int(item)].next
+    } else {
+      cells[cell].head = slots[Int(item)].next
+    }
     slots[Int(item)].next = -1
     cells[cell].count -= 1
   }
@@ -75,7 +83,9 @@ struct FenceIndex: Sendable {
 
   private mutating func split(_ visit: Visit, _ slots: inout [FenceSlot]) {
     let cell = Int(visit.cell)
-    guard cells[cell].children < 0, cells[cell].count > Self.bucket, visit.half / 2 >= Self.leastHalf else { return }
+    guard cells[cell].children < 0, cells[cell].count > Self.bucket, visit.half / 2 >= Self.leastHalf else {
+      return
+    }
     // Not for what would all stay.
     guard Double(cells[cell].least) <= visit.half / 2 else { return }
     let first = Int32(cells.count)
@@ -86,7 +96,8 @@ struct FenceIndex: Sendable {
     while item >= 0 {
       let next = slots[Int(item)].next
       let fits = slots[Int(item)].reach <= visit.half / 2
-      push(item, to: fits ? first + Int32(Self.octant(slots[Int(item)].centre, in: visit)) : visit.cell, &slots)
+      push(
+        item, to: fits ? first + Int32(Self.octant(slots[Int(item)].centre, in: visit)) : visit.cell, &slots)
       item = next
     }
     for octant in 0..<8 { split(Self.child(of: visit, octant, first), &slots) }
@@ -102,7 +113,9 @@ struct FenceIndex: Sendable {
   }
 
   /// Calls `body` with each whose ball comes as near to a point as `radius` metres.
-  func forEach(near point: SIMD3<Double>, within radius: Double, _ slots: [FenceSlot], _ body: (Int32) -> Void) {
+  func forEach(
+    near point: SIMD3<Double>, within radius: Double, _ slots: [FenceSlot], _ body: (Int32) -> Void
+  ) {
     var pending = [Self.root]
     while let visit = pending.popLast() {
       let cell = cells[Int(visit.cell)]
@@ -124,8 +137,8 @@ struct FenceIndex: Sendable {
     }
   }
 
-  /// The least of what `measure` says of all, if that is below `limit`. What is measured may not be less than the
-  /// distance from the point to the ball.
+  /// The least of what `measure` says of all, if that is below `limit`. What is measured may not be less than
+  /// the distance from the point to the ball.
   ///
   /// - Parameter measure: of an item, and the metres from the point to its centre.
   func least(

@@ -6,8 +6,8 @@ extension RegionMonitor: CustomStringConvertible, CustomDebugStringConvertible, 
 }
 
 extension RegionMonitor {
-  /// Forgets where the device is, as long as nobody asks: the next fix is like a first one, but the sides that fences were
-  /// found on are known.
+  /// Forgets where the device is, as long as nobody asks: the next fix is like a first one, but the sides
+  /// that fences were found on are known.
   mutating func forgetPlace() {
     guard lastFix != nil else { return }
     (lastFix, lastPoint, velocity, lastElapsed, highestSpeed, suspect) = (nil, .zero, nil, nil, 0, nil)

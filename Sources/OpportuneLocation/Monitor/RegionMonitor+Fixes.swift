@@ -59,15 +59,16 @@ extension RegionMonitor {
     return 4 * (a * a + b * b).squareRoot()
   }
 
-  /// Whether a device can have come to this fix from the last one; or else from suspect ones, if enough of them agree, of
-  /// which the last is ``lastFix`` then.
+  /// Whether a device can have come to this fix from the last one; or else from suspect ones, if enough of
+  /// them agree, of which the last is ``lastFix`` then.
   private mutating func isPlausible(_ fix: Fix, _ point: SIMD3<Double>) -> Bool {
     func isInReach(of other: Fix, _ there: SIMD3<Double>, at speed: (_ seconds: Double) -> Double) -> Bool {
       let seconds = other.time.duration(to: fix.time).inSeconds
       return (point - there).length <= min(policy.fastest, speed(seconds)) * seconds + Self.doubt(other, fix)
     }
     guard let lastFix,
-      !isInReach(of: lastFix, lastPoint, at: { max(Self.ordinary, highestSpeed + policy.acceleration / 2 * $0) })
+      !isInReach(
+        of: lastFix, lastPoint, at: { max(Self.ordinary, highestSpeed + policy.acceleration / 2 * $0) })
     else {
       suspect = nil
       return true

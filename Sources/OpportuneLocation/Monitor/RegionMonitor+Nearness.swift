@@ -1,6 +1,6 @@
 extension RegionMonitor {
-  /// So many neighbours are wanted: looked through faster than the index finds the few that matter, and the device goes
-  /// a while until others are needed.
+  /// So many neighbours are wanted: looked through faster than the index finds the few that matter, and the
+  /// device goes a while until others are needed.
   private static let targetCount = 32.0
 
   /// Sees to it that all that comes within `metres` of a point is among the neighbours.
@@ -22,7 +22,8 @@ extension RegionMonitor {
     neighbourhood.metres < 0 ? -1 : neighbourhood.metres - (lastPoint - neighbourhood.about).length
   }
 
-  /// Metres from the last fix to the nearest border of the neighbours, if that is below `limit`; never more than is true.
+  /// Metres from the last fix to the nearest border of the neighbours, if that is below `limit`; never more
+  /// than is true.
   func nearestBorderOfNeighbours(below limit: Double) -> Double {
     var best = limit
     for item in neighbours {
@@ -33,7 +34,8 @@ extension RegionMonitor {
     return best
   }
 
-  /// Metres from the last fix to the nearest border of any fence, no more than 2000 km and never more than is true.
+  /// Metres from the last fix to the nearest border of any fence, no more than 2000 km and never more than is
+  /// true.
   func nearestBorder() -> Double {
     guard lastFix != nil else { return 0 }
     let reach = min(Self.horizon, reachOfNeighbourhood)
@@ -44,7 +46,8 @@ extension RegionMonitor {
     return index.least(from: lastPoint, below: Self.horizon, slots) { border(of: $0, toCentre: $1) }
   }
 
-  /// Metres from the last fix to the border of a fence whose ball's centre is so far, never more than is true.
+  /// Metres from the last fix to the border of a fence whose ball's centre is so far, never more than is
+  /// true.
   private func border(of item: Int32, toCentre: Double) -> Double {
     let reach = slots[Int(item)].reach
     guard let detail = slots[Int(item)].detail, let fix = lastFix else {

@@ -3,12 +3,12 @@ import OpportuneApps
 
 /// Watches fences: fixes and time go in, crossings come out. (R-GEO-01, R-GEO-05, R-GEO-08)
 ///
-/// It is pure: time comes with each call. Its cost depends on the fences that are near or that the device is in, not on
-/// how many there are. Not thread-safe: a value.
+/// It is pure: time comes with each call. Its cost depends on the fences that are near or that the device is
+/// in, not on how many there are. Not thread-safe: a value.
 ///
-/// Invariants: a known fence that is no candidate is outside, and the last fix was clear of it. The borders of all
-/// known fences are farther than `safeRadius.metres` from `safeRadius.about`, unless that is negative. All fences that come as near
-/// to `neighbourhood.about` as its metres are `neighbours`, and nothing else is.
+/// Invariants: a known fence that is no candidate is outside, and the last fix was clear of it. The borders
+/// of all known fences are farther than `safeRadius.metres` from `safeRadius.about`, unless that is negative.
+/// All fences that come as near to `neighbourhood.about` as its metres are `neighbours`, and nothing else is.
 public struct RegionMonitor: Sendable {
   /// What became of a fix.
   package enum Verdict: String, Sendable, Hashable, CaseIterable, Codable {
@@ -74,7 +74,8 @@ public struct RegionMonitor: Sendable {
   var velocity: SIMD3<Double>?
   /// Seconds between them.
   var lastElapsed: Double?
-  /// Metres a second that it may have had at the second, as far as their errors and the policy's acceleration allow; 0 before.
+  /// Metres a second that it may have had at the second, as far as their errors and the policy's acceleration
+  /// allow; 0 before.
   var highestSpeed = 0.0
   /// The fences that come as near to `about` as `metres`; none are known where that is negative.
   var neighbours: [Int32] = []
@@ -98,15 +99,20 @@ public struct RegionMonitor: Sendable {
   ///
   /// - Throws: ``LocationError``: `tooManyFences`.
   public mutating func add(_ fence: Fence) throws(LocationError) -> FenceID {
-    guard count < policy.maximumFences else { throw LocationError(.tooManyFences(limit: policy.maximumFences)) }
+    guard count < policy.maximumFences else {
+      throw LocationError(.tooManyFences(limit: policy.maximumFences))
+    }
     let ball = fence.region.ball
     var isPlain = fence.dwell == nil && fence.expiry == nil && !fence.reportsInitialState
-    if case .circle(_, let radius) = fence.region.shape, fence.region.altitude == nil, radius <= Point3.longestChord {
+    if case .circle(_, let radius) = fence.region.shape, fence.region.altitude == nil,
+      radius <= Point3.longestChord
+    {
     } else {
       isPlain = false
     }
     var slot = FenceSlot(
-      centre: ball.centre.vector, reach: ball.radius, detail: isPlain ? nil : FenceDetail(fence), generation: 0)
+      centre: ball.centre.vector, reach: ball.radius, detail: isPlain ? nil : FenceDetail(fence),
+      generation: 0)
     let item: Int32
     if let reused = free.popLast() {
       slot.generation = slots[Int(reused)].generation &+ 1
@@ -121,7 +127,9 @@ public struct RegionMonitor: Sendable {
     neighbourhood.metres = -1
     fresh.append(item)
     let id = FenceID(slot: UInt32(item), generation: slot.generation)
-    if let expiry = fence.expiry { deadlines.insert(Deadline(moment: max(expiry, now), fence: id, since: nil)) }
+    if let expiry = fence.expiry {
+      deadlines.insert(Deadline(moment: max(expiry, now), fence: id, since: nil))
+    }
     return id
   }
 
@@ -149,7 +157,9 @@ public struct RegionMonitor: Sendable {
 
   func item(of id: FenceID) -> Int32? {
     let item = Int(id.slot)
-    guard slots.indices.contains(item), slots[item].isUsed, slots[item].generation == id.generation else { return nil }
+    guard slots.indices.contains(item), slots[item].isUsed, slots[item].generation == id.generation else {
+      return nil
+    }
     return Int32(item)
   }
 
@@ -202,7 +212,8 @@ public struct RegionMonitor: Sendable {
       guard isCurrent(first), let item = item(of: first.fence) else { continue }
       now = max(now, first.moment)
       if first.since == nil {
-        crossings.append(Crossing(fence: first.fence, kind: .expired, at: now, confidence: 1, isInitial: false))
+        crossings.append(
+          Crossing(fence: first.fence, kind: .expired, at: now, confidence: 1, isInitial: false))
         try? remove(first.fence)
       } else {
         let odds = candidates[Int(slots[Int(item)].candidate)].odds

@@ -7,8 +7,8 @@ public struct SamplingPolicy: Sendable, Hashable {
   public var shortest = Duration.seconds(1)
   /// Between two fixes, at most: up to a day, by default 10 minutes.
   public var longest = Duration.seconds(600)
-  /// How much later than it can happen at the soonest a crossing may be seen. A stay that is shorter may go unseen, though
-  /// a circle that lies straight ahead is looked into. 0 to 10 minutes, by default 0.
+  /// How much later than it can happen at the soonest a crossing may be seen. A stay that is shorter may go
+  /// unseen, though a circle that lies straight ahead is looked into. 0 to 10 minutes, by default 0.
   public var patience = Duration.zero
   /// Metres a second that a device may start off with at any time: 0.1 to 1000, by default 10.
   public var leastSpeed = 10.0
@@ -34,8 +34,8 @@ public struct SamplingPolicy: Sendable, Hashable {
 }
 
 extension RegionMonitor {
-  /// When the next fix is needed: when a device can be at the nearest border at the soonest, and the policy's patience
-  /// later; before it leaves a circle that lies on its way. (R-LOC-14)
+  /// When the next fix is needed: when a device can be at the nearest border at the soonest, and the policy's
+  /// patience later; before it leaves a circle that lies on its way. (R-LOC-14)
   ///
   /// - Returns: `nil` without fences: no fix is needed at all. Now, without a fix.
   /// - Throws: ``LocationError``: `outOfRange` for a policy out of its ranges.
@@ -53,7 +53,8 @@ extension RegionMonitor {
     return max(now, fix.time + max(policy.shortest, .milliseconds(Int64(seconds * 1000))))
   }
 
-  /// The seconds, or fewer, if a device that goes on as it does enters a circle and is about to leave it again by then.
+  /// The seconds, or fewer, if a device that goes on as it does enters a circle and is about to leave it
+  /// again by then.
   private func lastLook(before seconds: Double, at speed: Double, _ fix: Fix) -> Double {
     let deviation = fix.accuracy.standardDeviation
     // Which way it goes is not known of what hardly moved.

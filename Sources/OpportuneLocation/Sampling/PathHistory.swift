@@ -3,15 +3,16 @@ internal import OpportuneBase
 
 /// A way rebuilt from samples, with how far it may be off. (R-SAMP-09)
 ///
-/// Between two samples a device is taken to wander about the shortest way, by a Brownian bridge, and to go other ways than
-/// the shortest, the farther the longer: the error is least at the samples and greatest half-way. Not thread-safe to
-/// change: a value.
+/// Between two samples a device is taken to wander about the shortest way, by a Brownian bridge, and to go
+/// other ways than the shortest, the farther the longer: the error is least at the samples and greatest
+/// half-way. Not thread-safe to change: a value.
 public struct PathHistory: Sendable {
   /// In the order of their times.
   public let samples: [Fix]
   /// Metres that a device strays from the shortest way in a second, growing with the root of time: 0 to 1000.
   public let wander: Double
-  /// Metres a second by which a device's velocity is another than on the shortest way, growing with time: 0 to 1000.
+  /// Metres a second by which a device's velocity is another than on the shortest way, growing with time: 0
+  /// to 1000.
   public let sway: Double
 
   /// - Parameters:
@@ -22,14 +23,16 @@ public struct PathHistory: Sendable {
     try check(wander, "wander in metres per root of a second", within: 0...1000)
     try check(sway, "sway in metres a second", within: 0...1000)
     var kept: [Fix] = []
-    for fix in samples.sorted(by: { $0.time < $1.time }) where kept.last?.time != fix.time { kept.append(fix) }
+    for fix in samples.sorted(by: { $0.time < $1.time }) where kept.last?.time != fix.time {
+      kept.append(fix)
+    }
     self.samples = kept
     self.wander = wander
     self.sway = sway
   }
 
-  /// Where the device was, and the standard deviation of the error on each axis in metres; `nil` before the first
-  /// sample and after the last.
+  /// Where the device was, and the standard deviation of the error on each axis in metres; `nil` before the
+  /// first sample and after the last.
   public func position(at moment: Moment) -> (place: Coordinate, deviation: Double)? {
     // The first sample that is not earlier.
     var (low, high) = (0, samples.count)

@@ -1,17 +1,18 @@
 import OpportuneApps
 internal import OpportuneBase
 
-/// The cycle by which an app follows its way without being located all the time: a location arrives, updates stop, a
-/// timer runs, updates start again. (R-SAMP-04)
+/// The cycle by which an app follows its way without being located all the time: a location arrives, updates
+/// stop, a timer runs, updates start again. (R-SAMP-04)
 ///
-/// It is pure. Of the app's open tasks, exactly one at a time keeps it in background meanwhile (R-SAMP-02). Not thread-safe: a value.
+/// It is pure. Of the app's open tasks, exactly one at a time keeps it in background meanwhile (R-SAMP-02).
+/// Not thread-safe: a value.
 public struct SamplingCycle: Sendable {
   /// How long the device is located, and how long it rests.
   public struct Policy: Sendable, Hashable {
     /// From the end of a run to the start of the next: 1 s to a day, by default 2 minutes. (R-SAMP-04)
     public var rest = Duration.seconds(120)
-    /// How long a run goes on after its first location, for a better one; `nil`: the first ends it. Up to an hour.
-    /// (R-SAMP-06)
+    /// How long a run goes on after its first location, for a better one; `nil`: the first ends it. Up to an
+    /// hour. (R-SAMP-06)
     public var run: Duration?
     /// How often what was collected is handed out; `nil`: never by itself. 1 s to 30 days. (R-SAMP-07)
     public var processing: Duration?
@@ -22,7 +23,9 @@ public struct SamplingCycle: Sendable {
     func validate() throws(LocationError) {
       try check(rest.inSeconds, "rest in seconds", within: 1...86_400)
       if let run { try check(run.inSeconds, "run in seconds", within: 0.1...3600) }
-      if let processing { try check(processing.inSeconds, "processing interval in seconds", within: 1...2_592_000) }
+      if let processing {
+        try check(processing.inSeconds, "processing interval in seconds", within: 1...2_592_000)
+      }
     }
   }
 
@@ -102,7 +105,9 @@ public struct SamplingCycle: Sendable {
   /// Lets time pass.
   ///
   /// - Throws: ``LocationError``: `clockWentBack`.
-  public mutating func advance(to moment: Moment) throws(LocationError) -> [Effect] { try pass(until: moment) }
+  public mutating func advance(to moment: Moment) throws(LocationError) -> [Effect] {
+    try pass(until: moment)
+  }
 
   private mutating func pass(until moment: Moment) throws(LocationError) -> [Effect] {
     guard moment >= now else { throw LocationError(.clockWentBack) }

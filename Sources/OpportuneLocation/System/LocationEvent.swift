@@ -8,8 +8,8 @@ public enum AppLocationEvent: Sendable, Hashable {
   case requestAuthorization(AuthorizationType?)
   /// It asks for locations or crossings.
   case start(LocationRequest)
-  /// Several at once, which costs a fraction of one by one. Each is started or refused, in their order; none is where one is out of
-  /// its ranges or there is no place for all fences.
+  /// Several at once, which costs a fraction of one by one. Each is started or refused, in their order; none
+  /// is where one is out of its ranges or there is no place for all fences.
   case startAll([LocationRequest])
   /// It wants no more of a request.
   case stop(RequestID)
@@ -84,7 +84,8 @@ public struct QueryID: Sendable, Hashable, CustomStringConvertible {
   public var description: String { "query \(number)" }
 }
 
-/// What a dialog says. Its buttons are Don't Allow and Allow, of a reminder Don't Allow and Continue. (R-AUTH-07)
+/// What a dialog says. Its buttons are Don't Allow and Allow, of a reminder Don't Allow and Continue.
+/// (R-AUTH-07)
 public struct LocationDialog: Sendable, Hashable {
   /// What a dialog is for.
   public enum Kind: String, Sendable, Hashable, CaseIterable, Codable {

@@ -121,7 +121,8 @@ extension LocationSystem {
     guard now - since >= reminder, !prompts.values.contains(where: { $0.app == id }) else { return }
     apps[id]?.wasReminded = true
     ask(
-      id, .reminder, type, "\"%@\" has been using your location in the background. Do you want to allow this?",
+      id, .reminder, type,
+      "\"%@\" has been using your location in the background. Do you want to allow this?",
       app.manifest.usageDescriptions[type.usageKey] ?? "")
   }
 }

@@ -20,7 +20,9 @@ extension LocationSystem {
     guard let accepted = requests[number], let app = apps[accepted.app] else { return }
     switch accepted.request {
     case .standard(_, let filter):
-      if let last = accepted.last, filter > 0, Ellipsoid.distance(last.position, fix.position) < filter { return }
+      if let last = accepted.last, filter > 0, Ellipsoid.distance(last.position, fix.position) < filter {
+        return
+      }
       guard app.state.mayExecute else { return }
       give(accepted.app, .updates, .update(number, old: accepted.last, new: fix), fix, number)
     case .tracking:
@@ -43,7 +45,8 @@ extension LocationSystem {
     }
   }
 
-  /// Delivers if that is permitted now, and only then. The app is reanimated for what may reanimate it. (R-AUTH-12)
+  /// Delivers if that is permitted now, and only then. The app is reanimated for what may reanimate it.
+  /// (R-AUTH-12)
   private mutating func give(
     _ id: AppID, _ service: LocationService, _ notice: LocationNotice, _ fix: Fix?, _ number: RequestID
   ) {
@@ -135,7 +138,9 @@ extension LocationSystem {
   }
 
   private mutating func show(_ alert: AlertID) {
-    guard let flow = flows[alert], case .region(_, _, let text)? = requests[flow.request]?.request else { return }
+    guard let flow = flows[alert], case .region(_, _, let text)? = requests[flow.request]?.request else {
+      return
+    }
     let name = apps[flow.app]?.manifest.identifier ?? ""
     flows[alert]?.stage = .alerting
     let told = LocationAlert(
@@ -146,7 +151,9 @@ extension LocationSystem {
 
   /// Close: the app is not activated and learns nothing. (R-AUTH-20)
   mutating func answer(_ alert: AlertID, _ answer: AlertAnswer) throws(LocationSystemError) {
-    guard let flow = flows[alert], flow.stage == .alerting else { throw LocationSystemError(.unknownAlert(alert)) }
+    guard let flow = flows[alert], flow.stage == .alerting else {
+      throw LocationSystemError(.unknownAlert(alert))
+    }
     switch answer {
     case .close: flows[alert] = nil
     case .open where policy.secondCheck.isAfter: ask(alert) { .askingAfter($0) }

@@ -12,7 +12,8 @@ extension LocationSystem {
     if broker.demand(demands(), at: now) { effects.append(.source(broker.running)) }
   }
 
-  /// A place is kept as long as somebody may need it: what an app may have no more, it is not measured by either.
+  /// A place is kept as long as somebody may need it: what an app may have no more, it is not measured by
+  /// either.
   private mutating func forgetUnneeded() {
     var isNeeded = wantsFences
     for number in updates {
@@ -38,7 +39,8 @@ extension LocationSystem {
       apps[id]?.hasBanner = hasBanner
       effects.append(.banner(id, isShown: hasBanner))
     }
-    // Tracking holds an app in background; when it ends, it is for the lifecycle to suspend it. (R-LOC-03, R-LOC-04)
+    // Tracking holds an app in background; when it ends, it is for the lifecycle to suspend it. (R-LOC-03,
+    // R-LOC-04)
     let isHeld = app.tracks > 0 && mayReceive(id, .updates)
     if isHeld != app.isHeld {
       apps[id]?.isHeld = isHeld
@@ -72,7 +74,8 @@ extension LocationSystem {
 
   /// The finest accuracy that each app asks for now, in metres. (R-LOC-06)
   ///
-  /// Fences ask only when a sample is due, and for no more than the distance to the nearest border needs. (R-LOC-14)
+  /// Fences ask only when a sample is due, and for no more than the distance to the nearest border needs.
+  /// (R-LOC-14)
   private func demands() -> [AppID: Double] {
     var finest: [AppID: Double] = [:]
     func want(_ id: AppID, _ metres: Double) { finest[id] = min(finest[id] ?? .infinity, metres) }

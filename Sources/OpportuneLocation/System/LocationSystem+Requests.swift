@@ -13,7 +13,9 @@ extension LocationSystem {
     case .voice(let isOn): apps[id]?.isInvokedByVoice = isOn
     case .setAuthorization(let status): choose(id, status)
     case .setSignificantDistance(let metres):
-      if let metres { try validated { () throws(LocationError) in try check(metres, "distance", within: 1...1e7) } }
+      if let metres {
+        try validated { () throws(LocationError) in try check(metres, "distance", within: 1...1e7) }
+      }
       apps[id]?.significantDistance = metres
     case .reinstalled: reinstalled(id)
     }
@@ -104,7 +106,8 @@ extension LocationSystem {
   private mutating func moved(_ id: AppID, to state: LifecycleState) {
     apps[id]?.state = state
     if !state.mayExecute {
-      for number in updates where requests[number]?.app == id && requests[number]?.request.service == .updates {
+      for number in updates where requests[number]?.app == id && requests[number]?.request.service == .updates
+      {
         remove(number, ended: .suspended)
       }
     }

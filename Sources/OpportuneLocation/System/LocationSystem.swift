@@ -1,14 +1,16 @@
 import OpportuneApps
 
-/// All location of a machine, as a value: requests, sources, fences, permissions and the way of a crossing to its app.
+/// All location of a machine, as a value: requests, sources, fences, permissions and the way of a crossing to
+/// its app.
 ///
-/// It is pure, and stands beside a host: who has both tells it of each move of an app (`moved`), and posts its effects of
-/// the kind ``LocationEffect/app(_:_:)`` to the host. Time comes with each event. (Law 6 of the design)
+/// It is pure, and stands beside a host: who has both tells it of each move of an app (`moved`), and posts
+/// its effects of the kind ``LocationEffect/app(_:_:)`` to the host. Time comes with each event. (Law 6 of
+/// the design)
 ///
-/// Three parts of the sources are kept apart in it: the *location subsystem* knows fixes, fences and permissions; the
-/// *application manager* (`Flow`) takes each crossing through alert and second check (R-AUTH-14, R-GEO-06); and nothing
-/// reaches an app but through ``LocationEffect/deliver(_:_:)``, for which permission is looked up at that instant
-/// (R-AUTH-12, R-AUTH-21).
+/// Three parts of the sources are kept apart in it: the *location subsystem* knows fixes, fences and
+/// permissions; the *application manager* (`Flow`) takes each crossing through alert and second check
+/// (R-AUTH-14, R-GEO-06); and nothing reaches an app but through ``LocationEffect/deliver(_:_:)``, for which
+/// permission is looked up at that instant (R-AUTH-12, R-AUTH-21).
 ///
 /// Not thread-safe: a value.
 public struct LocationSystem: Sendable {
@@ -47,7 +49,8 @@ public struct LocationSystem: Sendable {
   /// The requests that are not regions, which every fix is for; in their order.
   var updates: [RequestID] = []
   var byFence: [FenceID: RequestID] = [:]
-  /// The operating modes by their fences, by index in the policy; those that the device is inside of, and the one told.
+  /// The operating modes by their fences, by index in the policy; those that the device is inside of, and the
+  /// one told.
   var modes: [FenceID: Int] = [:]
   var modesInside: Set<Int> = []
   var toldMode: OperatingMode?
@@ -66,7 +69,8 @@ public struct LocationSystem: Sendable {
     try monitorModes()
   }
 
-  /// Makes an app known, which runs not; or gives one that is known another manifest, as an update does. (R-AUTH-05)
+  /// Makes an app known, which runs not; or gives one that is known another manifest, as an update does.
+  /// (R-AUTH-05)
   public mutating func register(_ app: AppID, _ manifest: Manifest, class appClass: AppClass = .ordinary) {
     apps[app, default: AppLocation(manifest: manifest, appClass: appClass)].manifest = manifest
     apps[app]?.appClass = appClass
@@ -158,7 +162,9 @@ public struct LocationSystem: Sendable {
   private mutating func pass(until moment: Moment, inclusive: Bool) throws(LocationSystemError) {
     guard moment >= now else { throw LocationSystemError(.location(LocationError(.clockWentBack))) }
     while true {
-      let dialog = prompts.filter { $0.value.ends != nil }.min { ($0.value.ends ?? now) < ($1.value.ends ?? now) }
+      let dialog = prompts.filter { $0.value.ends != nil }.min {
+        ($0.value.ends ?? now) < ($1.value.ends ?? now)
+      }
       let due = [dialog?.value.ends, monitor.nextDeadline].compactMap { $0 }.min()
       guard let due, due < moment || (inclusive && due == moment) else { break }
       now = max(now, due)

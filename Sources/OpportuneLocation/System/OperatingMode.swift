@@ -1,6 +1,7 @@
 import OpportuneApps
 
-/// A way to operate, such as being safeRadius, or a medium to communicate by, that holds in a region. (R-SYS-05)
+/// A way to operate, such as being safeRadius, or a medium to communicate by, that holds in a region.
+/// (R-SYS-05)
 public struct OperatingMode: Sendable, Hashable {
   /// For the host, which does what that means.
   public var name: String
@@ -25,8 +26,8 @@ extension AppID {
 }
 
 extension LocationSystem {
-  /// The mode that holds: of those in whose region the device is, the first of the policy; `nil`: of none, or location
-  /// services are off.
+  /// The mode that holds: of those in whose region the device is, the first of the policy; `nil`: of none, or
+  /// location services are off.
   public var operatingMode: OperatingMode? { isEnabled ? modesInside.min().map { policy.modes[$0] } : nil }
 
   /// Watches the regions of the policy's modes.

@@ -1,9 +1,10 @@
 import Synchronization
 
-/// A ``LocationUserInterface`` that answers by a script and keeps what it was to show: for tests, of hosts as well.
+/// A ``LocationUserInterface`` that answers by a script and keeps what it was to show: for tests, of hosts as
+/// well.
 ///
-/// What the script says nothing of is not answered: a dialog has failed, an alert is left, a banner stays until it is
-/// taken away. Safe to use from any thread.
+/// What the script says nothing of is not answered: a dialog has failed, an alert is left, a banner stays
+/// until it is taken away. Safe to use from any thread.
 package final class ScriptedLocationInterface: LocationUserInterface {
   /// What it was to show, with the app's identifier.
   package enum Shown: Sendable, Hashable {

@@ -1,8 +1,9 @@
 import Foundation
 
-/// Tables with a header: `latitude`, `longitude`, `timestamp` or `time`, and where they are there `accuracy` (metres
-/// that hold 68 %), `altitude`, `speed` (m/s, or km/h where the column says so or is `Speed` beside `RAWCELLID`), and
-/// `rawcellid` or `cellid`. Rows of one device (``DeviceColumns``), or of the one that is asked for.
+/// Tables with a header: `latitude`, `longitude`, `timestamp` or `time`, and where they are there `accuracy`
+/// (metres that hold 68 %), `altitude`, `speed` (m/s, or km/h where the column says so or is `Speed` beside
+/// `RAWCELLID`), and `rawcellid` or `cellid`. Rows of one device (``DeviceColumns``), or of the one that is
+/// asked for.
 enum CSVReader {
   static func read(
     _ text: String, of device: LocationTrace.Device?, into builder: inout TraceBuilder
@@ -14,9 +15,15 @@ enum CSVReader {
     let names = split(header)
     for (index, name) in names.enumerated() { columns[name.lowercased()] = index }
     func column(_ names: String...) -> Int? { names.lazy.compactMap { columns[$0] }.first }
-    guard let latitude = column("latitude", "lat") else { throw LocationTrace.Failure(.missingColumn("latitude")) }
-    guard let longitude = column("longitude", "lon") else { throw LocationTrace.Failure(.missingColumn("longitude")) }
-    guard let time = column("timestamp", "time", "ts") else { throw LocationTrace.Failure(.missingColumn("timestamp")) }
+    guard let latitude = column("latitude", "lat") else {
+      throw LocationTrace.Failure(.missingColumn("latitude"))
+    }
+    guard let longitude = column("longitude", "lon") else {
+      throw LocationTrace.Failure(.missingColumn("longitude"))
+    }
+    guard let time = column("timestamp", "time", "ts") else {
+      throw LocationTrace.Failure(.missingColumn("timestamp"))
+    }
     let (accuracy, altitude) = (column("accuracy"), column("altitude"))
     let (speed, cell) = (column("speed", "speed_kmh"), column("rawcellid", "cellid"))
     let inKilometres = columns["speed_kmh"] != nil || columns["rawcellid"] != nil

@@ -1,8 +1,9 @@
 /// Tells the devices of a table apart.
 ///
-/// A column does it by its name, or where the rows of each of its values can be one device's way and all rows cannot: in the
-/// order of time those leap from value to value faster than anything goes, or each value has its own rows of the same time,
-/// one block after the other. What is constant tells nothing, nor does a value for each row, nor a quantity.
+/// A column does it by its name, or where the rows of each of its values can be one device's way and all rows
+/// cannot: in the order of time those leap from value to value faster than anything goes, or each value has
+/// its own rows of the same time, one block after the other. What is constant tells nothing, nor does a value
+/// for each row, nor a quantity.
 struct DeviceColumns {
   /// What a row says of where something was when.
   struct Sighting {
@@ -19,13 +20,15 @@ struct DeviceColumns {
   /// Of each row; `nil` where it says no time or place.
   let sightings: [Sighting?]
 
-  /// - Throws: ``LocationTrace/Failure/severalDevices(column:values:)``: of several columns one that is named so, then the one
-  ///   with the fewest values, then the first.
+  /// - Throws: ``LocationTrace/Failure/severalDevices(column:values:)``: of several columns one that is named
+  ///   so, then the one with the fewest values, then the first.
   func refuseSeveral() throws(LocationTrace.Failure) {
     let columns = names.indices.filter { !known.contains($0) && names[$0] != "" }
     for column in columns where Self.isNamed(names[column]) {
       let values = Self.values(of: column, rows)
-      if values.count > 1 { throw LocationTrace.Failure(.severalDevices(column: names[column], values: values)) }
+      if values.count > 1 {
+        throw LocationTrace.Failure(.severalDevices(column: names[column], values: values))
+      }
     }
     // Some files begin with what is newest.
     var inFile = rows.indices.filter { sightings[$0] != nil }
@@ -33,7 +36,9 @@ struct DeviceColumns {
     if seconds(last) < seconds(first) { inFile.reverse() }
     let inTime = inFile.enumerated().sorted { (seconds($0.1), $0.0) < (seconds($1.1), $1.0) }.map { $0.1 }
     let isInOrder = inFile == inTime
-    let limits = Self.limits.filter { limit in zip(inTime, inTime.dropFirst()).contains { isFar($0, $1, limit) } }
+    let limits = Self.limits.filter { limit in
+      zip(inTime, inTime.dropFirst()).contains { isFar($0, $1, limit) }
+    }
     guard !limits.isEmpty || !isInOrder else { return }
     var fewest: (column: Int, values: [String])?
     for column in columns {
@@ -43,21 +48,26 @@ struct DeviceColumns {
       else { continue }
       let tells =
         limits.contains { leapsBetweenValues(inTime.filter { ofRow[$0] >= 0 }, ofRow, $0) }
-        || !isInOrder && isValueByValue(inFile.filter { ofRow[$0] >= 0 }, inTime.filter { ofRow[$0] >= 0 }, ofRow)
+        || !isInOrder
+          && isValueByValue(inFile.filter { ofRow[$0] >= 0 }, inTime.filter { ofRow[$0] >= 0 }, ofRow)
       if tells { fewest = (column, values) }
     }
-    if let fewest { throw LocationTrace.Failure(.severalDevices(column: names[fewest.column], values: fewest.values)) }
+    if let fewest {
+      throw LocationTrace.Failure(.severalDevices(column: names[fewest.column], values: fewest.values))
+    }
   }
 
   // MARK: Names
 
   /// What a device is, or is called by.
   private static let words: Set<String> = [
-    "aircraft", "animal", "asset", "bicycle", "bike", "boat", "bus", "cab", "callsign", "car", "device", "drone",
+    "aircraft", "animal", "asset", "bicycle", "bike", "boat", "bus", "cab", "callsign", "car", "device",
+    "drone",
     "icao24",
     "imei", "individual", "individuallocal", "licenceplate", "licenseplate", "locomotive", "lorry", "mmsi",
     "numberplate",
-    "phone", "plane", "plate", "registration", "scooter", "ship", "taglocal", "taxi", "tracker", "train", "tram",
+    "phone", "plane", "plate", "registration", "scooter", "ship", "taglocal", "taxi", "tracker", "train",
+    "tram",
     "truck", "van",
     "vehicle", "vessel", "vin",
   ]
@@ -69,7 +79,9 @@ struct DeviceColumns {
   }
 
   /// A number that is no whole one. Whole ones beside a gap are written "4716.0" by some programs.
-  private static func isQuantity(_ value: String) -> Bool { Double(value).map { $0 != $0.rounded() } ?? false }
+  private static func isQuantity(_ value: String) -> Bool {
+    Double(value).map { $0 != $0.rounded() } ?? false
+  }
 
   /// The different values of a column, in their order.
   static func values(of column: Int, _ rows: [[String]]) -> [String] {
@@ -82,7 +94,8 @@ struct DeviceColumns {
 
   // MARK: Ways
 
-  /// Metres a second: nothing on the ground goes so fast, and nothing in the air. Aeroplanes are told apart by the second.
+  /// Metres a second: nothing on the ground goes so fast, and nothing in the air. Aeroplanes are told apart
+  /// by the second.
   private static let limits = [100.0, 1000]
 
   private func seconds(_ row: Int) -> Double { sightings[row]?.seconds ?? 0 }
@@ -110,8 +123,9 @@ struct DeviceColumns {
     return (values, ofRow)
   }
 
-  /// Whether a tenth of the steps from value to value go where no device can, there and back, and of those of each value by itself no more than
-  /// a tenth as many: that allows for outliers. A value of a single row has no way.
+  /// Whether a tenth of the steps from value to value go where no device can, there and back, and of those of
+  /// each value by itself no more than a tenth as many: that allows for outliers. A value of a single row has
+  /// no way.
   private func leapsBetweenValues(_ inTime: [Int], _ ofRow: [Int], _ limit: Double) -> Bool {
     var (between, within) = ((steps: 0, far: 0), (steps: 0, far: 0))
     var lastOfValue: [Int: Int] = [:]
@@ -131,11 +145,14 @@ struct DeviceColumns {
       && 10 * within.far * between.steps <= between.far * within.steps
   }
 
-  /// Whether the rows of each value are in the order of time, and by time values take turns much oftener than in the file.
+  /// Whether the rows of each value are in the order of time, and by time values take turns much oftener than
+  /// in the file.
   private func isValueByValue(_ inFile: [Int], _ inTime: [Int], _ ofRow: [Int]) -> Bool {
     var lastOfValue: [Int: Int] = [:]
     for row in inFile {
-      if let before = lastOfValue.updateValue(row, forKey: ofRow[row]), seconds(before) > seconds(row) { return false }
+      if let before = lastOfValue.updateValue(row, forKey: ofRow[row]), seconds(before) > seconds(row) {
+        return false
+      }
     }
     func turns(_ order: [Int]) -> Int { zip(order, order.dropFirst()).count { ofRow[$0] != ofRow[$1] } }
     return turns(inTime) >= 3 * turns(inFile)

@@ -48,11 +48,12 @@ public struct GeoJSONError: Error, Sendable, Hashable, CustomStringConvertible {
   public var description: String { message }
 }
 
-/// Regions from and to GeoJSON (RFC 7946): polygons, multipolygons, and points with the property `radius` in metres as
-/// circles. The property `altitude` is a pair of metres, `dwell` the seconds after which a stay is told; a region is called by its property `name`, else its `id`, else
-/// by its place in the file. (R-GEO-05)
+/// Regions from and to GeoJSON (RFC 7946): polygons, multipolygons, and points with the property `radius` in
+/// metres as circles. The property `altitude` is a pair of metres, `dwell` the seconds after which a stay is
+/// told; a region is called by its property `name`, else its `id`, else by its place in the file. (R-GEO-05)
 public enum GeoJSON {
-  /// - Parameter progress: told how many features of how many have been read, after each; on the calling thread.
+  /// - Parameter progress: told how many features of how many have been read, after each; on the calling
+  ///   thread.
   /// - Throws: ``GeoJSONError``.
   public static func regions(
     _ data: Data, progress: (_ read: Int, _ of: Int) -> Void = { _, _ in }
@@ -64,7 +65,8 @@ public enum GeoJSON {
     return result
   }
 
-  /// - Parameter path: made only where it is told, as everywhere here: a file may have a hundred thousand features.
+  /// - Parameter path: made only where it is told, as everywhere here: a file may have a hundred thousand
+  ///   features.
   private static func read(
     _ value: DocumentValue, at path: @autoclosure () -> String, number: Int, into result: inout [NamedRegion],
     _ progress: (Int, Int) -> Void
@@ -112,14 +114,17 @@ public enum GeoJSON {
     if let pair = properties["altitude"] {
       guard case .array(let ends) = pair, ends.count == 2, case .number(let low) = ends[0],
         case .number(let high) = ends[1], low <= high
-      else { throw GeoJSONError(.value(path: "properties.altitude", expected: "two numbers, the lower first")) }
+      else {
+        throw GeoJSONError(.value(path: "properties.altitude", expected: "two numbers, the lower first"))
+      }
       altitude = low...high
     }
     do {
       switch geometry["type"] {
       case .string("Point")?:
         guard case .number(let radius)? = properties["radius"] else {
-          throw GeoJSONError(.value(path: "properties.radius", expected: "a number of metres, which a point needs"))
+          throw GeoJSONError(
+            .value(path: "properties.radius", expected: "a number of metres, which a point needs"))
         }
         return try Region.circle(place(coordinates, at: here()), radius: radius, altitude: altitude)
       case .string("Polygon")?: return try Region.polygon(rings(coordinates, at: here()), altitude: altitude)
@@ -167,7 +172,8 @@ public enum GeoJSON {
     }
   }
 
-  /// A FeatureCollection of regions, with the properties that ``regions(_:)`` reads. Locations: not for a log.
+  /// A FeatureCollection of regions, with the properties that ``regions(_:)`` reads. Locations: not for a
+  /// log.
   package static func text(_ regions: [NamedRegion]) -> String {
     let features = regions.map { named in
       var properties = ["\"name\":\(quoted(named.name))"]
@@ -194,7 +200,8 @@ public enum GeoJSON {
       if let dwell = named.dwell {
         properties.append("\"dwell\":\(dwell.inSeconds)")
       }
-      return "{\"type\":\"Feature\",\"properties\":{\(properties.joined(separator: ","))},\"geometry\":\(geometry)}"
+      return
+        "{\"type\":\"Feature\",\"properties\":{\(properties.joined(separator: ","))},\"geometry\":\(geometry)}"
     }
     return "{\"type\":\"FeatureCollection\",\"features\":[\n\(features.joined(separator: ",\n"))\n]}\n"
   }
@@ -221,18 +228,24 @@ extension DocumentValue {
   fileprivate var text: String? {
     switch self {
     case .string(let text): text
-    case .number(let number): number == number.rounded() && abs(number) < 1e15 ? "\(Int64(number))" : "\(number)"
+    case .number(let number):
+      number == number.rounded() && abs(number) < 1e15 ? "\(Int64(number))" : "\(number)"
     case .boolean, .array, .object, .other: nil
     }
   }
 
-  fileprivate func object(at path: @autoclosure () -> String) throws(GeoJSONError) -> [String: DocumentValue] {
-    guard case .object(let object) = self else { throw GeoJSONError(.value(path: path(), expected: "an object")) }
+  fileprivate func object(at path: @autoclosure () -> String) throws(GeoJSONError) -> [String: DocumentValue]
+  {
+    guard case .object(let object) = self else {
+      throw GeoJSONError(.value(path: path(), expected: "an object"))
+    }
     return object
   }
 
   fileprivate func array(at path: @autoclosure () -> String) throws(GeoJSONError) -> [DocumentValue] {
-    guard case .array(let array) = self else { throw GeoJSONError(.value(path: path(), expected: "an array")) }
+    guard case .array(let array) = self else {
+      throw GeoJSONError(.value(path: path(), expected: "an array"))
+    }
     return array
   }
 }

@@ -51,7 +51,8 @@ package enum LocationReplay {
     package func text() -> String {
       let rows = crossings.map { crossing in
         let at = String(format: "%10.1f s", crossing.at)
-        return "\(at)  \(crossing.kind.rawValue)  \(crossing.fence)  (\(String(format: "%.4f", crossing.confidence)))"
+        return
+          "\(at)  \(crossing.kind.rawValue)  \(crossing.fence)  (\(String(format: "%.4f", crossing.confidence)))"
       }
       return (rows + summary).asLines
     }
@@ -67,7 +68,8 @@ package enum LocationReplay {
         "\(counted(wakeups, "wake-up")), \(counted(prompts, "prompt"))",
       ]
       if outliers.count > 3, 4 * outliers.count >= used.count {
-        lines.append("so many outliers are as of several devices read as one: a column may tell them apart (--device)")
+        lines.append(
+          "so many outliers are as of several devices read as one: a column may tell them apart (--device)")
       }
       if !skipped.isEmpty {
         let reasons = skipped.sorted { $0.key < $1.key }.map { "\($0.value) (\($0.key))" }
@@ -80,7 +82,8 @@ package enum LocationReplay {
     }
   }
 
-  /// - Parameter progress: told how many fixes of how many have been replayed, after each; on the calling thread.
+  /// - Parameter progress: told how many fixes of how many have been replayed, after each; on the calling
+  ///   thread.
   /// - Throws: ``LocationSystemError``, ``LocationError`` for a policy out of its ranges.
   package static func run(
     _ trace: LocationTrace, fences: [NamedRegion], options: Options = Options(),
@@ -132,8 +135,8 @@ package enum LocationReplay {
 }
 
 extension Fix {
-  /// As a source would have it that is coarser than what it was recorded with: the place, and how far that source is off
-  /// as a rule. What a recording has no better of stays as it is.
+  /// As a source would have it that is coarser than what it was recorded with: the place, and how far that
+  /// source is off as a rule. What a recording has no better of stays as it is.
   func seen(by kind: SourceKind, _ table: SourceTable) throws(LocationError) -> Fix {
     guard kind != source, let radius = table[kind]?.typicalRadius else { return self }
     var seen = self

@@ -2,8 +2,8 @@ import Foundation
 internal import OpportuneBase
 
 extension LocationReplay.Report {
-  /// A page that needs nothing else: the way, the fences, the fixes that were used with their 95 % radius, the crossings, and
-  /// all that the text says. It shows places; it is for the one who has the trace.
+  /// A page that needs nothing else: the way, the fences, the fixes that were used with their 95 % radius,
+  /// the crossings, and all that the text says. It shows places; it is for the one who has the trace.
   package func page(_ trace: LocationTrace, fences: [NamedRegion], title: String) -> String {
     let (way, outliers) = Self.sorted(trace.fixes)
     // Fences that were crossed are shown whole; others where they are in the frame.
@@ -74,7 +74,9 @@ extension LocationReplay.Report {
         title: "\(crossing.kind.rawValue) \(crossing.fence.inHTML) at \(tenths(crossing.at)) s")
     }
     // So many names would hide the map.
-    if fences.count <= 40 { for fence in fences { map.label(fence.name.inHTML, above: fence.region.extremes) } }
+    if fences.count <= 40 {
+      for fence in fences { map.label(fence.name.inHTML, above: fence.region.extremes) }
+    }
     return map
   }
 

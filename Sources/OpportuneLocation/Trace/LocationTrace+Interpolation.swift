@@ -3,9 +3,10 @@ import OpportuneApps
 extension LocationTrace {
   /// A fix each second, for recordings that repeat a position until the next one comes, as phones' logs do.
   ///
-  /// Only where the position changed is it taken for measured. Between two such places the device is taken to have gone
-  /// straight and evenly; where that took longer than `standing`, to have stood first and gone at 15 m/s then. Cells stay
-  /// as they are. What comes out has no errors of its own: it serves to compare ways of sampling, not of deciding.
+  /// Only where the position changed is it taken for measured. Between two such places the device is taken to
+  /// have gone straight and evenly; where that took longer than `standing`, to have stood first and gone at
+  /// 15 m/s then. Cells stay as they are. What comes out has no errors of its own: it serves to compare ways
+  /// of sampling, not of deciding.
   ///
   /// - Parameter standing: seconds, from 1 on.
   /// - Throws: ``LocationError``: `outOfRange`.
@@ -29,7 +30,8 @@ extension LocationTrace {
       while second < arrival {
         let share = max(0, (second - start) / (arrival - start))
         let place = Ellipsoid.place(from: from.position, azimuth: way.azimuth, metres: way.metres * share)
-        try add(place, from, second, share > 0 || start == begin ? min(1e5, way.metres / (arrival - start)) : 0)
+        try add(
+          place, from, second, share > 0 || start == begin ? min(1e5, way.metres / (arrival - start)) : 0)
         second += 1
       }
     }

@@ -46,8 +46,8 @@ package struct LocationTrace: Sendable {
       case missingColumn(String)
       /// Nothing in it is a usable fix; so much was left out.
       case noFixes(skipped: Int)
-      /// Rows of more than one device, told apart by a column: by its name, or because the rows of each value can be a device's
-      /// way and all rows cannot. The values are in the order of the file.
+      /// Rows of more than one device, told apart by a column: by its name, or because the rows of each value
+      /// can be a device's way and all rows cannot. The values are in the order of the file.
       case severalDevices(column: String, values: [String])
       /// No row has the value that was asked for.
       case noDevice(LocationTrace.Device, values: [String])
@@ -111,7 +111,9 @@ package struct LocationTrace: Sendable {
     if beginning.contains("<gpx") { return .gpx }
     let lines = beginning.split(whereSeparator: \.isNewline)
     if lines.prefix(20).contains(where: { $0.hasPrefix("$G") }) { return .nmea }
-    if let header = lines.first?.lowercased(), header.contains("latitude") || header.contains("lat,") { return .csv }
+    if let header = lines.first?.lowercased(), header.contains("latitude") || header.contains("lat,") {
+      return .csv
+    }
     return nil
   }
 }
@@ -120,7 +122,10 @@ package struct LocationTrace: Sendable {
 struct TraceBuilder {
   var deviation: Double
   private var fixes:
-    [(seconds: Double, latitude: Double, longitude: Double, deviation: Double, altitude: Double?, speed: Double?)] = []
+    [(
+      seconds: Double, latitude: Double, longitude: Double, deviation: Double, altitude: Double?,
+      speed: Double?
+    )] = []
   private var cells: [(seconds: Double, number: UInt64)] = []
   private var skipped: [String: Int] = [:]
 
@@ -129,7 +134,8 @@ struct TraceBuilder {
   mutating func skip(_ reason: String) { skipped[reason, default: 0] += 1 }
 
   mutating func add(
-    seconds: Double?, latitude: Double?, longitude: Double?, deviation: Double? = nil, altitude: Double? = nil,
+    seconds: Double?, latitude: Double?, longitude: Double?, deviation: Double? = nil,
+    altitude: Double? = nil,
     speed: Double? = nil
   ) {
     guard let seconds, seconds.isFinite, abs(seconds) < 1e11 else { return skip("no time") }
@@ -165,7 +171,9 @@ struct TraceBuilder {
         skip("out of range")
       }
     }
-    guard let start = first else { throw LocationTrace.Failure(.noFixes(skipped: skipped.values.reduce(0, +))) }
+    guard let start = first else {
+      throw LocationTrace.Failure(.noFixes(skipped: skipped.values.reduce(0, +)))
+    }
     let changes = cells.filter { $0.seconds >= start }.sorted { $0.seconds < $1.seconds }
       .map { LocationTrace.Cell(time: .seconds($0.seconds - start), number: $0.number) }
     return LocationTrace(fixes: result, cells: changes, start: start, skipped: skipped)
@@ -184,8 +192,8 @@ enum TraceTime {
     return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
   }
 
-  /// `2020-02-07T02:14:00.5Z`, the same with a blank or an offset, `2019.11.20_16.55.16`, or a number: seconds, or
-  /// milliseconds where it is too large for those. Without an offset it is UTC.
+  /// `2020-02-07T02:14:00.5Z`, the same with a blank or an offset, `2019.11.20_16.55.16`, or a number:
+  /// seconds, or milliseconds where it is too large for those. Without an offset it is UTC.
   static func seconds(_ text: some StringProtocol) -> Double? {
     if let number = Double(text) {
       return number.isFinite && number > 0 ? (number > 1e11 ? number / 1000 : number) : nil
@@ -223,7 +231,8 @@ enum TraceTime {
       }
     }
     if let value = current { numbers.append(value) }
-    guard numbers.count == 6, let days = days(numbers[0], numbers[1], numbers[2]), numbers[3] < 24, numbers[4] < 60,
+    guard numbers.count == 6, let days = days(numbers[0], numbers[1], numbers[2]), numbers[3] < 24,
+      numbers[4] < 60,
       numbers[5] <= 60
     else { return nil }
     return Double(days * 86_400 + numbers[3] * 3600 + numbers[4] * 60 + numbers[5] - offset) + fraction

@@ -19,7 +19,8 @@ struct MapDrawing {
 
   mutating func label(_ text: String, above places: [Coordinate]) {
     let points = places.map(plane.point)
-    guard let top = points.map(\.y).min(), let west = points.map(\.x).min(), let east = points.map(\.x).max() else {
+    guard let top = points.map(\.y).min(), let west = points.map(\.x).min(), let east = points.map(\.x).max()
+    else {
       return
     }
     let (x, y) = pixels(MapPlane.Point((west + east) / 2, top))
@@ -92,7 +93,8 @@ struct MapDrawing {
     }
     for latitude in stride(from: -90 + step, to: 90, by: step) {
       path.add(
-        stride(from: -180, to: 180, by: 10).map { Coordinate(unchecked: Double(latitude), Double($0)) }, isClosed: true)
+        stride(from: -180, to: 180, by: 10).map { Coordinate(unchecked: Double(latitude), Double($0)) },
+        isClosed: true)
     }
     add("path", "graticule", "d=\"\(path.text)\"", nil)
   }
@@ -112,8 +114,8 @@ struct MapDrawing {
   }
 }
 
-/// The lines of a path, cut finely enough to be where they are on the Earth. What a pixel cannot show is left out, so that
-/// borders of a million corners and tracks of a million fixes make pages that open.
+/// The lines of a path, cut finely enough to be where they are on the Earth. What a pixel cannot show is left
+/// out, so that borders of a million corners and tracks of a million fixes make pages that open.
 struct MapPath {
   private(set) var text = ""
   private let plane: MapPlane
@@ -193,7 +195,8 @@ struct MapPath {
   ) {
     let gap = (b - a).pixels
     // Too short to be bent, or unable to come into the map.
-    guard gap > 8, halvings > 0, (a - plane.rim.middle).pixels < plane.reach * plane.pixelsPerMetre + 2 * gap else {
+    guard gap > 8, halvings > 0, (a - plane.rim.middle).pixels < plane.reach * plane.pixelsPerMetre + 2 * gap
+    else {
       return draw(to: b)
     }
     let middle = between(from, to, 0.5)
@@ -222,7 +225,8 @@ extension MapPlane.Point {
 
 private func pixels(_ point: MapPlane.Point) -> (x: String, y: String) { (tenths(point.x), tenths(point.y)) }
 
-/// With one digit after the point. A page has so many numbers that a general format takes longer than all the rest.
+/// With one digit after the point. A page has so many numbers that a general format takes longer than all the
+/// rest.
 func tenths(_ value: Double) -> String {
   let scaled = Int((min(1e12, max(-1e12, value)) * 10).rounded())
   return "\(scaled < 0 ? "-" : "")\(abs(scaled) / 10).\(abs(scaled) % 10)"

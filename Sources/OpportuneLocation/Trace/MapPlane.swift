@@ -1,7 +1,8 @@
 import Foundation
 
-/// A map: places in pixels, laid out about its middle by their true distance and direction from there. (Azimuthal
-/// equidistant: it knows neither poles nor an antimeridian, and a quarter of the Earth away shapes are drawn out by half.)
+/// A map: places in pixels, laid out about its middle by their true distance and direction from there.
+/// (Azimuthal equidistant: it knows neither poles nor an antimeridian, and a quarter of the Earth away shapes
+/// are drawn out by half.)
 struct MapPlane {
   typealias Point = SIMD2<Double>
 
@@ -28,11 +29,14 @@ struct MapPlane {
     for _ in 0..<4 {
       let middle = (low + high) / 2
       centre = Ellipsoid.place(
-        from: centre, azimuth: atan2(middle.x, middle.y).degrees, metres: (middle * middle).sum().squareRoot())
+        from: centre, azimuth: atan2(middle.x, middle.y).degrees, metres: (middle * middle).sum().squareRoot()
+      )
       let up = Self.direction(centre)
       let east = SIMD3(-sin(centre.longitude.radians), cos(centre.longitude.radians), 0)
-      let north = SIMD3(up.y * east.z - up.z * east.y, up.z * east.x - up.x * east.z, up.x * east.y - up.y * east.x)
-      (low, high) = places.isEmpty ? (.zero, .zero) : (Point(repeating: .infinity), Point(repeating: -.infinity))
+      let north = SIMD3(
+        up.y * east.z - up.z * east.y, up.z * east.x - up.x * east.z, up.x * east.y - up.y * east.x)
+      (low, high) =
+        places.isEmpty ? (.zero, .zero) : (Point(repeating: .infinity), Point(repeating: -.infinity))
       for vector in vectors {
         let away = Point((vector * east).sum(), (vector * north).sum())
         let sine = (away * away).sum().squareRoot()

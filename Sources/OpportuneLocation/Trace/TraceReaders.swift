@@ -19,8 +19,9 @@ final class GPXReader: NSObject, XMLParserDelegate {
     builder = reader.builder
   }
 
-  /// Foundation's parser traps on names that are not UTF-8, which a text's are, and on processing instructions that say
-  /// nothing. None says anything here: the encoding that a file declares is not this one any more.
+  /// Foundation's parser traps on names that are not UTF-8, which a text's are, and on processing
+  /// instructions that say nothing. None says anything here: the encoding that a file declares is not this
+  /// one any more.
   private static func withoutInstructions(_ text: String) -> Data {
     var bytes = Data()
     var isInside = false
@@ -58,7 +59,8 @@ final class GPXReader: NSObject, XMLParserDelegate {
     if text.utf8.count < 200 { text += string }
   }
 
-  func parser(_ parser: XMLParser, didEndElement name: String, namespaceURI: String?, qualifiedName: String?) {
+  func parser(_ parser: XMLParser, didEndElement name: String, namespaceURI: String?, qualifiedName: String?)
+  {
     if name == "trkpt", let place {
       builder.add(
         seconds: values["time"].flatMap { TraceTime.seconds($0) }, latitude: place.latitude,
@@ -73,8 +75,8 @@ final class GPXReader: NSObject, XMLParserDelegate {
   }
 }
 
-/// GGA and RMC sentences of NMEA 0183, of any talker, with their checksums. Positions are those of GGA, which says how
-/// good they are; of RMC where a recording has nothing else.
+/// GGA and RMC sentences of NMEA 0183, of any talker, with their checksums. Positions are those of GGA, which
+/// says how good they are; of RMC where a recording has nothing else.
 enum NMEAReader {
   static func read(_ text: String, into builder: inout TraceBuilder) {
     let lines = text.split(whereSeparator: \.isNewline)
@@ -115,7 +117,8 @@ enum NMEAReader {
         builder.add(
           seconds: Double(day ?? 0) * 86_400 + time, latitude: degrees(fields[2], fields[3]),
           longitude: degrees(fields[4], fields[5]),
-          deviation: Double(fields[8]).map { max(0.5, min(10_000, $0 * builder.deviation)) }, altitude: height,
+          deviation: Double(fields[8]).map { max(0.5, min(10_000, $0 * builder.deviation)) },
+          altitude: height,
           speed: speed.flatMap { abs($0.ofDay - time) < 2 ? $0.value : nil })
       default: continue
       }
@@ -126,13 +129,15 @@ enum NMEAReader {
   private static func addMinimum(_ fields: [Substring], _ day: Int?, builder: inout TraceBuilder) {
     guard fields[2] == "A" else { return builder.skip("no fix") }
     builder.add(
-      seconds: ofDay(fields[1]).map { Double(day ?? 0) * 86_400 + $0 }, latitude: degrees(fields[3], fields[4]),
+      seconds: ofDay(fields[1]).map { Double(day ?? 0) * 86_400 + $0 },
+      latitude: degrees(fields[3], fields[4]),
       longitude: degrees(fields[5], fields[6]), speed: Double(fields[7]).map { $0 * 1852 / 3600 })
   }
 
   /// The day that a sentence says, if it does.
   private static func date(_ fields: [Substring]) -> Int? {
-    guard fields[0].hasSuffix("RMC"), fields.count >= 10, fields[9].count == 6, let date = Int(fields[9]) else {
+    guard fields[0].hasSuffix("RMC"), fields.count >= 10, fields[9].count == 6, let date = Int(fields[9])
+    else {
       return nil
     }
     return TraceTime.days(2000 + date % 100, date / 100 % 100, date / 10_000)

@@ -1,7 +1,7 @@
 import OpportuneApps
 
-/// A recording as it was recorded, in live time: what was seen a minute after its first fix comes a minute after the
-/// start. In virtual time that is ``LocationReplay``.
+/// A recording as it was recorded, in live time: what was seen a minute after its first fix comes a minute
+/// after the start. In virtual time that is ``LocationReplay``.
 ///
 /// What is late, since the host slept, comes with the time that it was due at. Safe to use from any thread.
 package struct TraceSource: LocationSource {

@@ -1,7 +1,8 @@
 internal import COpportune
 import Glibc
 
-/// What a diagnosis of memory is made from; read from the machine, or made up by a test. Errors are error numbers, 0 for none.
+/// What a diagnosis of memory is made from; read from the machine, or made up by a test. Errors are error
+/// numbers, 0 for none.
 package struct MemoryFacts: Sendable, Equatable {
   package var pageSize = 4096
   /// `nil` where the kernel does not say.
@@ -15,8 +16,8 @@ package struct MemoryFacts: Sendable, Equatable {
   /// `MADV_FREE` and `MADV_PAGEOUT`.
   package var freeError: Int32 = 0
   package var pageOutError: Int32 = 0
-  /// Bytes that may be locked into memory; `.max` is no limit. What is read is `RLIMIT_MEMLOCK`, whatever the process
-  /// may do besides.
+  /// Bytes that may be locked into memory; `.max` is no limit. What is read is `RLIMIT_MEMLOCK`, whatever the
+  /// process may do besides.
   package var lockable: UInt64 = .max
   /// `smaps_rollup` of this process.
   package var hasRollup = true
@@ -59,7 +60,8 @@ package struct MemoryFacts: Sendable, Equatable {
   /// Tried on a page of its own.
   private static func error(ofAdvice advice: Int32) -> Int32 {
     let size = OpportuneMemory.pageSize
-    guard let page = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), page != MAP_FAILED
+    guard let page = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+      page != MAP_FAILED
     else { return errno }
     defer { munmap(page, size) }
     return madvise(page, size, advice) == 0 ? 0 : errno

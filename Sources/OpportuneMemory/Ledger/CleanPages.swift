@@ -2,10 +2,11 @@ import Glibc
 internal import OpportuneBase
 import Synchronization
 
-/// The mapped files of all apps: pages that may go at any time, since who reads them next has the kernel load them again.
+/// The mapped files of all apps: pages that may go at any time, since who reads them next has the kernel load
+/// them again.
 ///
-/// Lock-free: a stack of places that only grows, each used again once its file is unmapped. A file that is unmapped while
-/// somebody drops its pages is unmapped by whoever ends last.
+/// Lock-free: a stack of places that only grows, each used again once its file is unmapped. A file that is
+/// unmapped while somebody drops its pages is unmapped by whoever ends last.
 final class CleanPages: @unchecked Sendable {
   final class Place: Linked, @unchecked Sendable {
     fileprivate static let isLive: UInt8 = 1
@@ -23,7 +24,8 @@ final class CleanPages: @unchecked Sendable {
 
     /// The mapping goes: now, or as soon as who drops its pages has done so.
     func unmap(_ bytes: UnsafeMutableRawBufferPointer) {
-      // Acquiring and releasing: dropping is over before the unmapping, and the fields are the next claimer's.
+      // Acquiring and releasing: dropping is over before the unmapping, and the fields are the next
+      // claimer's.
       let before = state.bitwiseAnd(~Self.isLive, ordering: .acquiringAndReleasing).oldValue
       if before & Self.isDropping == 0 { munmap(bytes.baseAddress, bytes.count) }
     }
@@ -38,8 +40,8 @@ final class CleanPages: @unchecked Sendable {
       let (bytes, owner) = (bytes, owner)
       var went = false
       if let owner, isWanted(owner) {
-        // The first takes them out of main memory, where nobody else maps them, and is refused where the program may not
-        // write the file or the kernel is old; the second takes them from the program.
+        // The first takes them out of main memory, where nobody else maps them, and is refused where the
+        // program may not write the file or the kernel is old; the second takes them from the program.
         madvise(bytes.baseAddress, bytes.count, madvisePageOut)
         went = madvise(bytes.baseAddress, bytes.count, MADV_DONTNEED) == 0
       }

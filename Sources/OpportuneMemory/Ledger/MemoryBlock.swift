@@ -88,7 +88,8 @@ public final class MemoryBlock: @unchecked Sendable {
     }
   }
 
-  /// Its pages go, and read zero from then on. A file's go with those of the app's other files, see `AppMemory.purge()`.
+  /// Its pages go, and read zero from then on. A file's go with those of the app's other files, see
+  /// `AppMemory.purge()`.
   func giveBack() {
     guard kind != .clean, !isAway.exchange(true, ordering: .relaxed) else { return }
     empty()
@@ -103,8 +104,9 @@ public final class MemoryBlock: @unchecked Sendable {
     }
   }
 
-  /// Its content comes back, by `fill`, into memory that is zero; `nil` where nothing was given back. Where it cannot be locked
-  /// into memory, as it was, it stays away, and nothing is filled: returns whether that was not so.
+  /// Its content comes back, by `fill`, into memory that is zero; `nil` where nothing was given back. Where
+  /// it cannot be locked into memory, as it was, it stays away, and nothing is filled: returns whether that
+  /// was not so.
   func comeBack<Failure: Error>(
     _ fill: (UnsafeMutableRawBufferPointer?) throws(Failure) -> Void
   ) throws(Failure) -> Bool {
@@ -129,5 +131,7 @@ public final class MemoryBlock: @unchecked Sendable {
   }
 
   /// Its bytes. Valid while the block lives; writing to a clean block ends the program.
-  public var bytes: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: memory, count: count) }
+  public var bytes: UnsafeMutableRawBufferPointer {
+    UnsafeMutableRawBufferPointer(start: memory, count: count)
+  }
 }

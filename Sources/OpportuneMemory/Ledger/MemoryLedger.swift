@@ -2,12 +2,13 @@ internal import COpportune
 
 /// What memory consists of, in bytes. (R-MEM-15)
 ///
-/// Every byte that the library has handed out is in exactly one of the columns, so they always add up to ``handedOut``.
-/// Purgeable memory counts by the size of its regions, whole pages, touched or not; so does the rest.
+/// Every byte that the library has handed out is in exactly one of the columns, so they always add up to
+/// ``handedOut``. Purgeable memory counts by the size of its regions, whole pages, touched or not; so does
+/// the rest.
 ///
-/// What an app takes from elsewhere, as from `malloc`, for Swift's objects and arrays or by libraries, is in no ledger
-/// unless the app reports it with ``AppMemory/setOutside(bytes:)``: the kernel knows of it for the process as a whole alone,
-/// and nobody knows whose it is. It does count where the limit is the machine's.
+/// What an app takes from elsewhere, as from `malloc`, for Swift's objects and arrays or by libraries, is in
+/// no ledger unless the app reports it with ``AppMemory/setOutside(bytes:)``: the kernel knows of it for the
+/// process as a whole alone, and nobody knows whose it is. It does count where the limit is the machine's.
 public struct MemoryLedger: Sendable, Hashable {
   /// Changed, and only to be had back by writing it somewhere; what the app reports of its own among it.
   public var dirty: UInt64 = 0

@@ -1,14 +1,14 @@
 internal import COpportune
 public import Metrics
 
-/// Hands what a broker knows of memory to `swift-metrics`: what was purged as counters, as added since the last report, and the
-/// rest as gauges, in bytes.
+/// Hands what a broker knows of memory to `swift-metrics`: what was purged as counters, as added since the
+/// last report, and the rest as gauges, in bytes.
 ///
 /// - `opportune_memory_bytes`: the ledgers, exact, by `app` (apps of one name add up) and `kind`, a column of
 ///   ``MemoryLedger``.
 /// - `opportune_memory_process_bytes`: the whole process as the kernel counts it, by `kind`;
-///   sampled, and so seldom as the interval says. What apps and libraries allocate by themselves, as with `malloc`, is in
-///   this and in no ledger.
+///   sampled, and so seldom as the interval says. What apps and libraries allocate by themselves, as with
+///   `malloc`, is in this and in no ledger.
 /// - `opportune_memory_purged_regions`, `opportune_memory_purged_bytes`.
 public struct MemoryMetricsReporter: Sendable {
   private let factory: any MetricsFactory
@@ -17,7 +17,8 @@ public struct MemoryMetricsReporter: Sendable {
 
   /// - Parameters:
   ///   - factory: where to; the program's own by default.
-  ///   - interval: the least time between two samples of the process, of which each takes the kernel about 6 µs per MB.
+  ///   - interval: the least time between two samples of the process, of which each takes the kernel about 6
+  ///     µs per MB.
   /// - Throws: ``MemoryError`` with code `configuration` for a negative interval.
   public init(
     to factory: any MetricsFactory = MetricsSystem.factory, interval: Duration = .seconds(10)
@@ -29,7 +30,9 @@ public struct MemoryMetricsReporter: Sendable {
   /// Reports what is so now. Not thread-safe: one reporter belongs to one caller, and is for one broker.
   public mutating func report(_ broker: MemoryBroker) {
     var ledgers: [String: MemoryLedger] = [:]
-    for (record, ledger) in broker.core.ledgers().values { ledgers[record.name, default: MemoryLedger()] += ledger }
+    for (record, ledger) in broker.core.ledgers().values {
+      ledgers[record.name, default: MemoryLedger()] += ledger
+    }
     for (name, ledger) in ledgers {
       for (kind, bytes) in [
         ("dirty", ledger.dirty), ("clean", ledger.clean), ("wired", ledger.wired), ("pinned", ledger.pinned),
@@ -42,7 +45,8 @@ public struct MemoryMetricsReporter: Sendable {
     if let process = try? sampler.sample(now: opp_now_ns()) {
       for (kind, bytes) in [
         ("proportional", process.proportional), ("resident", process.resident), ("dirty", process.dirty),
-        ("clean", process.clean), ("lazy", process.lazy), ("wired", process.wired), ("swapped", process.swapped),
+        ("clean", process.clean), ("lazy", process.lazy), ("wired", process.wired),
+        ("swapped", process.swapped),
       ] {
         gauge("opportune_memory_process_bytes", [("kind", kind)], bytes)
       }
@@ -58,6 +62,8 @@ public struct MemoryMetricsReporter: Sendable {
   }
 
   private func count(_ label: String, _ added: UInt64) {
-    if added > 0 { Counter(label: label, dimensions: [], factory: factory).increment(by: Int64(clamping: added)) }
+    if added > 0 {
+      Counter(label: label, dimensions: [], factory: factory).increment(by: Int64(clamping: added))
+    }
   }
 }

@@ -21,7 +21,8 @@ package struct ProcessMemory: Sendable, Hashable {
   /// Reads `smaps_rollup`, which takes the kernel about 6 µs per MB that is mapped by small pages.
   ///
   /// - Parameter process: 0: this one.
-  /// - Throws: ``MemoryError`` with code `system` where there is no such process, or it is not ours to look at.
+  /// - Throws: ``MemoryError`` with code `system` where there is no such process, or it is not ours to look
+  ///   at.
   package init(of process: Int32 = 0) throws(MemoryError) {
     let path = "/proc/\(process == 0 ? "self" : "\(process)")/smaps_rollup"
     guard let table = KernelFile.text(path).map(KernelFile.table), let resident = table["Rss"] else {
@@ -40,7 +41,8 @@ package struct ProcessMemory: Sendable, Hashable {
 }
 
 extension ProcessMemory {
-  /// Bytes of this process in main memory that are of no file; `nil` where the kernel does not say. Some microseconds.
+  /// Bytes of this process in main memory that are of no file; `nil` where the kernel does not say. Some
+  /// microseconds.
   static func anonymous() -> UInt64? {
     guard let fields = KernelFile.text("/proc/self/statm")?.split(separator: " "), fields.count > 2,
       let resident = UInt64(fields[1]), let ofFiles = UInt64(fields[2])
@@ -49,8 +51,8 @@ extension ProcessMemory {
   }
 }
 
-/// Samples a process, and no more often than allowed: asked sooner, it answers with what it had. ``MemoryMetricsReporter`` has
-/// one. (R-MEM-15)
+/// Samples a process, and no more often than allowed: asked sooner, it answers with what it had.
+/// ``MemoryMetricsReporter`` has one. (R-MEM-15)
 package struct ProcessSampler: Sendable {
   /// 0: this one.
   package let process: Int32

@@ -1,6 +1,7 @@
 /// How far an app is from the person in front, as far as memory is concerned: who comes first gives first.
 ///
-/// The lifecycle has more states; `background (stopping)` counts as suspended, since nothing of it starts any more.
+/// The lifecycle has more states; `background (stopping)` counts as suspended, since nothing of it starts any
+/// more.
 public enum AppStanding: UInt8, Sendable, Hashable, CaseIterable, Codable {
   /// Hibernated, terminated or never launched: it has no memory to give.
   case gone
@@ -10,7 +11,8 @@ public enum AppStanding: UInt8, Sendable, Hashable, CaseIterable, Codable {
   case background
   /// In background, and follows the location. (R-MEM-12)
   ///
-  /// Who only waits for its geofences is watched for while it is suspended, or not in memory at all, and goes as such.
+  /// Who only waits for its geofences is watched for while it is suspended, or not in memory at all, and goes
+  /// as such.
   case tracking
   /// In background, and plays or records. (R-MEM-11)
   case audio

@@ -31,8 +31,8 @@ public struct MemoryReading: Sendable, Hashable {
 
 /// From readings to levels: a pure value. (R-MEM-01, R-MEM-02)
 ///
-/// A level is entered as soon as its point is reached, and left only once use is below the point by the margin: what
-/// swings about a point raises one alarm, not many.
+/// A level is entered as soon as its point is reached, and left only once use is below the point by the
+/// margin: what swings about a point raises one alarm, not many.
 public struct PressureGauge: Sendable, Hashable {
   /// From here on apps are warned.
   public let warning: CriticalPoint
@@ -43,11 +43,14 @@ public struct PressureGauge: Sendable, Hashable {
   /// The level as of the last reading.
   package private(set) var level = PressureLevel.normal
 
-  /// - Throws: ``MemoryError`` with code `configuration` where `warning` is above `critical`, or `margin` out of range.
+  /// - Throws: ``MemoryError`` with code `configuration` where `warning` is above `critical`, or `margin` out
+  ///   of range.
   public init(
     warning: CriticalPoint = .half, critical: CriticalPoint = .threeQuarters, margin: Double = 0.05
   ) throws(MemoryError) {
-    guard warning <= critical else { throw .range("the warning point", warning, "at most the critical \(critical)") }
+    guard warning <= critical else {
+      throw .range("the warning point", warning, "at most the critical \(critical)")
+    }
     guard margin >= 0, margin < warning.share else {
       throw .range("the margin", margin, "0 or more, less than the warning point \(warning.share)")
     }
@@ -100,5 +103,7 @@ public struct PressureGauge: Sendable, Hashable {
     return self.level >= level ? bytes - min(slack(capacity), bytes) : bytes
   }
 
-  private func slack(_ capacity: UInt64) -> UInt64 { UInt64(exactly: (Double(capacity) * margin).rounded()) ?? 0 }
+  private func slack(_ capacity: UInt64) -> UInt64 {
+    UInt64(exactly: (Double(capacity) * margin).rounded()) ?? 0
+  }
 }

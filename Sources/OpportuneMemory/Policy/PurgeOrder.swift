@@ -1,13 +1,14 @@
 /// Which purgeable region goes first: a pure function. (R-MEM-05)
 ///
-/// Suspended apps give before background apps, and these before inactive ones; the active app gives nothing. Within a
-/// standing the lower group goes first, and within a group the older region.
+/// Suspended apps give before background apps, and these before inactive ones; the active app gives nothing.
+/// Within a standing the lower group goes first, and within a group the older region.
 public struct PurgeOrder: Sendable, Hashable {
   /// What makes a region old.
   public enum Age: Sendable, Hashable, CaseIterable {
     /// It was made, or filled again, earlier than others.
     case firstIn
-    /// It was used last longer ago than others, to the 1 to 10 ms of the kernel's tick; at the same tick, as `firstIn`.
+    /// It was used last longer ago than others, to the 1 to 10 ms of the kernel's tick; at the same tick, as
+    /// `firstIn`.
     case leastRecentlyUsed
   }
 

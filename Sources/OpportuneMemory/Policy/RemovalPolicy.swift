@@ -50,7 +50,8 @@ public struct Removal: Sendable, Hashable, CustomStringConvertible {
   public let reason: String
   /// Memory is not short: where it cannot be removed in this way, it stays. (R-MEM-08)
   public let isOptional: Bool
-  /// ``AppMemory/rises`` when its app was chosen, as the broker notes; `nil`: nobody chose it by its standing.
+  /// ``AppMemory/rises`` when its app was chosen, as the broker notes; `nil`: nobody chose it by its
+  /// standing.
   package var rises: UInt64?
 
   /// What a policy of one's own answers.
@@ -66,7 +67,8 @@ public struct Removal: Sendable, Hashable, CustomStringConvertible {
 
 /// Who is removed when memory is short: pure, and replaceable. (R-MEM-09)
 public protocol RemovalChoosing: Sendable {
-  /// The next app to remove, of `candidates`, while `excess` bytes must go of what `reading` says; `nil`: none may.
+  /// The next app to remove, of `candidates`, while `excess` bytes must go of what `reading` says; `nil`:
+  /// none may.
   func choose(_ candidates: [RemovalCandidate], excess: UInt64, reading: MemoryReading) -> Removal?
 
   /// Apps to remove whatever the pressure. (R-MEM-08)
@@ -82,8 +84,9 @@ extension RemovalChoosing {
 
 /// The policy that is used unless another is given. (R-MEM-04, R-MEM-08 to R-MEM-14)
 ///
-/// Classes go in the order of ``AppStanding``: suspended, background, tracking, audio, inactive; the active app never.
-/// Within a class, apps that are heavy go first, the largest of them first of all; the others by ``order``.
+/// Classes go in the order of ``AppStanding``: suspended, background, tracking, audio, inactive; the active
+/// app never. Within a class, apps that are heavy go first, the largest of them first of all; the others by
+/// ``order``.
 public struct RemovalPolicy: RemovalChoosing, Hashable {
   /// Within a class.
   public enum Order: Sendable, Hashable, CaseIterable {
@@ -97,18 +100,21 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
 
   /// Who goes first.
   public var order: Order = .leastRecentlyUsed
-  /// An app that is not in front and holds so large a share of all memory, 0 to 1, is heavy. `nil`: none is. (R-MEM-13)
+  /// An app that is not in front and holds so large a share of all memory, 0 to 1, is heavy. `nil`: none is.
+  /// (R-MEM-13)
   public var heavyShare: Double? = 0.25
   /// Whether apps may be hibernated; if not, they are terminated. (R-MEM-04)
   public var hibernates = true
-  /// An app of which up to so many bytes have to be written is hibernated, one of which more have to be is terminated; 8,
-  /// 16, 32 MB are customary. (R-MEM-10)
+  /// An app of which up to so many bytes have to be written is hibernated, one of which more have to be is
+  /// terminated; 8, 16, 32 MB are customary. (R-MEM-10)
   public var hibernatesUpTo: UInt64 = 32_000_000
-  /// Suspended apps that were not in front for so long are hibernated without pressure too. Those that would have to be
-  /// terminated stay until memory is short: they would lose their state for what nobody needs. `nil`: none. (R-MEM-08)
+  /// Suspended apps that were not in front for so long are hibernated without pressure too. Those that would
+  /// have to be terminated stay until memory is short: they would lose their state for what nobody needs.
+  /// `nil`: none. (R-MEM-08)
   public var idleLimit: Duration?
-  /// With memory short, one app for so many free bytes may go on tracking location; more than that count as ordinary
-  /// background apps, least recently used first. `nil`: all may until tracking apps' turn comes. (R-MEM-12)
+  /// With memory short, one app for so many free bytes may go on tracking location; more than that count as
+  /// ordinary background apps, least recently used first. `nil`: all may until tracking apps' turn comes.
+  /// (R-MEM-12)
   public var bytesPerTrackingApp: UInt64?
 
   /// The default of each setting.
@@ -126,7 +132,9 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
   public func choose(_ candidates: [RemovalCandidate], excess: UInt64, reading: MemoryReading) -> Removal? {
     let surplus = surplusTracking(candidates, reading)
     let removable = candidates.filter { $0.standing != .active && $0.standing != .gone && $0.footprint > 0 }
-    guard let victim = removable.min(by: { ranks($0, before: $1, surplus, reading.capacity) }) else { return nil }
+    guard let victim = removable.min(by: { ranks($0, before: $1, surplus, reading.capacity) }) else {
+      return nil
+    }
     let isHeavy = isHeavy(victim, reading.capacity)
     let rule =
       if surplus.contains(victim.app) {
@@ -163,7 +171,8 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
     let how: String
     switch (hibernates, app.standing, app.written <= hibernatesUpTo) {
     case (false, _, _): (way, how) = (.terminate, "no app is hibernated")
-    case (true, .suspended, true): (way, how) = (.hibernate, "at most \(hibernatesUpTo.inMegabytes) are hibernated")
+    case (true, .suspended, true):
+      (way, how) = (.hibernate, "at most \(hibernatesUpTo.inMegabytes) are hibernated")
     case (true, .suspended, false):
       (way, how) = (.terminate, "more than \(hibernatesUpTo.inMegabytes) are not hibernated")
     case (true, _, _): (way, how) = (.terminate, "only suspended apps are hibernated")
@@ -173,7 +182,8 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
     let size = app.footprint.inMegabytes + rest
     return Removal(
       app: app.app, way: way,
-      reason: "\(app.name) was \(verb), \(app.standing) with \(size), because \(why); \(how).", isOptional: isOptional)
+      reason: "\(app.name) was \(verb), \(app.standing) with \(size), because \(why); \(how).",
+      isOptional: isOptional)
   }
 
   private func isHeavy(_ app: RemovalCandidate, _ capacity: UInt64) -> Bool {
@@ -184,7 +194,9 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
   private func ranks(
     _ left: RemovalCandidate, before right: RemovalCandidate, _ surplus: Set<UInt32>, _ capacity: UInt64
   ) -> Bool {
-    func standing(_ app: RemovalCandidate) -> AppStanding { surplus.contains(app.app) ? .background : app.standing }
+    func standing(_ app: RemovalCandidate) -> AppStanding {
+      surplus.contains(app.app) ? .background : app.standing
+    }
     if standing(left) != standing(right) { return standing(left) < standing(right) }
     let (heavyLeft, heavyRight) = (isHeavy(left, capacity), isHeavy(right, capacity))
     if heavyLeft != heavyRight { return heavyLeft }

@@ -1,7 +1,9 @@
-/// The machine's memory, or that of the memory cgroups that the program runs in: whichever is shortest. (R-MEM-01)
+/// The machine's memory, or that of the memory cgroups that the program runs in: whichever is shortest.
+/// (R-MEM-01)
 ///
-/// Memory that the kernel gives back without writing does not count as in use: by its own estimate (`MemAvailable`) for
-/// the machine, and by a cgroup's inactive file pages, among which it counts what was freed lazily.
+/// Memory that the kernel gives back without writing does not count as in use: by its own estimate
+/// (`MemAvailable`) for the machine, and by a cgroup's inactive file pages, among which it counts what was
+/// freed lazily.
 package struct MachineMemory: Sendable, Hashable {
   /// Where the kernel's files are.
   package let proc: String
@@ -14,7 +16,8 @@ package struct MachineMemory: Sendable, Hashable {
   /// How much there is and how much is in use; `nil` where the kernel does not say. 20 to 250 µs.
   package func reading() -> MemoryReading? { readings().shortest }
 
-  /// Of each cgroup with a limit, and of the machine: who fills much at once may pass one that is not the shortest yet.
+  /// Of each cgroup with a limit, and of the machine: who fills much at once may pass one that is not the
+  /// shortest yet.
   func readings() -> [MemoryReading] { cgroupReadings() + [machineReading()].compactMap(\.self) }
 
   /// Of the machine as a whole.
@@ -112,7 +115,8 @@ package struct MachineMemory: Sendable, Hashable {
       case .one: (["memory.limit_in_bytes"], "memory.usage_in_bytes", "total_inactive_file")
       }
     // Without a limit version 1 says nearly 2^63.
-    guard let capacity = limits.compactMap({ KernelFile.number("\(folder)/\($0)") }).min(), capacity < 1 << 62,
+    guard let capacity = limits.compactMap({ KernelFile.number("\(folder)/\($0)") }).min(),
+      capacity < 1 << 62,
       let used = KernelFile.number("\(folder)/\(usage)")
     else { return nil }
     let table = KernelFile.text("\(folder)/memory.stat").map(KernelFile.table) ?? [:]

@@ -3,8 +3,8 @@ import Synchronization
 
 /// How much memory the broker's apps were handed out, as sums, and who is to look when it grows.
 ///
-/// A sum tells when a walk over the regions, which knows better, may matter: a walk takes microseconds, an allocation should
-/// take none. Invariants:
+/// A sum tells when a walk over the regions, which knows better, may matter: a walk takes microseconds, an
+/// allocation should take none. Invariants:
 ///
 ///  U1  `handedOut` is at least what is in use: taken memory still counts as handed out.
 ///  U2  `grown` only grows, by each byte that is handed out, or filled again after it was taken.
@@ -35,15 +35,15 @@ final class MemoryUse: Sendable {
     return grow(bytes)
   }
 
-  /// What an app says of its memory outside may be taken back by another thread before it is added: the sum wraps until
-  /// then, which whoever reads it takes for much, and walks.
+  /// What an app says of its memory outside may be taken back by another thread before it is added: the sum
+  /// wraps until then, which whoever reads it takes for much, and walks.
   func subtract(_ bytes: UInt64) { handedOut.wrappingSubtract(bytes, ordering: .relaxed) }
 
   /// So many bytes are filled again after they were taken. Returns whether the monitor is to be rung.
   func grow(_ bytes: UInt64) -> Bool {
     // Releasing: the walk of who has read it (acquiring in readGrowth) finds what is counted.
-    // [look] seq_cst, both: with the two of look(at:) they have one order. Either this thread finds where the monitor wants
-    // to be rung, or the monitor finds that so much was handed out.
+    // [look] seq_cst, both: with the two of look(at:) they have one order. Either this thread finds where the
+    // monitor wants to be rung, or the monitor finds that so much was handed out.
     let sum = grown.add(bytes, ordering: .sequentiallyConsistent).newValue
     guard sum >= lookAt.load(ordering: .sequentiallyConsistent) else { return false }
     // One rings, until the monitor has looked.
@@ -55,7 +55,8 @@ final class MemoryUse: Sendable {
     grown.load(ordering: .relaxed).saturatingAdd(bytes) >= walkAt.load(ordering: .relaxed)
   }
 
-  /// Runs `body` with what it needs and all others that make room at the same time: they are to find theirs as well.
+  /// Runs `body` with what it needs and all others that make room at the same time: they are to find theirs
+  /// as well.
   func wanting<Result>(_ bytes: UInt64, _ body: (UInt64) -> Result) -> Result {
     let needed = wanted.add(bytes, ordering: .relaxed).newValue
     defer { wanted.subtract(bytes, ordering: .relaxed) }

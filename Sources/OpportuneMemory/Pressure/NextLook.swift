@@ -2,20 +2,25 @@ internal import OpportuneBase
 
 /// When the monitor looks again: a pure function of what it has just seen. (R-MEM-01)
 ///
-/// A budget changes by what the broker hands out, which rings in time, and by lazily given memory, which counts again without
-/// a word as its app returns. The machine's memory is also taken by programs that
-/// do not ask, and by apps that write to what they were given before; neither the kernel nor anybody else tells when it fills
-/// without stalling anyone. So the further its next point is, the later it is looked at: a second later for each 60th of
-/// all memory that is left until then, a look being a wake-up and 70 to 250 µs. Who fills memory faster than that goes
-/// unnoticed for those seconds, or until the first task stalls for memory, of which the kernel's alarm tells.
+/// A budget changes by what the broker hands out, which rings in time, and by lazily given memory, which
+/// counts again without a word as its app returns. The machine's memory is also taken by programs that
+/// do not ask, and by apps that write to what they were given before; neither the kernel nor anybody else
+/// tells when it fills without stalling anyone. So the further its next point is, the later it is looked at:
+/// a second later for each 60th of all memory that is left until then, a look being a wake-up and 70 to 250
+/// µs. Who fills memory faster than that goes unnoticed for those seconds, or until the first task stalls for
+/// memory, of which the kernel's alarm tells.
 struct NextLook: Equatable {
   /// -1: not before it is rung.
   let milliseconds: Int32
   /// Bytes that the broker may hand out until then.
   let bytes: UInt64
 
-  /// - Parameter readings: of each limit, of which any may be reached next: a small group's sooner than a large machine's.
-  init(_ gauge: PressureGauge, _ readings: [MemoryReading], _ ledger: MemoryLedger, ofMachine: Bool, hasAlarm: Bool) {
+  /// - Parameter readings: of each limit, of which any may be reached next: a small group's sooner than a
+  ///   large machine's.
+  init(
+    _ gauge: PressureGauge, _ readings: [MemoryReading], _ ledger: MemoryLedger, ofMachine: Bool,
+    hasAlarm: Bool
+  ) {
     guard !readings.isEmpty else {
       (milliseconds, bytes) = (1000, .max)
       return

@@ -3,9 +3,9 @@ import Glibc
 internal import OpportuneBase
 import Synchronization
 
-/// The thread that watches memory while somebody listens: asleep until the kernel's stall alarm or the broker's notifier. It
-/// reads again each second only while the level is above normal, or where the kernel has no alarm; and else, of the
-/// machine's memory, which fills without a sound, now and then.
+/// The thread that watches memory while somebody listens: asleep until the kernel's stall alarm or the
+/// broker's notifier. It reads again each second only while the level is above normal, or where the kernel
+/// has no alarm; and else, of the machine's memory, which fills without a sound, now and then.
 final class PressureMonitor: @unchecked Sendable {
   private final class Listener {
     let continuation: AsyncStream<PressureLevel>.Continuation
@@ -33,7 +33,8 @@ final class PressureMonitor: @unchecked Sendable {
   // MARK: Any thread
 
   func levels() throws(MemoryError) -> AsyncStream<PressureLevel> {
-    let (stream, continuation) = AsyncStream.makeStream(of: PressureLevel.self, bufferingPolicy: .bufferingNewest(1))
+    let (stream, continuation) = AsyncStream.makeStream(
+      of: PressureLevel.self, bufferingPolicy: .bufferingNewest(1))
     let listener = Unmanaged.passRetained(Listener(continuation))
     guard opp_inbox_push(inbox, listener.toOpaque()) == 0 else {
       listener.release()
@@ -64,8 +65,8 @@ final class PressureMonitor: @unchecked Sendable {
 
   // MARK: The thread
 
-  /// When tasks have stalled for memory for 150 ms of 2 s. Only the machine's: where a cgroup's memory is short its tasks
-  /// stall, and the machine's file counts them too. A descriptor, or an error number below 0.
+  /// When tasks have stalled for memory for 150 ms of 2 s. Only the machine's: where a cgroup's memory is
+  /// short its tasks stall, and the machine's file counts them too. A descriptor, or an error number below 0.
   static func openAlarm() -> Int32 { opp_watch_stall("/proc/pressure/memory", 150_000, 2_000_000) }
 
   private func run() {
@@ -113,7 +114,8 @@ final class PressureMonitor: @unchecked Sendable {
     fetch()
     // What was given back shows at the next look.
     if gauge.level == .critical, core.relieve(gauge).purged > 0 { core.ring() }
-    let next = NextLook(gauge, readings, ledger, ofMachine: core.configuration.limit == .machine, hasAlarm: hasAlarm)
+    let next = NextLook(
+      gauge, readings, ledger, ofMachine: core.configuration.limit == .machine, hasAlarm: hasAlarm)
     if core.use.look(at: growth.saturatingAdd(next.bytes)) { core.ring() }
     return next.milliseconds
   }

@@ -2,9 +2,9 @@
 public enum PurgeableContents<Element: BitwiseCopyable> {
   /// The content, as it was left. May be changed; holders at the same time have to agree among themselves.
   case intact(UnsafeMutableBufferPointer<Element>)
-  /// The content was taken. All bytes are zero: make it again here. It is kept when the scope returns, not when it
-  /// throws. Where another thread is making it at this moment, the buffer is this scope's own and goes with it, so
-  /// that nobody waits.
+  /// The content was taken. All bytes are zero: make it again here. It is kept when the scope returns, not
+  /// when it throws. Where another thread is making it at this moment, the buffer is this scope's own and
+  /// goes with it, so that nobody waits.
   case purged(UnsafeMutableBufferPointer<Element>)
 }
 
@@ -12,18 +12,20 @@ public enum PurgeableContents<Element: BitwiseCopyable> {
 public enum PurgeMode: String, Sendable, Hashable, CaseIterable {
   /// At once: the pages are free on return, and resident size has fallen.
   case eager
-  /// When the kernel needs pages: ordinary allocation of anybody gets them then, and until then the content may be had
-  /// back. Resident size falls only as the kernel takes them. (R-GFX-05)
+  /// When the kernel needs pages: ordinary allocation of anybody gets them then, and until then the content
+  /// may be had back. Resident size falls only as the kernel takes them. (R-GFX-05)
   case lazy
 }
 
 /// Memory that may be taken while nobody uses it: for what can be made again. (R-MEM-05)
 ///
-/// Content is reached in a scope, and stays put until that ends. Between scopes it is volatile, unless told otherwise, and
-/// under pressure goes back to the kernel without being written anywhere. The next scope learns of that. Pointers must not
-/// leave the scope; one that does reads zero, or what was made later, never what was taken.
+/// Content is reached in a scope, and stays put until that ends. Between scopes it is volatile, unless told
+/// otherwise, and under pressure goes back to the kernel without being written anywhere. The next scope
+/// learns of that. Pointers must not leave the scope; one that does reads zero, or what was made later, never
+/// what was taken.
 ///
-/// Any thread. Access never waits: neither for who takes memory, nor for another thread that is making the content.
+/// Any thread. Access never waits: neither for who takes memory, nor for another thread that is making the
+/// content.
 public final class Purgeable<Element: BitwiseCopyable>: Sendable {
   @usableFromInline let region: PurgeableRegion
   /// How many elements it has room for.
@@ -107,7 +109,8 @@ public final class Purgeable<Element: BitwiseCopyable>: Sendable {
     set { region.setVolatile(newValue) }
   }
 
-  /// Whether its content is gone, as far as is known: what was given back lazily counts once a scope has found out.
+  /// Whether its content is gone, as far as is known: what was given back lazily counts once a scope has
+  /// found out.
   public var isPurged: Bool { region.view.is_purged }
 
   /// Gives the pages back now, whoever needs them.

@@ -1,10 +1,10 @@
 import Glibc
 
-/// A cache whose values are bytes in purgeable memory: pressure takes them, least recently used first, and a limit of its
-/// own keeps it in bounds without pressure. (R-MEM-05)
+/// A cache whose values are bytes in purgeable memory: pressure takes them, least recently used first, and a
+/// limit of its own keeps it in bounds without pressure. (R-MEM-05)
 ///
-/// Any thread. A lock guards the table of keys, for the time of a look-up; values are read outside it. Give a cache to one
-/// app, so that no app waits for another's threads here.
+/// Any thread. A lock guards the table of keys, for the time of a look-up; values are read outside it. Give a
+/// cache to one app, so that no app waits for another's threads here.
 public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable {
   /// What the cache has done since it was made.
   public struct Counters: Sendable, Hashable {
@@ -18,8 +18,8 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
     public var evictions: UInt64 = 0
   }
 
-  /// A link of the list from the oldest use to the newest. The table alone keeps entries alive, and only entries in the
-  /// table are in the list.
+  /// A link of the list from the oldest use to the newest. The table alone keeps entries alive, and only
+  /// entries in the table are in the list.
   private final class Entry {
     let key: Key
     let contents: Purgeable<UInt8>
@@ -67,7 +67,8 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
     return body()
   }
 
-  /// Puts bytes in, in place of what was there; drives out the least recently used where the limit asks for it.
+  /// Puts bytes in, in place of what was there; drives out the least recently used where the limit asks for
+  /// it.
   ///
   /// - Returns: whether they are in: bytes that cost more than the limit are not.
   /// - Throws: ``MemoryError`` where there is no memory for them; no bytes are an error as well.
@@ -81,7 +82,8 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
     let contents = try Purgeable<UInt8>(app, count: bytes.count, group: group, isVolatile: false)
     contents.withContents { found in
       switch found {
-      case .intact(let buffer), .purged(let buffer): UnsafeMutableRawBufferPointer(buffer).copyMemory(from: bytes)
+      case .intact(let buffer), .purged(let buffer):
+        UnsafeMutableRawBufferPointer(buffer).copyMemory(from: bytes)
       }
     }
     contents.isVolatile = true
@@ -105,8 +107,8 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
   /// Uses the bytes of a key.
   ///
   /// - Parameter body: must not let the buffer out.
-  /// - Returns: what `body` returns; `nil` where the key is not there, or pressure took its bytes: make them again and
-  ///   insert them.
+  /// - Returns: what `body` returns; `nil` where the key is not there, or pressure took its bytes: make them
+  ///   again and insert them.
   public func withBytes<Result, Failure: Error>(
     of key: Key, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
   ) throws(Failure) -> Result? {

@@ -1,8 +1,8 @@
 internal import COpportune
 import Glibc
 
-/// A purgeable region of an app, as the C core knows it. Closed when the last reference goes; whoever has it pinned holds
-/// one.
+/// A purgeable region of an app, as the C core knows it. Closed when the last reference goes; whoever has it
+/// pinned holds one.
 ///
 /// All members may be used from any thread; nothing here waits.
 @usableFromInline
@@ -100,7 +100,8 @@ final class PurgeableRegion: @unchecked Sendable {
     return view
   }
 
-  /// Gives the pages back whether it is volatile or not. Returns the bytes; 0 where it is in use or gone already.
+  /// Gives the pages back whether it is volatile or not. Returns the bytes; 0 where it is in use or gone
+  /// already.
   func revoke() -> Int {
     var seen = view
     return max(0, Int(opp_purge_revoke(raw, &seen)))

@@ -7,7 +7,9 @@ final class Compressor {
 
   /// - Parameter addsChecksum: whether each frame has one of its content.
   init(addsChecksum: Bool) throws(StoreError) {
-    guard let context = ZSTD_createCCtx() else { throw StoreError(.system(ENOMEM), "no memory to compress with") }
+    guard let context = ZSTD_createCCtx() else {
+      throw StoreError(.system(ENOMEM), "no memory to compress with")
+    }
     // The fastest level: what waits is the disk.
     ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, 1)
     ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, addsChecksum ? 1 : 0)
@@ -39,13 +41,16 @@ final class Expander {
   private let context: OpaquePointer
 
   init() throws(StoreError) {
-    guard let context = ZSTD_createDCtx() else { throw StoreError(.system(ENOMEM), "no memory to expand with") }
+    guard let context = ZSTD_createDCtx() else {
+      throw StoreError(.system(ENOMEM), "no memory to expand with")
+    }
     self.context = context
   }
 
   deinit { ZSTD_freeDCtx(context) }
 
-  /// Whether it is a frame, or several, of exactly as many bytes as there is room for, and its checksum, if it has one, fits.
+  /// Whether it is a frame, or several, of exactly as many bytes as there is room for, and its checksum, if
+  /// it has one, fits.
   func expand(_ frame: UnsafeRawBufferPointer, into room: UnsafeMutableRawBufferPointer) -> Bool {
     ZSTD_decompressDCtx(context, room.baseAddress, room.count, frame.baseAddress, frame.count) == room.count
   }

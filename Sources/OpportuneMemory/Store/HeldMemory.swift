@@ -1,5 +1,5 @@
-/// Memory of an app that hibernation writes, gives back to the kernel, and brings back with the same content at the same
-/// place. (R-MEM-05, R-MEM-07)
+/// Memory of an app that hibernation writes, gives back to the kernel, and brings back with the same content
+/// at the same place. (R-MEM-05, R-MEM-07)
 public struct HeldMemory: Sendable {
   private enum Place: Sendable {
     case block(MemoryBlock)
@@ -10,7 +10,8 @@ public struct HeldMemory: Sendable {
   /// A block; of a file's block nothing is written, since its content stays in its file.
   public init(_ block: MemoryBlock) { place = .block(block) }
 
-  /// Purgeable memory whose content cannot be made again after all. What is taken before it is written stays taken.
+  /// Purgeable memory whose content cannot be made again after all. What is taken before it is written stays
+  /// taken.
   public init<Element>(_ memory: Purgeable<Element>) { place = .region(memory.region) }
 
   /// The content; empty where there is none to write. It stays put meanwhile.
@@ -56,7 +57,8 @@ public struct HeldMemory: Sendable {
     }
   }
 
-  /// The next part that is read, as content; what was not given back keeps what it has. Returns whether that was possible.
+  /// The next part that is read, as content; what was not given back keeps what it has. Returns whether that
+  /// was possible.
   func comeBack(count: Int, from reader: RecordReader) throws(StoreError) -> Bool {
     // Of what had no content to write nothing is read.
     guard count > 0 else {

@@ -1,10 +1,10 @@
 /// A region of disk, set aside at start, for the state of hibernated apps. (R-MEM-06, R-LIFE-07)
 ///
-/// Its size is fixed and its blocks are allocated when it is opened. At any instant each app is in it with exactly what was
-/// saved last, or is not in it, whatever part of the last writes a crash kept: a record goes to free space and is
-/// synchronised before the index names it, and the index is kept twice, one copy being written and synchronised
-/// before the other. Everything has a checksum, and what does not fit its own is never handed out; what shrinks by it is
-/// compressed.
+/// Its size is fixed and its blocks are allocated when it is opened. At any instant each app is in it with
+/// exactly what was saved last, or is not in it, whatever part of the last writes a crash kept: a record goes
+/// to free space and is synchronised before the index names it, and the index is kept twice, one copy being
+/// written and synchronised before the other. Everything has a checksum, and what does not fit its own is
+/// never handed out; what shrinks by it is compressed.
 ///
 /// For one thread at a time. Calls take as long as the disk does: not for a foreground thread.
 public final class HibernationStore {
@@ -13,10 +13,11 @@ public final class HibernationStore {
 
   private let device: any StoreDevice
   private var index: StoreIndex
-  /// What kept the index from being written. From then on the disk may name more than is known here, so nothing is
-  /// written over it.
+  /// What kept the index from being written. From then on the disk may name more than is known here, so
+  /// nothing is written over it.
   private var failure: StoreError?
-  /// Copies of the index that were found torn or damaged when the store was opened, and were written anew from the other.
+  /// Copies of the index that were found torn or damaged when the store was opened, and were written anew
+  /// from the other.
   package private(set) var repairs = 0
 
   /// Opens a store, and makes it where there is none.
@@ -24,8 +25,8 @@ public final class HibernationStore {
   /// - Parameters:
   ///   - path: of the file. Whoever has it open has it alone.
   ///   - bytes: its size; at least ``bytesMin``, and that of the file if there is one.
-  /// - Throws: ``StoreError``: `argument`, `locked`, `otherVersion`, `otherSize`, `damagedIndex`, `system`, as where the disk has
-  ///   no room.
+  /// - Throws: ``StoreError``: `argument`, `locked`, `otherVersion`, `otherSize`, `damagedIndex`, `system`,
+  ///   as where the disk has no room.
   public convenience init(path: String, bytes: Int) throws(StoreError) {
     try self.init(path: path, bytes: bytes, access: PlainAccess())
   }
@@ -42,7 +43,9 @@ public final class HibernationStore {
     self.device = device
     let slots = [try Self.readSlot(device, 0), try Self.readSlot(device, 1)]
     var newest: StoreIndex?
-    for case .index(let found) in slots where newest.map({ $0.sequence < found.sequence }) ?? true { newest = found }
+    for case .index(let found) in slots where newest.map({ $0.sequence < found.sequence }) ?? true {
+      newest = found
+    }
     // The first index is written to both, with nothing saved before that is done.
     index = newest ?? StoreIndex(sequence: 0, size: device.size, entries: [])
     if newest == nil, slots != [.blank, .blank] {
@@ -66,7 +69,9 @@ public final class HibernationStore {
   /// Has `access` read and write the file from now on. Call it before anybody else has the store.
   package func carry(by access: some StoreAccess) { (device as? StoreFile)?.access = access }
 
-  private static func readSlot(_ device: any StoreDevice, _ number: Int) throws(StoreError) -> StoreIndex.Reading {
+  private static func readSlot(_ device: any StoreDevice, _ number: Int) throws(StoreError)
+    -> StoreIndex.Reading
+  {
     try StoreIndex.read(bytes(of: number, device), size: device.size)
   }
 
@@ -100,16 +105,16 @@ public final class HibernationStore {
   ///   - app: its name, up to 255 bytes.
   ///   - parts: such as its state and its dirty memory; given back one by one.
   /// - Returns: bytes that the record takes up.
-  /// - Throws: ``StoreError``: `argument`; `locked` in a child of `fork()`; `full`, and then what was saved before is still
-  ///   there; `system`, and where the index was not written then, each later call that writes throws it again until the store is
-  ///   opened anew.
+  /// - Throws: ``StoreError``: `argument`; `locked` in a child of `fork()`; `full`, and then what was saved
+  ///   before is still there; `system`, and where the index was not written then, each later call that writes
+  ///   throws it again until the store is opened anew.
   @discardableResult
   package func save(_ app: String, _ parts: [UnsafeRawBufferPointer]) throws(StoreError) -> Int {
     try save(app, parts) { true }
   }
 
-  /// The same, of parts that may be in use again before it is done. What is read of them from then on is anything, so it is
-  /// given up at the next block, and never named by the index.
+  /// The same, of parts that may be in use again before it is done. What is read of them from then on is
+  /// anything, so it is given up at the next block, and never named by the index.
   ///
   /// - Parameter areOurs: whether all that was read until now was read before.
   /// - Throws: also `withdrawn`.
@@ -118,7 +123,8 @@ public final class HibernationStore {
     _ app: String, _ parts: [UnsafeRawBufferPointer], while areOurs: () -> Bool
   ) throws(StoreError) -> Int {
     guard app.utf8.count <= StoreIndex.nameBytesMax else {
-      throw StoreError(.argument, "a name of \(app.utf8.count) bytes, expected up to \(StoreIndex.nameBytesMax)")
+      throw StoreError(
+        .argument, "a name of \(app.utf8.count) bytes, expected up to \(StoreIndex.nameBytesMax)")
     }
     if let failure { throw failure }
     let writer = try RecordWriter(device, index.free().largest, of: app)
@@ -130,7 +136,8 @@ public final class HibernationStore {
     return entry.length
   }
 
-  /// What was saved of an app, part by part. It stays saved: call ``remove(_:)`` once it is back in use. (R-MEM-07)
+  /// What was saved of an app, part by part. It stays saved: call ``remove(_:)`` once it is back in use.
+  /// (R-MEM-07)
   ///
   /// - Throws: ``StoreError``: `absent`, `damagedRecord`, `system`.
   package func load(_ app: String) throws(StoreError) -> [[UInt8]] { try record(of: app).load() }
@@ -158,7 +165,9 @@ public final class HibernationStore {
   private func commit(_ entries: [StoreIndex.Entry]) throws(StoreError) {
     if let failure { throw failure }
     let next = StoreIndex(sequence: index.sequence + 1, size: index.size, entries: entries)
-    guard try next.slot() != nil else { throw StoreError(.full, "the index has no room for \(entries.count) apps") }
+    guard try next.slot() != nil else {
+      throw StoreError(.full, "the index has no room for \(entries.count) apps")
+    }
     do throws(StoreError) {
       try write(next, to: 0)
       try write(next, to: 1)

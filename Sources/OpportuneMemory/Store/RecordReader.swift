@@ -18,7 +18,8 @@ final class RecordReader {
     let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: entry.tableBytes, alignment: 16)
     defer { bytes.deallocate() }
     try device.read(bytes, at: entry.offset + entry.length - entry.tableBytes)
-    guard checksum(UnsafeRawBufferPointer(bytes)) == entry.checksum, let table = RecordTable([UInt8](bytes)) else {
+    guard checksum(UnsafeRawBufferPointer(bytes)) == entry.checksum, let table = RecordTable([UInt8](bytes))
+    else {
       throw Self.damaged(entry)
     }
     self.table = table

@@ -1,10 +1,11 @@
 internal import CXXHash
 
-/// What a record consists of: parts, cut into blocks, each stored as it is, as a frame of zstd, or, where all of it is zero, not
-/// at all. It stands behind the blocks; the index has its checksum, and it has theirs.
+/// What a record consists of: parts, cut into blocks, each stored as it is, as a frame of zstd, or, where all
+/// of it is zero, not at all. It stands behind the blocks; the index has its checksum, and it has theirs.
 struct RecordTable: Equatable {
   struct Block: Equatable {
-    /// Bytes in the store: 0 of a block of zeros, those of the block where it is stored as it is, fewer of a frame.
+    /// Bytes in the store: 0 of a block of zeros, those of the block where it is stored as it is, fewer of a
+    /// frame.
     let stored: Int
     /// Of what is stored.
     let checksum: UInt64
@@ -24,7 +25,8 @@ struct RecordTable: Equatable {
 
   /// Where something goes that comes after what ends at `end`.
   static func offset(of stored: Int, after end: Int) -> Int {
-    stored < alignedFrom ? end : (end + StoreIndex.blockBytes - 1) / StoreIndex.blockBytes * StoreIndex.blockBytes
+    stored < alignedFrom
+      ? end : (end + StoreIndex.blockBytes - 1) / StoreIndex.blockBytes * StoreIndex.blockBytes
   }
 
   static func blocks(of count: Int) -> Int { (count + blockBytes - 1) / blockBytes }
@@ -53,7 +55,8 @@ struct RecordTable: Equatable {
     let blockCount = counts.reduce(0) { $0 + Self.blocks(of: $1) }
     guard reader.rest.count == blockCount * 16 else { return nil }
     for _ in 0..<blockCount {
-      guard let stored = reader.number(), stored <= UInt64(Self.blockBytes), let checksum = reader.number() else {
+      guard let stored = reader.number(), stored <= UInt64(Self.blockBytes), let checksum = reader.number()
+      else {
         return nil
       }
       blocks.append(Block(stored: Int(stored), checksum: checksum))
@@ -63,5 +66,6 @@ struct RecordTable: Equatable {
   init() {}
 }
 
-/// The checksum of all that is in a store but its index: XXH64, the lower half of which zstd's frames end with.
+/// The checksum of all that is in a store but its index: XXH64, the lower half of which zstd's frames end
+/// with.
 func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt64 { xxh64(bytes.baseAddress, bytes.count) }

@@ -13,8 +13,8 @@ final class RecordWriter {
   private var end: Int
   /// How far the disk has been told to begin.
   private var begun: Int
-  /// Whole blocks up to `end`, one behind the other in memory as on the disk: written together, at the latest when the disk is
-  /// told to begin.
+  /// Whole blocks up to `end`, one behind the other in memory as on the disk: written together, at the latest
+  /// when the disk is told to begin.
   private var held: (bytes: UnsafeRawBufferPointer, offset: Int)?
   /// Small pieces up to `end`, written with what comes next, or at the end.
   private let gathered: UnsafeMutableRawBufferPointer
@@ -33,7 +33,8 @@ final class RecordWriter {
     self.app = app
     end = space.lowerBound
     begun = space.lowerBound
-    room = .allocate(byteCount: RecordTable.blockBytes + StoreIndex.blockBytes, alignment: StoreIndex.blockBytes)
+    room = .allocate(
+      byteCount: RecordTable.blockBytes + StoreIndex.blockBytes, alignment: StoreIndex.blockBytes)
     copy = .allocate(byteCount: RecordTable.blockBytes, alignment: 16)
     gathered = .allocate(byteCount: RecordTable.blockBytes + RecordTable.alignedFrom, alignment: 16)
     sample = .allocate(byteCount: 2 * RecordTable.blockBytes / Sample.stride * Sample.bytes, alignment: 16)
@@ -75,7 +76,8 @@ final class RecordWriter {
     // To save less than half a page is not worth the way back.
     let most = block.count - max(1, min(StoreIndex.blockBytes / 2, block.count / 16))
     guard seemsCompressible(block),
-      let count = compressor.compress(copied(block), into: UnsafeMutableRawBufferPointer(rebasing: room[..<most]))
+      let count = compressor.compress(
+        copied(block), into: UnsafeMutableRawBufferPointer(rebasing: room[..<most]))
     else {
       table.blocks.append(.init(stored: block.count, checksum: checksum(block)))
       return try write(block)
@@ -85,7 +87,8 @@ final class RecordWriter {
     guard count >= RecordTable.alignedFrom else { return try write(frame) }
     // Whole pages, where there is space for them: see `RecordTable.alignedFrom`.
     let pages = RecordTable.offset(of: count, after: count)
-    UnsafeMutableRawBufferPointer(rebasing: room[count..<pages]).initializeMemory(as: UInt8.self, repeating: 0)
+    UnsafeMutableRawBufferPointer(rebasing: room[count..<pages]).initializeMemory(
+      as: UInt8.self, repeating: 0)
     try write(frame, paddedTo: UnsafeRawBufferPointer(rebasing: room[..<pages]))
   }
 
@@ -107,7 +110,8 @@ final class RecordWriter {
     static let step = 832
   }
 
-  /// Whether a look at a few bytes of each page, which finds every page of zeros, says that compressing all is worth a try.
+  /// Whether a look at a few bytes of each page, which finds every page of zeros, says that compressing all
+  /// is worth a try.
   private func seemsCompressible(_ block: UnsafeRawBufferPointer) -> Bool {
     guard block.count >= 8 * Sample.stride else { return true }
     var count = 0
@@ -131,7 +135,8 @@ final class RecordWriter {
   ) throws(StoreError) {
     let offset = RecordTable.offset(of: bytes.count, after: end)
     guard bytes.count <= space.upperBound - offset else {
-      throw StoreError(.full, "'\(app)' does not fit into the \(space.count) bytes that are free in one piece")
+      throw StoreError(
+        .full, "'\(app)' does not fit into the \(space.count) bytes that are free in one piece")
     }
     if bytes.count < RecordTable.alignedFrom {
       UnsafeMutableRawBufferPointer(rebasing: gathered[gatheredCount...]).copyMemory(from: bytes)

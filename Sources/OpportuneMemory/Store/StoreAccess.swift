@@ -1,7 +1,7 @@
 import Glibc
 
-/// How a store's file is read and written: so that who knows of an I/O broker can have it done there. Opening, locking and
-/// setting aside is the store's. Any thread.
+/// How a store's file is read and written: so that who knows of an I/O broker can have it done there.
+/// Opening, locking and setting aside is the store's. Any thread.
 ///
 /// Answers are those of `pread`, `pwrite`, `fdatasync` and `fsync`, but `-errno` where these fail.
 package protocol StoreAccess: Sendable {

@@ -1,7 +1,8 @@
 internal import COpportune
 import Glibc
 
-/// What the store needs of a disk: so that tests can put one in its place that loses what was not synchronised.
+/// What the store needs of a disk: so that tests can put one in its place that loses what was not
+/// synchronised.
 package protocol StoreDevice: AnyObject {
   /// In bytes.
   var size: Int { get }
@@ -55,7 +56,8 @@ final class StoreFile: StoreDevice {
         if !isWhole { ftruncate(descriptor, status.st_size) }
         throw Self.refused("no \(size) bytes were set aside in '\(path)'", result)
       }
-      // Its blocks and its name are on the disk before anything is saved, also where a crash cut the last opening short.
+      // Its blocks and its name are on the disk before anything is saved, also where a crash cut the last
+      // opening short.
       try Self.succeeded(access.synchroniseAll(descriptor), path)
       try Self.synchroniseFolder(of: path, access)
     } catch {
@@ -131,7 +133,8 @@ final class StoreFile: StoreDevice {
     try Self.succeeded(access.synchronise(descriptor), path)
   }
 
-  // Whoever carries the rest: of what was written only the kernel's copy is meant, which would else go at once in the end.
+  // Whoever carries the rest: of what was written only the kernel's copy is meant, which would else go at
+  // once in the end.
 
   func beginWriting(_ range: Range<Int>) {
     opp_store_begin_writing(descriptor, Int64(range.lowerBound), Int64(range.count))

@@ -6,7 +6,8 @@ public struct StoreError: Error, Sendable, Equatable, CustomStringConvertible {
   public enum Code: Sendable, Hashable {
     /// An argument was refused; nothing was done.
     case argument
-    /// Another store, of this process or another, has the file; or this is a child of `fork()`, and its parent has it.
+    /// Another store, of this process or another, has the file; or this is a child of `fork()`, and its
+    /// parent has it.
     case locked
     /// The file is of another version of the format, or no store at all.
     case otherVersion

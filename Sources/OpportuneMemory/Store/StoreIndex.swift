@@ -19,7 +19,8 @@ struct StoreIndex: Equatable {
   /// Where records begin.
   static let dataOffset = 2 * slotBytes
   static let nameBytesMax = 255
-  /// Of a slot's content before it is compressed: no more is written, and no more is taken on trust when it is read.
+  /// Of a slot's content before it is compressed: no more is written, and no more is taken on trust when it
+  /// is read.
   static let contentBytesMax = 1 << 20
 
   /// Grows with each commit.
@@ -29,7 +30,8 @@ struct StoreIndex: Equatable {
 
   // MARK: As bytes
 
-  /// A slot: magic, version, the length of the content and of its frame, and the frame. `nil` where it does not fit.
+  /// A slot: magic, version, the length of the content and of its frame, and the frame. `nil` where it does
+  /// not fit.
   func slot() throws(StoreError) -> [UInt8]? {
     var content = ByteWriter()
     content.put(sequence)
@@ -64,7 +66,9 @@ struct StoreIndex: Equatable {
   static func read(_ slot: [UInt8], size: Int) throws(StoreError) -> Reading {
     if slot.allSatisfy({ $0 == 0 }) { return .blank }
     var reader = ByteReader(slot[...])
-    guard let magic = reader.number(), magic == Self.magic, let version = reader.number() else { return .damaged }
+    guard let magic = reader.number(), magic == Self.magic, let version = reader.number() else {
+      return .damaged
+    }
     guard version == UInt64(Self.version) else { return .otherVersion(version) }
     guard let count = reader.number(), count <= UInt64(Self.contentBytesMax), let length = reader.number(),
       let frame = reader.bytes(length), let content = try Expander.content(of: frame, count: Int(count))
@@ -78,7 +82,8 @@ struct StoreIndex: Equatable {
     for _ in 0..<entryCount {
       guard let nameLength = inner.number(), let name = inner.bytes(nameLength), let offset = inner.number(),
         let length = inner.number(), let tableBytes = inner.number(), let checksum = inner.number(),
-        offset >= UInt64(Self.dataOffset), offset <= UInt64(size), length > 0, length <= UInt64(size) - offset,
+        offset >= UInt64(Self.dataOffset), offset <= UInt64(size), length > 0,
+        length <= UInt64(size) - offset,
         tableBytes <= length
       else { return .damaged }
       let entry = Entry(

@@ -1,7 +1,7 @@
 /// What a store has of one app: so that who wants it back need not wait for what the store is writing.
 ///
-/// `@unchecked Sendable`: it only reads the device, which any thread may do beside who writes elsewhere, and records are
-/// written to free space alone.
+/// `@unchecked Sendable`: it only reads the device, which any thread may do beside who writes elsewhere, and
+/// records are written to free space alone.
 package struct StoredRecord: @unchecked Sendable {
   let device: any StoreDevice
   let entry: StoreIndex.Entry
@@ -11,7 +11,8 @@ package struct StoredRecord: @unchecked Sendable {
 
   /// The content, part by part. Takes as long as the disk does. Any thread.
   ///
-  /// - Throws: ``StoreError``: `damagedRecord`, also where the app was removed or saved again since; `system`.
+  /// - Throws: ``StoreError``: `damagedRecord`, also where the app was removed or saved again since;
+  ///   `system`.
   package func load() throws(StoreError) -> [[UInt8]] {
     let reader = try RecordReader(device, entry)
     var parts: [[UInt8]] = []
@@ -21,8 +22,8 @@ package struct StoredRecord: @unchecked Sendable {
 
   /// Reads the first part, and the others straight into the memory that they were written from.
   ///
-  /// - Returns: the first part; `nil` where memory did not take its content back: it is in use, of another size, or cannot be
-  ///   locked into main memory again. All of it that is not in use is given back then.
+  /// - Returns: the first part; `nil` where memory did not take its content back: it is in use, of another
+  ///   size, or cannot be locked into main memory again. All of it that is not in use is given back then.
   /// - Throws: as ``load()``. The memory is given back as well.
   package func load(into memory: [HeldMemory]) throws(StoreError) -> [UInt8]? {
     let reader = try RecordReader(device, entry)
@@ -46,7 +47,8 @@ package struct StoredRecord: @unchecked Sendable {
     var failure: StoreError?
     let part = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
       do throws(StoreError) {
-        try reader.next(into: UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(buffer)[..<count]))
+        try reader.next(
+          into: UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(buffer)[..<count]))
         filled = count
       } catch {
         failure = error

@@ -2,9 +2,9 @@ internal import COpportune
 internal import OpportuneBase
 import Synchronization
 
-/// A clock that sleeps on the scheduler's own timers: one-shot, coalesced within their tolerance, on the monitor's
-/// thread. The instants are of `SuspendingClock`'s kind: `CLOCK_MONOTONIC`, which stands still while the machine is
-/// suspended.
+/// A clock that sleeps on the scheduler's own timers: one-shot, coalesced within their tolerance, on the
+/// monitor's thread. The instants are of `SuspendingClock`'s kind: `CLOCK_MONOTONIC`, which stands still
+/// while the machine is suspended.
 public struct AppClock: Clock {
   /// A point on `CLOCK_MONOTONIC`.
   public struct Instant: InstantProtocol, Sendable, Hashable {
@@ -35,8 +35,8 @@ public struct AppClock: Clock {
 
   /// Sleeps until `deadline`, or up to `tolerance` longer, by default the configuration's `timerTolerance`.
   ///
-  /// - Throws: `CancellationError` when the task is cancelled, at once. After the scheduler's shutdown, and in the child of a
-  ///   `fork()`, the sleep ends early.
+  /// - Throws: `CancellationError` when the task is cancelled, at once. After the scheduler's shutdown, and
+  ///   in the child of a `fork()`, the sleep ends early.
   public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
     try Task.checkCancellation()
     let tolerance = tolerance ?? engine.configuration.timerTolerance

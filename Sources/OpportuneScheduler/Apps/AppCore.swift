@@ -2,10 +2,11 @@ internal import COpportune
 internal import COpportuneRuntime
 import Synchronization
 
-/// What an app is to the scheduler: its places in the run queue and its counters. `App` is the handle that users have.
+/// What an app is to the scheduler: its places in the run queue and its counters. `App` is the handle that
+/// users have.
 ///
-/// It has two places. Jobs of default actors go to the second, which is never suspended: such a job drains the
-/// messages of everybody who uses the actor, and must not hang them because this app is suspended.
+/// It has two places. Jobs of default actors go to the second, which is never suspended: such a job drains
+/// the messages of everybody who uses the actor, and must not hang them because this app is suspended.
 final class AppCore: @unchecked Sendable {
   let engine: Engine
   let name: String
@@ -59,7 +60,8 @@ final class AppCore: @unchecked Sendable {
 
   // MARK: Queueing
 
-  /// Queues a job of the app's executor. Never refuses: what cannot be queued goes to the global pool and is counted.
+  /// Queues a job of the app's executor. Never refuses: what cannot be queued goes to the global pool and is
+  /// counted.
   ///
   /// - Parameter tree: where the job belongs to a task that may be donated a higher band.
   func enqueue(_ job: UnownedJob, of tree: TaskTree? = nil) {
@@ -70,19 +72,21 @@ final class AppCore: @unchecked Sendable {
   func tryEnqueue(_ job: UnownedJob, of tree: TaskTree? = nil) -> Bool {
     let pointer = unsafeBitCast(job, to: UnsafeMutableRawPointer.self)
     let kind = Int32(opp_runtime_job_kind(pointer))
-    guard let (here, source, worker) = engine.enqueuer(to: raw) else { return false }
+    guard let (here, producer, worker) = engine.enqueuer(to: raw) else { return false }
     let isTask = kind == OPP_RUNTIME_JOB_TASK || !engine.knowsJobLayout
     let identity = isTask ? opp_runtime_task_id(pointer) : 0
     let isActor =
       engine.knowsJobLayout && kind >= OPP_RUNTIME_JOB_ACTOR_FIRST && kind <= OPP_RUNTIME_JOB_ACTOR_LAST
-    // A yield's own job, and what a task that has just been suspended leaves behind, the worker takes up itself.
+    // A yield's own job, and what a task that has just been suspended leaves behind, the worker takes up
+    // itself.
     let isOwn = worker.map { kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving } ?? false
     let priority = engine.knowsJobLayout ? opp_runtime_job_priority(pointer) : job.priority.rawValue
     let (band, base) = (Band(rawValue: here.band) ?? .background, BasePriority(priority))
     if isOwn, identity != 0, let worker, worker.identity == 0 {
       chargeForActor(identity, band, base: engine.rank(base, band: band, depth: 0), worker)
     }
-    // Jobs of actors and yields, which have no identity, start at the level of the slice that leaves them behind.
+    // Jobs of actors and yields, which have no identity, start at the level of the slice that leaves them
+    // behind.
     let depth = engine.accounts.depth(
       ofQueued: identity, submitter: worker, movesOn: isOwn,
       origin: worker == nil ? Accounts.origin(here.number, in: self) : nil, app: self)
@@ -96,26 +100,27 @@ final class AppCore: @unchecked Sendable {
         // The task that runs for another app has come here, and goes on once this app is resumed.
         let awaited = AwaitedJob(job, of: self, identity: identity, base: base)
         beginWait(of: waiter)
-        if awaited.push(to: self, place, rank: rank, source: source, stamp: stamp, by: worker) { return true }
+        if awaited.push(to: self, place, rank: rank, producer: producer, stamp: stamp, by: worker) { return true }
         record.endWait()
         return false
       }
       let entry = JobEntry(.task, pointer, base: base, queuedAt: stamp)
-      return push(entry, to: place, rank: rank, source: source, by: isOwn ? worker : nil)
+      return push(entry, to: place, rank: rank, producer: producer, by: isOwn ? worker : nil)
     }
     let promotable = PromotableJob(job, of: tree, identity: identity, base: base, rank: rank)
     if !isActor {
       tree.willQueue(promotable)
-      tree.forEachLender { donor in
+      tree.forEachDonor { donor in
         let rank = engine.rank(base, band: donor.band, depth: depth)
-        _ = promotable.push(to: donor, donor.raw, rank: rank, source: source, stamp: stamp, by: isOwn ? worker : nil)
+        _ = promotable.push(
+          to: donor, donor.raw, rank: rank, producer: producer, stamp: stamp, by: isOwn ? worker : nil)
       }
     }
-    // In its own place in any case: those who lend may be suspended before they take it.
-    if promotable.push(to: self, place, rank: rank, source: source, stamp: stamp, by: isOwn ? worker : nil) {
+    // In its own place in any case: those who donate may be suspended before they take it.
+    if promotable.push(to: self, place, rank: rank, producer: producer, stamp: stamp, by: isOwn ? worker : nil) {
       return true
     }
-    // Somebody who lends may have queued it meanwhile, and it may run already.
+    // Somebody who donates may have queued it meanwhile, and it may run already.
     return !promotable.claim()
   }
 
@@ -125,22 +130,24 @@ final class AppCore: @unchecked Sendable {
     let cpu = worker.cpuTimeOnActor(until: now)
     guard cpu > 0 else { return }
     engine.accounts.charge(
-      identity, cpu: cpu, offCPU: 0, at: now, from: 0, to: 0, base: Int(base), band: band, statistics: statistics)
+      identity, cpu: cpu, offCPU: 0, at: now, from: 0, to: 0, base: Int(base), band: band,
+      statistics: statistics)
   }
 
   /// Queues a closure.
   func submit(
     _ base: BasePriority, _ body: @escaping @Sendable () -> Void, cancelled: (@Sendable () -> Void)?
   ) throws(SchedulerError) {
-    let (here, source, worker) = try engine.submitter(to: raw)
+    let (here, producer, worker) = try engine.submitter(to: raw)
     let identity = engine.nextNumber() | Accounts.closureBit
     let origin = worker == nil ? Accounts.origin(here.number, in: self) : nil
     let depth = engine.accounts.depth(ofNew: identity, submitter: worker, origin: origin, app: self)
     let band = Band(rawValue: here.band) ?? .background
     let rank = engine.rank(base, band: band, depth: depth)
-    let closure = Unmanaged.passRetained(Closure(app: self, identity: identity, body: body, cancelled: cancelled))
+    let closure = Unmanaged.passRetained(
+      Closure(app: self, identity: identity, body: body, cancelled: cancelled))
     let entry = JobEntry(.closure, closure.toOpaque(), base: base, queuedAt: statistics.stamp(here))
-    guard push(entry, to: raw, rank: rank, source: source, by: nil) else {
+    guard push(entry, to: raw, rank: rank, producer: producer, by: nil) else {
       closure.release()
       throw SchedulerError(.outOfMemory, "no memory to queue a closure of app \"\(name)\"")
     }
@@ -149,9 +156,9 @@ final class AppCore: @unchecked Sendable {
 
   /// Queues an entry and wakes a worker for it, unless it is `worker`'s own, which takes it next.
   func push(
-    _ entry: JobEntry, to place: OpaquePointer, rank: UInt8, source: OpaquePointer, by worker: Worker?
+    _ entry: JobEntry, to place: OpaquePointer, rank: UInt8, producer: OpaquePointer, by worker: Worker?
   ) -> Bool {
-    let submitted = opp_submit(source, place, rank, entry.raw, worker?.raw)
+    let submitted = opp_submit(producer, place, rank, entry.raw, worker?.raw)
     guard submitted.level >= 0 else { return false }
     if submitted.wake != .OPP_WAKE_NOTHING { follow(submitted) }
     engine.dropIfClosed()
@@ -168,14 +175,14 @@ final class AppCore: @unchecked Sendable {
     observers.tell()
   }
 
-  /// Moves the place of actors' jobs to where the app is now. Others may do the same at once: whoever moves it last has
-  /// looked where the app is after that.
+  /// Moves the place of actors' jobs to where the app is now. Others may do the same at once: whoever moves
+  /// it last has looked where the app is after that.
   private func moveRunner() {
     var moved: UInt8?
     while true {
-      // acquiring and releasing: one after the other passes here. Of two threads the later sees what the earlier did
-      // before: its step of the app, and then looks where that is; or, from its last pass, its step of the runner, and
-      // then moves that. On Arm too, where a load may else come before a step.
+      // acquiring and releasing: one after the other passes here. Of two threads the later sees what the
+      // earlier did before: its step of the app, and then looks where that is; or, from its last pass, its
+      // step of the runner, and then moves that. On Arm too, where a load may else come before a step.
       moves.add(1, ordering: .acquiringAndReleasing)
       let band = state.band
       if band == moved { return }
@@ -208,8 +215,8 @@ final class AppCore: @unchecked Sendable {
 
   // MARK: Run in the place of another
 
-  /// Begins a slice of this app that was taken from the place of an app that waits for it. False if this app is
-  /// suspended: the slice must not run, and its entry in the app's own place is still there.
+  /// Begins a slice of this app that was taken from the place of an app that waits for it. False if this app
+  /// is suspended: the slice must not run, and its entry in the app's own place is still there.
   func enterDonated() -> Bool {
     // seqCst, both: who suspends sets the state and then looks here; one of the two sees the other.
     record.donatedInside.add(1, ordering: .sequentiallyConsistent)
@@ -220,7 +227,8 @@ final class AppCore: @unchecked Sendable {
 
   func leaveDonated() {
     // seqCst: see enterDonated(); releasing, so that what the slice did is seen by who finds the app quiet.
-    guard record.donatedInside.subtract(1, ordering: .sequentiallyConsistent).newValue == 0, opp_app_is_suspended(raw)
+    guard record.donatedInside.subtract(1, ordering: .sequentiallyConsistent).newValue == 0,
+      opp_app_is_suspended(raw)
     else {
       return
     }
@@ -229,8 +237,8 @@ final class AppCore: @unchecked Sendable {
 
   // MARK: Waited for by others
 
-  /// Work of `other` begins to wait for this app, until ``AppRecord/endWait()``. Of the background too, which may come to the
-  /// front meanwhile.
+  /// Work of `other` begins to wait for this app, until ``AppRecord/endWait()``. Of the background too, which
+  /// may come to the front meanwhile.
   @inline(never) private func follow(_ submitted: opp_submitted) {
     if submitted.wake == .OPP_WAKE_COUNT { return statistics.add(.wakeups, 1, in: band) }
     if let pool = engine.pool(ofLevel: Int(submitted.level)) { engine.follow(submitted.wake, in: pool) }
@@ -238,12 +246,15 @@ final class AppCore: @unchecked Sendable {
 
   func beginWait(of other: AppCore) {
     record.beginWait(of: other.number)
-    if opp_app_is_suspended(raw), other.band > .background { engine.monitor.post(.awaited(record, by: other.number)) }
+    if opp_app_is_suspended(raw), other.band > .background {
+      engine.monitor.post(.awaited(record, by: other.number))
+    }
   }
 
   /// Whether it is suspended and nobody is inside one of its jobs.
   var isQuiet: Bool {
-    state.suspended && opp_app_running(raw) == 0 && record.donatedInside.load(ordering: .sequentiallyConsistent) == 0
+    state.suspended && opp_app_running(raw) == 0
+      && record.donatedInside.load(ordering: .sequentiallyConsistent) == 0
   }
 }
 

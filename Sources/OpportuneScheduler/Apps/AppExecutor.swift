@@ -7,9 +7,11 @@ public final class AppExecutor: TaskExecutor {
     core.bind(asUnownedTaskExecutor())
   }
 
-  /// Queues a job; called by the runtime. Never refuses: once the scheduler is shut down, jobs go to the global pool.
+  /// Queues a job; called by the runtime. Never refuses: once the scheduler is shut down, jobs go to the
+  /// global pool.
   public func enqueue(_ job: consuming ExecutorJob) {
-    // The runtime lends this reference. The job may end, and with it what keeps the app, before this thread goes on.
+    // The runtime lends this reference. The job may end, and with it what keeps the app, before this thread
+    // goes on.
     let held = Unmanaged.passRetained(core)
     defer { held.release() }
     let job = UnownedJob(job)

@@ -1,9 +1,11 @@
 internal import OpportuneBase
 
-/// Told when an app changes band, or is suspended or resumed: the hook by which other layers, such as I/O, follow it.
+/// Told when an app changes band, or is suspended or resumed: the hook by which other layers, such as I/O,
+/// follow it.
 package protocol AppObserver: AnyObject, Sendable {
-  /// Called on the thread that made the change, after it; must not block. Two changes may be told of in either order, or
-  /// at once, and who keeps what it has seen may keep what is older. So have one thread look at what the app is then.
+  /// Called on the thread that made the change, after it; must not block. Two changes may be told of in
+  /// either order, or at once, and who keeps what it has seen may keep what is older. So have one thread look
+  /// at what the app is then.
   func appDidChange()
 }
 
@@ -16,7 +18,8 @@ extension App {
   package func tellObservers() { core.observers.tell() }
 }
 
-/// Weak references to observers, in a stack that is never emptied, so that neither side ever waits for the other.
+/// Weak references to observers, in a stack that is never emptied, so that neither side ever waits for the
+/// other.
 final class AppObservers {
   private final class Place: Linked {
     private(set) weak var observer: (any AppObserver)?

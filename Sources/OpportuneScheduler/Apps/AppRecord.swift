@@ -1,25 +1,29 @@
 internal import COpportune
 import Synchronization
 
-/// What the monitor and the statistics know of an app without keeping it alive. Not a weak reference: the first of
-/// those would make every retain and release of the app, several for each of its jobs, take the runtime's slow way.
+/// What the monitor and the statistics know of an app without keeping it alive. Not a weak reference: the
+/// first of those would make every retain and release of the app, several for each of its jobs, take the
+/// runtime's slow way.
 final class AppRecord: @unchecked Sendable {
   let name: String
   let number: UInt64
-  /// Its places in the run queue. Once the app is gone another may be there; their memory stays until the engine goes.
+  /// Its places in the run queue. Once the app is gone another may be there; their memory stays until the
+  /// engine goes.
   let place: OpaquePointer
   let runner: OpaquePointer
   let statistics: StatisticsBlock
   private let gone = Atomic<Bool>(false)
   /// Slices of this app that run in the place of another.
   let donatedInside = Atomic<Int>(0)
-  /// Waits of other apps' foreground work for this one, which are jobs that are queued on its strands, and ``AppTask/value`` of
-  /// its tasks: in the low half how many have begun and not ended, in the high half how many have ended.
+  /// Waits of other apps' foreground work for this one, which are jobs that are queued on its strands, and
+  /// ``AppTask/value`` of its tasks: in the low half how many have begun and not ended, in the high half how
+  /// many have ended.
   private let waits = Atomic<UInt64>(0)
   /// The number of the app that began the last.
   private let lastWaiter = Atomic<UInt64>(0)
 
-  init(name: String, number: UInt64, place: OpaquePointer, runner: OpaquePointer, statistics: StatisticsBlock) {
+  init(name: String, number: UInt64, place: OpaquePointer, runner: OpaquePointer, statistics: StatisticsBlock)
+  {
     self.name = name
     self.number = number
     self.place = place

@@ -3,13 +3,14 @@ import Synchronization
 
 /// The accounts of tasks, strands and closures, by identity, in the C core's forgetful table.
 ///
-/// Identities: a task's id as the runtime gives it; a closure's and a strand's own number with a high bit; for a
-/// thread outside the pools, in one app, a word made of both (its *origin*): what such a thread submits has no
-/// submitter whose level it could start at. An origin is *suspected* from when a fresh job of its uses up a quantum until
-/// one of its jobs ends sooner. Suspected jobs start like all others, since the main thread submits hogs and keystrokes
-/// alike, if they were submitted a quantum after the last hog of their origin was seen, or are among the first few after a
-/// single one; but they are judged as soon as something waits behind them, and not after a quantum. Until then they are
-/// lowered once, and begin beside the tokens. (docs/decisions/0022)
+/// Identities: a task's id as the runtime gives it; a closure's and a strand's own number with a high bit;
+/// for a thread outside the pools, in one app, a word made of both (its *origin*): what such a thread submits
+/// has no submitter whose level it could start at. An origin is *suspected* from when a fresh job of its uses
+/// up a quantum until one of its jobs ends sooner. Suspected jobs start like all others, since the main
+/// thread submits hogs and keystrokes alike, if they were submitted a quantum after the last hog of their
+/// origin was seen, or are among the first few after a single one; but they are judged as soon as something
+/// waits behind them, and not after a quantum. Until then they are lowered once, and begin beside the tokens.
+/// (docs/decisions/0022)
 ///
 /// Forgetting costs at most this: a hog that was forgotten starts again at its first level.
 ///
@@ -69,23 +70,27 @@ struct Accounts: ~Copyable, @unchecked Sendable {
     opp_table_put(table, identity, max(account.bits, 1))
   }
 
-  /// The calling thread's, in `app`. Not made from the thread's source, which another thread takes over when this one
-  /// has ended, and with it would take over the blame.
+  /// The calling thread's, in `app`. Not made from the thread's producer, which another thread takes over when
+  /// this one has ended, and with it would take over the blame.
   static func origin(_ thread: UInt64 = opp_thread_number(), in app: AppCore) -> UInt64 {
     originBit | (thread &* 0x9E37_79B9_7F4A_7C15) ^ app.number
   }
 
   // MARK: At a submission
 
-  /// The depth at which a job starts that is queued now: its own, after what idleness restores; else what it inherits
-  /// from the demoted job that submits it; else one, where it is held back for its origin.
+  /// The depth at which a job starts that is queued now: its own, after what idleness restores; else what it
+  /// inherits from the demoted job that submits it; else one, where it is held back for its origin.
   ///
-  /// - Parameter movesOn: whether it is the task itself that goes on elsewhere: it has hopped, or yielded and its turn
-  ///   has come. It was queued or running all the time, under another name, so nothing was idle. (R-CPU-08)
-  func depth(ofQueued identity: UInt64, submitter: Worker?, movesOn: Bool, origin: UInt64?, app: AppCore) -> Int {
+  /// - Parameter movesOn: whether it is the task itself that goes on elsewhere: it has hopped, or yielded and
+  ///   its turn has come. It was queued or running all the time, under another name, so nothing was idle.
+  ///   (R-CPU-08)
+  func depth(ofQueued identity: UInt64, submitter: Worker?, movesOn: Bool, origin: UInt64?, app: AppCore)
+    -> Int
+  {
     guard identity != 0 else { return submitter?.app === app ? submitter?.depth ?? 0 : 0 }
     if let submitter, submitter.identity == identity {
-      // It queues itself from within its slice: nothing was idle, and the account does not know of the slice yet.
+      // It queues itself from within its slice: nothing was idle, and the account does not know of the slice
+      // yet.
       return max(read(identity)?.depth ?? 0, submitter.depth)
     }
     if var account = read(identity) {
@@ -123,8 +128,8 @@ struct Accounts: ~Copyable, @unchecked Sendable {
 
   // MARK: At a slice
 
-  /// The depth at which a job is to run that was queued some time ago: its account's by now, or one, where it is held back
-  /// for its origin.
+  /// The depth at which a job is to run that was queued some time ago: its account's by now, or one, where it
+  /// is held back for its origin.
   ///
   /// - Parameter account: ``bits(of:)`` the job, read once for this and ``begin(_:_:at:)``.
   @inline(__always) func depth(ofTaken identity: UInt64, _ account: UInt64) -> Int {
@@ -151,14 +156,17 @@ struct Accounts: ~Copyable, @unchecked Sendable {
     return word == 0 ? nil : Suspect(word: word)
   }
 
-  /// Trusts what a suspected origin submits now where it may as well be a short job: after a single hog, or none for a
-  /// quantum. Only so many at a time that have not shown what they are, and where there is room for them beside the tokens
-  /// if they are hogs: else each of a flood would keep its token, and everybody would wait. False where it is held back.
+  /// Trusts what a suspected origin submits now where it may as well be a short job: after a single hog, or
+  /// none for a quantum. Only so many at a time that have not shown what they are, and where there is room
+  /// for them beside the tokens if they are hogs: else each of a flood would keep its token, and everybody
+  /// would wait. False where it is held back.
   private func trust(_ suspect: Suspect, _ origin: UInt64, at now: UInt64, _ pool: PoolState?) -> Bool {
     guard suspect.hogs <= 1 || now.saturatingSubtract(suspect.seen) >= UInt64(policy.quantumNanoseconds),
-      suspect.trusted < Suspect.trustedMax, pool?.hasRoom(.OPP_DEMOTION_FOUND, beside: suspect.trusted) ?? true
+      suspect.trusted < Suspect.trustedMax,
+      pool?.hasRoom(.OPP_DEMOTION_FOUND, beside: suspect.trusted) ?? true
     else { return false }
-    // A worker or the monitor may have changed it meanwhile; a change that is lost trusts one job more or less.
+    // A worker or the monitor may have changed it meanwhile; a change that is lost trusts one job more or
+    // less.
     var trusting = suspect
     trusting.trusted += 1
     opp_table_put(suspects, origin, trusting.word)
@@ -167,8 +175,8 @@ struct Accounts: ~Copyable, @unchecked Sendable {
 
   /// What is known of a suspected origin, in a word that is not 0.
   private struct Suspect {
-    /// How many of its jobs were trusted and have not shown what they are. As many as a person's input may come to while
-    /// a hog runs.
+    /// How many of its jobs were trusted and have not shown what they are. As many as a person's input may
+    /// come to while a hog runs.
     var trusted: Int
     /// How many hogs were seen in a row.
     var hogs: Int
@@ -189,8 +197,8 @@ struct Accounts: ~Copyable, @unchecked Sendable {
     }
   }
 
-  /// A slice begins: until its end nothing that is queued for the task has been idle before. True if it has an account,
-  /// which is to be told of the end.
+  /// A slice begins: until its end nothing that is queued for the task has been idle before. True if it has
+  /// an account, which is to be told of the end.
   @inline(__always) func begin(_ identity: UInt64, _ bits: UInt64, at now: UInt64) -> Bool {
     guard bits != 0 else { return false }
     goesOn(identity, bits, at: now)
@@ -212,7 +220,8 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   ///   - begun: how deep it began.
   ///   - depth: how deep it ran at last; what the monitor has lowered meanwhile is counted already.
   func charge(
-    _ identity: UInt64, cpu: UInt64, offCPU: UInt64, at now: UInt64, from begun: Int, to depth: Int, base: Int,
+    _ identity: UInt64, cpu: UInt64, offCPU: UInt64, at now: UInt64, from begun: Int, to depth: Int,
+    base: Int,
     band: Band, statistics: StatisticsBlock?
   ) {
     guard identity != 0 else { return }
@@ -275,9 +284,12 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   }
 
   /// The depth of a job that is still running, after what its slice has used so far. Changes nothing.
-  func depth(ofRunning identity: UInt64, from depth: Int, cpu: UInt64, offCPU: UInt64, base: Int, band: Band) -> Int {
+  func depth(ofRunning identity: UInt64, from depth: Int, cpu: UInt64, offCPU: UInt64, base: Int, band: Band)
+    -> Int
+  {
     var account = read(identity) ?? QuantumAccount(depth: depth, at: 0)
-    _ = account.running(cpu: cpu, offCPU: offCPU, policy: policy, depthMax: bands.depthMax(of: band, rank: base))
+    _ = account.running(
+      cpu: cpu, offCPU: offCPU, policy: policy, depthMax: bands.depthMax(of: band, rank: base))
     return max(depth, account.depth)
   }
 }

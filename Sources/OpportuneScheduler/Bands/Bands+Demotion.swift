@@ -1,5 +1,5 @@
-/// Where undemoted work of a task priority starts: at which of the five ranks that are kept free of demoted work. Each queued
-/// job carries it, so that what it was lowered by follows from its rank.
+/// Where undemoted work of a task priority starts: at which of the five ranks that are kept free of demoted
+/// work. Each queued job carries it, so that what it was lowered by follows from its rank.
 struct BasePriority: Sendable, Hashable {
   static let count = 5
   /// 0 to 4; 0 is the highest.
@@ -28,13 +28,13 @@ struct BasePriority: Sendable, Hashable {
 
 /// Where demoted work stands.
 ///
-/// The ranks at which undemoted work starts (0, 4, 8, 12, 16) are kept free of demoted work, so that a pool whose
-/// bound of demoted workers is reached can leave demoted work aside by level alone.
+/// The ranks at which undemoted work starts (0, 4, 8, 12, 16) are kept free of demoted work, so that a pool
+/// whose bound of demoted workers is reached can leave demoted work aside by level alone.
 extension Bands {
   private static let initialRanks = stride(from: 0, through: initialRankMax, by: 4)
 
-  /// The rank of work that started at `base` and was lowered `depth` times: each step goes to the next rank that is
-  /// not one where undemoted work starts. (R-CPU-06, R-CPU-07)
+  /// The rank of work that started at `base` and was lowered `depth` times: each step goes to the next rank
+  /// that is not one where undemoted work starts. (R-CPU-06, R-CPU-07)
   func rank(base: Int, depth: Int) -> Int {
     var rank = base
     for _ in 0..<max(0, depth) {
@@ -44,8 +44,8 @@ extension Bands {
     return min(rank, Level.count - 1)
   }
 
-  /// By how many steps work of that base was lowered to `rank`: the inverse of ``rank(base:depth:)``. In a band of fewer levels,
-  /// where the last bases share the lowest, at least so many.
+  /// By how many steps work of that base was lowered to `rank`: the inverse of ``rank(base:depth:)``. In a
+  /// band of fewer levels, where the last bases share the lowest, at least so many.
   static func depth(rank: Int, base: BasePriority) -> Int {
     let base = min(4 * Int(base.index), min(rank, initialRankMax) / 4 * 4)
     return rank - base - (min(rank, initialRankMax) / 4 - base / 4)

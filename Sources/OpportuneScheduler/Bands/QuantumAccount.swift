@@ -125,7 +125,8 @@ package struct QuantumAccount: Sendable, Hashable {
     let deepest = max(depth, min(seen, Self.depthMax))
     let quanta = UInt64((deepest - depth) / max(1, policy.step))
     depth = deepest
-    let (counted, overflow) = quanta.multipliedReportingOverflow(by: UInt64(max(1, policy.quantumNanoseconds)))
+    let (counted, overflow) = quanta.multipliedReportingOverflow(
+      by: UInt64(max(1, policy.quantumNanoseconds)))
     let rest = cpu.saturatingSubtract(overflow ? .max : counted)
     // What is left of the slice was off the CPU in the same proportion.
     let share = cpu == 0 ? 1 : Double(rest) / Double(cpu)

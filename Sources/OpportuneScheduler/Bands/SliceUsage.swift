@@ -3,13 +3,13 @@ internal import OpportuneBase
 
 /// How much CPU time a worker's slices use, measured as seldom as possible.
 ///
-/// A reading of the CPU clock costs 0.3 µs and one of the run-queue wait 0.4 µs more. So a slice of less than 50 µs
-/// counts as CPU time as it stands, and is charged by sampling: whenever such slices have added up to 100 µs, the task
-/// whose slice it is then pays for all of them. In the long run each pays its share. Longer slices are measured,
-/// against an anchor that is renewed after each of them, at each sample and after each sleep: it is never much older
-/// than the slice, or a fresh job that is preempted would pay for those before it. The wait is read when enough time
-/// off the CPU has come together for it to matter; what was waited for before the slice, such as for a CPU after a
-/// sleep, would else hide that the slice was blocked.
+/// A reading of the CPU clock costs 0.3 µs and one of the run-queue wait 0.4 µs more. So a slice of less than
+/// 50 µs counts as CPU time as it stands, and is charged by sampling: whenever such slices have added up to
+/// 100 µs, the task whose slice it is then pays for all of them. In the long run each pays its share. Longer
+/// slices are measured, against an anchor that is renewed after each of them, at each sample and after each
+/// sleep: it is never much older than the slice, or a fresh job that is preempted would pay for those before
+/// it. The wait is read when enough time off the CPU has come together for it to matter; what was waited for
+/// before the slice, such as for a CPU after a sleep, would else hide that the slice was blocked.
 struct SliceUsage {
   private static let measured: UInt64 = 50_000
   private static let sample: UInt64 = 100_000
@@ -89,7 +89,8 @@ struct SliceUsage {
     uncounted += wall - cpu
     var usage = opp_thread_usage()
     guard uncounted >= Self.offMeasured, opp_thread_meter_read(meter, &usage) == 0 else { return (cpu, 0) }
-    // Who has not given the CPU up by itself was not blocked: what neither clock has counted the machine's host took.
+    // Who has not given the CPU up by itself was not blocked: what neither clock has counted the machine's
+    // host took.
     let (switchesBefore, off) = (switchesAtAnchor, uncounted.saturatingSubtract(usage.wait_ns &- anchorWait))
     renew(usage)
     return (cpu, switchesAtAnchor != switchesBefore && usage.wait_known != 0 ? min(off, wall - cpu) : 0)

@@ -7,8 +7,8 @@ package enum Capability: UInt64 {
   case sysNice = 23
   case sysResource = 24
 
-  /// Whether this process has it, and it counts for what a whole machine shares, such as priorities and locked memory: what a
-  /// user namespace gives does not. `nil` where /proc does not say.
+  /// Whether this process has it, and it counts for what a whole machine shares, such as priorities and
+  /// locked memory: what a user namespace gives does not. `nil` where /proc does not say.
   package var counts: Bool? {
     guard let status = SmallFile.read(StatusFile.path), let isEffective = isEffective(inStatus: status) else {
       return nil
@@ -34,7 +34,8 @@ enum UserNamespace {
   private static let first: ino_t = 0xEFFF_FFFD
 }
 
-/// What the kernel says of the calling thread, whose capabilities and filters may be others than the process's.
+/// What the kernel says of the calling thread, whose capabilities and filters may be others than the
+/// process's.
 enum StatusFile {
   static let path = "/proc/thread-self/status"
 

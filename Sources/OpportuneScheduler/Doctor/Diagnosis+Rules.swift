@@ -1,7 +1,7 @@
 import Glibc
 
-// The pure part: from facts to findings. What a pool gets is asked of `KernelPriority`, which decides it in the
-// scheduler too, so that this page cannot say anything else.
+// The pure part: from facts to findings. What a pool gets is asked of `KernelPriority`, which decides it in
+// the scheduler too, so that this page cannot say anything else.
 
 extension Diagnosis {
   init(_ facts: SystemFacts, configuration: SchedulerConfiguration = SchedulerConfiguration()) {
@@ -54,7 +54,8 @@ extension SystemFacts {
 
   private var userFinding: Finding {
     let name =
-      (userID == 0 ? "root" : "ordinary user (\(userID))") + (hasOwnUsers == true ? " of a user namespace" : "")
+      (userID == 0 ? "root" : "ordinary user (\(userID))")
+      + (hasOwnUsers == true ? " of a user namespace" : "")
     let capability =
       switch hasSysNice {
       case true?: mayRaise ? "CAP_SYS_NICE" : "CAP_SYS_NICE only there"
@@ -80,7 +81,8 @@ extension SystemFacts {
 
   private var descriptorFinding: Finding {
     let limit = descriptorLimit.map { "\($0) by RLIMIT_NOFILE" } ?? "no limit"
-    let found = "\(limit); a scheduler keeps \(schedulerDescriptors), and one for each job that blocks or is demoted"
+    let found =
+      "\(limit); a scheduler keeps \(schedulerDescriptors), and one for each job that blocks or is demoted"
     guard let descriptorLimit, descriptorLimit < schedulerDescriptors + 256 else {
       return Finding(.system, "Descriptors", .ok, found: found)
     }
@@ -238,7 +240,8 @@ private struct PoolRules {
     guard chosen.nice > 0 else { return Finding(.pools, "Foreground", .ok, found: describe(chosen)) }
     return Finding(
       .pools, "Foreground", .degraded, found: describe(chosen),
-      cost: "The program was started at nice \(chosen.nice), and is not raised: what runs at nice 0 gets more CPU.",
+      cost:
+        "The program was started at nice \(chosen.nice), and is not raised: what runs at nice 0 gets more CPU.",
       remedy: "Start it without nice.")
   }
 
@@ -283,8 +286,10 @@ private struct PoolRules {
     let second = priority(.foreground, foregroundTop, depth: 2)
     guard second.nice > facts.privileges.baseNice else {
       return Finding(
-        .pools, "Demotion", .degraded, found: "by the slice alone: at nice \(second.nice) there is no lower nice value",
-        cost: "Work that uses up its quantum keeps its share of the CPU.", remedy: "Start the program without nice.")
+        .pools, "Demotion", .degraded,
+        found: "by the slice alone: at nice \(second.nice) there is no lower nice value",
+        cost: "Work that uses up its quantum keeps its share of the CPU.",
+        remedy: "Start the program without nice.")
     }
     guard second.retires else {
       return Finding(
@@ -366,7 +371,8 @@ extension SystemFacts {
       }
     return [
       Finding(
-        .io, "io_uring", .missing, found: String(cString: strerror(ringError)) + (who.map { ": \($0)" } ?? ""),
+        .io, "io_uring", .missing,
+        found: String(cString: strerror(ringError)) + (who.map { ": \($0)" } ?? ""),
         cost:
           "Files go over a few threads and sockets over poll instead: the same order of classes, more CPU time for "
           + "each request. The open of a FIFO that nobody has at the other end, cancelled or not, keeps one of the "
@@ -386,7 +392,10 @@ extension SystemFacts {
       )
     case (_, true?): ("a seccomp filter refuses it", passRings)
     case (_, false?):
-      ("neither a seccomp filter nor kernel.io_uring_disabled", "Let the security module (SELinux, BPF) token it.")
+      (
+        "neither a seccomp filter nor kernel.io_uring_disabled",
+        "Let the security module (SELinux, BPF) token it."
+      )
     case (_, nil): (nil, "\(enableRings); or, of a container's seccomp filter: \(passRings)")
     }
   }

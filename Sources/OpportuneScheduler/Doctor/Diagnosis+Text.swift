@@ -48,7 +48,8 @@ private struct TextLayout {
     return text.enumerated().map { ($0.offset == 0 ? head : indent) + $0.element }
   }
 
-  /// Lines of `room` characters, the first behind `label`, the others as far in. A number stays with its unit.
+  /// Lines of `room` characters, the first behind `label`, the others as far in. A number stays with its
+  /// unit.
   private func wrap(_ text: String, _ room: Int, label: String = "") -> [String] {
     let room = room - label.count
     let unitWidth = 3

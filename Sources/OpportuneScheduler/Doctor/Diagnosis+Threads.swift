@@ -13,7 +13,8 @@ extension SystemFacts {
     guard room > configuration.pools.count else {
       return .init(
         .system, "Threads", .missing, found: "\(threadLimits)",
-        cost: "A scheduler does not start: it needs a thread for each pool and one to watch them.", remedy: remedy)
+        cost: "A scheduler does not start: it needs a thread for each pool and one to watch them.",
+        remedy: remedy)
     }
     guard long < configured || min(foreground, background) <= width else {
       return .init(.system, "Threads", .ok, found: "\(threadLimits)")

@@ -1,4 +1,5 @@
-/// What Opportune finds on this machine, what each thing that is worse than it could be costs, and how to mend it.
+/// What Opportune finds on this machine, what each thing that is worse than it could be costs, and how to
+/// mend it.
 ///
 /// `opportune doctor` prints it; a program may keep it in its own log. A value: safe to use from any thread.
 ///
@@ -75,13 +76,14 @@ public struct Diagnosis: Sendable, Hashable, Codable {
     self.findings = findings
   }
 
-  /// Looks at this machine, as this process sees it. Reads, and tries priorities on a thread that ends afterwards;
-  /// changes nothing. Takes a few milliseconds, and blocks meanwhile.
+  /// Looks at this machine, as this process sees it. Reads, and tries priorities on a thread that ends
+  /// afterwards; changes nothing. Takes a few milliseconds, and blocks meanwhile.
   public static func run(configuration: SchedulerConfiguration = SchedulerConfiguration()) -> Diagnosis {
     Diagnosis(SystemFacts.read(), configuration: configuration)
   }
 
-  /// Adds findings of areas that ``run(configuration:)`` does not look at, or not alone, each at the end of its area.
+  /// Adds findings of areas that ``run(configuration:)`` does not look at, or not alone, each at the end of
+  /// its area.
   package mutating func add(_ more: [Finding]) {
     let order = Area.allCases
     for finding in more {

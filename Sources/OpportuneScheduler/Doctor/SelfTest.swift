@@ -1,8 +1,8 @@
 internal import COpportune
 import Synchronization
 
-/// A scheduler that is started to see whether it does what the rest of the diagnosis says: the kernel may say that a
-/// thing is allowed and do another.
+/// A scheduler that is started to see whether it does what the rest of the diagnosis says: the kernel may say
+/// that a thing is allowed and do another.
 ///
 /// Every job ends by itself, and the shutdown at the end has a deadline, so it never hangs.
 struct SelfTest {
@@ -22,7 +22,8 @@ struct SelfTest {
     static func classOfThread() -> Int {
       var parameters = opp_sched_params()
       guard opp_thread_get_sched(0, &parameters) == 0 else { return unseen }
-      return pack(parameters.policy == OPP_CLASS_IDLE, parameters.policy == OPP_CLASS_RR, Int(parameters.nice))
+      return pack(
+        parameters.policy == OPP_CLASS_IDLE, parameters.policy == OPP_CLASS_RR, Int(parameters.nice))
     }
 
     static func pack(_ isIdle: Bool, _ isRealTime: Bool, _ nice: Int) -> Int {
@@ -104,7 +105,8 @@ extension SelfTest.Result {
     if let failure {
       return [
         .init(
-          .selfTest, "Scheduler", .missing, found: failure, cost: "Programs that use Opportune fail likewise here.")
+          .selfTest, "Scheduler", .missing, found: failure,
+          cost: "Programs that use Opportune fail likewise here.")
       ]
     }
     return [pools, demotion, suspension] + (hasHook ? [escaped] : [])
@@ -145,7 +147,8 @@ extension SelfTest.Result {
   private var escaped: Diagnosis.Finding {
     let made = UInt64(SelfTest.escapes)
     return escapes == made
-      ? .init(.selfTest, "Escapes", .ok, found: "\(made) tasks left an app for the global pool; all were counted")
+      ? .init(
+        .selfTest, "Escapes", .ok, found: "\(made) tasks left an app for the global pool; all were counted")
       : .init(
         .selfTest, "Escapes", .degraded,
         found: "\(made) tasks left an app for the global pool; \(escapes) were counted",
@@ -154,8 +157,9 @@ extension SelfTest.Result {
 }
 
 extension Diagnosis {
-  /// As ``run(configuration:)``, and starts a scheduler besides, to see whether it does here what the findings say. Takes
-  /// some 50 ms of CPU time. From the first call on the process's tasks go through the runtime's enqueue hook.
+  /// As ``run(configuration:)``, and starts a scheduler besides, to see whether it does here what the
+  /// findings say. Takes some 50 ms of CPU time. From the first call on the process's tasks go through the
+  /// runtime's enqueue hook.
   public static func runWithSelfTest(
     configuration: SchedulerConfiguration = SchedulerConfiguration()
   ) async -> Diagnosis {

@@ -17,7 +17,8 @@ struct SystemFacts: Sendable, Equatable {
   var userID: UInt32 = 0
   /// `CAP_SYS_NICE` of the namespace that it is in; nil where it is not known.
   var hasSysNice: Bool?
-  /// In another user namespace than the machine's, whose capabilities do not count for priorities; nil where it is not known.
+  /// In another user namespace than the machine's, whose capabilities do not count for priorities; nil where
+  /// it is not known.
   var hasOwnUsers: Bool?
   /// The lowest nice value that `RLIMIT_NICE` allows, -20 to 20; 20 is none.
   var niceLimit = 20
@@ -142,7 +143,9 @@ extension SystemFacts {
     hasSchedstat = probe.has_schedstat != 0
     ringError = -probe.io_uring
     ringOperations = Int(probe.io_uring_ops)
-    ringsDisabled = SmallFile.read("/proc/sys/kernel/io_uring_disabled").flatMap { Int($0.prefix { $0.isNumber }) }
+    ringsDisabled = SmallFile.read("/proc/sys/kernel/io_uring_disabled").flatMap {
+      Int($0.prefix { $0.isNumber })
+    }
   }
 }
 

@@ -10,7 +10,8 @@ extension Monitor {
     var depth: Int
     /// Voluntary context switches at the last look.
     var switches: Int64
-    /// Time off the CPU without waiting for one, nanoseconds, as far as known; and what shows as such where none is.
+    /// Time off the CPU without waiting for one, nanoseconds, as far as known; and what shows as such where
+    /// none is.
     var offCPU: UInt64 = 0
     var nothing: Int64 = 0
     /// CPU time and time off the CPU when it was last seen to have blocked.
@@ -71,10 +72,10 @@ extension Monitor {
         switches: reading.switchesBefore)
     let wall = now > reading.start ? now - reading.start : 0
     let used = min(wall, usage.cpu_ns &- reading.cpuBefore)
-    // Time off the CPU is what neither clock has counted. The kernel counts a wait when it is over: a thread that waits
-    // for a CPU now seems to be off it by that much, one that waited as the slice began to have been on it. So a
-    // thread that has not given the CPU up by itself since the last look was not blocked since, and what comes out
-    // below nothing shows where nothing is.
+    // Time off the CPU is what neither clock has counted. The kernel counts a wait when it is over: a thread
+    // that waits for a CPU now seems to be off it by that much, one that waited as the slice began to have
+    // been on it. So a thread that has not given the CPU up by itself since the last look was not blocked
+    // since, and what comes out below nothing shows where nothing is.
     let uncounted = Int64(wall - used) - Int64(clamping: usage.wait_ns &- reading.waitBefore)
     known.nothing = min(known.nothing, uncounted)
     let off = UInt64(clamping: uncounted - known.nothing)
@@ -82,7 +83,8 @@ extension Monitor {
     known.switches = switches
     known.judgedOff = min(known.judgedOff, known.offCPU)
     if Double(known.offCPU - known.judgedOff)
-      > engine.configuration.quantum.offCPUShare * Double(max(quantum, used.saturatingSubtract(known.judgedCPU)))
+      > engine.configuration.quantum.offCPUShare
+      * Double(max(quantum, used.saturatingSubtract(known.judgedCPU)))
     {
       (known.judgedCPU, known.judgedOff) = (used, known.offCPU)
     }
@@ -102,15 +104,18 @@ extension Monitor {
     known.depth = depth
   }
 
-  /// Something waits behind a fresh job whose origin is suspected, and it has had the CPU for `delay`, longer than the
-  /// pool's jobs ordinarily take: it is lowered before it has used up its quantum. False where it is not such a job.
+  /// Something waits behind a fresh job whose origin is suspected, and it has had the CPU for `delay`, longer
+  /// than the pool's jobs ordinarily take: it is lowered before it has used up its quantum. False where it is
+  /// not such a job.
   func judgeSuspect(
     _ worker: Worker, _ reading: WorkerReport.Reading, after delay: UInt64, _ now: UInt64, _ engine: Engine
   ) -> Bool {
     guard worker.depth == 0, reading.band != .background, engine.accounts.isSuspected(reading.identity) else {
       return false
     }
-    guard let cpu = worker.report.cpuTime, cpu.saturatingSubtract(reading.cpuBefore) >= delay else { return false }
+    guard let cpu = worker.report.cpuTime, cpu.saturatingSubtract(reading.cpuBefore) >= delay else {
+      return false
+    }
     let key = ObjectIdentifier(worker)
     if var known = seen[key], known.sequence == reading.sequence {
       known.depth = 1
@@ -119,7 +124,8 @@ extension Monitor {
     return lower(worker, reading, from: 0, to: 1, now, engine)
   }
 
-  /// Jobs on trial that have used the CPU for longer than the pool's jobs ordinarily do go on at the demoted's kernel priority.
+  /// Jobs on trial that have used the CPU for longer than the pool's jobs ordinarily do go on at the
+  /// demoted's kernel priority.
   func judgeTrials(_ pool: PoolState, _ engine: Engine) {
     var goesOn = false
     for case let worker? in pool.workers where worker.isOnTrial {
@@ -141,7 +147,8 @@ extension Monitor {
 
   /// Lowers what runs, and lets another worker take its place. False if it keeps the place.
   @discardableResult private func lower(
-    _ worker: Worker, _ reading: WorkerReport.Reading, from known: Int, to depth: Int, _ now: UInt64, _ engine: Engine
+    _ worker: Worker, _ reading: WorkerReport.Reading, from known: Int, to depth: Int, _ now: UInt64,
+    _ engine: Engine
   ) -> Bool {
     let bands = engine.configuration.bands
     let level = bands.level(
@@ -154,8 +161,9 @@ extension Monitor {
     return replace(worker, reading, demoted: true, engine)
   }
 
-  /// A worker that was replaced because it was blocked runs again, and has used up a quantum since: it counts among the
-  /// demoted, beyond the bound if need be, or as many hogs as had blocked once would run beside those that are counted.
+  /// A worker that was replaced because it was blocked runs again, and has used up a quantum since: it counts
+  /// among the demoted, beyond the bound if need be, or as many hogs as had blocked once would run beside
+  /// those that are counted.
   func recount(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine) {
     // A guest whose app has left for another pool is counted nowhere.
     guard worker.standing == .OPP_SLOT_HANDED_OFF, let app = reading.app,
@@ -164,14 +172,15 @@ extension Monitor {
     if opp_worker_count(worker.raw) == .OPP_HANDED_LATE { letAnotherWork(worker.pool, engine) }
   }
 
-  /// A worker that is blocked makes room for demoted work that waits: what it waits for may be among that. Who has a
-  /// token does so too, where no fresh work calls for watch() to see to it.
+  /// A worker that is blocked makes room for demoted work that waits: what it waits for may be among that.
+  /// Who has a token does so too, where no fresh work calls for watch() to see to it.
   func makeRoomIfBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) {
     let (pool, standing) = (worker.pool, worker.standing)
     let isCounted = standing == .OPP_SLOT_DEMOTED || standing == .OPP_SLOT_SUNK
     guard isCounted ? !pool.hasRoom(.OPP_DEMOTION_KNOWN) : standing == .OPP_SLOT_RUNNING, now > reading.start,
       stayedBlocked(worker, reading, now, engine),
-      now - reading.start >= PoolState.patience(workers: pool.liveWorkers, width: engine.width, delay: spareDelay)
+      now - reading.start
+        >= PoolState.patience(workers: pool.liveWorkers, width: engine.width, delay: spareDelay)
     else { return }
     guard isCounted else { return replaceBlocked(worker, reading, engine) }
     if worker.report.isStillInside(reading), opp_worker_uncount(worker.raw) == .OPP_HANDED_OFF {

@@ -11,8 +11,8 @@ extension Monitor {
     var mayBeReplacedOnMap = false
   }
 
-  /// A pool in which something waits while all tokens are in use: replaces workers that are blocked; if the others
-  /// have all been inside their jobs for long, wakes the spare worker.
+  /// A pool in which something waits while all tokens are in use: replaces workers that are blocked; if the
+  /// others have all been inside their jobs for long, wakes the spare worker.
   func watch(_ pool: PoolState, _ engine: Engine) {
     judgeTrials(pool, engine)
     let fresh = pool.mask & ~pool.demotedMask
@@ -28,7 +28,8 @@ extension Monitor {
       let standing = worker.standing
       guard standing == .OPP_SLOT_RUNNING || standing == .OPP_SLOT_SPARE else { continue }
       guard let reading = worker.report.read(), now > reading.start, now - reading.start >= delay else {
-        // Between two jobs, or inside a new one; but a spare worker that is slow to start must not hide a stall.
+        // Between two jobs, or inside a new one; but a spare worker that is slow to start must not hide a
+        // stall.
         if standing == .OPP_SLOT_RUNNING { flowing = true }
         continue
       }
@@ -39,7 +40,8 @@ extension Monitor {
         flowing = true
       } else if worker.depth > 0, reading.band != .background,
         replace(worker, reading, demoted: true, engine)
-          || hasStood(pool, now, engine) && replace(worker, reading, demoted: true, engine, why: .OPP_DEMOTION_STARVES)
+          || hasStood(pool, now, engine)
+            && replace(worker, reading, demoted: true, engine, why: .OPP_DEMOTION_STARVES)
       {
         // A known hog that was beyond the bound before.
         flowing = true
@@ -47,10 +49,12 @@ extension Monitor {
         reserve = (worker, reading)
       }
     }
-    // The reserve has been stuck for a quantum too, and no job has begun or ended since the last look: it stays with
-    // its job and another takes its place, within the bound of demoted workers. Not earlier: the more hogs share the
-    // CPUs, the later the first has used its quantum and is known, and its kin with it.
-    if !flowing, let (worker, reading) = reserve, progress == pool.lastProgress, now - reading.start >= quantum {
+    // The reserve has been stuck for a quantum too, and no job has begun or ended since the last look: it
+    // stays with its job and another takes its place, within the bound of demoted workers. Not earlier: the
+    // more hogs share the CPUs, the later the first has used its quantum and is known, and its kin with it.
+    if !flowing, let (worker, reading) = reserve, progress == pool.lastProgress,
+      now - reading.start >= quantum
+    {
       replace(worker, reading, demoted: true, engine)
     }
     pool.lastProgress = progress
@@ -61,8 +65,8 @@ extension Monitor {
     opp_pool_watch(pool.raw)
   }
 
-  /// Whether the pool's hogs have had the CPU for so long that each has had several quanta, and none has ended. It
-  /// reads the clocks of all workers, hence once a quantum.
+  /// Whether the pool's hogs have had the CPU for so long that each has had several quanta, and none has
+  /// ended. It reads the clocks of all workers, hence once a quantum.
   func hasStood(_ pool: PoolState, _ now: UInt64, _ engine: Engine) -> Bool {
     guard pool.cpuAtProgress == nil || now &- pool.stoodLookAt >= quantum else { return false }
     pool.stoodLookAt = now
@@ -81,18 +85,23 @@ extension Monitor {
     }
   }
 
-  /// Whether the worker is blocked and has hardly run since the last look, and another in its place would help. On the
-  /// lock of the memory map it helps the jobs that do not need the lock; but with each more there is one more thread to wait
-  /// for it, and to keep from the CPU who holds it. (docs/decisions/0016)
-  func stayedBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) -> Bool {
+  /// Whether the worker is blocked and has hardly run since the last look, and another in its place would
+  /// help. On the lock of the memory map it helps the jobs that do not need the lock; but with each more
+  /// there is one more thread to wait for it, and to keep from the CPU who holds it. (docs/decisions/0016)
+  func stayedBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine)
+    -> Bool
+  {
     guard let meter = worker.report.meter, let cpu = worker.report.cpuTime else { return false }
     let last = lookedAt.updateValue(
       Look(sequence: reading.sequence, cpu: cpu, at: now), forKey: ObjectIdentifier(worker))
-    guard let last, last.sequence == reading.sequence, (cpu &- last.cpu) * 20 < now &- last.at else { return false }
+    guard let last, last.sequence == reading.sequence, (cpu &- last.cpu) * 20 < now &- last.at else {
+      return false
+    }
     switch engine.isBlocked(meter) {
     case OPP_BLOCKED: return true
     // Background that has no CPU holds the kernel's locks for long; more of it would only hold them longer.
-    case OPP_BLOCKED_IN_KERNEL: return worker.pool.pool != .background || worker.pool.liveWorkers <= 2 * engine.width
+    case OPP_BLOCKED_IN_KERNEL:
+      return worker.pool.pool != .background || worker.pool.liveWorkers <= 2 * engine.width
     case OPP_BLOCKED_ON_MEMORY_MAP: return mayBeReplacedOnMap(worker, engine)
     default: return false
     }
@@ -102,7 +111,8 @@ extension Monitor {
   private func mayBeReplacedOnMap(_ worker: Worker, _ engine: Engine) -> Bool {
     guard worker.pool.pool != .background else { return false }
     let others = worker.pool.workers.count { other in
-      guard let other, other !== worker, let look = lookedAt[ObjectIdentifier(other)], look.mayBeReplacedOnMap else {
+      guard let other, other !== worker, let look = lookedAt[ObjectIdentifier(other)], look.mayBeReplacedOnMap
+      else {
         return false
       }
       return other.isHandedOff && other.report.read()?.sequence == look.sequence

@@ -2,16 +2,19 @@ internal import COpportune
 
 /// Threads that are few: how many there may be, how the pools share them, and that it is said.
 extension Monitor {
-  /// Of each pool one after the other, the foreground before the background, so that each has some where there are few.
+  /// Of each pool one after the other, the foreground before the background, so that each has some where
+  /// there are few.
   func startWorkers(_ engine: Engine) {
     for number in 0...engine.width {
       for pool in engine.pools where pool.liveWorkers == number { _ = spawn(pool, engine) }
     }
   }
 
-  /// Whether another worker may be tried: the pool's share of the threads is not used up, and the kernel has not just
-  /// refused one.
-  func mayStart(in pool: PoolState) -> Bool { pool.liveWorkers < pool.mostWorkers && opp_now_ns() >= pool.startsFrom }
+  /// Whether another worker may be tried: the pool's share of the threads is not used up, and the kernel has
+  /// not just refused one.
+  func mayStart(in pool: PoolState) -> Bool {
+    pool.liveWorkers < pool.mostWorkers && opp_now_ns() >= pool.startsFrom
+  }
 
   /// Learns what the kernel says of threads now, and has some more tried than it gave when it refused one.
   func followThreadLimits(_ engine: Engine) {

@@ -1,6 +1,7 @@
 internal import COpportune
 
-/// Foreground work that waits for a suspended app: for ever, unless somebody resumes that. Said once, after a while.
+/// Foreground work that waits for a suspended app: for ever, unless somebody resumes that. Said once, after a
+/// while.
 extension Monitor {
   /// Of one app for another, while that stays suspended.
   struct SuspendedWait {
@@ -21,7 +22,8 @@ extension Monitor {
     let wait = SuspendedWait(
       app: app, waiter: waiter, generation: app.state.generation, ended: app.endedWaits,
       look: opp_now_ns().saturatingAdd(engine.waitWarningDelay))
-    guard wait.isSuspendedStill, !suspendedWaits.contains(where: { $0.app === app && $0.waiter == waiter }) else {
+    guard wait.isSuspendedStill, !suspendedWaits.contains(where: { $0.app === app && $0.waiter == waiter })
+    else {
       return
     }
     suspendedWaits.append(wait)
@@ -40,8 +42,9 @@ extension Monitor {
     let now = opp_now_ns()
     suspendedWaits.removeAll { !$0.isSuspendedStill }
     for (index, wait) in suspendedWaits.enumerated() where wait.look <= now {
-      // What was running as it was suspended may be what is waited for, and comes to its end. And where a wait has ended, as
-      // for a task that had returned, that may have been this one, and who waits now has only begun to.
+      // What was running as it was suspended may be what is waited for, and comes to its end. And where a
+      // wait has ended, as for a task that had returned, that may have been this one, and who waits now has
+      // only begun to.
       guard wait.app.waiter == nil || wait.app.isQuiet && wait.app.endedWaits == wait.ended else {
         suspendedWaits[index].ended = wait.app.endedWaits
         suspendedWaits[index].look = now.saturatingAdd(engine.waitWarningDelay)
@@ -63,7 +66,9 @@ extension Monitor {
   /// nil where nobody waits any more, or the waiting app is gone, or not in the foreground itself.
   private func waiting(in wait: SuspendedWait) -> AppRecord? {
     guard wait.app.waiter != nil else { return nil }
-    return apps.first { $0.number == wait.waiter && !$0.isGone && !$0.state.suspended && $0.band > .background }
+    return apps.first {
+      $0.number == wait.waiter && !$0.isGone && !$0.state.suspended && $0.band > .background
+    }
   }
 }
 
@@ -77,6 +82,7 @@ extension Monitor.SuspendedWait {
 extension AppRecord {
   fileprivate var state: opp_app_state { opp_app_state_read(place) }
 
-  /// As ``AppCore/isQuiet``. relaxed: who is missed has just begun or ended, and the next look is a while later.
+  /// As ``AppCore/isQuiet``. relaxed: who is missed has just begun or ended, and the next look is a while
+  /// later.
   fileprivate var isQuiet: Bool { opp_app_running(place) == 0 && donatedInside.load(ordering: .relaxed) == 0 }
 }

@@ -42,8 +42,8 @@ extension Monitor {
       ["pool": "\(pool.pool)", "error": "\(error)", "workers": "\(live)", "limits": "\(threadLimits)"])
   }
 
-  /// Tries again where workers could not be started, if something still waits for them. Returns when to come again, or
-  /// `.max`.
+  /// Tries again where workers could not be started, if something still waits for them. Returns when to come
+  /// again, or `.max`.
   func startLacking(_ engine: Engine) -> UInt64 {
     let now = opp_now_ns()
     for pool in engine.pools where pool.lacksWorker && now >= pool.startsFrom {
@@ -79,8 +79,8 @@ extension Monitor {
     if replace(worker, reading, demoted: false, engine) { worker.pool.replaced.add(1, ordering: .relaxed) }
   }
 
-  /// A place has come free, or others may have lain down since it was counted for a moment: a worker for what waits, and one
-  /// for what comes.
+  /// A place has come free, or others may have lain down since it was counted for a moment: a worker for what
+  /// waits, and one for what comes.
   func letAnotherWork(_ pool: PoolState, _ engine: Engine) {
     engine.wakeIfReady(pool)
     if opp_pool_sleeping(pool.raw) == 0 { _ = spawn(pool, engine) }
@@ -112,7 +112,9 @@ extension Monitor {
   func raise(_ identity: UInt64, _ band: Band, _ engine: Engine) {
     for pool in engine.pools {
       for case let worker? in pool.workers {
-        guard let reading = worker.report.read(), reading.identity == identity, band > reading.band else { continue }
+        guard let reading = worker.report.read(), reading.identity == identity, band > reading.band else {
+          continue
+        }
         let level = engine.configuration.bands.level(band: band, rank: reading.rank)
         _ = worker.report.setPriority(engine.priority(of: pool.pool, level: level, depth: 0), during: reading)
       }

@@ -2,11 +2,12 @@ internal import COpportune
 import Glibc
 import Synchronization
 
-/// The one thread that watches: it looks at running jobs once a quantum while there are any, at stalled pools when
-/// somebody has asked, and at timers when they are due. With everything asleep it sleeps too.
+/// The one thread that watches: it looks at running jobs once a quantum while there are any, at stalled pools
+/// when somebody has asked, and at timers when they are due. With everything asleep it sleeps too.
 ///
-/// It is woken by one-shot alarms, so asking it to look costs the asker a system call of 0.3 µs and wakes nobody.
-/// What is policy here is in ``QuantumAccount`` and ``KernelPriority``; the monitor measures and carries out.
+/// It is woken by one-shot alarms, so asking it to look costs the asker a system call of 0.3 µs and wakes
+/// nobody. What is policy here is in ``QuantumAccount`` and ``KernelPriority``; the monitor measures and
+/// carries out.
 final class Monitor: @unchecked Sendable {
   enum Message {
     case spawn(PoolState)
@@ -69,7 +70,8 @@ final class Monitor: @unchecked Sendable {
   /// What it says of threads beforehand, and how many workers that leaves; nil is no limit.
   var threadLimits = ThreadLimits()
   var predictedWorkers: Int?
-  /// How many workers there were when it refused one, and some more for the time since; nil where it refused none.
+  /// How many workers there were when it refused one, and some more for the time since; nil where it refused
+  /// none.
   var provenWorkers: Int?
   var hasWarnedOfThreads = false
   /// Waits for suspended apps.
@@ -152,11 +154,12 @@ final class Monitor: @unchecked Sendable {
 
   private func push(_ message: Message) {
     let envelope = Unmanaged.passRetained(Envelope(message))
-    // Without memory for a list entry it is answered as if the scheduler were shut down; of what needs no answer, the
-    // tick and the next message make up for it.
+    // Without memory for a list entry it is answered as if the scheduler were shut down; of what needs no
+    // answer, the tick and the next message make up for it.
     if opp_inbox_push(inbox, envelope.toOpaque()) != 0 { answerLate(envelope.takeRetainedValue().message) }
-    // relaxed: if the inbox was fetched for the last time before this push, then the push has read what that fetch
-    // wrote into the same word (acq_rel both), and `hasEnded` was stored before it. Else that fetch has the message.
+    // relaxed: if the inbox was fetched for the last time before this push, then the push has read what that
+    // fetch wrote into the same word (acq_rel both), and `hasEnded` was stored before it. Else that fetch has
+    // the message.
     if hasEnded.load(ordering: .relaxed) { for message in messages() { answerLate(message) } }
   }
 
@@ -165,14 +168,14 @@ final class Monitor: @unchecked Sendable {
   /// A worker is inside a job: look at it in a quantum.
   func armTick() { opp_alarms_arm(alarms, Alarm.tick.rawValue, quantum + 100_000) }
 
-  /// The pool's workers take from `core`. Where something waits in it while all tokens are in use it is looked at in a while;
-  /// the background's pool once a quantum, by the tick.
+  /// The pool's workers take from `core`. Where something waits in it while all tokens are in use it is
+  /// looked at in a while; the background's pool once a quantum, by the tick.
   func serve(_ pool: PoolState, _ core: OpaquePointer) {
     opp_pool_serve(pool.raw, core, pool.pool == .background ? nil : alarms, Alarm.watch.rawValue)
   }
 
-  /// How long after a stall may have begun to look: the spare worker's delay, or, where jobs ordinarily take longer and looks
-  /// would only disturb them, half of what that delay has become.
+  /// How long after a stall may have begun to look: the spare worker's delay, or, where jobs ordinarily take
+  /// longer and looks would only disturb them, half of what that delay has become.
   private func setWatchDelay(_ delay: UInt64, _ engine: Engine) {
     for pool in engine.pools { opp_pool_set_watch_delay(pool.raw, delay) }
   }
@@ -184,8 +187,8 @@ final class Monitor: @unchecked Sendable {
     if timer.latest < nextFire.load(ordering: .sequentiallyConsistent) { ring() }
   }
 
-  /// The sleep of `timer` was cancelled. The monitor takes it out when it is awake for something else, or when there are
-  /// many.
+  /// The sleep of `timer` was cancelled. The monitor takes it out when it is awake for something else, or
+  /// when there are many.
   func cancel(_ timer: SleepTimer) {
     push(.cancelled(timer))
     // relaxed: it only counts.
@@ -194,8 +197,8 @@ final class Monitor: @unchecked Sendable {
 
   // MARK: The thread
 
-  /// What has rung until `isOver`. The program may submit jobs before this thread has heard that all is set up, and their
-  /// alarms go off but once: none may be lost with that word.
+  /// What has rung until `isOver`. The program may submit jobs before this thread has heard that all is set
+  /// up, and their alarms go off but once: none may be lost with that word.
   static func gather(until isOver: () -> Bool, _ wait: () -> UInt32) -> UInt32 {
     var rung: UInt32 = 0
     while !isOver() { rung |= wait() }
@@ -317,7 +320,9 @@ final class Monitor: @unchecked Sendable {
     }
   }
 
-  private var snapshot: Snapshot { Snapshot(apps: apps.filter { !$0.isGone }, timers: timers.count, alarm: alarmedAt) }
+  private var snapshot: Snapshot {
+    Snapshot(apps: apps.filter { !$0.isGone }, timers: timers.count, alarm: alarmedAt)
+  }
 
   /// CPU time, in nanoseconds, of the slices of an app that run now.
   private func cpuTimeRunning(of app: AppCore, in pool: PoolState) -> UInt64 {
@@ -376,7 +381,8 @@ final class Monitor: @unchecked Sendable {
     let expired = opp_now_ns() >= shutdown.deadline
     if !engine.isClosed {
       guard expired || isIdle(engine) else { return false }
-      // Closures that are cancelled are the program's code, which does not run before all else on the machine.
+      // Closures that are cancelled are the program's code, which does not run before all else on the
+      // machine.
       _ = engine.priority(of: .foreground).apply(to: 0)
       engine.close()
     }
@@ -389,16 +395,17 @@ final class Monitor: @unchecked Sendable {
     return live == 0
   }
 
-  /// Whether nothing is queued that may run, and no worker has a job in hand, begun or not. A worker that has not come to
-  /// rest yet rings when it has.
+  /// Whether nothing is queued that may run, and no worker has a job in hand, begun or not. A worker that has
+  /// not come to rest yet rings when it has.
   private func isIdle(_ engine: Engine) -> Bool {
     guard let turns = idleTurns(engine) else { return false }
     if engine.pools.contains(where: { opp_has_ready(engine.core, $0.mask) }) { return false }
-    // [claim] acquiring: where that missed a job because a worker has taken it, the standing that the worker got before is
-    // seen now. Pairs with the release of fifo_claim(), whose `head` the look reads relaxed (opp_queue_count()): an order
-    // there would be paid for by each worker that lies down, for this one reader. Where a third thread has found the
-    // queue empty, and cleared a hint, the language's model promises less than x86 and Arm, on which a store is seen by all at
-    // once; the job would go on in the global pool. ThreadSanitizer sees no fence, and need not: no plain access relies on it.
+    // [claim] acquiring: where that missed a job because a worker has taken it, the standing that the worker
+    // got before is seen now. Pairs with the release of fifo_claim(), whose `head` the look reads relaxed
+    // (opp_queue_count()): an order there would be paid for by each worker that lies down, for this one
+    // reader. Where a third thread has found the queue empty, and cleared a hint, the language's model
+    // promises less than x86 and Arm, on which a store is seen by all at once; the job would go on in the
+    // global pool. ThreadSanitizer sees no fence, and need not: no plain access relies on it.
     atomicMemoryFence(ordering: .acquiring)
     return idleTurns(engine) == turns
   }

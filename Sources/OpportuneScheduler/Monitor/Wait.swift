@@ -11,7 +11,8 @@ class Wait: @unchecked Sendable {
   func begin(_ continuation: CheckedContinuation<Void, Never>) -> Bool {
     self.continuation = continuation
     // releasing: publishes the continuation to end().
-    let (exchanged, _) = state.compareExchange(expected: .new, desired: .waiting, ordering: .acquiringAndReleasing)
+    let (exchanged, _) = state.compareExchange(
+      expected: .new, desired: .waiting, ordering: .acquiringAndReleasing)
     if !exchanged { self.continuation = nil }
     return exchanged
   }

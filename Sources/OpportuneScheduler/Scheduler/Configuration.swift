@@ -54,15 +54,17 @@ public struct SchedulerConfiguration: Sendable, Hashable {
   /// foreground pool serves real-time levels, before all others.
   public var pools: Set<Pool> = [.foreground, .background]
 
-  /// How many demoted workers may run beside the counted ones, per core and pool; 1 to 64, 4 by default. Jobs that turn
-  /// out to be hogs while they run count up to twice that, up to sixteen times where they would else keep fresh work
-  /// from running for several quanta, and beyond that if they had blocked and been replaced before.
+  /// How many demoted workers may run beside the counted ones, per core and pool; 1 to 64, 4 by default. Jobs
+  /// that turn out to be hogs while they run count up to twice that, up to sixteen times where they would
+  /// else keep fresh work from running for several quanta, and beyond that if they had blocked and been
+  /// replaced before.
   public var demotedLimitPerCore = 4
 
   /// How long all of a pool's workers must have been inside their jobs before the one in reserve is woken; 50
-  /// µs to 10 ms, 500 µs by default. Where the pool's jobs ordinarily take longer, it is twice as long as they do, a
-  /// quantum at most. A blocked job's worker is replaced after as long, which doubles with every eight workers a core that
-  /// the pool has, a second at most: hundreds of jobs that block at once begin one by one.
+  /// µs to 10 ms, 500 µs by default. Where the pool's jobs ordinarily take longer, it is twice as long as
+  /// they do, a quantum at most. A blocked job's worker is replaced after as long, which doubles with every
+  /// eight workers a core that the pool has, a second at most: hundreds of jobs that block at once begin one
+  /// by one.
   public var spareDelay: Duration = .microseconds(500)
 
   /// How late a timer may fire, where its owner does not say, so that it can fire together with others; 0 to
@@ -75,12 +77,13 @@ public struct SchedulerConfiguration: Sendable, Hashable {
   /// How many apps may exist at a time; 1 to 32,767, 4,096 by default.
   public var maximumApps = 4096
 
-  /// Whether tasks that apps' work starts in the runtime's global pool are counted, once each. Off by default: it
-  /// places a hook in the runtime. A task that is older than the hook counts when an app's work resumes it.
+  /// Whether tasks that apps' work starts in the runtime's global pool are counted, once each. Off by
+  /// default: it places a hook in the runtime. A task that is older than the hook counts when an app's work
+  /// resumes it.
   public var countsEscapes = false
 
-  /// Whether each app's jobs, CPU time and waiting times are counted; on by default, and cheap. Off, apps have no
-  /// counters, and their statistics say so; CPU time is still measured where demotion needs it.
+  /// Whether each app's jobs, CPU time and waiting times are counted; on by default, and cheap. Off, apps
+  /// have no counters, and their statistics say so; CPU time is still measured where demotion needs it.
   public var collectsStatistics = true
 
   /// The defaults.

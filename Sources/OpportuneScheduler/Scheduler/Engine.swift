@@ -4,8 +4,9 @@ import Dispatch
 import Logging
 import Synchronization
 
-/// The scheduler itself: the run queue, the pools with their workers, the monitor. `Scheduler` is the handle that
-/// users have; apps, workers and the monitor hold the engine, so it lives until the last of them is done.
+/// The scheduler itself: the run queue, the pools with their workers, the monitor. `Scheduler` is the handle
+/// that users have; apps, workers and the monitor hold the engine, so it lives until the last of them is
+/// done.
 final class Engine: @unchecked Sendable {
   enum Phase: UInt8, AtomicRepresentable {
     case running
@@ -132,8 +133,8 @@ final class Engine: @unchecked Sendable {
     setWidth(now)
   }
 
-  /// Workers above a smaller width sleep after the job that they are inside of; for a larger one, as many more are woken
-  /// as there may be, if anything waits.
+  /// Workers above a smaller width sleep after the job that they are inside of; for a larger one, as many
+  /// more are woken as there may be, if anything waits.
   func setWidth(_ new: Int) {
     currentWidth.store(new, ordering: .relaxed)
     for pool in pools { resize(pool) }
@@ -144,15 +145,19 @@ final class Engine: @unchecked Sendable {
     let old = Int(opp_pool_tokens(pool.raw))
     pool.setWidth(width, configuration)
     // Where more demoted jobs may begin, one at least.
-    for _ in 0..<max(1, Int(opp_pool_tokens(pool.raw)) - old) where opp_has_ready(core, pool.takeable) { wake(pool) }
+    for _ in 0..<max(1, Int(opp_pool_tokens(pool.raw)) - old) where opp_has_ready(core, pool.takeable) {
+      wake(pool)
+    }
   }
 
-  /// For the monitor's thread: the program's log handler must not run in its class. It runs in the foreground as a job of
-  /// nobody else's, since libdispatch, asked for a thread that the kernel refuses, keeps who asked for seconds.
+  /// For the monitor's thread: the program's log handler must not run in its class. It runs in the foreground
+  /// as a job of nobody else's, since libdispatch, asked for a thread that the kernel refuses, keeps who
+  /// asked for seconds.
   func log(_ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata) {
     let say: @Sendable () -> Void = { [logger] in logger.log(level: level, message, metadata: metadata) }
     do throws(SchedulerError) {
-      try AppCore(engine: self, name: configuration.name, band: .foreground).submit(.medium, say, cancelled: say)
+      try AppCore(engine: self, name: configuration.name, band: .foreground).submit(
+        .medium, say, cancelled: say)
     } catch {
       DispatchQueue.global().async(execute: say)  // all apps' places are taken, or it is shut down
     }
@@ -170,8 +175,8 @@ final class Engine: @unchecked Sendable {
 
   func checkFork() throws(SchedulerError) { try refuse(inChild: isForked) }
 
-  /// Called once in the parent too, for what the runtime makes for a first refusal: it makes that under locks of its own,
-  /// and the child would wait for ever for one that another thread had as it was made.
+  /// Called once in the parent too, for what the runtime makes for a first refusal: it makes that under locks
+  /// of its own, and the child would wait for ever for one that another thread had as it was made.
   @inline(never) private func refuse(inChild: Bool) throws(SchedulerError) {
     if inChild {
       throw SchedulerError(
@@ -186,28 +191,31 @@ final class Engine: @unchecked Sendable {
     }
   }
 
-  /// What a submission needs of its thread: its source, and the worker that it is, if any.
+  /// What a submission needs of its thread: its producer, and the worker that it is, if any.
   @inline(__always) func submitter(to app: OpaquePointer) throws(SchedulerError) -> (
-    here: opp_here, source: OpaquePointer, worker: Worker?
+    here: opp_here, producer: OpaquePointer, worker: Worker?
   ) {
     guard phase.load(ordering: .relaxed) == .running else { throw refusal(0) }
     let here = opp_thread_here(core, forks, app)
-    guard let source = here.source else { throw refusal(here.error) }
-    return (here, source, Worker.of(here.worker, engine: self))
+    guard let producer = here.producer else { throw refusal(here.error) }
+    return (here, producer, Worker.of(here.worker, engine: self))
   }
 
   /// The same for jobs of executors, which are taken until it is closed; nil where they cannot be queued.
-  @inline(__always) func enqueuer(to app: OpaquePointer) -> (here: opp_here, source: OpaquePointer, worker: Worker?)? {
+  @inline(__always) func enqueuer(to app: OpaquePointer) -> (
+    here: opp_here, producer: OpaquePointer, worker: Worker?
+  )? {
     guard isOpen else { return nil }
     let here = opp_thread_here(core, forks, app)
-    guard let source = here.source else { return nil }
-    return (here, source, Worker.of(here.worker, engine: self))
+    guard let producer = here.producer else { return nil }
+    return (here, producer, Worker.of(here.worker, engine: self))
   }
 
   @inline(never) private func refusal(_ error: Int32) -> SchedulerError {
     do throws(SchedulerError) { try checkAccepts() } catch { return error }
     return error == -OPP_ESHUTDOWN
-      ? SchedulerError(.threadEnding, "the calling thread is ending; submit before its thread-local storage goes")
+      ? SchedulerError(
+        .threadEnding, "the calling thread is ending; submit before its thread-local storage goes")
       : SchedulerError(.outOfMemory, "no memory to register the calling thread")
   }
 
@@ -222,8 +230,8 @@ final class Engine: @unchecked Sendable {
     dropIfClosed()
   }
 
-  /// Whoever queues something looks at the phase again afterwards (seqCst, as the queue's tail is): either the closing
-  /// drain sees the entry, or the pusher sees that it is closed and drains itself.
+  /// Whoever queues something looks at the phase again afterwards (seqCst, as the queue's tail is): either
+  /// the closing drain sees the entry, or the pusher sees that it is closed and drains itself.
   func dropIfClosed() {
     if isClosed { opp_core_drain(core, { job, _ in JobEntry(job).abandon() }, nil) }
   }
@@ -232,9 +240,9 @@ final class Engine: @unchecked Sendable {
 
   func nextNumber() -> UInt64 { numbers.add(1, ordering: .relaxed).newValue }
 
-  /// The calling thread's source, or nil where it has none.
-  func source(_ worker: Worker?) -> OpaquePointer? {
-    if let worker { return worker.source }
+  /// The calling thread's producer, or nil where it has none.
+  func producer(_ worker: Worker?) -> OpaquePointer? {
+    if let worker { return worker.producer }
     var error: Int32 = 0
     return opp_thread_producer(core, 0, &error)
   }
@@ -254,7 +262,9 @@ final class Engine: @unchecked Sendable {
   func pool(ofLevel level: Int) -> PoolState? { poolOfLevel[level] }
 
   /// That of the fresh work of a band.
-  func pool(of band: Band) -> PoolState? { poolOfLevel[Int(configuration.bands.level(band: band, rank: 0).rawValue)] }
+  func pool(of band: Band) -> PoolState? {
+    poolOfLevel[Int(configuration.bands.level(band: band, rank: 0).rawValue)]
+  }
 
   /// Something was queued for `pool`: wakes a worker if one may work, or sees to it that the pool is watched.
   func wake(_ pool: PoolState) { follow(opp_pool_wake(pool.raw), in: pool) }
@@ -278,7 +288,9 @@ final class Engine: @unchecked Sendable {
   // MARK: Ranks and kernel priorities
 
   /// The rank of work of that base which was lowered `depth` times.
-  func rank(_ base: BasePriority, band: Band, depth: Int) -> UInt8 { ranks[RankTable.index(band, base, depth)] }
+  func rank(_ base: BasePriority, band: Band, depth: Int) -> UInt8 {
+    ranks[RankTable.index(band, base, depth)]
+  }
 
   private static func priority(
     of pool: Pool, _ configuration: SchedulerConfiguration, _ privileges: KernelPrivileges

@@ -3,8 +3,8 @@ import Logging
 
 /// A scheduler: apps in bands, and the workers that run their work.
 ///
-/// It takes nothing of the process but threads: no signal handler, no allocator, no main thread. Several may live side
-/// by side. Without privilege it works with what there is; `opportune doctor` says what that costs.
+/// It takes nothing of the process but threads: no signal handler, no allocator, no main thread. Several may
+/// live side by side. Without privilege it works with what there is; `opportune doctor` says what that costs.
 ///
 /// ```swift
 /// let scheduler = try Scheduler()
@@ -14,9 +14,9 @@ import Logging
 /// let answer = try await ui.task { answer(query) }.value
 /// ```
 ///
-/// All members may be used from any thread. Keep it for as long as its apps are used: with the last reference to it goes
-/// what makes them accept work. What is queued by then still runs, new closures are refused with `shutDown`, and tasks go
-/// on in the language's global pool.
+/// All members may be used from any thread. Keep it for as long as its apps are used: with the last reference
+/// to it goes what makes them accept work. What is queued by then still runs, new closures are refused with
+/// `shutDown`, and tasks go on in the language's global pool.
 public final class Scheduler: Sendable {
   /// What a scheduler is made with.
   public typealias Configuration = SchedulerConfiguration
@@ -26,9 +26,9 @@ public final class Scheduler: Sendable {
   /// What it was made with.
   public var configuration: Configuration { engine.configuration }
 
-  /// Makes a scheduler and starts its threads: one more than there are usable CPUs for each pool, and a monitor. They
-  /// sleep until there is work. Where the kernel allows few it starts fewer, three at least; the foreground then has most of them,
-  /// and the logger is told.
+  /// Makes a scheduler and starts its threads: one more than there are usable CPUs for each pool, and a
+  /// monitor. They sleep until there is work. Where the kernel allows few it starts fewer, three at least;
+  /// the foreground then has most of them, and the logger is told.
   ///
   /// - Parameters:
   ///   - configuration: checked first.
@@ -53,7 +53,9 @@ public final class Scheduler: Sendable {
     // Not shut down: what is queued still runs, then the threads end.
     guard !engine.isForked, engine.beginDraining() else { return }
     let monitor = engine.monitor
-    Task.detached { _ = await withCheckedContinuation { monitor.post(.shutDown(within: .seconds(86_400), $0)) } }
+    Task.detached {
+      _ = await withCheckedContinuation { monitor.post(.shutDown(within: .seconds(86_400), $0)) }
+    }
   }
 
   /// Tells the logger, of the layers above.
@@ -73,17 +75,19 @@ public final class Scheduler: Sendable {
     return App(core: core)
   }
 
-  /// How many workers of a pool run at once: usable CPUs or the CPU quota, followed as they change, or the setting.
+  /// How many workers of a pool run at once: usable CPUs or the CPU quota, followed as they change, or the
+  /// setting.
   public var width: Int { engine.width }
 
   /// Shuts the scheduler down: refuses new closures, runs what is queued, ends the threads.
   ///
-  /// Closures of suspended apps, and those that the deadline cuts off, are cancelled, once each. Tasks are not: what is
-  /// left of them goes on in the language's global pool, because a task can only end by itself.
+  /// Closures of suspended apps, and those that the deadline cuts off, are cancelled, once each. Tasks are
+  /// not: what is left of them goes on in the language's global pool, because a task can only end by itself.
   ///
   /// - Parameter limit: how long to wait for jobs that run or are queued.
-  /// - Throws: ``SchedulerError``: `jobsStillRunning` if a job does not end within the limit; the message names its app.
-  ///   Its thread ends when the job does. `shutDown` if it was called before; `forked` in the child of a `fork()`.
+  /// - Throws: ``SchedulerError``: `jobsStillRunning` if a job does not end within the limit; the message
+  ///   names its app. Its thread ends when the job does. `shutDown` if it was called before; `forked` in the
+  ///   child of a `fork()`.
   public func shutdown(within limit: Duration = .seconds(10)) async throws(SchedulerError) {
     try engine.checkFork()
     guard engine.beginDraining() else {
@@ -99,8 +103,8 @@ public final class Scheduler: Sendable {
     }
   }
 
-  /// What all apps have done, and what the pools look like now; after the shutdown, what they had done until then. Without
-  /// apps in the child of a `fork()`.
+  /// What all apps have done, and what the pools look like now; after the shutdown, what they had done until
+  /// then. Without apps in the child of a `fork()`.
   public func statistics() async -> SchedulerStatistics {
     guard !engine.isForked else { return SchedulerStatistics(engine, Monitor.Snapshot()) }
     let known = await withCheckedContinuation { engine.monitor.post(.snapshot($0)) }

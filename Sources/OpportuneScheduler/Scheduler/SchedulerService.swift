@@ -3,8 +3,8 @@ import Metrics
 internal import OpportuneBase
 import ServiceLifecycle
 
-/// Runs a scheduler as a service of `swift-service-lifecycle`: shuts it down when the group does, and reports its
-/// figures to `swift-metrics` meanwhile.
+/// Runs a scheduler as a service of `swift-service-lifecycle`: shuts it down when the group does, and reports
+/// its figures to `swift-metrics` meanwhile.
 ///
 /// ```swift
 /// let group = ServiceGroup(services: [SchedulerService(scheduler)], logger: logger)
@@ -31,13 +31,15 @@ public struct SchedulerService: Service {
 
   /// Reports until the group shuts down or the task is cancelled, and then shuts the scheduler down.
   ///
-  /// - Throws: ``SchedulerError``: `jobsStillRunning`; `shutDown`, and at once, if somebody else has shut it down.
+  /// - Throws: ``SchedulerError``: `jobsStillRunning`; `shutDown`, and at once, if somebody else has shut it
+  ///   down.
   public func run() async throws {
     await cancelWhenGracefulShutdown { await report() }
     try await scheduler.shutdown(within: limit)
   }
 
-  /// Until it is cancelled, and once more then; or until somebody has shut the scheduler down, whose clock stands still.
+  /// Until it is cancelled, and once more then; or until somebody has shut the scheduler down, whose clock
+  /// stands still.
   private func report() async {
     var reporter = MetricsReporter(to: factory)
     let clock = AppClock(scheduler.engine)
@@ -50,8 +52,8 @@ public struct SchedulerService: Service {
 
 /// Hands statistics to `swift-metrics`: counters as what was added since the last report, the rest as gauges.
 ///
-/// Names begin with `opportune_`; the dimension `app` is the app's name, `band` the band in which it was counted, `pool` the
-/// pool's. Apps of the same name and band add up.
+/// Names begin with `opportune_`; the dimension `app` is the app's name, `band` the band in which it was
+/// counted, `pool` the pool's. Apps of the same name and band add up.
 public struct MetricsReporter: Sendable {
   private typealias Counts = [String: UInt64]
 
@@ -75,7 +77,8 @@ public struct MetricsReporter: Sendable {
     for pool in statistics.pools {
       let dimensions = [("pool", "\(pool.pool)")]
       pools[pool.pool] = add(
-        ["opportune_wakeups": pool.wakeups, "opportune_replaced": pool.replaced], since: pools[pool.pool], dimensions)
+        ["opportune_wakeups": pool.wakeups, "opportune_replaced": pool.replaced], since: pools[pool.pool],
+        dimensions)
       gauge("opportune_workers_working", dimensions, pool.working)
       gauge("opportune_workers_demoted", dimensions, pool.demoted)
     }

@@ -1,8 +1,8 @@
 internal import COpportune
 public import OpportuneBase
 
-/// What an app has done and waited for since it was made. A value; counters are read one after the other, so they may
-/// differ by what happened in between.
+/// What an app has done and waited for since it was made. A value; counters are read one after the other, so
+/// they may differ by what happened in between.
 public struct AppStatistics: Sendable {
   /// What was counted while the app was in one band.
   public struct Counts: Sendable {
@@ -20,8 +20,8 @@ public struct AppStatistics: Sendable {
     public let demotions: UInt64
     /// Levels won back by blocking.
     public let restored: UInt64
-    /// Jobs that went to the language's global pool. Tasks that the program itself started there are counted only with
-    /// ``SchedulerConfiguration/countsEscapes``.
+    /// Jobs that went to the language's global pool. Tasks that the program itself started there are counted
+    /// only with ``SchedulerConfiguration/countsEscapes``.
     public let escapes: UInt64
     /// System calls made to wake a worker for a job that was queued; most jobs find one that is awake.
     public let wakeups: UInt64
@@ -33,7 +33,8 @@ public struct AppStatistics: Sendable {
   public let name: String
   /// The band that it is in now.
   public let band: Band
-  /// Whether anything is counted; without ``SchedulerConfiguration/collectsStatistics`` all counters are zero.
+  /// Whether anything is counted; without ``SchedulerConfiguration/collectsStatistics`` all counters are
+  /// zero.
   public let isCollected: Bool
   private let byBand: [Counts]
   private let all: Counts
@@ -120,7 +121,8 @@ public struct SchedulerStatistics: Sendable {
     public let replaced: UInt64
   }
 
-  /// Whether apps' counters are kept: ``SchedulerConfiguration/collectsStatistics``. The rest is told all the same.
+  /// Whether apps' counters are kept: ``SchedulerConfiguration/collectsStatistics``. The rest is told all the
+  /// same.
   public let isCollected: Bool
   /// Every living app.
   public let apps: [AppStatistics]

@@ -3,12 +3,12 @@ internal import COpportuneRuntime
 import Glibc
 import Synchronization
 
-/// The runtime's hook on what goes to the global pool: counts what escapes from apps, and, where a program asks for
-/// it, keeps it.
+/// The runtime's hook on what goes to the global pool: counts what escapes from apps, and, where a program
+/// asks for it, keeps it.
 ///
 /// The hook is not supported by the runtime's makers, so nothing sets it unless
-/// ``SchedulerConfiguration/countsEscapes`` or ``Scheduler/becomeDefaultExecutor(for:)`` asks. Once set it stays for the
-/// life of the process.
+/// ``SchedulerConfiguration/countsEscapes`` or ``Scheduler/becomeDefaultExecutor(for:)`` asks. Once set it
+/// stays for the life of the process.
 enum EscapeHook {
   private static let installed = Atomic<Bool>(false)
   /// The app that owns tasks which no app's worker has started, retained for ever; 0 for none.
@@ -27,21 +27,24 @@ enum EscapeHook {
     let retained = Unmanaged.passRetained(core)
     let word = UInt(bitPattern: retained.toOpaque())
     // releasing: publishes the app to seen().
-    if owner.compareExchange(expected: 0, desired: word, ordering: .acquiringAndReleasing).exchanged { return true }
+    if owner.compareExchange(expected: 0, desired: word, ordering: .acquiringAndReleasing).exchanged {
+      return true
+    }
     retained.release()
     return false
   }
 
-  /// Which tasks have been here, by their ids, with the app that each belongs to: the address of its core, or `nobodys`.
-  /// Forgetful: a task that was forgotten counts as new, so it may be counted twice, or run with who resumes it.
+  /// Which tasks have been here, by their ids, with the app that each belongs to: the address of its core, or
+  /// `nobodys`. Forgetful: a task that was forgotten counts as new, so it may be counted twice, or run with
+  /// who resumes it.
   // The table is lock-free.
   private nonisolated(unsafe) static let tasks = opp_table_create(1 << 14)
   private static let nobodys: UInt64 = 1
 
   /// Called by the runtime on the thread that enqueues. True if the job was taken over.
   ///
-  /// Only a task's first enqueue tells whose it is. Later ones are made by whoever resumes it: an app whose result the
-  /// task was waiting for, perhaps, and has nothing else to do with it.
+  /// Only a task's first enqueue tells whose it is. Later ones are made by whoever resumes it: an app whose
+  /// result the task was waiting for, perhaps, and has nothing else to do with it.
   private static func seen(_ job: UnsafeMutableRawPointer) -> Bool {
     let worker = opp_thread_worker().map { Unmanaged<Worker>.fromOpaque($0).takeUnretainedValue() }
     let identity = opp_runtime_task_id(job)
@@ -60,8 +63,8 @@ enum EscapeHook {
     } else if let app = apps[known] {
       core = app
     }
-    // What cannot be queued (the scheduler is gone, the thread is ending) is not passed to the global pool from here,
-    // which would pass it back.
+    // What cannot be queued (the scheduler is gone, the thread is ending) is not passed to the global pool
+    // from here, which would pass it back.
     return core.tryEnqueue(unsafeBitCast(job, to: UnownedJob.self))
   }
 
@@ -109,14 +112,15 @@ private final class WeakApps: @unchecked Sendable {
 }
 
 extension Scheduler {
-  /// Makes this scheduler the program's default executor: `Task { }`, detached tasks and whatever else would go to the
-  /// language's global pool runs on the app whose work starts it, to its end, or on `app` if no app's work does.
+  /// Makes this scheduler the program's default executor: `Task { }`, detached tasks and whatever else would
+  /// go to the language's global pool runs on the app whose work starts it, to its end, or on `app` if no
+  /// app's work does.
   ///
-  /// Experimental and off by default: it rests on a hook that the runtime's makers do not support. For the whole process
-  /// and for its whole life; call it once, early.
+  /// Experimental and off by default: it rests on a hook that the runtime's makers do not support. For the
+  /// whole process and for its whole life; call it once, early.
   ///
-  /// - Throws: ``SchedulerError``: `runtimeHookMissing` where this Swift runtime has no hook; `defaultExecutorTaken` if an
-  ///   app was named before.
+  /// - Throws: ``SchedulerError``: `runtimeHookMissing` where this Swift runtime has no hook;
+  ///   `defaultExecutorTaken` if an app was named before.
   public func becomeDefaultExecutor(for app: App) throws(SchedulerError) {
     try becomeDefaultExecutor(for: app, hooked: EscapeHook.install())
   }
@@ -124,7 +128,8 @@ extension Scheduler {
   func becomeDefaultExecutor(for app: App, hooked: Bool) throws(SchedulerError) {
     guard hooked else {
       throw SchedulerError(
-        .runtimeHookMissing, "this Swift runtime does not offer swift_task_enqueueGlobal_hook; use apps' executors")
+        .runtimeHookMissing,
+        "this Swift runtime does not offer swift_task_enqueueGlobal_hook; use apps' executors")
     }
     guard EscapeHook.adopt(app.core) else {
       throw SchedulerError(.defaultExecutorTaken, "an app of this process is the default executor already")

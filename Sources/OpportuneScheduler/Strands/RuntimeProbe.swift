@@ -1,7 +1,7 @@
 internal import COpportuneRuntime
 
-/// Tests, once, that jobs are laid out as `opp_runtime.h` believes. Where they are not, jobs have no kind: default
-/// actors' jobs are then suspended with their app, and demotion knows slices only.
+/// Tests, once, that jobs are laid out as `opp_runtime.h` believes. Where they are not, jobs have no kind:
+/// default actors' jobs are then suspended with their app, and demotion knows slices only.
 enum RuntimeProbe {
   static let knowsJobLayout = look {}
 
@@ -12,8 +12,8 @@ enum RuntimeProbe {
     return probe.sawTask
   }
 
-  /// Looks at its one job, and runs it at once on its caller's thread: where /proc is not mounted, Dispatch may end a
-  /// program that hands it a job, and a diagnosis is made there too.
+  /// Looks at its one job, and runs it at once on its caller's thread: where /proc is not mounted, Dispatch
+  /// may end a program that hands it a job, and a diagnosis is made there too.
   private final class ProbeExecutor: TaskExecutor, @unchecked Sendable {
     // Written by the enqueue inside `Task.init`, on the thread that reads it afterwards.
     private(set) var sawTask = false

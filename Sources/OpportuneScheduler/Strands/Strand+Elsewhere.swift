@@ -12,8 +12,9 @@ final class LooseJob: Linked {
   init(_ entry: JobEntry) { self.entry = entry }
 }
 
-/// Where no worker runs a job of a strand: the scheduler is gone, memory is short, a thread is ending, or this is the child of
-/// a fork(). Such jobs still run one after the other; closures are cancelled once the scheduler is closed.
+/// Where no worker runs a job of a strand: the scheduler is gone, memory is short, a thread is ending, or
+/// this is the child of a fork(). Such jobs still run one after the other; closures are cancelled once the
+/// scheduler is closed.
 extension Strand {
   /// Runs a job that cannot be queued; after who runs the strand now, if anybody does.
   func runElsewhere(_ entry: JobEntry) {
@@ -24,8 +25,8 @@ extension Strand {
 
   /// Runs what waits, in the global pool.
   ///
-  /// - Parameter all: whether the queue is meant too; what is in it is the workers' as long as there are any, and a suspended
-  ///   app's waits.
+  /// - Parameter all: whether the queue is meant too; what is in it is the workers' as long as there are any,
+  ///   and a suspended app's waits.
   func runElsewhere(all: Bool = true) {
     app.engine.noteEscape()
     if app.engine.isForked { return runInChild() }
@@ -33,7 +34,7 @@ extension Strand {
       // Who runs it looks again when he has left.
       guard becomeRunner(in: app.band, takesOwn: all) else { return }
       runLoose()
-      if !all, app.engine.isOpen, let source = app.engine.source(nil) { return leave(source) }
+      if !all, app.engine.isOpen, let producer = app.engine.producer(nil) { return leave(producer) }
       var job = opp_job()
       while opp_queue_take(queue, &job) { run(JobEntry(job)) }
       _ = leave()
@@ -46,12 +47,14 @@ extension Strand {
     for job in loose.takeAll().reversed() { run(job.entry) }
   }
 
-  /// In the child of a fork() the global pool has no threads, and who ran the strand in the parent goes on there alone: the
-  /// caller's thread runs what was enqueued here. What is in the queue is the parent's to run.
+  /// In the child of a fork() the global pool has no threads, and who ran the strand in the parent goes on
+  /// there alone: the caller's thread runs what was enqueued here. What is in the queue is the parent's to
+  /// run.
   private func runInChild() {
     // From within one of its jobs, after which that is looked at again.
     if isIsolatingCurrentContext() == true { return }
-    // seqCst, both: whoever finds somebody at work has pushed before, and that one looks once more afterwards.
+    // seqCst, both: whoever finds somebody at work has pushed before, and that one looks once more
+    // afterwards.
     while !loose.isEmpty, !runsInChild.exchange(true, ordering: .sequentiallyConsistent) {
       runner.store(opp_thread_number(), ordering: .relaxed)
       runLoose()

@@ -1,7 +1,7 @@
 internal import OpportuneBase
 
-/// A token in the place of an app that waits for a strand of another. Keeps that app as long as it is queued there, or
-/// waits for the strand's runner to leave.
+/// A token in the place of an app that waits for a strand of another. Keeps that app as long as it is queued
+/// there, or waits for the strand's runner to leave.
 final class StrandToken: QueuedObject, Linked, @unchecked Sendable {
   let place: AppCore
   private let strand: Strand

@@ -1,7 +1,8 @@
 internal import COpportune
 
-/// What the run queue carries for a job: a pointer, in whose low bits stands what it points to, and a tag with the job's base
-/// priority and, for one job in eight, when it was queued. How far it was lowered follows from base and rank.
+/// What the run queue carries for a job: a pointer, in whose low bits stands what it points to, and a tag
+/// with the job's base priority and, for one job in eight, when it was queued. How far it was lowered follows
+/// from base and rank.
 ///
 ///     pointer, bits 0-1  kind
 ///     tag, bits 0-2      base
@@ -32,7 +33,8 @@ struct JobEntry: @unchecked Sendable {
   init(_ kind: Kind, _ pointer: UnsafeMutableRawPointer) { self.init(kind, pointer, tag: 0) }
 
   private init(_ kind: Kind, _ pointer: UnsafeMutableRawPointer, tag: UInt32) {
-    raw = opp_job(ptr: UnsafeMutableRawPointer(bitPattern: UInt(bitPattern: pointer) | kind.rawValue), tag: tag)
+    raw = opp_job(
+      ptr: UnsafeMutableRawPointer(bitPattern: UInt(bitPattern: pointer) | kind.rawValue), tag: tag)
   }
 
   /// The same in a strand's queue.
@@ -82,12 +84,13 @@ class QueuedObject: @unchecked Sendable {
   /// - Parameter raised: its base in this entry, where that is another.
   /// - Returns: false where memory is short; then nothing was queued.
   func push(
-    to owner: AppCore, _ place: OpaquePointer, as raised: BasePriority? = nil, rank: UInt8, source: OpaquePointer,
+    to owner: AppCore, _ place: OpaquePointer, as raised: BasePriority? = nil, rank: UInt8,
+    producer: OpaquePointer,
     stamp: UInt64?, by worker: Worker?
   ) -> Bool {
     let retained = Unmanaged<QueuedObject>.passRetained(self)
     let entry = JobEntry(.object, retained.toOpaque(), base: raised ?? base, queuedAt: stamp)
-    if owner.push(entry, to: place, rank: rank, source: source, by: worker) { return true }
+    if owner.push(entry, to: place, rank: rank, producer: producer, by: worker) { return true }
     retained.release()
     return false
   }

@@ -19,7 +19,8 @@ package struct KernelPrivileges: Sendable, Hashable {
   /// The kernel takes a slice for `SCHED_OTHER` (Linux 6.12 or later). Needs no privilege in either
   /// direction.
   package var canSetSlice: Bool
-  /// The nice value that the process has, -20 to 19: foreground work keeps it, and demotion goes on from there.
+  /// The nice value that the process has, -20 to 19: foreground work keeps it, and demotion goes on from
+  /// there.
   package var baseNice: Int
 
   /// Takes what a probe has found, or a test asks for.
@@ -95,10 +96,10 @@ package struct KernelPriority: Sendable, Hashable {
   /// | real-time, worker too | round-robin by level, or nice -10 + depth, at most -1 | as foreground |
   /// | real-time, another worker | as foreground | as foreground |
   ///
-  /// Where the process was started with another nice value than 0, that is added, within -20 to 19; not for the background.
-  /// Slices are left out where they cannot be set. A background worker that may not be raised stays in the
-  /// background class even if the app of its job has come to the foreground: its next job is a background one
-  /// again. (R-CPU-01, R-CPU-06, R-CPU-10)
+  /// Where the process was started with another nice value than 0, that is added, within -20 to 19; not for
+  /// the background. Slices are left out where they cannot be set. A background worker that may not be raised
+  /// stays in the background class even if the app of its job has come to the foreground: its next job is a
+  /// background one again. (R-CPU-01, R-CPU-06, R-CPU-10)
   ///
   /// - Parameters:
   ///   - worker: the pool that the worker belongs to.
@@ -125,9 +126,9 @@ package struct KernelPriority: Sendable, Hashable {
     }
   }
 
-  /// The priority of the thread that watches the workers: above those of the real-time pool, which would keep it from
-  /// seeing what they do, and end slices only when it has let go of them. Without that pool, and where it is not allowed,
-  /// a foreground worker's.
+  /// The priority of the thread that watches the workers: above those of the real-time pool, which would keep
+  /// it from seeing what they do, and end slices only when it has let go of them. Without that pool, and
+  /// where it is not allowed, a foreground worker's.
   static func monitor(_ pools: Set<Pool>, _ privileges: KernelPrivileges) -> KernelPriority {
     pools.contains(.realTime) && privileges.canUseRR
       ? KernelPriority(.roundRobin, realTime: Level.count + 1) : .foreground(depth: 0, privileges)

@@ -16,8 +16,9 @@ extension KernelPriority {
     return opp_thread_set_sched(tid, &parameters) == 0
   }
 
-  /// Gives it to the calling thread, which has its maker's until then. Where the nice value is refused as a whole, the
-  /// slice at least, which never is: somebody has lowered the process, or the thread that made this one.
+  /// Gives it to the calling thread, which has its maker's until then. Where the nice value is refused as a
+  /// whole, the slice at least, which never is: somebody has lowered the process, or the thread that made
+  /// this one.
   func applyToNewThread() {
     if apply(to: 0) || policy != .normal { return }
     var own = opp_sched_params()

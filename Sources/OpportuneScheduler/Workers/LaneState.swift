@@ -1,12 +1,12 @@
 internal import COpportune
 import Synchronization
 
-/// One pool of one scheduler: its workers, and what the monitor knows of it. Tokens, sleepers and places for demoted work
-/// are in the C core.
+/// One pool of one scheduler: its workers, and what the monitor knows of it. Tokens, sleepers and places for
+/// demoted work are in the C core.
 final class PoolState: @unchecked Sendable {
   let pool: Pool
-  /// The levels it serves; those of them that hold only demoted foreground work; and of these the first, of work that was
-  /// lowered once, or is held back for its origin.
+  /// The levels it serves; those of them that hold only demoted foreground work; and of these the first, of
+  /// work that was lowered once, or is held back for its origin.
   let mask: UInt64
   let demotedMask: UInt64
   let loweredOnceMask: UInt64
@@ -18,8 +18,8 @@ final class PoolState: @unchecked Sendable {
   let replaced = Atomic<UInt64>(0)
   /// The monitor's own: how many jobs the workers had begun and ended at the last look.
   var lastProgress: UInt64 = 0
-  /// The CPU time of the pool's workers at the first look after one of its jobs was seen to have begun or ended, and
-  /// when that was last looked at.
+  /// The CPU time of the pool's workers at the first look after one of its jobs was seen to have begun or
+  /// ended, and when that was last looked at.
   var cpuAtProgress: UInt64?
   var stoodLookAt: UInt64 = 0
   /// The monitor's own: workers by slot.
@@ -55,9 +55,9 @@ final class PoolState: @unchecked Sendable {
       raw, UInt32(ThreadShares.demotedLimit(workers: workers, width: width, configured: configured)))
   }
 
-  /// The monitor's own: the jobs that ended ordinarily up to the last look that counted, and how much CPU time one took,
-  /// on average over the last few dozen, nanoseconds. Not by the wall clock: what hogs beside them cost them is no reason
-  /// to let them wait for longer.
+  /// The monitor's own: the jobs that ended ordinarily up to the last look that counted, and how much CPU
+  /// time one took, on average over the last few dozen, nanoseconds. Not by the wall clock: what hogs beside
+  /// them cost them is no reason to let them wait for longer.
   private var ordinaryBefore: (count: UInt64, time: UInt64) = (0, 0)
   private var ordinaryLength: UInt64 = 0
   /// What ``learnReserveDelay(least:quantum:)`` has returned last.
@@ -88,28 +88,31 @@ final class PoolState: @unchecked Sendable {
     ordinaryBefore = (count, time)
   }
 
-  /// How long all of a pool's workers must have been inside their jobs before the spare worker is woken, in nanoseconds: at
-  /// least `delay`, and twice the CPU time that its jobs ordinarily take, `quantum` at most. What waits behind jobs of
-  /// ordinary length waits because the CPUs are busy, and one more thread would only contend with them.
+  /// How long all of a pool's workers must have been inside their jobs before the spare worker is woken, in
+  /// nanoseconds: at least `delay`, and twice the CPU time that its jobs ordinarily take, `quantum` at most.
+  /// What waits behind jobs of ordinary length waits because the CPUs are busy, and one more thread would
+  /// only contend with them.
   static func spareDelay(ordinary: UInt64, delay: UInt64, quantum: UInt64) -> UInt64 {
     max(delay, min(ordinary &* 2, quantum))
   }
 
-  /// How long a job must have been running before its blocked worker is replaced, in nanoseconds: `delay`, doubled
-  /// with every eight workers a core that the pool has, a second at most. A pool whose jobs all block is soon made up
-  /// to tens of threads and then grows slowly; it does grow, since what they wait for may be queued behind them.
+  /// How long a job must have been running before its blocked worker is replaced, in nanoseconds: `delay`,
+  /// doubled with every eight workers a core that the pool has, a second at most. A pool whose jobs all block
+  /// is soon made up to tens of threads and then grows slowly; it does grow, since what they wait for may be
+  /// queued behind them.
   static func patience(workers: Int, width: Int, delay: UInt64) -> UInt64 {
     min(delay << UInt64(min(14, workers / (8 * width))), max(delay, 1_000_000_000))
   }
 
   // MARK: Demoted work
 
-  /// What a worker may take now: all; with the bound of demoted workers reached, fresh work, and what was lowered only
-  /// once where the monitor has made extra room.
+  /// What a worker may take now: all; with the bound of demoted workers reached, fresh work, and what was
+  /// lowered only once where the monitor has made extra room.
   var takeable: UInt64 { opp_pool_takeable(raw) }
 
-  /// The monitor's, once a quantum while such jobs wait; among them may be a short one, held back for its origin. One more
-  /// may begin, a hog for each two quanta that the pool's workers have had the CPUs. True where there is more room than before.
+  /// The monitor's, once a quantum while such jobs wait; among them may be a short one, held back for its
+  /// origin. One more may begin, a hog for each two quanta that the pool's workers have had the CPUs. True
+  /// where there is more room than before.
   func makeExtraRoom(cpuOfWorkers: UInt64, quantum: UInt64, width: Int) -> Bool {
     guard !hasRoom(.OPP_DEMOTION_ONCE) else { return false }
     let due = cpuAtExtra.saturatingAdd(2 * quantum * UInt64(width))
@@ -146,8 +149,8 @@ final class PoolState: @unchecked Sendable {
 
   // MARK: Workers that cannot be had
 
-  /// The monitor's: the pool may have `most` workers from now on, and can have `attainable` of them as things are. True if it
-  /// could have another number before; follow that by ``setWidth(_:_:)``.
+  /// The monitor's: the pool may have `most` workers from now on, and can have `attainable` of them as things
+  /// are. True if it could have another number before; follow that by ``setWidth(_:_:)``.
   func share(most: Int, attainable: Int) -> Bool {
     mostWorkers = min(most, Int(OPP_POOL_WORKERS))
     let before = self.attainable.exchange(attainable, ordering: .relaxed)
@@ -163,12 +166,14 @@ final class PoolState: @unchecked Sendable {
     mostWorkers <= width || Int(opp_pool_demoted_limit(raw)) < width * configuration.demotedLimitPerCore
   }
 
-  /// Whether a worker that has nothing to do is to end, so that another pool can have its thread; it has to, then.
+  /// Whether a worker that has nothing to do is to end, so that another pool can have its thread; it has to,
+  /// then.
   func takeSurplus() -> Bool {
     // relaxed: one that stays for longer, or goes in vain, does no harm; the monitor starts what is wanted.
     var left = surplus.load(ordering: .relaxed)
     while left > 0 {
-      let (exchanged, original) = surplus.compareExchange(expected: left, desired: left - 1, ordering: .relaxed)
+      let (exchanged, original) = surplus.compareExchange(
+        expected: left, desired: left - 1, ordering: .relaxed)
       if exchanged { return true }
       left = original
     }
@@ -182,9 +187,9 @@ final class PoolState: @unchecked Sendable {
   private var startPause: UInt64 = 0
   private var lackedAt: UInt64?
 
-  /// The kernel refused a thread, or memory was too short for its worker. Such starts would follow each other without end,
-  /// each a system call or more: the next comes after a millisecond, or twice the pause before, an eighth of a second at
-  /// most. True if this is the first for long.
+  /// The kernel refused a thread, or memory was too short for its worker. Such starts would follow each other
+  /// without end, each a system call or more: the next comes after a millisecond, or twice the pause before,
+  /// an eighth of a second at most. True if this is the first for long.
   func putOffStart(at now: UInt64) -> Bool {
     let isFirst = !lackedLately(at: now)
     startPause = isFirst ? 1_000_000 : min(2 * startPause, 128_000_000)

@@ -2,7 +2,8 @@
 public enum RealTimeClass: String, Sendable, Hashable, CaseIterable, Codable {
   /// `SCHED_RR`: before every ordinary thread of the machine.
   case roundRobin
-  /// `SCHED_OTHER` at a nice value below the foreground's: most of the CPU where it is contended, without a bound on the wait.
+  /// `SCHED_OTHER` at a nice value below the foreground's: most of the CPU where it is contended, without a
+  /// bound on the wait.
   case raised
   /// As foreground work: the process may have neither.
   case ordinary

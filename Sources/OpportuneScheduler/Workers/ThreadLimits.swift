@@ -1,8 +1,8 @@
 internal import COpportune
 import Glibc
 
-/// How many threads the kernel lets this process have, as far as it says beforehand: each is a task of its user
-/// (`RLIMIT_NPROC`) and of its cgroups (`pids.max`). A value.
+/// How many threads the kernel lets this process have, as far as it says beforehand: each is a task of its
+/// user (`RLIMIT_NPROC`) and of its cgroups (`pids.max`). A value.
 struct ThreadLimits: Sendable, Equatable {
   /// A limit that counts, and how many tasks count against it.
   struct Limit: Sendable, Equatable {
@@ -12,8 +12,8 @@ struct ThreadLimits: Sendable, Equatable {
     var room: Int { max(0, most - used) }
   }
 
-  /// `RLIMIT_NPROC`; nil where there is none, or the process is not bound by it. What is used are the process's own threads,
-  /// and with `everybody` those of all processes of its user that can be seen.
+  /// `RLIMIT_NPROC`; nil where there is none, or the process is not bound by it. What is used are the
+  /// process's own threads, and with `everybody` those of all processes of its user that can be seen.
   var user: Limit?
   /// `pids.max` of that of the process's cgroups which has the least room; nil where none has a limit.
   var group: Limit?
@@ -21,12 +21,14 @@ struct ThreadLimits: Sendable, Equatable {
   /// How many more threads may be started, at most; nil where nothing limits them.
   var room: Int? { [user, group].compactMap { $0?.room }.min() }
 
-  /// Of this process. Some twenty small files, below a millisecond; with `everybody` two for each process that can be seen.
+  /// Of this process. Some twenty small files, below a millisecond; with `everybody` two for each process
+  /// that can be seen.
   static func read(everybody: Bool = false) -> ThreadLimits {
     var limits = ThreadLimits()
     var own = rlimit()
     if getrlimit(Int32(__RLIMIT_NPROC.rawValue), &own) == 0, own.rlim_cur != rlim_t.max {
-      // The caller's: each thread has an identity of its own, and one that has ended as the process's first keeps an old one.
+      // The caller's: each thread has an identity of its own, and one that has ended as the process's first
+      // keeps an old one.
       let status = SmallFile.read("/proc/thread-self/status")
       if isBoundAsUser(status) {
         let others = everybody ? threadsOfOthers(ofUser: getuid()) : 0
@@ -36,7 +38,9 @@ struct ThreadLimits: Sendable, Equatable {
     }
     var group = opp_task_limit()
     opp_task_limit_read(&group)
-    if group.max != .max { limits.group = Limit(most: Int(clamping: group.max), used: Int(clamping: group.used)) }
+    if group.max != .max {
+      limits.group = Limit(most: Int(clamping: group.max), used: Int(clamping: group.used))
+    }
     return limits
   }
 
@@ -55,8 +59,11 @@ struct ThreadLimits: Sendable, Equatable {
     defer { closedir(folder) }
     var sum = 0
     while let entry = readdir(folder) {
-      let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-      guard let process = pid_t(name), process != getpid(), let status = SmallFile.read("/proc/\(name)/status")
+      let name = withUnsafeBytes(of: &entry.pointee.d_name) {
+        String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+      }
+      guard let process = pid_t(name), process != getpid(),
+        let status = SmallFile.read("/proc/\(name)/status")
       else { continue }
       if field("Uid:", of: status).first == Int(user) { sum += field("Threads:", of: status).first ?? 0 }
     }
@@ -88,9 +95,9 @@ struct ThreadShares: Sendable, Equatable {
   /// How many workers each pool may have.
   let workers: [Pool: Int]
 
-  /// The shares of `total` workers: the foreground has what the others leave, which have a quarter each, or as much as
-  /// serves all CPUs if that is no more than a third. So what blocks or has sunk in the background takes none of the
-  /// foreground's.
+  /// The shares of `total` workers: the foreground has what the others leave, which have a quarter each, or
+  /// as much as serves all CPUs if that is no more than a third. So what blocks or has sunk in the background
+  /// takes none of the foreground's.
   init(of total: Int, among pools: Set<Pool>, width: Int) {
     let share = max(Self.fewest, total / 4, min(width + 1, total / 3))
     let others = pools.subtracting([.foreground])
@@ -99,8 +106,8 @@ struct ThreadShares: Sendable, Equatable {
     self.workers = workers
   }
 
-  /// How many workers a scheduler makes do with that may start `room` threads more and has `live` already, the monitor
-  /// not among them: a quarter is the program's, and two at least.
+  /// How many workers a scheduler makes do with that may start `room` threads more and has `live` already,
+  /// the monitor not among them: a quarter is the program's, and two at least.
   static func total(room: Int, live: Int) -> Int {
     let all = min(room, 1 << 30) + live
     return max(0, all - max(2, all / 4))
@@ -109,9 +116,9 @@ struct ThreadShares: Sendable, Equatable {
   /// How many tokens a pool of so many workers has: one of them is in reserve.
   static func tokens(workers: Int, width: Int) -> Int { min(width, max(1, workers - 1)) }
 
-  /// How many demoted jobs may begin in a pool of so many workers. Twice as many may be counted, of jobs that turned out to be
-  /// hogs while they ran, and beside those the tokens and the spare worker are to be had still; but as many as can use the CPUs
-  /// begin where that leaves half of the workers.
+  /// How many demoted jobs may begin in a pool of so many workers. Twice as many may be counted, of jobs that
+  /// turned out to be hogs while they ran, and beside those the tokens and the spare worker are to be had
+  /// still; but as many as can use the CPUs begin where that leaves half of the workers.
   static func demotedLimit(workers: Int, width: Int, configured: Int) -> Int {
     min(configured, max(1, (workers - width - 1) / 2, min(width, workers / 2)))
   }

@@ -2,11 +2,11 @@ internal import COpportune
 internal import COpportuneRuntime
 import Synchronization
 
-/// A thread of a pool: runs jobs, keeps its kernel priority, and accounts for what they use. When it may take which, parks
-/// and is woken, is the C core's: see worker.c.
+/// A thread of a pool: runs jobs, keeps its kernel priority, and accounts for what they use. When it may take
+/// which, parks and is woken, is the C core's: see worker.c.
 ///
-/// What others read of it (the monitor, and `App.setBand`) is in `report`, published under a sequence number: odd
-/// while it is inside a job.
+/// What others read of it (the monitor, and `App.setBand`) is in `report`, published under a sequence number:
+/// odd while it is inside a job.
 final class Worker: @unchecked Sendable {
   let engine: Engine
   let pool: PoolState
@@ -21,7 +21,7 @@ final class Worker: @unchecked Sendable {
 
   // Guarded by being the thread's own.
   private var consumer: OpaquePointer?
-  private(set) var source: OpaquePointer?
+  private(set) var producer: OpaquePointer?
   // No access to either encloses another, and asking the runtime about it costs each slice some 30 ns.
   @exclusivity(unchecked) private var usage = SliceUsage()
   @exclusivity(unchecked) private var batch = StatisticsBatch()
@@ -64,15 +64,15 @@ final class Worker: @unchecked Sendable {
 
   func isInside(_ app: AppCore) -> Bool { self.app === app }
 
-  /// Whether the running slice's task has been suspended already, so that the slice is about to end: what it enqueues
-  /// now it will find itself.
+  /// Whether the running slice's task has been suspended already, so that the slice is about to end: what it
+  /// enqueues now it will find itself.
   var isLeaving: Bool { !isClosure && !opp_runtime_is_in_task() }
 
   /// The slice goes on after all: somebody is woken for what it has left behind for this worker. (R-CPU-01)
   func goesOn() { engine.follow(opp_worker_goes_on(raw), in: pool) }
 
-  /// The running slice's task goes to sleep, unless it is another's: an actor's slice, or a strand's, goes on with others, and
-  /// so does that of a task within which another was begun at once.
+  /// The running slice's task goes to sleep, unless it is another's: an actor's slice, or a strand's, goes on
+  /// with others, and so does that of a task within which another was begun at once.
   func willSleep(_ timer: SleepTimer) {
     if Accounts.isTask(identity), opp_runtime_current_task_id() == identity { sleep = timer }
   }
@@ -82,8 +82,8 @@ final class Worker: @unchecked Sendable {
     if sleep === timer { sleep = nil }
   }
 
-  /// What a task that leaves a default actor now has used there: an actor's slice has no identity, and is charged to
-  /// nobody else.
+  /// What a task that leaves a default actor now has used there: an actor's slice has no identity, and is
+  /// charged to nobody else.
   func cpuTimeOnActor(until now: UInt64) -> UInt64 {
     identity == 0 ? usage.part(until: now, meter: report.meter) : 0
   }
@@ -97,8 +97,10 @@ final class Worker: @unchecked Sendable {
     applied.applyToNewThread()
     var error: Int32 = 0
     let node = engine.topology.currentNode
-    source = opp_thread_producer(engine.core, node, &error)
-    if let source { consumer = engine.topology.withDistances(from: node) { opp_consumer_create(engine.core, source, $0) } }
+    producer = opp_thread_producer(engine.core, node, &error)
+    if let producer {
+      consumer = engine.topology.withDistances(from: node) { opp_consumer_create(engine.core, producer, $0) }
+    }
     report.start(threadID: opp_thread_id(), meter: opp_thread_meter_create())
     usage.anchor(report.meter)
     if let consumer {
@@ -121,7 +123,8 @@ final class Worker: @unchecked Sendable {
       case .OPP_NEXT_PARK:
         if !park() { return }
       case .OPP_NEXT_RAISE:
-        // Without privilege a thread that was lowered cannot be raised again: it ends, and the monitor starts another.
+        // Without privilege a thread that was lowered cannot be raised again: it ends, and the monitor starts
+        // another.
         guard restore() else { return opp_worker_end(raw) }
       }
     }
@@ -163,7 +166,9 @@ final class Worker: @unchecked Sendable {
     let queued = band == .background ? 0 : Bands.depth(rank: Int(taken.rank), base: entry.base)
     let account = engine.accounts.bits(of: identity)
     let depth = max(engine.accounts.depth(ofTaken: identity, account), queued)
-    if depth > 0, queued == 0, band != .background, moveDown(entry, app, taken, depth: depth, band: band) { return }
+    if depth > 0, queued == 0, band != .background, moveDown(entry, app, taken, depth: depth, band: band) {
+      return
+    }
     begin(entry, app, taken, identity, account, band, depth)
     switch entry.kind {
     case .task:
@@ -186,21 +191,22 @@ final class Worker: @unchecked Sendable {
     isClosure = false
   }
 
-  /// A job that was queued before it was known for a hog goes to where it belongs, so that it neither goes before
-  /// fresh work nor round the bound of demoted workers.
+  /// A job that was queued before it was known for a hog goes to where it belongs, so that it neither goes
+  /// before fresh work nor round the bound of demoted workers.
   @inline(never) private func moveDown(
     _ entry: JobEntry, _ app: AppCore, _ taken: opp_taken, depth: Int, band: Band
   ) -> Bool {
-    guard let source else { return false }
+    guard let producer else { return false }
     let rank = engine.rank(entry.base, band: band, depth: depth)
     // The job may end elsewhere before this thread goes on.
     let held = Unmanaged.passRetained(app)
     defer { held.release() }
-    return app.push(entry, to: taken.app, rank: rank, source: source, by: self)
+    return app.push(entry, to: taken.app, rank: rank, producer: producer, by: self)
   }
 
   private func begin(
-    _ entry: JobEntry, _ app: AppCore, _ taken: opp_taken, _ identity: UInt64, _ account: UInt64, _ band: Band,
+    _ entry: JobEntry, _ app: AppCore, _ taken: opp_taken, _ identity: UInt64, _ account: UInt64,
+    _ band: Band,
     _ depth: Int
   ) {
     let start = lastEnd ?? opp_now_ns()
@@ -225,9 +231,10 @@ final class Worker: @unchecked Sendable {
     engine.monitor.armTick()
   }
 
-  /// Fresh work keeps its tokens: demoted work runs beside them, at its own kernel priority. What is held back for its origin
-  /// may be as short as fresh work is, and would wait for a CPU behind that origin's hogs: it is on trial first, at the
-  /// pool's own, until the monitor has seen it use the CPU for as long as the spare worker's delay.
+  /// Fresh work keeps its tokens: demoted work runs beside them, at its own kernel priority. What is held
+  /// back for its origin may be as short as fresh work is, and would wait for a CPU behind that origin's
+  /// hogs: it is on trial first, at the pool's own, until the monitor has seen it use the CPU for as long as
+  /// the spare worker's delay.
   private func startDemoted(level: UInt8, depth: Int) {
     engine.follow(opp_worker_to_demoted(raw, UInt32(depth)), in: pool)
     if depth == 1, engine.accounts.mayBeShort(identity), pool.beginTrial(most: engine.width) {
@@ -244,8 +251,8 @@ final class Worker: @unchecked Sendable {
   /// Whether the job runs at the pool's own kernel priority until it has shown what it is.
   var isOnTrial: Bool { trial.load(ordering: .relaxed) }
 
-  /// The worker's at the job's end, or the monitor's when it has lowered the job. If that has ended just then and another is on
-  /// trial already, that one is not counted: one more may begin.
+  /// The worker's at the job's end, or the monitor's when it has lowered the job. If that has ended just then
+  /// and another is on trial already, that one is not counted: one more may begin.
   func endTrial() {
     // relaxed: one of the two takes it; nothing else depends on it.
     if trial.exchange(false, ordering: .relaxed) { pool.endTrial() }
@@ -259,7 +266,9 @@ final class Worker: @unchecked Sendable {
     if let changed = report.end() { isNow(changed) }
     if isOnTrial { endTrial() }
     batch.ended(cpu: cpu)
-    if depth > 0, cpu >= UInt64(engine.configuration.quantum.quantumNanoseconds) { opp_pool_take_room(pool.raw) }
+    if depth > 0, cpu >= UInt64(engine.configuration.quantum.quantumNanoseconds) {
+      opp_pool_take_room(pool.raw)
+    }
     // A task that sleeps was idle from then on, though this thread may have been kept off the CPU since.
     let sleep = self.sleep.take()
     let idleFrom = sleep?.began ?? time
@@ -275,7 +284,8 @@ final class Worker: @unchecked Sendable {
     // It is queued again already, and nobody could know then what the slice had used.
     if let sleep, sleep.hasFired.load(ordering: .relaxed) {
       engine.accounts.hasBeenIdle(
-        identity, for: sleep.deadline.saturatingSubtract(sleep.began), band: band, statistics: app?.statistics)
+        identity, for: sleep.deadline.saturatingSubtract(sleep.began), band: band, statistics: app?.statistics
+      )
     }
     if opp_worker_job_ended(raw) { report.addOrdinary(cpu: cpu) }
   }
@@ -305,7 +315,8 @@ final class Worker: @unchecked Sendable {
   /// Whether another works in its place.
   var isHandedOff: Bool { standing == .OPP_SLOT_HANDED_OFF || standing == .OPP_SLOT_SUNK }
 
-  /// nil while it may have a job in hand, begun or not; else a number that is another once it may have had one again.
+  /// nil while it may have a job in hand, begun or not; else a number that is another once it may have had
+  /// one again.
   var idleTurn: UInt64? {
     let turn = opp_worker_idle_turn(raw)
     return turn == 0 ? nil : turn

@@ -3,14 +3,14 @@ import Synchronization
 
 /// What a worker tells others about the job it is inside of.
 ///
-/// `sequence` is odd while it is inside one. The worker writes the fields, then the odd number; a reader reads the
-/// number, the fields and the number again, and believes them if it was odd and is the same. The fields are atomics
-/// only so that a torn reading is none; a reading that was overtaken is thrown away.
+/// `sequence` is odd while it is inside one. The worker writes the fields, then the odd number; a reader
+/// reads the number, the fields and the number again, and believes them if it was odd and is the same. The
+/// fields are atomics only so that a torn reading is none; a reading that was overtaken is thrown away.
 ///
-/// Kernel priority. The monitor may change the running worker's: it claims `change` for the sequence that it read,
-/// makes the system call, and records what it did. A worker that ends its job waits for a change that was begun, a
-/// system call of less than a microsecond by a thread of the highest class, and so never works on in a class that it
-/// does not know of.
+/// Kernel priority. The monitor may change the running worker's: it claims `change` for the sequence that it
+/// read, makes the system call, and records what it did. A worker that ends its job waits for a change that
+/// was begun, a system call of less than a microsecond by a thread of the highest class, and so never works
+/// on in a class that it does not know of.
 final class WorkerReport: Sendable {
   /// What a reader sees.
   struct Reading {
@@ -63,26 +63,30 @@ final class WorkerReport: Sendable {
   var meter: OpaquePointer? { OpaquePointer(bitPattern: meterAddress.load(ordering: .relaxed)) }
 
   func begin(
-    identity: UInt64, app: OpaquePointer, band: Band, base: BasePriority, rank: UInt8, depth: Int, start: UInt64,
+    identity: UInt64, app: OpaquePointer, band: Band, base: BasePriority, rank: UInt8, depth: Int,
+    start: UInt64,
     usage: borrowing SliceUsage
   ) {
-    // releasing, each: no field of this job is seen before the even number that ended the last one, which comes first in
-    // program order; a later plain store could pass it on Arm. Pairs with the acquiring loads in read().
+    // releasing, each: no field of this job is seen before the even number that ended the last one, which
+    // comes first in program order; a later plain store could pass it on Arm. Pairs with the acquiring loads
+    // in read().
     self.identity.store(identity, ordering: .releasing)
     self.app.store(UInt(bitPattern: app), ordering: .releasing)
     liveDepth.store(depth, ordering: .releasing)
     place.store(
-      UInt64(band.rawValue) | UInt64(rank) << 8 | UInt64(depth) << 16 | UInt64(base.index) << 24, ordering: .releasing)
+      UInt64(band.rawValue) | UInt64(rank) << 8 | UInt64(depth) << 16 | UInt64(base.index) << 24,
+      ordering: .releasing)
     self.start.store(start, ordering: .releasing)
     cpuBefore.store(usage.cpuAtAnchor, ordering: .releasing)
     waitBefore.store(usage.waitAtAnchor, ordering: .releasing)
     switchesBefore.store(usage.switchesAtAnchor, ordering: .releasing)
-    // release publishes the fields to read(). seqCst: before the look at the alarm, which the monitor unarms before it
-    // looks here; one of the two sees the other.
+    // release publishes the fields to read(). seqCst: before the look at the alarm, which the monitor unarms
+    // before it looks here; one of the two sees the other.
     sequence.store(sequence.load(ordering: .relaxed) + 1, ordering: .sequentiallyConsistent)
   }
 
-  /// The job has ended. Returns the kernel priority that the monitor has given the thread meanwhile, if it did.
+  /// The job has ended. Returns the kernel priority that the monitor has given the thread meanwhile, if it
+  /// did.
   func end() -> KernelPriority? {
     // release: our use of the fields is over.
     sequence.store(sequence.load(ordering: .relaxed) + 1, ordering: .sequentiallyConsistent)
@@ -148,8 +152,8 @@ final class WorkerReport: Sendable {
     sequence.load(ordering: .sequentiallyConsistent) == reading.sequence
   }
 
-  /// The monitor's: what the job submits from now on starts at this depth. If the job has just ended the next one may
-  /// be taken for demoted, until it ends.
+  /// The monitor's: what the job submits from now on starts at this depth. If the job has just ended the next
+  /// one may be taken for demoted, until it ends.
   func deepen(to depth: Int, during reading: Reading) {
     if isStillInside(reading) { liveDepth.store(depth, ordering: .relaxed) }
   }

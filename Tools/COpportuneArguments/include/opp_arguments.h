@@ -2,8 +2,9 @@
 #define OPP_ARGUMENTS_H
 
 /*
- * The arguments that the program was started with, after its name, and a null pointer behind the last. Swift takes them from
- * /proc/self/cmdline, and has none where /proc is not mounted; these come from the C library. Any thread; valid for good.
+ * The arguments that the program was started with, after its name, and a null pointer behind the last. Swift
+ * takes them from /proc/self/cmdline, and has none where /proc is not mounted; these come from the C library.
+ * Any thread; valid for good.
  */
 char *_Nullable const *_Nonnull opp_arguments(void);
 

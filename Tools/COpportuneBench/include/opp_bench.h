@@ -1,4 +1,5 @@
-/* What `opportune bench io` measures below Swift: the same loops over the C core's rings and over bare liburing. */
+/* What `opportune bench io` measures below Swift: the same loops over the C core's rings and over bare
+ * liburing. */
 #ifndef OPP_BENCH_H
 #define OPP_BENCH_H
 
@@ -7,15 +8,15 @@
 OPP_BEGIN_DECLS
 
 /*
- * Each carries `count` requests out, `batch` (1 to 64) at a time, on one thread, and returns the nanoseconds that took,
- * or -errno. `fd`: -1 for NOPs, else 4 KiB reads of it at offsets that wrap at `size`.
+ * Each carries `count` requests out, `batch` (1 to 64) at a time, on one thread, and returns the nanoseconds
+ * that took, or -errno. `fd`: -1 for NOPs, else 4 KiB reads of it at offsets that wrap at `size`.
  */
 int64_t opp_bench_bare(uint32_t count, uint32_t batch, int fd, uint64_t size);
 int64_t opp_bench_ring(uint32_t count, uint32_t batch, int fd, uint64_t size);
 
 /*
- * One request at a time, handed to another thread that owns the ring and answers by waking the first: what an owner
- * thread costs. Returns as above.
+ * One request at a time, handed to another thread that owns the ring and answers by waking the first: what an
+ * owner thread costs. Returns as above.
  */
 int64_t opp_bench_handed_over(uint32_t count, int fd, uint64_t size);
 
@@ -23,9 +24,10 @@ int64_t opp_bench_handed_over(uint32_t count, int fd, uint64_t size);
 int64_t opp_bench_ring_bytes(uint32_t count);
 
 /*
- * Has `connections` (1 to 1024) connections to 127.0.0.1:`port` send `size` (1 to 4096) bytes and wait for them to come
- * back, one after the other, until CLOCK_MONOTONIC reaches `end_ns`. `record` is told the nanoseconds of each exchange
- * that lies between `start_ns` and `end_ns`. On the calling thread. Returns how many those were, or -errno.
+ * Has `connections` (1 to 1024) connections to 127.0.0.1:`port` send `size` (1 to 4096) bytes and wait for
+ * them to come back, one after the other, until CLOCK_MONOTONIC reaches `end_ns`. `record` is told the
+ * nanoseconds of each exchange that lies between `start_ns` and `end_ns`. On the calling thread. Returns how
+ * many those were, or -errno.
  */
 int64_t opp_bench_echo(uint16_t port, uint32_t connections, uint32_t size, uint64_t start_ns, uint64_t end_ns,
                        void (*_Nonnull record)(void *_Nonnull context, uint64_t ns), void *_Nonnull context);

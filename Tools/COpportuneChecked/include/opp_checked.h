@@ -1,10 +1,12 @@
-/* The targets and worlds that check the C core. Each target says what is promised, and judges whether it was kept. */
+/* The targets and worlds that check the C core. Each target says what is promised, and judges whether it was
+ * kept. */
 #ifndef OPP_CHECKED_H
 #define OPP_CHECKED_H
 
 #include "opp_explorer.h"
 
-extern const oppx_target checked_litmus, checked_queue, checked_runq, checked_parking, checked_pool, checked_inbox,
+extern const oppx_target checked_litmus, checked_queue, checked_runq, checked_parking, checked_pool,
+    checked_inbox,
     checked_records, checked_table, checked_purge, checked_alarms, checked_ring, checked_closers,
     checked_canary, checked_canary_sleep, checked_canary_old, checked_canary_stopped;
 

@@ -1,15 +1,17 @@
 /*
- * Explores the interleavings of code whose every synchronisation goes through opp_sync.h, under the C11 memory model.
+ * Explores the interleavings of code whose every synchronisation goes through opp_sync.h, under the C11
+ * memory model.
  *
- * The code is compiled with OPP_CHECKED, so that each atomic operation, futex call and timer becomes a scheduling point
- * of this explorer. Threads are fibers of the calling thread. An execution runs a program (a few operations on each of
- * a few threads) once; all that is left open by the language and by the kernel - who runs next, which store a load
- * reads, where a store stands in its object's modification order, whether a thread is stopped for ever - is a choice,
- * and a list of choices reproduces an execution exactly. A driver decides how choices are made.
+ * The code is compiled with OPP_CHECKED, so that each atomic operation, futex call and timer becomes a
+ * scheduling point of this explorer. Threads are fibers of the calling thread. An execution runs a program (a
+ * few operations on each of a few threads) once; all that is left open by the language and by the kernel -
+ * who runs next, which store a load reads, where a store stands in its object's modification order, whether a
+ * thread is stopped for ever - is a choice, and a list of choices reproduces an execution exactly. A driver
+ * decides how choices are made.
  *
- * What is found: an answer that breaks the target's promise (its judge says so), a data race of plain accesses, an
- * access to memory that was freed or never published, a deadlock or a lost wake-up, a thread that does not finish
- * alone, a crash.
+ * What is found: an answer that breaks the target's promise (its judge says so), a data race of plain
+ * accesses, an access to memory that was freed or never published, a deadlock or a lost wake-up, a thread
+ * that does not finish alone, a crash.
  *
  * Thread-safety: one explorer belongs to one thread at a time; several may run on several threads.
  */
@@ -87,7 +89,8 @@ typedef struct oppx_world {
 #define OPPX_UNBOUNDED 255
 
 /* Returns 0, or -EINVAL with `error` (OPPX_TEXT bytes) saying what is wrong. */
-int oppx_program_parse(const oppx_target *_Nonnull target, const char *_Nonnull text, oppx_program *_Nonnull program,
+int oppx_program_parse(const oppx_target *_Nonnull target, const char *_Nonnull text,
+                       oppx_program *_Nonnull program,
                        char *_Nonnull error);
 /* Returns the length that the whole text has, as snprintf does. */
 size_t oppx_program_print(const oppx_target *_Nonnull target, const oppx_program *_Nonnull program,
@@ -104,10 +107,13 @@ typedef struct oppx_figures {
     uint64_t executions; /* schedules begun */
     uint64_t pruned;     /* of these, left where an equal state had been explored */
     uint64_t steps;      /* operations on atomics, futexes and timers */
-    uint64_t states;     /* distinct ones at which a thread was chosen; of random executions, in which they ended, about */
+    /* distinct ones at which a thread was chosen; of random executions, in which they ended, about */
+    uint64_t states;
     bool complete;       /* exhaustive search: nothing within the bounds is left */
-    double counted;      /* ... and how far the choices were counted up, 0 to 1: a share of the tree, not of the time */
-    uint64_t ends;       /* ... as oppx_search_by() says: different ends of executions, by all that the threads did and saw */
+    /* ... and how far the choices were counted up, 0 to 1: a share of the tree, not of the time */
+    double counted;
+    /* ... as oppx_search_by() says: different ends of executions, by all that the threads did and saw */
+    uint64_t ends;
     uint64_t ends_hash;  /* ... of all these, in any order */
 } oppx_figures;
 
@@ -140,19 +146,22 @@ const char *_Nonnull oppx_finding_message(const oppx_finding *_Nonnull finding);
 uint32_t oppx_finding_misfit(const oppx_finding *_Nonnull finding);
 
 /* A finding as text: lines "name: value", comments after '#'. Returns the length that the whole text has. */
-size_t oppx_finding_print(const oppx_target *_Nonnull target, const oppx_finding *_Nonnull finding, char *_Nullable text,
+size_t oppx_finding_print(const oppx_target *_Nonnull target, const oppx_finding *_Nonnull finding,
+                          char *_Nullable text,
                           size_t size);
 /* Puts the name of the target that a finding's text is for into `name`. 0, or -EINVAL if it has none. */
 int oppx_finding_target(const char *_Nonnull text, char *_Nonnull name, size_t size);
 /* Returns 0, or -EINVAL with `error` (OPPX_TEXT bytes) saying what is wrong. */
-int oppx_finding_parse(const oppx_target *_Nonnull target, const char *_Nonnull text, oppx_finding *_Nonnull finding,
+int oppx_finding_parse(const oppx_target *_Nonnull target, const char *_Nonnull text,
+                       oppx_finding *_Nonnull finding,
                        char *_Nonnull error);
 
 /* What exhaustive searches leave out since it comes to the same; reduce.c says why. */
 typedef enum oppx_reduction {
     OPPX_REDUCED,
     OPPX_WHOLE, /* nothing but known states */
-    /* Too much, so that the tests of the reduction can see that they notice: it takes for independent what is not. */
+    /* Too much, so that the tests of the reduction can see that they notice: it takes for independent what is
+     * not. */
     OPPX_BLIND_TO_READS,    /* of an object: the reads and the writes of it */
     OPPX_BLIND_TO_SLEEPERS, /* who sleeps and who wakes; timers and the clock */
     OPPX_BLIND_TO_JUDGE,    /* what the judge notes down */
@@ -161,7 +170,8 @@ typedef enum oppx_reduction {
 /* How this explorer's exhaustive searches go from now on; `ends`: they count those of the figures. */
 void oppx_search_by(oppx *_Nonnull explorer, oppx_reduction reduction, bool ends);
 
-/* How long to go on: until `*stop` is set (may be NULL), so many executions (0: no limit), so many ms (0: no limit). */
+/* How long to go on: until `*stop` is set (may be NULL), so many executions (0: no limit), so many ms (0: no
+ * limit). */
 typedef struct oppx_budget {
     const volatile bool *_Nullable stop;
     uint64_t executions;
@@ -170,39 +180,47 @@ typedef struct oppx_budget {
 } oppx_budget;
 
 /* Every execution of `program` within the bounds, each state once. Stops at the first finding. */
-void oppx_exhaust(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, const oppx_program *_Nonnull program,
+void oppx_exhaust(oppx *_Nonnull explorer, const oppx_target *_Nonnull target,
+                  const oppx_program *_Nonnull program,
                   oppx_bounds bounds, oppx_budget budget, oppx_figures *_Nonnull figures,
                   oppx_finding *_Nonnull finding);
 
 /*
- * Random programs (or `program`, where not NULL) under random priority schedules; every fourth of them a second time,
- * with a relaxed load reading what was stored later, where there is such a pair. An execution depends on `seed` and on its
- * number alone; no two seeds have executions in common.
+ * Random programs (or `program`, where not NULL) under random priority schedules; every fourth of them a
+ * second time, with a relaxed load reading what was stored later, where there is such a pair. An execution
+ * depends on `seed` and on its number alone; no two seeds have executions in common.
  */
-void oppx_fuzz(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, const oppx_program *_Nullable program,
-               uint64_t seed, oppx_budget budget, oppx_figures *_Nonnull figures, oppx_finding *_Nonnull finding);
+void oppx_fuzz(oppx *_Nonnull explorer, const oppx_target *_Nonnull target,
+               const oppx_program *_Nullable program,
+               uint64_t seed, oppx_budget budget, oppx_figures *_Nonnull figures,
+                   oppx_finding *_Nonnull finding);
 
-/* One execution whose program and choices come from bytes, for a coverage-guided fuzzer. Returns whether it failed. */
-bool oppx_run_bytes(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, const uint8_t *_Nonnull bytes,
+/* One execution whose program and choices come from bytes, for a coverage-guided fuzzer. Returns whether it
+ * failed. */
+bool oppx_run_bytes(oppx *_Nonnull explorer, const oppx_target *_Nonnull target,
+                    const uint8_t *_Nonnull bytes,
                     size_t size, oppx_finding *_Nonnull finding);
 
 /*
- * One execution by the finding's program and choices; fills in the message. Returns whether it failed. Where the code is
- * no longer what it was the choices may not fit it: then the finding's `misfit` is the number, from 1, of the first that
- * there was not, or that was not asked for any more, and the execution another than was kept. 0: all fit.
+ * One execution by the finding's program and choices; fills in the message. Returns whether it failed. Where
+ * the code is no longer what it was the choices may not fit it: then the finding's `misfit` is the number,
+ * from 1, of the first that there was not, or that was not asked for any more, and the execution another than
+ * was kept. 0: all fit.
  */
 bool oppx_replay(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, oppx_finding *_Nonnull finding);
 
-/* Makes the finding smaller: fewer operations, fewer choices other than the default. Keeps a failure, maybe another. */
+/* Makes the finding smaller: fewer operations, fewer choices other than the default. Keeps a failure, maybe
+ * another. */
 void oppx_shrink(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, oppx_finding *_Nonnull finding,
                  uint64_t milliseconds);
 
 /* The execution as a timeline of threads against steps. Returns the length that the whole text has. */
-size_t oppx_timeline(oppx *_Nonnull explorer, const oppx_target *_Nonnull target, oppx_finding *_Nonnull finding,
+size_t oppx_timeline(oppx *_Nonnull explorer, const oppx_target *_Nonnull target,
+                     oppx_finding *_Nonnull finding,
                      char *_Nullable text, size_t size);
 
-/* Edges of the checked code that ran since the last oppx_coverage_begin(), in all threads, and how many there are. One
- * that ran a multiple of 256 times by then does not count. */
+/* Edges of the checked code that ran since the last oppx_coverage_begin(), in all threads, and how many there
+ * are. One that ran a multiple of 256 times by then does not count. */
 void oppx_coverage_begin(void);
 void oppx_coverage(size_t *_Nonnull covered, size_t *_Nonnull edges);
 
@@ -223,7 +241,8 @@ typedef struct oppx_site {
 
 /* All sites of the checked code, in no order. */
 oppx_site *_Nullable oppx_sites(size_t *_Nonnull count);
-/* For `--weaken` of the command: file name and line; every site there. Returns how many. `order` is a memory_order. */
+/* For `--weaken` of the command: file name and line; every site there. Returns how many. `order` is a
+ * memory_order. */
 size_t oppx_weaken(const char *_Nonnull file, uint32_t line, uint8_t order);
 const char *_Nonnull oppx_order_name(uint8_t order);
 
@@ -232,8 +251,10 @@ const char *_Nonnull oppx_order_name(uint8_t order);
 uint64_t oppx_load(oppx_site *_Nonnull site, const volatile void *_Nonnull object, uint32_t size);
 void oppx_store(oppx_site *_Nonnull site, volatile void *_Nonnull object, uint32_t size, uint64_t value);
 enum { OPPX_SWAP, OPPX_ADD, OPPX_SUB, OPPX_OR, OPPX_AND };
-uint64_t oppx_rmw(oppx_site *_Nonnull site, volatile void *_Nonnull object, uint32_t size, int what, uint64_t value);
-bool oppx_cas(oppx_site *_Nonnull site, volatile void *_Nonnull object, uint32_t size, uint64_t *_Nonnull expected,
+uint64_t oppx_rmw(oppx_site *_Nonnull site, volatile void *_Nonnull object, uint32_t size, int what,
+                  uint64_t value);
+bool oppx_cas(oppx_site *_Nonnull site, volatile void *_Nonnull object, uint32_t size,
+              uint64_t *_Nonnull expected,
               uint64_t desired);
 void oppx_fence(oppx_site *_Nonnull site);
 int oppx_futex_wait(const volatile void *_Nonnull word, uint32_t expected);
@@ -255,8 +276,9 @@ bool oppx_refuses(void);
 uint32_t oppx_refusals(void); /* of this thread so far: compare it with what it was before a call */
 
 /*
- * A target's own state, to be asked for in setup(), which must set it up: it holds what the last execution of this
- * explorer left, of any target. Thread-local variables would do, but they take room on the stack of every thread of the program.
+ * A target's own state, to be asked for in setup(), which must set it up: it holds what the last execution of
+ * this explorer left, of any target. Thread-local variables would do, but they take room on the stack of
+ * every thread of the program.
  */
 enum { OPPX_STATE_HISTORY, OPPX_STATE_TARGET, OPPX_STATES };
 void *_Nonnull oppx_state(int which, size_t size);
@@ -265,7 +287,8 @@ void *_Nonnull oppx_state(int which, size_t size);
 void oppx_fail(const char *_Nonnull format, ...) __attribute__((format(printf, 1, 2), noreturn));
 /* A line of the timeline: what an operation returned, say. Ignored while nobody looks. */
 void oppx_note(const char *_Nonnull format, ...) __attribute__((format(printf, 1, 2)));
-/* What a judge has noted for the running thread that no step tells apart: states that differ in it are not the same. */
+/* What a judge has noted for the running thread that no step tells apart: states that differ in it are not
+ * the same. */
 void oppx_remember(uint64_t what);
 uint32_t oppx_thread(void);       /* who runs: 0 is the main one */
 bool oppx_is_stopped(uint32_t thread); /* for ever */

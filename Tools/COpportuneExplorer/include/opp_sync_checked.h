@@ -1,6 +1,6 @@
 /*
- * What opp_sync.h is to the checked build: the same names, each of them a step of the explorer. Memory, too, comes from
- * the explorer, which watches it.
+ * What opp_sync.h is to the checked build: the same names, each of them a step of the explorer. Memory, too,
+ * comes from the explorer, which watches it.
  */
 #ifndef OPP_SYNC_CHECKED_H
 #define OPP_SYNC_CHECKED_H

@@ -39,13 +39,16 @@ extension IOBench {
       guard let count = requests(of: loop.run, &report, "cost, \(loop.mode), \(load)") else { continue }
       modes.append((loop.mode, loop.rival))
       points.append(
-        IOPoint(name: "cost, \(load), \(loop.mode)") { Double(count) * 1e9 / Double(max(1, loop.run(count))) })
+        IOPoint(name: "cost, \(load), \(loop.mode)") { Double(count) * 1e9 / Double(max(1, loop.run(count))) }
+      )
     }
     for triesInline in fd >= 0 ? [true, false] : [false] {
       let mode = triesInline ? "swift-async" : "swift-async-by-reactor"
       modes.append((mode, "bare-batch-1"))
       points.append(
-        IOPoint(name: "cost, \(load), \(mode)") { try await swiftRate(file, size, triesInline, isRead: fd >= 0) })
+        IOPoint(name: "cost, \(load), \(mode)") {
+          try await swiftRate(file, size, triesInline, isRead: fd >= 0)
+        })
     }
     let rates = try await turns(&report, points)
     for (index, mode) in modes.enumerated() where !rates[index].isEmpty {

@@ -5,8 +5,8 @@ import Opportune
 import OpportuneBase
 import SystemPackage
 
-/// Figure 4: echo servers and 64 connections over loopback, each with one message under way: ours alone, ours beside a
-/// background app that receives flat out, and SwiftNIO's. The client is the same for all, in C.
+/// Figure 4: echo servers and 64 connections over loopback, each with one message under way: ours alone, ours
+/// beside a background app that receives flat out, and SwiftNIO's. The client is the same for all, in C.
 extension IOBench {
   private static let connections: UInt32 = 64
   private static let messageSize: UInt32 = 64
@@ -84,7 +84,9 @@ extension IOBench {
       try ChildProcess.start([program]) { actions in
         posix_spawn_file_actions_adddup2(&actions, input.readEnd.rawValue, 0)
         posix_spawn_file_actions_adddup2(&actions, output.writeEnd.rawValue, 1)
-        for end in [input.writeEnd, output.readEnd] { posix_spawn_file_actions_addclose(&actions, end.rawValue) }
+        for end in [input.writeEnd, output.readEnd] {
+          posix_spawn_file_actions_addclose(&actions, end.rawValue)
+        }
       }
     }
     try input.readEnd.close()
@@ -129,9 +131,9 @@ extension IOBench {
     var histogram = TimeHistogram()
   }
 
-  /// A sender that never rests, and a background app that receives what it sends: how many bytes from `start` to
-  /// `end`. What the kernel holds by then is thrown away: it is megabytes, and a window as small as background's
-  /// lets 8 KiB through every 200 ms where segments are as large as over loopback.
+  /// A sender that never rests, and a background app that receives what it sends: how many bytes from `start`
+  /// to `end`. What the kernel holds by then is thrown away: it is megabytes, and a window as small as
+  /// background's lets 8 KiB through every 200 ms where segments are as large as over loopback.
   private func receiveFlatOut(
     _ senderApp: App, _ sender: AppIO, _ receiverApp: App, _ receiver: AppIO, _ start: UInt64, _ end: UInt64
   ) async throws -> AppTask<Int> {

@@ -41,14 +41,16 @@ extension IOBench {
   private func fio(_ program: String, _ file: TestFile, _ depth: Int) throws -> Double {
     let output = try ScratchFile(in: options.folder)
     let arguments = [
-      program, "--name=x", "--filename=\(file.path.string)", "--ioengine=io_uring", "--rw=randread", "--bs=4k",
+      program, "--name=x", "--filename=\(file.path.string)", "--ioengine=io_uring", "--rw=randread",
+      "--bs=4k",
       "--direct=1", "--iodepth=\(depth)", "--time_based", "--runtime=\(Int(options.seconds * 1000))ms",
       "--output-format=json", "--allow_file_create=0",
     ]
     let fio = try ChildProcess.start(arguments) { $0.write(to: output, errors: false) }
     let status = ChildProcess.wait(for: fio)
     guard status == 0, let text = TextFile.read(output.path),
-      let parsed = try? JSONDecoder().decode(FioOutput.self, from: Data(text.utf8)), let job = parsed.jobs.first
+      let parsed = try? JSONDecoder().decode(FioOutput.self, from: Data(text.utf8)),
+      let job = parsed.jobs.first
     else { throw BenchError(.system, "fio failed with status \(status)") }
     return job.read.iops
   }

@@ -59,8 +59,8 @@ package struct IOBench: Sendable {
     return values
   }
 
-  /// The repeats of points that are compared: in turns, each second one backwards, so that none has the machine's
-  /// better minutes to itself; unless Ctrl-C came. A rival that fails is a note, and has no values.
+  /// The repeats of points that are compared: in turns, each second one backwards, so that none has the
+  /// machine's better minutes to itself; unless Ctrl-C came. A rival that fails is a note, and has no values.
   func turns<Value>(_ report: inout IOBenchReport, _ points: [IOPoint<Value>]) async throws -> [[Value]] {
     var values = points.map { _ in [Value]() }
     var failed: Set<Int> = []

@@ -70,7 +70,8 @@ package struct IOBenchReport: Sendable {
     ]
     for result in results {
       rows.append([
-        result.figure, result.mode, result.load ?? "", text(result.latencyUs?.p50, 1), text(result.latencyUs?.p99, 1),
+        result.figure, result.mode, result.load ?? "", text(result.latencyUs?.p50, 1),
+        text(result.latencyUs?.p99, 1),
         text(result.latencyUs?.p999, 1), text(result.p99RatioToAlone, 2), text(result.operationsPerSecond, 0),
         text(result.megabytesPerSecond, 1), text(result.backgroundKept, 2), text(result.ratioToRival, 3),
         result.ratioRange.map { $0.map { fixed($0, 3) }.joined(separator: " to ") } ?? "",
@@ -105,7 +106,8 @@ func median(_ values: [Double]) -> Double {
   let sorted = values.sorted()
   guard let last = sorted.last else { return 0 }
   let middle = sorted.count / 2
-  return sorted.count % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + (sorted.count > 1 ? sorted[middle] : last)) / 2
+  return sorted.count % 2 == 1
+    ? sorted[middle] : (sorted[middle - 1] + (sorted.count > 1 ? sorted[middle] : last)) / 2
 }
 
 extension Percentiles {

@@ -1,7 +1,7 @@
 import OpportuneBase
 
-/// The storage figure as a picture: what each mode costs the foreground against what it leaves to background. The line
-/// joins the modes that no other beats in both.
+/// The storage figure as a picture: what each mode costs the foreground against what it leaves to background.
+/// The line joins the modes that no other beats in both.
 package struct IOParetoChart: Sendable {
   struct Point: Sendable, Equatable {
     var mode: String
@@ -33,7 +33,8 @@ package struct IOParetoChart: Sendable {
   static func front(_ points: [Point]) -> [Point] {
     points.filter { point in
       !points.contains { other in
-        other.kept >= point.kept && other.cost <= point.cost && (other.kept > point.kept || other.cost < point.cost)
+        other.kept >= point.kept && other.cost <= point.cost
+          && (other.kept > point.kept || other.cost < point.cost)
       }
     }.sorted { ($0.kept, $0.cost) < ($1.kept, $1.cost) }
   }
@@ -49,7 +50,9 @@ package struct IOParetoChart: Sendable {
         + "font-family=\"sans-serif\" font-size=\"12\">",
       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>",
     ]
-    for (number, load) in loads.enumerated() { parts += chart(load.name, load.points, Double(number) * Self.height) }
+    for (number, load) in loads.enumerated() {
+      parts += chart(load.name, load.points, Double(number) * Self.height)
+    }
     return parts.joined(separator: "\n") + "\n</svg>\n"
   }
 
@@ -75,7 +78,8 @@ package struct IOParetoChart: Sendable {
       let colour = front.contains(point) ? "#b5451f" : "#777"
       let (h, v) = (x(point.kept), y.position(point.cost))
       parts.append("<circle cx=\"\(fixed(h, 1))\" cy=\"\(fixed(v, 1))\" r=\"4\" fill=\"\(colour)\"/>")
-      // Below those that it would cover. In whole pixels: with a rounding error, what was moved off would seem to cover it.
+      // Below those that it would cover. In whole pixels: with a rounding error, what was moved off would
+      // seem to cover it.
       var label = (x: h + 7, y: (v + 4).rounded())
       while let other = labels.first(where: { abs($0.x - label.x) < 120 && abs($0.y - label.y) < 11 }) {
         label.y = other.y + 11

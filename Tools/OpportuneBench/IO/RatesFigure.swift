@@ -8,15 +8,22 @@ extension IOBench {
     let free = try await rate(DevicePolicy(cap: .none), file, 64 << 10)
     let half = free.bytes / 2
     let seconds = max(options.seconds, 2)
-    report.notes.append("rates: over \(seconds) s; without a limit \(Int(free.bytes / 1e6)) MB/s in reads of 64 KiB")
+    report.notes.append(
+      "rates: over \(seconds) s; without a limit \(Int(free.bytes / 1e6)) MB/s in reads of 64 KiB")
     for limit in [1e6, 10e6, 100e6, half] where limit <= half && limit >= 1e5 {
-      let policy = DevicePolicy(cap: .none, bytes: .init(perSecond: Int(limit), burst: max(1, Int(limit / 100))))
-      let measured = try await repeats("rates, \(Int(limit)) B/s") { try await rate(policy, file, 64 << 10).bytes }
+      let policy = DevicePolicy(
+        cap: .none, bytes: .init(perSecond: Int(limit), burst: max(1, Int(limit / 100))))
+      let measured = try await repeats("rates, \(Int(limit)) B/s") {
+        try await rate(policy, file, 64 << 10).bytes
+      }
       append(&report, "bytes-\(Int(limit))", measured.map { $0 }, limit, isBytes: true)
     }
     for limit in [100.0, 1000, 10_000] {
-      let policy = DevicePolicy(cap: .none, operations: .init(perSecond: Int(limit), burst: max(1, Int(limit / 100))))
-      let measured = try await repeats("rates, \(Int(limit)) op/s") { try await rate(policy, file, 4096).operations }
+      let policy = DevicePolicy(
+        cap: .none, operations: .init(perSecond: Int(limit), burst: max(1, Int(limit / 100))))
+      let measured = try await repeats("rates, \(Int(limit)) op/s") {
+        try await rate(policy, file, 4096).operations
+      }
       append(&report, "operations-\(Int(limit))", measured, limit, isBytes: false)
     }
   }

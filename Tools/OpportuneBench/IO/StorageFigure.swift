@@ -32,14 +32,18 @@ extension IOBench {
     for (foreground, background) in [(100, 0), (90, 10), (80, 20), (75, 25), (50, 50)] {
       let ratio = try Ratio(foreground: foreground, background: background)
       modes.append(
-        Mode(name: "ratio-\(foreground):\(background)", policy: DevicePolicy(ratio: ratio, depth: 8, cap: .none)))
+        Mode(
+          name: "ratio-\(foreground):\(background)", policy: DevicePolicy(ratio: ratio, depth: 8, cap: .none))
+      )
     }
     for cap in [1, 4, 8, 16] {
       modes.append(Mode(name: "cap-\(cap)", policy: DevicePolicy(cap: .fixed(cap))))
     }
-    modes.append(Mode(name: "cap-4-unyielding", policy: DevicePolicy(cap: .fixed(4), yieldsToForeground: false)))
     modes.append(
-      Mode(name: "strict", policy: DevicePolicy(ratio: .strict, cap: .fixed(4)), priorities: .raiseForeground))
+      Mode(name: "cap-4-unyielding", policy: DevicePolicy(cap: .fixed(4), yieldsToForeground: false)))
+    modes.append(
+      Mode(name: "strict", policy: DevicePolicy(ratio: .strict, cap: .fixed(4)), priorities: .raiseForeground)
+    )
     modes.append(
       Mode(
         name: "adaptive",
@@ -62,7 +66,8 @@ extension IOBench {
       points = Load.allCases.flatMap { load in modes.map { (load, $0) } }
       if windows.isEmpty { windows = points.map { _ in [] } }
       // Each second turn backwards, so that none has the machine's better minutes to itself.
-      for index in number % 2 == 0 ? Array(points.indices) : points.indices.reversed() where !isInterrupted() {
+      for index in number % 2 == 0 ? Array(points.indices) : points.indices.reversed() where !isInterrupted()
+      {
         let (load, mode) = points[index]
         progress("storage, \(load.rawValue), \(mode.name), \(turn)")
         windows[index].append(try await window(mode, load, file))
@@ -110,7 +115,9 @@ extension IOBench {
     let tasks = load.map { backgroundTasks($0) } ?? []
     for (number, kind) in tasks.enumerated() {
       workers.append(
-        backgroundApp.task { try await Self.work(kind, number, background, descriptor, file.size, start, end) })
+        backgroundApp.task {
+          try await Self.work(kind, number, background, descriptor, file.size, start, end)
+        })
     }
     let latency = try await foregroundApp.task {
       var histogram = TimeHistogram()

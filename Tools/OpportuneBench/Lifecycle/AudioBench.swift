@@ -2,8 +2,8 @@ import Opportune
 import OpportuneBase
 import Synchronization
 
-/// Frames of audio beside work that saturates the machine: an app under the Audio service against bare threads, which
-/// take turns within one run.
+/// Frames of audio beside work that saturates the machine: an app under the Audio service against bare
+/// threads, which take turns within one run.
 package struct AudioBench: Sendable {
   /// What one contender made of its frames.
   package struct Row: Sendable {
@@ -79,7 +79,8 @@ package struct AudioBench: Sendable {
   private struct Player: AppDelegate {}
 
   private func app(_ host: AppHost, _ burn: UInt64) async throws -> Row {
-    let app = try await host.launch(Manifest(identifier: "player", backgroundModes: [.audio])) { _ in Player() }
+    let app = try await host.launch(Manifest(identifier: "player", backgroundModes: [.audio])) { _ in Player()
+    }
     let events = await host.observe()
     let (numbers, made) = AsyncStream.makeStream(of: UInt64.self)
     // Only the last is waited for: nothing else is to run because of a frame.

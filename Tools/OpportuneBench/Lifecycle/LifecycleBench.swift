@@ -137,7 +137,9 @@ package struct LifecycleBench {
     return result
   }
 
-  private func seconds(since start: Nanoseconds) -> Double { Double(elapsed(from: start, to: SystemClock.now())) / 1e9 }
+  private func seconds(since start: Nanoseconds) -> Double {
+    Double(elapsed(from: start, to: SystemClock.now())) / 1e9
+  }
 
   // MARK: Resumption and audio
 

@@ -74,11 +74,15 @@ package struct ResumptionBench: Sendable {
     try await host.bringForward(app.id)
     let returned = SystemClock.now()
     var iterator = starts.makeAsyncIterator()
-    guard let first = await iterator.next() else { throw BenchError(.workLost, "no job ran after the resumption") }
+    guard let first = await iterator.next() else {
+      throw BenchError(.workLost, "no job ran after the resumption")
+    }
     var last: Nanoseconds = 0
     for read in reads {
       let (count, moment) = try await read.value
-      guard count == 1 else { throw BenchError(.workLost, "a held completion brought \(count) bytes, expected 1") }
+      guard count == 1 else {
+        throw BenchError(.workLost, "a held completion brought \(count) bytes, expected 1")
+      }
       last = max(last, moment)
     }
     try await host.terminate(app.id)

@@ -4,8 +4,9 @@ import OpportuneLocation
 
 /// Each exit that a phone's system told, against ours on the same fixes.
 ///
-/// The phone's fence is a circle of 100 m about where it rested. Where that was its log does not say: it is taken to be
-/// the last accurate fix at rest, a minute or more before the exit, since those just before it may be on the way already.
+/// The phone's fence is a circle of 100 m about where it rested. Where that was its log does not say: it is
+/// taken to be the last accurate fix at rest, a minute or more before the exit, since those just before it
+/// may be on the way already.
 struct ExitsBench: Sendable {
   enum Verdict: String, Sendable, CaseIterable {
     case told = "told"

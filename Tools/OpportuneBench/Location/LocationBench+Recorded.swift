@@ -17,7 +17,8 @@ extension LocationBench {
       }
       progress("\(track.name) among \(count) fences")
       let fences = try SamplingBench.fences(count, along: track.trace, radius: options.radius)
-      let outcomes = try SamplingBench.run(track.trace, among: fences, patiences: patiences, wander: options.wander)
+      let outcomes = try SamplingBench.run(
+        track.trace, among: fences, patiences: patiences, wander: options.wander)
       for (index, outcome) in outcomes.enumerated() { together[index].add(outcome) }
       rows += self.rows(outcomes, of: track.name)
     }

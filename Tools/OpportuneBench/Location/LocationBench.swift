@@ -3,8 +3,8 @@ import Opportune
 import OpportuneBase
 import OpportuneLocation
 
-/// What a fix costs among more and more fences, what fences take of memory, the geometry below; on recorded tracks how
-/// many fixes the sampler takes, and how right crossings are.
+/// What a fix costs among more and more fences, what fences take of memory, the geometry below; on recorded
+/// tracks how many fixes the sampler takes, and how right crossings are.
 ///
 /// It compares numbers of fences within one run. Places and fixes are the same each time.
 package struct LocationBench: Sendable {
@@ -50,7 +50,8 @@ package struct LocationBench: Sendable {
           report.results += try drives(count, &report.wasInterrupted)
         }
       case .geometry: try geometry(&report)
-      case .sampling, .history, .exits, .reference: report.results += try recorded(figure, &report.wasInterrupted)
+      case .sampling, .history, .exits, .reference:
+        report.results += try recorded(figure, &report.wasInterrupted)
       }
     }
     return report
@@ -115,12 +116,14 @@ package struct LocationBench: Sendable {
     guard let first = drives.first else { return [] }
     for drive in drives where drive.crossings != first.crossings || drive.judged != first.judged {
       throw BenchError(
-        .wrongAnswer, "\(drive.crossings) crossings after \(first.crossings) on the same drive among \(count) fences")
+        .wrongAnswer,
+        "\(drive.crossings) crossings after \(first.crossings) on the same drive among \(count) fences")
     }
     return [
       .init("a fix", fences: count, median(drives.map(\.microseconds)), .microseconds),
       .init("a fix through the system", fences: count, median(drives.map(\.throughSystem)), .microseconds),
-      .init("fences looked at for a fix", fences: count, Double(first.judged) / Double(options.fixes), .count),
+      .init(
+        "fences looked at for a fix", fences: count, Double(first.judged) / Double(options.fixes), .count),
       .init("crossings of the drive", fences: count, Double(first.crossings), .count),
       .init("memory of a fence", fences: count, Double(first.memory) / Double(count), .bytes),
     ]
@@ -148,7 +151,8 @@ package struct LocationBench: Sendable {
     var system = try LocationSystem()
     let app = AppID(0)
     system.register(
-      app, Manifest(identifier: "bench", usageDescriptions: [AuthorizationType.always.usageKey: "To measure"]))
+      app, Manifest(identifier: "bench", usageDescriptions: [AuthorizationType.always.usageKey: "To measure"])
+    )
     _ = try system.handle(.app(app, .setAuthorization(.allowed(.always))), at: .zero)
     for circle in circles { _ = try system.handle(.app(app, .start(.region(Fence(circle)))), at: .zero) }
     if let first = track.first { _ = try system.handle(.fix(first), at: first.time) }
@@ -175,8 +179,8 @@ package struct LocationBench: Sendable {
     }
   }
 
-  /// 15 m a second along a spiral from the middle of the square outwards, so that few stretches are driven twice, and
-  /// back at 40 km from the middle.
+  /// 15 m a second along a spiral from the middle of the square outwards, so that few stretches are driven
+  /// twice, and back at 40 km from the middle.
   static func track(_ fixes: Int) throws -> [Fix] {
     let accuracy = try Accuracy(standardDeviation: 5)
     // The way along a spiral with 250 m from turn to turn grows as the square of the angle.

@@ -1,7 +1,10 @@
 /// What `opportune bench location` is to measure.
 package struct LocationBenchOptions: Sendable {
-  /// `sampling`, `history` and `reference` need recorded tracks, `exits` needs logs of phones; without them they measure nothing.
-  package enum Figure: String, Sendable, CaseIterable { case fixes, geometry, sampling, history, exits, reference }
+  /// `sampling`, `history` and `reference` need recorded tracks, `exits` needs logs of phones; without them
+  /// they measure nothing.
+  package enum Figure: String, Sendable, CaseIterable {
+    case fixes, geometry, sampling, history, exits, reference
+  }
 
   package var figures: [Figure]
   /// Numbers of fences, each for a drive of its own.

@@ -3,7 +3,9 @@ import OpportuneBase
 /// What `opportune bench location` found.
 package struct LocationBenchReport: Sendable {
   package struct Result: Sendable, Encodable {
-    package enum Unit: String, Sendable, Encodable { case microseconds, seconds, count, bytes, percent, metres }
+    package enum Unit: String, Sendable, Encodable {
+      case microseconds, seconds, count, bytes, percent, metres
+    }
 
     package let name: String
     /// Of the drive; `nil` for what has nothing to do with fences.

@@ -4,8 +4,9 @@ import OpportuneLocation
 
 /// What a phone logged: the fixes that it was given, and when its system told of leaving a fence.
 ///
-/// Its form is that of e-mission's entries, `[{"metadata": {"key": …, "write_ts": …}, "data": {…}}]`: fixes are
-/// `background/location`, exits the transition 1 of `statemachine/transition`. Other entries are left out.
+/// Its form is that of e-mission's entries, `[{"metadata": {"key": …, "write_ts": …}, "data": {…}}]`: fixes
+/// are `background/location`, exits the transition 1 of `statemachine/transition`. Other entries are left
+/// out.
 package struct PhoneLog: Sendable {
   package let name: String
   let platform: String
@@ -30,8 +31,11 @@ package struct PhoneLog: Sendable {
     platform = entries.lazy.filter { $0.seconds != nil }.compactMap(\.platform).first ?? "unknown"
     let start = entries.compactMap(\.seconds).min() ?? 0
     var fixes: [Fix] = []
-    for entry in entries.filter({ $0.key == Entry.fix }).sorted(by: { ($0.seconds ?? 0) < ($1.seconds ?? 0) }) {
-      guard let fix = entry.fix(since: start), fixes.last.map({ fix.time > $0.time }) ?? true else { continue }
+    for entry in entries.filter({ $0.key == Entry.fix }).sorted(by: { ($0.seconds ?? 0) < ($1.seconds ?? 0) })
+    {
+      guard let fix = entry.fix(since: start), fixes.last.map({ fix.time > $0.time }) ?? true else {
+        continue
+      }
       fixes.append(fix)
     }
     self.fixes = fixes
@@ -68,7 +72,8 @@ package struct PhoneLog: Sendable {
       let data = try parts.nestedContainer(keyedBy: Field.self, forKey: .data)
       // Some early files have the time of a transition only here.
       seconds =
-        try data.decodeIfPresent(Double.self, forKey: .ts) ?? metadata.decodeIfPresent(Double.self, forKey: .written)
+        try data.decodeIfPresent(Double.self, forKey: .ts)
+        ?? metadata.decodeIfPresent(Double.self, forKey: .written)
       guard key == Self.fix else {
         transition = try data.decodeIfPresent(Int.self, forKey: .transition)
         return
@@ -84,7 +89,8 @@ package struct PhoneLog: Sendable {
     func fix(since start: Double) -> Fix? {
       guard let place, let seconds else { return nil }
       return try? Fix(
-        Coordinate(latitude: place.latitude, longitude: place.longitude), accuracy: .radius(max(1, place.accuracy)),
+        Coordinate(latitude: place.latitude, longitude: place.longitude),
+        accuracy: .radius(max(1, place.accuracy)),
         speed: speed.flatMap { $0 >= 0 ? $0 : nil }, time: .seconds(seconds - start))
     }
   }

@@ -34,8 +34,11 @@ struct ReferenceBench: Sendable {
   }
 
   /// - Throws: ``BenchError`` where both were not recorded at the same time.
-  static func run(_ track: LocationTrace, reference: LocationTrace, among fences: [NamedRegion]) throws -> Outcome {
-    // On the track's clock, as far as both go. Without a date, its times count from 1970: then it is the track's day.
+  static func run(_ track: LocationTrace, reference: LocationTrace, among fences: [NamedRegion]) throws
+    -> Outcome
+  {
+    // On the track's clock, as far as both go. Without a date, its times count from 1970: then it is the
+    // track's day.
     let apart = reference.start - track.start
     let offset = reference.start < 86_400 ? apart.remainder(dividingBy: 86_400) : apart
     guard let end = track.fixes.last?.time.seconds else { return Outcome() }

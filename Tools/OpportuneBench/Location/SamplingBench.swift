@@ -12,7 +12,8 @@ package struct RecordedTrack: Sendable {
   }
 }
 
-/// What the sampler saves and what that costs: a track through fences with every fix, and with those it asks for.
+/// What the sampler saves and what that costs: a track through fences with every fix, and with those it asks
+/// for.
 struct SamplingBench: Sendable {
   struct Outcome: Sendable {
     var fixes = 0
@@ -25,7 +26,8 @@ struct SamplingBench: Sendable {
     var extra = 0
     /// Of those, told of circles that the track was not in during the last minutes.
     var untrue = 0
-    /// Seconds that crossings were told later, or earlier where they are below 0, than with every fix; sorted.
+    /// Seconds that crossings were told later, or earlier where they are below 0, than with every fix;
+    /// sorted.
     var delays: [Double] = []
     /// The fewest fixes of which one is within each stay, had they been chosen with the way known beforehand.
     var fewest = 0
@@ -76,7 +78,8 @@ struct SamplingBench: Sendable {
         !fences.contains { fence in
           fence.name == crossing.fence
             && trace.fixes.contains {
-              (crossing.at - 120...crossing.at).contains($0.time.seconds) && fence.region.contains($0.position)
+              (crossing.at - 120...crossing.at).contains($0.time.seconds)
+                && fence.region.contains($0.position)
             }
         }
       }
@@ -105,7 +108,8 @@ struct SamplingBench: Sendable {
     return count
   }
 
-  /// Pairs the crossings of each fence and kind in their order; of those left over it asks whether they are untrue.
+  /// Pairs the crossings of each fence and kind in their order; of those left over it asks whether they are
+  /// untrue.
   static func compare(
     _ expected: [LocationReplay.Report.Crossing], _ told: [LocationReplay.Report.Crossing],
     isUntrue: (LocationReplay.Report.Crossing) -> Bool = { _ in false }
@@ -116,7 +120,11 @@ struct SamplingBench: Sendable {
       let match = rest.firstIndex {
         $0.fence == crossing.fence && $0.kind == crossing.kind && window.contains($0.at - crossing.at)
       }
-      if let match { outcome.delays.append(rest.remove(at: match).at - crossing.at) } else { outcome.missed += 1 }
+      if let match {
+        outcome.delays.append(rest.remove(at: match).at - crossing.at)
+      } else {
+        outcome.missed += 1
+      }
     }
     outcome.extra = rest.count
     outcome.untrue = rest.count(where: isUntrue)

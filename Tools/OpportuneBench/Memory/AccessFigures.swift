@@ -48,7 +48,8 @@ extension MemoryBench {
     let cache = try MemoryBroker().makeMemory(named: "bench").cache(by: Int.self, costLimit: limit)
     let dictionary = LimitedDictionary(costLimit: limit)
     let rows = [
-      Row("cache, hit", "dictionary, hit"), Row("dictionary, hit"), Row("cache, insertion", "dictionary, insertion"),
+      Row("cache, hit", "dictionary, hit"), Row("dictionary, hit"),
+      Row("cache, insertion", "dictionary, insertion"),
       Row("dictionary, insertion"),
     ]
     return try self.rows(.cache, unit: "ns", rows) { number in
@@ -103,8 +104,8 @@ extension MemoryBench {
   }
 }
 
-/// What a cache like `NSCache` is at the least: a dictionary behind a mutex, with a list in the order of use, and a limit to
-/// what its values cost.
+/// What a cache like `NSCache` is at the least: a dictionary behind a mutex, with a list in the order of use,
+/// and a limit to what its values cost.
 final class LimitedDictionary: @unchecked Sendable {
   private final class Entry {
     let key: Int

@@ -2,8 +2,9 @@ import Glibc
 import Opportune
 import OpportuneBase
 
-/// Figure 3: state that does not compress goes to the store and comes back, by system calls and over the I/O broker, against a
-/// plain write, `fsync` and read of as many bytes in a file whose blocks are set aside as well.
+/// Figure 3: state that does not compress goes to the store and comes back, by system calls and over the I/O
+/// broker, against a plain write, `fsync` and read of as many bytes in a file whose blocks are set aside as
+/// well.
 struct HibernateFigure {
   static let mebibytes = [8, 32, 128]
   let io: IOBroker
@@ -68,7 +69,9 @@ struct HibernateFigure {
       }
       try store.remove("app")
     }
-    guard Self.holds(block.bytes, seed: seed) else { throw BenchError(.wrongAnswer, "the app came back otherwise") }
+    guard Self.holds(block.bytes, seed: seed) else {
+      throw BenchError(.wrongAnswer, "the app came back otherwise")
+    }
     return Sample(hibernate: hibernate, reanimate: reanimate, written: written)
   }
 
@@ -130,7 +133,8 @@ struct HibernateFigure {
 
   /// Bytes that this process gave the kernel to write, as that counts them; 0 where it does not.
   private static func writtenBytes() -> Double {
-    for line in (TextFile.read("/proc/self/io") ?? "").split(separator: "\n") where line.hasPrefix("wchar: ") {
+    for line in (TextFile.read("/proc/self/io") ?? "").split(separator: "\n") where line.hasPrefix("wchar: ")
+    {
       return Double(line.dropFirst(7)) ?? 0
     }
     return 0

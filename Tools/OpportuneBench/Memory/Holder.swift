@@ -1,7 +1,8 @@
 import Glibc
 import OpportuneBase
 
-/// Another process that holds so much memory until it is ended: dd reads it whole, and finds no room to write it to.
+/// Another process that holds so much memory until it is ended: dd reads it whole, and finds no room to write
+/// it to.
 final class Holder {
   let process: pid_t
   private let mebibytes: Int
@@ -10,8 +11,8 @@ final class Holder {
 
   /// - Parameters:
   ///   - source: where its content is read from; `/dev/urandom` for what does not compress.
-  ///   - fifo: a name for what it writes to. It is then in a session of its own and has both ends, so that nothing of it is
-  ///     elsewhere. `nil`: it ends when this process does.
+  ///   - fifo: a name for what it writes to. It is then in a session of its own and has both ends, so that
+  ///     nothing of it is elsewhere. `nil`: it ends when this process does.
   init(mebibytes: Int, source: String, aloneWith fifo: String? = nil) throws {
     self.mebibytes = mebibytes
     let words = ["dd", "if=\(source)", "bs=\(mebibytes)M", "count=1", "iflag=fullblock"]
@@ -49,7 +50,9 @@ final class Holder {
   }
 
   /// Whether it has ended, or does so within that time.
-  func hasEnded(within milliseconds: Int32) -> Bool { poll(for: 0, milliseconds: milliseconds) & Int16(POLLHUP) != 0 }
+  func hasEnded(within milliseconds: Int32) -> Bool {
+    poll(for: 0, milliseconds: milliseconds) & Int16(POLLHUP) != 0
+  }
 
   private func poll(for events: Int16, milliseconds: Int32) -> Int16 {
     var polled = pollfd(fd: reader, events: events, revents: 0)

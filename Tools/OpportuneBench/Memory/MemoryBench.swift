@@ -39,7 +39,8 @@ package struct MemoryBenchOptions: Sendable {
   }
 }
 
-/// The figures of the memory broker, in one run. Opportune and its rivals take turns within each repeat, and in who is first.
+/// The figures of the memory broker, in one run. Opportune and its rivals take turns within each repeat, and
+/// in who is first.
 package struct MemoryBench {
   let options: MemoryBenchOptions
   let isInterrupted: @Sendable () -> Bool
@@ -55,7 +56,8 @@ package struct MemoryBench {
   }
 
   package func run() throws -> MemoryBenchReport {
-    var report = MemoryBenchReport(machine: .current(), repeats: options.repeats, mebibytes: options.mebibytes)
+    var report = MemoryBenchReport(
+      machine: .current(), repeats: options.repeats, mebibytes: options.mebibytes)
     for figure in options.figures where !isInterrupted() {
       switch figure {
       case .pin: report.results += try measurePin()
@@ -83,7 +85,8 @@ package struct MemoryBench {
 
   /// Rows of one figure, each a median of its repeats; ratios are medians of the repeats' own ratios.
   func rows(
-    _ figure: MemoryBenchOptions.Figure, unit: String, _ rows: [Row], _ once: (_ repeat: Int) throws -> [Double]
+    _ figure: MemoryBenchOptions.Figure, unit: String, _ rows: [Row],
+    _ once: (_ repeat: Int) throws -> [Double]
   ) throws -> [MemoryResult] {
     var values: [[Double]] = []
     for number in 0..<options.repeats where !isInterrupted() {
@@ -105,8 +108,8 @@ package struct MemoryBench {
     }
   }
 
-  /// Measures contenders one after the other, in every second repeat the last one first: who comes first finds the machine
-  /// otherwise than who comes after.
+  /// Measures contenders one after the other, in every second repeat the last one first: who comes first
+  /// finds the machine otherwise than who comes after.
   static func inTurns<Measured>(_ number: Int, _ contenders: [() throws -> Measured]) throws -> [Measured] {
     guard number % 2 == 1 else { return try contenders.map { try $0() } }
     return try contenders.reversed().map { try $0() }.reversed()
@@ -125,7 +128,8 @@ package struct MemoryBench {
     for block in blocks { madvise(block.bytes.baseAddress, block.count, madviseNoHugePages) }
     let rows = [
       Row("eager purge", "madvise, eager"), Row("madvise, eager"), Row("lazy purge", "madvise, lazy"),
-      Row("madvise, lazy"), Row("access after an eager purge", "access after madvise"), Row("access after madvise"),
+      Row("madvise, lazy"), Row("access after an eager purge", "access after madvise"),
+      Row("access after madvise"),
       Row("access after a lazy purge"),
     ]
     func touch() { for block in blocks { fill(block.bytes) } }
@@ -138,7 +142,8 @@ package struct MemoryBench {
       return Double(bytes) / seconds / 1e9
     }
     func bare(_ advice: Int32) -> Double {
-      Double(bytes) / timed { for block in blocks { madvise(block.bytes.baseAddress, block.count, advice) } }.0 / 1e9
+      Double(bytes)
+        / timed { for block in blocks { madvise(block.bytes.baseAddress, block.count, advice) } }.0 / 1e9
     }
     func rate(_ body: () -> Void) -> Double { Double(bytes) / timed(body).0 / 1e9 }
     access()
@@ -175,14 +180,18 @@ package struct MemoryBench {
     let criu = CheckpointFigure(command: options.criu, folder: options.folder)
     let obstacle = criu.obstacle()
     if let obstacle { skipped.append("hibernate: CRIU: \(obstacle)") }
-    let sizes = HibernateFigure.mebibytes.filter { $0 <= max(options.mebibytes, HibernateFigure.mebibytes[0]) }
+    let sizes = HibernateFigure.mebibytes.filter {
+      $0 <= max(options.mebibytes, HibernateFigure.mebibytes[0])
+    }
     return try sizes.flatMap { size in
       let (write, read) = ("write + fsync \(size) MiB", "read \(size) MiB")
       var rows = [
         Row("hibernate \(size) MiB", write), Row("hibernate \(size) MiB, I/O broker", write), Row(write),
         Row("reanimate \(size) MiB", read), Row("reanimate \(size) MiB, I/O broker", read), Row(read),
       ]
-      if obstacle == nil { rows += [Row("CRIU dump \(size) MiB", write), Row("CRIU restore \(size) MiB", read)] }
+      if obstacle == nil {
+        rows += [Row("CRIU dump \(size) MiB", write), Row("CRIU restore \(size) MiB", read)]
+      }
       var written: [Double] = []
       var results = try self.rows(.hibernate, unit: "MB/s", rows) { number in
         let memory = try figure.memory(mebibytes: size, seed: UInt64(number))
@@ -206,8 +215,8 @@ package struct MemoryBench {
 
   // MARK: Figure 2
 
-  /// A quarter of the budget is allocated in front: with it free, with it full of background caches, and with as much held by
-  /// a process without the library, which the kernel swaps out or ends.
+  /// A quarter of the budget is allocated in front: with it free, with it full of background caches, and with
+  /// as much held by a process without the library, which the kernel swaps out or ends.
   private func measurePressure(_ skipped: inout [String]) throws -> [MemoryResult] {
     var configuration = MemoryConfiguration()
     configuration.limit = .budget(UInt64(bytes))
@@ -226,7 +235,9 @@ package struct MemoryBench {
     let free = "\(options.mebibytes / 4) MiB, free"
     let rows =
       [Row("\(options.mebibytes / 4) MiB, held by background", free), Row(free)]
-      + ways.possible.map { Row("\(options.mebibytes / 4) MiB, held by a plain process, \($0.rawValue)", free) }
+      + ways.possible.map {
+        Row("\(options.mebibytes / 4) MiB, held by a plain process, \($0.rawValue)", free)
+      }
     func allocateWhereHeld() throws -> Double {
       let broker = try MemoryBroker(configuration: configuration)
       let behind = broker.makeMemory(named: "behind", standing: .background)

@@ -67,7 +67,8 @@ package struct MemoryBenchReport: Sendable {
     var rows = [["figure", "mode", "median", "low", "high", "unit", "÷ rival", "bytes written"]]
     for result in results {
       rows.append([
-        result.figure, result.mode, fixed(result.value, 2), fixed(result.low, 2), fixed(result.high, 2), result.unit,
+        result.figure, result.mode, fixed(result.value, 2), fixed(result.low, 2), fixed(result.high, 2),
+        result.unit,
         result.ratios,
         result.bytesWritten.map { fixed($0, 0) } ?? "",
       ])

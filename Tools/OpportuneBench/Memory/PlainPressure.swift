@@ -1,7 +1,8 @@
 import Glibc
 import OpportuneMemory
 
-/// Figure 2 without the library: a background process holds what a memory cgroup allows, and this one asks for a part of it.
+/// Figure 2 without the library: a background process holds what a memory cgroup allows, and this one asks
+/// for a part of it.
 struct PlainPressure {
   /// What the kernel does about it.
   enum Way: String, CaseIterable {
@@ -30,7 +31,8 @@ struct PlainPressure {
       if swap.free < wanted + Self.slack {
         ways.removeAll { $0 == .swapped }
         skipped.append(
-          "without the library, swapped out: \(swap.free) MiB of swap are free, \(wanted + Self.slack) needed")
+          "without the library, swapped out: \(swap.free) MiB of swap are free, \(wanted + Self.slack) needed"
+        )
       }
       if swap.total > 0, !group.forbidsSwap {
         ways.removeAll { $0 == .ended }
@@ -70,8 +72,8 @@ struct PlainPressure {
   }
 }
 
-/// A memory cgroup for a moment: below the one that the program is in or, in version 2, where a group with processes has no
-/// limited ones below, beside it.
+/// A memory cgroup for a moment: below the one that the program is in or, in version 2, where a group with
+/// processes has no limited ones below, beside it.
 struct MemoryGroup {
   private let folder: String
   private let home: String

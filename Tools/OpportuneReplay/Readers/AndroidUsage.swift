@@ -64,8 +64,8 @@ struct AndroidUsage: TraceFormat {
 
 /// Who is in front, of the activities that are resumed.
 private struct ActivityStack {
-  /// An app that goes from one of its activities to another has none resumed for a moment: up to a quarter of a second is seen,
-  /// and after more than a second somebody else was looked at, or nobody.
+  /// An app that goes from one of its activities to another has none resumed for a moment: up to a quarter of
+  /// a second is seen, and after more than a second somebody else was looked at, or nobody.
   private static let handover = 1.0
 
   private(set) var inputs: [(at: Double, input: Trace.Input)] = []

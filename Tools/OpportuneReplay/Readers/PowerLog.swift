@@ -1,7 +1,8 @@
 import GRDB
 import OpportuneApps
 
-/// The power log of iOS. Its state rows are what is expected; screen, process starts, assertions and pushes are inputs.
+/// The power log of iOS. Its state rows are what is expected; screen, process starts, assertions and pushes
+/// are inputs.
 struct PowerLog: TraceFormat {
   let name = "ios-powerlog"
   let table = "PLApplicationAgent_EventForward_Application"
@@ -14,7 +15,8 @@ struct PowerLog: TraceFormat {
   /// The home screen, which shows all of these.
   private static let home = "com.apple.springboard"
   private static let partsOfHome: Set = [
-    "com.apple.lock-screen", "com.apple.control-center", "com.apple.notification-center", "com.apple.today-view",
+    "com.apple.lock-screen", "com.apple.control-center", "com.apple.notification-center",
+    "com.apple.today-view",
   ]
 
   func read(_ database: Database) throws -> Trace {
@@ -30,7 +32,8 @@ struct PowerLog: TraceFormat {
         processes.note(process, at, app, hasEnded: state == .terminated)
       }
     }
-    let listed = try database.log("PLProcessMonitorAgent_EventForward_ProcessID", ["PID", "BundleID", "ProcessName"])
+    let listed = try database.log(
+      "PLProcessMonitorAgent_EventForward_ProcessID", ["PID", "BundleID", "ProcessName"])
     for (at, row) in listed {
       // What has no bundle is no app.
       guard let process = row.value("PID", as: Int64.self),
@@ -58,7 +61,8 @@ struct PowerLog: TraceFormat {
     }
     let sizes = "PLApplicationAgent_EventBackward_ApplicationMemory"
     for (at, row) in try database.log(sizes, ["AppBundleId", "SuspendedMemory"]) {
-      if let app = row.value("AppBundleId", as: String.self), let bytes = row.value("SuspendedMemory", as: Int64.self),
+      if let app = row.value("AppBundleId", as: String.self),
+        let bytes = row.value("SuspendedMemory", as: Int64.self),
         (1..<Int64(1 << 47)).contains(bytes)  // more than a process can hold is none
       {
         trace.inputs.append((at, .footprint(app, UInt64(bytes))))
@@ -81,7 +85,9 @@ struct PowerLog: TraceFormat {
   }
 
   /// Who is in front, until the screen goes dark.
-  private func screen(_ database: Database, _ clock: PowerLogClock) throws -> [(at: Double, input: Trace.Input)] {
+  private func screen(_ database: Database, _ clock: PowerLogClock) throws -> [(
+    at: Double, input: Trace.Input
+  )] {
     var rows: [(at: Double, shown: String?)] = []
     for (at, row) in try database.log("PLScreenStateAgent_EventForward_ScreenState", ["bundleID"]) {
       guard let name = row.value("bundleID", as: String.self) else { continue }
@@ -104,9 +110,10 @@ struct PowerLog: TraceFormat {
     return inputs
   }
 
-  /// Who is kept running, from when to when. Rows are written together, up to an hour late, each with when it was by the device's
-  /// clock; those of what is held still come again with the next.
-  private func assertions(_ database: Database, _ clock: PowerLogClock, _ app: (Int64, Double) -> String?) throws
+  /// Who is kept running, from when to when. Rows are written together, up to an hour late, each with when it
+  /// was by the device's clock; those of what is held still come again with the next.
+  private func assertions(_ database: Database, _ clock: PowerLogClock, _ app: (Int64, Double) -> String?)
+    throws
     -> [(at: Double, input: Trace.Input)]
   {
     let rows = try database.log(
@@ -127,7 +134,8 @@ struct PowerLog: TraceFormat {
       .map(\.element)
     {
       if clock.boot(at) != boot { (held, boot) = ([:], clock.boot(at)) }
-      guard let action = row.value("Action", as: Int64.self), let number = row.value("GlobalUniqueID", as: Int64.self)
+      guard let action = row.value("Action", as: Int64.self),
+        let number = row.value("GlobalUniqueID", as: Int64.self)
       else { continue }
       switch action {
       case 0:
@@ -136,7 +144,9 @@ struct PowerLog: TraceFormat {
         held[number] = app
         inputs.append((at, .assertion(app, number, begins: true)))
       case 4:
-        if let app = held.removeValue(forKey: number) { inputs.append((at, .assertion(app, number, begins: false))) }
+        if let app = held.removeValue(forKey: number) {
+          inputs.append((at, .assertion(app, number, begins: false)))
+        }
       default: break
       }
     }
@@ -144,11 +154,13 @@ struct PowerLog: TraceFormat {
   }
 }
 
-/// The clock of a power log, which is never set: its times order the rows, also of before and after the device's clock was set.
+/// The clock of a power log, which is never set: its times order the rows, also of before and after the
+/// device's clock was set.
 struct PowerLogClock {
   /// When the device started, in order.
   let boots: [Double]
-  /// The device's clock less this one, in seconds, from when on; noted some time after the device's clock was set.
+  /// The device's clock less this one, in seconds, from when on; noted some time after the device's clock was
+  /// set.
   private let offsets: [(from: Double, offset: Double)]
 
   init(_ database: Database) throws {
@@ -166,13 +178,15 @@ struct PowerLogClock {
   /// How many starts came before.
   func boot(_ at: Double) -> Int { boots.count { $0 <= at } }
 
-  /// The offset that rows were written with whose newest was so many seconds from then, by the device's clock: the one noted
-  /// last, or one noted within a minute after, if only that has the newest just before it was written.
+  /// The offset that rows were written with whose newest was so many seconds from then, by the device's
+  /// clock: the one noted last, or one noted within a minute after, if only that has the newest just before
+  /// it was written.
   func offset(asWritten at: Double, newest: Double) -> Double {
     let next = offsets.firstIndex { $0.from > at } ?? offsets.endIndex
     let noted = offsets[..<next].last ?? offsets.first
     let following = next < offsets.endIndex && offsets[next].from - at < 60 ? offsets[next].offset : nil
-    return [noted?.offset, following].compactMap { $0 }.filter { $0 > newest - 10 }.min() ?? noted?.offset ?? 0
+    return [noted?.offset, following].compactMap { $0 }.filter { $0 > newest - 10 }.min() ?? noted?.offset
+      ?? 0
   }
 }
 
@@ -203,7 +217,8 @@ struct PowerLogProcesses {
     seen[process(number, at), default: []].append(Sight(at: at, name: name, hasEnded: hasEnded))
   }
 
-  /// As what it was seen last; if that had ended, or there is none, as what it is seen next: processes are listed minutes late.
+  /// As what it was seen last; if that had ended, or there is none, as what it is seen next: processes are
+  /// listed minutes late.
   func name(of number: Int64, _ at: Double) -> String? {
     let seen = seen[process(number, at)] ?? []
     let last = seen.filter { $0.at <= at }.max { $0.at < $1.at }
@@ -213,12 +228,15 @@ struct PowerLogProcesses {
 }
 
 extension Database {
-  /// The rows of a table by the clock of the log, with those of the columns that it has; none where there is no such table.
+  /// The rows of a table by the clock of the log, with those of the columns that it has; none where there is
+  /// no such table.
   fileprivate func log(_ table: String, _ columns: [String]) throws -> [(at: Double, row: Row)] {
     guard try tableExists(table) else { return [] }
     let there = Set(try self.columns(in: table).map(\.name))
     let columns = ["timestamp"] + columns.filter(there.contains)
-    return try Row.fetchAll(self, sql: "SELECT \(columns.joined(separator: ", ")) FROM \(table) ORDER BY timestamp, ID")
-      .compactMap { row in row.seconds("timestamp").map { ($0, row) } }
+    return try Row.fetchAll(
+      self, sql: "SELECT \(columns.joined(separator: ", ")) FROM \(table) ORDER BY timestamp, ID"
+    )
+    .compactMap { row in row.seconds("timestamp").map { ($0, row) } }
   }
 }

@@ -5,8 +5,8 @@ struct ScreenTime: TraceFormat {
   let name = "ios-screen-time"
   let table = "ZUSAGETIMEDITEM"
 
-  /// Each hour of a user is there for each device, and once more for all devices together (which name none). The latter counts
-  /// only where no device has that hour.
+  /// Each hour of a user is there for each device, and once more for all devices together (which name none).
+  /// The latter counts only where no device has that hour.
   private static let query = """
     SELECT block.ZSTARTDATE, block.ZDURATIONINMINUTES, item.ZBUNDLEIDENTIFIER, item.ZTOTALTIMEINSECONDS
     FROM ZUSAGETIMEDITEM AS item
@@ -25,7 +25,8 @@ struct ScreenTime: TraceFormat {
       guard let start = row.seconds("ZSTARTDATE"), let app = row.value("ZBUNDLEIDENTIFIER", as: String.self),
         let seconds = row.seconds("ZTOTALTIMEINSECONDS"), seconds >= 0
       else { continue }
-      let minutes = row.value("ZDURATIONINMINUTES", as: Double.self).flatMap { (0...1e6).contains($0) ? $0 : nil } ?? 60
+      let minutes =
+        row.value("ZDURATIONINMINUTES", as: Double.self).flatMap { (0...1e6).contains($0) ? $0 : nil } ?? 60
       trace.sums.append(
         Trace.UsageSum(at: start + appleEpoch, app: app, seconds: seconds, length: minutes * 60))
     }

@@ -1,11 +1,12 @@
 // Micro-benchmarks of the Swift layer: each operation beside a plain rival, in turns within the same run.
 //
-// Goals: compare each operation with a plain rival on the same machine at the same time, and notice when a change
-// makes one dearer. Not goals: boasting, and latency under load, which is `opportune bench latency`. The C core's
-// queues are measured by `scripts/bench-core`.
+// Goals: compare each operation with a plain rival on the same machine at the same time, and notice when a
+// change makes one dearer. Not goals: boasting, and latency under load, which is `opportune bench latency`.
+// The C core's queues are measured by `scripts/bench-core`.
 //
-// Each iteration does a number of operations our way and the rival's, one right after the other, beginning with
-// each in turn. So the third metric, the ratio, is of two neighbours in time, and other load falls on both.
+// Each iteration does a number of operations our way and the rival's, one right after the other, beginning
+// with each in turn. So the third metric, the ratio, is of two neighbours in time, and other load falls on
+// both.
 
 import Benchmark
 import Foundation
@@ -44,7 +45,9 @@ private func measure(_ benchmark: Benchmark, _ comparison: Comparison) async thr
         try await (isOurs ? comparison.ours : comparison.rival)(operations)
       }
     }
-    let nanoseconds = times.map { Double($0.components.attoseconds) / 1e9 + Double($0.components.seconds) * 1e9 }
+    let nanoseconds = times.map {
+      Double($0.components.attoseconds) / 1e9 + Double($0.components.seconds) * 1e9
+    }
     benchmark.measurement(ours, Int(nanoseconds[0] / Double(operations)))
     benchmark.measurement(rival, Int(nanoseconds[1] / Double(operations)))
     benchmark.measurement(ratio, Int(100 * nanoseconds[0] / max(nanoseconds[1], 1)))

@@ -2,7 +2,8 @@ import Glibc
 import NIOCore
 import NIOPosix
 
-/// SwiftNIO's echo server, for `opportune bench io --echo-rival`: prints its port, and serves until its input ends.
+/// SwiftNIO's echo server, for `opportune bench io --echo-rival`: prints its port, and serves until its input
+/// ends.
 @main
 enum EchoRival {
   private final class Echo: ChannelInboundHandler {

@@ -19,7 +19,8 @@ private actor StrandCounter {
 }
 
 extension Comparison {
-  /// A task that leaves where it is and comes back: to an actor, to a strand, to the queue, to another executor.
+  /// A task that leaves where it is and comes back: to an actor, to a strand, to the queue, to another
+  /// executor.
   static let hopping: [Entry] = [
     // Rival: the default executor, which enters a free actor without an enqueue.
     Entry("hop_actor") {
@@ -51,7 +52,9 @@ extension Comparison {
     Entry("yield") {
       let fixture = try Fixture()
       return Comparison(
-        ours: { operations in await on(fixture.app.executor) { for _ in 0..<operations { await Task.yield() } } },
+        ours: { operations in
+          await on(fixture.app.executor) { for _ in 0..<operations { await Task.yield() } }
+        },
         rival: { operations in
           await on(globalConcurrentExecutor) { for _ in 0..<operations { await Task.yield() } }
         })

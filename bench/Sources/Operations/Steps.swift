@@ -5,8 +5,9 @@ extension Comparison {
   /// Numbers of jobs queued in the app that changes.
   private static let sizes = [1, 100, 10_000, 100_000]
 
-  /// Steps of an app with jobs queued. The rival of suspension is a Dispatch queue for each app, suspended likewise. A
-  /// band change has none there: beside it stands the same step of an empty app, so that the ratio is flatness.
+  /// Steps of an app with jobs queued. The rival of suspension is a Dispatch queue for each app, suspended
+  /// likewise. A band change has none there: beside it stands the same step of an empty app, so that the
+  /// ratio is flatness.
   static let steps: [Entry] =
     sizes.map { size in Entry("suspend_resume_\(size)") { try suspendResume(queued: size) } }
     + sizes.map { size in Entry("first_of_another_\(size)") { try firstOfAnother(queued: size) } }
@@ -71,7 +72,8 @@ extension Comparison {
   }
 }
 
-/// Not called from a task directly, where the compiler forbids it; here nothing that is waited for needs this thread.
+/// Not called from a task directly, where the compiler forbids it; here nothing that is waited for needs this
+/// thread.
 private func block(on semaphore: DispatchSemaphore) { semaphore.wait() }
 
 /// A suspended app, and a suspended queue, with so many jobs queued, each of which queues itself again.

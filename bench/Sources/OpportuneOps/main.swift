@@ -16,7 +16,9 @@ guard let name = arguments.first else {
   for entry in Comparison.all { print(entry.name) }
   exit(0)
 }
-guard let entry = Comparison.all.first(where: { $0.name == name }) else { fail("there is no operation \(name)") }
+guard let entry = Comparison.all.first(where: { $0.name == name }) else {
+  fail("there is no operation \(name)")
+}
 guard arguments.count == 3, let way = arguments.dropFirst().first, ["ours", "rival"].contains(way),
   let number = arguments.last.flatMap(Int.init), number > 0
 else { fail("usage: OpportuneOps NAME ours|rival N") }

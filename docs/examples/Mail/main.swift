@@ -1,7 +1,8 @@
 import Foundation
 import Opportune
 
-/// Prints what is pushed to it, in whatever state it is, until it is terminated. With the socket's path as its argument:
+/// Prints what is pushed to it, in whatever state it is, until it is terminated. With the socket's path as
+/// its argument:
 ///
 ///     opportune notify --socket PATH org.example.mail letter --payload from=ada
 ///     opportune switcher PATH list

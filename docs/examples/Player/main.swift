@@ -4,9 +4,10 @@ import Opportune
 struct Player: AppDelegate {}
 
 var configuration = SchedulerConfiguration()
-configuration.lanes.insert(.realTime)
+configuration.pools.insert(.realTime)
 let host = try AppHost(scheduler: Scheduler(configuration: configuration))
-let player = try await host.launch(Manifest(identifier: "player", backgroundModes: [.audio])) { _ in Player() }
+let player = try await host.launch(Manifest(identifier: "player", backgroundModes: [.audio])) { _ in Player()
+}
 let (frames, played) = AsyncStream.makeStream(of: UInt64.self)
 let stream = try await player.startAudio { played.yield($0.number) }
 try await host.leave(player.id)
