@@ -220,7 +220,10 @@ private func niceValue() -> Int32 {
       return lost
     }.value
     try await scheduler.shutdown()
-    #expect(lost > 1 && app.statistics.demotions == lost && app.statistics.restored == lost)
+    let statistics = app.statistics
+    #expect(
+      lost > 1 && statistics.demotions == lost && statistics.restored == lost,
+      "\(lost) lost at first, \(statistics.demotions) in all, \(statistics.restored) restored")
   }
 
   private actor Holder {

@@ -87,7 +87,7 @@ static const oppx_world worlds[] = {
     {"records-apps", "records", "app; keep | app; keep | take; take", 1, 1, 0, 0, true},
     {"records-queues", "records", "queue; queue | queue; queue", 2, 1, 0, 0, true},
     {"records-nodes", "records", "keep; take | take | keep; take", 2, 1, 0, 0, true},
-    {"records-sources", "records", "keep; producer; keep | producer; take; look", 2, 1, 0, 0, true},
+    {"records-producers", "records", "keep; producer; keep | producer; take; look", 2, 1, 0, 0, true},
     {"records-drain", "records", "keep; keep | drain", 2, 1, 0, 0, true},
     {"records-destroy", "records", "destroy | destroy | destroy", 3, 1, 0, 0, true},
     {"pool-sleep", "pool", "submit; submit | work; work", 5, 2, 0, 0, true},
