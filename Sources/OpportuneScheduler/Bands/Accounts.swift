@@ -227,7 +227,8 @@ struct Accounts: ~Copyable, @unchecked Sendable {
     guard identity != 0 else { return }
     var account = read(identity) ?? QuantumAccount(depth: begun, at: now)
     let verdict = account.slice(
-      seen: depth, cpu: cpu, offCPU: offCPU, policy: policy, depthMax: bands.depthMax(of: band, rank: base))
+      from: begun, seen: depth, cpu: cpu, offCPU: offCPU, policy: policy,
+      depthMax: bands.depthMax(of: band, rank: base))
     account.ended(at: now)
     // A closure does not come back, and would only drive out others.
     if identity & Self.closureBit == 0 { write(account, identity) } else { opp_table_remove(table, identity) }

@@ -113,18 +113,21 @@ package struct QuantumAccount: Sendable, Hashable {
   /// Reports a slice that has ended, of which a monitor has seen some quanta already and lowered it for them.
   ///
   /// - Parameters:
-  ///   - seen: the depth that the monitor has lowered it to while it ran; less than ``depth`` says nothing.
+  ///   - begun: the depth that it began with. What came after it may have ended before, on another thread, and
+  ///     have left ``depth`` deeper than that.
+  ///   - seen: the depth that the monitor has lowered it to while it ran; less than `begun` says nothing.
   ///   - cpu: CPU time of the whole slice in nanoseconds.
   ///   - offCPU: nanoseconds of the whole slice off the CPU without waiting for one.
   ///   - policy: the rules.
   ///   - depthMax: as for ``slice(cpu:offCPU:idleBefore:policy:depthMax:)``.
   /// - Returns: the net change from `seen`.
   package mutating func slice(
-    seen: Int, cpu: UInt64, offCPU: UInt64, policy: QuantumPolicy, depthMax: Int = Self.depthMax
+    from begun: Int, seen: Int, cpu: UInt64, offCPU: UInt64, policy: QuantumPolicy,
+    depthMax: Int = Self.depthMax
   ) -> Verdict {
-    let deepest = max(depth, min(seen, Self.depthMax))
-    let quanta = UInt64((deepest - depth) / max(1, policy.step))
-    depth = deepest
+    let seen = min(seen, Self.depthMax)
+    let quanta = UInt64(max(0, seen - max(0, begun)) / max(1, policy.step))
+    depth = max(depth, seen)
     let (counted, overflow) = quanta.multipliedReportingOverflow(
       by: UInt64(max(1, policy.quantumNanoseconds)))
     let rest = cpu.saturatingSubtract(overflow ? .max : counted)

@@ -156,8 +156,9 @@ extension Monitor {
     _ = worker.report.setPriority(
       engine.priority(of: worker.pool.pool, level: level, depth: depth), during: reading)
     if known == 0 { engine.accounts.suspect(originOf: reading.identity, at: now) }
-    worker.report.deepen(to: depth, during: reading)
-    app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known), in: reading.band)
+    if worker.report.deepen(to: depth, during: reading) {
+      app(at: reading.app)?.statistics.add(.demotions, UInt64(depth - known), in: reading.band)
+    }
     return replace(worker, reading, demoted: true, engine)
   }
 

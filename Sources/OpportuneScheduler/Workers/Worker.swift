@@ -261,9 +261,9 @@ final class Worker: @unchecked Sendable {
   private func end(_ entry: JobEntry, _ taken: opp_taken) {
     let time = opp_now_ns()
     lastEnd = time
-    let depth = report.depth
     let (cpu, offCPU) = usage.ended(at: time, meter: report.meter)
     if let changed = report.end() { isNow(changed) }
+    let depth = report.depth  // the monitor does not change it any more
     if isOnTrial { endTrial() }
     batch.ended(cpu: cpu)
     if depth > 0, cpu >= UInt64(engine.configuration.quantum.quantumNanoseconds) {
