@@ -87,7 +87,7 @@ import Testing
     high.quantum = QuantumPolicy(
       quantum: .milliseconds(500), step: 63, blockingGap: .seconds(1), offCPUShare: 0.125)
     high.workers = .fixed(256)
-    high.pools = Set(Pool.allCases)
+    high.pools = Set(WorkerPool.allCases)
     high.demotedLimitPerCore = 64
     high.spareDelay = .milliseconds(10)
     high.timerTolerance = .seconds(1)

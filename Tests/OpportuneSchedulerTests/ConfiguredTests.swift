@@ -334,8 +334,8 @@ import Testing
   // R-CPU-01
   @Test(
     .enabled(if: KernelPrivileges.probe().canUseRR, "SCHED_RR is not allowed here"),
-    arguments: [[.foreground, .background], Set(Pool.allCases)])
-  func theMonitorRunsAboveTheRealTimePool(pools: Set<Pool>) async throws {
+    arguments: [[.foreground, .background], Set(WorkerPool.allCases)])
+  func theMonitorRunsAboveTheRealTimePool(pools: Set<WorkerPool>) async throws {
     let scheduler = try scheduler { ($0.name, $0.pools) = ("watched", pools) }
     // It sets its class before it answers anything.
     _ = await scheduler.statistics()

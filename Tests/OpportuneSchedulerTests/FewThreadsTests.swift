@@ -178,8 +178,8 @@ private func shortJobsPassHogs(by counter: ThreadCounter) async throws {
 
   // R-CPU-02
   @Test(arguments: [1, 2, 16, 64], [0, 1]) func sharesLeaveTheForegroundMost(width: Int, more: Int) {
-    let pools: Set<Pool> = more == 0 ? [.foreground, .background] : Set(Pool.allCases)
-    var before: [Pool: Int] = [:]
+    let pools: Set<WorkerPool> = more == 0 ? [.foreground, .background] : Set(WorkerPool.allCases)
+    var before: [WorkerPool: Int] = [:]
     for total in pools.count...2000 {
       let shares = ThreadShares(of: total, among: pools, width: width).workers
       #expect(

@@ -8,7 +8,7 @@ private let user = KernelPrivileges(canRaise: false, canUseRR: false, canSetSlic
 private let nothing = KernelPrivileges(canRaise: false, canUseRR: false, canSetSlice: false)
 
 private func priority(
-  _ worker: Pool, _ level: Level, depth: Int = 0, _ privileges: KernelPrivileges,
+  _ worker: WorkerPool, _ level: Level, depth: Int = 0, _ privileges: KernelPrivileges,
   background: BackgroundClass = .idle
 ) -> KernelPriority {
   KernelPriority(
@@ -49,7 +49,7 @@ private func priority(
   }
 
   @Test func sliceIsLeftAloneWhereItCannotBeSet() {
-    for worker in Pool.allCases {
+    for worker in WorkerPool.allCases {
       for level in 0...63 as ClosedRange<UInt8> {
         for background in BackgroundClass.allCases {
           let chosen = priority(worker, Level(known: level), depth: 3, nothing, background: background)
@@ -108,9 +108,9 @@ private func priority(
 
   // R-CPU-01
   @Test func theMonitorStandsAboveEveryWorker() {
-    let all = Set(Pool.allCases)
+    let all = Set(WorkerPool.allCases)
     for level in 0...63 as ClosedRange<UInt8> {
-      for worker in Pool.allCases {
+      for worker in WorkerPool.allCases {
         let chosen = priority(worker, Level(known: level), root)
         #expect(KernelPriority.monitor(all, root).realTimePriority > chosen.realTimePriority)
       }
@@ -156,7 +156,7 @@ private func priority(
       }
     }
     for privileges in bases {
-      for worker in Pool.allCases {
+      for worker in WorkerPool.allCases {
         for level in levels {
           for depth in [-1, 0, 1, 2, 8, 63] {
             let chosen = priority(worker, Level(known: level), depth: depth, privileges)

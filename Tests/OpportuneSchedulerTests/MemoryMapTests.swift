@@ -11,7 +11,7 @@ import Testing
   /// How many of ten jobs that wait for something the monitor has replaced after a while, where two may work
   /// at once.
   private func replaced(
-    _ band: Band, _ pool: Pool, waitingFor what: Int32,
+    _ band: Band, _ pool: WorkerPool, waitingFor what: Int32,
     isEnough: @Sendable (_ replaced: UInt64, _ looks: Int) -> Bool
   ) async throws -> UInt64 {
     var configuration = SchedulerConfiguration()

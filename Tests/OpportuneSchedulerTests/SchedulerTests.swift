@@ -332,7 +332,7 @@ struct SchedulerTests {
     let with = try Scheduler(configuration: settings)
     let audio = try with.makeApp(named: "audio", band: .realTime)
     let engine = with.engine
-    let pool: @Sendable () async -> Pool? = { Worker.current(of: engine)?.pool.pool }
+    let pool: @Sendable () async -> WorkerPool? = { Worker.current(of: engine)?.pool.pool }
     #expect(await Task(executorPreference: audio.executor, operation: pool).value == .realTime)
     try audio.setBand(.background)
     #expect(await Task(executorPreference: audio.executor, operation: pool).value == .background)

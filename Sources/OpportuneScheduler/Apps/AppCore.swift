@@ -100,7 +100,9 @@ final class AppCore: @unchecked Sendable {
         // The task that runs for another app has come here, and goes on once this app is resumed.
         let awaited = AwaitedJob(job, of: self, identity: identity, base: base)
         beginWait(of: waiter)
-        if awaited.push(to: self, place, rank: rank, producer: producer, stamp: stamp, by: worker) { return true }
+        if awaited.push(to: self, place, rank: rank, producer: producer, stamp: stamp, by: worker) {
+          return true
+        }
         record.endWait()
         return false
       }
@@ -117,7 +119,9 @@ final class AppCore: @unchecked Sendable {
       }
     }
     // In its own place in any case: those who donate may be suspended before they take it.
-    if promotable.push(to: self, place, rank: rank, producer: producer, stamp: stamp, by: isOwn ? worker : nil) {
+    if promotable.push(
+      to: self, place, rank: rank, producer: producer, stamp: stamp, by: isOwn ? worker : nil)
+    {
       return true
     }
     // Somebody who donates may have queued it meanwhile, and it may run already.

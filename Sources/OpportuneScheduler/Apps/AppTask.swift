@@ -56,7 +56,7 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
   let app: AppCore
   /// Those who wait; each once, or twice where two of its threads came at once. They stay until the tree
   /// goes.
-  private let donors = LinkedStack<donor>()
+  private let donors = LinkedStack<Donor>()
   /// How often somebody came to wait.
   private let donations = Atomic<UInt64>(0)
   /// The job of the task itself that was queued last, retained, or 0.
@@ -83,7 +83,8 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
   /// The other apps in whose places its jobs are queued: those who wait, stand higher now, and are not
   /// suspended. One that is would gather its jobs until its resumption, after which it counts from the next
   /// job on. For the task's own job `queued` was exchanged before: an app that is resumed or moved up, and
-  /// then donates, finds the job there, or came first, and then that exchange has acquired what it did before.
+  /// then donates, finds the job there, or came first, and then that exchange has acquired what it did
+  /// before.
   func forEachDonor(_ body: (AppCore) -> Void) {
     donors.visit { donor in
       let state = donor.app.state
@@ -115,7 +116,8 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
   /// The caller is about to wait for the task: if it works for an app of a higher band, the task goes there;
   /// else it has the caller's priority at least. True if the wait is counted, and the caller has to end it.
   func donate() -> Bool {
-    guard let worker = Worker.current(of: app.engine), let producer = worker.producer, let candidate = worker.app,
+    guard let worker = Worker.current(of: app.engine), let producer = worker.producer,
+      let candidate = worker.app,
       candidate !== app
     else {
       requeue(with: Task.currentPriority)
@@ -130,7 +132,7 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
     guard candidate.band > app.band else { return requeue(with: Task.currentPriority) }
     var isKnown = false
     donors.visit { if $0.app === candidate { isKnown = true } }
-    if !isKnown { donors.push(donor(candidate)) }
+    if !isKnown { donors.push(Donor(candidate)) }
     // seqCst: before the look for the job; see queueAgain().
     donations.add(1, ordering: .sequentiallyConsistent)
     // What was queued before goes there too.
@@ -187,7 +189,7 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
 }
 
 /// An app that waits for a task.
-private final class donor: Linked {
+private final class Donor: Linked {
   let app: AppCore
   // Set before it is published.
   var below: UInt = 0

@@ -70,8 +70,8 @@ struct Accounts: ~Copyable, @unchecked Sendable {
     opp_table_put(table, identity, max(account.bits, 1))
   }
 
-  /// The calling thread's, in `app`. Not made from the thread's producer, which another thread takes over when
-  /// this one has ended, and with it would take over the blame.
+  /// The calling thread's, in `app`. Not made from the thread's producer, which another thread takes over
+  /// when this one has ended, and with it would take over the blame.
   static func origin(_ thread: UInt64 = opp_thread_number(), in app: AppCore) -> UInt64 {
     originBit | (thread &* 0x9E37_79B9_7F4A_7C15) ^ app.number
   }

@@ -59,7 +59,7 @@ extension Bands {
   }
 
   /// The levels that `pool` serves, a bit each.
-  func mask(of pool: Pool, in configuration: SchedulerConfiguration) -> UInt64 {
+  func mask(of pool: WorkerPool, in configuration: SchedulerConfiguration) -> UInt64 {
     mask { configuration.pool(of: $0) == pool }
   }
 

@@ -1,7 +1,7 @@
 /// The workers that share one kernel scheduling class.
 ///
 /// Which pool serves a piece of work follows from its level; see ``Bands/pool(of:)``.
-public enum Pool: UInt8, Sendable, Hashable, CaseIterable, Codable {
+public enum WorkerPool: UInt8, Sendable, Hashable, CaseIterable, Codable {
   /// At the bottom of the kernel's order; see ``BackgroundClass``.
   case background = 0
   /// At normal kernel priority.
@@ -157,7 +157,7 @@ public struct Bands: Sendable, Hashable {
   /// All levels of the background band belong to the background pool, those of the overlap included, so that
   /// a foreground thread that was demoted into the overlap runs beside background work and no longer before
   /// it (R-CPU-05).
-  package func pool(of level: Level) -> Pool {
+  package func pool(of level: Level) -> WorkerPool {
     if level <= background.upperBound { return .background }
     return level < realTime.lowerBound ? .foreground : .realTime
   }

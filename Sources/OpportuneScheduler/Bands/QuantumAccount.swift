@@ -113,8 +113,8 @@ package struct QuantumAccount: Sendable, Hashable {
   /// Reports a slice that has ended, of which a monitor has seen some quanta already and lowered it for them.
   ///
   /// - Parameters:
-  ///   - begun: the depth that it began with. What came after it may have ended before, on another thread, and
-  ///     have left ``depth`` deeper than that.
+  ///   - begun: the depth that it began with. What came after it may have ended before, on another thread,
+  ///     and have left ``depth`` deeper than that.
   ///   - seen: the depth that the monitor has lowered it to while it ran; less than `begun` says nothing.
   ///   - cpu: CPU time of the whole slice in nanoseconds.
   ///   - offCPU: nanoseconds of the whole slice off the CPU without waiting for one.

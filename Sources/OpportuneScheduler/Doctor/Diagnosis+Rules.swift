@@ -227,7 +227,7 @@ private struct PoolRules {
 
   var findings: [Finding] { [foreground, background, realTime, demotion, raising] }
 
-  private func priority(_ pool: Pool, _ level: Level, depth: Int = 0) -> KernelPriority {
+  private func priority(_ pool: WorkerPool, _ level: Level, depth: Int = 0) -> KernelPriority {
     KernelPriority(
       worker: pool, level: level, depth: depth, bands: configuration.bands,
       backgroundClass: configuration.backgroundClass, privileges: facts.privileges)

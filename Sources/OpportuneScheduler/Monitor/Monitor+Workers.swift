@@ -15,7 +15,7 @@ extension Monitor {
       return false
     }
     let worker = Worker(engine: engine, pool: pool, slot: UInt32(slot))
-    let names: [Pool: String] = [.background: "bg", .foreground: "fg", .realTime: "rt"]
+    let names: [WorkerPool: String] = [.background: "bg", .foreground: "fg", .realTime: "rt"]
     let result = engine.startThread(
       "\(engine.configuration.name.prefix(9))-\(names[pool.pool] ?? "")\(slot)", 1 << 20,
       { Unmanaged<Worker>.fromOpaque($0.unsafelyUnwrapped).takeRetainedValue().run() },

@@ -52,7 +52,7 @@ public struct SchedulerConfiguration: Sendable, Hashable {
 
   /// The pools that run. Foreground and background are needed; real-time is off by default. Without it the
   /// foreground pool serves real-time levels, before all others.
-  public var pools: Set<Pool> = [.foreground, .background]
+  public var pools: Set<WorkerPool> = [.foreground, .background]
 
   /// How many demoted workers may run beside the counted ones, per core and pool; 1 to 64, 4 by default. Jobs
   /// that turn out to be hogs while they run count up to twice that, up to sixteen times where they would
@@ -109,7 +109,7 @@ public struct SchedulerConfiguration: Sendable, Hashable {
 
   /// The pool that serves `level` with the pools that are configured: as ``Bands/pool(of:)``, with foreground
   /// for real-time where that pool is off.
-  package func pool(of level: Level) -> Pool {
+  package func pool(of level: Level) -> WorkerPool {
     let pool = bands.pool(of: level)
     return pool == .realTime && !pools.contains(.realTime) ? .foreground : pool
   }

@@ -81,7 +81,7 @@ final class Engine: @unchecked Sendable {
     poolOfLevel = (0..<Level.count).map { level in pools.first { $0.mask & 1 << UInt64(level) != 0 } }
     ranks = RankTable.make(bands)
     let privileges = privileges
-    poolPriority = Pool.allCases.map { Self.priority(of: $0, configuration, privileges) }
+    poolPriority = WorkerPool.allCases.map { Self.priority(of: $0, configuration, privileges) }
 
     var config = opp_core_config()
     // Each has a place for what is donated to it too, see AppCore; and there is `nowhere`.
@@ -293,7 +293,7 @@ final class Engine: @unchecked Sendable {
   }
 
   private static func priority(
-    of pool: Pool, _ configuration: SchedulerConfiguration, _ privileges: KernelPrivileges
+    of pool: WorkerPool, _ configuration: SchedulerConfiguration, _ privileges: KernelPrivileges
   ) -> KernelPriority {
     let bands = configuration.bands
     let level: Level =
@@ -308,9 +308,9 @@ final class Engine: @unchecked Sendable {
   }
 
   /// The priority of a worker of `pool` that runs fresh work, or sleeps.
-  func priority(of pool: Pool) -> KernelPriority { poolPriority[Int(pool.rawValue)] }
+  func priority(of pool: WorkerPool) -> KernelPriority { poolPriority[Int(pool.rawValue)] }
 
-  func priority(of pool: Pool, level: Level, depth: Int) -> KernelPriority {
+  func priority(of pool: WorkerPool, level: Level, depth: Int) -> KernelPriority {
     KernelPriority(
       worker: pool, level: level, depth: depth, bands: configuration.bands,
       backgroundClass: configuration.backgroundClass, privileges: privileges)

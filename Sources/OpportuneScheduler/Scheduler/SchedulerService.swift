@@ -60,7 +60,7 @@ public struct MetricsReporter: Sendable {
   private let factory: any MetricsFactory
   /// What was reported last: of each app, by its number, in each band, and of each pool.
   private var apps: [UInt64: [Counts]] = [:]
-  private var pools: [Pool: Counts] = [:]
+  private var pools: [WorkerPool: Counts] = [:]
 
   /// - Parameter factory: where to; the program's own by default.
   public init(to factory: any MetricsFactory = MetricsSystem.factory) { self.factory = factory }

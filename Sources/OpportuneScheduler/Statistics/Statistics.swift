@@ -108,7 +108,7 @@ public struct SchedulerStatistics: Sendable {
   /// One pool.
   public struct PoolStatistics: Sendable {
     /// Which pool.
-    public let pool: Pool
+    public let pool: WorkerPool
     /// Workers that hold a token now, that run demoted jobs beside them, and that sleep.
     public let working: Int
     /// Workers that run demoted jobs beside them.

@@ -10,12 +10,12 @@ import Synchronization
 /// queued. A strand runs in the highest band of those who wait for it: work of a foreground app that goes to
 /// a background app's strand is served in the foreground.
 ///
-/// How it works. The jobs wait in a queue of the C core, each producer's in a queue of its own. An entry in the
-/// run queue, the token, says that the strand has something to do; who takes a token and finds nobody running
-/// the strand, runs it. Where an app of a higher band waits, a second token stands in its place, and the
-/// first of the two to be taken counts: so neither that app's suspension nor its end stops the strand. That
-/// token comes back after each turn, and waits behind a runner, until the jobs that were queued from higher
-/// bands have run.
+/// How it works. The jobs wait in a queue of the C core, each producer's in a queue of its own. An entry in
+/// the run queue, the token, says that the strand has something to do; who takes a token and finds nobody
+/// running the strand, runs it. Where an app of a higher band waits, a second token stands in its place, and
+/// the first of the two to be taken counts: so neither that app's suspension nor its end stops the strand.
+/// That token comes back after each turn, and waits behind a runner, until the jobs that were queued from
+/// higher bands have run.
 ///
 /// Invariants
 ///  S1  At most one thread is the runner: the one that moved `state` to running.
@@ -86,7 +86,8 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     let pointer = unsafeBitCast(UnownedJob(job), to: UnsafeMutableRawPointer.self)
     let entry = JobEntry(.task, pointer)
     let here = opp_thread_here(app.engine.core, app.engine.forks, app.raw)
-    guard let producer = here.producer, add(entry, Worker.of(here.worker, engine: app.engine), producer) else {
+    guard let producer = here.producer, add(entry, Worker.of(here.worker, engine: app.engine), producer)
+    else {
       // A thread that is ending, a process without memory, the child of a fork(): the job must still run, and
       // alone.
       return runElsewhere(entry)
@@ -201,7 +202,8 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     if !push(entry, worker, producer, in: place) { retained.release() }
   }
 
-  private func push(_ entry: JobEntry, _ worker: Worker?, _ producer: OpaquePointer, in place: AppCore) -> Bool
+  private func push(_ entry: JobEntry, _ worker: Worker?, _ producer: OpaquePointer, in place: AppCore)
+    -> Bool
   {
     let engine = app.engine
     let depth = engine.accounts.depth(

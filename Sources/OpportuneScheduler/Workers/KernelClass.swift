@@ -109,7 +109,7 @@ package struct KernelPriority: Sendable, Hashable {
   ///   - backgroundClass: the class of background work.
   ///   - privileges: what the kernel allows.
   package init(
-    worker: Pool, level: Level, depth: Int, bands: Bands, backgroundClass: BackgroundClass,
+    worker: WorkerPool, level: Level, depth: Int, bands: Bands, backgroundClass: BackgroundClass,
     privileges: KernelPrivileges
   ) {
     let cannotRise = worker == .background && !privileges.canRaise
@@ -129,7 +129,7 @@ package struct KernelPriority: Sendable, Hashable {
   /// The priority of the thread that watches the workers: above those of the real-time pool, which would keep
   /// it from seeing what they do, and end slices only when it has let go of them. Without that pool, and
   /// where it is not allowed, a foreground worker's.
-  static func monitor(_ pools: Set<Pool>, _ privileges: KernelPrivileges) -> KernelPriority {
+  static func monitor(_ pools: Set<WorkerPool>, _ privileges: KernelPrivileges) -> KernelPriority {
     pools.contains(.realTime) && privileges.canUseRR
       ? KernelPriority(.roundRobin, realTime: Level.count + 1) : .foreground(depth: 0, privileges)
   }

@@ -93,12 +93,12 @@ struct ThreadShares: Sendable, Equatable {
   static let fewest = 1
 
   /// How many workers each pool may have.
-  let workers: [Pool: Int]
+  let workers: [WorkerPool: Int]
 
   /// The shares of `total` workers: the foreground has what the others leave, which have a quarter each, or
   /// as much as serves all CPUs if that is no more than a third. So what blocks or has sunk in the background
   /// takes none of the foreground's.
-  init(of total: Int, among pools: Set<Pool>, width: Int) {
+  init(of total: Int, among pools: Set<WorkerPool>, width: Int) {
     let share = max(Self.fewest, total / 4, min(width + 1, total / 3))
     let others = pools.subtracting([.foreground])
     var workers = Dictionary(uniqueKeysWithValues: others.map { ($0, share) })

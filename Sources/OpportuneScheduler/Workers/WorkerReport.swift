@@ -153,7 +153,8 @@ final class WorkerReport: Sendable {
   }
 
   /// The monitor's: what the job submits from now on starts at this depth. If the job has just ended the next
-  /// one may be taken for demoted, until it ends. Returns whether it was inside, and is charged for it no more.
+  /// one may be taken for demoted, until it ends. Returns whether it was inside, and is charged for it no
+  /// more.
   func deepen(to depth: Int, during reading: Reading) -> Bool {
     guard isStillInside(reading) else { return false }
     liveDepth.store(depth, ordering: .relaxed)

@@ -7,7 +7,7 @@ import Testing
 
 /// Work of one app that is done in the place of another, which waits for it; and what is left of it in the
 /// end.
-@Suite(.bounded, .timeLimit(.minutes(2))) struct LendingTests {
+@Suite(.bounded, .timeLimit(.minutes(2))) struct DonationTests {
   private actor Account {
     nonisolated let strand: Strand
     private var value = 0

@@ -4,7 +4,7 @@ import Synchronization
 /// One pool of one scheduler: its workers, and what the monitor knows of it. Tokens, sleepers and places for
 /// demoted work are in the C core.
 final class PoolState: @unchecked Sendable {
-  let pool: Pool
+  let pool: WorkerPool
   /// The levels it serves; those of them that hold only demoted foreground work; and of these the first, of
   /// work that was lowered once, or is held back for its origin.
   let mask: UInt64
@@ -32,7 +32,7 @@ final class PoolState: @unchecked Sendable {
   private(set) var mostWorkers = Int(OPP_POOL_WORKERS)
   var liveWorkers: Int { workers.count { $0 != nil } }
 
-  init(pool: Pool, width: Int, configuration: SchedulerConfiguration) throws(SchedulerError) {
+  init(pool: WorkerPool, width: Int, configuration: SchedulerConfiguration) throws(SchedulerError) {
     guard let raw = opp_pool_create(UInt32(width)) else {
       throw SchedulerError(.outOfMemory, "no memory for the \(pool) pool")
     }
