@@ -51,7 +51,7 @@ import Testing
   }
 
   // R-FTS-09 R-CPU-10
-  @Test func aSuspendedLenderStopsNoTask() async throws {
+  @Test func aSuspendedDonorStopsNoTask() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let front = try scheduler.makeApp(named: "front")
     let back = try scheduler.makeApp(named: "back", band: .background)
@@ -130,7 +130,7 @@ import Testing
   }
 
   // R-FTS-09 R-CPU-02
-  @Test func aSuspendedLenderStopsNoStrand() async throws {
+  @Test func aSuspendedDonorStopsNoStrand() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let front = try scheduler.makeApp(named: "front")
     let other = try scheduler.makeApp(named: "other")
@@ -185,7 +185,7 @@ import Testing
   }
 
   // R-CPU-02 R-CARD-03
-  @Test func aLenderThatGoesTakesNoJobWithIt() async throws {
+  @Test func aDonorThatGoesTakesNoJobWithIt() async throws {
     let scheduler = try makeScheduler(workers: 2)
     let back = try scheduler.makeApp(named: "back", band: .background)
     let strand = try back.makeStrand(named: "strand")
