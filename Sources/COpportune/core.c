@@ -19,7 +19,7 @@ int opp_core_create(const opp_core_config *config, opp_core **result) {
     if (!config_is_valid(config)) return -EINVAL;
     uint32_t words = (config->max_apps + WORD_BITS - 1) / WORD_BITS;
     size_t level_bytes = (sizeof(level) + words * sizeof(ready_word) + OPP_LINE - 1) / OPP_LINE * OPP_LINE;
-    /* Mapped, not allocated: most of the tables is never touched. */
+    /* mmap instead of malloc: most pages of these tables are never touched and take no memory. */
     opp_core *core = opp_map(sizeof(opp_core));
     if (core == NULL) return -ENOMEM;
     char *levels = opp_map(level_bytes * OPP_LEVELS);
@@ -42,9 +42,9 @@ int opp_core_create(const opp_core_config *config, opp_core **result) {
     return 0;
 }
 
-/* Calls `each` with every queue that is an app's. */
+/* Calls `each` on every queue of every app: for each set of places, front and back, and each rank. */
 static void apps_each_queue(opp_core *core, void (*each)(opp_queue *, void (*)(opp_job, void *), void *),
-                          void (*drop)(opp_job, void *), void *context) {
+                            void (*drop)(opp_job, void *), void *context) {
     for (uint32_t i = 0; i < core->config.max_apps; i++) {
         opp_app *app = opp_load(&core->apps[i], acquire); /* [apps] */
         if (app == NULL) continue;
@@ -57,18 +57,20 @@ static void apps_each_queue(opp_core *core, void (*each)(opp_queue *, void (*)(o
     }
 }
 
-/* The queues that stand by themselves belong to whoever made them: their entry in the queue, which is
- * dropped, stands for them. */
+/* Does not drain the queues of strands: those belong to their creators. A strand that has work is queued as
+ * one entry of its app, and that entry is dropped here. */
 void opp_core_drain(opp_core *core, void (*drop)(opp_job, void *), void *context) {
     apps_each_queue(core, opp_queue_drain, drop, context);
 }
 
 void opp_core_destroy(opp_core *core, void (*drop)(opp_job, void *), void *context) {
     opp_core_drain(core, drop, context);
-    /* relaxed: nobody else is inside, so the caller knows of every queue. */
+    /* relaxed: no other thread is in a call on this core. The caller has synchronised with all of them, so
+     * every insertion into this list happens before this load. */
     for (opp_queue *queue = opp_load(&core->queues, relaxed); queue != NULL; queue = queue->next)
         opp_queue_drain(queue, drop, context);
-    opp_store(&core->destroyed, true, relaxed); /* relaxed: who sees it only gives up a hold of its own */
+    /* relaxed: a thread that reads true only drops its own reference. */
+    opp_store(&core->destroyed, true, relaxed);
     opp_core_release(core);
 }
 
@@ -87,7 +89,8 @@ void opp_core_retain(opp_core *core) {
 }
 
 void opp_core_release(opp_core *core) {
-    /* [holds] release: our use of the core is over. acquire: so is everybody's when the last one frees it. */
+    /* [holds] release: this thread's accesses come before its decrement. acquire: the thread that drops the
+     * last reference sees all of them before it frees. Pairs with this operation in other threads. */
     uint32_t holds = opp_sub(&core->holds, 1, acq_rel);
     OPP_ASSERT(holds > 0);
     if (holds != 1) return;

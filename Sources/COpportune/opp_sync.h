@@ -1,19 +1,23 @@
 /*
- * The synchronisation of the C core: its atomic operations, futex(2), timers, notifiers and the clock, so
- * that a checker can put its own versions in this one place: with OPP_CHECKED, opp_sync_checked.h of
- * COpportuneExplorer has the same names.
+ * The synchronisation primitives of the C core: atomics, futex(2), timers, notifiers, the monotonic clock.
+ * They are all in this header so that a model checker can replace them. With OPP_CHECKED it includes
+ * opp_sync_checked.h (Tools/COpportuneExplorer), which defines the same names.
  *
- * By other means, which no checker sees, and nowhere else (scripts/lint looks):
- *   ring_threads.c    mutex and condition of its threads' queue, ppoll(2); ring_polled.c: poll(2) that does
- *   not wait thread.c, probe.c  make threads; probe.c waits for the end of its own
- *   ring_uring.c      io_uring, by liburing; ring.c makes the eventfd that opp_notifier_notify() writes
+ * By other means than these, which the checker does not see (scripts/lint compares this list with the code):
+ *   ring_threads.c    mutex and condition variable of its work queue; ppoll(2)
+ *   ring_polled.c     poll(2) with timeout 0
+ *   thread.c          pthread_create, pthread_once
+ *   probe.c           pthread_create, pthread_join
+ *   ring_uring.c      io_uring, through liburing
+ *   ring.c            creates the eventfd that opp_notifier_notify() writes to
  *   topology.c        a mutex around libnuma
- *   thread.c, thread_local.c   pthread_once, and the end of a thread by its key
- *   watch.c           a timer of the calendar's clock, poll(2)
- *   meter.c           the clock of a thread's time on a processor
+ *   thread_local.c    pthread_once; a pthread key whose destructor runs at thread exit
+ *   watch.c           a timerfd on CLOCK_REALTIME; poll(2)
+ *   meter.c           a thread's CPU-time clock
  *
- * There are no stand-alone fences: ThreadSanitizer cannot follow them. Each access carries its order, and
- * the place that uses an order above relaxed says what it pairs with.
+ * There are no stand-alone fences: ThreadSanitizer cannot follow them. Each access names its memory order. A
+ * comment at each order stronger than relaxed names the access it pairs with. A tag in brackets, such as
+ * [apps], marks all accesses of one pairing: grep for it.
  */
 #ifndef OPP_SYNC_H
 #define OPP_SYNC_H
@@ -47,7 +51,8 @@
 #define opp_sub(object, value, order) atomic_fetch_sub_explicit(object, value, opp_##order)
 #define opp_or(object, value, order) atomic_fetch_or_explicit(object, value, opp_##order)
 #define opp_and(object, value, order) atomic_fetch_and_explicit(object, value, opp_##order)
-/* Strong; a failed exchange is as weak as the caller can bear: it only ever leads to another look. */
+/* Strong compare-and-swap. The order on failure is relaxed: the caller only retries or gives up, and reloads
+ * with acquire where it needs the order. */
 #define opp_cas(object, expected, desired, order)                                                        \
     atomic_compare_exchange_strong_explicit(object, expected, desired, opp_##order, opp_relaxed)
 
@@ -98,7 +103,8 @@ static inline void opp_timer_set(int timer, bool absolute, uint64_t ns) {
     timerfd_settime(timer, absolute ? TFD_TIMER_ABSTIME : 0, &when, NULL);
 }
 
-/* A descriptor that may stand among timers and goes off when it is rung, or -errno. */
+/* Creates an eventfd. opp_timer_wait() takes it beside timers; opp_notifier_notify() makes it readable.
+ * Returns the descriptor, or -errno. */
 static inline int opp_notifier_open(void) {
     int notifier = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return notifier < 0 ? -errno : notifier;
@@ -106,7 +112,7 @@ static inline int opp_notifier_open(void) {
 
 static inline void opp_notifier_notify(int notifier) {
     uint64_t one = 1;
-    /* It fails only where the counter is full, and then the notifier rings already. */
+    /* Apart from EINTR, write fails only if the counter is full; the eventfd is readable already then. */
     while (write(notifier, &one, sizeof(one)) < 0 && errno == EINTR) {}
 }
 
@@ -121,7 +127,8 @@ static inline uint32_t opp_timer_wait(const int *timers, uint32_t count) {
     return ready;
 }
 
-/* Whether it had gone off; makes it wait for its next expiry. */
+/* Whether the timer had expired, or the notifier been notified, since the last read. Does not arm a timer
+ * again. */
 static inline bool opp_timer_read(int timer) {
     uint64_t expiries;
     return read(timer, &expiries, sizeof(expiries)) == (ssize_t)sizeof(expiries);

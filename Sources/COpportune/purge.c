@@ -88,7 +88,7 @@ struct opp_purge_set {
     _Atomic(uint64_t) born;
     /* A stack of closed places: place + 1 below, and above it a tag that every change of the stack grows, so
      * that a
-       place which went and came back is not taken for one that stayed. */
+     * place which went and came back is not taken for one that stayed. */
     _Alignas(64) _Atomic(uint64_t) free;
     _Atomic(uint32_t) places;
     _Atomic(opp_purge *) chunk[CHUNKS];
@@ -230,7 +230,7 @@ int opp_purge_open(opp_purge_set *set, size_t bytes, uint32_t owner, uint32_t gr
 void opp_purge_close(opp_purge *region) {
     /* Acquire: what a taker did is done (release in finish_eagerly, take_lazily). Not release: each holder's
      * last
-       use was released by its unpin, and a read-modify-write goes on with that to the taker. */
+     * use was released by its unpin, and a read-modify-write goes on with that to the taker. */
     uint64_t word = opp_or(&region->word, CLOSED, acquire);
     if (!(word & PURGING)) unmap(region);
 }
@@ -289,7 +289,7 @@ static int64_t take_lazily(opp_purge *region, uint8_t *bank, int64_t bytes) {
     while (word & LAZY) {
         /* Release: the marks, to who settles (acquire in pin). Not acquire: whoever had pinned it since it
          * was begun
-           would have cleared LAZY, so where it was closed meanwhile its last use was acquired in take. */
+         * would have cleared LAZY, so where it was closed meanwhile its last use was acquired in take. */
         if (!opp_cas(&region->word, &word, word & ~drop, release)) continue;
         if (word & CLOSED) unmap(region);
         return error == 0 ? bytes : error;
@@ -305,9 +305,9 @@ static int64_t take(opp_purge *region, uint64_t word, opp_purge_mode mode) {
     uint64_t found = word;
     /* Acquire: the last use of the bank (release in unpin) comes before its taking, and the other bank was
      * emptied
-       (release in finish_eagerly). Not release: nothing was done yet,
-           and a read-modify-write goes on with the releases
-       before it, for pins that find the other bank. */
+     * (release in finish_eagerly). Not release: nothing was done yet,
+     * and a read-modify-write goes on with the releases
+     * before it, for pins that find the other bank. */
     if (!opp_cas(&region->word, &found, begun, acquire)) return 0;
     uint8_t *bank = current(region, word);
     int64_t bytes = (int64_t)opp_load(&region->bytes, relaxed);
@@ -376,7 +376,7 @@ static opp_purge_access pin_slowly(opp_purge *region, void **contents) {
 opp_purge_access opp_purge_pin(opp_purge *region, void **contents) {
     /* Acquire: what was filled (release in filled) or settled. A taker that comes after sees the pin, since
      * both
-       change the same word. */
+     * change the same word. */
     uint64_t word = opp_add(&region->word, PIN_ONE, acquire);
     if (word & (PURGED | LAZY)) return pin_slowly(region, contents);
     *contents = current(region, word);
@@ -424,7 +424,7 @@ bool opp_purge_set_volatile_if(opp_purge *region, const opp_purge_view *view, bo
 bool opp_purge_look(const opp_purge *region, opp_purge_view *view) {
     /* Acquire: what open wrote of this life (release in open). What another life wrote later goes with
      * another word, by
-       which take tells. */
+     * which take tells. */
     uint64_t word = opp_load(&region->word, acquire);
     *view = (opp_purge_view){
         .bytes = opp_load(&region->bytes, relaxed),

@@ -71,7 +71,7 @@ static inline int path_show(const opp_path *path) {
  * opp_push() does. */
 static __attribute__((noinline)) int path_find(opp_producer *producer, opp_app *app, int set, uint8_t rank,
                                                opp_fifo *fifo,
-                                              uint64_t state) {
+                                               uint64_t state) {
     if (state & STATE_SUSPENDED) return OPP_LEVEL_NONE;
     opp_core *core = app->core;
     uint8_t number = core->config.level_of[set_band(core, set, state)][rank];

@@ -165,7 +165,7 @@ static void queue_met_empty(opp_queue *queue) {
 /* Looks at every fifo. False when all were empty. Otherwise `oldest` and, where it may be taken, `choice`. */
 static bool queue_look_round(opp_queue *queue, const opp_producer *own, const uint8_t *distance,
                              uint32_t slack,
-                           uint32_t *low_water, peek *choice) {
+                             uint32_t *low_water, peek *choice) {
     bool found = false;
     uint32_t empty = 0;
     peek oldest = {0}, near = {0};
@@ -212,7 +212,7 @@ static bool producer_is_outside(const opp_producer *producer, const opp_producer
  * `choice` alone. */
 static void queue_choose_outside(opp_queue *queue, const opp_producer *own, uint32_t limit,
                                  const opp_fifo *served,
-                               peek *choice) {
+                                 peek *choice) {
     bool found = false, found_behind = false, is_behind = false;
     for (opp_fifo *fifo = opp_load(&queue->fifos,
                                    acquire) /* [fifos] */; fifo != NULL; fifo = fifo_next(fifo)) {
@@ -254,7 +254,7 @@ static bool queue_look_twice(opp_queue *queue, peek *choice) {
 
 bool opp_queue_search(opp_queue *queue, opp_queue_memory *memory, const opp_producer *own,
                       const uint8_t *distance,
-                    uint32_t slack, opp_job *job, bool *stolen) {
+                      uint32_t slack, opp_job *job, bool *stolen) {
     peek front;
     do {
         uint32_t low_water;

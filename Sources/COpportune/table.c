@@ -1,11 +1,12 @@
 /*
- * The forgetful table. Every access is relaxed: an entry stands for itself and publishes nothing.
+ * A lossy 4-way set-associative hash table. All accesses are relaxed: an entry is a plain number, and no
+ * other memory is published through it.
  *
- * Invariant: a value is found under the key that it was put in with, or not at all. A place holds the value,
- * and a seal made of key and value; two words that do not belong together, because a writer is or was between
- * its two stores while another used the place, are no key's entry: then either is forgotten. A writer may
- * stand there for seconds, which was enough to charge a fresh task with a hog's account when a place held the
- * plain key.
+ * Invariant: a lookup returns a value that was stored under that key, or nothing (up to a collision of the
+ * 64-bit check word). A slot holds the value and a check word computed from key and value. Two writers can
+ * interleave their stores and leave the value of one with the check word of the other. Such a slot matches no
+ * key, and both entries are lost. Storing the plain key is not enough: a writer can be preempted for seconds
+ * between its two stores, and a new task was then charged with the CPU time of another task.
  */
 #include "opp_assert.h"
 #include "opp_table.h"
@@ -29,7 +30,7 @@ typedef struct set {
 struct opp_table {
     uint32_t mask;
     _Atomic(uint64_t) evictions;
-    _Atomic(uint8_t) *next; /* the way to drive out next, by set */
+    _Atomic(uint8_t) *next; /* for each set: the way to evict next, round-robin (modulo WAYS) */
     set *sets;
 };
 
@@ -57,17 +58,18 @@ void opp_table_destroy(opp_table *table) {
 }
 
 static set *table_set(const opp_table *table, uint64_t key) {
-    /* Fibonacci hashing: task ids are consecutive numbers, and so are the sets of neighbours then not. */
+    /* Fibonacci hashing: task ids are consecutive, and this spreads them over the sets. */
     return &table->sets[(uint32_t)((key * 0x9E3779B97F4A7C15u) >> 32) & table->mask];
 }
 
-/* Values differ in few bits, as keys do: the product keeps the difference of two values from being that of
- * two keys. */
+/* Keys differ from each other in few bits, and so do values. With a plain key ^ value, a mixed pair of words
+ * could match another key. The multiplication makes that improbable. */
 static uint64_t table_seal(uint64_t key, uint64_t value) {
     return key ^ value * 0xD6E8FEB86659FD93u;
 }
 
-/* 0 where the place is empty; where two words do not belong together, a key that nobody has. */
+/* The key of the slot's entry; 0 if the slot is empty. For words of different writers, a number that is
+ * almost certainly no key in use. */
 static uint64_t place_key(const place *place, uint64_t value) {
     return table_seal(opp_load(&place->seal, relaxed), value);
 }
@@ -77,7 +79,7 @@ static void place_fill(place *place, uint64_t key, uint64_t value) {
     opp_store(&place->seal, table_seal(key, value), relaxed);
 }
 
-/* The place of `key`, or for key 0 an empty one. */
+/* The slot that holds `key`; for key 0, an empty slot. NULL if none. *value is the value read from it. */
 static place *set_find(set *set, uint64_t key, uint64_t *value) {
     for (uint32_t i = 0; i < WAYS; i++) {
         *value = opp_load(&set->way[i].value, relaxed);

@@ -14,7 +14,7 @@
  */
 static bool consumer_reconsider(opp_consumer *consumer, opp_app *app, int set, uint64_t state,
                                 uint64_t levels,
-                             opp_taken *taken) {
+                                opp_taken *taken) {
     opp_core *core = app->core;
     taken->band = set_band(core, set, state);
     taken->level = core->config.level_of[taken->band][taken->rank];
@@ -32,7 +32,7 @@ static bool consumer_reconsider(opp_consumer *consumer, opp_app *app, int set, u
  * run. */
 static inline bool consumer_confirm(opp_consumer *consumer, opp_app *app, int set, uint64_t seen,
                                     uint64_t levels,
-                                 opp_taken *taken) {
+                                    opp_taken *taken) {
     OPP_ASSERT(app->core == consumer->core);
     OPP_ASSERT(levels & 1ull << taken->level);
     taken->app = app;

@@ -55,7 +55,7 @@ static void test_loss(void) {
     for (unsigned i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
         printf("%llu keys in 32,768 entries: %.2f %% lost (every second number: %.2f %%)\n",
                (unsigned long long)counts[i], 100 * lost(32768, counts[i], 1),
-                   100 * lost(32768, counts[i], 2));
+               100 * lost(32768, counts[i], 2));
     /* It keeps as many as it has places, or nearly so: 67.2 % of 100,000 must go. */
     CHECK(lost(32768, 100000, 1) < 0.70);
     CHECK(lost(32768, 16384, 1) < 0.01);

@@ -95,7 +95,7 @@ static int worlds(const char *name, uint64_t quick_ms) {
         printf("%-24s %-12s %9lu executions %9lu states %10lu steps %6.2f s %5.2f M/s  %s\n", all[i].name,
                outcome,
                (unsigned long)figures.executions, (unsigned long)figures.states, (unsigned long)figures.steps,
-                   seconds,
+               seconds,
                (double)figures.steps / seconds / 1e6,
                failed ? finding.message : to_end && !figures.complete ? "it was to end" : "");
         fflush(stdout);
@@ -117,7 +117,7 @@ static int fuzz(const char *name) {
         double seconds = now() - begun;
         printf("%-10s %-6s %9lu executions %7.0f/s %11lu steps %5.2f M/s  %s\n", all[i]->name,
                finding.found ? "FOUND" : "ok", (unsigned long)figures.executions,
-                   (double)figures.executions / seconds,
+               (double)figures.executions / seconds,
                (unsigned long)figures.steps, (double)figures.steps / seconds / 1e6,
                finding.found ? finding.message : "");
         fflush(stdout);
@@ -418,7 +418,7 @@ static int orders(const char *place, int part, int of) {
             printf("%s:%u\t%s\t%s\t%s\t%s\t%lu\t%.2f\t%s\n", base_of(list[k]->file), list[k]->line,
                    list[k]->object,
                    oppx_order_name(list[k]->order), oppx_order_name(*order),
-                       where == NULL ? "SURVIVED" : where,
+                   where == NULL ? "SURVIVED" : where,
                    (unsigned long)executions, now() - begun, where == NULL ? "" : finding.message);
             fflush(stdout);
         }

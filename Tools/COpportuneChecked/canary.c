@@ -64,7 +64,7 @@ static void canary_push(void) {
     bool relies = canary.bug == CANARY_STOPPED && top != NULL;
     if (!relies &&
         (canary.bug == CANARY_OLD ? opp_load(canary.asleep, acquire) : opp_load(canary.asleep, seq_cst)) ==
-            1) {
+        1) {
         opp_store(canary.asleep, 0, seq_cst);
         opp_futex_wake(canary.asleep, 1);
     }

@@ -322,7 +322,7 @@ bool checked_litmus_appears(oppx *explorer, const checked_litmus_test *test, opp
     run.wanted = test->outcome;
     oppx_exhaust(explorer, &checked_litmus, &program,
                  (oppx_bounds){.preemptions = OPPX_UNBOUNDED, .stale = OPPX_UNBOUNDED}, (oppx_budget){0},
-                     figures, finding);
+                 figures, finding);
     if (!finding->found) { /* what only random executions do: see later.c */
         oppx_figures random;
         oppx_fuzz(explorer, &checked_litmus, &program, 1, (oppx_budget){.executions = 1000}, &random,

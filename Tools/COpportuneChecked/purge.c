@@ -112,7 +112,7 @@ static void purge_setup(const oppx_program *program) {
     purge_run.lives = 1;
     if (opp_purge_open(purge_run.set, PAGES * PAGE, 1, 0, &purge_run.region) != 0 ||
         !opp_purge_look(purge_run.region, &view) ||
-            opp_purge_pin(purge_run.region, &contents) != OPP_PURGE_INTACT)
+        opp_purge_pin(purge_run.region, &contents) != OPP_PURGE_INTACT)
         oppx_fail("no region");
     purge_run.first_generation = view.generation;
     purge_run.next_value = 1;

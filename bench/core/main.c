@@ -250,7 +250,7 @@ static void describe_machine(const options *options) {
     if (json_file != NULL)
         fprintf(json_file, "{\"kernel\":\"%s\",\"machine\":\"%s\",\"cpus\":%u,\"repeats\":%u,\"smoke\":%s,\"tables\":[\n",
                 name.release, name.machine, options->cpus, options->repeats,
-                    options->is_smoke ? "true" : "false");
+                options->is_smoke ? "true" : "false");
 }
 
 int main(int count, char **argument) {

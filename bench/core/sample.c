@@ -84,7 +84,7 @@ void table_json(const table *table, FILE *file) {
         fprintf(file, "%s{\"contender\":\"%s\",\"ns\":{\"median\":%.2f,\"min\":%.2f,\"max\":%.2f}",
                 i ? "," : "", row->name,
                 median(row->sample, table->repeats), lowest(row, table->repeats),
-                    highest(row, table->repeats));
+                highest(row, table->repeats));
         if (rival != NULL) fprintf(file, ",\"ratio\":%.4f", ratio_to(table, row, rival));
         if (table->is_queue) fprintf(file, ",\"lock_free\":%s", row->is_lock_free ? "true" : "false");
         fprintf(file, "}");

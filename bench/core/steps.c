@@ -105,7 +105,7 @@ void steps_of_run_queue(uint64_t queued, unsigned rounds, double *ns) {
         double *lower_raise = &queue->samples.ns[STEP_LOWER_RAISE][queue->round];
         TIMED(*suspend_resume,
               for (int i = 0; i < PAIRS; i++)
-                  CHECK(opp_app_suspend(queue->app) && opp_app_resume(queue->app)));
+              CHECK(opp_app_suspend(queue->app) && opp_app_resume(queue->app)));
         TIMED(*lower_raise, for (int i = 0; i < PAIRS; i++) CHECK(lower(queue->app) &&
                                                                   raise_app(queue->app)));
         *suspend_resume /= PAIRS;

@@ -3,10 +3,9 @@
  *
  *   instructions    all of them, of all threads but the scheduler's monitor
  *   atomics         atomic read-modify-writes: instructions with a lock prefix, and exchanges with memory
- *   crossings       entries into functions of the C core from code that is not the core's: Swift's calls,
- *   mostly monitor         the instructions of the monitor's thread, which go by how long the program runs:
- *   it looks once a
- *                   quantum, and reads the machine's limits once a second
+ *   crossings       entries into functions of the C core from code that is not the core's, mostly Swift
+ *   monitor         the instructions of the monitor's thread, which go by how long the program runs: it looks
+ *                   once a quantum, and reads the machine's limits once a second
  *
  * Arguments: `out` is the file for the counts; `entries` a file of lines "start end kind", hexadecimal
  * offsets in the program's text, of the core's functions (scripts/count-ops makes it): 0, 1 for what others

@@ -14,7 +14,7 @@ void opp_inbox_destroy(opp_inbox *_Nonnull inbox, void (*_Nullable drop)(void *_
 
 /* Any thread; never blocks. -ENOMEM, or 0. Of a fetch that was too early for the message the caller then
  * knows, and what
-   the reader did before it. */
+ * the reader did before it. */
 OPP_MUST_USE int opp_inbox_push(opp_inbox *_Nonnull inbox, void *_Nonnull message);
 
 /* The reader: calls `each` for every message, oldest first by completed pushes of one thread. */

@@ -29,11 +29,11 @@ typedef enum OPP_CLOSED_ENUM opp_purge_access {
     OPP_PURGE_INTACT = 0,
     /* The content is gone; the memory is zero, and the caller's alone to fill. Ends with opp_purge_filled()
      * or
-       opp_purge_emptied(), before the unpin. */
+     * opp_purge_emptied(), before the unpin. */
     OPP_PURGE_EMPTY = 1,
     /* The content is gone, or it is not known yet, and another holder of a pin is filling it or finding out.
      * There
-       is no memory to look at; the pin is held all the same. */
+     * is no memory to look at; the pin is held all the same. */
     OPP_PURGE_BUSY = 2,
 } opp_purge_access;
 
@@ -43,8 +43,8 @@ typedef enum OPP_CLOSED_ENUM opp_purge_mode {
     OPP_PURGE_EAGER = 0,
     /* MADV_FREE: the kernel takes the pages when it needs some; a pin before that finds the content intact.
      * Costs the region
-       two bytes for each of its pages, in whole pages of their own,
-           until a pin has looked or it is taken eagerly. */
+     * two bytes for each of its pages, in whole pages of their own,
+     * until a pin has looked or it is taken eagerly. */
     OPP_PURGE_LAZY = 1,
 } opp_purge_mode;
 
@@ -54,7 +54,7 @@ typedef struct opp_purge_view {
     uint32_t pins;
     /* Grows by one with each loss of content and each opening, to 2^24 and then from 0. A lazy loss counts
      * when a pin finds
-       it. */
+     * it. */
     uint32_t generation;
     /* As given to opp_purge_open(). */
     uint32_t owner;

@@ -180,7 +180,7 @@ OPP_MUST_USE opp_submitted opp_submit(opp_producer *_Nonnull producer, opp_app *
  * node n is (10 is local), for n from 0 to 63, or NULL where all are alike. NULL where memory is short.
  */
 opp_consumer *_Nullable opp_consumer_create(opp_core *_Nonnull core, opp_producer *_Nonnull own,
-                                      const uint8_t *_Nullable distance);
+                                            const uint8_t *_Nullable distance);
 void opp_consumer_destroy(opp_consumer *_Nonnull consumer);
 
 typedef struct opp_taken {
@@ -249,11 +249,11 @@ opp_queue *_Nullable opp_queue_create(opp_core *_Nonnull core);
 /* Entries left are handed to `drop`. Nobody may use the queue any more. */
 void opp_queue_destroy(opp_queue *_Nonnull queue,
                        void (*_Nullable drop)(opp_job job, void *_Nullable context),
-                     void *_Nullable context);
+                       void *_Nullable context);
 OPP_MUST_USE int opp_queue_push(opp_queue *_Nonnull queue, opp_producer *_Nonnull producer, opp_job job);
 /* The oldest entry. False where nothing waited all through; with other consumers beside it, also where there
  * was never a
-   moment without any, but each was gone when it looked, or came after. */
+ * moment without any, but each was gone when it looked, or came after. */
 OPP_MUST_USE bool opp_queue_take(opp_queue *_Nonnull queue, opp_job *_Nonnull job);
 bool opp_queue_is_empty(const opp_queue *_Nonnull queue);
 

@@ -1,5 +1,5 @@
 /*
- * A bounded table from 64-bit keys to 64-bit values that may forget: for ready bits about tasks that announce
+ * A bounded table from 64-bit keys to 64-bit values that may forget: for hints about tasks that announce
  * neither their beginning nor their end. Four places a set; a fifth key of one set drives out the one that
  * was put in longest ago. Any thread, lock-free; two threads that use one set at the same instant may lose
  * either's entry, and an older value of a key may come back. But a value is only ever found under the key

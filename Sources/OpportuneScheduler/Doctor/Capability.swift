@@ -1,14 +1,16 @@
 import Glibc
 
-/// What the kernel lets some processes do; numbers of `linux/capability.h`.
+/// Linux capabilities that matter to the library, by their numbers in `linux/capability.h`.
 package enum Capability: UInt64 {
   case ipcLock = 14
   case sysAdmin = 21
   case sysNice = 23
   case sysResource = 24
 
-  /// Whether this process has it, and it counts for what a whole machine shares, such as priorities and
-  /// locked memory: what a user namespace gives does not. `nil` where /proc does not say.
+  /// Whether the calling thread has this capability in the initial user namespace. One held only in another
+  /// user namespace gives no right over what a whole machine shares, such as priorities and locked memory.
+  /// `nil` if /proc does not show the capabilities. A namespace that cannot be read counts as the initial
+  /// one.
   package var counts: Bool? {
     guard let status = SmallFile.read(StatusFile.path), let isEffective = isEffective(inStatus: status) else {
       return nil
@@ -22,9 +24,9 @@ package enum Capability: UInt64 {
   }
 }
 
-/// The user namespace that this process is in.
+/// The user namespace of this process.
 enum UserNamespace {
-  /// Whether it is another than the machine's; `nil` where /proc does not say.
+  /// Whether it is not the initial user namespace. `nil` if /proc does not tell.
   static var isOwn: Bool? {
     var status = stat()
     return stat("/proc/self/ns/user", &status) == 0 ? status.st_ino != first : nil
@@ -34,8 +36,7 @@ enum UserNamespace {
   private static let first: ino_t = 0xEFFF_FFFD
 }
 
-/// What the kernel says of the calling thread, whose capabilities and filters may be others than the
-/// process's.
+/// /proc/thread-self/status. Of the calling thread, because capabilities and seccomp filters are per thread.
 enum StatusFile {
   static let path = "/proc/thread-self/status"
 

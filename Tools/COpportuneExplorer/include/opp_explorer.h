@@ -193,7 +193,7 @@ void oppx_exhaust(oppx *_Nonnull explorer, const oppx_target *_Nonnull target,
 void oppx_fuzz(oppx *_Nonnull explorer, const oppx_target *_Nonnull target,
                const oppx_program *_Nullable program,
                uint64_t seed, oppx_budget budget, oppx_figures *_Nonnull figures,
-                   oppx_finding *_Nonnull finding);
+               oppx_finding *_Nonnull finding);
 
 /* One execution whose program and choices come from bytes, for a coverage-guided fuzzer. Returns whether it
  * failed. */
