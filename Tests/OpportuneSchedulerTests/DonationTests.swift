@@ -261,7 +261,9 @@ import Testing
       }
     }
     _ = await done.reaching(20)
-    #expect(inside.maximum == 1)
+    // Whoever the machine kept off the CPU for long was replaced, as one that is blocked.
+    let replaced = await scheduler.statistics().pools.reduce(0) { $0 + Int($1.replaced) }
+    #expect(inside.maximum <= 1 + replaced, "\(inside.maximum) at once, \(replaced) replaced")
     try await scheduler.shutdown()
   }
 }
