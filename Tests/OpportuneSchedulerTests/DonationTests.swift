@@ -164,7 +164,7 @@ import Testing
     // The worker may be kept off the CPU inside the very task, and the spare worker does all the rest; not
     // three times.
     var place = -1
-    for _ in 0..<3 where raiser == .nobody ? place < 0 : !(0..<10).contains(place) {
+    for _ in 0..<3 where raiser == .nobody ? place < 10 : !(0..<10).contains(place) {
       // All are queued before the first runs.
       app.suspend()
       let order = Record<Int>()
