@@ -14,9 +14,9 @@
  *
  * Bypass. Entries carry the core's epoch, which each producer advances after every 25 pushes, so a producer
  * stamps at most 25 entries with one epoch. A consumer takes from a fifo only while its front's epoch is at
- * most one above the smallest front that it saw when it last looked round (the low_water); then it must look
- * again, and take from the fifo with the smallest. Hence at most two epochs of a producer's later entries
- * pass before that look and two after.
+ * most one above the smallest front that it saw when it last looked round (the *low-water mark*); then it
+ * must look again, and take from the fifo with the smallest. Hence at most two epochs of a producer's later
+ * entries pass before that look and two after.
  *
  * Turns. Within that bound a consumer prefers its own fifo. Since 50 jobs may be long, a worker ends its turn
  * by time, and the next is that of the *outside* fifos: those of producers that no consumer of its group has

@@ -11,12 +11,12 @@
 #include "opp_base.h"
 #include "opp_sync.h"
 
-/* 32 ready bits: a ready bit each in the low half, its doubt in the high half, so that one load sees both. */
+/* 32 ready bits in the low half; in the high half which of them are being cleared. One load sees both. */
 typedef _Atomic(uint64_t) ready_word;
 #define WORD_BITS 32u
 #define READY_WORDS_64 2 /* words that hold 64 ready bits */
 
-/* Where one hint is. */
+/* Where one ready bit is. */
 typedef struct ready_bit {
     ready_word *word;
     uint64_t bit;
@@ -46,18 +46,18 @@ static inline void ready_bit_set(ready_bit ready) {
     if (!(opp_load(ready.word, seq_cst) & ready.bit)) opp_or(ready.word, ready.bit, seq_cst);
 }
 
-/* Takes the doubt of a ready bit and clears it, in one step. False if another thread has the doubt. */
+/* Clears a ready bit and marks it as being cleared, in one step. False if another thread is clearing it. */
 static inline bool ready_bit_begin_clearing(ready_bit ready) {
-    uint64_t doubt = ready.bit << WORD_BITS, both = opp_load(ready.word, relaxed);
+    uint64_t clearing = ready.bit << WORD_BITS, both = opp_load(ready.word, relaxed);
     do {
-        if (both & doubt) return false;
-    } while (!opp_cas(ready.word, &both, (both & ~ready.bit) | doubt, seq_cst)); /* [ready] */
+        if (both & clearing) return false;
+    } while (!opp_cas(ready.word, &both, (both & ~ready.bit) | clearing, seq_cst)); /* [ready] */
     return true;
 }
 
-/* Gives the doubt back, setting the ready bit again if something `holds` it up. */
+/* Ends the clearing; the ready bit is set again if something `holds` it up. */
 static inline void ready_bit_resolve(ready_bit ready, bool holds) {
-    /* relaxed, both: the word's own order sets the ready bit before the doubt is gone, and as only
+    /* relaxed, both: the word's own order sets the ready bit before the mark is gone, and as only
      * read-modify-writes change the word, who follows the ready bit still acquires what those who set it
      * first had released. */
     if (holds) opp_or(ready.word, ready.bit, relaxed);

@@ -4,28 +4,29 @@
  *   levels (64 bits) -> words of apps (a bit an app, by level) -> app's state word -> app's ranks (64 bits)
  *   -> queue
  *
- * The bits are ready bits. What is queued is decided by the queues, and whether it may run by the app's state
- * word. So an app changes band, or is suspended, in one step; nobody walks over its jobs.
+ * The bits are *ready bits*, which are hints. What is queued is decided by the queues, and whether it may run
+ * by the app's state word. So an app changes band, or is suspended, in one step; nobody walks over its jobs.
  *
  * The app's word; it changes only in app_step(), and anew when its place gets another owner:
  *   bits 0-1   BAND        0 background, 1 foreground, 2 real-time
  *   bit  2     SUSPENDED   no take hands out a job of this app
- *   bits 3-63  GENERATION  grows with every step, so that a consumer sees after its take that something
- *   changed
+ *   bits 3-63  GENERATION  grows with every step, so that a consumer sees after its take that
+ *              something changed
  *
  * Invariants
- *  R1  A ready bit is never too small for good: if a queue holds an entry whose push is over, and the app is
- *      not suspended, then every bit on its path is set, or in doubt, or some thread that made it so is still
- *      inside the step that will set it and that thread is the entry's own pusher or the app's own resumer.
- *  R2  A bit is cleared only by the thread that holds its doubt, between two looks at what is below it.
+ *  R1  No ready bit stays clear for good where something is queued: if a queue holds an entry whose push is
+ *      over, and the app is not suspended, then every bit on its path is set, or being cleared, or some
+ *      thread that made it so is still inside the step that will set it and that thread is the entry's own
+ *      pusher or the app's own resumer.
+ *  R2  A bit is cleared only by the thread that has marked it, between two looks at what is below it.
  *
  * Why R1 holds (the protocol of ready_bit_begin_clearing and ready_bit_resolve). A pusher stores tail
  * (seq_cst), then loads the bit (seq_cst) and sets it if it is clear; likewise from tier to tier. A clearer
- * takes the doubt, clears the bit (seq_cst), then looks below (seq_cst), sets the bit again if anything is
- * there, and only then gives the doubt back. In the one order of these four, either the pusher's load comes
+ * marks and clears the bit (seq_cst), then looks below (seq_cst), sets the bit again if anything is
+ * there, and only then takes the mark away. In the one order of these four, either the pusher's load comes
  * after the clearing, and it sets the bit; or it comes before, then so does its store of tail, and the
- * clearer's look sees the entry. A clearer that is stopped anywhere leaves the doubt set, and a consumer
- * looks at bits that are set or in doubt: nothing is hidden, at the price of a futile look. The same argument
+ * clearer's look sees the entry. A clearer that is stopped anywhere leaves the mark there, and a consumer
+ * looks at bits that are set or marked: nothing is hidden, at the price of a futile look. The same argument
  * holds with the state word in the place of tail, for resuming and for changing band.
  *
  * Suspension. A consumer announces the app (seq_cst) before it reads the app's word for the last time
@@ -42,7 +43,7 @@
  *  R4  It is used only where the word is still that one at the moment that counts: when the pusher looks
  *      after its entry is published, which is R1's look, and when the consumer looks after its claim, which
  *      is Suspension's. So a step of the app is as sudden for those who remember as for those who do not.
- *  R5  The queue that a producer remembers is in its queue's list: it leaves that only while nobody owns the
+ *  R5  The fifo that a producer remembers is in its queue's list: it leaves that only while nobody owns the
  *      producer, and who takes it out makes the producer forget it (B8).
  */
 #ifndef OPP_RUNQ_PRIVATE_H

@@ -1,5 +1,6 @@
 /*
- * Taking: from the highest level that has something down to a job; hints that are found wrong are repaired.
+ * Taking: from the highest level that has something down to a job; ready bits that are found wrong are
+ * repaired.
  *
  * A consumer mostly goes on where it took last, for the app's turn, so it remembers that path (R3 and R4 in
  * runq.h). It leaves the short path where the long one might come to something else: a higher level, a job
@@ -45,7 +46,7 @@ static inline bool consumer_confirm(opp_consumer *consumer, opp_app *app, int se
 /* A place's rank: takes from its queue, or repairs the ready bit. */
 static bool place_take(opp_consumer *consumer, place *place, unsigned rank, opp_taken *taken) {
     if (!(ready_bits_maybe_64(place->ranks) & 1ull << rank)) return false;
-    /* relaxed: the hint was set by somebody who had seen it */
+    /* relaxed: the ready bit was set by somebody who had seen it */
     opp_queue *queue = opp_load(&place->queue[rank], relaxed);
     if (queue == NULL) return false;
     if (queue_remove(queue, &consumer->memory, consumer->own, consumer->distance, 1, &taken->job,
@@ -159,7 +160,7 @@ static bool level_take(opp_consumer *consumer, unsigned number, uint64_t levels,
         while ((found = level_next_app(core, level, from)) >= 0 && (stretch == 0 || found < start)) {
             uint32_t index = (uint32_t)found;
             OPP_ASSERT(index < core->config.max_apps);
-            /* relaxed: the hint was set by somebody who had seen the app. */
+            /* relaxed: the ready bit was set by somebody who had seen the app. */
             opp_app *app = opp_load(&core->apps[index], relaxed);
             if (app != NULL && app_take(consumer, app, number, levels, taken)) {
                 bool goes_on = index == consumer->cursor[number] && !is_over;

@@ -42,7 +42,7 @@ void opp_watch_close(int descriptor) {
     close(descriptor);
 }
 
-void opp_watch_ring(int notifier) {
+void opp_watch_notify(int notifier) {
     opp_notifier_notify(notifier);
 }
 
@@ -52,7 +52,7 @@ uint32_t opp_watch_wait(int notifier, int alarm, int timeout_ms) {
     if (poll(polled, 2, timeout_ms) <= 0) return 0;
     uint32_t what = 0;
     /* A notifier is a timer that was set off by hand. */
-    if ((polled[0].revents & POLLIN) && opp_timer_read(notifier)) what |= OPP_WATCH_BELL;
+    if ((polled[0].revents & POLLIN) && opp_timer_read(notifier)) what |= OPP_WATCH_NOTIFIED;
     if (polled[1].revents & POLLPRI) what |= OPP_WATCH_STALL;
     return what;
 }

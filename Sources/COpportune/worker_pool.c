@@ -134,7 +134,7 @@ opp_notified opp_pool_notify(opp_pool *pool) {
     int slot = pool_choose(pool);
     if (slot < 0) {
         opp_pool_leave(pool);
-        /* Somebody may have lain down between the choice and the giving back, having seen no free token. */
+        /* Somebody may have parked between the choice and the giving back, having seen no free token. */
         slot = pool_choose(pool);
         if (slot < 0) return OPP_NOTIFIED_NOBODY;
         if (!opp_pool_enter(pool)) {
@@ -174,7 +174,7 @@ bool opp_pool_wake_spare(opp_pool *pool) {
 }
 
 void opp_pool_close(opp_pool *pool) {
-    /* [closed] before the choice; a worker lies down before it reads this */
+    /* [closed] before the choice; a worker parks before it reads this */
     opp_store(&pool->closed, 1, seq_cst);
     for (int slot = pool_choose(pool); slot >= 0; slot = pool_choose(pool))
         pool_deliver(pool, slot, OPP_SLOT_CLOSED);
@@ -490,16 +490,16 @@ void opp_alarms_notify(opp_alarms *alarms) {
 
 uint32_t opp_alarms_wait(opp_alarms *alarms) {
     uint32_t ready = opp_timer_wait(alarms->descriptor, OPP_ALARMS + 1);
-    uint32_t rung = 0;
+    uint32_t fired = 0;
     for (uint32_t i = 0; i <= OPP_ALARMS; i++) {
         if (!(ready & 1u << i) || !opp_timer_read(alarms->descriptor[i])) continue;
-        rung |= 1u << i;
+        fired |= 1u << i;
         if (i == OPP_NOTIFIER) continue;
         uint64_t word = opp_load(&alarms->word[i], relaxed);
         /* [alarm] seq_cst: see opp_alarms_arm(). Odd or even, the next even number. */
         while (!opp_cas(&alarms->word[i], &word, (word | 1) + 1, seq_cst)) {}
     }
-    return rung;
+    return fired;
 }
 
 uint64_t opp_now_ns(void) {

@@ -51,7 +51,7 @@ final class BrokerCore: @unchecked Sendable {
     opp_watch_close(notifier)
   }
 
-  func ring() { opp_watch_ring(notifier) }
+  func ring() { opp_watch_notify(notifier) }
 
   // MARK: Apps
 

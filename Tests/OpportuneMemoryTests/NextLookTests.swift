@@ -73,7 +73,7 @@ import Testing
   @Test func whoIsHandedMuchRingsOnce() throws {
     let broker = try MemoryBroker()
     let app = broker.makeMemory(named: "app")
-    func wasRung() -> Bool { opp_watch_wait(broker.core.notifier, -1, 0) == OPP_WATCH_BELL }
+    func wasRung() -> Bool { opp_watch_wait(broker.core.notifier, -1, 0) == OPP_WATCH_NOTIFIED }
     let page = UInt64(pageSize)
     let first = try app.allocate(bytes: pageSize)
     #expect(!wasRung(), "nobody watches")

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 static void *ring(void *notifier) {
-    opp_watch_ring(*(int *)notifier);
+    opp_watch_notify(*(int *)notifier);
     return NULL;
 }
 
@@ -17,13 +17,13 @@ int main(void) {
     CHECK(notifier >= 0);
     CHECK_EQUAL(opp_watch_wait(notifier, -1, 0), 0);
     /* However often it was rung, it is heard once. */
-    opp_watch_ring(notifier);
-    opp_watch_ring(notifier);
-    CHECK_EQUAL(opp_watch_wait(notifier, -1, -1), OPP_WATCH_BELL);
+    opp_watch_notify(notifier);
+    opp_watch_notify(notifier);
+    CHECK_EQUAL(opp_watch_wait(notifier, -1, -1), OPP_WATCH_NOTIFIED);
     CHECK_EQUAL(opp_watch_wait(notifier, -1, 0), 0);
     pthread_t thread;
     CHECK_EQUAL(pthread_create(&thread, NULL, ring, &notifier), 0);
-    CHECK_EQUAL(opp_watch_wait(notifier, -1, -1), OPP_WATCH_BELL);
+    CHECK_EQUAL(opp_watch_wait(notifier, -1, -1), OPP_WATCH_NOTIFIED);
     pthread_join(thread, NULL);
 
     CHECK_EQUAL(opp_watch_stall("/nowhere", 150000, 2000000), -ENOENT);
@@ -32,8 +32,8 @@ int main(void) {
         printf("no stall alarm here (error %d): only its refusal was tested\n", -alarm);
     } else {
         CHECK_EQUAL(opp_watch_stall("/proc/pressure/memory", 2000000, 1000), -EINVAL);
-        opp_watch_ring(notifier);
-        CHECK(opp_watch_wait(notifier, alarm, -1) & OPP_WATCH_BELL);
+        opp_watch_notify(notifier);
+        CHECK(opp_watch_wait(notifier, alarm, -1) & OPP_WATCH_NOTIFIED);
         opp_watch_close(alarm);
     }
     opp_watch_close(notifier);

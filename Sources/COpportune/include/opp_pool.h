@@ -313,9 +313,9 @@ void opp_alarms_set(opp_alarms *_Nonnull alarms, uint32_t which, uint64_t at_ns)
 void opp_alarms_notify(opp_alarms *_Nonnull alarms);
 
 /*
- * Waits until at least one alarm goes off, or the notifier rings, and returns their mask. Those are unarmed
- * then: what the caller looks at afterwards includes all that was done before the arming that it makes
- * possible again.
+ * Waits until at least one alarm goes off, or opp_alarms_notify() was called, and returns their mask. Those
+ * are unarmed then: what the caller looks at afterwards includes all that was done before the arming that it
+ * makes possible again.
  */
 uint32_t opp_alarms_wait(opp_alarms *_Nonnull alarms);
 

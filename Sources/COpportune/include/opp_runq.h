@@ -1,7 +1,7 @@
 /*
  * The run queue: apps, levels and jobs, and who may take which.
  *
- * A job lives with its app, in the queue of the thread that pushed it (its producer), at a rank: how many
+ * A job lives with its app, in the fifo of the thread that pushed it (its producer), at a rank: how many
  * steps below the top of the app's band it stands. A band maps ranks to levels, 0 to 63, higher first. A pool
  * is a set of levels that some workers serve; it is theirs to choose, as a mask, at each take.
  *
@@ -79,7 +79,7 @@ void opp_core_destroy(opp_core *_Nonnull core, void (*_Nullable drop)(opp_job jo
                       void *_Nullable context);
 
 /*
- * Hands what is queued now to `drop`, suspended apps' jobs too, but not what lies in queues by themselves.
+ * Hands what is queued now to `drop`, suspended apps' jobs too, but not what is in the queues of strands.
  * Any thread, also while others push and take.
  */
 void opp_core_drain(opp_core *_Nonnull core, void (*_Nonnull drop)(opp_job job, void *_Nullable context),
@@ -190,7 +190,7 @@ typedef struct opp_taken {
     uint8_t level;
     uint8_t rank;
     uint8_t band;   /* in whose place it was queued */
-    bool stolen;    /* from another thread's queue */
+    bool stolen;    /* from another producer's fifo */
 } opp_taken;
 
 /*
@@ -228,13 +228,13 @@ bool opp_consumer_should_leave(const opp_consumer *_Nonnull consumer);
 /* The app that the consumer is inside of, or NULL. Any thread; compare it only, it may be gone. */
 const opp_app *_Nullable opp_consumer_current(const opp_consumer *_Nonnull consumer);
 
-/* Levels out of `levels` at which something may be queued; never too small. Cheap: a ready bit. */
+/* Levels out of `levels` at which something may be queued; never too small. Cheap: a hint. */
 uint64_t opp_ready_levels(const opp_core *_Nonnull core, uint64_t levels);
 
 /* Whether something is really queued for `levels`; follows the ready bits down to the queues. */
 bool opp_has_ready(opp_core *_Nonnull core, uint64_t levels);
 
-/* Memory held, in bytes: segments in use or pooled, and queues. */
+/* Memory held, in bytes: segments in use or free, and queues. */
 uint64_t opp_core_memory(const opp_core *_Nonnull core);
 
 /* --- A queue alone: the queue of a strand ------------------------------------------------------ */

@@ -9,7 +9,7 @@
 
 OPP_BEGIN_DECLS
 
-#define OPP_WATCH_BELL 1u
+#define OPP_WATCH_NOTIFIED 1u
 #define OPP_WATCH_STALL 2u
 
 /* A notifier: a descriptor, to be closed with opp_watch_close(), or -errno. */
@@ -32,11 +32,11 @@ int opp_watch_clock(void);
 void opp_watch_close(int descriptor);
 
 /* Any thread; never blocks. */
-void opp_watch_ring(int notifier);
+void opp_watch_notify(int notifier);
 
 /*
- * Sleeps until the notifier is rung, the alarm (or none: -1) goes off, or `timeout_ms` have passed (-1: for
- * ever). Returns what it was, as OPP_WATCH_ bits, or 0; the notifier is silent then. A signal may end it
+ * Sleeps until the notifier is notified, the alarm (or none: -1) goes off, or `timeout_ms` have passed (-1:
+ * for ever). Returns what it was, as OPP_WATCH_ bits, or 0; the notifier is silent then. A signal may end it
  * early, with 0.
  */
 uint32_t opp_watch_wait(int notifier, int alarm, int timeout_ms);

@@ -23,7 +23,7 @@ extension Monitor {
     let delay = pool.learnReserveDelay(least: spareDelay, quantum: quantum)
     let patience = PoolState.patience(workers: pool.liveWorkers, width: engine.width, delay: delay)
     var flowing = false
-    var reserve: (Worker, WorkerReport.Reading)?
+    var spare: (Worker, WorkerReport.Reading)?
     for case let worker? in pool.workers {
       let standing = worker.standing
       guard standing == .OPP_SLOT_RUNNING || standing == .OPP_SLOT_SPARE else { continue }
@@ -46,13 +46,14 @@ extension Monitor {
         // A known hog that was beyond the bound before.
         flowing = true
       } else if standing == .OPP_SLOT_SPARE {
-        reserve = (worker, reading)
+        spare = (worker, reading)
       }
     }
-    // The reserve has been stuck for a quantum too, and no job has begun or ended since the last look: it
-    // stays with its job and another takes its place, within the bound of demoted workers. Not earlier: the
-    // more hogs share the CPUs, the later the first has used its quantum and is known, and its kin with it.
-    if !flowing, let (worker, reading) = reserve, progress == pool.lastProgress,
+    // The spare worker has been stuck for a quantum too, and no job has begun or ended since the last look:
+    // it stays with its job and another takes its place, within the bound of demoted workers. Not earlier:
+    // the more hogs share the CPUs, the later the first has used its quantum and is known, and its kin with
+    // it.
+    if !flowing, let (worker, reading) = spare, progress == pool.lastProgress,
       now - reading.start >= quantum
     {
       replace(worker, reading, demoted: true, engine)

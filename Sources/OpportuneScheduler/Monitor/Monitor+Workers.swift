@@ -79,7 +79,7 @@ extension Monitor {
     if replace(worker, reading, demoted: false, engine) { worker.pool.replaced.add(1, ordering: .relaxed) }
   }
 
-  /// A place has come free, or others may have lain down since it was counted for a moment: a worker for what
+  /// A place has come free, or others may have parked since it was counted for a moment: a worker for what
   /// waits, and one for what comes.
   func letAnotherWork(_ pool: PoolState, _ engine: Engine) {
     engine.wakeIfReady(pool)

@@ -402,7 +402,7 @@ final class Monitor: @unchecked Sendable {
     if engine.pools.contains(where: { opp_has_ready(engine.core, $0.mask) }) { return false }
     // [claim] acquiring: where that missed a job because a worker has taken it, the standing that the worker
     // got before is seen now. Pairs with the release of fifo_claim(), whose `head` the look reads relaxed
-    // (opp_queue_count()): an order there would be paid for by each worker that lies down, for this one
+    // (opp_queue_count()): an order there would be paid for by each worker that parks, for this one
     // reader. Where a third thread has found the queue empty, and cleared a hint, the language's model
     // promises less than x86 and Arm, on which a store is seen by all at once; the job would go on in the
     // global pool. ThreadSanitizer sees no fence, and need not: no plain access relies on it.

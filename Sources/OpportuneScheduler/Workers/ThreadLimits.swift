@@ -113,7 +113,7 @@ struct ThreadShares: Sendable, Equatable {
     return max(0, all - max(2, all / 4))
   }
 
-  /// How many tokens a pool of so many workers has: one of them is in reserve.
+  /// How many tokens a pool of so many workers has: one of them is the spare worker.
   static func tokens(workers: Int, width: Int) -> Int { min(width, max(1, workers - 1)) }
 
   /// How many demoted jobs may begin in a pool of so many workers. Twice as many may be counted, of jobs that
