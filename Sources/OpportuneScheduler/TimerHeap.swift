@@ -1,21 +1,21 @@
 internal import HeapModule
 internal import OpportuneBase
 
-/// One-shot timers that fire together where they may.
+/// One-shot timers that fire together where their tolerance allows.
 ///
-/// A timer may fire from its deadline until its deadline plus its tolerance. The next time to wake is the
-/// earliest of those latest points, and by then every timer whose deadline has passed fires with it: so
-/// timers with tolerance wait for each other and cost one wake-up.
+/// A timer may fire between its deadline and its deadline plus its tolerance, its latest point. The next
+/// wake-up is at the earliest latest point of all timers. Every timer whose deadline has passed by then fires
+/// with it. So timers with tolerance share wake-ups.
 ///
-/// Two heaps hold the same timers, one by latest point (when to wake), one by deadline (what is due then). A
-/// timer that is cancelled or has fired is only taken out of the table; its nodes go when they come to the
-/// top of their heap, or all at once when they outnumber the living, so memory is bounded by the living and
-/// every call is O(log n), amortised. The table is why this is no `TimeQueue`: a sleep that is cancelled
-/// gives its payload back at once, by its id.
+/// Two heaps hold the same timers: one ordered by latest point (when to wake), one by deadline (what is due
+/// then). A timer that was cancelled or has fired is only removed from the table. Its nodes are removed when
+/// they reach the top of their heap, or all at once when they outnumber the live ones. So memory is bounded
+/// by the number of live timers, and every call is O(log n), amortised. The table is why this is not a
+/// `TimeQueue`: a cancelled sleep gets its payload back at once, by its id.
 ///
-/// Pure: no clock, no lock. Times are nanoseconds of whatever clock the caller uses.
+/// Pure: no clock, no lock. Times are nanoseconds of any one clock.
 struct TimerHeap<Payload> {
-  /// Names a timer of this heap; never used again. Later timers have larger ids, which breaks ties.
+  /// Identifies a timer of this heap; never reused. Later timers have larger ids, which break ties.
   struct ID: Hashable, Comparable, Sendable {
     fileprivate let sequence: UInt64
     static func < (lhs: ID, rhs: ID) -> Bool { lhs.sequence < rhs.sequence }
@@ -34,15 +34,15 @@ struct TimerHeap<Payload> {
 
   init() {}
 
-  /// How many timers are set.
+  /// The number of timers that are set.
   var count: Int { live.count }
 
   var isEmpty: Bool { live.isEmpty }
 
-  /// When to wake, or nil where no timer is set. O(1).
+  /// When to wake up next; nil where no timer is set. O(1).
   var nextFire: UInt64? { byLatest.min?.time }
 
-  /// Sets a timer that fires from `deadline` on, at the latest `tolerance` after it.
+  /// Sets a timer that fires from `deadline` on, at most `tolerance` after it.
   mutating func insert(deadline: UInt64, tolerance: UInt64, payload: Payload) -> ID {
     let id = ID(sequence: nextSequence)
     nextSequence += 1
@@ -53,7 +53,7 @@ struct TimerHeap<Payload> {
     return id
   }
 
-  /// Takes a timer back. Returns its payload, or nil where it has fired or was cancelled already.
+  /// Cancels a timer. Returns its payload; nil if the timer has fired or was cancelled before.
   @discardableResult
   mutating func cancel(_ id: ID) -> Payload? {
     guard let timer = live.removeValue(forKey: id) else { return nil }
@@ -61,8 +61,8 @@ struct TimerHeap<Payload> {
     return timer.payload
   }
 
-  /// Takes out every timer whose deadline is `now` or earlier, by deadline, then in the order in which they
-  /// were set.
+  /// Removes and returns every timer whose deadline is `now` or earlier: by deadline, then in the order in
+  /// which they were set.
   mutating func popDue(now: UInt64) -> [Payload] {
     var due: [Payload] = []
     while let first = byDeadline.min, first.time <= now {
@@ -73,21 +73,22 @@ struct TimerHeap<Payload> {
     return due
   }
 
-  /// Leaves a living timer at the top of both heaps, and no more dead nodes than living ones.
+  /// Removes dead nodes, until a live timer is at the top of both heaps and dead nodes do not outnumber live
+  /// ones.
   private mutating func prune() {
     prune(\.byLatest) { $0.latest }
     prune(\.byDeadline) { $0.deadline }
   }
 
   private mutating func prune(_ heap: WritableKeyPath<Self, Heap<Node>>, time: (Timer) -> UInt64) {
-    // 16 spare a small heap from being rebuilt over and over.
+    // The constant 16 keeps a small heap from being rebuilt again and again.
     if self[keyPath: heap].count > 2 * live.count + 16 {
       self[keyPath: heap] = Heap(live.map { Node(time: time($0.value), id: $0.key) })
     }
     while let first = self[keyPath: heap].min, live[first.id] == nil { self[keyPath: heap].removeMin() }
   }
 
-  /// Nodes held by both heaps, for tests of the memory bound.
+  /// The number of nodes in both heaps, for tests of the memory bound.
   var nodeCount: Int { byLatest.count + byDeadline.count }
 }
 

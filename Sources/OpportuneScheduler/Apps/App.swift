@@ -1,29 +1,30 @@
-/// A user application, as far as the scheduler is concerned: it owns work, has a band, and may be suspended.
+/// An app: it owns work, belongs to one band, and can be suspended.
 ///
-/// What belongs to one app is ordered by task priority within the app; which app goes first is decided by its
-/// band. Moving an app to another band, suspending and resuming it are one atomic step each, however much is
-/// queued.
+/// Task priority orders the work within an app; the band orders the apps. Changing the band, suspending and
+/// resuming are one atomic step each, however much is queued.
 ///
-/// Keep the app for as long as work is to be submitted to it; queued work and executors keep it alive by
-/// themselves. All members may be used from any thread.
+/// Keep the app for as long as you submit work to it. Queued jobs and executors retain it. All members may be
+/// used from any thread.
 public final class App: Sendable {
   let core: AppCore
 
-  /// The executor to give tasks to: `Task(executorPreference: app.executor) { … }`, or
+  /// The executor for tasks of this app: `Task(executorPreference: app.executor) { … }`, or
   /// `withTaskExecutorPreference`.
   ///
-  /// Child tasks (`async let`, task groups) stay on it; `Task { }` and `Task.detached` inside do not: the
-  /// language sends those to the global pool. Use ``task(name:priority:operation:)`` for those.
+  /// Child tasks (`async let`, task groups) inherit it. `Task { }` and `Task.detached` do not: the language
+  /// sends those to the global pool. Use ``task(name:priority:operation:)`` instead.
   ///
-  /// A task of another app that goes to it by `withTaskExecutorPreference` while this app is suspended waits
-  /// until that is resumed; where it is foreground work, the scheduler warns of it after a second. It does
-  /// not where the app was suspended after that, where the task came from a strand's actor, and where a task
-  /// that was started with this executor is awaited by `Task.value`, which tells nobody: ``AppTask/value``
-  /// does.
+  /// A task of another app that enters through `withTaskExecutorPreference` while this app is suspended waits
+  /// until the app is resumed. If the waiting task is foreground work, the scheduler logs a warning after one
+  /// second. Three waits are not detected:
+  /// - The app was suspended only after the task had entered.
+  /// - The task came from a strand's actor.
+  /// - The wait is `Task.value` of a task that was started with this executor. Use ``AppTask/value``, which
+  ///   is detected.
   ///
-  /// A task that leaves a default actor while others wait for the actor may have to wait until the actor's
-  /// next message has ended, a ``QuantumPolicy/quantum`` and some at most, also where cores are idle. An
-  /// actor on a strand keeps nobody.
+  /// A task that leaves a default actor while others wait for that actor may be delayed until the actor's
+  /// next message ends. The delay is at most a little more than one ``QuantumPolicy/quantum``, and occurs
+  /// even if cores are idle. An actor on a strand causes no such delay.
   public let executor: AppExecutor
 
   init(core: AppCore) {
@@ -31,18 +32,20 @@ public final class App: Sendable {
     executor = AppExecutor(core)
   }
 
-  /// The name it was made with, for people.
+  /// The name given at creation; for people.
   public var name: String { core.name }
 
-  /// The band that it is in now. Settable by ``setBand(_:)``.
+  /// The app's current band. Change it with ``setBand(_:)``.
   public var band: Band { core.band }
 
   /// Moves the app to another band, in one step that does not depend on how much it has queued. (R-CPU-10)
   ///
-  /// Queued jobs follow, or stay in their old place, as ``SchedulerConfiguration/queuedJobs-swift.property``
-  /// says. Jobs that are running: going to the background they are lowered within a moment, and others take
-  /// their place in the pool; coming to the foreground they are raised where the process may do that, else
-  /// they go on as they are and the app's next job is a foreground one.
+  /// Queued jobs follow, or stay in the old band, as ``SchedulerConfiguration/queuedJobs-swift.property``
+  /// says. For running jobs it depends on the direction:
+  /// - To the background: the job's kernel priority is lowered within a moment, and another worker takes its
+  ///   run token.
+  /// - To the foreground: the kernel priority is raised if the process may do that. Otherwise the job
+  ///   continues as it is, and the app's next job is a foreground job.
   ///
   /// - Throws: ``SchedulerError`` with code `poolDisabled` where the configuration has no pool for `band`.
   public func setBand(_ band: Band) throws(SchedulerError) {
@@ -50,52 +53,57 @@ public final class App: Sendable {
     core.setBand(band)
   }
 
-  /// Whether the app runs.
+  /// Whether the app's jobs may run.
   public enum Activity: Sendable, Hashable {
-    /// Its jobs run as its band allows.
+    /// The app's jobs run as its band allows.
     case active
-    /// It was suspended; a slice that was running then has not ended yet.
+    /// The app was suspended, and a slice that was running then has not ended yet.
     case suspending
-    /// It was suspended and executes nothing.
+    /// The app is suspended and executes nothing.
     case suspended
   }
 
-  /// Whether it runs now.
+  /// The app's current activity.
   public var activity: Activity {
     guard core.state.suspended else { return .active }
     return core.isQuiet ? .suspended : .suspending
   }
 
-  /// Band and suspension as they were together at one moment. The generation is another after each change of
-  /// either.
+  /// Band and suspension, read together. The generation changes with each change of either.
   package var moment: (band: Band, isSuspended: Bool, generation: UInt64) {
     let state = core.state
     return (Band(rawValue: state.band) ?? .background, state.suspended, state.generation)
   }
 
-  /// Suspends the app: from the return of this call on none of its jobs is chosen to run. Slices that run go
-  /// on to their end, and so does the one that a worker has in its hand, of a strand the next at most; wait
-  /// for that with ``untilSuspended()``. Jobs that are queued meanwhile wait. (R-FTS-09)
+  /// Suspends the app: after this call returns no further job of it is chosen to run. (R-FTS-09)
   ///
-  /// Jobs of default actors are the exception: they serve whoever uses the actor, so they run in spite of it.
+  /// A running slice continues to its end, and so does a job that a worker has already taken; of a strand, at
+  /// most the next job. Use ``untilSuspended()`` to wait for that. Jobs that are queued meanwhile wait.
   ///
-  /// Who awaits an actor on one of its strands, or the value of one of its tasks, waits until it is resumed.
-  /// Where that is the foreground of another app, and for longer than a second, the scheduler's logger is
-  /// told of both, once. Have the foreground resume the app before it asks, ask what is not suspended (an app
-  /// of its own for a service that others need, or a default actor), or not wait: look at ``activity`` first,
-  /// or race the answer against ``clock`` in tasks of its own, and drop the one that comes too late; to
-  /// cancel who waits does not end the wait.
+  /// Jobs of default actors are the exception. They serve every user of the actor, so they run although the
+  /// app is suspended.
+  ///
+  /// A task that awaits an actor on one of the app's strands, or the value of one of its tasks, waits until
+  /// the app is resumed. If that task is foreground work of another app and waits longer than one second, the
+  /// scheduler logs both apps, once. To avoid such a wait:
+  /// - Let the foreground resume the app before it asks.
+  /// - Put a service that others need into an app of its own, or into a default actor, and do not suspend
+  ///   that.
+  /// - Look at ``activity`` first, or race the answer against ``clock`` in two separate tasks and drop the
+  ///   later one. Cancelling the waiting task does not end its wait.
   public func suspend() { core.suspend() }
 
   /// Resumes the app: all that is queued runs, in order.
   public func resume() { core.resume() }
 
-  /// Waits until no slice of the app runs any more, or until it is resumed, or the caller's task is
-  /// cancelled; ``activity`` tells which. Returns at once if it is not suspended, and in the child of a
-  /// `fork()`, where nothing of it runs.
+  /// Waits until no slice of the app runs any more; see ``suspend()``.
   ///
-  /// A task of the app itself that awaits this goes on only when the app is resumed, as it would from any
-  /// other suspension point.
+  /// It also returns when the app is resumed or the calling task is cancelled; ``activity`` tells which. It
+  /// returns at once if the app is not suspended, and in the child of a `fork()`, where nothing of the app
+  /// runs.
+  ///
+  /// A task of the app itself that awaits this continues only when the app is resumed, as at any other
+  /// suspension point.
   public func untilSuspended() async {
     guard core.state.suspended, !core.isQuiet, !core.engine.isForked else { return }
     let (wait, core) = (Wait(), core)
@@ -106,16 +114,16 @@ public final class App: Sendable {
       }
     } onCancel: {
       wait.end()
-      // It forgets the wait, and with it the app.
+      // The monitor drops the wait, and with it its reference to the app.
       if !core.engine.isForked { core.engine.monitor.post(.checkWaiters) }
     }
   }
 
-  /// Queues a closure. It runs once; or, if the scheduler is shut down first, `cancelled` is called once.
+  /// Queues a closure. It runs once; if the scheduler is shut down first, `cancelled` is called once instead.
   ///
   /// - Parameters:
-  ///   - priority: its place among the app's own jobs; `nil` is `.medium`.
-  ///   - cancelled: called instead of `body` if that will never run, on any thread.
+  ///   - priority: the rank among the app's own jobs; `nil` is `.medium`.
+  ///   - cancelled: called instead of `body` if `body` will never run; on any thread.
   ///   - body: what to run.
   /// - Throws: ``SchedulerError``: `shutDown`, `forked`, `threadEnding`, `outOfMemory`; nothing is queued
   ///   then.
@@ -126,19 +134,21 @@ public final class App: Sendable {
     try core.submit(priority.map(BasePriority.init) ?? .medium, body, cancelled: cancelled)
   }
 
-  /// A strand: jobs one after the other, on whichever worker is free. The executor of an actor, or a place
-  /// for closures.
+  /// Makes a strand: a serial executor whose jobs run one after the other, on any free worker of the app. Use
+  /// it as the executor of an actor, or submit closures to it.
   ///
   /// - Parameters:
   ///   - name: for people.
-  ///   - priority: its place among the app's own work; `nil` is `.medium`.
+  ///   - priority: the rank among the app's own work; `nil` is `.medium`.
   /// - Throws: ``SchedulerError`` with code `outOfMemory`.
   public func makeStrand(named name: String, priority: TaskPriority? = nil) throws(SchedulerError) -> Strand {
     try Strand(app: core, name: name, priority: priority ?? .medium)
   }
 
-  /// Starts a task whose whole tree stays on this app's executor, and which can be raised while it is queued:
-  /// who awaits ``AppTask/value`` from work of a higher band or priority donates it that.
+  /// Starts a task whose whole tree stays on this app's executor, and which can be raised while it is queued.
+  ///
+  /// Work of a higher band or priority that awaits ``AppTask/value`` donates its band or priority to the
+  /// task.
   ///
   /// - Parameters:
   ///   - name: for people and tools.
@@ -151,13 +161,15 @@ public final class App: Sendable {
     AppTask(core, name: name, priority: priority, operation: operation)
   }
 
-  /// Sleeps on the scheduler's own coalesced timers: `try await app.clock.sleep(for: .seconds(1))`. Unlike
-  /// `Task.sleep` it starts no other threads, and a suspended app is not woken by it.
+  /// A clock on the scheduler's own coalesced timers: `try await app.clock.sleep(for: .seconds(1))`.
+  ///
+  /// Unlike `Task.sleep` it starts no extra threads, and a timer does not wake a suspended app.
   public var clock: AppClock { AppClock(core.engine) }
 
-  /// CPU time used by the app's jobs since it was made, those that run now included; zero without
-  /// ``SchedulerConfiguration/collectsStatistics``. Asks the monitor, so not for hot paths. Up to a
-  /// millisecond for each worker may be missing.
+  /// CPU time used by the app's jobs since the app was made, running jobs included.
+  ///
+  /// Zero without ``SchedulerConfiguration/collectsStatistics``. The call asks the monitor's thread, so keep
+  /// it out of hot paths. Up to 1 millisecond for each worker may be missing.
   public func cpuTime() async -> Duration {
     guard core.statistics.isCollecting else { return .zero }
     guard !core.engine.isForked else { return statistics.cpuTime }
@@ -165,6 +177,6 @@ public final class App: Sendable {
     return .nanoseconds(Int64(clamping: nanoseconds))
   }
 
-  /// What the app has done and waited for, since it was made.
+  /// Counters of the app since it was made: jobs, CPU time, waiting times.
   public var statistics: AppStatistics { AppStatistics(core.record) }
 }

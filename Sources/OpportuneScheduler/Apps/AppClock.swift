@@ -2,20 +2,21 @@ internal import COpportune
 internal import OpportuneBase
 import Synchronization
 
-/// A clock that sleeps on the scheduler's own timers: one-shot, coalesced within their tolerance, on the
-/// monitor's thread. The instants are of `SuspendingClock`'s kind: `CLOCK_MONOTONIC`, which stands still
-/// while the machine is suspended.
+/// A clock that sleeps on the scheduler's own timers.
+///
+/// The timers are one-shot, coalesced within their tolerance, and fire on the monitor's thread. Like
+/// `SuspendingClock` it reads `CLOCK_MONOTONIC`, which does not advance while the machine is suspended.
 public struct AppClock: Clock {
   /// A point on `CLOCK_MONOTONIC`.
   public struct Instant: InstantProtocol, Sendable, Hashable {
     let nanoseconds: Int64
 
-    /// The instant so much later.
+    /// The instant that lies `duration` later.
     public func advanced(by duration: Duration) -> Instant {
       Instant(nanoseconds: nanoseconds.saturatingAdd(duration.clampedNanoseconds))
     }
 
-    /// How much later the other is.
+    /// The duration from this instant to `other`.
     public func duration(to other: Instant) -> Duration {
       .nanoseconds(other.nanoseconds) - .nanoseconds(nanoseconds)
     }
@@ -30,12 +31,12 @@ public struct AppClock: Clock {
   /// The time on `CLOCK_MONOTONIC`.
   public var now: Instant { Instant(nanoseconds: Int64(clamping: opp_now_ns())) }
 
-  /// What the clock can tell apart; timers fire within their tolerance.
+  /// The unit of the clock, 1 nanosecond. Timers fire within their tolerance.
   public var minimumResolution: Duration { .nanoseconds(1) }
 
-  /// Sleeps until `deadline`, or up to `tolerance` longer, by default the configuration's `timerTolerance`.
+  /// Sleeps until `deadline`, or up to `tolerance` longer; by default the configuration's `timerTolerance`.
   ///
-  /// - Throws: `CancellationError` when the task is cancelled, at once. After the scheduler's shutdown, and
+  /// - Throws: `CancellationError`, at once, when the task is cancelled. After the scheduler's shutdown, and
   ///   in the child of a `fork()`, the sleep ends early.
   public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
     try Task.checkCancellation()
@@ -58,16 +59,16 @@ public struct AppClock: Clock {
   }
 }
 
-/// One sleep.
+/// One sleep of one task.
 final class SleepTimer: Wait, @unchecked Sendable {
   let deadline: UInt64
   let tolerance: UInt64
-  /// When the task went to sleep.
+  /// When the sleep began, in nanoseconds.
   let began = opp_now_ns()
-  /// Whether it slept until the deadline.
+  /// Whether the sleep lasted until its deadline.
   let hasFired = Atomic<Bool>(false)
   var latest: UInt64 { deadline.saturatingAdd(tolerance) }
-  /// The monitor's own: where it keeps the timer.
+  /// The timer's entry in the monitor's heap. Accessed by the monitor's thread only.
   var place: TimerHeap<SleepTimer>.ID?
 
   init(deadline: UInt64, tolerance: UInt64) {

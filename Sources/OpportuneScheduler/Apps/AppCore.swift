@@ -2,11 +2,11 @@ internal import COpportune
 internal import COpportuneRuntime
 import Synchronization
 
-/// What an app is to the scheduler: its places in the run queue and its counters. `App` is the handle that
-/// users have.
+/// An app as the scheduler sees it: its queues in the C core and its counters. `App` is the public handle.
 ///
-/// It has two places. Jobs of default actors go to the second, which is never suspended: such a job drains
-/// the messages of everybody who uses the actor, and must not hang them because this app is suspended.
+/// Each app has two `opp_app`s in the C core. `raw` holds its own jobs. `runner` holds jobs of default actors
+/// and is never suspended: such a job processes the messages of every user of the actor, and a suspended app
+/// must not block those users.
 final class AppCore: @unchecked Sendable {
   let engine: Engine
   let name: String
@@ -14,12 +14,12 @@ final class AppCore: @unchecked Sendable {
   let statistics: StatisticsBlock
   let record: AppRecord
   let observers = AppObservers()
-  // Every access to what they point to goes through the core, which is thread-safe.
+  // Both are accessed through the C core only, which is thread-safe.
   let raw: OpaquePointer
   let runner: OpaquePointer
-  /// Counts looks of those who move the actors' place.
+  /// Incremented by each pass of `moveRunner()`; orders concurrent passes.
   private let moves = Atomic<UInt64>(0)
-  /// Set once, by the executor's initialiser, before anybody can enqueue.
+  /// Set once, by the executor's initialiser, before the first enqueue.
   private(set) nonisolated(unsafe) var unownedExecutor: UnownedTaskExecutor
 
   init(engine: Engine, name: String, band: Band) throws(SchedulerError) {
@@ -46,7 +46,7 @@ final class AppCore: @unchecked Sendable {
     opp_app_set_context(runner, context)
   }
 
-  // Every queued job holds its app, so there is none.
+  // Every queued job retains its app, so both queues are empty here.
   deinit {
     record.retire()
     opp_app_destroy(raw)
@@ -60,15 +60,16 @@ final class AppCore: @unchecked Sendable {
 
   // MARK: Queueing
 
-  /// Queues a job of the app's executor. Never refuses: what cannot be queued goes to the global pool and is
-  /// counted.
+  /// Queues a job of the app's executor. Never refuses: a job that cannot be queued goes to the global pool
+  /// and is counted as an escape.
   ///
-  /// - Parameter tree: where the job belongs to a task that may be donated a higher band.
+  /// - Parameter tree: the job's task tree, where the task may be donated a higher band.
   func enqueue(_ job: UnownedJob, of tree: TaskTree? = nil) {
     if !tryEnqueue(job, of: tree) { engine.escape(job, self) }
   }
 
-  /// The same, but false where it cannot be queued; the job is then the caller's still.
+  /// Like `enqueue(_:of:)`, but returns false if the job cannot be queued; the caller then still owns the
+  /// job.
   func tryEnqueue(_ job: UnownedJob, of tree: TaskTree? = nil) -> Bool {
     let pointer = unsafeBitCast(job, to: UnsafeMutableRawPointer.self)
     let kind = Int32(opp_runtime_job_kind(pointer))
@@ -77,16 +78,16 @@ final class AppCore: @unchecked Sendable {
     let identity = isTask ? opp_runtime_task_id(pointer) : 0
     let isActor =
       engine.knowsJobLayout && kind >= OPP_RUNTIME_JOB_ACTOR_FIRST && kind <= OPP_RUNTIME_JOB_ACTOR_LAST
-    // A yield's own job, and what a task that has just been suspended leaves behind, the worker takes up
-    // itself.
+    // A continuation after a yield, and a job that a task leaves behind as it suspends, are taken next by
+    // this same worker.
     let isOwn = worker.map { kind == OPP_RUNTIME_JOB_CONTINUATION || $0.isLeaving } ?? false
     let priority = engine.knowsJobLayout ? opp_runtime_job_priority(pointer) : job.priority.rawValue
     let (band, base) = (Band(rawValue: here.band) ?? .background, BasePriority(priority))
     if isOwn, identity != 0, let worker, worker.identity == 0 {
       chargeForActor(identity, band, base: engine.rank(base, band: band, depth: 0), worker)
     }
-    // Jobs of actors and yields, which have no identity, start at the level of the slice that leaves them
-    // behind.
+    // Jobs of actors and continuations have no identity. They start at the depth of the slice that queues
+    // them.
     let depth = engine.accounts.depth(
       ofQueued: identity, submitter: worker, movesOn: isOwn,
       origin: worker == nil ? Accounts.origin(here.number, in: self) : nil, app: self)
@@ -97,7 +98,7 @@ final class AppCore: @unchecked Sendable {
       if isTask, isOwn, state.suspended, let waiter = worker?.app, waiter !== self, identity != 0,
         identity == worker?.identity
       {
-        // The task that runs for another app has come here, and goes on once this app is resumed.
+        // The task ran in another app and has hopped to this one. It continues once this app is resumed.
         let awaited = AwaitedJob(job, of: self, identity: identity, base: base)
         beginWait(of: waiter)
         if awaited.push(to: self, place, rank: rank, producer: producer, stamp: stamp, by: worker) {
@@ -118,17 +119,18 @@ final class AppCore: @unchecked Sendable {
           to: donor, donor.raw, rank: rank, producer: producer, stamp: stamp, by: isOwn ? worker : nil)
       }
     }
-    // In its own place in any case: those who donate may be suspended before they take it.
+    // Always queue it in the app's own queue as well: a donor may be suspended before a worker takes the job
+    // there.
     if promotable.push(
       to: self, place, rank: rank, producer: producer, stamp: stamp, by: isOwn ? worker : nil)
     {
       return true
     }
-    // Somebody who donates may have queued it meanwhile, and it may run already.
+    // A donor may have queued the job meanwhile, so it may be running already.
     return !promotable.claim()
   }
 
-  /// A task leaves a default actor: what it has used there counts as its own. (R-CPU-08)
+  /// Called when a task leaves a default actor: charges the task with the CPU time it used there. (R-CPU-08)
   private func chargeForActor(_ identity: UInt64, _ band: Band, base: UInt8, _ worker: Worker) {
     let now = opp_now_ns()
     let cpu = worker.cpuTimeOnActor(until: now)
@@ -158,7 +160,7 @@ final class AppCore: @unchecked Sendable {
     statistics.add(.submitted, 1, in: band)
   }
 
-  /// Queues an entry and wakes a worker for it, unless it is `worker`'s own, which takes it next.
+  /// Queues an entry and wakes a worker for it. No worker is woken if `worker` itself takes the entry next.
   func push(
     _ entry: JobEntry, to place: OpaquePointer, rank: UInt8, producer: OpaquePointer, by worker: Worker?
   ) -> Bool {
@@ -179,14 +181,15 @@ final class AppCore: @unchecked Sendable {
     observers.tell()
   }
 
-  /// Moves the place of actors' jobs to where the app is now. Others may do the same at once: whoever moves
-  /// it last has looked where the app is after that.
+  /// Sets the band of the actors' queue (`runner`) to the app's current band. Several threads may do so at
+  /// the same time: the last to set it reads the app's band once more afterwards.
   private func moveRunner() {
     var moved: UInt8?
     while true {
-      // acquiring and releasing: one after the other passes here. Of two threads the later sees what the
-      // earlier did before: its step of the app, and then looks where that is; or, from its last pass, its
-      // step of the runner, and then moves that. On Arm too, where a load may else come before a step.
+      // acquiring and releasing: this read-modify-write orders the passes of all threads. A later pass sees
+      // what the earlier thread did before its own pass: the change of the app's band, which the later pass
+      // then reads, or the change of `runner`, which the later pass then overrides. Needed on Arm, where the
+      // load of `state` may otherwise be reordered before an earlier store.
       moves.add(1, ordering: .acquiringAndReleasing)
       let band = state.band
       if band == moved { return }
@@ -212,17 +215,18 @@ final class AppCore: @unchecked Sendable {
   private func wakeForQueued() {
     let levels = opp_app_levels(raw) | opp_app_levels(runner)
     for pool in engine.pools where pool.mask & levels != 0 {
-      // One for each token: there may be many jobs, and each woken worker finds its own.
+      // One wake-up for each run token: many jobs may be queued, and each woken worker takes a different one.
       for _ in 0..<engine.width where opp_has_ready(engine.core, pool.mask) { engine.wake(pool) }
     }
   }
 
-  // MARK: Run in the place of another
+  // MARK: Donated slices
 
-  /// Begins a slice of this app that was taken from the place of an app that waits for it. False if this app
-  /// is suspended: the slice must not run, and its entry in the app's own place is still there.
+  /// Begins a slice of this app that a worker took from the queue of a donor. Returns false if this app is
+  /// suspended: the slice must not run then, and its entry in the app's own queue remains.
   func enterDonated() -> Bool {
-    // seqCst, both: who suspends sets the state and then looks here; one of the two sees the other.
+    // seqCst, both: the suspending thread sets the state, then reads `donatedInside`. One of the two sees the
+    // other's store.
     record.donatedInside.add(1, ordering: .sequentiallyConsistent)
     if !opp_app_is_suspended(raw) { return true }
     leaveDonated()
@@ -230,7 +234,8 @@ final class AppCore: @unchecked Sendable {
   }
 
   func leaveDonated() {
-    // seqCst: see enterDonated(); releasing, so that what the slice did is seen by who finds the app quiet.
+    // seqCst: see enterDonated(). It also releases: a thread that finds the app quiet sees what the slice
+    // did.
     guard record.donatedInside.subtract(1, ordering: .sequentiallyConsistent).newValue == 0,
       opp_app_is_suspended(raw)
     else {
@@ -239,15 +244,16 @@ final class AppCore: @unchecked Sendable {
     engine.monitor.post(.checkWaiters)
   }
 
-  // MARK: Waited for by others
+  // MARK: Waits of other apps
 
-  /// Work of `other` begins to wait for this app, until ``AppRecord/endWait()``. Of the background too, which
-  /// may come to the front meanwhile.
+  /// Carries out what the C core asks for after a submission: count a wake-up, or start a worker.
   @inline(never) private func follow(_ submitted: opp_submitted) {
     if submitted.wake == .OPP_WAKE_COUNT { return statistics.add(.wakeups, 1, in: band) }
     if let pool = engine.pool(ofLevel: Int(submitted.level)) { engine.follow(submitted.wake, in: pool) }
   }
 
+  /// Counts that work of `other` begins to wait for this app, until ``AppRecord/endWait()``. Background work
+  /// is counted too, since its app may come to the foreground meanwhile.
   func beginWait(of other: AppCore) {
     record.beginWait(of: other.number)
     if opp_app_is_suspended(raw), other.band > .background {
@@ -255,14 +261,14 @@ final class AppCore: @unchecked Sendable {
     }
   }
 
-  /// Whether it is suspended and nobody is inside one of its jobs.
+  /// Whether the app is suspended and no worker is inside one of its jobs.
   var isQuiet: Bool {
     state.suspended && opp_app_running(raw) == 0
       && record.donatedInside.load(ordering: .sequentiallyConsistent) == 0
   }
 }
 
-/// A job that its task's former app waits for; counted until it runs.
+/// A queued job whose task came from another app. That app's wait is counted until the job runs.
 private final class AwaitedJob: QueuedObject, @unchecked Sendable {
   private let app: AppCore
   private let job: UnownedJob
@@ -285,7 +291,7 @@ private final class AwaitedJob: QueuedObject, @unchecked Sendable {
 }
 
 extension JobEntry {
-  /// What the account of this job is kept under; 0 for jobs that have none.
+  /// The key of this job's account; 0 for jobs that have none.
   var identity: UInt64 {
     switch kind {
     case .task: opp_runtime_task_id(pointer)

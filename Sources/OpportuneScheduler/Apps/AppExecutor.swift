@@ -1,4 +1,4 @@
-/// The task executor of an ``App``. Keeps its app alive.
+/// The task executor of an ``App``. It retains its app.
 public final class AppExecutor: TaskExecutor {
   private let core: AppCore
 
@@ -10,8 +10,8 @@ public final class AppExecutor: TaskExecutor {
   /// Queues a job; called by the runtime. Never refuses: once the scheduler is shut down, jobs go to the
   /// global pool.
   public func enqueue(_ job: consuming ExecutorJob) {
-    // The runtime lends this reference. The job may end, and with it what keeps the app, before this thread
-    // goes on.
+    // The runtime passes this object unretained. The job may run and release the last reference to the app
+    // before this call returns.
     let held = Unmanaged.passRetained(core)
     defer { held.release() }
     let job = UnownedJob(job)

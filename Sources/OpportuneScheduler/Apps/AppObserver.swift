@@ -1,29 +1,28 @@
 internal import OpportuneBase
 
-/// Told when an app changes band, or is suspended or resumed: the hook by which other layers, such as I/O,
-/// follow it.
+/// Receives a call when an app changes band, is suspended or is resumed. Other layers, such as I/O, follow
+/// the app through it.
 package protocol AppObserver: AnyObject, Sendable {
-  /// Called on the thread that made the change, after it; must not block. Two changes may be told of in
-  /// either order, or at once, and who keeps what it has seen may keep what is older. So have one thread look
-  /// at what the app is then.
+  /// Called after the change, on the thread that made it; must not block. The calls for two changes may
+  /// arrive in either order, or concurrently. So do not store a state from within the call: let one thread
+  /// read the app's current state afterwards.
   func appDidChange()
 }
 
 extension App {
-  /// Has `observer` told of changes from now on, for as long as it lives. It is not held; its
-  /// place, some 50 bytes, is kept as long as the app.
+  /// Registers `observer` for changes from now on, for as long as it lives. The reference is weak. Its list
+  /// entry, about 50 bytes, is kept as long as the app.
   package func addObserver(_ observer: any AppObserver) { core.observers.add(observer) }
 
-  /// Has them told of what another layer knows of the app and has changed.
+  /// Calls all observers, for another layer that has changed its own state of the app.
   package func tellObservers() { core.observers.tell() }
 }
 
-/// Weak references to observers, in a stack that is never emptied, so that neither side ever waits for the
-/// other.
+/// Weak references to observers, in a push-only stack: neither adding nor notifying ever waits.
 final class AppObservers {
   private final class Place: Linked {
     private(set) weak var observer: (any AppObserver)?
-    // Set before it is published.
+    // Written before the entry is published.
     var below: UInt = 0
 
     init(_ observer: any AppObserver) { self.observer = observer }

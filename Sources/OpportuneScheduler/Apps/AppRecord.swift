@@ -1,25 +1,26 @@
 internal import COpportune
 import Synchronization
 
-/// What the monitor and the statistics know of an app without keeping it alive. Not a weak reference: the
-/// first of those would make every retain and release of the app, several for each of its jobs, take the
-/// runtime's slow way.
+/// What the monitor and the statistics keep of an app without retaining it.
+///
+/// It is not a weak reference. The first weak reference to an app would move its counts to a side table, and
+/// every retain and release, several for each job, would take the runtime's slow path.
 final class AppRecord: @unchecked Sendable {
   let name: String
   let number: UInt64
-  /// Its places in the run queue. Once the app is gone another may be there; their memory stays until the
-  /// engine goes.
+  /// The app's `opp_app`s in the C core. After the app's end another app may reuse them; their memory is kept
+  /// until the engine is freed.
   let place: OpaquePointer
   let runner: OpaquePointer
   let statistics: StatisticsBlock
   private let gone = Atomic<Bool>(false)
-  /// Slices of this app that run in the place of another.
+  /// Number of slices of this app that run from the queue of a donor.
   let donatedInside = Atomic<Int>(0)
-  /// Waits of other apps' foreground work for this one, which are jobs that are queued on its strands, and
-  /// ``AppTask/value`` of its tasks: in the low half how many have begun and not ended, in the high half how
-  /// many have ended.
+  /// Waits of other apps' foreground work for this app: jobs queued on its strands, and ``AppTask/value`` of
+  /// its tasks. The low 32 bits count the waits that have begun and not ended, the high 32 bits those that
+  /// have ended.
   private let waits = Atomic<UInt64>(0)
-  /// The number of the app that began the last.
+  /// The number of the app that began the last wait.
   private let lastWaiter = Atomic<UInt64>(0)
 
   init(name: String, number: UInt64, place: OpaquePointer, runner: OpaquePointer, statistics: StatisticsBlock)
@@ -31,23 +32,24 @@ final class AppRecord: @unchecked Sendable {
     self.statistics = statistics
   }
 
-  // relaxed: who misses it sees the app's last numbers once more.
+  // relaxed: a reader that sees the old value reads the app's last counters once more.
   var isGone: Bool { gone.load(ordering: .relaxed) }
   func retire() { gone.store(true, ordering: .relaxed) }
 
-  /// Work of the app of this number begins to wait for this one.
+  /// Counts that work of the app with this number begins to wait for this app.
   func beginWait(of number: UInt64) {
-    lastWaiter.store(number, ordering: .relaxed)  // published by the next
-    // seqCst: before the look whether this app is suspended; who suspends it sets that, and then looks here.
+    lastWaiter.store(number, ordering: .relaxed)  // published by the next store
+    // seqCst: the caller reads afterwards whether this app is suspended. suspend() sets that, then reads
+    // `waits`.
     waits.wrappingAdd(1, ordering: .sequentiallyConsistent)
   }
 
-  /// One less that has not ended, one more that has. relaxed: who looks for waits looks again.
+  /// Moves one wait from begun to ended. relaxed: the monitor reads the count again later.
   func endWait() { waits.wrappingAdd((1 << 32) - 1, ordering: .relaxed) }
 
-  /// Who waits for it, by its number: the last that came, where there are several.
+  /// The number of the app that waits for this one; of several, the one that came last.
   var waiter: UInt64? {
-    // seqCst: see beginWait().
+    // seqCst: pairs with beginWait().
     UInt32(truncatingIfNeeded: waits.load(ordering: .sequentiallyConsistent)) > 0
       ? lastWaiter.load(ordering: .relaxed) : nil
   }

@@ -2,7 +2,7 @@ internal import COpportune
 internal import OpportuneBase
 import Synchronization
 
-/// A task that was started by ``App/task(name:priority:operation:)``.
+/// A task started by ``App/task(name:priority:operation:)``.
 public struct AppTask<Success: Sendable>: Sendable {
   /// The task itself.
   public let task: Task<Success, any Error>
@@ -16,18 +16,22 @@ public struct AppTask<Success: Sendable>: Sendable {
     task = Task(name: name, executorPreference: tree, priority: priority, operation: operation)
   }
 
-  /// What the task returns. Whoever awaits it from an app of a higher band donates it that band, from then
-  /// on and for all that the task starts on its executor, so that the foreground does not wait for the
-  /// background's turn. Several may; each counts while its app is not suspended.
-  /// Awaited with a higher priority, it is queued anew with that, if it waits for its turn. A slice that is
-  /// running already goes on as it is; a task that it waits for itself already is not raised with it.
+  /// The task's result. Awaiting it donates the caller's band and priority to the task.
+  ///
+  /// A caller from an app of a higher band donates that band to the task and to all that the task starts on
+  /// its executor, from then on. So the foreground does not wait for the background's turn. Several apps may
+  /// donate; each counts while it is not suspended.
+  ///
+  /// A caller with a higher priority has the task queued again at that priority, if the task waits in a
+  /// queue. A slice that is already running is not changed. A task that this task is already waiting for is
+  /// not raised.
   ///
   /// - Throws: what the task throws.
   public var value: Success {
     get async throws { try await result.get() }
   }
 
-  /// The same as a `Result`.
+  /// The task's result as a `Result`; donates like ``value``.
   public var result: Result<Success, any Error> {
     get async {
       let isCounted = tree.donate()
@@ -36,33 +40,34 @@ public struct AppTask<Success: Sendable>: Sendable {
     }
   }
 
-  /// Raises the task to `priority`, if it has a lower one: also where it waits for its turn already, which
-  /// `Task.escalatePriority(to:)` alone does not change. What it has queued itself stays as it is.
+  /// Raises the task to `priority`, if its priority is lower, also while the task waits in a queue.
+  /// `Task.escalatePriority(to:)` alone does not move a queued task. Jobs that the task itself has queued
+  /// keep their priority.
   public func escalatePriority(to priority: TaskPriority) {
     task.escalatePriority(to: priority)
     tree.requeue(with: priority)
   }
 
-  /// Tells the task that nobody needs it any more.
+  /// Cancels the task, cooperatively.
   public func cancel() { task.cancel() }
 
   /// Whether ``cancel()`` was called.
   public var isCancelled: Bool { task.isCancelled }
 }
 
-/// The executor of such a task and its children: queues their jobs in the app and, once the task was awaited
-/// from a higher band, in each app that waits as well.
+/// The executor of an `AppTask` and its children. It queues their jobs in the app. After a donation it also
+/// queues them in each donor app.
 final class TaskTree: TaskExecutor, @unchecked Sendable {
   let app: AppCore
-  /// Those who wait; each once, or twice where two of its threads came at once. They stay until the tree
-  /// goes.
+  /// The donors. An app is listed once, or twice if two of its threads donated at the same time. Entries are
+  /// removed only when the tree is freed.
   private let donors = LinkedStack<Donor>()
-  /// How often somebody came to wait.
+  /// The number of donations so far; lets `queueAgain()` detect a donation that came meanwhile.
   private let donations = Atomic<UInt64>(0)
-  /// The job of the task itself that was queued last, retained, or 0.
+  /// The last queued job of the task itself (not of its children), retained; or 0.
   private let queued = Atomic<UInt>(0)
   private let root = Atomic<UInt64>(0)
-  /// With which the task was started.
+  /// The priority with which the task was started.
   private let priority: TaskPriority
 
   init(_ app: AppCore, priority: TaskPriority) {
@@ -80,11 +85,12 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
 
   func enqueue(_ job: consuming ExecutorJob) { app.enqueue(UnownedJob(job), of: self) }
 
-  /// The other apps in whose places its jobs are queued: those who wait, stand higher now, and are not
-  /// suspended. One that is would gather its jobs until its resumption, after which it counts from the next
-  /// job on. For the task's own job `queued` was exchanged before: an app that is resumed or moved up, and
-  /// then donates, finds the job there, or came first, and then that exchange has acquired what it did
-  /// before.
+  /// Visits each donor whose queue is to receive a job: an app of a higher band that is not suspended. A
+  /// suspended donor would collect entries until it is resumed; it counts again from the next job on.
+  ///
+  /// For the task's own job, `queued` is exchanged before this visit. An app that is resumed or raised, and
+  /// then donates, either finds the job in `queued`, or donated before the exchange. In the second case the
+  /// exchange acquires the donor's changes.
   func forEachDonor(_ body: (AppCore) -> Void) {
     donors.visit { donor in
       let state = donor.app.state
@@ -92,29 +98,30 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
     }
   }
 
-  /// Remembers the job of the task itself that is about to be queued, so that it can be queued once more.
+  /// Stores the task's own job, which is about to be queued, so that it can be queued once more.
   func willQueue(_ job: PromotableJob) {
-    // The first identity to come is the task's own; its children come later.
+    // The first identity belongs to the task itself; its children are queued later.
     let first = root.compareExchange(expected: 0, desired: job.identity, ordering: .relaxed)
     guard job.identity != 0, first.exchanged || first.original == job.identity else { return }
     let word = UInt(bitPattern: Unmanaged.passRetained(job).toOpaque())
-    // acquiring and releasing: before the look at those who donate; see forEachDonor(). All that changes
-    // `queued` reads it in the same step, so that this acquires from each that came before. seqCst: see
-    // queueAgain().
+    // seqCst. Acquiring and releasing: it precedes the visit of donors; see forEachDonor(). Every access to
+    // `queued` is a read-modify-write, so this exchange acquires from each earlier one. The total order is
+    // needed by queueAgain().
     release(queued.exchange(word, ordering: .sequentiallyConsistent))
   }
 
-  /// `job` starts, so it need not be queued again. Ends the cycle that tree and job make while it waits.
+  /// Called when `job` starts: it need not be queued again. Breaks the retain cycle of tree and queued job.
   func didStart(_ job: PromotableJob) {
     let word = UInt(bitPattern: Unmanaged.passUnretained(job).toOpaque())
-    // The caller holds the job, so the same word is the same job. seqCst: see queueAgain().
+    // The caller retains the job, so an equal word means the same job. seqCst: see queueAgain().
     if queued.compareExchange(expected: word, desired: 0, ordering: .sequentiallyConsistent).exchanged {
       release(word)
     }
   }
 
-  /// The caller is about to wait for the task: if it works for an app of a higher band, the task goes there;
-  /// else it has the caller's priority at least. True if the wait is counted, and the caller has to end it.
+  /// Called before the caller waits for the task. If the caller works for an app of a higher band, the task
+  /// is donated that band; otherwise it gets at least the caller's priority. Returns true if the wait was
+  /// counted; the caller must then end it.
   func donate() -> Bool {
     guard let worker = Worker.current(of: app.engine), let producer = worker.producer,
       let candidate = worker.app,
@@ -133,21 +140,20 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
     var isKnown = false
     donors.visit { if $0.app === candidate { isKnown = true } }
     if !isKnown { donors.push(Donor(candidate)) }
-    // seqCst: before the look for the job; see queueAgain().
+    // seqCst: before the load of `queued`; see queueAgain().
     donations.add(1, ordering: .sequentiallyConsistent)
-    // What was queued before goes there too.
+    // A job that is already queued is donated too.
     queueAgain(producer)
   }
 
-  /// Takes out the job that was queued last, so that nobody else uses it meanwhile; its reference is the
-  /// caller's.
+  /// Takes the stored job, so that no other thread uses it meanwhile. The caller receives its reference.
   private func takeQueued() -> Unmanaged<PromotableJob>? {
     // seqCst: see willQueue() and queueAgain().
     UnsafeRawPointer(bitPattern: queued.exchange(0, ordering: .sequentiallyConsistent)).map(
       Unmanaged.fromOpaque)
   }
 
-  /// Queues the job of the task itself once more, where it waits at a lower rank than work of `priority`.
+  /// Queues the task's own job once more, if it waits at a lower rank than `priority` has.
   func requeue(with priority: TaskPriority) {
     guard priority > self.priority, let producer = app.engine.producer(Worker.current(of: app.engine)) else {
       return
@@ -155,8 +161,8 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
     queueAgain(with: priority, producer)
   }
 
-  /// Queues the job of the task itself once more, if it waits: at a higher rank, or else in the places of
-  /// those who donate.
+  /// Queues the task's own job once more, if it waits: at the rank of `priority`, or else in the donors'
+  /// queues.
   private func queueAgain(with priority: TaskPriority? = nil, _ producer: OpaquePointer) {
     var priority = priority
     while true {
@@ -167,37 +173,38 @@ final class TaskTree: TaskExecutor, @unchecked Sendable {
         let depth = app.engine.accounts.read(job.identity)?.depth ?? 0
         let base = BasePriority(priority)
         let rank = app.engine.rank(base, band: app.band, depth: depth)
-        // Ranks count downwards.
+        // A smaller rank runs earlier.
         if rank < job.rank { job.pushAgain(to: app, base, rank: rank, producer) }
       } else {
         forEachDonor { job.pushAgain(to: $0, job.base, rank: job.rank, producer) }
       }
-      // Back, unless another was queued meanwhile; and out again if it has started. seqCst, both: claim()
-      // sets `started` and then takes the job out if it is there; one sees the other, or tree and job would
-      // keep each other.
+      // Store the job again, unless a newer one was stored meanwhile; remove it again if it has started.
+      // seqCst, both: claim() sets `started`, then removes the job from `queued` if it is there. One side
+      // sees the other; otherwise tree and job would retain each other for ever.
       let word = UInt(bitPattern: held.toOpaque())
       if !queued.compareExchange(expected: 0, desired: word, ordering: .sequentiallyConsistent).exchanged {
         held.release()
       } else if job.hasStarted {
         didStart(job)
       }
-      // seqCst: who came to donate while the job was out, and found none, has counted himself before.
+      // seqCst: a donor that came while the job was taken found `queued` empty, but had incremented
+      // `donations` before.
       if donations.load(ordering: .sequentiallyConsistent) == seen { return }
       priority = nil
     }
   }
 }
 
-/// An app that waits for a task.
+/// An app that has donated its band to a task.
 private final class Donor: Linked {
   let app: AppCore
-  // Set before it is published.
+  // Written before the entry is published.
   var below: UInt = 0
 
   init(_ app: AppCore) { self.app = app }
 }
 
-/// A job of such a task while it is queued. It may be queued a second time, in a higher band; the first to be
+/// A queued job of an `AppTask`. It may have several entries, in other apps or ranks; the first entry that is
 /// taken runs it.
 final class PromotableJob: QueuedObject, @unchecked Sendable {
   let app: AppCore
@@ -214,22 +221,22 @@ final class PromotableJob: QueuedObject, @unchecked Sendable {
     super.init(identity: identity, base: base)
   }
 
-  /// Once more: in the place of an app that waits for it, or at a higher rank.
+  /// Queues another entry: in a donor's queue, or at a higher rank.
   func pushAgain(to owner: AppCore, _ base: BasePriority, rank: UInt8, _ producer: OpaquePointer) {
     _ = push(to: owner, owner.raw, as: base, rank: rank, producer: producer, stamp: nil, by: nil)
   }
 
-  /// Pairs with claim(); see TaskTree.queueAgain().
+  /// seqCst: pairs with claim(); see TaskTree.queueAgain().
   var hasStarted: Bool { started.load(ordering: .sequentiallyConsistent) }
 
-  /// True for one caller.
+  /// Claims the right to run the job. True for exactly one caller.
   func claim() -> Bool {
     if started.exchange(true, ordering: .sequentiallyConsistent) { return false }
     tree.didStart(self)
     return true
   }
 
-  /// A worker has taken one of its entries.
+  /// A worker has taken one of the job's entries.
   override func run(on worker: Worker) {
     let isDonated = worker.app !== app
     if isDonated, !app.enterDonated() { return }

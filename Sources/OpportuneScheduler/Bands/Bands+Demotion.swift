@@ -1,11 +1,11 @@
-/// Where undemoted work of a task priority starts: at which of the five ranks that are kept free of demoted
-/// work. Each queued job carries it, so that what it was lowered by follows from its rank.
+/// The rank at which undemoted work of a task priority starts: one of five ranks that are reserved for
+/// undemoted work. Each queued job carries it; the job's depth of demotion follows from it and the rank.
 struct BasePriority: Sendable, Hashable {
   static let count = 5
   /// 0 to 4; 0 is the highest.
   let index: UInt8
 
-  /// - Parameter rawValue: of a `TaskPriority`; see ``Bands/initialRank(for:band:)``.
+  /// - Parameter rawValue: raw value of a `TaskPriority`; see ``Bands/initialRank(for:band:)``.
   init(_ rawValue: UInt8) {
     index =
       switch rawValue {
@@ -19,22 +19,22 @@ struct BasePriority: Sendable, Hashable {
 
   init(_ priority: TaskPriority) { self.init(priority.rawValue) }
 
-  /// Of work without a priority: `.medium`.
+  /// The base of work without a priority: `.medium`.
   static let medium = BasePriority(21 as UInt8)
 
-  /// From an entry, where it was kept.
+  /// From the index that a queue entry carries.
   init(index: UInt8) { self.index = min(index, UInt8(Self.count - 1)) }
 }
 
-/// Where demoted work stands.
+/// The ranks of demoted work.
 ///
-/// The ranks at which undemoted work starts (0, 4, 8, 12, 16) are kept free of demoted work, so that a pool
-/// whose bound of demoted workers is reached can leave demoted work aside by level alone.
+/// The ranks at which undemoted work starts (0, 4, 8, 12, 16) hold no demoted work. So a pool that has
+/// reached its limit of demoted workers can exclude demoted work by a mask of levels.
 extension Bands {
   private static let initialRanks = stride(from: 0, through: initialRankMax, by: 4)
 
-  /// The rank of work that started at `base` and was lowered `depth` times: each step goes to the next rank
-  /// that is not one where undemoted work starts. (R-CPU-06, R-CPU-07)
+  /// The rank of work that started at `base` and was lowered `depth` times. Each step goes to the next lower
+  /// rank that is not reserved for undemoted work. (R-CPU-06, R-CPU-07)
   func rank(base: Int, depth: Int) -> Int {
     var rank = base
     for _ in 0..<max(0, depth) {
@@ -44,21 +44,22 @@ extension Bands {
     return min(rank, Level.count - 1)
   }
 
-  /// By how many steps work of that base was lowered to `rank`: the inverse of ``rank(base:depth:)``. In a
-  /// band of fewer levels, where the last bases share the lowest, at least so many.
+  /// The number of steps by which work of that base was lowered to `rank`: the inverse of
+  /// ``rank(base:depth:)``. In a band of fewer levels, where the last bases share the lowest level, the
+  /// result is a lower bound.
   static func depth(rank: Int, base: BasePriority) -> Int {
     let base = min(4 * Int(base.index), min(rank, initialRankMax) / 4 * 4)
     return rank - base - (min(rank, initialRankMax) / 4 - base / 4)
   }
 
-  /// Whether only demoted work stands at `rank` of `band`.
+  /// Whether `rank` of `band` holds only demoted work.
   func isDemoted(rank: Int, band: Band) -> Bool {
     if Bands.initialRanks.contains(rank) { return false }
     // In a band of fewer levels the last initial rank is the band's lowest.
     return !(rank == rankMax(of: band) && rank < Bands.initialRankMax)
   }
 
-  /// The levels that `pool` serves, a bit each.
+  /// The levels that `pool` serves, one bit each.
   func mask(of pool: WorkerPool, in configuration: SchedulerConfiguration) -> UInt64 {
     mask { configuration.pool(of: $0) == pool }
   }
@@ -74,7 +75,7 @@ extension Bands {
     return mask { $0 > background.upperBound && undemoted & (1 << UInt64($0.rawValue)) == 0 }
   }
 
-  /// The levels of the foreground and real-time bands at which work stands that was lowered once.
+  /// The levels of the foreground and real-time bands that hold work which was lowered exactly once.
   var loweredOnceMask: UInt64 {
     var once: UInt64 = 0
     for band in Band.allCases where band != .background {

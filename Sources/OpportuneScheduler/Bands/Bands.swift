@@ -2,23 +2,24 @@
 ///
 /// Which pool serves a piece of work follows from its level; see ``Bands/pool(of:)``.
 public enum WorkerPool: UInt8, Sendable, Hashable, CaseIterable, Codable {
-  /// At the bottom of the kernel's order; see ``BackgroundClass``.
+  /// The lowest kernel priority; see ``BackgroundClass``.
   case background = 0
-  /// At normal kernel priority.
+  /// Normal kernel priority.
   case foreground = 1
   /// `SCHED_RR` where the process may.
   case realTime = 2
 }
 
-/// Which levels belong to background, foreground and real-time work. (R-CPU-01)
+/// The levels of background, foreground and real-time work. (R-CPU-01)
 ///
-/// Background and foreground **overlap**, by one level unless configured otherwise (R-CPU-03, R-CPU-04): a
-/// foreground thread that keeps using whole quanta sinks into levels that background work has too, and is
-/// served beside it. ``disjoint`` bands are possible as well.
+/// Background and foreground **overlap**, by one level unless configured otherwise (R-CPU-03, R-CPU-04). A
+/// foreground thread that keeps using whole quanta is demoted into levels that background work has too, and
+/// is served beside it. ``disjoint`` bands are possible as well.
 ///
-/// Within a band, work has a *rank*: how many levels it stands below the band's top. The rank comes from the
-/// task's priority and grows with demotion. Values of this type are always consistent: they are checked when
-/// made. Safe to use from any thread.
+/// Within a band, work has a *rank*: the number of levels below the band's top. The rank comes from the
+/// task's priority and grows with demotion.
+///
+/// Values of this type are validated when made, so they are always consistent. Safe to use from any thread.
 public struct Bands: Sendable, Hashable {
   /// Levels of work that nobody is waiting for.
   public let background: ClosedRange<Level>
@@ -29,11 +30,12 @@ public struct Bands: Sendable, Hashable {
   /// Levels of work with deadlines.
   public let realTime: ClosedRange<Level>
 
-  /// Background 0...20, foreground 20...50, real-time 51...63: an overlap of one level. (R-CPU-04)
+  /// The default: background 0...20, foreground 20...50, real-time 51...63; an overlap of one level.
+  /// (R-CPU-04)
   public static let `default` = Bands(overlap: 1)
 
-  /// As the default, but without overlap: foreground is 21...50. Foreground work then never shares a level
-  /// with background work, and a foreground hog may keep background from running. (R-CPU-01, R-CPU-04)
+  /// The default without overlap: foreground is 21...50. Foreground work then never shares a level with
+  /// background work, and a foreground hog may starve the background. (R-CPU-01, R-CPU-04)
   public static let disjoint = Bands(overlap: 0)
 
   /// The largest overlap that ``overlapping(by:)`` accepts: all of the default background band.
@@ -41,16 +43,17 @@ public struct Bands: Sendable, Hashable {
 
   private static let defaultBackground: ClosedRange<Level> = 0...20
 
-  /// The lowest rank that work starts with: that of priority `.background`. Validation keeps it above the
+  /// The lowest rank at which work starts: that of priority `.background`. Validation keeps it above the
   /// overlap.
   static let initialRankMax = 16
 
   /// Makes bands of the given levels.
   ///
-  /// - Throws: ``ConfigurationError`` with code ``ConfigurationError/Code/bands`` unless real-time lies
-  ///   above foreground, foreground neither starts below background nor ends within it, and foreground has 17
-  ///   levels or more above background, so that work that was never demoted stays out of the overlap at every
-  ///   task priority.
+  /// - Throws: ``ConfigurationError`` with code ``ConfigurationError/Code/bands`` unless all of these hold:
+  ///   - Real-time lies above foreground.
+  ///   - Foreground neither starts below background nor ends within it.
+  ///   - Foreground has 17 levels or more above background. Then work that was never demoted stays out of the
+  ///     overlap at every task priority.
   public init(
     background: ClosedRange<Level>, foreground: ClosedRange<Level>, realTime: ClosedRange<Level>
   ) throws(ConfigurationError) {
@@ -76,7 +79,7 @@ public struct Bands: Sendable, Hashable {
     self.realTime = realTime
   }
 
-  /// The default ranges, with `levels` of the background band shared by foreground. (R-CPU-04)
+  /// The default ranges, with foreground extended over the top `levels` levels of background. (R-CPU-04)
   ///
   /// - Parameter levels: 0 (the same as ``disjoint``) to ``overlapMax`` (21).
   /// - Throws: ``ConfigurationError`` with code ``ConfigurationError/Code/overlap`` where out of range.
@@ -107,7 +110,7 @@ public struct Bands: Sendable, Hashable {
     }
   }
 
-  /// The level `rank` steps below the top of `band`. A rank below 0 counts as 0, and one that would leave the
+  /// The level that lies `rank` steps below the top of `band`. A rank below 0 counts as 0. A rank beyond the
   /// band gives the band's lowest level.
   package func level(band: Band, rank: Int) -> Level {
     let range = range(of: band)
@@ -125,10 +128,10 @@ public struct Bands: Sendable, Hashable {
   /// | `.low`, `.utility` (17), above `.background` | 12 |
   /// | `.background` (9) or less | 16 |
   ///
-  /// Between two of them there is room for demotion. In the foreground band all of them lie above the
-  /// overlap. In a band of fewer levels the last ones share its lowest level.
+  /// The ranks in between are for demoted work. In the foreground band all five lie above the overlap. In a
+  /// band of fewer levels the last ones share its lowest level.
   ///
-  /// - Parameter band: where the work belongs; its length bounds the result.
+  /// - Parameter band: the band of the work; its length bounds the result.
   package func initialRank(for priority: TaskPriority?, band: Band) -> Int {
     let rank =
       switch priority?.rawValue {
@@ -142,28 +145,28 @@ public struct Bands: Sendable, Hashable {
     return min(rank, rankMax(of: band))
   }
 
-  /// The rank of the lowest level of `band`: its number of levels less one.
+  /// The rank of the lowest level of `band`: its number of levels minus one.
   package func rankMax(of band: Band) -> Int {
     let range = range(of: band)
     return Int(range.upperBound.rawValue) - Int(range.lowerBound.rawValue)
   }
 
-  /// How many levels work that started at `rank` can still be lowered within `band`: the limit for
+  /// The number of levels by which work that started at `rank` can be lowered within `band`: the limit for
   /// ``QuantumAccount/depth``.
   package func depthMax(of band: Band, rank: Int) -> Int { max(0, rankMax(of: band) - max(0, rank)) }
 
   /// The pool that serves `level`.
   ///
-  /// All levels of the background band belong to the background pool, those of the overlap included, so that
-  /// a foreground thread that was demoted into the overlap runs beside background work and no longer before
-  /// it (R-CPU-05).
+  /// The background pool serves all levels of the background band, including those of the overlap. So a
+  /// foreground thread that was demoted into the overlap runs beside background work and no longer before it
+  /// (R-CPU-05).
   package func pool(of level: Level) -> WorkerPool {
     if level <= background.upperBound { return .background }
     return level < realTime.lowerBound ? .foreground : .realTime
   }
 
-  /// The level of every rank of `band`, 64 entries: entry `i` is the raw value of `level(band: band, rank:
-  /// i)`. For the C core, which knows ranks and a table.
+  /// The raw level of each rank of `band`: entry `i` of 64 is `level(band: band, rank: i)`. The C core maps
+  /// ranks to levels by this table.
   package func levelTable(for band: Band) -> [UInt8] {
     (0..<Level.count).map { level(band: band, rank: $0).rawValue }
   }

@@ -1,6 +1,6 @@
 /// A priority from 0 to 63; a higher level runs first.
 ///
-/// A value without state: safe to use from any thread. (R-CPU-01)
+/// A plain value, safe to use from any thread. (R-CPU-01)
 public struct Level: RawRepresentable, Comparable, Hashable, Sendable, Codable {
   /// 0 (runs last) to 63 (runs first).
   public let rawValue: UInt8
@@ -11,7 +11,7 @@ public struct Level: RawRepresentable, Comparable, Hashable, Sendable, Codable {
   /// The highest level, 63.
   public static let highest = Level(known: UInt8(count - 1))
 
-  /// How many levels there are: 64, one bit each in the run queues' maps.
+  /// The number of levels: 64, one bit each in the run queue's masks.
   public static let count = 64
 
   /// Makes a level, or nil where `rawValue` is above 63.
@@ -20,7 +20,7 @@ public struct Level: RawRepresentable, Comparable, Hashable, Sendable, Codable {
     self.rawValue = rawValue
   }
 
-  /// For values that the caller has already brought into range.
+  /// - Precondition: the caller has brought `rawValue` into range.
   init(known rawValue: UInt8) {
     assert(rawValue < Level.count)
     self.rawValue = rawValue
@@ -37,8 +37,8 @@ public struct Level: RawRepresentable, Comparable, Hashable, Sendable, Codable {
 }
 
 extension Level: ExpressibleByIntegerLiteral {
-  /// So that ranges can be written as `20...50`. A literal above 63 is a bug in the program and traps; for
-  /// values that come from outside use ``init(rawValue:)``, which refuses them.
+  /// Makes a level from a literal, so that ranges can be written as `20...50`. A literal above 63 is a
+  /// programming error and traps. For values from outside use ``init(rawValue:)``, which returns nil.
   public init(integerLiteral value: UInt8) {
     precondition(value < Level.count, "a level is 0 to 63, not \(value)")
     rawValue = value
@@ -46,6 +46,6 @@ extension Level: ExpressibleByIntegerLiteral {
 }
 
 extension Level: CustomStringConvertible {
-  /// The number, 0 to 63.
+  /// The raw value, 0 to 63.
   public var description: String { String(rawValue) }
 }

@@ -1,31 +1,33 @@
 internal import OpportuneBase
 
-/// What is remembered of one thread, or of one task, to decide about its demotion.
+/// The state from which the demotion of one thread or one task is decided.
 ///
-/// Pure: it has no clock and no lock, and the same reports give the same verdicts. The caller measures,
-/// reports and carries out the verdict. A value; where several threads report, the caller serialises them.
+/// A pure value: it has no clock and no lock, and the same reports give the same verdicts. The caller
+/// measures, reports and carries out the verdict. Where several threads report, the caller serialises them.
 ///
 /// What counts (R-CPU-06, R-CPU-08):
-/// * CPU time adds up over slices; yields, actor hops and re-enqueues do not end a quantum.
-/// * A full quantum lowers the level by the policy's step, and the rest is carried into the next quantum.
-/// * Blocking starts a new quantum and restores by the policy's rule. It is either a gap before a slice in
-///   which nothing was queued or running, or time off the CPU, without waiting for one, that is more than the
-///   policy's share of a quantum. Time off the CPU adds up within a quantum too. Where one report covers more
-///   CPU time than a quantum, its time off the CPU is taken to be spread evenly.
+/// * CPU time adds up over slices. Yields, actor hops and re-enqueues do not end a quantum.
+/// * A full quantum lowers the level by the policy's step. CPU time beyond the quantum carries over into the
+///   next one.
+/// * Blocking starts a new quantum and restores levels by the policy's rule. Two things count as blocking.
+///   One is a gap before a slice in which nothing was queued or running. The other is time off the CPU
+///   without waiting for a CPU, if it exceeds the policy's share of a quantum; such time adds up within a
+///   quantum. Where one report covers more CPU time than a quantum, its time off the CPU is assumed to be
+///   spread evenly.
 ///
-/// So what is reported in one piece or in many leads to the same depth.
+/// So the depth does not depend on whether time is reported in one piece or in many.
 package struct QuantumAccount: Sendable, Hashable {
-  /// What a report changed, to be carried out by the caller: the net change of ``QuantumAccount/depth``.
+  /// The result of a report, which the caller carries out: the net change of ``QuantumAccount/depth``.
   package enum Verdict: Sendable, Hashable {
     /// The level stays.
     case none
-    /// Lower the level by so many, 1 to 63.
+    /// Lower the level by this many steps, 1 to 63.
     case lower(by: Int)
-    /// Raise the level by so many, 1 to 63.
+    /// Raise the level by this many steps, 1 to 63.
     case restore(by: Int)
   }
 
-  /// The deepest demotion that can be remembered, 63 levels.
+  /// The greatest depth, 63 levels.
   package static let depthMax = Level.count - 1
 
   /// CPU time used in the current quantum, in nanoseconds; always less than a quantum after a report.
@@ -34,21 +36,22 @@ package struct QuantumAccount: Sendable, Hashable {
   /// Time off the CPU in the current quantum, in nanoseconds.
   package private(set) var offCPUNanoseconds: UInt64 = 0
 
-  /// By how many levels it stands lowered, 0 to 63.
+  /// The number of levels by which the thread or task is lowered now, 0 to 63.
   package private(set) var depth: Int = 0
 
-  /// When the last slice ended, in quarters of a millisecond, 24 bits that wrap around after 70 minutes.
+  /// When the last slice ended, in units of 250 µs, a quarter of a millisecond: 24 bits that wrap around
+  /// after 70 minutes.
   private var lastEnd: UInt32 = 0
 
   /// An account of something that has not run yet.
   package init() {}
 
-  /// An account that starts out lowered: what a demoted job submits starts at its level.
+  /// An account that starts at a depth: the jobs of a demoted job start at that job's level.
   ///
   /// - Parameters:
-  ///   - depth: brought into 0 to 63.
-  ///   - now: when it was submitted, nanoseconds of a monotonic clock, so that it does not seem to have
-  ///     been idle since that clock's start.
+  ///   - depth: clamped to 0 to 63.
+  ///   - now: the time of submission, nanoseconds of a monotonic clock. Without it the job would appear to
+  ///     have been idle since that clock's start.
   package init(depth: Int, at now: UInt64) {
     self.depth = min(max(0, depth), Self.depthMax)
     ended(at: now)
@@ -57,16 +60,15 @@ package struct QuantumAccount: Sendable, Hashable {
   /// Reports that a slice has ended.
   ///
   /// - Parameters:
-  ///   - cpu: CPU time in nanoseconds, less what ``running(cpu:offCPU:policy:depthMax:)`` has reported of
+  ///   - cpu: CPU time in nanoseconds, minus what ``running(cpu:offCPU:policy:depthMax:)`` has reported of
   ///     this slice.
-  ///   - offCPU: nanoseconds off the CPU without waiting for one, again less what was reported before.
+  ///   - offCPU: nanoseconds off the CPU without waiting for a CPU, minus what was reported before.
   ///   - idleBefore: nanoseconds before this slice in which nothing was queued or running, see
   ///     ``idle(until:)``.
   ///   - policy: the rules.
-  ///   - depthMax: how deep it may be lowered, brought into 0 to 63: at the bottom of the band further
-  ///     steps would change nothing, and must not have to be recovered from either. See
-  ///     ``Bands/depthMax(of:rank:)``.
-  /// - Returns: the net change of level. The caller is to carry it out.
+  ///   - depthMax: the limit of the depth, clamped to 0 to 63; see ``Bands/depthMax(of:rank:)``. At the
+  ///     bottom of the band further steps would change nothing, and recovery must not have to undo them.
+  /// - Returns: the net change of level. The caller carries it out.
   package mutating func slice(
     cpu: UInt64, offCPU: UInt64, idleBefore: UInt64, policy: QuantumPolicy, depthMax: Int = Self.depthMax
   ) -> Verdict {
@@ -76,19 +78,19 @@ package struct QuantumAccount: Sendable, Hashable {
     return verdict(since: before)
   }
 
-  /// Reports, from a monitor, what a slice that has not ended yet has used since the last report about it.
-  /// Several quanta lower several times.
+  /// Reports what a running slice has used since the last report about it; called by the monitor. Several
+  /// quanta lower several times.
   ///
-  /// The gap before the slice must have been reported when it began, by a
-  /// ``slice(cpu:offCPU:idleBefore:policy:depthMax:)`` of no time, or by ``began(idleBefore:policy:)``, which
-  /// is the same.
+  /// The gap before the slice must have been reported when it began: by
+  /// ``slice(cpu:offCPU:idleBefore:policy:depthMax:)`` with zero time, or by ``began(idleBefore:policy:)``,
+  /// which is equivalent.
   ///
   /// - Parameters:
   ///   - cpu: CPU time in nanoseconds since the last report.
-  ///   - offCPU: nanoseconds off the CPU without waiting for one since the last report.
+  ///   - offCPU: nanoseconds off the CPU without waiting for a CPU since the last report.
   ///   - policy: the rules.
   ///   - depthMax: as for a slice that has ended.
-  /// - Returns: the net change of level. The caller is to carry it out.
+  /// - Returns: the net change of level. The caller carries it out.
   package mutating func running(
     cpu: UInt64, offCPU: UInt64, policy: QuantumPolicy, depthMax: Int = Self.depthMax
   ) -> Verdict {
@@ -97,8 +99,8 @@ package struct QuantumAccount: Sendable, Hashable {
     return verdict(since: before)
   }
 
-  /// Reports that a slice begins, so that its level is right from the start. Its end is then reported with
-  /// `idleBefore: 0`.
+  /// Reports that a slice begins, so that its level is right from the start. The end of the slice is then
+  /// reported with `idleBefore: 0`.
   ///
   /// - Parameters:
   ///   - idleBefore: nanoseconds before this slice in which nothing was queued or running.
@@ -110,14 +112,16 @@ package struct QuantumAccount: Sendable, Hashable {
     return verdict(since: before)
   }
 
-  /// Reports a slice that has ended, of which a monitor has seen some quanta already and lowered it for them.
+  /// Reports a slice that has ended, and whose first quanta the monitor has already seen and answered by
+  /// demotion.
   ///
   /// - Parameters:
-  ///   - begun: the depth that it began with. What came after it may have ended before, on another thread,
-  ///     and have left ``depth`` deeper than that.
-  ///   - seen: the depth that the monitor has lowered it to while it ran; less than `begun` says nothing.
+  ///   - begun: the depth at which the slice began. A later slice of the task may have ended before it, on
+  ///     another thread, and have left ``depth`` deeper than that.
+  ///   - seen: the depth to which the monitor has lowered the slice while it ran; ignored if less than
+  ///     `begun`.
   ///   - cpu: CPU time of the whole slice in nanoseconds.
-  ///   - offCPU: nanoseconds of the whole slice off the CPU without waiting for one.
+  ///   - offCPU: nanoseconds of the whole slice off the CPU without waiting for a CPU.
   ///   - policy: the rules.
   ///   - depthMax: as for ``slice(cpu:offCPU:idleBefore:policy:depthMax:)``.
   /// - Returns: the net change from `seen`.
@@ -131,7 +135,7 @@ package struct QuantumAccount: Sendable, Hashable {
     let (counted, overflow) = quanta.multipliedReportingOverflow(
       by: UInt64(max(1, policy.quantumNanoseconds)))
     let rest = cpu.saturatingSubtract(overflow ? .max : counted)
-    // What is left of the slice was off the CPU in the same proportion.
+    // The rest of the slice gets its proportional share of the time off the CPU.
     let share = cpu == 0 ? 1 : Double(rest) / Double(cpu)
     return slice(
       cpu: rest, offCPU: share < 1 ? UInt64(Double(offCPU) * share) : offCPU, idleBefore: 0, policy: policy,
@@ -180,20 +184,21 @@ package struct QuantumAccount: Sendable, Hashable {
 // MARK: - Time of the last slice
 
 extension QuantumAccount {
-  /// Remembers when a slice ended.
+  /// Records when a slice ended.
   ///
-  /// - Parameter now: nanoseconds of a monotonic clock. Kept to a quarter of a millisecond, modulo 70
-  ///   minutes.
+  /// - Parameter now: nanoseconds of a monotonic clock. Stored in units of 250 µs, a quarter of a
+  ///   millisecond, modulo 70 minutes.
   package mutating func ended(at now: UInt64) { lastEnd = Self.quarters(now) }
 
-  /// How long ago the last slice had ended, to less than a quarter of a millisecond either way; multiples of
-  /// 70 minutes are lost, which costs at most one restoration.
+  /// The time since the last slice ended, with an error below 250 µs, a quarter of a millisecond. Multiples
+  /// of 70 minutes are lost, which costs at most one restoration.
   ///
-  /// - Parameter now: nanoseconds of the same clock, at which something was queued again.
-  /// - Returns: nanoseconds; 0 where `now` lies a little before the end (it was queued while it still ran).
+  /// - Parameter now: nanoseconds of the same clock, at which a job of the task was queued again.
+  /// - Returns: nanoseconds; 0 where `now` lies slightly before the end, because the job was queued while the
+  ///   slice still ran.
   package func idle(until now: UInt64) -> UInt64 {
     let passed = (Self.quarters(now) &- lastEnd) & Self.lastEndMask
-    // The upper half of the circle is the past: queued before the slice had ended.
+    // The upper half of the range is the past: the job was queued before the slice had ended.
     guard passed <= Self.lastEndMask / 2 else { return 0 }
     return UInt64(passed) * Self.quarterNanoseconds
   }
@@ -208,15 +213,15 @@ extension QuantumAccount {
 
 // MARK: - One word
 
-// The word that the C core's table keeps per task. Widths follow from the limits of QuantumPolicy: a quantum
-// of 500 ms fits into 22 bits of 128 ns, an eighth of it into 12 bits of 16.4 us.
+// The account as one word, which the C core's table keeps for each task. The widths follow from the limits of
+// QuantumPolicy: a quantum of 500 ms fits into 22 bits of 128 ns, an eighth of it into 12 bits of 16.4 us.
 //
-//   bits  0-23  last end, in quarters of a millisecond, wraps after 70 minutes
-//   bits 24-29  depth
-//   bits 30-51  CPU time of the current quantum, in 128 ns: a hog of tiny slices does not round to none
-//   bits 52-63  time off the CPU in the current quantum, in 16.384 us: what is less in a slice is noise
+//     bits  0-23  last end, in units of 250 us (a quarter of a millisecond); wraps after 70 minutes
+//     bits 24-29  depth
+//     bits 30-51  CPU time of the current quantum, in units of 128 ns; tiny slices do not round to 0
+//     bits 52-63  time off the CPU in the current quantum, in units of 16.384 us; less in one slice is noise
 extension QuantumAccount {
-  /// Reads what ``bits`` has written. Every word is a valid account; 0 is a fresh one.
+  /// Decodes ``bits``. Every word is a valid account; 0 is a fresh one.
   package init(bits: UInt64) {
     lastEnd = UInt32(truncatingIfNeeded: bits) & Self.lastEndMask
     depth = Int((bits >> 24) & 0x3F)
@@ -224,8 +229,8 @@ extension QuantumAccount {
     offCPUNanoseconds = (bits >> 52) << 14
   }
 
-  /// The account in one word. CPU time is rounded to the nearest 128 ns, time off the CPU to the nearest 16
-  /// µs; both saturate far above what a valid policy lets them reach.
+  /// The account encoded in one word. CPU time is rounded to the nearest 128 ns, time off the CPU to the
+  /// nearest 16 µs. Both saturate far above what a valid policy lets them reach.
   package var bits: UInt64 {
     let cpu = min((cpuNanoseconds.saturatingAdd(64)) >> 7, 0x3F_FFFF)
     let offCPU = min((offCPUNanoseconds.saturatingAdd(8192)) >> 14, 0xFFF)

@@ -3,58 +3,58 @@ internal import OpportuneBase
 /// When a thread is demoted, by how much, and what undoes it. (R-CPU-06, R-CPU-07, R-CPU-08)
 ///
 /// A thread that uses ``quantum`` of CPU time without blocking is lowered by ``step`` levels. Blocking starts
-/// the count anew and restores levels as ``recovery-swift.property`` says. A plain value: safe to use from
-/// any thread. Values out of range are found by ``SchedulerConfiguration/validate()``.
+/// a new quantum and restores levels as ``recovery-swift.property`` says. A plain value: safe to use from any
+/// thread. ``SchedulerConfiguration/validate()`` rejects values out of range.
 public struct QuantumPolicy: Sendable, Hashable {
-  /// What blocking does to a thread that has been demoted.
+  /// How blocking affects a demoted thread.
   public enum Recovery: Sendable, Hashable, CaseIterable, Codable {
-    /// It gets its original level back.
+    /// The thread gets its original level back.
     case full
-    /// It is raised by one ``QuantumPolicy/step``.
+    /// The thread is raised by one ``QuantumPolicy/step``.
     case oneStep
-    /// It stays where it is. Blocking still starts a new quantum.
+    /// The level is not restored. Blocking still starts a new quantum.
     case never
   }
 
-  /// The quanta that are accepted: 1 ms to 500 ms.
+  /// The accepted values of ``quantum``: 1 ms to 500 ms.
   public static let quantumRange: ClosedRange<Duration> = .milliseconds(1) ... .milliseconds(500)
-  /// The steps that are accepted: 1 to 63 levels.
+  /// The accepted values of ``step``: 1 to 63 levels.
   public static let stepRange: ClosedRange<Int> = 1...63
-  /// The gaps that are accepted: 250 µs, the resolution at which a thread's account remembers time, to 1
-  /// s.
+  /// The accepted values of ``blockingGap``: 250 µs to 1 s. 250 µs is the resolution at which an account
+  /// stores time.
   public static let blockingGapRange: ClosedRange<Duration> = .microseconds(250) ... .seconds(1)
-  /// The shares that are accepted: 0.01 to 0.125.
+  /// The accepted values of ``offCPUShare``: 0.01 to 0.125.
   public static let offCPUShareRange: ClosedRange<Double> = 0.01...0.125
 
   /// CPU time that a thread may use without blocking before it is lowered; 1 ms to 500 ms, 10 ms by default.
-  /// Kept in whole nanoseconds.
+  /// Rounded to whole nanoseconds.
   public var quantum: Duration {
     get { .nanoseconds(quantumNanoseconds) }
     set { quantumNanoseconds = newValue.clampedNanoseconds }
   }
 
-  /// How many levels a full quantum costs; 1 to 63, 1 by default. (R-CPU-07)
+  /// The number of levels that a full quantum costs; 1 to 63, 1 by default. (R-CPU-07)
   public var step: Int
 
-  /// What blocking gives back; everything by default.
+  /// What blocking restores; the original level by default.
   public var recovery: Recovery
 
-  /// How long a thread must have had nothing queued or running for that to count as blocking; 250 µs to 1 s,
-  /// 1 ms by default. Kept in whole nanoseconds.
+  /// How long a thread must have nothing queued or running for that to count as blocking; 250 µs to 1 s, 1 ms
+  /// by default. Rounded to whole nanoseconds.
   public var blockingGap: Duration {
     get { .nanoseconds(blockingGapNanoseconds) }
     set { blockingGapNanoseconds = newValue.clampedNanoseconds }
   }
 
-  /// The part of a quantum that a running job must have been off the CPU, without waiting for one, for that
-  /// to count as blocking; 0.01 to 0.125, 0.05 by default.
+  /// The share of a quantum that a running job must be off the CPU, without waiting for a CPU, for that to
+  /// count as blocking; 0.01 to 0.125, 0.05 by default.
   public var offCPUShare: Double
 
-  // The account is kept at every slice, and a Duration takes a 128-bit division to read.
+  // Stored as integers: accounts are updated at every slice, and reading a Duration takes a 128-bit division.
   private(set) var quantumNanoseconds: Int64
   private(set) var blockingGapNanoseconds: Int64
 
-  /// Makes a policy; each part has its default.
+  /// Makes a policy; each parameter has its default.
   public init(
     quantum: Duration = .milliseconds(10), step: Int = 1, recovery: Recovery = .full,
     blockingGap: Duration = .milliseconds(1), offCPUShare: Double = 0.05

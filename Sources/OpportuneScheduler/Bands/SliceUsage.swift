@@ -1,15 +1,19 @@
 internal import COpportune
 internal import OpportuneBase
 
-/// How much CPU time a worker's slices use, measured as seldom as possible.
+/// Measures the CPU time of a worker's slices with as few clock readings as possible.
 ///
-/// A reading of the CPU clock costs 0.3 µs and one of the run-queue wait 0.4 µs more. So a slice of less than
-/// 50 µs counts as CPU time as it stands, and is charged by sampling: whenever such slices have added up to
-/// 100 µs, the task whose slice it is then pays for all of them. In the long run each pays its share. Longer
-/// slices are measured, against an anchor that is renewed after each of them, at each sample and after each
-/// sleep: it is never much older than the slice, or a fresh job that is preempted would pay for those before
-/// it. The wait is read when enough time off the CPU has come together for it to matter; what was waited for
-/// before the slice, such as for a CPU after a sleep, would else hide that the slice was blocked.
+/// Reading the CPU clock costs 0.3 µs, and reading the run-queue wait 0.4 µs more. So slices are charged in
+/// two ways:
+/// * A slice of less than 50 µs counts its wall-clock time as CPU time and is charged by sampling. Whenever
+///   such slices have added up to 100 µs, the task of the current slice pays for all of them. In the long run
+///   each task pays its share.
+/// * A longer slice is measured against an anchor. The anchor is renewed after each such slice, at each
+///   sample and after each sleep. So it is never much older than the slice; otherwise a fresh job that is
+///   preempted would pay for the slices before it.
+///
+/// The run-queue wait is read once enough time off the CPU has accumulated for it to matter. Otherwise a wait
+/// before the slice, such as for a CPU after a sleep, would hide that the slice was blocked.
 struct SliceUsage {
   private static let measured: UInt64 = 50_000
   private static let sample: UInt64 = 100_000
@@ -18,19 +22,19 @@ struct SliceUsage {
   private var start: UInt64 = 0
   private var anchorCPU: UInt64 = 0
   private var anchorWait: UInt64 = 0
-  /// Time of measured slices since the wait was read in which the CPU clock did not go on.
+  /// Time of measured slices, since the wait was last read, in which the CPU clock did not advance.
   private var uncounted: UInt64 = 0
   /// Voluntary context switches when the wait was last read.
   private(set) var switchesAtAnchor: Int64 = 0
   private var pool: UInt64 = 0
-  /// What part() has told of this slice.
+  /// What part() has already returned for this slice.
   private var told: UInt64 = 0
 
-  /// What to charge the task with, nanoseconds of CPU time; 0 where nothing is due.
+  /// The CPU time in nanoseconds to charge to the task; 0 where nothing is due.
   private(set) var charge: UInt64 = 0
   var shouldCharge: Bool { charge > 0 }
 
-  /// Renews the anchor: after a sleep, which was no blocking, or where there was none after all.
+  /// Renews the anchor: at the start of the thread, and after the worker was parked.
   mutating func anchor(_ meter: OpaquePointer?) {
     guard let meter else { return }
     var usage = opp_thread_usage()
@@ -50,7 +54,7 @@ struct SliceUsage {
     told = 0
   }
 
-  /// CPU time of the slice so far, less what this has told before; 0 where that is little.
+  /// CPU time of the slice so far, minus what this function has returned before; 0 where that is little.
   mutating func part(until now: UInt64, meter: OpaquePointer?) -> UInt64 {
     let wall = now > start ? now - start : 0
     var clock: UInt64 = 0
@@ -62,7 +66,7 @@ struct SliceUsage {
     return cpu
   }
 
-  /// CPU time of the slice that ends now, and time off the CPU without waiting for one.
+  /// CPU time of the slice that ends now, and time off the CPU without waiting for a CPU.
   mutating func ended(at now: UInt64, meter: OpaquePointer?) -> (cpu: UInt64, offCPU: UInt64) {
     let (cpu, offCPU) = rest(at: now, meter: meter)
     return (cpu + told, offCPU)
@@ -89,19 +93,19 @@ struct SliceUsage {
     uncounted += wall - cpu
     var usage = opp_thread_usage()
     guard uncounted >= Self.offMeasured, opp_thread_meter_read(meter, &usage) == 0 else { return (cpu, 0) }
-    // Who has not given the CPU up by itself was not blocked: what neither clock has counted the machine's
-    // host took.
+    // A thread that did not give up the CPU voluntarily was not blocked. Time that neither clock counted was
+    // then taken by the machine's host.
     let (switchesBefore, off) = (switchesAtAnchor, uncounted.saturatingSubtract(usage.wait_ns &- anchorWait))
     renew(usage)
     return (cpu, switchesAtAnchor != switchesBefore && usage.wait_known != 0 ? min(off, wall - cpu) : 0)
   }
 
-  /// CPU time of the thread at the anchor, for the monitor's estimate of the running slice.
+  /// The thread's CPU time at the anchor, for the monitor's estimate of the running slice.
   var cpuAtAnchor: UInt64 { anchorCPU }
   var waitAtAnchor: UInt64 { anchorWait }
 }
 
-/// Counts of one app in one band that a worker has not handed in yet.
+/// Counts of one app in one band that a worker has not yet added to the app's statistics.
 struct StatisticsBatch {
   private var block: StatisticsBlock?
   private(set) var band = Band.background
@@ -109,7 +113,7 @@ struct StatisticsBatch {
   private var cpu: UInt64 = 0
   private var stolen: UInt64 = 0
 
-  /// Of what comes now; what was counted before has been handed in.
+  /// Sets the block for the following counts; the caller has flushed the previous ones.
   mutating func count(for block: StatisticsBlock, in band: Band) {
     self.block = block
     self.band = band
@@ -120,7 +124,7 @@ struct StatisticsBatch {
   mutating func ended(cpu: UInt64) {
     jobs += 1
     self.cpu += cpu
-    // Limits of CPU time are kept by these counts.
+    // CPU limits are enforced by these counts, so they must not lag.
     if jobs >= 64 || self.cpu >= 1_000_000 { flush() }
   }
 

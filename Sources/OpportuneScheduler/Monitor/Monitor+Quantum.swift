@@ -1,20 +1,20 @@
 internal import COpportune
 
-/// Once a quantum while a worker is inside a job: demotes what has used its quantum up. (R-CPU-06)
+/// The look at running jobs, once a quantum: demotes those that have used up their quantum. (R-CPU-06)
 extension Monitor {
-  /// What the monitor remembers of a running job between two looks.
+  /// The monitor's record of a running job between two looks.
   struct Seen {
     let sequence: UInt64
-    /// Its depth at the first look, and by now.
+    /// The depth at the first look, and the depth now.
     let first: Int
     var depth: Int
     /// Voluntary context switches at the last look.
     var switches: Int64
-    /// Time off the CPU without waiting for one, nanoseconds, as far as known; and what shows as such where
-    /// none is.
+    /// `offCPU` is the time off the CPU without waiting for a CPU, in nanoseconds, as far as known. `nothing`
+    /// is the zero point of that measurement; see `look`.
     var offCPU: UInt64 = 0
     var nothing: Int64 = 0
-    /// CPU time and time off the CPU when it was last seen to have blocked.
+    /// CPU time and time off the CPU at the last look that found the job to have blocked.
     var judgedCPU: UInt64 = 0
     var judgedOff: UInt64 = 0
   }
@@ -37,7 +37,7 @@ extension Monitor {
       if pool.pool == .background {
         watch(pool, engine)
       } else if isInside {
-        engine.wakeIfReady(pool)  // a slice may go on that has left a job behind for its worker
+        engine.wakeIfReady(pool)  // for a job left to its own worker, whose slice goes on
       }
       inside = inside || isInside
     }
@@ -58,7 +58,7 @@ extension Monitor {
     }
   }
 
-  /// Demotes what runs and has used up its quantum. (R-CPU-06)
+  /// Demotes a running job that has used up its quantum. (R-CPU-06)
   func look(at worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) {
     guard let meter = worker.report.meter else { return }
     let key = ObjectIdentifier(worker)
@@ -72,10 +72,11 @@ extension Monitor {
         switches: reading.switchesBefore)
     let wall = now > reading.start ? now - reading.start : 0
     let used = min(wall, usage.cpu_ns &- reading.cpuBefore)
-    // Time off the CPU is what neither clock has counted. The kernel counts a wait when it is over: a thread
-    // that waits for a CPU now seems to be off it by that much, one that waited as the slice began to have
-    // been on it. So a thread that has not given the CPU up by itself since the last look was not blocked
-    // since, and what comes out below nothing shows where nothing is.
+    // Time off the CPU is wall-clock time minus CPU time minus run-queue wait. The kernel adds a wait only
+    // when the wait is over, so the difference has errors. It is too high while the thread waits for a CPU.
+    // It is too low, even negative, if the thread waited when the slice began. Two corrections follow: the
+    // lowest value seen is the zero point (`nothing`), and the value does not rise without a voluntary
+    // context switch since the last look, because the thread was not blocked then.
     let uncounted = Int64(wall - used) - Int64(clamping: usage.wait_ns &- reading.waitBefore)
     known.nothing = min(known.nothing, uncounted)
     let off = UInt64(clamping: uncounted - known.nothing)
@@ -91,7 +92,8 @@ extension Monitor {
     let (cpu, offCPU) = (used.saturatingSubtract(known.judgedCPU), known.offCPU - known.judgedOff)
     defer { seen[key] = known }
     guard cpu >= quantum else { return }
-    // A hog that sank into the background's pool must not keep its token from those who live there. (law 3)
+    // A demoted foreground hog in the background pool must not keep its run token from background work. (law
+    // 3)
     if worker.pool.pool == .background, opp_has_ready(engine.core, worker.pool.mask) {
       replace(worker, reading, demoted: true, engine)
     }
@@ -104,9 +106,9 @@ extension Monitor {
     known.depth = depth
   }
 
-  /// Something waits behind a fresh job whose origin is suspected, and it has had the CPU for `delay`, longer
-  /// than the pool's jobs ordinarily take: it is lowered before it has used up its quantum. False where it is
-  /// not such a job.
+  /// Lowers a fresh job of a suspected origin before it has used up its quantum, if something waits behind
+  /// it. The job must have had the CPU for `delay`, which is longer than the pool's jobs ordinarily take.
+  /// Returns false if the job is not such a job.
   func judgeSuspect(
     _ worker: Worker, _ reading: WorkerReport.Reading, after delay: UInt64, _ now: UInt64, _ engine: Engine
   ) -> Bool {
@@ -124,12 +126,12 @@ extension Monitor {
     return lower(worker, reading, from: 0, to: 1, now, engine)
   }
 
-  /// Jobs on trial that have used the CPU for longer than the pool's jobs ordinarily do go on at the
-  /// demoted's kernel priority.
+  /// Ends the trial of each job that has used the CPU for longer than the pool's jobs ordinarily do: it
+  /// continues at the kernel priority of demoted work.
   func judgeTrials(_ pool: PoolState, _ engine: Engine) {
     var goesOn = false
     for case let worker? in pool.workers where worker.isOnTrial {
-      // It may be about to begin.
+      // The worker may be about to begin the job.
       guard let reading = worker.report.read(), let cpu = worker.report.cpuTime,
         cpu.saturatingSubtract(reading.cpuBefore) >= max(pool.spareDelay, spareDelay)
       else {
@@ -145,7 +147,8 @@ extension Monitor {
     if goesOn { opp_pool_watch(pool.raw) }
   }
 
-  /// Lowers what runs, and lets another worker take its place. False if it keeps the place.
+  /// Lowers a running job and hands its run token to another worker. Returns false if the worker keeps the
+  /// run token.
   @discardableResult private func lower(
     _ worker: Worker, _ reading: WorkerReport.Reading, from known: Int, to depth: Int, _ now: UInt64,
     _ engine: Engine
@@ -162,19 +165,19 @@ extension Monitor {
     return replace(worker, reading, demoted: true, engine)
   }
 
-  /// A worker that was replaced because it was blocked runs again, and has used up a quantum since: it counts
-  /// among the demoted, beyond the bound if need be, or as many hogs as had blocked once would run beside
-  /// those that are counted.
+  /// Counts a worker among the demoted whose job was replaced because it blocked, and has used up a quantum
+  /// since. This may exceed the limit of demoted workers. Without it, hogs that had blocked once would run
+  /// beside the counted ones without limit.
   func recount(_ worker: Worker, _ reading: WorkerReport.Reading, _ engine: Engine) {
-    // A guest whose app has left for another pool is counted nowhere.
+    // Foreground work in the background pool whose app has moved to another pool is counted in neither.
     guard worker.standing == .OPP_SLOT_HANDED_OFF, let app = reading.app,
       opp_app_state_read(app).band == reading.band.rawValue, worker.report.isStillInside(reading)
     else { return }
     if opp_worker_count(worker.raw) == .OPP_HANDED_LATE { letAnotherWork(worker.pool, engine) }
   }
 
-  /// A worker that is blocked makes room for demoted work that waits: what it waits for may be among that.
-  /// Who has a token does so too, where no fresh work calls for watch() to see to it.
+  /// Lets demoted work that waits begin in place of a blocked worker, since the blocked job may wait for that
+  /// work. A worker with a run token is replaced here too: watch() does so only where fresh work waits.
   func makeRoomIfBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine) {
     let (pool, standing) = (worker.pool, worker.standing)
     let isCounted = standing == .OPP_SLOT_DEMOTED || standing == .OPP_SLOT_SUNK

@@ -1,18 +1,18 @@
 internal import COpportune
 
-/// Pools in which something waits while all tokens are in use.
+/// Stalled pools: something waits while all run tokens are in use.
 extension Monitor {
-  /// CPU time at a look, to see whether a worker has run since.
+  /// The monitor's last look at a worker; its CPU time shows whether the worker has run since.
   struct Look {
     let sequence: UInt64
     let cpu: UInt64
     let at: UInt64
-    /// It was found to wait for the memory map, and that another may take its place.
+    /// The worker waited for the lock of the memory map, and was allowed to be replaced for that.
     var mayBeReplacedOnMap = false
   }
 
-  /// A pool in which something waits while all tokens are in use: replaces workers that are blocked; if the
-  /// others have all been inside their jobs for long, wakes the spare worker.
+  /// Looks at a pool in which something waits while all run tokens are in use. It replaces blocked workers.
+  /// If all other workers have been inside their jobs for long, it wakes the spare worker.
   func watch(_ pool: PoolState, _ engine: Engine) {
     judgeTrials(pool, engine)
     let fresh = pool.mask & ~pool.demotedMask
@@ -28,8 +28,8 @@ extension Monitor {
       let standing = worker.standing
       guard standing == .OPP_SLOT_RUNNING || standing == .OPP_SLOT_SPARE else { continue }
       guard let reading = worker.report.read(), now > reading.start, now - reading.start >= delay else {
-        // Between two jobs, or inside a new one; but a spare worker that is slow to start must not hide a
-        // stall.
+        // The worker is between two jobs or inside a new one, so the pool makes progress. A spare worker that
+        // has not begun yet does not count as progress: it would hide a stall.
         if standing == .OPP_SLOT_RUNNING { flowing = true }
         continue
       }
@@ -43,16 +43,16 @@ extension Monitor {
           || hasStood(pool, now, engine)
             && replace(worker, reading, demoted: true, engine, why: .OPP_DEMOTION_STARVES)
       {
-        // A known hog that was beyond the bound before.
+        // A known hog that had exceeded the limit of demoted workers at an earlier look.
         flowing = true
       } else if standing == .OPP_SLOT_SPARE {
         spare = (worker, reading)
       }
     }
-    // The spare worker has been stuck for a quantum too, and no job has begun or ended since the last look:
-    // it stays with its job and another takes its place, within the bound of demoted workers. Not earlier:
-    // the more hogs share the CPUs, the later the first has used its quantum and is known, and its kin with
-    // it.
+    // The spare worker has been inside its job for a quantum too, and no job has begun or ended since the
+    // last look. It is counted as demoted, and another becomes the spare worker, within the limit of demoted
+    // workers. Doing so earlier would be worse: the more hogs share the CPUs, the longer each takes to use
+    // its quantum and become known.
     if !flowing, let (worker, reading) = spare, progress == pool.lastProgress,
       now - reading.start >= quantum
     {
@@ -66,8 +66,8 @@ extension Monitor {
     opp_pool_watch(pool.raw)
   }
 
-  /// Whether the pool's hogs have had the CPU for so long that each has had several quanta, and none has
-  /// ended. It reads the clocks of all workers, hence once a quantum.
+  /// Whether the pool is starved: its hogs have had the CPU for several quanta each, and none has ended.
+  /// Reads the clocks of all workers, hence at most once a quantum.
   func hasStood(_ pool: PoolState, _ now: UInt64, _ engine: Engine) -> Bool {
     guard pool.cpuAtProgress == nil || now &- pool.stoodLookAt >= quantum else { return false }
     pool.stoodLookAt = now
@@ -79,16 +79,18 @@ extension Monitor {
     return total > begun + 4 * quantum * UInt64(pool.demotedCount + engine.width)
   }
 
-  /// The CPU time of the pool's workers so far, nanoseconds.
+  /// The total CPU time of the pool's workers, in nanoseconds.
   func cpuOfWorkers(_ pool: PoolState) -> UInt64 {
     pool.workers.reduce(0) { total, worker in
       total &+ (worker?.report.cpuTime ?? 0)
     }
   }
 
-  /// Whether the worker is blocked and has hardly run since the last look, and another in its place would
-  /// help. On the lock of the memory map it helps the jobs that do not need the lock; but with each more
-  /// there is one more thread to wait for it, and to keep from the CPU who holds it. (docs/decisions/0016)
+  /// Whether the worker is blocked, has hardly run since the last look, and a replacement would help.
+  ///
+  /// A worker that waits for the lock of the memory map is a special case (docs/decisions/0016). A
+  /// replacement helps jobs that do not need the lock. But each further worker may wait for the lock too, and
+  /// may preempt the lock's holder.
   func stayedBlocked(_ worker: Worker, _ reading: WorkerReport.Reading, _ now: UInt64, _ engine: Engine)
     -> Bool
   {
@@ -100,7 +102,7 @@ extension Monitor {
     }
     switch engine.isBlocked(meter) {
     case OPP_BLOCKED: return true
-    // Background that has no CPU holds the kernel's locks for long; more of it would only hold them longer.
+    // Background threads that get no CPU hold kernel locks for long; more of them would hold more.
     case OPP_BLOCKED_IN_KERNEL:
       return worker.pool.pool != .background || worker.pool.liveWorkers <= 2 * engine.width
     case OPP_BLOCKED_ON_MEMORY_MAP: return mayBeReplacedOnMap(worker, engine)
@@ -108,7 +110,7 @@ extension Monitor {
     }
   }
 
-  /// Whether fewer of its pool wait there, replaced, than may work at once.
+  /// Whether the number of replaced workers of this pool that wait for the memory map is below the width.
   private func mayBeReplacedOnMap(_ worker: Worker, _ engine: Engine) -> Bool {
     guard worker.pool.pool != .background else { return false }
     let others = worker.pool.workers.count { other in

@@ -1,22 +1,23 @@
 internal import COpportune
 
-/// Threads that are few: how many there may be, how the pools share them, and that it is said.
+/// Limits on threads: how many workers may exist, how the pools share them, and the warning about it.
 extension Monitor {
-  /// Of each pool one after the other, the foreground before the background, so that each has some where
-  /// there are few.
+  /// Starts workers, one of each pool in turn and the foreground first, so that each pool gets some where
+  /// threads are few.
   func startWorkers(_ engine: Engine) {
     for number in 0...engine.width {
       for pool in engine.pools where pool.liveWorkers == number { _ = spawn(pool, engine) }
     }
   }
 
-  /// Whether another worker may be tried: the pool's share of the threads is not used up, and the kernel has
-  /// not just refused one.
+  /// Whether another worker may be started: the pool has not used up its share of the threads, and no start
+  /// was refused within the current pause.
   func mayStart(in pool: PoolState) -> Bool {
     pool.liveWorkers < pool.mostWorkers && opp_now_ns() >= pool.startsFrom
   }
 
-  /// Learns what the kernel says of threads now, and has some more tried than it gave when it refused one.
+  /// Reads the kernel's limits on threads anew. After a refusal it also raises the proven number of workers,
+  /// so that more starts are tried.
   func followThreadLimits(_ engine: Engine) {
     threadLimits = engine.readThreadLimits()
     let ownIsStarted = isSetUp.load(ordering: .relaxed)
@@ -35,14 +36,14 @@ extension Monitor {
     let shares = ThreadShares(of: total, among: Set(engine.pools.map(\.pool)), width: engine.width)
     for pool in engine.pools {
       let most = shares.workers[pool.pool] ?? ThreadShares.fewest
-      // Another pool may hold some of its share still.
+      // Another pool may still hold some of this pool's share.
       let attainable = min(most, pool.liveWorkers + max(0, total - live))
       if pool.share(most: most, attainable: attainable) { engine.resize(pool) }
     }
     warnOfThreads(engine)
   }
 
-  /// Once: what it says is true until the limit is raised.
+  /// Logs the shortage of threads, once: the warning holds until the limit is raised.
   private func warnOfThreads(_ engine: Engine) {
     guard !hasWarnedOfThreads, predictedWorkers != nil,
       engine.pools.contains(where: { $0.isShort(width: engine.width, engine.configuration) })

@@ -1,22 +1,22 @@
 internal import COpportune
 
-/// Foreground work that waits for a suspended app: for ever, unless somebody resumes that. Said once, after a
-/// while.
+/// Warnings about foreground work that waits for a suspended app: such a wait lasts until the app is resumed.
+/// Each is logged once, after a delay.
 extension Monitor {
-  /// Of one app for another, while that stays suspended.
+  /// A wait of one app's work for another app that is suspended.
   struct SuspendedWait {
     let app: AppRecord
     let waiter: UInt64
-    /// Of the app's state, which is another once it was resumed.
+    /// The generation of the suspended app's state; it changes when the app is resumed.
     let generation: UInt64
-    /// How many waits for the app had ended when this was noted, or looked at last.
+    /// How many waits for the app had ended at the last look.
     var ended: UInt64
-    /// When to look whether the wait is still on, or `.max`.
+    /// When to look at the wait again, or `.max`.
     var look: UInt64
     var isSaid = false
   }
 
-  /// Once for each pair of apps and suspension.
+  /// Notes a wait, once for each pair of apps and each suspension.
   func noteSuspendedWait(of waiter: UInt64, for app: AppRecord, _ engine: Engine) {
     suspendedWaits.removeAll { !$0.isSuspendedStill }
     let wait = SuspendedWait(
@@ -29,22 +29,22 @@ extension Monitor {
     suspendedWaits.append(wait)
   }
 
-  /// An app has changed its band: what it waits for may concern the foreground now.
+  /// Notes waits after an app has changed its band: its waits may be foreground waits now.
   func noteSuspendedWaits(_ engine: Engine) {
     for app in apps where !app.isGone && app.state.suspended {
       if let waiter = app.waiter { noteSuspendedWait(of: waiter, for: app, engine) }
     }
   }
 
-  /// Says what is due. Returns when to come again, or `.max`.
+  /// Logs the warnings that are due. Returns when to call this again, or `.max`.
   func warnOfSuspendedWaits(_ engine: Engine) -> UInt64 {
     guard !suspendedWaits.isEmpty else { return .max }
     let now = opp_now_ns()
     suspendedWaits.removeAll { !$0.isSuspendedStill }
     for (index, wait) in suspendedWaits.enumerated() where wait.look <= now {
-      // What was running as it was suspended may be what is waited for, and comes to its end. And where a
-      // wait has ended, as for a task that had returned, that may have been this one, and who waits now has
-      // only begun to.
+      // Not yet a hang. Either a slice that ran at the suspension has not ended, and may be what is waited
+      // for. Or a wait has ended since the last look; it may have been this one, and the current one has only
+      // begun.
       guard wait.app.waiter == nil || wait.app.isQuiet && wait.app.endedWaits == wait.ended else {
         suspendedWaits[index].ended = wait.app.endedWaits
         suspendedWaits[index].look = now.saturatingAdd(engine.waitWarningDelay)
@@ -63,7 +63,8 @@ extension Monitor {
 
   var nextSuspendedLook: UInt64 { suspendedWaits.map(\.look).min() ?? .max }
 
-  /// nil where nobody waits any more, or the waiting app is gone, or not in the foreground itself.
+  /// The waiting app; nil where nothing waits any more, or the waiting app has ended, is suspended or is in
+  /// the background.
   private func waiting(in wait: SuspendedWait) -> AppRecord? {
     guard wait.app.waiter != nil else { return nil }
     return apps.first {
@@ -82,7 +83,7 @@ extension Monitor.SuspendedWait {
 extension AppRecord {
   fileprivate var state: opp_app_state { opp_app_state_read(place) }
 
-  /// As ``AppCore/isQuiet``. relaxed: who is missed has just begun or ended, and the next look is a while
+  /// Like ``AppCore/isQuiet``. relaxed: a count that is missed has just changed, and the next look comes
   /// later.
   fileprivate var isQuiet: Bool { opp_app_running(place) == 0 && donatedInside.load(ordering: .relaxed) == 0 }
 }

@@ -1,11 +1,12 @@
 internal import COpportune
 
-/// Starts a thread of a name and a stack size, as `opp_thread_start()` does; a test's may refuse to.
+/// The signature of `opp_thread_start()`, with a thread name and a stack size; a test may pass one that
+/// fails.
 typealias ThreadStarter = (
   String, Int, @convention(c) (UnsafeMutableRawPointer?) -> Void, UnsafeMutableRawPointer
 ) -> Int32
 
-/// Starts workers, gives their places to others, and changes the kernel's priority of what runs.
+/// Starting and replacing workers, and changing the kernel priority of running jobs.
 extension Monitor {
   func spawn(_ pool: PoolState, _ engine: Engine) -> Bool {
     let slot = pool.workers.firstIndex { $0 == nil } ?? pool.workers.count
@@ -31,7 +32,7 @@ extension Monitor {
     return true
   }
 
-  /// There was no thread for a worker, or no memory.
+  /// A worker could not be started, for want of a thread or of memory.
   func lacked(_ error: Int32, _ pool: PoolState, _ engine: Engine) {
     threadError = error
     provenWorkers = live
@@ -42,7 +43,7 @@ extension Monitor {
       ["pool": "\(pool.pool)", "error": "\(error)", "workers": "\(live)", "limits": "\(threadLimits)"])
   }
 
-  /// Tries again where workers could not be started, if something still waits for them. Returns when to come
+  /// Tries failed starts of workers again, if something still waits for them. Returns when to call this
   /// again, or `.max`.
   func startLacking(_ engine: Engine) -> UInt64 {
     let now = opp_now_ns()
@@ -57,17 +58,18 @@ extension Monitor {
     engine.pools.reduce(.max) { $1.lacksWorker ? min($0, $1.startsFrom) : $0 }
   }
 
-  /// Lets another worker take the place of one that is inside `reading`; false if it keeps its place.
+  /// Lets another worker take the place of the one that is inside `reading`. Returns false if it keeps its
+  /// place.
   @discardableResult func replace(
     _ worker: Worker, _ reading: WorkerReport.Reading, demoted: Bool, _ engine: Engine,
     why: opp_demotion = .OPP_DEMOTION_FOUND
   ) -> Bool {
     let pool = worker.pool
-    // Without somebody to take the place each job that came would look for him in vain.
+    // Without a worker to take the place, each later submission would try in vain to wake one.
     guard worker.report.isStillInside(reading), opp_pool_sleeping(pool.raw) > 0 || mayStart(in: pool) else {
       return false
     }
-    // Not beyond the bound in the background's pool: there they are guests.
+    // In the background pool demoted foreground work must not exceed the limit of demoted workers.
     let reason = pool.pool == .background ? .OPP_DEMOTION_KNOWN : why
     let handed = demoted ? opp_worker_sink(worker.raw, reason) : opp_worker_hand_off(worker.raw)
     if handed != .OPP_HANDED_NOT { letAnotherWork(pool, engine) }
@@ -79,14 +81,15 @@ extension Monitor {
     if replace(worker, reading, demoted: false, engine) { worker.pool.replaced.add(1, ordering: .relaxed) }
   }
 
-  /// A place has come free, or others may have parked since it was counted for a moment: a worker for what
-  /// waits, and one for what comes.
+  /// Provides workers after a run token has come free. Other workers may have parked while it was counted as
+  /// in use for a moment. One worker is woken for what waits; one is started for later work if none is
+  /// parked.
   func letAnotherWork(_ pool: PoolState, _ engine: Engine) {
     engine.wakeIfReady(pool)
     if opp_pool_sleeping(pool.raw) == 0 { _ = spawn(pool, engine) }
   }
 
-  /// The app that owns a place of the run queue, unless it is gone.
+  /// The app that owns this `opp_app` of the C core, unless the app has ended.
   func app(at place: OpaquePointer?) -> AppRecord? {
     apps.first { place != nil && !$0.isGone && ($0.place == place || $0.runner == place) }
   }

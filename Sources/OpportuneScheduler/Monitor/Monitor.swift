@@ -2,28 +2,28 @@ internal import COpportune
 import Glibc
 import Synchronization
 
-/// The one thread that watches: it looks at running jobs once a quantum while there are any, at stalled pools
-/// when somebody has asked, and at timers when they are due. With everything asleep it sleeps too.
+/// The monitor: one thread that looks at running jobs once a quantum, at stalled pools on request, and at
+/// timers when they are due. It sleeps while nothing runs and nothing is due.
 ///
-/// It is woken by one-shot alarms, so asking it to look costs the asker a system call of 0.3 µs and wakes
-/// nobody. What is policy here is in ``QuantumAccount`` and ``KernelPriority``; the monitor measures and
+/// One-shot alarms wake it. So a request for a look costs the caller one system call of 0.3 µs and wakes no
+/// thread at once. The policy is in ``QuantumAccount`` and ``KernelPriority``; the monitor measures and
 /// carries out.
 final class Monitor: @unchecked Sendable {
   enum Message {
     case spawn(PoolState)
     case ended(Worker)
     case ready(level: UInt8)
-    /// An app changed its band: what runs of it changes its class.
+    /// An app has changed its band: the kernel priority of its running jobs must follow.
     case reclassify
     /// Work of a higher band waits for the strand of this identity, which is running.
     case raise(UInt64, Band)
-    /// Somebody may be waiting for an app to become quiet.
+    /// A caller of `untilSuspended()` may be waiting for an app to become quiet.
     case checkWaiters
     case waitForQuiet(AppCore, Wait)
-    /// Foreground work of the app of that number waits for this one, which is suspended.
+    /// Foreground work of the app with that number waits for this app, which is suspended.
     case awaited(AppRecord, by: UInt64)
     case timer(SleepTimer)
-    /// The sleep ended early: the timer's place is free.
+    /// The sleep was cancelled: remove its timer from the heap.
     case cancelled(SleepTimer)
     case added(AppRecord)
     case snapshot(CheckedContinuation<Snapshot, Never>)
@@ -31,11 +31,11 @@ final class Monitor: @unchecked Sendable {
     case shutDown(within: Duration, CheckedContinuation<[String], Never>)
   }
 
-  /// What the monitor knows that statistics tell.
+  /// The monitor's part of the statistics.
   struct Snapshot {
     var apps: [AppRecord] = []
     var timers = 0
-    /// When it wakes up for one; `.max` is never. For tests.
+    /// When the timers' alarm goes off; `.max` is never. For tests.
     var alarm = UInt64.max
   }
 
@@ -46,37 +46,37 @@ final class Monitor: @unchecked Sendable {
 
   private enum Alarm: UInt32 { case tick, watch, timers }
 
-  // The C objects are thread-safe; everything else is the thread's own.
+  // The C objects are thread-safe; all other state belongs to the monitor's thread.
   private let alarms: OpaquePointer
   private let inbox: OpaquePointer
   private let nextFire = Atomic<UInt64>(.max)
   private let cancellations = Atomic<UInt64>(0)
-  /// The thread is gone: whoever posts answers by itself.
+  /// The monitor's thread has ended: a caller that posts must answer its message itself.
   private let hasEnded = Atomic<Bool>(false)
   private var engine: Engine?
   private var timers = TimerHeap<SleepTimer>()
-  /// When the alarm of the timers goes off; `.max` is never.
+  /// When the timers' alarm goes off; `.max` is never.
   private var alarmedAt = UInt64.max
   var seen: [ObjectIdentifier: Seen] = [:]
   var lookedAt: [ObjectIdentifier: Look] = [:]
   private var quietWaiters: [(app: AppCore, wait: Wait)] = []
   private var shutdown: (deadline: UInt64, continuation: CheckedContinuation<[String], Never>)?
   var apps: [AppRecord] = []
-  /// How many there must be before those that are gone are looked for.
+  /// The number of apps at which ended apps are removed from the list.
   private var appsToSweep = 16
   var live = 0
-  /// The kernel's answer when it last refused a thread.
+  /// The error of the kernel's last refusal of a thread.
   var threadError: Int32 = 0
-  /// What it says of threads beforehand, and how many workers that leaves; nil is no limit.
+  /// The kernel's limits on threads, as far as they can be read beforehand; nil is no limit.
   var threadLimits = ThreadLimits()
   var predictedWorkers: Int?
-  /// How many workers there were when it refused one, and some more for the time since; nil where it refused
-  /// none.
+  /// The number of workers at the last refusal of a thread, plus some for the time since; nil where none was
+  /// refused.
   var provenWorkers: Int?
   var hasWarnedOfThreads = false
   /// Waits for suspended apps.
   var suspendedWaits: [SuspendedWait] = []
-  /// The workers are started: the thread begins.
+  /// Set when the workers are started: the monitor's thread may begin.
   let isSetUp = Atomic<Bool>(false)
   var lastLimits: UInt64 = 0
   var quantum: UInt64 = 10_000_000
@@ -100,7 +100,7 @@ final class Monitor: @unchecked Sendable {
     context.map { Unmanaged<Monitor>.fromOpaque($0).takeUnretainedValue() }
   }
 
-  /// Starts the thread, and the workers.
+  /// Starts the monitor's thread and the workers.
   func start(_ engine: Engine) throws(SchedulerError) {
     self.engine = engine
     quantum = UInt64(engine.configuration.quantum.quantumNanoseconds)
@@ -108,10 +108,11 @@ final class Monitor: @unchecked Sendable {
     setWatchDelay(spareDelay, engine)
     lastLimits = opp_now_ns()
     followThreadLimits(engine)
-    // The monitor's own first, which waits for the rest; then one for each pool, and so on: there may be few.
+    // The monitor's thread is started first, and waits for the rest. Then one worker for each pool, and so
+    // on: threads may be few.
     let isWatched = startThread(engine)
     if isWatched { startWorkers(engine) }
-    // What is queued for a pool without a worker might wait for ever.
+    // Jobs of a pool without a worker might wait for ever.
     if isWatched, engine.pools.allSatisfy({ $0.liveWorkers > 0 }) { return begin() }
     engine.close()
     self.engine = nil
@@ -129,7 +130,7 @@ final class Monitor: @unchecked Sendable {
   }
 
   private func begin() {
-    // [set up] releasing: what start() did is seen by run().
+    // [set up] releasing: publishes what start() did to run().
     isSetUp.store(true, ordering: .releasing)
     ring()
   }
@@ -154,51 +155,50 @@ final class Monitor: @unchecked Sendable {
 
   private func push(_ message: Message) {
     let envelope = Unmanaged.passRetained(Envelope(message))
-    // Without memory for a list entry it is answered as if the scheduler were shut down; of what needs no
-    // answer, the tick and the next message make up for it.
+    // If memory is short for a list entry, the message is answered as after a shutdown. Messages that need no
+    // answer may be dropped: the tick and the next message make up for them.
     if opp_inbox_push(inbox, envelope.toOpaque()) != 0 { answerLate(envelope.takeRetainedValue().message) }
-    // relaxed: if the inbox was fetched for the last time before this push, then the push has read what that
-    // fetch wrote into the same word (acq_rel both), and `hasEnded` was stored before it. Else that fetch has
-    // the message.
+    // relaxed suffices. If the last fetch preceded this push, the push has read the word that this fetch
+    // wrote (acq_rel both), so it sees `hasEnded`, which was stored before. Otherwise the last fetch has
+    // taken the message.
     if hasEnded.load(ordering: .relaxed) { for message in messages() { answerLate(message) } }
   }
 
   func ring() { opp_alarms_notify(alarms) }
 
-  /// A worker is inside a job: look at it in a quantum.
+  /// A worker is inside a job: arms the alarm for a look in a quantum.
   func armTick() { opp_alarms_arm(alarms, Alarm.tick.rawValue, quantum + 100_000) }
 
-  /// The pool's workers take from `core`. Where something waits in it while all tokens are in use it is
-  /// looked at in a while; the background's pool once a quantum, by the tick.
+  /// Has the C core arm an alarm where something waits in the pool while all run tokens are in use. The
+  /// background pool needs none: the tick looks at it once a quantum.
   func serve(_ pool: PoolState, _ core: OpaquePointer) {
     opp_pool_serve(pool.raw, core, pool.pool == .background ? nil : alarms, Alarm.watch.rawValue)
   }
 
-  /// How long after a stall may have begun to look: the spare worker's delay, or, where jobs ordinarily take
-  /// longer and looks would only disturb them, half of what that delay has become.
+  /// Sets the time from a possible stall to the look at it. It is the delay of the spare worker, or half of
+  /// that delay where the pool's jobs ordinarily take longer, since looks would only disturb them.
   private func setWatchDelay(_ delay: UInt64, _ engine: Engine) {
     for pool in engine.pools { opp_pool_set_watch_delay(pool.raw, delay) }
   }
 
-  /// A timer that must fire before the monitor would look by itself makes it look now.
+  /// Adds a timer. If it must fire before the monitor's next wake-up, the monitor is woken.
   func add(_ timer: SleepTimer) {
     push(.timer(timer))
-    // seqCst: the push comes before this look; the monitor publishes before its last look at the inbox.
+    // seqCst: the push precedes this load. The monitor stores `nextFire` before its last fetch of the inbox.
     if timer.latest < nextFire.load(ordering: .sequentiallyConsistent) { ring() }
   }
 
-  /// The sleep of `timer` was cancelled. The monitor takes it out when it is awake for something else, or
-  /// when there are many.
+  /// Cancels the sleep of `timer`. The monitor removes it when it is next awake, or once there are many.
   func cancel(_ timer: SleepTimer) {
     push(.cancelled(timer))
-    // relaxed: it only counts.
+    // relaxed: a counter that orders nothing.
     if cancellations.add(1, ordering: .relaxed).newValue % 64 == 0 { ring() }
   }
 
   // MARK: The thread
 
-  /// What has rung until `isOver`. The program may submit jobs before this thread has heard that all is set
-  /// up, and their alarms go off but once: none may be lost with that word.
+  /// Collects the alarms that go off until `isOver`. The program may submit jobs before the monitor's thread
+  /// has seen that the setup is complete. Those alarms are one-shot, so none may be lost.
   static func gather(until isOver: () -> Bool, _ wait: () -> UInt32) -> UInt32 {
     var rung: UInt32 = 0
     while !isOver() { rung |= wait() }
@@ -206,7 +206,7 @@ final class Monitor: @unchecked Sendable {
   }
 
   private func run() {
-    // [set up] acquiring.
+    // [set up] acquiring: pairs with start().
     var rung = Self.gather(until: { isSetUp.load(ordering: .acquiring) }, { opp_alarms_wait(alarms) })
     guard let engine else { return }
     _ = opp_thread_set_timer_slack(1)
@@ -215,7 +215,7 @@ final class Monitor: @unchecked Sendable {
     while true {
       rung |= opp_alarms_wait(alarms)
       defer { rung = 0 }
-      if rung & (1 << Alarm.timers.rawValue) != 0 { alarmedAt = .max }  // it goes off once
+      if rung & (1 << Alarm.timers.rawValue) != 0 { alarmedAt = .max }  // a one-shot alarm
       fetch(engine)
       if rung & (1 << Alarm.tick.rawValue) != 0 { tick(engine) }
       if rung & (1 << Alarm.watch.rawValue) != 0 {
@@ -232,12 +232,12 @@ final class Monitor: @unchecked Sendable {
     for waiter in quietWaiters { waiter.wait.end() }
     quietWaiters = []
     self.engine = nil
-    // From here on nobody changes `apps`. relaxed: see push().
+    // From here on `apps` does not change. relaxed: see push().
     hasEnded.store(true, ordering: .relaxed)
     for message in messages() { answerLate(message) }
   }
 
-  /// The answer of a scheduler that is shut down; any thread, when the monitor's own has ended.
+  /// Answers a message as after a shutdown. Called on any thread once the monitor's own has ended.
   private func answerLate(_ message: Message) {
     switch message {
     case .waitForQuiet(_, let wait): wait.end()
@@ -249,7 +249,7 @@ final class Monitor: @unchecked Sendable {
     }
   }
 
-  /// Takes what was posted, oldest first.
+  /// Fetches the posted messages, oldest first.
   private func messages() -> [Message] {
     var messages: [Message] = []
     withUnsafeMutablePointer(to: &messages) { list in
@@ -276,12 +276,12 @@ final class Monitor: @unchecked Sendable {
       seen[ObjectIdentifier(worker)] = nil
       lookedAt[ObjectIdentifier(worker)] = nil
       live -= 1
-      // It may have given back a job that it took before the queues were emptied.
+      // The worker may have put back a job that it had taken before the queues were emptied.
       guard !engine.isClosed else { return engine.dropIfClosed() }
       if !worker.hasWorked { lacked(ENOMEM, worker.pool, engine) }
       if !isUnlimited { shareThreads(engine) }
       if opp_pool_sleeping(worker.pool.raw) == 0 { _ = spawn(worker.pool, engine) }
-      // It did not look at the queues after it gave its token back.
+      // The worker did not look at the queues after it had returned its run token.
       engine.wakeIfReady(worker.pool)
     case .ready(let level):
       if let pool = engine.pool(ofLevel: Int(level)) { engine.wake(pool) }
@@ -297,7 +297,7 @@ final class Monitor: @unchecked Sendable {
     case .awaited(let app, let waiter):
       noteSuspendedWait(of: waiter, for: app, engine)
     case .added(let app):
-      // Not at each: many are made one after the other.
+      // Not at each addition: apps are often made in series.
       if apps.count == appsToSweep {
         apps.removeAll(where: \.isGone)
         appsToSweep = 2 * max(apps.count, 16)
@@ -324,13 +324,13 @@ final class Monitor: @unchecked Sendable {
     Snapshot(apps: apps.filter { !$0.isGone }, timers: timers.count, alarm: alarmedAt)
   }
 
-  /// CPU time, in nanoseconds, of the slices of an app that run now.
+  /// CPU time, in nanoseconds, of the app's slices that run now.
   private func cpuTimeRunning(of app: AppCore, in pool: PoolState) -> UInt64 {
     pool.workers.reduce(0) { sum, worker in
       guard let worker, let reading = worker.report.read(),
         reading.app == app.raw || reading.app == app.runner
       else { return sum }
-      // It is of the thread: of this slice only if that still runs.
+      // The clock is the thread's: the reading belongs to this slice only if the slice is still running.
       guard let cpu = worker.report.cpuTime, worker.report.isStillInside(reading) else { return sum }
       return sum &+ cpu.saturatingSubtract(reading.cpuBefore)
     }
@@ -338,18 +338,19 @@ final class Monitor: @unchecked Sendable {
 
   // MARK: Timers and waiters
 
-  /// - Parameter other: a time at which the monitor is to be awake besides.
+  /// - Parameter other: another time at which the monitor must be awake.
   private func fireTimers(orAt other: UInt64) {
     let now = opp_now_ns()
     for timer in timers.popDue(now: now) {
-      if !timer.isOver { timer.hasFired.store(true, ordering: .relaxed) }  // a fact of its own
+      if !timer.isOver { timer.hasFired.store(true, ordering: .relaxed) }  // publishes nothing else
       timer.end()
     }
     let next = timers.nextFire ?? .max
     nextFire.store(next, ordering: .sequentiallyConsistent)
-    // Also to never: what was cancelled wakes it once at most, where nothing rang for it before.
+    // Also sets the alarm to never. A cancelled timer wakes the monitor at most once, where no other alarm
+    // did before.
     setAlarm(min(next, other, shutdown?.deadline ?? .max))
-    // The last look, after `nextFire` was published; see add().
+    // The last fetch of timers, after `nextFire` was published; see add().
     if let engine { fetchTimers(engine, published: min(next, other)) }
   }
 
@@ -366,7 +367,7 @@ final class Monitor: @unchecked Sendable {
 
   private func checkWaiters() {
     quietWaiters.removeAll { app, wait in
-      // Resumed meanwhile counts as an end of the wait too; one that is over was cancelled.
+      // A resumption ends the wait too. A wait that is over was cancelled.
       guard wait.isOver || app.isQuiet || !app.state.suspended else { return false }
       wait.end()
       return true
@@ -375,14 +376,13 @@ final class Monitor: @unchecked Sendable {
 
   // MARK: Shutdown
 
-  /// True when the thread is to end.
+  /// Returns true when the thread is to end.
   private func checkShutdown(_ engine: Engine) -> Bool {
     guard let shutdown else { return engine.isClosed && live == 0 }
     let expired = opp_now_ns() >= shutdown.deadline
     if !engine.isClosed {
       guard expired || isIdle(engine) else { return false }
-      // Closures that are cancelled are the program's code, which does not run before all else on the
-      // machine.
+      // Cancellation runs the program's closures, which must not run at the monitor's kernel priority.
       _ = engine.priority(of: .foreground).apply(to: 0)
       engine.close()
     }
@@ -395,17 +395,20 @@ final class Monitor: @unchecked Sendable {
     return live == 0
   }
 
-  /// Whether nothing is queued that may run, and no worker has a job in hand, begun or not. A worker that has
-  /// not come to rest yet rings when it has.
+  /// Whether no job is queued that may run, and no worker has taken a job, begun or not. A worker that has
+  /// not parked yet rings the monitor when it does.
   private func isIdle(_ engine: Engine) -> Bool {
     guard let turns = idleTurns(engine) else { return false }
     if engine.pools.contains(where: { opp_has_ready(engine.core, $0.mask) }) { return false }
-    // [claim] acquiring: where that missed a job because a worker has taken it, the standing that the worker
-    // got before is seen now. Pairs with the release of fifo_claim(), whose `head` the look reads relaxed
-    // (opp_queue_count()): an order there would be paid for by each worker that parks, for this one
-    // reader. Where a third thread has found the queue empty, and cleared a hint, the language's model
-    // promises less than x86 and Arm, on which a store is seen by all at once; the job would go on in the
-    // global pool. ThreadSanitizer sees no fence, and need not: no plain access relies on it.
+    // [claim] acquiring: pairs with the release in fifo_claim(). If the look above missed a job because a
+    // worker had taken it, this fence makes that worker's earlier slot visible to the second `idleTurns`. The
+    // look itself reads the fifo's `head` relaxed (opp_queue_count()): an acquire there would cost each
+    // worker that parks, for this one reader.
+    //
+    // One case is weaker in the language's memory model: a third thread found the queue empty and cleared a
+    // ready bit. x86 and Arm make a store visible to all threads at once, so the case does not occur there;
+    // if it did, the job would run in the global pool. ThreadSanitizer does not see fences, and need not: no
+    // plain access relies on this one.
     atomicMemoryFence(ordering: .acquiring)
     return idleTurns(engine) == turns
   }

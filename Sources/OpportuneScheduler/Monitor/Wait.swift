@@ -1,13 +1,13 @@
 import Synchronization
 
-/// One wait of a task. It ends once, whoever ends it: who was waited for, a cancellation, or the shutdown.
+/// One wait of a task. It ends exactly once: by the event, by cancellation or by the shutdown.
 class Wait: @unchecked Sendable {
   private enum State: UInt8, AtomicRepresentable { case new, waiting, over }
   private let state = Atomic<State>(.new)
-  // Written before `waiting` is published, taken by whoever moves it from there.
+  // Written before `waiting` is published; taken by the thread that changes the state from `waiting`.
   private var continuation: CheckedContinuation<Void, Never>?
 
-  /// False if it is over already.
+  /// Returns false if the wait is over already.
   func begin(_ continuation: CheckedContinuation<Void, Never>) -> Bool {
     self.continuation = continuation
     // releasing: publishes the continuation to end().
@@ -17,7 +17,7 @@ class Wait: @unchecked Sendable {
     return exchanged
   }
 
-  // relaxed: one that is over a moment later is only kept for longer.
+  // relaxed: a wait that ends a moment later is only kept a little longer.
   var isOver: Bool { state.load(ordering: .relaxed) == .over }
 
   func end() {

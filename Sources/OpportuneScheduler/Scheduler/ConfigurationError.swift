@@ -1,6 +1,7 @@
-/// Why a configuration was refused: which setting, the value it had, and what was expected.
+/// Why a configuration was refused: the setting, its value, and what was expected.
 ///
-/// Two errors are equal when their codes are; the rest is for people. More codes may be added later.
+/// Two errors are equal when their codes are; value and expectation are for people. More codes may be added
+/// later.
 public struct ConfigurationError: Error, Sendable, Equatable {
   /// The setting that was refused.
   public struct Code: Sendable, Hashable, CustomStringConvertible {
@@ -12,9 +13,9 @@ public struct ConfigurationError: Error, Sendable, Equatable {
     private let setting: Setting
     private init(_ setting: Setting) { self.setting = setting }
 
-    /// The ranges of the bands do not fit together.
+    /// ``SchedulerConfiguration/bands``: the ranges of the bands do not fit together.
     public static let bands = Code(.bands)
-    /// The number of levels that background and foreground share.
+    /// The overlap: the number of levels that background and foreground share.
     public static let overlap = Code(.overlap)
     /// ``QuantumPolicy/quantum``.
     public static let quantum = Code(.quantum)
@@ -58,18 +59,19 @@ public struct ConfigurationError: Error, Sendable, Equatable {
     self.expected = expected
   }
 
-  /// Whether both refuse the same setting, whatever the values were.
+  /// Whether both refuse the same setting; their values may differ.
   public static func == (lhs: ConfigurationError, rhs: ConfigurationError) -> Bool { lhs.code == rhs.code }
 }
 
 extension ConfigurationError: CustomStringConvertible {
-  /// The same for people: one sentence that names the setting, the value and the limit.
+  /// One sentence for people that names the setting, the value and the limit.
   public var message: String { "\(code) is \(value); expected \(expected)" }
 
   public var description: String { message }
 }
 
-/// Throws an error that names value and range unless `range` holds `value`. Not-a-number is never in range.
+/// Throws an error that names value and range unless `range` contains `value`. Not-a-number is never in
+/// range.
 func requireInRange<Value: Comparable>(
   _ value: Value, _ range: ClosedRange<Value>, _ code: ConfigurationError.Code
 ) throws(ConfigurationError) {

@@ -4,15 +4,16 @@ import Dispatch
 import Logging
 import Synchronization
 
-/// The scheduler itself: the run queue, the pools with their workers, the monitor. `Scheduler` is the handle
-/// that users have; apps, workers and the monitor hold the engine, so it lives until the last of them is
-/// done.
+/// The scheduler itself: the run queue, the pools with their workers, the monitor.
+///
+/// `Scheduler` is the public handle. Apps, workers and the monitor retain the engine, so it lives until the
+/// last of them has ended.
 final class Engine: @unchecked Sendable {
   enum Phase: UInt8, AtomicRepresentable {
     case running
-    /// Closures are refused; what is queued still runs.
+    /// New closures are refused; queued jobs still run.
     case draining
-    /// Nothing is queued any more.
+    /// Nothing can be queued any more.
     case closed
   }
 
@@ -24,7 +25,7 @@ final class Engine: @unchecked Sendable {
   let topology: Topology
   let privileges: KernelPrivileges
   let knowsJobLayout: Bool
-  /// An app that is never used: what an `opp_taken` is filled with before it is filled in.
+  /// A placeholder app without jobs: the initial value of a worker's `opp_taken`.
   let nowhere: OpaquePointer
   let fallbackExecutor: UnownedTaskExecutor
   let monitor: Monitor
@@ -36,15 +37,15 @@ final class Engine: @unchecked Sendable {
   private let phase = Atomic<Phase>(.running)
   private let currentWidth: Atomic<Int>
   private let escapes = Atomic<UInt64>(0)
-  /// How many forks there had been when it was made.
+  /// The process's count of forks when the engine was made.
   let forks: UInt32
-  /// How long foreground work waits for a suspended app before that is said, in nanoseconds.
+  /// How long foreground work waits for a suspended app before the scheduler logs a warning, in nanoseconds.
   let waitWarningDelay: UInt64
   let startThread: ThreadStarter
   private let readTopology: () -> Topology
-  /// How many more threads the process may have, or nil; see ``ThreadLimits``.
+  /// Reads the limits on the number of threads; see ``ThreadLimits``.
   let readThreadLimits: () -> ThreadLimits
-  /// As `opp_thread_meter_is_blocked()`; a test's tells of waits that take a kernel in trouble.
+  /// `opp_thread_meter_is_blocked()`; a test substitutes waits that only a kernel in trouble shows.
   let isBlocked: (OpaquePointer) -> Int32
 
   init(
@@ -84,7 +85,7 @@ final class Engine: @unchecked Sendable {
     poolPriority = WorkerPool.allCases.map { Self.priority(of: $0, configuration, privileges) }
 
     var config = opp_core_config()
-    // Each has a place for what is donated to it too, see AppCore; and there is `nowhere`.
+    // Each app has a second `opp_app` for jobs of default actors, see AppCore; one more is `nowhere`.
     config.max_apps = UInt32(min(2 * configuration.maximumApps + 1, Int(OPP_MAX_APPS)))
     config.stay = configuration.queuedJobs == .stay
     withUnsafeMutableBytes(of: &config.level_of) { table in
@@ -93,7 +94,7 @@ final class Engine: @unchecked Sendable {
         for rank in 0..<Level.count { table[Int(band.rawValue) * Level.count + rank] = levels[rank] }
       }
     }
-    // The monitor outlives the core's users.
+    // The monitor outlives all users of the core.
     config.context = Unmanaged.passUnretained(monitor).toOpaque()
     config.on_ready = { context, level in Monitor.from(context)?.post(.ready(level: level)) }
     config.on_quiet = { context, _ in Monitor.from(context)?.post(.checkWaiters) }
@@ -121,10 +122,10 @@ final class Engine: @unchecked Sendable {
     }
   }
 
-  /// Workers that run at once in each pool.
+  /// The number of workers that run at once in each pool.
   var width: Int { currentWidth.load(ordering: .relaxed) }
 
-  /// The monitor's: follows changed affinity, hotplug and quota.
+  /// Follows changes of CPU affinity, hotplug and quota. Called by the monitor's thread only.
   func followLimits() {
     guard case .automatic = configuration.workers else { return }
     let now = Self.width(configuration, readTopology())
@@ -133,26 +134,26 @@ final class Engine: @unchecked Sendable {
     setWidth(now)
   }
 
-  /// Workers above a smaller width sleep after the job that they are inside of; for a larger one, as many
-  /// more are woken as there may be, if anything waits.
+  /// Sets the number of run tokens. At a smaller width, surplus workers park after their current job. At a
+  /// larger one, workers are woken up to the new width if anything waits.
   func setWidth(_ new: Int) {
     currentWidth.store(new, ordering: .relaxed)
     for pool in pools { resize(pool) }
   }
 
-  /// After a change of the width, or of what the pool can have of it.
+  /// Called after a change of the width, or of the number of workers that the pool can have.
   func resize(_ pool: PoolState) {
     let old = Int(opp_pool_tokens(pool.raw))
     pool.setWidth(width, configuration)
-    // Where more demoted jobs may begin, one at least.
+    // At least one wake-up: the change may let more demoted jobs begin.
     for _ in 0..<max(1, Int(opp_pool_tokens(pool.raw)) - old) where opp_has_ready(core, pool.takeable) {
       wake(pool)
     }
   }
 
-  /// For the monitor's thread: the program's log handler must not run in its class. It runs in the foreground
-  /// as a job of nobody else's, since libdispatch, asked for a thread that the kernel refuses, keeps who
-  /// asked for seconds.
+  /// Logs from the monitor's thread. The program's log handler must not run at the monitor's kernel priority,
+  /// so it runs as a foreground job of an app of its own. libdispatch is only the fallback: where the kernel
+  /// refuses it a thread, it blocks the caller for seconds.
   func log(_ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata) {
     let say: @Sendable () -> Void = { [logger] in logger.log(level: level, message, metadata: metadata) }
     do throws(SchedulerError) {
@@ -165,18 +166,19 @@ final class Engine: @unchecked Sendable {
 
   // MARK: Phase
 
-  // Inlined: a call would keep the engine, which all threads share, by counting it up and down.
+  // Inlined: a call would retain and release the engine, whose count is shared by all threads.
   @inline(__always) var isOpen: Bool { phase.load(ordering: .relaxed) != .closed }
   var isDraining: Bool { phase.load(ordering: .sequentiallyConsistent) == .draining }
   var isClosed: Bool { phase.load(ordering: .sequentiallyConsistent) == .closed }
 
-  /// This is the child of a fork(): nobody is there to answer.
+  /// Whether this is the child of a fork(), which has none of the scheduler's threads.
   @inline(__always) var isForked: Bool { forks != opp_fork_generation() }
 
   func checkFork() throws(SchedulerError) { try refuse(inChild: isForked) }
 
-  /// Called once in the parent too, for what the runtime makes for a first refusal: it makes that under locks
-  /// of its own, and the child would wait for ever for one that another thread had as it was made.
+  /// Throws if `inChild`. The engine also calls it once in the parent, with false: on the first throw the
+  /// runtime builds metadata under its own locks. If another thread held such a lock at the time of the fork,
+  /// the child would wait for it for ever.
   @inline(never) private func refuse(inChild: Bool) throws(SchedulerError) {
     if inChild {
       throw SchedulerError(
@@ -191,7 +193,7 @@ final class Engine: @unchecked Sendable {
     }
   }
 
-  /// What a submission needs of its thread: its producer, and the worker that it is, if any.
+  /// What a submission needs of the calling thread: its producer, and its worker if it is one.
   @inline(__always) func submitter(to app: OpaquePointer) throws(SchedulerError) -> (
     here: opp_here, producer: OpaquePointer, worker: Worker?
   ) {
@@ -201,7 +203,8 @@ final class Engine: @unchecked Sendable {
     return (here, producer, Worker.of(here.worker, engine: self))
   }
 
-  /// The same for jobs of executors, which are taken until it is closed; nil where they cannot be queued.
+  /// Like `submitter(to:)`, for jobs of executors, which are accepted until the engine is closed. Returns nil
+  /// where they cannot be queued.
   @inline(__always) func enqueuer(to app: OpaquePointer) -> (
     here: opp_here, producer: OpaquePointer, worker: Worker?
   )? {
@@ -219,7 +222,7 @@ final class Engine: @unchecked Sendable {
       : SchedulerError(.outOfMemory, "no memory to register the calling thread")
   }
 
-  /// From running to draining. False if it was called before.
+  /// Moves from running to draining. Returns false if that was done before.
   func beginDraining() -> Bool {
     phase.compareExchange(expected: .running, desired: .draining, ordering: .sequentiallyConsistent).exchanged
   }
@@ -230,8 +233,9 @@ final class Engine: @unchecked Sendable {
     dropIfClosed()
   }
 
-  /// Whoever queues something looks at the phase again afterwards (seqCst, as the queue's tail is): either
-  /// the closing drain sees the entry, or the pusher sees that it is closed and drains itself.
+  /// Drains the queues if the engine is closed. seqCst: a thread that pushes an entry reads the phase
+  /// afterwards. Either the drain by close() sees the entry, or the pushing thread sees `closed` and drains
+  /// itself.
   func dropIfClosed() {
     if isClosed { opp_core_drain(core, { job, _ in JobEntry(job).abandon() }, nil) }
   }
@@ -240,18 +244,19 @@ final class Engine: @unchecked Sendable {
 
   func nextNumber() -> UInt64 { numbers.add(1, ordering: .relaxed).newValue }
 
-  /// The calling thread's producer, or nil where it has none.
+  /// The calling thread's producer; nil where it has none.
   func producer(_ worker: Worker?) -> OpaquePointer? {
     if let worker { return worker.producer }
     var error: Int32 = 0
     return opp_thread_producer(core, 0, &error)
   }
 
-  /// A task's job that cannot be queued here goes where it would have gone without a scheduler.
+  /// Sends a task's job that cannot be queued here to the global pool, where it would run without a
+  /// scheduler.
   func escape(_ job: UnownedJob, _ app: AppCore) {
     app.statistics.add(.escapes, 1, in: app.band)
     noteEscape()
-    // In the child of a fork() the global pool has no threads: the caller's is the only one there is.
+    // In the child of a fork() the global pool has no threads; only the calling thread exists.
     if isForked { return job.runSynchronously(on: fallbackExecutor) }
     globalConcurrentExecutor.enqueue(job)
   }
@@ -261,33 +266,35 @@ final class Engine: @unchecked Sendable {
 
   func pool(ofLevel level: Int) -> PoolState? { poolOfLevel[level] }
 
-  /// That of the fresh work of a band.
+  /// The pool that serves fresh work of `band`.
   func pool(of band: Band) -> PoolState? {
     poolOfLevel[Int(configuration.bands.level(band: band, rank: 0).rawValue)]
   }
 
-  /// Something was queued for `pool`: wakes a worker if one may work, or sees to it that the pool is watched.
+  /// Called after something was queued for `pool`: wakes a worker if a run token is free, or has the pool
+  /// watched.
   func wake(_ pool: PoolState) { follow(opp_pool_wake(pool.raw), in: pool) }
 
-  /// A place in the pool has come free: wakes a worker for what waits.
+  /// Called after a run token of the pool has come free: wakes a worker if something waits.
   func wakeIfReady(_ pool: PoolState) { follow(opp_pool_wake_if_ready(pool.raw), in: pool) }
 
-  /// What the core asks for after it has woken somebody, or nobody.
+  /// Carries out what the core returns from a wake-up: start a worker, or nothing.
   @inline(__always) func follow(_ wake: opp_wake, in pool: PoolState) {
     if wake == .OPP_WAKE_START { startWorker(pool) }
   }
 
-  // Apart, so that those who submit need no room for a message.
+  // A separate function, so that submitters need no stack space for a message.
   @inline(never) private func startWorker(_ pool: PoolState) { monitor.post(.spawn(pool)) }
 
-  /// Whether more workers sleep than the pool can need at once, or there are more than it may have.
+  /// Whether a worker should end: more are parked than the pool can need at once, or the pool has more than
+  /// its share.
   func isSurplus(_ pool: PoolState) -> Bool {
     opp_pool_sleeping(pool.raw) > width * (1 + configuration.demotedLimitPerCore) || pool.takeSurplus()
   }
 
   // MARK: Ranks and kernel priorities
 
-  /// The rank of work of that base which was lowered `depth` times.
+  /// The rank of work of this base that was lowered `depth` times.
   func rank(_ base: BasePriority, band: Band, depth: Int) -> UInt8 {
     ranks[RankTable.index(band, base, depth)]
   }
@@ -307,7 +314,7 @@ final class Engine: @unchecked Sendable {
       privileges: privileges)
   }
 
-  /// The priority of a worker of `pool` that runs fresh work, or sleeps.
+  /// The kernel priority of a worker of `pool` that runs fresh work or is parked.
   func priority(of pool: WorkerPool) -> KernelPriority { poolPriority[Int(pool.rawValue)] }
 
   func priority(of pool: WorkerPool, level: Level, depth: Int) -> KernelPriority {
@@ -317,7 +324,7 @@ final class Engine: @unchecked Sendable {
   }
 }
 
-/// Ranks by band, base and depth.
+/// A lookup table of ranks by band, base and depth.
 enum RankTable {
   static func make(_ bands: Bands) -> [UInt8] {
     let samples: [TaskPriority] = [TaskPriority(rawValue: 33), .high, .medium, .low, .background]
@@ -337,7 +344,7 @@ enum RankTable {
 }
 
 extension JobEntry {
-  /// The scheduler is gone: a closure is cancelled; a task's job and a strand go on in the global pool.
+  /// The scheduler has ended: a closure is cancelled; a task's job and a strand continue in the global pool.
   func abandon() {
     switch kind {
     case .task: globalConcurrentExecutor.enqueue(unsafeBitCast(pointer, to: UnownedJob.self))

@@ -1,10 +1,11 @@
 internal import COpportune
 import Logging
 
-/// A scheduler: apps in bands, and the workers that run their work.
+/// A scheduler: apps in bands, and the workers that run their jobs.
 ///
-/// It takes nothing of the process but threads: no signal handler, no allocator, no main thread. Several may
-/// live side by side. Without privilege it works with what there is; `opportune doctor` says what that costs.
+/// It uses no process-wide resource but threads: no signal handler, no allocator, no main thread. Several
+/// schedulers may exist side by side. It also works without privileges; `opportune doctor` says what that
+/// costs.
 ///
 /// ```swift
 /// let scheduler = try Scheduler()
@@ -14,25 +15,27 @@ import Logging
 /// let answer = try await ui.task { answer(query) }.value
 /// ```
 ///
-/// All members may be used from any thread. Keep it for as long as its apps are used: with the last reference
-/// to it goes what makes them accept work. What is queued by then still runs, new closures are refused with
-/// `shutDown`, and tasks go on in the language's global pool.
+/// All members may be used from any thread. Keep the scheduler for as long as its apps are used. When the
+/// last reference to it is released, queued jobs still run, new closures are refused with `shutDown`, and
+/// tasks continue in the language's global pool.
 public final class Scheduler: Sendable {
-  /// What a scheduler is made with.
+  /// The settings of a scheduler.
   public typealias Configuration = SchedulerConfiguration
 
   let engine: Engine
 
-  /// What it was made with.
+  /// The settings with which the scheduler was made.
   public var configuration: Configuration { engine.configuration }
 
-  /// Makes a scheduler and starts its threads: one more than there are usable CPUs for each pool, and a
-  /// monitor. They sleep until there is work. Where the kernel allows few it starts fewer, three at least;
-  /// the foreground then has most of them, and the logger is told.
+  /// Makes a scheduler and starts its threads: for each pool one more than there are usable CPUs, and a
+  /// monitor.
+  ///
+  /// The threads sleep until there is work. Where the kernel allows only few threads, fewer are started,
+  /// three at least. The foreground then has most of them, and a warning is logged.
   ///
   /// - Parameters:
-  ///   - configuration: checked first.
-  ///   - logger: for the few events worth a line; says nothing by default.
+  ///   - configuration: validated first.
+  ///   - logger: receives the few events worth a line; logs nothing by default.
   /// - Throws: ``SchedulerError``: `configuration`, `outOfMemory`, `threadsUnavailable`.
   public init(
     configuration: Configuration = Configuration(),
@@ -50,7 +53,7 @@ public final class Scheduler: Sendable {
   }
 
   deinit {
-    // Not shut down: what is queued still runs, then the threads end.
+    // Not a shutdown: queued jobs still run, then the threads end.
     guard !engine.isForked, engine.beginDraining() else { return }
     let monitor = engine.monitor
     Task.detached {
@@ -58,7 +61,7 @@ public final class Scheduler: Sendable {
     }
   }
 
-  /// Tells the logger, of the layers above.
+  /// Logs a warning on behalf of the layers above.
   package func warn(_ sentence: String) { engine.log(.warning, "\(sentence)", [:]) }
 
   /// Makes an app.
@@ -75,19 +78,19 @@ public final class Scheduler: Sendable {
     return App(core: core)
   }
 
-  /// How many workers of a pool run at once: usable CPUs or the CPU quota, followed as they change, or the
-  /// setting.
+  /// How many workers of a pool run at once: the number of usable CPUs or the CPU quota, followed as they
+  /// change, or the fixed setting.
   public var width: Int { engine.width }
 
   /// Shuts the scheduler down: refuses new closures, runs what is queued, ends the threads.
   ///
-  /// Closures of suspended apps, and those that the deadline cuts off, are cancelled, once each. Tasks are
-  /// not: what is left of them goes on in the language's global pool, because a task can only end by itself.
+  /// Closures of suspended apps, and closures that the deadline cuts off, are cancelled, once each. Tasks are
+  /// not cancelled, since a task can only end by itself: they continue in the language's global pool.
   ///
   /// - Parameter limit: how long to wait for jobs that run or are queued.
   /// - Throws: ``SchedulerError``: `jobsStillRunning` if a job does not end within the limit; the message
-  ///   names its app. Its thread ends when the job does. `shutDown` if it was called before; `forked` in the
-  ///   child of a `fork()`.
+  ///   names its app, and its thread ends when the job does. `shutDown` if it was called before; `forked` in
+  ///   the child of a `fork()`.
   public func shutdown(within limit: Duration = .seconds(10)) async throws(SchedulerError) {
     try engine.checkFork()
     guard engine.beginDraining() else {
@@ -103,8 +106,10 @@ public final class Scheduler: Sendable {
     }
   }
 
-  /// What all apps have done, and what the pools look like now; after the shutdown, what they had done until
-  /// then. Without apps in the child of a `fork()`.
+  /// A snapshot of all apps' counters and of the pools.
+  ///
+  /// After the shutdown it shows the counters as they were at its end. In the child of a `fork()` it contains
+  /// no apps.
   public func statistics() async -> SchedulerStatistics {
     guard !engine.isForked else { return SchedulerStatistics(engine, Monitor.Snapshot()) }
     let known = await withCheckedContinuation { engine.monitor.post(.snapshot($0)) }

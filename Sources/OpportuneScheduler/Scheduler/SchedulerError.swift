@@ -1,8 +1,8 @@
 /// Why a call on a scheduler was refused or could not be completed.
 ///
-/// Two errors are equal when their codes are; the rest is for people. More codes may be added later.
+/// Two errors are equal when their codes are; the message is for people. More codes may be added later.
 public struct SchedulerError: Error, Sendable, Equatable {
-  /// What went wrong.
+  /// The kind of error.
   public struct Code: Sendable, Hashable, CustomStringConvertible {
     private enum Reason: String {
       case configuration, shutDown, forked, threadEnding, outOfMemory, tooManyApps, threadsUnavailable
@@ -12,36 +12,36 @@ public struct SchedulerError: Error, Sendable, Equatable {
     private let reason: Reason
     private init(_ reason: Reason) { self.reason = reason }
 
-    /// A setting was refused; the message is the ``ConfigurationError``'s.
+    /// A setting was refused; the message is that of the ``ConfigurationError``.
     public static let configuration = Code(.configuration)
-    /// The scheduler is shutting down, or has.
+    /// The scheduler is shutting down or has been shut down.
     public static let shutDown = Code(.shutDown)
     /// This is the child of a `fork()`; the scheduler's threads are in the parent.
     public static let forked = Code(.forked)
-    /// The calling thread is ending: its thread-local storage is gone.
+    /// The calling thread is ending and has no thread-local storage any more.
     public static let threadEnding = Code(.threadEnding)
     /// Memory is short. Nothing was queued.
     public static let outOfMemory = Code(.outOfMemory)
-    /// ``SchedulerConfiguration/maximumApps`` apps exist.
+    /// The scheduler already has ``SchedulerConfiguration/maximumApps`` apps.
     public static let tooManyApps = Code(.tooManyApps)
     /// The kernel gave no thread, timer or descriptor.
     public static let threadsUnavailable = Code(.threadsUnavailable)
     /// The band belongs to a pool that the configuration leaves out.
     public static let poolDisabled = Code(.poolDisabled)
-    /// The shutdown's deadline passed while jobs were running that do not end.
+    /// The shutdown's deadline passed, and some jobs are still running.
     public static let jobsStillRunning = Code(.jobsStillRunning)
 
-    /// The Swift runtime lacks the hook that is needed.
+    /// The Swift runtime lacks the required hook.
     public static let runtimeHookMissing = Code(.runtimeHookMissing)
-    /// Another app is the program's default executor.
+    /// Another app is already the program's default executor.
     public static let defaultExecutorTaken = Code(.defaultExecutorTaken)
 
     public var description: String { reason.rawValue }
   }
 
-  /// What went wrong.
+  /// The kind of error.
   public let code: Code
-  /// The same for people: what was asked, what stood against it, what to do.
+  /// For people: what was asked, what prevented it, and what to do.
   public let message: String
 
   init(_ code: Code, _ message: String) {

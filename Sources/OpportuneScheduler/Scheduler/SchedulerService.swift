@@ -3,8 +3,10 @@ import Metrics
 internal import OpportuneBase
 import ServiceLifecycle
 
-/// Runs a scheduler as a service of `swift-service-lifecycle`: shuts it down when the group does, and reports
-/// its figures to `swift-metrics` meanwhile.
+/// A scheduler as a service of `swift-service-lifecycle`.
+///
+/// It reports the scheduler's statistics to `swift-metrics`, and shuts the scheduler down when the service
+/// group shuts down.
 ///
 /// ```swift
 /// let group = ServiceGroup(services: [SchedulerService(scheduler)], logger: logger)
@@ -15,10 +17,12 @@ public struct SchedulerService: Service {
   private let limit: Duration
   private let factory: any MetricsFactory
 
+  /// Makes the service.
+  ///
   /// - Parameters:
-  ///   - interval: between two reports; at least a second.
+  ///   - interval: the time between two reports; at least a second.
   ///   - limit: how long the shutdown waits for jobs that run or are queued.
-  ///   - factory: where the figures go; the program's own metrics by default.
+  ///   - factory: the destination of the metrics; the program's own by default.
   public init(
     _ scheduler: Scheduler, reportingEvery interval: Duration = .seconds(10),
     shutdownWithin limit: Duration = .seconds(10), metrics factory: any MetricsFactory = MetricsSystem.factory
@@ -31,15 +35,15 @@ public struct SchedulerService: Service {
 
   /// Reports until the group shuts down or the task is cancelled, and then shuts the scheduler down.
   ///
-  /// - Throws: ``SchedulerError``: `jobsStillRunning`; `shutDown`, and at once, if somebody else has shut it
-  ///   down.
+  /// - Throws: ``SchedulerError``: `jobsStillRunning`; or `shutDown`, at once, if the scheduler was shut down
+  ///   by other code.
   public func run() async throws {
     await cancelWhenGracefulShutdown { await report() }
     try await scheduler.shutdown(within: limit)
   }
 
-  /// Until it is cancelled, and once more then; or until somebody has shut the scheduler down, whose clock
-  /// stands still.
+  /// Reports periodically until cancelled, and once more then. Also ends when other code has shut the
+  /// scheduler down, since its clock ends all sleeps early from then on.
   private func report() async {
     var reporter = MetricsReporter(to: factory)
     let clock = AppClock(scheduler.engine)
@@ -50,24 +54,25 @@ public struct SchedulerService: Service {
   }
 }
 
-/// Hands statistics to `swift-metrics`: counters as what was added since the last report, the rest as gauges.
+/// Reports statistics to `swift-metrics`: counters as the increase since the last report, all other figures
+/// as gauges.
 ///
-/// Names begin with `opportune_`; the dimension `app` is the app's name, `band` the band in which it was
-/// counted, `pool` the pool's. Apps of the same name and band add up.
+/// Names begin with `opportune_`. The dimension `app` is the app's name, `band` the band in which it was
+/// counted, `pool` the pool. Apps of the same name and band are added up.
 public struct MetricsReporter: Sendable {
   private typealias Counts = [String: UInt64]
 
   private let factory: any MetricsFactory
-  /// What was reported last: of each app, by its number, in each band, and of each pool.
+  /// The last reported counts: of each app by number and band, and of each pool.
   private var apps: [UInt64: [Counts]] = [:]
   private var pools: [WorkerPool: Counts] = [:]
 
-  /// - Parameter factory: where to; the program's own by default.
+  /// - Parameter factory: the destination; the program's own by default.
   public init(to factory: any MetricsFactory = MetricsSystem.factory) { self.factory = factory }
 
   /// Reports one snapshot. Not thread-safe: one reporter belongs to one caller.
   public mutating func report(_ statistics: SchedulerStatistics) {
-    // Apps that are gone are forgotten.
+    // Apps that have ended are dropped.
     var reported: [UInt64: [Counts]] = [:]
     for app in statistics.apps where app.isCollected {
       let last = apps[app.number]
@@ -102,7 +107,7 @@ public struct MetricsReporter: Sendable {
     return add(counts, since: last, dimensions)
   }
 
-  /// Counts what was added, and returns the counts for the next time.
+  /// Adds the increase to the counters; returns the counts for the next report.
   private func add(_ counts: Counts, since last: Counts?, _ dimensions: [(String, String)]) -> Counts {
     for (label, value) in counts {
       let added = value.saturatingSubtract(last?[label] ?? 0)

@@ -1,70 +1,71 @@
 internal import COpportune
 public import OpportuneBase
 
-/// What an app has done and waited for since it was made. A value; counters are read one after the other, so
-/// they may differ by what happened in between.
+/// Counters of one app since it was made.
+///
+/// A value. The counters are read one after the other, so they may differ by what happened in between.
 public struct AppStatistics: Sendable {
-  /// What was counted while the app was in one band.
+  /// The counters of one band.
   public struct Counts: Sendable {
     /// Jobs run: slices of tasks, closures, turns of strands.
     public let jobs: UInt64
-    /// Closures and strands' closures accepted, and those that were cancelled by a shutdown.
+    /// Accepted closures: the app's own and those of its strands.
     public let submitted: UInt64
-    /// Accepted closures that were cancelled by a shutdown.
+    /// Accepted closures that a shutdown cancelled.
     public let cancelled: UInt64
-    /// CPU time used by its jobs. Slices under 50 µs count as they stand, by the wall clock.
+    /// CPU time used by the app's jobs. A slice under 50 µs counts its wall-clock time.
     public let cpuTime: Duration
-    /// Jobs that another worker took than the one which queued them.
+    /// Jobs that were taken by another worker than the one which queued them.
     public let stolen: UInt64
-    /// Levels lost by using up quanta, and won back by blocking.
+    /// Levels lost by using up quanta.
     public let demotions: UInt64
-    /// Levels won back by blocking.
+    /// Levels restored by blocking.
     public let restored: UInt64
     /// Jobs that went to the language's global pool. Tasks that the program itself started there are counted
     /// only with ``SchedulerConfiguration/countsEscapes``.
     public let escapes: UInt64
-    /// System calls made to wake a worker for a job that was queued; most jobs find one that is awake.
+    /// System calls made to wake a worker for a queued job. For most jobs a worker is already awake.
     public let wakeups: UInt64
-    /// How long jobs waited in the queue; one job in eight is measured, and of a strand one turn in eight.
+    /// How long jobs waited in the queue. One job in eight is measured; of a strand, one turn in eight.
     public let waiting: LatencyHistogram
   }
 
-  /// The app's name and present band.
+  /// The app's name.
   public let name: String
-  /// The band that it is in now.
+  /// The app's current band.
   public let band: Band
-  /// Whether anything is counted; without ``SchedulerConfiguration/collectsStatistics`` all counters are
+  /// Whether anything is counted. Without ``SchedulerConfiguration/collectsStatistics`` all counters are
   /// zero.
   public let isCollected: Bool
   private let byBand: [Counts]
   private let all: Counts
 
-  /// Tells apps of the same name apart.
+  /// Distinguishes apps of the same name.
   let number: UInt64
 
-  /// What was counted while the app was in `band`. A job counts where it ran.
+  /// The counters of one band. A job counts in the band where it ran.
   public func counts(in band: Band) -> Counts { byBand[Int(band.rawValue)] }
 
-  // In all bands, see ``Counts``.
+  // Sums over all bands; see ``Counts``.
   /// Jobs run: slices of tasks, closures, turns of strands.
   public var jobs: UInt64 { all.jobs }
-  /// Closures and strands' closures accepted.
+  /// Accepted closures: the app's own and those of its strands.
   public var submitted: UInt64 { all.submitted }
-  /// Those of them that were cancelled by a shutdown.
+  /// Accepted closures that a shutdown cancelled.
   public var cancelled: UInt64 { all.cancelled }
-  /// CPU time used by its jobs. Slices under 50 µs count as they stand, by the wall clock.
+  /// CPU time used by the app's jobs. A slice under 50 µs counts its wall-clock time.
   public var cpuTime: Duration { all.cpuTime }
-  /// Jobs that another worker took than the one which queued them.
+  /// Jobs that were taken by another worker than the one which queued them.
   public var stolen: UInt64 { all.stolen }
   /// Levels lost by using up quanta.
   public var demotions: UInt64 { all.demotions }
-  /// Levels won back by blocking.
+  /// Levels restored by blocking.
   public var restored: UInt64 { all.restored }
   /// Jobs that went to the language's global pool; see ``Counts/escapes``.
   public var escapes: UInt64 { all.escapes }
-  /// System calls made to wake a worker for a job that was queued.
+  /// System calls made to wake a worker for a queued job.
   public var wakeups: UInt64 { all.wakeups }
-  /// How long jobs waited in the queue; one job in eight is measured, and of a strand one turn in eight.
+  /// How long jobs waited in the queue. One job in eight is measured; of a strand, one turn in eight.
   public var waiting: LatencyHistogram { all.waiting }
 
   init(_ app: AppRecord) {
@@ -79,7 +80,7 @@ public struct AppStatistics: Sendable {
 }
 
 extension AppStatistics.Counts {
-  /// The sum of some.
+  /// The sum of several readings.
   init(_ values: [opp_stats_values]) {
     func sum(_ counter: StatisticsBlock.Counter) -> UInt64 {
       values.reduce(0) { $0 &+ $1[counter] }
@@ -103,34 +104,34 @@ extension AppStatistics.Counts {
   }
 }
 
-/// What a scheduler has done, and what its pools look like.
+/// Counters of a scheduler, and the state of its pools at the time of the call.
 public struct SchedulerStatistics: Sendable {
   /// One pool.
   public struct PoolStatistics: Sendable {
-    /// Which pool.
+    /// The pool.
     public let pool: WorkerPool
-    /// Workers that hold a token now, that run demoted jobs beside them, and that sleep.
+    /// Workers that hold a run token now.
     public let working: Int
-    /// Workers that run demoted jobs beside them.
+    /// Workers that run demoted jobs beside the run tokens now.
     public let demoted: Int
-    /// Workers that sleep.
+    /// Workers that are parked now.
     public let sleeping: Int
     /// System calls made to wake a worker.
     public let wakeups: UInt64
-    /// Times that a worker was blocked inside a job while others waited, and another worker took its place.
+    /// How often a worker was blocked inside a job while others waited, and was replaced by another worker.
     public let replaced: UInt64
   }
 
-  /// Whether apps' counters are kept: ``SchedulerConfiguration/collectsStatistics``. The rest is told all the
-  /// same.
+  /// Whether apps' counters are kept: ``SchedulerConfiguration/collectsStatistics``. All other figures are
+  /// always kept.
   public let isCollected: Bool
-  /// Every living app.
+  /// Every app that exists.
   public let apps: [AppStatistics]
-  /// Of each pool that is configured.
+  /// Every configured pool.
   public let pools: [PoolStatistics]
-  /// Jobs that went to the language's global pool, of all apps.
+  /// Jobs of all apps that went to the language's global pool.
   public let escapes: UInt64
-  /// Accounts that the table of tasks forgot for want of room: each may cost one task its demotion.
+  /// Accounts that the table of tasks has evicted for want of room. Each may cost one task its demotion.
   public let accountsForgotten: UInt64
   /// Memory of the run queue, in bytes.
   public let queueMemory: UInt64

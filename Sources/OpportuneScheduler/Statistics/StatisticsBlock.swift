@@ -1,6 +1,6 @@
 internal import COpportune
 
-/// An app's counters, for each band apart; workers add to them in batches. Without
+/// The counters of one app, by band. Workers add to them in batches. Without
 /// ``SchedulerConfiguration/collectsStatistics`` there are none, and nothing is counted or timed for them.
 final class StatisticsBlock: @unchecked Sendable {
   enum Counter {
@@ -21,7 +21,7 @@ final class StatisticsBlock: @unchecked Sendable {
     }
   }
 
-  // Every access to what it points to is atomic: that makes the class Sendable.
+  // Every access to the memory behind it is atomic; that makes the class Sendable.
   private let raw: OpaquePointer?
 
   init(isCollecting: Bool) throws(SchedulerError) {
@@ -45,22 +45,23 @@ final class StatisticsBlock: @unchecked Sendable {
     if amount > 0, let raw { opp_stats_add(raw, band.rawValue, counter.raw, amount) }
   }
 
-  /// The time, where the wait of the job that the caller queues is to be measured: one in eight.
+  /// The current time, if the queueing time of the caller's job is to be measured (one job in eight);
+  /// otherwise nil.
   func stamp() -> UInt64? { raw != nil && opp_stats_is_sample() ? opp_now_ns() : nil }
 
-  /// The same, of what `opp_thread_here()` has drawn.
+  /// Like `stamp()`, with the sample that `opp_thread_here()` has drawn.
   func stamp(_ here: opp_here) -> UInt64? { raw != nil && here.is_sample ? opp_now_ns() : nil }
 
   func waited(microseconds: UInt64, in band: Band) {
     if let raw { opp_stats_waited(raw, band.rawValue, microseconds) }
   }
 
-  /// In all bands.
+  /// CPU time in all bands, in nanoseconds.
   var cpuNanoseconds: UInt64 {
     Band.allCases.reduce(0) { $0 &+ read($1)[.cpuNanoseconds] }
   }
 
-  /// Zeros where nothing is collected.
+  /// The counters of one band; zeros where nothing is collected.
   func read(_ band: Band) -> opp_stats_values {
     var values = opp_stats_values()
     if let raw { opp_stats_read(raw, band.rawValue, &values) }

@@ -3,18 +3,18 @@ internal import COpportuneRuntime
 import Glibc
 import Synchronization
 
-/// The runtime's hook on what goes to the global pool: counts what escapes from apps, and, where a program
-/// asks for it, keeps it.
+/// The runtime's hook on jobs for the global pool. It counts jobs that escape from apps; if the program asks
+/// for it, it queues them in an app instead.
 ///
-/// The hook is not supported by the runtime's makers, so nothing sets it unless
-/// ``SchedulerConfiguration/countsEscapes`` or ``Scheduler/becomeDefaultExecutor(for:)`` asks. Once set it
-/// stays for the life of the process.
+/// The runtime does not officially support the hook. So it is set only by
+/// ``SchedulerConfiguration/countsEscapes`` or ``Scheduler/becomeDefaultExecutor(for:)``. Once set it stays
+/// for the life of the process.
 enum EscapeHook {
   private static let installed = Atomic<Bool>(false)
-  /// The app that owns tasks which no app's worker has started, retained for ever; 0 for none.
+  /// The app for tasks that no app's worker has started, retained for ever; 0 for none.
   private static let owner = Atomic<UInt>(0)
 
-  /// False where the runtime has no such hook.
+  /// Installs the hook. Returns false where the runtime has none.
   static func install() -> Bool {
     if installed.load(ordering: .acquiring) { return true }
     let works = opp_runtime_hook_global { job in EscapeHook.seen(job) }
@@ -22,7 +22,7 @@ enum EscapeHook {
     return works
   }
 
-  /// From now on keeps what would escape. False if another app has been named before.
+  /// Makes the app the default executor. Returns false if another app was named before.
   static func adopt(_ core: AppCore) -> Bool {
     let retained = Unmanaged.passRetained(core)
     let word = UInt(bitPattern: retained.toOpaque())
@@ -34,17 +34,16 @@ enum EscapeHook {
     return false
   }
 
-  /// Which tasks have been here, by their ids, with the app that each belongs to: the address of its core, or
-  /// `nobodys`. Forgetful: a task that was forgotten counts as new, so it may be counted twice, or run with
-  /// who resumes it.
+  /// The tasks seen so far, by id: the address of the owning app's core, or `nobodys`. The table is lossy. A
+  /// task that was evicted counts as new: it may be counted twice, or run on the app that resumes it.
   // The table is lock-free.
   private nonisolated(unsafe) static let tasks = opp_table_create(1 << 14)
   private static let nobodys: UInt64 = 1
 
-  /// Called by the runtime on the thread that enqueues. True if the job was taken over.
+  /// Called by the runtime on the enqueuing thread. Returns true if the job was taken over.
   ///
-  /// Only a task's first enqueue tells whose it is. Later ones are made by whoever resumes it: an app whose
-  /// result the task was waiting for, perhaps, and has nothing else to do with it.
+  /// Only a task's first enqueue shows its owner. A later one is made by whatever resumes the task: perhaps
+  /// an app whose result the task was waiting for, and that is otherwise unrelated.
   private static func seen(_ job: UnsafeMutableRawPointer) -> Bool {
     let worker = opp_thread_worker().map { Unmanaged<Worker>.fromOpaque($0).takeUnretainedValue() }
     let identity = opp_runtime_task_id(job)
@@ -63,15 +62,15 @@ enum EscapeHook {
     } else if let app = apps[known] {
       core = app
     }
-    // What cannot be queued (the scheduler is gone, the thread is ending) is not passed to the global pool
-    // from here, which would pass it back.
+    // A job that cannot be queued (the scheduler has ended, the thread is ending) is not passed to the global
+    // pool from here: that would call this hook again.
     return core.tryEnqueue(unsafeBitCast(job, to: UnownedJob.self))
   }
 
   private static let apps = WeakApps()
 }
 
-/// Apps by the addresses of their cores, without keeping them. Any thread.
+/// Apps by the addresses of their cores, as weak references. Safe on any thread.
 private final class WeakApps: @unchecked Sendable {
   private struct Entry { weak var core: AppCore? }
 
@@ -90,7 +89,7 @@ private final class WeakApps: @unchecked Sendable {
     lock.deallocate()
   }
 
-  /// Its address, which another app may have later, when this one is gone.
+  /// Adds an app. Returns its address, which a later app may reuse after this one has ended.
   func add(_ core: AppCore) -> UInt64 {
     let address = UInt64(UInt(bitPattern: Unmanaged.passUnretained(core).toOpaque()))
     pthread_mutex_lock(lock)
@@ -112,12 +111,13 @@ private final class WeakApps: @unchecked Sendable {
 }
 
 extension Scheduler {
-  /// Makes this scheduler the program's default executor: `Task { }`, detached tasks and whatever else would
-  /// go to the language's global pool runs on the app whose work starts it, to its end, or on `app` if no
-  /// app's work does.
+  /// Makes this scheduler the program's default executor.
   ///
-  /// Experimental and off by default: it rests on a hook that the runtime's makers do not support. For the
-  /// whole process and for its whole life; call it once, early.
+  /// `Task { }`, detached tasks and all else that would go to the language's global pool then runs, to its
+  /// end, on the app whose work starts it; or on `app` if no app's work does.
+  ///
+  /// Experimental and off by default: it rests on a hook that the runtime does not officially support. It
+  /// holds for the whole process and for its whole life; call it once, early.
   ///
   /// - Throws: ``SchedulerError``: `runtimeHookMissing` where this Swift runtime has no hook;
   ///   `defaultExecutorTaken` if an app was named before.

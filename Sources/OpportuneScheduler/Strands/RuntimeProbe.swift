@@ -1,21 +1,21 @@
 internal import COpportuneRuntime
 
-/// Tests, once, that jobs are laid out as `opp_runtime.h` believes. Where they are not, jobs have no kind:
-/// default actors' jobs are then suspended with their app, and demotion knows slices only.
+/// Tests once whether the runtime's jobs have the layout that `opp_runtime.h` assumes. If not, the kind of a
+/// job is unknown: jobs of default actors are then suspended with their app, and demotion knows slices only.
 enum RuntimeProbe {
   static let knowsJobLayout = look {}
 
-  /// - Parameter body: what the job does that is looked at.
+  /// - Parameter body: what the inspected job does.
   static func look(_ body: @escaping @Sendable () -> Void) -> Bool {
     let probe = ProbeExecutor()
     _ = Task(executorPreference: probe, priority: .medium) { body() }
     return probe.sawTask
   }
 
-  /// Looks at its one job, and runs it at once on its caller's thread: where /proc is not mounted, Dispatch
-  /// may end a program that hands it a job, and a diagnosis is made there too.
+  /// Inspects its one job and runs it at once on the calling thread. Not a Dispatch thread: where /proc is
+  /// not mounted, Dispatch may terminate a program that hands it a job, and a diagnosis must work there too.
   private final class ProbeExecutor: TaskExecutor, @unchecked Sendable {
-    // Written by the enqueue inside `Task.init`, on the thread that reads it afterwards.
+    // Written by the enqueue inside `Task.init`, on the same thread that reads it afterwards.
     private(set) var sawTask = false
 
     func enqueue(_ job: UnownedJob) {

@@ -3,35 +3,36 @@ import Dispatch
 internal import OpportuneBase
 import Synchronization
 
-/// A job of a strand that is in no queue.
+/// A job of a strand that could not be queued.
 final class LooseJob: Linked {
   let entry: JobEntry
-  // Set before it is published.
+  // Written before the job is published.
   var below: UInt = 0
 
   init(_ entry: JobEntry) { self.entry = entry }
 }
 
-/// Where no worker runs a job of a strand: the scheduler is gone, memory is short, a thread is ending, or
-/// this is the child of a fork(). Such jobs still run one after the other; closures are cancelled once the
+/// Running a strand without a worker: the scheduler has ended, memory is short, a thread is ending, or this
+/// is the child of a fork(). Such jobs still run one after the other. Closures are cancelled once the
 /// scheduler is closed.
 extension Strand {
-  /// Runs a job that cannot be queued; after who runs the strand now, if anybody does.
+  /// Runs a job that cannot be queued. If the strand has a runner, the job runs after the runner's turn.
   func runElsewhere(_ entry: JobEntry) {
     loose.push(LooseJob(entry))
-    // seqCst: after that push; a runner looks at `loose` after it has left, so one of us has it run.
+    // seqCst: the push to `loose` precedes this load. A runner reads `loose` after leave(), so one of the two
+    // sees the other.
     if app.engine.isForked || !hasRunner { runElsewhere(all: false) }
   }
 
-  /// Runs what waits, in the global pool.
+  /// Runs waiting jobs in the global pool.
   ///
-  /// - Parameter all: whether the queue is meant too; what is in it is the workers' as long as there are any,
-  ///   and a suspended app's waits.
+  /// - Parameter all: whether the strand's queue is included. As long as there are workers, they run what is
+  ///   in the queue; a suspended app's queue waits.
   func runElsewhere(all: Bool = true) {
     app.engine.noteEscape()
     if app.engine.isForked { return runInChild() }
     DispatchQueue.global().async { [self] in
-      // Who runs it looks again when he has left.
+      // A current runner looks at `loose` again after it has left.
       guard becomeRunner(in: app.band, takesOwn: all) else { return }
       runLoose()
       if !all, app.engine.isOpen, let producer = app.engine.producer(nil) { return leave(producer) }
@@ -47,14 +48,13 @@ extension Strand {
     for job in loose.takeAll().reversed() { run(job.entry) }
   }
 
-  /// In the child of a fork() the global pool has no threads, and who ran the strand in the parent goes on
-  /// there alone: the caller's thread runs what was enqueued here. What is in the queue is the parent's to
-  /// run.
+  /// Runs `loose` on the calling thread, in the child of a fork(). The global pool has no threads there. A
+  /// runner of the parent continues in the parent only, and the parent also runs what is in the queue.
   private func runInChild() {
-    // From within one of its jobs, after which that is looked at again.
+    // Called from within one of the strand's jobs: the loop that runs this job looks at `loose` again.
     if isIsolatingCurrentContext() == true { return }
-    // seqCst, both: whoever finds somebody at work has pushed before, and that one looks once more
-    // afterwards.
+    // seqCst, both: a thread that finds `runsInChild` set has pushed before. The thread that set it looks at
+    // `loose` once more after it has cleared it.
     while !loose.isEmpty, !runsInChild.exchange(true, ordering: .sequentiallyConsistent) {
       runner.store(opp_thread_number(), ordering: .relaxed)
       runLoose()

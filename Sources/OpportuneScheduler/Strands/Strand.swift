@@ -2,34 +2,34 @@ internal import COpportune
 internal import OpportuneBase
 import Synchronization
 
-/// A serial strand of jobs inside an app: a *thread* in the sense of the design, with its own priority and
-/// its own quantum, the unit that is demoted (R-CPU-02, R-CPU-06). Never two of its jobs run at the same
-/// time.
+/// A serial executor inside an app: the *thread* of the requirements, with its own priority and its own
+/// quantum. It is the unit that is demoted (R-CPU-02, R-CPU-06). Two of its jobs never run at the same time.
 ///
-/// Give it to an actor as its executor, or submit closures to it. Jobs run in the order in which they were
-/// queued. A strand runs in the highest band of those who wait for it: work of a foreground app that goes to
-/// a background app's strand is served in the foreground.
+/// Use it as the executor of an actor, or submit closures to it. Jobs run in the order in which they were
+/// queued. A strand runs in the highest band of the apps that wait for it: work of a foreground app that
+/// calls into a background app's strand is served in the foreground.
 ///
-/// How it works. The jobs wait in a queue of the C core, each producer's in a queue of its own. An entry in
-/// the run queue, the token, says that the strand has something to do; who takes a token and finds nobody
-/// running the strand, runs it. Where an app of a higher band waits, a second token stands in its place, and
-/// the first of the two to be taken counts: so neither that app's suspension nor its end stops the strand.
-/// That token comes back after each turn, and waits behind a runner, until the jobs that were queued from
-/// higher bands have run.
+/// How it works. The jobs wait in a queue of the C core, with one fifo for each producer. An entry in the run
+/// queue, the token, says that the strand has something to do. A worker that takes a token becomes the
+/// runner, unless the strand has one. Where an app of a higher band waits, a second token is queued in that
+/// app; whichever token is taken first runs the strand. So neither the suspension nor the end of that app
+/// stops the strand. The second token is queued again after each turn, or waits while there is a runner,
+/// until all jobs that were queued from higher bands have run.
 ///
 /// Invariants
-///  S1  At most one thread is the runner: the one that moved `state` to running.
-///  S2  When a push is over, a token that will be taken after it is queued in the strand's own app, or there
-///      is a runner, who will look at the queue once more after it has left. A pusher, or a runner who
-///      leaves, relies on another's token only once that is in the queue, and until it is taken (`posted`),
-///      so one that was stopped in between hides nobody's jobs; tokens may thus be queued twice, and who
-///      finds nothing to do drops his.
-///  S3  As long as a job waits or runs that was queued from a higher band (`donated`), a token of the app
-///      that queued it is queued, or in the hands of a thread, or in `waiting`. Who puts one there sees a
-///      runner afterwards, who will empty `waiting` after he has left, or empties it himself.
-///  S4  Likewise who puts a job into `loose`; see Strand+Elsewhere.swift.
+/// - S1. At most one thread is the runner: the one that changed `state` to running.
+/// - S2. After a push, one of two holds. Either a token is queued in the strand's own app and will be taken
+///   later. Or there is a runner, which will look at the queue once more after it has left. A pusher, or a
+///   leaving runner, relies on another thread's token only from when that is in the queue until it is taken
+///   (`posted`). So a thread that is stopped in between hides no jobs. Tokens may therefore be queued twice;
+///   a thread that finds nothing to do drops its token.
+/// - S3. As long as a job waits or runs that was queued from a higher band (`donated`), a token of the app
+///   that queued it is in the run queue, or held by a thread, or in `waiting`. A thread that pushes to
+///   `waiting` reads the state afterwards. Either it sees a runner, which will empty `waiting` after it has
+///   left, or it empties `waiting` itself.
+/// - S4. The same holds for a job that is pushed to `loose`; see Strand+Elsewhere.swift.
 public final class Strand: SerialExecutor, @unchecked Sendable {
-  /// The name it was made with.
+  /// The name given at creation.
   public let name: String
 
   let app: AppCore
@@ -37,18 +37,19 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
   let base: BasePriority
   // The C core's queues are thread-safe.
   let queue: OpaquePointer
-  /// Whether a token is queued in the own app, and whether somebody runs it; then two bits with the highest
-  /// band that wants the run; above them a number that grows with each run, so that a poster who comes late
-  /// cannot call a token posted that has been taken already.
+  /// Bit 0: a token is queued in the own app. Bit 1: there is a runner. Bits 2-3: the highest band that wants
+  /// the run. Above them a number that grows with each run: with it, a pusher that comes late cannot set
+  /// `posted` for a token that has already been taken.
   private let state = Atomic<UInt64>(0)
-  /// The number of the thread that runs it, or 0; a number and no id, since the child of a fork() keeps it.
+  /// The runner's thread number, or 0. A number and not the kernel's id, since it remains valid in the child
+  /// of a fork().
   let runner = Atomic<UInt64>(0)
-  /// How many jobs that were queued from higher bands wait or run.
-  // relaxed: who has a token has seen the count of its job.
+  /// The number of jobs from higher bands that wait or run.
+  // relaxed: a thread that has taken a token has seen the increment for its job.
   private let donated = Atomic<Int>(0)
   let waiting = LinkedStack<StrandToken>()
   let loose = LinkedStack<LooseJob>()
-  /// In the child of a fork(): somebody runs what is in `loose`.
+  /// In the child of a fork(): a thread is running what is in `loose`.
   let runsInChild = Atomic<Bool>(false)
 
   private static let posted: UInt64 = 1
@@ -58,7 +59,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
 
   private static func band(of word: UInt64) -> Band { Band(rawValue: UInt8(word >> 2 & 3)) ?? .background }
 
-  /// How long a strand may keep a worker before it goes to the back of the queue, in nanoseconds.
+  /// How long a strand may keep a worker before its token goes to the back of the queue, in nanoseconds.
   private static let turn: UInt64 = 200_000
 
   init(app: AppCore, name: String, priority: TaskPriority) throws(SchedulerError) {
@@ -76,11 +77,13 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
 
   // MARK: Queueing
 
-  /// Queues a job; called by the runtime. In the child of a `fork()` it runs on the caller's thread, also
-  /// where a thread of the parent was inside a job of the strand: what that left half done is so there.
+  /// Queues a job; called by the runtime.
+  ///
+  /// In the child of a `fork()` the job runs on the caller's thread, even if a thread of the parent was
+  /// inside a job of the strand. The state that this job left half-changed is visible in the child.
   public func enqueue(_ job: consuming ExecutorJob) {
-    // The runtime lends this reference. The job that is queued below may end, and with it the actor that
-    // keeps the strand, before this thread goes on.
+    // The runtime passes this object unretained. The queued job may run and release the actor, and with it
+    // the strand, before this call returns.
     let held = Unmanaged.passRetained(self)
     defer { held.release() }
     let pointer = unsafeBitCast(UnownedJob(job), to: UnsafeMutableRawPointer.self)
@@ -88,17 +91,17 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     let here = opp_thread_here(app.engine.core, app.engine.forks, app.raw)
     guard let producer = here.producer, add(entry, Worker.of(here.worker, engine: app.engine), producer)
     else {
-      // A thread that is ending, a process without memory, the child of a fork(): the job must still run, and
-      // alone.
+      // The thread is ending, memory is short, or this is the child of a fork(). The job must still run, and
+      // serially.
       return runElsewhere(entry)
     }
   }
 
-  /// Queues a closure behind what the strand has to do already. It runs once; or, if the scheduler is shut
-  /// down first, `cancelled` is called once.
+  /// Queues a closure behind the jobs that the strand has already. It runs once; if the scheduler is shut
+  /// down first, `cancelled` is called once instead.
   ///
   /// - Parameters:
-  ///   - cancelled: called instead of `body` if that will never run, on any thread.
+  ///   - cancelled: called instead of `body` if `body` will never run; on any thread.
   ///   - body: what to run.
   /// - Throws: ``SchedulerError``: `shutDown`, `forked`, `threadEnding`, `outOfMemory`; nothing is queued
   ///   then.
@@ -115,14 +118,15 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     app.statistics.add(.submitted, 1, in: app.band)
   }
 
-  /// Not in the child of a fork(): what is in the queue is the parent's.
+  /// Adds an entry to the strand's queue. Not called in the child of a fork(), where the queue belongs to the
+  /// parent.
   private func add(_ entry: JobEntry, _ worker: Worker?, _ producer: OpaquePointer) -> Bool {
-    // The app that waits, if it stands higher than the strand's own. Mostly that is its own, which need not
-    // be held.
+    // The app that waits, if its band is higher than the strand's. Usually the job comes from the strand's
+    // own app, which need not be retained.
     let other = worker.flatMap { $0.isInside(app) ? nil : $0.app }
     let donor = other.flatMap { $0.band > app.band ? $0 : nil }
     if donor != nil { donated.add(1, ordering: .relaxed) }
-    // Of closures nobody waits for the end.
+    // Nothing waits for the end of a closure.
     let isAwaited = entry.kind == .task && other != nil
     if isAwaited, let other { app.beginWait(of: other) }
     guard
@@ -137,8 +141,8 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       return true
     }
     if let donor { wait(StrandToken(self, in: donor), worker, producer) }
-    // seqCst: after the push to the queue; a runner looks at the queue after it has left, so one of us sees
-    // the other.
+    // seqCst: the push to the queue precedes this load. A runner reads the queue after leave(), so one of the
+    // two sees the other.
     let word = state.load(ordering: .sequentiallyConsistent)
     if word & Self.running != 0 {
       raise(to: app.band)
@@ -148,10 +152,11 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     return true
   }
 
-  /// A token waits for the runner to leave, or, where there is none, in its place.
+  /// Stores a token until the runner leaves, or queues it at once where there is no runner.
   private func wait(_ token: StrandToken, _ worker: Worker?, _ producer: OpaquePointer) {
     waiting.push(token)
-    // seqCst: after that push; a runner looks at `waiting` after it has left, so one of us queues the token.
+    // seqCst: the push to `waiting` precedes this load. A runner reads `waiting` after leave(), so one of the
+    // two queues the token.
     if state.load(ordering: .sequentiallyConsistent) & Self.running != 0 {
       raise(to: token.place.band)
     } else {
@@ -159,12 +164,13 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     }
   }
 
-  /// Work of `band` waits for the runner: lets it run at that level, if it does not, and leave soon.
+  /// Work of `band` waits for the runner: raises the runner to that band, if it runs in a lower one, and has
+  /// it leave soon.
   private func raise(to band: Band) {
     var word = state.load(ordering: .relaxed)
     while word & Self.running != 0, band > Self.band(of: word) {
       let raised = word & ~12 | UInt64(band.rawValue) << 2
-      // relaxed: one of those who want it tells the monitor.
+      // relaxed: exactly one of several raising threads notifies the monitor.
       let (exchanged, original) = state.compareExchange(expected: word, desired: raised, ordering: .relaxed)
       if exchanged { return app.engine.monitor.post(.raise(identity, band)) }
       word = original
@@ -179,13 +185,14 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       retained.release()
       return runElsewhere()
     }
-    // A hint to later pushers, unless somebody has run it meanwhile. releasing: the token is in the queue.
+    // A hint for later pushers, unless the strand has run meanwhile. releasing: the token is in the queue
+    // before.
     guard word & (Self.posted | Self.running) == 0 else { return }
     _ = state.compareExchange(expected: word, desired: word | Self.posted, ordering: .releasing)
   }
 
-  /// Queues the tokens that wait, one in the place of each app that still stands higher; none where what they
-  /// were made for has been done.
+  /// Queues the waiting tokens, one for each app whose band is still higher. Queues none if all jobs from
+  /// higher bands have run.
   private func postWaiting(_ worker: Worker?, _ producer: OpaquePointer) {
     var places: [AppCore] = []
     for token in waiting.takeAll() where donated.load(ordering: .relaxed) > 0 && token.place.band > app.band {
@@ -195,7 +202,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     }
   }
 
-  /// Without memory the token in the own app must do.
+  /// If memory is short, the token in the strand's own app must suffice.
   private func post(_ token: StrandToken, _ worker: Worker?, _ producer: OpaquePointer, in place: AppCore) {
     let retained = Unmanaged<QueuedObject>.passRetained(token)
     let entry = JobEntry(.object, retained.toOpaque(), base: base, queuedAt: nil)
@@ -215,8 +222,10 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
 
   // MARK: Running
 
-  /// - Parameter takesOwn: whether the caller has taken the token in the own app, which then is there no
-  ///   more.
+  /// Makes the calling thread the runner. Returns false if there is one.
+  ///
+  /// - Parameter takesOwn: whether the caller has taken the token from the strand's own app, so that it is
+  ///   queued no more.
   func becomeRunner(in band: Band, takesOwn: Bool) -> Bool {
     var word = state.load(ordering: .relaxed)
     while true {
@@ -225,8 +234,8 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       let begun = (kept & (Self.number | Self.posted)) + Self.run + UInt64(band.rawValue) << 2 + Self.running
       let next = isFree ? begun : kept
       if next == word { return false }
-      // What the last runner did is seen. Pairs with leave(), which sees that the token was taken, or is seen
-      // here.
+      // seqCst; acquires what the last runner did. Pairs with leave(): either leave() sees that the token was
+      // taken, or this thread sees that the runner has left.
       let (exchanged, original) = state.compareExchange(
         expected: word, desired: next, ordering: .sequentiallyConsistent)
       if exchanged {
@@ -239,22 +248,22 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
 
   var hasRunner: Bool { state.load(ordering: .sequentiallyConsistent) & Self.running != 0 }
 
-  /// Leaves. Returns the new state.
+  /// Ends the caller's role as runner. Returns the new state.
   func leave() -> UInt64 {
     runner.store(0, ordering: .relaxed)
-    // seqCst: before the last looks at the queue, `waiting` and `loose`; see who adds to them. release: the
-    // next runner sees what this one did.
+    // seqCst: precedes the last reads of the queue, `waiting` and `loose`; pairs with the threads that push
+    // to these. release: publishes what this runner did to the next one.
     return state.bitwiseAnd(Self.number | Self.posted, ordering: .sequentiallyConsistent).newValue
   }
 
-  /// A worker has taken a token: the one in the own app, or that of an app that waits.
+  /// Called by a worker that has taken a token: the own app's (nil), or that of a waiting app.
   func run(on worker: Worker, for token: StrandToken? = nil) {
     guard let producer = worker.producer else { return runElsewhere() }
-    // Its job has run.
+    // All jobs from higher bands have run.
     if token != nil, donated.load(ordering: .relaxed) == 0 { return }
     let isDonated = worker.app !== app
     guard isDonated ? app.enterDonated() : !app.state.suspended else {
-      // It waits for the resumption in the own app's place.
+      // The strand's own token waits in its app until the app is resumed.
       if let token { return post(token, nil, producer, in: app) }
       return postToken(worker, producer, seen: state.load(ordering: .sequentiallyConsistent))
     }
@@ -264,14 +273,14 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
       if let token { wait(token, nil, producer) }
       return
     }
-    // From the slice's beginning, which was timed; and a strand with nothing more to do needs no clock to
-    // leave.
+    // The turn counts from the slice's beginning, which is already timed. If the queue is empty after a job,
+    // no clock is read.
     let until = worker.report.began + Self.turn
     var job = opp_job()
     while opp_queue_take(queue, &job) {
       run(JobEntry(job), on: worker)
       if opp_queue_is_empty(queue) || opp_now_ns() > until || app.state.suspended { break }
-      // A higher band waits, or the one in whose place this runs waits no more.
+      // An app of a higher band waits, or the app in whose queue the token was no longer waits.
       if Self.band(of: state.load(ordering: .relaxed)) > band
         || isDonated && donated.load(ordering: .relaxed) == 0
       {
@@ -283,7 +292,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     leave(producer)
   }
 
-  /// Leaves, and sees to it that somebody runs what is still there.
+  /// Ends the caller's role as runner, and queues tokens for what remains.
   func leave(_ producer: OpaquePointer) {
     let word = leave()
     postWaiting(nil, producer)
@@ -291,7 +300,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     if !loose.isEmpty { runElsewhere(all: false) }
   }
 
-  /// - Parameter worker: nil elsewhere, where closures are cancelled once the scheduler is closed.
+  /// - Parameter worker: nil outside the workers, where closures are cancelled once the scheduler is closed.
   func run(_ entry: JobEntry, on worker: Worker? = nil) {
     if entry.isAwaited { app.record.endWait() }
     if entry.kind != .closure {
@@ -303,7 +312,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     } else {
       Unmanaged<Closure>.fromOpaque(entry.pointer).takeRetainedValue().run()
     }
-    // Not before: who waits for it raises who runs it.
+    // Only after the job: while `donated` is positive, waiting apps raise the runner.
     if entry.isDonated { donated.subtract(1, ordering: .relaxed) }
   }
 

@@ -1,11 +1,11 @@
 internal import OpportuneBase
 
-/// A token in the place of an app that waits for a strand of another. Keeps that app as long as it is queued
-/// there, or waits for the strand's runner to leave.
+/// A strand's token in the queue of another app, which waits for the strand. It retains that app while it is
+/// queued there, or waits for the strand's runner to leave.
 final class StrandToken: QueuedObject, Linked, @unchecked Sendable {
   let place: AppCore
   private let strand: Strand
-  // Guarded by being a member of one stack, or in one thread's hands.
+  // Guarded: an entry belongs to one stack, or to one thread.
   var below: UInt = 0
 
   init(_ strand: Strand, in place: AppCore) {
@@ -16,6 +16,6 @@ final class StrandToken: QueuedObject, Linked, @unchecked Sendable {
 
   override func run(on worker: Worker) { strand.run(on: worker, for: self) }
 
-  // The token in the strand's own app is abandoned as well.
+  // Nothing to do: the token in the strand's own app is abandoned as well.
   override func abandon() {}
 }

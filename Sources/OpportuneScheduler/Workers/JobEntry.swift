@@ -1,21 +1,21 @@
 internal import COpportune
 
-/// What the run queue carries for a job: a pointer, in whose low bits stands what it points to, and a tag
-/// with the job's base priority and, for one job in eight, when it was queued. How far it was lowered follows
-/// from base and rank.
+/// An entry of the run queue for one job: a pointer whose low bits tell the kind of its target, and a tag.
+/// The tag has the job's base priority and, for one job in eight, the time of queueing. The depth of demotion
+/// follows from base and rank.
 ///
 ///     pointer, bits 0-1  kind
 ///     tag, bits 0-2      base
-///          bits 3-31     microseconds of the monotonic clock, modulo 536 s; 0 where they were not noted
+///          bits 3-31     microseconds of the monotonic clock, modulo 536 s; 0 if no time was taken
 ///
-/// In a strand's queue there are no bases and no times: see `isDonated` and `isAwaited`.
+/// Entries of a strand's queue have neither base nor time: see `isDonated` and `isAwaited`.
 struct JobEntry: @unchecked Sendable {
   enum Kind: UInt {
-    /// An `UnownedJob` to be run on the app's executor.
+    /// An `UnownedJob` that runs on the app's executor.
     case task = 0
     /// A retained ``Closure``.
     case closure = 1
-    /// A retained ``Strand``: a strand that has jobs.
+    /// A retained ``Strand`` that has jobs: the strand's token in its own app.
     case strand = 2
     /// A retained ``QueuedObject``.
     case object = 3
@@ -23,13 +23,13 @@ struct JobEntry: @unchecked Sendable {
 
   let raw: opp_job
 
-  /// - Parameter pointer: to an object of the runtime's, or of the language's: both are aligned to 16 bytes.
+  /// - Parameter pointer: an object of the Swift runtime or a Swift class; both are aligned to 16 bytes.
   init(_ kind: Kind, _ pointer: UnsafeMutableRawPointer, base: BasePriority, queuedAt nanoseconds: UInt64?) {
     let time = nanoseconds.map { max(1, UInt32(truncatingIfNeeded: $0 / 1000) & 0x1FFF_FFFF) } ?? 0
     self.init(kind, pointer, tag: UInt32(base.index) | time << 3)
   }
 
-  /// For a strand's queue.
+  /// An entry of a strand's queue.
   init(_ kind: Kind, _ pointer: UnsafeMutableRawPointer) { self.init(kind, pointer, tag: 0) }
 
   private init(_ kind: Kind, _ pointer: UnsafeMutableRawPointer, tag: UInt32) {
@@ -37,10 +37,10 @@ struct JobEntry: @unchecked Sendable {
       ptr: UnsafeMutableRawPointer(bitPattern: UInt(bitPattern: pointer) | kind.rawValue), tag: tag)
   }
 
-  /// The same in a strand's queue.
+  /// The same entry with the flags of a strand's queue.
   ///
   /// - Parameters:
-  ///   - isDonated: queued from work of an app of a higher band.
+  ///   - isDonated: queued by work of an app of a higher band.
   ///   - isAwaited: counted among the waits for the strand's app.
   init(_ entry: JobEntry, isDonated: Bool, isAwaited: Bool) {
     raw = opp_job(ptr: entry.raw.ptr, tag: (isDonated ? 1 : 0) | (isAwaited ? 2 : 0))
@@ -48,7 +48,7 @@ struct JobEntry: @unchecked Sendable {
 
   init(_ job: opp_job) { raw = job }
 
-  // A job is only ever made by these initialisers, from a pointer.
+  // Never nil: an entry is only ever made by these initialisers, from a pointer.
   var pointer: UnsafeMutableRawPointer {
     UnsafeMutableRawPointer(bitPattern: UInt(bitPattern: raw.ptr) & ~3).unsafelyUnwrapped
   }
@@ -57,22 +57,22 @@ struct JobEntry: @unchecked Sendable {
 
   var base: BasePriority { BasePriority(index: UInt8(raw.tag & 7)) }
 
-  /// Whether somebody in a higher band waits for it. In strands' queues only.
+  /// Whether an app of a higher band waits for the job. Strands' queues only.
   var isDonated: Bool { raw.tag & 1 != 0 }
 
-  /// Whether another app's foreground work waits for it to begin. Likewise.
+  /// Whether the job is counted as another app's wait until it begins. Strands' queues only.
   var isAwaited: Bool { raw.tag & 2 != 0 }
 
-  /// Microseconds in the queue, if that was noted.
+  /// Microseconds that the job has waited in the queue; nil if no time was taken.
   func waited(until nanoseconds: UInt64) -> UInt64? {
     guard raw.tag >> 3 != 0 else { return nil }
     return UInt64((UInt32(truncatingIfNeeded: nanoseconds / 1000) &- raw.tag >> 3) & 0x1FFF_FFFF)
   }
 }
 
-/// What runs itself when its entry is taken: an entry that has more to it than the other kinds.
+/// A queue entry with state of its own, beyond what the other kinds hold; it runs itself when it is taken.
 class QueuedObject: @unchecked Sendable {
-  /// What its account is kept under.
+  /// The key of its account.
   let identity: UInt64
   let base: BasePriority
 
@@ -81,7 +81,9 @@ class QueuedObject: @unchecked Sendable {
     self.base = base
   }
 
-  /// - Parameter raised: its base in this entry, where that is another.
+  /// Queues an entry for the object, which the entry retains.
+  ///
+  /// - Parameter raised: the base priority of this entry, where it differs from the object's.
   /// - Returns: false where memory is short; then nothing was queued.
   func push(
     to owner: AppCore, _ place: OpaquePointer, as raised: BasePriority? = nil, rank: UInt8,
@@ -95,17 +97,17 @@ class QueuedObject: @unchecked Sendable {
     return false
   }
 
-  /// A worker has taken the entry.
+  /// Called by the worker that has taken the entry.
   func run(on worker: Worker) {}
 
-  /// The scheduler is gone.
+  /// Called when the scheduler has ended.
   func abandon() {}
 }
 
-/// A closure on its way through the queue. It ends in exactly one of two ways.
+/// A queued closure. Exactly one of its two functions is called.
 final class Closure: Sendable {
   let app: AppCore
-  /// Stands for a task id in the table of accounts.
+  /// Used in place of a task id in the table of accounts.
   let identity: UInt64
   private let body: @Sendable () -> Void
   private let cancelled: (@Sendable () -> Void)?

@@ -1,31 +1,30 @@
 /// The kernel scheduling class of the background pool.
 public enum BackgroundClass: Sendable, Hashable, CaseIterable, Codable {
-  /// `SCHED_IDLE`: the weight of nice 20 and below, and any other thread that wakes preempts it.
+  /// `SCHED_IDLE`: a weight below that of nice 19; any other waking thread preempts it.
   case idle
   /// `SCHED_OTHER` at nice 19.
   case nice19
-  /// `SCHED_OTHER` at nice 19 with the longest slice the kernel takes, so that it is switched to less often.
-  /// The same as ``nice19`` where the slice cannot be set.
+  /// `SCHED_OTHER` at nice 19 with the longest slice that the kernel accepts, so that context switches are
+  /// rarer. The same as ``nice19`` where the slice cannot be set.
   case nice19LongSlice
 }
 
-/// What the kernel lets this process do to its threads' priorities; probed once at the start.
+/// What the kernel allows this process to do to its threads' priorities; probed once at the start.
 package struct KernelPrivileges: Sendable, Hashable {
-  /// A thread's nice value may be lowered again after it was raised, and `SCHED_IDLE` left (`CAP_SYS_NICE`,
-  /// or `RLIMIT_NICE` high enough).
+  /// The nice value of a thread may be lowered again after it was raised, and `SCHED_IDLE` may be left
+  /// (`CAP_SYS_NICE`, or `RLIMIT_NICE` high enough).
   package var canRaise: Bool
   /// `SCHED_RR` may be entered (`CAP_SYS_NICE` or `RLIMIT_RTPRIO`).
   package var canUseRR: Bool
-  /// The kernel takes a slice for `SCHED_OTHER` (Linux 6.12 or later). Needs no privilege in either
+  /// The kernel accepts a slice for `SCHED_OTHER` (Linux 6.12 or later). This needs no privilege in either
   /// direction.
   package var canSetSlice: Bool
-  /// The nice value that the process has, -20 to 19: foreground work keeps it, and demotion goes on from
-  /// there.
+  /// The process's own nice value, -20 to 19. Foreground work keeps it, and demotion adds to it.
   package var baseNice: Int
 
-  /// Takes what a probe has found, or a test asks for.
+  /// Makes a value from a probe's result, or for a test.
   ///
-  /// - Parameter baseNice: brought into -20 to 19.
+  /// - Parameter baseNice: clamped to -20 to 19.
   package init(canRaise: Bool, canUseRR: Bool, canSetSlice: Bool, baseNice: Int = 0) {
     self.canRaise = canRaise
     self.canUseRR = canUseRR
@@ -34,12 +33,12 @@ package struct KernelPrivileges: Sendable, Hashable {
   }
 }
 
-/// How the kernel is to schedule one worker: class, nice, slice.
+/// How the kernel schedules one worker: class, nice value, slice.
 ///
-/// ``init(worker:level:depth:bands:backgroundClass:privileges:)`` is the whole of the policy. A value: safe
-/// to use from any thread.
+/// ``init(worker:level:depth:bands:backgroundClass:privileges:)`` is the whole policy. A value: safe to use
+/// from any thread.
 package struct KernelPriority: Sendable, Hashable {
-  /// The kernel's scheduling classes that are used here.
+  /// The kernel's scheduling classes in use.
   package enum Policy: Sendable, Hashable, CaseIterable {
     /// `SCHED_OTHER`; nice and slice apply.
     case normal
@@ -49,7 +48,7 @@ package struct KernelPriority: Sendable, Hashable {
     case roundRobin
   }
 
-  /// The class.
+  /// The scheduling class.
   package let policy: Policy
 
   /// -20 (first) to 19 (last); 0 unless the class is normal.
@@ -61,15 +60,16 @@ package struct KernelPriority: Sendable, Hashable {
   /// 1 (lowest) to 65 in the round-robin class, else 0.
   package let realTimePriority: Int
 
-  /// The worker cannot come back from this to its pool's own class, so it must end after the job that it
-  /// runs, and another takes its place.
+  /// The worker cannot return from this priority to its pool's own. So it must end after its current job, and
+  /// another worker replaces it.
   package let retires: Bool
 
-  /// The slice of foreground work, 100 µs, the shortest that the kernel takes: it preempts soonest.
+  /// The slice of foreground work, 100 µs: the shortest that the kernel accepts, and the soonest to preempt.
   package static let foregroundSliceNanoseconds: UInt64 = 100_000
-  /// The slice of demoted foreground work, 20 ms: its deadline lies far enough that whoever wakes goes first.
+  /// The slice of demoted foreground work, 20 ms: its virtual deadline lies so late that any waking thread
+  /// runs first.
   package static let demotedSliceNanoseconds: UInt64 = 20_000_000
-  /// The slice of ``BackgroundClass/nice19LongSlice``, 100 ms, the longest that the kernel takes.
+  /// The slice of ``BackgroundClass/nice19LongSlice``, 100 ms: the longest that the kernel accepts.
   package static let backgroundSliceNanoseconds: UInt64 = 100_000_000
 
   private init(_ policy: Policy, nice: Int = 0, slice: UInt64 = 0, realTime: Int = 0, retires: Bool = false) {
@@ -80,7 +80,7 @@ package struct KernelPriority: Sendable, Hashable {
     self.retires = retires
   }
 
-  /// Put together again from its parts.
+  /// Makes a value from its stored parts.
   init(policy: Policy, nice: Int, sliceNanoseconds: UInt64, realTimePriority: Int, retires: Bool) {
     self.init(policy, nice: nice, slice: sliceNanoseconds, realTime: realTimePriority, retires: retires)
   }
@@ -96,16 +96,16 @@ package struct KernelPriority: Sendable, Hashable {
   /// | real-time, worker too | round-robin by level, or nice -10 + depth, at most -1 | as foreground |
   /// | real-time, another worker | as foreground | as foreground |
   ///
-  /// Where the process was started with another nice value than 0, that is added, within -20 to 19; not for
-  /// the background. Slices are left out where they cannot be set. A background worker that may not be raised
-  /// stays in the background class even if the app of its job has come to the foreground: its next job is a
-  /// background one again. (R-CPU-01, R-CPU-06, R-CPU-10)
+  /// If the process was started with a nice value other than 0, that value is added, within -20 to 19, except
+  /// for the background. Slices are omitted where they cannot be set. A background worker that may not be
+  /// raised stays in the background class even if its job's app has come to the foreground: its next job is a
+  /// background job again. (R-CPU-01, R-CPU-06, R-CPU-10)
   ///
   /// - Parameters:
-  ///   - worker: the pool that the worker belongs to.
+  ///   - worker: the pool of the worker.
   ///   - level: the level of the work, demotion included.
-  ///   - depth: how many of those levels are demotion, ``QuantumAccount/depth``; negative counts as 0.
-  ///   - bands: which level belongs where.
+  ///   - depth: the part of the level that is demotion, ``QuantumAccount/depth``; negative counts as 0.
+  ///   - bands: the levels of each band.
   ///   - backgroundClass: the class of background work.
   ///   - privileges: what the kernel allows.
   package init(
@@ -126,9 +126,9 @@ package struct KernelPriority: Sendable, Hashable {
     }
   }
 
-  /// The priority of the thread that watches the workers: above those of the real-time pool, which would keep
-  /// it from seeing what they do, and end slices only when it has let go of them. Without that pool, and
-  /// where it is not allowed, a foreground worker's.
+  /// The priority of the monitor's thread: above the real-time pool's workers. Otherwise those would preempt
+  /// it, and it could end their slices only after they have yielded the CPU. Without a real-time pool, or
+  /// without the privilege, it is that of a foreground worker.
   static func monitor(_ pools: Set<WorkerPool>, _ privileges: KernelPrivileges) -> KernelPriority {
     pools.contains(.realTime) && privileges.canUseRR
       ? KernelPriority(.roundRobin, realTime: Level.count + 1) : .foreground(depth: 0, privileges)
@@ -150,10 +150,10 @@ package struct KernelPriority: Sendable, Hashable {
 
   private static func foreground(depth: Int, _ privileges: KernelPrivileges) -> KernelPriority {
     let slice = depth > 0 ? demotedSliceNanoseconds : foregroundSliceNanoseconds
-    // The first step without privilege is the one that can be undone: most jobs that exceed a quantum do so
-    // by little, and a worker less for each of them would cost more than they do.
+    // Without privilege the first step must be one that can be undone. Most jobs that exceed a quantum exceed
+    // it by little, and retiring a worker for each of them would cost more than they do.
     let usesNice = depth > (privileges.canRaise ? 0 : 1)
-    // Nice 1 would still leave a hog 80 % of its weight; 5 takes two thirds of it at once.
+    // Nice 1 would still leave a hog 80 % of its weight; nice 5 takes two thirds of it at once.
     let base = privileges.baseNice
     let nice = usesNice ? min(19, base + 3 + 2 * min(depth, 8)) : base
     return KernelPriority(
@@ -164,7 +164,7 @@ package struct KernelPriority: Sendable, Hashable {
   private static func realTime(step: Int, depth: Int, _ privileges: KernelPrivileges) -> KernelPriority {
     if privileges.canUseRR { return KernelPriority(.roundRobin, realTime: step + 1) }
     guard privileges.canRaise else { return .foreground(depth: depth, privileges) }
-    // Demoted or not, it stays before the foreground, where that is not at -20 itself.
+    // Demoted or not, real-time work stays ahead of the foreground, unless the foreground itself is at -20.
     let nice = max(-20, privileges.baseNice - 10 + min(max(0, depth), 9))
     return KernelPriority(.normal, nice: nice, slice: privileges.canSetSlice ? foregroundSliceNanoseconds : 0)
   }

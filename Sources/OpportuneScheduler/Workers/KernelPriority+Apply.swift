@@ -2,7 +2,7 @@ internal import COpportune
 import Glibc
 
 extension KernelPriority {
-  /// Gives thread `tid` (0: the caller) this priority. Returns whether the kernel agreed.
+  /// Gives this priority to thread `tid` (0: the caller). Returns whether the kernel accepted it.
   func apply(to tid: Int32) -> Bool {
     var parameters = opp_sched_params()
     parameters.nice = Int8(clamping: nice)
@@ -16,9 +16,9 @@ extension KernelPriority {
     return opp_thread_set_sched(tid, &parameters) == 0
   }
 
-  /// Gives it to the calling thread, which has its maker's until then. Where the nice value is refused as a
-  /// whole, the slice at least, which never is: somebody has lowered the process, or the thread that made
-  /// this one.
+  /// Gives this priority to the calling thread, which has inherited that of its creator. If the kernel
+  /// refuses the nice value, at least the slice is set, which is always allowed. A refusal means that the
+  /// nice value of the process, or of the creating thread, was raised by other code.
   func applyToNewThread() {
     if apply(to: 0) || policy != .normal { return }
     var own = opp_sched_params()
@@ -29,7 +29,7 @@ extension KernelPriority {
 }
 
 extension KernelPrivileges {
-  /// What the kernel lets this process do, tried on a thread of its own.
+  /// Probes what the kernel allows, on a temporary thread.
   static func probe() -> KernelPrivileges {
     var probe = opp_system_probe()
     guard opp_system_probe_run(&probe) == 0 else {
@@ -38,13 +38,13 @@ extension KernelPrivileges {
     return KernelPrivileges(probe)
   }
 
-  /// The main thread's nice value: the calling one may be a worker, lowered for what it runs.
+  /// The main thread's nice value. The calling thread may be a worker with a lowered priority.
   private static var processNice: Int {
     var main = opp_sched_params()
     return opp_thread_get_sched(getpid(), &main) == 0 ? Int(main.nice) : 0
   }
 
-  /// As a probe has found them.
+  /// Makes a value from a probe's result.
   init(_ probe: opp_system_probe) {
     self.init(
       canRaise: probe.can_raise_nice != 0 && probe.can_leave_idle != 0, canUseRR: probe.can_use_rr != 0,

@@ -1,34 +1,35 @@
 internal import COpportune
 import Synchronization
 
-/// One pool of one scheduler: its workers, and what the monitor knows of it. Tokens, sleepers and places for
-/// demoted work are in the C core.
+/// One pool of one scheduler: its workers, and what the monitor knows of it. Run tokens, parked workers and
+/// room for demoted work are in the C core.
 final class PoolState: @unchecked Sendable {
   let pool: WorkerPool
-  /// The levels it serves; those of them that hold only demoted foreground work; and of these the first, of
-  /// work that was lowered once, or is held back for its origin.
+  /// `mask`: the levels that the pool serves. `demotedMask`: those of them that hold only demoted foreground
+  /// work. `loweredOnceMask`: of these the first ones, for work that was lowered once or is held back for its
+  /// origin.
   let mask: UInt64
   let demotedMask: UInt64
   let loweredOnceMask: UInt64
-  // Every access to what it points to is atomic.
+  // Every access to the memory behind it is atomic.
   let raw: OpaquePointer
-  /// The monitor's own: the CPU time of the pool's workers when there was made more room last.
+  /// Monitor's thread only: the CPU time of the pool's workers when extra room was last granted.
   private var cpuAtExtra: UInt64 = 0
-  /// How many blocked workers' places others have taken.
+  /// How many blocked workers were replaced.
   let replaced = Atomic<UInt64>(0)
-  /// The monitor's own: how many jobs the workers had begun and ended at the last look.
+  /// Monitor's thread only: how many jobs the workers had begun and ended at the last look.
   var lastProgress: UInt64 = 0
-  /// The CPU time of the pool's workers at the first look after one of its jobs was seen to have begun or
-  /// ended, and when that was last looked at.
+  /// `cpuAtProgress`: the CPU time of the pool's workers at the first look after a job was seen to begin or
+  /// end. `stoodLookAt`: the time of the last such look.
   var cpuAtProgress: UInt64?
   var stoodLookAt: UInt64 = 0
-  /// The monitor's own: workers by slot.
+  /// Monitor's thread only: workers by slot.
   var workers: [Worker?] = []
-  /// How many workers it can have, where threads are few.
+  /// How many workers the pool can have, where threads are few.
   private let attainable = Atomic<Int>(.max)
   /// How many workers are to end as soon as they have nothing to do.
   private let surplus = Atomic<Int>(0)
-  /// The monitor's own: how many workers it may have.
+  /// Monitor's thread only: how many workers the pool may have.
   private(set) var mostWorkers = Int(OPP_POOL_WORKERS)
   var liveWorkers: Int { workers.count { $0 != nil } }
 
@@ -55,12 +56,13 @@ final class PoolState: @unchecked Sendable {
       raw, UInt32(ThreadShares.demotedLimit(workers: workers, width: width, configured: configured)))
   }
 
-  /// The monitor's own: the jobs that ended ordinarily up to the last look that counted, and how much CPU
-  /// time one took, on average over the last few dozen, nanoseconds. Not by the wall clock: what hogs beside
-  /// them cost them is no reason to let them wait for longer.
+  /// Monitor's thread only. `ordinaryBefore`: the count and CPU time of ordinary jobs at the last update.
+  /// `ordinaryLength`: the CPU time of one such job, averaged over the last few dozen, in nanoseconds. It is
+  /// CPU time and not wall-clock time: hogs that slow ordinary jobs down must not lengthen the spare worker's
+  /// delay.
   private var ordinaryBefore: (count: UInt64, time: UInt64) = (0, 0)
   private var ordinaryLength: UInt64 = 0
-  /// What ``learnReserveDelay(least:quantum:)`` has returned last.
+  /// The last result of ``learnReserveDelay(least:quantum:)``.
   private(set) var spareDelay: UInt64 = 0
 
   func learnReserveDelay(least: UInt64, quantum: UInt64) -> UInt64 {
@@ -76,7 +78,7 @@ final class PoolState: @unchecked Sendable {
       count &+= jobs.count
       time &+= jobs.time
     }
-    // Fewer than before: a worker has gone, with its counts.
+    // The sums have decreased: a worker has ended, and its counts with it.
     guard count >= ordinaryBefore.count, time >= ordinaryBefore.time else {
       ordinaryBefore = (count, time)
       return
@@ -89,30 +91,30 @@ final class PoolState: @unchecked Sendable {
   }
 
   /// How long all of a pool's workers must have been inside their jobs before the spare worker is woken, in
-  /// nanoseconds: at least `delay`, and twice the CPU time that its jobs ordinarily take, `quantum` at most.
-  /// What waits behind jobs of ordinary length waits because the CPUs are busy, and one more thread would
-  /// only contend with them.
+  /// nanoseconds. At least `delay`, otherwise twice the CPU time that the pool's jobs ordinarily take,
+  /// `quantum` at most. Work behind jobs of ordinary length waits because the CPUs are busy; one more thread
+  /// would only contend with them.
   static func spareDelay(ordinary: UInt64, delay: UInt64, quantum: UInt64) -> UInt64 {
     max(delay, min(ordinary &* 2, quantum))
   }
 
   /// How long a job must have been running before its blocked worker is replaced, in nanoseconds: `delay`,
-  /// doubled with every eight workers a core that the pool has, a second at most. A pool whose jobs all block
-  /// is soon made up to tens of threads and then grows slowly; it does grow, since what they wait for may be
-  /// queued behind them.
+  /// doubled with every eight workers per core that the pool has, a second at most. So a pool whose jobs all
+  /// block soon has tens of workers, and then grows slowly. It does continue to grow, since what the blocked
+  /// jobs wait for may be queued behind them.
   static func patience(workers: Int, width: Int, delay: UInt64) -> UInt64 {
     min(delay << UInt64(min(14, workers / (8 * width))), max(delay, 1_000_000_000))
   }
 
   // MARK: Demoted work
 
-  /// What a worker may take now: all; with the bound of demoted workers reached, fresh work, and what was
-  /// lowered only once where the monitor has made extra room.
+  /// The levels that a worker may take now. All levels, until the limit of demoted workers is reached. Then
+  /// only fresh work, and work that was lowered once where the monitor has granted extra room.
   var takeable: UInt64 { opp_pool_takeable(raw) }
 
-  /// The monitor's, once a quantum while such jobs wait; among them may be a short one, held back for its
-  /// origin. One more may begin, a hog for each two quanta that the pool's workers have had the CPUs. True
-  /// where there is more room than before.
+  /// Grants room for one more job that was lowered once: a hog for each two quanta that the pool's workers
+  /// have had the CPUs. Among these jobs may be a short one that is held back for its origin. Called by the
+  /// monitor once a quantum while such jobs wait. Returns whether room was added.
   func makeExtraRoom(cpuOfWorkers: UInt64, quantum: UInt64, width: Int) -> Bool {
     guard !hasRoom(.OPP_DEMOTION_ONCE) else { return false }
     let due = cpuAtExtra.saturatingAdd(2 * quantum * UInt64(width))
@@ -122,12 +124,13 @@ final class PoolState: @unchecked Sendable {
     return true
   }
 
-  /// Whether one more may be counted among the demoted, for that reason, if as many `others` are.
+  /// Whether one more worker may be counted among the demoted, for that reason, with `others` counted
+  /// besides.
   func hasRoom(_ why: opp_demotion, beside others: Int = 0) -> Bool {
     demotedCount + others < Int(opp_pool_room(raw, why))
   }
 
-  /// Whether demoted work waits for a place.
+  /// Whether demoted work waits in the queue.
   func demotedWait(_ core: OpaquePointer) -> Bool { demotedMask != 0 && opp_has_ready(core, demotedMask) }
 
   var demotedCount: Int { Int(opp_pool_demoted(raw)) }
@@ -137,7 +140,7 @@ final class PoolState: @unchecked Sendable {
   /// How many jobs that are held back for their origin run at the pool's own kernel priority.
   private let trials = Atomic<Int>(0)
 
-  /// One more, unless there are `most`: a flood of such jobs is not to contend with fresh work.
+  /// Begins a trial, unless `most` are running: a flood of such jobs must not contend with fresh work.
   func beginTrial(most: Int) -> Bool {
     // relaxed, here and below: a count that orders nothing.
     if trials.wrappingAdd(1, ordering: .relaxed).oldValue < most { return true }
@@ -149,27 +152,28 @@ final class PoolState: @unchecked Sendable {
 
   // MARK: Workers that cannot be had
 
-  /// The monitor's: the pool may have `most` workers from now on, and can have `attainable` of them as things
-  /// are. True if it could have another number before; follow that by ``setWidth(_:_:)``.
+  /// Sets how many workers the pool may have (`most`) and how many of them it can have at present
+  /// (`attainable`). Called by the monitor. If it returns true, the second number has changed: call
+  /// ``setWidth(_:_:)`` next.
   func share(most: Int, attainable: Int) -> Bool {
     mostWorkers = min(most, Int(OPP_POOL_WORKERS))
     let before = self.attainable.exchange(attainable, ordering: .relaxed)
     let surplus = max(0, liveWorkers - mostWorkers)
     self.surplus.store(surplus, ordering: .relaxed)
-    // Who sleeps looks for a job first, and finds that it is to end when there is none.
+    // A woken worker looks for a job first, and then finds that it is to end.
     for _ in 0..<min(surplus, Int(opp_pool_sleeping(raw))) { _ = opp_pool_wake_spare(raw) }
     return attainable != before
   }
 
-  /// Whether it has fewer workers, or lets fewer demoted jobs begin, than it would.
+  /// Whether the pool has fewer workers, or lets fewer demoted jobs begin, than configured.
   func isShort(width: Int, _ configuration: SchedulerConfiguration) -> Bool {
     mostWorkers <= width || Int(opp_pool_demoted_limit(raw)) < width * configuration.demotedLimitPerCore
   }
 
-  /// Whether a worker that has nothing to do is to end, so that another pool can have its thread; it has to,
-  /// then.
+  /// Called by a worker that has nothing to do: returns true if it must end, so that another pool can have
+  /// its thread.
   func takeSurplus() -> Bool {
-    // relaxed: one that stays for longer, or goes in vain, does no harm; the monitor starts what is wanted.
+    // relaxed: a worker too many or too few does no harm; the monitor starts those that are missing.
     var left = surplus.load(ordering: .relaxed)
     while left > 0 {
       let (exchanged, original) = surplus.compareExchange(
@@ -180,16 +184,17 @@ final class PoolState: @unchecked Sendable {
     return false
   }
 
-  /// The monitor's own: whether another worker was to be started and could not be.
+  /// Monitor's thread only: whether the last attempt to start a worker failed.
   var lacksWorker = false
-  /// The monitor's own: when the next start may be tried, and how long that was put off.
+  /// Monitor's thread only: when the next start may be tried, and by how long it was put off.
   private(set) var startsFrom: UInt64 = 0
   private var startPause: UInt64 = 0
   private var lackedAt: UInt64?
 
-  /// The kernel refused a thread, or memory was too short for its worker. Such starts would follow each other
-  /// without end, each a system call or more: the next comes after a millisecond, or twice the pause before,
-  /// an eighth of a second at most. True if this is the first for long.
+  /// Puts off the next start after the kernel has refused a thread, or memory was too short for its worker.
+  /// Without a pause such starts would be repeated endlessly, each at the cost of a system call or more. The
+  /// pause is a millisecond, then twice the previous one, an eighth of a second at most. Returns true for the
+  /// first failure in a second.
   func putOffStart(at now: UInt64) -> Bool {
     let isFirst = !lackedLately(at: now)
     startPause = isFirst ? 1_000_000 : min(2 * startPause, 128_000_000)
@@ -197,7 +202,7 @@ final class PoolState: @unchecked Sendable {
     return isFirst
   }
 
-  /// A thread was given. Whether its worker comes about shows later, and meanwhile no more are tried.
+  /// A thread was started. Whether its worker can begin shows later; until then no more starts are tried.
   func started(at now: UInt64) {
     lacksWorker = false
     if lackedLately(at: now) { startsFrom = now + startPause }

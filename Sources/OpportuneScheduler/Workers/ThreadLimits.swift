@@ -1,10 +1,10 @@
 internal import COpportune
 import Glibc
 
-/// How many threads the kernel lets this process have, as far as it says beforehand: each is a task of its
-/// user (`RLIMIT_NPROC`) and of its cgroups (`pids.max`). A value.
+/// The kernel's limits on this process's threads, as far as they can be read beforehand. Each thread counts
+/// against the limit of its user (`RLIMIT_NPROC`) and of its cgroups (`pids.max`). A value.
 struct ThreadLimits: Sendable, Equatable {
-  /// A limit that counts, and how many tasks count against it.
+  /// A limit on tasks, and how many tasks count against it.
   struct Limit: Sendable, Equatable {
     var most: Int
     var used: Int
@@ -12,23 +12,23 @@ struct ThreadLimits: Sendable, Equatable {
     var room: Int { max(0, most - used) }
   }
 
-  /// `RLIMIT_NPROC`; nil where there is none, or the process is not bound by it. What is used are the
-  /// process's own threads, and with `everybody` those of all processes of its user that can be seen.
+  /// `RLIMIT_NPROC`; nil where there is none, or the process is exempt. `used` counts the process's own
+  /// threads; with `everybody`, those of all visible processes of its user.
   var user: Limit?
-  /// `pids.max` of that of the process's cgroups which has the least room; nil where none has a limit.
+  /// `pids.max` of the process's cgroup with the least room; nil where none has a limit.
   var group: Limit?
 
-  /// How many more threads may be started, at most; nil where nothing limits them.
+  /// How many more threads may be started, at most; nil where there is no limit.
   var room: Int? { [user, group].compactMap { $0?.room }.min() }
 
-  /// Of this process. Some twenty small files, below a millisecond; with `everybody` two for each process
-  /// that can be seen.
+  /// Reads the limits of this process: about twenty small files in less than a millisecond. With `everybody`
+  /// it reads two more for each visible process.
   static func read(everybody: Bool = false) -> ThreadLimits {
     var limits = ThreadLimits()
     var own = rlimit()
     if getrlimit(Int32(__RLIMIT_NPROC.rawValue), &own) == 0, own.rlim_cur != rlim_t.max {
-      // The caller's: each thread has an identity of its own, and one that has ended as the process's first
-      // keeps an old one.
+      // The calling thread's status: each thread has its own credentials, and a main thread that has ended
+      // keeps old ones.
       let status = SmallFile.read("/proc/thread-self/status")
       if isBoundAsUser(status) {
         let others = everybody ? threadsOfOthers(ofUser: getuid()) : 0
@@ -44,7 +44,8 @@ struct ThreadLimits: Sendable, Equatable {
     return limits
   }
 
-  /// The machine's root is not bound, nor is who may set limits aside. In a user namespace neither counts.
+  /// Exempt are the machine's root and holders of a capability to exceed limits. In a user namespace neither
+  /// counts.
   private static func isBoundAsUser(_ status: String?) -> Bool {
     let map = SmallFile.read("/proc/self/uid_map")?.split(whereSeparator: \.isWhitespace)
     guard map.map({ $0 == ["0", "0", "4294967295"] }) ?? true else { return true }
@@ -77,7 +78,7 @@ struct ThreadLimits: Sendable, Equatable {
 }
 
 extension ThreadLimits: CustomStringConvertible {
-  /// "18 by RLIMIT_NPROC, 5 of them used; 100 by the cgroup's pids.max, 40 of them used".
+  /// For example: "18 by RLIMIT_NPROC, 5 of them used; 100 by the cgroup's pids.max, 40 of them used".
   var description: String {
     let parts = [
       user.map { "\($0.most) by RLIMIT_NPROC, \($0.used) of them used" },
@@ -87,17 +88,17 @@ extension ThreadLimits: CustomStringConvertible {
   }
 }
 
-/// How the pools share threads that are few: a pure function of how many there are.
+/// How the pools share a limited number of threads: a pure function of that number.
 struct ThreadShares: Sendable, Equatable {
-  /// The least that a pool works with.
+  /// The minimum of workers of one pool.
   static let fewest = 1
 
   /// How many workers each pool may have.
   let workers: [WorkerPool: Int]
 
-  /// The shares of `total` workers: the foreground has what the others leave, which have a quarter each, or
-  /// as much as serves all CPUs if that is no more than a third. So what blocks or has sunk in the background
-  /// takes none of the foreground's.
+  /// The shares of `total` workers. Each pool other than the foreground has a quarter, or as many as serve
+  /// all CPUs if that is no more than a third. The foreground has the rest. So jobs that block in the
+  /// background, or that were demoted to it, take no workers from the foreground.
   init(of total: Int, among pools: Set<WorkerPool>, width: Int) {
     let share = max(Self.fewest, total / 4, min(width + 1, total / 3))
     let others = pools.subtracting([.foreground])
@@ -106,19 +107,20 @@ struct ThreadShares: Sendable, Equatable {
     self.workers = workers
   }
 
-  /// How many workers a scheduler makes do with that may start `room` threads more and has `live` already,
-  /// the monitor not among them: a quarter is the program's, and two at least.
+  /// The number of workers for a scheduler that may start `room` more threads and has `live` workers already,
+  /// the monitor not counted. A quarter of the threads, at least two, is left to the program.
   static func total(room: Int, live: Int) -> Int {
     let all = min(room, 1 << 30) + live
     return max(0, all - max(2, all / 4))
   }
 
-  /// How many tokens a pool of so many workers has: one of them is the spare worker.
+  /// The run tokens of a pool with this many workers: all but the spare worker, `width` at most.
   static func tokens(workers: Int, width: Int) -> Int { min(width, max(1, workers - 1)) }
 
-  /// How many demoted jobs may begin in a pool of so many workers. Twice as many may be counted, of jobs that
-  /// turned out to be hogs while they ran, and beside those the tokens and the spare worker are to be had
-  /// still; but as many as can use the CPUs begin where that leaves half of the workers.
+  /// How many demoted jobs may begin in a pool with this many workers. Twice as many may be counted, for jobs
+  /// that turn out to be hogs while they run. There must then still be workers for the run tokens and the
+  /// spare worker. But if half of the workers remain free, as many demoted jobs may begin as can use the
+  /// CPUs.
   static func demotedLimit(workers: Int, width: Int, configured: Int) -> Int {
     min(configured, max(1, (workers - width - 1) / 2, min(width, workers / 2)))
   }

@@ -1,11 +1,12 @@
 internal import COpportune
 
-/// The CPUs that the process may use now, and how they lie.
+/// The CPUs that the process may use now, and their nodes.
 final class Topology: Sendable {
   // Written in init only.
   private nonisolated(unsafe) let raw: UnsafeMutablePointer<opp_topology>
 
-  /// Reads the machine's, or a made-up one; where that fails, one CPU on one node.
+  /// Reads the topology with `read`: the machine's, or a test's. If that fails, the result is one CPU on one
+  /// node.
   init(_ read: (UnsafeMutablePointer<opp_topology>) -> Int32 = { opp_topology_read($0) }) {
     raw = .allocate(capacity: 1)
     raw.initialize(to: opp_topology())
@@ -17,19 +18,19 @@ final class Topology: Sendable {
 
   deinit { raw.deallocate() }
 
-  /// How many workers may run at once: usable CPUs, or the CPU quota if that is less.
+  /// How many workers may run at once: the number of usable CPUs, or the CPU quota if that is less.
   var width: Int { Int(opp_topology_width(raw)) }
 
-  /// CPUs that the process may use.
+  /// The number of CPUs that the process may use.
   var cpuCount: Int { Int(raw.pointee.cpu_count) }
 
-  /// Nodes that have one of them.
+  /// The number of nodes with at least one of these CPUs.
   var nodeCount: Int { Int(raw.pointee.node_count) }
 
-  /// The CPU limit in thousandths of a CPU; 0 where there is none.
+  /// The CPU quota in thousandths of a CPU; 0 where there is none.
   var quotaMilli: UInt64 { raw.pointee.quota_milli }
 
-  /// The node of the CPU that the caller runs on.
+  /// The node of the CPU on which the caller runs.
   var currentNode: UInt8 {
     let place = opp_topology_current(raw)
     guard place >= 0, raw.pointee.node_count > 1 else { return 0 }
@@ -38,7 +39,7 @@ final class Topology: Sendable {
     }
   }
 
-  /// Distances of all nodes from `node`, or nil where there is only one.
+  /// Calls `body` with the distances of all nodes from `node`; with nil where there is only one node.
   func withDistances<Result>(from node: UInt8, _ body: (UnsafePointer<UInt8>?) -> Result) -> Result {
     guard raw.pointee.node_count > 1 else { return body(nil) }
     return withUnsafePointer(to: &raw.pointee.distance) {

@@ -2,42 +2,43 @@ internal import COpportune
 internal import COpportuneRuntime
 import Synchronization
 
-/// A thread of a pool: runs jobs, keeps its kernel priority, and accounts for what they use. When it may take
-/// which, parks and is woken, is the C core's: see worker.c.
+/// A thread of a pool: it runs jobs, keeps its kernel priority, and accounts for the CPU time of its jobs.
+/// The C core decides when it takes a job, parks or is woken: see worker.c.
 ///
-/// What others read of it (the monitor, and `App.setBand`) is in `report`, published under a sequence number:
-/// odd while it is inside a job.
+/// Other threads (the monitor, and `App.setBand`) read the worker's state from `report`. It is published
+/// under a sequence number that is odd while the worker is inside a job.
 final class Worker: @unchecked Sendable {
   let engine: Engine
   let pool: PoolState
   let slot: UInt32
   let report = WorkerReport()
 
-  /// Its slot in the C core, which stays where it is.
+  /// The worker's slot in the C core; its address does not change.
   let raw: OpaquePointer
 
-  /// Whether it runs a job on trial, which counts among its pool's; who sets it back takes it from there.
+  /// Whether the worker runs a job on trial, which is counted in its pool. The thread that resets this flag
+  /// also subtracts from that count.
   private let trial = Atomic<Bool>(false)
 
-  // Guarded by being the thread's own.
+  // Accessed by the worker's own thread only.
   private var consumer: OpaquePointer?
   private(set) var producer: OpaquePointer?
-  // No access to either encloses another, and asking the runtime about it costs each slice some 30 ns.
+  // No two accesses to `usage` overlap. The runtime's exclusivity check would cost each slice about 30 ns.
   @exclusivity(unchecked) private var usage = SliceUsage()
   @exclusivity(unchecked) private var batch = StatisticsBatch()
   private var applied: KernelPriority
-  /// The pool's, and whether the thread has another.
+  /// `own`: the pool's kernel priority. `isLowered`: whether the thread has another one now.
   private let own: KernelPriority
   private var isLowered = false
-  /// The demotion with which the running job began.
+  /// The depth at which the running job began.
   private var depthAtBegin = 0
-  /// When the last job ended, if the next is taken right after it: a clock reading saved.
+  /// When the last job ended, if the next is taken right after it; saves a clock reading.
   private var lastEnd: UInt64?
   private(set) var identity: UInt64 = 0
   private(set) var app: AppCore?
   private var isClosure = false
   private var hasAccount = false
-  /// With which the running slice's task is about to be suspended.
+  /// The sleep for which the running slice's task is about to suspend.
   private var sleep: SleepTimer?
 
   init(engine: Engine, pool: PoolState, slot: UInt32) {
@@ -49,48 +50,49 @@ final class Worker: @unchecked Sendable {
     applied = own
   }
 
-  /// The worker that the calling thread is, if it is one of `engine`.
+  /// The worker of `engine` that the calling thread is; nil if it is none.
   static func current(of engine: Engine) -> Worker? { of(opp_thread_worker(), engine: engine) }
 
-  /// The same, of what `opp_thread_worker()` has returned.
+  /// The same for the result of `opp_thread_worker()`.
   @inline(__always) static func of(_ pointer: UnsafeMutableRawPointer?, engine: Engine) -> Worker? {
     guard let pointer else { return nil }
     let worker = Unmanaged<Worker>.fromOpaque(pointer).takeUnretainedValue()
     return worker.engine === engine ? worker : nil
   }
 
-  /// The demotion of the running job, which what it submits inherits.
+  /// The depth of the running job; jobs that it submits inherit it.
   var depth: Int { report.depth }
 
   func isInside(_ app: AppCore) -> Bool { self.app === app }
 
-  /// Whether the running slice's task has been suspended already, so that the slice is about to end: what it
-  /// enqueues now it will find itself.
+  /// Whether the running slice's task has suspended already, so that the slice is about to end. What the
+  /// slice enqueues now, this worker takes next itself.
   var isLeaving: Bool { !isClosure && !opp_runtime_is_in_task() }
 
-  /// The slice goes on after all: somebody is woken for what it has left behind for this worker. (R-CPU-01)
+  /// The slice continues after all: wakes another worker for the job that it has left for this one.
+  /// (R-CPU-01)
   func goesOn() { engine.follow(opp_worker_goes_on(raw), in: pool) }
 
-  /// The running slice's task goes to sleep, unless it is another's: an actor's slice, or a strand's, goes on
-  /// with others, and so does that of a task within which another was begun at once.
+  /// Notes that the running slice's task goes to sleep, if the slice ends with it. The slice of an actor or a
+  /// strand may continue with other jobs. So may the slice of a task that has started another task inline.
   func willSleep(_ timer: SleepTimer) {
     if Accounts.isTask(identity), opp_runtime_current_task_id() == identity { sleep = timer }
   }
 
-  /// The sleep is over and its task runs: in this slice, if it never left it.
+  /// Called when the sleep has ended and its task runs: in this slice, if the task never left it.
   func hasSlept(_ timer: SleepTimer) {
     if sleep === timer { sleep = nil }
   }
 
-  /// What a task that leaves a default actor now has used there: an actor's slice has no identity, and is
-  /// charged to nobody else.
+  /// The CPU time that a task has used inside a default actor which it leaves now. An actor's slice has no
+  /// identity, so this time is charged to nothing else.
   func cpuTimeOnActor(until now: UInt64) -> UInt64 {
     identity == 0 ? usage.part(until: now, meter: report.meter) : 0
   }
 
   // MARK: The thread
 
-  /// The body of the thread.
+  /// The thread's main function.
   func run() {
     opp_thread_set_worker(Unmanaged.passUnretained(self).toOpaque())
     _ = opp_thread_set_timer_slack(1)
@@ -123,20 +125,19 @@ final class Worker: @unchecked Sendable {
       case .OPP_NEXT_PARK:
         if !park() { return }
       case .OPP_NEXT_RAISE:
-        // Without privilege a thread that was lowered cannot be raised again: it ends, and the monitor starts
-        // another.
+        // Without privilege a lowered thread cannot be raised again. It ends, and the monitor starts another.
         guard restore() else { return opp_worker_end(raw) }
       }
     }
   }
 
-  /// Sleeps until there is something to do. False when the thread is to end.
+  /// Parks until there is something to do. Returns false when the thread is to end.
   private func park() -> Bool {
     lastEnd = nil
     batch.flush()
     app = nil
     if engine.isSurplus(pool) { return false }
-    // Its place was given back before (seqCst), and the monitor looks at that after the draining has begun.
+    // The run token was returned before (seqCst). The monitor reads that after the draining has begun.
     if engine.isDraining { engine.monitor.ring() }
     let parked = opp_worker_park(raw)
     usage.anchor(report.meter)
@@ -144,7 +145,7 @@ final class Worker: @unchecked Sendable {
     case .OPP_PARKED_WORKS: return true
     case .OPP_PARKED_ENDS: return false
     case .OPP_PARKED_SPARE:
-      // It may have been woken to end.
+      // The worker may have been woken in order to end.
       guard pool.takeSurplus() else { return true }
       opp_worker_end(raw)
       return false
@@ -155,7 +156,7 @@ final class Worker: @unchecked Sendable {
 
   private func execute(_ taken: opp_taken) {
     guard let context = taken.context else { return }
-    // The job holds it, and this worker from begin() on.
+    // The job retains the app until begin(); from then on this worker does.
     Unmanaged<AppCore>.fromOpaque(context)._withUnsafeGuaranteedRef { execute(taken, of: $0) }
   }
 
@@ -184,21 +185,22 @@ final class Worker: @unchecked Sendable {
     end(entry, taken)
   }
 
-  /// Runs a closure, the app's own or a strand's: it is no task, and yet not about to end.
+  /// Runs a closure, the app's own or a strand's. A closure is not in a task, so `isLeaving` must not be true
+  /// in it.
   func run(_ closure: Unmanaged<Closure>) {
     isClosure = true
     closure.takeRetainedValue().run()
     isClosure = false
   }
 
-  /// A job that was queued before it was known for a hog goes to where it belongs, so that it neither goes
-  /// before fresh work nor round the bound of demoted workers.
+  /// Queues a job again at its right level. The job was queued before it was known to be a hog; it must
+  /// neither run before fresh work nor bypass the limit of demoted workers.
   @inline(never) private func moveDown(
     _ entry: JobEntry, _ app: AppCore, _ taken: opp_taken, depth: Int, band: Band
   ) -> Bool {
     guard let producer else { return false }
     let rank = engine.rank(entry.base, band: band, depth: depth)
-    // The job may end elsewhere before this thread goes on.
+    // The job may end on another worker before this call returns.
     let held = Unmanaged.passRetained(app)
     defer { held.release() }
     return app.push(entry, to: taken.app, rank: rank, producer: producer, by: self)
@@ -222,7 +224,7 @@ final class Worker: @unchecked Sendable {
     if let waited = entry.waited(until: start) { app.statistics.waited(microseconds: waited, in: band) }
     batch.began(stolen: taken.stolen)
     usage.began(at: start)
-    // In the background pool demoted foreground work is one among equals.
+    // In the background pool demoted foreground work is treated like all other work.
     let isDemoted = depth > 0 && pool.demotedMask != 0
     if isDemoted { startDemoted(level: taken.level, depth: depth) } else if isLowered { _ = restore() }
     report.begin(
@@ -231,14 +233,16 @@ final class Worker: @unchecked Sendable {
     engine.monitor.armTick()
   }
 
-  /// Fresh work keeps its tokens: demoted work runs beside them, at its own kernel priority. What is held
-  /// back for its origin may be as short as fresh work is, and would wait for a CPU behind that origin's
-  /// hogs: it is on trial first, at the pool's own, until the monitor has seen it use the CPU for as long as
-  /// the spare worker's delay.
+  /// Begins demoted work, which runs beside the run tokens at a lower kernel priority. So fresh work keeps
+  /// all run tokens.
+  ///
+  /// A job that is held back for its origin may be as short as fresh work. At the lower priority it would
+  /// wait for a CPU behind the hogs of its origin. So it runs on trial first, at the pool's own priority. The
+  /// trial ends when the monitor has seen the job use the CPU for as long as the spare worker's delay.
   private func startDemoted(level: UInt8, depth: Int) {
     engine.follow(opp_worker_to_demoted(raw, UInt32(depth)), in: pool)
     if depth == 1, engine.accounts.mayBeShort(identity), pool.beginTrial(most: engine.width) {
-      // relaxed: the thread's own; the monitor takes it back only while it sees this job run.
+      // relaxed: set by this thread only; the monitor resets it only while it sees this job run.
       trial.store(true, ordering: .relaxed)
       opp_pool_watch(pool.raw)
       if isLowered { _ = restore() }
@@ -248,13 +252,14 @@ final class Worker: @unchecked Sendable {
     if priority != applied, priority.apply(to: 0) { isNow(priority) }
   }
 
-  /// Whether the job runs at the pool's own kernel priority until it has shown what it is.
+  /// Whether the job runs on trial, at the pool's own kernel priority; see `startDemoted`.
   var isOnTrial: Bool { trial.load(ordering: .relaxed) }
 
-  /// The worker's at the job's end, or the monitor's when it has lowered the job. If that has ended just then
-  /// and another is on trial already, that one is not counted: one more may begin.
+  /// Ends the trial. Called by the worker at the job's end, or by the monitor when it has lowered the job. If
+  /// the job has just ended and the next one is on trial already, that one is not counted: one trial more may
+  /// begin.
   func endTrial() {
-    // relaxed: one of the two takes it; nothing else depends on it.
+    // relaxed: exactly one of the two threads resets the flag, and no other data depends on it.
     if trial.exchange(false, ordering: .relaxed) { pool.endTrial() }
   }
 
@@ -269,7 +274,7 @@ final class Worker: @unchecked Sendable {
     if depth > 0, cpu >= UInt64(engine.configuration.quantum.quantumNanoseconds) {
       opp_pool_take_room(pool.raw)
     }
-    // A task that sleeps was idle from then on, though this thread may have been kept off the CPU since.
+    // A sleeping task is idle from the start of its sleep, even if this thread was kept off the CPU since.
     let sleep = self.sleep.take()
     let idleFrom = sleep?.began ?? time
     let band = Band(rawValue: taken.band) ?? .background
@@ -281,7 +286,7 @@ final class Worker: @unchecked Sendable {
     } else {
       engine.accounts.endedSoon(identity, at: hasAccount ? idleFrom : nil)
     }
-    // It is queued again already, and nobody could know then what the slice had used.
+    // The task was queued again before its slice was charged, so its idle time is accounted for here.
     if let sleep, sleep.hasFired.load(ordering: .relaxed) {
       engine.accounts.hasBeenIdle(
         identity, for: sleep.deadline.saturatingSubtract(sleep.began), band: band, statistics: app?.statistics
@@ -297,7 +302,7 @@ final class Worker: @unchecked Sendable {
     isLowered = priority != own
   }
 
-  /// Back to the pool's own priority. False where the kernel refuses.
+  /// Returns to the pool's own priority. Returns false where the kernel refuses.
   private func restore() -> Bool {
     guard isLowered else { return true }
     guard own.apply(to: 0) else { return false }
@@ -307,16 +312,16 @@ final class Worker: @unchecked Sendable {
 
   // MARK: The monitor's
 
-  /// Once it has ended: false where memory was too short for it to begin.
+  /// Read once the worker has ended: false if memory was too short for it to begin.
   var hasWorked: Bool { consumer != nil }
 
   var standing: opp_slot { opp_worker_slot(raw) }
 
-  /// Whether another works in its place.
+  /// Whether another worker has taken this worker's run token.
   var isHandedOff: Bool { standing == .OPP_SLOT_HANDED_OFF || standing == .OPP_SLOT_SUNK }
 
-  /// nil while it may have a job in hand, begun or not; else a number that is another once it may have had
-  /// one again.
+  /// nil while the worker may have taken a job, begun or not. Otherwise a number that differs after the
+  /// worker may have taken another job.
   var idleTurn: UInt64? {
     let turn = opp_worker_idle_turn(raw)
     return turn == 0 ? nil : turn

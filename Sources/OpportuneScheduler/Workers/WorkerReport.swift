@@ -1,32 +1,33 @@
 internal import COpportune
 import Synchronization
 
-/// What a worker tells others about the job it is inside of.
+/// What a worker publishes about its current job: a seqlock.
 ///
-/// `sequence` is odd while it is inside one. The worker writes the fields, then the odd number; a reader
-/// reads the number, the fields and the number again, and believes them if it was odd and is the same. The
-/// fields are atomics only so that a torn reading is none; a reading that was overtaken is thrown away.
+/// `sequence` is odd while the worker is inside a job. The worker writes the fields, then the odd number. A
+/// reader reads the number, the fields and the number again; the reading is valid if the number was odd and
+/// has not changed. The fields are atomics only to avoid a data race; a reading that was overtaken is
+/// discarded.
 ///
-/// Kernel priority. The monitor may change the running worker's: it claims `change` for the sequence that it
-/// read, makes the system call, and records what it did. A worker that ends its job waits for a change that
-/// was begun, a system call of less than a microsecond by a thread of the highest class, and so never works
-/// on in a class that it does not know of.
+/// Kernel priority. The monitor may change the priority of the running worker. It claims `change` for the
+/// sequence number that it read, makes the system call, and records the new priority. A worker that ends its
+/// job waits for a change that has begun: one system call of less than a microsecond, by a thread of the
+/// highest class. So the worker never continues at a priority that it does not know.
 final class WorkerReport: Sendable {
-  /// What a reader sees.
+  /// One consistent reading of the report.
   struct Reading {
     let sequence: UInt64
     let identity: UInt64
-    /// The app's place in the run queue, which stays what it is even if the app is gone.
+    /// The job's `opp_app`. The pointer remains valid after the app's end.
     let app: OpaquePointer?
     let band: Band
-    /// Where its work started, before it was lowered.
+    /// The base priority of the job, before demotion.
     let base: BasePriority
     let rank: Int
     let depth: Int
     let start: UInt64
     /// CPU time of the thread when it was last measured, before this job.
     let cpuBefore: UInt64
-    /// Its wait for a CPU then, and its voluntary context switches when it last lay down.
+    /// The thread's run-queue wait at that time, and its voluntary context switches when it was last parked.
     let waitBefore: UInt64
     let switchesBefore: Int64
   }
@@ -57,7 +58,7 @@ final class WorkerReport: Sendable {
 
   func start(threadID: Int32, meter: OpaquePointer?) {
     meterAddress.store(UInt(bitPattern: meter), ordering: .relaxed)
-    thread.store(UInt64(threadID), ordering: .releasing)  // publishes the meter to who sees the thread
+    thread.store(UInt64(threadID), ordering: .releasing)  // publishes the meter to readers of `thread`
   }
 
   var meter: OpaquePointer? { OpaquePointer(bitPattern: meterAddress.load(ordering: .relaxed)) }
@@ -67,9 +68,9 @@ final class WorkerReport: Sendable {
     start: UInt64,
     usage: borrowing SliceUsage
   ) {
-    // releasing, each: no field of this job is seen before the even number that ended the last one, which
-    // comes first in program order; a later plain store could pass it on Arm. Pairs with the acquiring loads
-    // in read().
+    // releasing, each: no field of this job may become visible before the even number that ended the last
+    // job. A relaxed store could be reordered before that earlier store on Arm. Pairs with the acquiring
+    // loads in read().
     self.identity.store(identity, ordering: .releasing)
     self.app.store(UInt(bitPattern: app), ordering: .releasing)
     liveDepth.store(depth, ordering: .releasing)
@@ -80,17 +81,18 @@ final class WorkerReport: Sendable {
     cpuBefore.store(usage.cpuAtAnchor, ordering: .releasing)
     waitBefore.store(usage.waitAtAnchor, ordering: .releasing)
     switchesBefore.store(usage.switchesAtAnchor, ordering: .releasing)
-    // release publishes the fields to read(). seqCst: before the look at the alarm, which the monitor unarms
-    // before it looks here; one of the two sees the other.
+    // release: publishes the fields to read(). seqCst: precedes the worker's read of the alarm. The monitor
+    // disarms the alarm before it reads this; one of the two sees the other.
     sequence.store(sequence.load(ordering: .relaxed) + 1, ordering: .sequentiallyConsistent)
   }
 
-  /// The job has ended. Returns the kernel priority that the monitor has given the thread meanwhile, if it
-  /// did.
+  /// Ends the report of the job. Returns the kernel priority that the monitor has given to the thread
+  /// meanwhile, if any.
   func end() -> KernelPriority? {
-    // release: our use of the fields is over.
+    // release: this thread has finished with the fields.
     sequence.store(sequence.load(ordering: .relaxed) + 1, ordering: .sequentiallyConsistent)
-    // seqCst with claim(): either it sees the even number, or we see what it has begun.
+    // seqCst: pairs with claim(). Either claim() sees the even number, or this load sees the change that it
+    // has begun.
     guard change.load(ordering: .sequentiallyConsistent) != .none else { return nil }
     // acquiring: pairs with the monitor's release of `done`.
     while change.load(ordering: .acquiring) == .begun { opp_pause() }
@@ -99,40 +101,41 @@ final class WorkerReport: Sendable {
     return word == 0 ? nil : KernelPriority(word: word)
   }
 
-  /// A job has ended that kept the token it began with: neither a hog nor blocked for long.
+  /// Counts an ordinary job: one that has kept the run token with which it began, so it was neither a hog nor
+  /// blocked for long.
   func addOrdinary(cpu: UInt64) {
-    // relaxed, by its only writer: statistics for the monitor, which does not mind if the two do not match.
+    // relaxed, single writer: statistics for the monitor, which tolerates a mismatch of the two.
     ordinary.store(ordinary.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
     ordinaryTime.store(ordinaryTime.load(ordering: .relaxed) &+ cpu, ordering: .relaxed)
   }
 
-  /// How many such jobs there were, and their CPU time in nanoseconds.
+  /// How many such jobs there were, and their total CPU time in nanoseconds.
   var ordinaryJobs: (count: UInt64, time: UInt64) {
     (ordinary.load(ordering: .relaxed), ordinaryTime.load(ordering: .relaxed))
   }
 
-  /// The demotion of the running job; the monitor may deepen it while the job runs.
+  /// The depth of the running job. The monitor may increase it while the job runs.
   var depth: Int { liveDepth.load(ordering: .relaxed) }
 
-  /// When the running job began, for the worker itself.
+  /// When the running job began. For the worker itself.
   var began: UInt64 { start.load(ordering: .relaxed) }
 
-  // MARK: Others'
+  // MARK: Other threads
 
   var threadID: Int32 { Int32(truncatingIfNeeded: thread.load(ordering: .acquiring)) }
 
-  /// CPU time of the thread so far, nanoseconds; nil where it is not known.
+  /// CPU time of the thread so far, in nanoseconds; nil where it cannot be read.
   var cpuTime: UInt64? {
     var cpu: UInt64 = 0
     guard let meter, opp_thread_meter_cpu(meter, &cpu) == 0 else { return nil }
     return cpu
   }
 
-  /// What the worker is inside of, or nil where it is inside of nothing or was too quick.
+  /// A reading of the current job; nil if the worker is inside no job, or has changed jobs during the read.
   func read() -> Reading? {
     let first = sequence.load(ordering: .sequentiallyConsistent)
     guard first & 1 == 1 else { return nil }
-    // acquiring: the second look at the number comes after them.
+    // acquiring: the second read of `sequence` must come after these loads.
     let placed = place.load(ordering: .acquiring)
     let reading = Reading(
       sequence: first, identity: identity.load(ordering: .acquiring),
@@ -145,28 +148,28 @@ final class WorkerReport: Sendable {
     return sequence.load(ordering: .relaxed) == first ? reading : nil
   }
 
-  /// Grows with each job that is begun or ended.
+  /// A number that increases with each job that begins or ends.
   var count: UInt64 { sequence.load(ordering: .relaxed) }
 
   func isStillInside(_ reading: Reading) -> Bool {
     sequence.load(ordering: .sequentiallyConsistent) == reading.sequence
   }
 
-  /// The monitor's: what the job submits from now on starts at this depth. If the job has just ended the next
-  /// one may be taken for demoted, until it ends. Returns whether it was inside, and is charged for it no
-  /// more.
+  /// Called by the monitor: what the job submits from now on starts at this depth. If the job has just ended,
+  /// the next one may count as demoted until it ends. Returns whether the worker was inside the job; if so,
+  /// the job's end does not charge for this demotion again.
   func deepen(to depth: Int, during reading: Reading) -> Bool {
     guard isStillInside(reading) else { return false }
     liveDepth.store(depth, ordering: .relaxed)
     return true
   }
 
-  /// The monitor's: gives the thread another kernel priority, if it is still inside that job.
+  /// Called by the monitor: changes the thread's kernel priority, if the thread is still inside that job.
   func setPriority(_ priority: KernelPriority, during reading: Reading) -> Bool {
     guard change.load(ordering: .acquiring) != .begun else { return false }
     change.store(.begun, ordering: .sequentiallyConsistent)
     guard isStillInside(reading) else {
-      // Nothing was changed. If the worker has seen the claim it waits for this.
+      // Nothing was changed. A worker that has seen the claim waits for this store.
       change.store(changedTo.load(ordering: .relaxed) == 0 ? .none : .done, ordering: .releasing)
       return false
     }
@@ -178,7 +181,7 @@ final class WorkerReport: Sendable {
 }
 
 extension KernelPriority {
-  /// All of it in one word that is not 0.
+  /// The priority packed into one word that is not 0.
   fileprivate var word: UInt64 {
     let kind: UInt64 =
       switch policy {
