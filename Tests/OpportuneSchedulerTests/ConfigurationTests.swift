@@ -15,6 +15,7 @@ import Testing
     #expect(configuration.quantum.blockingGap == .milliseconds(1))
     #expect(configuration.quantum.offCPUShare == 0.05)
     #expect(configuration.backgroundClass == .idle)
+    #expect(configuration.overlapClass == .nice19)
     #expect(configuration.workers == .automatic)
     #expect(configuration.pools == [.foreground, .background])
     #expect(configuration.demotedLimitPerCore == 4)

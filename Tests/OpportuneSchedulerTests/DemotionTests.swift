@@ -419,19 +419,28 @@ private func niceValue() -> Int32 {
   }
 
   // R-CPU-03 R-CPU-05 R-CPU-06
-  @Test(.enabled(if: isRoot, "the kernel lets only root leave SCHED_IDLE again"))
-  func hogSinksIntoTheOverlap() async throws {
-    let scheduler = try makeScheduler(workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(2), step: 63))
+  @Test(
+    .enabled(if: isRoot, "the kernel lets only root leave SCHED_IDLE again"), arguments: OverlapClass.allCases
+  )
+  func hogSinksIntoTheOverlap(overlap: OverlapClass) async throws {
+    let scheduler = try makeScheduler(
+      workers: 1, quantum: QuantumPolicy(quantum: .milliseconds(2), step: 63), overlap: overlap)
     let app = try scheduler.makeApp(named: "app")
-    let fellToBackground = try await app.task {
+    let sunk: (policy: Int32, nice: Int32)? = try await app.task {
       for _ in 0..<1000 {
         spinCPU(milliseconds: 3)
         await Task.yield()
-        if sched_getscheduler(0) == schedIdle { return true }
+        let name = try String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)
+        if name.hasPrefix("test-bg") { return (sched_getscheduler(0), niceValue()) }
       }
-      return false
+      return nil
     }.value
-    #expect(fellToBackground, "a foreground task at the overlap's level is served by the background pool")
+    let found = try #require(
+      sunk, "a foreground task at the overlap's level is served by the background pool")
+    switch overlap {
+    case .background: #expect(found.policy == schedIdle)
+    case .nice19: #expect(found.policy == 0 && found.nice == 19)
+    }
     // Others have not sunk with it.
     let other = try scheduler.makeApp(named: "other")
     #expect(try await other.task { sched_getscheduler(0) }.value == 0)

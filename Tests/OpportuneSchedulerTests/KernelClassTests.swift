@@ -9,11 +9,11 @@ private let nothing = KernelPrivileges(canRaise: false, canUseRR: false, canSetS
 
 private func priority(
   _ worker: WorkerPool, _ level: Level, depth: Int = 0, _ privileges: KernelPrivileges,
-  background: BackgroundClass = .idle
+  background: BackgroundClass = .idle, overlap: OverlapClass = .background
 ) -> KernelPriority {
   KernelPriority(
     worker: worker, level: level, depth: depth, bands: .default, backgroundClass: background,
-    privileges: privileges)
+    overlapClass: overlap, privileges: privileges)
 }
 
 @Suite(.bounded) struct KernelClassTests {
@@ -71,6 +71,25 @@ private func priority(
       let long = priority(.background, 12, privileges, background: .nice19LongSlice)
       #expect(long.policy == .normal && long.nice == 19 && long.sliceNanoseconds == 100_000_000)
     }
+  }
+
+  // R-CPU-05
+  @Test func demotedForegroundWeighsMoreInTheOverlapThanBackground() {
+    for (privileges, retires) in [(root, false), (user, true)] {
+      let demoted = priority(.foreground, 20, depth: 20, privileges, overlap: .nice19)
+      #expect(demoted.policy == .normal && demoted.nice == 19 && demoted.sliceNanoseconds == 20_000_000)
+      #expect(demoted.retires == retires)
+    }
+    #expect(
+      priority(.background, 20, depth: 20, root, overlap: .nice19).nice == 19, "whichever worker runs it")
+    #expect(
+      priority(.background, 20, depth: 20, user, overlap: .nice19).policy == .idle, "it cannot be raised")
+    for depth in 0...8 {
+      let background = priority(
+        .background, Level(known: UInt8(12 - depth)), depth: depth, root, overlap: .nice19)
+      #expect(background.policy == .idle, "demoted background is background")
+    }
+    #expect(priority(.background, 20, root, overlap: .nice19).policy == .idle)
   }
 
   // R-CPU-03, R-CPU-05

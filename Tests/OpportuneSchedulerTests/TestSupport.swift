@@ -218,7 +218,8 @@ final class ThreadEnd: Sendable {
 
 func makeScheduler(
   workers: Int, quantum: QuantumPolicy = QuantumPolicy(), spareDelay: Duration = .microseconds(500),
-  queued: SchedulerConfiguration.QueuedJobs = .follow, background: BackgroundClass = .idle
+  queued: SchedulerConfiguration.QueuedJobs = .follow, background: BackgroundClass = .idle,
+  overlap: OverlapClass = .nice19
 ) throws -> Scheduler {
   var configuration = SchedulerConfiguration()
   configuration.name = "test"
@@ -227,6 +228,7 @@ func makeScheduler(
   configuration.spareDelay = spareDelay
   configuration.queuedJobs = queued
   configuration.backgroundClass = background
+  configuration.overlapClass = overlap
   return try Scheduler(configuration: configuration)
 }
 

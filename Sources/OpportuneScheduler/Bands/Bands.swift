@@ -165,6 +165,15 @@ public struct Bands: Sendable, Hashable {
     return level < realTime.lowerBound ? .foreground : .realTime
   }
 
+  /// Whether work at `level` is foreground work that was demoted into the overlap: without its demotion it
+  /// would be above all background levels.
+  ///
+  /// - Parameter depth: how many levels of it are demotion.
+  package func isOverlap(_ level: Level, depth: Int) -> Bool {
+    level <= background.upperBound
+      && Int(level.rawValue) + max(0, min(depth, Level.count)) > Int(background.upperBound.rawValue)
+  }
+
   /// The raw level of each rank of `band`: entry `i` of 64 is `level(band: band, rank: i)`. The C core maps
   /// ranks to levels by this table.
   package func levelTable(for band: Band) -> [UInt8] {

@@ -230,7 +230,8 @@ private struct PoolRules {
   private func priority(_ pool: WorkerPool, _ level: Level, depth: Int = 0) -> KernelPriority {
     KernelPriority(
       worker: pool, level: level, depth: depth, bands: configuration.bands,
-      backgroundClass: configuration.backgroundClass, privileges: facts.privileges)
+      backgroundClass: configuration.backgroundClass, overlapClass: configuration.overlapClass,
+      privileges: facts.privileges)
   }
 
   private var foregroundTop: Level { configuration.bands.foreground.upperBound }

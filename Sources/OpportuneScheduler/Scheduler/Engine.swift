@@ -311,7 +311,7 @@ final class Engine: @unchecked Sendable {
       }
     return KernelPriority(
       worker: pool, level: level, depth: 0, bands: bands, backgroundClass: configuration.backgroundClass,
-      privileges: privileges)
+      overlapClass: configuration.overlapClass, privileges: privileges)
   }
 
   /// The kernel priority of a worker of `pool` that runs fresh work or is parked.
@@ -320,7 +320,8 @@ final class Engine: @unchecked Sendable {
   func priority(of pool: WorkerPool, level: Level, depth: Int) -> KernelPriority {
     KernelPriority(
       worker: pool, level: level, depth: depth, bands: configuration.bands,
-      backgroundClass: configuration.backgroundClass, privileges: privileges)
+      backgroundClass: configuration.backgroundClass, overlapClass: configuration.overlapClass,
+      privileges: privileges)
   }
 }
 

@@ -9,6 +9,17 @@ public enum BackgroundClass: Sendable, Hashable, CaseIterable, Codable {
   case nice19LongSlice
 }
 
+/// The kernel scheduling class of foreground work that was demoted into the overlap of the bands. It decides who
+/// gets more of a CPU that demoted and background work share.
+public enum OverlapClass: Sendable, Hashable, CaseIterable, Codable {
+  /// The background's class: a demoted thread and a background thread get equal shares.
+  case background
+  /// `SCHED_OTHER` at nice 19. A demoted thread weighs 15 where a `SCHED_IDLE` thread weighs 3, so one sixth of
+  /// the CPU is left to the background thread. The same weight as ``background`` where the background has nice
+  /// 19 itself.
+  case nice19
+}
+
 /// What the kernel allows this process to do to its threads' priorities; probed once at the start.
 package struct KernelPrivileges: Sendable, Hashable {
   /// The nice value of a thread may be lowered again after it was raised, and `SCHED_IDLE` may be left
@@ -35,8 +46,8 @@ package struct KernelPrivileges: Sendable, Hashable {
 
 /// How the kernel schedules one worker: class, nice value, slice.
 ///
-/// ``init(worker:level:depth:bands:backgroundClass:privileges:)`` is the whole policy. A value: safe to use
-/// from any thread.
+/// ``init(worker:level:depth:bands:backgroundClass:overlapClass:privileges:)`` is the whole policy. A value: safe
+/// to use from any thread.
 package struct KernelPriority: Sendable, Hashable {
   /// The kernel's scheduling classes in use.
   package enum Policy: Sendable, Hashable, CaseIterable {
@@ -92,14 +103,15 @@ package struct KernelPriority: Sendable, Hashable {
   /// | foreground, depth 0 | nice 0, slice 100 µs | the same |
   /// | foreground, depth 1 | nice 5, slice 20 ms | nice 0, slice 20 ms |
   /// | foreground, depth 2 or more | nice 7, 9 ... 19, slice 20 ms | the same, and the worker retires |
-  /// | background, the overlap included | the background class | the same; a worker of another pool retires |
+  /// | foreground, in the overlap | the overlap's class, slice 20 ms | the same, and the worker retires |
+  /// | background | the background class | the same; a worker of another pool retires |
   /// | real-time, worker too | round-robin by level, or nice -10 + depth, at most -1 | as foreground |
   /// | real-time, another worker | as foreground | as foreground |
   ///
   /// If the process was started with a nice value other than 0, that value is added, within -20 to 19, except
   /// for the background. Slices are omitted where they cannot be set. A background worker that may not be
-  /// raised stays in the background class even if its job's app has come to the foreground: its next job is a
-  /// background job again. (R-CPU-01, R-CPU-06, R-CPU-10)
+  /// raised stays in the background class, also for the overlap, and even if its job's app has come to the
+  /// foreground: its next job is a background job again. (R-CPU-01, R-CPU-05, R-CPU-06, R-CPU-10)
   ///
   /// - Parameters:
   ///   - worker: the pool of the worker.
@@ -107,15 +119,22 @@ package struct KernelPriority: Sendable, Hashable {
   ///   - depth: the part of the level that is demotion, ``QuantumAccount/depth``; negative counts as 0.
   ///   - bands: the levels of each band.
   ///   - backgroundClass: the class of background work.
+  ///   - overlapClass: the class of foreground work in the overlap.
   ///   - privileges: what the kernel allows.
   package init(
     worker: WorkerPool, level: Level, depth: Int, bands: Bands, backgroundClass: BackgroundClass,
-    privileges: KernelPrivileges
+    overlapClass: OverlapClass, privileges: KernelPrivileges
   ) {
     let cannotRise = worker == .background && !privileges.canRaise
     switch cannotRise ? .background : bands.pool(of: level) {
     case .background:
-      self = .background(backgroundClass, retires: worker != .background && !privileges.canRaise, privileges)
+      let retires = worker != .background && !privileges.canRaise
+      self =
+        overlapClass == .nice19 && !cannotRise && bands.isOverlap(level, depth: depth)
+        ? KernelPriority(
+          .normal, nice: 19, slice: privileges.canSetSlice ? Self.demotedSliceNanoseconds : 0,
+          retires: retires)
+        : .background(backgroundClass, retires: retires, privileges)
     case .foreground:
       self = .foreground(depth: depth, privileges)
     case .realTime:

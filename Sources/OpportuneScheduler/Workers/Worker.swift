@@ -224,9 +224,15 @@ final class Worker: @unchecked Sendable {
     if let waited = entry.waited(until: start) { app.statistics.waited(microseconds: waited, in: band) }
     batch.began(stolen: taken.stolen)
     usage.began(at: start)
-    // In the background pool demoted foreground work is treated like all other work.
-    let isDemoted = depth > 0 && pool.demotedMask != 0
-    if isDemoted { startDemoted(level: taken.level, depth: depth) } else if isLowered { _ = restore() }
+    // In the background pool demoted foreground work needs no place beside the run tokens, only its own
+    // kernel priority.
+    if depth > 0, pool.demotedMask != 0 {
+      startDemoted(level: taken.level, depth: depth)
+    } else if depth > 0, band != .background {
+      apply(level: taken.level, depth: depth)
+    } else if isLowered {
+      _ = restore()
+    }
     report.begin(
       identity: identity, app: taken.app, band: band, base: entry.base, rank: taken.rank, depth: depth,
       start: start, usage: usage)
@@ -248,6 +254,11 @@ final class Worker: @unchecked Sendable {
       if isLowered { _ = restore() }
       return
     }
+    apply(level: level, depth: depth)
+  }
+
+  /// Gives the thread the kernel priority of demoted work.
+  private func apply(level: UInt8, depth: Int) {
     let priority = engine.priority(of: pool.pool, level: Level(known: level), depth: depth)
     if priority != applied, priority.apply(to: 0) { isNow(priority) }
   }
