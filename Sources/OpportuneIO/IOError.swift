@@ -4,21 +4,22 @@ import SystemPackage
 ///
 /// Two errors are equal when their codes are; the message is for people. More codes may be added later.
 public struct IOError: Error, Sendable, Equatable {
-  /// What went wrong.
+  /// The kind of error.
   public enum Code: Sendable, Hashable {
-    /// A setting or an argument was refused; nothing was begun.
+    /// A setting or an argument was refused; nothing was started.
     case configuration
-    /// The kernel answered so.
+    /// The kernel returned this error.
     case system(Errno)
-    /// The task was cancelled, and the kernel has let go of the request.
+    /// The task was cancelled, and the kernel has ended the request.
     case cancelled
-    /// The deadline passed. The kernel may still be at it; the buffer stays with the request until it is not.
+    /// The deadline passed. The kernel may still work on the request; the request keeps its buffer until the
+    /// kernel has ended it.
     case deadlineExceeded
     /// The app was terminated.
     case terminated
     /// The buffer is in use by another request.
     case bufferInUse
-    /// The other side closed, or the file ended, before all was there.
+    /// The peer closed, or the file ended, before all bytes were transferred.
     case endOfStream
     /// The broker was shut down, or could not be started.
     case unavailable
@@ -26,9 +27,9 @@ public struct IOError: Error, Sendable, Equatable {
     case forked
   }
 
-  /// What went wrong.
+  /// The kind of error.
   public let code: Code
-  /// The same for people: what was asked, what stood against it.
+  /// For people: what was asked, and what prevented it.
   public let message: String
 
   init(_ code: Code, _ message: String) {

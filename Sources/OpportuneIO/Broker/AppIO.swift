@@ -2,15 +2,17 @@ internal import COpportune
 import OpportuneScheduler
 import SystemPackage
 
-/// The I/O of one app: files and sockets in the class of the app's state.
+/// The I/O of one app: files and sockets, in the I/O class of the app's state.
 ///
-/// All calls may be made from any thread. Each ends exactly once: with its result, an error of the kernel, at
-/// its deadline, by cancellation of the task that made it (the kernel is asked to give the request up, and
-/// the call returns when it has), or with the app. Close descriptors by ``close(_:)``: the broker closes what
-/// is open when the app is terminated.
+/// All calls may be made from any thread. Each call ends exactly once: with its result, with an error of the
+/// kernel, at its deadline, by cancellation of its task, or with the end of the app. On cancellation the
+/// kernel is asked to cancel the request, and the call returns when the kernel has done so.
+///
+/// Close descriptors with ``close(_:)``. When the app is terminated, the broker closes those that are still
+/// open.
 public final class AppIO: @unchecked Sendable {
-  // Sendable: constants, but for `observer`, which is set before anybody else has this.
-  /// The app's, for logs and statistics.
+  // Sendable: all members are constants except `observer`, which is set before the object is shared.
+  /// The app's name, for logs and statistics.
   public let name: String
   let broker: IOBroker
   /// The reactor's record of this app.
@@ -18,7 +20,7 @@ public final class AppIO: @unchecked Sendable {
   private let isAttached: Bool
   private var observer: StateObserver?
 
-  /// An app whose state the caller sets.
+  /// Makes the I/O of an app whose state the caller sets.
   init(_ broker: IOBroker, slot: Int, name: String, state: IOState) {
     self.name = name
     self.broker = broker
@@ -27,7 +29,7 @@ public final class AppIO: @unchecked Sendable {
     register()
   }
 
-  /// An app that follows the scheduler's.
+  /// Makes the I/O of an app that follows a scheduler's app.
   init(_ broker: IOBroker, slot: Int, _ app: App, limits: (@Sendable () -> IOLimits?)?) {
     name = app.name
     self.broker = broker
@@ -37,14 +39,14 @@ public final class AppIO: @unchecked Sendable {
     let observer = StateObserver(self)
     self.observer = observer
     app.addObserver(observer)
-    stateChanged()  // what happened in between
+    stateChanged()  // for changes before the observer was added
   }
 
   private func register() {
     reactor.post(Control(refused: { [entry] in _ = entry.inline.gate.close() }) { [entry] in $0.add(entry) })
   }
 
-  // Requests hold the app, so there is none.
+  // Requests retain the app, so there are none here.
   deinit {
     let (entry, broker) = (entry, broker)
     broker.reactor.post(
@@ -58,22 +60,23 @@ public final class AppIO: @unchecked Sendable {
 
   // MARK: State
 
-  /// Tells of changes of the scheduler's app.
+  /// Observes changes of the scheduler's app.
   private final class StateObserver: AppObserver {
-    // Sendable: the runtime's weak references are.
+    // Sendable: weak references are atomic in the runtime.
     private nonisolated(unsafe) weak var io: AppIO?
     init(_ io: AppIO) { self.io = io }
     func appDidChange() { io?.stateChanged() }
   }
 
-  /// What its requests are treated as.
+  /// The current state, which decides the class of the app's requests.
   public var state: IOState { entry.source.view.state }
 
-  /// Sets the state of an app that is not attached to the scheduler's; ignored for one that is, which follows
-  /// that. From the return on, no request of a suspended app goes to the kernel that was not being handed
-  /// over, and what completes is held. What was being handed over, or done inline on a caller's thread,
-  /// counts as in flight: where ``IOBroker/statistics()``, asked since, has nothing in flight the kernel does
-  /// nothing for the app until its resumption.
+  /// Sets the state of an app that is not attached to a scheduler's app; ignored for one that is.
+  ///
+  /// Suspension: after this call returns, no further request of the app goes to the kernel, and completions
+  /// are held. A request that was being handed over, or done inline on a caller's thread, counts as in
+  /// flight. Once a later ``IOBroker/statistics()`` shows nothing in flight, the kernel does nothing for the
+  /// app until it is resumed.
   package func setState(_ state: IOState) {
     guard !isAttached, entry.source.set(state) else { return }
     stateChanged()
@@ -83,9 +86,11 @@ public final class AppIO: @unchecked Sendable {
     reactor.post(Control { [self] in $0.path.follow(entry) })
   }
 
-  /// Ends the app's I/O. What is queued, reads, receives, accepts and connections end with `terminated`.
-  /// Writes and sends that the kernel has accepted go on to their end; then all descriptors that the broker
-  /// made for the app are closed, and the call returns. (R-FTS-07)
+  /// Ends the app's I/O. (R-FTS-07)
+  ///
+  /// Queued requests, reads, receives, accepts and connections end with `terminated`. Writes and sends that
+  /// the kernel has accepted run to their end. Then all descriptors that the broker made for the app are
+  /// closed, and the call returns.
   public func terminate() async {
     await withUnsafeContinuation { continuation in
       reactor.post(
@@ -104,9 +109,9 @@ public final class AppIO: @unchecked Sendable {
     return IOCall(self, code, on: device, descriptor: descriptor?.rawValue ?? -1)
   }
 
-  /// Carries a call out: inline where that takes no waiting, else by the reactor.
+  /// Performs a call: inline if that needs no waiting, otherwise through the reactor.
   ///
-  /// - Parameter limit: from now; `nil` is none.
+  /// - Parameter limit: the time limit from now on; `nil` is none.
   @discardableResult
   func perform(_ call: IOCall, within limit: Duration?) async throws(IOError) -> Int {
     if Task.isCancelled, !call.isClose {
@@ -126,7 +131,7 @@ public final class AppIO: @unchecked Sendable {
     return try await carryOut(Request(call, done: done))
   }
 
-  /// Has the reactor carry a request out.
+  /// Has the reactor perform a request.
   func carryOut(_ request: Request) async throws(IOError) -> Int {
     await withTaskCancellationHandler {
       await withUnsafeContinuation { continuation in
@@ -139,7 +144,8 @@ public final class AppIO: @unchecked Sendable {
     return try request.value()
   }
 
-  /// A call that does nothing, through the storage queue to the kernel and back: what the path costs.
+  /// Performs a request that does nothing, through the storage queue to the kernel and back: measures the
+  /// cost of the path.
   package func nop(within limit: Duration? = nil) async throws(IOError) {
     try await perform(try call(.OPP_RING_NOP), within: limit)
   }

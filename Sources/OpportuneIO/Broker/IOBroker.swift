@@ -2,7 +2,7 @@ internal import COpportune
 import Logging
 import OpportuneScheduler
 
-/// The one place that orders I/O by class before the kernel sees it.
+/// The broker: it orders all I/O by class before the kernel sees it.
 ///
 /// ```swift
 /// let broker = try IOBroker()
@@ -10,18 +10,21 @@ import OpportuneScheduler
 /// let file = try await files.open("/etc/hosts", .readOnly)
 /// ```
 ///
-/// One thread of its own talks to the kernel; it sleeps while there is nothing to do. All members may be used
-/// from any thread. Apps hold their broker; the last of them to go ends it, if ``shutdown()`` has not.
+/// One thread of its own, the reactor, talks to the kernel; it sleeps while there is nothing to do. All
+/// members may be used from any thread. Apps retain their broker. It ends with ``shutdown()``, or when its
+/// last app is released.
 public final class IOBroker: Sendable {
   let reactor: Reactor
   private let slots = SlotPool()
 
-  /// What it was made with.
+  /// The settings with which the broker was made.
   public var configuration: IOConfiguration { reactor.configuration }
 
+  /// Makes a broker and starts its thread.
+  ///
   /// - Parameters:
-  ///   - configuration: checked first.
-  ///   - logger: for the few events worth a line; says nothing by default.
+  ///   - configuration: validated first.
+  ///   - logger: receives the few events worth a line; logs nothing by default.
   /// - Throws: ``IOError``: `configuration`, `unavailable`.
   public init(
     configuration: IOConfiguration = IOConfiguration(),
@@ -33,19 +36,19 @@ public final class IOBroker: Sendable {
 
   deinit { reactor.post(Control { $0.shutDown {} }) }
 
-  /// What this kernel gives the broker.
+  /// What this kernel offers to the broker.
   public struct Capabilities: Sendable, Hashable {
-    /// io_uring; else a few threads and `poll`.
+    /// Whether io_uring is used; otherwise a few threads and `poll`.
     public let usesUring: Bool
-    /// Why not, where it was asked for: `ENOSYS`, `EPERM`.
+    /// The kernel's error, if io_uring was asked for and refused: `ENOSYS`, `EPERM`.
     public let refusal: Int32?
-    /// `SINGLE_ISSUER` and `DEFER_TASKRUN`.
+    /// Whether the ring uses `SINGLE_ISSUER` and `DEFER_TASKRUN`.
     package let isSingleIssuer: Bool
-    /// Whether large sends go out of the caller's buffer.
+    /// Whether large sends use the caller's buffer without a copy.
     public let sendsWithoutCopying: Bool
   }
 
-  /// What this kernel gives, as it was found when the broker was made.
+  /// What this kernel offers, as found when the broker was made.
   public var capabilities: Capabilities {
     let can = reactor.capabilities
     return Capabilities(
@@ -53,7 +56,7 @@ public final class IOBroker: Sendable {
       isSingleIssuer: can.single_issuer, sendsWithoutCopying: can.zero_copy)
   }
 
-  /// I/O without an app of a scheduler; the caller sets its state.
+  /// Makes the I/O of an app without a scheduler; the caller sets its state.
   ///
   /// - Throws: ``IOError``: `forked`.
   package func makeApp(named name: String, state: IOState = .active) throws(IOError) -> AppIO {
@@ -61,14 +64,14 @@ public final class IOBroker: Sendable {
     return AppIO(self, slot: slots.take(), name: name, state: state)
   }
 
-  /// The I/O of an app of the scheduler: its class follows the app's band, and a suspended app's requests are
-  /// held.
+  /// Makes the I/O of a scheduler's app: its class follows the app's band, and the requests of a suspended
+  /// app are held.
   ///
   /// - Throws: ``IOError``: `forked`.
   public func makeIO(for app: App) throws(IOError) -> AppIO { try makeIO(for: app, limits: nil) }
 
-  /// - Parameter limits: asked on any thread, for classes that say more than the app's band; must not block.
-  ///   Each change of what it answers is followed by a change of the app.
+  /// - Parameter limits: returns limits by device, beyond those of the app's band. Called on any thread; must
+  ///   not block. Each change of its result must be followed by a notification of the app's observers.
   package func makeIO(for app: App, limits: (@Sendable () -> IOLimits?)?) throws(IOError) -> AppIO {
     try reactor.checkFork()
     return AppIO(self, slot: slots.take(), app, limits: limits)
@@ -76,10 +79,10 @@ public final class IOBroker: Sendable {
 
   func giveBack(_ slot: Int) { slots.giveBack(slot) }
 
-  /// What all apps have done, and what the queues look like now.
+  /// Counters of all apps, and the state of the queues at the time of the call.
   ///
-  /// - Throws: ``IOError``: `unavailable` once ``shutdown()`` has returned, whatever it left behind; never
-  ///   waits for that.
+  /// - Throws: ``IOError``: `unavailable` once ``shutdown()`` has returned, even if threads remain; never
+  ///   waits for them.
   public func statistics() async throws(IOError) -> IOStatistics {
     let result: IOStatistics? = await withUnsafeContinuation { continuation in
       reactor.post(
@@ -91,12 +94,12 @@ public final class IOBroker: Sendable {
     return result
   }
 
-  /// Terminates every app, waits until the kernel has let go of all requests, and ends the thread. May be
-  /// called again.
+  /// Terminates every app, waits until the kernel has ended all requests, and ends the thread. May be called
+  /// again.
   ///
-  /// Where io_uring is not used it does not wait for the opens of FIFOs and terminals that nobody has the
-  /// other end of: each keeps a thread of the pool's, and all of them the broker's own and its memory, until
-  /// that comes or the process ends. What is asked of the broker meanwhile fails as after any shutdown,
+  /// Without io_uring it does not wait for opens of FIFOs and terminals whose other end is missing. Each such
+  /// open keeps a thread of the pool until the other end is opened or the process ends, and together they
+  /// keep the broker's own thread and its memory. Later calls on the broker fail as after any shutdown:
   /// ``statistics()`` with `unavailable`.
   public func shutdown() async {
     await withUnsafeContinuation { continuation in

@@ -1,77 +1,81 @@
 internal import COpportune
 
-/// What a broker is made with.
+/// The settings of a broker.
 public struct IOConfiguration: Sendable {
-  /// What carries requests to the kernel.
+  /// The kernel interface that carries requests.
   public enum Backend: Sendable, Hashable, CaseIterable, Codable {
-    /// io_uring, or threads where the kernel refuses it; the logger says so once.
+    /// io_uring, or threads where the kernel refuses it. The logger reports the refusal once.
     case automatic
-    /// io_uring, or an error.
+    /// io_uring; where the kernel refuses it, making the broker throws.
     case uring
-    /// A few threads for files, `poll` for sockets. The same class order, less speed, and limits: no more
-    /// than 3,840 requests of all apps wait for sockets, pipes and terminals at a time (4 ×
-    /// ``IOConfiguration/entries`` − 256, if that is more), and fewer than the process may have descriptors
-    /// (`RLIMIT_NOFILE`). Those beyond, the newest, fail with `ENOBUFS` (`system(.noBufferSpace)`). Transfers
-    /// of files, opens and the like are never too many. A cancelled open returns at once; its thread stays in
-    /// it until the kernel lets go.
+    /// A few threads for files, and `poll` for sockets. The order of classes is the same, at less speed.
+    ///
+    /// It has limits. At most 3,840 requests of all apps wait for sockets, pipes and terminals at the same
+    /// time (4 × ``IOConfiguration/entries`` − 256, if that is more), and fewer than the process's limit of
+    /// descriptors (`RLIMIT_NOFILE`). Requests beyond the limit fail with `ENOBUFS`
+    /// (`system(.noBufferSpace)`), the newest first. File transfers, opens and the like are not limited. A
+    /// cancelled open returns at once; its thread stays blocked until the kernel returns from the open.
     case threads
   }
 
-  /// Kernel I/O priorities of file requests; they matter only where the device's scheduler knows them
+  /// Kernel I/O priorities of file requests. They take effect only with a device scheduler that knows them
   /// (mq-deadline).
   public enum KernelPriorities: Sendable, Hashable, CaseIterable, Codable {
     /// Requests carry no priority.
     case none
-    /// Foreground is real-time where the process may; background keeps the process's own.
+    /// Foreground requests are real-time where the process may; background requests keep the process's own
+    /// priority.
     case raiseForeground
-    /// Foreground is real-time, background is idle. The kernel starves idle requests for long: see `docs/`.
+    /// Foreground requests are real-time, background requests idle. The kernel may starve idle requests for
+    /// long: see `docs/`.
     case idleBackground
   }
 
-  /// What a state lets through to an app's sockets. (R-NET-01, R-NET-02, R-NET-08)
+  /// The restrictions of an app's sockets in one state. (R-NET-01, R-NET-02, R-NET-08)
   public struct SocketRestriction: Sendable, Hashable, Codable {
-    /// Bytes that the socket takes in before the sender is told to wait: `SO_RCVBUF` and the TCP window;
-    /// `nil` leaves it as it is. The kernel has a lowest value of its own, some 2 KiB. Afterwards both are
-    /// what they were, and the kernel tunes them again if it did (before Linux 5.14 it does not).
+    /// Bytes that the socket buffers before the sender is told to wait: `SO_RCVBUF` and the TCP window; `nil`
+    /// leaves them unchanged. The kernel's minimum is about 2 KiB. Afterwards both are restored, and the
+    /// kernel tunes them again if it did before (not before Linux 5.14).
     public var receiveBuffer: Int?
-    /// Bytes that it holds to be sent: `SO_SNDBUF`; `nil` leaves it as it is. Afterwards it is what it was,
-    /// as far as `net.core.wmem_max` lets it be; the kernel tunes it to more by itself.
+    /// Bytes that the socket buffers for sending: `SO_SNDBUF`; `nil` leaves it unchanged. Afterwards it is
+    /// restored, up to `net.core.wmem_max`; the kernel raises it further by itself.
     public var sendBuffer: Int?
-    /// Whether incoming packets are dropped. The socket stays open, and its peer sends again. A packet filter
-    /// that the app has attached (`SO_ATTACH_FILTER`) is back afterwards. Where the kernel does not give it
-    /// back, since it is of eBPF or locked (`SO_LOCK_FILTER`), packets are kept, and the logger says so once
-    /// for each socket.
+    /// Whether incoming packets are dropped. The socket stays open, and its peer sends again.
+    ///
+    /// A packet filter that the app has attached (`SO_ATTACH_FILTER`) is restored afterwards. Where the
+    /// kernel cannot return that filter, because it is eBPF or locked (`SO_LOCK_FILTER`), packets are not
+    /// dropped, and the logger reports it once for each socket.
     public var dropsIncoming: Bool
 
-    /// Restricts what is given, and leaves the rest.
+    /// Makes a restriction of the given properties; all others stay unrestricted.
     public init(receiveBuffer: Int? = nil, sendBuffer: Int? = nil, dropsIncoming: Bool = false) {
       self.receiveBuffer = receiveBuffer
       self.sendBuffer = sendBuffer
       self.dropsIncoming = dropsIncoming
     }
 
-    /// As in the foreground.
+    /// No restriction, as in the foreground.
     public static let none = SocketRestriction()
   }
 
-  /// What completions do that come while their app is suspended. (R-FTS-08)
+  /// What happens to completions that arrive while their app is suspended. (R-FTS-08)
   public enum HeldCompletions: Sendable, Hashable, CaseIterable, Codable {
-    /// They wait for the app's resumption.
+    /// They are held until the app is resumed.
     case wait
-    /// They wait as well, and the first is reported to ``IOConfiguration/onHeldCompletion``, which may resume
-    /// the app.
+    /// They are held as well. The first one is reported to ``IOConfiguration/onHeldCompletion``, which may
+    /// resume the app.
     case report
   }
 
-  /// Buffers that the kernel is told of beforehand, for direct reads and writes: it pins their pages once
-  /// instead of at each request. They count against `RLIMIT_MEMLOCK`.
+  /// Buffers that are registered with the kernel, for direct reads and writes. Their pages are pinned once,
+  /// not at each request. They count against `RLIMIT_MEMLOCK`.
   public struct RegisteredBuffers: Sendable, Hashable, Codable {
-    /// How many; 1 to 1024.
+    /// The number of buffers; 1 to 1024.
     public var count: Int
-    /// Bytes of each: a multiple of 4096, to 64 MiB.
+    /// The size of each buffer in bytes: a multiple of 4096, at most 64 MiB.
     public var size: Int
 
-    /// So many buffers of so many bytes each.
+    /// Makes `count` buffers of `size` bytes each.
     public init(count: Int, size: Int) {
       self.count = count
       self.size = size
@@ -80,53 +84,58 @@ public struct IOConfiguration: Sendable {
 
   static let bufferRange: ClosedRange<Int> = 1024...64 << 20
 
-  /// What carries the requests.
+  /// The kernel interface that carries requests.
   public var backend = Backend.automatic
-  /// How files are shared out.
+  /// How files are shared between the classes.
   public var storage = DevicePolicy.storage
-  /// How sockets are shared out.
+  /// How sockets are shared between the classes.
   public var network = DevicePolicy.network
-  /// Whether the kernel learns of the classes.
+  /// Whether file requests carry their class as a kernel I/O priority.
   public var kernelPriorities = KernelPriorities.raiseForeground
-  /// For sockets of apps in the background; small buffers by default.
+  /// The restriction of sockets of background apps; small buffers by default.
   public var backgroundSockets = SocketRestriction(receiveBuffer: 4096, sendBuffer: 8192)
-  /// For sockets of suspended apps, except those that are kept alive; packets are dropped by default.
+  /// The restriction of sockets of suspended apps, except those that are kept alive; packets are dropped by
+  /// default.
   public var suspendedSockets = SocketRestriction(receiveBuffer: 4096, sendBuffer: 8192, dropsIncoming: true)
-  /// What becomes of a completion of a suspended app.
+  /// What happens to completions of a suspended app.
   public var heldCompletions = HeldCompletions.wait
-  /// Called on the broker's thread with the app's name; must not block.
+  /// Called with the app's name when the first completion of a suspended app is held. Called on the broker's
+  /// thread; must not block.
   public var onHeldCompletion: (@Sendable (String) -> Void)?
   /// Whether foreground reads and receives that need no waiting are done inline, on the calling thread.
   public var triesInline = true
-  /// Sends of at least so many bytes are made without copying; `nil` is never. 4096 to 2^30.
+  /// The size in bytes from which sends are made without a copy; `nil` is never. 4096 to 2^30.
   public var zeroCopyFrom: Int?
-  /// How long the broker's thread polls before it sleeps: by loads alone, without system calls, and only
-  /// where the wait before was no longer than that. Saves the wake-ups of dense traffic at the price of CPU
-  /// time. 0 to 1 ms; see `docs/decisions`.
+  /// How long the broker's thread polls before it sleeps. It polls by loads alone, without system calls, and
+  /// only after a wait that was no longer than this time. It saves wake-ups under dense traffic at the cost
+  /// of CPU time. 0 to 1 ms; see `docs/decisions`.
   public var busyPoll = Duration.zero
-  /// What ``IOBroker/registeredBuffer()`` gives; `nil` is nothing. Where the kernel refuses them, the logger
-  /// says so and they are buffers like others.
+  /// The buffers that ``IOBroker/registeredBuffer()`` returns; `nil` is none. Where the kernel refuses to
+  /// register them, the logger reports it, and they are ordinary buffers.
   public var registeredBuffers: RegisteredBuffers?
-  /// Requests handed to the kernel at once; 8 to 4096.
+  /// How many requests can be handed to the kernel at once; 8 to 4096.
   public var entries = 256
-  /// Room for completions; `nil` is four times ``entries``. Nothing is lost where it overflows. 8 to 65,536.
+  /// The size of the completion queue; `nil` is four times ``entries``. Nothing is lost where it overflows. 8
+  /// to 65,536.
   public var completions: Int?
-  /// Threads where io_uring is not used; 1 to 64. Eight more close files, with io_uring as well, and sixteen
-  /// more wait for the other ends of FIFOs.
+  /// The number of threads where io_uring is not used; 1 to 64. In addition eight threads close files, also
+  /// with io_uring, and sixteen wait for the other ends of FIFOs.
   public var threads = 8
-  /// For tests: see `opp_ring_config.fault`. The descriptor, the number of the request's code, and the
-  /// answer.
+  /// For tests: see `opp_ring_config.fault`. Receives the operation; a result other than nil replaces the
+  /// kernel's answer.
   var fault: (@Sendable (opp_ring_op) -> Int32?)?
-  /// For tests: called by who is about to make an inline call, and may.
+  /// For tests: called by a thread that is about to make an inline call and is allowed to.
   var onInlineCall: (@Sendable () -> Void)?
-  /// For tests: the reactor's clock, in nanoseconds, where nothing has a time of its own.
+  /// For tests: the reactor's clock, in nanoseconds; replaces the real one.
   var clock: (@Sendable () -> UInt64)?
-  /// For tests: as before Linux 6.9.
+  /// For tests: behaves as before Linux 6.9.
   var lacksTruncate = false
 
-  /// The default of each setting.
+  /// Makes a configuration of the defaults.
   public init() {}
 
+  /// Checks every setting.
+  ///
   /// - Throws: ``IOError`` with code `configuration`: the message names the setting, its value and the
   ///   limits.
   public func validate() throws(IOError) {

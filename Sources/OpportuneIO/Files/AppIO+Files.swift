@@ -3,15 +3,16 @@ import Glibc
 internal import OpportuneBase
 import SystemPackage
 
-/// Files. Every call throws ``IOError``; all but ``close(_:)`` take a `limit` from now on, `nil` being none;
-/// see ``AppIO`` for how calls end. Descriptors are swift-system's: the reactor closes them by ``close(_:)``.
+/// Files. Every call throws ``IOError``. All calls but ``close(_:)`` take a time `limit` from now on; `nil`
+/// is none. ``AppIO`` says how calls end. Descriptors are those of swift-system; close them with
+/// ``close(_:)``, through the reactor.
 extension AppIO {
   /// Opens a file, always close-on-exec.
   ///
-  /// A FIFO is opened once somebody has its other end, and holds nobody up meanwhile but other such opens:
-  /// the broker has eight of each class wait at a time. The call ends at its deadline and its cancellation;
-  /// where io_uring is not used, its place among the eight is taken until the other end comes, and what is
-  /// opened then is closed. With `options: .nonBlocking` none waits.
+  /// The open of a FIFO waits until its other end is opened. It delays only other such opens: at most eight
+  /// of each class wait at the same time. The call ends at its deadline and on cancellation. Without
+  /// io_uring, the open then keeps its place among the eight until the other end is opened, and the resulting
+  /// descriptor is closed. With `options: .nonBlocking` no open waits.
   public func open(
     _ path: FilePath, _ mode: FileDescriptor.AccessMode, options: FileDescriptor.OpenOptions = [],
     permissions: FilePermissions = [.ownerReadWrite, .groupRead, .otherRead], within limit: Duration? = nil
@@ -25,10 +26,12 @@ extension AppIO {
     return FileDescriptor(rawValue: Int32(try await perform(call, within: limit)))
   }
 
-  /// Closes a descriptor. What else is queued or in flight on it, of whichever app, is cancelled, with the
-  /// error `canceled`; the call returns when the kernel has let go of that, since the number may be another
-  /// file's afterwards. Cancelling the task has no effect on it. A socket's `SO_LINGER` time is not waited
-  /// for: the kernel goes on sending after the close.
+  /// Closes a descriptor.
+  ///
+  /// All other requests that are queued or in flight on it, of any app, are cancelled with the error
+  /// `canceled`. The call returns when the kernel has ended them, since the number may belong to another file
+  /// afterwards. Cancelling the task has no effect. The call does not wait for a socket's `SO_LINGER` time:
+  /// the kernel continues to send after the close.
   public func close(_ descriptor: FileDescriptor) async throws(IOError) {
     try await perform(try call(.OPP_RING_CLOSE, .none, descriptor), within: nil)
   }
@@ -36,11 +39,11 @@ extension AppIO {
   /// Reads into a buffer.
   ///
   /// - Parameters:
-  ///   - range: of the buffer; `nil` is all of it.
-  ///   - offset: in the file, in bytes; `nil` is the descriptor's own position, as pipes and terminals need
-  ///     it.
-  ///   - untilFull: whether to go on until the range is full or the file ends.
-  /// - Returns: how many bytes; 0 at the end.
+  ///   - range: the range in the buffer; `nil` is all of it.
+  ///   - offset: the offset in the file, in bytes; `nil` is the descriptor's own position, which pipes and
+  ///     terminals need.
+  ///   - untilFull: whether to continue until the range is full or the file ends.
+  /// - Returns: the number of bytes; 0 at the end of the file.
   public func read(
     _ descriptor: FileDescriptor, into buffer: IOBuffer, _ range: Range<Int>? = nil, at offset: Int64? = nil,
     untilFull: Bool = false, within limit: Duration? = nil
@@ -53,8 +56,7 @@ extension AppIO {
   /// Writes all of a range of a buffer.
   ///
   /// - Parameters: as in ``read(_:into:_:at:untilFull:within:)``.
-  /// - Returns: the length of the range. Where an error or a cancellation came in between, some of it may be
-  ///   written.
+  /// - Returns: the length of the range. After an error or a cancellation, part of it may have been written.
   @discardableResult
   public func write(
     _ descriptor: FileDescriptor, from buffer: IOBuffer, _ range: Range<Int>? = nil, at offset: Int64? = nil,
@@ -79,7 +81,7 @@ extension AppIO {
 
   /// Reads into several buffers, one after the other, in one request; 1 to 1024 of them.
   ///
-  /// - Returns: how many bytes; may be fewer than there is room for.
+  /// - Returns: the number of bytes, which may be less than the buffers' total size.
   public func read(
     _ descriptor: FileDescriptor, into buffers: [IOBuffer], at offset: Int64? = nil,
     within limit: Duration? = nil
@@ -89,7 +91,7 @@ extension AppIO {
 
   /// Writes several buffers, one after the other, in one request; 1 to 1024 of them.
   ///
-  /// - Returns: how many bytes; may be fewer than there are.
+  /// - Returns: the number of bytes, which may be less than the buffers' total size.
   @discardableResult
   public func write(
     _ descriptor: FileDescriptor, from buffers: [IOBuffer], at offset: Int64? = nil,
@@ -110,9 +112,9 @@ extension AppIO {
     return call
   }
 
-  /// Returns when the device has what was written.
+  /// Waits until the device has stored what was written.
   ///
-  /// - Parameter dataOnly: leaves out what is not needed to read the data back (`fdatasync`).
+  /// - Parameter dataOnly: omits metadata that is not needed to read the data back (`fdatasync`).
   public func synchronize(
     _ descriptor: FileDescriptor, dataOnly: Bool = false, within limit: Duration? = nil
   ) async throws(IOError) {
@@ -120,7 +122,7 @@ extension AppIO {
     try await perform(try call(code, .storage, descriptor), within: limit)
   }
 
-  /// Sets space aside, so that writes there do not fail for want of it; the file grows to it.
+  /// Reserves space, so that writes to that range do not fail for lack of space; extends the file if needed.
   public func allocate(
     _ descriptor: FileDescriptor, at offset: Int64 = 0, count: Int64, within limit: Duration? = nil
   ) async throws(IOError) {
@@ -132,7 +134,7 @@ extension AppIO {
     try await perform(call, within: limit)
   }
 
-  /// Makes the file so long, cutting it or adding zeroes.
+  /// Sets the size of the file, by cutting it off or appending zeroes.
   public func truncate(
     _ descriptor: FileDescriptor, to count: Int64, within limit: Duration? = nil
   ) async throws(IOError) {
@@ -143,13 +145,15 @@ extension AppIO {
       try await perform(call, within: limit)
       return
     }
-    // Before Linux 6.9 the ring has none: a call that rarely waits, on this thread, after a turn in the
-    // queue. A suspended app waits there; one that is suspended just then takes another turn.
+    // The ring has no truncate before Linux 6.9. So the calling thread does it, which rarely blocks, after a
+    // no-op request has had its turn in the queue. A suspended app waits in that queue. If the app is
+    // suspended right after its turn, it takes another turn.
     let end = limit.map { ContinuousClock.now + $0 }
     while true {
       var turn = try self.call(.OPP_RING_TRUNCATE, .storage, descriptor)
       turn.op.code = UInt8(opp_ring_code.OPP_RING_NOP.rawValue)
-      // After the turn it is not closed yet since the call began; then it must not be since the turn began.
+      // The turn fails if the descriptor was closed since this call began. From then on `closes` detects a
+      // close since the turn began.
       let closes = turn.closesBefore
       turn.closesBefore = call.closesBefore
       try await perform(turn, within: end.map { $0 - .now })
@@ -161,7 +165,7 @@ extension AppIO {
     }
   }
 
-  /// Renames a file, or replaces `new` by it in one step.
+  /// Renames a file. An existing `new` is replaced atomically.
   public func rename(_ old: FilePath, to new: FilePath, within limit: Duration? = nil) async throws(IOError) {
     var call = try call(.OPP_RING_RENAME)
     call.op.fd = AT_FDCWD
@@ -172,7 +176,7 @@ extension AppIO {
     try await perform(call, within: limit)
   }
 
-  /// Removes a file, or, with `folder`, an empty folder.
+  /// Removes a file, or with `folder` an empty folder.
   public func remove(_ path: FilePath, folder: Bool = false, within limit: Duration? = nil)
     async throws(IOError)
   {
@@ -187,12 +191,12 @@ extension AppIO {
   /// `AT_EMPTY_PATH`, which Glibc's module does not have.
   private static let emptyPath: Int32 = 0x1000
 
-  /// What a file is.
+  /// The status of the file at a path, like `stat`.
   public func status(_ path: FilePath, within limit: Duration? = nil) async throws(IOError) -> FileStatus {
     try await status(AT_FDCWD, path, 0, limit)
   }
 
-  /// What an open file is.
+  /// The status of an open file, like `fstat`.
   public func status(_ descriptor: FileDescriptor, within limit: Duration? = nil) async throws(IOError)
     -> FileStatus
   {
@@ -215,22 +219,22 @@ extension AppIO {
 }
 
 extension FileDescriptor.OpenOptions {
-  /// Past the page cache (`O_DIRECT`): buffers, offsets and counts must then be multiples of the device's
-  /// block.
+  /// Bypasses the page cache (`O_DIRECT`): buffers, offsets and counts must then be multiples of the device's
+  /// block size.
   public static let direct = FileDescriptor.OpenOptions(rawValue: opp_open_direct())
 }
 
-/// What a file is: as `stat` says.
+/// The status of a file, as from `stat`.
 public struct FileStatus: Sendable, Hashable {
-  /// Bytes.
+  /// The size in bytes.
   public let size: Int64
-  /// Bytes on the device.
+  /// Bytes allocated on the device.
   public let allocated: Int64
-  /// Type and permissions, as `st_mode`.
+  /// Type and permissions, like `st_mode`.
   public let mode: UInt32
-  /// Who may read, write and execute.
+  /// The permissions to read, write and execute.
   public let permissions: FilePermissions
-  /// Since 1970, in nanoseconds: clamped to what fits, the years 1677 to 2262.
+  /// The time of the last modification since 1970, in nanoseconds; clamped to the years 1677 to 2262.
   public let modified: Int64
 
   /// Whether it is a folder.
@@ -238,8 +242,8 @@ public struct FileStatus: Sendable, Hashable {
   /// Whether it is a regular file.
   public var isRegularFile: Bool { mode & UInt32(S_IFMT) == UInt32(S_IFREG) }
 
-  /// `STATX_BASIC_STATS`, and the size of `struct statx`, whose places are the kernel's interface; Glibc's
-  /// module has neither.
+  /// `STATX_BASIC_STATS`. The offsets in `struct statx` are kernel ABI; Glibc's module exports neither them
+  /// nor the struct.
   static let wanted: UInt32 = 0x7ff
   static let count = 256
 
@@ -254,7 +258,7 @@ public struct FileStatus: Sendable, Hashable {
       about.load(fromByteOffset: 112, as: Int64.self), about.load(fromByteOffset: 120, as: UInt32.self))
   }
 
-  /// As `opp_file_kind()` has it.
+  /// The kind of the file, as an `opp_file_kind()` value.
   static func kind(_ about: UnsafeRawPointer) -> Int32 {
     let isOnNoDevice = about.load(fromByteOffset: 136, as: UInt32.self) == 0
     return Int32(FileStatus(about).mode) | (isOnNoDevice ? OPP_FILE_ON_NO_DEVICE : 0)

@@ -2,19 +2,19 @@ internal import COpportune
 import Glibc
 import SystemPackage
 
-/// Files for a thread that has to wait where it is, as one that writes a store step by step. The broker's own
-/// thread does the rest, so that whoever else waits is not held up. Memory is the caller's, and is copied
-/// nowhere.
+/// Blocking file calls, for a thread that must wait, such as one that writes a store step by step. The
+/// reactor performs the requests, so other waiting callers are not delayed. They use the caller's memory
+/// without a copy.
 ///
-/// Answers are those of `pread`, `pwrite` and `fdatasync`, but `-errno` where these fail, `-ECANCELED` where
-/// the app was terminated or the broker shut down.
+/// The results are those of `pread`, `pwrite` and `fdatasync`. A failure is returned as `-errno`; it is
+/// `-ECANCELED` where the app was terminated or the broker shut down.
 extension AppIO {
   package func readWaiting(_ file: Int32, into memory: UnsafeMutableRawBufferPointer, at offset: Int) -> Int {
     transferWaiting(.OPP_RING_READ, file, memory, offset)
   }
 
   package func writeWaiting(_ file: Int32, from memory: UnsafeRawBufferPointer, at offset: Int) -> Int {
-    // Only read from.
+    // The memory is only read.
     transferWaiting(.OPP_RING_WRITE, file, UnsafeMutableRawBufferPointer(mutating: memory), offset)
   }
 
@@ -51,7 +51,7 @@ extension AppIO {
     sem_init(semaphore, 0, 0)
     request.setCaller(.thread(semaphore))
     reactor.post(request)
-    while sem_wait(semaphore) != 0 {}  // a signal interrupts it
+    while sem_wait(semaphore) != 0 {}  // a signal may interrupt the wait
     sem_destroy(semaphore)
     return try request.value()
   }

@@ -3,11 +3,11 @@ import SystemPackage
 
 /// Whole files.
 extension AppIO {
-  /// The contents of a file.
+  /// Reads the contents of a file.
   ///
   /// - Parameters:
-  ///   - limit: refused above so many bytes, with `configuration`; 1 GiB by default.
-  ///   - time: for each request but the close.
+  ///   - limit: a file of more bytes is refused, with `configuration`; 1 GiB by default.
+  ///   - time: the time limit of each request but the close.
   public func readFile(
     _ path: FilePath, upTo limit: Int = 1 << 30, within time: Duration? = nil
   ) async throws(IOError) -> [UInt8] {
@@ -23,8 +23,8 @@ extension AppIO {
     return bytes
   }
 
-  /// Closes what a call that failed had opened. At a deadline the kernel may keep it for ever, and nobody
-  /// waits for that.
+  /// Closes the descriptor of a failed call. After a deadline the kernel may keep the file for ever, so
+  /// nothing waits for the close then.
   fileprivate func close(_ file: FileDescriptor, after error: IOError) async {
     let closing = Task { try? await close(file) }
     if error.code != .deadlineExceeded { await closing.value }
@@ -38,7 +38,7 @@ extension AppIO {
     guard size <= limit else { throw tooLong }
     var bytes: [UInt8] = []
     bytes.reserveCapacity(min(size, 1 << 30))
-    // Files of /proc have no size, and any file may grow meanwhile.
+    // Files of /proc report no size, and any file may grow meanwhile.
     let buffer = try IOBuffer(count: min(max(size, 4095), (1 << 20) - 1) + 1)
     while true {
       let count = try await read(file, into: buffer, at: Int64(bytes.count), untilFull: true, within: time)
@@ -48,18 +48,19 @@ extension AppIO {
     }
   }
 
-  /// Writes a file in one step: whoever opens `path` finds the old contents or the new, whole, also after a
-  /// crash.
+  /// Writes a file atomically: a reader of `path` finds either the old contents or the new, never a mixture,
+  /// also after a crash.
   ///
-  /// The new contents go to a file beside it, to the device, and are then renamed.
+  /// The new contents are written to a temporary file in the same folder, synchronized to the device, and
+  /// renamed.
   ///
   /// - Parameters:
-  ///   - path: a symbolic link there is replaced, not what it names.
-  ///   - permissions: the new file's, whatever an old one's are.
-  ///   - isDurable: whether the call returns only when the device has it all; else a crash may bring the old
-  ///     contents back, never a mixture.
-  ///   - time: for each request but closes. Where the file system answers nothing until then, a file
-  ///     `.opportune-` and a random number may stay beside it, as after a crash.
+  ///   - path: a symbolic link at this path is replaced, not its target.
+  ///   - permissions: the new file's, whatever the old file's were.
+  ///   - isDurable: whether the call returns only when the device has stored everything. Otherwise a crash
+  ///     may restore the old contents, never a mixture.
+  ///   - time: the time limit of each request but closes. If the file system does not answer in time, a
+  ///     temporary file with the name `.opportune-` and a random number may remain, as after a crash.
   public func writeFile(
     _ path: FilePath, _ bytes: some Collection<UInt8> & Sendable,
     permissions: FilePermissions = [.ownerReadWrite, .groupRead, .otherRead], isDurable: Bool = true,
@@ -76,17 +77,18 @@ extension AppIO {
     do throws(IOError) {
       if !bytes.isEmpty { try await write(file, from: try IOBuffer(copying: bytes), at: 0, within: time) }
       try await synchronize(file, within: time)
-      isOpen = false  // whatever the close answers
+      isOpen = false  // whatever the close returns
       try await close(file)
       try await rename(temporary, to: path, within: time)
     } catch {
-      // Whatever happened, also a cancellation: the half-made file must not stay. Not cancellable itself.
+      // After any failure, also a cancellation, the temporary file must be removed. This part cannot be
+      // cancelled.
       if isOpen { await close(file, after: error) }
       await Task {
         do throws(IOError) {
           try await remove(temporary, within: time)
         } catch {
-          // The app does nothing any more.
+          // A terminated app performs no more requests.
           if error.code == .terminated { _ = temporary.withPlatformString { unlink($0) } }
         }
       }.value
@@ -106,11 +108,11 @@ extension AppIO {
     try await close(folder)
   }
 
-  /// A file in pieces, read as they are asked for, one ahead of none.
+  /// Reads a file in pieces, each on demand and without read-ahead.
   ///
   /// - Parameters:
-  ///   - count: bytes of each piece but the last; 1 to 2^30.
-  ///   - time: for each request.
+  ///   - count: the size of each piece but the last in bytes; 1 to 2^30.
+  ///   - time: the time limit of each request.
   public func chunks(
     of path: FilePath, count: Int = 128 << 10, within time: Duration? = nil
   ) throws(IOError) -> FileChunks {
@@ -119,7 +121,7 @@ extension AppIO {
   }
 }
 
-/// The pieces of a file, in order. The file is open from the first piece until the last, an error, or the
+/// The pieces of a file, in order. The file is open from the first piece until the last one, an error, or the
 /// iterator's end.
 public struct FileChunks: AsyncSequence, Sendable {
   public typealias Element = [UInt8]
@@ -132,7 +134,7 @@ public struct FileChunks: AsyncSequence, Sendable {
 
   public func makeAsyncIterator() -> Iterator { Iterator(of: self) }
 
-  /// One reader; not for several tasks at once.
+  /// The iterator; not for several tasks at the same time.
   public final class Iterator: AsyncIteratorProtocol {
     private let chunks: FileChunks
     private var file: FileDescriptor?
@@ -143,7 +145,7 @@ public struct FileChunks: AsyncSequence, Sendable {
 
     deinit {
       guard let file else { return }
-      // Left before the end. Nobody waits for this.
+      // The loop was left before the end of the file. Nothing waits for this close.
       Task { [io = chunks.io] in try? await io.close(file) }
     }
 

@@ -2,29 +2,28 @@ import Synchronization
 
 /// Memory that requests read into and write from.
 ///
-/// While a request uses it, from the call until the kernel has let go of it, the request holds the buffer, so
-/// its memory is neither freed nor handed to another request, even where the call returned before: at a
-/// deadline, or because the app was terminated. Access in that time is refused with `bufferInUse`. Aligned,
-/// so that it serves `O_DIRECT`.
+/// A request retains its buffer from the call until the kernel has ended the request. That may be after the
+/// call has returned: at a deadline, or because the app was terminated. Until then the memory is neither
+/// freed nor used by another request, and access is refused with `bufferInUse`.
 ///
-/// May be used from any thread, by one at a time.
+/// The memory is aligned for `O_DIRECT`. A buffer may be used from any thread, by one thread at a time.
 public final class IOBuffer: @unchecked Sendable {
-  // Sendable: the memory is only touched by whoever has claimed it, and claims are exclusive.
+  // Sendable: only the thread that has claimed the memory accesses it, and claims are exclusive.
   private let memory: UnsafeMutableRawBufferPointer
   private let isClaimed = Atomic<Bool>(false)
-  /// Where the memory is one of a pool's.
+  /// The pool that owns the memory; nil if the buffer owns it.
   private let pool: RegisteredBuffers?
   private let indexInPool: Int
-  /// Whether it is its caller's own, who waits until the request has ended.
+  /// Whether the memory belongs to the caller, which waits until the request has ended.
   private let isBorrowed: Bool
 
   static let countRange: ClosedRange<Int> = 1...1 << 30
   static let alignmentRange: ClosedRange<Int> = 16...1 << 21
 
-  /// Zeroed memory.
+  /// Makes a buffer of zeroed memory.
   ///
   /// - Parameters:
-  ///   - count: bytes, 1 to 2^30.
+  ///   - count: the size in bytes, 1 to 2^30.
   ///   - alignment: a power of two, 16 to 2^21.
   public convenience init(count: Int, alignment: Int = 4096) throws(IOError) {
     try require(count, in: Self.countRange, "count")
@@ -35,7 +34,8 @@ public final class IOBuffer: @unchecked Sendable {
     self.init(zeroed: count, alignment)
   }
 
-  /// A copy of `bytes`; of none, a buffer of which nothing is written or sent.
+  /// Makes a buffer with a copy of `bytes`. An empty collection gives a buffer of which nothing is written or
+  /// sent.
   ///
   /// - Parameter bytes: at most 2^30.
   public convenience init(copying bytes: some Collection<UInt8>) throws(IOError) {
@@ -59,7 +59,7 @@ public final class IOBuffer: @unchecked Sendable {
     (indexInPool, memory) = taken
   }
 
-  /// Memory of a caller that waits until the kernel has let go of it.
+  /// Makes a buffer of the caller's memory. The caller waits until the kernel has ended the request.
   init(borrowing memory: UnsafeMutableRawBufferPointer) throws(IOError) {
     try require(memory.count, in: Self.countRange, "count")
     self.memory = memory
@@ -72,19 +72,19 @@ public final class IOBuffer: @unchecked Sendable {
     if let pool { pool.giveBack(indexInPool) } else if !isBorrowed { memory.deallocate() }
   }
 
-  /// Its number, where it is of `registered`, and the kernel knows that. On the thread of the reactor that
-  /// has them.
+  /// The buffer's index in `registered`, if the kernel has registered it. Called on the thread of the reactor
+  /// that owns `registered`.
   func registration(in registered: RegisteredBuffers) -> Int? {
     pool === registered && registered.isRegistered ? indexInPool : nil
   }
 
-  /// Bytes.
+  /// The size in bytes.
   public var count: Int { memory.count }
 
-  /// Whether a request has it.
+  /// Whether a request uses the buffer.
   public var isInUse: Bool { isClaimed.load(ordering: .acquiring) }
 
-  /// The bytes, for the time of the call.
+  /// Calls `body` with the bytes; they are valid during the call.
   ///
   /// - Throws: ``IOError`` with code `bufferInUse`, or what `body` throws.
   public func withBytes<Result>(_ body: (UnsafeMutableRawBufferPointer) throws -> Result) throws -> Result {
@@ -93,14 +93,14 @@ public final class IOBuffer: @unchecked Sendable {
     return try body(memory)
   }
 
-  /// A copy of the bytes in `range`, cut to what there is.
+  /// A copy of the bytes in `range`, clamped to the buffer.
   public func bytes(in range: Range<Int>? = nil) throws(IOError) -> [UInt8] {
     try claim()
     defer { giveBack() }
     return Array(memory[(range ?? 0..<count).clamped(to: 0..<count)])
   }
 
-  /// The requests'.
+  /// The start of the memory, for requests.
   var address: UnsafeMutableRawPointer? { memory.baseAddress }
 
   func claim() throws(IOError) {

@@ -4,15 +4,16 @@ import Synchronization
 
 /// Buffers that are registered with the ring: their pages are pinned once, not at every direct read or write.
 ///
-/// One piece of memory, cut into equal buffers. It is held by its buffers and by the reactor, so it outlives
-/// the ring and every request.
+/// One allocation, divided into equal buffers. It is retained by its buffers and by the reactor, so it
+/// outlives the ring and every request.
 final class RegisteredBuffers: @unchecked Sendable {
-  // Sendable: `isRegistered` is the reactor's; the memory belongs to whoever has taken it.
+  // Sendable: `isRegistered` belongs to the reactor's thread; each buffer belongs to the thread that has
+  // taken it.
   let count: Int
   let size: Int
   private let memory: UnsafeMutableRawBufferPointer
   private let taken: [Flag]
-  /// Whether the kernel has them; else they are buffers like others.
+  /// Whether the kernel has registered them; otherwise they are ordinary buffers.
   var isRegistered = false
 
   private final class Flag: Sendable {
@@ -28,7 +29,7 @@ final class RegisteredBuffers: @unchecked Sendable {
 
   deinit { memory.deallocate() }
 
-  /// A buffer that nobody has, zeroed; nil where all are taken. Never waits.
+  /// Takes a free buffer, zeroed; nil where all are in use. Never waits.
   func take() -> (index: Int, memory: UnsafeMutableRawBufferPointer)? {
     for index in 0..<count where !taken[index].isTaken.exchange(true, ordering: .acquiring) {
       let buffer = self[index]
@@ -44,7 +45,7 @@ final class RegisteredBuffers: @unchecked Sendable {
     UnsafeMutableRawBufferPointer(rebasing: memory[index * size..<(index + 1) * size])
   }
 
-  /// On the reactor's thread, before its first request. Returns 0 or -errno.
+  /// Registers the buffers; called on the reactor's thread before its first request. Returns 0 or -errno.
   func register(with ring: OpaquePointer) -> Int32 {
     let vectors = (0..<count).map { iovec(iov_base: self[$0].baseAddress, iov_len: size) }
     let result = vectors.withUnsafeBufferPointer { list -> Int32 in
@@ -57,7 +58,7 @@ final class RegisteredBuffers: @unchecked Sendable {
 }
 
 extension IOBroker {
-  /// One of the buffers of ``IOConfiguration/registeredBuffers``, zeroed; nil where none is free or there are
-  /// none. It is given back when its last reference goes. Any thread; never waits.
+  /// Takes one of the buffers of ``IOConfiguration/registeredBuffers``, zeroed; nil where none is free or
+  /// there are none. It is returned with the release of its last reference. Any thread; never waits.
   public func registeredBuffer() -> IOBuffer? { reactor.registered.flatMap { IOBuffer(from: $0) } }
 }

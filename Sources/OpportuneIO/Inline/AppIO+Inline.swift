@@ -2,25 +2,25 @@ internal import COpportune
 import Glibc
 import SystemPackage
 
-/// The inline fast path: a call of a foreground app that needs no waiting is done on its caller's thread. No
-/// queue could give it a better place.
+/// The inline fast path: a foreground call that needs no waiting is done on its caller's thread. A queue
+/// could not serve it any earlier.
 extension AppIO {
-  /// How far a call came inline.
+  /// The result of an inline attempt.
   enum InlineResult {
-    /// To its end.
+    /// The call is complete.
     case whole(Int)
-    /// So many bytes, perhaps none; the reactor does the rest.
+    /// This many bytes were moved, perhaps none; the reactor does the rest.
     case part(Int)
   }
 
-  /// Tries a read, a receive or a send. Its buffers are given back where it ends here.
+  /// Tries a read, a receive or a send inline. If the call ends here, its buffers are given back.
   func tryInline(_ call: IOCall) throws(IOError) -> InlineResult {
     guard reactor.triesInline, call.canBeInline else { return .part(0) }
     var op = call.op
     op.length = UInt32(min(call.total, 1 << 30))
     let tried = doInline(on: call.device, call.op.fd, since: call.closesBefore) {
       let moved = opp_ring_try(&op)
-      // While it is inside, so that what its app has done counts it however soon that ends.
+      // Counted inside the gate: the app's statistics include this call however soon the app ends.
       if moved >= 0 {
         let isWhole = !call.leavesRest(afterMoving: Int(moved))
         entry.inline.count(Int(moved), writes: call.writes, isWhole: isWhole)
@@ -32,19 +32,19 @@ extension AppIO {
     guard let moved = tried, !Self.isNoAnswer(moved) else { return .part(0) }
     if moved >= 0, call.leavesRest(afterMoving: Int(moved)) { return .part(Int(moved)) }
     call.giveBackBuffers()
-    // Not asked again: a socket tells some errors once.
+    // Do not repeat the call: a socket reports some errors only once.
     guard moved >= 0 else { throw call.error(.system(Errno(rawValue: -moved))) }
     return .whole(Int(moved))
   }
 
-  /// Whether the reactor is to try it anew, from the start.
+  /// Whether the reactor must try the call again from the start.
   private static func isNoAnswer(_ result: Int32) -> Bool {
     result == -EAGAIN || result == -EOPNOTSUPP || result == -EINTR
   }
 
-  /// Calls `body` on this thread, which does not wait, where the app is active, or at least not suspended.
-  /// Else, and where the app has ended or the descriptor may have been closed since the call began, nil: see
-  /// ``InlineGate``.
+  /// Calls `body` on this thread; `body` must not block. Requires that the app is active, or at least not
+  /// suspended. Otherwise the result is nil, as also when the app has ended or the descriptor may have been
+  /// closed since the call began: see ``InlineGate``.
   func doInline(
     on device: Device, _ descriptor: Int32, since closes: UInt64, unlessSuspended: Bool = false,
     _ body: () -> Int32
@@ -64,8 +64,8 @@ extension AppIO {
     case descriptor(Int32)
   }
 
-  /// Calls `body` inside a gate, if that lets it in. As the last to leave a gate that the reactor waits at,
-  /// it tells that.
+  /// Calls `body` inside a gate, if the gate admits the caller. If the reactor waits at the gate, the last
+  /// caller to leave notifies the reactor.
   private func inside(
     _ gate: borrowing InlineGate, of owner: GateOwner, since closes: UInt64, _ body: () -> Int32?
   ) -> Int32? {

@@ -1,16 +1,17 @@
-/// The gates of all descriptors of the process, whatever app they are of: a close waits for inline calls,
-/// since the number may be another file's afterwards.
+/// The gates of all descriptors of the process, of any app. A close waits for inline calls, since the number
+/// may belong to another file afterwards.
 ///
-/// Descriptors whose lowest six bits are the same share a gate. That costs a little waiting, and no memory
-/// for each.
+/// Descriptors with the same lowest six bits share a gate. That costs a little waiting, and saves memory for
+/// each descriptor.
 final class DescriptorGates: @unchecked Sendable {
-  // Sendable: gates are atomic words in memory that stays; `closing` is the reactor's.
+  // Sendable: gates are atomic words in memory that is never moved; `closing` belongs to the reactor's
+  // thread.
   private static let count = 64
-  /// Each gate on a cache line of its own.
+  /// One cache line for each gate.
   private static let stride = 8
 
   private let gates: UnsafeMutablePointer<InlineGate>
-  /// By gate: the closes that wait. The reactor's.
+  /// How many closes wait at each gate. Reactor's thread only.
   private var closing = [Int](repeating: 0, count: count)
 
   init() {
@@ -20,7 +21,7 @@ final class DescriptorGates: @unchecked Sendable {
 
   deinit {
     assert(closing.allSatisfy { $0 == 0 })
-    gates.deallocate()  // an atomic word needs no more
+    gates.deallocate()  // an atomic word needs no deinitialization
   }
 
   private static func index(_ descriptor: Int32) -> Int { Int(descriptor) & (count - 1) }
@@ -32,13 +33,13 @@ final class DescriptorGates: @unchecked Sendable {
 
   // MARK: The reactor
 
-  /// A close begins; returns the count of closes with it.
+  /// Closes the gate for a close of the descriptor. Returns the new count of closes.
   func beginClose(of descriptor: Int32) -> UInt64 {
     closing[Self.index(descriptor)] += 1
     return self[descriptor].pointee.close()
   }
 
-  /// The close waits no more.
+  /// The close no longer waits.
   func endClose(of descriptor: Int32) {
     let index = Self.index(descriptor)
     assert(closing[index] > 0)

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// The inline calls of one app: who is inside, and how much was done.
+/// The inline calls of one app: how many are inside the gate, and how much was done.
 ///
-/// The app's end closes the gate for good. A suspension does not: its moment is that of the app's state,
-/// which a caller reads once it is inside. It holds from the time when the reactor, which has seen it, counts
-/// nobody inside.
+/// The app's end closes the gate permanently. A suspension does not: it takes effect through the app's state,
+/// which a caller reads once it is inside. The suspension is complete when the reactor, having seen it,
+/// counts no callers inside.
 final class InlineCalls: Sendable {
   let gate = InlineGate()
   private let requests = Atomic<UInt64>(0)
@@ -12,7 +12,8 @@ final class InlineCalls: Sendable {
   private let bytesRead = Atomic<UInt64>(0)
   private let bytesWritten = Atomic<UInt64>(0)
 
-  /// - Parameter isWhole: else the reactor does the rest, and counts the request.
+  /// - Parameter isWhole: whether the call is complete; otherwise the reactor does the rest and counts the
+  ///   request.
   func count(_ moved: Int, writes: Bool, isWhole: Bool) {
     // All of these relaxed: statistics.
     if isWhole { requests.wrappingAdd(1, ordering: .relaxed) }
@@ -25,7 +26,7 @@ final class InlineCalls: Sendable {
 
   func countFailure() { failures.wrappingAdd(1, ordering: .relaxed) }
 
-  /// What was done, at about one moment.
+  /// A snapshot of the counters; they are read one after the other.
   struct Counts {
     let requests: UInt64
     let failures: UInt64

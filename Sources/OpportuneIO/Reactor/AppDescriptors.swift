@@ -1,18 +1,18 @@
 import Logging
 import SystemPackage
 
-/// The descriptors that the broker made for one app: they are closed with it, and its sockets are moderated
-/// as its state says.
+/// The descriptors that the broker made for one app. They are closed with the app, and its sockets are
+/// restricted as the app's state requires.
 ///
-/// Invariant: a socket in the table whose number is another socket's by now is never touched, and never
-/// closed.
+/// Invariant: if the number of a socket in the table belongs to another socket by now, that socket is never
+/// touched and never closed.
 struct AppDescriptors {
   private struct Entry {
-    /// Of a socket.
+    /// Sockets only.
     let identity: SocketIdentity?
     let isSocket: Bool
     var moderation = SocketModeration()
-    /// Whether it was said that its packets are not as they should be.
+    /// Whether a warning about the socket's packets has been returned before.
     var hasWarned = false
 
     init(_ descriptor: Int32, isSocket: Bool) {
@@ -20,7 +20,8 @@ struct AppDescriptors {
       identity = isSocket ? SocketIdentity(of: descriptor) : nil
     }
 
-    /// Whether the number is no other socket's, after a close behind the broker's back.
+    /// Whether the number still belongs to the same socket. It may not, after a close that bypassed the
+    /// broker.
     func isStill(_ descriptor: Int32) -> Bool { !isSocket || SocketIdentity(of: descriptor) == identity }
   }
 
@@ -35,14 +36,14 @@ struct AppDescriptors {
 
   mutating func remove(_ descriptor: Int32) { entries[descriptor] = nil }
 
-  /// Empties the table, and returns what is still to be closed.
+  /// Empties the table, and returns the descriptors that the caller must close.
   mutating func takeAll() -> [Int32] {
     defer { entries = [:] }
     return entries.filter { $0.value.isStill($0.key) }.map(\.key)
   }
 
-  /// - Returns: why the socket's packets are not as `restriction` says; nil where they are, or where it was
-  ///   returned before.
+  /// - Returns: why the socket's packets do not follow `restriction`; nil where they do, or where the reason
+  ///   was returned before.
   fileprivate mutating func moderate(
     _ descriptor: Int32, _ restriction: IOConfiguration.SocketRestriction, isKeptAlive: Bool
   ) -> Errno? {
@@ -62,7 +63,7 @@ struct AppDescriptors {
   }
 }
 
-/// Makes sockets as the settings have them for their app's state. Has no state of its own. The reactor's.
+/// Applies the configured restrictions to sockets, by their app's state. Stateless. Reactor's thread only.
 final class SocketModerator {
   private let configuration: IOConfiguration
   private let logger: Logger

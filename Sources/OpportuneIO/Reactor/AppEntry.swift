@@ -1,12 +1,13 @@
-/// One app, as the reactor knows it: its state as last seen, its requests, its descriptors, its end.
+/// The reactor's record of one app: its last known state, its requests, its descriptors, its end.
 ///
 /// Invariants:
-///  - `inFlight` has exactly the requests whose phase is `inFlight`;
-///  - what is `parked` or `held` is so because the app was suspended when the reactor last looked, or because
-///    it waits for its next look at the app;
-///  - once the app is terminated it stays so, and it takes no descriptors and no new requests.
+///  - `inFlight` contains exactly the requests whose phase is `inFlight`.
+///  - A request is in `parked` or `held` because the app was suspended at the reactor's last look, or until
+///    the reactor's next look at the app.
+///  - Once the app is terminated it stays so, and it accepts no descriptors and no new requests.
 ///
-/// Made on the thread that makes the app; its constants are any thread's, the rest is the reactor's.
+/// Made on the thread that makes the app. Its constants may be read on any thread; all else belongs to the
+/// reactor's thread.
 final class AppEntry: @unchecked Sendable {
   // Sendable: see above.
   let slot: Int
@@ -25,15 +26,15 @@ final class AppEntry: @unchecked Sendable {
     runningState = state == .suspended ? .background : state
   }
 
-  // MARK: Its place in the table
+  // MARK: The number
 
-  /// No other app of this reactor has had it. 0 before it is in the table.
+  /// Unique among all apps of this reactor, past ones included. 0 before the entry is in the table.
   private(set) var number: UInt64 = 0
 
   func toAdded(as number: UInt64) {
     assert(self.number == 0)
     self.number = number
-    // Here, and not where the app is made: the reactor frees no memory of other threads (law 1).
+    // Allocated here, on the reactor's thread: the reactor frees no memory of other threads (law 1).
     counters = [IOStatistics.Class(), IOStatistics.Class()]
   }
 
@@ -42,25 +43,26 @@ final class AppEntry: @unchecked Sendable {
     watches.append(watch)
   }
 
-  // MARK: Its state
+  // MARK: State
 
   private(set) var state: IOState
-  /// The state, or, of a suspended app, the one before.
+  /// The state; of a suspended app, the state before the suspension.
   private(set) var runningState: IOState
-  /// When it was last resumed: what waited before waited for that, not for its turn.
+  /// When the app was last resumed. Waiting times of earlier requests count from then, since before they
+  /// waited for the resumption and not for their turn.
   private(set) var resumedAt: UInt64 = 0
-  /// Of the state: see ``AppStateSource/View``. nil before the first look.
+  /// The generation of the state: see ``AppStateSource/View``. nil before the first look.
   private var generation: UInt64?
   private var limits: IOLimits?
 
   enum Change {
     case none
-    /// Suspended as before, though it may have been resumed in between.
+    /// Suspended at both looks; it may have been resumed in between.
     case suspendedAgain
     case state
   }
 
-  /// Looks at the app, and says what has changed since the last look.
+  /// Reads the app's state, and returns what has changed since the last look.
   func refresh(at now: UInt64) -> Change {
     let view = source.view
     guard view.generation != generation || view.limits != limits else { return .none }
@@ -75,18 +77,18 @@ final class AppEntry: @unchecked Sendable {
     return isSuspendedStill ? .suspendedAgain : .state
   }
 
-  /// The state as far as a device is concerned.
+  /// The state that counts for requests to a device.
   func state(on device: Device) -> IOState { state == .suspended ? .suspended : runningState(on: device) }
 
   func runningState(on device: Device) -> IOState { limits?.state(on: device) ?? runningState }
 
-  // MARK: Its requests
+  // MARK: Requests
 
-  /// What the kernel has.
+  /// Requests that the kernel has.
   private(set) var inFlight: [Request] = []
-  /// What goes through no queue and waits for the app's resumption.
+  /// Requests in no queue that wait until the app is resumed.
   private(set) var parked: [Request] = []
-  /// Answers that wait for the app's resumption.
+  /// Answers that wait until the app is resumed.
   private(set) var held: [Request] = []
 
   func add(_ request: Request) {
@@ -120,17 +122,18 @@ final class AppEntry: @unchecked Sendable {
     return held
   }
 
-  // MARK: What it has done
+  // MARK: Counters
 
-  /// By class.
+  /// Counters by class.
   private(set) var counters: [IOStatistics.Class] = []
 
   func countSubmitted(as ioClass: IOClass) { counters[ioClass.index].submitted += 1 }
 
-  /// - Parameter waiting: from the call's arrival, or its app's resumption since, to the kernel.
+  /// - Parameter waiting: from the call's arrival, or the app's resumption since, to the hand-over to the
+  ///   kernel; nanoseconds.
   func countSent(as ioClass: IOClass, waiting: UInt64) { counters[ioClass.index].waiting.record(waiting) }
 
-  /// - Parameter inDevice: from the kernel's taking the piece to its completion.
+  /// - Parameter inDevice: from the hand-over of the piece to the kernel to its completion; nanoseconds.
   func countPiece(as ioClass: IOClass, inDevice: UInt64) { counters[ioClass.index].inDevice.record(inDevice) }
 
   func countMoved(_ bytes: UInt64, as ioClass: IOClass, writes: Bool) {
@@ -150,17 +153,17 @@ final class AppEntry: @unchecked Sendable {
     }
   }
 
-  // MARK: Its end
+  // MARK: Termination
 
   private(set) var isTerminated = false
-  /// The end waits for inline calls.
+  /// Whether the termination waits for inline calls to leave the gate.
   private(set) var awaitsInlineCalls = false
-  /// Closes that wait for what is in flight on their descriptor, and closes at the app's end that the kernel
-  /// has.
+  /// The number of outstanding closes: those that wait for requests in flight on their descriptor, and closes
+  /// of the termination that the kernel has.
   private(set) var closes = 0
   private var whenEnded: [() -> Void] = []
 
-  /// - Parameter body: called when the app has ended; may be called for several.
+  /// - Parameter body: called when the app has ended. Several bodies may be added.
   func toTerminated(then body: @escaping () -> Void) -> Bool {
     whenEnded.append(body)
     defer { isTerminated = true }
@@ -182,7 +185,7 @@ final class AppEntry: @unchecked Sendable {
     closes -= 1
   }
 
-  /// All of it is over: calls those who wait for that.
+  /// The termination is complete: calls the bodies that wait for it.
   func toEnded() {
     assert(isTerminated)
     assert(closes == 0)

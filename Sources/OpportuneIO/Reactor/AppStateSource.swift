@@ -1,29 +1,29 @@
 import OpportuneScheduler
 import Synchronization
 
-/// Where an app's state is read: from the scheduler's app, or, for an app of the broker's own, from a word
-/// that its user sets. Any thread.
+/// The source of an app's state: the scheduler's app, or, for an app without a scheduler, a word that its
+/// user sets. Safe on any thread.
 final class AppStateSource: Sendable {
   private let app: App?
   private let limits: (@Sendable () -> IOLimits?)?
-  /// Where `app` is nil: the state's code in the lowest byte, the count of changes above it.
+  /// Used where `app` is nil: the state's code in the lowest byte, the number of changes above it.
   private let word: Atomic<UInt64>
 
-  /// The state of an app of the broker's own.
+  /// The state of an app without a scheduler.
   init(_ state: IOState) {
     app = nil
     limits = nil
     word = Atomic(UInt64(state.code))
   }
 
-  /// - Parameter limits: asked on any thread; must not block.
+  /// - Parameter limits: called on any thread; must not block.
   init(_ app: App, _ limits: (@Sendable () -> IOLimits?)?) {
     self.app = app
     self.limits = limits
     word = Atomic(0)
   }
 
-  /// A state, and a number that was another before each change that led to it.
+  /// A state, and a generation that differs after each change.
   struct View {
     let state: IOState
     let generation: UInt64
@@ -47,19 +47,19 @@ final class AppStateSource: Sendable {
     }
   }
 
-  /// What the app is now. Not a copy that could lag behind: see ``RequestPath/follow(_:)``.
+  /// The current state. It is never a copy that could be out of date: see ``RequestPath/follow(_:)``.
   var view: View {
-    // [state] acquire: what came before the change is seen by who sees it. Pairs with set().
+    // [state] acquire: pairs with set(). A thread that sees the change also sees what happened before it.
     if let app { View(of: app, limits?()) } else { View(word: word.load(ordering: .acquiring)) }
   }
 
-  /// Changes the state of an app of the broker's own. Returns whether it was another.
+  /// Sets the state of an app without a scheduler. Returns whether it has changed.
   func set(_ state: IOState) -> Bool {
     guard app == nil else { return false }
     var seen = word.load(ordering: .relaxed)
     while View(word: seen).state != state {
       let next = (seen >> 8 &+ 1) << 8 | UInt64(state.code)
-      // [state] release: see view.
+      // [state] release: pairs with view.
       let (exchanged, original) = word.compareExchange(expected: seen, desired: next, ordering: .releasing)
       if exchanged { return true }
       seen = original

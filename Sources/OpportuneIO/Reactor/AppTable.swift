@@ -1,7 +1,7 @@
 /// The apps of the reactor, by slot.
 ///
-/// Invariants: a slot has at most one app; the numbers of apps grow, and none is used twice. The reactor's
-/// alone.
+/// Invariants: a slot has at most one app. The numbers of apps increase, and none is used twice. Reactor's
+/// thread only.
 final class AppTable {
   private var slots: [AppEntry?] = []
   private var lastNumber: UInt64 = 0
@@ -22,7 +22,7 @@ final class AppTable {
     slots[app.slot] = nil
   }
 
-  /// A close of the descriptor begins: no app has it any more, and no watch polls it.
+  /// A close of the descriptor begins: removes it from all apps and watches.
   func drop(_ descriptor: Int32) {
     for case let app? in slots {
       app.descriptors.remove(descriptor)

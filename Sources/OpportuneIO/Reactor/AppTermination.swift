@@ -1,10 +1,13 @@
-/// The end of an app's I/O: what is queued or only brings something in ends; writes that the kernel has go
-/// on. When nothing of it is in flight any more its descriptors are closed, and then it has ended. (R-FTS-07)
+/// The end of an app's I/O. (R-FTS-07)
 ///
-/// Invariant: `AppEntry.toEnded` is called when no inline call is inside the app's gate, nothing that holds
-/// up the end is in flight, and no close of the app is outstanding.
+/// Queued requests end, and so do those in flight that only receive data. Writes that the kernel has accepted
+/// run to their end. When none of them is in flight any more, the app's descriptors are closed, and then the
+/// app has ended.
 ///
-/// Has no state of its own. The reactor's alone.
+/// Invariant: `AppEntry.toEnded` is called when no inline call is inside the app's gate, no request that
+/// delays the end is in flight, and no close of the app is outstanding.
+///
+/// Stateless. Reactor's thread only.
 final class AppTermination {
   private let path: RequestPath
   private let queues: DeviceQueues
@@ -35,7 +38,7 @@ final class AppTermination {
     appIsQuieter(app)
   }
 
-  /// The last inline call that was inside when the app was terminated has left.
+  /// Called when the last inline call has left that was inside when the app was terminated.
   func inlineCallsHaveLeft(_ app: AppEntry) {
     guard app.awaitsInlineCalls else { return }
     app.inlineCallsHaveLeft()
@@ -51,7 +54,8 @@ final class AppTermination {
     app.toEnded()
   }
 
-  /// Each when nothing is in flight on it any more: a read that hangs keeps its own open, and no other.
+  /// Closes each descriptor when nothing is in flight on it any more. A read that hangs keeps only its own
+  /// descriptor open.
   private func closeDescriptors(of app: AppEntry) {
     for descriptor in app.descriptors.takeAll() {
       app.closeBegins()

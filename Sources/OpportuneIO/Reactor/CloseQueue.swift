@@ -2,19 +2,19 @@ internal import COpportune
 import DequeModule
 import Glibc
 
-/// Closes, by class: those that the ring has, and those that wait for their turn. A close may take as long as
-/// a file system's flush, so background's never take the place of foreground's, nor both all threads of the
-/// kernel or the pool.
+/// Closes, by class: those that the ring has, and those that wait. A close may take as long as a file
+/// system's flush. So background closes must never delay foreground ones, and closes of both classes must not
+/// occupy all threads of the kernel or of the pool.
 ///
-/// Invariant: a close waits only while ``limit`` of its class are in the ring.
+/// Invariant: a close waits only while ``limit`` closes of its class are in the ring.
 struct CloseQueue {
-  /// Of each class, at once.
+  /// How many closes of each class may be in the ring.
   static let limit = 4
 
   private var inFlight = [0, 0]
   private var waiting: [Deque<opp_ring_op>] = [[], []]
 
-  /// The close, where it may go now.
+  /// Adds a close. Returns it if it may go to the ring now.
   mutating func begin(_ op: opp_ring_op, _ ioClass: IOClass) -> opp_ring_op? {
     guard inFlight[ioClass.index] < Self.limit else {
       waiting[ioClass.index].append(op)
@@ -24,7 +24,7 @@ struct CloseQueue {
     return op
   }
 
-  /// One has ended: the next that may go.
+  /// A close has ended: returns the next one that may go.
   mutating func ended(_ ioClass: IOClass) -> opp_ring_op? {
     assert(inFlight[ioClass.index] > 0)
     if let next = waiting[ioClass.index].popFirst() { return next }
@@ -32,8 +32,8 @@ struct CloseQueue {
     return nil
   }
 
-  /// No thread of the ring's waits for a peer that does not read: the kernel goes on sending after the close.
-  /// A time of 0, which resets the connection, stays.
+  /// Turns off lingering, so that no thread of the ring waits for a peer that does not read; the kernel
+  /// continues to send after the close. A linger time of 0, which resets the connection, is kept.
   static func endLingering(_ descriptor: Int32) {
     var time = linger()
     var size = socklen_t(MemoryLayout<linger>.size)

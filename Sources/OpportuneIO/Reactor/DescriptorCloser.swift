@@ -1,23 +1,23 @@
 internal import COpportune
 
-/// Closes descriptors. A descriptor is the process's: what any app has on it ends with it, since the number
-/// may be another file's afterwards, whatever carries the requests.
+/// Closes descriptors. A descriptor belongs to the process. All requests of all apps on it end before its
+/// close, since the number may belong to another file afterwards.
 ///
 /// Invariants:
-///  - a close goes to the kernel only when nothing is in flight on its descriptor and no inline call is
-///    inside its gate;
-///  - `inFlight` has exactly the requests whose phase is `inFlight`;
-///  - of each class at most ``CloseQueue/limit`` closes are in the kernel;
-///  - a close that waits is outstanding, and counts for its app.
+///  - A close goes to the kernel only when nothing is in flight on its descriptor and no inline call is
+///    inside its gate.
+///  - `inFlight` contains exactly the requests whose phase is `inFlight`.
+///  - At most ``CloseQueue/limit`` closes of each class are in the kernel.
+///  - A waiting close is outstanding, and counts for its app.
 ///
-/// The reactor's alone, but for the gates.
+/// Reactor's thread only, except for the gates.
 final class DescriptorCloser {
   private let submissions: SubmissionQueue
   private let gates: DescriptorGates
   private var inFlight = RequestsByDescriptor()
-  /// Closes that wait, and what sends them.
+  /// Waiting closes by descriptor, with the function that sends them.
   private var waiting: [Int32: (app: AppEntry, send: () -> Void)] = [:]
-  /// By descriptor: the gate's count of closes with its last.
+  /// By descriptor: the gate's count of closes at the descriptor's last close.
   private var closedAt: [Int32: UInt64] = [:]
   private var turns = CloseQueue()
 
@@ -35,21 +35,21 @@ final class DescriptorCloser {
     closeIfQuiet(request.call.op.fd)
   }
 
-  /// What is in flight on a descriptor, the latest first.
+  /// The requests in flight on a descriptor, the latest first.
   func requests(on descriptor: Int32) -> [Request] { inFlight.requests(on: descriptor) }
 
   /// Whether a close of the descriptor waits.
   func isClosing(_ descriptor: Int32) -> Bool { waiting[descriptor] != nil }
 
-  /// Whether a close of the call's descriptor has begun since the call has.
+  /// Whether a close of the call's descriptor has begun since the call began.
   func hasClosed(since call: IOCall) -> Bool {
     guard let at = closedAt[call.op.fd] else { return false }
     return call.closesBefore < at
   }
 
-  // MARK: Closes that wait
+  // MARK: Waiting closes
 
-  /// A close begins; `send` is called when the descriptor is quiet, perhaps at the next ``closeIfQuiet(_:)``.
+  /// Begins a close. `send` is called when the descriptor is quiet: now, or in a later ``closeIfQuiet(_:)``.
   func begin(_ descriptor: Int32, of app: AppEntry, send: @escaping () -> Void) {
     assert(waiting[descriptor] == nil)
     closedAt[descriptor] = gates.beginClose(of: descriptor)
@@ -58,7 +58,7 @@ final class DescriptorCloser {
     app.closeBegins()
   }
 
-  /// Sends the close that waits for what was on its descriptor, if that is over.
+  /// Sends the waiting close of the descriptor, if nothing is in flight on it any more.
   func closeIfQuiet(_ descriptor: Int32) {
     guard !waiting.isEmpty, let close = waiting[descriptor] else { return }
     guard !gates[descriptor].pointee.isBusy, !inFlight.isBusy(descriptor) else { return }
@@ -69,14 +69,14 @@ final class DescriptorCloser {
     close.send()
   }
 
-  /// The last inline call has left the descriptor's gate.
+  /// Called when the last inline call has left the descriptor's gate.
   func inlineCallsHaveLeft(_ descriptor: Int32) {
     for other in Array(waiting.keys) where DescriptorGates.share(descriptor, other) { closeIfQuiet(other) }
   }
 
   // MARK: Closes in the kernel
 
-  /// Sends a close, in its class's turn. Its end is told by ``closeCompleted(as:)``.
+  /// Submits a close, in its class's turn. The caller reports its end by ``closeCompleted(as:)``.
   func submit(_ op: opp_ring_op, as ioClass: IOClass) {
     CloseQueue.endLingering(op.fd)
     if let now = turns.begin(op, ioClass) { submissions.submit(now) } else { submissions.addOutstanding() }
@@ -84,11 +84,11 @@ final class DescriptorCloser {
 
   func closeCompleted(as ioClass: IOClass) {
     guard let next = turns.ended(ioClass) else { return }
-    submissions.removeOutstanding()  // it does not wait any more
+    submissions.removeOutstanding()  // it waits no longer
     submissions.submit(next)
   }
 
-  /// Closes a descriptor of the reactor's own.
+  /// Closes a descriptor without a request, such as one that arrived after its app's end.
   func close(_ descriptor: Int32, as ioClass: IOClass, then body: @escaping () -> Void) {
     let call = KernelCall { [self] _, _ in
       closeCompleted(as: ioClass)

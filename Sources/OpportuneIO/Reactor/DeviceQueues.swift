@@ -1,13 +1,13 @@
 internal import COpportune
 
-/// The I/O schedulers, one for each kind of device, with the requests that they have queued; and in what
-/// class and pieces a request goes.
+/// The I/O schedulers, one for each kind of device, with their queued requests. It also decides the class and
+/// the pieces of a request.
 ///
 /// Invariants:
-///  - a request is in one scheduler exactly while its phase is `queued`;
-///  - `onDescriptors` has exactly those requests.
+///  - A request is in one scheduler exactly while its phase is `queued`.
+///  - `onDescriptors` contains exactly those requests.
 ///
-/// The reactor's alone.
+/// Reactor's thread only.
 final class DeviceQueues {
   typealias Grant = IOScheduler<Request>.Grant
 
@@ -31,7 +31,7 @@ final class DeviceQueues {
     for device in Device.queued { schedulers[device.rawValue].setState(app.state(on: device), of: app.slot) }
   }
 
-  /// Forgets the app. Returns what it had queued, which is in no queue any more.
+  /// Removes the app. Returns the requests that it had queued; they are in no queue any more.
   func remove(_ app: AppEntry) -> [Request] {
     var requests: [Request] = []
     for index in schedulers.indices { requests.append(contentsOf: schedulers[index].removeApp(app.slot)) }
@@ -47,10 +47,10 @@ final class DeviceQueues {
 
   // MARK: Queueing
 
-  /// Queues a request of a device, or the rest of one at its former place. False for an app that is not
-  /// there.
+  /// Queues a request for a device, or the rest of one at its former position. Returns false for an app that
+  /// is not in the table.
   func submit(_ request: Request) -> Bool {
-    // Background pays for a piece, never for the whole. As whose it goes is not known before its turn.
+    // Background pays for one piece at a time. The class of the request is known only when its turn comes.
     let chunk = chunk(of: request)
     let datagram = request.call.writes ? request.call.datagramCount : min(request.call.datagramCount, chunk)
     let cost = IOScheduler<Request>.Cost(
@@ -64,7 +64,7 @@ final class DeviceQueues {
     return true
   }
 
-  /// Takes a queued request out.
+  /// Removes a queued request.
   func cancel(_ request: Request) {
     guard let ticket = request.ticket else { return }
     let cancelled = schedulers[request.call.device.rawValue].cancel(ticket)
@@ -76,44 +76,44 @@ final class DeviceQueues {
 
   // MARK: Granting
 
-  /// The request that goes to a device now, if any may.
+  /// Grants a request to the device now, if one may go.
   func next(_ device: Device, now: UInt64) -> Grant? {
     guard let grant = schedulers[device.rawValue].next(now: now) else { return nil }
     onDescriptors.remove(grant.item)
     return grant
   }
 
-  /// Takes back a grant of which no use was made.
+  /// Takes back an unused grant.
   func abandon(_ grant: Grant) { schedulers[grant.item.call.device.rawValue].abandon(grant) }
 
-  /// The request has no place in the device any more, and moved so many bytes.
+  /// A piece has completed: its device slot is free again, and it moved so many bytes.
   func pieceCompleted(_ grant: Grant, moved: UInt64, now: UInt64) {
     let (request, index) = (grant.item, grant.item.call.device.rawValue)
     schedulers[index].finished(grant, sentAt: request.sentAt, queuedAt: request.queuedAt, now: now)
     schedulers[index].charge(grant, moved: moved)
   }
 
-  /// The bytes of the next piece of a request in a class.
+  /// The number of bytes of the request's next piece in a class.
   func piece(of request: Request, as ioClass: IOClass) -> Int {
     min(request.left, ioClass == .background ? chunk(of: request) : .max, 1 << 30)
   }
 
-  /// Nobody knows how much a receive will bring. So little is paid for beforehand that a few bytes do not
-  /// wait for the tokens of a large buffer. What else a datagram brings is paid for afterwards.
+  /// The size of a receive is unknown beforehand. So it pays for little in advance; otherwise a few bytes
+  /// would wait for the tokens of a large buffer. The rest of a datagram is paid for afterwards.
   private func chunk(of request: Request) -> Int {
     let policy = policy(of: request.call.device)
     guard request.waitsForPeer, !request.call.writes, let bytes = policy.bytes else { return policy.chunk }
     return min(policy.chunk, max(1, bytes.burst / 2))
   }
 
-  /// The class in which an open would be granted; nil where it would not be, as of a suspended app.
+  /// The class in which an open would be granted; nil where it would not be, as for a suspended app.
   func classOfOpen(_ request: Request) -> IOClass? {
     guard request.app.state != .suspended else { return nil }
     let present = ioClass(of: request.app, on: .storage)
     return storage.queuedRequests == .stay ? request.ticket?.origin ?? present : present
   }
 
-  /// When background that waits for tokens alone may go on.
+  /// When background work that waits only for tokens may continue.
   func wakeTime(now: UInt64) -> UInt64 {
     var time = UInt64.max
     for index in schedulers.indices { time = min(time, schedulers[index].wakeTime(now: now) ?? .max) }

@@ -1,32 +1,32 @@
 internal import COpportune
 import Synchronization
 
-/// Messages of other threads to the reactor: a lock-free stack of the ring's, taken whole.
+/// Messages from other threads to the reactor: the ring's lock-free stack, which is fetched as a whole.
 ///
 /// Invariants:
-///  - each message posted is heard once or refused once;
-///  - of one thread's messages, an earlier one is heard first;
-///  - nothing is heard after `close()`.
+///  - Each posted message is either handled once or refused once.
+///  - Messages of one thread are handled in their order.
+///  - No message is handled after `close()`.
 final class Mailbox: @unchecked Sendable {
-  // Sendable: `post` uses what any thread may; `taken` is the reactor's.
+  // Sendable: `post` uses only what any thread may use; `taken` belongs to the reactor's thread.
   private let ring: OpaquePointer
   private let isClosed = Atomic<Bool>(false)
-  /// Taken from the ring and not heard yet, oldest first.
+  /// Messages fetched from the ring and not handled yet, oldest first.
   private var taken: UnsafeMutablePointer<opp_link>?
 
-  /// At most so many messages are heard in a turn, so that a flood of them holds up no completion.
+  /// The limit of messages in one turn, so that a flood of messages does not delay completions.
   static let messagesPerTurn = 128
 
   init(_ ring: OpaquePointer) { self.ring = ring }
 
   // MARK: Any thread
 
-  /// Never blocks. Where the reactor has ended, the message is refused here and now.
+  /// Posts a message; never blocks. If the reactor has ended, the message is refused on this thread.
   func post(_ message: ReactorMessage) {
     message.link.pointee.owner = Unmanaged.passRetained(message).toOpaque()
     opp_ring_post(ring, message.link)
-    // [end] seq_cst, after the post: either the reactor's last look takes the message, or this sees that it
-    // was closed. Pairs with close().
+    // [end] seq_cst, after the post: pairs with close(). Either the reactor's last fetch takes the message,
+    // or this load sees the mailbox closed.
     if isClosed.load(ordering: .sequentiallyConsistent) { refusePosted() }
   }
 
@@ -40,7 +40,7 @@ final class Mailbox: @unchecked Sendable {
 
   // MARK: The reactor
 
-  /// Whether some are left from the turn before.
+  /// Whether messages of an earlier turn are left.
   var hasRest: Bool { taken != nil }
 
   func takeTurn(_ hear: (ReactorMessage) -> Void) {
@@ -51,10 +51,10 @@ final class Mailbox: @unchecked Sendable {
     }
   }
 
-  /// Refuses what is left, and all that comes.
+  /// Refuses the messages that are left, and all later ones.
   func close() {
     while let message = Self.next(&taken) { message.refuse() }
-    isClosed.store(true, ordering: .sequentiallyConsistent)  // [end] before the last look
+    isClosed.store(true, ordering: .sequentiallyConsistent)  // [end] before the last fetch
     refusePosted()
   }
 

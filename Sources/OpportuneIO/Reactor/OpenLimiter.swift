@@ -1,24 +1,24 @@
-/// Bounds how many opens wait for others at once. An open of a FIFO waits for its other end, one of a
-/// terminal for its line: each takes a thread of the kernel's or of the pool's meanwhile. What more there are
-/// wait here for those, not others for them.
+/// Limits how many blocking opens run at once. The open of a FIFO waits for its other end, that of a terminal
+/// for its line; each occupies a thread of the kernel or of the pool meanwhile. Further such opens wait here,
+/// so they delay only each other.
 ///
 /// Invariants:
-///  - of each class at most ``limit`` opens have a thread;
-///  - an open is in at most one place: `waiting`, `woken` (on its way to a thread, through the scheduler's
-///    queue), or it has a thread;
-///  - while a thread of a class is free and an open of that class may go, one is woken, or `mayWake` is set.
+///  - At most ``limit`` opens of each class have a thread.
+///  - An open is in at most one place: in `waiting`, in `woken` (on its way to a thread, through the
+///    scheduler's queue), or on a thread.
+///  - While a thread of a class is free and an open of that class may go, one is woken, or `mayWake` is set.
 ///
-/// The reactor's alone.
+/// Reactor's thread only.
 final class OpenLimiter {
-  /// Of each class, at once.
+  /// How many opens of each class may have a thread.
   static let limit = 8
 
   private var taken = [0, 0]
   private var waiting: [Request] = []
   private var woken: [Request] = []
-  /// A thread is free, or an open or its app has changed, since opens were last woken.
+  /// Whether a thread has become free, or an open or its app has changed, since opens were last woken.
   private(set) var mayWake = false
-  /// Opens without callers on threads of the pool's, which may stay there for ever.
+  /// The number of opens without callers on threads of the pool. They may stay there for ever.
   private(set) var lost = 0
 
   /// Takes a thread for the open, if one is free.
@@ -35,33 +35,33 @@ final class OpenLimiter {
     mayWake = true
   }
 
-  /// Keeps an open that got no thread.
+  /// Adds an open that got no thread.
   func wait(_ request: Request) {
     assert(!waiting.contains { $0 === request })
     waiting.append(request)
   }
 
-  /// The open has ended: it does not wait any more, and if it was woken another may be.
+  /// The open has ended: removes it. If it was woken, another may be woken in its place.
   func forget(_ request: Request) {
     guard !waiting.isEmpty || !woken.isEmpty else { return }
     remove(request, from: &waiting)
     if remove(request, from: &woken) { mayWake = true }
   }
 
-  /// An app's state changed, and with that the class of its opens.
+  /// An app's state has changed, and with it the class of its opens.
   func appChanged() { if !waiting.isEmpty || !woken.isEmpty { mayWake = true } }
 
-  /// Takes out those that wait and belong to an app.
+  /// Removes the waiting opens of an app.
   func removeAll(of app: AppEntry) -> [Request] {
     let own = waiting.filter { $0.app === app }
     if !own.isEmpty { waiting.removeAll { $0.app === app } }
     return own
   }
 
-  /// Wakes as many as there are free threads, the oldest first; the caller queues them.
+  /// Wakes as many opens as there are free threads, the oldest first; the caller queues them.
   ///
-  /// - Parameter classOf: the class in which the scheduler would grant an open; nil where it would not, as of
-  ///   a suspended app.
+  /// - Parameter classOf: the class in which the scheduler would grant an open; nil where it would not, as
+  ///   for a suspended app.
   func wake(classOf: (Request) -> IOClass?) -> [Request] {
     guard mayWake else { return [] }
     mayWake = false
@@ -78,7 +78,7 @@ final class OpenLimiter {
     return chosen
   }
 
-  /// Nobody waits for the open any more, and it stays on its thread.
+  /// Counts an open whose caller has its answer, and which stays on its thread.
   func becameLost() { lost += 1 }
 
   func lostEnded() {

@@ -4,16 +4,17 @@ import Logging
 internal import OpportuneBase
 import Synchronization
 
-/// The broker itself: one thread of the foreground's class that owns the ring and the state of all requests.
-/// Other threads talk to it by messages, which never block and wait for no other thread (law 1): a background
-/// thread that is stopped while it submits holds back its own request and nobody else's.
+/// The reactor: one thread of the foreground's kernel class that owns the ring and the state of all requests.
+/// Other threads send it messages; posting never blocks and waits for no other thread (law 1). So a
+/// background thread that is stopped while it submits delays only its own request.
 ///
-/// It is a loop over parts that each own their state. Below it: `path` and `termination`; below those, parts
-/// that call none of the others but `submissions`. See "A read's way" in docs/design.md.
+/// The reactor is a loop over parts that each own their state. It calls `path` and `termination`. These call
+/// the other parts, which call none of each other except `submissions`. See "A read's way" in docs/design.md.
 ///
 /// Invariants:
-///  - the parts are touched on the reactor's thread alone, but for `mailbox` and `gates`;
-///  - the thread ends when it is to end and nothing is outstanding; from then on each message is refused.
+///  - All parts except `mailbox` and `gates` are used on the reactor's thread only.
+///  - The thread ends when a shutdown was asked for and nothing is outstanding. From then on each message is
+///    refused.
 final class Reactor: @unchecked Sendable {
   // Sendable: see above.
 
@@ -28,7 +29,7 @@ final class Reactor: @unchecked Sendable {
   private let faults: Faults?
   private let forks = opp_fork_generation()
 
-  // The reactor's thread.
+  // Reactor's thread.
   let path: RequestPath
   let termination: AppTermination
   let timers = Timers()
@@ -41,7 +42,7 @@ final class Reactor: @unchecked Sendable {
   private let sockets: SocketModerator
   private let replies: Replies
   private let statistics = ReactorStatistics()
-  /// Waiting for the end. nil: the shutdown has returned, though an open may keep the thread.
+  /// Functions to call at the end. nil: the shutdown has returned, though an open may still keep the thread.
   private var whenEnded: [() -> Void]? = []
 
   init(_ configuration: IOConfiguration, _ logger: Logger) throws(IOError) {
@@ -58,8 +59,8 @@ final class Reactor: @unchecked Sendable {
     clock = ReactorClock(configuration.clock ?? { opp_now_ns() })
     submissions = SubmissionQueue(ring)
     var storage = configuration.storage
-    // Behind more requests than there are threads, foreground would wait for background in the threads'
-    // queue.
+    // If the depth exceeded the number of threads, foreground requests would wait behind background ones in
+    // the threads' queue.
     if capabilities.backend == .OPP_RING_THREADS { storage.depth = min(storage.depth, configuration.threads) }
     queues = DeviceQueues(storage: storage, network: configuration.network, now: clock.now)
     closer = DescriptorCloser(submissions, gates)
@@ -99,9 +100,10 @@ final class Reactor: @unchecked Sendable {
     config.completions = UInt32(configuration.completions ?? 0)
     let waiting = 2 * (CloseQueue.limit + OpenLimiter.limit)
     config.threads = UInt32(configuration.threads + waiting)
-    // For all that may be in flight: background that waits for a file would fill the kernel's few threads.
+    // One worker for each request that may be in flight. With fewer, background requests that wait for a file
+    // would occupy all of the kernel's workers.
     config.workers = UInt32(configuration.storage.depth + waiting)
-    // What a close frees may take long, and the kernel's threads have others wait behind it.
+    // A close may take long to free its file, and would delay other requests on the kernel's threads.
     config.closers = UInt32(2 * CloseQueue.limit)
     config.busy_poll_ns = UInt32(configuration.busyPoll.unsignedNanoseconds)
     if let faults {
@@ -119,7 +121,7 @@ final class Reactor: @unchecked Sendable {
     return ring
   }
 
-  // The thread holds the reactor, so it has ended, and nothing is in flight.
+  // The thread retains the reactor, so it has ended here, and nothing is in flight.
   deinit { opp_ring_destroy(ring) }
 
   // MARK: Any thread
@@ -127,13 +129,14 @@ final class Reactor: @unchecked Sendable {
   /// Whether reads, receives and sends are tried on their callers' threads.
   var triesInline: Bool { configuration.triesInline && faults == nil }
 
-  /// This is the child of a fork(): the thread is in the parent.
+  /// Whether this is the child of a fork(), which does not have the reactor's thread.
   var isForked: Bool { forks != opp_fork_generation() }
 
   func checkFork() throws(IOError) { try refuse(inChild: isForked) }
 
-  /// Called once in the parent too: what the runtime makes for a first refusal it makes under locks of its
-  /// own, and the child would wait for ever for one that another thread had as it was made.
+  /// Throws if `inChild`. It is also called once in the parent, with false: on the first throw the runtime
+  /// builds metadata under its own locks. If another thread held such a lock at the time of the fork, the
+  /// child would wait for it for ever.
   @inline(never) private func refuse(inChild: Bool) throws(IOError) {
     if inChild {
       throw IOError(.forked, "the broker was made before fork(); make a new one in the child")
@@ -143,7 +146,7 @@ final class Reactor: @unchecked Sendable {
   /// Whether the thread has ended.
   var hasEnded: Bool { mailbox.hasEnded }
 
-  /// Hands a message over. Never blocks. Where the thread has ended, the message is refused here and now.
+  /// Posts a message; never blocks. If the thread has ended, the message is refused on the calling thread.
   func post(_ message: ReactorMessage) {
     if isForked { message.refuse() } else { mailbox.post(message) }
   }
@@ -180,7 +183,7 @@ final class Reactor: @unchecked Sendable {
         let count = submissions.wait(completions, until: wakeTime())
         clock.advance()
         if count < 0 {
-          // Said once, however often it is tried again.
+          // Logged once for each error, however often the wait is repeated.
           if count != failure {
             logger.error("the ring fails", metadata: ["reason": "\(String(cString: strerror(-count)))"])
           }
@@ -200,7 +203,7 @@ final class Reactor: @unchecked Sendable {
     case let request as Request: path.submit(request)
     case let control as Control:
       control.run(on: self)
-      replies.discard(control)  // with what its function holds, which may be anything
+      replies.discard(control)  // and frees all that its closure captures
     default: assertionFailure("a message of no known kind")
     }
   }
@@ -208,7 +211,7 @@ final class Reactor: @unchecked Sendable {
   private func completed(_ completion: opp_ring_completion) {
     let isLast = completion.flags & UInt32(OPP_COMPLETION_MORE) == 0
     if isLast { submissions.completed() }
-    guard let message = ReactorMessage.named(by: completion.tag) else { return }  // a cancellation's own
+    guard let message = ReactorMessage.named(by: completion.tag) else { return }  // of a cancellation
     guard isLast else {
       if let request = message.takeUnretainedValue() as? Request { path.accepted(request, completion.result) }
       return
@@ -235,7 +238,7 @@ final class Reactor: @unchecked Sendable {
     return min(timers.nextTime(), queues.wakeTime(now: clock.now))
   }
 
-  // MARK: What controls ask for, on the reactor's thread
+  // MARK: Called by controls, on the reactor's thread
 
   func add(_ app: AppEntry) {
     apps.add(app)
@@ -243,7 +246,7 @@ final class Reactor: @unchecked Sendable {
     if path.isEnding { termination.terminate(app) {} }
   }
 
-  /// The app's handle is gone, so nothing of it is queued, in flight or held.
+  /// The app's handle was released, so nothing of the app is queued, in flight or held.
   func forget(_ app: AppEntry) {
     assert(app.inFlight.isEmpty)
     assert(app.held.isEmpty)
@@ -253,10 +256,10 @@ final class Reactor: @unchecked Sendable {
     apps.remove(app)
   }
 
-  /// The last inline call has left a descriptor's gate, and a close waits there.
+  /// The last inline call has left a descriptor's gate, at which a close waits.
   func inlineCallsHaveLeft(_ descriptor: Int32) { closer.inlineCallsHaveLeft(descriptor) }
 
-  /// Watches sockets of an app while that is suspended; nil where it is terminated.
+  /// Watches sockets of an app while it is suspended; nil where the app is terminated.
   func watch(
     _ sockets: [Watch.Socket], of app: AppEntry, every interval: UInt64?,
     _ events: AsyncStream<KeepAliveEvent>.Continuation
@@ -270,7 +273,7 @@ final class Reactor: @unchecked Sendable {
     return watch
   }
 
-  /// nil once a shutdown has returned.
+  /// A snapshot; nil once a shutdown has returned.
   func takeStatistics() -> IOStatistics? {
     guard whenEnded != nil else { return nil }
     let all = apps.all
@@ -280,9 +283,9 @@ final class Reactor: @unchecked Sendable {
       wakeups: opp_ring_wakeups(ring), usesUring: capabilities.backend == .OPP_RING_URING)
   }
 
-  // MARK: The end
+  // MARK: Shutdown
 
-  /// Terminates all apps, and ends the thread when nothing is outstanding any more.
+  /// Terminates all apps. The thread ends when nothing is outstanding any more.
   func shutDown(then body: @escaping () -> Void) {
     guard whenEnded != nil else { return body() }
     whenEnded?.append(body)
@@ -291,7 +294,8 @@ final class Reactor: @unchecked Sendable {
     for app in apps.all { termination.terminate(app) {} }
   }
 
-  /// Nobody waits for an open that may never come back; until it does, this thread and the ring stay.
+  /// Lets the shutdown return although an open may never complete. Until it does, this thread and the ring
+  /// remain.
   private func tellOfEnd() {
     let bodies = whenEnded ?? []
     whenEnded = nil
@@ -299,14 +303,15 @@ final class Reactor: @unchecked Sendable {
   }
 }
 
-/// What the thread begins with.
+/// Setup of the thread.
 extension Reactor {
-  /// The thread begins in the class of whoever made the broker, which may be a background job. Before the
-  /// ring starts, whose threads inherit it.
+  /// Moves the thread to the normal kernel class. It begins in the class of the thread that made the broker,
+  /// which may run a background job. Called before the ring starts, since the ring's threads inherit the
+  /// class.
   private func takeOrdinaryClass() {
     var ordinary = opp_sched_params()
     ordinary.policy = OPP_CLASS_NORMAL
-    // The program's own nice value is that of its first thread, which has the process's number.
+    // The program's own nice value is that of its first thread, whose id is the process id.
     var first = opp_sched_params()
     if opp_thread_get_sched(getpid(), &first) == 0 { ordinary.nice = first.nice }
     let error = opp_thread_set_sched(0, &ordinary)
@@ -332,7 +337,7 @@ extension Reactor {
   }
 }
 
-/// Keeps a test's closure where the C callback finds it.
+/// Holds a test's closure for the C callback.
 private final class Faults: Sendable {
   let answer: @Sendable (opp_ring_op) -> Int32?
   init(_ answer: @escaping @Sendable (opp_ring_op) -> Int32?) { self.answer = answer }

@@ -1,7 +1,7 @@
 internal import COpportune
 
-/// What other threads post to the reactor, and what the tag of a request in the kernel names. The link is the
-/// core's, so posting allocates nothing.
+/// A message to the reactor. Its address is also the tag of a request in the kernel. The list link is part of
+/// the message, so posting allocates nothing.
 class ReactorMessage {
   let link: UnsafeMutablePointer<opp_link>
 
@@ -12,32 +12,32 @@ class ReactorMessage {
 
   deinit { link.deallocate() }
 
-  /// Called on any thread, instead of the message being heard, where the reactor has ended.
+  /// Called on any thread in place of handling, where the reactor has ended.
   func refuse() {}
 
-  /// As the kernel carries it. It holds the message until `takeRetained(tag:)`.
+  /// The tag for the kernel. It retains the message until `takeRetained(tag:)`.
   final func retainedTag() -> UInt64 {
     UInt64(UInt(bitPattern: Unmanaged<ReactorMessage>.passRetained(self).toOpaque()))
   }
 
-  /// The same number, which holds nothing.
+  /// The same tag, unretained.
   final var tag: UInt64 {
     UInt64(UInt(bitPattern: Unmanaged<ReactorMessage>.passUnretained(self).toOpaque()))
   }
 
-  /// nil for 0, the tag of what nobody waits for.
+  /// nil for 0, the tag of operations without a waiting message.
   static func named(by tag: UInt64) -> Unmanaged<ReactorMessage>? {
     UnsafeRawPointer(bitPattern: UInt(tag)).map { Unmanaged<ReactorMessage>.fromOpaque($0) }
   }
 }
 
-/// A function for the reactor's thread. It and ``Reactor`` name each other, since to be called with the
-/// reactor is all it is for.
+/// A closure for the reactor's thread. Its type and ``Reactor`` refer to each other, since the closure is
+/// called with the reactor.
 final class Control: ReactorMessage {
   private let body: (Reactor) -> Void
   private let refused: () -> Void
 
-  /// - Parameter refused: called instead of `body`, on any thread, where the reactor has ended.
+  /// - Parameter refused: called in place of `body`, on any thread, where the reactor has ended.
   init(refused: @escaping () -> Void = {}, _ body: @escaping (Reactor) -> Void) {
     self.body = body
     self.refused = refused
@@ -48,7 +48,7 @@ final class Control: ReactorMessage {
   override func refuse() { refused() }
 }
 
-/// A request to the kernel of the reactor's own, such as a poll of a socket that is kept alive.
+/// A kernel request without a caller, such as a poll of a socket that is kept alive.
 final class KernelCall: ReactorMessage {
   private let body: (KernelCall, Int32) -> Void
 

@@ -1,20 +1,20 @@
 internal import COpportune
 import DequeModule
 
-/// What apps have done, those that are gone included.
+/// Counters of all apps, including those that have ended.
 ///
-/// Invariant: what an app did is in `goneInAll` exactly once, from `keep` on; before that it is in the app's
-/// own counters.
+/// Invariant: the counters of an app are in `goneInAll` exactly once, from `keep` on; before that they are in
+/// the app's entry.
 ///
-/// The reactor's alone.
+/// Reactor's thread only.
 final class ReactorStatistics {
   private static let goneLimit = 32
 
-  /// By class.
+  /// Sums of ended apps, by class.
   private var goneInAll = [IOStatistics.Class(), IOStatistics.Class()]
   private var gone = Deque<IOStatistics.App>()
 
-  /// The app goes.
+  /// Adds the counters of an app that ends.
   func keep(_ app: AppEntry) {
     let values = values(of: app)
     goneInAll[0].add(values.foreground)

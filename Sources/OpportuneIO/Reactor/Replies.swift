@@ -1,21 +1,21 @@
-/// Answers to callers, given at the end of a turn of the reactor.
+/// Answers to callers, delivered at the end of a turn of the reactor.
 ///
-/// Callers are resumed when the reactor has let go of their requests, so that they free them. The allocator's
-/// lock for memory of a background thread may be held by that thread while the kernel has stopped it, and the
-/// reactor must not wait for it (law 1). For the same reason messages that were heard are freed on another
-/// thread.
+/// Callers are resumed after the reactor has released its references to their requests, so that the callers
+/// free them. Freeing memory of a background thread may need an allocator lock which that thread holds while
+/// the kernel has stopped it; the reactor must not wait for that (law 1). For the same reason handled
+/// messages are freed on another thread.
 ///
 /// Invariants:
-///  - a caller is resumed once;
-///  - within a turn foreground's callers are resumed first, since each may wake a thread;
-///  - a request that is held belongs to a suspended app, and its caller is resumed after that app is.
+///  - A caller is resumed once.
+///  - Within a turn foreground callers are resumed first, since each resumption may wake a thread.
+///  - A held request belongs to a suspended app; its caller is resumed after the app is.
 ///
-/// The reactor's alone.
+/// Reactor's thread only.
 final class Replies {
-  /// By class.
+  /// Callers to resume, by class.
   private var callers: [[Request.Caller]] = [[], []]
   private var discarded: [Unmanaged<ReactorMessage>] = []
-  /// Told with an app's name when the first of its answers is held; nil where nobody wants to know.
+  /// Called with an app's name when the first of its answers is held; may be nil.
   private let reportHeld: (@Sendable (String) -> Void)?
 
   init(_ configuration: IOConfiguration) {
@@ -27,19 +27,19 @@ final class Replies {
     if let caller = request.takeCaller() { callers[ioClass.index].append(caller) }
   }
 
-  /// Keeps the answer until the app is resumed.
+  /// Holds the answer until the app is resumed.
   func hold(_ request: Request) {
     let app = request.app
     app.hold(request)
     if app.held.count == 1 { report(app) }
   }
 
-  /// Says that something waits for the app's resumption, where that is so.
+  /// Reports the app, if an answer of it is held.
   func report(_ app: AppEntry) {
     if let reportHeld, !app.held.isEmpty, !app.isTerminated { reportHeld(app.name) }
   }
 
-  /// Has the message freed on another thread.
+  /// Frees the message on another thread.
   func discard(_ message: ReactorMessage) { discarded.append(.passRetained(message)) }
 
   func send() {
@@ -48,7 +48,7 @@ final class Replies {
       callers[index].removeAll(keepingCapacity: true)
     }
     guard !discarded.isEmpty else { return }
-    nonisolated(unsafe) let list = discarded  // nobody else has these references
+    nonisolated(unsafe) let list = discarded  // no other thread has these references
     discarded = []
     Task.detached { for message in list { message.release() } }
   }

@@ -2,17 +2,17 @@ internal import COpportune
 import Glibc
 import SystemPackage
 
-/// A request's way through the reactor: in (`submit`), to the kernel (`dispatchAll`, `send`), back
-/// (`completed`), and out (`end`, `deliver`). Each step is taken once for each piece; `end` is the only way
-/// out.
+/// A request's path through the reactor: in (`submit`), to the kernel (`dispatchAll`, `send`), back
+/// (`completed`), and out (`end`, `deliver`). Each step is taken once for each piece; `end` is the only exit.
 ///
 /// Invariants:
-///  - what is asked of the kernel is asked for an app that was not suspended at the reactor's last look,
-///    which is at the step before;
-///  - what completes while its app is suspended is held: the reactor looks at the app before it answers;
-///  - a request that came before a close of its descriptor never reaches the next file of that number.
+///  - A request goes to the kernel only if its app was not suspended at the reactor's last look, which is
+///    immediately before.
+///  - A completion that arrives while its app is suspended is held: the reactor looks at the app before it
+///    answers.
+///  - A request that began before a close of its descriptor never reaches the next file of that number.
 ///
-/// The reactor's alone. It calls the parts below it; the only call up is ``appIsQuieter``.
+/// Reactor's thread only. It calls the parts below it; the only call upwards is ``appIsQuieter``.
 final class RequestPath {
   private let clock: ReactorClock
   private let submissions: SubmissionQueue
@@ -28,12 +28,12 @@ final class RequestPath {
   private let capabilities: opp_ring_capabilities
   private let kernelPriorities: IOConfiguration.KernelPriorities
   private let zeroCopyFrom: Int?
-  /// Whether requests carry kernel priorities; false where the kernel refuses them.
+  /// Whether requests carry kernel I/O priorities; false where the kernel refuses them.
   private var usesPriorities: Bool
-  /// Whether new requests are refused: the reactor ends.
+  /// Whether new requests are refused because the reactor is ending.
   private(set) var isEnding = false
 
-  /// Called after each request of a terminated app that ends.
+  /// Called whenever a request of a terminated app ends.
   var appIsQuieter: (AppEntry) -> Void = { _ in }
 
   init(
@@ -62,7 +62,7 @@ final class RequestPath {
 
   // MARK: In
 
-  /// A request that was posted is heard.
+  /// Handles a posted request.
   func submit(_ request: Request) {
     let app = request.app
     follow(app)
@@ -80,7 +80,7 @@ final class RequestPath {
     enqueue(request)
   }
 
-  /// Into its scheduler's queue; the rest of a request back to its place there.
+  /// Queues a request in its scheduler; the rest of a request keeps its former position.
   private func enqueue(_ request: Request) {
     let app = request.app
     request.queuedAt = clock.now
@@ -102,7 +102,7 @@ final class RequestPath {
 
   // MARK: To the kernel
 
-  /// Hands over what may go now.
+  /// Sends all requests that may go now.
   func dispatchAll() {
     repeat {
       for request in opens.wake(classOf: queues.classOfOpen) { enqueue(request) }
@@ -115,7 +115,7 @@ final class RequestPath {
   private func dispatch(_ grant: Request.Grant) {
     let (request, app) = (grant.item, grant.item.app)
     follow(app)
-    // Suspended since: it must not reach the kernel.
+    // Suspended meanwhile: the request must not reach the kernel.
     guard app.state != .suspended else {
       queues.abandon(grant)
       return enqueue(request)
@@ -135,7 +135,7 @@ final class RequestPath {
     send(request, grant)
   }
 
-  /// Asks the kernel to do the call, or, first, what is to be opened.
+  /// Sends the operation to the kernel; for an open of unknown kind, first a stat.
   private func send(_ request: Request, _ grant: Request.Grant?) {
     request.sentAt = clock.now
     if let memory = request.file.statBuffer {
@@ -144,8 +144,8 @@ final class RequestPath {
     var op = request.call.operation(done: request.done, piece: request.piece, file: request.file, registered)
     op.priority = priority(of: request, grant?.ioClass)
     request.attempt.hasPriority = op.priority != 0
-    // Where the socket takes no more, the request waits in a poll, outside of the device's queue: else a few
-    // peers that do not read would hold up everybody's sends, and their own app's end.
+    // If the socket cannot accept data, the request waits in a poll, outside of the device's depth. Otherwise
+    // a few peers that do not read would delay all sends, and the end of their own app.
     if request.call.sends { op.flags |= UInt32(MSG_DONTWAIT) }
     if request.call.code == .OPP_RING_SEND, let zeroCopyFrom, request.piece >= zeroCopyFrom,
       !request.attempt.needsCopy
@@ -187,7 +187,8 @@ final class RequestPath {
 
   // MARK: Back
 
-  /// The kernel has accepted a zero-copy send. It occupies the device no longer, however late its peer reads.
+  /// The kernel has accepted a zero-copy send. The send no longer occupies the device, however late its peer
+  /// reads.
   func accepted(_ request: Request, _ result: Int32) {
     account(request, request.toAccepted(result), result)
     letGo(request)
@@ -195,7 +196,7 @@ final class RequestPath {
     if request.app.isTerminated { appIsQuieter(request.app) }
   }
 
-  /// The kernel has let go of the request.
+  /// The kernel has ended the request.
   func completed(_ request: Request, _ result: Int32) {
     guard let flight = request.flight else {
       return assertionFailure("a completion of what was not in flight")
@@ -225,7 +226,7 @@ final class RequestPath {
     }
   }
 
-  /// The call itself has ended, or, for a reason of ours, any step of it.
+  /// The call itself has completed; or any step has, of a request that we end early.
   private func operationCompleted(
     _ request: Request, _ flight: Request.Flight, _ result: Int32, because reason: IOError.Code?
   ) {
@@ -253,35 +254,35 @@ final class RequestPath {
     end(request, .failed(.system(Errno(rawValue: -result))))
   }
 
-  /// The kernel's answer about what is to be opened; the open goes on.
+  /// The stat before an open has completed; the open continues.
   private func statCompleted(
     _ request: Request, _ flight: Request.Flight, _ result: Int32, _ memory: UnsafeMutableRawPointer
   ) {
     request.learnFile(result >= 0 ? FileStatus.kind(memory) : nil)
     guard request.isOpenThatWaits, let grant = flight.grant else { return again(request, flight.grant) }
-    queues.abandon(grant)  // it goes on without a place in the device
+    queues.abandon(grant)  // it continues without a device slot
     enqueue(request)
   }
 
-  /// Answers that are no answer: true where the request goes on.
+  /// Handles results that require another attempt. Returns true where the request continues.
   private func retry(_ request: Request, _ flight: Request.Flight, _ result: Int32) -> Bool {
     let (code, device) = (request.call.code, request.call.device)
     switch result {
     case -EINTR where !request.call.isClose: break
     case -EAGAIN where device == .network || (request.file.waitsForPeer && request.call.movesBytes):
-      // Wait until it would not have to, without a place in the device.
+      // Poll until the operation would not block, without a device slot.
       if let grant = flight.grant { queues.abandon(grant) }
       begin(request.call.poll, request, .poll, nil)
       return true
     case -EAGAIN where request.attempt.retries < 16: request.attempt.retries += 1
     case -EOPNOTSUPP where code == .OPP_RING_SEND && capabilities.zero_copy && !request.attempt.needsCopy:
-      request.attempt.needsCopy = true  // not every kind of socket can do without
+      request.attempt.needsCopy = true  // some kinds of socket need a copy
     case -EPERM where request.attempt.hasPriority:
-      // Real-time I/O priority is not for everybody. Once is enough.
+      // The process may not use real-time I/O priority. One refusal is enough to stop using it.
       usesPriorities = false
       request.attempt.wasRefusedPriority = true
     case -EPERM where request.attempt.wasRefusedPriority:
-      usesPriorities = true  // it was the file
+      usesPriorities = true  // the refusal was about the file
       return false
     default: return false
     }
@@ -289,11 +290,11 @@ final class RequestPath {
     return true
   }
 
-  /// Asks the kernel once more, in the same place.
+  /// Repeats the operation, with the same device slot.
   private func again(_ request: Request, _ grant: Request.Grant?) {
     if let grant {
       follow(request.app)
-      // An open that waits has given its thread back.
+      // A blocking open has returned its thread.
       if request.app.state == .suspended || request.isOpenThatWaits {
         queues.abandon(grant)
         return enqueue(request)
@@ -304,7 +305,7 @@ final class RequestPath {
     request.sentAt = sentAt
   }
 
-  /// Tells the scheduler that a piece has no place in the device any more, and counts it.
+  /// Reports to the scheduler that a piece has left its device slot, and counts the piece.
   private func account(_ request: Request, _ grant: Request.Grant?, _ result: Int32) {
     guard let grant else { return }
     let isTransfer = request.call.movesBytes || request.call.datagramCount > 0
@@ -314,7 +315,7 @@ final class RequestPath {
     if isTransfer { request.app.countMoved(moved, as: grant.ioClass, writes: request.call.writes) }
   }
 
-  /// A request whose caller has its answer already.
+  /// Ends a request whose caller has its answer already.
   private func release(_ request: Request, _ flight: Request.Flight, _ result: Int32) {
     account(request, flight.grant, result)
     let closes = request.opensDescriptor && result >= 0
@@ -325,13 +326,14 @@ final class RequestPath {
     if request.app.isTerminated { appIsQuieter(request.app) }
   }
 
-  // MARK: Before its time
+  // MARK: Early ends
 
-  /// Ends a request for a reason of ours: at once where it is queued. In the kernel it is cancelled. At a
-  /// deadline or a termination the caller does not wait for that, unless its memory is borrowed. Nor does it
-  /// ever where a thread of the pool waits in an open, which nothing but its other end brings back.
+  /// Ends a request early for `reason`. A queued request ends at once; one in the kernel is cancelled there.
+  /// At a deadline or a termination the caller gets its answer without waiting for the kernel, unless its
+  /// memory is borrowed. The same holds for any reason if a thread of the pool is blocked in an open, which
+  /// only the other end can complete.
   func end(_ request: Request, early reason: IOError.Code) {
-    if request.call.isClose, reason == .cancelled { return }  // what is open must not stay so
+    if request.call.isClose, reason == .cancelled { return }  // the descriptor must not stay open
     switch request.phase {
     case .posted: request.toPostedButEnding(because: reason)
     case .queued:
@@ -340,9 +342,9 @@ final class RequestPath {
     case .parked:
       request.app.unpark(request)
       end(request, .failed(reason))
-    case .closing: return  // it goes on, and ends soon
+    case .closing: return  // it continues, and ends soon
     case .inFlight(let flight): end(request, flight, early: reason)
-    case .ended: replies.discard(request)  // this message may be the last to hold it
+    case .ended: replies.discard(request)  // this message may hold the last reference
     }
   }
 
@@ -358,8 +360,9 @@ final class RequestPath {
     deliver(request, .failed(reason))
   }
 
-  /// A zero-copy send that the kernel has accepted, of an app that ends or on a descriptor that is to be
-  /// closed: its buffer stays until the peer has it all, which may be never, so nobody waits for that.
+  /// Answers a zero-copy send that the kernel has accepted, if its app ends or its descriptor is to be
+  /// closed. The buffer stays in use until the peer has received everything, which may be never, so nothing
+  /// waits for that.
   private func letGo(_ request: Request) {
     guard case .inFlight(let flight) = request.phase, case .accepted(let moved) = flight.step,
       !request.isDetached,
@@ -370,8 +373,8 @@ final class RequestPath {
     deliver(request, Int(moved) == request.left ? .value(request.call.total) : .failed(reason))
   }
 
-  /// Ends what a terminated app has queued or parked, and what it has in flight as far as that only brings
-  /// something in. Writes go on, and hold their buffers. (R-FTS-07)
+  /// Ends the queued and parked requests of a terminated app, and those in flight that only receive data.
+  /// Writes continue, and keep their buffers. (R-FTS-07)
   func endRequests(of app: AppEntry) {
     assert(app.isTerminated)
     for request in queues.remove(app) { end(request, .failed(.terminated)) }
@@ -385,20 +388,19 @@ final class RequestPath {
       }
     }
     let held = app.takeHeld()
-    // Whoever waits for a descriptor gets none any more.
+    // A caller that waits for a descriptor gets none from a terminated app.
     for request in held where request.opensDescriptor { request.setOutcome(.failed(.terminated)) }
     for request in held { answer(request) }
   }
 
   // MARK: Closes
 
-  /// Closes a descriptor for its app, when nothing is in flight on it any more, and no inline call is inside
-  /// its gate.
+  /// Closes a descriptor for its app, once nothing is in flight on it and no inline call is inside its gate.
   func close(_ request: Request) {
     let descriptor = request.call.op.fd
-    // No descriptor; AT_FDCWD is what requests of paths have there.
+    // Not a descriptor. Requests with paths have AT_FDCWD there.
     guard descriptor >= 0 else { return send(request, nil) }
-    // What other apps have queued ends in its turn.
+    // Requests that other apps have queued end when their turn comes.
     for queued in queues.requests(on: descriptor).reversed() where queued.app === request.app {
       end(queued, early: .system(.canceled))
     }
@@ -406,8 +408,8 @@ final class RequestPath {
     close(descriptor, of: request.app) { [unowned self] in send(request, nil) }
   }
 
-  /// Ends what is in flight on a descriptor, and calls `send`, which closes it, when the kernel has let go of
-  /// that.
+  /// Cancels what is in flight on a descriptor. Calls `send`, which closes it, when the kernel has ended all
+  /// of that.
   func close(_ descriptor: Int32, of app: AppEntry, send: @escaping () -> Void) {
     closer.begin(descriptor, of: app, send: send)
     apps.drop(descriptor)
@@ -417,7 +419,7 @@ final class RequestPath {
         letGo(request)
       } else {
         request.toEnding(because: .system(.canceled))
-        // One by one: all on a descriptor at once, the kernel ends those on its duplicates too.
+        // Cancelled one by one: a cancellation by descriptor would also end requests on its duplicates.
         submissions.cancel(request)
       }
     }
@@ -434,7 +436,7 @@ final class RequestPath {
     if request.app.isTerminated { appIsQuieter(request.app) }
   }
 
-  /// Gives the caller its answer, or keeps it while the app is suspended.
+  /// Delivers the answer to the caller, or holds it while the app is suspended.
   private func deliver(_ request: Request, _ outcome: Request.Outcome) {
     request.setOutcome(outcome)
     let app = request.app
@@ -451,8 +453,8 @@ final class RequestPath {
     replies.answer(request, as: queues.ioClass(of: request.app, on: request.call.device))
   }
 
-  /// From now on the descriptor is the app's, and is closed with it. Where that has ended already, it is
-  /// closed now.
+  /// Makes the app the owner of the descriptor, which is then closed with the app. If the app has ended
+  /// already, the descriptor is closed now.
   func adopt(_ descriptor: Int32, isSocket: Bool, by app: AppEntry) {
     guard !app.isTerminated else {
       return closer.close(descriptor, as: queues.ioClass(of: app, on: .network)) {}
@@ -461,28 +463,30 @@ final class RequestPath {
     sockets.moderate(descriptor, of: app)
   }
 
-  // MARK: The state of apps
+  // MARK: App states
 
-  /// Makes of an app what it is now: the one way in which its state gets here. Done where a change is told
-  /// of, and wherever the state decides what becomes of a request, which is often before that.
+  /// Reads the app's current state and applies it: the only way in which a state reaches the reactor. Called
+  /// on each notification of a change, and wherever the state decides about a request, which is often before
+  /// the notification.
   ///
   /// Why no change is missed, on any processor:
-  ///  - Each look is an acquiring load of the app's one word, by this thread alone. So no look sees less than
-  ///    one before it.
-  ///  - What an app's suspension came before, such as bytes that were written after it, reaches us through
-  ///    the kernel, whose completion we see before we look. So we see the suspension, and hold what
-  ///    completed.
-  ///  - Each change is followed by a message, which is posted with release after it and fetched with acquire.
-  ///    The look on its arrival sees that change or a later one. So the look of the last message sees the
-  ///    last state, and what was held by then is answered if that is a running one.
-  ///  - Who holds and who answers are this thread, so neither has to look again. The one store-load pair is
+  ///  - Each look is an acquiring load of the app's one state word, by this thread alone. So no look sees
+  ///    less than the one before it.
+  ///  - An event that followed the app's suspension, such as bytes that were written after it, reaches this
+  ///    thread through the kernel. This thread sees the completion before it looks. So it sees the
+  ///    suspension, and holds the completion.
+  ///  - Each change is followed by a message, posted with release and fetched with acquire. The look on its
+  ///    arrival sees that change or a later one. So the look of the last message sees the last state, and
+  ///    answers what is held if the app runs.
+  ///  - This one thread both holds and answers, so it need not look again. The only store-load pair is that
+  ///    of posting and sleeping, in opp_ring_post().
   ///    that of posting and sleeping, in opp_ring_post().
   func follow(_ app: AppEntry) {
     switch app.refresh(at: clock.now) {
     case .none: return
     case .suspendedAgain:
-      // It may have been resumed in between, because of a report, and knows nothing of what was reported: so
-      // once more.
+      // The app may have been resumed in between, because of a report, and does not know what was reported.
+      // So the watches report again.
       for watch in app.watches { watch.arm() }
       replies.report(app)
     case .state:

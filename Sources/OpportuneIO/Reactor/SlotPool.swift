@@ -1,14 +1,15 @@
 import Synchronization
 
-/// Small numbers, used again: places in arrays. Never more than were in use at once, rounded up to a block.
+/// Allocates small numbers, for indices of arrays; released numbers are reused. Never more than the maximum
+/// in use at once, rounded up to a block.
 ///
-/// Any thread, and none waits for another.
+/// Safe on any thread, lock-free.
 final class SlotPool: Sendable {
   static let blockCount = 64 * 64
 
-  /// Bits that are set are in use.
+  /// One bit for each number; set while in use.
   private let words: [AtomicWord] = (0..<64).map { _ in AtomicWord() }
-  /// Of the numbers above, once all of these were in use.
+  /// The next block of numbers, used once all of these were in use.
   private let next = AtomicLazyReference<SlotPool>()
 
   func take() -> Int {

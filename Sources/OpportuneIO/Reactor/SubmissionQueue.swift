@@ -1,14 +1,15 @@
 internal import COpportune
 import DequeModule
 
-/// Requests on their way into the kernel's ring, and how many the kernel has.
+/// Requests on their way into the kernel's ring, and the count of outstanding requests.
 ///
 /// Invariants:
-///  - requests reach the ring in the order of `submit`; those for which it has no room wait in `overflow`;
-///  - `outstanding` counts each request from `submit` to its last completion, and what else is waited for
-///    from `addOutstanding` to `removeOutstanding`. The reactor ends only at 0.
+///  - Requests reach the ring in the order of `submit`. Those for which the ring has no room wait in
+///    `overflow`.
+///  - `outstanding` counts each request from `submit` to its last completion, and other waits from
+///    `addOutstanding` to `removeOutstanding`. The reactor ends only at 0.
 ///
-/// The reactor's alone.
+/// Reactor's thread only.
 final class SubmissionQueue {
   private let ring: OpaquePointer
   private var overflow = Deque<opp_ring_op>()
@@ -24,14 +25,15 @@ final class SubmissionQueue {
     if !overflow.isEmpty || opp_ring_prepare(ring, &op) != 0 { overflow.append(op) }
   }
 
-  /// Asks the kernel to give up what `message` is the tag of. That still ends with its own completion.
+  /// Asks the kernel to cancel the request with the tag of `message`. The request still has its own
+  /// completion.
   func cancel(_ message: ReactorMessage) {
     var op = opp_ring_op(.OPP_RING_CANCEL, -1)
     op.second = message.tag
     submit(op)
   }
 
-  /// Hands over what waits for room.
+  /// Submits requests that wait for room in the ring.
   func flush() {
     while var op = overflow.first {
       guard opp_ring_prepare(ring, &op) == 0 else { return }
@@ -39,19 +41,19 @@ final class SubmissionQueue {
     }
   }
 
-  /// Waits for completions, messages or the time. Returns how many completions there are, or -errno.
+  /// Waits for completions, for messages or until `time`. Returns the number of completions, or -errno.
   func wait(_ completions: UnsafeMutableBufferPointer<opp_ring_completion>, until time: UInt64) -> Int32 {
     guard let first = completions.baseAddress else { return 0 }
     return opp_ring_wait(ring, first, UInt32(completions.count), time)
   }
 
-  /// The last completion of a request came.
+  /// Counts the last completion of a request.
   func completed() {
     assert(outstanding > 0)
     outstanding -= 1
   }
 
-  /// Something else is waited for, such as a close that waits.
+  /// Counts another wait, such as that of a close.
   func addOutstanding() { outstanding += 1 }
 
   func removeOutstanding() {

@@ -1,18 +1,18 @@
 internal import OpportuneBase
 
-/// What is to happen at a time. It and ``Watch`` name each other: a watch sets timers, and one of the two
-/// kinds of timer is the watch's.
+/// The reactor's timers. This type and ``Watch`` refer to each other: a watch sets timers, and one of the two
+/// kinds of timer belongs to a watch.
 ///
-/// Invariant: timers that nobody wants any more stay in the queue until they are at its top, but never more
-/// of them than of the others, or than about 1,000.
+/// Invariant: timers that are no longer wanted stay in the queue until they are at its top, but never more
+/// than there are wanted ones, or about 1,000.
 ///
-/// The reactor's alone.
+/// Reactor's thread only.
 final class Timers {
   enum Timer {
     case deadline(Deadline)
     case heartbeat(Watch)
 
-    /// Whether it still matters at its time.
+    /// Whether the timer is still wanted when it fires.
     func isWanted(at time: UInt64) -> Bool {
       switch self {
       case .deadline(let deadline): deadline.request != nil
@@ -33,17 +33,17 @@ final class Timers {
     countBeforeCompaction = max(1024, 2 * queue.count)
   }
 
-  /// The earliest that is due at `now`.
+  /// Removes the earliest timer that is due at `now`; nil if there is none.
   func pop(dueAt now: UInt64) -> Timer? { queue.pop(dueAt: now) }
 
-  /// When the next that is wanted is due.
+  /// When the next wanted timer is due.
   func nextTime() -> UInt64 {
     queue.skip { $0.isWanted(at: $1) }
     return queue.next ?? .max
   }
 }
 
-/// The time of the reactor's present turn, in nanoseconds: read before a turn and after a sleep, not at each
+/// The time of the reactor's current turn, in nanoseconds. Read before a turn and after a sleep, not at each
 /// step.
 final class ReactorClock {
   private let read: () -> UInt64

@@ -1,8 +1,8 @@
 internal import COpportune
 
-/// Errors, with what they are about.
+/// Errors of a call, with a message about what it was asked to do.
 extension IOCall {
-  /// - Parameter done: bytes that were moved by then.
+  /// - Parameter done: bytes that were moved before the error.
   func error(_ code: IOError.Code, done: Int = 0) -> IOError {
     var text = "\(Self.names[Int(self.code.rawValue)])"
     switch subject {
@@ -26,7 +26,7 @@ extension IOCall {
     return IOError(code, "\(text): \(reason)")
   }
 
-  /// By `opp_ring_code`.
+  /// Names by `opp_ring_code`.
   private static let names = [
     "nop", "read", "write", "vectored read", "vectored write", "fixed read", "fixed write", "fsync",
     "fdatasync",

@@ -3,41 +3,41 @@ import Glibc
 internal import OpportuneBase
 import SystemPackage
 
-/// What a caller asks for: a value that is filled in on the caller's thread, and does not change once its
+/// The parameters of a call: a value that is filled in on the caller's thread, and does not change once its
 /// request is posted.
 ///
-/// It holds what the kernel may touch (`op` points into `buffer`, `others` and `memory`).
+/// It owns the memory that the kernel may access (`op` points into `buffer`, `others` and `memory`).
 ///
-/// Invariant: each of its buffers is claimed from `use` to `giveBackBuffers`, which whoever ends the call
-/// calls once.
+/// Invariant: each buffer is claimed from `use` to `giveBackBuffers`, which is called once when the call
+/// ends.
 struct IOCall {
   let app: AppIO
   let device: Device
   let code: opp_ring_code
   var op: opp_ring_op
-  /// Of its descriptor's gate, when the call began.
+  /// The count of closes of the descriptor's gate when the call began.
   var closesBefore: UInt64
-  /// Bytes that are to be moved; 0 for calls that move none.
+  /// The number of bytes to move; 0 for calls that move none.
   private(set) var total = 0
-  /// Bytes of a datagram, or room for one, which goes in one piece whatever its class.
+  /// The size of a datagram, or of the room for one, in bytes. A datagram goes in one piece in either class.
   private(set) var datagramCount = 0
-  /// Whether a short transfer goes on until all is done or the stream ends.
+  /// Whether a short transfer continues until all is done or the stream ends.
   var wantsAll = false
-  /// Whether it uses a position of the file's own, as a socket or a pipe has.
+  /// Whether the file has a position of its own, like a socket or a pipe.
   var isStream = false
-  /// What it is about, where that is no descriptor: for messages.
+  /// The subject of error messages, where it is not a descriptor.
   var subject = Subject.none
-  /// From the call on, as it was given.
+  /// The time limit from the start of the call, as given by the caller.
   private(set) var limit: Duration?
-  /// `CLOCK_MONOTONIC` in nanoseconds.
+  /// The deadline on `CLOCK_MONOTONIC`, in nanoseconds.
   private(set) var deadline = UInt64.max
   private(set) var file = FileFacts()
 
   private(set) var buffer: IOBuffer?
   private var others: [IOBuffer] = []
-  /// Paths, addresses, vectors.
+  /// Memory for paths, addresses and vectors.
   private var memory: CallMemory?
-  /// Of a vectored transfer: its vectors, and behind them room for those of a piece.
+  /// The vectors of a vectored transfer, followed by room for the vectors of one piece.
   private var vectors: UnsafeMutableBufferPointer<iovec>?
 
   enum Subject {
@@ -55,9 +55,9 @@ struct IOCall {
     op = opp_ring_op(code, descriptor)
   }
 
-  // MARK: Filling it in
+  // MARK: Parameters
 
-  /// Claims `range` of a buffer, as far as it goes, for a transfer.
+  /// Claims a buffer for a transfer of `range`, clamped to the buffer.
   mutating func use(_ buffer: IOBuffer, _ range: Range<Int>?) throws(IOError) {
     assert(self.buffer == nil)
     let range = range ?? 0..<buffer.count
@@ -70,7 +70,7 @@ struct IOCall {
     op.address = UInt64(UInt(bitPattern: address + range.lowerBound))
   }
 
-  /// Claims all of several buffers, for one vectored transfer.
+  /// Claims several whole buffers for one vectored transfer.
   mutating func use(_ buffers: [IOBuffer]) throws(IOError) {
     let stride = MemoryLayout<iovec>.stride
     let vectors = allocate(2 * buffers.count * stride).bindMemory(to: iovec.self, capacity: 2 * buffers.count)
@@ -88,13 +88,13 @@ struct IOCall {
     self.vectors = UnsafeMutableBufferPointer(start: vectors, count: 2 * buffers.count)
   }
 
-  /// Takes the descriptor's own position, which a pipe or a terminal needs.
+  /// Uses the descriptor's own position, which a pipe or a terminal needs.
   mutating func useOwnPosition() {
     op.offset = .max
     isStream = true
   }
 
-  /// Takes the buffer as a datagram, which is not cut.
+  /// Treats the buffer as a datagram, which is not divided.
   mutating func moveWhole() {
     datagramCount = total
     total = 0
@@ -106,7 +106,7 @@ struct IOCall {
     deadline = opp_now_ns().saturatingAdd(limit.unsignedNanoseconds)
   }
 
-  /// Memory that lives as long as the call.
+  /// Allocates memory that lives as long as the call.
   mutating func allocate(_ count: Int, alignment: Int = 8) -> UnsafeMutableRawPointer {
     let memory = memory ?? CallMemory()
     self.memory = memory
@@ -123,19 +123,19 @@ struct IOCall {
     }
   }
 
-  /// Lets others use its buffers; once.
+  /// Releases the claims on the buffers; called once.
   func giveBackBuffers() {
     buffer?.giveBack()
     for buffer in others { buffer.giveBack() }
   }
 
-  // MARK: What it is
+  // MARK: Properties
 
   var movesBytes: Bool { total > 0 }
   var isClose: Bool { code == .OPP_RING_CLOSE }
   var isOpen: Bool { code == .OPP_RING_OPEN }
 
-  /// Whether the other end decides when it is done, whatever the file.
+  /// Whether the peer decides when the call completes, whatever the file.
   var waitsForPeer: Bool {
     code == .OPP_RING_RECEIVE || code == .OPP_RING_RECEIVE_MESSAGE || code == .OPP_RING_ACCEPT
       || code == .OPP_RING_CONNECT || code == .OPP_RING_POLL
@@ -149,48 +149,48 @@ struct IOCall {
     code == .OPP_RING_SEND || code == .OPP_RING_SEND_ZERO_COPY || code == .OPP_RING_SEND_MESSAGE
   }
 
-  /// Whether it only brings something in, which an app that is terminated has no use for. (R-FTS-07)
+  /// Whether the call only receives data, which a terminated app does not need. (R-FTS-07)
   var bringsIn: Bool {
     waitsForPeer || isOpen || code == .OPP_RING_READ || code == .OPP_RING_READV
       || code == .OPP_RING_READ_FIXED
   }
 
-  /// Whether it may be done inline, as far as that takes no waiting.
+  /// Whether the call may be done inline, if it needs no waiting.
   var canBeInline: Bool {
     total > 0 && (code == .OPP_RING_READ || code == .OPP_RING_RECEIVE || code == .OPP_RING_SEND)
   }
 
-  /// Whether the reactor does the rest of what moved so many bytes inline. A read of a file may have stopped
-  /// where the cache does; a stream gives what it has.
+  /// Whether the reactor must do the rest after `moved` bytes inline. A read of a file may have stopped where
+  /// the page cache ends; a stream returns what it has.
   func leavesRest(afterMoving moved: Int) -> Bool {
     moved > 0 && moved < total && (wantsAll || (code == .OPP_RING_READ && !isStream))
   }
 
-  /// What the descriptor is polled for where it answers that it would have to wait.
+  /// The poll events to wait for, where the descriptor returns EAGAIN.
   var pollEvents: UInt32 { UInt32(writes || code == .OPP_RING_CONNECT ? pollOut : pollIn) }
 
-  // MARK: Its file
+  // MARK: The file
 
-  /// Looks at what kind of file it is of, which decides whether it occupies the device. Never waits for the
-  /// file's file system, which may hang. On the caller's thread.
+  /// Finds out the kind of the file, which decides whether the call occupies the device. Runs on the caller's
+  /// thread, and never waits for the file system, which may hang.
   mutating func lookAtFile() {
     if isOpen {
       let kind = opp_ring_look(&op)
       if kind >= 0 {
         file.learn(kindToOpen: kind, nonBlocking: op.flags & UInt32(O_NONBLOCK) != 0)
       } else if kind == -EAGAIN {
-        // Else there is none, or the open will say what is wrong.
+        // Otherwise the file does not exist, or the open will return the error.
         file.statBuffer = allocate(FileStatus.count)
       }
     } else if device == .storage, movesBytes {
       let kind = opp_file_kind(op.fd)
-      if kind >= 0 { file.learn(kindOfOpen: kind) }  // else the kernel will say what is wrong
+      if kind >= 0 { file.learn(kindOfOpen: kind) }  // on failure the kernel will return the error
     }
   }
 
-  // MARK: What the kernel is asked
+  // MARK: Kernel operations
 
-  /// The call itself, from `done` on, `piece` bytes of it.
+  /// The operation of the call itself: `piece` bytes from `done` on.
   func operation(done: Int, piece: Int, file: FileFacts, _ registered: RegisteredBuffers?) -> opp_ring_op {
     var op = op
     if isOpen || (device == .storage && movesBytes) { op.second = file.needsThread ? 1 : 0 }
@@ -206,7 +206,7 @@ struct IOCall {
     return op
   }
 
-  /// What is to be opened.
+  /// A stat of the file to be opened.
   func stat(into memory: UnsafeMutableRawPointer) -> opp_ring_op {
     var op = op
     op.code = UInt8(opp_ring_code.OPP_RING_STAT.rawValue)
@@ -216,14 +216,14 @@ struct IOCall {
     return op
   }
 
-  /// When the descriptor would not have to wait.
+  /// A poll until the operation would not block.
   var poll: opp_ring_op {
     var poll = opp_ring_op(.OPP_RING_POLL, op.fd)
     poll.flags = pollEvents
     return poll
   }
 
-  /// Names the buffer by its registration, where it has one.
+  /// Uses the buffer's registration, where it has one.
   private func useRegistration(in registered: RegisteredBuffers, of op: inout opp_ring_op) {
     guard !isStream, code == .OPP_RING_READ || code == .OPP_RING_WRITE,
       let number = buffer?.registration(in: registered)
@@ -233,7 +233,7 @@ struct IOCall {
     op.index = Int32(number)
   }
 
-  /// The vectors of a piece: where they are, and how many.
+  /// The address and number of the vectors of a piece.
   private func vectorsOfPiece(_ done: Int, _ piece: Int) -> (UInt64, UInt32) {
     guard let vectors, let all = vectors.baseAddress else { return (0, 0) }
     let cut = all + others.count
@@ -256,21 +256,21 @@ struct IOCall {
 
 /// What is known of a call's file, as far as it decides where the call may wait.
 struct FileFacts {
-  /// Somebody at the other end decides when it is done, as of a FIFO or a terminal. So it does not occupy the
+  /// The peer decides when the call completes, as with a FIFO or a terminal. So the call does not occupy the
   /// device.
   private(set) var waitsForPeer = false
-  /// It is to be done on a thread of the kernel's from the start.
+  /// The kernel must run the call on a worker thread from the start.
   private(set) var needsThread = false
-  /// Of an open whose file is not known without asking the device: room for the kernel's answer.
+  /// For an open of unknown kind: the buffer of a stat that asks the device.
   var statBuffer: UnsafeMutableRawPointer?
 
-  /// Of a file that is to be opened.
+  /// Records the kind of a file to be opened.
   mutating func learn(kindToOpen kind: Int32, nonBlocking: Bool) {
     waitsForPeer = !nonBlocking && [S_IFIFO, S_IFCHR].contains(mode_t(kind & 0xffff) & S_IFMT)
     needsThread = waitsForPeer || kind & OPP_FILE_ON_NO_DEVICE != 0
   }
 
-  /// Of a file that is open.
+  /// Records the kind of an open file.
   mutating func learn(kindOfOpen kind: Int32) {
     waitsForPeer = ![S_IFREG, S_IFBLK].contains(mode_t(kind & 0xffff) & S_IFMT)
     needsThread = kind & OPP_FILE_SERVED != 0
@@ -290,10 +290,10 @@ private final class CallMemory {
   deinit { for piece in pieces { piece.deallocate() } }
 }
 
-/// Which queue a call goes through.
+/// The queue that a call goes through.
 enum Device: Int, CaseIterable {
   case storage, network
-  /// None: it costs the device nothing.
+  /// No queue: the call does not use a device.
   case none
 
   static let queued = [storage, network]

@@ -4,24 +4,24 @@ import Synchronization
 
 /// A call on its way: from the caller's thread to the reactor, to the kernel, and back.
 ///
-/// The caller posts it; from then on it is the reactor's alone, until its caller is resumed: then the caller
-/// reads ``value()``. The tag that the kernel carries holds it, so nothing of it is freed before the last
+/// The caller posts it. From then on it belongs to the reactor's thread, until the caller is resumed and
+/// reads ``value()``. The tag that the kernel carries retains it, so no part of it is freed before the last
 /// completion.
 ///
 /// Invariants:
-///  - the phase changes only by the transitions below, each of which asserts where it comes from;
-///  - it holds a grant of the I/O scheduler's, and counts with a limiter, only in flight;
-///  - its caller is resumed once; its buffers are given back once, when it ends.
+///  - The phase changes only by the transitions below, each of which asserts the phase before.
+///  - It holds a grant of the I/O scheduler, and counts with a limiter, only in flight.
+///  - Its caller is resumed once. Its buffers are released once, when it ends.
 final class Request: ReactorMessage, @unchecked Sendable {
   // Sendable: see above.
   typealias Ticket = IOScheduler<Request>.Ticket
   typealias Grant = IOScheduler<Request>.Grant
 
-  /// Who waits for the answer.
+  /// The caller that waits for the answer.
   enum Caller {
     case task(UnsafeContinuation<Void, Never>)
-    /// Its memory is borrowed: it goes on when the kernel has let go of that, whatever ends the request
-    /// before. The semaphore is gone once it does.
+    /// A blocked thread whose memory is borrowed. It continues only when the kernel has ended the request,
+    /// whatever ended the request before. The semaphore is invalid from then on.
     case thread(UnsafeMutablePointer<sem_t>)
 
     func resume() {
@@ -39,11 +39,11 @@ final class Request: ReactorMessage, @unchecked Sendable {
   }
 
   enum Phase {
-    /// Being made, or posted and not heard yet. With the reason why it is not to begin, if there is one.
+    /// Being made, or posted and not handled yet. The reason is set if the request must not begin.
     case posted(endsBecause: IOError.Code?)
     /// In its device's I/O scheduler.
     case queued
-    /// In no queue: until its app is resumed, or until an open of its class gives its thread back.
+    /// In no queue, until its app is resumed, or until an open of its class returns its thread.
     case parked
     /// A close, until nothing is in flight on its descriptor.
     case closing
@@ -52,40 +52,41 @@ final class Request: ReactorMessage, @unchecked Sendable {
     case ended
   }
 
-  /// What is so only while the kernel has a request.
+  /// The state of a request that is in flight.
   struct Flight {
     enum Step {
       /// The call itself.
       case operation
-      /// What kind of file is to be opened; the kernel's answer goes there.
+      /// A stat of the file to be opened; the memory for the kernel's answer.
       case stat(UnsafeMutableRawPointer)
-      /// When its descriptor would not have to wait.
+      /// A poll until the operation would not block.
       case poll
-      /// A zero-copy send with this result: the kernel keeps the buffer until the peer has it all.
+      /// A zero-copy send that was accepted with this result: the kernel uses the buffer until the peer has
+      /// received everything.
       case accepted(Int32)
     }
 
-    /// Which limiter counts it, as of what class.
+    /// The limiter that counts the request, and the class.
     enum Limiter {
       case none
-      /// ``OpenLimiter``: it has a thread to wait on.
+      /// ``OpenLimiter``: the open has a thread.
       case open(IOClass)
-      /// ``DescriptorCloser``: it is one of the closes in the kernel.
+      /// ``DescriptorCloser``: one of the closes in the kernel.
       case close(IOClass)
     }
 
     enum Ending {
       case none
-      /// It is to end before its time; its caller waits until the kernel has let go.
+      /// An early end was asked for; the caller waits until the kernel has ended the request.
       case asked(IOError.Code)
-      /// Its caller has the answer already.
+      /// The caller has the answer already.
       case answered
-      /// The same, of an open that stays on a thread of the pool's, perhaps for ever.
+      /// The caller has the answer, and the open stays on a thread of the pool, perhaps for ever.
       case lost
     }
 
     var step: Step
-    /// Its place in the device, if it has one still.
+    /// The device slot, if the request still has one.
     var grant: Grant?
     var limiter = Limiter.none
     var ending = Ending.none
@@ -95,36 +96,36 @@ final class Request: ReactorMessage, @unchecked Sendable {
   let app: AppEntry
   private var caller: Caller?
   private var outcome = Outcome.pending
-  /// [answer] Stored with release after `outcome`, loaded with acquire before it is read. The runtime orders
-  /// the two as well, but where the answer comes before the caller has suspended the thread sanitizer does
-  /// not see that.
+  /// [answer] Stored with release after `outcome`, loaded with acquire before `outcome` is read. The runtime
+  /// orders the two as well; but if the answer comes before the caller has suspended, ThreadSanitizer does
+  /// not see that order.
   private let isAnswered = Atomic<Bool>(false)
 
-  // The reactor's.
+  // Reactor's thread only, from here on.
   private(set) var phase = Phase.posted(endsBecause: nil)
-  /// Its place in its scheduler's queue, once and for all.
+  /// The position in the scheduler's queue; assigned once.
   private(set) var ticket: Ticket?
   private(set) var file: FileFacts
-  /// Bytes moved, by all pieces so far.
+  /// Bytes moved so far, by all pieces.
   private(set) var done: Int
-  /// Bytes of the present piece.
+  /// Bytes of the current piece.
   var piece = 0
-  /// When its present piece was queued, or its app resumed since, and when it was sent.
+  /// When the current piece was queued, or its app was resumed since; and when it was sent. Nanoseconds.
   var queuedAt: UInt64 = 0
   var sentAt: UInt64 = 0
   var attempt = Attempt()
   var deadline: Deadline?
-  /// Its place in `AppEntry.inFlight`, and its neighbours in the list of its descriptor.
+  /// The index in `AppEntry.inFlight`, and the neighbours in the descriptor's list.
   var indexInApp = -1
   var links = RequestsByDescriptor.Links()
 
-  /// What earlier answers of the kernel have taught.
+  /// What earlier results of the kernel have shown.
   struct Attempt {
     var retries = 0
-    /// Whether the kernel has it with an I/O priority; and whether it refused one.
+    /// Whether the request carries an I/O priority in the kernel; and whether the kernel refused one.
     var hasPriority = false
     var wasRefusedPriority = false
-    /// Whether its socket sends with a copy only.
+    /// Whether the socket supports sends with a copy only.
     var needsCopy = false
   }
 
@@ -140,10 +141,10 @@ final class Request: ReactorMessage, @unchecked Sendable {
 
   // MARK: The answer
 
-  /// Before it is posted.
+  /// Called before the request is posted.
   func setCaller(_ caller: Caller) { self.caller = caller }
 
-  /// Whether a thread waits for it, whose memory it uses.
+  /// Whether a blocked thread waits for the request, which uses that thread's memory.
   var borrowsMemory: Bool { if case .thread? = caller { true } else { false } }
 
   func setOutcome(_ outcome: Outcome) {
@@ -151,7 +152,7 @@ final class Request: ReactorMessage, @unchecked Sendable {
     deadline?.request = nil
   }
 
-  /// Whom to resume, once; the request may not be touched by the reactor afterwards.
+  /// Returns the caller to resume, once. The reactor must not access the request afterwards.
   func takeCaller() -> Caller? {
     guard let caller else { return nil }
     self.caller = nil
@@ -159,7 +160,7 @@ final class Request: ReactorMessage, @unchecked Sendable {
     return caller
   }
 
-  /// The caller's, after it was resumed.
+  /// The result; called by the caller after it was resumed.
   func value() throws(IOError) -> Int {
     _ = isAnswered.load(ordering: .acquiring)  // [answer]
     switch outcome {
@@ -175,21 +176,21 @@ final class Request: ReactorMessage, @unchecked Sendable {
     takeCaller()?.resume()
   }
 
-  // MARK: What it is
+  // MARK: Properties
 
-  /// Bytes that are still to be moved.
+  /// Bytes still to be moved.
   var left: Int { call.total - done }
 
   /// The number of its ticket; 0 before it has one.
   var ticketNumber: UInt64 { ticket?.number ?? 0 }
 
-  /// Whether the other end decides when it is done, so that it does not occupy the device.
+  /// Whether the peer decides when the request completes, so that it does not occupy the device.
   var waitsForPeer: Bool { file.waitsForPeer || call.waitsForPeer }
 
-  /// Whether it is an open that needs a thread of ``OpenLimiter``'s.
+  /// Whether this is an open that needs a thread of ``OpenLimiter``.
   var isOpenThatWaits: Bool { call.isOpen && file.waitsForPeer }
 
-  /// Whether an answer of the call itself is a descriptor.
+  /// Whether the result of the call is a descriptor.
   var opensDescriptor: Bool {
     guard call.isOpen || call.code == .OPP_RING_ACCEPT else { return false }
     return switch flight?.step {
@@ -198,21 +199,22 @@ final class Request: ReactorMessage, @unchecked Sendable {
     }
   }
 
-  /// Whether its app's end drops it. (R-FTS-07)
+  /// Whether the end of its app cancels the request. (R-FTS-07)
   var isDroppedAtTermination: Bool {
     if waitsForPeer || call.bringsIn { return true }
     if case .poll? = flight?.step { return true }
     return false
   }
 
-  /// Whether its app's end waits until the kernel has let go. A pool's thread may stay in an open for ever,
-  /// as of a FIFO that nobody else opens; if it ever ends, what was opened is closed.
+  /// Whether the end of its app waits for the kernel to end the request. A detached open does not count: a
+  /// thread of the pool may stay in it for ever, as for a FIFO without a peer. If it ever completes, the
+  /// descriptor is closed.
   var holdsUpTheEnd: Bool { !isAccepted && !(call.isOpen && isDetached) }
 
-  /// Whether it is of what an app that is terminated leaves finished. (R-FTS-07)
+  /// Whether a terminated app lets the request finish. (R-FTS-07)
   var isFinishedAtTermination: Bool { holdsUpTheEnd && !isDroppedAtTermination }
 
-  /// Whether a transfer that moved `moved` bytes this time is to go on.
+  /// Whether the transfer continues after this piece has moved `moved` bytes.
   func goesOn(afterMoving moved: Int) -> Bool {
     guard left > 0, moved > 0 else { return false }
     return call.wantsAll || (moved == piece && !waitsForPeer)
@@ -222,13 +224,13 @@ final class Request: ReactorMessage, @unchecked Sendable {
 
   var flight: Flight? { if case .inFlight(let flight) = phase { flight } else { nil } }
 
-  /// Whether it is a zero-copy send that the kernel has accepted: it holds its buffer, but neither a place
-  /// nor a descriptor.
+  /// Whether this is a zero-copy send that the kernel has accepted: it uses its buffer, but neither a device
+  /// slot nor its descriptor.
   var isAccepted: Bool {
     if case .inFlight(let flight) = phase, case .accepted = flight.step { true } else { false }
   }
 
-  /// Whether its caller has the answer, and the kernel has it still.
+  /// Whether the caller has the answer while the kernel still has the request.
   var isDetached: Bool {
     guard case .inFlight(let flight) = phase else { return false }
     return switch flight.ending {
@@ -237,7 +239,7 @@ final class Request: ReactorMessage, @unchecked Sendable {
     }
   }
 
-  /// Why it is to end before its time, if it is.
+  /// The reason of an early end, if one was asked for.
   var endsBecause: IOError.Code? {
     switch phase {
     case .posted(let reason): return reason
@@ -249,7 +251,7 @@ final class Request: ReactorMessage, @unchecked Sendable {
 
   // MARK: Transitions
 
-  /// It is to end as soon as the reactor hears of it.
+  /// The request must end as soon as the reactor handles it.
   func toPostedButEnding(because reason: IOError.Code) {
     guard case .posted(let before) = phase else { return assertionFailure() }
     phase = .posted(endsBecause: before ?? reason)
@@ -277,8 +279,8 @@ final class Request: ReactorMessage, @unchecked Sendable {
     phase = .inFlight(Flight(step: step, grant: grant, limiter: limiter))
   }
 
-  /// The kernel has answered a zero-copy send, and keeps its buffer. Returns its place where it was accepted,
-  /// which it has no more.
+  /// The kernel has accepted a zero-copy send, and still uses its buffer. Returns the device slot, which the
+  /// request gives up.
   func toAccepted(_ result: Int32) -> Grant? {
     updateFlight { flight -> Grant? in
       flight.step = .accepted(result)
@@ -288,12 +290,12 @@ final class Request: ReactorMessage, @unchecked Sendable {
     } ?? nil
   }
 
-  /// Its end is asked for. The first reason stays.
+  /// An early end is asked for. The first reason is kept.
   func toEnding(because reason: IOError.Code) {
     updateFlight { if case .none = $0.ending { $0.ending = .asked(reason) } }
   }
 
-  /// Its app ends, whatever it was to end for before.
+  /// The app ends: replaces the reason of any earlier request to end.
   func toTerminating() {
     updateFlight {
       switch $0.ending {
@@ -303,7 +305,7 @@ final class Request: ReactorMessage, @unchecked Sendable {
     }
   }
 
-  /// Its caller has the answer; the kernel goes on with it.
+  /// The caller gets its answer; the kernel still has the request.
   func toDetached(isLost: Bool) {
     assert(!isDetached)
     updateFlight { $0.ending = isLost ? .lost : .answered }
@@ -314,13 +316,13 @@ final class Request: ReactorMessage, @unchecked Sendable {
     phase = .ended
   }
 
-  /// A piece of it was moved.
+  /// Counts a piece that was moved.
   func moved(_ count: Int) {
     assert(count <= left)
     done += count
   }
 
-  /// The kernel has said what the file is, or refused.
+  /// Records the result of the stat, or nil if it failed.
   func learnFile(_ kind: Int32?) {
     file.statBuffer = nil
     if let kind { file.learn(kindToOpen: kind, nonBlocking: call.op.flags & UInt32(O_NONBLOCK) != 0) }
@@ -339,8 +341,8 @@ final class Request: ReactorMessage, @unchecked Sendable {
   }
 }
 
-/// A deadline among the timers, which stays there until its time. It lets go of the request when that has its
-/// answer, so that a deadline far off keeps neither the request nor its app and broker.
+/// A deadline in the timer queue, where it stays until its time. It releases the request once that has its
+/// answer, so that a distant deadline retains neither the request nor its app and broker.
 final class Deadline {
   var request: Request?
   init(_ request: Request) { self.request = request }

@@ -1,12 +1,11 @@
-/// What is in flight on a descriptor, or queued, whatever app's it is, so that a close looks at its own and
-/// not at all there is.
+/// The requests of all apps by descriptor, in flight or queued, so that a close need not search all requests.
 ///
-/// Lists through the requests themselves, by the lowest bits of their descriptors: nothing is allocated for a
-/// request, and a number that is no descriptor takes no more room than others. The reactor's alone.
+/// Intrusive lists in a hash table by the lowest bits of the descriptor. Adding a request allocates nothing,
+/// and a number that is not a descriptor takes no extra room. Reactor's thread only.
 struct RequestsByDescriptor {
   /// A request's neighbours in its list.
   struct Links {
-    // Whoever is in a list is held by its tag, which the kernel has, or by the scheduler.
+    // Unretained: the kernel's tag or the scheduler retains each listed request.
     fileprivate unowned(unsafe) var previous: Request?
     fileprivate unowned(unsafe) var next: Request?
     fileprivate(set) var isListed = false
@@ -31,7 +30,7 @@ struct RequestsByDescriptor {
     lists[index].first = request
   }
 
-  /// Of one that was added.
+  /// Removes a request that was added.
   mutating func remove(_ request: Request) {
     let links = request.links
     assert(links.isListed)
@@ -44,7 +43,7 @@ struct RequestsByDescriptor {
     request.links = Links()
   }
 
-  /// All on a descriptor, the latest first.
+  /// All requests on a descriptor, the latest first.
   func requests(on descriptor: Int32) -> [Request] {
     var found: [Request] = []
     var next = lists[index(descriptor)].first
@@ -55,8 +54,8 @@ struct RequestsByDescriptor {
     return found
   }
 
-  /// Whether something is in flight on a descriptor. A zero-copy send that was answered holds its buffer, not
-  /// the number.
+  /// Whether a request is in flight on a descriptor. An accepted zero-copy send does not count: it uses its
+  /// buffer, but not the descriptor.
   func isBusy(_ descriptor: Int32) -> Bool {
     var next = lists[index(descriptor)].first
     while let request = next {

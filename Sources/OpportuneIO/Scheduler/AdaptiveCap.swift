@@ -1,15 +1,15 @@
-/// How many background requests may be in flight, so that foreground latency stays at a target: raised by one
-/// after many good answers, halved at the first bad one too many, never below one.
+/// A limit of background requests in flight that keeps foreground latency at a target. It is raised by one
+/// after many good answers and halved, to no less than one, at the first late answer without credit.
 ///
-/// One answer in a hundred may be late: each good one earns a hundredth of the right to be late, up to three.
-/// Answers to requests that were sent before the last cut say nothing of the cap since, so one congestion
-/// cuts once.
+/// One answer in a hundred may be late: each good one earns a hundredth of a late one, up to three in all. A
+/// late answer to a request that was sent before the last cut does not cut again, so one congestion cuts
+/// once.
 struct AdaptiveCap: Sendable, Equatable {
-  /// Good answers for each step up.
+  /// Good answers for each increase.
   static let raiseAfter = 64
   static let priceOfMiss = 100
   static let creditLimit = 300
-  /// Without foreground the cap rises by one in this time, in nanoseconds.
+  /// Without foreground requests the cap rises by one in this time, in nanoseconds.
   static let quietRaise: UInt64 = 5_000_000
 
   let target: UInt64
@@ -26,10 +26,10 @@ struct AdaptiveCap: Sendable, Equatable {
     value = min(4, self.maximum)
   }
 
-  /// A foreground request ended.
+  /// A foreground request has ended.
   ///
-  /// - Parameter wasLimiting: whether background would have used more; a cap that does not bind is not
-  ///   raised.
+  /// - Parameter wasLimiting: whether background work was held back by the cap. A cap that does not limit is
+  ///   not raised.
   mutating func foregroundFinished(sentAt: UInt64, latency: UInt64, now: UInt64, wasLimiting: Bool) {
     heardAt = now
     guard latency <= target else {
@@ -51,7 +51,7 @@ struct AdaptiveCap: Sendable, Equatable {
     }
   }
 
-  /// A background request ended: while no foreground is heard of, the cap rises with time.
+  /// A background request has ended. While there are no foreground requests, the cap rises with time.
   mutating func backgroundFinished(now: UInt64, wasLimiting: Bool) {
     guard wasLimiting, now > heardAt, now - heardAt >= Self.quietRaise else { return }
     heardAt = now

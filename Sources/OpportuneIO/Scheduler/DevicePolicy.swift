@@ -1,24 +1,24 @@
-/// How one kind of device, storage or network, is shared between the classes.
+/// How one kind of device, storage or network, is shared between the two classes.
 public struct DevicePolicy: Sendable, Hashable, Codable {
-  /// What bounds the background requests in flight.
+  /// The limit of background requests in flight.
   public enum Cap: Sendable, Hashable, Codable {
-    /// Only the depth.
+    /// Only the depth limits them.
     case none
-    /// At most so many; 1 to 4096.
+    /// At most this many; 1 to 4096.
     case fixed(Int)
-    /// Follows foreground latency: as many as keep 99 of 100 foreground requests within `target` (1 µs to 10
-    /// s), at least one and at most `maximum`.
+    /// Adapts to foreground latency: the largest number for which 99 of 100 foreground requests end within
+    /// `target` (1 µs to 10 s). At least one, at most `maximum`.
     case adaptive(target: Duration, maximum: Int = 64)
   }
 
-  /// A rate; both for bytes and for operations.
+  /// A rate limit, in bytes or in operations.
   public struct Rate: Sendable, Hashable, Codable {
-    /// Units a second, 1 to 10^12.
+    /// Units per second, 1 to 10^12.
     public var perSecond: Int
     /// Units that may go at once after a pause, 1 to 8 * 10^9.
     public var burst: Int
 
-    /// - Parameter burst: `nil` is a tenth of a second's worth, at least one.
+    /// - Parameter burst: `nil` is the units of a tenth of a second, at least one.
     public init(perSecond: Int, burst: Int? = nil) {
       self.perSecond = perSecond
       self.burst = burst ?? min(max(1, perSecond / 10), Int(TokenBucket.burstRange.upperBound))
@@ -37,37 +37,37 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
   static let chunkRange: ClosedRange<Int> = 4096...1 << 30
   static let targetRange: ClosedRange<Duration> = .microseconds(1) ... .seconds(10)
 
-  /// While both classes wait.
+  /// The shares of the classes while both wait.
   public var ratio: Ratio
-  /// Requests in flight, of both classes together; 1 to 4096. One is kept free of background where it is
-  /// above 1.
+  /// The limit of requests in flight, of both classes together; 1 to 4096. Where it is above 1, one of them
+  /// is reserved for foreground.
   public var depth: Int
-  /// What bounds the background requests in flight.
+  /// The limit of background requests in flight.
   public var cap: Cap
-  /// Whether background starts nothing beyond a quarter of a fixed cap, at least one, while foreground is at
-  /// the device: what is in flight stays, and makes no room for more. It changes nothing of the other caps.
-  /// (Decision 0021)
+  /// Whether background yields to foreground. If so, background starts no requests beyond a quarter of a
+  /// fixed cap, at least one, while foreground requests are in flight. Requests that are already in flight
+  /// stay. It has no effect on other caps. (Decision 0021)
   public var yieldsToForeground: Bool
-  /// Limits of background; `nil` is none.
+  /// The rate limit of background in bytes; `nil` is none.
   public var bytes: Rate?
-  /// The same, in operations.
+  /// The rate limit of background in operations; `nil` is none.
   public var operations: Rate?
-  /// Background transfers are cut into pieces of so many bytes; 4096 to 2^30.
+  /// The size of the pieces into which background transfers are divided, in bytes; 4096 to 2^30.
   public var chunk: Int
-  /// What becomes of queued requests when their app changes state.
+  /// What happens to queued requests when their app changes state.
   public var queuedRequests: QueuedRequests
-  /// Whether foreground apps that are not active count as background.
+  /// Whether inactive foreground apps count as background.
   public var limitsInactive: Bool
 
-  /// Storage: 90:10, 4 background requests in flight, 1 beside foreground, chunks of 128 KiB.
+  /// The default of storage: 90:10, 4 background requests in flight, 1 beside foreground, chunks of 128 KiB.
   public static let storage = DevicePolicy(ratio: .ninetyToTen, depth: 64, cap: .fixed(4), chunk: 128 << 10)
-  /// Network: strict, as R-NET-04 has it by default; chunks of 64 KiB.
+  /// The default of the network: strict, as R-NET-04 requires; chunks of 64 KiB.
   public static let network = DevicePolicy(
     ratio: .strict, depth: 256, cap: .fixed(16), yieldsToForeground: false, chunk: 64 << 10)
-  /// No classes: everything goes as it comes. To compare with.
+  /// No classes: requests go in the order of arrival. For comparison.
   package static let uncontrolled = DevicePolicy(ratio: .even, depth: 4096, cap: .none, chunk: 1 << 30)
 
-  /// The defaults are those of ``storage``.
+  /// Makes a policy; the defaults are those of ``storage``.
   public init(
     ratio: Ratio = .ninetyToTen, depth: Int = 64, cap: Cap = .fixed(4), yieldsToForeground: Bool = true,
     bytes: Rate? = nil, operations: Rate? = nil, chunk: Int = 128 << 10,
@@ -85,11 +85,13 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
     self.limitsInactive = limitsInactive
   }
 
+  /// Checks every setting.
+  ///
   /// - Throws: ``IOError`` with code `configuration`: the message names the setting, its value and the
   ///   limits.
   package func validate() throws(IOError) { try validate(as: "") }
 
-  /// - Parameter prefix: of the settings' names in messages.
+  /// - Parameter prefix: put before the names of settings in messages.
   func validate(as prefix: String) throws(IOError) {
     try require(depth, in: Self.depthRange, prefix + "depth")
     try require(chunk, in: Self.chunkRange, prefix + "chunk")
@@ -107,7 +109,8 @@ public struct DevicePolicy: Sendable, Hashable, Codable {
     }
   }
 
-  /// The class of an app's requests; a suspended one's, when it is resumed, is that of its state then.
+  /// The class of an app's requests in a state. Requests of a suspended app get the class of its state when
+  /// it is resumed.
   func ioClass(of state: IOState) -> IOClass {
     switch state {
     case .active: .foreground

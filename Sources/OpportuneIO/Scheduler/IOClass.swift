@@ -1,12 +1,12 @@
-/// The two classes that a device is shared between. (R-DISK-01, R-NET-03)
+/// The two classes that share a device. (R-DISK-01, R-NET-03)
 package enum IOClass: UInt8, Sendable, Hashable, CaseIterable, Codable {
-  /// Somebody waits for it.
+  /// A person or foreground work waits for the request.
   case foreground = 0
-  /// Nobody waits for it: rate limited, capped, cut into chunks.
+  /// Nothing in the foreground waits for the request: rate limited, capped, divided into chunks.
   case background = 1
 }
 
-/// What an app is to the broker: decides the class of its requests.
+/// The state of an app as the broker sees it; it decides the class of the app's requests.
 public enum IOState: Sendable, Hashable, CaseIterable, Codable {
   /// In the foreground, with the user.
   case active
@@ -14,11 +14,11 @@ public enum IOState: Sendable, Hashable, CaseIterable, Codable {
   case inactive
   /// In the background.
   case background
-  /// Submits nothing; what is queued waits, what the kernel does for it goes on. (R-FTS-07)
+  /// Suspended: new requests and queued ones wait; requests that the kernel has continue. (R-FTS-07)
   case suspended
 }
 
-/// Classes of an app that its host limits device by device, whatever its band. (R-SYS-02, R-PWR-05)
+/// Limits that an app's host sets by device, beyond those of the app's band. (R-SYS-02, R-PWR-05)
 package struct IOLimits: Sendable, Equatable {
   package var storage: IOClass
   package var network: IOClass

@@ -5,16 +5,16 @@ extension IOScheduler {
     let ticket: Ticket
     let item: Item
     let cost: Cost
-    /// Bytes still to be paid for by background before it may go.
+    /// Bytes that background must still pay for before the request may go.
     var due: UInt64
   }
 
-  /// What an app has queued in a class, in the order of tickets.
+  /// The queue of one app in one class, in the order of tickets.
   ///
-  /// What is taken out of the middle leaves a gap: to close it would move up to half of the queue, for each
-  /// of thousands that are cancelled, while foreground waits for the reactor. Neither the first place nor the
-  /// last is a gap, and gaps are soon swept up where they are the most, so they cost each removal a constant
-  /// share.
+  /// Removal from the middle leaves a gap. Closing it would move up to half of the queue for each of
+  /// thousands of cancellations, while foreground requests wait for the reactor. Neither the first nor the
+  /// last place is a gap. Gaps are removed together once they outnumber the entries, so each removal costs
+  /// constant amortised time.
   struct Queue {
     private struct Place {
       let number: UInt64
@@ -22,13 +22,13 @@ extension IOScheduler {
     }
 
     private var places = Deque<Place>()
-    /// Without gaps.
+    /// The number of entries, gaps not included.
     private(set) var count = 0
 
-    /// With gaps.
+    /// The number of places, gaps included.
     var room: Int { places.count }
-    /// How many places were looked at to find one, ever; and where they all lie now. Both for tests of what
-    /// finding costs.
+    /// For tests of the cost of a search. `looks`: how many places were looked at in total. `storage`: the
+    /// current address of the places.
     private(set) var looks = 0
     var storage: UnsafeRawPointer? {
       places.withContiguousStorageIfAvailable { $0.baseAddress.map { UnsafeRawPointer($0) } } ?? nil
@@ -51,7 +51,7 @@ extension IOScheduler {
       count += 1
     }
 
-    /// Puts back what was granted before: seldom behind many.
+    /// Puts back an entry that was granted before; few entries lie before it as a rule.
     mutating func insert(_ entry: Entry) {
       let position = position(of: entry.ticket.number)
       places.insert(Place(number: entry.ticket.number, entry: entry), at: position)
@@ -65,7 +65,7 @@ extension IOScheduler {
       return entry
     }
 
-    /// Takes out the entry of that number, if it is here.
+    /// Removes the entry with that number; nil if it is not here.
     mutating func remove(_ number: UInt64) -> Entry? {
       let place = position(of: number)
       guard place < places.count, places[place].number == number, let entry = places[place].entry else {
@@ -77,7 +77,7 @@ extension IOScheduler {
       return entry
     }
 
-    /// Bytes that the first has still to pay for.
+    /// Sets the bytes that the first entry must still pay for.
     mutating func setDue(_ due: UInt64) { places[0].entry?.due = due }
 
     private mutating func sweep() {

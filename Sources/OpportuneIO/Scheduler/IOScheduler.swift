@@ -1,22 +1,22 @@
 import DequeModule
 internal import OpportuneBase
 
-/// Who goes next to a device: queues of requests by app and class, and everything that holds background back.
+/// The I/O scheduler of one device: queues of requests by app and class, and all limits on background.
 ///
-/// A pure state machine: no I/O, no clock but the `now` (nanoseconds) that it is handed. The reactor feeds
-/// it; tests and simulations do as well.
+/// A pure state machine: no I/O, and no clock but the `now` (nanoseconds) of its calls. The reactor uses it;
+/// so do tests and simulations.
 ///
 /// Invariants:
-///  - an item that was submitted comes out of exactly one of `next`, `cancel` and `removeApp`;
-///  - each app's queue of each class is in the order of tickets;
-///  - an app with something queued in a class, and not suspended, is in `ready` of that class, once.
+///  - A submitted item is returned by exactly one of `next`, `cancel` and `removeApp`.
+///  - The queue of each app and class is in the order of tickets.
+///  - An app that has requests queued in a class, and is not suspended, is in `ready` of that class, once.
 package struct IOScheduler<Item> {
-  /// What a request costs.
+  /// The cost of a request.
   package struct Cost: Equatable, Sendable {
-    /// Paid by background only, in whichever class it was queued.
+    /// Bytes; paid by background only, whatever the class in which the request was queued.
     package var bytes: UInt64
-    /// Whether it occupies the device while it is in flight. A receive or accept waits for others, so it does
-    /// not.
+    /// Whether the request occupies the device while it is in flight. A receive or an accept waits for a
+    /// peer, so it does not.
     package var occupies = true
 
     package init(bytes: UInt64, occupies: Bool = true) {
@@ -25,7 +25,7 @@ package struct IOScheduler<Item> {
     }
   }
 
-  /// Names a queued request.
+  /// Identifies a queued request.
   package struct Ticket: Equatable, Sendable {
     package let number: UInt64
     package let app: Int
@@ -55,11 +55,11 @@ package struct IOScheduler<Item> {
   private(set) var adaptive: AdaptiveCap?
   private(set) var bytes: TokenBucket?
   private(set) var operations: TokenBucket?
-  /// Background bytes that came and were not paid for beforehand.
+  /// Background bytes that have arrived and were not paid for in advance.
   private(set) var debt: UInt64 = 0
   package private(set) var inFlight = [0, 0]
   package private(set) var queued = [0, 0]
-  /// Whether background was held back by the cap since the last foreground request ended.
+  /// Whether the cap has held background back since the last foreground request ended.
   private var capWasReached = false
 
   package init(_ policy: DevicePolicy, now: UInt64) {
@@ -76,13 +76,13 @@ package struct IOScheduler<Item> {
 
   // MARK: Apps
 
-  /// `app` is a small number of the caller's choice.
+  /// - Parameter app: a small number of the caller's choice.
   package mutating func addApp(_ app: Int, state: IOState) {
     while apps.count <= app { apps.append(nil) }
     apps[app] = App(state: state, ioClass: policy.ioClass(of: state))
   }
 
-  /// Forgets the app and returns what it had queued, oldest first.
+  /// Removes the app and returns the items that it had queued, oldest first.
   package mutating func removeApp(_ app: Int) -> [Item] {
     guard let gone = self[app] else { return [] }
     apps[app] = nil
@@ -142,8 +142,8 @@ package struct IOScheduler<Item> {
 
   // MARK: Requests
 
-  /// Queues an item in its app's present class, or, with `at`, puts the rest of one that was granted before
-  /// back where it was. Returns nil for an app that is not there.
+  /// Queues an item in its app's current class. With `at`, puts the rest of an item that was granted before
+  /// back at its position. Returns nil for an unknown app.
   package mutating func submit(_ item: Item, app: Int, cost: Cost, at former: Ticket? = nil) -> Ticket? {
     guard apps.indices.contains(app), let present = apps[app]?.ioClass else { return nil }
     let ticket: Ticket
@@ -165,7 +165,7 @@ package struct IOScheduler<Item> {
     return ticket
   }
 
-  /// Takes a queued item out; nil where it is not queued any more.
+  /// Removes a queued item; nil where it is not queued any more.
   package mutating func cancel(_ ticket: Ticket) -> Item? {
     guard apps.indices.contains(ticket.app) else { return nil }
     for ioClass in IOClass.allCases {
@@ -177,7 +177,8 @@ package struct IOScheduler<Item> {
     return nil
   }
 
-  /// What an app's queue is like, for tests; not the queue, which who holds it makes others copy.
+  /// Figures of an app's queue, for tests. It does not return the queue: a second reference would force a
+  /// copy at the next change.
   func look(at ioClass: IOClass, of app: Int) -> (looks: Int, room: Int, storage: UnsafeRawPointer?) {
     guard apps.indices.contains(app), let queue = apps[app]?.queues[ioClass.index] else { return (0, 0, nil) }
     return (queue.looks, queue.room, queue.storage)
@@ -187,7 +188,7 @@ package struct IOScheduler<Item> {
     if entry.due < entry.cost.bytes { bytes?.giveBack(entry.cost.bytes - entry.due) }
   }
 
-  /// The request that goes to the device now, if any may.
+  /// Grants the next request to the device, if one may go now.
   package mutating func next(now: UInt64) -> Grant? {
     bytes?.advance(to: now)
     operations?.advance(to: now)
@@ -200,25 +201,25 @@ package struct IOScheduler<Item> {
       return grant(choice)
     }
     if wantsForeground { return grant(.foreground) }
-    // Strict: not even where foreground waits for room only.
+    // Strict: background does not go even if foreground waits only for room.
     if mayBackground, !(hasForeground && policy.ratio.isStrict) { return grant(.background) }
     return nil
   }
 
-  /// When background that waits for tokens alone may go on; nil where it waits for nothing or for something
-  /// else.
+  /// When background work that waits only for tokens may continue; nil where it does not wait, or waits for
+  /// something else as well.
   package func wakeTime(now: UInt64) -> UInt64? {
     guard let app = ready[1].first(where: { self[$0]?.queues[1].isEmpty == false }),
       let entry = self[app]?.queues[1].first, isWithinCap(entry.cost)
     else { return nil }
     if policy.ratio.isStrict, foregroundWaits { return nil }
-    // For at most half of the bucket, so that what comes in while a wake-up is late still fits.
+    // At most half of the bucket, so that tokens which arrive while a wake-up is late still fit.
     let instalment = bytes.map { min(entry.due > 0 ? debt + entry.due : 0, max(1, $0.burst / 2)) } ?? 0
     let wait = max(bytes?.wait(for: instalment) ?? 0, operations?.wait(for: 1) ?? 0)
     return wait > 0 ? now + wait : nil
   }
 
-  /// Takes back a grant of which no use was made.
+  /// Takes back an unused grant.
   package mutating func abandon(_ grant: Grant) {
     assert(!grant.cost.occupies || inFlight[grant.ioClass.index] > 0)
     if grant.cost.occupies { inFlight[grant.ioClass.index] -= 1 }
@@ -238,14 +239,14 @@ package struct IOScheduler<Item> {
         sentAt: sentAt, latency: now > queuedAt ? now - queuedAt : 0, now: now, wasLimiting: capWasReached)
       capWasReached = false
     case .background:
-      // What foreground waits for may be late already.
+      // A foreground request that still waits may be late already.
       guard inFlight[0] == 0, queued[0] == 0 else { return }
       adaptive?.backgroundFinished(now: now, wasLimiting: capWasReached)
     }
   }
 
-  /// A granted transfer has moved so many bytes: what was paid for and did not come is given back, and what
-  /// came besides is paid before background moves anything else.
+  /// A granted transfer has moved this many bytes. Tokens for bytes that did not come are given back.
+  /// Additional bytes become a debt, which is paid before background moves anything else.
   package mutating func charge(_ grant: Grant, moved: UInt64) {
     guard grant.ioClass == .background, bytes != nil else { return }
     if moved < grant.cost.bytes {
@@ -255,7 +256,7 @@ package struct IOScheduler<Item> {
     }
   }
 
-  /// Background requests that may be in flight, while background does not yield.
+  /// How many background requests may be in flight while background does not yield.
   var cap: Int {
     let room = policy.depth > 1 ? policy.depth - 1 : 1
     return switch policy.cap {
@@ -265,7 +266,7 @@ package struct IOScheduler<Item> {
     }
   }
 
-  /// Of the cap, what background may use now.
+  /// The part of the cap that background may use now.
   private var capNow: Int {
     guard policy.yieldsToForeground, inFlight[0] > 0, case .fixed(let count) = policy.cap else { return cap }
     return min(max(1, count / 4), cap)
@@ -273,7 +274,7 @@ package struct IOScheduler<Item> {
 
   // MARK: Granting
 
-  /// The app whose turn it is in a class; apps that have nothing queued any more leave the round here.
+  /// The app whose turn it is in a class. Apps without queued requests are removed from the round here.
   private mutating func front(_ ioClass: IOClass) -> Int? {
     while let app = ready[ioClass.index].first {
       if self[app]?.queues[ioClass.index].isEmpty == false { return app }
@@ -290,9 +291,9 @@ package struct IOScheduler<Item> {
     return !entry.cost.occupies || inFlight[0] + inFlight[1] < policy.depth
   }
 
-  /// The last place is kept for foreground that comes. Where some waits already the turn decides: kept, it
-  /// would go to the next of foreground each time, and background would wait for as long as foreground fills
-  /// the device.
+  /// The last slot of the depth is reserved for foreground requests that arrive later. If a foreground
+  /// request waits already, the turn decides instead. Otherwise each free slot would go to the next
+  /// foreground request, and background would starve for as long as foreground fills the device.
   private func isWithinCap(_ cost: Cost) -> Bool {
     let room = foregroundWaits ? policy.depth : max(1, policy.depth - 1)
     return !cost.occupies || (inFlight[1] < capNow && inFlight[0] + inFlight[1] < room)
@@ -300,9 +301,9 @@ package struct IOScheduler<Item> {
 
   private var foregroundWaits: Bool { ready[0].contains { self[$0]?.queues[0].isEmpty == false } }
 
-  /// Whether the first background request may go as far as cap and tokens are concerned. It pays in
-  /// instalments, with what is there: so it may cost more than the burst, the level never is negative, and
-  /// nothing that comes in while it waits is lost to a full bucket.
+  /// Whether cap and tokens let the first background request go. It pays in instalments with the tokens that
+  /// are there. So its cost may exceed the burst, the level is never negative, and no tokens are lost to a
+  /// full bucket while it waits.
   private mutating func payForBackground() -> Bool {
     guard let app = ready[1].first, var entry = self[app]?.queues[1].first else { return false }
     guard isWithinCap(entry.cost) else {

@@ -1,24 +1,25 @@
-/// How many requests of each class are served while both classes wait. (R-NET-04, R-NET-05)
+/// The ratio of requests served by class while both classes wait. (R-NET-04, R-NET-05)
 ///
-/// Over any run of requests served while both waited, each class gets its exact share to within one request.
+/// Over any sequence of requests that were served while both classes waited, each class gets its exact share,
+/// to within one request.
 public struct Ratio: Sendable, Hashable, Codable {
-  /// Shares; not both 0. Any whole numbers of 0 to 1,000,000.
+  /// The foreground's share. Both shares are whole numbers of 0 to 1,000,000, and not both 0.
   public let foreground: Int
-  /// Turns of the background.
+  /// The background's share.
   public let background: Int
 
-  /// Values that a share may have.
+  /// The accepted values of a share.
   static let shareRange: ClosedRange<Int> = 0...1_000_000
 
   /// 100:0: background is served only while no foreground request waits.
   public static let strict = Ratio(unchecked: 100, 0)
-  /// Nine foreground requests for each of the background.
+  /// 90:10, nine foreground requests for each background request.
   public static let ninetyToTen = Ratio(unchecked: 90, 10)
-  /// Four foreground requests for each of the background.
+  /// 80:20, four foreground requests for each background request.
   public static let eightyToTwenty = Ratio(unchecked: 80, 20)
-  /// Three foreground requests for each of the background.
+  /// 75:25, three foreground requests for each background request.
   public static let threeToOne = Ratio(unchecked: 75, 25)
-  /// One foreground request for each of the background.
+  /// 50:50, one foreground request for each background request.
   public static let even = Ratio(unchecked: 50, 50)
 
   /// - Throws: ``IOError`` with code `configuration` where a share is not 0 to 1,000,000, or both are 0.
@@ -44,15 +45,15 @@ public struct Ratio: Sendable, Hashable, Codable {
       background: container.decode(Int.self, forKey: .background))
   }
 
-  /// Whether background may starve behind foreground.
+  /// Whether foreground requests may starve background.
   package var isStrict: Bool { background == 0 }
 }
 
-/// Whose turn it is. The turns of a ratio are the steps of a line with its slope (Bresenham), which is what
-/// keeps every window, not only the ones from the start, within one request of the exact share.
+/// Decides whose turn it is. The turns of a ratio are the steps of a line with its slope (Bresenham). So
+/// every window of turns, not only one from the start, is within one request of the exact share.
 struct RatioTurn: Sendable {
   private let ratio: Ratio
-  /// 0 to the sum of the shares; starts in the middle, so that neither class waits for its whole period at
+  /// 0 to the sum of the shares. It starts in the middle, so that neither class waits for its whole period at
   /// first.
   private var error: Int
 
@@ -61,7 +62,7 @@ struct RatioTurn: Sendable {
     error = (ratio.foreground + ratio.background) / 2
   }
 
-  /// Who is next. Changes nothing: ``take()`` does.
+  /// The class whose turn it is. Changes nothing; ``take()`` does.
   var next: IOClass {
     error + ratio.background >= ratio.foreground + ratio.background && ratio.background > 0
       ? .background : .foreground

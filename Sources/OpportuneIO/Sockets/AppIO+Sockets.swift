@@ -3,13 +3,13 @@ import Glibc
 import Synchronization
 import SystemPackage
 
-/// Sockets: TCP, UDP and Unix domain. Every call throws ``IOError``, and takes a `limit` from now on where it
-/// may wait for others; see ``AppIO``.
+/// Sockets: TCP, UDP and Unix domain. Every call throws ``IOError``. Calls that may wait for a peer take a
+/// time `limit` from now on; see ``AppIO``.
 extension AppIO {
   /// Connects a stream socket.
   ///
-  /// - Parameter noDelay: of TCP: what is sent leaves at once (`TCP_NODELAY`). `false`: the kernel may keep a
-  ///   small part until what was sent before has arrived, to send fewer and larger packets (Nagle's
+  /// - Parameter noDelay: TCP only: whether data is sent at once (`TCP_NODELAY`). If `false`, the kernel may
+  ///   keep a small part until earlier data has arrived, to send fewer and larger packets (Nagle's
   ///   algorithm).
   public func connect(
     to address: SocketAddress, noDelay: Bool = true, within limit: Duration? = nil
@@ -34,15 +34,15 @@ extension AppIO {
   /// Listens for stream connections.
   ///
   /// - Parameters:
-  ///   - address: port 0 is one that is free; ``address(of:)`` tells which.
-  ///   - backlog: connections that wait to be accepted; 1 to 65,535.
-  ///   - noDelay: of the connections, as of ``connect(to:noDelay:within:)``.
+  ///   - address: port 0 selects a free port; ``address(of:)`` returns it.
+  ///   - backlog: connections that may wait to be accepted; 1 to 65,535.
+  ///   - noDelay: for the accepted connections, as in ``connect(to:noDelay:within:)``.
   public func listen(
     on address: SocketAddress, backlog: Int = 128, noDelay: Bool = true
   ) async throws(IOError) -> Listener {
     try require(backlog, in: 1...65_535, "backlog")
     let socket = try bound(to: address, SOCK_STREAM)
-    // Connections have it from who listens, from the first packet on.
+    // Connections inherit it from the listening socket, from the first packet on.
     setDelay(socket, address.family, noDelay)
     guard Glibc.listen(socket.rawValue, Int32(backlog)) == 0 else {
       throw Self.failure("listen", closing: socket)
@@ -51,7 +51,7 @@ extension AppIO {
     return Listener(io: self, descriptor: socket)
   }
 
-  /// A datagram socket at an address.
+  /// Makes a datagram socket that is bound to an address.
   public func datagramSocket(on address: SocketAddress) async throws(IOError) -> FileDescriptor {
     let socket = try bound(to: address, SOCK_DGRAM)
     adopt(socket)
@@ -83,8 +83,8 @@ extension AppIO {
     SocketModeration.set(socket.rawValue, Int32(IPPROTO_TCP), TCP_NODELAY, noDelay ? 1 : 0)
   }
 
-  /// Makes the socket the app's, which closes it at its end. What is done to it from now on goes through the
-  /// broker: by its number it may be another file afterwards.
+  /// Registers the socket with the app, which closes it at its end. From now on all calls on it must go
+  /// through the broker: its number may belong to another file after a close.
   private func adopt(_ socket: FileDescriptor) {
     reactor.post(
       Control(refused: { _ = Glibc.close(socket.rawValue) }) { [self] in
@@ -97,7 +97,7 @@ extension AppIO {
     defer { memory.deallocate() }
     let count = try address.write(to: memory)
     let socket = try makeSocket(address.family, kind)
-    // Not for datagrams, where it would let two sockets have one address, and one of them receive nothing.
+    // Not for datagrams: two sockets could then have the same address, and one of them would receive nothing.
     if address.family != AF_UNIX, kind == SOCK_STREAM {
       SocketModeration.set(socket.rawValue, SOL_SOCKET, SO_REUSEADDR, 1)
     }
@@ -119,12 +119,12 @@ extension AppIO {
 
   // MARK: Streams
 
-  /// Receives what there is, waiting for at least a byte.
+  /// Receives the bytes that are available, waiting for at least one.
   ///
-  /// A call that ends early, by its deadline, a cancellation or an error, may have taken bytes that nobody is
-  /// told of: the stream is no use any more.
+  /// A call that ends early, by its deadline, a cancellation or an error, may have received bytes that are
+  /// then lost. The stream is unusable afterwards.
   ///
-  /// - Returns: how many bytes; 0 where the peer has closed its side.
+  /// - Returns: the number of bytes; 0 where the peer has closed its side.
   public func receive(
     _ socket: FileDescriptor, into buffer: IOBuffer, _ range: Range<Int>? = nil, untilFull: Bool = false,
     within limit: Duration? = nil
@@ -136,8 +136,8 @@ extension AppIO {
     return try await perform(call, within: limit)
   }
 
-  /// Sends all of a range of a buffer. Returns when the kernel has taken it. One send at a time on a stream
-  /// socket: the parts of two may alternate.
+  /// Sends all of a range of a buffer. Returns when the kernel has accepted it. On a stream socket make one
+  /// send at a time: the parts of two may interleave.
   public func send(
     _ socket: FileDescriptor, from buffer: IOBuffer, _ range: Range<Int>? = nil, within limit: Duration? = nil
   ) async throws(IOError) {
@@ -148,17 +148,17 @@ extension AppIO {
     try await perform(call, within: limit)
   }
 
-  /// Which half of a connection.
+  /// A direction of a connection.
   public enum Half: Sendable, Hashable, CaseIterable {
-    /// Nothing is received any more.
+    /// No further data is received.
     case receiving
-    /// The other side reads to the end, and then an end of the stream.
+    /// The peer reads what was sent, and then the end of the stream.
     case sending
-    /// Neither goes on.
+    /// Both directions end.
     case both
   }
 
-  /// Ends a half of a connection, or both; the descriptor stays open.
+  /// Ends one or both directions of a connection; the descriptor stays open.
   public func shutdown(
     _ socket: FileDescriptor, _ half: Half = .sending, within limit: Duration? = nil
   ) async throws(IOError) {
@@ -174,7 +174,7 @@ extension AppIO {
 
   // MARK: Datagrams
 
-  /// Sends a datagram, whole.
+  /// Sends a whole datagram.
   public func send(
     _ socket: FileDescriptor, from buffer: IOBuffer, _ range: Range<Int>? = nil, to address: SocketAddress,
     within limit: Duration? = nil
@@ -191,7 +191,7 @@ extension AppIO {
     try await perform(call, within: limit)
   }
 
-  /// Receives a datagram; what does not fit is lost.
+  /// Receives a datagram. Bytes that do not fit into the buffer are lost.
   public func receiveDatagram(
     _ socket: FileDescriptor, into buffer: IOBuffer, _ range: Range<Int>? = nil, within limit: Duration? = nil
   ) async throws(IOError) -> (count: Int, from: SocketAddress?) {
@@ -223,16 +223,16 @@ extension AppIO {
   }
 }
 
-/// A listening socket: the connections made to it, as a sequence of descriptors. Ends when the socket is
+/// A listening socket: an async sequence of the descriptors of its connections. It ends when the socket is
 /// closed.
 public final class Listener: AsyncSequence, Sendable {
   public typealias Element = FileDescriptor
   public typealias Failure = IOError
 
   let io: AppIO
-  /// The listening socket, which ``close()`` closes.
+  /// The listening socket; ``close()`` closes it.
   public let descriptor: FileDescriptor
-  /// The number may be another's by then.
+  /// Guards against a second close: the number may belong to another file by then.
   private let isClosed = Atomic<Bool>(false)
 
   init(io: AppIO, descriptor: FileDescriptor) {
@@ -240,8 +240,8 @@ public final class Listener: AsyncSequence, Sendable {
     self.descriptor = descriptor
   }
 
-  /// Waits for a connection. Each is in `io`'s app. One that comes in the moment of the deadline may be
-  /// closed unseen.
+  /// Waits for a connection, whose descriptor belongs to the app of `io`. A connection that arrives at the
+  /// very deadline may be closed without being returned.
   public func accept(within limit: Duration? = nil) async throws(IOError) -> FileDescriptor {
     guard !isClosed.load(ordering: .acquiring) else {
       throw IOError(.system(.badFileDescriptor), "accept on a listener that was closed")
@@ -251,10 +251,10 @@ public final class Listener: AsyncSequence, Sendable {
     return FileDescriptor(rawValue: Int32(try await io.perform(call, within: limit)))
   }
 
-  /// Where it listens.
+  /// The address on which the socket listens.
   public func address() throws(IOError) -> SocketAddress { try io.address(of: descriptor) }
 
-  /// Ends it; accepts that wait end with an error. Once only: later calls do nothing.
+  /// Closes the socket; waiting accepts end with an error. Later calls do nothing.
   public func close() async throws(IOError) {
     guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
     try await io.close(descriptor)
@@ -266,7 +266,8 @@ public final class Listener: AsyncSequence, Sendable {
   public struct Iterator: AsyncIteratorProtocol {
     let listener: Listener
 
-    /// Not told: what came to an end before it was accepted says nothing of the next (accept(2)).
+    /// Not reported: an error of a connection that ended before it was accepted says nothing about the next
+    /// one (accept(2)).
     private static let ofOneConnection: Set<Errno> = [
       .connectionAbort, .protocolError, .networkDown, .protocolNotAvailable, .hostIsDown, .noRouteToHost,
       .networkUnreachable,

@@ -3,30 +3,32 @@ import Glibc
 internal import OpportuneBase
 import SystemPackage
 
-/// What the watcher of a suspended app's sockets reports. (R-VOIP-01 to R-VOIP-03)
+/// An event on the sockets of a suspended app. (R-VOIP-01 to R-VOIP-03)
 public enum KeepAliveEvent: Sendable, Hashable {
-  /// Data, or the peer's end, arrived on a socket of the app. Once per socket and suspension.
+  /// Data, or the peer's end of stream, arrived on a socket of the app. Reported once for each socket and
+  /// suspension.
   case dataArrived(FileDescriptor)
   /// The app's heartbeat is due.
   case heartbeatDue
 }
 
-/// Watches sockets of an app while that is suspended; sends nothing, and wakes nobody but by an event.
+/// Watches sockets of an app while the app is suspended. It sends nothing, and wakes no thread except by an
+/// event.
 ///
 /// Invariants:
-///  - while it is armed, which is while its app is suspended, each socket has a poll in flight or was
-///    reported;
-///  - a poll's answer counts only while it is the one in `polls`: others were cancelled, or are of an earlier
-///    suspension;
-///  - once stopped it stays so, and its stream has ended.
+///  - While it is armed, which is while its app is suspended, each socket has a poll in flight or was
+///    reported.
+///  - A poll's result counts only while that poll is in `polls`: others were cancelled, or belong to an
+///    earlier suspension.
+///  - Once stopped it stays stopped, and its stream has ended.
 ///
-/// The reactor's alone.
+/// Reactor's thread only.
 final class Watch {
   struct Socket {
     let number: Int32
     let identity: SocketIdentity
 
-    /// Whether it was not closed other than through the broker.
+    /// Whether the number still belongs to the same socket, so that no close has bypassed the broker.
     var isThere: Bool { SocketIdentity(of: number) == identity }
   }
 
@@ -38,8 +40,9 @@ final class Watch {
   private var sockets: [Socket]
   private let interval: UInt64?
   private let events: AsyncStream<KeepAliveEvent>.Continuation
-  /// Tells what there is after all before it. Whoever takes events may be of background, and stopped by the
-  /// kernel with the stream's lock; this thread must not wait for it (law 1).
+  /// The task that delivers the last event; the next delivery awaits it. Delivery is not done on this thread:
+  /// the consumer may be a background thread that holds the stream's lock while the kernel has stopped it
+  /// (law 1).
   private var lastReport: Task<Void, Never>?
   private var polls: [Int32: KernelCall] = [:]
   private var isArmed = false
@@ -62,11 +65,11 @@ final class Watch {
 
   func watches(_ socket: Int32) -> Bool { !isStopped && sockets.contains { $0.number == socket } }
 
-  /// The app was suspended; perhaps once more, before this thread has heard that it was resumed. What was
-  /// reported of the suspension before is then reported anew, and the heartbeat goes on.
+  /// The app was suspended; perhaps again, before this thread has handled its resumption. Then events that
+  /// were reported in the earlier suspension are reported again, and the heartbeat continues.
   func arm() {
     guard !isStopped else { return }
-    // One is another's number by now: nothing can be promised any more.
+    // A number belongs to another socket by now: the watch can guarantee nothing any more.
     guard sockets.allSatisfy(\.isThere) else { return stop() }
     for socket in sockets where polls[socket.number] == nil { poll(socket.number) }
     guard !isArmed else { return }
@@ -82,7 +85,7 @@ final class Watch {
     polls = [:]
   }
 
-  /// A socket is about to be closed; its number may be another file's afterwards.
+  /// A socket is about to be closed; its number may belong to another file afterwards.
   func drop(_ socket: Int32) {
     sockets.removeAll { $0.number == socket }
     if let poll = polls.removeValue(forKey: socket) { submissions.cancel(poll) }
@@ -93,7 +96,7 @@ final class Watch {
     disarm()
     isStopped = true
     if let app, !app.isTerminated {
-      for socket in sockets { moderator.moderate(socket.number, of: app) }  // as those that nobody watches
+      for socket in sockets { moderator.moderate(socket.number, of: app) }  // like unwatched ones
     }
     tell { $0.finish() }
   }
@@ -117,7 +120,7 @@ final class Watch {
   private func arrived(_ call: KernelCall, _ number: Int32, _ result: Int32) {
     guard isArmed, polls[number] === call else { return }
     polls[number] = nil
-    // It was closed behind the broker's back, perhaps while it was polled.
+    // The socket was closed without the broker, perhaps while it was polled.
     guard result >= 0, sockets.allSatisfy({ $0.number != number || $0.isThere }) else { return stop() }
     let socket = FileDescriptor(rawValue: number)
     tell { $0.yield(.dataArrived(socket)) }
@@ -129,15 +132,15 @@ final class Watch {
     timers.set(.heartbeat(self), at: dueAt)
   }
 
-  /// Whether a heartbeat is due at a time; others were of an earlier suspension.
+  /// Whether a heartbeat is due at this time; other timers belong to an earlier suspension.
   func waits(until time: UInt64) -> Bool { isArmed && dueAt == time }
 
-  /// A timer of this watch went off; perhaps one of an earlier suspension.
+  /// A timer of this watch has fired; it may belong to an earlier suspension.
   func heartbeatIsDue() {
     guard isArmed, clock.now >= dueAt else { return }
     tell { $0.yield(.heartbeatDue) }
     guard let interval else { return }
-    // From when it was due, so that lateness does not add up; those that were missed are one.
+    // Counted from the due time, so that delays do not add up. Missed heartbeats count as one.
     dueAt = clock.now &+ interval &- (clock.now - dueAt) % interval
     timers.set(.heartbeat(self), at: dueAt)
   }
@@ -147,15 +150,15 @@ final class Watch {
 }
 
 extension AppIO {
-  /// Keeps sockets of this app alive while it is suspended: they are not dropped from, and what happens to
-  /// them is reported, nothing else. While the app runs, nothing is. (R-VOIP-01 to R-VOIP-03)
+  /// Keeps sockets of this app alive while it is suspended: their packets are not dropped, and events on them
+  /// are reported. While the app runs, nothing is reported. (R-VOIP-01 to R-VOIP-03)
   ///
   /// - Parameters:
-  ///   - sockets: open ones of this app.
-  ///   - heartbeat: reported that long after each suspension, and again after each further interval; 1 ms and
-  ///     more.
-  /// - Returns: the events; ends with the app, when nobody waits for it any more, or when one of the sockets
-  ///   turns out to have been closed other than by ``close(_:)``. Events that nobody takes wait.
+  ///   - sockets: open sockets of this app.
+  ///   - heartbeat: the time from each suspension to the first heartbeat, and between heartbeats; at least 1
+  ///     ms.
+  /// - Returns: the events; pending events are buffered. The stream ends with the app, when it is no longer
+  ///   consumed, or when one of the sockets turns out to have been closed other than by ``close(_:)``.
   /// - Throws: ``IOError``: `configuration`; `system` with `badFileDescriptor` where one is not open.
   public func keepAlive(
     _ sockets: [FileDescriptor], heartbeat: Duration? = nil
@@ -181,7 +184,7 @@ extension AppIO {
   }
 }
 
-/// Touched on the reactor's thread only.
+/// Accessed on the reactor's thread only.
 private final class WatchBox: @unchecked Sendable {
   var watch: Watch?
 }

@@ -2,13 +2,13 @@ import Glibc
 internal import OpportuneBase
 import SystemPackage
 
-/// Where a socket is: an Internet address in numbers, or a path.
+/// The address of a socket: a numeric Internet address, or a path.
 public enum SocketAddress: Sendable, Hashable {
-  /// As "127.0.0.1".
+  /// A numeric IPv4 address, such as "127.0.0.1".
   case ipv4(String, port: UInt16)
-  /// As "::1".
+  /// A numeric IPv6 address, such as "::1".
   case ipv6(String, port: UInt16)
-  /// A Unix domain socket; at most 107 bytes.
+  /// The path of a Unix domain socket; at most 107 bytes.
   case unix(FilePath)
 
   static let storageCount = MemoryLayout<sockaddr_storage>.size
@@ -21,8 +21,8 @@ public enum SocketAddress: Sendable, Hashable {
     }
   }
 
-  /// Whether a call with it can be begun: the address is one in numbers, or the path is of a length that the
-  /// kernel takes.
+  /// Whether a call with the address can be started: it is numeric, or its path has a length that the kernel
+  /// accepts.
   package var isWellFormed: Bool {
     withUnsafeTemporaryAllocation(byteCount: Self.storageCount, alignment: 8) { memory in
       guard let base = memory.baseAddress else { return false }
@@ -65,7 +65,7 @@ public enum SocketAddress: Sendable, Hashable {
     IOError(.configuration, "\"\(text.prefix(120))\" is not \(expected)")
   }
 
-  /// From the kernel's form; nil for other families.
+  /// Decodes the kernel's form; nil for other families.
   init?(_ memory: UnsafeRawPointer, count: Int) {
     guard count >= MemoryLayout<sa_family_t>.size else { return nil }
     switch Int32(memory.load(as: sa_family_t.self)) {

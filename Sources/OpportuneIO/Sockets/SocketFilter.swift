@@ -1,12 +1,12 @@
 import Glibc
 import SystemPackage
 
-/// A filter of ours on a socket, which lets no packet in, and the app's own, whose place it has meanwhile.
+/// A packet filter that drops all packets of a socket, and the app's own filter that it replaces meanwhile.
 /// (R-NET-01)
 ///
-/// A socket has one filter. The kernel tells a classic program (`SO_GET_FILTER`, Linux 3.8), but none of
-/// eBPF, and replaces none once `SO_LOCK_FILTER` is set: packets are kept then, rather than that the app
-/// loses its own.
+/// A socket has one filter. The kernel returns a classic program (`SO_GET_FILTER`, Linux 3.8), but not an
+/// eBPF program, and replaces none once `SO_LOCK_FILTER` is set. In those cases packets are not dropped, so
+/// that the app does not lose its own filter.
 struct SocketFilter: Equatable {
   /// `struct sock_filter` of `linux/filter.h`, which Glibc's module does not have.
   struct Instruction: Equatable {
@@ -15,7 +15,7 @@ struct SocketFilter: Equatable {
     var jf: UInt8 = 0
     var k: UInt32
 
-    /// "Return 0": no byte of any packet.
+    /// "Return 0": accept no byte of any packet.
     static let drop = Instruction(code: 0x06, k: 0)
   }
 
@@ -25,21 +25,22 @@ struct SocketFilter: Equatable {
     var first: UnsafeMutablePointer<Instruction>?
   }
 
-  /// The app's, while ours is there; empty where it has none.
+  /// The app's own program while ours is attached; empty where it has none.
   private var own: [Instruction]?
 
   var isAttached: Bool { own != nil }
 
-  /// - Throws: why packets go on coming in.
+  /// - Throws: why packets still come in.
   mutating func attach(to socket: Int32) throws(Errno) {
     let own = try Self.program(of: socket)
     try Self.set([.drop], on: socket)
     self.own = own
   }
 
-  /// The app's own is back, in one step. One that it has put there meanwhile stays.
+  /// Restores the app's own filter, in one step. A filter that the app has attached meanwhile is kept.
   ///
-  /// - Throws: why its own is not back. Ours is gone nevertheless, unless the app has locked it.
+  /// - Throws: why the app's filter is not restored. Ours is removed nevertheless, unless the app has locked
+  ///   it.
   mutating func detach(from socket: Int32) throws(Errno) {
     guard let own else { return }
     self.own = nil
@@ -54,7 +55,7 @@ struct SocketFilter: Equatable {
 
   /// The program on a socket; empty where there is none.
   static func program(of socket: Int32) throws(Errno) -> [Instruction] {
-    var count = socklen_t(0)  // of instructions
+    var count = socklen_t(0)  // a count of instructions
     guard getsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, nil, &count) == 0 else {
       throw Errno(rawValue: errno)
     }
@@ -66,7 +67,7 @@ struct SocketFilter: Equatable {
     return Array(program.prefix(Int(count)))
   }
 
-  /// Puts a program in the place of whatever is there; an empty one is none.
+  /// Replaces the socket's program; an empty one detaches it.
   static func set(_ program: [Instruction], on socket: Int32) throws(Errno) {
     guard !program.isEmpty else {
       guard SocketModeration.set(socket, SOL_SOCKET, SO_DETACH_FILTER, 0) else {

@@ -1,8 +1,8 @@
 internal import COpportune
 
-/// Which socket a descriptor's number stands for: the kernel numbers sockets as well, and a number that was
-/// closed behind the broker's back may be anybody's, such as a file's whose file system hangs: it is not
-/// asked.
+/// Identifies the socket behind a descriptor number, by the kernel's number of the socket. After a close that
+/// bypassed the broker, the number may belong to another file, such as one on a file system that hangs. So
+/// only a socket is asked for its identity.
 struct SocketIdentity: Equatable {
   private var device: UInt64 = 0
   private var inode: UInt64 = 0

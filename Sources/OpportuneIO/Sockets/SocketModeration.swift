@@ -1,20 +1,20 @@
 import Glibc
 import SystemPackage
 
-/// What was done to a socket's buffers and packets, so that it can be undone exactly. (R-NET-01, R-NET-02,
-/// R-NET-08)
+/// The changes made to a socket's buffers and packets, kept so that they can be undone exactly. (R-NET-01,
+/// R-NET-02, R-NET-08)
 ///
-/// A buffer that is set is not tuned by the kernel any more; `SO_BUF_LOCK` (Linux 5.14) gives that back at
+/// The kernel stops tuning a buffer once its size is set; `SO_BUF_LOCK` (Linux 5.14) re-enables the tuning at
 /// the restoration. The window clamp makes the advertised window small at once, not only when the buffer has
 /// filled.
 ///
-/// The kernel may have tuned a buffer to more than `rmem_max` or `wmem_max` lets be set, and it tunes a
-/// receive buffer to more only where more is received in a round trip than ever before, which a smaller one
-/// does not let happen. So that one is brought back by other means; what is sent grows by itself.
+/// The kernel may have tuned a buffer to more than `rmem_max` or `wmem_max` allows to set. It enlarges a
+/// receive buffer only when one round trip delivers more than ever before, which a small buffer prevents. So
+/// the receive buffer is restored through `SO_RCVLOWAT`. The send buffer grows by itself.
 struct SocketModeration: Equatable {
   private var receive: Saved?
   private var send: Saved?
-  /// The window clamp from before.
+  /// The window clamp before the change.
   private var clamp: Int32?
   private var filter = SocketFilter()
 
@@ -29,13 +29,13 @@ struct SocketModeration: Equatable {
   /// `TCP_CLOSE`.
   private static let closed: UInt8 = 7
 
-  /// Makes the socket as `restriction` says, from whatever it was made before.
+  /// Applies `restriction` to the socket, whatever was applied before.
   ///
-  /// The buffers of one that listens are left alone: its connections would inherit them, and with that what
-  /// they are restored to. So are those of a TCP socket before its connection, which would have no larger
-  /// window for ever: how far it may be scaled is settled by the first packet (RFC 7323).
+  /// The buffers of two kinds of socket are not changed. A listening socket's connections would inherit them,
+  /// and with them the sizes that they are restored to. An unconnected TCP socket would never have a larger
+  /// window: its scale is fixed by the first packet (RFC 7323).
   ///
-  /// - Throws: why the socket's packets are not as `restriction` says; all else is.
+  /// - Throws: why the socket's packets do not follow `restriction`; all else does.
   mutating func apply(
     _ restriction: IOConfiguration.SocketRestriction, to socket: Int32, isKeptAlive: Bool
   ) throws(Errno) {
@@ -73,9 +73,9 @@ struct SocketModeration: Equatable {
   }
 
   private func restore(_ before: Saved, _ socket: Int32, _ option: Int32, _ force: Int32, _ lock: Int32) {
-    // The kernel doubles what it is told, and tells the double.
+    // The kernel doubles the value that is set, and returns the doubled one.
     Self.set(socket, SOL_SOCKET, option, before.size / 2)
-    // Of one that may: it has set more than others can.
+    // A process with the privilege for larger sizes has set one, so it may force it.
     if before.locks & lock != 0, Self.get(socket, option) < before.size {
       Self.set(socket, SOL_SOCKET, force, before.size / 2)
     }
@@ -85,8 +85,8 @@ struct SocketModeration: Equatable {
 
   private func restoreWindow(_ clamp: Int32, _ before: Saved, _ socket: Int32) {
     if Self.get(socket, SO_RCVBUF) < before.size, before.locks & Self.receiveLock == 0 {
-      // For a mark that high the kernel makes room at once (Linux 4.18), as it had when it tuned the buffer
-      // for this window.
+      // A low-water mark that high makes the kernel enlarge the buffer at once (Linux 4.18), as it had done
+      // when it tuned the buffer for this window.
       let mark = Self.get(socket, SO_RCVLOWAT)
       Self.set(socket, SOL_SOCKET, SO_RCVLOWAT, clamp)
       Self.set(socket, SOL_SOCKET, SO_RCVLOWAT, mark)
@@ -107,14 +107,14 @@ struct SocketModeration: Equatable {
     return getsockopt(socket, level, option, &value, &size) == 0 ? value : nil
   }
 
-  /// Whether it is a TCP socket that is neither connected nor about to be.
+  /// Whether this is a TCP socket that is neither connected nor connecting.
   private static func isUnconnected(_ socket: Int32) -> Bool {
     var state: UInt8 = 0  // the first field
     var size = socklen_t(1)
     return getsockopt(socket, Int32(IPPROTO_TCP), TCP_INFO, &state, &size) == 0 && state == closed
   }
 
-  /// `nil` where it is no TCP socket.
+  /// `nil` where this is not a TCP socket.
   static func clamp(of socket: Int32) -> Int32? { get(socket, Int32(IPPROTO_TCP), TCP_WINDOW_CLAMP) }
 
   static func setClamp(of socket: Int32, _ bytes: Int32) {

@@ -1,23 +1,23 @@
 public import Metrics
 internal import OpportuneBase
 
-/// Hands statistics to `swift-metrics`: counters as what was added since the last report, latencies to
-/// timers, one by one, and what is now as gauges.
+/// Reports statistics to `swift-metrics`: counters as the increase since the last report, latencies to
+/// timers, one by one, and current values as gauges.
 ///
-/// Names begin with `opportune_io_`; the dimensions are `app` and `class`, or `device` and `class`. The
-/// counts of apps of one name add up. Nothing is lost with an app that is gone: where more went since the
-/// last report than ``IOStatistics/gone`` holds, what they did is counted with an empty name.
+/// Names begin with `opportune_io_`; the dimensions are `app` and `class`, or `device` and `class`. Apps of
+/// the same name are added up. Counts of ended apps are not lost: if more apps have ended since the last
+/// report than ``IOStatistics/gone`` holds, their counts are reported with an empty name.
 public struct IOMetricsReporter: Sendable {
-  /// By the app's number; 0 is all together.
+  /// The last counters by the app's number; 0 is all apps together.
   private var last: [UInt64: [IOStatistics.Class]] = [:]
   private var lastWakeups: UInt64 = 0
   private let factory: any MetricsFactory
 
-  /// - Parameter factory: where to; the program's by default.
+  /// - Parameter factory: the destination; the program's own by default.
   public init(to factory: any MetricsFactory = MetricsSystem.factory) { self.factory = factory }
 
-  /// Reports one snapshot. Not thread-safe: one reporter belongs to one caller, and to one broker. Takes time
-  /// with each request since the last report, whose latencies it records.
+  /// Reports one snapshot. Not thread-safe: one reporter belongs to one caller and to one broker. Its time is
+  /// proportional to the number of requests since the last report, whose latencies it records.
   public mutating func report(_ statistics: IOStatistics) {
     var seen: [UInt64: [IOStatistics.Class]] = [:]
     var rest = difference([statistics.foreground, statistics.background], of: 0, &seen)
@@ -53,7 +53,7 @@ public struct IOMetricsReporter: Sendable {
 
   private static let classes = ["foreground", "background"]
 
-  /// What both classes of an app have done since the last report.
+  /// The increase of both classes of an app since the last report.
   private func difference(
     _ values: [IOStatistics.Class], of number: UInt64, _ seen: inout [UInt64: [IOStatistics.Class]]
   ) -> [IOStatistics.Class] {

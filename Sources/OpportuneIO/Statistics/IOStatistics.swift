@@ -1,29 +1,30 @@
 public import OpportuneBase
 
-/// What a broker has done and what it holds, at one moment. A value.
+/// Counters of a broker, and the state of its queues at the time of the call. A value.
 public struct IOStatistics: Sendable {
-  /// Of one class.
+  /// The counters of one class.
   public struct Class: Sendable {
-    /// Requests submitted, and how they ended. The rest is queued, in flight or held.
+    /// Requests submitted. Each ends as completed, failed or cancelled; the others are queued, in flight or
+    /// held.
     public internal(set) var submitted: UInt64 = 0
-    /// Ended as asked.
+    /// Requests that ended as asked.
     public internal(set) var completed: UInt64 = 0
-    /// Ended with an error.
+    /// Requests that ended with an error.
     public internal(set) var failed: UInt64 = 0
-    /// Cancelled, past their deadline, or ended with their app.
+    /// Requests that were cancelled, exceeded their deadline, or ended with their app.
     public internal(set) var cancelled: UInt64 = 0
-    /// Done whole inline, on the calling thread: counted in none of the three above. One that fails there is
-    /// submitted and failed; where a part is done there, its bytes count, and the request is one submitted
-    /// for the rest.
+    /// Calls that were completed inline, on the calling thread; they count in none of the three above. A call
+    /// that fails inline counts as submitted and failed. If a call is done inline in part, its bytes count,
+    /// and the rest counts as one submitted request.
     public internal(set) var inline: UInt64 = 0
-    /// Read and received.
+    /// Bytes read and received.
     public internal(set) var bytesRead: UInt64 = 0
-    /// Written and sent.
+    /// Bytes written and sent.
     public internal(set) var bytesWritten: UInt64 = 0
-    /// From the call's arrival, or its app's resumption since, to the kernel, and from there to the
-    /// completion; of each piece.
+    /// The time of each piece from the call's arrival, or its app's resumption since, to the hand-over to the
+    /// kernel.
     public internal(set) var waiting = LatencyHistogram()
-    /// From the hand-over to the kernel to the completion.
+    /// The time of each piece from the hand-over to the kernel to the completion.
     public internal(set) var inDevice = LatencyHistogram()
 
     mutating func add(_ done: InlineCalls.Counts) {
@@ -34,7 +35,7 @@ public struct IOStatistics: Sendable {
       bytesWritten += done.bytesWritten
     }
 
-    /// Takes out what was done before.
+    /// Subtracts earlier counters.
     mutating func subtract(_ before: Class) {
       submitted -= min(submitted, before.submitted)
       completed -= min(completed, before.completed)
@@ -60,60 +61,59 @@ public struct IOStatistics: Sendable {
     }
   }
 
-  /// What one app has done, and has under way.
+  /// The counters and current requests of one app.
   public struct App: Sendable {
-    /// No other app of this broker has had it.
+    /// Unique among all apps of this broker, past ones included.
     public let number: UInt64
     /// The app's name.
     public let name: String
-    /// What its requests are treated as.
+    /// The state that decides the class of its requests.
     public let state: IOState
-    /// What it did in the foreground class.
+    /// Its counters in the foreground class.
     public let foreground: Class
-    /// What it did in the background class.
+    /// Its counters in the background class.
     public let background: Class
-    /// Requests that the kernel has, those done inline included, and answers that wait for the app's
-    /// resumption.
+    /// Requests that the kernel has, inline calls included, and answers that wait until the app is resumed.
     public let inFlight: Int
-    /// Requests and completions that wait for its resumption.
+    /// Requests and completions that wait until the app is resumed.
     public let held: Int
-    /// Descriptors that were made through the broker and are open.
+    /// Open descriptors that were made through the broker.
     public let openDescriptors: Int
   }
 
-  /// Of one device.
+  /// The queue of one kind of device.
   public struct Device: Sendable {
-    /// Requests that wait in our queue, and that are in flight, by class.
+    /// Foreground requests that wait in the broker's queue.
     public let foregroundQueued: Int
-    /// Background requests that wait for their turn.
+    /// Background requests that wait in the broker's queue.
     public let backgroundQueued: Int
-    /// Foreground requests with the kernel.
+    /// Foreground requests in flight.
     public let foregroundInFlight: Int
-    /// Background requests with the kernel.
+    /// Background requests in flight.
     public let backgroundInFlight: Int
-    /// Background requests that may be in flight now.
+    /// How many background requests may be in flight now.
     public let cap: Int
-    /// Tokens left; nil where there is no limit.
+    /// Byte tokens left; nil where there is no limit.
     public let byteTokens: UInt64?
-    /// Operations that the limit allows at once; nil where there is no limit.
+    /// Operation tokens left; nil where there is no limit.
     public let operationTokens: UInt64?
   }
 
-  /// Of each app that is there.
+  /// Every current app.
   public let apps: [App]
-  /// The apps that were the last to go, at most 32, as they were then: what they did is also in
-  /// ``foreground`` and ``background``.
+  /// The last apps that have ended, at most 32, as they were then. Their counters are also in ``foreground``
+  /// and ``background``.
   package let gone: [App]
   /// The queue of files.
   public let storage: Device
   /// The queue of sockets.
   public let network: Device
-  /// Of all apps, those that are gone as well.
+  /// All apps together, ended ones included, in the foreground class.
   public let foreground: Class
-  /// All apps together, in the background class.
+  /// All apps together, ended ones included, in the background class.
   public let background: Class
   /// How often the reactor's thread was woken.
   package let wakeups: UInt64
-  /// Whether io_uring carries the requests; else threads do.
+  /// Whether io_uring carries the requests; otherwise threads do.
   public let usesUring: Bool
 }
