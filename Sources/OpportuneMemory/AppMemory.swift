@@ -1,9 +1,9 @@
 import Synchronization
 
-/// An app's memory: what it holds, and how far it is from the person in front.
+/// The memory of one app: what it holds, and its standing, which decides how soon memory is taken from it.
 ///
-/// Made by ``MemoryBroker/app(named:standing:)``, once for an app, not for each launch of it. All members may
-/// be used from any thread; none waits for another.
+/// Make it once for an app, not for each of its launches. All members may be used from any thread; none
+/// blocks.
 public final class AppMemory: Sendable {
   let record: AppMemoryRecord
   let broker: BrokerCore
@@ -13,32 +13,32 @@ public final class AppMemory: Sendable {
     self.broker = broker
   }
 
-  /// For people.
+  /// The name given at creation; for people.
   public var name: String { record.name }
-  /// The number that candidates for removal are known by.
+  /// The app's number in removal candidates.
   public var number: UInt32 { record.number }
-  /// How far it is from the person in front. Settable by ``setStanding(_:)``.
+  /// The app's standing. Change it with ``setStanding(_:)``.
   public var standing: AppStanding { record.currentStanding }
 
-  /// Says where the app is now. Leaving the foreground, its drawing memory goes as
-  /// ``MemoryConfiguration/drawing-swift.property`` says; coming back, it stays what it is: the app learns at
-  /// its next access whether it was taken. (R-GFX-04, R-GFX-06)
+  /// Sets the app's standing. When the app leaves the foreground, its drawing memory is treated as
+  /// ``MemoryConfiguration/drawing-swift.property`` says. When it comes back, nothing is restored: the app
+  /// learns at its next access whether the memory was taken. (R-GFX-04, R-GFX-06)
   public func setStanding(_ standing: AppStanding) { broker.setStanding(standing, of: record) }
 
-  /// How often it came nearer to the person in front, also in another life: by it who was chosen before that
-  /// is told.
+  /// How often the app's standing has risen, over all its launches. It shows whether a choice for removal is
+  /// out of date.
   package var rises: UInt64 { record.rises.load(ordering: .relaxed) }
 
   // MARK: Memory
 
-  /// Purgeable memory, zero at first.
+  /// Allocates purgeable memory, initially zero.
   ///
   /// Under a budget, room is made for it first.
   ///
   /// - Parameters:
-  ///   - count: elements; at least 1. Sizes are rounded up to pages.
-  ///   - group: the lower, the sooner it is taken, among regions of apps of the same standing.
-  ///   - isVolatile: whether it may be taken between scopes.
+  ///   - count: the number of elements; at least 1. Sizes are rounded up to pages.
+  ///   - group: among regions of apps of the same standing, lower groups are taken first.
+  ///   - isVolatile: whether the memory may be taken between scopes.
   /// - Throws: ``MemoryError``: `configuration`, or `system` where the kernel has no address space left.
   public func purgeable<Element: BitwiseCopyable>(
     of type: Element.Type = Element.self, count: Int, group: UInt32 = 0, isVolatile: Bool = true
@@ -46,22 +46,22 @@ public final class AppMemory: Sendable {
     try Purgeable(self, count: count, group: group, isVolatile: isVolatile)
   }
 
-  /// Memory to draw into, purgeable while the app is not in front, as
+  /// Allocates drawing memory. It is purgeable while the app is not in the foreground, as
   /// ``MemoryConfiguration/drawing-swift.property`` says. (R-GFX-04, R-GFX-06)
   ///
   /// - Parameter bytes: rounded up to pages.
   /// - Throws: as ``purgeable(of:count:group:isVolatile:)``.
   public func drawing(bytes: Int) throws(MemoryError) -> Purgeable<UInt8> {
     let drawing = try Purgeable<UInt8>(self, count: bytes, group: drawingGroup, isVolatile: false)
-    // Not before it is there: the app may leave the foreground meanwhile.
+    // Only now that the region exists: the app may have left the foreground meanwhile.
     if broker.configuration.drawing != .kept { drawing.region.updateDrawing() }
     return drawing
   }
 
-  /// A cache of bytes in purgeable memory.
+  /// Makes a cache of byte sequences in purgeable memory.
   ///
   /// - Parameters:
-  ///   - costLimit: in bytes; each value costs its whole pages.
+  ///   - costLimit: the limit in bytes; each value costs its whole pages.
   ///   - group: as for ``purgeable(of:count:group:isVolatile:)``.
   /// - Throws: ``MemoryError`` with code `configuration` where `costLimit` is not above 0.
   public func cache<Key>(
@@ -70,25 +70,25 @@ public final class AppMemory: Sendable {
     try PurgeableCache(self, costLimit: costLimit, group: group)
   }
 
-  /// Ordinary memory that the ledger knows of: zero at first, and dirty.
+  /// Allocates ordinary memory that the ledger counts: initially zero, and dirty.
   ///
   /// - Parameters:
   ///   - bytes: rounded up to pages.
-  ///   - isWired: locked into main memory.
-  /// - Throws: ``MemoryError``: `configuration`, or `system`, as where more may not be locked.
+  ///   - isWired: whether the memory is locked into main memory.
+  /// - Throws: ``MemoryError``: `configuration`, or `system`, such as where no more memory may be locked.
   public func allocate(bytes: Int, isWired: Bool = false) throws(MemoryError) -> MemoryBlock {
     try MemoryBlock(self, bytes: bytes, isWired: isWired)
   }
 
-  /// A file's bytes, read only: clean memory.
+  /// Maps a file's bytes, read only: clean memory.
   ///
   /// - Throws: ``MemoryError``: `configuration` for an empty file, or `system`.
   public func map(file path: String) throws(MemoryError) -> MemoryBlock { try MemoryBlock(self, file: path) }
 
-  /// Says how much dirty memory the app holds besides what it got here: for the ledger, and for who is
-  /// removed.
+  /// Reports how much dirty memory the app holds besides what it has allocated here. The ledger and the
+  /// choice of removals use it.
   ///
-  /// - Parameter bytes: in all, not more of it; below 2^48.
+  /// - Parameter bytes: the total, not an increase; below 2^48.
   /// - Throws: ``MemoryError`` with code `configuration`.
   public func setOutside(bytes: UInt64) throws(MemoryError) {
     guard bytes < 1 << 48 else { throw .range("memory outside", "\(bytes) bytes", "less than 2^48") }
@@ -98,29 +98,30 @@ public final class AppMemory: Sendable {
     if bytes > before { broker.add(bytes - before) } else { broker.subtract(before - bytes) }
   }
 
-  /// It has let go of what it held outside, as far as it does not say so itself: its state is saved.
+  /// Resets the memory that the app holds outside, for an app that does not report it itself: its state was
+  /// saved.
   ///
-  /// - Returns: bytes, to be said again with ``setOutside(bytes:)`` as it comes back.
+  /// - Returns: the bytes, to be passed to ``setOutside(bytes:)`` when the app comes back.
   package func letGoOutside() -> UInt64 {
     let bytes = record.outside.exchange(0, ordering: .relaxed)
     broker.subtract(bytes)
     return bytes
   }
 
-  /// Gives back what can be made or loaded again, now: before hibernation, which need not write it.
+  /// Releases now what can be made or loaded again. Called before hibernation, which then need not write it.
   /// (R-MEM-05)
   ///
-  /// - Returns: bytes of purgeable memory given back.
+  /// - Returns: bytes of purgeable memory released.
   @discardableResult
   public func purge() -> UInt64 {
     broker.files.drop { $0 === record }
     return broker.revoke(of: record) { $0.is_volatile }
   }
 
-  /// Takes back all purgeable memory of an app that is over, and forgets what it held outside. Memory that a
-  /// slice of it still has pinned stays until the next call, or until it is closed.
+  /// Releases all purgeable memory of an app that has ended, and resets what it held outside. Memory that one
+  /// of its slices still has pinned stays until the next call, or until it is closed.
   ///
-  /// - Returns: bytes given back.
+  /// - Returns: bytes released.
   @discardableResult
   public func takeBack() -> UInt64 {
     _ = letGoOutside()
@@ -128,13 +129,13 @@ public final class AppMemory: Sendable {
     return broker.revoke(of: record) { _ in true }
   }
 
-  /// Says that an app which is gone has given back what it will: what it still holds is not waited for any
-  /// more when memory is short, and others are removed. Until its standing is set again.
+  /// Records that an ended app has released all that it will release. When memory is short, what it still
+  /// holds is no longer awaited, and other apps are removed. This holds until its standing is set again.
   package func finishReturning() { record.hasReturnedAll.store(true, ordering: .relaxed) }
 
-  /// What it holds now.
+  /// What the app holds now.
   public var ledger: MemoryLedger { broker.ledger(of: record) }
 }
 
-/// Drawing memory is told from an app's other regions by its group, and goes after them.
+/// The group of drawing memory, which tells it from an app's other regions. It is the last group to be taken.
 let drawingGroup = UInt32.max

@@ -4,19 +4,19 @@ import Synchronization
 
 /// What all apps hold, and what of it may be taken, from one walk.
 ///
-/// Each app and each region was looked at once. So, whatever others take and remove meanwhile, something
-/// counts as in use and may go, or neither.
+/// Each app and each region is read once. So, whatever other threads take and remove meanwhile, an entry is
+/// counted as in use and as removable, or as neither.
 struct Survey {
   struct App {
     let record: AppMemoryRecord
     let standing: AppStanding
-    /// Read before the standing: who is seen to have risen too early is passed over once, and never the other
-    /// way round.
+    /// Read before the standing. If the app rises in between, this removal is skipped without need; the
+    /// opposite error cannot occur.
     let rises: UInt64
-    /// It was asked to go.
+    /// The app was asked to leave.
     let isLeaving: Bool
-    /// It was asked to go, or is gone, and its memory is being written or closed. What it keeps after that
-    /// counts as anybody's: nobody would be removed any more otherwise.
+    /// The app was asked to leave or has ended, and its memory is being written or closed. What it keeps
+    /// after that counts like any other app's; otherwise no other app would ever be removed.
     let isOnItsWay: Bool
     var ledger: MemoryLedger
   }
@@ -30,14 +30,14 @@ struct Survey {
   var total = MemoryLedger()
   var victims: [Victim] = []
 
-  /// A victim is not in use any more.
+  /// Subtracts a victim from what is in use.
   mutating func drop(_ victim: Victim, _ mode: PurgeMode) {
     apps[victim.view.owner]?.ledger.volatile -= victim.view.bytes
     total.volatile -= victim.view.bytes
     if mode == .lazy { total.lazy += victim.view.bytes }
   }
 
-  /// What comes back by itself.
+  /// Bytes that will be released without further removals.
   var leaving: UInt64 { apps.values.reduce(0) { $1.isOnItsWay ? $0 + $1.ledger.inUse : $0 } }
 
   func candidates(_ now: UInt64) -> [RemovalCandidate] {
@@ -51,13 +51,13 @@ struct Survey {
   }
 }
 
-/// Giving memory back: by anyone, any number at a time, and nobody waits for anybody.
+/// Taking memory back. Any number of threads may do so at the same time; none waits for another.
 extension BrokerCore {
   func survey() -> Survey {
     walks.add(1, ordering: .relaxed)
     var survey = Survey()
     for record in records() {
-      // Acquiring: the standing is read after it.
+      // Acquiring: pairs with setStanding(). The standing is read after it.
       let rises = record.rises.load(ordering: .acquiring)
       let standing = record.currentStanding
       let isLeaving = record.isLeaving.load(ordering: .relaxed)
@@ -82,7 +82,7 @@ extension BrokerCore {
     return survey
   }
 
-  /// Takes volatile regions in order until `wanted` bytes are given back, or none is left.
+  /// Takes volatile regions in order until `wanted` bytes are released, or none is left.
   func purge(_ wanted: UInt64, _ mode: PurgeMode) -> UInt64 {
     var given: UInt64 = 0
     for victim in survey().victims {
@@ -92,7 +92,7 @@ extension BrokerCore {
     return given
   }
 
-  /// What was pinned meanwhile is passed over, and so is what the kernel does not take.
+  /// Takes one victim. Skips a region that was pinned meanwhile, or that the kernel does not accept.
   private func take(_ victim: Survey.Victim, _ mode: PurgeMode) -> UInt64 {
     var seen = victim.view
     let bytes = UInt64(max(0, opp_purge_take(victim.region, &seen, mode.raw)))
@@ -102,7 +102,7 @@ extension BrokerCore {
     return bytes
   }
 
-  /// Takes the regions of one app that are not in use. Returns the bytes given back.
+  /// Takes the regions of one app that are not in use. Returns the bytes released.
   func revoke(of record: AppMemoryRecord, _ isWanted: (opp_purge_view) -> Bool) -> UInt64 {
     var given: UInt64 = 0
     forEachRegion { region, view in
@@ -113,8 +113,8 @@ extension BrokerCore {
     return given
   }
 
-  /// Takes and removes as much as is over the critical point with `bytes` more in use, in steps, each as far
-  /// as needed. (R-MEM-01)
+  /// Takes and removes memory until use with `bytes` more is below the critical point. It proceeds in steps
+  /// and takes no step that is not needed. (R-MEM-01)
   @discardableResult
   func relieve(_ gauge: PressureGauge? = nil, needing bytes: UInt64 = 0) -> Relief {
     let before = use.readGrowth()
@@ -124,8 +124,8 @@ extension BrokerCore {
       return (survey, relief)
     }
     if case .budget(let budget) = configuration.limit {
-      // Lazily given memory may be had back without anybody being told. A walk for each 256th of the budget
-      // at the most.
+      // Lazily released memory may count as in use again without notice. So the next walk is due after a
+      // 256th of the budget at the latest, or when the critical point may be reached.
       let held = survey.total.inUse + survey.total.lazy
       let critical = configuration.gauge.critical.bytes(of: budget)
       use.setRoom(max(critical - min(held, critical), budget / 256), since: before)
@@ -135,16 +135,17 @@ extension BrokerCore {
 
   private func relieve(_ survey: inout Survey, _ gauge: PressureGauge, _ bytes: UInt64) -> Relief {
     var relief = Relief()
-    // The machine is read after the walk: what others take in between counts twice, and the next look finds
-    // what is missing.
+    // The machine is read after the walk. Memory that another thread takes in between counts twice; the next
+    // look finds what is missing.
     guard var reading = self.reading(of: survey.total) else { return relief }
     reading.inUse = reading.inUse.saturatingAdd(bytes)
     var excess = gauge.excess(reading)
-    // What was given lazily does not count as in use.
+    // Lazily released memory does not count as in use.
     for victim in survey.victims where !victim.view.is_lazy {
       guard excess > 0 else { return relief }
       let given = take(victim, configuration.mode)
-      // Who else is at this has the same list: what is gone by now is not made up for by more.
+      // Other threads that relieve pressure have the same list. A victim that one of them has taken counts
+      // here too, and is not replaced by another.
       guard given > 0 || isGone(victim) else { continue }
       relief.purged += given
       survey.drop(victim, configuration.mode)
@@ -156,8 +157,8 @@ extension BrokerCore {
       reading = left
       excess = gauge.excess(left)
     }
-    // Nobody else is removed for what is on its way out: it counts as gone, and the point may not be reached
-    // without it.
+    // Apps that are leaving count as gone: no other app is removed in place of their memory. The critical
+    // point may not be reached without it.
     reading.inUse -= min(survey.leaving, reading.inUse)
     excess = gauge.excess(reading)
     var candidates = survey.candidates(clock())
@@ -165,7 +166,8 @@ extension BrokerCore {
       let removal = configuration.removal.choose(candidates, excess: excess, reading: reading),
       let index = candidates.firstIndex(where: { $0.app == removal.app })
     {
-      // The margin is worth an app that nobody looks at, and no other.
+      // An app in the foreground is removed only below the critical point itself, never just to restore the
+      // margin.
       if candidates[index].standing.isForeground, !configuration.gauge.isCritical(reading) { break }
       let gone = candidates.remove(at: index).footprint
       ask(removal, survey, &relief)
@@ -176,14 +178,14 @@ extension BrokerCore {
     return relief
   }
 
-  /// Takes volatile regions before what is handed out is touched, as nobody could later: whoever touches it
-  /// is ended by the kernel where there is no room. Nobody is removed for what may never be touched; the
-  /// monitor looks after that.
+  /// Takes volatile regions before new memory is touched. Later is too late: where there is no room, the
+  /// kernel kills the process that touches the memory. No app is removed here, since the memory may never be
+  /// touched; the monitor does that.
   ///
   /// - Parameter counted: how many of the bytes were handed out before.
   func makeRoomOfMachine(for bytes: UInt64, handedOut counted: UInt64 = 0) {
-    // The machine is read for each 256th of the least limit, and no more often than for what takes as long to
-    // touch.
+    // The machine is read once for each 256th of the smallest limit. It is not read more often than a
+    // fraction of the time that touching so much memory takes.
     guard use.isWalkDue(with: bytes) else { return }
     let before = use.readGrowth()
     let readings = MachineMemory.system.readings()
@@ -193,7 +195,7 @@ extension BrokerCore {
     use.wanting(bytes) { makeRoomOfMachine(readings, for: $0, handedOut: counted) }
   }
 
-  /// - Parameter needed: bytes, by all who make room now.
+  /// - Parameter needed: the bytes of all threads that make room now.
   private func makeRoomOfMachine(_ readings: [MemoryReading], for needed: UInt64, handedOut counted: UInt64) {
     let touched = ProcessMemory.anonymous() ?? .max
     func excess(handedOut: UInt64) -> UInt64 {
@@ -216,15 +218,15 @@ extension BrokerCore {
     }
   }
 
-  /// Whether somebody else has taken or closed it since the walk.
+  /// Whether another thread has taken or closed the victim since the walk.
   private func isGone(_ victim: Survey.Victim) -> Bool {
     var now = opp_purge_view()
     return !opp_purge_look(victim.region, &now) || now.generation != victim.view.generation || now.is_lazy
   }
 
-  /// Drops the clean pages of apps by their standing, until that is enough. A budget does not count them, but
-  /// the machine and a cgroup do while they are in use. The reading after it; `nil` where nothing was
-  /// dropped.
+  /// Drops the clean pages of apps in the order of their standing, until that suffices. A budget does not
+  /// count clean pages, but the machine and a cgroup do while they are in use. Returns the reading
+  /// afterwards; `nil` where nothing was dropped.
   private func dropClean(_ gauge: PressureGauge, needing bytes: UInt64) -> MemoryReading? {
     guard case .machine = configuration.limit else { return nil }
     var left: MemoryReading?
@@ -248,8 +250,8 @@ extension BrokerCore {
 
   private func ask(_ removal: Removal, _ survey: Survey, _ relief: inout Relief) {
     guard let app = survey.apps[removal.app], case let record = app.record, record.currentStanding != .gone,
-      // One asks, whoever else has come to the same conclusion. relaxed: the exchange alone tells who, and
-      // what the removal says was read before.
+      // One thread asks, even if several have chosen this app. relaxed: the exchange alone decides which, and
+      // the removal's text was read before.
       record.isLeaving.compareExchange(expected: false, desired: true, ordering: .relaxed).exchanged
     else { return }
     var removal = removal

@@ -3,24 +3,24 @@ import Glibc
 internal import OpportuneBase
 import Synchronization
 
-/// What the broker and the memory of its apps share.
+/// The shared state of the broker and of its apps' memory.
 ///
-/// Nothing here waits, so that whoever needs memory is never held up by who looks after it: regions are in a
-/// lock-free set, apps in a list that only grows.
+/// Nothing here blocks, so a thread that needs memory is never delayed by one that relieves pressure. Regions
+/// are in a lock-free set, apps in a list that only grows.
 final class BrokerCore: @unchecked Sendable {
   let configuration: MemoryConfiguration
-  /// Thread-safe.
+  /// The set of regions; thread-safe.
   let set: OpaquePointer
   let files = CleanPages()
   private let apps = LinkedStack<AppMemoryRecord>()
-  /// Relaxed: each number is given once, in whatever order.
+  /// Relaxed: each number is unique, whatever the order.
   private let numbers = Atomic<UInt32>(0)
   let clock: @Sendable () -> UInt64
   let remove: @Sendable (Removal) -> Void
   let use: MemoryUse
-  /// Rung when the monitor, if there is one, should look.
+  /// Written to wake the monitor, if there is one.
   let notifier: Int32
-  // Counts: relaxed.
+  // Counters: relaxed.
   let purgedBytes = Atomic<UInt64>(0)
   let purges = Atomic<UInt64>(0)
   let walks = Atomic<UInt64>(0)
@@ -62,7 +62,7 @@ final class BrokerCore: @unchecked Sendable {
     return record
   }
 
-  /// Newest first.
+  /// All apps, newest first.
   func records() -> [AppMemoryRecord] {
     var list: [AppMemoryRecord] = []
     apps.visit { list.append($0) }
@@ -73,7 +73,7 @@ final class BrokerCore: @unchecked Sendable {
     // [drawing] acquiring: pairs with updateDrawing().
     let before =
       AppStanding(rawValue: record.standing.exchange(standing.rawValue, ordering: .acquiring)) ?? .gone
-    // Releasing: whoever reads this count (acquiring, in survey) has the standing that goes with it.
+    // Releasing: a thread that reads this count (acquiring, in survey) also sees the standing.
     if standing > before { record.rises.add(1, ordering: .releasing) }
     if before.isForeground || standing.isForeground {
       record.used.store(clock(), ordering: .relaxed)
@@ -86,7 +86,7 @@ final class BrokerCore: @unchecked Sendable {
       if updateDrawing(region, view, of: record) != false || configuration.drawing != .lazy { return }
       var seen = view
       guard opp_purge_look(region, &seen), isDrawing(seen, of: record) else { return }
-      // Where it is in use, or cannot be given, it stays volatile.
+      // A region that is in use, or that the kernel does not accept, stays volatile.
       _ = opp_purge_take(region, &seen, .OPP_PURGE_LAZY)
     }
   }
@@ -95,19 +95,19 @@ final class BrokerCore: @unchecked Sendable {
     view.owner == record.number && view.group == drawingGroup
   }
 
-  /// Makes a region of an app's drawing memory volatile or not, as the app stands when all who say where it
-  /// stands are done. Returns whether it is in front; `nil` where the region is none of its drawing memory.
+  /// Makes a region of drawing memory volatile or not, by the app's standing after all concurrent changes.
+  /// Returns whether the app is in the foreground; `nil` where the region is not drawing memory of this app.
   @discardableResult
   func updateDrawing(_ region: OpaquePointer, _ view: opp_purge_view, of record: AppMemoryRecord) -> Bool? {
     var seen = view
     while isDrawing(seen, of: record) {
       let isForeground = record.currentStanding.isForeground
-      // It may be closed meanwhile, and its place another app's.
+      // The region may be closed meanwhile, and its place reused by another app.
       if opp_purge_set_volatile_if(region, &seen, !isForeground) {
-        // [drawing] releasing: two read-modify-writes of the standing come one after the other. If that of
-        // setStanding() is the later, it sees the region as it was left here, and sets it by the new
-        // standing; if not, the new standing is found here. It writes what is there, since a load alone may
-        // be early.
+        // [drawing] releasing: pairs with setStanding(). Both sides are read-modify-writes of the standing,
+        // so one comes first. If setStanding() is later, it sees the region as set here, and sets it by the
+        // new standing. Otherwise this operation returns the new standing. It rewrites the current value,
+        // since a plain load might read an earlier one.
         let standing =
           AppStanding(rawValue: record.standing.bitwiseOr(0, ordering: .releasing).newValue) ?? .gone
         if standing.isForeground == isForeground { return isForeground }
@@ -127,7 +127,7 @@ final class BrokerCore: @unchecked Sendable {
     }
   }
 
-  /// All apps' ledgers, by number, from one walk.
+  /// All apps' ledgers by number, from one walk.
   func ledgers() -> [UInt32: (record: AppMemoryRecord, ledger: MemoryLedger)] {
     var all: [UInt32: (record: AppMemoryRecord, ledger: MemoryLedger)] = [:]
     for record in records() { all[record.number] = (record, record.blocks) }
@@ -148,12 +148,12 @@ final class BrokerCore: @unchecked Sendable {
     return sum
   }
 
-  // MARK: Room
+  // MARK: Making room
 
-  /// How much there is now, and how much is in use.
+  /// How much memory there is and how much is in use, of the limit that is closest.
   func reading(of ledger: MemoryLedger) -> MemoryReading? { readings(of: ledger).shortest }
 
-  /// The same of each limit.
+  /// The readings of all limits.
   func readings(of ledger: MemoryLedger) -> [MemoryReading] {
     switch configuration.limit {
     case .budget(let bytes): [MemoryReading(capacity: bytes, inUse: ledger.inUse)]
@@ -171,21 +171,21 @@ final class BrokerCore: @unchecked Sendable {
     }
   }
 
-  /// Handed out, so many bytes more.
+  /// Counts bytes that were handed out.
   func add(_ bytes: UInt64) { if use.add(bytes) { ring() } }
 
   func subtract(_ bytes: UInt64) { use.subtract(bytes) }
 
-  /// What was taken is about to be filled again: handed out before, it needs room once more.
+  /// Makes room for memory that was taken and is about to be filled again: it counts as new use.
   func refill(_ bytes: UInt64) {
     if configuration.limit == .machine { makeRoomOfMachine(for: bytes, handedOut: bytes) }
     if use.grow(bytes) { ring() }
-    // As in makeRoom, though nothing is to be added: who fills it has it pinned by now.
+    // Like makeRoom, but nothing is added: the filling thread has the region pinned by now.
     if mayBeCritical(0) { relieve() }
   }
 
-  /// Whether a budget's critical point may be reached with so many bytes more. The walk over the regions,
-  /// which knows better, is for when it may matter.
+  /// Whether a budget's critical point may be reached with this many bytes more. Only then is the exact walk
+  /// over the regions made.
   private func mayBeCritical(_ bytes: UInt64) -> Bool {
     guard case .budget(let budget) = configuration.limit else { return false }
     return use.total.saturatingAdd(bytes) >= configuration.gauge.critical.bytes(of: budget)

@@ -1,37 +1,36 @@
-/// How a broker of memory works; checked as a whole when the broker is made.
+/// The settings of a memory broker; checked as a whole when the broker is made.
 public struct MemoryConfiguration: Sendable {
-  /// What is short.
+  /// The resource that limits memory.
   public enum Limit: Sendable, Hashable {
-    /// So many bytes, for what the apps of this broker hold. (R-MEM-03)
+    /// A budget in bytes for all apps of this broker. (R-MEM-03)
     case budget(UInt64)
-    /// The machine's memory, or that of the memory cgroup that the program runs in, where that is less.
+    /// The machine's memory, or that of the program's memory cgroup where that is less.
     case machine
   }
 
-  /// What becomes of the drawing memory of an app that leaves the foreground. (R-GFX-04)
+  /// How the drawing memory of an app is treated when the app leaves the foreground. (R-GFX-04)
   public enum Drawing: String, Sendable, Hashable, CaseIterable {
-    /// It stays.
+    /// It is kept.
     case kept
     /// It may be taken when memory is short.
     case volatile
-    /// It is given to the kernel: ordinary allocation of anybody gets the pages when there are no others.
-    /// (R-GFX-05)
+    /// It is released lazily: any allocation gets the pages when there are no others. (R-GFX-05)
     case lazy
   }
 
-  /// What counts as all memory.
+  /// The resource that limits memory.
   public var limit: Limit = .machine
-  /// When levels change, and how much goes at the critical one.
+  /// When levels change, and how much is released at the critical level.
   public var gauge = PressureGauge.standard
-  /// Which volatile memory goes first.
+  /// The order in which volatile memory is taken.
   public var order = PurgeOrder()
   /// How purgeable memory is taken under pressure.
   public var mode: PurgeMode = .eager
-  /// What becomes of drawing memory of an app that is not in front.
+  /// How the drawing memory of an app is treated when the app leaves the foreground.
   public var drawing: Drawing = .lazy
-  /// Which app goes when purging was not enough.
+  /// Which app is removed when purging is not enough.
   public var removal: any RemovalChoosing = RemovalPolicy()
 
-  /// The default of each setting.
+  /// Makes a configuration of the defaults.
   public init() {}
 }

@@ -1,8 +1,8 @@
 internal import COpportune
 
-/// Identifies the socket behind a descriptor number, by the kernel's number of the socket. After a close that
+/// Identifies the socket behind a descriptor number by the kernel's number of the socket. After a close that
 /// bypassed the broker, the number may belong to another file, such as one on a file system that hangs. So
-/// only a socket is asked for its identity.
+/// the identity is read without a request to the file system.
 struct SocketIdentity: Equatable {
   private var device: UInt64 = 0
   private var inode: UInt64 = 0

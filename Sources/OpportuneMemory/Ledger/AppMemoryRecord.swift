@@ -1,24 +1,25 @@
 internal import OpportuneBase
 import Synchronization
 
-/// What the broker knows of an app. Never freed before the broker, so that anyone may walk the stack of all.
+/// The broker's record of an app. It is never freed before the broker, so any thread may walk the list of
+/// records.
 ///
-/// Every access is relaxed: a count or a standing stands for itself.
+/// All accesses are relaxed unless stated otherwise: each count or standing is independent.
 final class AppMemoryRecord: Linked, @unchecked Sendable {
   let number: UInt32
   let name: String
-  // Set before it is published.
+  // Written before the record is published.
   var below: UInt = 0
 
   let standing: Atomic<UInt8>
-  /// How often it came nearer to the person in front.
+  /// How often the app's standing has risen.
   let rises = Atomic<UInt64>(0)
-  /// When it was last in front, or made.
+  /// When the app was last in the foreground, or was made.
   let used: Atomic<UInt64>
   let wasInFront: Atomic<Bool>
-  /// A removal was asked for, and its standing was not set since.
+  /// A removal was asked for, and the standing was not set since.
   let isLeaving = Atomic<Bool>(false)
-  /// It went, and what it holds by now stays.
+  /// The app has ended, and what it still holds will not be released.
   let hasReturnedAll = Atomic<Bool>(false)
   let outside = Atomic<UInt64>(0)
   /// Bytes of pins that found another thread making the content.
@@ -53,7 +54,7 @@ final class AppMemoryRecord: Linked, @unchecked Sendable {
     }
   }
 
-  /// What is in no region.
+  /// The memory that is in no region.
   var blocks: MemoryLedger {
     var ledger = MemoryLedger()
     ledger.dirty = dirty.load(ordering: .relaxed) &+ outside.load(ordering: .relaxed)

@@ -2,11 +2,11 @@ import Glibc
 internal import OpportuneBase
 import Synchronization
 
-/// The mapped files of all apps: pages that may go at any time, since who reads them next has the kernel load
-/// them again.
+/// The mapped files of all apps. Their pages may be dropped at any time, since the kernel loads them again at
+/// the next access.
 ///
-/// Lock-free: a stack of places that only grows, each used again once its file is unmapped. A file that is
-/// unmapped while somebody drops its pages is unmapped by whoever ends last.
+/// Lock-free: a stack of entries that only grows; an entry is reused once its file is unmapped. If a file is
+/// to be unmapped while a thread drops its pages, the later of the two unmaps it.
 final class CleanPages: @unchecked Sendable {
   final class Place: Linked, @unchecked Sendable {
     fileprivate static let isLive: UInt8 = 1
@@ -14,25 +14,27 @@ final class CleanPages: @unchecked Sendable {
     fileprivate static let isClaimed: UInt8 = 4
 
     fileprivate let state = Atomic<UInt8>(isClaimed)
-    // Set by who has claimed the place, and read by who drops its pages; the state orders the two.
+    // Written by the thread that has claimed the entry, read by the thread that drops its pages. `state`
+    // orders the two.
     fileprivate var bytes = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     fileprivate var owner: AppMemoryRecord?
-    // Set before it is published.
+    // Written before the entry is published.
     var below: UInt = 0
 
     fileprivate init() {}
 
-    /// The mapping goes: now, or as soon as who drops its pages has done so.
+    /// Unmaps the file: now, or when the thread that drops its pages has finished.
     func unmap(_ bytes: UnsafeMutableRawBufferPointer) {
-      // Acquiring and releasing: dropping is over before the unmapping, and the fields are the next
-      // claimer's.
+      // Acquiring and releasing: dropping happens before the unmapping, and the next thread to claim the
+      // entry may write its fields.
       let before = state.bitwiseAnd(~Self.isLive, ordering: .acquiringAndReleasing).oldValue
       if before & Self.isDropping == 0 { munmap(bytes.baseAddress, bytes.count) }
     }
 
-    /// Whether they were somebody's who is `wanted`, and went.
+    /// Drops the pages if their owner is `wanted`. Returns whether it did.
     fileprivate func drop(_ isWanted: (AppMemoryRecord) -> Bool) -> Bool {
-      // Acquiring: the fields (releasing in fill). Nobody else drops at the same time, or unmaps.
+      // Acquiring: pairs with the releasing store in fill(), for the fields. No other thread drops or unmaps
+      // meanwhile.
       let (isMine, _) = state.compareExchange(
         expected: Self.isLive, desired: Self.isLive | Self.isDropping, successOrdering: .acquiring,
         failureOrdering: .relaxed)
@@ -40,12 +42,13 @@ final class CleanPages: @unchecked Sendable {
       let (bytes, owner) = (bytes, owner)
       var went = false
       if let owner, isWanted(owner) {
-        // The first takes them out of main memory, where nobody else maps them, and is refused where the
-        // program may not write the file or the kernel is old; the second takes them from the program.
+        // The first call takes the pages out of main memory, if no other process maps them. It fails where
+        // the program may not write the file or the kernel is old. The second removes the pages from this
+        // process.
         madvise(bytes.baseAddress, bytes.count, madvisePageOut)
         went = madvise(bytes.baseAddress, bytes.count, MADV_DONTNEED) == 0
       }
-      // As in unmap.
+      // Acquiring and releasing: as in unmap().
       let before = state.bitwiseAnd(~Self.isDropping, ordering: .acquiringAndReleasing).oldValue
       if before & Self.isLive == 0 { munmap(bytes.baseAddress, bytes.count) }
       return went
@@ -53,11 +56,11 @@ final class CleanPages: @unchecked Sendable {
 
     fileprivate func fill(_ bytes: UnsafeMutableRawBufferPointer, _ owner: AppMemoryRecord) {
       (self.bytes, self.owner) = (bytes, owner)
-      // Releasing: the fields, to who drops.
+      // Releasing: publishes the fields to drop().
       state.store(Self.isLive, ordering: .releasing)
     }
 
-    /// Acquiring: whoever had it before has done with it.
+    /// Acquiring: the previous user of the entry has finished.
     fileprivate func claim() -> Bool {
       state.compareExchange(
         expected: 0, desired: Self.isClaimed, successOrdering: .acquiring, failureOrdering: .relaxed
@@ -67,7 +70,7 @@ final class CleanPages: @unchecked Sendable {
 
   private let places = LinkedStack<Place>()
 
-  /// A file was mapped. Any thread.
+  /// Adds a mapped file. Any thread.
   func add(_ bytes: UnsafeMutableRawBufferPointer, of owner: AppMemoryRecord) -> Place {
     if let place = places.first(where: { $0.claim() }) {
       place.fill(bytes, owner)
@@ -79,7 +82,7 @@ final class CleanPages: @unchecked Sendable {
     return place
   }
 
-  /// Drops the pages of the apps that are wanted. Any thread. Returns whether there were any files of theirs.
+  /// Drops the pages of the wanted apps. Any thread. Returns whether there were any such files.
   @discardableResult
   func drop(_ isWanted: (AppMemoryRecord) -> Bool) -> Bool {
     var went = false
@@ -88,7 +91,7 @@ final class CleanPages: @unchecked Sendable {
   }
 }
 
-// Which Glibc's headers in Swift do not all have.
+// Constants that Glibc's headers in Swift lack in part.
 let madvisePageOut: Int32 = 21
-/// From Linux 5.18 on.
+/// `MADV_DONTNEED_LOCKED`, from Linux 5.18 on.
 let madviseDropLocked: Int32 = 24

@@ -1,34 +1,36 @@
 import Glibc
 import Synchronization
 
-/// Memory of an app that is not purgeable: counted, page for page, in its ledger. (R-MEM-15)
+/// Non-purgeable memory of an app, counted by pages in the app's ledger. (R-MEM-15)
 ///
-/// Any thread may use it; what it holds is for its users to agree about. It goes with the last reference.
+/// Any thread may use it; its users synchronize access to the content themselves. It is freed with its last
+/// reference.
 public final class MemoryBlock: @unchecked Sendable {
-  /// What it is.
+  /// The kind of memory.
   public enum Kind: Sendable, Hashable {
-    /// Changed by the app, zero at first: lost unless it is written.
+    /// Changed by the app, initially zero: lost unless it is written to disk.
     case dirty
-    /// Likewise, and locked into main memory.
+    /// Like `dirty`, and locked into main memory.
     case wired
     /// A file's pages, read only: reloaded from the file at any time.
     case clean
   }
 
-  /// What column of the ledger it is in.
+  /// The column of the ledger.
   public let kind: Kind
-  // Mapped for as long as the block lives, and never elsewhere.
+  // Mapped for as long as the block exists, at a fixed address.
   private let memory: UnsafeMutableRawPointer
-  /// In bytes; a file's own size, else whole pages.
+  /// The size in bytes: that of the file, or whole pages.
   public let count: Int
   private let counted: UInt64
   private let app: AppMemory
-  /// Of a file.
+  /// Files only.
   private let place: CleanPages.Place?
-  /// Given back, and not counted. Relaxed: who gives back and who fills are told one after the other.
+  /// Whether the pages were given back and are not counted. Relaxed: the caller serialises giving back and
+  /// restoring.
   private let isAway = Atomic<Bool>(false)
 
-  /// Anonymous memory.
+  /// Allocates anonymous memory.
   init(_ app: AppMemory, bytes: Int, isWired: Bool) throws(MemoryError) {
     try MemoryError.check("a block", bytes: bytes)
     app.broker.makeRoom(for: bytes)
@@ -51,7 +53,7 @@ public final class MemoryBlock: @unchecked Sendable {
     app.broker.add(counted)
   }
 
-  /// A file, mapped.
+  /// Maps a file.
   init(_ app: AppMemory, file path: String) throws(MemoryError) {
     let descriptor = open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw .refused("'\(path)' was not opened", errno) }
@@ -88,8 +90,8 @@ public final class MemoryBlock: @unchecked Sendable {
     }
   }
 
-  /// Its pages go, and read zero from then on. A file's go with those of the app's other files, see
-  /// `AppMemory.purge()`.
+  /// Gives the pages back; they read as zero from then on. A file's pages are dropped with those of the app's
+  /// other files, see `AppMemory.purge()`.
   func giveBack() {
     guard kind != .clean, !isAway.exchange(true, ordering: .relaxed) else { return }
     empty()
@@ -97,16 +99,16 @@ public final class MemoryBlock: @unchecked Sendable {
   }
 
   private func empty() {
-    // Emptied while it stays locked, its share of what may be locked is nobody else's when it comes back.
+    // The memory stays locked while it is empty. So its share of the lock limit is still there when the
+    // content comes back.
     if kind != .wired || madvise(memory, count, madviseDropLocked) != 0 {
       if kind == .wired { munlock(memory, count) }
       madvise(memory, count, MADV_DONTNEED)
     }
   }
 
-  /// Its content comes back, by `fill`, into memory that is zero; `nil` where nothing was given back. Where
-  /// it cannot be locked into memory, as it was, it stays away, and nothing is filled: returns whether that
-  /// was not so.
+  /// Restores the content by `fill` into zeroed memory. Returns `nil` where nothing was given back. Returns
+  /// false where the memory cannot be locked again: then nothing is filled, and it stays given back.
   func comeBack<Failure: Error>(
     _ fill: (UnsafeMutableRawBufferPointer?) throws(Failure) -> Void
   ) throws(Failure) -> Bool {
@@ -116,7 +118,7 @@ public final class MemoryBlock: @unchecked Sendable {
     }
     app.broker.makeRoom(for: count)
     guard kind != .wired || mlock(memory, count) == 0 else {
-      empty()  // a part may be locked, and there
+      empty()  // a part may be locked and resident
       return false
     }
     do throws(Failure) {
@@ -130,7 +132,7 @@ public final class MemoryBlock: @unchecked Sendable {
     return true
   }
 
-  /// Its bytes. Valid while the block lives; writing to a clean block ends the program.
+  /// The block's bytes. Valid while the block exists; writing to a clean block terminates the program.
   public var bytes: UnsafeMutableRawBufferPointer {
     UnsafeMutableRawBufferPointer(start: memory, count: count)
   }

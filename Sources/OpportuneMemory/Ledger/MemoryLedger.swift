@@ -1,40 +1,40 @@
 internal import COpportune
 
-/// What memory consists of, in bytes. (R-MEM-15)
+/// The composition of memory, in bytes. (R-MEM-15)
 ///
-/// Every byte that the library has handed out is in exactly one of the columns, so they always add up to
-/// ``handedOut``. Purgeable memory counts by the size of its regions, whole pages, touched or not; so does
-/// the rest.
+/// Every byte that the library has handed out is in exactly one column, so the columns always add up to
+/// ``handedOut``. Memory counts by whole pages, touched or not.
 ///
-/// What an app takes from elsewhere, as from `malloc`, for Swift's objects and arrays or by libraries, is in
-/// no ledger unless the app reports it with ``AppMemory/setOutside(bytes:)``: the kernel knows of it for the
-/// process as a whole alone, and nobody knows whose it is. It does count where the limit is the machine's.
+/// Memory from elsewhere, such as `malloc`, Swift objects, arrays and libraries, is in no ledger unless the
+/// app reports it with ``AppMemory/setOutside(bytes:)``. The kernel knows such memory only for the process as
+/// a whole, not by app. It does count where the limit is the machine's.
 public struct MemoryLedger: Sendable, Hashable {
-  /// Changed, and only to be had back by writing it somewhere; what the app reports of its own among it.
+  /// Changed memory, which can be released only after it was written elsewhere; includes what the app reports
+  /// with `setOutside`.
   public var dirty: UInt64 = 0
   /// Files' pages: the kernel drops and reloads them.
   public var clean: UInt64 = 0
-  /// Locked into main memory.
+  /// Memory locked into main memory.
   public var wired: UInt64 = 0
-  /// Purgeable, and in use or not volatile.
+  /// Purgeable memory that is in use or not volatile.
   public var pinned: UInt64 = 0
-  /// Purgeable, and to be had at once.
+  /// Purgeable memory that can be taken at once.
   public var volatile: UInt64 = 0
-  /// Purgeable, and given to the kernel, which takes it when it needs it.
+  /// Purgeable memory that was released lazily; the kernel takes it when it needs it.
   public var lazy: UInt64 = 0
-  /// Purgeable, and taken: address space without pages.
+  /// Purgeable memory that was taken: address space without pages.
   public var purged: UInt64 = 0
 
   package init() {}
 
   /// The sum of all columns.
   public var handedOut: UInt64 { dirty + clean + wired + pinned + volatile + lazy + purged }
-  /// What counts against a budget: all that the kernel cannot take back by itself without writing.
+  /// What counts against a budget: all that the kernel cannot take without writing.
   public var inUse: UInt64 { dirty + wired + pinned + volatile }
-  /// What hibernation would have to write. (R-MEM-05)
+  /// What hibernation must write. (R-MEM-05)
   public var unreconstitutable: UInt64 { dirty + wired }
 
-  /// Column by column.
+  /// Adds column by column.
   public static func + (left: MemoryLedger, right: MemoryLedger) -> MemoryLedger {
     var sum = left
     sum += right
@@ -59,10 +59,10 @@ extension MemoryLedger: CustomStringConvertible {
 }
 
 extension MemoryLedger {
-  /// A region is in one column, by what it is now.
+  /// Adds a region to the column of its current state.
   mutating func add(_ view: opp_purge_view) {
     if view.is_purged {
-      // Who fills it needs its pages.
+      // A thread that fills the region needs its pages.
       if view.pins > 0 { pinned += view.bytes } else { purged += view.bytes }
     } else if view.pins > 0 || !view.is_volatile {
       pinned += view.bytes

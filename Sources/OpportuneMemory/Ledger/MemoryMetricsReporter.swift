@@ -1,24 +1,26 @@
 internal import COpportune
 public import Metrics
 
-/// Hands what a broker knows of memory to `swift-metrics`: what was purged as counters, as added since the
-/// last report, and the rest as gauges, in bytes.
+/// Reports a broker's memory figures to `swift-metrics`: purges as counters of the increase since the last
+/// report, all else as gauges, in bytes.
 ///
-/// - `opportune_memory_bytes`: the ledgers, exact, by `app` (apps of one name add up) and `kind`, a column of
-///   ``MemoryLedger``.
-/// - `opportune_memory_process_bytes`: the whole process as the kernel counts it, by `kind`;
-///   sampled, and so seldom as the interval says. What apps and libraries allocate by themselves, as with
-///   `malloc`, is in this and in no ledger.
+/// - `opportune_memory_bytes`: the exact ledgers, by `app` (apps of one name are added up) and `kind`, a
+///   column of ``MemoryLedger``.
+/// - `opportune_memory_process_bytes`: the whole process as the kernel counts it, by `kind`. It is sampled no
+///   more often than the interval says. It includes what apps and libraries allocate themselves, such as with
+///   `malloc`, which is in no ledger.
 /// - `opportune_memory_purged_regions`, `opportune_memory_purged_bytes`.
 public struct MemoryMetricsReporter: Sendable {
   private let factory: any MetricsFactory
   private var sampler: ProcessSampler
   private var last: (regions: UInt64, bytes: UInt64) = (0, 0)
 
+  /// Makes a reporter.
+  ///
   /// - Parameters:
-  ///   - factory: where to; the program's own by default.
-  ///   - interval: the least time between two samples of the process, of which each takes the kernel about 6
-  ///     µs per MB.
+  ///   - factory: the destination; the program's own by default.
+  ///   - interval: the minimum time between two samples of the process; a sample takes the kernel about 6 µs
+  ///     per MB.
   /// - Throws: ``MemoryError`` with code `configuration` for a negative interval.
   public init(
     to factory: any MetricsFactory = MetricsSystem.factory, interval: Duration = .seconds(10)
@@ -27,7 +29,7 @@ public struct MemoryMetricsReporter: Sendable {
     sampler = try ProcessSampler(interval: interval)
   }
 
-  /// Reports what is so now. Not thread-safe: one reporter belongs to one caller, and is for one broker.
+  /// Reports the current figures. Not thread-safe: one reporter belongs to one caller and to one broker.
   public mutating func report(_ broker: MemoryBroker) {
     var ledgers: [String: MemoryLedger] = [:]
     for (record, ledger) in broker.core.ledgers().values {
@@ -41,7 +43,7 @@ public struct MemoryMetricsReporter: Sendable {
         gauge("opportune_memory_bytes", [("app", name), ("kind", kind)], bytes)
       }
     }
-    // Where the kernel has no such file, `opportune doctor` says so.
+    // Where the kernel lacks the file, `opportune doctor` reports it.
     if let process = try? sampler.sample(now: opp_now_ns()) {
       for (kind, bytes) in [
         ("proportional", process.proportional), ("resident", process.resident), ("dirty", process.dirty),

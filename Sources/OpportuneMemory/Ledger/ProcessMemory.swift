@@ -1,28 +1,28 @@
 import Glibc
 internal import OpportuneBase
 
-/// What a whole process holds, as the kernel counts it: for what no ledger knows exactly. (R-MEM-15)
+/// The memory of a whole process as the kernel counts it; includes memory that no ledger has. (R-MEM-15)
 package struct ProcessMemory: Sendable, Hashable {
-  /// Its share of the pages in main memory, in bytes: those that several map are divided among them.
+  /// The process's share of the pages in main memory, in bytes: a page mapped by several processes is divided
+  /// among them.
   package var proportional: UInt64
-  /// All pages in main memory that it maps, in bytes.
+  /// All pages in main memory that the process maps, in bytes.
   package var resident: UInt64
-  /// Changed pages, in bytes; what was freed lazily is not among them.
+  /// Changed pages, in bytes, without lazily freed ones.
   package var dirty: UInt64
-  /// Unchanged pages, in bytes: dropped and reloaded at will.
+  /// Unchanged pages, in bytes; the kernel drops and reloads them.
   package var clean: UInt64
-  /// Freed lazily and not taken yet, in bytes.
+  /// Lazily freed pages that the kernel has not taken yet, in bytes.
   package var lazy: UInt64
-  /// Locked into main memory, in bytes.
+  /// Pages locked into main memory, in bytes.
   package var wired: UInt64
-  /// Written to swap, in bytes.
+  /// Pages written to swap, in bytes.
   package var swapped: UInt64
 
-  /// Reads `smaps_rollup`, which takes the kernel about 6 µs per MB that is mapped by small pages.
+  /// Reads `smaps_rollup`, which takes the kernel about 6 µs per MB that is mapped with small pages.
   ///
-  /// - Parameter process: 0: this one.
-  /// - Throws: ``MemoryError`` with code `system` where there is no such process, or it is not ours to look
-  ///   at.
+  /// - Parameter process: the process id; 0 is this process.
+  /// - Throws: ``MemoryError`` with code `system` where there is no such process, or it may not be read.
   package init(of process: Int32 = 0) throws(MemoryError) {
     let path = "/proc/\(process == 0 ? "self" : "\(process)")/smaps_rollup"
     guard let table = KernelFile.text(path).map(KernelFile.table), let resident = table["Rss"] else {
@@ -41,8 +41,8 @@ package struct ProcessMemory: Sendable, Hashable {
 }
 
 extension ProcessMemory {
-  /// Bytes of this process in main memory that are of no file; `nil` where the kernel does not say. Some
-  /// microseconds.
+  /// This process's bytes of anonymous memory in main memory; `nil` where the kernel does not report them.
+  /// Takes a few microseconds.
   static func anonymous() -> UInt64? {
     guard let fields = KernelFile.text("/proc/self/statm")?.split(separator: " "), fields.count > 2,
       let resident = UInt64(fields[1]), let ofFiles = UInt64(fields[2])
@@ -51,12 +51,12 @@ extension ProcessMemory {
   }
 }
 
-/// Samples a process, and no more often than allowed: asked sooner, it answers with what it had.
-/// ``MemoryMetricsReporter`` has one. (R-MEM-15)
+/// Samples a process at a limited rate: called too soon, it returns the last sample. Used by
+/// ``MemoryMetricsReporter``. (R-MEM-15)
 package struct ProcessSampler: Sendable {
-  /// 0: this one.
+  /// The process id; 0 is this process.
   package let process: Int32
-  /// The least time between two samples.
+  /// The minimum time between two samples.
   package let interval: Duration
   private var last: (sample: ProcessMemory, at: UInt64)?
 
@@ -67,9 +67,9 @@ package struct ProcessSampler: Sendable {
     self.interval = interval
   }
 
-  /// The sample of `now`, or the last one where that is younger than the interval.
+  /// A sample taken `now`, or the last one if it is younger than the interval.
   ///
-  /// - Parameter now: nanoseconds of a clock that never goes back.
+  /// - Parameter now: nanoseconds of a monotonic clock.
   /// - Throws: as ``ProcessMemory/init(of:)``.
   package mutating func sample(now: UInt64) throws(MemoryError) -> ProcessMemory {
     if let last, now >= last.at, now - last.at < interval.unsignedNanoseconds { return last.sample }

@@ -1,27 +1,27 @@
-/// How far an app is from the person in front, as far as memory is concerned: who comes first gives first.
+/// The importance of an app for memory, by its lifecycle state: memory is taken in the order of the cases.
 ///
-/// The lifecycle has more states; `background (stopping)` counts as suspended, since nothing of it starts any
-/// more.
+/// The lifecycle has more states. `background (stopping)` counts as suspended, since no new work of it
+/// starts.
 public enum AppStanding: UInt8, Sendable, Hashable, CaseIterable, Codable {
   /// Hibernated, terminated or never launched: it has no memory to give.
   case gone
-  /// In main memory, executes nothing.
+  /// In main memory; executes nothing.
   case suspended
   /// May execute, shows nothing.
   case background
-  /// In background, and follows the location. (R-MEM-12)
+  /// In the background, and tracks the location. (R-MEM-12)
   ///
-  /// Who only waits for its geofences is watched for while it is suspended, or not in memory at all, and goes
-  /// as such.
+  /// An app that only waits for geofences does not count as tracking. Its geofences are watched while it is
+  /// suspended or not in memory, and it has the standing of that state.
   case tracking
-  /// In background, and plays or records. (R-MEM-11)
+  /// In the background; plays or records audio. (R-MEM-11)
   case audio
-  /// In front, beside the active app or interrupted.
+  /// In the foreground, beside the active app or interrupted.
   case inactive
-  /// In front, and receives user input. Nothing is ever taken from it.
+  /// In the foreground, and receives user input. Memory is never taken from it.
   case active
 
-  /// In front.
+  /// Whether the app is in the foreground.
   public var isForeground: Bool { self >= .inactive }
 }
 

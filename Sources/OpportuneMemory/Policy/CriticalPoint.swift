@@ -1,6 +1,6 @@
-/// The share of memory in use from which on something is done: any above 0 and up to 1. (R-MEM-02)
+/// A share of memory in use at which action is taken: above 0, at most 1. (R-MEM-02)
 public struct CriticalPoint: Sendable, Hashable, Comparable, CustomStringConvertible {
-  /// 0 to 1.
+  /// The share; above 0, at most 1.
   public let share: Double
 
   private init(unchecked share: Double) { self.share = share }
@@ -18,7 +18,7 @@ public struct CriticalPoint: Sendable, Hashable, Comparable, CustomStringConvert
   /// 90 %.
   public static let nineTenths = CriticalPoint(unchecked: 0.9)
 
-  /// The bytes in use at which it is reached, of `capacity` bytes. (R-MEM-03)
+  /// The bytes in use at which the point is reached, of `capacity` bytes. (R-MEM-03)
   package func bytes(of capacity: UInt64) -> UInt64 {
     // A product just below 2^64 may round up to it.
     UInt64(exactly: (Double(capacity) * share).rounded()) ?? capacity

@@ -12,39 +12,41 @@ public enum PressureLevel: UInt8, Sendable, Hashable, CaseIterable, Comparable, 
   public static func < (left: PressureLevel, right: PressureLevel) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// How much memory there is, and how much of it is in use.
+/// How much memory there is, and how much of it is in use, in bytes.
 public struct MemoryReading: Sendable, Hashable {
-  /// In bytes.
+  /// The amount of memory in bytes.
   public var capacity: UInt64
-  /// In bytes; what the kernel can take back without writing anything does not count. May exceed `capacity`.
+  /// Bytes in use, without those that the kernel can take without writing. May exceed `capacity`.
   public var inUse: UInt64
 
-  /// Both in bytes.
+  /// Makes a reading; both values in bytes.
   public init(capacity: UInt64, inUse: UInt64) {
     self.capacity = capacity
     self.inUse = inUse
   }
 
-  /// In bytes.
+  /// Bytes not in use.
   public var free: UInt64 { capacity > inUse ? capacity - inUse : 0 }
 }
 
-/// From readings to levels: a pure value. (R-MEM-01, R-MEM-02)
+/// Derives levels from readings: a pure value. (R-MEM-01, R-MEM-02)
 ///
-/// A level is entered as soon as its point is reached, and left only once use is below the point by the
-/// margin: what swings about a point raises one alarm, not many.
+/// A level is entered as soon as its point is reached. It is left only when use is below the point by the
+/// margin, so use that swings about a point raises one alarm, not many.
 public struct PressureGauge: Sendable, Hashable {
-  /// From here on apps are warned.
+  /// The point at which apps are warned.
   public let warning: CriticalPoint
-  /// From here on memory is taken.
+  /// The point at which memory is taken.
   public let critical: CriticalPoint
-  /// Share of the capacity, 0 up to less than `warning`.
+  /// The hysteresis, as a share of the capacity: 0 up to less than `warning`.
   public let margin: Double
-  /// The level as of the last reading.
+  /// The level after the last reading.
   package private(set) var level = PressureLevel.normal
 
-  /// - Throws: ``MemoryError`` with code `configuration` where `warning` is above `critical`, or `margin` out
-  ///   of range.
+  /// Makes a gauge.
+  ///
+  /// - Throws: ``MemoryError`` with code `configuration` where `warning` is above `critical`, or `margin` is
+  ///   out of range.
   public init(
     warning: CriticalPoint = .half, critical: CriticalPoint = .threeQuarters, margin: Double = 0.05
   ) throws(MemoryError) {
@@ -65,13 +67,13 @@ public struct PressureGauge: Sendable, Hashable {
     self.margin = margin
   }
 
-  /// Warning at 50 %, critical at 75 %, each left 5 % below.
+  /// Warning at 50 %, critical at 75 %; each is left at 5 % less.
   public static let standard = PressureGauge(unchecked: .half, .threeQuarters, 0.05)
 
-  /// Takes a reading. Returns the new level where it has changed.
+  /// Adds a reading. Returns the new level if it has changed.
   @discardableResult
   package mutating func update(_ reading: MemoryReading) -> PressureLevel? {
-    // Without any memory in use nothing is short, whatever the margin.
+    // With no memory in use the level is normal, whatever the margin.
     let next: PressureLevel
     if reading.inUse == 0 {
       next = .normal
@@ -85,19 +87,19 @@ public struct PressureGauge: Sendable, Hashable {
     return next
   }
 
-  /// Whether a reading makes the level critical, or keeps it so.
+  /// Whether a reading makes the level critical, or keeps it critical.
   func isCritical(_ reading: MemoryReading) -> Bool {
     reading.inUse >= threshold(.critical, reading.capacity) && reading.inUse > 0
   }
 
-  /// What must go so that the level is not critical, and does not soon become so: 0 where it is not.
+  /// The bytes to release so that the level leaves critical with the margin; 0 where it is not critical.
   package func excess(_ reading: MemoryReading) -> UInt64 {
     guard isCritical(reading) else { return 0 }
     let bytes = critical.bytes(of: reading.capacity)
     return (reading.inUse - (bytes - min(slack(reading.capacity), bytes))).saturatingAdd(1)
   }
 
-  /// The bytes in use from which on a level holds: less where it holds already.
+  /// The bytes in use from which on a level holds; less if it holds already, by the margin.
   private func threshold(_ level: PressureLevel, _ capacity: UInt64) -> UInt64 {
     let bytes = (level == .critical ? critical : warning).bytes(of: capacity)
     return self.level >= level ? bytes - min(slack(capacity), bytes) : bytes

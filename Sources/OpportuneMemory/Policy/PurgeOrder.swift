@@ -1,31 +1,30 @@
-/// Which purgeable region goes first: a pure function. (R-MEM-05)
+/// The order in which purgeable regions are taken: a pure function. (R-MEM-05)
 ///
-/// Suspended apps give before background apps, and these before inactive ones; the active app gives nothing.
-/// Within a standing the lower group goes first, and within a group the older region.
+/// Suspended apps give memory before background apps, and these before inactive ones; the active app gives
+/// none. Within a standing the lower group is taken first, and within a group the older region.
 public struct PurgeOrder: Sendable, Hashable {
-  /// What makes a region old.
+  /// How the age of a region is measured.
   public enum Age: Sendable, Hashable, CaseIterable {
-    /// It was made, or filled again, earlier than others.
+    /// By the time at which the region was made or last filled.
     case firstIn
-    /// It was used last longer ago than others, to the 1 to 10 ms of the kernel's tick; at the same tick, as
-    /// `firstIn`.
+    /// By its last use, to the resolution of the kernel's tick, 1 to 10 ms; within a tick as `firstIn`.
     case leastRecentlyUsed
   }
 
-  /// Among apps that are alike.
+  /// The age that counts within a standing and group.
   public var age: Age
 
-  /// An order by standing, and then by age.
+  /// Makes an order by standing, group and age.
   public init(age: Age = .leastRecentlyUsed) { self.age = age }
 
-  /// What the order looks at.
+  /// The properties by which regions are ordered.
   package struct Candidate: Sendable, Hashable {
     package var standing: AppStanding
-    /// Given by the app: the lower, the sooner.
+    /// Set by the app; lower groups are taken first.
     package var group: UInt32
-    /// Grows with each region that is made or filled.
+    /// Increases with each region that is made or filled.
     package var born: UInt64
-    /// Nanoseconds of a clock that never goes back.
+    /// The time of the last use, nanoseconds of a monotonic clock.
     package var used: UInt64
 
     package init(standing: AppStanding, group: UInt32, born: UInt64, used: UInt64) {
@@ -36,7 +35,7 @@ public struct PurgeOrder: Sendable, Hashable {
     }
   }
 
-  /// Whether `left` goes before `right`.
+  /// Whether `left` is taken before `right`.
   package func takes(_ left: Candidate, before right: Candidate) -> Bool {
     if left.standing != right.standing { return left.standing < right.standing }
     if left.group != right.group { return left.group < right.group }
@@ -46,6 +45,6 @@ public struct PurgeOrder: Sendable, Hashable {
     }
   }
 
-  /// Whether anything may be taken from an app of this standing.
+  /// Whether memory may be taken from an app of this standing.
   package static func mayTake(from standing: AppStanding) -> Bool { standing != .active }
 }

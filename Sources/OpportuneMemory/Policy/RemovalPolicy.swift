@@ -1,23 +1,23 @@
 internal import OpportuneBase
 
-/// What the choice of an app to remove looks at.
+/// An app as the removal policy sees it.
 public struct RemovalCandidate: Sendable, Hashable {
   /// The caller's number for the app.
   public var app: UInt32
-  /// For people.
+  /// The app's name, for people.
   public var name: String
-  /// What its app's state is to memory.
+  /// The app's standing.
   public var standing: AppStanding
-  /// Bytes that removing it gives back: dirty, wired, and purgeable that is held.
+  /// Bytes that removing the app releases: dirty, wired, and purgeable memory that is held.
   public var footprint: UInt64
-  /// Nanoseconds since it was last in front, or made. Not negative.
+  /// Nanoseconds since the app was last in the foreground, or was made. Not negative.
   public var idle: UInt64
-  /// Whether it was ever in front.
+  /// Whether the app was ever in the foreground.
   public var wasInFront: Bool
-  /// Bytes of the footprint that hibernation may have to write: what can be made again is not among them.
+  /// Bytes of the footprint that hibernation may have to write; excludes what can be made again.
   public var written: UInt64
 
-  /// - Parameter written: `nil`: all of the footprint.
+  /// - Parameter written: `nil` is the whole footprint.
   public init(
     app: UInt32, name: String, standing: AppStanding, footprint: UInt64, idle: UInt64, written: UInt64? = nil,
     wasInFront: Bool = true
@@ -32,29 +32,28 @@ public struct RemovalCandidate: Sendable, Hashable {
   }
 }
 
-/// An app to remove, how, and why.
+/// An app to remove, the way, and the reason.
 public struct Removal: Sendable, Hashable, CustomStringConvertible {
-  /// How it is removed. (R-MEM-04)
+  /// How the app is removed. (R-MEM-04)
   public enum Way: String, Sendable, Hashable, CaseIterable, Codable {
-    /// Its state goes to the store.
+    /// Its state is saved to the store.
     case hibernate
-    /// It ends.
+    /// It is terminated.
     case terminate
   }
 
-  /// Whose; ``AppMemory/number``.
+  /// The app's ``AppMemory/number``.
   public let app: UInt32
-  /// How it goes.
+  /// How the app is removed.
   public let way: Way
   /// A sentence that answers "why was this app removed?".
   public let reason: String
-  /// Memory is not short: where it cannot be removed in this way, it stays. (R-MEM-08)
+  /// Memory is not short: if the app cannot be removed in this way, it stays. (R-MEM-08)
   public let isOptional: Bool
-  /// ``AppMemory/rises`` when its app was chosen, as the broker notes; `nil`: nobody chose it by its
-  /// standing.
+  /// ``AppMemory/rises`` when the broker chose the app; `nil` for a removal that was not chosen by standing.
   package var rises: UInt64?
 
-  /// What a policy of one's own answers.
+  /// Makes a removal, for a policy of your own.
   public init(app: UInt32, way: Way, reason: String, isOptional: Bool = false) {
     self.app = app
     self.way = way
@@ -65,16 +64,16 @@ public struct Removal: Sendable, Hashable, CustomStringConvertible {
   public var description: String { reason }
 }
 
-/// Who is removed when memory is short: pure, and replaceable. (R-MEM-09)
+/// The policy that chooses the app to remove when memory is short: pure, and replaceable. (R-MEM-09)
 public protocol RemovalChoosing: Sendable {
-  /// The next app to remove, of `candidates`, while `excess` bytes must go of what `reading` says; `nil`:
-  /// none may.
+  /// The next app to remove from `candidates`, while `excess` bytes of `reading` must be released; `nil`
+  /// where none may be removed.
   func choose(_ candidates: [RemovalCandidate], excess: UInt64, reading: MemoryReading) -> Removal?
 
-  /// Apps to remove whatever the pressure. (R-MEM-08)
+  /// Apps to remove independently of pressure. (R-MEM-08)
   func overdue(_ candidates: [RemovalCandidate]) -> [Removal]
 
-  /// How long after an app was suspended a host asks who is overdue; `nil`, unless implemented: it does not.
+  /// How long after an app's suspension a host calls `overdue`; `nil`, the default, is never.
   var idleLimit: Duration? { get }
 }
 
@@ -82,44 +81,46 @@ extension RemovalChoosing {
   public var idleLimit: Duration? { nil }
 }
 
-/// The policy that is used unless another is given. (R-MEM-04, R-MEM-08 to R-MEM-14)
+/// The default removal policy. (R-MEM-04, R-MEM-08 to R-MEM-14)
 ///
-/// Classes go in the order of ``AppStanding``: suspended, background, tracking, audio, inactive; the active
-/// app never. Within a class, apps that are heavy go first, the largest of them first of all; the others by
-/// ``order``.
+/// Apps are removed in the order of ``AppStanding``: suspended, background, tracking, audio, inactive; the
+/// active app never. Within a standing, heavy apps are removed first, the largest of them before the others;
+/// all others by ``order``.
 public struct RemovalPolicy: RemovalChoosing, Hashable {
-  /// Within a class.
+  /// The order within a standing.
   public enum Order: Sendable, Hashable, CaseIterable {
-    /// Who was in front longest ago, or launched if it never was. (R-MEM-09)
+    /// By the time since the app was in the foreground, or was launched if it never was. (R-MEM-09)
     case leastRecentlyUsed
-    /// Who holds most. (R-MEM-09, R-MEM-13)
+    /// By the bytes held. (R-MEM-09, R-MEM-13)
     case largest
-    /// By bytes × time since it was in front: what holds much, and for long. (R-MEM-14)
+    /// By bytes × time since the app was in the foreground. (R-MEM-14)
     case largestForLongest
   }
 
-  /// Who goes first.
+  /// The order within a standing.
   public var order: Order = .leastRecentlyUsed
-  /// An app that is not in front and holds so large a share of all memory, 0 to 1, is heavy. `nil`: none is.
-  /// (R-MEM-13)
+  /// The share of all memory, 0 to 1, from which on an app that is not in the foreground is heavy. `nil`:
+  /// none is heavy. (R-MEM-13)
   public var heavyShare: Double? = 0.25
   /// Whether apps may be hibernated; if not, they are terminated. (R-MEM-04)
   public var hibernates = true
-  /// An app of which up to so many bytes have to be written is hibernated, one of which more have to be is
-  /// terminated; 8, 16, 32 MB are customary. (R-MEM-10)
+  /// The limit of bytes to write, up to which an app is hibernated. An app with more to write is terminated.
+  /// 8, 16 or 32 MB are customary. (R-MEM-10)
   public var hibernatesUpTo: UInt64 = 32_000_000
-  /// Suspended apps that were not in front for so long are hibernated without pressure too. Those that would
-  /// have to be terminated stay until memory is short: they would lose their state for what nobody needs.
-  /// `nil`: none. (R-MEM-08)
+  /// The time since the foreground after which suspended apps are hibernated even without pressure. Apps that
+  /// would have to be terminated stay until memory is short: otherwise they would lose their state without
+  /// need. `nil`: never. (R-MEM-08)
   public var idleLimit: Duration?
-  /// With memory short, one app for so many free bytes may go on tracking location; more than that count as
-  /// ordinary background apps, least recently used first. `nil`: all may until tracking apps' turn comes.
-  /// (R-MEM-12)
+  /// When memory is short, one app for each so many free bytes may continue to track the location. Further
+  /// ones count as ordinary background apps, least recently used first. `nil`: all may, until tracking apps
+  /// are removed in turn. (R-MEM-12)
   public var bytesPerTrackingApp: UInt64?
 
-  /// The default of each setting.
+  /// Makes a policy of the defaults.
   public init() {}
 
+  /// Checks every setting.
+  ///
   /// - Throws: ``MemoryError`` with code `configuration`, for the first setting that is out of range.
   public func validate() throws(MemoryError) {
     if let heavyShare, !(heavyShare > 0 && heavyShare <= 1) {
@@ -163,10 +164,10 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
       .filter { $0.way == .hibernate }
   }
 
-  // MARK: The parts
+  // MARK: Steps
 
   private func removal(of app: RemovalCandidate, _ why: String, isOptional: Bool = false) -> Removal {
-    // What runs would have to be suspended first.
+    // An app that runs would have to be suspended first.
     let way: Removal.Way
     let how: String
     switch (hibernates, app.standing, app.written <= hibernatesUpTo) {
@@ -200,7 +201,7 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
     if standing(left) != standing(right) { return standing(left) < standing(right) }
     let (heavyLeft, heavyRight) = (isHeavy(left, capacity), isHeavy(right, capacity))
     if heavyLeft != heavyRight { return heavyLeft }
-    // Ties go to the lower number, so that the same input always has the same answer.
+    // Ties go to the lower number, so that the same input always gives the same result.
     if heavyLeft, left.footprint != right.footprint { return left.footprint > right.footprint }
     switch order {
     case .leastRecentlyUsed: if left.idle != right.idle { return left.idle > right.idle }
@@ -225,7 +226,7 @@ public struct RemovalPolicy: RemovalChoosing, Hashable {
 }
 
 extension UInt64 {
-  /// In MB with one decimal, for sentences.
+  /// The bytes in MB with one decimal, for messages.
   package var inMegabytes: String {
     guard self == 0 || self >= 50_000 else { return "less than 0.1 MB" }
     let tenths = self / 100_000 + (self % 100_000 >= 50_000 ? 1 : 0)
@@ -234,6 +235,6 @@ extension UInt64 {
 }
 
 extension Double {
-  /// For sentences.
+  /// The share in percent, for messages.
   package var inPercent: String { "\(Int((self * 100).rounded())) %" }
 }

@@ -1,8 +1,8 @@
 import Glibc
 
-/// The small text files by which the kernel says how things are.
+/// Reads the kernel's small text files of /proc, /sys and cgroups.
 package enum KernelFile {
-  /// The whole text; `nil` where it cannot be read.
+  /// The whole text; `nil` where the file cannot be read.
   package static func text(_ path: String) -> String? {
     let descriptor = open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { return nil }
@@ -19,12 +19,13 @@ package enum KernelFile {
     }
   }
 
-  /// A number by itself; `nil` for `max` and what is none.
+  /// A file with a single number; `nil` for `max` and other text.
   static func number(_ path: String) -> UInt64? {
     text(path).flatMap { UInt64($0.filter { !$0.isWhitespace }) }
   }
 
-  /// Lines of a name and a number, with `:` after the name or not. A unit of kB multiplies.
+  /// Parses lines of a name and a number, with or without `:` after the name. A unit of kB multiplies by
+  /// 1024.
   package static func table(_ text: String) -> [Substring: UInt64] {
     var table: [Substring: UInt64] = [:]
     for line in text.split(separator: "\n") {

@@ -1,11 +1,11 @@
-/// The machine's memory, or that of the memory cgroups that the program runs in: whichever is shortest.
+/// The machine's memory, or that of the program's memory cgroups: whichever is closest to its limit.
 /// (R-MEM-01)
 ///
-/// Memory that the kernel gives back without writing does not count as in use: by its own estimate
-/// (`MemAvailable`) for the machine, and by a cgroup's inactive file pages, among which it counts what was
-/// freed lazily.
+/// Memory that the kernel can release without writing does not count as in use. For the machine this is the
+/// kernel's estimate (`MemAvailable`); for a cgroup its inactive file pages, which include lazily freed
+/// memory.
 package struct MachineMemory: Sendable, Hashable {
-  /// Where the kernel's files are.
+  /// The path of the proc file system.
   package let proc: String
 
   /// This machine.
@@ -13,14 +13,15 @@ package struct MachineMemory: Sendable, Hashable {
 
   package init(proc: String) { self.proc = proc }
 
-  /// How much there is and how much is in use; `nil` where the kernel does not say. 20 to 250 µs.
+  /// How much memory there is and how much is in use; `nil` where the kernel does not report it. Takes 20 to
+  /// 250 µs.
   package func reading() -> MemoryReading? { readings().shortest }
 
-  /// Of each cgroup with a limit, and of the machine: who fills much at once may pass one that is not the
-  /// shortest yet.
+  /// The readings of each cgroup with a limit, and of the machine. A large allocation may exceed a limit that
+  /// is not the closest yet.
   func readings() -> [MemoryReading] { cgroupReadings() + [machineReading()].compactMap(\.self) }
 
-  /// Of the machine as a whole.
+  /// The reading of the machine as a whole.
   package func machineReading() -> MemoryReading? {
     guard let table = KernelFile.text("\(proc)/meminfo").map(KernelFile.table), let total = table["MemTotal"],
       let available = table["MemAvailable"]
@@ -32,16 +33,16 @@ package struct MachineMemory: Sendable, Hashable {
 
   package enum CgroupVersion: Sendable { case one, two }
 
-  /// A cgroup that the program is in, of a hierarchy that may know of memory.
+  /// A cgroup of the program, in a hierarchy that may control memory.
   package struct Cgroup: Sendable {
     package var version: CgroupVersion
-    /// Where the hierarchy is mounted.
+    /// The mount point of the hierarchy.
     package var point: String
-    /// The group's folder below that: empty, or with a slash in front and none at the end.
+    /// The group's folder below the mount point: empty, or with a slash in front and none at the end.
     package var path: String
   }
 
-  /// Of each memory cgroup with a limit that the program is in, itself or by one above it.
+  /// The readings of each memory cgroup with a limit that contains the program, directly or not.
   package func cgroupReadings() -> [MemoryReading] {
     var readings: [MemoryReading] = []
     for group in cgroups() {
@@ -55,7 +56,7 @@ package struct MachineMemory: Sendable, Hashable {
     return readings
   }
 
-  /// The groups that the program is in.
+  /// The cgroups of the program.
   package func cgroups() -> [Cgroup] {
     guard let memberships = KernelFile.text("\(proc)/self/cgroup"),
       let mounts = KernelFile.text("\(proc)/self/mountinfo")
@@ -73,17 +74,17 @@ package struct MachineMemory: Sendable, Hashable {
         continue
       }
       guard let mount = Self.mount(of: version, in: mounts) else { continue }
-      // A path above the mounted root is not visible from here.
+      // A path above the mounted root is not visible here.
       guard let path = Self.path(fields[2], below: mount.root) else { continue }
       groups.append(Cgroup(version: version, point: mount.point, path: path))
     }
     return groups
   }
 
-  /// Where the hierarchy is mounted, and which of its folders is mounted there.
+  /// The mount point of the hierarchy, and the folder of it that is mounted there.
   private static func mount(of version: CgroupVersion, in mounts: String) -> (root: String, point: String)? {
     for line in mounts.split(separator: "\n") {
-      // Optional fields end with a dash; file system, source and its options follow.
+      // Optional fields end with a dash. File system, source and options follow.
       let fields = line.split(separator: " ")
       guard let dash = fields.firstIndex(of: "-"), dash >= 5, fields.count > dash + 3 else { continue }
       let isIt =
@@ -96,7 +97,7 @@ package struct MachineMemory: Sendable, Hashable {
     return nil
   }
 
-  /// With a slash in front and none at the end; empty for the root.
+  /// The path below `root`, with a slash in front and none at the end; empty for the root itself.
   private static func path(_ path: Substring, below root: String) -> String? {
     var relative = path
     if root != "/" {
@@ -108,13 +109,13 @@ package struct MachineMemory: Sendable, Hashable {
   }
 
   private static func reading(_ version: CgroupVersion, _ folder: String) -> MemoryReading? {
-    // Above memory.high nobody is ended, but whoever allocates is slowed down and made to take back.
+    // Above memory.high the kernel kills no process, but slows down allocations and makes them reclaim.
     let (limits, usage, inactive) =
       switch version {
       case .two: (["memory.max", "memory.high"], "memory.current", "inactive_file")
       case .one: (["memory.limit_in_bytes"], "memory.usage_in_bytes", "total_inactive_file")
       }
-    // Without a limit version 1 says nearly 2^63.
+    // Without a limit, version 1 reports nearly 2^63.
     guard let capacity = limits.compactMap({ KernelFile.number("\(folder)/\($0)") }).min(),
       capacity < 1 << 62,
       let used = KernelFile.number("\(folder)/\(usage)")
@@ -125,7 +126,7 @@ package struct MachineMemory: Sendable, Hashable {
 }
 
 extension [MemoryReading] {
-  /// The one of which most is in use.
+  /// The reading with the largest share in use.
   var shortest: MemoryReading? { self.max { $0.share < $1.share } }
 }
 

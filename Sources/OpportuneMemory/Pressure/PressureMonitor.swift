@@ -3,9 +3,9 @@ import Glibc
 internal import OpportuneBase
 import Synchronization
 
-/// The thread that watches memory while somebody listens: asleep until the kernel's stall alarm or the
-/// broker's notifier. It reads again each second only while the level is above normal, or where the kernel
-/// has no alarm; and else, of the machine's memory, which fills without a sound, now and then.
+/// The thread that watches memory while there are listeners. It sleeps until the kernel's stall alarm or the
+/// broker's notifier. It reads each second only while the level is above normal, or where the kernel has no
+/// alarm. Otherwise it reads the machine's memory at long intervals, since that may fill without any alarm.
 final class PressureMonitor: @unchecked Sendable {
   private final class Listener {
     let continuation: AsyncStream<PressureLevel>.Continuation
@@ -13,11 +13,11 @@ final class PressureMonitor: @unchecked Sendable {
   }
 
   private let core: BrokerCore
-  // The C object is thread-safe: listeners on their way to the thread.
+  // The C object is thread-safe. It passes listeners to the thread.
   private let inbox: OpaquePointer
   private let isStarted = Atomic<Bool>(false)
   private let isStopped = Atomic<Bool>(false)
-  // The thread's own.
+  // The thread's own state.
   private var listeners: [Listener] = []
   private var gauge: PressureGauge
 
@@ -40,7 +40,7 @@ final class PressureMonitor: @unchecked Sendable {
       listener.release()
       throw .refused("nobody can listen to memory levels", ENOMEM)
     }
-    // relaxed: it only tells who starts the thread; the listener is published by the inbox.
+    // relaxed: it only decides which thread starts the monitor; the inbox publishes the listener.
     if isStarted.compareExchange(expected: false, desired: true, ordering: .relaxed).exchanged {
       let result = opp_thread_start(
         "opp-memory", 256 << 10,
@@ -56,23 +56,25 @@ final class PressureMonitor: @unchecked Sendable {
     return stream
   }
 
-  /// The streams end.
+  /// Ends the streams and the thread.
   func stop() {
-    // relaxed: it publishes nothing, and the notifier, rung after it, makes the thread look.
+    // relaxed: it publishes nothing; the notifier, written after it, makes the thread read it.
     isStopped.store(true, ordering: .relaxed)
     core.ring()
   }
 
   // MARK: The thread
 
-  /// When tasks have stalled for memory for 150 ms of 2 s. Only the machine's: where a cgroup's memory is
-  /// short its tasks stall, and the machine's file counts them too. A descriptor, or an error number below 0.
+  /// Opens the kernel's alarm for 150 ms of memory stalls within 2 s. The machine's alarm suffices: if a
+  /// cgroup is short of memory its tasks stall, and the machine's file counts them too. Returns a descriptor,
+  /// or a negative error number.
   static func openAlarm() -> Int32 { opp_watch_stall("/proc/pressure/memory", 150_000, 2_000_000) }
 
   private func run() {
     let alarm = Self.openAlarm()
     defer { if alarm >= 0 { opp_watch_close(alarm) } }
-    // It may as well look when something else wakes the CPU. Where that is refused, it looks by itself.
+    // A large timer slack: looks may be combined with other wake-ups of the CPU. Without it the thread still
+    // works.
     _ = opp_thread_set_timer_slack(250_000_000)
     // relaxed: see stop().
     while !isStopped.load(ordering: .relaxed) {
@@ -100,7 +102,7 @@ final class PressureMonitor: @unchecked Sendable {
     }
   }
 
-  /// Returns for how many milliseconds nobody need look unless rung or alarmed; -1: for ever.
+  /// Looks once. Returns for how many milliseconds no further look is needed unless woken; -1 is for ever.
   private func look(hasAlarm: Bool) -> Int32 {
     let growth = core.use.readGrowth()
     let ledger = core.total()
@@ -112,7 +114,7 @@ final class PressureMonitor: @unchecked Sendable {
       }
     }
     fetch()
-    // What was given back shows at the next look.
+    // The next look shows what was released.
     if gauge.level == .critical, core.relieve(gauge).purged > 0 { core.ring() }
     let next = NextLook(
       gauge, readings, ledger, ofMachine: core.configuration.limit == .machine, hasAlarm: hasAlarm)

@@ -1,34 +1,36 @@
-/// What scoped access to purgeable memory found.
+/// The result of a scoped access to purgeable memory.
 public enum PurgeableContents<Element: BitwiseCopyable> {
-  /// The content, as it was left. May be changed; holders at the same time have to agree among themselves.
+  /// The content as it was left. It may be changed; concurrent scopes must synchronize among themselves.
   case intact(UnsafeMutableBufferPointer<Element>)
-  /// The content was taken. All bytes are zero: make it again here. It is kept when the scope returns, not
-  /// when it throws. Where another thread is making it at this moment, the buffer is this scope's own and
-  /// goes with it, so that nobody waits.
+  /// The content was taken, and all bytes are zero: make it again here. It is kept when the scope returns,
+  /// and dropped when the scope throws. If another thread is making the content at this moment, the buffer is
+  /// private to this scope and is dropped with it, so that no thread waits.
   case purged(UnsafeMutableBufferPointer<Element>)
 }
 
-/// How purgeable memory goes back to the kernel.
+/// How purgeable memory is released to the kernel.
 public enum PurgeMode: String, Sendable, Hashable, CaseIterable {
-  /// At once: the pages are free on return, and resident size has fallen.
+  /// At once: the pages are free on return, and the resident size has decreased.
   case eager
-  /// When the kernel needs pages: ordinary allocation of anybody gets them then, and until then the content
-  /// may be had back. Resident size falls only as the kernel takes them. (R-GFX-05)
+  /// When the kernel needs pages: any allocation gets them then. Until then the content may survive. The
+  /// resident size decreases only as the kernel takes the pages. (R-GFX-05)
   case lazy
 }
 
-/// Memory that may be taken while nobody uses it: for what can be made again. (R-MEM-05)
+/// Memory that may be taken while it is not in use, for content that can be made again. (R-MEM-05)
 ///
-/// Content is reached in a scope, and stays put until that ends. Between scopes it is volatile, unless told
-/// otherwise, and under pressure goes back to the kernel without being written anywhere. The next scope
-/// learns of that. Pointers must not leave the scope; one that does reads zero, or what was made later, never
-/// what was taken.
+/// The content is accessed in a scope, and is not moved or taken until the scope ends. Between scopes the
+/// memory is volatile, unless configured otherwise. Under pressure it is then released to the kernel without
+/// being written anywhere, and the next scope reports that.
 ///
-/// Any thread. Access never waits: neither for who takes memory, nor for another thread that is making the
-/// content.
+/// Pointers must not leave the scope. A pointer that does reads zero, or content that was made later, never
+/// the content that was taken.
+///
+/// Any thread may use it. Access never waits, neither for a thread that takes memory nor for one that makes
+/// the content.
 public final class Purgeable<Element: BitwiseCopyable>: Sendable {
   @usableFromInline let region: PurgeableRegion
-  /// How many elements it has room for.
+  /// The number of elements.
   public let count: Int
 
   init(_ app: AppMemory, count: Int, group: UInt32, isVolatile: Bool) throws(MemoryError) {
@@ -40,16 +42,16 @@ public final class Purgeable<Element: BitwiseCopyable>: Sendable {
     if isVolatile { region.setVolatile(true) }
   }
 
-  /// Its size in bytes: whole pages.
+  /// The size in bytes, in whole pages.
   public var bytes: Int { region.bytes }
 
-  /// Uses the content.
+  /// Calls `body` with the content.
   ///
-  /// A new region is intact, and zero. Scopes may be nested, and overlap on several threads.
+  /// A new region is intact, and zero. Scopes may be nested, and may overlap on several threads.
   ///
-  /// - Parameter body: must not let the buffer out.
+  /// - Parameter body: must not let the buffer escape.
   /// - Returns: what `body` returns.
-  /// - Throws: what `body` throws. What it was making of purged content is dropped then.
+  /// - Throws: what `body` throws. Content that it was making again is then dropped.
   @inlinable
   public func withContents<Result, Failure: Error>(
     _ body: (PurgeableContents<Element>) throws(Failure) -> Result
@@ -75,11 +77,11 @@ public final class Purgeable<Element: BitwiseCopyable>: Sendable {
     }
   }
 
-  /// Uses the content, after making it again where it was taken.
+  /// Calls `body` with the content, after making the content again if it was taken.
   ///
   /// - Parameters:
-  ///   - recreate: makes the content, in a buffer of zero bytes.
-  ///   - body: must not let the buffer out.
+  ///   - recreate: makes the content, in a zeroed buffer.
+  ///   - body: must not let the buffer escape.
   /// - Returns: what `body` returns.
   /// - Throws: what `recreate` or `body` throws.
   @inlinable
@@ -103,20 +105,20 @@ public final class Purgeable<Element: BitwiseCopyable>: Sendable {
     UnsafeMutableBufferPointer(start: memory.assumingMemoryBound(to: Element.self), count: count)
   }
 
-  /// Whether it may be taken between scopes. Off, it counts as pinned.
+  /// Whether the memory may be taken between scopes. If not, it counts as pinned.
   public var isVolatile: Bool {
     get { region.view.is_volatile }
     set { region.setVolatile(newValue) }
   }
 
-  /// Whether its content is gone, as far as is known: what was given back lazily counts once a scope has
-  /// found out.
+  /// Whether the content is known to have been taken. Lazily released content counts only once a scope has
+  /// found it taken.
   public var isPurged: Bool { region.view.is_purged }
 
-  /// Gives the pages back now, whoever needs them.
+  /// Releases the pages now, whether or not memory is short.
   ///
-  /// - Returns: bytes given back; 0 where it is in use, not volatile, or gone already.
-  /// - Throws: ``MemoryError`` with code `system` where the kernel does not take them; they are held then.
+  /// - Returns: bytes released; 0 where the memory is in use, not volatile, or released already.
+  /// - Throws: ``MemoryError`` with code `system` where the kernel refuses; the content is kept then.
   @discardableResult
   public func purge(_ mode: PurgeMode = .eager) throws(MemoryError) -> Int { try region.take(mode) }
 }

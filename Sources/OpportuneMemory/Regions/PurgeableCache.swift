@@ -1,24 +1,24 @@
 import Glibc
 
-/// A cache whose values are bytes in purgeable memory: pressure takes them, least recently used first, and a
-/// limit of its own keeps it in bounds without pressure. (R-MEM-05)
+/// A cache whose values are bytes in purgeable memory. Pressure takes them, least recently used first; a cost
+/// limit bounds the cache without pressure. (R-MEM-05)
 ///
-/// Any thread. A lock guards the table of keys, for the time of a look-up; values are read outside it. Give a
-/// cache to one app, so that no app waits for another's threads here.
+/// Any thread may use it. A lock guards the table of keys for the time of a look-up; values are read outside
+/// it. Use a cache in one app only, so that no app waits for another app's threads here.
 public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable {
-  /// What the cache has done since it was made.
+  /// Counters of the cache since it was made.
   public struct Counters: Sendable, Hashable {
     /// Look-ups that found the content.
     public var hits: UInt64 = 0
-    /// Look-ups of keys that were not there.
+    /// Look-ups of absent keys.
     public var misses: UInt64 = 0
-    /// Look-ups of keys whose content pressure had taken; they count as misses too.
+    /// Look-ups of keys whose content pressure had taken; they also count as misses.
     public var purges: UInt64 = 0
-    /// Entries that the limit drove out.
+    /// Entries removed because of the limit.
     public var evictions: UInt64 = 0
   }
 
-  /// A link of the list from the oldest use to the newest. The table alone keeps entries alive, and only
+  /// A node of the list from the least to the most recent use. The table alone retains entries, and only
   /// entries in the table are in the list.
   private final class Entry {
     let key: Key
@@ -36,9 +36,9 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
 
   private let app: AppMemory
   private let group: UInt32
-  /// In bytes, whole pages a value.
+  /// The limit in bytes; a value costs its whole pages.
   public let costLimit: Int
-  // Everything below is used under the lock alone.
+  // Everything below is accessed under the lock only.
   private let lock: UnsafeMutablePointer<pthread_mutex_t>
   private var entries: [Key: Entry] = [:]
   private unowned(unsafe) var oldest: Entry?
@@ -67,18 +67,18 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
     return body()
   }
 
-  /// Puts bytes in, in place of what was there; drives out the least recently used where the limit asks for
-  /// it.
+  /// Inserts bytes for a key, and replaces existing ones. Evicts the least recently used entries if the limit
+  /// requires it.
   ///
-  /// - Returns: whether they are in: bytes that cost more than the limit are not.
-  /// - Throws: ``MemoryError`` where there is no memory for them; no bytes are an error as well.
+  /// - Returns: whether the bytes were inserted: not if they cost more than the limit.
+  /// - Throws: ``MemoryError`` where there is no memory for them, or where there are no bytes.
   @discardableResult
   public func insert(_ bytes: UnsafeRawBufferPointer, for key: Key) throws(MemoryError) -> Bool {
     guard (bytes.count + pageSize - 1) / pageSize * pageSize <= costLimit else {
       remove(key)
       return false
     }
-    // Volatile only once it is filled.
+    // Made volatile only after it was filled.
     let contents = try Purgeable<UInt8>(app, count: bytes.count, group: group, isVolatile: false)
     contents.withContents { found in
       switch found {
@@ -104,11 +104,11 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
     return true
   }
 
-  /// Uses the bytes of a key.
+  /// Calls `body` with the bytes of a key.
   ///
-  /// - Parameter body: must not let the buffer out.
-  /// - Returns: what `body` returns; `nil` where the key is not there, or pressure took its bytes: make them
-  ///   again and insert them.
+  /// - Parameter body: must not let the buffer escape.
+  /// - Returns: what `body` returns; `nil` where the key is absent or pressure has taken its bytes. Make them
+  ///   again then, and insert them.
   public func withBytes<Result, Failure: Error>(
     of key: Key, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
   ) throws(Failure) -> Result? {
@@ -148,7 +148,7 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
     _ = consume gone
   }
 
-  /// Removes all.
+  /// Removes all entries.
   public func removeAll() {
     let gone = locked { () -> [Key: Entry] in
       defer {
@@ -161,14 +161,14 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
     _ = consume gone
   }
 
-  /// What it has done.
+  /// The counters since the cache was made.
   public var counters: Counters { locked { counted } }
-  /// Keys, those included whose bytes pressure took and nobody has asked for since.
+  /// The number of keys, including those whose bytes pressure has taken without a look-up since.
   public var count: Int { locked { entries.count } }
-  /// What the limit counts, in bytes.
+  /// The current cost in bytes, which the limit bounds.
   public var totalCost: Int { locked { cost } }
 
-  // MARK: Under the lock
+  // MARK: Called with the lock held
 
   private func drop(_ entry: Entry) -> Entry {
     entries[entry.key] = nil

@@ -1,26 +1,25 @@
 internal import COpportune
 import Glibc
 
-/// A purgeable region of an app, as the C core knows it. Closed when the last reference goes; whoever has it
-/// pinned holds one.
+/// A purgeable region of an app in the C core. It is closed with its last reference; a pin holds one.
 ///
-/// All members may be used from any thread; nothing here waits.
+/// All members may be used from any thread; none blocks.
 @usableFromInline
 final class PurgeableRegion: @unchecked Sendable {
   // The C object is thread-safe.
   private let raw: OpaquePointer
-  /// Keeps the set that the region is in.
+  /// Retains the set that contains the region.
   private let app: AppMemory
-  /// In bytes, whole pages.
+  /// The size in bytes, in whole pages.
   @usableFromInline let bytes: Int
 
-  /// What a pin found, and the memory that goes with it.
+  /// The result of a pin, with its memory.
   @usableFromInline
   struct Pin {
     @usableFromInline
     enum Found { case intact, empty, busy }
     @usableFromInline let found: Found
-    /// For `busy` memory of this pin's own.
+    /// For `busy`, memory that is private to this pin.
     @usableFromInline let memory: UnsafeMutableRawPointer
 
     @usableFromInline
@@ -66,11 +65,11 @@ final class PurgeableRegion: @unchecked Sendable {
     return Pin(.busy, own)
   }
 
-  /// Ends a pin that found the content intact, or whose memory was filled or emptied.
+  /// Ends a pin that found the content intact, or whose content was made or dropped.
   @usableFromInline
   func unpin() { opp_purge_unpin(raw) }
 
-  /// Ends a pin that was busy.
+  /// Ends a pin whose result was busy.
   @usableFromInline
   func unpinBusy(_ pin: Pin) {
     pin.memory.deallocate()
@@ -79,14 +78,14 @@ final class PurgeableRegion: @unchecked Sendable {
     opp_purge_unpin(raw)
   }
 
-  /// Ends a pin that found nothing: the content is there now, or not after all.
+  /// Ends a pin that found no content, and records whether the content exists now.
   @usableFromInline
   func unpinEmpty(isFilled: Bool) {
     if isFilled { opp_purge_filled(raw) } else { opp_purge_emptied(raw) }
     opp_purge_unpin(raw)
   }
 
-  /// A pin that found nothing is about to be filled: that needs room, as a new region does.
+  /// Makes room before a pin fills the region again, as for a new region.
   @usableFromInline
   func makeRoom() { app.broker.refill(UInt64(bytes)) }
 
@@ -100,14 +99,14 @@ final class PurgeableRegion: @unchecked Sendable {
     return view
   }
 
-  /// Gives the pages back whether it is volatile or not. Returns the bytes; 0 where it is in use or gone
-  /// already.
+  /// Releases the pages, whether the region is volatile or not. Returns the bytes; 0 where it is in use or
+  /// released already.
   func revoke() -> Int {
     var seen = view
     return max(0, Int(opp_purge_revoke(raw, &seen)))
   }
 
-  /// Returns the bytes given back; 0 where it is in use.
+  /// Takes the region. Returns the bytes released; 0 where it is in use.
   func take(_ mode: PurgeMode) throws(MemoryError) -> Int {
     var seen = view
     let result = opp_purge_take(raw, &seen, mode.raw)
@@ -116,7 +115,7 @@ final class PurgeableRegion: @unchecked Sendable {
   }
 }
 
-/// The kernel's page, in bytes.
+/// The kernel's page size, in bytes.
 let pageSize = Int(sysconf(Int32(_SC_PAGESIZE)))
 
 extension PurgeMode {

@@ -1,16 +1,16 @@
 internal import CZstd
 import Glibc
 
-/// Makes frames of zstd. One thread at a time.
+/// Compresses into zstd frames. One thread at a time.
 final class Compressor {
   private let context: OpaquePointer
 
-  /// - Parameter addsChecksum: whether each frame has one of its content.
+  /// - Parameter addsChecksum: whether each frame contains a checksum of its content.
   init(addsChecksum: Bool) throws(StoreError) {
     guard let context = ZSTD_createCCtx() else {
       throw StoreError(.system(ENOMEM), "no memory to compress with")
     }
-    // The fastest level: what waits is the disk.
+    // The fastest level: the disk is the bottleneck.
     ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, 1)
     ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, addsChecksum ? 1 : 0)
     self.context = context
@@ -18,13 +18,13 @@ final class Compressor {
 
   deinit { ZSTD_freeCCtx(context) }
 
-  /// Bytes of the frame; `nil` where it does not fit, or there is no memory to make it.
+  /// Compresses into `room`. Returns the size of the frame; `nil` where it does not fit, or memory is short.
   func compress(_ content: UnsafeRawBufferPointer, into room: UnsafeMutableRawBufferPointer) -> Int? {
     let count = ZSTD_compress2(context, room.baseAddress, room.count, content.baseAddress, content.count)
     return ZSTD_isError(count) == 0 ? count : nil
   }
 
-  /// A frame of little content, with its checksum.
+  /// A frame of a small content, with its checksum.
   static func frame(of content: [UInt8]) throws(StoreError) -> [UInt8] {
     let compressor = try Compressor(addsChecksum: true)
     var frame = [UInt8](repeating: 0, count: ZSTD_compressBound(content.count))
@@ -36,7 +36,7 @@ final class Compressor {
   }
 }
 
-/// Reads frames of zstd. One thread at a time.
+/// Decompresses zstd frames. One thread at a time.
 final class Expander {
   private let context: OpaquePointer
 
@@ -49,13 +49,14 @@ final class Expander {
 
   deinit { ZSTD_freeDCtx(context) }
 
-  /// Whether it is a frame, or several, of exactly as many bytes as there is room for, and its checksum, if
-  /// it has one, fits.
+  /// Whether `frame` consists of one or more valid frames whose content fills `room` exactly. Checksums are
+  /// verified where present.
   func expand(_ frame: UnsafeRawBufferPointer, into room: UnsafeMutableRawBufferPointer) -> Bool {
     ZSTD_decompressDCtx(context, room.baseAddress, room.count, frame.baseAddress, frame.count) == room.count
   }
 
-  /// The content of one frame with a checksum; `nil` where it is not one, or has other than `count` bytes.
+  /// The content of one frame with a checksum; `nil` where it is not such a frame, or its content does not
+  /// have `count` bytes.
   static func content(of frame: [UInt8], count: Int) throws(StoreError) -> [UInt8]? {
     let expander = try Expander()
     var content = [UInt8](repeating: 0, count: count)

@@ -1,5 +1,5 @@
-/// Memory of an app that hibernation writes, gives back to the kernel, and brings back with the same content
-/// at the same place. (R-MEM-05, R-MEM-07)
+/// Memory that hibernation writes, releases to the kernel, and restores with the same content at the same
+/// address. (R-MEM-05, R-MEM-07)
 public struct HeldMemory: Sendable {
   private enum Place: Sendable {
     case block(MemoryBlock)
@@ -7,21 +7,23 @@ public struct HeldMemory: Sendable {
   }
   private let place: Place
 
-  /// A block; of a file's block nothing is written, since its content stays in its file.
+  /// Wraps a block. Nothing is written of a file's block, since its content stays in the file.
   public init(_ block: MemoryBlock) { place = .block(block) }
 
-  /// Purgeable memory whose content cannot be made again after all. What is taken before it is written stays
-  /// taken.
+  /// Wraps purgeable memory whose content cannot be made again after all. Content that is taken before it is
+  /// written is not restored.
   public init<Element>(_ memory: Purgeable<Element>) { place = .region(memory.region) }
 
-  /// The content; empty where there is none to write. It stays put meanwhile.
+  /// Calls `body` with the content; empty where there is nothing to write. The content is neither moved nor
+  /// taken meanwhile.
   package func withContent<Result, Failure: Error>(
     _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
   ) throws(Failure) -> Result {
     try Self.withContents(of: [self]) { (contents) throws(Failure) in try body(contents[0]) }
   }
 
-  /// The contents of several, each empty where there is none to write. They stay put meanwhile.
+  /// Calls `body` with several contents, each empty where there is nothing to write. They are neither moved
+  /// nor taken meanwhile.
   package static func withContents<Result, Failure: Error>(
     of memory: [HeldMemory], _ body: ([UnsafeRawBufferPointer]) throws(Failure) -> Result
   ) throws(Failure) -> Result {
@@ -49,7 +51,7 @@ public struct HeldMemory: Sendable {
     if case .region(let region) = place, content.baseAddress != nil { region.unpin() }
   }
 
-  /// The pages go, unless the memory is in use.
+  /// Releases the pages, unless the memory is in use.
   package func giveBack() {
     switch place {
     case .block(let block): block.giveBack()
@@ -57,10 +59,10 @@ public struct HeldMemory: Sendable {
     }
   }
 
-  /// The next part that is read, as content; what was not given back keeps what it has. Returns whether that
-  /// was possible.
+  /// Restores the content from the reader's next part. Memory that was not released keeps its content.
+  /// Returns whether the restoration was possible.
   func comeBack(count: Int, from reader: RecordReader) throws(StoreError) -> Bool {
-    // Of what had no content to write nothing is read.
+    // Memory without content to write has no bytes in the record.
     guard count > 0 else {
       try reader.next(into: nil)
       return true

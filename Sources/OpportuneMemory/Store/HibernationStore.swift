@@ -1,37 +1,39 @@
-/// A region of disk, set aside at start, for the state of hibernated apps. (R-MEM-06, R-LIFE-07)
+/// A file of fixed size, allocated when it is opened, that stores the state of hibernated apps. (R-MEM-06,
+/// R-LIFE-07)
 ///
-/// Its size is fixed and its blocks are allocated when it is opened. At any instant each app is in it with
-/// exactly what was saved last, or is not in it, whatever part of the last writes a crash kept: a record goes
-/// to free space and is synchronised before the index names it, and the index is kept twice, one copy being
-/// written and synchronised before the other. Everything has a checksum, and what does not fit its own is
-/// never handed out; what shrinks by it is compressed.
+/// Atomicity: at any time each app is in the store with exactly the state that was saved last, or is not in
+/// it, whatever part of the last writes a crash has kept. A record goes to free space and is synchronised
+/// before the index names it. The index has two copies; one is written and synchronised before the other.
 ///
-/// For one thread at a time. Calls take as long as the disk does: not for a foreground thread.
+/// All data has checksums; data that does not match is never returned. Data is compressed where that saves
+/// space.
+///
+/// Use it on one thread at a time. Calls block for the disk: do not use it on a foreground thread.
 public final class HibernationStore {
-  /// The least size of a store, in bytes.
+  /// The minimum size of a store, in bytes.
   public static let bytesMin = StoreIndex.dataOffset + StoreIndex.blockBytes
 
   private let device: any StoreDevice
   private var index: StoreIndex
-  /// What kept the index from being written. From then on the disk may name more than is known here, so
-  /// nothing is written over it.
+  /// The error that kept the index from being written. From then on the disk may name records that are
+  /// unknown here, so nothing is overwritten.
   private var failure: StoreError?
-  /// Copies of the index that were found torn or damaged when the store was opened, and were written anew
-  /// from the other.
+  /// How many copies of the index were torn or damaged when the store was opened, and were rewritten from the
+  /// other copy.
   package private(set) var repairs = 0
 
-  /// Opens a store, and makes it where there is none.
+  /// Opens a store, or creates it.
   ///
   /// - Parameters:
-  ///   - path: of the file. Whoever has it open has it alone.
-  ///   - bytes: its size; at least ``bytesMin``, and that of the file if there is one.
+  ///   - path: of the file. The store locks it exclusively.
+  ///   - bytes: its size; at least ``bytesMin``, and equal to that of an existing file.
   /// - Throws: ``StoreError``: `argument`, `locked`, `otherVersion`, `otherSize`, `damagedIndex`, `system`,
-  ///   as where the disk has no room.
+  ///   such as where the disk has no room.
   public convenience init(path: String, bytes: Int) throws(StoreError) {
     try self.init(path: path, bytes: bytes, access: PlainAccess())
   }
 
-  /// The same, with `access` for all that is read and written.
+  /// Opens or creates a store that reads and writes through `access`.
   package convenience init(path: String, bytes: Int, access: some StoreAccess) throws(StoreError) {
     guard bytes >= Self.bytesMin, bytes <= 1 << 46 else {
       throw StoreError(.argument, "a store of \(bytes) bytes, expected \(Self.bytesMin) to 2^46")
@@ -46,10 +48,10 @@ public final class HibernationStore {
     for case .index(let found) in slots where newest.map({ $0.sequence < found.sequence }) ?? true {
       newest = found
     }
-    // The first index is written to both, with nothing saved before that is done.
+    // The first index is written to both copies before anything is saved.
     index = newest ?? StoreIndex(sequence: 0, size: device.size, entries: [])
     if newest == nil, slots != [.blank, .blank] {
-      // A store that was being made when a crash came has one slot torn and the other blank.
+      // A crash while the store was created leaves one slot torn and the other blank.
       for case .otherVersion(let version) in slots {
         throw StoreError(.otherVersion, "the store is of version \(version), expected \(StoreIndex.version)")
       }
@@ -66,7 +68,7 @@ public final class HibernationStore {
     }
   }
 
-  /// Has `access` read and write the file from now on. Call it before anybody else has the store.
+  /// Sets `access` for all further reads and writes. Call it before another thread uses the store.
   package func carry(by access: some StoreAccess) { (device as? StoreFile)?.access = access }
 
   private static func readSlot(_ device: any StoreDevice, _ number: Int) throws(StoreError)
@@ -75,7 +77,8 @@ public final class HibernationStore {
     try StoreIndex.read(bytes(of: number, device), size: device.size)
   }
 
-  /// Whether the first copy has nothing but what a crash left of the first index: what is not is somebody's.
+  /// Whether the first copy contains only what a crash may have left of the first index. Any other content is
+  /// foreign data.
   private static func isTorn(_ index: StoreIndex, _ device: any StoreDevice) throws(StoreError) -> Bool {
     let whole = try index.slot() ?? []
     return try bytes(of: 0, device).enumerated().allSatisfy { position, byte in
@@ -90,33 +93,34 @@ public final class HibernationStore {
     return [UInt8](buffer)
   }
 
-  // MARK: What is in it
+  // MARK: Content
 
-  /// The apps that are in it, in the order in which they were saved.
+  /// The saved apps, in the order in which they were saved.
   package var apps: [String] { index.entries.map(\.name) }
-  /// Bytes that nothing occupies. Records are in one piece each: the largest that fits may be smaller.
+  /// Free bytes. Records are contiguous, so the largest record that fits may be smaller.
   package var freeBytes: Int { index.free().sum }
 
-  /// Saves the state of an app, in place of what was saved of it before. (R-MEM-05)
+  /// Saves the state of an app, and replaces what was saved of it before. (R-MEM-05)
   ///
-  /// Hand over only what cannot be made or loaded again. It is on the disk on return.
+  /// Pass only content that cannot be made or loaded again. The state is on the disk on return.
   ///
   /// - Parameters:
   ///   - app: its name, up to 255 bytes.
-  ///   - parts: such as its state and its dirty memory; given back one by one.
-  /// - Returns: bytes that the record takes up.
-  /// - Throws: ``StoreError``: `argument`; `locked` in a child of `fork()`; `full`, and then what was saved
-  ///   before is still there; `system`, and where the index was not written then, each later call that writes
-  ///   throws it again until the store is opened anew.
+  ///   - parts: for example its state and its dirty memory; restored one by one.
+  /// - Returns: the size of the record in bytes.
+  /// - Throws: ``StoreError``: `argument`; `locked` in a child of `fork()`; `full`, and then the earlier
+  ///   state is still there; `system`. If the index could not be written, each later call that writes throws
+  ///   the same error until the store is opened again.
   @discardableResult
   package func save(_ app: String, _ parts: [UnsafeRawBufferPointer]) throws(StoreError) -> Int {
     try save(app, parts) { true }
   }
 
-  /// The same, of parts that may be in use again before it is done. What is read of them from then on is
-  /// anything, so it is given up at the next block, and never named by the index.
+  /// Saves parts that may come into use again before the call is done. From then on their content is
+  /// undefined. So the save is abandoned at the next block, and the index never names it.
   ///
-  /// - Parameter areOurs: whether all that was read until now was read before.
+  /// - Parameter areOurs: whether all content that was read so far was read before the memory came into use.
+  /// - Throws: also `withdrawn`.
   /// - Throws: also `withdrawn`.
   @discardableResult
   package func save(
@@ -136,13 +140,13 @@ public final class HibernationStore {
     return entry.length
   }
 
-  /// What was saved of an app, part by part. It stays saved: call ``remove(_:)`` once it is back in use.
-  /// (R-MEM-07)
+  /// Reads the saved state of an app, part by part. The state stays saved: call ``remove(_:)`` once it is in
+  /// use again. (R-MEM-07)
   ///
   /// - Throws: ``StoreError``: `absent`, `damagedRecord`, `system`.
   package func load(_ app: String) throws(StoreError) -> [[UInt8]] { try record(of: app).load() }
 
-  /// What was saved of an app, to be read on another thread, whatever the store does meanwhile.
+  /// The saved state of an app, to be read on another thread while the store is in use.
   ///
   /// - Throws: ``StoreError`` with code `absent`.
   package func record(of app: String) throws(StoreError) -> StoredRecord {
@@ -152,7 +156,8 @@ public final class HibernationStore {
     return StoredRecord(device: device, entry: entry)
   }
 
-  /// Forgets an app, and frees its space. Does nothing for one that is not there. (R-MEM-07)
+  /// Removes an app's state, and frees its space. Does nothing for an app that is not in the store.
+  /// (R-MEM-07)
   ///
   /// - Throws: ``StoreError`` with code `system`, as ``save(_:_:)``.
   package func remove(_ app: String) throws(StoreError) {

@@ -1,16 +1,16 @@
-/// Reads a record part by part, each to where it belongs.
+/// Reads a record part by part, each into its destination.
 final class RecordReader {
   private let device: any StoreDevice
   private let entry: StoreIndex.Entry
   private let table: RecordTable
   private var part = 0
   private var block = 0
-  /// Where the last block ended.
+  /// The end of the last block.
   private var end: Int
   private var expander: Expander?
   private let room: UnsafeMutableRawBufferPointer
 
-  /// Reads the table, and has the disk begin with the rest.
+  /// Reads the table, and starts read-ahead of the rest.
   init(_ device: any StoreDevice, _ entry: StoreIndex.Entry) throws(StoreError) {
     self.device = device
     self.entry = entry
@@ -23,7 +23,7 @@ final class RecordReader {
       throw Self.damaged(entry)
     }
     self.table = table
-    // Not before: the table, at the end, would come after all of it.
+    // Only now: otherwise the table, at the end, would be read after all the rest.
     device.beginReading(entry.offset..<entry.offset + entry.length - entry.tableBytes)
     room = .allocate(byteCount: RecordTable.blockBytes, alignment: StoreIndex.blockBytes)
   }
@@ -34,14 +34,14 @@ final class RecordReader {
     StoreError(.damagedRecord, "what was saved of '\(entry.name)' is not what is on the disk")
   }
 
-  /// Bytes of each part.
+  /// The size of each part in bytes.
   var counts: [Int] { table.counts }
 
   /// Reads the next part.
   ///
   /// - Parameters:
-  ///   - place: as large as the part; `nil`: the part is passed over.
-  ///   - isZero: whether the place is known to be zero, so that what is to be zero need not be touched.
+  ///   - place: the destination, as large as the part; `nil` skips the part.
+  ///   - isZero: whether the destination is known to be zero, so that blocks of zeros need not be written.
   func next(into place: UnsafeMutableRawBufferPointer?, isZero: Bool = false) throws(StoreError) {
     let count = counts[part]
     part += 1

@@ -1,29 +1,31 @@
 internal import CXXHash
 
-/// What a record consists of: parts, cut into blocks, each stored as it is, as a frame of zstd, or, where all
-/// of it is zero, not at all. It stands behind the blocks; the index has its checksum, and it has theirs.
+/// The structure of a record: parts, divided into blocks. A block is stored as it is, as a zstd frame, or, if
+/// it is all zero, not at all. The table follows the blocks. The index has the table's checksum, and the
+/// table those of the blocks.
 struct RecordTable: Equatable {
   struct Block: Equatable {
-    /// Bytes in the store: 0 of a block of zeros, those of the block where it is stored as it is, fewer of a
-    /// frame.
+    /// The stored size in bytes: 0 for a block of zeros, the block's size where it is stored as it is, less
+    /// for a frame.
     let stored: Int
-    /// Of what is stored.
+    /// The checksum of the stored bytes.
     let checksum: UInt64
   }
 
-  /// Bytes of each block but the last of its part: large enough for the disk, small enough to be still in the
-  /// processor's cache when it is copied.
+  /// The size of each block but the last of its part, in bytes: large enough for the disk, and small enough
+  /// to stay in the CPU cache between copies.
   static let blockBytes = 256 << 10
-  /// What is this large begins on a page, so that the kernel need not read what it is to overwrite.
+  /// Blocks of at least this size begin on a page boundary. Then the kernel need not read the pages that it
+  /// overwrites.
   static let alignedFrom = 32 << 10
   private static let countMax: UInt64 = 1 << 46
 
-  /// Bytes of each part.
+  /// The size of each part in bytes.
   var counts: [Int] = []
-  /// Of one part after the other.
+  /// The blocks of all parts, one part after the other.
   var blocks: [Block] = []
 
-  /// Where something goes that comes after what ends at `end`.
+  /// The offset of `stored` bytes that follow data which ends at `end`.
   static func offset(of stored: Int, after end: Int) -> Int {
     stored < alignedFrom
       ? end : (end + StoreIndex.blockBytes - 1) / StoreIndex.blockBytes * StoreIndex.blockBytes
@@ -31,7 +33,7 @@ struct RecordTable: Equatable {
 
   static func blocks(of count: Int) -> Int { (count + blockBytes - 1) / blockBytes }
 
-  // MARK: As bytes
+  // MARK: Encoding
 
   func bytes() -> [UInt8] {
     var writer = ByteWriter()
@@ -44,7 +46,7 @@ struct RecordTable: Equatable {
     return writer.bytes
   }
 
-  /// `nil` where it is none.
+  /// Decodes a table; `nil` where the bytes are not one.
   init?(_ bytes: [UInt8]) {
     var reader = ByteReader(bytes[...])
     guard let partCount = reader.number(), partCount <= UInt64(bytes.count / 8) else { return nil }
@@ -66,6 +68,5 @@ struct RecordTable: Equatable {
   init() {}
 }
 
-/// The checksum of all that is in a store but its index: XXH64, the lower half of which zstd's frames end
-/// with.
+/// The checksum of all data in a store except its index: XXH64. A zstd frame ends with its lower half.
 func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt64 { xxh64(bytes.baseAddress, bytes.count) }

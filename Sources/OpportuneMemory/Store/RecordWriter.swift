@@ -1,22 +1,23 @@
 import Glibc
 
-/// Writes a record into free space, block by block: what is large from where it is, small pieces together.
+/// Writes a record into free space, block by block: large blocks from their own memory, small pieces
+/// together.
 final class RecordWriter {
-  /// Of what the disk is told to begin with at a time.
+  /// How many bytes at a time the disk is told to begin writing.
   private static let begunBytes = 1 << 20
 
   private let device: any StoreDevice
   private let space: Range<Int>
   private let app: String
   private var table = RecordTable()
-  /// Where the next piece goes at the earliest.
+  /// The lowest possible offset of the next piece.
   private var end: Int
-  /// How far the disk has been told to begin.
+  /// The offset up to which the disk was told to begin writing.
   private var begun: Int
-  /// Whole blocks up to `end`, one behind the other in memory as on the disk: written together, at the latest
-  /// when the disk is told to begin.
+  /// Whole blocks up to `end` that are contiguous in memory and on disk. They are written together, at the
+  /// latest when the disk is told to begin.
   private var held: (bytes: UnsafeRawBufferPointer, offset: Int)?
-  /// Small pieces up to `end`, written with what comes next, or at the end.
+  /// Small pieces up to `end`, written with the next block, or at the end.
   private let gathered: UnsafeMutableRawBufferPointer
   private var gatheredCount = 0
   private let compressor: Compressor
@@ -55,7 +56,7 @@ final class RecordWriter {
     }
   }
 
-  /// Writes the table as well. It is not synchronised yet.
+  /// Writes the table as well. Nothing is synchronised yet.
   func finish() throws(StoreError) -> StoreIndex.Entry {
     let bytes = table.bytes()
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 16)
@@ -73,7 +74,7 @@ final class RecordWriter {
 
   private func put(block: UnsafeRawBufferPointer) throws(StoreError) {
     guard !isZero(block) else { return table.blocks.append(.init(stored: 0, checksum: 0)) }
-    // To save less than half a page is not worth the way back.
+    // Saving less than half a page is not worth the decompression.
     let most = block.count - max(1, min(StoreIndex.blockBytes / 2, block.count / 16))
     guard seemsCompressible(block),
       let count = compressor.compress(
@@ -92,7 +93,7 @@ final class RecordWriter {
     try write(frame, paddedTo: UnsafeRawBufferPointer(rebasing: room[..<pages]))
   }
 
-  /// zstd takes it that nobody changes what it reads, and whoever has it in use again may.
+  /// Copies a block: zstd requires that its input does not change, but the memory may come into use again.
   private func copied(_ block: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
     copy.copyMemory(from: block)
     return UnsafeRawBufferPointer(rebasing: copy[..<block.count])
@@ -103,15 +104,14 @@ final class RecordWriter {
     return memcmp(start, start + 1, block.count - 1) == 0
   }
 
-  /// Some bytes of each page, always at another place in it.
+  /// The sample: a few bytes of each page, at varying offsets.
   private enum Sample {
     static let stride = 4096
     static let bytes = 64
     static let step = 832
   }
 
-  /// Whether a look at a few bytes of each page, which finds every page of zeros, says that compressing all
-  /// is worth a try.
+  /// Whether a sample of each page suggests that compression is worth trying. It finds every page of zeros.
   private func seemsCompressible(_ block: UnsafeRawBufferPointer) -> Bool {
     guard block.count >= 8 * Sample.stride else { return true }
     var count = 0
@@ -127,9 +127,9 @@ final class RecordWriter {
     return sampler.compress(all, into: most) != nil
   }
 
-  // MARK: Out
+  // MARK: Output
 
-  /// - Parameter padded: the same and more, which may be written in its place.
+  /// - Parameter padded: the same bytes and more, which may be written instead.
   private func write(
     _ bytes: UnsafeRawBufferPointer, paddedTo padded: UnsafeRawBufferPointer? = nil
   ) throws(StoreError) {
@@ -158,7 +158,7 @@ final class RecordWriter {
     begun = end
   }
 
-  /// - Parameter bytes: stay where they are until the record is finished.
+  /// - Parameter bytes: must stay valid until the record is finished.
   private func hold(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StoreError) {
     guard let (first, start) = held, first.baseAddress.map({ $0 + first.count }) == bytes.baseAddress,
       start + first.count == offset

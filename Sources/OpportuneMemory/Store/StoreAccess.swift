@@ -1,14 +1,14 @@
 import Glibc
 
-/// How a store's file is read and written: so that who knows of an I/O broker can have it done there.
-/// Opening, locking and setting aside is the store's. Any thread.
+/// How a store's file is read and written; an implementation may use an I/O broker. Opening, locking and
+/// allocating is done by the store. Any thread.
 ///
-/// Answers are those of `pread`, `pwrite`, `fdatasync` and `fsync`, but `-errno` where these fail.
+/// The results are those of `pread`, `pwrite`, `fdatasync` and `fsync`; `-errno` on failure.
 package protocol StoreAccess: Sendable {
   func read(_ file: Int32, _ bytes: UnsafeMutableRawBufferPointer, at offset: Int) -> Int
   func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer, at offset: Int) -> Int
   func synchronise(_ file: Int32) -> Int
-  /// The same with all that is known of a file, or of a folder: before anything is written.
+  /// Like `synchronise`, with all metadata of a file or a folder. Called before anything is written.
   func synchroniseAll(_ file: Int32) -> Int
 }
 
@@ -16,7 +16,7 @@ extension StoreAccess {
   package func synchroniseAll(_ file: Int32) -> Int { fsync(file) == 0 ? 0 : -Int(errno) }
 }
 
-/// System calls of the thread that asks.
+/// Plain system calls on the calling thread.
 struct PlainAccess: StoreAccess {
   func read(_ file: Int32, _ bytes: UnsafeMutableRawBufferPointer, at offset: Int) -> Int {
     let count = pread(file, bytes.baseAddress, bytes.count, off_t(offset))

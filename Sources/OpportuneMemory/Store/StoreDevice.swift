@@ -1,17 +1,16 @@
 internal import COpportune
 import Glibc
 
-/// What the store needs of a disk: so that tests can put one in its place that loses what was not
-/// synchronised.
+/// A disk as the store uses it. Tests substitute one that loses what was not synchronised.
 package protocol StoreDevice: AnyObject {
-  /// In bytes.
+  /// The size in bytes.
   var size: Int { get }
-  /// All of it, or an error. Any thread.
+  /// Reads all of it, or throws. Any thread.
   func read(_ bytes: UnsafeMutableRawBufferPointer, at offset: Int) throws(StoreError)
   func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StoreError)
-  /// What was written before is on the disk on return.
+  /// Returns when everything written before is on the disk.
   func synchronise() throws(StoreError)
-  /// Hints: the disk may begin with what was written there, or with what will be read from there.
+  /// Hints: the disk may begin to write that range, or to read it ahead.
   func beginWriting(_ range: Range<Int>)
   func beginReading(_ range: Range<Int>)
 }
@@ -21,14 +20,14 @@ extension StoreDevice {
   package func beginReading(_ range: Range<Int>) {}
 }
 
-/// A file of fixed size whose blocks are set aside when it is opened, locked for as long as it is open.
+/// A file of fixed size, whose blocks are allocated when it is opened, and which is locked while it is open.
 final class StoreFile: StoreDevice {
   private let descriptor: Int32
   private let path: String
   let size: Int
-  /// The lock is of the open file, which a child of fork() has as well.
+  /// The count of forks at the opening. The lock belongs to the open file, which a child of fork() inherits.
   private let forks = opp_fork_generation()
-  /// Set before anybody else has the store.
+  /// Set before another thread uses the store.
   var access: any StoreAccess
 
   init(_ path: String, size: Int, access: any StoreAccess) throws(StoreError) {
@@ -41,23 +40,23 @@ final class StoreFile: StoreDevice {
       }
       var status = stat()
       guard fstat(descriptor, &status) == 0 else { throw Self.refused("'\(path)' has no size") }
-      // New, or a crash came before all was set aside: no index is written before that.
+      // The file is new, or a crash came before it was allocated: no index is written before that.
       let isWhole = status.st_size == size
       if !isWhole {
         guard status.st_size < size, try Self.isBlank(descriptor, status.st_size, path) else {
           throw StoreError(.otherSize, "'\(path)' has \(status.st_size) bytes, expected \(size)")
         }
       }
-      // A file of this size may have holes, as a copy has. What is there stays.
+      // A file of this size may have holes, like a copy. Existing content is kept.
       var result: Int32
       repeat { result = posix_fallocate(descriptor, 0, size) } while result == EINTR
       guard result == 0 else {
-        // A part may have been set aside.
+        // A part may have been allocated.
         if !isWhole { ftruncate(descriptor, status.st_size) }
         throw Self.refused("no \(size) bytes were set aside in '\(path)'", result)
       }
-      // Its blocks and its name are on the disk before anything is saved, also where a crash cut the last
-      // opening short.
+      // Its blocks and its name are on the disk before anything is saved, even if a crash interrupted an
+      // earlier opening.
       try Self.succeeded(access.synchroniseAll(descriptor), path)
       try Self.synchroniseFolder(of: path, access)
     } catch {
@@ -72,7 +71,7 @@ final class StoreFile: StoreDevice {
 
   deinit { close(descriptor) }
 
-  /// Whether what there is of the two copies of the index was never written.
+  /// Whether the existing part of the two index copies was never written.
   private static func isBlank(_ descriptor: Int32, _ size: Int, _ path: String) throws(StoreError) -> Bool {
     let count = min(size, StoreIndex.dataOffset)
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: max(count, 1), alignment: 16)
@@ -133,8 +132,8 @@ final class StoreFile: StoreDevice {
     try Self.succeeded(access.synchronise(descriptor), path)
   }
 
-  // Whoever carries the rest: of what was written only the kernel's copy is meant, which would else go at
-  // once in the end.
+  // Hints to the kernel, whatever `access` is. They concern only pages in the kernel's cache; without them
+  // all would be written at once in the end.
 
   func beginWriting(_ range: Range<Int>) {
     opp_store_begin_writing(descriptor, Int64(range.lowerBound), Int64(range.count))

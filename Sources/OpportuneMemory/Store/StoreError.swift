@@ -1,35 +1,35 @@
-/// Why the hibernation store refused, or what it found.
+/// Why the hibernation store refused a call, or what it found.
 ///
 /// Two errors are equal when their codes are; the message is for people. More codes may be added later.
 public struct StoreError: Error, Sendable, Equatable, CustomStringConvertible {
-  /// What went wrong.
+  /// The kind of error.
   public enum Code: Sendable, Hashable {
     /// An argument was refused; nothing was done.
     case argument
-    /// Another store, of this process or another, has the file; or this is a child of `fork()`, and its
-    /// parent has it.
+    /// Another store, of this process or another, has locked the file. Or this is a child of `fork()`, and
+    /// the parent owns the store.
     case locked
-    /// The file is of another version of the format, or no store at all.
+    /// The file has another version of the format, or is not a store.
     case otherVersion
-    /// The file is not as large as the store is to be, or as it was made.
+    /// The size of the file differs from the requested size, or from that with which it was made.
     case otherSize
-    /// Neither copy of the index can be read: nothing of the store is used.
+    /// Neither copy of the index is readable: nothing of the store is used.
     case damagedIndex
-    /// What was saved of this app is not what was written. It is not handed out; it can only be removed.
+    /// The app's saved state does not match its checksum. It is not returned; it can only be removed.
     case damagedRecord
     /// There is no room. Nothing has changed; terminate the app instead.
     case full
-    /// What was being saved is in use again. Nothing has changed.
+    /// The memory that was being saved is in use again. Nothing has changed.
     case withdrawn
     /// Nothing is saved under this name.
     case absent
-    /// The kernel answered so; the number is an `errno`.
+    /// The kernel returned this error; the number is an `errno`.
     case system(Int32)
   }
 
-  /// What went wrong.
+  /// The kind of error.
   public let code: Code
-  /// The same for people: the value, and the limit or the reason.
+  /// For people: the value, and the limit or the reason.
   public let message: String
 
   package init(_ code: Code, _ message: String) {

@@ -1,37 +1,38 @@
-/// What is where in the store: the content of an index slot.
+/// The index of the store, the content of an index slot: where each record is.
 struct StoreIndex: Equatable {
   struct Entry: Equatable {
     let name: String
-    /// Where its record begins and how long that is, in bytes.
+    /// Offset and length of the record, in bytes.
     let offset: Int
     let length: Int
-    /// Of the table at the record's end, in bytes.
+    /// The size of the table at the record's end, in bytes.
     let tableBytes: Int
-    /// Of the table, which has those of the rest: whatever else is in the record's place is told apart by it.
+    /// The checksum of the table, which has those of the blocks. Foreign data in the record's place is
+    /// detected by it.
     let checksum: UInt64
   }
 
   static let magic: UInt64 = 0x4F50_5048_4942_4E31
   static let version: UInt32 = 2
-  /// Of one slot, in bytes; two of them begin the store.
+  /// The size of one slot, in bytes. The store begins with two slots.
   static let slotBytes = 64 << 10
   static let blockBytes = 4096
-  /// Where records begin.
+  /// The offset of the first record.
   static let dataOffset = 2 * slotBytes
   static let nameBytesMax = 255
-  /// Of a slot's content before it is compressed: no more is written, and no more is taken on trust when it
-  /// is read.
+  /// The limit of a slot's uncompressed content: no more is written, and a larger size is rejected when it is
+  /// read.
   static let contentBytesMax = 1 << 20
 
-  /// Grows with each commit.
+  /// Increases with each commit.
   var sequence: UInt64
   let size: Int
   var entries: [Entry]
 
-  // MARK: As bytes
+  // MARK: Encoding
 
-  /// A slot: magic, version, the length of the content and of its frame, and the frame. `nil` where it does
-  /// not fit.
+  /// Encodes a slot: magic, version, the lengths of the content and of its frame, and the frame. `nil` where
+  /// it does not fit.
   func slot() throws(StoreError) -> [UInt8]? {
     var content = ByteWriter()
     content.put(sequence)
@@ -62,7 +63,7 @@ struct StoreIndex: Equatable {
     case damaged
   }
 
-  /// Reads a slot. Nothing that it may contain is trusted before its checksum was.
+  /// Decodes a slot. No content is trusted before its checksum was verified.
   static func read(_ slot: [UInt8], size: Int) throws(StoreError) -> Reading {
     if slot.allSatisfy({ $0 == 0 }) { return .blank }
     var reader = ByteReader(slot[...])
@@ -94,9 +95,9 @@ struct StoreIndex: Equatable {
     return .index(index)
   }
 
-  // MARK: Space
+  // MARK: Free space
 
-  /// What is free, in whole blocks: the largest stretch, and the sum, in bytes.
+  /// The free space in whole blocks: the largest contiguous range, and the sum, in bytes.
   func free() -> (largest: Range<Int>, sum: Int) {
     var (largest, sum, begin) = (size..<size, 0, Self.dataOffset)
     func take(_ end: Int) {
@@ -114,7 +115,7 @@ struct StoreIndex: Equatable {
   }
 }
 
-/// Numbers of 8 bytes, little end first, and counted bytes.
+/// Encodes 8-byte little-endian numbers, and byte strings with their length.
 struct ByteWriter {
   private(set) var bytes: [UInt8] = []
 
@@ -128,7 +129,7 @@ struct ByteWriter {
   }
 }
 
-/// The way back; `nil` where there is no more.
+/// Decodes what `ByteWriter` encodes; `nil` at the end of the bytes.
 struct ByteReader {
   private(set) var rest: ArraySlice<UInt8>
   init(_ bytes: ArraySlice<UInt8>) { rest = bytes }

@@ -1,18 +1,17 @@
-/// What a store has of one app: so that who wants it back need not wait for what the store is writing.
+/// The saved state of one app, readable while the store writes other records.
 ///
-/// `@unchecked Sendable`: it only reads the device, which any thread may do beside who writes elsewhere, and
-/// records are written to free space alone.
+/// `@unchecked Sendable`: it only reads the device, which any thread may do while another writes elsewhere.
+/// Records are written to free space only.
 package struct StoredRecord: @unchecked Sendable {
   let device: any StoreDevice
   let entry: StoreIndex.Entry
 
-  /// Bytes that it takes up in the store.
+  /// The size of the record in bytes.
   package var bytes: Int { entry.length }
 
-  /// The content, part by part. Takes as long as the disk does. Any thread.
+  /// Reads the content, part by part. Blocks for the disk. Any thread.
   ///
-  /// - Throws: ``StoreError``: `damagedRecord`, also where the app was removed or saved again since;
-  ///   `system`.
+  /// - Throws: ``StoreError``: `damagedRecord`, also if the app was removed or saved again since; `system`.
   package func load() throws(StoreError) -> [[UInt8]] {
     let reader = try RecordReader(device, entry)
     var parts: [[UInt8]] = []
@@ -20,11 +19,11 @@ package struct StoredRecord: @unchecked Sendable {
     return parts
   }
 
-  /// Reads the first part, and the others straight into the memory that they were written from.
+  /// Reads the first part, and all others directly into the memory that they were written from.
   ///
-  /// - Returns: the first part; `nil` where memory did not take its content back: it is in use, of another
-  ///   size, or cannot be locked into main memory again. All of it that is not in use is given back then.
-  /// - Throws: as ``load()``. The memory is given back as well.
+  /// - Returns: the first part; `nil` where memory could not take its content back: it is in use, of another
+  ///   size, or cannot be locked into main memory again. All memory that is not in use is released then.
+  /// - Throws: as ``load()``. The memory is released as well.
   package func load(into memory: [HeldMemory]) throws(StoreError) -> [UInt8]? {
     let reader = try RecordReader(device, entry)
     guard reader.counts.count == memory.count + 1 else { return nil }
