@@ -2,8 +2,8 @@ import Synchronization
 
 /// The memory of one app: what it holds, and its standing, which decides how soon memory is taken from it.
 ///
-/// Make it once for an app, not for each of its launches. All members may be used from any thread; none
-/// blocks.
+/// Make it by ``MemoryBroker/makeMemory(named:standing:)``, once for an app and not for each of its launches.
+/// All members may be used from any thread; none blocks.
 public final class AppMemory: Sendable {
   let record: AppMemoryRecord
   let broker: BrokerCore

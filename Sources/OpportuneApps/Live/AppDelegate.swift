@@ -1,49 +1,52 @@
-/// What a program implements to be an app: callbacks of the lifecycle, on the app's own executor, one at a
-/// time.
+/// The callbacks of an app's lifecycle, implemented by the program. They run on the app's own executor, one
+/// at a time.
 ///
 /// All have an empty default. A callback returns when its `async` body does; the policy's limits count until
-/// then. What else comes for the app comes after the callbacks that were asked for before it, which do not
-/// wait for it in turn: a callback may come while ``didReceive(_:)`` runs.
+/// then. A notice runs after the callbacks that were requested before it, but later callbacks do not wait for
+/// it: a callback may run while ``didReceive(_:)`` does.
 public protocol AppDelegate: Sendable {
-  /// It was launched, and why. (R-LIFE-09, R-LIFE-10)
+  /// The app was launched, for this reason. (R-LIFE-09, R-LIFE-10)
   func didFinishLaunching(_ reason: LaunchReason) async
-  /// It comes back to the front.
+  /// The app returns to the foreground.
   func willEnterForeground() async
-  /// It has the user's input from now on.
+  /// The app receives the user's input from now on.
   func didBecomeActive() async
-  /// It loses the user's input.
+  /// The app no longer receives the user's input.
   func willResignActive() async
-  /// The last chance to save. (R-LIFE-15)
+  /// The app has entered the background: the last chance to save. (R-LIFE-15)
   func didEnterBackground() async
-  /// Its life ends after this.
+  /// The app's life ends after this call.
   func willTerminate() async
 
-  /// Something came for it: a message, data, a heartbeat to send, a change. It is kept in background until
-  /// this returns, for whatever came together, or until the policy's time for it is over. What it has lost is
-  /// said here too.
+  /// Something arrived for the app: a message, data, a due heartbeat, a change; also the loss of hardware or
+  /// a lock. The app is kept in the background until this returns, for all that arrived together, or until
+  /// the policy's time is over.
   func didReceive(_ notice: AppNotice) async
-  /// Fetches, within the policy's limit. (R-MAN-02)
+  /// Fetch new data, within the policy's time limit. (R-MAN-02)
   func fetch() async -> FetchResult
-  /// Play, or do not. (R-AUD-05)
+  /// Start or stop playing. (R-AUD-05)
   func audioShould(play: Bool) async
-  /// Release what can be rebuilt.
+  /// Memory is short: release what can be rebuilt.
   func didReceiveMemoryWarning() async
-  /// Its current image, for the switcher; called when nothing else of the app runs, not on its executor.
-  /// Counts as its last slice: it is suspended once this has returned, and ``AppsPolicy/sliceAllowance``
-  /// holds. Where it is wanted back meanwhile, this runs on beside it, for nothing. (R-LIFE-20)
+  /// Returns the app's current image, for the switcher. Called when nothing else of the app runs, and not on
+  /// its executor.
+  ///
+  /// It counts as the app's last slice: the app is suspended once this has returned, and
+  /// ``AppsPolicy/sliceAllowance`` applies. If the app is resumed meanwhile, this call continues beside it,
+  /// and its result is dropped. (R-LIFE-20)
   func snapshot() -> [UInt8]?
 }
 
 extension AppDelegate {
   public func didFinishLaunching(_ reason: LaunchReason) async {}
-  /// It comes back to the front.
+  /// The app returns to the foreground.
   public func willEnterForeground() async {}
-  /// It has the user's input from now on.
+  /// The app receives the user's input from now on.
   public func didBecomeActive() async {}
-  /// It loses the user's input.
+  /// The app no longer receives the user's input.
   public func willResignActive() async {}
   public func didEnterBackground() async {}
-  /// Its life ends after this.
+  /// The app's life ends after this call.
   public func willTerminate() async {}
   public func didReceive(_ notice: AppNotice) async {}
   public func fetch() async -> FetchResult { .noData }
@@ -63,48 +66,49 @@ extension AppDelegate {
   }
 }
 
-/// What comes for an app.
+/// Something that arrived for an app.
 public enum AppNotice: Sendable, Hashable {
-  /// A message from outside, or its own notification.
+  /// A message from outside, or the app's own local notification.
   case message(Message)
-  /// What changed while it was away, the last state of each kind. (R-COAL)
+  /// Changes while the app was away, the last state of each kind. (R-COAL)
   case changes([Change])
-  /// So many bytes arrived on a socket that is kept alive.
+  /// This many bytes arrived on a socket that is kept alive.
   case data(bytes: Int)
-  /// Send one. (R-VOIP-05)
+  /// A heartbeat is due: send one. (R-VOIP-05)
   case heartbeat
-  /// A location or a crossing has come.
+  /// A location or a crossing of a fence.
   case location
-  /// The kernel has finished something for it.
+  /// The kernel has completed a request of the app.
   case completion
-  /// It has lost the hardware, as it went to background; asking for it again is up to it. (R-HW-01)
+  /// The app has lost the hardware, because it went to the background. It may request it again. (R-HW-01)
   case revoked(Hardware)
-  /// It has lost what it had locked. (R-LOCK-02)
+  /// The app has lost its lock. (R-LOCK-02)
   case lockRevoked(SharedResource)
 }
 
-/// What the lifecycle needs from the brokers of memory, I/O, location and hardware. Each is told in the order
+/// What the lifecycle requires of the brokers of memory, I/O, location and hardware. Calls come in the order
 /// of the effects, on the host's own strand: return soon. All have an empty default.
 package protocol ResourceBroker: Sendable {
-  /// A life of an app begins; before anything of it runs.
+  /// A life of an app begins; called before any of its code runs.
   func begins(_ app: HostedApp)
-  /// Its delegate is there; before any callback.
+  /// The app's delegate was made; called before any callback.
   func has(_ delegate: any AppDelegate, _ app: HostedApp)
-  /// Where an app is now, after the effects that brought it there.
+  /// The app's current state; called after the effects of the change.
   func stands(_ app: AppID, _ snapshot: AppSnapshot)
-  /// Keep its image for the switcher, in place of the last; `nil`: forget that. Returns whether it did; where
-  /// no broker does, the host keeps it. (R-LIFE-20)
+  /// Stores the app's image for the switcher, in place of the last one; `nil` removes it. Returns whether the
+  /// broker stored it; if no broker does, the host keeps it. (R-LIFE-20)
   func keepImage(_ image: [UInt8]?, of app: AppID) -> Bool
-  /// The image that it keeps, unless memory was short.
+  /// The stored image, unless memory was short.
   func image(of app: AppID) -> [UInt8]?
-  /// Memory of images is wanted now.
+  /// Memory of images is needed now.
   func purgeImages()
-  /// Write its memory to the store: nothing of it runs. (R-MEM-05)
+  /// Write the app's memory to the store. No code of the app runs. (R-MEM-05)
   func save(_ app: AppID)
-  /// Bring it back. Nothing of the app runs before the task, if there is one, has ended; it answers whether
-  /// all is as it was. An app that is not ends, and begins anew if it was to come to the front. (R-MEM-07)
+  /// Restore the app's memory. No code of the app runs before the returned task, if any, has ended. Its
+  /// result says whether everything was restored. If not, the app is terminated, and launched again if it was
+  /// to come to the foreground. (R-MEM-07)
   func restore(_ app: AppID) -> Task<Bool, Never>?
-  /// Cancel its requests, take its regions and grants back, forget its state.
+  /// Cancel the app's requests, release its regions and grants, and delete its state.
   func takeBack(_ app: AppID)
 }
 

@@ -1,6 +1,6 @@
 import OpportuneScheduler
 
-/// Audio of live apps: what the system decides of it, done to the stream. (R-AUD)
+/// Audio of live apps: applies the system's decisions to the stream. (R-AUD)
 extension AppHost {
   func startAudio(
     _ app: HostedApp, _ activity: AudioActivity, _ period: Duration,
@@ -22,13 +22,13 @@ extension AppHost {
     }
     let stream = AudioStream(activity, period, realTimeClass, app)
     let pump = AudioPump(stream, place: place, render: render)
-    // Where nobody asks, the kernel's list of what is mapped need not be read.
+    // Without a list of approved libraries, /proc/self/maps need not be read.
     if policy.audio.approvedLibraries != nil {
       pump.file = LoadedObject.file(of: render) ?? "memory of no file"
     }
     resident.audio = pump
     do {
-      // The first frame is asked for as this is told of.
+      // The first frame is requested when this event is handled.
       try post(.app(app.id, .audioBegan(activity)))
     } catch {
       if resident.audio === pump { resident.audio = nil }
@@ -37,10 +37,10 @@ extension AppHost {
     return stream
   }
 
-  /// Makes the stream do as the system has decided.
+  /// Applies the system's decision to the app's stream.
   func followAudio(_ id: AppID) {
     guard let resident = residents[id], let pump = resident.audio else { return }
-    if system.audio(of: id) == .playing { resident.work.stay = nil }  // it has its own measure
+    if system.audio(of: id) == .playing { resident.work.stay = nil }  // audio is measured separately
     if let restrictions = system.view(of: id)?.restrictions { pump.restrict(restrictions) }
     switch system.audio(of: id) {
     case .none: resident.endAudio()
@@ -52,13 +52,13 @@ extension AppHost {
     }
   }
 
-  /// Tells the system where the code comes from that an app in background has on the real-time pool.
+  /// Reports to the system which file holds the code that a background app runs on the real-time pool.
   /// (R-AUD-07)
   func tellRealTimeCode(of id: AppID) {
     guard system.state(of: id) == .background, let pump = residents[id]?.audio, let file = pump.file else {
       return
     }
-    // After the effects that are being carried out.
+    // Posted after the current effects.
     Task { if self.residents[id]?.audio === pump { try? self.post(.app(id, .realTimeCode(file))) } }
   }
 }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The buffers that an app draws into. (R-GFX-03, R-RULE-02)
+/// Drawing buffers of live apps. (R-GFX-03, R-RULE-02)
 extension AppHost {
   func adopt(_ buffer: DrawingBuffer, _ app: HostedApp) throws(HostError) {
     guard let resident = residents[app.id], resident.app === app else {
@@ -23,11 +23,11 @@ extension AppHost {
     }
   }
 
-  /// Looks whether it has drawn in background since the last look.
+  /// Checks whether the app has drawn in the background since the last check.
   func noticeDrawing(of resident: Resident) {
-    // Each of them is asked: what it was asked for is gone.
+    // Every buffer must be asked, since the question resets its flag.
     guard resident.buffers.count(where: { $0.takeStray() }) > 0 else { return }
-    // After the effects that are being carried out.
+    // Posted after the current effects.
     Task { try? self.post(.app(resident.app.id, .compliance(.hasDrawnInBackground))) }
   }
 }

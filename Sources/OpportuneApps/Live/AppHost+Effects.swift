@@ -1,6 +1,6 @@
 import OpportuneScheduler
 
-/// How effects are carried out: callbacks on the app's executor, the rest on the host's strand.
+/// Carrying out effects: callbacks on the app's executor, all others on the host's strand.
 extension AppHost {
   func carryOut(_ effects: [Effect]) {
     for effect in effects {
@@ -24,7 +24,7 @@ extension AppHost {
     case .launched(let reason): residents[id]?.reason = reason
     case .restrict(let restrictions): restrict(id, restrictions)
     case .expire(let task):
-      // Beside a callback that does not return: it has no time to wait for that.
+      // Runs beside a callback that does not return: the handler's time is limited.
       if let expired = expirations[task], let app = residents[id]?.app {
         _ = try? app.task(priority: .high) { if !app.isOver { expired() } }
       }
@@ -68,7 +68,7 @@ extension AppHost {
       callNext(resident)
     case .stopExecution: stop(id)
     case .resumeExecution:
-      // What comes from the store comes first.
+      // The restoration from the store comes first.
       if let resident = residents[id], resident.restorations > 0 {
         resident.resumesWhenRestored = true
       } else {
@@ -88,8 +88,8 @@ extension AppHost {
     guard let make = makers[id], let manifest = system.view(of: id)?.manifest else { return }
     if let old = residents[id] { finish(old) }
     lives += 1
-    // Without a place in the scheduler the app cannot run: it has ended once the effects that come with this
-    // one are carried out.
+    // Without a scheduler app the app cannot run. It exits after the other effects of this event were carried
+    // out.
     guard let place = try? scheduler.makeApp(named: manifest.identifier, band: .foreground) else {
       Task { if self.residents[id] == nil { try? self.post(.app(id, .exited)) } }
       return
@@ -97,7 +97,7 @@ extension AppHost {
     let app = HostedApp(id: id, manifest: manifest, app: place, host: WeakHost(self), life: lives)
     residents[id] = Resident(app)
     for broker in brokers { broker.begins(app) }
-    // Not here: all others would wait for what takes long in it.
+    // On the app's executor: a slow initialiser must not delay other apps.
     _ = try? app.task(name: "delegate", priority: .high) { [host = WeakHost(self)] in
       let delegate = make(app)
       await host.value?.made(delegate, app)
@@ -115,14 +115,14 @@ extension AppHost {
   func resume(_ id: AppID) {
     residents[id]?.snapshotExecutor = nil
     if let resident = residents[id] {
-      // Before anything of it draws.
+      // Before any of its code draws.
       placePages(of: resident, system.view(of: id)?.restrictions.mayDraw ?? false)
       for place in resident.places { place.resume() }
     }
     followAudio(id)
   }
 
-  /// Other apps go on meanwhile.
+  /// Restores an app; other apps continue meanwhile.
   func restore(_ id: AppID) {
     let tasks = brokers.compactMap { $0.restore(id) }
     guard !tasks.isEmpty, let resident = residents[id] else { return }
@@ -141,7 +141,7 @@ extension AppHost {
     resident.restorations -= 1
     guard !resident.isEnding else { return }
     guard isWhole else {
-      // It has lost what it knew: it must not go on as if it had not.
+      // The app has lost its state and must not continue without it.
       let wasInFront = system.state(of: id)?.isForeground == true
       resident.callbacks = []
       resident.waiting = []
@@ -192,7 +192,7 @@ extension AppHost {
     placePages(of: resident, restrictions.mayDraw)
     resident.audio?.restrict(restrictions)
     let isNews = resident.app.deviceClasses.set(restrictions)
-    // Neither band needs a pool that could be missing.
+    // Neither band needs a pool that may be missing.
     switch restrictions.cpu {
     case .foreground: try? resident.app.app.setBand(.foreground)
     case .background: try? resident.app.app.setBand(.background)
@@ -201,7 +201,7 @@ extension AppHost {
     if isNews { resident.app.app.tellObservers() }
   }
 
-  /// Nothing starts from here on; when the last slice has ended, the system hears of it. (R-FTS-06)
+  /// Suspends the app. When its last slice has ended, the system is notified. (R-FTS-06)
   func stop(_ id: AppID) {
     guard let resident = residents[id] else { return }
     let (app, places) = (resident.app, resident.places)
@@ -210,7 +210,7 @@ extension AppHost {
     resident.audio?.halt()
     for place in places { place.suspend() }
     if places.allSatisfy({ $0.activity == .suspended }) {
-      // Not at once: the effects that come with this one are carried out first.
+      // Posted after the other effects of this event.
       Task { self.stopped(app) }
     } else {
       beside { host in

@@ -1,6 +1,6 @@
 import OpportuneScheduler
 
-/// The end of an app, and what it opened.
+/// The end of an app's life, and of what it opened.
 extension AppHost {
   func takeBack(_ id: AppID) {
     guard let resident = residents[id] else {
@@ -16,7 +16,8 @@ extension AppHost {
     if overran || resident.callbacks.isEmpty { finish(resident) }
   }
 
-  /// Cancels what is left; whatever does not end runs on in background, off the foreground's cores.
+  /// Cancels all remaining work. Code that does not end continues in the background, off the foreground's
+  /// cores.
   func finish(_ resident: Resident) {
     let app = resident.app
     guard residents[app.id]?.app === app else { return }
@@ -40,7 +41,7 @@ extension AppHost {
 
   func reap(_ id: AppID) {
     guard system.state(of: id) == .terminated, residents[id] == nil else { return }
-    // After the effects that are being carried out.
+    // Posted after the current effects.
     Task {
       if self.system.state(of: id) == .terminated, self.residents[id] == nil {
         try? self.post(.app(id, .reaped))
@@ -85,17 +86,17 @@ extension AppHost.Resident {
     audio = nil
   }
 
-  /// Ends the life; true if nothing of it runs or is queued.
+  /// Ends the life. Returns true if no code of it runs or is queued.
   func end(_ brokers: [any ResourceBroker]) -> Bool {
     endAudio()
-    // Not before: its last callback may use what it holds.
+    // Only now: the last callback may use the app's resources.
     for broker in brokers { broker.takeBack(app.id) }
     callbacks = []
     waiting = []
     for buffer in buffers { _ = buffer.setAccepts(false) }
     for place in [app.app, snapshotExecutor] { try? place?.setBand(.background) }
     let isEmpty = app.end()
-    app.app.resume()  // so that what is queued can be told that it is cancelled
+    app.app.resume()  // so that queued closures can be cancelled
     return isEmpty
   }
 }

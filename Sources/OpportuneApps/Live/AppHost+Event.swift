@@ -1,9 +1,9 @@
 extension AppHost {
-  /// What a host saw or did for an app, and when.
+  /// An event that a host observed, or an effect that it carried out, with its time.
   public struct Event: Sendable, Hashable, CustomStringConvertible {
-    /// Since the host was made.
+    /// The time since the host was made.
     public let moment: Moment
-    /// Whose.
+    /// The app.
     public let app: AppID
     /// What happened.
     public let action: AppEffect

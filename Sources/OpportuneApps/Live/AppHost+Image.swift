@@ -2,15 +2,17 @@ import OpportuneScheduler
 
 /// Images for the switcher. (R-LIFE-20)
 extension AppHost {
-  /// Asks an app of which nothing runs for its image. It counts as its last slice: the app is suspended once
-  /// it has answered, and taking too long is the same overrun.
+  /// Asks an app for its image; no other code of the app runs. The call counts as the app's last slice: the
+  /// app is suspended once it has returned, and the same time limit applies.
   ///
-  /// Beside the strand, which has all others to serve, and in the front band, so that a loaded machine ends
-  /// nobody; where it does not end, the app's end sends it to background.
+  /// It does not run on the host's strand, which serves all other apps. It runs in the foreground band, so
+  /// that a loaded machine does not make it exceed the limit. If it does not return, the app's end moves it
+  /// to the background.
   func askForImage(_ resident: Resident) {
     guard resident.snapshotExecutor == nil else { return }
     let app = resident.app
-    // Short of places there is no image; the life may be over, or may not have come to its delegate.
+    // There is no image if the scheduler has no room for another app. The life may be over, or its delegate
+    // not made yet.
     guard let delegate = resident.delegate,
       let place = try? scheduler.makeApp(named: "\(app.manifest.identifier) image", band: .foreground),
       let leave = app.countIn()
@@ -24,7 +26,7 @@ extension AppHost {
   }
 
   private func received(_ image: [UInt8]?, of app: HostedApp, from place: App) {
-    // It may have been resumed, and even stopped again, meanwhile.
+    // The app may have been resumed meanwhile, and even stopped again.
     guard let resident = residents[app.id], resident.app === app, resident.snapshotExecutor === place else {
       return
     }
@@ -40,7 +42,7 @@ extension AppHost {
     try? post(.app(app.id, .stopped))
   }
 
-  /// With a broker that has purgeable memory for it, if there is one.
+  /// Stores the image in a broker's purgeable memory, if there is such a broker.
   func keepSnapshot(_ image: [UInt8]?, of id: AppID) {
     var isKept = false
     for broker in brokers { isKept = broker.keepImage(isKept ? nil : image, of: id) || isKept }
@@ -49,7 +51,7 @@ extension AppHost {
 }
 
 extension AppHost.Resident {
-  /// What it answered last, once.
+  /// The result of the last call, returned once.
   func takeImage() -> [UInt8]? {
     defer { image = nil }
     return image

@@ -1,6 +1,6 @@
-/// What delegates hear of beside the callbacks of the lifecycle.
+/// Delivery of notices to delegates, beside the callbacks of the lifecycle.
 extension AppHost {
-  /// Something came for an app, which it is to handle: it is kept in background until it has.
+  /// Delivers a notice that the app must handle. The app is kept in the background until it has.
   func notify(_ id: AppID, _ notice: AppNotice) {
     guard let resident = residents[id], !resident.isEnding else { return }
     resident.notices += 1
@@ -13,17 +13,17 @@ extension AppHost {
   private func handled(_ app: HostedApp) {
     guard let resident = residents[app.id], resident.app === app else { return }
     resident.notices -= 1
-    // Not while what came beside it is being handled.
+    // Only after concurrent notices were handled too.
     if resident.notices == 0 { try? post(.app(app.id, .handled)) }
   }
 
-  /// Something that an app should know, and need not handle.
+  /// Delivers a notice that needs no handling.
   func tell(_ id: AppID, _ notice: AppNotice) {
     enqueue(id) { delegate, _, _ in await delegate.didReceive(notice) }
   }
 
-  /// Runs something of a delegate on its app's executor, once the callbacks before it have returned.
-  /// Callbacks that come after it do not wait for it.
+  /// Runs a call of the delegate on its app's executor, after the callbacks that were requested before it.
+  /// Later callbacks do not wait for it.
   func enqueue(
     _ id: AppID, _ body: @escaping @Sendable (any AppDelegate, HostedApp, WeakHost) async -> Void
   ) {
@@ -31,7 +31,7 @@ extension AppHost {
     let (app, host) = (resident.app, WeakHost(self))
     func start(_ delegate: any AppDelegate) {
       _ = try? app.task(priority: .high) {
-        // An app that ended meanwhile hears nothing more.
+        // An app that has ended meanwhile receives no more notices.
         if !app.isOver { await body(delegate, app, host) }
       }
     }
@@ -41,7 +41,7 @@ extension AppHost {
 }
 
 extension AppHost.Resident {
-  /// What no callback comes before any more.
+  /// Starts the calls for which all earlier callbacks have returned.
   func startWaiting() {
     guard let delegate else { return }
     while let first = waiting.first, first.after == 0 { waiting.removeFirst().start(delegate) }

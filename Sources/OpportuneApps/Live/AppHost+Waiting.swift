@@ -1,8 +1,8 @@
 import OpportuneScheduler
 
-/// What waits for something without keeping the host.
+/// Waiting without retaining the host.
 extension AppHost {
-  /// Sleeps in the host's band, then goes on on its strand, unless the host has gone meanwhile.
+  /// Sleeps in the host's band, then continues on its strand, unless the host was released meanwhile.
   @discardableResult
   func later(
     at deadline: AppClock.Instant, _ body: @escaping @Sendable (isolated AppHost) -> Void
@@ -14,7 +14,7 @@ extension AppHost {
     }
   }
 
-  /// Runs what waits for something in the host's band; it does not keep the host meanwhile.
+  /// Runs a waiting task in the host's band, without retaining the host.
   @discardableResult
   func beside(_ body: @escaping @Sendable (WeakHost) async -> Void) -> Task<Void, Never> {
     Task(executorPreference: control.executor, priority: .high) { [host = WeakHost(self)] in await body(host)
@@ -24,7 +24,7 @@ extension AppHost {
   func run(_ body: @Sendable (isolated AppHost) -> Void) { body(self) }
 }
 
-/// The host for those whom it is not to be kept by.
+/// A weak reference to the host.
 struct WeakHost: @unchecked Sendable {  // never written again
   private(set) weak var value: AppHost?
 

@@ -1,19 +1,18 @@
 import OpportuneScheduler
 
-/// The CPU time of apps in background, told to the system while a limit depends on it, else when they leave
-/// it. (R-TASK-03,
-/// R-TASK-05, R-TASK-17, R-RULE-01)
+/// The CPU time of background apps. It is reported to the system during the stay while a limit depends on it,
+/// otherwise when the app leaves the background. (R-TASK-03, R-TASK-05, R-TASK-17, R-RULE-01)
 extension AppHost {
-  /// What is known of an app's CPU time.
+  /// The measurements of one app's CPU time.
   final class WorkMeter {
-    /// At the last look since it went to background.
+    /// The CPU time at the last look since the app went to the background.
     var seen: Duration?
     var looks: Task<Void, Never>?
-    /// What it had used as it went to background, and when that was.
+    /// The CPU time used when the app went to the background, and the time of that.
     var stay: (used: Task<Duration, Never>, since: Moment)?
   }
 
-  /// An app has changed state, or began a task.
+  /// Called when an app has changed state or begun a task.
   func watchWork(_ id: AppID) {
     guard let resident = residents[id] else { return }
     let (meter, app) = (resident.work, resident.app)
@@ -34,10 +33,10 @@ extension AppHost {
     }
   }
 
-  /// Measures what an app uses in background as a whole, for which nothing has to wake up. (R-RULE-01)
+  /// Measures the CPU time of a whole stay in the background, which needs no wake-up. (R-RULE-01)
   private func watchStay(_ meter: WorkMeter, _ app: HostedApp) {
     if system.state(of: app.id) == .background {
-      // Audio has its own measure.
+      // Audio is measured separately.
       guard meter.stay == nil, system.audio(of: app.id) != .playing else { return }
       let used = Task(executorPreference: control.executor, priority: .high) { await app.app.cpuTime() }
       meter.stay = (used, clock)
@@ -46,15 +45,15 @@ extension AppHost {
     guard let (before, since) = meter.stay else { return }
     meter.stay = nil
     let stay = clock - since
-    guard stay * scheduler.width > .seconds(1) else { return }  // in less no rule is broken
+    guard stay * scheduler.width > .seconds(1) else { return }  // too little to break a rule
     beside { host in
       let used = await app.app.cpuTime() - before.value
       try? await host.value?.post(.app(app.id, .compliance(.hasWorkedInBackground(used, of: stay))))
     }
   }
 
-  /// Tells the system what the app has used since the last look. Returns when to look again: as the system
-  /// asks for, at most once a quantum, as the scheduler looks no closer either.
+  /// Reports the CPU time since the last look. Returns the time until the next look: as the system requests,
+  /// but at least a quantum, which is the resolution of the scheduler.
   private func look(at app: HostedApp) async -> Duration? {
     let used = await app.app.cpuTime()
     guard !Task.isCancelled, let meter = residents[app.id]?.work, residents[app.id]?.app === app else {
@@ -63,7 +62,7 @@ extension AppHost {
     let new = used - (meter.seen ?? used)
     meter.seen = max(used, meter.seen ?? used)
     if new > .zero {
-      meter.stay = nil  // the system judges by what it is told on the way
+      meter.stay = nil  // the reports on the way replace it
       try? post(.app(app.id, .worked(new)))
     }
     guard !Task.isCancelled else { return nil }

@@ -1,7 +1,7 @@
 import OpportuneScheduler
 
-/// The live host: apps of this process, by the same rules that `opportune replay` runs, on the machine's
-/// clock.
+/// The live host: apps of this process on the machine's clock, by the same rules that `opportune replay`
+/// runs.
 ///
 /// It is an actor on a strand of its own in the foreground band, so that no background work delays a switch.
 /// Effects are carried out in order; callbacks run on the app's executor, one after the other.
@@ -13,18 +13,18 @@ import OpportuneScheduler
 /// try await host.leave(notes.id)   // didEnterBackground, five seconds of grace, suspended
 /// ```
 ///
-/// Keep it for as long as its apps: they do not keep it, nor do its timers or who observes it. With the last
-/// reference to it the lives of its apps end as that of a suspended app does, without a callback: tasks are
-/// cancelled, what is queued is told so, brokers take back, what the apps ask from then on throws
-/// ``HostError`` with the code `terminated`, observers' streams end.
+/// Keep it for as long as its apps: apps, timers and observers do not retain it. With its last reference the
+/// lives of its apps end like that of a suspended app, without a callback: tasks and queued closures are
+/// cancelled, and brokers release the apps' resources. From then on calls of the apps throw ``HostError``
+/// with the code `terminated`, and observers' streams end.
 public actor AppHost {
-  /// Makes the delegate of a life, on the app's own executor, before its callbacks: what it takes counts as
-  /// that of ``AppDelegate/didFinishLaunching(_:)``, and nobody else waits for it.
+  /// Makes the delegate of a life, on the app's own executor, before its callbacks. Its time counts as that
+  /// of ``AppDelegate/didFinishLaunching(_:)``, and delays no other app.
   public typealias MakeDelegate = @Sendable (HostedApp) -> any AppDelegate
 
-  /// Where its apps run.
+  /// The scheduler of its apps.
   public nonisolated let scheduler: Scheduler
-  /// What it grants them.
+  /// The lifecycle policy of its apps.
   public nonisolated let policy: AppsPolicy
   let control: App
   private let strand: Strand
@@ -34,22 +34,22 @@ public actor AppHost {
   var residents: [AppID: Resident] = [:]
   var makers: [AppID: MakeDelegate] = [:]
   var lives: UInt64 = 0
-  /// Those that no broker keeps.
+  /// The images that no broker stores.
   var snapshots: [AppID: [UInt8]] = [:]
-  /// As the brokers know them.
+  /// The state of each app that was last passed to the brokers.
   var presences: [AppID: AppSnapshot] = [:]
   var observers: [UInt64: AsyncStream<AppHost.Event>.Continuation] = [:]
   private var nextObserver: UInt64 = 0
   private var timer: (moment: Moment, task: Task<Void, Never>)?
   var wallClock: WallClockWatch?
-  /// The program has posted what time it is.
+  /// Whether the program posts the wall-clock time itself.
   private(set) var isToldTheTime = false
-  /// Lives that are over and in which something runs still.
+  /// Ended lives of which some code still runs.
   var ending: [AppID: [HostedApp]] = [:]
   var expirations: [TaskID: @Sendable () -> Void] = [:]
 
-  /// An app that has a life.
-  // Sendable: touched on the host's strand only, the last time after the host.
+  /// An app with a current life.
+  // Sendable: accessed on the host's strand only, the last time after the host's end.
   final class Resident: @unchecked Sendable {
     let app: HostedApp
     /// `nil` until it is made.
@@ -57,37 +57,39 @@ public actor AppHost {
     var reason = LaunchReason.user
     var callbacks: [Callback] = []
     var isCalling = false
-    /// What comes after so many of the callbacks.
+    /// Calls that start after the first `after` callbacks have returned.
     var waiting: [(after: Int, start: (any AppDelegate) -> Void)] = []
-    /// That are being handled.
+    /// The number of notices that are being handled.
     var notices = 0
     var buffers: [DrawingBuffer] = []
     var isEnding = false
     var audio: AudioPump?
     let work = WorkMeter()
-    /// What comes back from the store, and is not there yet.
+    /// The number of restorations from the store that have not ended.
     var restorations = 0
     var resumesWhenRestored = false
-    /// Where its image is made, while it is.
+    /// The scheduler app in which the image is being made, if it is.
     var snapshotExecutor: App?
     var image: [UInt8]?
     init(_ app: HostedApp) { self.app = app }
 
-    /// Its places in the scheduler.
+    /// The app's scheduler apps.
     var places: [App] { audio.map { [app.app, $0.place] } ?? [app.app] }
   }
 
   public nonisolated var unownedExecutor: UnownedSerialExecutor { strand.asUnownedSerialExecutor() }
 
+  /// Makes a host.
+  ///
   /// - Parameters:
-  ///   - scheduler: made with defaults if none is given.
-  ///   - policy: checked first.
+  ///   - scheduler: `nil` makes one with defaults.
+  ///   - policy: validated first.
   /// - Throws: ``HostError``: `policy`, `scheduler`.
   public init(scheduler: Scheduler? = nil, policy: AppsPolicy = .standard) throws(HostError) {
     try self.init(scheduler: scheduler, policy: policy, brokers: [])
   }
 
-  /// - Parameter brokers: told what each app may use.
+  /// - Parameter brokers: receive what each app may use.
   package init(
     scheduler: Scheduler? = nil, policy: AppsPolicy = .standard, brokers: [any ResourceBroker]
   ) throws(HostError) {
@@ -110,7 +112,7 @@ public actor AppHost {
     start = control.clock.now
   }
 
-  // Not `isolated`: no optimised module could import this one then (Swift 6.3, "circular reference").
+  // Not `isolated`: an optimised module with this could not be imported (Swift 6.3, "circular reference").
   deinit {
     timer?.task.cancel()
     let (left, observers, brokers, scheduler) = (residents, observers, brokers, scheduler)
@@ -120,15 +122,15 @@ public actor AppHost {
         _ = resident.end(brokers)
       }
       for observer in observers.values { observer.finish() }
-      withExtendedLifetime(scheduler) {}  // with its last reference the strand would end before
+      withExtendedLifetime(scheduler) {}  // its release would end the strand
     }
-    // On the strand, as brokers are promised, unless it has ended.
+    // On the strand, as brokers require, unless the strand has ended.
     do { try strand.submit(onCancel: end, end) } catch { end() }
   }
 
   // MARK: The launcher (R-SYS-01)
 
-  /// Makes an app known. Each launch makes a delegate for that life.
+  /// Registers an app. Each launch makes a delegate for that life.
   public func register(
     _ manifest: Manifest, settings: UserSettings = UserSettings(), delegate: @escaping MakeDelegate
   )
@@ -146,35 +148,35 @@ public actor AppHost {
     try launch(register(manifest, delegate: delegate))
   }
 
-  /// Launches a registered app to the foreground, or brings it there, where it has the user's input.
+  /// Launches a registered app to the foreground, or brings it there; it then receives the user's input.
   ///
   /// - Throws: ``HostError``.
   @discardableResult
   public func launch(_ id: AppID) throws(HostError) -> HostedApp {
     try post(.app(id, .launch))
-    // Beside others it was in front already.
+    // Among several foreground apps it may be there already.
     if system.frontmost != id { try post(.app(id, .bringForward)) }
     guard let resident = residents[id] else { throw HostError(.terminated("\(id)")) }
     return resident.app
   }
 
-  /// Brings an app to the front; launches it where it does not run.
+  /// Brings an app to the foreground; launches it if it does not run.
   ///
   /// - Throws: ``HostError``; nothing was changed.
   public func bringForward(_ id: AppID) throws(HostError) { try post(.app(id, .bringForward)) }
-  /// Takes an app from the front: the user went elsewhere.
+  /// Moves an app out of the foreground: the user has left it.
   ///
   /// - Throws: ``HostError``; nothing was changed.
   public func leave(_ id: AppID) throws(HostError) { try post(.app(id, .leave)) }
-  /// Ends an app.
+  /// Terminates an app.
   ///
   /// - Throws: ``HostError``; nothing was changed.
   public func terminate(_ id: AppID) throws(HostError) { try post(.app(id, .terminate)) }
 
-  /// Any event; what the other calls come down to.
+  /// Posts any event; all other calls are implemented by it.
   ///
   /// Local notifications fire by the machine's wall clock, unless a program posts
-  /// ``SystemEvent/wallClock(_:)``: then by what it says.
+  /// ``SystemEvent/wallClock(_:)``: then by the time in those events.
   ///
   /// - Throws: ``HostError``: `apps`; the event changed nothing then.
   public func post(_ event: SystemEvent) throws(HostError) {
@@ -200,44 +202,46 @@ public actor AppHost {
     try post(.app(app.id, event))
   }
 
-  // MARK: What can be read
+  // MARK: State
 
-  /// Where an app is; `nil`: it is not registered.
+  /// The app's state; `nil` if it is not registered.
   public func state(of id: AppID) -> LifecycleState? { system.state(of: id) }
-  /// All that can be read of an app; `nil`: it is not registered.
+  /// A snapshot of an app; `nil` if it is not registered.
   public func view(of id: AppID) -> AppView? { system.view(of: id) }
-  /// How long an app may still run in background; `nil`: nothing limits it, or it is not registered.
+  /// How long an app may still run in the background; `nil` if there is no limit or it is not registered.
   public func timeRemaining(of id: AppID) -> Duration? { system.timeRemaining(of: id) }
 
-  /// The life that an app has now.
+  /// The app's current life.
   public func app(_ id: AppID) -> HostedApp? { residents[id]?.app }
 
-  /// The apps of the switcher, the last used first. (R-LIFE-24)
+  /// The apps of the switcher, the most recently used first. (R-LIFE-24)
   public func switcher() -> [AppView] { system.switcher() }
 
-  /// An app's image of its last suspension, unless it was purged. (R-LIFE-20)
+  /// The app's image of its last suspension, unless it was purged. (R-LIFE-20)
   public func snapshot(of id: AppID) -> [UInt8]? {
     snapshots[id] ?? brokers.lazy.compactMap { $0.image(of: id) }.first
   }
 
-  /// Images can be purged at any time; memory is short.
+  /// Purges all images, because memory is short. Images may be purged at any time.
   public func purgeSnapshots() {
     snapshots = [:]
     for broker in brokers { broker.purgeImages() }
   }
 
-  /// Those that no broker keeps, of apps in some states.
+  /// Purges images that no broker stores, of apps in some states.
   package func purgeOwnSnapshots(in isOne: (LifecycleState) -> Bool) {
     snapshots = snapshots.filter { state(of: $0.key).map(isOne) != true }
   }
 
-  /// Everything that happens from now on. Any number of observers, each sees all of it, in order. (R-LIFE-18)
+  /// All events from now on. Any number of observers is possible; each receives all events, in order.
+  /// (R-LIFE-18)
   ///
-  /// Nobody waits for an observer: what one has not taken yet is kept for it, some hundred bytes an event.
+  /// The host never waits for an observer. Events that it has not consumed are buffered, about a hundred
+  /// bytes each.
   ///
-  /// - Parameter limit: how many events may wait for it, at least one; `nil`: any number. Where one more
-  ///   comes its stream ends after those that wait, so that nothing is missed in silence. Who observes anew
-  ///   then asks for what it missed.
+  /// - Parameter limit: how many events are buffered, at least one; `nil` is any number. When one more comes,
+  ///   the stream ends after the buffered events, so that no loss goes unnoticed. A new observer then reads
+  ///   the current state for what it has missed.
   public func observe(keeping limit: Int? = nil) -> AsyncStream<AppHost.Event> {
     let (stream, continuation) = AsyncStream.makeStream(
       of: AppHost.Event.self, bufferingPolicy: limit.map { .bufferingOldest(max(1, $0)) } ?? .unbounded)
@@ -265,10 +269,10 @@ public actor AppHost {
 
   var clock: Moment { max(system.now, Moment.zero + start.duration(to: control.clock.now)) }
 
-  /// One timer, for the nearest deadline; none while there is none.
+  /// Sets the one timer for the nearest deadline; removes it if there is none.
   func rearm() {
     let next = system.nextDeadline
-    if let timer, let next, timer.moment <= next { return }  // it looks again when it fires
+    if let timer, let next, timer.moment <= next { return }  // it is set again when it fires
     timer?.task.cancel()
     timer = nil
     guard let next else { return }
@@ -278,9 +282,9 @@ public actor AppHost {
   private func timerFired(_ moment: Moment) {
     guard timer?.moment == moment else { return }
     timer = nil
-    // Before its time a sleep ends with the scheduler, and so would each that followed it.
+    // A sleep that ends early was ended by the scheduler's shutdown, and each further one would be too.
     guard clock >= moment else { return }
-    // The clock never goes back: it is the larger of the two.
+    // The clock never goes back: this is the larger of the two times.
     if let effects = try? system.advance(to: clock) { carryOut(effects) }
     rearm()
   }

@@ -1,10 +1,10 @@
 import OpportuneScheduler
 
-/// Calls an audio stream's callback, period by period, in a place of its own in the scheduler, so that its
-/// band does not depend on the app's.
+/// Calls an audio stream's callback once a period. It uses a scheduler app of its own, so that its band does
+/// not depend on the app's.
 ///
-/// The host's alone. A task makes the frames from one start to the next stop; its pace is what it returns,
-/// and the next task takes it from there. So there is one at a time, without a lock that a real-time thread
+/// Host's strand only. One task makes the frames from a start to the next stop. It returns its pace, from
+/// which the next task continues. So there is one task at a time, without a lock that a real-time thread
 /// could wait for.
 final class AudioPump {
   let stream: AudioStream
@@ -14,7 +14,7 @@ final class AudioPump {
   private let render: @Sendable (AudioStream.Frame) -> Void
   private var last: AppTask<AudioPace>?
   private(set) var isRunning = false
-  /// What holds the code of its callback, where that is asked for.
+  /// The file that holds the callback's code, where approval is required.
   var file: String?
 
   init(
@@ -27,7 +27,7 @@ final class AudioPump {
     self.render = render
   }
 
-  /// Goes on with the next frame.
+  /// Continues with the next frame.
   func run() {
     guard !isRunning, let leave = stream.app.countIn() else { return }
     isRunning = true
@@ -41,20 +41,20 @@ final class AudioPump {
     }
   }
 
-  /// No callback starts from here on.
+  /// No callback starts after this.
   func halt() {
     guard isRunning else { return }
     isRunning = false
     last?.cancel()
   }
 
-  /// Real-time code of an app in background without the audio service is demoted. (R-CPU-09)
+  /// Real-time code of a background app without the audio service is demoted. (R-CPU-09)
   func restrict(_ restrictions: Restrictions) {
-    // Its own band needs no pool that it did not have from the start.
+    // The pump's own band needs no pool that it did not have from the start.
     try? place.setBand(restrictions.mayRunRealTime ? top : .background)
   }
 
-  /// For good. What is queued ends by itself, in background.
+  /// Ends the pump for good. Queued work ends in the background.
   func end() {
     halt()
     try? place.setBand(.background)
@@ -63,7 +63,7 @@ final class AudioPump {
 }
 
 extension AudioPace {
-  /// Makes frames until the task is cancelled, or the clock's timers end; returns where it got.
+  /// Makes frames until the task is cancelled, or the clock ends its timers. Returns the pace.
   func run<C: Clock>(
     on clock: C, since start: C.Instant, _ counters: AudioStream.Counters,
     _ render: @Sendable (AudioStream.Frame) -> Void
@@ -73,7 +73,7 @@ extension AudioPace {
     pace.resume(at: now())
     while true {
       try? await clock.sleep(until: start.advanced(by: pace.due - .zero), tolerance: .zero)
-      // A sleep that ends early does so because the scheduler was shut down.
+      // A sleep ends early only because of the scheduler's shutdown.
       guard !Task.isCancelled, now() >= pace.due else { return pace }
       render(AudioStream.Frame(number: pace.frame, underruns: pace.underruns))
       pace.finished(at: now())

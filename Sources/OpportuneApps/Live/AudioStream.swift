@@ -2,11 +2,12 @@ internal import OpportuneBase
 import OpportuneScheduler
 import Synchronization
 
-/// An app's audio: its frames are made by a callback once a period, on the real-time pool. (R-AUD-01,
+/// The audio of an app: a callback makes its frames once a period, on the real-time pool. (R-AUD-01,
 /// R-AUD-02)
 ///
-/// While it plays it keeps its app in background, if the app declares that; paused, the app is suspended like
-/// any other. Made by ``HostedApp/startAudio(_:every:render:)``. All members may be used from any thread.
+/// While it plays, its app is kept in the background if the app declares audio. While it is paused, the app
+/// is suspended like any other. Made by ``HostedApp/startAudio(_:every:render:)``. All members may be used
+/// from any thread.
 ///
 /// ```swift
 /// let stream = try await player.startAudio { frame in mix(frame.number) }
@@ -14,34 +15,34 @@ import Synchronization
 /// try await stream.resume()   // background again; the next frame follows the last one
 /// ```
 public final class AudioStream: Sendable {
-  /// What the callback is to make.
+  /// The frame that the callback makes.
   public struct Frame: Sendable, Hashable {
-    /// From 0 on, none left out and none twice.
+    /// The frame's number from 0 on; none is skipped or repeated.
     public let number: UInt64
-    /// Periods, so far, that began without their frame.
+    /// How many periods so far began without their frame.
     public let underruns: UInt64
   }
 
-  /// What became of the frames.
+  /// Counters of frames.
   public struct Statistics: Sendable, Hashable {
-    /// That were rendered.
+    /// The number of rendered frames.
     public let frames: UInt64
-    /// Periods that began without their frame, because it was made too late or took too long.
+    /// The number of periods that began without their frame, because it was made too late or took too long.
     public let underruns: UInt64
-    /// The longest from when a frame was due until it was ready.
+    /// The longest time from a frame's due time until it was ready.
     public let longest: Duration
   }
 
   /// Playing or recording.
   public let activity: AudioActivity
-  /// From one frame to the next.
+  /// The time from one frame to the next.
   public let period: Duration
-  /// What the kernel gives its callbacks.
+  /// The kernel class of its callbacks.
   public let realTimeClass: RealTimeClass
   let app: HostedApp
   let counters: Counters
 
-  /// Written by the one task that makes frames, read by anyone.
+  /// Written by the one task that makes frames; read by any thread.
   final class Counters: Sendable {
     private let frames = Atomic<UInt64>(0)
     private let underruns = Atomic<UInt64>(0)
@@ -50,7 +51,7 @@ public final class AudioStream: Sendable {
     func note(_ pace: AudioPace) {
       underruns.store(pace.underruns, ordering: .relaxed)
       longest.store(pace.longest.clampedNanoseconds, ordering: .relaxed)
-      // releasing: whoever reads so many frames reads what became of them.
+      // releasing: a reader of this count also reads the matching underruns and times.
       frames.store(pace.frame, ordering: .releasing)
     }
 
@@ -71,17 +72,16 @@ public final class AudioStream: Sendable {
     counters = Counters()
   }
 
-  /// What has been rendered until now.
+  /// The counters so far.
   public var statistics: Statistics { counters.statistics }
 
-  /// No callback starts once this has returned; one that runs goes on to its end. An app in background is
-  /// suspended. (R-AUD-05)
+  /// Pauses the stream: no callback starts after this has returned; one that is running continues to its end.
+  /// A background app is suspended. (R-AUD-05)
   ///
   /// - Throws: ``HostError``: the app was terminated, or its audio ended.
   public func pause() async throws(HostError) { try await app.post(.audioPaused) }
 
-  /// Goes on with the frame after the last; an app that the pause has suspended is in background again.
-  /// (R-AUD-05)
+  /// Continues with the next frame. An app that the pause has suspended returns to the background. (R-AUD-05)
   ///
   /// - Throws: ``HostError``: the app was terminated, or its audio ended.
   public func resume() async throws(HostError) { try await app.post(.audioResumed) }
@@ -93,14 +93,14 @@ public final class AudioStream: Sendable {
 }
 
 extension HostedApp {
-  /// Starts to play or record: `render` is called once a period until the stream is paused or ends. One at a
-  /// time.
+  /// Starts to play or record: `render` is called once a period until the stream is paused or ends. An app
+  /// has one stream at a time.
   ///
   /// Callbacks run on the scheduler's real-time pool, so give the host a scheduler whose configuration has
-  /// one; ``AudioStream/realTimeClass`` says what that is worth here. In background they stay there only
-  /// while the app has the audio service; where the policy names ``AudioPolicy/approvedLibraries``, only if
-  /// one of these holds the code of `render`, else the audio is paused; what approved code
-  /// calls is approved with it. (R-AUD-02, R-CPU-09, R-AUD-07)
+  /// one. ``AudioStream/realTimeClass`` says what kernel class that is here. In the background they stay on
+  /// that pool only while the app has the audio service. If the policy sets
+  /// ``AudioPolicy/approvedLibraries``, one of these must also hold the code of `render`; otherwise the audio
+  /// is paused. Code that approved code calls counts as approved. (R-AUD-02, R-CPU-09, R-AUD-07)
   ///
   /// - Parameters:
   ///   - period: 1 ms to 1 s.

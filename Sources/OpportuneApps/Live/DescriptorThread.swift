@@ -1,16 +1,18 @@
 import Foundation
 import Glibc
 
-/// A thread that sleeps in the kernel until a descriptor has something, for as long as this lives.
+/// A thread that sleeps until a descriptor is readable. It ends with this object.
 final class DescriptorThread: Sendable {
   /// Closed by `deinit`, which ends the thread.
   private let end: Int32
 
+  /// Starts the thread.
+  ///
   /// - Parameters:
-  ///   - descriptor: closed when the thread ends, or here where there is none.
+  ///   - descriptor: closed when the thread ends, or here if it cannot be started.
   ///   - first: called on the thread before it sleeps.
-  ///   - each: called on the thread when something has come, to read unless that is an error; whether to go
-  ///     on.
+  ///   - each: called on the thread when the descriptor has an event; its argument is false for an error.
+  ///     Returns whether to continue.
   /// - Returns: `nil` where there are no descriptors left; `errno` says so.
   init?(
     _ descriptor: Int32, first: @escaping @Sendable () -> Void = {},

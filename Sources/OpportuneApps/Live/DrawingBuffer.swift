@@ -3,30 +3,30 @@ import Synchronization
 
 private let numbers = Atomic<UInt64>(0)
 
-/// Memory to draw into, whose pixels only the foreground changes. (R-GFX-01, R-GFX-03)
+/// Memory to draw into, whose pixels only the foreground can change. (R-GFX-01, R-GFX-03)
 ///
-/// It is not purgeable and in no ledger; what can be drawn again goes into `AppMemory.drawing(bytes:)` of the
+/// It is not purgeable and in no ledger. Put what can be drawn again into `AppMemory.drawing(bytes:)` of the
 /// memory module.
 ///
-/// Its address never changes. In background other pages are put in its place: writes through any pointer to
-/// it go there, without a fault, and are gone when the app is suspended or returns to the front. The host
-/// sees afterwards that there were such, and counts them as ``BestPractice/noDrawingInBackground``, from the
+/// Its address never changes. In the background its pages are replaced: writes through any pointer go to
+/// other pages, without a fault, and are lost when the app is suspended or returns to the foreground. The
+/// host detects such writes afterwards. It counts them as ``BestPractice/noDrawingInBackground``, from the
 /// return of `didEnterBackground` on.
 ///
-/// Invariants: `pixels` is mapped for as long as the buffer lives, writable; `kept` is a second, read-only
+/// Invariants: `pixels` is mapped, writable, for as long as the buffer exists. `kept` is a second, read-only
 /// mapping of the same file, which always shows what the foreground drew.
 public final class DrawingBuffer: @unchecked Sendable {
-  /// Where the app draws. Valid for as long as the buffer lives.
+  /// The memory that the app draws into. Valid for as long as the buffer exists.
   public let pixels: UnsafeMutableRawPointer
-  /// What is shown.
+  /// The memory that is displayed.
   public let shown: UnsafeRawPointer
-  /// In bytes; whole pages.
+  /// The size in bytes; whole pages.
   public let count: Int
   private let descriptor: Int32
-  /// Puts pages in the place of others, all with one flag or another; 0 or an error number.
+  /// Maps pages in place of others, like `mmap` with these flags. Returns 0 or an error number.
   typealias Place = @Sendable (UnsafeMutableRawPointer, Int, _ flags: Int32, _ descriptor: Int32) -> Int32
   private let place: Place
-  // The host alone sets these, on its strand.
+  // Written by the host only, on its strand.
   private var accepts = true
   private var isWatched = false
 
@@ -44,7 +44,7 @@ public final class DrawingBuffer: @unchecked Sendable {
       throw HostError(.memory("a drawing buffer of \(bytes) bytes, expected 1 to 2^40"))
     }
     count = (bytes + page - 1) / page * page
-    // A name for a moment: the object lives on without it.
+    // A temporary name: the shared-memory object continues to exist without it.
     let name = "/opportune-drawing-\(getpid())-\(numbers.add(1, ordering: .relaxed).newValue)"
     descriptor = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
     if descriptor >= 0 { shm_unlink(name) }
@@ -55,7 +55,7 @@ public final class DrawingBuffer: @unchecked Sendable {
       if descriptor >= 0 { close(descriptor) }
       throw HostError(.memory("no drawing buffer of \(bytes) bytes: \(reason)"))
     }
-    // Where /dev/shm is too small this says so; drawing would end the process.
+    // Fails if /dev/shm is too small; without it, drawing would kill the process.
     let allocated = posix_fallocate(descriptor, 0, count)
     guard allocated == 0 else {
       munmap(pixels, count)
@@ -79,29 +79,30 @@ public final class DrawingBuffer: @unchecked Sendable {
     close(descriptor)
   }
 
-  /// Swaps the pages. The kernel replaces a mapping in one step: a writer beside it hits the one or the
-  /// other.
+  /// Replaces the pages. The kernel replaces a mapping atomically: a concurrent write goes to the old or to
+  /// the new page.
   ///
-  /// - Returns: 0, or an error number: short of memory the old pages stay, and the next change tries again.
+  /// - Returns: 0, or an error number. If memory is short the old pages stay, and the next change tries
+  ///   again.
   func setAccepts(_ accepts: Bool) -> Int32 {
     guard accepts != self.accepts else { return 0 }
     let error = place(
       pixels, count, accepts ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, accepts ? descriptor : -1)
     guard error == 0 else { return error }
-    // A huge page of zeroes that was only read could pass for one that was written.
+    // A huge zero page that was only read could be mistaken for a written one.
     if !accepts { madvise(pixels, count, MADV_NOHUGEPAGE) }
     (self.accepts, isWatched) = (accepts, false)
     return 0
   }
 
-  /// In background: from now on the app is not to draw. What it did until now is forgotten.
+  /// Called in the background: from now on the app must not draw. Forgets earlier writes.
   func watch() {
     guard !accepts else { return }
     isWatched = true
     madvise(pixels, count, MADV_DONTNEED)
   }
 
-  /// Whether something was written since ``watch()``, or since this was asked last; that is gone then.
+  /// Whether the buffer was written since ``watch()``, or since the last call. Discards those writes.
   /// (R-RULE-02)
   func takeStray() -> Bool {
     guard isWatched, OwnPages.isAny(in: pixels, count) else { return false }
@@ -110,13 +111,13 @@ public final class DrawingBuffer: @unchecked Sendable {
   }
 }
 
-/// Pages of private, anonymous memory that were written: before, the kernel shows the one page of zeroes that
-/// it shares out.
+/// Detects written pages of private, anonymous memory. The kernel maps the shared zero page until the first
+/// write.
 private enum OwnPages {
-  /// Of an entry of /proc/self/pagemap: the page is this process's alone, or is in swap.
+  /// Bits of an entry in /proc/self/pagemap: the page is exclusive to this process, or is in swap.
   private static let own: UInt64 = 1 << 56 | 1 << 62
 
-  /// Not so, where there is no /proc to ask.
+  /// Returns false where /proc is not available.
   static func isAny(in start: UnsafeMutableRawPointer, _ count: Int) -> Bool {
     let file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)
     guard file >= 0 else { return false }

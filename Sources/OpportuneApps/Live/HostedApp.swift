@@ -1,29 +1,28 @@
 import OpportuneScheduler
 import Synchronization
 
-/// One life of an app in this process: from its launch until nothing of it is left. A later launch makes
-/// another.
+/// One life of an app in this process: from its launch until its end. A later launch makes another object.
 ///
-/// It does not keep its host, and ends with it; see ``AppHost``.
+/// It does not retain its host, and ends with it; see ``AppHost``.
 ///
 /// All members may be used from any thread.
 public final class HostedApp: Sendable {
-  /// The app's; the same in each of its lives.
+  /// The app's id; the same in each of its lives.
   public let id: AppID
-  /// As it was registered, with the user's settings.
+  /// The manifest as registered, with the user's settings applied.
   public let manifest: Manifest
-  /// Its place in the scheduler; suspended and moved between bands by the host alone.
+  /// The app in the scheduler. Only the host suspends it and moves it between bands.
   ///
-  /// Tasks that prefer `app.executor` belong to it as well, but it cannot refuse them;
+  /// Tasks that prefer `app.executor` belong to it as well, but cannot be refused; tasks of
   /// ``task(name:priority:operation:)`` can.
   public let app: App
   private let home: WeakHost
   let life: UInt64
-  /// Closures and tasks that were accepted and have not ended, twice over; the lowest bit says that the life
+  /// Twice the number of accepted closures and tasks that have not ended. The lowest bit is set when the life
   /// is over.
   private let open = Atomic<UInt>(0)
   private let tasks = OpenTasks()
-  /// For brokers that look on threads of their own.
+  /// For brokers that read the classes on their own threads.
   package let deviceClasses = DeviceClasses()
 
   init(id: AppID, manifest: Manifest, app: App, host: WeakHost, life: UInt64) {
@@ -34,13 +33,13 @@ public final class HostedApp: Sendable {
     self.life = life
   }
 
-  /// - Throws: ``HostError``: `terminated` once the host has gone.
+  /// - Throws: ``HostError``: `terminated` once the host was released.
   func host() throws(HostError) -> AppHost {
     guard let host = home.value else { throw HostError(.terminated(manifest.identifier)) }
     return host
   }
 
-  /// Queues a closure. It runs once; or, if the app is terminated first, `cancelled` is called once.
+  /// Queues a closure. It runs once; if the app is terminated first, `cancelled` is called once instead.
   ///
   /// - Throws: ``HostError``: `terminated`, or the scheduler's error; nothing is queued then.
   public func submit(
@@ -87,12 +86,12 @@ public final class HostedApp: Sendable {
     return task
   }
 
-  // MARK: Tasks in background
+  // MARK: Background tasks
 
-  /// Begins a task: its app keeps running in background until the task is ended or its time is up.
-  /// (R-TASK-12)
+  /// Begins a background task: the app keeps running in the background until the task is ended or its time is
+  /// up. (R-TASK-12)
   ///
-  /// - Parameter expired: called once, on the app's executor, when time is up; it should end the task.
+  /// - Parameter expired: called once, on the app's executor, when the time is up; it should end the task.
   /// - Throws: ``HostError``: `refused`.
   public func beginTask(
     _ kind: TaskKind = .other, onExpiration expired: @escaping @Sendable () -> Void = {}
@@ -100,13 +99,13 @@ public final class HostedApp: Sendable {
     try await host().beginTask(kind, self, expired)
   }
 
-  /// Ends a task.
+  /// Ends a background task.
   ///
   /// - Throws: ``HostError``: the task is not open.
   public func endTask(_ task: TaskID) async throws(HostError) { try await host().post(.endTask(task), self) }
 
-  /// Runs a body as a task in background: begun once the task is granted, ended when the body is, cancelled
-  /// when time is up. (R-TASK-12, R-RULE-10)
+  /// Runs `body` as a background task. The task begins before the body and ends after it; the body is
+  /// cancelled when the time is up. (R-TASK-12, R-RULE-10)
   ///
   /// - Throws: ``HostError``: `refused`, and what the body throws.
   public func withBackgroundTask<Success: Sendable>(
@@ -132,32 +131,33 @@ public final class HostedApp: Sendable {
     } onCancel: {
       work.cancel()
     }
-    try? await endTask(task)  // gone already if the app was terminated meanwhile
+    try? await endTask(task)  // the app may have been terminated meanwhile
     return try result.get()
   }
 
-  /// How long it may still run in background; `nil`: nothing limits it. (R-TASK-15)
+  /// How long the app may still run in the background; `nil` if there is no limit. (R-TASK-15)
   public func backgroundTimeRemaining() async -> Duration? {
     guard let host = home.value else { return .zero }
     return await host.timeRemaining(of: id)
   }
 
-  /// Whether multitasking is supported; asking keeps R-RULE-11. (R-LIFE-21)
+  /// Whether multitasking is supported. Calling it satisfies R-RULE-11. (R-LIFE-21)
   public func isMultitaskingSupported() async -> Bool {
     guard let host = home.value else { return false }
     try? await host.post(.compliance(.asksForMultitasking), self)
     return host.policy.supportsMultitasking
   }
 
-  /// Tells the host something that the app does or asks for: audio, locks, hardware, local notifications,
+  /// Reports to the host what the app does or asks for: audio, locks, hardware, local notifications,
   /// compliance.
   ///
   /// - Throws: ``HostError``; nothing was changed.
   public func post(_ event: AppEvent) async throws(HostError) { try await host().post(event, self) }
 
-  /// Asks for hardware, which it keeps until it posts `release` or its state forbids it. (R-HW-01)
+  /// Requests hardware. The app keeps it until it posts `release` or its state forbids it. (R-HW-01)
   ///
-  /// - Returns: whether it has it. The GPU in background may end the app. (R-GFX-02)
+  /// - Returns: whether the app has the hardware. A request for the GPU in the background may terminate the
+  ///   app. (R-GFX-02)
   /// - Throws: ``HostError``: the app does not execute.
   public func request(_ hardware: Hardware) async throws(HostError) -> Bool {
     let host = try host()
@@ -165,29 +165,31 @@ public final class HostedApp: Sendable {
     return await host.view(of: id)?.grants.contains(hardware) ?? false
   }
 
-  /// Its state now.
+  /// The current state.
   public func state() async -> LifecycleState { await home.value?.state(of: id) ?? .notRunning }
 
-  // MARK: The end
+  // MARK: End
 
-  /// Calls `body` once when this life ends, on the host's strand: it must not block. At once if it has ended.
+  /// Calls `body` once when this life ends, on the host's strand; it must not block. If the life has ended,
+  /// it is called at once.
   package func atEnd(_ body: @escaping @Sendable () -> Void) {
     tasks.add(OpenTasks.Entry(), cancel: body)
     if isOver { tasks.cancelAll() }
   }
 
-  // sequentiallyConsistent: after a task was added, whose entry `end` takes after it has set the bit.
+  // sequentiallyConsistent: a task's entry is added before this load. `end` takes the entries after it has
+  // set the bit.
   var isOver: Bool { open.load(ordering: .sequentiallyConsistent) & 1 != 0 }
 
-  /// Counts something of the app's that is run elsewhere, until what is returned is called; `nil` if the life
-  /// is over.
+  /// Counts work of the app that runs elsewhere, until the returned function is called. Returns `nil` if the
+  /// life is over.
   func countIn() -> (@Sendable () -> Void)? {
     guard (try? enter()) != nil else { return nil }
     return { self.leave() }
   }
 
   private func enter() throws(HostError) {
-    // acquiringAndReleasing: pairs with `end`, so that whoever enters before it is counted by it.
+    // acquiringAndReleasing: pairs with `end`, which counts every caller that enters before it.
     guard open.add(2, ordering: .acquiringAndReleasing).oldValue & 1 == 0 else {
       leave()
       throw HostError(.terminated(manifest.identifier))
@@ -195,16 +197,15 @@ public final class HostedApp: Sendable {
   }
 
   private func leave() {
-    // releasing: what the job did is seen by whoever finds the count at zero.
+    // releasing: a thread that finds the count at zero sees what the job did.
     guard open.subtract(2, ordering: .acquiringAndReleasing).newValue == 1 else { return }
     guard let host = home.value else { return }
     Task { [id, life] in await host.isEmpty(id, life) }
   }
 
-  /// Nothing is accepted from here on, tasks are cancelled, what is queued is told so. True if nothing is
-  /// open.
+  /// Ends the life: refuses new work, cancels tasks and queued closures. Returns true if nothing is open.
   func end() -> Bool {
-    // sequentiallyConsistent: before the look at the tasks; see `isOver`.
+    // sequentiallyConsistent: precedes the read of the tasks; pairs with `isOver`.
     let before = open.bitwiseOr(1, ordering: .sequentiallyConsistent).oldValue
     tasks.cancelAll()
     return before & ~1 == 0
@@ -215,30 +216,30 @@ public final class HostedApp: Sendable {
 ///
 /// Two errors are equal when their codes are; the message is for people. More codes may be added later.
 public struct HostError: Error, Sendable, Equatable {
-  /// What went wrong.
+  /// The kind of error.
   public enum Code: Sendable, Equatable {
-    /// The app was terminated; its name.
+    /// The app with this name was terminated.
     case terminated(String)
-    /// Time in background was refused. (R-TASK-16)
+    /// Background time was refused. (R-TASK-16)
     case refused(TaskRefusal)
     /// The event is not allowed now.
     case apps(AppsError)
     /// The policy was refused.
     case policy(PolicyError)
-    /// The scheduler refused.
+    /// The scheduler returned this error.
     case scheduler(SchedulerError)
-    /// There is no memory like this.
+    /// The requested memory is not available; the reason.
     case memory(String)
-    /// No audio can be played or recorded like this.
+    /// The requested audio is not possible; the reason.
     case audio(String)
   }
 
-  /// What went wrong.
+  /// The kind of error.
   public let code: Code
 
   package init(_ code: Code) { self.code = code }
 
-  /// The same for people: what was asked, what stood against it.
+  /// For people: what was asked, and what prevented it.
   public var message: String {
     switch code {
     case .terminated(let name): "app \"\(name)\" was terminated and accepts nothing"

@@ -2,16 +2,16 @@ import Foundation
 import Glibc
 internal import OpportuneBase
 
-/// Lines over a Unix socket, for both ends.
+/// Line-based communication over a Unix socket, for client and host.
 enum LocalSocket {
-  /// Longer lines are refused by a host.
+  /// The limit of a line that a host accepts, in bytes.
   static let longestLine = 64 * 1024
-  /// Of a host: it has all of its apps in it.
+  /// The limit of a host's answer in bytes; it lists all of its apps.
   static let longestAnswer = 16 << 20
 
-  // MARK: The client's end
+  // MARK: Client
 
-  /// How long somebody waits in all.
+  /// A time limit for a whole exchange.
   struct Patience {
     let limit: Duration
     let end: ContinuousClock.Instant
@@ -22,7 +22,7 @@ enum LocalSocket {
     }
   }
 
-  /// Sends a line to a host and waits for its answer; `nil`: for as long as the host takes.
+  /// Sends a line to a host and waits for its answer. A limit of `nil` waits as long as the host takes.
   static func ask(_ line: Data, at path: String, within limit: Duration?) throws(PushError) -> String {
     let patience = limit.map(Patience.init)
     let descriptor = try connection(to: path, patience)
@@ -38,7 +38,7 @@ enum LocalSocket {
     let (descriptor, address) = try open(path)
     var result: Int32 = -1
     repeat {
-      // Where too many wait at the host, connecting waits as sending does (unix(7)).
+      // If the host's queue is full, connect blocks like a send (unix(7)).
       guard wait(descriptor, SO_SNDTIMEO, patience) else { break }
       result = address.withPointer { connect(descriptor, $0, $1) }
     } while result != 0 && errno == EINTR
@@ -53,7 +53,7 @@ enum LocalSocket {
   private static func failure(_ path: String, _ patience: Patience?) -> PushError {
     switch errno {
     case EAGAIN: if let patience { return PushError(.timedOut(path, patience.limit)) }
-    // The kernel says the same of a file that is none and of a socket that nobody has open.
+    // The kernel returns the same error for a file that is not a socket and for a socket without a listener.
     case ECONNREFUSED: return PushError(.system(path, whatIsNoSocket(path) ?? "no host listens there"))
     default: break
     }
@@ -67,7 +67,7 @@ enum LocalSocket {
       "this is \(status.st_mode & S_IFMT == S_IFDIR ? "a directory" : "a file"), expected a host's socket"
   }
 
-  /// Lets calls on a descriptor wait that long. False, with EAGAIN, where it is over.
+  /// Sets the timeout of calls on a descriptor. Returns false, with EAGAIN, if the time is over.
   private static func wait(_ descriptor: Int32, _ option: Int32, _ patience: Patience?) -> Bool {
     guard let patience else { return true }
     let left = ContinuousClock.now.duration(to: patience.end)
@@ -76,7 +76,7 @@ enum LocalSocket {
       return false
     }
     let (seconds, attoseconds) = left.components
-    // No time at all would be for ever.
+    // A timeout of zero would mean for ever.
     var limit = timeval(tv_sec: Int(seconds), tv_usec: max(1, Int(attoseconds / 1_000_000_000_000)))
     return setsockopt(descriptor, SOL_SOCKET, option, &limit, socklen_t(MemoryLayout<timeval>.size)) == 0
   }
@@ -93,7 +93,8 @@ enum LocalSocket {
     return true
   }
 
-  /// Without its end. `nil` on an error, or, with an `errno` of 0, at the end of the stream.
+  /// Reads a line, without its line feed. Returns `nil` on an error, or, with an `errno` of 0, at the end of
+  /// the stream.
   static func readLine(
     from descriptor: Int32, longest: Int = longestLine, _ patience: Patience? = nil
   ) -> Data? {
@@ -101,7 +102,7 @@ enum LocalSocket {
     var bytes = [UInt8](repeating: 0, count: 4096)
     while line.count < longest {
       guard wait(descriptor, SO_RCVTIMEO, patience) else { return nil }
-      // Looked at first, as what follows the line is not ours.
+      // Peeks first: bytes after the line must stay in the socket.
       let seen = recv(descriptor, &bytes, bytes.count, Int32(MSG_PEEK))
       if seen < 0, errno == EINTR { continue }
       if seen == 0 { errno = 0 }
@@ -114,17 +115,17 @@ enum LocalSocket {
     return line
   }
 
-  // MARK: The host's end
+  // MARK: Host
 
-  /// A socket that listens at a path, in place of one that nobody has open any more.
+  /// Listens on a socket at a path; replaces a socket without a listener.
   ///
-  /// Hosts that start at once take turns by the lock of the folder, in which each finds out whether somebody
-  /// listens, takes away a dead socket, and listens. A lock file would stay behind, and a socket that is
-  /// renamed into place would replace that of another host which has just done the same.
+  /// Hosts that start at the same time take turns by the lock of the folder. With the lock held, each checks
+  /// for a listener, removes a dead socket, and listens. Alternatives are worse: a lock file would stay
+  /// behind, and renaming a socket into place would replace that of another host.
   ///
   /// - Parameters:
-  ///   - patience: how long it waits for that lock where another program has it; then it goes on without.
-  ///   - say: is told that it waits, in a sentence, once that takes longer than it does among hosts.
+  ///   - patience: how long to wait for the lock while another program has it; then it continues without.
+  ///   - say: called with a sentence when the wait takes longer than among hosts.
   static func listening(
     at path: String, mode: mode_t, patience: Duration = .seconds(2), say: (String) -> Void
   ) throws(PushError) -> (descriptor: Int32, file: File) {
@@ -149,14 +150,14 @@ enum LocalSocket {
     }
   }
 
-  /// Takes a host's own socket away, while it still listens: nobody takes it for a dead one meanwhile.
+  /// Removes a host's own socket while it still listens, so that no other host takes it for a dead one.
   static func remove(_ path: String, _ own: File) {
     try? locked(folder(of: path), patience: .milliseconds(100)) { () throws(PushError) in
       if File(path) == own { unlink(path) }
     }
   }
 
-  /// Which file it is, whatever its name.
+  /// The identity of a file, independent of its name.
   struct File: Equatable {
     let device: UInt
     let number: UInt
@@ -164,7 +165,7 @@ enum LocalSocket {
 
     var isSocket: Bool { kind == S_IFSOCK }
 
-    /// What it is instead of a socket.
+    /// What kind of file it is, if it is not a socket.
     var what: String {
       switch kind {
       case S_IFDIR: "a directory"
@@ -173,7 +174,7 @@ enum LocalSocket {
       }
     }
 
-    /// `nil` where there is none; `errno` says why. Of a link, the link.
+    /// `nil` where there is no file; `errno` says why. For a symbolic link, the link itself.
     init?(_ path: String) {
       var status = stat()
       guard lstat(path, &status) == 0 else { return nil }
@@ -186,15 +187,16 @@ enum LocalSocket {
     path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
   }
 
-  /// With the folder locked for this process alone, where that can be had. Others hold it for a moment; who
-  /// holds it for longer is no host of ours, and is to keep none from starting. Without it, two hosts that
-  /// start at once over a dead socket may each take it away, and the second have the path.
+  /// Calls `body` with the folder locked by this process, if possible. Hosts hold the lock only for a moment.
+  /// A program that holds it for longer is not a host, and must not keep hosts from starting. Without the
+  /// lock, two hosts that start at once over a dead socket may each remove it, and the second one has the
+  /// path.
   private static func locked<Result>(
     _ folder: String, patience: Duration, say: (String) -> Void = { _ in },
     _ body: () throws(PushError) -> Result
   ) throws(PushError) -> Result {
     let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-    guard descriptor >= 0 else { return try body() }  // it may be written to and not read
+    guard descriptor >= 0 else { return try body() }  // it may be writable and not readable
     defer { close(descriptor) }
     let began = ContinuousClock.now
     var hasSaid = false
@@ -221,7 +223,7 @@ enum LocalSocket {
     let host = "a host that listens there"
     let (probe, address) = try open(path)
     defer { close(probe) }
-    // With a full queue, as of a host that is stopped, it is not to wait.
+    // Must not block where the queue is full, as of a stopped host.
     _ = fcntl(probe, F_SETFL, O_NONBLOCK)
     guard address.withPointer({ connect(probe, $0, $1) }) != 0 else { throw PushError(.taken(path, host)) }
     switch errno {
@@ -233,7 +235,7 @@ enum LocalSocket {
     guard unlink(path) == 0 || errno == ENOENT else { throw PushError(.system(path, reason())) }
   }
 
-  /// The user of the process at the other end, as the kernel saw it connect.
+  /// The user of the peer process, as recorded by the kernel at the connection.
   static func user(of client: Int32) -> UInt32? {
     var credentials: (pid: Int32, user: UInt32, group: UInt32) = (0, 0, 0)
     var size = socklen_t(MemoryLayout.size(ofValue: credentials))
@@ -241,11 +243,11 @@ enum LocalSocket {
     return credentials.user
   }
 
-  // MARK: Both
+  // MARK: Both sides
 
   static func reason() -> String { String(cString: strerror(errno)) }
 
-  /// A socket, neither bound nor connected, and the address of a path that can be one.
+  /// Makes an unbound socket, and the address of the path.
   private static func open(_ path: String) throws(PushError) -> (Int32, UnixSocketAddress) {
     guard let address = UnixSocketAddress(path) else {
       throw PushError(.path(path, limit: UnixSocketAddress.longestPath))

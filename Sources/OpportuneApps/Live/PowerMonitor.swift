@@ -1,18 +1,19 @@
 import Foundation
 import Glibc
 
-/// Follows what the machine runs on: looks at the supplies whenever the kernel says that one has changed, and
-/// sleeps otherwise. (R-PWR-01)
+/// Follows the machine's power supply. It reads the supplies when the kernel reports a change, and sleeps
+/// otherwise. (R-PWR-01)
 ///
-/// Where the kernel gives no events, nothing is noticed but by ``look()``. ``AppHost/followPower()`` makes
-/// one.
+/// Where the kernel gives no events, only ``look()`` detects changes. ``AppHost/followPower()`` makes a
+/// monitor.
 public final class PowerMonitor: Sendable {
-  /// Why no events come, if none do.
+  /// Why there are no events, if so.
   package let refusal: PowerEvents.Refusal?
   private let state: State
   private let thread: DescriptorThread?
 
-  /// What is known, and whom to tell. Only looked at with the lock held, never by a thread of an app.
+  /// The last known supply, and the function to call. Accessed with the lock held only, never by a thread of
+  /// an app.
   private final class State: @unchecked Sendable {
     private let lock = NSLock()
     private let power: SystemPower
@@ -34,17 +35,19 @@ public final class PowerMonitor: Sendable {
     }
   }
 
+  /// Starts the monitor.
+  ///
   /// - Parameters:
-  ///   - power: where the supplies are.
-  ///   - changed: called with what the machine runs on, at once and after each change, one call at a time, on
-  ///     the monitor's thread or that of ``look()``. Must not call ``look()``.
+  ///   - power: where to read the supplies.
+  ///   - changed: called with the current supply at once and after each change, one call at a time, on the
+  ///     monitor's thread or that of ``look()``. Must not call ``look()``.
   package convenience init(
     _ power: SystemPower = SystemPower(), changed: @escaping @Sendable (PowerSupply) -> Void
   ) {
     self.init(power, events: PowerEvents.open, changed: changed)
   }
 
-  /// - Parameter events: opens the socket that messages come to; the monitor closes it.
+  /// - Parameter events: opens the socket for events; the monitor closes it.
   package init(
     _ power: SystemPower, events: () throws(PowerEvents.Refusal) -> Int32,
     changed: @escaping @Sendable (PowerSupply) -> Void
@@ -53,10 +56,10 @@ public final class PowerMonitor: Sendable {
     self.state = state
     do throws(PowerEvents.Refusal) {
       let descriptor = try events()
-      // First what has changed since the first look.
+      // First, changes since the first look.
       let thread = DescriptorThread(descriptor, first: state.look) { isReadable in
         switch PowerEvents.drain(descriptor) {
-        case .nothing: return isReadable  // else nothing more can come
+        case .nothing: return isReadable  // after an error no more events come
         case .mayHaveChanged: state.look()
         case .ended: return false
         }
@@ -69,14 +72,14 @@ public final class PowerMonitor: Sendable {
     }
   }
 
-  /// Looks now.
+  /// Reads the supplies now.
   public func look() { state.look() }
 }
 
 extension AppHost {
-  /// Has this host follow what the machine runs on, from now until the monitor goes. (R-PWR-01, R-PWR-03)
+  /// Makes this host follow the machine's power supply while the monitor exists. (R-PWR-01, R-PWR-03)
   ///
-  /// Keep the monitor: the host is told as long as it is there.
+  /// Keep the returned monitor: without it the host receives no changes.
   public nonisolated func followPower() -> PowerMonitor {
     followPower(SystemPower(), events: PowerEvents.open)
   }
@@ -87,14 +90,14 @@ extension AppHost {
     let (supplies, continuation) = AsyncStream.makeStream(of: PowerSupply.self)
     let told = Told(continuation)
     Task { [weak self] in
-      // One after the other, so that the last word is the last.
+      // One after the other, so that the last change is posted last.
       for await supply in supplies { try? await self?.post(.power(supply)) }
     }
     return PowerMonitor(power, events: events) { told.continuation.yield($0) }
   }
 }
 
-/// Ends what is told with who tells it; who listens would wait for ever.
+/// Ends the stream of supplies when its monitor is released; otherwise its consumer would wait for ever.
 private final class Told: Sendable {
   let continuation: AsyncStream<PowerSupply>.Continuation
   init(_ continuation: AsyncStream<PowerSupply>.Continuation) { self.continuation = continuation }

@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// Who may do what at a ``PushSocket``, and who does it.
+/// The permissions at a ``PushSocket``, and the functions that carry out requests.
 struct PushService: Sendable {
   let users: Set<UInt32>
   let controllers: Set<UInt32>
@@ -9,16 +9,16 @@ struct PushService: Sendable {
   let receive: @Sendable (Push) -> String?
   let control: @Sendable (SwitcherRequest) -> SwitcherAnswer
 
-  /// A client's turn: sends what it has not taken yet, or answers a line, if there is one.
+  /// Serves one client once: sends pending output, or answers one line, if there is one.
   ///
-  /// - Returns: the client as it goes on; `nil`: it has been closed.
+  /// - Returns: the client's new state; `nil` if it was closed.
   func serve(_ client: PushClient) -> PushClient? {
     var client = client
     client.send()
     if client.hasTakenAll, let line = client.takeLine() {
       let answer = line.count < LocalSocket.longestLine ? self.answer(line, of: client.user) : nil
       client.isLast = answer == nil || !mayAsk(client.user)
-      // One line, whatever the names in it are; JSON has none in it.
+      // One line, whatever names it contains; JSON escapes line feeds.
       let text = (answer ?? "the line is longer than \(LocalSocket.longestLine) bytes")
         .replacingOccurrences(of: "\n", with: "\\n", options: .literal)
       client.say(text + "\n", within: patience)
@@ -49,17 +49,18 @@ struct PushService: Sendable {
   }
 }
 
-/// One connection, what has come of it that is not answered yet, and what it has not taken of its answer.
+/// One connection: its unanswered input and its unsent output.
 ///
-/// Nothing here waits: who does not take its answers holds nobody up, and is not read from meanwhile.
+/// Nothing here blocks. A client that does not read its answers delays no other client, and is not read from
+/// meanwhile.
 struct PushClient {
   let descriptor: Int32
   let user: UInt32?
-  /// By when it is to have said a line, or to have taken its answer.
+  /// The time by which the client must have sent a line, or read its answer.
   private(set) var deadline: ContinuousClock.Instant
-  /// Nothing of it is answered after what it has been told.
+  /// Whether to close the connection after the pending output.
   var isLast = false
-  /// It says no more.
+  /// Whether the client has ended its stream.
   private var isOver = false
   private var hasFailed = false
   private var unread = Data()
@@ -73,30 +74,29 @@ struct PushClient {
   }
 
   var hasTakenAll: Bool { unsent.isEmpty }
-  /// That can be answered now.
+  /// Whether a line can be answered now.
   var hasLine: Bool {
     !hasFailed && !isLast && unsent.isEmpty
       && (unread.contains(10) || unread.count >= LocalSocket.longestLine)
   }
   var isDone: Bool { hasFailed || (unsent.isEmpty && (isLast || (isOver && !hasLine))) }
-  /// Nobody waits for its answer, and it has been told all that there is.
+  /// Whether the client awaits no answer and has no pending output.
   var isIdle: Bool { unsent.isEmpty && !hasLine }
 
-  /// What it waits for. Nothing is read where there is a line to answer, so that no line waits for ever for
-  /// its turn.
+  /// The events to poll for. Nothing is read while there is a line to answer, so that no line waits for ever.
   var polled: pollfd {
     let events = !unsent.isEmpty ? POLLOUT : hasLine || isOver ? 0 : POLLIN
     return pollfd(fd: descriptor, events: Int16(events), revents: 0)
   }
 
-  /// Milliseconds until it is to be looked at, whatever comes.
+  /// Milliseconds until the client must be served without an event.
   var pollLimit: Int32 {
     guard !hasLine, !isDone else { return 0 }
     let left = ContinuousClock.now.duration(to: deadline)
     return left > .zero ? Int32(clamping: Int64((left / .milliseconds(1)).rounded(.up))) : 0
   }
 
-  /// What is there, up to a line: who has said one in time is served, however late its turn comes.
+  /// Reads what is available, up to a line. A client that has sent its line in time is served, however late.
   mutating func read() {
     var bytes = [UInt8](repeating: 0, count: 4096)
     while unsent.isEmpty, !hasLine, !isOver {
@@ -113,7 +113,7 @@ struct PushClient {
     deadline = .now + patience
   }
 
-  /// As much as it takes now.
+  /// Sends as much as the client accepts now.
   mutating func send() {
     while !unsent.isEmpty, !hasFailed {
       let count = unsent.withUnsafeBytes {
@@ -126,7 +126,7 @@ struct PushClient {
     }
   }
 
-  /// Without its end; all there is where that is too long for a line.
+  /// Takes a line without its line feed; all input where that is too long for a line.
   mutating func takeLine() -> Data? {
     guard hasLine else { return nil }
     let end = unread.firstIndex(of: 10) ?? unread.endIndex

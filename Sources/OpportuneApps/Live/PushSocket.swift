@@ -2,28 +2,28 @@ import Foundation
 import Glibc
 import OpportuneScheduler
 
-/// Why a push or a command of the switcher was not taken, or the socket not made.
+/// Why a push or a command of the switcher was refused, or the socket could not be made.
 public struct PushError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// What went wrong.
+  /// The kind of error.
   public enum Code: Sendable, Hashable {
     /// The path is empty, or longer than a socket's may be.
     case path(String, limit: Int)
-    /// The kernel refused: of what, and why.
+    /// The kernel refused: the subject, and the reason.
     case system(String, String)
-    /// Of a host's own socket: what is at its path, and stays.
+    /// A host's socket: another file is at its path, and is kept.
     case taken(String, String)
     /// The host did not answer in time.
     case timedOut(String, Duration)
-    /// The host's answer.
+    /// The host refused; its answer.
     case refused(String)
   }
 
-  /// What went wrong.
+  /// The kind of error.
   public let code: Code
 
   package init(_ code: Code) { self.code = code }
 
-  /// The same for people: where, and the reason.
+  /// For people: the place and the reason.
   public var message: String {
     switch code {
     case .path(let path, let limit):
@@ -38,7 +38,7 @@ public struct PushError: Error, Sendable, Hashable, CustomStringConvertible {
   public var description: String { message }
 }
 
-/// A message on its way to an app: one line of JSON.
+/// A message to an app: one line of JSON.
 public struct Push: Sendable, Hashable, Codable {
   /// The identifier of the app's manifest.
   public var app: String
@@ -47,17 +47,17 @@ public struct Push: Sendable, Hashable, Codable {
   /// Its content, by key.
   public var payload: [String: String]?
 
-  /// A message for the app with this identifier.
+  /// Makes a message for the app with this identifier.
   public init(app: String, kind: String, payload: [String: String]? = nil) {
     self.app = app
     self.kind = kind
     self.payload = payload
   }
 
-  /// Sends a push to a host's socket and waits for its answer.
+  /// Sends a push to a host's socket and waits for its answer; blocks meanwhile.
   ///
-  /// - Parameter limit: how long the host may take for that; `nil`: as long as it does. Blocks meanwhile.
-  /// - Throws: ``PushError``. Where it is `timedOut` the app may have been told all the same.
+  /// - Parameter limit: the limit of the whole exchange; `nil` waits as long as the host takes.
+  /// - Throws: ``PushError``. After `timedOut` the app may have received the push all the same.
   public func send(to path: String, within limit: Duration? = .seconds(10)) throws(PushError) {
     let line: Data
     do { line = try JSONEncoder().encode(self) } catch { throw PushError(.refused("\(error)")) }
@@ -66,28 +66,30 @@ public struct Push: Sendable, Hashable, Codable {
   }
 }
 
-/// Takes pushes and commands of the switcher on a Unix socket, one JSON object a line, and answers each: a
-/// push with `ok` or the reason why not, a command with JSON. (R-MSG-02, R-LIFE-24)
+/// Accepts pushes and commands of the switcher on a Unix socket, one JSON object per line. It answers a push
+/// with `ok` or the reason of the refusal, a command with JSON. (R-MSG-02, R-LIFE-24)
 ///
-/// Only processes of the users it was told of are served; the kernel says whose a connection is. A thread of
-/// its own sleeps until something comes, and serves up to 64 connections by turns, a line each, of which none
-/// waits for another to take its answer. A client that takes more than five seconds to say a line, or to take
-/// its answer, is cut off; one that says nothing is as soon as more than 64 connect.
+/// Only processes of the given users are served; the kernel reports the user of a connection. One thread
+/// serves up to 64 connections in turns, one line each; no connection waits for another to read its answer. A
+/// client that takes more than five seconds to send a line, or to read its answer, is disconnected. An idle
+/// client is disconnected when more than 64 connect.
 public final class PushSocket: Sendable {
-  /// Where others connect.
+  /// The path of the socket.
   public let path: String
   private let descriptor: Int32
   private let file: LocalSocket.File
 
+  /// Opens the socket.
+  ///
   /// - Parameters:
-  ///   - path: made here, in place of the socket of a host that has ended, or crashed. A file that is not a
-  ///     socket, and a socket that somebody listens at, stay; a symbolic link is not followed. Only the owner
-  ///     may connect unless users or controllers name more. Where another program has locked its folder
-  ///     (flock), this waits for two seconds at most, and goes on without that lock, which is there for hosts
-  ///     that start at once.
-  ///   - users: whose processes may push; by default this process's own.
-  ///   - controllers: whose processes may use the switcher; by default this process's own.
-  ///   - receive: called for each push, on the socket's thread; the text says why it was refused.
+  ///   - path: created here; replaces the socket of a host that has ended or crashed. Other files, and
+  ///     sockets with a listener, are kept; symbolic links are not followed. Only the owner may connect
+  ///     unless users or controllers name more. If another program has locked the folder (flock), this waits
+  ///     two seconds at most and continues without the lock, whose purpose is to order hosts that start at
+  ///     once.
+  ///   - users: users whose processes may push; by default this process's own.
+  ///   - controllers: users whose processes may use the switcher; by default this process's own.
+  ///   - receive: called for each push, on the socket's thread; returns the reason of a refusal.
   ///   - control: called for each command of the switcher, on the socket's thread; refuses all by default.
   /// - Throws: ``PushError``: `path`, `taken`, `system`.
   package convenience init(
@@ -103,7 +105,7 @@ public final class PushSocket: Sendable {
   }
 
   /// - Parameters:
-  ///   - patience: what a client has for a line, and to take its answer.
+  ///   - patience: the time limit of a client to send a line, and to read its answer.
   ///   - folderPatience: as of ``LocalSocket/listening(at:mode:patience:say:)``.
   init(
     path: String, patience: Duration, folderPatience: Duration = .seconds(2),
@@ -129,7 +131,7 @@ public final class PushSocket: Sendable {
 
   private static func serve(_ descriptor: Int32, _ service: PushService) {
     var clients: [PushClient] = []
-    /// Short of descriptors or memory, until then: the others wait in the kernel's queue.
+    /// Until then none are accepted, for want of descriptors or memory. Clients wait in the kernel's queue.
     var accepts = ContinuousClock.now
     while true {
       let mayAccept =
@@ -158,7 +160,7 @@ public final class PushSocket: Sendable {
     close(descriptor)
   }
 
-  /// Of those that have nothing to be answered, who has been so for longest; false: there is none.
+  /// Disconnects the client that has been idle for longest; returns false if none is idle.
   private static func cutOffOne(_ clients: inout [PushClient]) -> Bool {
     let idle = clients.indices.filter { clients[$0].isIdle }
     guard let first = idle.min(by: { clients[$0].deadline < clients[$1].deadline }) else { return false }
@@ -167,18 +169,19 @@ public final class PushSocket: Sendable {
   }
 
   private static let clientsMax = 64
-  /// For so many milliseconds nobody is accepted where there is no place.
+  /// How long to pause accepting where there is no room, in milliseconds.
   private static let pause: Int32 = 100
 }
 
 extension AppHost {
-  /// Opens a socket for pushes to this host's apps and for commands of its switcher.
+  /// Opens a socket for pushes to this host's apps and for commands of its switcher. It closes with its last
+  /// reference.
   ///
   /// - Parameters:
-  ///   - users: whose processes may push; by default this process's own.
-  ///   - controllers: whose processes may use the switcher; by default this process's own.
-  /// - Throws: ``PushError``, as ``PushSocket``. The socket closes with the last reference to it. That it
-  ///   waits for a lock of its folder the scheduler's logger is told.
+  ///   - users: users whose processes may push; by default this process's own.
+  ///   - controllers: users whose processes may use the switcher; by default this process's own.
+  /// - Throws: ``PushError``, as ``PushSocket``. A wait for the lock of its folder is logged by the
+  ///   scheduler's logger.
   public nonisolated func openPushSocket(
     at path: String, users: Set<UInt32> = [geteuid()], controllers: Set<UInt32> = [geteuid()]
   ) throws(PushError) -> PushSocket {
@@ -213,7 +216,7 @@ extension AppHost {
   }
 }
 
-/// What a task comes to, on a thread that may block.
+/// The result of a task, on a thread that may block.
 private func wait<Result: Sendable>(for body: @escaping @Sendable () async -> Result) -> Result {
   let done = DispatchSemaphore(value: 0)
   let answer = Answer<Result>()

@@ -5,14 +5,14 @@ package struct SwitcherRequest: Sendable, Hashable, Codable {
   package enum Action: String, Sendable, Hashable, CaseIterable, Codable {
     /// Changes nothing.
     case list
-    /// Brings an app to the foreground, launching it if need be.
+    /// Brings an app to the foreground; launches it if needed.
     case bring
-    /// Ends an app, whatever state it is in.
+    /// Terminates an app, whatever its state.
     case terminate
   }
 
   package var switcher: Action
-  /// The identifier of the app's manifest; for all but `list`.
+  /// The identifier of the app's manifest; required for all commands but `list`.
   package var app: String?
 
   package init(_ action: Action, app: String? = nil) {
@@ -20,11 +20,11 @@ package struct SwitcherRequest: Sendable, Hashable, Codable {
     self.app = app
   }
 
-  /// Sends the command and waits for what the host has done.
+  /// Sends the command and waits for the host's answer; blocks meanwhile.
   ///
-  /// - Parameter limit: how long the host may take for that; `nil`: as long as it does. Blocks meanwhile.
-  /// - Returns: the apps of the switcher after it, the last used first.
-  /// - Throws: ``PushError``. Where it is `timedOut` the host may have done it all the same.
+  /// - Parameter limit: the limit of the whole exchange; `nil` waits as long as the host takes.
+  /// - Returns: the apps of the switcher afterwards, the most recently used first.
+  /// - Throws: ``PushError``. After `timedOut` the host may have carried out the command all the same.
   package func send(to path: String, within limit: Duration? = .seconds(10)) throws(PushError)
     -> [SwitcherEntry]
   {
@@ -44,9 +44,9 @@ package struct SwitcherEntry: Sendable, Hashable, Codable {
   /// The identifier of its manifest.
   package var app: String
   package var state: String
-  /// Open tasks in background.
+  /// The number of open background tasks.
   package var tasks: Int
-  /// Bytes of its image of the last suspension, if there is one.
+  /// The size of its image of the last suspension in bytes, if there is one.
   package var snapshot: Int?
 
   package init(app: String, state: String, tasks: Int, snapshot: Int?) {
@@ -57,10 +57,10 @@ package struct SwitcherEntry: Sendable, Hashable, Codable {
   }
 }
 
-/// What a host says to a command of the switcher.
+/// The host's answer to a command of the switcher.
 package struct SwitcherAnswer: Sendable, Hashable, Codable {
   package var apps: [SwitcherEntry]
-  /// Why nothing was done.
+  /// Why the command was refused.
   package var refusal: String?
 
   package init(_ apps: [SwitcherEntry]) { self.apps = apps }

@@ -2,13 +2,14 @@ internal import COpportune
 import Foundation
 import Glibc
 
-/// Says when the machine's wall clock was set, or has gone on while the machine slept. (R-MSG-10)
+/// Detects that the machine's wall clock was set, or has advanced while the machine slept. (R-MSG-10)
 final class WallClockWatch: Sendable {
-  /// `nil` where the kernel has no such alarm: then nothing is said.
+  /// `nil` where the kernel has no such alarm: changes are not detected then.
   private let thread: DescriptorThread?
 
   /// - Parameters:
-  ///   - alarm: can be read when the clock was set, without blocking; closed here. Below 0: there is none.
+  ///   - alarm: a descriptor that is readable, without blocking, when the clock was set; closed here. Below
+  ///     0: there is none.
   ///   - wasSet: called on a thread of its own.
   init(alarm: Int32 = opp_watch_clock(), wasSet: @escaping @Sendable () -> Void) {
     guard alarm >= 0 else {
@@ -28,7 +29,7 @@ final class WallClockWatch: Sendable {
 
 /// Local notifications fire by the machine's wall clock. (R-MSG-09, R-MSG-10)
 extension AppHost {
-  /// From the first notification on, unless the program tells the time itself.
+  /// Starts with the first notification, unless the program posts the time itself.
   func followWallClock() {
     guard wallClock == nil, !isToldTheTime else { return }
     wallClock = WallClockWatch { [host = WeakHost(self)] in Task { await host.value?.readWallClock() } }

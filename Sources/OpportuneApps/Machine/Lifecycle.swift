@@ -1,18 +1,18 @@
-/// The lifecycle of an app, as one table: state × event → state and effects. (R-CARD-05)
+/// The lifecycle of an app as one table: state × event → state and effects. (R-CARD-05)
 ///
-/// It is pure: no clock, no lock, no call out. ``rules`` is the table itself; `opportune states` prints it.
+/// It is pure: no clock, no lock, no calls out. ``rules`` is the table; `opportune states` prints it.
 package enum Lifecycle {
   /// What a rule does.
   package enum Outcome: Sendable, Hashable {
-    /// The app goes to a state (which may be the one it is in), and the host is asked for effects.
+    /// The app moves to a state (possibly its current one), and the host carries out the effects.
     case move(LifecycleState, [LifecycleEffect])
-    /// Nothing happens, for a reason that is worth a word.
+    /// The event has no effect, for the given reason.
     case ignore(String)
     /// The event is not allowed here.
     case refuse(LifecycleError.Code)
   }
 
-  /// One line of the table. The first one of a cell whose guard holds decides.
+  /// One row of the table. The first rule of a cell whose guard holds decides.
   package struct Rule: Sendable, Hashable {
     package let state: LifecycleState
     package let event: LifecycleEvent
@@ -20,13 +20,13 @@ package enum Lifecycle {
     package let outcome: Outcome
   }
 
-  /// What was decided.
+  /// The decision about an event.
   package enum Decision: Sendable, Hashable {
     case move(LifecycleState, [LifecycleEffect])
     case ignored(String)
   }
 
-  /// Decides an event.
+  /// Decides about an event.
   ///
   /// - Throws: ``LifecycleError`` where the table does not allow it.
   package static func decide(

@@ -14,27 +14,27 @@ public enum Callback: String, Sendable, Hashable, CaseIterable, Codable {
   case willTerminate
 }
 
-/// What a move of the table asks of a host. A host carries them out in order.
+/// An effect that a move of the table requests from the host. The host carries effects out in order.
 public enum LifecycleEffect: Sendable, Hashable {
-  /// Make what the app runs on.
+  /// Create what the app runs on.
   case start
   /// Run a callback, after those that were asked for before.
   case deliver(Callback)
-  /// Let nothing of it start any more, and say `stopped` when nothing runs.
+  /// Start no further code of the app, and post `stopped` when none runs.
   case stopExecution
-  /// Let it run again.
+  /// Let the app run again.
   case resumeExecution
-  /// Keep its current image for the switcher. (R-LIFE-20)
+  /// Store its current image for the switcher. (R-LIFE-20)
   case takeSnapshot
   /// Write its memory to the store.
   case saveState
-  /// Bring its memory back, and free the store.
+  /// Restore its memory, and free the store.
   case restoreState
-  /// Forget its memory, wherever it is.
+  /// Delete its saved memory.
   case deleteState
   /// Ask it to release memory.
   case warnOfMemory
-  /// Cancel what is queued, refuse what comes, take back I/O and regions, and say `reap` when nothing runs.
+  /// Cancel queued work, refuse new work, release I/O and regions, and post `reap` when no code runs.
   case takeBack
 
   /// The name in tables and logs.

@@ -1,30 +1,30 @@
 /// The table does not allow an event in a state; nothing was changed.
 public struct LifecycleError: Error, Sendable, Hashable {
-  /// Why not.
+  /// Why the event is refused.
   public enum Code: String, Sendable, Hashable, CaseIterable {
     /// The app does not run.
     case notRunning
-    /// The app is in front.
+    /// The app is in the foreground.
     case inForeground
-    /// The app is not in front.
+    /// The app is not in the foreground.
     case notInForeground
     /// The app executes, or may.
     case executing
-    /// A service keeps the app in background.
+    /// A service keeps the app in the background.
     case asserted
     /// Multitasking is not supported here, or the app opted out of it.
     case backgroundNotAllowed
-    /// Nothing was asked to stop.
+    /// The app was not asked to stop.
     case notStopping
-    /// The app is still there.
+    /// The app has not been terminated yet.
     case notTerminated
   }
 
-  /// Where the app was, and stays.
+  /// The state that the app had and keeps.
   public let state: LifecycleState
-  /// What was refused.
+  /// The refused event.
   public let event: LifecycleEvent
-  /// What stands against it.
+  /// The reason.
   public let code: Code
 
   package init(state: LifecycleState, event: LifecycleEvent, _ code: Code) {

@@ -1,25 +1,24 @@
-/// What can happen to an app, as the lifecycle table knows it. What led to it is the system's business.
-/// (R-LIFE-22)
+/// An event of the lifecycle table. The system decides what causes it. (R-LIFE-22)
 public enum LifecycleEvent: UInt8, Sendable, Hashable, CaseIterable, Codable {
   /// The user starts it.
   case launchForeground
-  /// It is started without coming to the front, by design or necessity.
+  /// It is launched in the background, by design or by need.
   case launchBackground
-  /// The user, or an accepted prompt, brings it to the front.
+  /// The user, or an accepted prompt, brings it to the foreground.
   case bringForward
-  /// It becomes the one that receives user input.
+  /// It becomes the app that receives user input.
   case activate
-  /// It stays in front but receives no input: a call, a message, the screen lock, another window.
+  /// It stays in the foreground but receives no input: a call, a message, the screen lock, another window.
   case interrupt
   /// The interruption is over.
   case endInterruption
-  /// It leaves the front: home button, another app, loss of power.
+  /// It leaves the foreground: home button, another app, loss of power.
   case leave
-  /// No reason is left to run it in background.
+  /// No reason keeps it running in the background.
   case suspend
   /// Its last slice has ended after `suspend`.
   case stopped
-  /// Something that it named occurred: a message, data, a heartbeat, a timer, a finished transfer.
+  /// A registered event occurred: a message, data, a heartbeat, a timer, a finished transfer.
   case reanimate
   /// A location event occurred for it.
   case locationEvent
@@ -27,13 +26,13 @@ public enum LifecycleEvent: UInt8, Sendable, Hashable, CaseIterable, Codable {
   case hibernate
   /// Memory is short.
   case memoryWarning
-  /// The user or the system ends it.
+  /// The user or the system terminates it.
   case terminate
-  /// It took longer than it may: it does not run any more code.
+  /// It exceeded a time limit: it runs no more code.
   case overrun
-  /// It ended by itself, or its process is gone.
+  /// It exited, or its process has ended.
   case exit
-  /// Nothing of it is left.
+  /// All that it held has been released.
   case reap
 
   /// The name in tables and logs.

@@ -1,17 +1,17 @@
-/// What the table may ask about an app before it moves it.
+/// The facts about an app on which guards depend.
 package struct LifecycleFacts: OptionSet, Sendable, Hashable {
   package let rawValue: UInt8
   package init(rawValue: UInt8) { self.rawValue = rawValue }
 
   /// Multitasking is supported, and the app has not opted out of it.
   package static let backgroundAllowed = LifecycleFacts(rawValue: 1 << 0)
-  /// An event may launch it although it does not run.
+  /// Events may launch it while it does not run.
   package static let launchedByEvents = LifecycleFacts(rawValue: 1 << 1)
-  /// It holds what is lost by suspension and cannot be taken away.
+  /// It holds a lock that suspension would require it to lose, and that cannot be revoked.
   package static let holdsLocks = LifecycleFacts(rawValue: 1 << 2)
-  /// A service keeps it in background.
+  /// A service keeps it in the background.
   package static let asserted = LifecycleFacts(rawValue: 1 << 3)
-  /// An interruption has not ended, or another app has the user's input.
+  /// An interruption has not ended, or another app receives the user's input.
   package static let interrupted = LifecycleFacts(rawValue: 1 << 4)
 
   /// Every combination.

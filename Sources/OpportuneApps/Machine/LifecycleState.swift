@@ -1,23 +1,22 @@
 /// A state of the lifecycle table. (R-LIFE-01, R-LIFE-03)
 ///
-/// Foreground and background have two rows each; ``operational`` says which of the states that people speak
-/// of one is.
+/// Foreground and background are two states each; ``operational`` maps them to the states of R-LIFE-01.
 public enum LifecycleState: UInt8, Sendable, Hashable, CaseIterable, Codable {
-  /// Never launched, or all of it is gone.
+  /// Never launched, or ended and released.
   case notRunning
-  /// In front, and receives user input.
+  /// In the foreground, and receives user input.
   case active
-  /// In front, and receives none: at launch, during an interruption, or beside the active one.
+  /// In the foreground without user input: at launch, during an interruption, or beside the active app.
   case inactive
-  /// May be scheduled, shows nothing.
+  /// May execute; shows nothing.
   case background
-  /// In background, and nothing of it starts any more; a slice that runs has not ended.
+  /// In the background. No further code starts; a running slice has not ended.
   case stopping
-  /// In main memory, executes nothing.
+  /// In main memory; executes nothing.
   case suspended
-  /// In the hibernation store, executes nothing.
+  /// In the hibernation store; executes nothing.
   case hibernated
-  /// Its state is deleted; what is left of it is being taken back.
+  /// Its state is deleted; its resources are being released.
   case terminated
 
   /// The states of R-LIFE-01.
@@ -25,7 +24,7 @@ public enum LifecycleState: UInt8, Sendable, Hashable, CaseIterable, Codable {
     case notRunning, foreground, background, suspended, hibernated, terminated
   }
 
-  /// The state that people speak of.
+  /// The state of R-LIFE-01 to which it belongs.
   package var operational: Operational {
     switch self {
     case .notRunning: .notRunning
@@ -37,9 +36,9 @@ public enum LifecycleState: UInt8, Sendable, Hashable, CaseIterable, Codable {
     }
   }
 
-  /// Whether it is in front.
+  /// Whether it is in the foreground.
   public var isForeground: Bool { operational == .foreground }
-  /// Whether new work of it may start.
+  /// Whether new code of it may start.
   public var mayExecute: Bool { self == .active || self == .inactive || self == .background }
   /// Whether it is in main memory.
   public var isInMemory: Bool { mayExecute || self == .stopping || self == .suspended }

@@ -22,7 +22,7 @@ extension Lifecycle {
     .start, .deliver(.didFinishLaunching), .deliver(.didEnterBackground),
   ]
 
-  /// Terminated differs from not running in what is still being taken back.
+  /// A terminated app differs from one that is not running in the resources that are still being released.
   private static func gone(_ event: LifecycleEvent, isTerminated: Bool) -> Cell {
     switch event {
     case .launchForeground, .bringForward: to(.inactive, .start, .deliver(.didFinishLaunching))
@@ -89,7 +89,7 @@ extension Lifecycle {
     }
   }
 
-  /// Nothing of it may start, so no callback is delivered before execution is resumed, and none at its end.
+  /// No code may start. So no callback is delivered before execution is resumed, and none at the app's end.
   private static func stopping(_ event: LifecycleEvent) -> Cell {
     switch event {
     case .launchForeground, .bringForward: to(.inactive, .resumeExecution, .deliver(.willEnterForeground))

@@ -1,14 +1,14 @@
-/// A setting that makes no sense.
+/// Why a policy was refused.
 public struct PolicyError: Error, Sendable, Equatable, CustomStringConvertible {
-  /// What went wrong.
+  /// The kind of error.
   public enum Code: Sendable, Hashable {
-    /// A setting, by its path as `tasks.maximum`, is out of its range.
+    /// A setting is out of its range; given by its path, such as `tasks.maximum`.
     case outOfRange(setting: String)
   }
 
-  /// What went wrong.
+  /// The kind of error.
   public let code: Code
-  /// The same for people: the setting, its value, and what was expected.
+  /// For people: the setting, its value, and what was expected.
   public let message: String
 
   init(setting: String, value: String, limit: String) {

@@ -1,54 +1,56 @@
-/// Every setting of the lifecycle and its services, with the default of each.
+/// All settings of the lifecycle and its services, with their defaults.
 ///
-/// Where the sources that the requirements come from disagree, the alternative is a setting here.
+/// Where the sources of the requirements disagree, the alternatives are settings here.
 public struct AppsPolicy: Sendable, Hashable {
   // MARK: Lifecycle
 
-  /// Where it is not, leaving the foreground terminates. (R-LIFE-21)
+  /// Whether multitasking is supported. If not, leaving the foreground terminates an app. (R-LIFE-21)
   public var supportsMultitasking = true
-  /// One by default; more: one is active, the others are in front and inactive. (R-LIFE-04, R-LIFE-05)
+  /// The number of apps in the foreground; one by default. Of several, one is active and the others are
+  /// inactive. (R-LIFE-04, R-LIFE-05)
   public var maximumForeground = 1
-  /// How long a callback may take.
+  /// The time limit of a callback.
   public var callbackLimit: Duration = .seconds(5)
-  /// What comes of a callback other than `didEnterBackground` that takes longer; that one always terminates.
+  /// What happens when a callback exceeds its limit. An overrun of `didEnterBackground` always terminates.
   /// (R-FTS-03)
   public var callbackOverrun: Overrun = .report
-  /// An event may launch an app that does not run. (R-MSG-04)
+  /// Whether events launch apps that do not run. (R-MSG-04)
   public var eventsLaunchApps = true
-  /// How long an app that was reanimated may handle what it was woken for, if no other service applies.
+  /// The time to handle an event for an app that it reanimated, if no other service applies.
   public var eventTime: Duration = .seconds(10)
 
-  /// What comes of taking too long.
+  /// What happens after an overrun.
   public enum Overrun: Sendable, Hashable, CaseIterable {
-    /// It is told, and nothing else.
+    /// It is reported only.
     case report
-    /// The app ends.
+    /// The app is terminated.
     case terminate
   }
 
   // MARK: Fast task switching
 
-  /// Whether apps are suspended.
+  /// Which apps are suspended.
   public var switching: Switching = .all
-  /// From leaving the foreground to suspension. (R-FTS-02)
+  /// The time from leaving the foreground to suspension. (R-FTS-02)
   public var grace: Duration = .seconds(5)
-  /// Suspended as soon as `didEnterBackground` has returned, rather than at the end of the grace.
+  /// Whether an app is suspended as soon as `didEnterBackground` has returned, and not at the end of the
+  /// grace time.
   public var suspendsOnReturn = false
-  /// How long a slice that runs may go on after the end of its app's time, before that is an overrun.
+  /// How long a running slice may continue after the end of its app's time before it is an overrun.
   /// (R-FTS-03)
   public var sliceAllowance: Duration = .seconds(1)
-  /// What comes of a slice that goes on for longer.
+  /// What happens when a slice exceeds the allowance.
   public var sliceOverrun: Overrun = .terminate
-  /// A finished kernel effort of a suspended app reanimates it. (R-FTS-08)
+  /// Whether the completion of a kernel request reanimates a suspended app. (R-FTS-08)
   public var completionsReanimate = false
 
-  /// Who is suspended when nothing keeps it in background.
+  /// Which apps are suspended when nothing keeps them in the background.
   public enum Switching: Sendable, Hashable, CaseIterable {
     /// Every app. (R-FTS-04)
     case all
-    /// Those that say so. (R-FTS-05)
+    /// Apps that declare it. (R-FTS-05)
     case optIn
-    /// None: the service is off.
+    /// No app: the service is off.
     case off
   }
 
@@ -66,158 +68,159 @@ public struct AppsPolicy: Sendable, Hashable {
   public var fetch = FetchPolicy()
   /// External power.
   public var power = PowerPolicy()
-  /// What states take from an app.
+  /// The restrictions of each state.
   public var restrictions = RestrictionPolicy()
 
-  /// The default of each setting.
+  /// Makes a policy of the defaults.
   public init() {}
 
   /// The defaults.
   public static let standard = AppsPolicy()
 }
 
-/// Task completion. (R-TASK)
+/// The policy of task completion. (R-TASK)
 public struct TaskPolicy: Sendable, Hashable {
   /// Whether apps get time for tasks.
   public var isOn = true
-  /// 3 minutes; 5, 10 and 30 are customary too. `nil`: no limit. (R-TASK-04)
+  /// The wall-clock limit: 3 minutes; 5, 10 and 30 are customary too. `nil` is no limit. (R-TASK-04)
   public var wallClock: Duration? = .seconds(180)
-  /// CPU time of the app since it left the foreground; from 5 ms. (R-TASK-05)
+  /// The limit of the app's CPU time since it left the foreground; at least 5 ms. (R-TASK-05)
   public var cpuTime: Duration?
-  /// Loss of external power ends all tasks.
+  /// Whether loss of external power ends all tasks.
   public var endsOnPowerLoss = false
-  /// A further display that goes on ends all tasks. (R-TASK-03)
+  /// Whether activation of a further display ends all tasks. (R-TASK-03)
   public var endsOnDisplay = false
   /// How long the expiration handler may take to end the task. (R-TASK-13)
   public var handlerTime: Duration = .seconds(5)
-  /// What comes of a task that is never ended. (R-TASK-14)
+  /// What happens to an app that never ends its task. (R-TASK-14)
   public var unfinished: End = .terminate
-  /// What comes after the last task has been ended. (R-TASK-08)
+  /// What happens after the last task was ended. (R-TASK-08)
   public var finished: End = .suspend
-  /// Only apps whose manifest or settings say so get time. (R-TASK-09)
+  /// Whether only apps whose manifest or settings declare it get time. (R-TASK-09)
   public var needsDeclaration = false
   /// Kinds of work that get time without a task. (R-TASK-11)
   public var eligible: Set<TaskKind> = []
-  /// Tasks of one app at a time.
+  /// How many tasks an app may have at the same time.
   public var maximum = 1000
-  /// An app that holds a task and uses no CPU for so long loses it. (R-TASK-17)
+  /// An app that holds a task without using CPU time for this long loses it. (R-TASK-17)
   public var idleLimit: Duration?
 
-  /// Where an app goes.
+  /// What happens to an app.
   public enum End: Sendable, Hashable, CaseIterable {
     /// It is suspended.
     case suspend
-    /// It ends.
+    /// It is terminated.
     case terminate
   }
 
-  /// The default of each setting.
+  /// Makes a policy of the defaults.
   public init() {}
 }
 
-/// What a task is, for those that are eligible by what they are. (R-TASK-02)
+/// The kind of a task's work, for policies that depend on it. (R-TASK-02)
 public enum TaskKind: String, Sendable, Hashable, CaseIterable, Codable {
-  /// Something is sent.
+  /// An upload.
   case upload
-  /// Something is fetched.
+  /// A download.
   case download
-  /// Something is written.
+  /// A write to storage.
   case storage
-  /// An image is worked on.
+  /// Image processing.
   case image
-  /// None of these.
+  /// Any other work.
   case other
 }
 
-/// Audio. (R-AUD)
+/// The policy of audio. (R-AUD)
 public struct AudioPolicy: Sendable, Hashable {
-  /// Whether audio keeps apps in background.
+  /// Whether audio keeps apps in the background.
   public var isOn = true
-  /// Apps with real-time audio in background at a time. (R-AUD-03, R-AUD-04)
+  /// How many apps may have real-time audio in the background at the same time. (R-AUD-03, R-AUD-04)
   public var maximum = 1
-  /// Who gives way when one too many plays in background.
+  /// Which app gives way when there are too many.
   public var gives: Gives = .older
-  /// Where a paused app goes. (R-AUD-05, R-AUD-06)
+  /// What happens to an app whose audio pauses. (R-AUD-05, R-AUD-06)
   public var pause: Pause = .suspend
-  /// Real-time code in background may only come from these files, as the dynamic linker names them. `nil`:
-  /// from any. (R-AUD-07)
+  /// The files from which real-time code may run in the background, as named by the dynamic linker; `nil` is
+  /// any. (R-AUD-07)
   public var approvedLibraries: Set<String>?
-  /// Any app that plays or records, not only those that declare it. (R-AUD-08)
+  /// Whether the service is only for apps that declare it. If false, any app that plays or records has it.
+  /// (R-AUD-08)
   public var needsDeclaration = true
 
-  /// Who gives way.
+  /// Which app gives way.
   public enum Gives: Sendable, Hashable, CaseIterable {
-    /// Who played first.
+    /// The one that began to play first.
     case older
-    /// Who played last.
+    /// The one that began to play last.
     case newer
   }
-  /// Where a paused app goes.
+  /// What happens to an app whose audio pauses.
   public enum Pause: Sendable, Hashable, CaseIterable {
     /// It is suspended.
     case suspend
-    /// It goes to the store.
+    /// It is hibernated.
     case hibernate
   }
 
-  /// The default of each setting.
+  /// Makes a policy of the defaults.
   public init() {}
 }
 
-/// Messages and local notifications. (R-MSG)
+/// The policy of messages and local notifications. (R-MSG)
 public struct MessagePolicy: Sendable, Hashable {
-  /// Whether messages reach apps that are not in front.
+  /// Whether messages reach apps that are not in the foreground.
   public var isOn = true
-  /// How they do.
+  /// How messages reach them.
   public var delivery: Delivery = .reanimate
 
-  /// How a message reaches an app that is not in front.
+  /// How a message reaches an app that is not in the foreground.
   public enum Delivery: Sendable, Hashable {
-    /// Reanimate it into background. (R-MSG-03)
+    /// It reanimates the app into the background. (R-MSG-03)
     case reanimate
-    /// Ask the user, who brings it to the foreground or does not. (R-MSG-05)
+    /// The user is asked, and may bring the app to the foreground. (R-MSG-05)
     case ask
-    /// Keep messages and deliver them together, so often. (R-MSG-08)
+    /// Messages are collected and delivered together, at this interval. (R-MSG-08)
     case batch(Duration)
   }
 
-  /// The default of each setting.
+  /// Makes a policy of the defaults.
   public init() {}
 }
 
-/// Network keep-alive. (R-VOIP)
+/// The policy of network keep-alive. (R-VOIP)
 public struct NetworkPolicy: Sendable, Hashable {
   /// Whether data and heartbeats reanimate apps.
   public var isOn = true
-  /// A shorter heartbeat is refused.
+  /// The shortest heartbeat interval; a shorter one is refused.
   public var minimumHeartbeat: Duration = .seconds(600)
 
-  /// The default of each setting.
+  /// Makes a policy of the defaults.
   public init() {}
 }
 
-/// The fetch mode. (R-MAN-02)
+/// The policy of the fetch mode. (R-MAN-02)
 public struct FetchPolicy: Sendable, Hashable {
   /// Whether apps are woken to fetch.
   public var isOn = true
-  /// At least so long from one fetch of an app to the next.
+  /// The shortest time from one fetch of an app to the next.
   public var shortest: Duration = .seconds(900)
-  /// At most so long from one fetch of an app to the next.
+  /// The longest time from one fetch of an app to the next.
   public var longest: Duration = .seconds(4 * 3600)
-  /// How long one fetch may take; then it has failed.
+  /// The time limit of a fetch; a fetch that exceeds it has failed.
   public var limit: Duration = .seconds(30)
 
-  /// The default of each setting.
+  /// Makes a policy of the defaults.
   public init() {}
 }
 
-/// Power. (R-PWR)
+/// The policy of power. (R-PWR)
 public struct PowerPolicy: Sendable, Hashable {
-  /// No restrictions while external power is there. (R-PWR-02)
+  /// Whether external power lifts all restrictions. (R-PWR-02)
   public var fullOnMains = false
-  /// On loss of power all but the active app go to background. (R-PWR-04)
+  /// Whether loss of power moves all apps but the active one to the background. (R-PWR-04)
   public var pushesBack = true
 
-  /// The default of each setting.
+  /// Makes a policy of the defaults.
   public init() {}
 }

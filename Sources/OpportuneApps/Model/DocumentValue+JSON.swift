@@ -1,6 +1,6 @@
 import Foundation
 
-/// A text that is not JSON (RFC 8259), and the first of its bytes, from 0 on, that is not.
+/// The error for text that is not JSON (RFC 8259): the offset of the first wrong byte, from 0 on.
 package struct NotJSON: Error, Sendable, Hashable, CustomStringConvertible {
   package let byte: Int
 
@@ -8,10 +8,10 @@ package struct NotJSON: Error, Sendable, Hashable, CustomStringConvertible {
 }
 
 extension DocumentValue {
-  /// Of JSON in UTF-8. Foundation's decoder makes an error for each type that a value is not, and takes more
-  /// than ten times as long, which is too long for maps.
+  /// Parses JSON in UTF-8. Foundation's decoder makes an error for each type that a value is not, and takes
+  /// more than ten times as long, which is too long for maps.
   ///
-  /// A key that comes twice has its last value. A number beyond the range of `Double` is ``other``.
+  /// Of a repeated key the last value counts. A number beyond the range of `Double` is ``other``.
   package init(json data: Data) throws(NotJSON) {
     var reader = JSONReader(Array(data))
     self = try reader.document()
@@ -21,12 +21,12 @@ extension DocumentValue {
 private struct JSONReader {
   private let bytes: [UInt8]
   private var place = 0
-  /// As Foundation has it. A thread's stack holds more.
+  /// The limit of nesting, as in Foundation. A thread's stack holds more.
   private static let deepest = 512
 
   init(_ bytes: [UInt8]) {
     self.bytes = bytes
-    // Some programs begin a text with a mark of its encoding.
+    // A byte order mark at the beginning is skipped.
     if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { place = 3 }
   }
 
@@ -40,7 +40,7 @@ private struct JSONReader {
 
   private var byte: UInt8? { place < bytes.count ? bytes[place] : nil }
 
-  /// The next byte that is no blank.
+  /// The next byte that is not whitespace.
   private var next: UInt8? {
     mutating get {
       while let byte, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 { place += 1 }
@@ -48,7 +48,7 @@ private struct JSONReader {
     }
   }
 
-  /// Goes past a sign, if it comes next.
+  /// Consumes a character, if it comes next.
   private mutating func takes(_ sign: Unicode.Scalar) -> Bool {
     guard next == UInt8(ascii: sign) else { return false }
     place += 1
@@ -109,7 +109,7 @@ private struct JSONReader {
     }
     if byte == UInt8(ascii: "\"") {
       defer { place += 1 }
-      // Nearly all names and keys, which need no check.
+      // Nearly all names and keys are ASCII, which needs no check.
       return all < 0x80
         ? String(decoding: bytes[start..<place], as: UTF8.self) : try text(bytes[start..<place])
     }
@@ -130,7 +130,7 @@ private struct JSONReader {
     return text
   }
 
-  /// What a backslash stands before.
+  /// The character of an escape sequence, after the backslash.
   private mutating func escaped() throws(NotJSON) -> Character {
     guard let byte else { throw wrong }
     place += 1
@@ -146,7 +146,7 @@ private struct JSONReader {
     case UInt8(ascii: "u"):
       let unit = try fourDigits()
       if let scalar = Unicode.Scalar(unit) { return Character(scalar) }
-      // Half of what is beyond 16 bits; alone it stands for nothing.
+      // A surrogate must be followed by its second half.
       guard unit < 0xDC00, bytes[place...].starts(with: "\\u".utf8) else { throw wrong }
       place += 2
       let second = try fourDigits()
@@ -172,7 +172,7 @@ private struct JSONReader {
 
   private mutating func number() throws(NotJSON) -> DocumentValue {
     let start = place
-    // The digits as a whole number, and the power of ten that it is to be taken by.
+    // The digits as an integer, and the power of ten to multiply it by.
     var (whole, power) = (0.0, 0)
     if byte == UInt8(ascii: "-") { place += 1 }
     let first = byte
@@ -191,7 +191,7 @@ private struct JSONReader {
       var exponent = 0.0
       guard digits(&exponent) > 0 else { throw wrong }
     }
-    // Up to here both are without error, and their quotient is the nearest there is.
+    // Up to these bounds both numbers are exact, and their quotient is the nearest double.
     if isPlain, whole < 0x1p53, power >= -22 {
       let value = whole / Self.powers[-power]
       return .number(bytes[start] == UInt8(ascii: "-") ? -value : value)
@@ -204,7 +204,7 @@ private struct JSONReader {
 
   private static let powers = (0...22).map { pow(10, Double($0)) }
 
-  /// Appends the digits that come next to a whole number, and counts them.
+  /// Appends the following digits to an integer, and returns how many there were.
   private mutating func digits(_ whole: inout Double) -> Int {
     let start = place
     while let byte, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) {

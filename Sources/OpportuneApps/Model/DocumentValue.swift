@@ -1,19 +1,19 @@
 import Foundation
 
-/// A value of a document, JSON or a property list, before it is known what it should be.
+/// A value of a document, JSON or a property list, before it is decoded to a type.
 package enum DocumentValue: Sendable {
   case boolean(Bool)
   case number(Double)
   case string(String)
   case array([DocumentValue])
   case object([String: DocumentValue])
-  /// A date, data or nothing: of no key that is read.
+  /// A date, data or null: not used by any known key.
   case other
 
-  /// A value of a property list.
+  /// Converts a value of a property list.
   init(propertyList original: Any) {
     switch original {
-    // A number casts to a boolean as well, but is none.
+    // A number also casts to Bool, but must not become one.
     case let value as Bool where type(of: original) == Bool.self: self = .boolean(value)
     case let value as NSNumber: self = .number(value.doubleValue)
     case let value as String: self = .string(value)
@@ -23,7 +23,7 @@ package enum DocumentValue: Sendable {
     }
   }
 
-  /// What it is, for an error that says so.
+  /// A description of the value, for error messages.
   package var found: String {
     switch self {
     case .boolean(let value): "the boolean \(value)"

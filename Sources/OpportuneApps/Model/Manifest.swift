@@ -1,36 +1,38 @@
 /// What an app declares about itself. (R-MAN-01 to -06)
 ///
-/// Read from an `Info.plist` or JSON by ``ManifestReader``, or made in code. Settings of the user override it
+/// Read from an `Info.plist` or JSON by ``ManifestReader``, or made in code. The user's settings override it
 /// (``UserSettings``).
 public struct Manifest: Sendable, Hashable {
   /// Why an app may run in background without a task. (R-MAN-01, R-MAN-02)
   public enum Mode: String, Sendable, Hashable, CaseIterable, Codable {
     /// It plays or records.
     case audio
-    /// It follows the device.
+    /// It tracks the device's location.
     case location
     /// It is woken by data and heartbeats.
     case voip
-    /// It fetches now and then.
+    /// It fetches data periodically.
     case fetch
   }
 
-  /// For people and to identify it.
+  /// Identifies the app; also for people.
   public var identifier: String
-  /// Off by default. (R-MAN-05)
+  /// The background modes; none by default. (R-MAN-05)
   public var backgroundModes: Set<Mode>
-  /// It does not run in background at all: leaving the foreground ends it. (R-MAN-04)
+  /// Whether leaving the foreground terminates the app, so that it never runs in the background. (R-MAN-04)
   public var exitsOnSuspend: Bool
-  /// It says that it may be suspended; needed where the policy asks for that. (R-FTS-05)
+  /// Whether the app declares that it may be suspended; used where the policy asks for that. (R-FTS-05)
   public var allowsSuspension: Bool
-  /// It finishes tasks in background, where the policy asks for a declaration. (R-TASK-09)
+  /// Whether the app declares that it completes tasks in the background; used where the policy asks for that.
+  /// (R-TASK-09)
   public var completesTasks: Bool
-  /// How much longer its tasks may run; `nil` is the policy's. (R-TASK-04)
+  /// The time limit of its tasks; `nil` is the policy's. (R-TASK-04)
   public var taskTime: Duration?
-  /// What it tells the user when it asks for its location; by key, as `NSLocationWhenInUseUsageDescription`.
+  /// The texts shown to the user when the app asks for its location, by key, such as
+  /// `NSLocationWhenInUseUsageDescription`.
   public var usageDescriptions: [String: String]
 
-  /// Multitasking is on, every mode is off.
+  /// Makes a manifest; by default multitasking is on and every mode is off.
   public init(
     identifier: String, backgroundModes: Set<Mode> = [], exitsOnSuspend: Bool = false,
     allowsSuspension: Bool = false, completesTasks: Bool = false, taskTime: Duration? = nil,
@@ -45,7 +47,7 @@ public struct Manifest: Sendable, Hashable {
     self.usageDescriptions = usageDescriptions
   }
 
-  /// The manifest with what the user chose at install, at first run or later. (R-MAN-06)
+  /// The manifest with the user's settings applied, from install, first run or later. (R-MAN-06)
   package func applying(_ settings: UserSettings) -> Manifest {
     var result = self
     result.backgroundModes.formUnion(settings.allowedModes)
@@ -56,17 +58,17 @@ public struct Manifest: Sendable, Hashable {
   }
 }
 
-/// What the user chose for an app; stronger than its manifest.
+/// The user's settings for an app; they override its manifest.
 public struct UserSettings: Sendable, Hashable {
-  /// Given although the manifest does not ask.
+  /// Modes that are granted although the manifest does not declare them.
   public var allowedModes: Set<Manifest.Mode> = []
-  /// Taken although the manifest asks.
+  /// Modes that are denied although the manifest declares them.
   public var deniedModes: Set<Manifest.Mode> = []
-  /// In place of the manifest's; `nil`: as it says.
+  /// Overrides the manifest's value; `nil` does not.
   public var exitsOnSuspend: Bool?
-  /// In place of the manifest's; `nil`: as it says.
+  /// Overrides the manifest's value; `nil` does not.
   public var completesTasks: Bool?
 
-  /// Nothing was chosen.
+  /// Makes settings that override nothing.
   public init() {}
 }

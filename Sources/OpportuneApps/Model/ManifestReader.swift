@@ -1,24 +1,23 @@
 import Foundation
 
-/// A manifest that cannot be read.
+/// Why a manifest cannot be read.
 public struct ManifestError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// What went wrong.
+  /// The kind of error.
   public enum Code: Sendable, Hashable {
-    /// Neither a property list nor JSON.
+    /// The document is neither a property list nor JSON.
     case syntax(String)
-    /// A value of the wrong type, or outside what is known; `path` is that of its key, as
-    /// `UIBackgroundModes[1]`.
+    /// A value has the wrong type or is unknown; `path` is that of its key, such as `UIBackgroundModes[1]`.
     case value(path: String, expected: String, found: String)
-    /// A key that must be there.
+    /// A required key is missing.
     case missing(path: String)
   }
 
-  /// What went wrong.
+  /// The kind of error.
   public let code: Code
 
   package init(_ code: Code) { self.code = code }
 
-  /// The same for people: the key, what it is, and what was expected.
+  /// For people: the key, its value, and what was expected.
   public var message: String {
     switch code {
     case .syntax(let reason): "manifest: neither a property list nor JSON: \(reason)"
@@ -30,15 +29,16 @@ public struct ManifestError: Error, Sendable, Hashable, CustomStringConvertible 
   public var description: String { message }
 }
 
-/// Reads a manifest from a property list, as an `Info.plist`, or from JSON with the same keys. (R-MAN-07)
+/// Reads a manifest from a property list, such as an `Info.plist`, or from JSON with the same keys.
+/// (R-MAN-07)
 public enum ManifestReader {
-  /// What was read, and which keys nobody here knows.
+  /// The manifest, and the unknown parts of the document.
   public struct Result: Sendable, Hashable {
     /// What the document declares.
     public let manifest: Manifest
-    /// Sorted; of no consequence.
+    /// Unknown keys, sorted; they are ignored.
     public let unknownKeys: [String]
-    /// Background modes that nobody here knows, in their order; without effect.
+    /// Unknown background modes, in their order; they are ignored.
     public let unknownModes: [String]
 
     package init(_ manifest: Manifest, unknownKeys: [String] = [], unknownModes: [String] = []) {
@@ -94,8 +94,8 @@ public enum ManifestReader {
         return try DocumentValue(json: data)
       }
       guard !holdsSet(Array(data)) else { throw ManifestError(.syntax("a property list that holds a set")) }
-      // Not PropertyListDecoder, which runs out of stack on a list that holds itself, or holds a thousand in
-      // each other.
+      // Not PropertyListDecoder, which overflows the stack on a list that contains itself, or on a thousand
+      // nested lists.
       var format = PropertyListSerialization.PropertyListFormat.xml
       let value = try PropertyListSerialization.propertyList(from: data, format: &format)
       guard format == .xml || format == .binary else {
@@ -109,9 +109,8 @@ public enum ManifestReader {
     }
   }
 
-  /// Whether a property list in binary form has a set among its objects: no value of a property list, though
-  /// its form knows them, and Foundation traps on one. What is wrong with the list otherwise is left to
-  /// Foundation.
+  /// Whether a binary property list contains a set. Sets are not values of a property list although the
+  /// format has them, and Foundation traps on one. All other errors are left to Foundation.
   private static func holdsSet(_ bytes: [UInt8]) -> Bool {
     let trailer = bytes.count - 32
     guard bytes.starts(with: Array("bplist".utf8)), trailer >= 8 else { return false }

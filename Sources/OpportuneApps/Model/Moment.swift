@@ -1,21 +1,21 @@
 internal import OpportuneBase
 
-/// A point in the time of a host: nanoseconds since it started. Virtual time counts in the same unit.
+/// A point in the time of a host, real or virtual: nanoseconds since the host started.
 ///
-/// What is far out of range is clamped, never wrapped.
+/// Values out of range are clamped, never wrapped.
 public struct Moment: InstantProtocol, Sendable, Hashable, Codable {
-  /// Since the host started.
+  /// Nanoseconds since the host started.
   public let nanoseconds: Int64
 
-  /// So many nanoseconds after the start.
+  /// Makes a moment so many nanoseconds after the start.
   public init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
-  /// When the host started.
+  /// The start of the host.
   public static let zero = Moment(nanoseconds: 0)
-  /// Never.
+  /// A moment that is never reached.
   public static let distantFuture = Moment(nanoseconds: .max)
 
-  /// A moment so many seconds after the start.
+  /// Makes a moment so many seconds after the start.
   public static func seconds(_ seconds: Double) -> Moment {
     Moment(nanoseconds: Int64(clamping: Int128((seconds * 1e9).rounded().clamped)))
   }
@@ -23,20 +23,20 @@ public struct Moment: InstantProtocol, Sendable, Hashable, Codable {
   /// Seconds since the start.
   public var seconds: Double { Double(nanoseconds) / 1e9 }
 
-  /// So much later; the last moment that there is, where that is too far.
+  /// The moment that lies `duration` later, clamped to the last one.
   public func advanced(by duration: Duration) -> Moment {
     Moment(nanoseconds: nanoseconds.saturatingAdd(duration.clampedNanoseconds))
   }
 
-  /// How much later the other is.
+  /// The duration from this moment to `other`.
   public func duration(to other: Moment) -> Duration {
     .nanoseconds(other.nanoseconds) - .nanoseconds(nanoseconds)
   }
 
   public static func < (left: Moment, right: Moment) -> Bool { left.nanoseconds < right.nanoseconds }
-  /// As ``advanced(by:)``.
+  /// Same as ``advanced(by:)``.
   public static func + (moment: Moment, span: Duration) -> Moment { moment.advanced(by: span) }
-  /// How much later the left one is.
+  /// The duration from `right` to `left`.
   public static func - (left: Moment, right: Moment) -> Duration { right.duration(to: left) }
 }
 
@@ -49,6 +49,6 @@ extension Moment: CustomStringConvertible {
 }
 
 extension Double {
-  /// Within what 64 bits of nanoseconds hold; not a number is zero.
+  /// Clamped to the range of 64-bit nanoseconds; not-a-number becomes zero.
   fileprivate var clamped: Double { isNaN ? 0 : Swift.min(Swift.max(self, -9.2e18), 9.2e18) }
 }

@@ -1,21 +1,21 @@
-/// A piece of hardware that only some states may use. More can be added by name. (R-HW-02)
+/// A piece of hardware whose use depends on the app's state. More can be added by name. (R-HW-02)
 public struct Hardware: Sendable, Hashable, Comparable, CustomStringConvertible {
-  /// By which it is known.
+  /// Identifies the hardware.
   public let name: String
-  /// Hardware of one's own.
+  /// Makes a further kind of hardware.
   public init(_ name: String) { self.name = name }
 
-  /// Takes pictures.
+  /// The camera.
   public static let camera = Hardware("camera")
-  /// Draws and computes.
+  /// The graphics processor.
   public static let gpu = Hardware("gpu")
-  /// Feels how the device moves.
+  /// The accelerometer.
   public static let accelerometer = Hardware("accelerometer")
-  /// Feels how the device turns.
+  /// The gyroscope.
   public static let gyroscope = Hardware("gyroscope")
-  /// Feels what is near.
+  /// The proximity sensor.
   public static let proximity = Hardware("proximity")
-  /// Hears.
+  /// The microphone.
   public static let microphone = Hardware("microphone")
 
   public static func < (left: Hardware, right: Hardware) -> Bool { left.name < right.name }
@@ -24,11 +24,11 @@ public struct Hardware: Sendable, Hashable, Comparable, CustomStringConvertible 
 
 /// A resource that apps share by locking it. More can be added by name. (R-LOCK-03)
 public struct SharedResource: Sendable, Hashable, Comparable, CustomStringConvertible {
-  /// By which it is known.
+  /// Identifies the resource.
   public let name: String
-  /// Whether it can be taken away; what cannot be is lost only with the app.
+  /// Whether its lock can be revoked. If not, it is released only with the app's end.
   public let isRevocable: Bool
-  /// A resource of one's own.
+  /// Makes a further kind of resource.
   public init(_ name: String, isRevocable: Bool) {
     self.name = name
     self.isRevocable = isRevocable
@@ -49,66 +49,66 @@ public struct SharedResource: Sendable, Hashable, Comparable, CustomStringConver
   public var description: String { name }
 }
 
-/// What is restricted, each by itself. (R-SYS-02)
+/// The kinds of restrictions, each of which can be turned off. (R-SYS-02)
 public struct RestrictionPolicy: Sendable, Hashable {
-  /// Foreground and background bands.
+  /// Whether CPU bands follow the state.
   public var cpu = true
-  /// The class of files.
+  /// Whether the class of files follows the state.
   public var storage = true
-  /// The class of sockets.
+  /// Whether the class of sockets follows the state.
   public var network = true
-  /// Whether drawing has an effect.
+  /// Whether drawing in the background has no effect.
   public var graphics = true
-  /// Grants of hardware.
+  /// Whether hardware is restricted.
   public var hardware = true
-  /// Locks of shared resources.
+  /// Whether locks of shared resources are restricted.
   public var locks = true
   /// Hardware that only the foreground may use.
   public var foregroundHardware: Set<Hardware> = [
     .camera, .gpu, .accelerometer, .gyroscope, .proximity, .microphone,
   ]
-  /// What comes of trying the GPU in background. (R-GFX-02)
+  /// What happens when an app requests the GPU in the background. (R-GFX-02)
   public var gpuInBackground: Attempt = .terminate
-  /// What comes of a shared resource held at suspension. (R-LOCK-01, R-LOCK-02)
+  /// What happens to a shared resource held at suspension. (R-LOCK-01, R-LOCK-02)
   public var heldAtSuspension: Held = .revokeOrTerminate
-  /// Apps in front without the user's input are restricted as background ones in storage, network and
-  /// hardware. (R-PWR-05, R-CPU-11)
+  /// Whether inactive foreground apps are restricted like background apps in storage, network and hardware.
+  /// (R-PWR-05, R-CPU-11)
   public var limitsInactive = false
 
-  /// What comes of an attempt.
+  /// What happens after a forbidden attempt.
   public enum Attempt: Sendable, Hashable, CaseIterable {
     /// It has no effect.
     case deny
-    /// The app ends.
+    /// The app is terminated.
     case terminate
   }
-  /// What comes of holding on.
+  /// What happens to held resources.
   public enum Held: Sendable, Hashable, CaseIterable {
-    /// Grants are taken away, the holder of others is terminated.
+    /// Revocable locks are revoked; the holder of others is terminated.
     case revokeOrTerminate
-    /// Whoever holds any is terminated.
+    /// The holder of any lock is terminated.
     case terminate
-    /// Everything is taken away when the app goes to background; nobody is terminated.
+    /// All locks are revoked when the app goes to the background; no app is terminated.
     case revokeAll
   }
 
-  /// Everything is restricted.
+  /// Makes a policy in which everything is restricted.
   public init() {}
 }
 
 /// What an app may use now, for the brokers of each resource. A pure function of its state.
 public struct Restrictions: Sendable, Hashable {
-  /// How a resource serves an app.
+  /// The service class of a resource.
   public enum Class: String, Sendable, Hashable, CaseIterable, Codable {
-    /// As the foreground.
+    /// Served like the foreground.
     case foreground
-    /// As the background.
+    /// Served like the background.
     case background
-    /// Not at all.
+    /// Not served.
     case none
   }
 
-  /// The band of its threads; real-time threads keep theirs only where ``mayRunRealTime``.
+  /// The band of its threads. Real-time threads keep theirs only if ``mayRunRealTime``.
   public var cpu: Class
   /// Whether its real-time threads keep their band.
   public var mayRunRealTime: Bool
@@ -116,23 +116,24 @@ public struct Restrictions: Sendable, Hashable {
   public var storage: Class
   /// The class of its sockets.
   public var network: Class
-  /// Drawing has an effect. (R-GFX-03)
+  /// Whether drawing has an effect. (R-GFX-03)
   public var mayDraw: Bool
-  /// Hardware that it gets and keeps none of.
+  /// Hardware that the app is denied, and loses if it has it.
   public var deniedHardware: Set<Hardware>
 
-  /// As the active app.
+  /// The restrictions of the active app: none.
   public static let unrestricted = Restrictions(
     cpu: .foreground, mayRunRealTime: true, storage: .foreground, network: .foreground, mayDraw: true,
     deniedHardware: [])
 
-  /// What follows from a state.
+  /// Derives the restrictions from the app's state.
   ///
   /// - Parameters:
-  ///   - state: the app's.
-  ///   - receivesInput: whether the user's input goes to it; every resource can depend on it. (R-CPU-11)
-  ///   - audio: what it does under the Audio service.
-  ///   - hasFullPower: external power, where that lifts restrictions. (R-PWR-02)
+  ///   - state: the app's state.
+  ///   - receivesInput: whether the app receives the user's input; every resource can depend on it.
+  ///     (R-CPU-11)
+  ///   - audio: the app's activity under the Audio service.
+  ///   - hasFullPower: whether external power lifts restrictions. (R-PWR-02)
   package init(
     _ state: LifecycleState, receivesInput: Bool, audio: AudioActivity?, hasFullPower: Bool,
     policy: RestrictionPolicy
@@ -147,7 +148,7 @@ public struct Restrictions: Sendable, Hashable {
     let isBehind = state == .background
     let isLimited = (isBehind || (policy.limitsInactive && !receivesInput)) && !hasFullPower
     guard isLimited else {
-      // Shows nothing, whatever the power.
+      // A background app shows nothing, whatever the power.
       mayDraw = !isBehind || !policy.graphics
       return
     }
@@ -178,7 +179,7 @@ public struct Restrictions: Sendable, Hashable {
   }
 }
 
-/// What an app does under the Audio service.
+/// The activity of an app under the Audio service.
 public enum AudioActivity: String, Sendable, Hashable, CaseIterable, Codable {
   /// It plays.
   case play

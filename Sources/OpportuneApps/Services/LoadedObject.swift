@@ -1,12 +1,11 @@
 import Glibc
 
-/// Which file a piece of loaded code comes from. (R-AUD-07)
+/// Determines the file from which loaded code comes. (R-AUD-07)
 ///
-/// It sees the file whose mapping holds an address. It cannot see through a call: approved code that calls
-/// other code is approved, and so is whatever the approved code is told to do. Code that was made at run time
-/// belongs to no file.
+/// It finds the file whose mapping contains an address. It cannot see through calls: code that approved code
+/// calls counts as approved. Code that was generated at run time belongs to no file.
 package enum LoadedObject {
-  /// The path of the mapped file that holds `address`, as the kernel names it; `nil` for memory of no file.
+  /// The path of the mapped file that contains `address`, as named by the kernel; `nil` for anonymous memory.
   package static func file(holding address: UnsafeRawPointer) -> String? {
     guard let maps = fopen("/proc/self/maps", "r") else { return nil }
     defer { fclose(maps) }
@@ -27,10 +26,9 @@ package enum LoadedObject {
     return nil
   }
 
-  /// The file that holds the code of a callback for audio.
+  /// The file that contains the code of an audio callback.
   static func file(of render: @escaping @Sendable (AudioStream.Frame) -> Void) -> String? {
-    // A closure is the address of its code, then what it has captured; on its own it would be wrapped on the
-    // way.
+    // A closure's first word is the address of its code. Stored in a struct, it is not wrapped in a thunk.
     struct Held { let render: @Sendable (AudioStream.Frame) -> Void }
     return withUnsafeBytes(of: Held(render: render)) { file(holding: $0.load(as: UnsafeRawPointer.self)) }
   }

@@ -1,17 +1,15 @@
 import Foundation
 
-/// A notification that an app schedules for itself; it fires whatever the app's state is then. (R-MSG-09,
-/// R-MSG-10)
+/// A notification that an app schedules for itself; it fires in any state of the app. (R-MSG-09, R-MSG-10)
 ///
-/// The user is shown it (``AppEffect/notify(_:)``), and its app receives it as it does a push, of origin
-/// `local`: kind "notification", and `body`, `action` and `sound` in its payload. (R-MSG-02, R-MSG-03)
+/// The user sees it (``AppEffect/notify(_:)``), and its app receives it like a push, with origin `local`,
+/// kind "notification", and `body`, `action` and `sound` in its payload. (R-MSG-02, R-MSG-03)
 public struct LocalNotification: Sendable, Hashable {
   /// When it fires.
   public enum FireDate: Sendable, Hashable {
     /// At an instant: seconds since 1970.
     case instant(Double)
-    /// When clocks of a time zone show this; where they never do, an hour is skipped, at the next instant
-    /// after.
+    /// At a local time of the time zone. If a time change skips that time, at the next instant after it.
     case local(year: Int, month: Int, day: Int, hour: Int, minute: Int, second: Int)
   }
 
@@ -25,21 +23,21 @@ public struct LocalNotification: Sendable, Hashable {
     case weekly
   }
 
-  /// When it fires first.
+  /// When it fires for the first time.
   public var fireDate: FireDate
-  /// An identifier of the time zone database, as `Europe/Berlin`; repeats keep the local time of it across
-  /// changes of daylight saving. Where it is unknown: UTC.
+  /// An identifier of the time zone database, such as `Europe/Berlin`. Repeats keep its local time across
+  /// changes of daylight saving. An unknown identifier means UTC.
   public var timeZone: String
-  /// How often it fires after that.
+  /// How often it repeats.
   public var repeats: Repeat
-  /// What the user reads.
+  /// The text that the user reads.
   public var body: String
-  /// The title of the button, as "View Details".
+  /// The title of the button, such as "View Details".
   public var action: String?
-  /// The name of a sound; `nil`: none.
+  /// The name of a sound; `nil` is none.
   public var sound: String?
 
-  /// A notification, for ``AppEvent/schedule(_:)``.
+  /// Makes a notification, for ``AppEvent/schedule(_:)``.
   public init(
     fireDate: FireDate, timeZone: String = "UTC", repeats: Repeat = .never, body: String,
     action: String? = nil,
@@ -53,13 +51,13 @@ public struct LocalNotification: Sendable, Hashable {
     self.sound = sound
   }
 
-  /// Seconds before or after 1970 that a date may have: some 30,000 years.
+  /// The limit of dates, in seconds before or after 1970: about 30,000 years.
   public static let latest = 1e12
 
-  /// Whether its date is one of the calendar, and near enough; one that is not is refused.
+  /// Whether its date exists in the calendar and is within ``latest``; other dates are refused.
   package var isDateValid: Bool {
     switch fireDate {
-    case .instant(let instant): return abs(instant) <= Self.latest  // not so for what is no number
+    case .instant(let instant): return abs(instant) <= Self.latest  // false for not-a-number
     case .local(let year, let month, let day, let hour, let minute, let second):
       guard (1...30_000).contains(year), (1...12).contains(month), (1...31).contains(day) else {
         return false
@@ -74,11 +72,12 @@ public struct LocalNotification: Sendable, Hashable {
 
   package var isTimeZoneKnown: Bool { TimeZone(identifier: timeZone) != nil }
 
-  /// The first time that it fires after `seconds` since 1970; `nil`: never again.
+  /// The next time at which it fires after `seconds` since 1970; `nil` is never.
   ///
   /// - Parameters:
-  ///   - seconds: within ``latest``; `nil` is returned for others, and where ``isDateValid`` is not so.
-  ///   - isFirst: whether it has not fired yet. One whose only date is past then fires at once.
+  ///   - seconds: within ``latest``; the result is `nil` for other values, and where ``isDateValid`` is
+  ///     false.
+  ///   - isFirst: whether it has not fired yet. If so, a single date in the past fires at once.
   package func nextFire(after seconds: Double, isFirst: Bool) -> Double? {
     guard isDateValid, abs(seconds) <= Self.latest else { return nil }
     var calendar = Calendar(identifier: .gregorian)
@@ -100,7 +99,7 @@ public struct LocalNotification: Sendable, Hashable {
     }
     if first > seconds || (isFirst && first == seconds) { return first }
     let start = Date(timeIntervalSince1970: first)
-    // Whole periods at once, then the few that are left: a long sleep costs nothing.
+    // Skips whole periods at once: a long sleep costs nothing.
     var count = max(0, Int((seconds - first) / 86_400 / Double(step)) - 1)
     while true {
       guard let next = calendar.date(byAdding: .day, value: count * step, to: start) else { return nil }

@@ -1,11 +1,11 @@
 import Foundation
 
-/// A value as the content of a message, for receivers that know its type by the message's kind. (R-MSG-02)
+/// Typed message content, for receivers that know the type by the message's kind. (R-MSG-02)
 ///
-/// It is JSON under the key `content`, so a push can carry one too:
+/// It is JSON under the key `content`, so a push can carry it too:
 /// `{"app":…,"kind":…,"payload":{"content":"{…}"}}`.
 extension Message {
-  /// - Throws: ``MessageContentError`` for what JSON cannot say.
+  /// - Throws: ``MessageContentError`` for a value that cannot be encoded as JSON.
   public init(
     _ kind: String, content: some Encodable, origin: Origin = .push
   ) throws(MessageContentError) {
@@ -19,7 +19,7 @@ extension Message {
     }
   }
 
-  /// - Throws: ``MessageContentError`` where the message has none, or of another type.
+  /// - Throws: ``MessageContentError`` where the message has no content, or content of another type.
   public func content<Content: Decodable>(as type: Content.Type = Content.self) throws(MessageContentError)
     -> Content
   {
@@ -34,27 +34,27 @@ extension Message {
   }
 }
 
-/// Why a message has no content of the type that was asked for.
+/// Why a message has no content of the requested type.
 ///
 /// Two errors are equal when their codes are; the rest is for people.
 public struct MessageContentError: Error, Sendable, Equatable, CustomStringConvertible {
-  /// What went wrong.
+  /// The kind of error.
   public enum Code: Sendable, Hashable {
     /// The message has no content.
     case missing
-    /// JSON cannot say this value.
+    /// The value cannot be encoded as JSON.
     case notEncodable
     /// The content is of another type.
     case otherType
   }
 
-  /// What went wrong.
+  /// The kind of error.
   public let code: Code
-  /// Of the message.
+  /// The message's kind.
   public let kind: String
-  /// What was asked for.
+  /// The requested type.
   public let type: String
-  /// The same for people: the message's kind, the type, and the reason.
+  /// For people: the message's kind, the type, and the reason.
   public let message: String
 
   init(_ code: Code, kind: String, type: String, reason: String) {

@@ -1,9 +1,9 @@
 import Glibc
 import OpportuneScheduler
 
-/// The kernel's messages about its devices, of which those about power supplies count. (R-PWR-01)
+/// The kernel's uevents about power supplies. (R-PWR-01)
 package enum PowerEvents {
-  /// Why the kernel gives none.
+  /// Why the kernel gives no events.
   package struct Refusal: Error, Sendable, Hashable, CustomStringConvertible {
     package let code: Int32
     package var description: String { "kernel uevents: \(String(cString: strerror(code)))" }
@@ -12,8 +12,8 @@ package enum PowerEvents {
   private static let netlinkFamily: UInt16 = 16
   private static let kernelUevents: Int32 = 15
 
-  /// A socket that the kernel's uevents come to; needs no privilege, but some containers and sandboxes refuse
-  /// it. Close it by `close`.
+  /// Opens a socket for the kernel's uevents. It needs no privilege, but some containers and sandboxes refuse
+  /// it. Close it with `close`.
   ///
   /// - Throws: ``Refusal``.
   package static func open() throws(Refusal) -> Int32 {
@@ -33,16 +33,15 @@ package enum PowerEvents {
     return descriptor
   }
 
-  /// Whether a message of the kernel is about a power supply: `change@/devices/…`, then `KEY=value` each, all
-  /// ended by a zero byte.
+  /// Whether a kernel message is about a power supply. Its form is `change@/devices/…`, then `KEY=value`
+  /// entries, each ended by a zero byte.
   package static func concernsPower(_ message: some Collection<UInt8>) -> Bool {
     let fields = message.split(separator: 0)
     guard let head = fields.first, head.contains(UInt8(ascii: "@")) else { return false }
     return fields.dropFirst().contains { $0.elementsEqual("SUBSYSTEM=power_supply".utf8) }
   }
 
-  /// Takes what has come. True if something may have changed: such a message was among it, or messages were
-  /// lost.
+  /// Reads all pending messages. Reports a possible change if one was about power, or if messages were lost.
   static func drain(_ descriptor: Int32) -> Outcome {
     var outcome = Outcome.nothing
     var bytes = [UInt8](repeating: 0, count: 16 << 10)
@@ -68,7 +67,7 @@ package enum PowerEvents {
 
   enum Outcome { case nothing, mayHaveChanged, ended }
 
-  /// What `opportune doctor` says of them.
+  /// The finding of `opportune doctor` about uevents.
   package static func finding() -> Diagnosis.Finding { finding(open: open) }
 
   package static func finding(open: () throws(Refusal) -> Int32) -> Diagnosis.Finding {

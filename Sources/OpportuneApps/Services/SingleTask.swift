@@ -1,20 +1,19 @@
-/// The rule "exactly one task in the list" and the cycle of work and sleep that goes with it, as a value.
-/// (R-SAMP-01,
+/// The rule "exactly one task in the list" and its cycle of work and sleep, as a value. (R-SAMP-01,
 /// R-SAMP-02, R-SAMP-08)
 ///
-/// Begin a task for each stretch of work, ``add(_:)`` it, and end what that returns. For work that comes in
+/// Begin a task for each stretch of work, ``add(_:)`` it, and end the tasks that this returns. For work in
 /// samples, ``Sampler`` says when to begin and when to pause.
 public struct SingleTask: Sendable, Hashable {
-  /// One, or none.
+  /// The open tasks: one, or none.
   public private(set) var tasks: [TaskID] = []
 
-  /// No task.
+  /// Makes an empty list.
   public init() {}
 
-  /// The one that is open.
+  /// The open task; ``TaskID/invalid`` if there is none.
   public var current: TaskID { tasks.last ?? .invalid }
 
-  /// Adds a task that was begun; the others are out of the list, and are the caller's to end.
+  /// Adds a task that was begun. Returns the other tasks, which are removed, and which the caller must end.
   public mutating func add(_ task: TaskID) -> [TaskID] {
     guard task != .invalid else { return [] }
     let others = tasks.filter { $0 != task }
@@ -22,7 +21,7 @@ public struct SingleTask: Sendable, Hashable {
     return others
   }
 
-  /// Takes a task out, as its expiration handler does. False if it is not the one.
+  /// Removes a task, as its expiration handler does. Returns false if it is not in the list.
   public mutating func remove(_ task: TaskID) -> Bool {
     guard current == task, task != .invalid else { return false }
     tasks = []
@@ -30,10 +29,10 @@ public struct SingleTask: Sendable, Hashable {
   }
 }
 
-/// Work in samples: it runs until it has what it wants, or at most for a bound, then rests for an interval.
-/// Whoever owns it calls ``fired(at:)`` at ``next``. (R-SAMP-08)
+/// Work in samples: it runs until it has its result, or at most for a bound, and then rests for an interval.
+/// The owner calls ``fired(at:)`` at ``next``. (R-SAMP-08)
 public struct Sampler: Sendable, Hashable {
-  /// Whether it works.
+  /// What the sampler is doing.
   public enum Phase: Sendable, Hashable {
     /// It works.
     case working
@@ -41,16 +40,16 @@ public struct Sampler: Sendable, Hashable {
     case resting
   }
 
-  /// From the end of one stretch of work to the next.
+  /// The time from the end of one stretch of work to the next.
   public let interval: Duration
-  /// How long one stretch of work may take; `nil`: until it has something.
+  /// The time limit of one stretch of work; `nil` is none.
   public let bound: Duration?
-  /// What it does now.
+  /// The current phase.
   public private(set) var phase = Phase.working
-  /// When ``fired(at:)`` is to be called; `nil`: not by itself.
+  /// When to call ``fired(at:)``; `nil` is never.
   public private(set) var next: Moment?
 
-  /// - Throws: ``PolicyError`` for a span that is not positive.
+  /// - Throws: ``PolicyError`` for a duration that is not positive.
   public init(interval: Duration, bound: Duration? = nil, at now: Moment) throws(PolicyError) {
     guard interval > .zero else {
       throw PolicyError(setting: "interval", value: "\(interval)", limit: "more than 0")
@@ -63,7 +62,7 @@ public struct Sampler: Sendable, Hashable {
     next = bound.map { now + $0 }
   }
 
-  /// The work has what it wanted: it stops, and the timer is armed.
+  /// The work has its result: it stops, and the timer is set.
   public mutating func sampled(at now: Moment) {
     phase = .resting
     next = now + interval

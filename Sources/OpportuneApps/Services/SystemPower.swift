@@ -1,14 +1,13 @@
 import Foundation
 
-/// What the kernel says of power: a folder as `/sys/class/power_supply`.
+/// The kernel's power supplies, from a folder such as `/sys/class/power_supply`.
 package struct SystemPower: Sendable, Hashable {
   package let path: String
 
   package init(path: String = "/sys/class/power_supply") { self.path = path }
 
-  /// What the machine runs on. A machine without any supply that the kernel knows is on mains; one with a
-  /// battery is on battery unless another supply is online or the battery says that it charges or is full.
-  /// (R-PWR-01)
+  /// The machine's power supply. A machine without any known supply is on mains. One with a battery is on
+  /// battery unless another supply is online, or the battery is charging or full. (R-PWR-01)
   package func read() -> PowerSupply {
     let names = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
     var hasBattery = false

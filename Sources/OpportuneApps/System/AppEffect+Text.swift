@@ -1,5 +1,5 @@
 extension AppEffect: CustomStringConvertible {
-  /// One line, the same for the same effect: logs are compared by it.
+  /// One line, identical for equal effects, so that logs can be compared.
   public var description: String {
     switch self {
     case .lifecycle(let effect): effect.name

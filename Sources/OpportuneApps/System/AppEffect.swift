@@ -1,68 +1,68 @@
-/// What the system asks of its host, or tells it.
+/// An effect: what the system requests from its host, or reports to it.
 public enum AppEffect: Sendable, Hashable {
   /// A step of the lifecycle, which the host carries out.
   case lifecycle(LifecycleEffect)
-  /// The app was launched; what its launch options say.
+  /// The app was launched, with this reason in its launch options.
   case launched(LaunchReason)
-  /// It is in another state.
+  /// The app has changed state.
   case moved(from: LifecycleState, to: LifecycleState, by: LifecycleEvent)
-  /// An event had no effect, and why.
+  /// An event had no effect; the reason.
   case ignored(LifecycleEvent, String)
-  /// What it may use from now on.
+  /// The app's restrictions from now on.
   case restrict(Restrictions)
 
-  /// It got time for a task.
+  /// The app got time for a task.
   case taskBegan(TaskID)
-  /// It got no time, and why.
+  /// The app got no time; the reason.
   case taskRefused(TaskRefusal)
   /// Run the expiration handler.
   case expire(TaskID)
-  /// A task is over.
+  /// The task has ended.
   case taskEnded(TaskID)
 
   /// Its audio pauses.
   case pauseAudio
-  /// Its audio may go on.
+  /// Its audio may continue.
   case resumeAudio
 
-  /// A message reaches it.
+  /// Deliver a message to the app.
   case deliver(Message)
-  /// One for each kind, in the order of their names. (R-COAL-01)
+  /// Changes, one for each kind, in the order of their names. (R-COAL-01)
   case coalesced([Change])
-  /// Show it to the user.
+  /// Show the notification to the user.
   case notify(LocalNotification)
   /// Ask the user; the answer comes back as ``SystemEvent/answer(_:accepted:)``.
   case ask(PromptID, Prompt)
-  /// Data reaches it.
+  /// Data has arrived for the app.
   case data(bytes: Int)
   /// Its heartbeat is due.
   case heartbeat
   /// It may fetch.
   case fetch
-  /// A location or a crossing reaches it.
+  /// A location or a crossing of a fence has arrived for the app.
   case locationEvent
-  /// A completion of the kernel's reaches it.
+  /// A completion of the kernel has arrived for the app.
   case completion
 
-  /// It has the hardware.
+  /// The app has the hardware.
   case granted(Hardware)
-  /// It does not get the hardware.
+  /// The app does not get the hardware.
   case denied(Hardware)
-  /// It has lost the hardware.
+  /// The app has lost the hardware.
   case revoked(Hardware)
-  /// It has the lock.
+  /// The app has the lock.
   case lockGranted(SharedResource)
-  /// It has lost the lock.
+  /// The app has lost the lock.
   case lockRevoked(SharedResource)
-  /// Something that its developer should know.
+  /// A diagnosis for the app's developer.
   case diagnose(AppDiagnosis)
 }
 
-/// The last state of a kind of change. (R-COAL-02)
+/// The latest state of one kind of change. (R-COAL-02)
 public struct Change: Sendable, Hashable {
-  /// Of what.
+  /// What has changed.
   public let kind: String
-  /// What it is now.
+  /// Its current value.
   public let value: String
 }
 
@@ -74,13 +74,13 @@ public enum TaskRefusal: String, Sendable, Hashable, CaseIterable {
   case notDeclared
   /// The app does not execute.
   case notExecuting
-  /// The time in background is over.
+  /// The background time is over.
   case timeIsUp
-  /// Too many are open.
+  /// The app has too many open tasks.
   case tooMany
 }
 
-/// What the user is asked.
+/// A question to the user.
 public enum Prompt: Sendable, Hashable {
   /// Whether to open the app for a message.
   case message(Message)
@@ -90,34 +90,34 @@ public enum Prompt: Sendable, Hashable {
   case text(String)
 }
 
-/// Something that the developer or the user of an app should know.
+/// A fact about an app for its developer or user.
 public enum AppDiagnosis: Sendable, Hashable {
   /// A callback took longer than it may.
   case callbackOverrun(Callback)
-  /// A slice went on for too long after the end of the app's time.
+  /// A slice ran too long after the end of the app's time.
   case sliceOverrun
   /// A fetch took longer than it may.
   case fetchOverrun
-  /// Its time was up, and the task was not ended.
+  /// The time was up, and the app did not end the task.
   case taskNeverEnded(TaskID)
-  /// It held a task, and used no CPU.
+  /// The app held a task without using CPU time.
   case idleTask(TaskID)
   /// It held a lock at suspension.
   case heldLock(SharedResource)
   /// It asked for the GPU in background.
   case gpuInBackground
-  /// Its real-time code is of a file that is not approved.
+  /// Its real-time code comes from a file that is not approved.
   case unapprovedLibrary(String)
-  /// It broke a rule.
+  /// The app broke a best-practice rule.
   case rule(BestPractice)
   /// A slice of a terminated app does not end.
   case unendingSlice
-  /// The pages of a drawing buffer could not be replaced, for a reason of the kernel's: until the next change
-  /// what is drawn in background shows, or what is drawn in front does not. (R-GFX-03)
+  /// The kernel could not replace the pages of a drawing buffer; the reason. Until the next change, drawing
+  /// in the background is visible, or drawing in the foreground is not. (R-GFX-03)
   case drawingPagesStay(String)
 }
 
-/// An effect and the app that it is for.
+/// An effect and its app.
 package struct Effect: Sendable, Hashable {
   package let app: AppID
   package let action: AppEffect
@@ -125,15 +125,15 @@ package struct Effect: Sendable, Hashable {
 
 /// Why an event was refused; nothing was changed by it.
 public struct AppsError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// What went wrong.
+  /// The kind of error.
   public enum Code: Sendable, Hashable {
-    /// The table does not allow it in the app's state.
+    /// The lifecycle table does not allow the event in the app's state.
     case lifecycle(AppID, LifecycleError)
-    /// No such app; so many are registered.
+    /// There is no such app; the number of registered apps.
     case unknownApp(AppID, registered: Int)
-    /// The time is before that of an earlier event.
+    /// The time lies before that of an earlier event.
     case clockWentBack(from: Moment, to: Moment)
-    /// It returned from what it was not asked to run, or not next.
+    /// The app returned from a callback that it was not running.
     case unexpectedReturn(AppID, Callback, expected: Callback?)
     /// The app has no such open task.
     case unknownTask(AppID, TaskID)
@@ -145,24 +145,24 @@ public struct AppsError: Error, Sendable, Hashable, CustomStringConvertible {
     case missingMode(AppID, Manifest.Mode)
     /// The policy allows no shorter interval than the minimum.
     case heartbeatTooShort(AppID, Duration, minimum: Duration)
-    /// The app does not hold this.
+    /// The app does not hold this resource.
     case notHeld(AppID, String)
     /// The app plays and records nothing.
     case noAudio(AppID)
-    /// Nobody can have used less than no CPU time.
+    /// The CPU time is negative.
     case negativeTime(AppID, Duration)
-    /// Not a date that a calendar has, or not within ``LocalNotification/latest`` of 1970.
+    /// The date does not exist in the calendar, or is not within ``LocalNotification/latest`` of 1970.
     case invalidFireDate(AppID, LocalNotification.FireDate)
-    /// Not so many seconds after 1970 as a clock can say.
+    /// The number of seconds since 1970 is outside of a clock's range.
     case invalidTime(Double)
   }
 
-  /// What went wrong.
+  /// The kind of error.
   public let code: Code
 
   package init(_ code: Code) { self.code = code }
 
-  /// The same for people: what was asked, what stood against it.
+  /// For people: what was asked, and what prevented it.
   public var message: String {
     switch code {
     case .lifecycle(let app, let error): "\(app): \(error)"

@@ -1,6 +1,6 @@
-/// An app of a system: its place in the order of registration. Never used again.
+/// Identifies an app of a system, in the order of registration. Never reused.
 public struct AppID: Sendable, Hashable, Comparable, CustomStringConvertible {
-  /// In the order of registration, from 0.
+  /// The number in the order of registration, from 0.
   public let number: Int
   package init(_ number: Int) { self.number = number }
 
@@ -8,11 +8,11 @@ public struct AppID: Sendable, Hashable, Comparable, CustomStringConvertible {
   public var description: String { "app\(number)" }
 }
 
-/// An open task. Numbers only grow. (R-TASK-12, R-SAMP-03)
+/// Identifies an open task. Numbers increase. (R-TASK-12, R-SAMP-03)
 public struct TaskID: Sendable, Hashable, Comparable, CustomStringConvertible {
-  /// In the order in which tasks began; 0 is none.
+  /// The number in the order in which tasks began; 0 is none.
   public let number: UInt32
-  /// The task of a number.
+  /// Makes the identifier of a number.
   public init(number: UInt32) { self.number = number }
 
   /// The identifier of no task.
@@ -24,16 +24,16 @@ public struct TaskID: Sendable, Hashable, Comparable, CustomStringConvertible {
 
 /// A question to the user that awaits its answer.
 public struct PromptID: Sendable, Hashable, CustomStringConvertible {
-  /// In the order of the questions.
+  /// The number in the order of the questions.
   public let number: UInt32
   public var description: String { "prompt \(number)" }
 }
 
-/// Why an app was launched; what its launch options say. (R-LIFE-09, R-LIFE-10)
+/// Why an app was launched; part of its launch options. (R-LIFE-09, R-LIFE-10)
 public enum LaunchReason: String, Sendable, Hashable, CaseIterable, Codable {
   /// The user started it.
   case user
-  /// The system did.
+  /// The system launched it.
   case system
   /// A message came for it.
   case message
@@ -45,11 +45,11 @@ public enum LaunchReason: String, Sendable, Hashable, CaseIterable, Codable {
   case fetch
   /// A location came for it.
   case location
-  /// Work of the kernel's ended for it.
+  /// A request that the kernel carried out for it has completed.
   case completion
 }
 
-/// What an app can be reanimated by. It may name those that it wants; by default all. (R-LIFE-23)
+/// An event that can reanimate an app. An app may choose some; by default all do. (R-LIFE-23)
 public enum Wake: String, Sendable, Hashable, CaseIterable, Codable {
   /// A message.
   case message
@@ -59,9 +59,9 @@ public enum Wake: String, Sendable, Hashable, CaseIterable, Codable {
   case heartbeat
   /// A time to fetch.
   case fetch
-  /// A completion of the kernel's.
+  /// The completion of a kernel request.
   case completion
-  /// A location or a crossing.
+  /// A location or a crossing of a fence.
   case location
   /// The end of an interruption of its audio.
   case audio
@@ -69,7 +69,7 @@ public enum Wake: String, Sendable, Hashable, CaseIterable, Codable {
 
 /// A message for an app, from outside or from itself. (R-MSG-02)
 public struct Message: Sendable, Hashable {
-  /// Where a message is from.
+  /// The origin of a message.
   public enum Origin: String, Sendable, Hashable, Codable {
     /// From outside.
     case push
@@ -77,22 +77,22 @@ public struct Message: Sendable, Hashable {
     case local
   }
 
-  /// Where it is from.
+  /// Its origin.
   public var origin: Origin
-  /// Chosen by the sender; for the receiver to tell messages apart.
+  /// The kind, chosen by the sender, by which the receiver tells messages apart.
   public var kind: String
   /// Its content, by key.
   public var payload: [String: String]
 
-  /// A message of a kind.
+  /// Makes a message of a kind.
   public init(_ kind: String, payload: [String: String] = [:], origin: Origin = .push) {
     self.kind = kind
     self.payload = payload
     self.origin = origin
   }
 
-  /// What an app receives of its own notification: of the kind "notification", with its body, action and
-  /// sound.
+  /// The message that an app receives for its own notification: kind "notification", with body, action and
+  /// sound in the payload.
   init(_ notification: LocalNotification) {
     self.init("notification", payload: ["body": notification.body], origin: .local)
     payload["action"] = notification.action
@@ -100,107 +100,107 @@ public struct Message: Sendable, Hashable {
   }
 }
 
-/// What a fetch brought. (R-MAN-02)
+/// The result of a fetch. (R-MAN-02)
 public enum FetchResult: String, Sendable, Hashable, CaseIterable, Codable {
-  /// It has something new.
+  /// There is new data.
   case newData
-  /// There was nothing new.
+  /// There is no new data.
   case noData
-  /// It could not.
+  /// The fetch failed.
   case failed
 }
 
-/// What happens to one app, or what it does.
+/// An event of one app: something that happens to it, or that it does.
 public enum AppEvent: Sendable, Hashable {
-  // The user and the system.
+  // By the user and the system.
   /// The user starts it.
   case launch
-  /// It is started without coming to the front.
+  /// It is launched in the background.
   case launchInBackground(LaunchReason)
-  /// It comes to the front.
+  /// It comes to the foreground.
   case bringForward
-  /// It leaves the front.
+  /// It leaves the foreground.
   case leave
-  /// It stays in front, and loses the user's input.
+  /// It stays in the foreground, and loses the user's input.
   case interrupt
-  /// It has the user's input again.
+  /// It receives the user's input again.
   case endInterruption
-  /// It ends.
+  /// It is terminated.
   case terminate
-  /// Its state goes to the store; it is suspended.
+  /// It is suspended, and its state is saved to the store.
   case hibernate
   /// Memory is short.
   case memoryWarning
-  /// A location or a crossing came for it.
+  /// A location or a crossing of a fence arrived for it.
   case locationEvent
-  /// Work that the kernel did for it has finished. (R-FTS-08)
+  /// A kernel request of it has completed. (R-FTS-08)
   case completion
 
-  // What the host saw.
+  // Observed by the host.
   /// A callback has returned.
   case returned(Callback)
   /// Its last slice has ended.
   case stopped
-  /// Nothing of it is left.
+  /// All that it held has been released.
   case reaped
-  /// It ended by itself.
+  /// It exited.
   case exited
   /// It has used CPU time.
   case worked(Duration)
-  /// Its bytes in main memory, for ``AppView/footprint``. Who goes when memory is short is the memory layer's
-  /// choice.
+  /// Its bytes in main memory, for ``AppView/footprint``. The memory layer chooses which app is removed when
+  /// memory is short.
   case footprint(UInt64)
 
   // Task completion.
-  /// It asks for time in background.
+  /// It asks for background time.
   case beginTask(TaskKind)
-  /// What it asked time for is done.
+  /// The work of the task is done.
   case endTask(TaskID)
-  /// Work of a kind goes on, declared or not. (R-TASK-11)
+  /// Work of a kind begins, with or without a task. (R-TASK-11)
   case workBegan(TaskKind)
-  /// Work of a kind is done.
+  /// Work of a kind has ended.
   case workEnded(TaskKind)
 
   // Audio.
-  /// It plays or records from now on.
+  /// It begins to play or record.
   case audioBegan(AudioActivity)
   /// It pauses.
   case audioPaused
-  /// It goes on.
+  /// It resumes.
   case audioResumed
-  /// It plays and records no more.
+  /// It stops playing and recording.
   case audioEnded
   /// Real-time code runs from this file.
   case realTimeCode(String)
 
   // Messages, network, fetch, location.
-  /// A message came for it.
+  /// A message arrived for it.
   case message(Message)
-  /// It has handled what it was woken for.
+  /// It has handled the event that reanimated it.
   case handled
-  /// What it wants to be reanimated by.
+  /// The events by which it wants to be reanimated.
   case wakesOn(Set<Wake>)
   /// It schedules a notification.
   case schedule(LocalNotification)
-  /// It wants none of those that it scheduled.
+  /// It cancels all notifications that it has scheduled.
   case cancelLocalNotifications
   /// It asks the user something. (R-MSG-06)
   case present(String)
-  /// So many bytes arrived for it.
+  /// This many bytes arrived for it.
   case data(bytes: Int)
-  /// The interval that it asks for on suspension; `nil`: none.
+  /// The heartbeat interval that it requests for its suspension; `nil` is none.
   case heartbeat(Duration?)
   /// It has sent its heartbeat.
   case heartbeatSent
-  /// It tells the user of a call.
+  /// It reports a call to the user.
   case call(String)
   /// A fetch has ended.
   case fetched(FetchResult)
-  /// It follows the device from now on.
+  /// It begins to track the location.
   case trackingBegan
-  /// It does not follow the device any more.
+  /// It stops tracking the location.
   case trackingEnded
-  /// Something that apps hear of when they return, by kind. (R-COAL)
+  /// A change that apps learn when they return, by kind. (R-COAL)
   case changed(kind: String, to: String)
 
   // Resources.
@@ -210,29 +210,29 @@ public enum AppEvent: Sendable, Hashable {
   case unlock(SharedResource)
   /// It asks for hardware.
   case request(Hardware)
-  /// It gives hardware back.
+  /// It releases hardware.
   case release(Hardware)
-  /// It does what a best-practice rule looks at.
+  /// It does something that a best-practice rule covers.
   case compliance(Compliance)
 }
 
-/// What happens to the machine.
+/// An event of the machine.
 public enum SystemEvent: Sendable, Hashable {
-  /// Something happens to an app.
+  /// An event of an app.
   case app(AppID, AppEvent)
-  /// Whatever is active leaves the front.
+  /// The active app leaves the foreground.
   case home
-  /// The machine runs on this from now on.
+  /// The machine's power supply has changed to this.
   case power(PowerSupply)
-  /// A further display goes on. (R-TASK-03)
+  /// A further display is activated. (R-TASK-03)
   case displayActivated
-  /// The wall clock was set: seconds since 1970 at this moment.
+  /// The wall clock was set to so many seconds since 1970.
   case wallClock(Double)
   /// The user has answered a question.
   case answer(PromptID, accepted: Bool)
 }
 
-/// What the machine runs on.
+/// The machine's power supply.
 public enum PowerSupply: String, Sendable, Hashable, CaseIterable, Codable {
   /// External power.
   case mains

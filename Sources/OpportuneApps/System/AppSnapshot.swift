@@ -1,9 +1,9 @@
-/// Where an app is, and what keeps it there: what the broker of memory goes by.
+/// The state of an app, and what keeps it there: the input of the memory broker.
 package struct AppSnapshot: Sendable, Hashable {
   package let state: LifecycleState
-  /// What it does under the Audio service. (R-MEM-11)
+  /// Its activity under the Audio service. (R-MEM-11)
   package let audio: AudioActivity?
-  /// It follows the location in background. (R-MEM-12)
+  /// Whether it tracks the location in the background. (R-MEM-12)
   package let isTracking: Bool
 }
 

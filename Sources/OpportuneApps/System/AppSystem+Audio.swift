@@ -1,6 +1,6 @@
-/// Audio: it keeps its app in background until it is paused. (R-AUD)
+/// Audio keeps its app in the background until it is paused. (R-AUD)
 extension AppSystem {
-  /// Whether an app plays or records.
+  /// The state of an app's audio.
   package enum AudioState: Sendable, Hashable, CaseIterable { case none, playing, paused }
 
   /// What the system knows of an app's audio.
@@ -29,7 +29,7 @@ extension AppSystem {
     if !state.mayExecute {
       guard state != .notRunning, state != .terminated, apps[id.number].wakes.contains(.audio) else { return }
     }
-    apps[id.number].isPaused = false  // first, so that it is kept once it is there
+    apps[id.number].isPaused = false  // first, so that audio keeps it there
     if !state.mayExecute { moveOn(id, .reanimate) }
     emit(.resumeAudio, id)
     refreshRestrictions(of: id)
@@ -55,7 +55,7 @@ extension AppSystem {
     suspendUnlessHeld(id)
   }
 
-  /// Only so many play in background at a time; whoever is one too many is paused. (R-AUD-03, R-AUD-04)
+  /// Limits how many apps play in the background; those beyond the limit are paused. (R-AUD-03, R-AUD-04)
   mutating func arbitrateAudio(newest: AppID) {
     guard audioService(apps[newest.number]) != nil, !isFree(apps[newest.number]) else { return }
     let playing = apps.filter { $0.state == .background && audioService($0) != nil && $0.id != newest }
@@ -67,7 +67,7 @@ extension AppSystem {
     }
   }
 
-  /// Real-time threads in background may execute only what is approved. (R-AUD-07)
+  /// Real-time threads in the background may execute approved code only. (R-AUD-07)
   mutating func realTimeCode(_ file: String, _ id: AppID) {
     guard let approved = policy.audio.approvedLibraries, !approved.contains(file) else { return }
     guard apps[id.number].state == .background else { return }

@@ -1,5 +1,5 @@
 extension AppSystem {
-  /// What one event of an app does. Throws before it changes anything.
+  /// Handles one event of an app. If it throws, it has changed nothing.
   mutating func handle(_ event: AppEvent, of id: AppID) throws(AppsError) {
     switch event {
     case .launch: try move(id, .launchForeground)
@@ -11,7 +11,7 @@ extension AppSystem {
       if apps[id.number].state.isForeground { apps[id.number].interruptions += 1 }
     case .endInterruption:
       apps[id.number].interruptions = max(0, apps[id.number].interruptions - 1)
-      // A callback that runs still, as at launch, activates it at its end.
+      // If a callback is still running, as at launch, its end activates the app.
       guard apps[id.number].callbacks.isEmpty || apps[id.number].callbacks == [.willResignActive] else {
         return
       }
@@ -73,7 +73,7 @@ extension AppSystem {
     }
   }
 
-  /// In front already, among several: it gets the user's input.
+  /// The app is one of several in the foreground: it gets the user's input.
   private mutating func bringForward(_ id: AppID) throws(AppsError) {
     guard apps[id.number].state == .inactive, front.last != id, let place = front.firstIndex(of: id) else {
       return try move(id, .bringForward)

@@ -1,10 +1,10 @@
 extension AppSystem {
-  /// Moves an app by the table, and does what follows from the move.
+  /// Moves an app by the table, and carries out the consequences of the move.
   mutating func move(_ id: AppID, _ event: LifecycleEvent, reason: LaunchReason = .user) throws(AppsError) {
     var decision = try decide(id, event)
     if case .move(let new, _) = decision, new.isForeground, !apps[id.number].state.isForeground {
       makeRoom(for: id)
-      decision = try decide(id, event)  // giving way may have moved this one too
+      decision = try decide(id, event)  // making room may have moved this app too
     }
     let old = apps[id.number].state
     switch decision {
@@ -29,7 +29,7 @@ extension AppSystem {
     }
   }
 
-  /// The same where the table is known to allow it; a refusal would be a bug of the caller.
+  /// Like `move`, where the table is known to allow it; a refusal is a bug of the caller.
   mutating func moveOn(_ id: AppID, _ event: LifecycleEvent, reason: LaunchReason = .user) {
     do {
       try move(id, event, reason: reason)
@@ -56,7 +56,7 @@ extension AppSystem {
   private mutating func carryOut(_ effect: LifecycleEffect, of id: AppID, reason: LaunchReason) {
     switch effect {
     case .start:
-      dropCallbacks(of: id)  // of a life before
+      dropCallbacks(of: id)  // of an earlier life
       emit(.lifecycle(effect), id)
       emit(.launched(reason), id)
     case .deliver(let callback):
@@ -83,14 +83,14 @@ extension AppSystem {
     if new != .stopping { disarm(.slice, of: id) }
     if new == .suspended { enteredSuspension(id) }
     refreshRestrictions(of: id)
-    // Another may receive the user's input now.
+    // Another app may receive the user's input now.
     if old.isForeground != new.isForeground {
       for app in front where app != id { refreshRestrictions(of: app) }
     }
     suspendUnlessHeld(id)
   }
 
-  /// Who is in front gives way, the longest there first. (R-LIFE-04, R-TASK-06)
+  /// Apps in the foreground give way, the longest there first. (R-LIFE-04, R-TASK-06)
   private mutating func makeRoom(for id: AppID) {
     while front.count >= policy.maximumForeground, let first = front.first { moveOn(first, .leave) }
     if let active = front.last, apps[active.number].state == .active { moveOn(active, .interrupt) }
@@ -118,7 +118,7 @@ extension AppSystem {
       arm(.grace, of: id, at: now + policy.grace)
       enteredBackground(id)
     }
-    // The next in front has the user's input now.
+    // The next foreground app receives the user's input now.
     if let next = front.last, apps[next.number].state == .inactive, apps[next.number].callbacks.isEmpty {
       moveOn(next, .activate)
     }
@@ -147,7 +147,7 @@ extension AppSystem {
     }
   }
 
-  /// Everything of an app that dies with it. Its local notifications live on. (R-MSG-09)
+  /// Resets everything that ends with an app's life. Its local notifications are kept. (R-MSG-09)
   private mutating func forget(_ id: AppID) {
     let index = id.number
     let local = apps[index].deadline(.local)
@@ -187,7 +187,7 @@ extension AppSystem {
     emit(.restrict(new), id)
   }
 
-  /// Suspends an app in background if nothing keeps it there.
+  /// Suspends a background app if nothing keeps it there.
   mutating func suspendUnlessHeld(_ id: AppID) {
     guard apps[id.number].state == .background, !isHeld(apps[id.number]) else { return }
     if apps[id.number].wantsTermination {
@@ -198,7 +198,7 @@ extension AppSystem {
     moveOn(id, .suspend)
   }
 
-  // MARK: What was seen
+  // MARK: Reports of the host
 
   mutating func callbackReturned(_ callback: Callback, _ id: AppID) throws(AppsError) {
     let expected = apps[id.number].callbacks.first

@@ -27,7 +27,7 @@ extension AppSystem {
 
   private mutating func deliver(_ messages: [Message], _ id: AppID) {
     guard reanimate(id, by: .message, reason: .message) else {
-      apps[id.number].queued += messages  // until it comes to the front
+      apps[id.number].queued += messages  // until it comes to the foreground
       return
     }
     for message in messages { emit(.deliver(message), id) }
@@ -39,8 +39,9 @@ extension AppSystem {
     for message in messages { emit(.deliver(message), id) }
   }
 
-  /// Brings an app into background for an event that it wants, and gives it time to handle it. False where it
-  /// stays where it is. In front or in background already, it is not reanimated. (R-MSG-03, R-LIFE-23)
+  /// Reanimates an app into the background for an event that it wants, and gives it time to handle the event.
+  /// Returns false where the app keeps its state. An app in the foreground or background is not reanimated.
+  /// (R-MSG-03, R-LIFE-23)
   mutating func reanimate(_ id: AppID, by wake: Wake, reason: LaunchReason) -> Bool {
     let app = apps[id.number]
     if app.state.isForeground { return true }
@@ -53,8 +54,8 @@ extension AppSystem {
     return true
   }
 
-  // The table decides every pair of these two events without a refusal. Time is given before the move, so
-  // that it is not undone at its end.
+  // The table refuses neither of these two events in any state. The time is granted before the move;
+  // otherwise the end of the move would suspend the app again.
   private mutating func moveEvent(_ id: AppID, _ event: LifecycleEvent, _ reason: LaunchReason) {
     arm(.event, of: id, at: now + policy.eventTime)
     moveOn(id, event, reason: reason)
@@ -69,7 +70,7 @@ extension AppSystem {
     if reanimate(id, by: wake, reason: reasons[wake] ?? .system) { emit(effect, id) }
   }
 
-  /// It has handled what it was woken for, and is governed by the service that applies. (R-MSG-07)
+  /// The app has handled what it was reanimated for; from now on the applicable service decides. (R-MSG-07)
   mutating func handled(_ id: AppID) {
     disarm(.event, of: id)
     suspendUnlessHeld(id)
@@ -97,7 +98,7 @@ extension AppSystem {
     guard !accepted else { return }
     switch prompt {
     case .call: handled(id)  // ignored: back to suspended (R-VOIP-07)
-    case .message, .text: break  // stays where it was
+    case .message, .text: break  // keeps its state
     }
   }
 
@@ -128,7 +129,7 @@ extension AppSystem {
     var kept: [ScheduledLocal] = []
     var fired: [LocalNotification] = []
     for var local in apps[id.number].locals {
-      // By the moment that it was armed for: a double of seconds since 1970 cannot tell all of them apart.
+      // Compared by the moment for which the timer was set: a double of seconds since 1970 is less precise.
       guard armedMoment(forWall: local.fires) <= now else {
         kept.append(local)
         continue
@@ -143,7 +144,7 @@ extension AppSystem {
     }
     apps[id.number].locals = kept
     armLocals(id)
-    // The user sees it, and its app receives it as any message. (R-MSG-02)
+    // The user sees it, and its app receives it like any message. (R-MSG-02)
     for notification in fired { receive(Message(notification), id) }
   }
 

@@ -13,7 +13,7 @@ extension AppSystem {
     apps[id.number].locks[resource] = count == 1 ? nil : count - 1
   }
 
-  /// Whether suspension must not be: what it holds can only be taken back with the app. (R-LOCK-01)
+  /// Whether the app must not be suspended, because it holds a lock that ends only with the app. (R-LOCK-01)
   func holdsFatalLock(_ app: LifecycleRecord) -> Bool {
     guard policy.restrictions.locks, !app.locks.isEmpty else { return false }
     switch policy.restrictions.heldAtSuspension {
@@ -23,7 +23,7 @@ extension AppSystem {
     }
   }
 
-  /// The last moment: what can be taken away is, and the holder of the rest is named. (R-LOCK-02)
+  /// Called at suspension: revokes what can be revoked, and reports the holder of other locks. (R-LOCK-02)
   mutating func reportHeldLocks(_ id: AppID) {
     guard policy.restrictions.locks else { return }
     let held = apps[id.number].locks.keys.sorted()
@@ -41,7 +41,7 @@ extension AppSystem {
     emit(.lockRevoked(resource), id)
   }
 
-  /// As it goes to background. (R-LOCK-02)
+  /// Revokes locks when the app goes to the background. (R-LOCK-02)
   mutating func revokeAtBackground(_ id: AppID) {
     guard policy.restrictions.locks, policy.restrictions.heldAtSuspension == .revokeAll else { return }
     for resource in apps[id.number].locks.keys.sorted() { revoke(resource, id) }

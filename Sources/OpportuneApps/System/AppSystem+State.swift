@@ -1,11 +1,11 @@
 extension AppSystem {
-  /// The number of registered apps; their ids are 0 and up.
+  /// The number of registered apps; their ids start at 0.
   package var count: Int { apps.count }
 
-  /// Whether multitasking is supported. (R-LIFE-21) Asking on behalf of an app keeps R-RULE-11.
+  /// Whether multitasking is supported. (R-LIFE-21) Asking on behalf of an app satisfies R-RULE-11.
   package var isMultitaskingSupported: Bool { policy.supportsMultitasking }
 
-  /// The app in front that receives user input, or is about to.
+  /// The foreground app that receives user input, or is about to.
   package var frontmost: AppID? { front.last }
 
   package func state(of id: AppID) -> LifecycleState? {
@@ -22,8 +22,8 @@ extension AppSystem {
       footprint: app.footprint, brokenRules: app.compliance.broken, callbacks: app.callbacks)
   }
 
-  /// The apps that the switcher shows: those that were launched and are still known to be somewhere, the last
-  /// used first. (R-LIFE-24)
+  /// The apps of the switcher: all that were launched and are not released, the most recently used first.
+  /// (R-LIFE-24)
   package func switcher() -> [AppView] {
     func place(_ index: Int) -> Int { front.firstIndex(of: AppID(index)) ?? -1 }
     func used(_ index: Int) -> Moment { apps[index].lastUsed ?? .zero }
@@ -32,7 +32,7 @@ extension AppSystem {
       .compactMap { view(of: AppID($0)) }
   }
 
-  /// How long an app that is not in front may still run; `nil`: nothing limits it. (R-TASK-15)
+  /// How long an app outside of the foreground may still run; `nil` if there is no limit. (R-TASK-15)
   package func timeRemaining(of id: AppID) -> Duration? {
     guard apps.indices.contains(id.number) else { return .zero }
     let app = apps[id.number]
@@ -46,7 +46,7 @@ extension AppSystem {
     return ends.compactMap { $0 }.max().map { max(.zero, $0 - now) } ?? .zero
   }
 
-  /// How long an app was in each state until now.
+  /// How long an app has been in each state so far.
   package func times(of id: AppID) -> [LifecycleState: Duration] {
     guard apps.indices.contains(id.number) else { return [:] }
     let app = apps[id.number]
@@ -58,10 +58,10 @@ extension AppSystem {
     return result
   }
 
-  /// Bytes in main memory of all apps, as far as 64 bits hold them.
+  /// Bytes in main memory of all apps, clamped to 64 bits.
   package var footprint: UInt64 { UInt64(clamping: memoryInUse) }
 
-  /// Seconds since 1970, by the wall clock that the system was told of.
+  /// Seconds since 1970, by the wall clock that was posted to the system.
   package var wallClock: Double { wallAtZero + now.seconds }
 
   func restrictions(of id: AppID) -> Restrictions {
@@ -73,14 +73,14 @@ extension AppSystem {
 
   var hasFullPower: Bool { policy.power.fullOnMains && power == .mains }
 
-  /// What an app does under the Audio service.
+  /// The app's activity under the Audio service.
   func audioService(_ app: LifecycleRecord) -> AudioActivity? {
     guard policy.audio.isOn, app.plays else { return nil }
     guard !policy.audio.needsDeclaration || app.manifest.backgroundModes.contains(.audio) else { return nil }
     return app.audio
   }
 
-  /// Whether nothing limits an app in background.
+  /// Whether there is no time limit for a background app.
   func isFree(_ app: LifecycleRecord) -> Bool {
     if hasFullPower { return true }
     switch policy.switching {
@@ -97,7 +97,7 @@ extension AppSystem {
       }
   }
 
-  /// Whether anything keeps an app in background now.
+  /// Whether anything keeps an app in the background now.
   func isHeld(_ app: LifecycleRecord) -> Bool {
     if !app.callbacks.isEmpty || isFree(app) || isHeldWithoutLimit(app) || !app.tasks.isEmpty { return true }
     let timers: [DeadlineKind] = [.grace, .event, .fetchLimit, .handler]

@@ -1,9 +1,9 @@
-/// Task completion: time for what was begun and is not finished. (R-TASK)
+/// Task completion: background time for unfinished work. (R-TASK)
 extension AppSystem {
   mutating func beginTask(_ kind: TaskKind, _ id: AppID) {
     if let refusal = taskRefusal(id) { return emit(.taskRefused(refusal), id) }
     let task = OpenTask(id: TaskID(number: nextTask), kind: kind)
-    // Wraps after four thousand million tasks, past the identifier of none.
+    // Wraps after four thousand million tasks, and skips the number 0 of no task.
     nextTask = nextTask == .max ? 1 : nextTask + 1
     apps[id.number].tasks.append(task)
     emit(.taskBegan(task.id), id)
@@ -40,12 +40,12 @@ extension AppSystem {
     suspendUnlessHeld(id)
   }
 
-  /// Its time for tasks in background begins.
+  /// Starts the time limit of its background tasks.
   mutating func startBudget(of id: AppID) {
     apps[id.number].budgetEnd = (apps[id.number].manifest.taskTime ?? policy.tasks.wallClock).map { now + $0 }
   }
 
-  /// Starts the timers of the tasks of an app in background.
+  /// Starts the timers of the tasks of a background app.
   mutating func armTasks(of id: AppID) {
     let app = apps[id.number]
     guard app.state == .background, !isFree(app), !app.tasks.isEmpty || hasEligibleWork(app),
@@ -71,22 +71,22 @@ extension AppSystem {
     expireTasks(of: id)
   }
 
-  /// How long an app may go on before its CPU time must be looked at again; `nil` while nothing depends on
-  /// it. So long that it cannot reach its limit earlier, whatever it does. (R-TASK-05, R-TASK-17)
+  /// The time until the app's CPU time must be read again; `nil` while nothing depends on it. It is chosen so
+  /// that the app cannot reach its limit earlier. (R-TASK-05, R-TASK-17)
   ///
-  /// - Parameter cores: how many CPUs it may use at once.
+  /// - Parameter cores: how many CPUs the app may use at once.
   package func workInterval(of id: AppID, cores: Int) -> Duration? {
     guard apps.indices.contains(id.number) else { return nil }
     let app = apps[id.number]
     guard app.state == .background, !isFree(app), app.deadline(.handler) == nil else { return nil }
     guard !app.tasks.isEmpty || hasEligibleWork(app) else { return nil }
     let left = policy.tasks.cpuTime.map { max(.zero, $0 - app.cpuBehind) / max(1, cores) }
-    // Four looks in the time after which it counts as idle.
+    // Four readings within the idle limit.
     let idle = app.deadline(.idle) == nil ? nil : policy.tasks.idleLimit.map { $0 / 4 }
     return [left, idle].compactMap { $0 }.min()
   }
 
-  /// The time of an app's tasks is up: their handlers run. (R-TASK-13)
+  /// The time of an app's tasks is up: runs their expiration handlers. (R-TASK-13)
   mutating func expireTasks(of id: AppID) {
     disarm(.tasks, .idle, of: id)
     let app = apps[id.number]
@@ -100,7 +100,7 @@ extension AppSystem {
     for app in apps where app.state == .background { expireTasks(of: app.id) }
   }
 
-  /// A task was not ended by its handler. (R-TASK-14)
+  /// An expiration handler has not ended its task. (R-TASK-14)
   mutating func tasksWereNotEnded(_ id: AppID) {
     guard apps[id.number].state == .background, !apps[id.number].tasks.isEmpty else { return }
     for task in apps[id.number].tasks { emit(.diagnose(.taskNeverEnded(task.id)), id) }
@@ -114,7 +114,7 @@ extension AppSystem {
     }
   }
 
-  /// It holds a task and does nothing. (R-TASK-17)
+  /// The app holds a task and uses no CPU time. (R-TASK-17)
   mutating func idleLimitReached(_ id: AppID) {
     guard apps[id.number].state == .background else { return }
     for task in apps[id.number].tasks { emit(.diagnose(.idleTask(task.id)), id) }

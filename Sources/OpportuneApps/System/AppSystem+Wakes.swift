@@ -1,4 +1,4 @@
-/// Network keep-alive, fetch, location, power: what wakes apps. (R-VOIP, R-MAN-02, R-PWR)
+/// Events that reanimate apps: network keep-alive, fetch, location, power. (R-VOIP, R-MAN-02, R-PWR)
 extension AppSystem {
   // MARK: Network
 
@@ -55,7 +55,7 @@ extension AppSystem {
     fetchEnded(.failed, id)
   }
 
-  /// What it brought decides how soon the next one comes.
+  /// The result decides when the next fetch is due.
   private mutating func fetchEnded(_ result: FetchResult, _ id: AppID) {
     let interval = apps[id.number].fetchInterval ?? policy.fetch.shortest
     let next =
@@ -95,22 +95,21 @@ extension AppSystem {
     power = supply
     for app in apps where app.state == .background && hasFullPower != hadFullPower { limitTime(of: app.id) }
     if supply == .battery {
-      // All but the active one. (R-PWR-04)
+      // All foreground apps but the active one. (R-PWR-04)
       if policy.power.pushesBack { for id in front.dropLast() { moveOn(id, .leave) } }
       if policy.tasks.endsOnPowerLoss { expireAllTasks() }
     }
     for app in apps where app.state != .notRunning {
       refreshRestrictions(of: app.id)
       if supply == .battery, app.state == .background {
-        // Full power may have kept it there; now the services decide.
+        // Full power may have kept it there; from now on the services decide.
         if audioService(app) != nil { arbitrateAudio(newest: app.id) }
         suspendUnlessHeld(app.id)
       }
     }
   }
 
-  /// Full power takes the limits of an app in background away; without it they count from here on. (R-PWR-02,
-  /// R-PWR-03)
+  /// Full power lifts the limits of a background app. Without it they start from now on. (R-PWR-02, R-PWR-03)
   private mutating func limitTime(of id: AppID) {
     guard !hasFullPower else { return disarm(.tasks, .handler, .idle, of: id) }
     apps[id.number].cpuBehind = .zero

@@ -2,19 +2,19 @@ internal import OpportuneBase
 
 /// All apps of a machine, as a value: the lifecycle table, the services, the restrictions and their timers.
 ///
-/// It is pure. Time comes with each event and never from a clock; what is to be done comes back as ``Effect``
-/// values, in order. The same events at the same moments give the same effects, whatever host carries them
-/// out: live ones, ``VirtualHost``, or a test. (Law 6 of the design)
+/// It is pure. Time comes with each event and never from a clock; results are ``Effect`` values, in order.
+/// The same events at the same moments give the same effects for every host: a live one, ``VirtualHost``, or
+/// a test. (Law 6 of the design)
 ///
-/// Invariants: at most `policy.maximumForeground` apps are in front, the last of `front` alone may be active.
-/// A timer is armed exactly while the app's note of it is not the distant future. After each event no app is
-/// in background without a reason, unless policy says so.
+/// Invariants: at most `policy.maximumForeground` apps are in the foreground, and only the last of `front`
+/// may be active. A timer is set exactly while the app's own deadline for it is not the distant future. After
+/// each event no app is in the background without a reason, unless the policy allows it.
 package struct AppSystem: Sendable {
   package let policy: AppsPolicy
   package internal(set) var now = Moment.zero
   package internal(set) var power = PowerSupply.battery
   var apps: [LifecycleRecord] = []
-  /// Those in front; the last one has the user's input.
+  /// The foreground apps; the last one receives the user's input.
   var front: [AppID] = []
   /// The timers of all apps.
   private var timers = TimeQueue<Moment, Deadline>()
@@ -24,7 +24,7 @@ package struct AppSystem: Sendable {
   var prompts: [PromptID: (app: AppID, prompt: Prompt)] = [:]
   /// Seconds since 1970 at moment zero.
   var wallAtZero = 0.0
-  /// Wide enough for any number of sizes of any size.
+  /// Wide enough for the sum of any number of sizes.
   var memoryInUse: UInt128 = 0
 
   /// - Throws: ``PolicyError``.
@@ -33,7 +33,7 @@ package struct AppSystem: Sendable {
     self.policy = policy
   }
 
-  /// Makes an app known. It does not run yet.
+  /// Registers an app. It does not run yet.
   package mutating func register(_ manifest: Manifest, settings: UserSettings = UserSettings()) -> AppID {
     let id = AppID(apps.count)
     var record = LifecycleRecord(id: id, manifest: manifest.applying(settings))
@@ -42,12 +42,12 @@ package struct AppSystem: Sendable {
     return id
   }
 
-  /// Handles one event: first whatever was due before `moment`, then the event. What an app does at the tick
-  /// of a limit is in time; ``advance(to:)`` does what is due at the tick itself.
+  /// Handles one event: first everything that was due before `moment`, then the event. An event at the very
+  /// moment of a limit is in time; ``advance(to:)`` handles what is due at that moment.
   ///
-  /// - Throws: ``AppsError``; the event changed nothing then. What was due has been done, and its effects
-  ///   come with the next call or with ``takeEffects()``.
-  /// - Returns: what is to be done, in order.
+  /// - Throws: ``AppsError``; the event changed nothing then. What was due has been handled, and its effects
+  ///   are returned by the next call or by ``takeEffects()``.
+  /// - Returns: the effects, in order.
   package mutating func handle(_ event: SystemEvent, at moment: Moment) throws(AppsError) -> [Effect] {
     try pass(until: moment, inclusive: false)
     switch event {
@@ -65,7 +65,7 @@ package struct AppSystem: Sendable {
     return takeEffects()
   }
 
-  /// Lets time pass: does whatever is due until `moment`.
+  /// Advances the time: handles everything that is due until `moment`.
   ///
   /// - Throws: ``AppsError``: `clockWentBack`.
   package mutating func advance(to moment: Moment) throws(AppsError) -> [Effect] {
@@ -73,7 +73,7 @@ package struct AppSystem: Sendable {
     return takeEffects()
   }
 
-  /// When the host must call ``advance(to:)`` next, unless an event comes before.
+  /// When the host must call ``advance(to:)`` next, unless an event comes earlier.
   package var nextDeadline: Moment? {
     mutating get {
       let apps = apps
@@ -82,7 +82,7 @@ package struct AppSystem: Sendable {
     }
   }
 
-  /// What has not been returned yet.
+  /// Takes the effects that were not returned yet.
   package mutating func takeEffects() -> [Effect] {
     defer { effects.removeAll(keepingCapacity: true) }
     return effects
@@ -102,14 +102,14 @@ package struct AppSystem: Sendable {
 
   // MARK: Timers
 
-  /// What was due before is due now.
+  /// Sets a timer. A time in the past is due now.
   mutating func arm(_ kind: DeadlineKind, of id: AppID, at due: Moment) {
     let moment = max(due, now)
     guard apps[id.number].deadlines[Int(kind.rawValue)] != moment else { return }
     apps[id.number].deadlines[Int(kind.rawValue)] = moment
     guard moment != .distantFuture else { return }
     timers.add(Deadline(app: Int32(truncatingIfNeeded: id.number), kind: kind), at: moment)
-    // Stale entries are cheap, but not for ever.
+    // Stale entries are cheap, but must not accumulate.
     if timers.count > 64 + 4 * apps.count {
       let apps = apps
       timers.compact { $0.isCurrent(at: $1, of: apps) }

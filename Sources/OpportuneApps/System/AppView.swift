@@ -1,27 +1,27 @@
-/// What can be read of an app, at one moment.
+/// A snapshot of an app.
 public struct AppView: Sendable {
-  /// Whose.
+  /// The app.
   public let id: AppID
-  /// As it was registered, with the user's settings.
+  /// The manifest as registered, with the user's settings applied.
   public let manifest: Manifest
-  /// Where the lifecycle has it.
+  /// Its lifecycle state.
   public let state: LifecycleState
-  /// What its state takes from it.
+  /// The restrictions of its state.
   public let restrictions: Restrictions
-  /// Since when it is in this state.
+  /// When it entered this state.
   public let since: Moment
-  /// When it was in front last; `nil`: it never was.
+  /// When it was last in the foreground; `nil` is never.
   public let lastUsed: Moment?
-  /// Begun and not ended, the oldest first.
+  /// The open tasks, the oldest first.
   public let openTasks: [TaskID]
-  /// What it has locked.
+  /// The resources that it has locked.
   public let locks: [SharedResource]
-  /// Hardware that it was given and has not released.
+  /// The hardware that it has.
   public let grants: Set<Hardware>
-  /// Its bytes in main memory, as last said.
+  /// Its bytes in main memory, as last reported.
   public let footprint: UInt64
-  /// Broken best-practice rules and how often.
+  /// Broken best-practice rules, and how often.
   public let brokenRules: [BestPractice: Int]
-  /// Asked for and not returned from; the first one runs.
+  /// The requested callbacks that have not returned; the first one runs.
   public let callbacks: [Callback]
 }

@@ -1,22 +1,22 @@
-/// What an app should do, and is counted when it does not. (R-RULE-01 to -12)
+/// A best practice for apps; the host counts violations. (R-RULE-01 to -12)
 public enum BestPractice: UInt8, Sendable, Hashable, CaseIterable, Comparable {
-  /// Do the least in background.
+  /// Do as little as possible in the background.
   case minimumInBackground = 1
-  /// Do not draw in background.
+  /// Do not draw in the background.
   case noDrawingInBackground
-  /// Do not use the GPU in background.
+  /// Do not use the GPU in the background.
   case noGraphicsHardware
-  /// Save when entering background.
+  /// Save when entering the background.
   case saveOnEnteringBackground
-  /// Let go of shared resources on entering background.
+  /// Release shared resources when entering the background.
   case stopSharedResources
   /// Release what can be rebuilt.
   case releaseMemory
   /// Cancel discovery of services.
   case cancelDiscovery
-  /// Pause when the user's input goes elsewhere.
+  /// Pause when the app loses the user's input.
   case pauseOnResign
-  /// Answer changes when coming back.
+  /// React to changes when returning.
   case undoOnReturn
   /// Begin a task for long work.
   case taskForLongWork
@@ -27,7 +27,7 @@ public enum BestPractice: UInt8, Sendable, Hashable, CaseIterable, Comparable {
 
   public static func < (left: BestPractice, right: BestPractice) -> Bool { left.rawValue < right.rawValue }
 
-  /// The requirement.
+  /// The id of the requirement.
   package var id: String { "R-RULE-\(rawValue < 10 ? "0" : "")\(rawValue)" }
 
   /// The rule in words.
@@ -48,7 +48,7 @@ public enum BestPractice: UInt8, Sendable, Hashable, CaseIterable, Comparable {
     }
   }
 
-  /// What shows that it was broken.
+  /// How a violation shows.
   package var sign: String {
     switch self {
     case .minimumInBackground: "more CPU time in background than a tenth of the time there, beyond a second"
@@ -68,9 +68,9 @@ public enum BestPractice: UInt8, Sendable, Hashable, CaseIterable, Comparable {
   }
 }
 
-/// What an app does that a best-practice rule looks at. ``HostedApp/isMultitaskingSupported()`` reports
-/// itself, and a live host sees what was worked in background and drawn into a ``DrawingBuffer``; the rest is
-/// for the app, or the toolkit that it is made with, to post.
+/// Something that an app does and a best-practice rule covers. ``HostedApp/isMultitaskingSupported()``
+/// reports itself, and a live host detects work in the background and drawing into a ``DrawingBuffer``. All
+/// others are posted by the app, or by its toolkit.
 public enum Compliance: Sendable, Hashable {
   /// It asks whether multitasking is supported.
   case asksForMultitasking
@@ -82,18 +82,18 @@ public enum Compliance: Sendable, Hashable {
   case timerStarts
   /// It stops a timer.
   case timerStops
-  /// It starts to look for services.
+  /// It starts the discovery of services.
   case discoveryStarts
-  /// It stops to look for services.
+  /// It stops the discovery of services.
   case discoveryStops
-  /// It holds so many bytes that it could rebuild.
+  /// It holds this many bytes that it could rebuild.
   case rebuildable(UInt64)
-  /// It has dealt with a change that it heard of.
+  /// It has handled a change of this kind.
   case answers(kind: String)
-  /// It is seen, whatever its state is by now, that it has drawn in background.
+  /// It was found to have drawn in the background, whatever its state is now.
   case hasDrawnInBackground
-  /// It is seen, whatever its state is by now, how much CPU time a stay in background took, of how long that
-  /// was.
+  /// It was found to have used this much CPU time in a background stay of this duration, whatever its state
+  /// is now.
   case hasWorkedInBackground(Duration, of: Duration)
 
   fileprivate var needsExecution: Bool {
@@ -106,7 +106,7 @@ public enum Compliance: Sendable, Hashable {
   }
 }
 
-/// What is remembered of an app's compliance.
+/// The record of an app's compliance.
 struct ConductRecord: Sendable {
   var broken: [BestPractice: Int] = [:]
   var hasAsked = false
@@ -117,7 +117,7 @@ struct ConductRecord: Sendable {
   var unanswered: Set<String> = []
   var hasWorkedTooMuch = false
 
-  /// What was broken is remembered beyond the app's end.
+  /// Violations are kept beyond the app's end.
   mutating func reset() {
     let broken = broken
     self = ConductRecord()
@@ -197,8 +197,8 @@ extension AppSystem {
     if apps[id.number].state == .background, power == .battery { breaks(.preferSignificantChanges, id) }
   }
 
-  /// Beyond a second, and a tenth of the time that it is there; audio and a real-time stream have their own
-  /// measure.
+  /// A violation is more than a second, and more than a tenth of the stay. Audio and real-time streams have
+  /// their own limits.
   mutating func conductWorks(_ time: Duration, _ id: AppID) {
     let app = apps[id.number]
     guard !app.compliance.hasWorkedTooMuch, audioService(app) == nil, !hasFullPower else { return }

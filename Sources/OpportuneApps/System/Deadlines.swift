@@ -1,9 +1,9 @@
-/// What an app's timers are for; one of each at a time.
+/// The purposes of an app's timers; each app has at most one timer of each kind.
 package enum DeadlineKind: UInt8, Sendable, CaseIterable {
   case callback, grace, slice, tasks, handler, idle, event, fetch, fetchLimit, heartbeat, batch, local, front
 }
 
-/// A timer of an app. It is stale where the app's own note of it says another time.
+/// A timer of an app. It is stale if the app's own deadline differs.
 struct Deadline: Sendable {
   let app: Int32
   let kind: DeadlineKind

@@ -1,9 +1,9 @@
-/// All that the system knows of an app.
+/// The system's record of an app.
 struct LifecycleRecord: Sendable {
   let id: AppID
   var manifest: Manifest
   var state = LifecycleState.notRunning
-  /// Asked for and not returned from; the first one runs.
+  /// The requested callbacks that have not returned; the first one runs.
   var callbacks: [Callback] = []
   var interruptions = 0
   var restrictions: Restrictions?
@@ -13,7 +13,7 @@ struct LifecycleRecord: Sendable {
 
   var tasks: [OpenTask] = []
   var work: [TaskKind: Int] = [:]
-  /// When its time for tasks in background ends.
+  /// When the time limit of its background tasks ends.
   var budgetEnd: Moment?
   var cpuBehind: Duration = .zero
   var wantsTermination = false
@@ -49,7 +49,7 @@ struct LifecycleRecord: Sendable {
   var plays: Bool { audio != nil && !isPaused }
 }
 
-/// A task that was begun and not ended.
+/// An open task.
 struct OpenTask: Sendable {
   let id: TaskID
   let kind: TaskKind

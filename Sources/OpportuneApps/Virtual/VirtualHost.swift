@@ -1,25 +1,26 @@
 internal import OpportuneBase
 
-/// A host of virtual time: the same system with a clock that only it moves, and a log instead of apps.
+/// A host in virtual time: the same system with a clock that only the host advances, and a log in place of
+/// apps.
 ///
-/// It answers for the apps as their ``Behaviour`` says. The same events give the same log, bit for bit;
-/// ``hash`` is that of the log. Not thread-safe: a value.
+/// It responds for the apps according to their ``Behaviour``. The same events give the same log, bit for bit;
+/// ``hash`` is the hash of the log. Not thread-safe: a value.
 package struct VirtualHost: Sendable {
   package private(set) var system: AppSystem
-  /// What was logged, if ``keepsLog``.
+  /// The log, if ``keepsLog``.
   package private(set) var log: [AppHost.Event] = []
-  /// Of all that was or would have been logged: FNV-1a, 64 bits, over its lines.
+  /// The hash of the log, kept or not: FNV-1a, 64 bits, over its lines.
   package private(set) var hash: UInt64 = 0xcbf2_9ce4_8422_2325
   package private(set) var events = 0
   package private(set) var effects = 0
   package var keepsLog: Bool
-  /// Hashing costs more than all the rest.
+  /// Whether the hash is computed; it costs more than all the rest.
   package var hashesLog: Bool
-  /// Of apps without one of their own.
+  /// The behaviour of apps that have none of their own.
   package var behaviour = Behaviour()
   private var behaviours: [AppID: Behaviour] = [:]
   private var agenda = Agenda()
-  /// Counts the lives of each app, so that a dead one's answers come to nothing.
+  /// Counts the lives of each app, so that responses of an earlier life are dropped.
   private var lives: [UInt32] = []
 
   /// - Throws: ``PolicyError``.
@@ -42,7 +43,7 @@ package struct VirtualHost: Sendable {
 
   package mutating func setBehaviour(_ behaviour: Behaviour, of id: AppID) { behaviours[id] = behaviour }
 
-  /// Does an event now.
+  /// Handles an event now.
   package mutating func post(_ event: SystemEvent) throws(AppsError) {
     events += 1
     let effects = try system.handle(event, at: system.now)
@@ -52,7 +53,7 @@ package struct VirtualHost: Sendable {
 
   package mutating func post(_ event: AppEvent, _ id: AppID) throws(AppsError) { try post(.app(id, event)) }
 
-  /// Moves the clock to a moment, through everything that is due until then.
+  /// Advances the clock to a moment, and handles everything that is due until then.
   ///
   /// - Throws: ``AppsError``: `clockWentBack`.
   package mutating func run(until end: Moment) throws(AppsError) {
@@ -62,14 +63,14 @@ package struct VirtualHost: Sendable {
     actUntilNow()
   }
 
-  /// Does what is due next, unless that is after `end`, with what apps answer at once, and says whether there
-  /// was any.
+  /// Handles what is due next, unless that is after `end`, and the apps' immediate responses. Returns whether
+  /// there was anything due.
   package mutating func step(until end: Moment) throws(AppsError) -> Bool {
     let deadline = system.nextDeadline ?? .distantFuture
     let answer = agenda.next ?? .distantFuture
     let next = min(deadline, answer)
     guard next <= end else { return false }
-    // Answers come first: what an app does at the tick of its limit is in time.
+    // Responses come first: an event at the very moment of a limit is in time.
     if answer <= deadline { act() } else { self.answer(try system.advance(to: next)) }
     actUntilNow()
     return true
@@ -77,14 +78,14 @@ package struct VirtualHost: Sendable {
 
   package mutating func run(for span: Duration) throws(AppsError) { try run(until: now + span) }
 
-  // MARK: Answers
+  // MARK: Responses
 
-  /// Does what apps answer at once.
+  /// Handles the apps' immediate responses.
   private mutating func actUntilNow() { while let next = agenda.next, next <= now { act() } }
 
   private mutating func act() {
     guard let (moment, item) = agenda.pop(), item.life == lives[item.app.number] else { return }
-    // Another event may have come in between; then the answer is to a question that is gone.
+    // If another event came in between, the request may be obsolete; its response is dropped.
     if let effects = try? system.handle(.app(item.app, item.event), at: max(now, moment)) {
       events += 1
       answer(effects)
@@ -119,7 +120,7 @@ package struct VirtualHost: Sendable {
   private mutating func plan(_ delay: Duration?, _ event: AppEvent, _ id: AppID) {
     guard let delay else { return }
     var moment = system.now + delay
-    // Callbacks take their time one after the other.
+    // Callbacks run one after the other.
     if case .returned = event { moment = max(moment, (agenda.lastReturn[id] ?? .zero) + delay) }
     agenda.push(moment, id, event, life: lives[id.number])
     if case .returned = event { agenda.lastReturn[id] = moment }
@@ -134,7 +135,7 @@ package struct VirtualHost: Sendable {
   }
 }
 
-/// What virtual apps will do, by time and then in the order in which it was planned.
+/// The planned responses of virtual apps, by time and then in the order of planning.
 private struct Agenda: Sendable {
   struct Item: Sendable {
     let app: AppID

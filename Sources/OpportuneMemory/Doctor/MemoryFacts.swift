@@ -1,36 +1,36 @@
 internal import COpportune
 import Glibc
 
-/// What a diagnosis of memory is made from; read from the machine, or made up by a test. Errors are error
-/// numbers, 0 for none.
+/// The facts of a diagnosis of memory: read from the machine, or given by a test. Errors are `errno` numbers,
+/// 0 for none.
 package struct MemoryFacts: Sendable, Equatable {
   package var pageSize = 4096
-  /// `nil` where the kernel does not say.
+  /// The machine's memory; `nil` where the kernel does not report it.
   package var machine: MemoryReading?
-  /// Of the memory cgroups with a limit that the program is in.
+  /// The memory cgroups of the program that have a limit.
   package var cgroups: [MemoryReading] = []
-  /// Bytes.
+  /// The size of the swap space in bytes.
   package var swap: UInt64 = 0
-  /// The kernel's alarm for stalls.
+  /// The error of opening the kernel's alarm for memory stalls (PSI).
   package var stallError: Int32 = 0
-  /// `MADV_FREE` and `MADV_PAGEOUT`.
+  /// The errors of `MADV_FREE` and `MADV_PAGEOUT`.
   package var freeError: Int32 = 0
   package var pageOutError: Int32 = 0
-  /// Bytes that may be locked into memory; `.max` is no limit. What is read is `RLIMIT_MEMLOCK`, whatever the
-  /// process may do besides.
+  /// Bytes that may be locked into memory; `.max` is no limit. This is `RLIMIT_MEMLOCK`, whatever privileges
+  /// the process has.
   package var lockable: UInt64 = .max
-  /// `smaps_rollup` of this process.
+  /// Whether `smaps_rollup` of this process can be read.
   package var hasRollup = true
   package var store = Store()
 
-  /// A folder that a hibernation store may be in.
+  /// A possible folder of a hibernation store.
   package struct Store: Sendable, Equatable {
     package var folder = "."
-    /// Of making a file there.
+    /// The error of creating a file there.
     package var fileError: Int32 = 0
-    /// Files there are in main memory.
+    /// Whether its files are in main memory, as on tmpfs.
     package var isMemory = false
-    /// Of setting blocks aside, and of `O_DIRECT`.
+    /// The errors of allocating blocks, and of `O_DIRECT`.
     package var allocateError: Int32 = 0
     package var directError: Int32 = 0
 
@@ -39,7 +39,8 @@ package struct MemoryFacts: Sendable, Equatable {
 
   package init() {}
 
-  /// Of this machine, as this process sees it. Makes a file of 1 MiB in the folder, and removes it.
+  /// Reads the facts of this machine, as this process sees them. Creates a file of 1 MiB in the folder, and
+  /// removes it.
   package static func read(storeFolder: String) -> MemoryFacts {
     var facts = MemoryFacts()
     facts.pageSize = OpportuneMemory.pageSize
@@ -57,7 +58,7 @@ package struct MemoryFacts: Sendable, Equatable {
     return facts
   }
 
-  /// Tried on a page of its own.
+  /// Tries the advice on a temporary page.
   private static func error(ofAdvice advice: Int32) -> Int32 {
     let size = OpportuneMemory.pageSize
     guard let page = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
