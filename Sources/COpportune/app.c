@@ -1,4 +1,4 @@
-/* Apps: their places, their state word and its steps, and what they hold. */
+/* Apps: their queues, their state word and its transitions, and the jobs that they hold. */
 #include "runq.h"
 
 #include <stdlib.h>
@@ -15,7 +15,8 @@ static opp_app *app_allocate(opp_core *core, uint32_t index) {
     return app;
 }
 
-/* Takes the place of that index, or returns NULL: it is in use, or memory is short, which ends the search. */
+/* Reuses the app at that index, or makes it. Returns NULL if it is in use, or if memory is short, which ends
+ * the search. */
 static opp_app *app_occupy(opp_core *core, uint32_t index, bool *memory_short) {
     /* [apps] acquire: pairs with the exchange below. */
     opp_app *app = opp_load(&core->apps[index], acquire);
@@ -38,8 +39,8 @@ static opp_app *app_occupy(opp_core *core, uint32_t index, bool *memory_short) {
 
 opp_app *opp_app_create(opp_core *core, uint8_t band, bool suspended) {
     if (band >= OPP_BANDS) return NULL;
-    /* relaxed, all uses of `free_app`: it only says where to begin. If it is too high the low places come
-     * last. */
+    /* relaxed, all uses of `free_app`: a hint where to begin the search. If it is too high, lower indices
+     * come last. */
     uint32_t start = opp_load(&core->free_app, relaxed), count = core->config.max_apps;
     bool memory_short = false;
     for (uint32_t i = 0; i < count && !memory_short; i++) {
@@ -49,8 +50,8 @@ opp_app *opp_app_create(opp_core *core, uint8_t band, bool suspended) {
         OPP_ASSERT(app->index == index);
         OPP_ASSERT(app->core == core);
         opp_cas(&core->free_app, &start, index + 1, relaxed);
-        /* relaxed: nobody has this app yet. The word may be one that the place's last owner had: see R3 in
-         * runq.h. */
+        /* relaxed: no other thread has this app yet. An earlier owner of this index may have had the same
+         * word: see R3 in runq.h. */
         opp_store(&app->state, band | (suspended ? STATE_SUSPENDED : 0), relaxed);
         return app;
     }
@@ -74,14 +75,16 @@ void *opp_app_context(const opp_app *app) {
 }
 
 opp_app_state opp_app_state_read(const opp_app *app) {
-    /* acquire: what came before the step is seen by who sees the step. Pairs with app_step(). */
+    /* acquire: pairs with app_step(). A thread that sees the new state sees what happened before the
+     * change. */
     uint64_t state = opp_load(&app->state, acquire);
     return (opp_app_state){.band = state_band(state), .suspended = state & STATE_SUSPENDED,
                            .generation = state / STATE_STEP};
 }
 
 bool opp_app_is_suspended(const opp_app *app) {
-    /* seq_cst: after what the caller announced, as app_step() comes before a look at announcements. */
+    /* seq_cst: after the caller's announcement. app_step() precedes the suspender's read of the
+     * announcements. */
     return opp_load(&app->state, seq_cst) & STATE_SUSPENDED;
 }
 
@@ -95,7 +98,7 @@ bool opp_app_holds(const opp_app *app, unsigned number) {
 
 uint64_t opp_app_levels(const opp_app *app) {
     const opp_core *core = app->core;
-    /* relaxed: the caller's own step, or a later one, which shows itself */
+    /* relaxed: the caller's own change, or a later one, which sets its own ready bits */
     uint64_t state = opp_load(&app->state, relaxed);
     if (state & STATE_SUSPENDED) return 0;
     uint64_t levels = 0;
@@ -116,13 +119,14 @@ void opp_app_show_at(opp_app *app, unsigned number) {
     ready_bit_set(ready_bit_at(core->ready, number));
 }
 
-/* Sets the bits of every level at which `app` has something. After a step that may have made it so. */
+/* Sets the ready bits of every level at which `app` has jobs. Called after a step that may have made some
+ * ready. */
 static void app_show(opp_app *app) {
     for (uint64_t levels = opp_app_levels(app); levels != 0; levels &= levels - 1)
         opp_app_show_at(app, (unsigned)__builtin_ctzll(levels));
 }
 
-/* The one place where the word changes: (old & ~clear) | set, and a new generation. */
+/* The only function that changes the word: (old & ~clear) | set, and the next generation. */
 static bool app_step(opp_app *app, uint64_t clear, uint64_t set) {
     OPP_ASSERT((clear | set) < STATE_STEP);
     uint64_t state = opp_load(&app->state, relaxed);
@@ -131,8 +135,9 @@ static bool app_step(opp_app *app, uint64_t clear, uint64_t set) {
         next = (state & ~clear) | set;
         if (next == state) return false;
         next += STATE_STEP;
-        /* [state] seq_cst: before our looks at ready bits and announcements in the one order of the essay.
-         * release: what the caller did before the step is seen by who acts on it. */
+        /* [state] seq_cst: precedes this thread's reads of ready bits and announcements in the total order
+         * of the essay in runq.h. release: a thread that acts on the new state sees what the caller did
+         * before. */
     } while (!opp_cas(&app->state, &state, next, seq_cst));
     return true;
 }
@@ -168,7 +173,7 @@ uint64_t opp_app_queued(const opp_app *app) {
 uint32_t opp_app_running(const opp_app *app) {
     uint32_t count = 0;
     /* [consumers] acquire: pairs with opp_consumer_create(). seq_cst: a consumer that is not in this list yet
-     * announces itself later in the one order of the essay, and then sees the suspension. */
+     * announces its app later in the total order, and then sees the suspension. */
     for (opp_consumer *consumer = opp_load(&app->core->consumers,
                                            seq_cst); consumer != NULL; consumer = consumer->next)
         count += opp_load(&consumer->current, seq_cst) == app; /* [announce] see "Suspension" */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A cgroup file system that has a controller, and where in it the process is. */
+/* A mounted cgroup hierarchy that has a controller, and the process's place in it. */
 typedef struct hierarchy {
     const char *controller;
     bool is_unified;
@@ -81,7 +81,8 @@ static bool note_mount(char *line, void *context) {
     return false;
 }
 
-/* From the process's cgroup up to the mount point: what each sets holds for all below it. */
+/* Visits the cgroups from the process's own up to the mount point: the limits of each apply to all below
+ * it. */
 static void visit_path(const hierarchy *own, const char *root, opp_cgroup_look look, void *context) {
     size_t prefix = strcmp(own->mounted, "/") == 0 ? 0 : strlen(own->mounted);
     const char *below = own->path;
@@ -107,7 +108,7 @@ static void visit_path(const hierarchy *own, const char *root, opp_cgroup_look l
 static void visit(const char *root, hierarchy *own, opp_cgroup_look look, void *context) {
     opp_file_lines(root, "/proc/self/cgroup", note_cgroup, own);
     if (opp_file_lines(root, "/proc/self/mountinfo", note_mount, own) != 0) {
-        /* Without /proc: containers see their own cgroup where everybody mounts it. */
+        /* Without /proc: a container sees its own cgroup at the usual mount point. */
         int length = snprintf(own->at, sizeof own->at, "/sys/fs/cgroup%s%s", own->is_unified ? "" : "/",
                               own->is_unified ? "" : own->controller);
         if (length < 0 || (size_t)length >= sizeof own->at) own->at[0] = '\0';
@@ -117,7 +118,7 @@ static void visit(const char *root, hierarchy *own, opp_cgroup_look look, void *
 }
 
 void opp_cgroup_visit(const char *root, const char *controller, opp_cgroup_look look, void *context) {
-    /* Machines in transition have both hierarchies, and both hold. */
+    /* A machine in transition has both hierarchies, and the limits of both apply. */
     hierarchy unified = {.controller = controller, .is_unified = true}, legacy = {.controller = controller};
     visit(root, &unified, look, context);
     visit(root, &legacy, look, context);

@@ -1,15 +1,15 @@
-/* Where the process is in the cgroup file systems. Private to the core. */
+/* The process's cgroups. Private to the core. */
 #ifndef OPP_CGROUP_H
 #define OPP_CGROUP_H
 
 #include "opp_system.h"
 
-/* What is done at a cgroup: `root` followed by `folder` is its place. */
+/* Called for a cgroup whose folder is `root` followed by `folder`. */
 typedef void (*opp_cgroup_look)(const char *root, const char *folder, bool is_unified, void *context);
 
 /*
- * Looks at the process's cgroup and at each above it, as far as they can be seen, in the unified hierarchy
- * and in that of `controller` alone. `root` takes the place of "/" ("" is the machine's own).
+ * Calls `look` for the process's cgroup and for each visible one above it: in the unified hierarchy, and in
+ * that of `controller` alone. `root` replaces "/" ("" is the real root).
  */
 void opp_cgroup_visit(const char *root, const char *controller, opp_cgroup_look look, void *context);
 

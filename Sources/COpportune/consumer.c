@@ -1,4 +1,4 @@
-/* Consumers: each belongs to one worker at a time, and says which app that is inside of. */
+/* Consumers: each belongs to one worker at a time, and announces the app whose job the worker runs. */
 #include "runq.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ opp_consumer *opp_consumer_create(opp_core *core, opp_producer *own, const uint8
         opp_consumer *first = opp_load(&core->consumers, relaxed);
         do {
             consumer->next = first;
-            /* [consumers] release: the record is filled in; seq_cst: before its announcements. */
+            /* [consumers] release: publishes the initialised record. seq_cst: precedes its announcements. */
         } while (!opp_cas(&core->consumers, &first, consumer, seq_cst));
     }
     return consumer;
@@ -43,12 +43,12 @@ opp_consumer *opp_consumer_create(opp_core *core, opp_producer *own, const uint8
 void opp_consumer_destroy(opp_consumer *consumer) {
     opp_consumer_leave(consumer);
     opp_consumer_join(consumer, 0);
-    opp_store(&consumer->in_use, 0, release); /* [consumer-reuse] release: the last owner is done. */
+    opp_store(&consumer->in_use, 0, release); /* [consumer-reuse] release: this owner has finished. */
 }
 
 void opp_consumer_move(opp_consumer *consumer, opp_app *app) {
     OPP_ASSERT(app == NULL || app->core == consumer->core);
-    opp_app *left = opp_load(&consumer->current, relaxed); /* relaxed: the consumer's own */
+    opp_app *left = opp_load(&consumer->current, relaxed); /* relaxed: the consumer's own field */
     OPP_ASSERT(left != app);
     opp_store(&consumer->current, app, seq_cst); /* [announce] see "Suspension" */
     if (left == NULL) return;
@@ -63,7 +63,7 @@ void opp_consumer_leave(opp_consumer *consumer) {
 }
 
 void opp_consumer_join(opp_consumer *consumer, uint32_t group) {
-    /* relaxed: a preference, which follows nothing and hides nothing */
+    /* relaxed: a preference; no other data depends on it */
     opp_store(&consumer->own->group, group, relaxed);
 }
 
@@ -74,12 +74,12 @@ void opp_consumer_end_turn(opp_consumer *consumer) {
 }
 
 bool opp_consumer_should_leave(const opp_consumer *consumer) {
-    const opp_app *app = opp_load(&consumer->current, relaxed); /* relaxed: the consumer's own */
-    /* relaxed: if it is missed here the announcement of the next app, or of none, sees it. */
+    const opp_app *app = opp_load(&consumer->current, relaxed); /* relaxed: the consumer's own field */
+    /* relaxed: if this load misses the suspension, the announcement of the next app, or of none, sees it. */
     return app != NULL && opp_load(&app->state, relaxed) & STATE_SUSPENDED;
 }
 
 const opp_app *opp_consumer_current(const opp_consumer *consumer) {
-    /* relaxed: only compared, with what may be over a moment later */
+    /* relaxed: for comparison only; the value may be out of date at once */
     return opp_load(&consumer->current, relaxed);
 }

@@ -1,4 +1,4 @@
-/* The fifo of one producer: how it begins, grows and ends. The way of an entry is in fifo.h. */
+/* The fifo of one producer: creation, growth and end. The path of an entry is in fifo.h. */
 #include "fifo.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ opp_fifo *opp_fifo_create(opp_producer *producer) {
 }
 
 void opp_fifo_free(opp_fifo *fifo) {
-    opp_directory *directory = opp_load(&fifo->directory, relaxed); /* relaxed: nobody else is left */
+    opp_directory *directory = opp_load(&fifo->directory, relaxed); /* relaxed: no other user is left */
     while (directory != NULL) {
         opp_directory *older = directory->older;
         free(directory);
@@ -36,11 +36,12 @@ void opp_fifo_free(opp_fifo *fifo) {
     free(fifo);
 }
 
-/* Makes room in the directory for the segment of index `tail`. Returns the directory or NULL. */
+/* Makes room in the directory for the segment of index `tail`. Returns the directory; NULL where memory is
+ * short. */
 static opp_directory *fifo_reserve(opp_fifo *fifo, uint64_t tail) {
-    opp_directory *directory = opp_load(&fifo->directory, relaxed); /* relaxed: the producer's own */
-    /* relaxed: an old head only makes the directory grow early. That its entry may be overwritten follows
-     * from the value alone: by B3 nobody can still claim an index below it. */
+    opp_directory *directory = opp_load(&fifo->directory, relaxed); /* relaxed: the producer's own field */
+    /* relaxed: an old head only makes the directory grow early. An entry may be overwritten once its index
+     * lies below any value of head: by B3 no thread can claim it any more. */
     uint64_t head = opp_load(&fifo->head, relaxed);
     uint64_t first = SEGMENT_OF(head), number = SEGMENT_OF(tail);
     OPP_ASSERT(head <= tail);                                   /* B1 */
@@ -64,8 +65,8 @@ bool opp_fifo_extend(opp_fifo *fifo, opp_segments *segments, uint64_t tail) {
     if (directory == NULL) return false;
     opp_segment *segment = opp_segments_take(segments);
     if (segment == NULL) return false;
-    /* [entry] release: a late reader, which has not seen the tail that this segment is for, may still read
-     * the entry, and then the segment's slots: they are mapped. Pairs with the acquire in fifo_peek(). */
+    /* [entry] release: pairs with the acquire in fifo_peek(). A late reader that has not seen the tail of
+     * this segment may still read the entry and then the segment's slots; they are mapped. */
     opp_store(&directory->segment[SEGMENT_OF(tail) & directory->mask], segment, release);
     fifo->filling = segment;
     return true;

@@ -1,7 +1,7 @@
 /*
- * A stack that is pushed by compare-and-swap and taken whole by exchange. Nothing is ever popped alone, so
- * there is no ABA. Invariant: a message is in the list that exactly one fetch takes. A pusher that is stopped
- * before its exchange concerns nobody else.
+ * A stack that is pushed by compare-and-swap and taken as a whole by exchange. No node is popped alone, so
+ * there is no ABA. Invariant: each message is taken by exactly one fetch. A pusher that is stopped before its
+ * exchange affects no other thread.
  */
 #include "opp_assert.h"
 #include "opp_inbox.h"
@@ -39,9 +39,9 @@ int opp_inbox_push(opp_inbox *inbox, void *message) {
     node *top = opp_load(&inbox->top, relaxed);
     do {
         fresh->next = top;
-        /* [inbox] release: the node and the message are seen by who fetches them. acquire: a fetch that was
-         * too early for this message is known by it, and what its thread did before, such as unarming the
-         * alarm that the caller arms next. */
+        /* [inbox] release: pairs with opp_inbox_fetch(), which sees the node and the message. acquire: if a
+         * fetch came too early for this message, the pusher sees what the fetching thread did before it, such
+         * as disarming the alarm that the caller arms next. */
     } while (!opp_cas(&inbox->top, &top, fresh, acq_rel));
     return 0;
 }

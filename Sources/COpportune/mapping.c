@@ -7,7 +7,7 @@
 #endif
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 #include <sanitizer/lsan_interface.h>
-/* LeakSanitizer looks for pointers in mapped memory only where it is told to. */
+/* LeakSanitizer searches mapped memory for pointers only where it is told to. */
 #define TELL_LEAK_CHECKER(call) (call)
 #else
 #define TELL_LEAK_CHECKER(call) ((void)0)

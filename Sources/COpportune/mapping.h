@@ -1,7 +1,7 @@
 /*
- * Zeroed memory straight from the kernel, for tables of which most is never touched.
+ * Zeroed memory from mmap, for tables of which most is never touched.
  *
- * Not from the allocator: its locks may be held by a background thread that is stopped.
+ * Not from the allocator, whose locks may be held by a background thread that is stopped.
  */
 #ifndef OPP_MAPPING_H
 #define OPP_MAPPING_H

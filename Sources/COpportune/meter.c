@@ -10,7 +10,7 @@
 struct opp_thread_meter {
     clockid_t clock;
     int schedstat;   /* a descriptor, or -errno where it could not be opened */
-    char folder[64]; /* of the thread in /proc, for what is read seldom; empty where it is not there */
+    char folder[64]; /* the thread's in /proc, for rare reads; empty where it is missing */
 };
 
 opp_thread_meter *opp_thread_meter_create(void) {
@@ -21,8 +21,8 @@ opp_thread_meter *opp_thread_meter_create(void) {
         return NULL;
     }
     /*
-     * thread-self rather than the thread's number: it also holds where /proc is that of another process
-     * namespace. What the link says is in that one's numbers.
+     * thread-self and not the thread's number: it is also right where /proc belongs to another process
+     * namespace, whose numbers differ.
      */
     meter->schedstat = opp_file_open("/proc/thread-self/schedstat");
     char *link = stpcpy(meter->folder, "/proc/");
@@ -40,13 +40,14 @@ void opp_thread_meter_destroy(opp_thread_meter *meter) {
 
 int opp_thread_meter_cpu(const opp_thread_meter *meter, uint64_t *cpu_ns) {
     struct timespec time;
-    /* EINVAL is how the kernel says that the thread has ended. */
+    /* The kernel returns EINVAL for a thread that has ended. */
     if (clock_gettime(meter->clock, &time) != 0) return errno == EINVAL ? -ESRCH : -errno;
     *cpu_ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
     return 0;
 }
 
-/* Time on a CPU, time waiting for one, turns on a CPU. A kernel that does not count prints three zeros. */
+/* Reads time on a CPU, time waiting for one, turns on a CPU. A kernel that does not count prints three
+ * zeros. */
 static bool read_wait(const opp_thread_meter *meter, uint64_t *wait_ns) {
     if (meter->schedstat < 0) return false;
     char text[80];
@@ -72,7 +73,7 @@ int opp_thread_meter_read(const opp_thread_meter *meter, opp_thread_usage *usage
     return 0;
 }
 
-/* A line of the thread's status: whether to go on. */
+/* Parses a line of the thread's status. Returns whether to continue. */
 static bool find_switches(char *line, void *found) {
     static const char key[] = "voluntary_ctxt_switches:";
     if (strncmp(line, key, sizeof key - 1) != 0) return true;
@@ -88,8 +89,8 @@ int64_t opp_thread_meter_voluntary_switches(const opp_thread_meter *meter) {
 }
 
 /*
- * Whether the thread waits for the lock of the process's memory map. The kernel tells the function that
- * waits, not what it waits for: of those that lock the map, one of these is part of each name.
+ * Whether the thread waits for the lock of the process's memory map. The kernel reports the function that
+ * waits, not the lock. The name of each function that locks the map contains one of these strings.
  */
 static bool waits_for_memory_map(const opp_thread_meter *meter) {
     static const char *const parts[] =
@@ -107,7 +108,7 @@ int opp_thread_meter_is_blocked(const opp_thread_meter *meter) {
     if (meter->folder[0] == '\0') return -ENOENT;
     ssize_t count = opp_file_read(meter->folder, "/stat", text, sizeof text);
     if (count < 0) return (int)count;
-    /* The name may itself hold parentheses, but nothing behind it does. */
+    /* The name may itself contain parentheses, but nothing behind it does. */
     char *name_end = strrchr(text, ')');
     if (name_end == NULL || name_end[1] != ' ') return -ENODATA;
     switch (name_end[2]) {

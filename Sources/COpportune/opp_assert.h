@@ -1,9 +1,10 @@
 /*
- * Assertions of the core: its own invariants, one condition a line. On in debug builds, under sanitizers, in
- * the C tests and in the explorer, where each is a finding; in release builds the condition is not evaluated.
+ * Assertions of the core: its own invariants, one condition a line. Enabled in debug builds, under
+ * sanitizers, in the C tests and in the explorer, where each failure is a finding. In release builds the
+ * condition is not evaluated.
  *
- * A condition looks at what its thread alone may change, or at a value that was loaded before: to load an
- * atomic here would be a step of its own, and might read what is old by now.
+ * A condition uses only what its thread alone may change, or a value that was loaded before. Loading an
+ * atomic here would be a step of its own, and might read a different value.
  */
 #ifndef OPP_ASSERT_H
 #define OPP_ASSERT_H

@@ -1,4 +1,4 @@
-/* What purgeable regions ask of the kernel. */
+/* The kernel calls for purgeable regions. */
 #include "pages.h"
 #include "opp_sync.h"
 
@@ -17,7 +17,7 @@ void *opp_pages_map(size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
                         0);
     if (memory == MAP_FAILED) return NULL;
-    /* A kernel without huge pages refuses, and needs no asking. */
+    /* A kernel without huge pages refuses; that is harmless. */
     (void)madvise(memory, bytes, MADV_NOHUGEPAGE);
     return memory;
 }
@@ -37,10 +37,10 @@ int opp_pages_offer(void *memory, size_t bytes) {
 }
 
 /*
- * It must be a write that the compiler cannot drop: only writing to a page takes it back, and a read before
- * that could see what is gone a moment later. An addition and a store of what was there do it; an `or` with 0
- * would not, since Clang makes a load of it. relaxed: other threads see the page only when its settling is
- * over; the kernel is no thread.
+ * It must be a write that the compiler cannot remove. Only writing to a page takes it back; a page that was
+ * only read may be taken a moment later. An addition and a store of the old value do it. An `or` with 0 does
+ * not, since Clang makes a load of it. relaxed: other threads see the page only after the pin has settled it;
+ * the kernel is not a thread.
  */
 _Bool opp_pages_keep(uint64_t *word) {
     _Atomic(uint64_t) *shared = (_Atomic(uint64_t) *)(void *)word;

@@ -40,7 +40,7 @@ static bool sets(opp_class policy, int nice, uint8_t rt_priority, uint64_t slice
     return opp_thread_set_sched(0, &params) == 0;
 }
 
-/* Older kernels take the slice and forget it. */
+/* Older kernels accept the slice and ignore it. */
 static bool try_slice(int nice, uint64_t *default_slice_ns) {
     const uint64_t slice_ns = 3 * 1000 * 1000;
     opp_sched_params now;
@@ -51,13 +51,13 @@ static bool try_slice(int nice, uint64_t *default_slice_ns) {
     return is_taken;
 }
 
-/* There and back; from nice 19 there is only back. */
+/* Raises nice and lowers it again; from nice 19 it only lowers it. */
 static bool try_nice(int nice) {
     if (nice == 19) return sets(OPP_CLASS_NORMAL, 18, 0, 0) && sets(OPP_CLASS_NORMAL, 19, 0, 0);
     return sets(OPP_CLASS_NORMAL, 19, 0, 0) && sets(OPP_CLASS_NORMAL, nice, 0, 0);
 }
 
-/* The highest priority that is allowed, 0 where there is none. */
+/* The highest permitted priority, 0 where there is none. */
 static uint8_t try_rr(void) {
     struct rlimit limit;
     if (sets(OPP_CLASS_RR, 0, 99, 0)) return 99;
@@ -66,8 +66,7 @@ static uint8_t try_rr(void) {
     return sets(OPP_CLASS_RR, 0, allowed, 0) ? allowed : 0;
 }
 
-/* Runs on a thread that ends afterwards: what cannot be undone is left to it. The least harmful comes
- * first. */
+/* Runs on a temporary thread, which keeps what cannot be undone. The least harmful test comes first. */
 static void *probe_thread(void *context) {
     opp_system_probe *probe = context;
     opp_sched_params own;
@@ -82,7 +81,7 @@ static void *probe_thread(void *context) {
     probe->rr_priority_max = try_rr();
     probe->can_use_rr = probe->rr_priority_max > 0;
     probe->can_raise_nice = sets(OPP_CLASS_NORMAL, nice, 0, 0) && try_nice(nice);
-    /* At the nice value that it has by now: leaving SCHED_IDLE is a question of its own. */
+    /* At the thread's current nice value: leaving SCHED_IDLE is a separate question. */
     if (opp_thread_get_sched(0, &own) == 0) nice = own.nice;
     probe->can_leave_idle = sets(OPP_CLASS_IDLE, 0, 0, 0) && sets(OPP_CLASS_NORMAL, nice, 0, 0);
     return NULL;

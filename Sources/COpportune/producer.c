@@ -1,4 +1,4 @@
-/* Producers: each belongs to one thread at a time, and is left to another, with what it has queued. */
+/* Producers: each belongs to one thread at a time, and is reused by another with its queued jobs. */
 #include "runq.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@ opp_producer *opp_producer_acquire(opp_core *core, uint8_t node) {
     for (opp_producer *producer = opp_load(&core->producers,
                                            acquire); producer != NULL; producer = producer->next) {
         uint32_t owned = 0;
-        /* [adopt] acquire: pairs with the release in opp_producer_release(); the last owner's pushes are
-         * over, and its private fields are ours. */
+        /* [adopt] acquire: pairs with the release in opp_producer_release(). The last owner's pushes are
+         * over, and this thread may use the private fields. */
         if (producer->node == node && opp_load(&producer->owned, relaxed) == 0 &&
             opp_cas(&producer->owned, &owned, 1, acquire))
             return producer;

@@ -10,8 +10,9 @@
 #define OPP_PRODUCER_CACHE 64
 #endif
 
-/* An overtaker's epoch is at most low_water + 2 (OPP_OUTSIDE_SLACK), the low-water mark at most one older
- * than the overtaken job's publication: two epochs before a consumer looks round and three after. */
+/* An overtaker's epoch is at most low_water + 2 (OPP_OUTSIDE_SLACK). The low-water mark is at most one epoch
+ * older than the publication of the overtaken job. So two epochs pass before a consumer looks at all fifos,
+ * and three after. */
 _Static_assert(OPP_BYPASS_MAX >= 5 * OPP_EPOCH_PUSHES, "the bypass promised in opp_runq.h");
 
 /* The path of the last push, from the fifo up to the level; see push.c. */
@@ -34,7 +35,7 @@ struct opp_producer {
     struct {
         opp_queue *queue;
         opp_fifo *fifo;
-    } cache[OPP_PRODUCER_CACHE]; /* which fifo is mine in which queue */
+    } cache[OPP_PRODUCER_CACHE]; /* which fifo is this producer's in which queue */
 };
 
 #endif

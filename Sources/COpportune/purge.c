@@ -1,41 +1,40 @@
 /*
- * Purgeable regions. A region has two banks of address space, of which one is current; a word says all about
- * them.
+ * Purgeable regions. A region has two banks of address space, of which one is current. One word contains the
+ * whole state:
  *
- *   bits  0-7   VOLATILE  may be taken while PINS is 0. Its owner sets and clears it.
- *               PURGED    the current bank is zero, and the content gone. A taker sets it, filled() clears
- *               it. LAZY      the pages of the current bank were, or are being, given back by MADV_FREE: any
- *               of them may be
- *                         zero. A lazy taker sets it; who settles which is the case, or an eager taker,
- *                         clears it.
- *               FILLING   one holder of a pin fills the current bank, or settles what LAZY left of it. It
- *               alone clears it. PURGING   a taker is at work on a bank: on the current one if LAZY is set,
- *               on the other one if not.
- *                         It alone clears it, when that bank is as LAZY says or zero.
- *               BANK      which bank is current.
- *               CLOSED    no region lives here. close() sets it; open() of the next life clears it.
- *               BROKEN    the kernel took a bank back neither way: no taker begins again.
- *   bits  8-31  GENERATION  grows with every loss and every opening, within its bits: what was seen does not
- *   come again. bits 32-63  PINS      at the top, so that a pin is one addition that carries nowhere.
+ *     bits  0-7   VOLATILE  may be taken while PINS is 0. Set and cleared by the owner.
+ *                 PURGED    the current bank is zero, the content gone. Set by a taker, cleared by filled().
+ *                 LAZY      the pages of the current bank were, or are being, returned by MADV_FREE: any may
+ *                           be zero. Set by a lazy taker; cleared by the pin that settles which pages are
+ *                           zero, or by an eager taker.
+ *                 FILLING   one holder of a pin fills the current bank, or settles what LAZY left of it.
+ *                           Cleared by that holder only.
+ *                 PURGING   a taker works on a bank: the current one if LAZY is set, else the other one.
+ *                           Cleared by the taker only, when that bank is as LAZY says, or zero.
+ *                 BANK      which bank is current.
+ *                 CLOSED    the region is closed. Set by close(), cleared by the next open().
+ *                 BROKEN    the kernel took a bank back neither way: no taker begins again.
+ *     bits  8-31  GENERATION  grows with every loss and opening, within its bits: an old state never recurs.
+ *     bits 32-63  PINS      at the top, so that a pin is one addition without a carry into other fields.
  *
  * Invariants:
- *   1. A taker begins only by exchanging a word with PINS, FILLING and PURGING all 0, and none begins while
- *      PINS is not
- *      0. So a bank that a pin was given stays as it is until the unpin, and at most one taker is at work.
- *   2. With PURGING clear the other bank is zero. An eager taker therefore makes it current in the step that
- *      begins the taking: whoever pins next has zero memory at once, and never waits for the taker, who works
- *      on what nobody can be given until PURGING is clear again.
- *   3. A pin that meets a lazy taker at work does the same for it: it makes the other bank current, and the
- *      content counts as lost. The taker sees at its end that LAZY is gone, and gives that bank back eagerly.
- *   4. FILLING is only set by a holder of a pin, so no taker begins while it is set.
- *   5. Structs are never freed before their set, so anyone may look at any; memory is only touched by who
- *      holds a pin or has set PURGING. close() unmaps, unless a taker is at work: then the taker does, when
- *      it finds CLOSED at its end.
+ *  1. A taker begins only by exchanging a word with PINS, FILLING and PURGING all 0; no taker begins while
+ *     PINS is not 0. So a bank that a pin has got is not changed until the unpin, and there is at most one
+ *     taker.
+ *  2. With PURGING clear, the other bank is zero. An eager taker therefore makes it current in the step that
+ *     begins the taking. The next pin has zero memory at once, and never waits for the taker. The taker works
+ *     on a bank that no pin can get until PURGING is clear again.
+ *  3. A pin during a lazy taking does the same for itself: it makes the other bank current, and the content
+ *     counts as lost. The taker sees at its end that LAZY is clear, and returns that bank eagerly.
+ *  4. FILLING is only set by a holder of a pin, so no taker begins while it is set.
+ *  5. Structs are never freed before their set, so any thread may read them. Memory is only accessed by a
+ *     holder of a pin, or by the taker that has set PURGING. close() unmaps it, unless there is a taker: then
+ *     the taker does, when it finds CLOSED at its end.
  *
- * A lazy loss is found page by page. Before the pages are offered the taker notes for each the place of a
- * word that is not zero. A page that the kernel took comes back zero, so that word tells. A page without such
- * a word is zero anyway, taken or not. This costs two bytes a page aside, and leaves the content without
- * holes, which a reserved word in each page would not.
+ * A lazy loss is found page by page. Before the pages are offered, the taker stores for each page the index
+ * of a word that is not zero. A page that the kernel took comes back as zero, so that word shows the loss. A
+ * page without such a word is zero anyway, taken or not. This costs two bytes for each page. A reserved word
+ * in each page would not, but would leave holes in the content.
  */
 #include "opp_purge.h"
 #include "mapping.h"
@@ -67,10 +66,10 @@
 #define FIRST ((uint32_t)OPP_PURGE_FIRST)
 
 struct opp_purge {
-    _Alignas(64) _Atomic(uint64_t) word; /* with the stamp, which unpinning writes too */
+    _Alignas(64) _Atomic(uint64_t) word; /* on a line with the stamp, which unpinning writes too */
     _Atomic(uint64_t) used_ns;
-    /* Set by open, before the word says so; the pointers are for who may touch the memory, the rest for
-     * anyone. */
+    /* Set by open before it publishes the word. The banks are for threads that may access the memory, the
+     * rest for all. */
     _Alignas(64) uint8_t *bank[2];
     uint16_t *mark; /* by page, after the banks: a word that was not zero, or NO_WORD; the lazy taker's, then who settles.
                        Without pages of their own once LAZY is cleared. */
@@ -86,9 +85,9 @@ struct opp_purge {
 struct opp_purge_set {
     size_t page;
     _Atomic(uint64_t) born;
-    /* A stack of closed places: place + 1 below, and above it a tag that every change of the stack grows, so
-     * that a
-     * place which went and came back is not taken for one that stayed. */
+    /* A stack of closed places: place + 1 in the low half. The high half is a tag that grows with every
+     * change of the stack, so that a place which was taken and returned is not mistaken for one that
+     * stayed. */
     _Alignas(64) _Atomic(uint64_t) free;
     _Atomic(uint32_t) places;
     _Atomic(opp_purge *) chunk[CHUNKS];
@@ -138,7 +137,7 @@ uint32_t opp_purge_set_places(const opp_purge_set *set) {
 
 opp_purge *opp_purge_set_at(const opp_purge_set *set, uint32_t place) {
     uint32_t chunk = chunk_of(place);
-    /* Acquire: its places, all closed (release in add_chunk). */
+    /* Acquire: publishes its places, all closed (release in add_chunk). */
     return opp_load(&set->chunk[chunk], acquire) + (place - FIRST * ((1u << chunk) - 1));
 }
 
@@ -168,12 +167,12 @@ static opp_purge *add_place(opp_purge_set *set) {
 }
 
 static opp_purge *claim(opp_purge_set *set) {
-    /* Acquire: all that was done with the place before (release in give_place). */
+    /* Acquire: all earlier uses of the place (release in give_place). */
     uint64_t top = opp_load(&set->free, acquire);
     while ((uint32_t)top != 0) {
         opp_purge *region = opp_purge_set_at(set, (uint32_t)top - 1);
         uint64_t next = ((top >> 32) + 1) << 32 | opp_load(&region->next_free, relaxed);
-        /* relaxed: what it reads has been acquired, and the tag tells that it is the same. */
+        /* relaxed: what it reads was acquired above, and the tag shows that it is the same. */
         if (opp_cas(&set->free, &top, next, relaxed)) return region;
         top = opp_load(&set->free, acquire);
     }
@@ -185,17 +184,17 @@ static void give_place(opp_purge *region) {
     do {
         opp_store(&region->next_free, (uint32_t)top, relaxed);
         mine = ((top >> 32) + 1) << 32 | (region->place + 1);
-        /* Release: the place, to who claims it next. */
+        /* Release: publishes the place to the thread that claims it next (acquire in claim). */
     } while (!opp_cas(&region->set->free, &top, mine, release));
 }
 
-/* Of both banks and the marks, in whole pages. */
+/* The size of both banks and the marks, in whole pages. */
 static size_t mapped(const opp_purge_set *set, size_t bytes) {
     size_t marks = bytes / set->page * sizeof(uint16_t);
     return 2 * bytes + (marks + set->page - 1) / set->page * set->page;
 }
 
-/* The memory is nobody's any more. */
+/* Unmaps the memory, which no thread uses any more. */
 static void unmap(opp_purge *region) {
     opp_pages_unmap(region->bank[0], mapped(region->set, opp_load(&region->bytes, relaxed)));
     give_place(region);
@@ -221,16 +220,15 @@ int opp_purge_open(opp_purge_set *set, size_t bytes, uint32_t owner, uint32_t gr
     opp_store(&region->born, opp_add(&set->born, 1, relaxed), relaxed);
     opp_store(&region->used_ns, opp_sync_tick(), relaxed);
     uint64_t word = lost(opp_load(&region->word, relaxed)) & GENERATION_MASK;
-    /* Release: all of the above, to who looks (acquire in look) and takes. */
+    /* Release: publishes all of the above to threads that look (acquire in look) and take. */
     opp_store(&region->word, word, release);
     *out = region;
     return 0;
 }
 
 void opp_purge_close(opp_purge *region) {
-    /* Acquire: what a taker did is done (release in finish_eagerly, take_lazily). Not release: each holder's
-     * last
-     * use was released by its unpin, and a read-modify-write goes on with that to the taker. */
+    /* Acquire: a taker has finished (release in finish_eagerly, take_lazily). Not release: each unpin has
+     * released the last use of its holder, and a read-modify-write continues that release sequence. */
     uint64_t word = opp_or(&region->word, CLOSED, acquire);
     if (!(word & PURGING)) unmap(region);
 }
@@ -248,27 +246,27 @@ static void note_words(opp_purge *region, const uint8_t *bank) {
     }
 }
 
-/* By who has the bank to itself, since nobody writes or reads them else. What the kernel refuses stays until
- * the close. */
+/* Called by the thread that owns the bank; no other thread accesses the marks. Marks that the kernel refuses
+ * to drop stay until the close. */
 static void drop_marks(opp_purge *region) {
     size_t bytes = opp_load(&region->bytes, relaxed);
     (void)opp_pages_drop(region->mark, mapped(region->set, bytes) - 2 * bytes);
 }
 
-/* The bank is not current, and nobody's but this taker's. */
+/* The bank is not current, and belongs to this taker. */
 static int64_t finish_eagerly(opp_purge *region, uint8_t *bank, int64_t bytes, bool was_lazy) {
     int result = opp_pages_drop(bank, (size_t)bytes);
     if (was_lazy) drop_marks(region);
     if (result < 0) opp_or(&region->word, BROKEN, relaxed);
-    /* Release: the zeroed bank, to the taker that makes it current again (acquire in take) and, through that
-       exchange, to its pins. Acquire: where it was closed meanwhile, the last use of it. */
+    /* Release: publishes the zeroed bank to the taker that makes it current again (acquire in take) and,
+     * through that exchange, to its pins. Acquire: if it was closed meanwhile, the last use of it. */
     uint64_t word = opp_and(&region->word, ~(uint64_t)PURGING, acq_rel);
     if (word & CLOSED) unmap(region);
     return result < 0 ? result : bytes;
 }
 
-/* Takes every page back from the kernel. Whether all were still there. FILLING is the caller's, or the bank
- * the taker's. */
+/* Takes every page back from the kernel. Returns whether all were still there. The caller has set FILLING, or
+ * is the taker of the bank. */
 static bool is_all_there(opp_purge *region, uint8_t *bank) {
     size_t page = region->set->page, pages = opp_load(&region->bytes, relaxed) / page;
     for (size_t i = 0; i < pages; i++) {
@@ -281,20 +279,20 @@ static bool is_all_there(opp_purge *region, uint8_t *bank) {
 static int64_t take_lazily(opp_purge *region, uint8_t *bank, int64_t bytes) {
     note_words(region, bank);
     int error = opp_pages_offer(bank, (size_t)bytes);
-    /* Where only a part is refused, as what is locked, the rest may be gone already: LAZY stays, and who pins
-     * it finds out. */
+    /* If only a part was refused, such as locked pages, the rest may be gone already: LAZY stays, and the
+     * next pin settles it. */
     uint64_t drop = error != 0 && is_all_there(region, bank) ? PURGING | LAZY : PURGING;
     if (drop & LAZY) drop_marks(region);
     uint64_t word = opp_load(&region->word, relaxed);
     while (word & LAZY) {
-        /* Release: the marks, to who settles (acquire in pin). Not acquire: whoever had pinned it since it
-         * was begun
-         * would have cleared LAZY, so where it was closed meanwhile its last use was acquired in take. */
+        /* Release: publishes the marks to the pin that settles (acquire in pin). Not acquire: any pin since
+         * the taking began would have cleared LAZY. So if the region was closed meanwhile, its last use was
+         * acquired in take. */
         if (!opp_cas(&region->word, &word, word & ~drop, release)) continue;
         if (word & CLOSED) unmap(region);
         return error == 0 ? bytes : error;
     }
-    return finish_eagerly(region, bank, bytes, true); /* somebody came, and went to the other bank */
+    return finish_eagerly(region, bank, bytes, true); /* a pin came, and made the other bank current */
 }
 
 static int64_t take(opp_purge *region, uint64_t word, opp_purge_mode mode) {
@@ -303,11 +301,9 @@ static int64_t take(opp_purge *region, uint64_t word, opp_purge_mode mode) {
     uint64_t begun = mode == OPP_PURGE_LAZY ? word | LAZY | PURGING
                                             : ((lost(word) ^ BANK) & ~(uint64_t)LAZY) | PURGED | PURGING;
     uint64_t found = word;
-    /* Acquire: the last use of the bank (release in unpin) comes before its taking, and the other bank was
-     * emptied
-     * (release in finish_eagerly). Not release: nothing was done yet,
-     * and a read-modify-write goes on with the releases
-     * before it, for pins that find the other bank. */
+    /* Acquire: the last use of the bank (release in unpin) precedes its taking, and the other bank was zeroed
+     * (release in finish_eagerly). Not release: nothing was changed yet, and a read-modify-write continues
+     * the earlier releases, for pins that find the other bank. */
     if (!opp_cas(&region->word, &found, begun, acquire)) return 0;
     uint8_t *bank = current(region, word);
     int64_t bytes = (int64_t)opp_load(&region->bytes, relaxed);
@@ -325,7 +321,7 @@ int64_t opp_purge_revoke(opp_purge *region, const opp_purge_view *seen) {
 
 /* --- Using --- */
 
-/* By its holder. */
+/* Called by the thread that owns the bank. */
 static void clear(opp_purge *region, uint8_t *bank) {
     size_t bytes = opp_load(&region->bytes, relaxed);
     if (opp_pages_drop(bank, bytes) < 0) memset(bank, 0, bytes);
@@ -336,21 +332,21 @@ static opp_purge_access resolve_lazy(opp_purge *region, uint8_t *bank, void **co
     bool is_whole = is_all_there(region, bank);
     drop_marks(region);
     if (is_whole) {
-        /* Release: the pages and the marks, whole again, to pins that find neither flag (acquire in pin). */
+        /* Release: publishes the pages and the marks to pins that find neither flag (acquire in pin). */
         opp_and(&region->word, ~(uint64_t)(LAZY | FILLING), release);
         return OPP_PURGE_INTACT;
     }
-    /* What is left goes too: who fills expects zero. */
+    /* The rest goes too: a bank to be filled must be zero. */
     clear(region, bank);
     uint64_t word = opp_load(&region->word, relaxed);
-    /* relaxed: FILLING is still set, and keeps everybody else away from the bank. */
+    /* relaxed: FILLING is still set, and keeps all other threads away from the bank. */
     while (!opp_cas(&region->word, &word, (lost(word) & ~(uint64_t)LAZY) | PURGED, relaxed)) {}
     return OPP_PURGE_EMPTY;
 }
 
 /* The pin is held: no taker begins, but a lazy one may be at work. */
 static opp_purge_access pin_slowly(opp_purge *region, void **contents) {
-    /* relaxed: the exchange, or the load at the end, acquires before anything is looked at. */
+    /* relaxed: the exchange, or the load at the end, acquires before the memory is accessed. */
     uint64_t word = opp_load(&region->word, relaxed);
     while (word & (PURGED | LAZY)) {
         if (word & FILLING) {
@@ -360,7 +356,7 @@ static opp_purge_access pin_slowly(opp_purge *region, void **contents) {
         uint64_t ours = word | FILLING;
         bool leaves = (word & LAZY) && (word & PURGING);
         if (leaves) ours = ((lost(ours) ^ BANK) & ~(uint64_t)LAZY) | PURGED;
-        /* Acquire: pairs with the release that led to the state: of finish_eagerly, of take_lazily, and of
+        /* Acquire: pairs with the release that led to this state, in finish_eagerly, take_lazily or
          * emptied. */
         if (!opp_cas(&region->word, &word, ours, acquire)) continue;
         *contents = current(region, ours);
@@ -374,9 +370,8 @@ static opp_purge_access pin_slowly(opp_purge *region, void **contents) {
 }
 
 opp_purge_access opp_purge_pin(opp_purge *region, void **contents) {
-    /* Acquire: what was filled (release in filled) or settled. A taker that comes after sees the pin, since
-     * both
-     * change the same word. */
+    /* Acquire: what was filled (release in filled) or settled. A later taker sees the pin, since both change
+     * the same word. */
     uint64_t word = opp_add(&region->word, PIN_ONE, acquire);
     if (word & (PURGED | LAZY)) return pin_slowly(region, contents);
     *contents = current(region, word);
@@ -385,26 +380,26 @@ opp_purge_access opp_purge_pin(opp_purge *region, void **contents) {
 
 void opp_purge_unpin(opp_purge *region) {
     opp_store(&region->used_ns, opp_sync_tick(), relaxed);
-    /* Release: all use of the bank comes before its taking (acquire in take). */
+    /* Release: all use of the bank precedes its taking (acquire in take). */
     opp_sub(&region->word, PIN_ONE, release);
 }
 
 void opp_purge_filled(opp_purge *region) {
     opp_store(&region->born, opp_add(&region->set->born, 1, relaxed), relaxed);
-    /* Release: the content, to the pins that find it intact (acquire in pin). */
+    /* Release: publishes the content to pins that find it intact (acquire in pin). */
     opp_and(&region->word, ~(uint64_t)(PURGED | FILLING), release);
 }
 
 void opp_purge_emptied(opp_purge *region) {
     uint8_t *bank = current(region, opp_load(&region->word, relaxed));
     clear(region, bank);
-    /* Release: the zero memory, to who fills next (acquire in pin). */
+    /* Release: publishes the zero memory to the next pin that fills (acquire in pin). */
     opp_and(&region->word, ~(uint64_t)FILLING, release);
 }
 
 void opp_purge_set_volatile(opp_purge *region, bool is_volatile) {
-    /* relaxed: open and each unpin released what was written before, and a read-modify-write goes on with
-     * that. */
+    /* relaxed: open and each unpin have released earlier writes, and a read-modify-write continues their
+     * release sequences. */
     if (is_volatile) opp_or(&region->word, VOLATILE, relaxed);
     else opp_and(&region->word, ~(uint64_t)VOLATILE, relaxed);
 }
@@ -414,17 +409,15 @@ bool opp_purge_set_volatile_if(opp_purge *region, const opp_purge_view *view, bo
     uint64_t word = view->word;
     do {
         if ((word & life) != (view->word & life)) return false;
-        /* relaxed: as above. Of another life it is another word (release in open), whatever that one's owner
-         * is. */
+        /* relaxed: as above. After a reopening the word differs (release in open), whoever the owner is. */
     } while (!opp_cas(&region->word, &word, is_volatile ? word | VOLATILE : word & ~(uint64_t)VOLATILE,
                       relaxed));
     return true;
 }
 
 bool opp_purge_look(const opp_purge *region, opp_purge_view *view) {
-    /* Acquire: what open wrote of this life (release in open). What another life wrote later goes with
-     * another word, by
-     * which take tells. */
+    /* Acquire: what open wrote for this life (release in open). A later life has another word, which take
+     * compares. */
     uint64_t word = opp_load(&region->word, acquire);
     *view = (opp_purge_view){
         .bytes = opp_load(&region->bytes, relaxed),

@@ -1,10 +1,10 @@
 /*
- * Pushing: an entry goes into the producer's own fifo, then the ready bits on its way up are set where they
+ * Pushing: an entry goes into the producer's own fifo. Then the ready bits on its path are set where they
  * were not.
  *
- * A producer mostly pushes where it pushed last, so it remembers that path (R3 to R5 in runq.h) and need not
- * find it. The steps are the same, in the same order, on either way; only what they go by has been worked out
- * before.
+ * A producer mostly pushes where it pushed last. So it caches that path (R3 to R5 in runq.h) and need not
+ * look it up. The steps are the same in the same order on both paths; only their operands are known in
+ * advance.
  */
 #include "worker_pool.h"
 #include "runq.h"
@@ -58,8 +58,8 @@ int opp_app_give_back(opp_producer *producer, opp_app *app, int set, uint8_t ran
     return number;
 }
 
-/* The ready bits from the app up, once that of the rank is set and the app's word was found to be the
- * way's. */
+/* Sets the ready bits from the app upwards. The bit of the rank is set, and the app's word was found to be
+ * that of the cached path. */
 static inline int path_show(const opp_path *path) {
     ready_bit_set(path->app_ready);
     ready_bit_set(path->summary_ready);
@@ -67,8 +67,8 @@ static inline int path_show(const opp_path *path) {
     return path->level;
 }
 
-/* An entry is in `fifo`, its rank's ready bit is set, and then the app's word was `state`. Returns what
- * opp_push() does. */
+/* An entry is in `fifo`, and its rank's ready bit was set before the app's word was read as `state`. Returns
+ * what opp_push() does. */
 static __attribute__((noinline)) int path_find(opp_producer *producer, opp_app *app, int set, uint8_t rank,
                                                opp_fifo *fifo,
                                                uint64_t state) {
@@ -87,8 +87,8 @@ static __attribute__((noinline)) int path_find(opp_producer *producer, opp_app *
     return path_show(&producer->path);
 }
 
-/* Where nothing is remembered that is right under `state`, or a segment is full. Apart, as path_find() is, so
- * that the short path calls nothing and saves no registers. */
+/* For a push without a cached path that is valid under `state`, or with a full segment. A separate function,
+ * like path_find(), so that the short path makes no calls and saves no registers. */
 static __attribute__((noinline)) int push_long(opp_producer *producer, opp_app *app, uint8_t rank,
                                                opp_job job,
                                                uint64_t state) {
@@ -100,14 +100,14 @@ static __attribute__((noinline)) int push_long(opp_producer *producer, opp_app *
 
 int opp_push(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job) {
     const opp_path *path = &producer->path;
-    /* relaxed: with `stay` a job pushed while the band changes may land in either; else only the look below
-     * counts. */
+    /* relaxed: with `stay`, a job pushed during a change of band may go to either band. Otherwise only the
+     * load below counts. */
     uint64_t state = opp_load(&app->state, relaxed);
     if (path->app != app || path->rank != rank || path->state != state)
         return push_long(producer, app, rank, job, state);
     OPP_ASSERT(path->fifo->producer == producer); /* R5 */
     OPP_ASSERT(path->level < OPP_LEVELS);
-    uint64_t tail = opp_load(&path->fifo->tail, relaxed); /* relaxed: the producer's own */
+    uint64_t tail = opp_load(&path->fifo->tail, relaxed); /* relaxed: the producer's own field */
     if (SLOT_OF(tail) == 0) return push_long(producer, app, rank, job, state);
     fifo_put(path->fifo, tail, job, producer_stamp(producer, app->core));
     ready_bit_set(path->rank_ready);
@@ -117,7 +117,7 @@ int opp_push(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job) {
 }
 
 opp_submitted opp_submit(opp_producer *producer, opp_app *app, uint8_t rank, opp_job job, opp_worker *self) {
-    /* the job may be over before the push returns, and its app gone; not the core */
+    /* the job may end before the push returns, and its app with it; the core remains */
     const opp_core *core = app->core;
     opp_submitted submitted = {.level = opp_push(producer, app, rank, job), .wake = OPP_WAKE_NOTHING};
     if (submitted.level < 0 || submitted.level == OPP_LEVEL_NONE) return submitted;

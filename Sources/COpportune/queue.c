@@ -1,34 +1,36 @@
 /*
- * A queue is a list of fifos, one for each producer that ever pushed to it. A producer outlives its thread,
- * to be adopted by another; a fifo that is empty, and whose producer has no thread, is taken out of the list
- * in a sweep now and then, and rests until its producer pushes to the queue again.
+ * A queue is a list of fifos, one for each producer that has ever pushed to it. A producer outlives its
+ * thread, to be adopted by another. A fifo that is empty, and whose producer has no thread, is removed from
+ * the list by an occasional sweep. It rests until its producer pushes to the queue again.
  *
- * Invariants (those of one fifo stand in fifo.h)
- *  B6  Segments, directories, fifos, producers and queues stay what they are until the core is destroyed.
- *  B7  Stamps in one fifo do not fall (as unsigned differences), unless its producer was adopted or stopped
- *      inside a push; then an entry is older than it need be, which only favours it.
- *  B8  A fifo that is not in the list is empty, and its producer remembers it nowhere; only who holds
- *      `sweeping` takes one out, puts it to rest or has it back. Its `next` stays what it was, so a reader
- *      that stands on it goes on to all that were in the list behind it; if it comes back to the front
- *      meanwhile, he looks at the list once more.
+ * Invariants (those of one fifo are in fifo.h)
+ *  B6  Segments, directories, fifos, producers and queues keep their type and address until the core is
+ *      destroyed.
+ *  B7  Stamps in one fifo do not decrease (as unsigned differences). The exception is a producer that was
+ *      adopted, or stopped inside a push; then an entry's stamp is older than necessary, which only favours
+ *      the entry.
+ *  B8  A fifo that is not in the list is empty, and its producer has no cached pointer to it. Only the holder
+ *      of `sweeping` removes a fifo, rests it or restores it. Its `next` is kept, so a reader that is at this
+ *      fifo continues to all that followed it in the list. If the fifo is restored to the front meanwhile,
+ *      the reader looks at the list once more.
  *
- * Bypass. Entries carry the core's epoch, which each producer advances after every 25 pushes, so a producer
- * stamps at most 25 entries with one epoch. A consumer takes from a fifo only while its front's epoch is at
- * most one above the smallest front that it saw when it last looked round (the *low-water mark*); then it
- * must look again, and take from the fifo with the smallest. Hence at most two epochs of a producer's later
- * entries pass before that look and two after.
+ * Bypass. Entries carry the core's epoch, which each producer advances after every 25 pushes; so a producer
+ * stamps at most 25 entries with one epoch. The *low-water mark* is the smallest front that a consumer saw
+ * when it last looked at all fifos. A consumer takes from a fifo only while its front's epoch is at most one
+ * above that mark. Then it must look again, and take from the fifo with the smallest front. Hence at most two
+ * epochs of a producer's later entries pass before that look, and two after.
  *
  * Turns. Within that bound a consumer prefers its own fifo. Since 50 jobs may be long, a worker ends its turn
- * by time, and the next is that of the *outside* fifos: those of producers that no consumer of its group has
- * as its own, so that nobody else prefers them. Of these it takes the oldest front, and of several as old the
- * one behind the fifo that it served last. So an outside entry waits for one turn of the own fifo and for the
- * entries of other outside fifos. It may be one epoch younger than an own one that is taken before its turn,
- * since with several workers epochs pass faster than jobs.
+ * by time. The next turn is that of the *outside* fifos: those of producers that no consumer of its group has
+ * as its own, so that no other consumer prefers them. Of these it takes the oldest front; of several equally
+ * old, the one behind the fifo that it served last. So an outside entry waits for one turn of the own fifo
+ * and for the entries of other outside fifos. It may be one epoch younger than an own entry that is taken
+ * before its turn, since with several workers epochs pass faster than jobs.
  *
- * A stopped thread. In a push, before tail is stored: its entry is not there yet, others are not concerned.
- * In a sweep: there is no other sweep of this queue, and one producer that rests is not adopted; a push makes
- * a new fifo where it cannot have its old one back. In a take, before the claim: nothing has happened. After
- * it: it holds one entry and, by B4, at most one segment.
+ * A stopped thread. In a push, before tail is stored: its entry is not there yet, and other threads are not
+ * affected. In a sweep: this queue has no other sweep meanwhile, and one resting producer is not adopted; a
+ * push makes a new fifo where it cannot restore its old one. In a take, before the claim: nothing has
+ * happened. After the claim: it holds one entry and, by B4, at most one segment.
  */
 #include "queue.h"
 
@@ -50,7 +52,7 @@ void opp_queue_drain(opp_queue *queue, void (*drop)(opp_job, void *), void *cont
 }
 
 void opp_queue_free(opp_queue *queue) {
-    /* relaxed: nobody else is left. */
+    /* relaxed: no other thread uses the queue any more. */
     for (opp_fifo *fifo = opp_load(&queue->fifos, relaxed), *next; fifo != NULL; fifo = next) {
         next = opp_load(&fifo->next, relaxed);
         opp_fifo_free(fifo);
@@ -63,8 +65,8 @@ void opp_queue_free(opp_queue *queue) {
 }
 
 static opp_fifo *fifo_next(const opp_fifo *fifo) {
-    /* [next] acquire: pairs with the releases in queue_sweep() and opp_queue_fifo(), by which another fifo
-     * may stand here than when the list was entered. What stood here then was acquired with `fifos`. */
+    /* [next] acquire: pairs with the releases in queue_sweep() and opp_queue_fifo(), by which `next` may have
+     * changed since the list was entered. The original successor was acquired with `fifos`. */
     return opp_load(&fifo->next, acquire);
 }
 
@@ -76,7 +78,7 @@ static bool queue_try_sweeping(opp_queue *queue) {
 }
 
 static void queue_end_sweeping(opp_queue *queue) {
-    /* [sweeping] release: what rests is seen by the next holder */
+    /* [sweeping] release: the next holder sees the resting fifos */
     opp_store(&queue->sweeping, false, release);
 }
 
@@ -84,8 +86,8 @@ static size_t cache_place(const opp_queue *queue) {
     return ((uintptr_t)queue >> 4 ^ (uintptr_t)queue >> 10) % OPP_PRODUCER_CACHE;
 }
 
-/* Puts fifos to rest that are empty and whose producer nobody owns. Not the first in the list, where others
- * push. */
+/* Removes fifos that are empty and whose producer has no owner. Not the first in the list, which pushers
+ * change. */
 static void queue_sweep(opp_queue *queue) {
     if (!queue_try_sweeping(queue)) return;
     size_t place = cache_place(queue);
@@ -94,15 +96,15 @@ static void queue_sweep(opp_queue *queue) {
     for (opp_fifo *fifo = fifo_next(before); fifo != NULL; fifo = fifo_next(before)) {
         opp_producer *producer = fifo->producer;
         uint32_t owned = 0;
-        /* [adopt] acquire: the last owner's pushes are over, and the producer's private fields are ours; see
-         * opp_producer_acquire(). */
+        /* [adopt] acquire: pairs with opp_producer_release(). The last owner's pushes are over, and this
+         * thread may use the private fields. */
         bool ours = opp_load(&producer->owned, relaxed) == 0 && opp_cas(&producer->owned, &owned, 1, acquire);
-        /* relaxed: the tail is ours, an old head only makes the fifo stay. */
+        /* relaxed: this thread owns the tail; an old head only makes the fifo stay. */
         bool rests = ours && opp_load(&fifo->head, relaxed) == opp_load(&fifo->tail, relaxed);
         if (rests) {
             if (producer->cache[place].queue == queue) producer->cache[place].queue = NULL;
             if (producer->path.fifo == fifo) producer->path.app = NULL;
-            /* [next] release: passes on what was acquired of the fifo behind. */
+            /* [next] release: passes on what was acquired of the following fifo. */
             opp_store(&before->next, fifo_next(fifo), release);
             fifo->resting = queue->resting;
             queue->resting = fifo;
@@ -114,7 +116,7 @@ static void queue_sweep(opp_queue *queue) {
     queue_end_sweeping(queue);
 }
 
-/* The producer's fifo that rests, or NULL. */
+/* Restores the producer's resting fifo; NULL if there is none. */
 static opp_fifo *queue_have_back(opp_queue *queue, const opp_producer *producer) {
     if (!queue_try_sweeping(queue)) return NULL;
     opp_fifo **link = &queue->resting;
@@ -142,11 +144,11 @@ opp_fifo *opp_queue_fifo(opp_queue *queue, opp_producer *producer) {
         opp_fifo *first;
         do {
             first = opp_load(&queue->fifos, acquire); /* [fifos] */
-            /* [next] release: a reader may still stand on the fifo from when it was in the list before; see
+            /* [next] release: a reader may still be at this fifo, from when it was in the list before; see
              * B8. */
             opp_store(&fifo->next, first, release);
-            /* [fifos] release: see above. seq_cst: it comes before the tail of the first push in the one
-             * order that fifo_push() speaks of. */
+            /* [fifos] release: see above. seq_cst: precedes the tail of the first push in the total order
+             * that fifo_put() describes. */
         } while (!opp_cas(&queue->fifos, &first, fifo, seq_cst));
     }
     OPP_ASSERT(fifo->producer == producer);
@@ -155,14 +157,15 @@ opp_fifo *opp_queue_fifo(opp_queue *queue, opp_producer *producer) {
     return fifo;
 }
 
-/* A look round has met many empty fifos. relaxed: it only counts, and a look more or less does not matter. */
+/* A look at all fifos has met many empty ones. relaxed: only a counter, of which exactness does not
+ * matter. */
 static void queue_met_empty(opp_queue *queue) {
     uint32_t looks = opp_load(&queue->looks, relaxed) + 1;
     opp_store(&queue->looks, looks, relaxed);
     if (looks % OPP_SWEEP_LOOKS == 0) queue_sweep(queue);
 }
 
-/* Looks at every fifo. False when all were empty. Otherwise `oldest` and, where it may be taken, `choice`. */
+/* Looks at every fifo. False if all were empty. Otherwise sets `oldest`, and `choice` if it may be taken. */
 static bool queue_look_round(opp_queue *queue, const opp_producer *own, const uint8_t *distance,
                              uint32_t slack,
                              uint32_t *low_water, peek *choice) {
@@ -208,8 +211,8 @@ static bool producer_is_outside(const opp_producer *producer, const opp_producer
     return producer != own && (group == 0 || group != opp_load(&own->group, relaxed));
 }
 
-/* The outside fifo to be served after `served`, unless its front is younger than `limit`. Else leaves
- * `choice` alone. */
+/* The outside fifo to serve after `served`, unless its front is younger than `limit`. Otherwise leaves
+ * `choice` unchanged. */
 static void queue_choose_outside(opp_queue *queue, const opp_producer *own, uint32_t limit,
                                  const opp_fifo *served,
                                  peek *choice) {
@@ -232,17 +235,18 @@ static void queue_choose_outside(opp_queue *queue, const opp_producer *own, uint
 }
 
 /*
- * Where the order is exact (no slack) one look round is not enough: a fifo that was empty when it was looked
- * at may have got an entry since, and another one, pushed after that, may be what was found in a fifo looked
- * at later. So the choice must be found again: by then all that was pushed before it is seen, as the acquire
- * of its tail makes sure. Another choice the second time means that another thread has pushed or taken.
+ * Where the order is exact (no slack), one look is not enough. A fifo that was empty when it was looked at
+ * may have received an entry since. Another entry, pushed after that one, may then be found in a fifo that is
+ * looked at later. So the choice must be found a second time. By then every entry that was pushed before it
+ * is seen, because the tail of the choice was acquired. If the second look chooses another entry, another
+ * thread has pushed or taken.
  */
 static bool queue_look_twice(opp_queue *queue, peek *choice) {
     uint32_t low_water;
     peek again;
     for (;;) {
-        /* A fifo that was added before the choice was pushed would be seen, since the choice's tail was
-         * acquired, and there is none. relaxed: both are compared, not followed. */
+        /* The choice's tail was acquired, so a fifo that was added before the choice was pushed would be
+         * seen; there is none. relaxed: both values are compared, not dereferenced. */
         if (opp_load(&choice->fifo->next, relaxed) == NULL &&
             opp_load(&queue->fifos, relaxed) == choice->fifo)
             return true;
@@ -261,7 +265,7 @@ bool opp_queue_search(opp_queue *queue, opp_queue_memory *memory, const opp_prod
         if (!queue_look_round(queue, own, distance, slack, &low_water, &front)) return false;
         if (slack == 0 && !queue_look_twice(queue, &front)) return false;
         OPP_ASSERT(front.fifo != NULL);
-        if (memory == NULL) continue; /* to the claim */
+        if (memory == NULL) continue; /* go to the claim */
         opp_fifo *served = memory->queue == queue ? memory->outside : NULL;
         if (memory->is_outside)
             queue_choose_outside(queue, own, low_water + OPP_OUTSIDE_SLACK, served, &front);
@@ -277,9 +281,9 @@ bool opp_queue_search(opp_queue *queue, opp_queue_memory *memory, const opp_prod
 
 uint64_t opp_queue_count(const opp_queue *queue) {
     uint64_t count = 0;
-    /* [fifos] and [publish] acquire, and seq_cst with the exchange in queue_fifo() and the store in
-     * fifo_push(): see there. head relaxed: it counts too much if it is old, and too little only where others
-     * are taking. */
+    /* [fifos] and [publish] acquire, and seq_cst: pairs with the exchange in opp_queue_fifo() and the store
+     * in fifo_put(). head relaxed: an old value counts too much; the result is too small only while other
+     * threads take. */
     for (opp_fifo *fifo = opp_load(&queue->fifos, seq_cst); fifo != NULL; fifo = fifo_next(fifo)) {
         uint64_t head = opp_load(&fifo->head, relaxed);
         uint64_t tail = opp_load(&fifo->tail, seq_cst);

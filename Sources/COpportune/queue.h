@@ -1,36 +1,35 @@
-/* Queues: many producers push, anyone takes. Private to the core; see queue.c. */
+/* Queues with many producers and many consumers. Private to the core; see queue.c. */
 #ifndef OPP_BAG_H
 #define OPP_BAG_H
 
 #include "producer.h"
 
 #ifndef OPP_CHECKED
-#define OPP_SWEEP_EMPTY 16 /* empty fifos that a look round must meet, */
+#define OPP_SWEEP_EMPTY 16 /* empty fifos that a look at all fifos must meet, */
 #define OPP_SWEEP_LOOKS 64 /* and how often, for one sweep */
 #endif
 
-#define OPP_OUTSIDE_SLACK 2 /* epochs by which an outside entry may be younger than the oldest that waits */
+#define OPP_OUTSIDE_SLACK 2 /* epochs by which an outside entry may be younger than the oldest waiting one */
 
 struct opp_queue {
     opp_segments *segments;              /* set once */
     _Atomic(opp_fifo *) fifos;
-    opp_fifo *resting;           /* fifos that were taken out; under `sweeping` */
-    _Atomic(bool) sweeping;      /* a lock that nobody waits for */
-    _Atomic(uint32_t) looks;     /* that met many empty fifos */
+    opp_fifo *resting;           /* fifos that were removed; guarded by `sweeping` */
+    _Atomic(bool) sweeping;      /* a try-lock: no thread waits for it */
+    _Atomic(uint32_t) looks;     /* how many looks met many empty fifos */
     struct opp_queue *next;        /* in the core's list of strands' queues */
     _Atomic(uint32_t) in_use;    /* strands' queues only */
     _Atomic(uint32_t) ticket;    /* strands' queues only */
 };
 
-/* What a consumer remembers of the last queue: a fifo, and the smallest stamp when all fifos were last looked
- * at. */
+/* What a consumer caches of its last queue: a fifo, and the smallest stamp at the last look at all fifos. */
 typedef struct opp_queue_memory {
     opp_queue *queue;
     opp_fifo *fifo;
     opp_fifo *outside; /* the outside fifo that was served last */
     uint32_t low_water;
-    bool is_over;       /* the turn: look at all fifos before the next entry */
-    bool is_outside;    /* the turn is that of the outside fifos */
+    bool is_over;       /* the turn has ended: look at all fifos before the next entry */
+    bool is_outside;    /* it is the turn of the outside fifos */
 } opp_queue_memory;
 
 void opp_queue_init(opp_queue *queue, opp_segments *segments);
@@ -41,15 +40,15 @@ void opp_queue_free(opp_queue *queue); /* empty, and nobody uses it any more */
 opp_fifo *opp_queue_fifo(opp_queue *queue, opp_producer *producer);
 
 /*
- * Looks at all fifos, and takes an entry whose stamp is at most `slack` above the smallest that waits.
- * `memory` may be NULL. `stolen` tells whether it came from another producer than `own`.
+ * Looks at all fifos, and takes an entry whose stamp is at most `slack` above the smallest waiting one.
+ * `memory` may be NULL. Sets `stolen` if the entry came from another producer than `own`.
  */
 bool opp_queue_search(opp_queue *queue, opp_queue_memory *memory, const opp_producer *own,
                       const uint8_t *distance,
                       uint32_t slack, opp_job *job, bool *stolen);
 
-/* Likewise, but begins with the fifo in `memory`, if that is of this queue and its front entry is not too
- * young. */
+/* The same, but begins with the fifo in `memory`, if that belongs to this queue and its front entry is not
+ * too young. */
 static inline __attribute__((always_inline)) bool
 queue_remove(opp_queue *queue, opp_queue_memory *memory, const opp_producer *own, const uint8_t *distance,
              uint32_t slack,

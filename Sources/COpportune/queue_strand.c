@@ -29,8 +29,8 @@ void opp_queue_destroy(opp_queue *queue, void (*drop)(opp_job, void *), void *co
 }
 
 int opp_queue_push(opp_queue *queue, opp_producer *producer, opp_job job) {
-    /* relaxed: of two pushes, one of which is over before the other begins, the later reads the larger
-     * ticket, by the coherence of one object. */
+    /* relaxed: if one push is over before another begins, the later one draws the larger ticket, by the
+     * coherence of one object. */
     uint32_t ticket = opp_add(&queue->ticket, 1, relaxed);
     opp_fifo *fifo = opp_queue_fifo(queue, producer);
     return fifo == NULL ? -ENOMEM : fifo_push(fifo, queue->segments, job, ticket);

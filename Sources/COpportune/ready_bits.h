@@ -1,8 +1,7 @@
 /*
- * Ready bits: bits that say where something may be queued. What they promise, and why, is said in runq.h: R1
- * and R2.
+ * Ready bits: they show where something may be queued. runq.h says what they guarantee and why: R1 and R2.
  *
- * [ready] Each access is seq_cst, unless it says why not: see "Why R1 holds" there.
+ * [ready] Each access is seq_cst, unless stated otherwise: see "Why R1 holds" there.
  */
 #ifndef OPP_READY_BITS_H
 #define OPP_READY_BITS_H
@@ -11,7 +10,7 @@
 #include "opp_base.h"
 #include "opp_sync.h"
 
-/* 32 ready bits in the low half; in the high half which of them are being cleared. One load sees both. */
+/* 32 ready bits in the low half; in the high half, which of them are being cleared. One load reads both. */
 typedef _Atomic(uint64_t) ready_word;
 #define WORD_BITS 32u
 #define READY_WORDS_64 2 /* words that hold 64 ready bits */
@@ -35,8 +34,7 @@ static inline uint64_t ready_bits_maybe_64(const ready_word *words) {
     return ready_bits_maybe(&words[0]) | (uint64_t)ready_bits_maybe(&words[1]) << WORD_BITS;
 }
 
-/* Whether any of 64 ready bits may be set. relaxed: for who bears to learn it late, of what did not happen
- * before. */
+/* Whether any of 64 ready bits may be set. relaxed: for callers that tolerate an old value. */
 static inline bool ready_bits_maybe_any(const ready_word *words) {
     return (opp_load(&words[0], relaxed) | opp_load(&words[1], relaxed)) != 0;
 }
@@ -55,11 +53,11 @@ static inline bool ready_bit_begin_clearing(ready_bit ready) {
     return true;
 }
 
-/* Ends the clearing; the ready bit is set again if something `holds` it up. */
+/* Ends the clearing; sets the ready bit again if the tier below still `holds` something. */
 static inline void ready_bit_resolve(ready_bit ready, bool holds) {
-    /* relaxed, both: the word's own order sets the ready bit before the mark is gone, and as only
-     * read-modify-writes change the word, who follows the ready bit still acquires what those who set it
-     * first had released. */
+    /* relaxed, both: the modification order of the word sets the ready bit before the mark is removed. Only
+     * read-modify-writes change the word, so a thread that reads the ready bit still acquires what the first
+     * setters released. */
     if (holds) opp_or(ready.word, ready.bit, relaxed);
     uint64_t before = opp_and(ready.word, ~(ready.bit << WORD_BITS), relaxed);
     OPP_ASSERT(before & ready.bit << WORD_BITS); /* R2 */

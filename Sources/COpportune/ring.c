@@ -1,16 +1,15 @@
 /*
- * What both backends share: the messages, and when the owner sleeps.
+ * What both backends share: the messages, and the owner's sleep.
  *
- * Messages are a stack pushed by compare-and-swap and taken whole by exchange, as in inbox.c, with the links
- * in the posters' memory. Sleeping is agreed on as by Dekker: a poster pushes and then looks at `sleeping`;
- * the owner sets `sleeping` and then looks at the stack. Both orders are sequentially consistent, so one of
- * them sees the other, and the owner sleeps only where every poster that has pushed since will write the
- * eventfd.
+ * Messages are a stack that is pushed by compare-and-swap and taken as a whole by exchange, as in inbox.c;
+ * the links are in the posters' memory. Sleep follows Dekker's pattern. A poster pushes and then reads
+ * `sleeping`; the owner sets `sleeping` and then reads the stack. Both pairs are seq_cst, so one of them sees
+ * the other, and the owner sleeps only if every later poster will write the eventfd.
  *
- * Every poster that finds the owner asleep writes, even where another is about to: that one may be a
- * background thread which the kernel has stopped between its push and its write, and nobody's message may
- * wait for it. Who has written ends the sleep for the others, by its number: a thread that is stopped in
- * between must not end another.
+ * Every poster that finds the owner asleep writes, even where another is about to. The other one may be a
+ * background thread which the kernel has stopped between its push and its write, and no message may wait for
+ * it. A poster that has written ends the sleep for the others, by the number of the sleep: a thread that was
+ * stopped in between must not end a later sleep.
  */
 #include "ring.h"
 
@@ -91,8 +90,8 @@ int opp_ring_prepare(opp_ring *ring, const opp_ring_op *op) {
 }
 
 /*
- * Submits, and looks on until `end_ns`: true if there are completions, or a message. Posters see that the
- * owner is awake and spare the write to the eventfd, and the owner the sleep.
+ * Submits, and polls until `end_ns`. Returns true if there are completions or a message. Posters see that the
+ * owner is awake and save the write to the eventfd; the owner saves the sleep.
  */
 static bool busy_poll(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t end_ns,
                       int *count) {
@@ -108,11 +107,11 @@ static bool busy_poll(opp_ring *ring, opp_ring_completion *completions, uint32_t
 }
 
 static int wait_asleep(opp_ring *ring, opp_ring_completion *completions, uint32_t room, uint64_t until_ns) {
-    /* [sleep] before the look at the stack: see opp_ring_post() */
+    /* [sleep] before the read of the stack: pairs with opp_ring_post() */
     opp_store(&ring->sleeping, ++ring->sleeps, seq_cst);
     bool sleep = opp_load(&ring->posted, seq_cst) == NULL;
     int count = ring->backend->wait(ring, completions, room, sleep, until_ns);
-    opp_store(&ring->sleeping, 0, relaxed); /* a write too many only costs its time */
+    opp_store(&ring->sleeping, 0, relaxed); /* an unneeded write only costs its time */
     return count;
 }
 
@@ -140,12 +139,13 @@ int opp_ring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t roo
 }
 
 void ring_wake(opp_ring *ring) {
-    /* [sleep] seq_cst: after the caller's own seq_cst exchange, which the owner looks at once it has set
+    /* [sleep] seq_cst: follows the caller's seq_cst exchange. The owner reads that location after it has set
      * `sleeping`. */
     uint64_t sleep = opp_load(&ring->sleeping, seq_cst);
     if (sleep == 0) return;
     opp_notifier_notify(ring->event);
-    /* relaxed: who sees it has pushed before, as the owner will see; of another sleep it says nothing. */
+    /* relaxed: a poster that reads 0 has pushed before, which the owner will see. It does not affect a later
+     * sleep. */
     (void)opp_cas(&ring->sleeping, &sleep, 0, relaxed);
 }
 
@@ -153,15 +153,15 @@ void opp_ring_post(opp_ring *ring, opp_link *link) {
     opp_link *top = opp_load(&ring->posted, relaxed);
     do {
         link->next = top;
-        /* [post] release: the message is seen by who fetches it. seq_cst: before the look at `sleeping`,
-         * [sleep]. */
+        /* [post] release: pairs with opp_ring_fetch(), which sees the message. seq_cst: precedes the read of
+         * `sleeping`, [sleep]. */
     } while (!opp_cas(&ring->posted, &top, link, seq_cst));
     ring_wake(ring);
 }
 
 opp_link *opp_ring_fetch(opp_ring *ring) {
     if (opp_load(&ring->posted, relaxed) == NULL) return NULL;
-    opp_link *taken = opp_swap(&ring->posted, NULL, acquire); /* [post]; it hands nothing to posters */
+    opp_link *taken = opp_swap(&ring->posted, NULL, acquire); /* [post] publishes nothing to posters */
     opp_link *oldest = NULL;
     while (taken != NULL) {
         opp_link *next = taken->next;

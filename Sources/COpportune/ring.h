@@ -9,11 +9,11 @@ typedef struct ring_backend {
     int (*start)(opp_ring *ring);
     void (*destroy)(opp_ring *ring);
     int (*prepare)(opp_ring *ring, const opp_ring_op *op);
-    /* Submits, then takes completions; waits where `sleep` says so and there is none. */
+    /* Submits, then takes completions; if there is none and `sleep` is set, waits. */
     int (*wait)(opp_ring *ring, opp_ring_completion *completions, uint32_t room, bool sleep,
                 uint64_t until_ns);
     int (*register_buffers)(opp_ring *ring, const void *vectors, uint32_t count);
-    /* Whether wait() would find something, without a system call; may miss what only one shows. */
+    /* Whether wait() would find something, without a system call; may miss what only a system call shows. */
     bool (*has_news)(opp_ring *ring);
 } ring_backend;
 
@@ -29,11 +29,11 @@ struct opp_ring {
     /* Completions that config.fault made. */
     opp_ring_completion faults[RING_FAULTS];
     uint32_t fault_count;
-    /* how long the last wait took that found nothing at once; kept where the owner busy-polls */
+    /* the duration of the last wait that did not end at once; measured only for busy-polling */
     uint64_t last_wait_ns;
 
     _Alignas(64) _Atomic(opp_link *) posted; /* any thread */
-    _Alignas(64) _Atomic(uint64_t) sleeping; /* the owner: the number of its sleep, or 0; who wakes it */
+    _Alignas(64) _Atomic(uint64_t) sleeping; /* the number of the owner's sleep, or 0; cleared by its waker */
     uint64_t sleeps;                         /* the owner, as the next */
     _Atomic(uint64_t) wakeups;
 };
@@ -41,44 +41,44 @@ struct opp_ring {
 int ring_uring_create(opp_ring *ring);
 int ring_threads_create(opp_ring *ring);
 
-/* Wakes the owner if it sleeps, after the caller has put something where the owner looks, by a seq_cst
+/* Wakes the owner if it sleeps. Before, the caller has published something for the owner by a seq_cst
  * exchange. */
 void ring_wake(opp_ring *ring);
 
-/* Carries `op` out by system calls, waiting as they do. In ring_call.c. */
+/* Performs `op` by blocking system calls. In ring_call.c. */
 int32_t ring_call(const opp_ring_op *op);
 
-/* Between the attempts at a request that waits in poll(2). */
+/* The state of a request that waits in poll(2), between attempts. */
 typedef struct ring_attempt {
     short events;     /* what poll(2) is asked for */
     int old_flags;    /* of a connection: the descriptor's flags; -1 at first */
-    bool calls_again; /* of a connection: nobody tells when it is worth another call */
+    bool calls_again; /* of a connection: no event says when to call again */
 } ring_attempt;
 
 /* Whether the request waits in poll(2), and for what. In ring_polled.c, as the next. */
 bool ring_is_polled(const opp_ring_op *op, short *events);
 
-/* Carries it out as far as that takes no waiting: -EAGAIN where it has to wait. */
+/* Tries the request without waiting: -EAGAIN where it would have to wait. */
 int32_t ring_try_polled(const opp_ring_op *op, ring_attempt *attempt);
 
-/* The owner. Only it writes, so no locked addition is needed. */
+/* Owner. It is the only writer, so no atomic addition is needed. */
 static inline void ring_count_wakeup(opp_ring *ring) {
     opp_store(&ring->wakeups, opp_load(&ring->wakeups, relaxed) + 1, relaxed); /* statistics */
 }
 
-/* Threads that close, one file each at a time. In ring_closers.c; but for the creation all of it is the
+/* Threads that close files, one each at a time. In ring_closers.c. Except for the creation, all calls are the
  * owner's. */
 typedef struct ring_closers ring_closers;
 
 ring_closers *ring_closers_create(opp_ring *ring, uint32_t count);
 
-/* Starts as many of the threads as the system lets it. */
+/* Starts as many of the threads as the system allows. */
 void ring_closers_start(ring_closers *all);
 
 /* Nothing may be in flight. */
 void ring_closers_destroy(ring_closers *all);
 
-/* False where all have something to do. */
+/* False where all are busy. */
 bool ring_closers_ask(ring_closers *all, const opp_ring_op *op);
 
 bool ring_closers_has_news(ring_closers *all);

@@ -1,5 +1,4 @@
-/* Requests carried out by plain system calls: for the thread backend, and for what needs no waiting at
- * all. */
+/* Requests performed by plain system calls: for the thread backend, and for requests that need no waiting. */
 #include "ring.h"
 
 #include <fcntl.h>
@@ -13,7 +12,7 @@ static void *pointer(uint64_t address) {
     return (void *)(uintptr_t)address;
 }
 
-/* As io_uring has it: offset -1 is the file's own position. */
+/* Like io_uring: offset -1 is the file's own position. */
 static ssize_t read_vectors(const opp_ring_op *op, const struct iovec *vectors, int count) {
     return preadv2(op->fd, vectors, count, (off_t)op->offset, (int)op->flags);
 }
@@ -71,8 +70,8 @@ int32_t opp_ring_try(const opp_ring_op *op) {
     switch ((opp_ring_code)op->code) {
     case OPP_RING_READ:
     case OPP_RING_READV: {
-        /* RWF_NOWAIT does not wait for a place in a queue, but for the device it does: direct reads would
-         * sleep here. */
+        /* RWF_NOWAIT does not wait for a place in a queue, but does wait for the device: direct reads would
+         * block here. */
         int mode = fcntl(op->fd, F_GETFL);
         if (mode < 0) return -errno;
         if (mode & O_DIRECT) return -EOPNOTSUPP;

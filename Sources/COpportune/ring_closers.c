@@ -1,14 +1,12 @@
 /*
- * Closes of the io_uring backend, on threads of ours. What the last close of a file frees takes as long as
- * its file system says; the kernel's own threads do that after they have answered, when it counts them as
- * idle and gives them the next request, whoever's that is. Here a close has ended when it is answered, and
- * nobody waits behind it.
+ * Closes of the io_uring backend, on threads of the ring. The last close of a file frees it, which takes as
+ * long as its file system needs. The kernel's own threads do that after they have answered. By then the
+ * kernel counts them as idle, and gives them the next request, which waits. Here a close has ended when it is
+ * answered, and no request waits behind it.
  *
- * Each thread has one close at a time. Who may touch a closer, by place:
- *   in `idle`, in `ended`    the owner
- *   its `state` is ASKED     its thread
- *   in `done`                nobody; the owner takes the list whole
- * No lock, and the threads allocate nothing: no thread of the program is waited for.
+ * Each thread has one close at a time. The thread that may access a closer, by its place: in `idle`, in
+ * `ended` the owner its `state` is ASKED its thread in `done` none; the owner takes the whole list There is
+ * no lock, and the threads allocate nothing, so no thread of the program is waited for.
  */
 #include "opp_system.h"
 #include "ring.h"
@@ -38,8 +36,8 @@ static void push_done(ring_closers *all, closer *closer) {
     struct closer *top = opp_load(&all->done, relaxed);
     do {
         closer->next = top;
-        /* [closed] release: the result is seen by who takes the stack. seq_cst: before the look at
-         * `sleeping`, which the owner sets before it looks at `done`. */
+        /* [closed] release: the thread that takes the stack sees the result. seq_cst: precedes the read of
+         * `sleeping`, which the owner sets before it reads `done`. */
     } while (!opp_cas(&all->done, &top, closer, seq_cst));
     ring_wake(all->ring);
 }
@@ -48,16 +46,16 @@ static void run(void *context) {
     closer *closer = context;
     for (;;) {
         uint32_t state;
-        /* [ask] acquire: the request, as ring_closers_ask() has put it there. */
+        /* [ask] acquire: pairs with ring_closers_ask(), which wrote the request. */
         while ((state = opp_load(&closer->state, acquire)) == IDLE)
             (void)opp_futex_wait(&closer->state, IDLE);
         if (state == LEAVE) break;
         closer->result = ring_call(&closer->op);
-        opp_store(&closer->state, IDLE, relaxed); /* nobody else looks before it is in `done` */
+        opp_store(&closer->state, IDLE, relaxed); /* no other thread reads it before it is in `done` */
         push_done(closer->all, closer);
     }
     ring_closers *all = closer->all;
-    /* [leave] release: this thread is done with the memory. The address alone is used afterwards. */
+    /* [leave] release: this thread has finished with the memory. From now on only the address is used. */
     if (opp_sub(&all->alive, 1, release) == 1) (void)opp_futex_wake(&all->alive, 1);
 }
 
@@ -85,7 +83,7 @@ void ring_closers_start(ring_closers *all) {
 
 void ring_closers_destroy(ring_closers *all) {
     for (closer *closer = all->idle; closer != NULL; closer = closer->next) {
-        /* nothing comes with it that was not there when the thread began */
+        /* nothing is published with it that did not exist when the thread began */
         opp_store(&closer->state, LEAVE, relaxed);
         (void)opp_futex_wake(&closer->state, 1);
     }
@@ -106,7 +104,7 @@ bool ring_closers_ask(ring_closers *all, const opp_ring_op *op) {
 }
 
 bool ring_closers_has_news(ring_closers *all) {
-    return opp_load(&all->done, relaxed) != NULL; /* relaxed: it is taken with acquire */
+    return opp_load(&all->done, relaxed) != NULL; /* relaxed: taken with acquire later */
 }
 
 uint32_t ring_closers_take(ring_closers *all, opp_ring_completion *completions, uint32_t room) {

@@ -1,7 +1,7 @@
 /*
- * What is open, or would be opened, as far as the kernel has it in memory. fstat(2) would ask the file
- * system, and one of a network or of a program (FUSE) may never answer: no thread that others wait for may
- * ask it.
+ * The kind of an open file, or of one to be opened, as far as the kernel has it in memory. fstat(2) would
+ * make a request to the file system, and a network or FUSE file system may never answer. No thread that
+ * others wait for may call it.
  */
 #include "ring.h"
 
@@ -12,13 +12,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What never changes, as type and inode number, the kernel need not ask for: NFS and FUSE then do not; 9P
- * without a cache, and SMB whose attributes it has dropped, do all the same. */
+/* Type and inode number never change, so the kernel need not request them: NFS and FUSE then do not. 9P
+ * without a cache, and SMB after it has dropped the attributes, do all the same. */
 static int look(int fd, unsigned wanted, struct statx *about) {
     return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, wanted, about) < 0 ? -errno : 0;
 }
 
-/* Whether sysfs has a backing device under the file's st_dev, as it has for NFS and FUSE. */
+/* Whether sysfs has a backing device for the file's st_dev, as it has for NFS and FUSE. */
 static bool is_served(const struct statx *about) {
     char path[64];
     (void)snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u", about->stx_dev_major, about->stx_dev_minor);
@@ -49,7 +49,7 @@ int opp_file_identity(int fd, uint64_t *device, uint64_t *inode) {
 }
 
 int32_t opp_ring_look(const opp_ring_op *op) {
-    /* O_PATH opens nothing. RESOLVE_CACHED walks what the kernel has in memory. */
+    /* O_PATH opens nothing. RESOLVE_CACHED walks only what the kernel has in memory. */
     struct open_how how = {.flags = O_PATH | O_CLOEXEC | (op->flags & O_NOFOLLOW), .resolve = RESOLVE_CACHED};
     int fd = (int)syscall(SYS_openat2, op->fd, (const char *)(uintptr_t)op->address, &how, sizeof(how));
     if (fd < 0) return errno == EINVAL || errno == ENOSYS || errno == EPERM ? -EAGAIN : -errno;

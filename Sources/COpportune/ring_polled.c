@@ -1,6 +1,6 @@
 /*
- * Requests of the thread backend that wait in poll(2), carried out as far as that takes no waiting: of
- * sockets, pipes and whatever else says when it is ready. The owner's alone.
+ * Requests of the thread backend that wait in poll(2): sockets, pipes and all else that reports readiness.
+ * Each is tried without waiting. Owner only.
  */
 #include "ring.h"
 
@@ -13,7 +13,7 @@
 
 static bool is_pollable(int fd) {
     int32_t kind = opp_file_kind(fd);
-    /* Not only pipes, sockets and terminals: an eventfd or the like is of no kind at all. */
+    /* Not only pipes, sockets and terminals: an eventfd, for example, has no type at all. */
     return kind >= 0 && !S_ISREG(kind) && !S_ISBLK(kind) && !S_ISDIR(kind);
 }
 
@@ -53,8 +53,8 @@ static int32_t connect_now(const opp_ring_op *op, ring_attempt *attempt) {
     }
     if (attempt->calls_again) {
         int32_t result = ring_call(op);
-        /* A Unix socket whose peer's backlog is full: poll(2) says nothing of that, so it is called in
-         * turns. */
+        /* A Unix socket whose peer's backlog is full: poll(2) does not report that, so the call is repeated
+         * at intervals. */
         attempt->calls_again = result == -EAGAIN;
         return result == -EINPROGRESS ? -EAGAIN : result;
     }
@@ -69,12 +69,13 @@ static int32_t connect_now(const opp_ring_op *op, ring_attempt *attempt) {
 static int32_t accept_now(const opp_ring_op *op) {
     int flags = fcntl(op->fd, F_GETFL);
     if (flags < 0) return -errno;
-    /* For good: another process may share the descriptor and take the connection first. */
+    /* Never restored: another process may share the descriptor and take the connection first. */
     if ((flags & O_NONBLOCK) == 0) (void)fcntl(op->fd, F_SETFL, flags | O_NONBLOCK);
     return ring_call(op);
 }
 
-/* Where RWF_NOWAIT is not known: what a pipe takes without waiting when it says that it can be written to. */
+/* For files without RWF_NOWAIT: writes what a pipe accepts without waiting when poll(2) says that it is
+ * writable. */
 static int32_t write_now(const opp_ring_op *op) {
     opp_ring_op now = *op;
     now.flags |= RWF_NOWAIT;
@@ -106,7 +107,7 @@ int32_t ring_try_polled(const opp_ring_op *op, ring_attempt *attempt) {
     case OPP_RING_WRITEV: return write_now(op);
     default: {
         int32_t result = opp_ring_try(op);
-        if (result != -EOPNOTSUPP) return result; /* what knows no RWF_NOWAIT */
+        if (result != -EOPNOTSUPP) return result; /* RWF_NOWAIT is not supported */
         int32_t ready = poll_now(op->fd, attempt->events);
         return ready < 0 ? ready : ring_call(op);
     }

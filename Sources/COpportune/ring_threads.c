@@ -2,13 +2,11 @@
  * The backend for kernels that refuse io_uring: system calls on a few threads for files, poll(2) in the owner
  * for sockets and pipes.
  *
- * A request has a slot from prepare to completion. Who may touch it, by state:
- *   FREE, WAITING  the owner
- *   QUEUED         whoever holds `lock`; it is in the list `first`..`last`
- *   RUNNING        the thread that took it; it then pushes it to `done`, by compare-and-swap
- *   DONE           the owner, which takes `done` whole
- * All threads are of the owner's scheduling class, and `lock` is held for a few instructions only, never in a
- * call that waits: no background thread of the program ever holds it.
+ * A request has a slot from prepare to completion. The thread that may access it, by state: FREE, WAITING the
+ * owner QUEUED the holder of `lock`; the slot is in the list `first`..`last` RUNNING the thread that took it;
+ * it then pushes the slot to `done`, by compare-and-swap DONE the owner, which takes the whole list `done`
+ * All threads have the owner's scheduling class, and `lock` is held for a few instructions only, never in a
+ * call that waits. No background thread of the program ever holds it.
  */
 #include "opp_system.h"
 #include "ring.h"
@@ -23,7 +21,7 @@
 
 #define NONE UINT32_MAX
 #define SLOTS_MIN 4096u
-#define SLOTS_KEPT 256u /* not for requests that wait in poll(2), so that those that end them find one */
+#define SLOTS_KEPT 256u /* reserved from requests in poll(2), for the requests that cancel those */
 #define CALL_AGAIN_NS 10000000u
 #define IOPRIO_WHO_PROCESS 1
 
@@ -45,7 +43,7 @@ typedef struct threads {
     uint32_t *waiting;     /* slots; polls[i + 1] is of waiting[i] */
     uint32_t waiting_count;
     uint32_t free;
-    uint32_t ready_first, ready_last; /* DONE, in order; the owner's */
+    uint32_t ready_first, ready_last; /* DONE, in order; the owner's fields */
 
     pthread_mutex_t lock;
     pthread_cond_t work;
@@ -61,7 +59,7 @@ typedef struct threads {
 static void set_priority(uint8_t priority) {
     int value = priority == OPP_RING_PRIORITY_NONE ? 0 :
         priority << 13 | (priority == OPP_RING_PRIORITY_IDLE ? 0 : 4);
-    /* a wish: without it the order is the same */
+    /* best effort: without it the order is the same */
     (void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, value);
 }
 
@@ -69,8 +67,8 @@ static void push_done(threads *state, uint32_t index) {
     uint32_t top = opp_load(&state->done, relaxed);
     do {
         state->slots[index].next = top;
-        /* [done] release: the result is seen by who takes the stack. seq_cst: before the look at `sleeping`,
-         * which the owner sets before it looks at `done`. */
+        /* [done] release: the thread that takes the stack sees the result. seq_cst: precedes the read of
+         * `sleeping`, which the owner sets before it reads `done`. */
     } while (!opp_cas(&state->done, &top, index, seq_cst));
     ring_wake(state->ring);
 }
@@ -114,7 +112,7 @@ static void finish(threads *state, uint32_t index, int32_t result) {
 
 static void take_done(threads *state) {
     if (opp_load(&state->done, seq_cst) == NONE) return; /* after `sleeping`: see push_done() */
-    /* [done]; slots go back to the threads under the lock */
+    /* [done]; slots return to the threads under the lock */
     uint32_t index = opp_swap(&state->done, NONE, acquire);
     uint32_t oldest = NONE;
     while (index != NONE) {
@@ -152,7 +150,7 @@ static void finish_waiting(threads *state, uint32_t index, int32_t result) {
     finish(state, index, result);
 }
 
-/* Carries it out as far as it goes without waiting. Whether it ended. */
+/* Tries it without waiting. Returns whether it ended. */
 static bool try_waiting(threads *state, uint32_t index) {
     slot *slot = &state->slots[index];
     int32_t result = ring_try_polled(&slot->op, &slot->attempt);
@@ -208,7 +206,7 @@ static int32_t cancel(threads *state, const opp_ring_op *wanted) {
 
 /* --- The verbs ------------------------------------------------------------------------------ */
 
-/* Sends and receives that are not to wait, as io_uring has it. */
+/* Sends and receives with MSG_DONTWAIT, which return -EAGAIN as with io_uring. */
 static bool answers_again(const opp_ring_op *op) {
     switch ((opp_ring_code)op->code) {
     case OPP_RING_SEND:
@@ -258,19 +256,20 @@ static int threads_prepare(opp_ring *ring, const opp_ring_op *op) {
     return 0;
 }
 
-/* poll(2) takes no more descriptors than RLIMIT_NOFILE: the newest are answered, so that the others go on. */
+/* poll(2) accepts at most RLIMIT_NOFILE descriptors: the newest requests fail, so that the others
+ * continue. */
 static void refuse_newest(threads *state) {
     struct rlimit limit;
     uint32_t kept = 0;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > 0 &&
         limit.rlim_cur <= state->waiting_count) {
-        kept = (uint32_t)limit.rlim_cur - 1; /* and the eventfd */
+        kept = (uint32_t)limit.rlim_cur - 1; /* and one for the eventfd */
     }
     while (state->waiting_count > kept)
         finish_waiting(state, state->waiting[--state->waiting_count], -ENOBUFS);
 }
 
-/* Waits in ppoll(2); tries what became ready. False where the time is over. */
+/* Waits in ppoll(2); tries the requests that became ready. False if the time is over. */
 static bool poll_all(threads *state, uint64_t until_ns) {
     uint64_t now = opp_sync_now(), end_ns = until_ns;
     state->polls[0] = (struct pollfd){.fd = state->ring->event, .events = POLLIN};
@@ -324,10 +323,10 @@ static int threads_wait(opp_ring *ring, opp_ring_completion *completions, uint32
     }
 }
 
-/* What sockets have shows in a poll only. */
+/* The readiness of sockets shows in a poll only. */
 static bool threads_has_news(opp_ring *ring) {
     threads *state = ring->state;
-    return opp_load(&state->done, relaxed) != NONE; /* relaxed: a wait() takes it with acquire */
+    return opp_load(&state->done, relaxed) != NONE; /* relaxed: wait() takes it with acquire */
 }
 
 static int threads_start(opp_ring *ring) {

@@ -1,9 +1,9 @@
 /*
  * The io_uring backend. Requests are liburing's submission entries, filled from a table.
  *
- * The owner waits in io_uring_enter(2) for completions and for the eventfd, which is read by a request of our
- * own while the owner sleeps. Completions that do not fit are kept by the kernel (FEAT_NODROP, required) and
- * come at later waits.
+ * The owner waits in io_uring_enter(2) for completions and for the eventfd. The eventfd is read by a request
+ * of the backend while the owner sleeps. Completions that do not fit are kept by the kernel (FEAT_NODROP,
+ * required) and come at later waits.
  */
 #include "ring.h"
 
@@ -18,7 +18,7 @@
 typedef struct shape {
     uint8_t opcode;
     bool takes_priority;
-    bool is_special; /* uring_prepare() moves its fields about */
+    bool is_special; /* uring_prepare() moves its fields */
 } shape;
 
 static const shape shapes[OPP_RING_CODES] = {
@@ -55,7 +55,7 @@ static const shape shapes[OPP_RING_CODES] = {
 typedef struct uring {
     struct io_uring ring;
     ring_closers *closers;
-    uint64_t wake_count; /* what the eventfd is read into */
+    uint64_t wake_count; /* the destination of the eventfd's read */
     bool wake_armed;
     bool started;
 } uring;
@@ -77,7 +77,7 @@ static int setup(uring *state, const opp_ring_config *config, unsigned flags) {
 static void probe(opp_ring *ring, uring *state) {
     struct io_uring_probe *known = io_uring_get_probe_ring(&state->ring);
     for (unsigned code = 0; code < OPP_RING_CODES; code++) {
-        /* 5.6 and older tell nothing; they lack EXT_ARG and were refused above. */
+        /* 5.6 and older report nothing; they lack EXT_ARG and were refused above. */
         if (known != NULL && io_uring_opcode_supported(known, shapes[code].opcode)) {
             ring->can.codes |= UINT64_C(1) << code;
         }
@@ -116,12 +116,12 @@ static void uring_destroy(opp_ring *ring) {
 }
 
 static uint16_t priority_value(uint8_t priority) {
-    /* A class above and a level below; IDLE has no levels, the middle one for the others. */
+    /* The class in the upper bits and a level below. IDLE has no levels; the others use the middle one. */
     return priority == OPP_RING_PRIORITY_NONE ? 0 : (uint16_t)(priority << 13 | (priority == 3 ? 0 : 4));
 }
 
-/* As io_uring_get_sqe(), which counts the room anew; the kernel moves `khead` only while this thread is in
- * it. */
+/* Like io_uring_get_sqe(), but reads the room anew; the kernel moves `khead` only while this thread is in the
+ * kernel. */
 static struct io_uring_sqe *next_entry(struct io_uring_sq *queue, unsigned kept) {
     if (queue->sqe_tail - *queue->khead + kept >= queue->ring_entries) return NULL;
     return &queue->sqes[queue->sqe_tail++ & queue->ring_mask];
@@ -166,12 +166,12 @@ static void move_fields(struct io_uring_sqe *sqe, const opp_ring_op *op) {
 
 static bool goes_to_thread(const opp_ring_op *op) {
     switch ((opp_ring_code)op->code) {
-    /* More closes than closers. Inline, the last of a file's users waits as long as SO_LINGER or a file
-     * system says. */
+    /* More closes than closers. Inline, the last close of a file blocks for its SO_LINGER time, or for the
+     * file system. */
     case OPP_RING_CLOSE: return true;
-    /* Tried at once, an open of a FIFO succeeds without a writer, and fails without a reader; one whose path
-     * is cached waits for its file system's answer, and so does a read or write, which asks a FUSE first
-     * whether it would wait. */
+    /* Tried at once, an open of a FIFO succeeds without a writer, and fails without a reader. An open whose
+     * path is cached waits for its file system's answer. So does a read or write, which first asks a FUSE
+     * file system whether it would wait. */
     case OPP_RING_OPEN:
     case OPP_RING_READ:
     case OPP_RING_WRITE:
@@ -186,7 +186,7 @@ static bool goes_to_thread(const opp_ring_op *op) {
 static int uring_prepare(opp_ring *ring, const opp_ring_op *op) {
     uring *state = ring->state;
     if (op->code == OPP_RING_CLOSE && ring_closers_ask(state->closers, op)) return 0;
-    /* One place is kept for the request that waits for the eventfd. */
+    /* One entry is reserved for the read of the eventfd. */
     struct io_uring_sqe *sqe = next_entry(&state->ring.sq, 1);
     if (sqe == NULL) return -EBUSY;
     const shape *shape = &shapes[op->code];
@@ -208,7 +208,7 @@ static int uring_prepare(opp_ring *ring, const opp_ring_op *op) {
 static void arm_wake(opp_ring *ring, uring *state) {
     if (state->wake_armed) return;
     struct io_uring_sqe *sqe = next_entry(&state->ring.sq, 0);
-    if (sqe == NULL) return; /* uring_prepare() leaves it one */
+    if (sqe == NULL) return; /* uring_prepare() reserves one */
     io_uring_prep_read(sqe, ring->event, &state->wake_count, sizeof(state->wake_count), 0);
     sqe->user_data = RING_TAG_WAKE;
     state->wake_armed = true;
@@ -219,7 +219,7 @@ static uint32_t flags_of(uint32_t flags) {
            (flags & IORING_CQE_F_NOTIF ? OPP_COMPLETION_RELEASED : 0);
 }
 
-/* Moves completions out; the wake-up is ours. */
+/* Moves completions out, except the backend's own wake-up. */
 static uint32_t reap(uring *state, opp_ring_completion *completions, uint32_t room, bool *woken) {
     uint32_t taken = 0;
     unsigned seen = 0, head;
@@ -243,10 +243,10 @@ static uint32_t reap(uring *state, opp_ring_completion *completions, uint32_t ro
     return taken;
 }
 
-/* Completions, or such as the kernel keeps until this thread comes for them. */
+/* Whether there are completions, also such as the kernel holds until this thread enters it. */
 static bool uring_has_news(opp_ring *ring) {
     uring *state = ring->state;
-    /* relaxed, as all that the kernel writes without a barrier: a wait() looks again. */
+    /* relaxed, like everything that the kernel writes without a barrier: a wait() reads it again. */
     unsigned flags = IO_URING_READ_ONCE(*state->ring.sq.kflags);
     if (ring_closers_has_news(state->closers)) return true;
     return io_uring_cq_ready(&state->ring) != 0 || (flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
@@ -283,7 +283,7 @@ static int wait_for_kernel(opp_ring *ring, opp_ring_completion *completions, uin
             if (until_ns != UINT64_MAX && opp_sync_now() >= until_ns) return 0;
             continue;
         }
-        /* The kernel is short of something for now: completions that do not fit, or memory. */
+        /* The kernel is temporarily short of something: completions that do not fit, or memory. */
         if (error == -EBUSY || error == -EAGAIN) return 0;
         return error;
     }
@@ -294,8 +294,8 @@ static int uring_wait(opp_ring *ring, opp_ring_completion *completions, uint32_t
     uring *state = ring->state;
     uint32_t closed = ring_closers_take(state->closers, completions, room);
     int count = wait_for_kernel(ring, completions + closed, room - closed, sleep && closed == 0, until_ns);
-    if (closed > 0) return (int)closed + (count > 0 ? count : 0); /* an error comes again */
-    /* What woke it may have been a close. */
+    if (closed > 0) return (int)closed + (count > 0 ? count : 0); /* an error is reported again later */
+    /* A close may have been the reason for the wake-up. */
     return count == 0 && sleep ? (int)ring_closers_take(state->closers, completions, room) : count;
 }
 

@@ -1,50 +1,51 @@
 /*
- * The run queue: from a level down to a job. Private to the core.
+ * The run queue: the path from a level down to a job. Private to the core.
  *
- *   levels (64 bits) -> words of apps (a bit an app, by level) -> app's state word -> app's ranks (64 bits)
- *   -> queue
+ *     levels (64 bits) -> words of apps (one bit for each app, by level) -> app's state word
+ *     -> app's ranks (64 bits) -> queue
  *
- * The bits are *ready bits*, which are hints. What is queued is decided by the queues, and whether it may run
- * by the app's state word. So an app changes band, or is suspended, in one step; nobody walks over its jobs.
+ * The bits are *ready bits*, which are hints. The queues decide what is queued, and the app's state word
+ * decides whether it may run. So an app changes band, or is suspended, in one step, without a walk over its
+ * jobs.
  *
- * The app's word; it changes only in app_step(), and anew when its place gets another owner:
- *   bits 0-1   BAND        0 background, 1 foreground, 2 real-time
- *   bit  2     SUSPENDED   no take hands out a job of this app
- *   bits 3-63  GENERATION  grows with every step, so that a consumer sees after its take that
- *              something changed
+ * The app's word; it changes only in app_step(), and is reset when another app reuses the index:
+ *     bits 0-1   BAND        0 background, 1 foreground, 2 real-time
+ *     bit  2     SUSPENDED   no take hands out a job of this app
+ *     bits 3-63  GENERATION  grows with every step, so that a consumer detects a change during its take
  *
  * Invariants
- *  R1  No ready bit stays clear for good where something is queued: if a queue holds an entry whose push is
- *      over, and the app is not suspended, then every bit on its path is set, or being cleared, or some
- *      thread that made it so is still inside the step that will set it and that thread is the entry's own
- *      pusher or the app's own resumer.
- *  R2  A bit is cleared only by the thread that has marked it, between two looks at what is below it.
+ *  R1  No ready bit stays clear for good where something is queued. Let a queue hold an entry whose push is
+ *      over, and let the app not be suspended. Then every bit on its path is set, or is being cleared, or
+ *      will be set by a thread that is still inside the step that made the entry ready. That thread is the
+ *      entry's own pusher or the app's own resumer.
+ *  R2  A bit is cleared only by the thread that has marked it, between two reads of the tier below it.
  *
  * Why R1 holds (the protocol of ready_bit_begin_clearing and ready_bit_resolve). A pusher stores tail
- * (seq_cst), then loads the bit (seq_cst) and sets it if it is clear; likewise from tier to tier. A clearer
- * marks and clears the bit (seq_cst), then looks below (seq_cst), sets the bit again if anything is
- * there, and only then takes the mark away. In the one order of these four, either the pusher's load comes
- * after the clearing, and it sets the bit; or it comes before, then so does its store of tail, and the
- * clearer's look sees the entry. A clearer that is stopped anywhere leaves the mark there, and a consumer
- * looks at bits that are set or marked: nothing is hidden, at the price of a futile look. The same argument
- * holds with the state word in the place of tail, for resuming and for changing band.
+ * (seq_cst), then loads the bit (seq_cst) and sets it if it is clear; and so on from tier to tier. A clearer
+ * marks and clears the bit (seq_cst), then reads the tier below (seq_cst), sets the bit again if anything is
+ * there, and only then removes the mark. In the total order of these four, there are two cases. If the
+ * pusher's load comes after the clearing, the pusher sets the bit. If it comes before, so does its store of
+ * tail, and the clearer's read sees the entry. A clearer that is stopped anywhere leaves the mark, and a
+ * consumer looks at bits that are set or marked: nothing is hidden, at the price of a futile look. The same
+ * argument holds with the state word in the place of tail, for resuming and for changing the band.
  *
  * Suspension. A consumer announces the app (seq_cst) before it reads the app's word for the last time
- * (seq_cst); a suspender changes the word (seq_cst) before it looks at the announcements (seq_cst). So either
- * the consumer sees the suspension, and gives its job back to the front, or the suspender sees the consumer.
- * The announcement stays while a consumer goes from job to job of one app, so it costs nothing there.
+ * (seq_cst). A suspender changes the word (seq_cst) before it reads the announcements (seq_cst). So either
+ * the consumer sees the suspension, and returns its job to the front, or the suspender sees the consumer. The
+ * announcement stays while a consumer goes from job to job of one app, so it costs nothing there.
  *
- * What is remembered. A producer remembers the path of its last push (opp_path), a consumer that of its last
- * take (opp_consumer.last, .memory), each for itself; nobody else reads it, so it needs no order of its own.
- *  R3  What is remembered is right under the word that is remembered with it. Queues, words of ready bits and
- *      places of apps stay where they are until the core is destroyed; which of them a job passes follows
- *      from the app's place, its band and the rank. So it is right whenever the word is the same, though the
- *      place has another owner by then.
- *  R4  It is used only where the word is still that one at the moment that counts: when the pusher looks
- *      after its entry is published, which is R1's look, and when the consumer looks after its claim, which
- *      is Suspension's. So a step of the app is as sudden for those who remember as for those who do not.
- *  R5  The fifo that a producer remembers is in its queue's list: it leaves that only while nobody owns the
- *      producer, and who takes it out makes the producer forget it (B8).
+ * Cached paths. A producer caches the path of its last push (opp_path), and a consumer that of its last take
+ * (opp_consumer.last, .memory). No other thread reads a cache, so it needs no memory order of its own.
+ *  R3  A cached path is valid under the word that is cached with it. Queues, words of ready bits and apps
+ *      keep their addresses until the core is destroyed. Which of them a job passes follows from the app's
+ *      index, its band and the rank. So the path is valid whenever the word is the same, even if another app
+ *      has reused the index by then.
+ *  R4  A cached path is used only if the app's word is still the same at the decisive moment. For a pusher,
+ *      that is its read after its entry is published, the read of R1. For a consumer, it is the read after
+ *      its claim, that of Suspension. So a step of the app takes effect as immediately with a cache as
+ *      without.
+ *  R5  The fifo that a producer caches is in its queue's list. A fifo leaves the list only while its producer
+ *      has no owner, and its remover clears the producer's cache (B8).
  */
 #ifndef OPP_RUNQ_PRIVATE_H
 #define OPP_RUNQ_PRIVATE_H
@@ -57,7 +58,7 @@
 
 _Static_assert(OPP_RANKS == READY_WORDS_64 * WORD_BITS && OPP_LEVELS == OPP_RANKS, "both are 64 ready bits");
 
-/* An app's jobs in one band's place, or what was given back there, by rank. */
+/* An app's jobs in one band, or those that were returned there, by rank. */
 typedef struct place {
     ready_word ranks[READY_WORDS_64];
     _Atomic(opp_queue *) queue[OPP_RANKS];
@@ -89,14 +90,14 @@ struct opp_core {
     uint64_t rank_mask[OPP_BANDS][OPP_LEVELS]; /* ranks that stand at a level */
     char *levels; /* OPP_LEVELS records of level_bytes */
     _Atomic(opp_app *) apps[OPP_MAX_APPS]; /* made on first use, kept */
-    _Atomic(uint32_t) free_app;            /* below it no place was free when it was last looked for one */
+    _Atomic(uint32_t) free_app;            /* no index below it was free at the last search */
     _Atomic(opp_producer *) producers;         /* grows only */
     _Atomic(opp_consumer *) consumers;           /* grows only */
     _Atomic(opp_queue *) queues;               /* strands' queues; grows only */
     _Atomic(uint64_t) queue_bytes;         /* statistics */
-    _Atomic(uint32_t) holds;               /* the scheduler's and one a registered thread */
+    _Atomic(uint32_t) holds;               /* the scheduler's reference, and one for each registered thread */
     _Atomic(bool) destroyed;
-    struct opp_pool *pool_of[OPP_LEVELS]; /* who serves a level; set before the first worker begins */
+    struct opp_pool *pool_of[OPP_LEVELS]; /* by level; set before the first worker begins */
     uint32_t pool_count;
     _Alignas(OPP_LINE) ready_word ready[READY_WORDS_64]; /* a bit for each level */
     _Alignas(OPP_LINE) _Atomic(uint32_t) epoch;
@@ -110,18 +111,18 @@ struct opp_consumer {
     struct {
         opp_app *app;
         opp_queue *queue;
-        ready_word *front;   /* of the ranks of what was given back to the app */
-        uint64_t state; /* the app's word, of which all this is the path */
-        uint8_t level;  /* OPP_LEVEL_NONE where nothing is remembered */
+        ready_word *front;   /* ready bits of the ranks of returned jobs */
+        uint64_t state; /* the app's word, under which this path is valid */
+        uint8_t level;  /* OPP_LEVEL_NONE where nothing is cached */
         uint8_t rank, band, set;
     } last; /* where the last job came from */
     opp_queue_memory memory;
-    uint32_t spin; /* alternates the ranks that share a level */
+    uint32_t spin; /* alternates between ranks that share a level */
     opp_consumer *next;
     _Atomic(uint32_t) in_use;
     uint8_t distances[OPP_LEVELS];
     uint32_t cursor[OPP_LEVELS]; /* the app that was served last, by level */
-    /* jobs taken of it in a row, whatever was taken of other levels in between */
+    /* jobs taken of it in succession, whatever was taken of other levels in between */
     uint32_t turn[OPP_LEVELS];
     _Alignas(OPP_LINE) _Atomic(opp_app *) current;
 };
@@ -134,7 +135,7 @@ static inline int core_sets(const opp_core *core) {
     return core->config.stay ? OPP_BANDS : 1;
 }
 
-/* The band in whose place the jobs of set `set` stand while the word is `state`. */
+/* The band of the jobs of set `set` under the word `state`. */
 static inline uint8_t set_band(const opp_core *core, int set, uint64_t state) {
     return core->config.stay ? (uint8_t)set : state_band(state);
 }
@@ -144,7 +145,7 @@ static inline uint64_t app_ranks(const opp_app *app, int set) {
     return ready_bits_maybe_64(app->places[set][PLACE_FRONT].ranks) | ready_bits_maybe_64(app->places[set][PLACE_BACK].ranks);
 }
 
-/* Those of them that stand at level `number` while the word is `state`. */
+/* The subset of these ranks that belong to level `number` under the word `state`. */
 static inline uint64_t app_ranks_at(const opp_app *app, int set, uint64_t state, unsigned number) {
     return app_ranks(app, set) & app->core->rank_mask[set_band(app->core, set, state)][number];
 }
@@ -153,7 +154,7 @@ static inline level *core_level(const opp_core *core, unsigned number) {
     return (level *)(core->levels + number * core->level_bytes);
 }
 
-/* The bit of a level's summary under which an app's bit stands. */
+/* The bit of a level's summary that covers an app's bit. */
 static inline uint32_t summary_of(const opp_core *core, uint32_t app) {
     return app / WORD_BITS >> core->summary_shift;
 }
@@ -161,18 +162,18 @@ static inline uint32_t summary_of(const opp_core *core, uint32_t app) {
 /* Whether `app` may have something for level `number` now. */
 bool opp_app_holds(const opp_app *app, unsigned number);
 
-/* The app is ready at level `number`: sets the ready bits above it. */
+/* The app has become ready at level `number`: sets the ready bits above it. */
 void opp_app_show_at(opp_app *app, unsigned number);
 
-/* Gives a job back to the front of its rank. Returns what opp_push() does. */
+/* Returns a job to the front of its rank. Returns what opp_push() does. */
 int opp_app_give_back(opp_producer *producer, opp_app *app, int set, uint8_t rank, opp_job job);
 
-/* Says that the consumer is inside of `app` now, not where it was, and tells if that app had been waiting for
- * it. */
+/* Announces that the consumer runs jobs of `app` now. If the app before is suspended and this was its last
+ * consumer, calls on_quiet. */
 void opp_consumer_move(opp_consumer *consumer, opp_app *app);
 
 static inline void consumer_announce(opp_consumer *consumer, opp_app *app) {
-    /* relaxed: the consumer's own */
+    /* relaxed: the consumer's own field */
     if (opp_load(&consumer->current, relaxed) != app) opp_consumer_move(consumer, app);
 }
 

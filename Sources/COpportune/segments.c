@@ -1,6 +1,6 @@
 /*
- * The free segments: a stack whose top carries a tag that grows with each step, so that a segment which went
- * and came back meanwhile makes the exchange fail. Slabs of segments are mapped when it is empty, and kept.
+ * The free segments: a stack whose top carries a tag that grows with each step. So the exchange fails if a
+ * segment was taken and returned meanwhile. Slabs of segments are mapped when the stack is empty, and kept.
  */
 #include "segments.h"
 #include "mapping.h"
@@ -13,7 +13,7 @@ void opp_segments_init(opp_segments *segments) {
 }
 
 void opp_segments_free(opp_segments *segments) {
-    /* relaxed: nobody else is left. */
+    /* relaxed: no other thread uses the pool any more. */
     uint32_t count = opp_load(&segments->slab_count, relaxed);
     for (uint32_t i = 0; i < count && i < OPP_SLABS; i++) {
         opp_segment *slab = opp_load(&segments->slab[i], relaxed);
@@ -27,7 +27,7 @@ uint64_t opp_segments_bytes(const opp_segments *segments) {
 }
 
 static opp_segment *segments_segment(const opp_segments *segments, uint32_t index) {
-    /* relaxed: the index came with an acquire of `top`, and whoever put it there had seen the slab. */
+    /* relaxed: the index came with an acquire of `top`, and the thread that pushed it had seen the slab. */
     opp_segment *slab = opp_load(&segments->slab[index / OPP_SLAB_SEGMENTS], relaxed);
     OPP_ASSERT(slab != NULL);
     OPP_ASSERT(slab[index % OPP_SLAB_SEGMENTS].index == index);
@@ -43,8 +43,8 @@ void opp_segments_put(opp_segments *segments, opp_segment *segment) {
         /* relaxed: published by the exchange. */
         opp_store(&segment->next, (uint32_t)top, relaxed);
         desired = ((top >> 32) + 1) << 32 | (segment->index + 1);
-        /* [pool] release: whoever takes the segment sees `next`, and that its slots have been read (B3).
-         * Pairs with the acquire in opp_segments_take(). */
+        /* [pool] release: pairs with the acquire in opp_segments_take(). The thread that takes the segment
+         * sees `next`, and that the reads of its slots are over (B3). */
     } while (!opp_cas(&segments->top, &top, desired, release));
 }
 
@@ -52,7 +52,7 @@ static opp_segment *segments_grow(opp_segments *segments) {
     size_t bytes = OPP_SLAB_SEGMENTS * sizeof(opp_segment);
     void *memory = opp_map(bytes);
     if (memory == NULL) return NULL;
-    /* relaxed: the number is ours alone. */
+    /* relaxed: only this thread has the number. */
     uint32_t number = opp_add(&segments->slab_count, 1, relaxed);
     if (number >= OPP_SLABS) {
         opp_sub(&segments->slab_count, 1, relaxed);
@@ -73,11 +73,11 @@ opp_segment *opp_segments_take(opp_segments *segments) {
         uint32_t place = (uint32_t)top;
         if (place == 0) return segments_grow(segments);
         opp_segment *segment = segments_segment(segments, place - 1);
-        /* relaxed: if another took the segment meanwhile this is rubbish, and the tag makes the exchange
-         * fail. */
+        /* relaxed: if another thread took the segment meanwhile, this value is meaningless, and the tag makes
+         * the exchange fail. */
         uint64_t desired = ((top >> 32) + 1) << 32 | opp_load(&segment->next, relaxed);
-        /* relaxed: what it reads has been acquired above, and a read-modify-write goes on with the release of
-         * the puts before it, so that later consumers see them through it. */
+        /* relaxed: what this step reads was acquired above. A read-modify-write continues the release
+         * sequence of the puts before it, so later consumers acquire from them through it. */
         if (opp_cas(&segments->top, &top, desired, relaxed)) return segment;
         /* [pool] acquire: the failed exchange read with relaxed order only. */
         top = opp_load(&segments->top, acquire);

@@ -32,8 +32,8 @@ void opp_stats_add(opp_stats *stats, uint8_t band, opp_counter counter, uint64_t
 }
 
 bool opp_stats_is_sample(void) {
-    /* Not every eighth: what a thread queues often comes in a pattern. A full-period generator, whose top
-     * bits are good. */
+    /* Random, not every eighth: the jobs of a thread often follow a pattern. A full-period generator with
+     * good top bits. */
     static _Thread_local uint32_t state;
     state = state * 1664525u + 1013904223u;
     return state >> 29 == 0;
@@ -41,7 +41,7 @@ bool opp_stats_is_sample(void) {
 
 uint32_t opp_stats_bucket(uint64_t ns) {
     uint64_t value = ns >> OPP_BUCKET_UNIT;
-    /* Behind the leading one, so many bits choose among the buckets of the octave. */
+    /* This many bits after the leading one select a bucket of the octave. */
     uint32_t shift = 63u - OPP_BUCKET_BITS - (uint32_t)__builtin_clzll(value | 1u << OPP_BUCKET_BITS);
     uint64_t bucket = ((uint64_t)shift << OPP_BUCKET_BITS) + (value >> shift);
     return bucket < OPP_BUCKETS ? (uint32_t)bucket : OPP_BUCKETS - 1;
@@ -49,7 +49,8 @@ uint32_t opp_stats_bucket(uint64_t ns) {
 
 void opp_stats_waited(opp_stats *stats, uint8_t band, uint64_t us) {
     OPP_ASSERT(band < OPP_BANDS);
-    /* To the end of the microsecond, so that a bucket's end is never below what was counted in it. */
+    /* Rounded to the end of the microsecond, so that the end of a bucket is never below a value counted in
+     * it. */
     opp_add(&stats->band[band].waited[opp_stats_bucket(us * 1000 + 999)], 1, relaxed);
 }
 

@@ -21,7 +21,7 @@ int opp_store_probe_run(const char *folder, opp_store_probe *probe) {
     unlink(path);
     struct statfs system;
     if (fstatfs(file, &system) < 0) system.f_type = 0;
-    /* The bits of the magic numbers alone: the field is signed, and of another width elsewhere. */
+    /* Only the bits of the magic number: the field is signed, and of another width on other platforms. */
     unsigned long type = (unsigned long)system.f_type & 0xffffffffu;
     *probe = (opp_store_probe){
         .is_memory = type == TMPFS_MAGIC || type == RAMFS_MAGIC,

@@ -17,7 +17,7 @@ int opp_file_open(const char *path) {
 }
 
 void opp_file_close(int fd) {
-    /* On Linux the descriptor is gone even where close() says EINTR: never again. */
+    /* On Linux the descriptor is closed even if close() returns EINTR: never repeat it. */
     if (fd >= 0) close(fd);
 }
 
@@ -58,7 +58,7 @@ int opp_file_lines(const char *root, const char *path, bool (*line)(char *text, 
     if (fd < 0) return fd;
     char buffer[4096];
     size_t held = 0;     /* bytes in the buffer: the beginning of a line */
-    bool is_tail = false; /* what is held continues a line that was too long */
+    bool is_tail = false; /* the buffer continues a line that was too long */
     bool goes_on = true;
     off_t offset = 0;
     ssize_t count = 0;

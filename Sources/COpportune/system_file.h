@@ -25,8 +25,8 @@ ssize_t opp_file_read(const char *root, const char *path, char *buffer, size_t s
 bool opp_file_number(const char *root, const char *path, long long *value);
 
 /*
- * Calls line(text, context) for each line of that file, without its newline, until it returns false. A line
- * that is longer than any that the core looks for (4 KiB) is left out. Returns 0 or -errno.
+ * Calls line(text, context) for each line of that file, without its newline, until it returns false. Lines
+ * above 4 KiB are skipped; the core needs none that long. Returns 0 or -errno.
  */
 int opp_file_lines(const char *root, const char *path, bool (*line)(char *text, void *context),
                    void *context);

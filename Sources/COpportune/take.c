@@ -1,17 +1,17 @@
 /*
- * Taking: from the highest level that has something down to a job; ready bits that are found wrong are
- * repaired.
+ * Taking: the path from the highest level that has a job down to that job. Ready bits that are found wrong
+ * are cleared.
  *
- * A consumer mostly goes on where it took last, for the app's turn, so it remembers that path (R3 and R4 in
- * runq.h). It leaves the short path where the long one might come to something else: a higher level, a job
- * that was given back, or, at the end of a turn, another app or rank of the level. A turn ends after OPP_TURN
- * jobs, or when the worker says so.
+ * A consumer mostly continues where it took last, for the app's turn. So it caches that path (R3 and R4 in
+ * runq.h). It leaves the short path where the long one might find something else: a higher level, a job that
+ * was returned, or, at the end of a turn, another app or rank of the level. A turn ends after OPP_TURN jobs,
+ * or when the worker ends it.
  */
 #include "runq.h"
 
 /*
- * The app was suspended or moved during the take: may the job still run, at a level that the caller asked
- * for? If not it goes to the front of its rank, where the next take of the app finds it first.
+ * The app was suspended or moved during the take. Returns whether the job may still run, at a level that the
+ * caller asked for. If not, it returns to the front of its rank, where the app's next take finds it first.
  */
 static bool consumer_reconsider(opp_consumer *consumer, opp_app *app, int set, uint64_t state,
                                 uint64_t levels,
@@ -21,7 +21,7 @@ static bool consumer_reconsider(opp_consumer *consumer, opp_app *app, int set, u
     taken->level = core->config.level_of[taken->band][taken->rank];
     if (!(state & STATE_SUSPENDED) && levels & 1ull << taken->level) return true;
     int result = opp_app_give_back(consumer->own, app, set, taken->rank, taken->job);
-    /* No memory to give it back: running it is the lesser evil than losing it. */
+    /* No memory to return it: running the job is better than losing it. */
     if (result < 0) return true;
     consumer_announce(consumer, NULL);
     if (result != OPP_LEVEL_NONE && core->config.on_ready != NULL)
@@ -29,8 +29,8 @@ static bool consumer_reconsider(opp_consumer *consumer, opp_app *app, int set, u
     return false;
 }
 
-/* After the take, for which the app's word was `seen`: what comes with the job, and whether it may still
- * run. */
+/* Called after the take, which read the app's word as `seen`. Fills in the job's details, and returns whether
+ * the job may still run. */
 static inline bool consumer_confirm(opp_consumer *consumer, opp_app *app, int set, uint64_t seen,
                                     uint64_t levels,
                                     opp_taken *taken) {
@@ -43,10 +43,10 @@ static inline bool consumer_confirm(opp_consumer *consumer, opp_app *app, int se
     return state == seen || consumer_reconsider(consumer, app, set, state, levels, taken);
 }
 
-/* A place's rank: takes from its queue, or repairs the ready bit. */
+/* Takes from the queue of a rank, or clears the ready bit. */
 static bool place_take(opp_consumer *consumer, place *place, unsigned rank, opp_taken *taken) {
     if (!(ready_bits_maybe_64(place->ranks) & 1ull << rank)) return false;
-    /* relaxed: the ready bit was set by somebody who had seen it */
+    /* relaxed: the thread that set the ready bit had seen the queue */
     opp_queue *queue = opp_load(&place->queue[rank], relaxed);
     if (queue == NULL) return false;
     if (queue_remove(queue, &consumer->memory, consumer->own, consumer->distance, 1, &taken->job,
@@ -56,7 +56,7 @@ static bool place_take(opp_consumer *consumer, place *place, unsigned rank, opp_
     return false;
 }
 
-/* A job came from the back of a rank that has its level for itself. */
+/* Caches the path of a job from the back of a rank that is alone at its level. */
 static void consumer_remember(opp_consumer *consumer, opp_app *app, int set, uint64_t state,
                               const opp_taken *taken) {
     OPP_ASSERT(consumer->memory.queue != NULL);
@@ -73,14 +73,14 @@ static void consumer_remember(opp_consumer *consumer, opp_app *app, int set, uin
 
 static bool app_take(opp_consumer *consumer, opp_app *app, unsigned number, uint64_t levels,
                      opp_taken *taken) {
-    /* relaxed: consumer_confirm() looks again, and so does whoever lets a ready bit go. */
+    /* relaxed: consumer_confirm() reads it again, and so does a thread that clears a ready bit. */
     OPP_ASSERT(number < OPP_LEVELS);
     uint64_t state = opp_load(&app->state, relaxed);
     if (state & STATE_SUSPENDED) return false;
     for (int set = 0; set < core_sets(app->core); set++) {
         place *places = app->places[set];
         uint64_t ranks = app_ranks_at(app, set, state, number);
-        /* Where several ranks share the lowest level none may starve: begin at another one each time. */
+        /* Where several ranks share the lowest level, none may starve: begin with another one each time. */
         uint64_t shared = ranks & (ranks - 1);
         if (shared != 0) {
             uint64_t from = ~0ull << (consumer->spin++ % OPP_RANKS);
@@ -101,7 +101,7 @@ static bool app_take(opp_consumer *consumer, opp_app *app, unsigned number, uint
     return false;
 }
 
-/* The next app at or after `from` whose bit may be set, or -1. */
+/* The first app at or after `from` whose bit may be set, or -1. */
 static int64_t level_next_app(const opp_core *core, const level *level, uint32_t from) {
     if (from >= core->config.max_apps) return -1;
     uint32_t first = from / WORD_BITS;
@@ -119,7 +119,7 @@ static int64_t level_next_app(const opp_core *core, const level *level, uint32_t
     return -1;
 }
 
-/* Whether a word of apps under one bit of a level's summary may hold anything. */
+/* Whether a word of apps under one bit of a level's summary may contain a set bit. */
 static bool summary_holds(const opp_core *core, const level *level, uint32_t number) {
     uint32_t end = (number + 1) << core->summary_shift;
     for (uint32_t word = number << core->summary_shift; word < end && word < core->word_count; word++)
@@ -127,7 +127,7 @@ static bool summary_holds(const opp_core *core, const level *level, uint32_t num
     return false;
 }
 
-/* Nothing was found at a level: repairs the tiers above the apps. */
+/* Nothing was found at a level: clears the wrong bits of the tiers above the apps. */
 static void level_repair(opp_core *core, unsigned number) {
     level *level = core_level(core, number);
     for (uint64_t bits = ready_bits_maybe_64(level->summary); bits != 0; bits &= bits - 1) {
@@ -141,7 +141,7 @@ static void level_repair(opp_core *core, unsigned number) {
         ready_bit_resolve(ready, ready_bits_maybe_64(level->summary) != 0);
 }
 
-/* Whether the app that was served last at the level has had its turn. */
+/* Whether the turn of the app that was served last at the level is over. */
 static inline bool consumer_turn_is_over(const opp_consumer *consumer, unsigned number) {
     return consumer->turn[number] >= OPP_TURN || consumer->memory.is_over;
 }
@@ -153,14 +153,14 @@ static bool level_take(opp_consumer *consumer, unsigned number, uint64_t levels,
     bool is_over = consumer_turn_is_over(consumer, number);
     if (is_over) start++;
     if (start >= core->config.max_apps) start = 0;
-    /* Two stretches: from the cursor to the end, then from the beginning to the cursor. */
+    /* Two ranges: from the cursor to the end, then from the beginning to the cursor. */
     for (int stretch = 0; stretch < 2; stretch++) {
         uint32_t from = stretch == 0 ? start : 0;
         int64_t found;
         while ((found = level_next_app(core, level, from)) >= 0 && (stretch == 0 || found < start)) {
             uint32_t index = (uint32_t)found;
             OPP_ASSERT(index < core->config.max_apps);
-            /* relaxed: the ready bit was set by somebody who had seen the app. */
+            /* relaxed: the thread that set the ready bit had seen the app. */
             opp_app *app = opp_load(&core->apps[index], relaxed);
             if (app != NULL && app_take(consumer, app, number, levels, taken)) {
                 bool goes_on = index == consumer->cursor[number] && !is_over;
@@ -177,8 +177,8 @@ static bool level_take(opp_consumer *consumer, unsigned number, uint64_t levels,
     return false;
 }
 
-/* Whether the long path, too, would come to where the last job came from: no other app or rank waits at its
- * level. */
+/* Whether the long path would find the same place: no other app or rank waits at the level of the last
+ * job. */
 static __attribute__((noinline)) bool last_is_alone(const opp_consumer *consumer) {
     const opp_core *core = consumer->core;
     const opp_app *app = consumer->last.app;
@@ -193,8 +193,8 @@ static __attribute__((noinline)) bool last_is_alone(const opp_consumer *consumer
 }
 
 /*
- * The short path: the next job from where the last one came, while the app's turn lasts and nothing about it
- * has changed. Finding nothing there means nothing; the long path then repairs the ready bits.
+ * The short path: the next job from the place of the last one, while the app's turn lasts and its word has
+ * not changed. If it finds nothing, that proves nothing; the long path then clears the ready bits.
  */
 static inline bool last_take(opp_consumer *consumer, unsigned number, uint64_t levels, opp_taken *taken) {
     if (consumer->last.level != number) return false;
@@ -203,7 +203,8 @@ static inline bool last_take(opp_consumer *consumer, unsigned number, uint64_t l
     OPP_ASSERT(consumer->last.queue != NULL);
     OPP_ASSERT(consumer->last.rank < OPP_RANKS);
     if (opp_load(&app->state, relaxed) != consumer->last.state) return false; /* relaxed: as in app_take() */
-    /* A job that is given back from now on is passed by this one take, as one that is given back after it. */
+    /* A job that is returned from now on is overtaken by this one take, like one that is returned after
+     * it. */
     if (ready_bits_maybe_any(consumer->last.front)) return false;
     if (consumer_turn_is_over(consumer, number)) {
         if (!last_is_alone(consumer)) return false;
@@ -224,7 +225,7 @@ static unsigned levels_highest(uint64_t levels) {
     return 63u - (unsigned)__builtin_clzll(levels);
 }
 
-/* Apart, so that the short path saves no registers for it. */
+/* A separate function, so that the short path saves no registers for it. */
 static __attribute__((noinline)) bool take_long(opp_consumer *consumer, uint64_t ready, uint64_t levels,
                                                 opp_taken *taken) {
     while (ready != 0) {

@@ -11,8 +11,8 @@
 /* --- Identity ------------------------------------------------------------------------------- */
 
 /*
- * The id is kept per thread, since the system call costs over 100 ns and strands ask for it in each run.
- * After fork() the one thread of the child has another id, so the child forgets it.
+ * The id is cached for each thread, since the system call costs over 100 ns and strands need the id in each
+ * run. After fork() the child's one thread has another id, so the child clears the cache.
  */
 static _Thread_local int32_t known_id;
 static pthread_once_t identity_once = PTHREAD_ONCE_INIT;
@@ -37,7 +37,7 @@ int32_t opp_thread_id(void) {
 /* --- Scheduling ----------------------------------------------------------------------------- */
 
 /*
- * The kernel's struct sched_attr in its first version, which has all that is needed here. Some C libraries
+ * The first version of the kernel's struct sched_attr, which has all that is needed here. Some C libraries
  * declare the struct and its two calls, others do not, and <linux/sched/types.h> clashes with those that do.
  */
 struct sched_attributes {
@@ -69,7 +69,7 @@ static int attributes_get(int32_t tid, struct sched_attributes *attributes) {
     return syscall(SYS_sched_getattr, tid, attributes, sizeof *attributes, 0) == 0 ? 0 : -errno;
 }
 
-/* Fills in what the class uses; the kernel would silently clamp what is out of range. */
+/* Fills in the parameters that the class uses; the kernel would silently clamp values out of range. */
 static int attributes_make(struct sched_attributes *attributes, const opp_sched_params *params) {
     *attributes = (struct sched_attributes){.size = sizeof *attributes};
     switch (params->policy) {
@@ -90,7 +90,7 @@ static int attributes_make(struct sched_attributes *attributes, const opp_sched_
         if (params->rt_priority < 1 || params->rt_priority > 99) return -EINVAL;
         attributes->policy = POLICY_RR;
         attributes->priority = params->rt_priority;
-        /* A program that a real-time thread starts must not be real-time as well. */
+        /* A program that a real-time thread starts must not be real-time too. */
         attributes->flags = FLAG_RESET_ON_FORK;
         return 0;
     }
@@ -103,8 +103,8 @@ int opp_thread_set_sched(int32_t tid, const opp_sched_params *params) {
     if (result == 0) result = attributes_set(tid, &wanted);
     if (result != -EPERM) return result;
 
-    /* Dropping reset-on-fork takes privilege, though nobody asked for that: a thread that has it may keep
-     * it. */
+    /* Clearing reset-on-fork needs privilege, although no caller asked for that: a thread that has the flag
+     * keeps it. */
     struct sched_attributes current;
     if (attributes_get(tid, &current) != 0) return result;
     if ((current.flags & ~wanted.flags & FLAG_RESET_ON_FORK) == 0) return result;
@@ -144,7 +144,7 @@ int opp_thread_get_sched(int32_t tid, opp_sched_params *params) {
 /* Kernel names are 15 bytes and a zero. */
 enum { NAME_SIZE = 16 };
 
-/* Frames of Swift code are wide, and pages that are never touched cost nothing. */
+/* Frames of Swift code are large, and pages that are never touched cost nothing. */
 static const size_t stack_bytes_min = 256 * 1024;
 
 typedef struct start {
@@ -162,8 +162,8 @@ static void *thread_main(void *argument) {
 }
 
 /*
- * The signals that a thread's own fault raises stay deliverable: where they are blocked the kernel ends the
- * process without running the program's handler, and a crash leaves no backtrace.
+ * The signals of a thread's own faults stay unblocked. If they were blocked, the kernel would kill the
+ * process without running the program's handler, and a crash would leave no backtrace.
  */
 static void fill_asynchronous(sigset_t *signals) {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
@@ -181,7 +181,7 @@ static int start_detached(start *argument, size_t stack_bytes) {
         result = pthread_attr_setstacksize(&attributes,
                                            stack_bytes < stack_bytes_min ? stack_bytes_min : stack_bytes);
     if (result == 0) {
-        /* The mask is inherited, so no signal finds the new thread before it could block it. */
+        /* The mask is inherited, so no signal reaches the new thread before it could block it. */
         sigset_t blocked, previous;
         fill_asynchronous(&blocked);
         pthread_sigmask(SIG_SETMASK, &blocked, &previous);

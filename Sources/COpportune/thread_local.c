@@ -1,5 +1,5 @@
 /*
- * Thread-local registrations. Only the thread itself touches its own, so there is no synchronisation here but
+ * Thread-local registrations. Only the thread itself accesses its own. So the only synchronisation here is
  * the cores' reference counts and the fork counter.
  */
 #include "opp_stats.h"
@@ -26,7 +26,7 @@ static pthread_key_t key;
 static _Atomic(uint32_t) fork_generation;
 static _Atomic(uint64_t) numbers;
 
-/* Drops the registrations with cores that are gone, or with `all` of them. */
+/* Drops the registrations with destroyed cores, or with `all` cores. */
 static void forget(bool all) {
     for (registration **link = &registrations, *entry; (entry = *link) != NULL;) {
         if (!all && !opp_core_is_destroyed(entry->core)) {
@@ -66,7 +66,7 @@ static __attribute__((noinline)) opp_producer *thread_register(opp_core *core, u
         return NULL;
     }
     pthread_once(&once, set_up);
-    forget(false); /* a thread that outlives many schedulers keeps the memory of a few at most */
+    forget(false); /* a thread that outlives many schedulers keeps the memory of few */
     registration *entry = malloc(sizeof(registration));
     opp_producer *producer = entry == NULL ? NULL : opp_producer_acquire(core, node);
     if (producer == NULL) {
@@ -78,7 +78,7 @@ static __attribute__((noinline)) opp_producer *thread_register(opp_core *core, u
     opp_core_retain(core);
     *entry = (registration){.core = core, .producer = producer, .next = registrations};
     registrations = entry;
-    pthread_setspecific(key, entry); /* any value but NULL: it is what makes thread_ends() run */
+    pthread_setspecific(key, entry); /* any value but NULL makes pthread call thread_ends() */
     return producer;
 }
 
@@ -94,7 +94,7 @@ opp_producer *opp_thread_producer(opp_core *core, uint8_t node, int *error) {
 
 opp_here opp_thread_here(opp_core *core, uint32_t forks, const opp_app *app) {
     opp_here here = {.worker = current_worker, .band = opp_app_state_read(app).band};
-    /* relaxed: see forked(); its handler is there since `forks` was asked for */
+    /* relaxed: see forked(); its handler was installed before `forks` was read */
     if (opp_load(&fork_generation, relaxed) != forks) {
         here.error = -ECHILD;
         return here;
@@ -112,7 +112,7 @@ unsigned opp_thread_registrations(void) {
 }
 
 uint64_t opp_thread_number(void) {
-    /* relaxed: only that it is nobody else's counts */
+    /* relaxed: only uniqueness matters */
     if (number == 0) number = opp_add(&numbers, 1, relaxed) + 1;
     return number;
 }

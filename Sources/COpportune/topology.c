@@ -20,16 +20,16 @@ enum { DISTANCE_LOCAL = 10, DISTANCE_REMOTE = 20 /* where the firmware gives non
 /* --- Calls of the machine ------------------------------------------------------------------- */
 
 static int machine_affinity(uint64_t mask[OPP_CPU_NUMBERS / 64]) {
-    /* The system call itself: the C library's cpu_set_t ends at CPU 1023 and fails on larger machines. */
+    /* The plain system call: the C library's cpu_set_t ends at CPU 1023 and fails on larger machines. */
     long bytes = syscall(SYS_sched_getaffinity, 0, OPP_CPU_NUMBERS / 8, mask);
     return bytes < 0 ? -errno : 0;
 }
 
-/* libnuma fills in a table at the first question, which two threads must not do at once. */
+/* libnuma fills in a table at its first call, which two threads must not make at once. */
 static pthread_mutex_t numa_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool numa_works(void) {
-    /* Without /sys libnuma would complain on standard error, which is the program's. */
+    /* Without /sys libnuma would print to the program's standard error. */
     return access("/sys/devices/system/node/online", R_OK) == 0 && numa_available() >= 0;
 }
 
@@ -59,7 +59,8 @@ const opp_topology_calls opp_topology_machine = {
 
 /* --- CPUs ----------------------------------------------------------------------------------- */
 
-/* Clears the bits that a list such as "0-3,8" does not name. A list that cannot be read clears nothing. */
+/* Clears the bits that a list such as "0-3,8" does not contain. A list that cannot be parsed clears
+ * nothing. */
 static void keep_listed(uint64_t mask[OPP_CPU_NUMBERS / 64], const char *list) {
     uint64_t listed[OPP_CPU_NUMBERS / 64] = {0};
     for (const char *at = list; *at >= '0' && *at <= '9';) {
@@ -105,7 +106,7 @@ static void node_insert(int number[OPP_MAX_NODES], uint32_t *count, int node) {
 static uint8_t node_index(const int number[OPP_MAX_NODES], uint32_t count, int node) {
     for (uint32_t index = 0; index < count; index++)
         if (number[index] == node) return (uint8_t)index;
-    return 0; /* beyond OPP_MAX_NODES: farther than need be, never wrong */
+    return 0; /* beyond OPP_MAX_NODES: farther than necessary, never wrong */
 }
 
 static uint8_t distance_between(const opp_topology_calls *calls, int from, int to) {
@@ -114,8 +115,7 @@ static uint8_t distance_between(const opp_topology_calls *calls, int from, int t
     return distance > UINT8_MAX ? UINT8_MAX : (uint8_t)distance;
 }
 
-/* Indices go to the nodes that have a usable CPU: kernel numbers have gaps, and some nodes are memory
- * alone. */
+/* Only nodes with a usable CPU get an index: kernel numbers have gaps, and some nodes have only memory. */
 static void read_nodes(const opp_topology_calls *calls, opp_topology *topology) {
     int number[OPP_MAX_NODES];
     int node_of[OPP_MAX_CPUS];
@@ -135,7 +135,7 @@ static void read_nodes(const opp_topology_calls *calls, opp_topology *topology) 
 
 /* --- CPU quota ------------------------------------------------------------------------------ */
 
-/* The limit that one cgroup sets, in thousandths of a CPU; UINT64_MAX where it sets none. */
+/* The limit of one cgroup in thousandths of a CPU; UINT64_MAX where it has none. */
 static uint64_t limit_of(const char *root, const char *folder, bool is_unified) {
     char path[PATH_MAX], text[64];
     long long quota = -1, period = 0;
@@ -189,9 +189,9 @@ uint32_t opp_topology_width(const opp_topology *topology) {
 }
 
 int32_t opp_topology_current(const opp_topology *topology) {
-    int cpu = sched_getcpu(); /* from memory that the kernel keeps up to date (rseq), or the vDSO */
+    int cpu = sched_getcpu(); /* from memory that the kernel updates (rseq), or the vDSO */
     if (cpu < 0) return -1;
-    /* Mostly all CPUs are usable, and each is at its own number. */
+    /* Usually all CPUs are usable, and each has its own number as index. */
     if ((uint32_t)cpu < topology->cpu_count && topology->cpu[cpu] == cpu) return cpu;
     uint32_t low = 0, high = topology->cpu_count;
     while (low < high) {

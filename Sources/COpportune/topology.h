@@ -1,13 +1,13 @@
-/* Where the topology comes from, so that a test can be the kernel. Private to the core. */
+/* The sources of the topology, so that a test can replace the kernel. Private to the core. */
 #ifndef OPP_TOPOLOGY_H
 #define OPP_TOPOLOGY_H
 
 #include "opp_system.h"
 
-/* Kernel CPU numbers that are looked at; more than any kernel is built for. */
+/* The limit of kernel CPU numbers; more than any kernel supports. */
 #define OPP_CPU_NUMBERS 8192
 
-/* What is asked by call rather than read from a file. */
+/* What is obtained by calls and not from files. */
 typedef struct opp_topology_calls {
     /* Sets the bits of the CPUs that the process may use. Returns 0 or -errno. */
     int (*affinity)(uint64_t mask[OPP_CPU_NUMBERS / 64]);
@@ -21,7 +21,7 @@ typedef struct opp_topology_calls {
 extern const opp_topology_calls opp_topology_machine;
 
 /*
- * opp_topology_read() on the files below `root`, which takes the place of "/" ("" is the machine's own):
+ * opp_topology_read() on the files below `root`, which replaces "/" ("" is the real root):
  * /sys/devices/system/cpu/online, /proc/self/cgroup, /proc/self/mountinfo and the cgroup file systems.
  */
 int opp_topology_read_at(const char *root, const opp_topology_calls *calls, opp_topology *topology);

@@ -1,33 +1,34 @@
 /*
- * A worker: from slot to slot. What a pool has to give (tokens, places for demoted work, the spare worker's
- * call) is in worker_pool.c.
+ * A worker and the transitions of its slot. The resources of a pool (tokens, places for demoted work, the
+ * call of the spare worker) are in worker_pool.c.
  *
- *   IDLE ----> PARKED ----> WOKEN ----> RUNNING ----> DEMOTED      and from all of them back to IDLE,
- *    |            |                      |  ^            |         by opp_worker_next(), at a job's end, or
- *    |            +-------> CALLED ----> SPARE           |         where there is nothing to take
- *    |            +-------> CLOSED       |               |
- *    +--> RUNNING, DEMOTED               v               v
- *                                   HANDED_OFF <------> SUNK       by the monitor, while it is inside a job
+ *     IDLE ----> PARKED ----> WOKEN ----> RUNNING ----> DEMOTED      and from all of them back to IDLE,
+ *      |            |                      |  ^            |         by opp_worker_next(), at a job's end, or
+ *      |            +-------> CALLED ----> SPARE           |         where there is nothing to take
+ *      |            +-------> CLOSED       |               |
+ *      +--> RUNNING, DEMOTED               v               v
+ *                                     HANDED_OFF <------> SUNK       by the monitor, while it is inside a job
  *
  * Invariants
- *  W1  Who holds what is in the word alone: RUNNING and WOKEN a token, DEMOTED and SUNK a place among the
- *      demoted, SPARE (and CALLED, where it was called for that) the spare worker's call. What a step of the
- *      word takes from it is given back by who made the step, and nobody else; what it adds was taken before.
- *  W2  The worker's own thread steps from IDLE, PARKED, WOKEN, CALLED, and to IDLE; the monitor only between
- *      RUNNING or SPARE and HANDED_OFF or SUNK, and from DEMOTED. Where both may step each does it by
- *      compare-and-swap.
- *  W3  The number above the slot grows with each step from having nothing to RUNNING, SPARE or DEMOTED. So
- *      who reads the same word twice, with a slot below RUNNING, knows that no job began between.
+ *  W1  The word alone says what a worker holds: in RUNNING and WOKEN a token, in DEMOTED and SUNK a place
+ *      among the demoted, in SPARE (and CALLED, where it was called for that) the call of the spare worker.
+ *      If a step of the word gives something up, the thread that made the step returns it, and no other. What
+ *      a step adds was acquired before.
+ *  W2  The worker's own thread steps from IDLE, PARKED, WOKEN and CALLED, and to IDLE. The monitor steps only
+ *      between RUNNING or SPARE and HANDED_OFF or SUNK, and from DEMOTED. Where both may step, each does so
+ *      by compare-and-swap.
+ *  W3  The number above the slot grows with each step from holding nothing to RUNNING, SPARE or DEMOTED. So
+ *      if a thread reads the same word twice, with a slot below RUNNING, no job began in between.
  *
- * Why that suffices. A job begins only in a slot that the worker's thread gave itself, so a step of the
- * monitor never lets two take one token: of the two exchanges from RUNNING, to IDLE and to HANDED_OFF, one
- * fails and reads the other's, and by W1 the token is given back once. A monitor that comes too late, when
- * the job has ended and another has begun, takes that one's place: one job more runs beside the tokens until
- * its end, which settles it.
+ * Why that suffices. A job begins only in a slot that the worker's thread set itself, so a step of the
+ * monitor never lets two workers take one token. Of two exchanges from RUNNING, to IDLE and to HANDED_OFF,
+ * one fails and reads the other's value, and by W1 the token is returned once. If the monitor comes too late,
+ * when the job has ended and another has begun, it takes the token of that one: one job more runs beside the
+ * tokens until its end, which settles it.
  *
- * A stopped thread. A worker that is stopped keeps its place, until the monitor gives it to another, where it
- * is inside a job; between two jobs it keeps it. A monitor that is stopped between the step and the giving
- * back keeps one token.
+ * A stopped thread. A worker that is stopped inside a job keeps its token until the monitor hands it to
+ * another. Between two jobs it keeps the token. A monitor that is stopped between the step and the return
+ * keeps one token.
  */
 #include "worker_pool.h"
 #include "runq.h"
@@ -42,36 +43,36 @@ static uint32_t worker_number(const opp_worker *worker) {
 }
 
 opp_slot opp_worker_slot(const opp_worker *worker) {
-    return slot_of(opp_load(&worker->word, relaxed)); /* relaxed: what may be another a moment later */
+    return slot_of(opp_load(&worker->word, relaxed)); /* relaxed: the value may be out of date at once */
 }
 
 uint64_t opp_worker_idle_turn(const opp_worker *worker) {
-    /* [idle] seq_cst: after what the caller announced, or the worker's step to idle comes after that, and it
-     * asks what was announced. acquire: what its last job queued is seen. */
+    /* [idle] seq_cst: follows the caller's announcement. Otherwise the worker's step to idle follows it, and
+     * then the worker reads the announcement. acquire: the caller sees what the worker's last job queued. */
     uint32_t word = opp_load(&worker->word, seq_cst);
     return slot_of(word) <= OPP_SLOT_PARKED ? (uint64_t)word + 1 : 0;
 }
 
 /* --- Steps of the worker's own thread ------------------------------------------------------------- */
 
-/* What the slot stands for was taken before. */
+/* What the slot stands for was acquired before. */
 static void worker_to(opp_worker *worker, opp_slot slot) {
     OPP_ASSERT(worker->held < OPP_SLOT_RUNNING);
     OPP_ASSERT(slot >= OPP_SLOT_RUNNING);
     worker->turns += SLOT_TURN;
     worker->held = slot;
-    /* A plain store: by W2 nobody else steps from here. [slot] release: its consumer, and all that it did
-     * before, are seen by the monitor that hands it off. */
+    /* A plain store: by W2 no other thread steps from here. [slot] release: pairs with worker_take_place().
+     * The monitor that hands the worker off sees its consumer, and all that it did before. */
     opp_store(&worker->word, worker->turns | slot, release);
-    /* In another slot it takes one job, or hogs: its own queue is left to those with a token. */
+    /* In other slots it takes one job, or hogs: its own queue is left to workers with a token. */
     if (slot == OPP_SLOT_RUNNING) opp_consumer_join(worker->consumer, worker->pool->group);
 }
 
-/* Gives back whatever it holds by now. */
+/* Returns whatever the worker holds by now. */
 static void worker_to_idle(opp_worker *worker) {
     uint32_t word = worker->turns | worker->held;
-    /* [idle] seq_cst: see opp_worker_idle_turn(). release: likewise. Of the monitor's steps some may have
-     * come before. */
+    /* [idle] seq_cst and release: pairs with opp_worker_idle_turn(). Steps of the monitor may have come
+     * before. */
     while (!opp_cas(&worker->word, &word, worker->turns, seq_cst)) {}
     worker->held = OPP_SLOT_IDLE;
     OPP_ASSERT((word & ~SLOT_MASK) == worker->turns);
@@ -109,7 +110,7 @@ bool opp_turn_is_over(opp_turn *turn, uint64_t now) {
     return is_over;
 }
 
-/* Of the levels that may hold something, the one whose turn it is; 0 where there are not several. */
+/* Of the levels that may hold something, the one whose turn it is; 0 unless there are several. */
 static uint64_t levels_in_turn(const opp_worker *worker, uint64_t levels) {
     uint64_t ready = opp_ready_levels(worker->pool->core, levels);
     if ((ready & (ready - 1)) == 0) return 0;
@@ -122,7 +123,7 @@ static uint64_t levels_in_turn(const opp_worker *worker, uint64_t levels) {
 static bool worker_take(opp_worker *worker, uint64_t levels, uint64_t now, opp_taken *taken) {
     worker->picks++;
     if (now != 0 && opp_turn_is_over(&worker->turn, now)) opp_consumer_end_turn(worker->consumer);
-    /* No level waits for ever: now and then another of the levels that have something comes first, in
+    /* No level starves: every OPP_PICKS takes another one of the levels that have something comes first, in
      * turn. */
     uint64_t first = worker->picks % OPP_PICKS == 0 ? levels_in_turn(worker, levels) : 0;
     if (!(first != 0 && opp_take(worker->consumer, first, taken)) &&
@@ -133,9 +134,9 @@ static bool worker_take(opp_worker *worker, uint64_t levels, uint64_t now, opp_t
 }
 
 /*
- * Looks on for two or three microseconds before the token is given back, one worker of a pool at a time: what
- * is queued meanwhile needs no waking, which would cost whoever queues it more than that. Seldom where that
- * was in vain before, as between the answers of a disk: there the time is the whole cost.
+ * Searches for two or three microseconds before the token is returned; one worker of a pool at a time. A job
+ * that is queued meanwhile needs no wake-up, which would cost its pusher more than that. After vain searches,
+ * as between the answers of a disk, it searches less often: there the search is pure cost.
  */
 static bool worker_search(opp_worker *worker) {
     opp_pool *pool = worker->pool;
@@ -157,7 +158,7 @@ static bool worker_search(opp_worker *worker) {
 
 /* --- What next ------------------------------------------------------------------------------------ */
 
-/* With a token; also where the pool has become narrower. */
+/* With a token; also called where the pool has become narrower. */
 static bool running_take(opp_worker *worker, uint64_t now, opp_taken *taken) {
     OPP_ASSERT(worker->held == OPP_SLOT_RUNNING);
     do {
@@ -167,7 +168,7 @@ static bool running_take(opp_worker *worker, uint64_t now, opp_taken *taken) {
     return false;
 }
 
-/* Beside the tokens, and a second time only while nobody else came free. */
+/* Beside the tokens. Takes a second job only while no other worker has become free. */
 static bool spare_take(opp_worker *worker, uint64_t now, opp_taken *taken) {
     const opp_pool *pool = worker->pool;
     OPP_ASSERT(worker->held == OPP_SLOT_SPARE);
@@ -176,8 +177,8 @@ static bool spare_take(opp_worker *worker, uint64_t now, opp_taken *taken) {
     return worker_take(worker, pool->levels & ~pool->demoted_levels, now, taken);
 }
 
-/* From idle: to whatever slot there is to be had. Not by the ready bits alone: a thread that is stopped while
- * it clears one leaves it set, and this worker would go from slot to slot in vain until that goes on. */
+/* From idle to any available slot. Ready bits alone are not enough: a thread that is stopped while it clears
+ * one leaves it set, and this worker would change slots in vain until that thread continues. */
 static bool worker_seek(opp_worker *worker) {
     opp_pool *pool = worker->pool;
     uint64_t demoted = pool->demoted_levels;
@@ -193,7 +194,7 @@ static bool worker_seek(opp_worker *worker) {
     return true;
 }
 
-/* It is inside of no app any more, and what it has queued waits no longer for it. */
+/* The worker runs no job of any app, and what it has queued no longer waits for it. */
 static opp_next worker_rests(opp_worker *worker) {
     opp_consumer_leave(worker->consumer);
     opp_consumer_join(worker->consumer, 0);
@@ -229,13 +230,12 @@ opp_parked opp_worker_park(opp_worker *worker) {
     uint32_t slot = worker_number(worker);
     OPP_ASSERT(worker->held == OPP_SLOT_IDLE);
     opp_pool_prepare_park(pool, slot);
-    /* The last look, after the token was given back and the bit was set; see worker_pool.c, "No lost
-     * wake-up". */
+    /* The last look at the queues, after the token was returned and the bit was set; see worker_pool.c, "No
+     * lost wake-up". */
     opp_woken woken = OPP_WOKEN_NOTHING;
     if (opp_has_ready(pool->core, opp_pool_takeable(pool))) {
         woken = opp_pool_cancel_park(pool, slot);
-        /* Something waits for a token, and whoever queued it may have met a free one and nobody to give it
-         * to. */
+        /* Something waits for a token. Its pusher may have met a free token and no worker to give it to. */
         if (woken == OPP_WOKEN_NOTHING) opp_pool_watch(pool);
     }
     if (woken == OPP_WOKEN_NOTHING) woken = opp_pool_park(pool, slot);
@@ -248,7 +248,7 @@ opp_parked opp_worker_park(opp_worker *worker) {
     }
     OPP_ASSERT(woken == OPP_WOKEN_CLOSED);
     worker->held = OPP_SLOT_IDLE;
-    opp_store(&worker->word, worker->turns, relaxed); /* relaxed: nobody is to learn anything by it */
+    opp_store(&worker->word, worker->turns, relaxed); /* relaxed: no thread depends on it */
     return OPP_PARKED_ENDS;
 }
 
@@ -261,15 +261,15 @@ opp_wake opp_worker_to_demoted(opp_worker *worker, uint32_t depth) {
     if (worker->held != OPP_SLOT_RUNNING) return OPP_WAKE_NOTHING;
     if (!opp_pool_enter_demoted(pool, depth == 1 ? OPP_DEMOTION_ONCE : OPP_DEMOTION_KNOWN))
         return OPP_WAKE_NOTHING;
-    /* It never holds nothing with a job in its hand. relaxed: what is given back comes after, with an order
-     * of its own. */
+    /* The worker always holds something while it has a job. relaxed: what is returned is returned afterwards,
+     * with a memory order of its own. */
     if (opp_cas(&worker->word, &word, worker->turns | OPP_SLOT_DEMOTED, relaxed)) {
         worker->held = OPP_SLOT_DEMOTED;
         opp_pool_leave(pool);
         opp_consumer_join(worker->consumer, 0);
     } else {
-        /* The monitor has given the token to another, who may have found the places full. The job's end
-         * settles it. */
+        /* The monitor has handed the token to another worker, which may have found the places full. The job's
+         * end settles it. */
         opp_pool_leave_demoted(pool);
     }
     return opp_pool_wake_if_ready(pool);
@@ -287,7 +287,7 @@ bool opp_worker_job_ended(opp_worker *worker) {
 bool opp_worker_takes_next(opp_worker *worker, const opp_pool *pool, unsigned level) {
     OPP_ASSERT(level < OPP_LEVELS);
     if (worker->pool != pool || worker->has_left) return false;
-    /* relaxed: who takes the token away looks what waits itself. */
+    /* relaxed: a thread that takes the token away looks at the queues itself. */
     opp_slot slot = opp_worker_slot(worker);
     bool may = slot == OPP_SLOT_RUNNING || (slot == OPP_SLOT_DEMOTED && pool->demoted_levels & 1ull << level);
     if (may) worker->has_left = true;
@@ -303,7 +303,7 @@ opp_wake opp_worker_goes_on(opp_worker *worker) {
 
 /* --- Steps of the monitor ------------------------------------------------------------------------- */
 
-/* From a token, or the spare worker's place, to `slot`. */
+/* From a token, or from the spare worker's place, to `slot`. */
 static bool worker_take_place(opp_worker *worker, opp_slot slot) {
     uint32_t word = opp_load(&worker->word, relaxed);
     do {
@@ -312,7 +312,8 @@ static bool worker_take_place(opp_worker *worker, opp_slot slot) {
     } while (!opp_cas(&worker->word, &word, (word & ~SLOT_MASK) | slot, acquire));
     if (slot_of(word) == OPP_SLOT_RUNNING) opp_pool_leave(worker->pool);
     else opp_pool_spare_parks(worker->pool);
-    /* Its word may come when the worker has a token again: a preference, until it gets the next. */
+    /* It may take effect only when the worker has a token again. That is harmless: a preference, until the
+     * worker takes its next token. */
     opp_consumer_join(worker->consumer, 0);
     return true;
 }
@@ -334,7 +335,7 @@ opp_handed opp_worker_count(opp_worker *worker) {
     uint32_t word = opp_load(&worker->word, relaxed);
     if (slot_of(word) != OPP_SLOT_HANDED_OFF) return OPP_HANDED_NOT;
     opp_pool_count_demoted(worker->pool);
-    /* relaxed: what was counted is given back by who steps from there, by W1. */
+    /* relaxed: by W1 the thread that steps from the slot returns what was counted. */
     if (opp_cas(&worker->word, &word, (word & ~SLOT_MASK) | OPP_SLOT_SUNK, relaxed)) return OPP_HANDED_OFF;
     opp_pool_leave_demoted(worker->pool);
     return OPP_HANDED_LATE;
@@ -343,7 +344,7 @@ opp_handed opp_worker_count(opp_worker *worker) {
 opp_handed opp_worker_uncount(opp_worker *worker) {
     uint32_t word = opp_load(&worker->word, relaxed);
     if (slot_of(word) != OPP_SLOT_DEMOTED && slot_of(word) != OPP_SLOT_SUNK) return OPP_HANDED_NOT;
-    /* relaxed: as above; the place is given back after. */
+    /* relaxed: as above; the place is returned afterwards. */
     if (!opp_cas(&worker->word, &word, (word & ~SLOT_MASK) | OPP_SLOT_HANDED_OFF, relaxed))
         return OPP_HANDED_NOT;
     opp_pool_leave_demoted(worker->pool);

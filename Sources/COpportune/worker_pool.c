@@ -1,34 +1,36 @@
 /*
- * A pool: tokens, sleepers and wake-ups, places for demoted work, the spare worker. What a worker does with
- * them is in worker.c.
+ * A pool: run tokens, parked workers and wake-ups, places for demoted work, the spare worker. What a worker
+ * does with them is in worker.c.
  *
- *   count    tokens in use (low half) and tokens there are (high half), in one word
- *   demoted  places for demoted work: how many are in use, the limit, and extra ones, in one word
- *   asleep   a bit for each worker that is parked; whoever clears a bit owes its worker a wake-up
- *   word     one a worker, a futex: its slot, PARKED or what it was woken for
- *   spare    whether a spare worker is awake (low two bits), and how often one was called
+ *     count    tokens in use (low half) and number of tokens (high half), in one word
+ *     demoted  places for demoted work: in use, the limit, and extra ones, in one word
+ *     asleep   one bit for each parked worker; the thread that clears a bit owes its worker a wake-up
+ *     word     one for each worker, a futex: its slot, PARKED or what it was woken for
+ *     spare    whether a spare worker is awake (low two bits), and how often one was called
  *
  * Invariants
- *  L1  A worker's bit is cleared by exactly one thread, which then stores its word; the worker leaves
- *      opp_pool_park() or opp_pool_cancel_park() with that, so no wake-up is lost or doubled.
- *  L2  A token is handed over with OPP_WOKEN_TOKEN, taken before the sleeper was chosen; if there is no
- *      sleeper it is given back.
- *  L3  In `count` and in `demoted` nothing is given back that was not taken.
+ *  L1  A worker's bit is cleared by exactly one thread, which then stores the worker's word. The worker
+ *      leaves opp_pool_park() or opp_pool_cancel_park() with that word, so no wake-up is lost or doubled.
+ *  L2  A token that is handed over with OPP_WOKEN_TOKEN was taken before the parked worker was chosen. If
+ *      there is no parked worker, it is returned.
+ *  L3  Nothing is returned to `count` or `demoted` that was not taken.
  *  L4  At most one spare worker is awake or being called, and one more for each caller that the monitor did
  *      not wait for.
  *
- * No lost wake-up. A pusher stores tail (seq_cst) and then reads count (seq_cst); a worker gives its token
- * back (seq_cst) and then looks at the queues (seq_cst). In the one order of the four, either the pusher sees
- * the free token, or the worker sees the job. The same holds with the bit in `asleep` for a free token
- * without a sleeper: the worker sets its bit before its last look, so a pusher that finds no bit is seen by
- * that look, unless no worker was on its way to sleep at all; then opp_pool_notify() says NOBODY. On Arm too:
- * of a sequentially consistent store and a later load of another object neither is moved past the other.
+ * No lost wake-up. A pusher stores tail (seq_cst) and then reads count (seq_cst). A worker returns its token
+ * (seq_cst) and then looks at the queues (seq_cst). In the total order of the four, either the pusher sees
+ * the free token, or the worker sees the job.
  *
- * A stopped thread. A waker that is stopped between clearing a bit and storing the word holds back one
- * sleeper and the token that it was about to give: who finds itself chosen waits for what it is given with no
- * token in its hand, since it clears its bit before it takes one. The push that the waker is part of has not
- * returned, and any later push chooses another sleeper. One that is stopped while it calls the spare worker
- * is waited for from one look of the monitor to the next.
+ * The same holds with the bit in `asleep`, for a free token without a parked worker. The worker sets its bit
+ * before its last look at the queues, so that look sees the job of a pusher that found no bit. If no worker
+ * was about to park at all, opp_pool_notify() returns NOBODY. This holds on Arm too: a seq_cst store and a
+ * later seq_cst load of another object are not reordered.
+ *
+ * A stopped thread. A waker that is stopped between clearing a bit and storing the word holds back one parked
+ * worker and the token for it. A worker that finds itself chosen waits for its word without a token, since it
+ * clears its bit before it takes one. The push that the waker is part of has not returned, and any later push
+ * chooses another worker. A thread that is stopped while it calls the spare worker is waited for from one
+ * look of the monitor to the next.
  */
 #include "worker_pool.h"
 #include "mapping.h"
@@ -83,7 +85,8 @@ void opp_pool_serve(opp_pool *pool, opp_core *core, opp_alarms *alarms, uint32_t
 
 /* --- Tokens and sleepers ----------------------------------------------------------------------- */
 
-/* Clears some sleeper's bit, the lowest (so that the same few stay warm), and returns its slot, or -1. */
+/* Clears the lowest set bit of a parked worker, so that the same few stay warm. Returns the worker's slot, or
+ * -1. */
 static int pool_choose(opp_pool *pool) {
     /* [asleep] seq_cst: see "No lost wake-up". */
     uint32_t words = (opp_load(&pool->slot_end, seq_cst) + 63) / 64;
@@ -91,8 +94,8 @@ static int pool_choose(opp_pool *pool) {
         uint64_t bits = opp_load(&pool->asleep[i], seq_cst);
         while (bits != 0) {
             uint64_t bit = bits & -bits;
-            /* L1: the one who saw the bit set clears it. acquire: the worker is parked, which
-             * opp_pool_prepare_park() releases. */
+            /* L1: the thread that saw the bit set clears it. acquire: pairs with opp_pool_prepare_park(); the
+             * worker is parked. */
             if (opp_and(&pool->asleep[i], ~bit, acquire) & bit) return (int)(i * 64) + __builtin_ctzll(bit);
             bits &= ~bit;
         }
@@ -100,14 +103,14 @@ static int pool_choose(opp_pool *pool) {
     return -1;
 }
 
-/* The caller has cleared the worker's bit: nobody else writes to it until this has. */
+/* The caller has cleared the worker's bit: until this store no other thread writes the worker's word. */
 static void pool_deliver(opp_pool *pool, int slot, opp_slot what) {
     opp_worker *worker = &pool->workers[slot];
     OPP_ASSERT(worker->held == OPP_SLOT_PARKED);
     OPP_ASSERT(what == OPP_SLOT_WOKEN || what == OPP_SLOT_CALLED || what == OPP_SLOT_CLOSED);
-    /* statistics; the bit's clearer alone writes them */
+    /* statistics; written only by the thread that has cleared the bit */
     opp_store(&worker->wakeups, ++worker->wakeups_told, relaxed);
-    /* [word] release: what the waker did is seen by the woken. Pairs with the acquire in pool_receive(). */
+    /* [word] release: pairs with the acquire in pool_receive(). The woken worker sees what the waker did. */
     opp_store(&worker->word, worker->turns | what, release);
     opp_futex_wake(&worker->word, 1);
 }
@@ -116,8 +119,8 @@ bool opp_pool_enter(opp_pool *pool) {
     uint64_t count = opp_load(&pool->count, seq_cst); /* [count] see "No lost wake-up" */
     do {
         if (count_used(count) >= count_tokens(count)) return false;
-        /* relaxed: it only counts, and taking a token hides nothing from anybody. A failed exchange reloads
-         * relaxed, which can only see a later value of the same word. */
+        /* relaxed: only a count; taking a token hides nothing from other threads. A failed exchange reloads
+         * relaxed, which can only read a later value of the same word. */
     } while (!opp_cas(&pool->count, &count, count + 1, relaxed));
     OPP_ASSERT(count_used(count) < count_tokens(count));
     return true;
@@ -134,7 +137,8 @@ opp_notified opp_pool_notify(opp_pool *pool) {
     int slot = pool_choose(pool);
     if (slot < 0) {
         opp_pool_leave(pool);
-        /* Somebody may have parked between the choice and the giving back, having seen no free token. */
+        /* A worker may have parked between the choice and the return of the token, having seen no free
+         * token. */
         slot = pool_choose(pool);
         if (slot < 0) return OPP_NOTIFIED_NOBODY;
         if (!opp_pool_enter(pool)) {
@@ -148,7 +152,7 @@ opp_notified opp_pool_notify(opp_pool *pool) {
 
 void opp_pool_watch(opp_pool *pool) {
     if (pool->alarms == NULL) return;
-    /* relaxed: a delay that is a little old does as well. */
+    /* relaxed: a slightly old delay is good enough. */
     opp_alarms_arm(pool->alarms, pool->alarm, opp_load(&pool->watch_delay, relaxed));
 }
 
@@ -184,30 +188,30 @@ void opp_pool_set_tokens(opp_pool *pool, uint32_t tokens) {
     if (tokens < 1) tokens = 1;
     if (tokens > OPP_POOL_WORKERS) tokens = OPP_POOL_WORKERS;
     uint64_t count = opp_load(&pool->count, relaxed);
-    /* relaxed: nobody is owed a wake-up by it; the next push finds the token, and who raises it wakes for
-     * what waits. */
+    /* relaxed: this owes no worker a wake-up. The next push sees the tokens, and a caller that raises their
+     * number wakes workers for what waits. */
     while (!opp_cas(&pool->count, &count, (uint64_t)tokens << 32 | count_used(count), relaxed)) {}
 }
 
 uint32_t opp_pool_tokens(const opp_pool *pool) {
-    /* relaxed: a number that may be old when it is read */
+    /* relaxed: the number may be out of date at once */
     return count_tokens(opp_load(&pool->count, relaxed));
 }
 
 bool opp_pool_is_over(const opp_pool *pool) {
-    /* whoever acts on it gives a token back, and then looks again */
+    /* relaxed: a thread that acts on it returns a token, and then looks again */
     uint64_t count = opp_load(&pool->count, relaxed);
     return count_used(count) > count_tokens(count);
 }
 
 uint32_t opp_pool_working(const opp_pool *pool) {
-    /* relaxed: a number that may be old when it is read */
+    /* relaxed: the number may be out of date at once */
     return count_used(opp_load(&pool->count, relaxed));
 }
 
 uint32_t opp_pool_sleeping(const opp_pool *pool) {
     uint32_t sleeping = 0;
-    for (int i = 0; i < ASLEEP_WORDS; i++) /* relaxed: a number that may be old when it is read */
+    for (int i = 0; i < ASLEEP_WORDS; i++) /* relaxed: may be out of date at once */
         sleeping += (uint32_t)__builtin_popcountll(opp_load(&pool->asleep[i], relaxed));
     return sleeping;
 }
@@ -228,8 +232,8 @@ void opp_pool_prepare_park(opp_pool *pool, uint32_t slot) {
     opp_store(&worker->word, worker->turns | OPP_SLOT_PARKED, relaxed); /* published by the bit */
     uint32_t end = opp_load(&pool->slot_end, relaxed);
     while (end <= slot && !opp_cas(&pool->slot_end, &end, slot + 1, seq_cst)) {} /* [asleep] before the bit */
-    /* [asleep] seq_cst: before the last look at the queues. release: the word says so before anybody fills
-     * it. */
+    /* [asleep] seq_cst: precedes the last look at the queues. release: the word says PARKED before another
+     * thread changes it. */
     opp_or(&pool->asleep[slot / 64], 1ull << slot % 64, seq_cst);
 }
 
@@ -241,7 +245,8 @@ static opp_woken woken_for(opp_slot slot) {
     }
 }
 
-/* Waits for what another thread, which cleared our bit, has stored or is about to store. */
+/* Waits for the word that another thread, which cleared this worker's bit, has stored or is about to
+ * store. */
 static opp_woken pool_receive(opp_pool *pool, uint32_t slot) {
     _Atomic(uint32_t) *word = &pool->workers[slot].word;
     for (;;) {
@@ -251,10 +256,10 @@ static opp_woken pool_receive(opp_pool *pool, uint32_t slot) {
     }
 }
 
-/* L1: either we clear our bit, and nobody wakes us, or somebody has. */
+/* L1: either this worker clears its bit, and no thread wakes it, or another thread has cleared it. */
 static opp_woken pool_rise(opp_pool *pool, uint32_t slot) {
     uint64_t bit = 1ull << slot % 64;
-    /* relaxed: if it was there it was ours. */
+    /* relaxed: if the bit was set, this worker had set it. */
     if (opp_and(&pool->asleep[slot / 64], ~bit, relaxed) & bit) return OPP_WOKEN_NOTHING;
     return pool_receive(pool, slot);
 }
@@ -262,15 +267,15 @@ static opp_woken pool_rise(opp_pool *pool, uint32_t slot) {
 opp_woken opp_pool_cancel_park(opp_pool *pool, uint32_t slot) {
     for (;;) {
         OPP_ASSERT(pool->workers[slot].held == OPP_SLOT_PARKED);
-        /* [count] seq_cst: after the bit was set, or else a notifier that had the last token in its hand for
-         * a moment might find nobody, and we no token. */
+        /* [count] seq_cst: after the bit was set. Otherwise a notifier that held the last token for a moment
+         * might find no parked worker, and this worker no token. */
         uint64_t count = opp_load(&pool->count, seq_cst);
         if (count_used(count) >= count_tokens(count)) return OPP_WOKEN_NOTHING;
         opp_woken woken = pool_rise(pool, slot);
         if (woken != OPP_WOKEN_NOTHING) return woken;
         if (opp_pool_enter(pool)) return OPP_WOKEN_TOKEN;
-        /* Another was faster, and will look. While our bit was clear a notifier may have found nobody: once
-         * more. */
+        /* Another thread was faster, and will look at the queues. While this worker's bit was clear, a
+         * notifier may have found no parked worker: try once more. */
         opp_pool_prepare_park(pool, slot);
     }
 }
@@ -284,8 +289,8 @@ opp_woken opp_pool_park(opp_pool *pool, uint32_t slot) {
     return pool_receive(pool, slot);
 }
 
-/* relaxed, both: it orders nothing. Who is stopped while it searches keeps others from searching, not from
- * parking. */
+/* relaxed, both: it orders nothing. A thread that is stopped while it searches keeps others from searching,
+ * not from parking. */
 bool opp_pool_begin_search(opp_pool *pool) {
     return !opp_swap(&pool->searching, true, relaxed);
 }
@@ -311,7 +316,7 @@ static uint32_t places_extra(uint64_t demoted) {
     return (uint32_t)(demoted >> 2 * PLACES_BITS);
 }
 
-/* The one rule: so many times the limit, and for what may be no hog the extra places as well. */
+/* The one rule: a multiple of the limit, and for work that may be no hog the extra places as well. */
 static uint32_t places_room(uint64_t demoted, opp_demotion why) {
     static const uint8_t times[] = {
         [OPP_DEMOTION_KNOWN] = 1, [OPP_DEMOTION_ONCE] = 1, [OPP_DEMOTION_FOUND] = 2,
@@ -321,7 +326,7 @@ static uint32_t places_room(uint64_t demoted, opp_demotion why) {
 
 uint64_t opp_pool_takeable(const opp_pool *pool) {
     if (pool->demoted_levels == 0) return pool->levels;
-    /* [demoted] seq_cst: a worker that leaves its place does so before its last look at the queues. */
+    /* [demoted] seq_cst: a worker that gives up its place does so before its last look at the queues. */
     uint64_t demoted = opp_load(&pool->demoted, seq_cst);
     uint32_t used = places_used(demoted);
     if (used < places_room(demoted, OPP_DEMOTION_KNOWN)) return pool->levels;
@@ -330,10 +335,10 @@ uint64_t opp_pool_takeable(const opp_pool *pool) {
 }
 
 bool opp_pool_enter_demoted(opp_pool *pool, opp_demotion why) {
-    uint64_t demoted = opp_load(&pool->demoted, relaxed); /* relaxed: the exchange has the newest */
+    uint64_t demoted = opp_load(&pool->demoted, relaxed); /* relaxed: the exchange reads the latest value */
     do {
         if (places_used(demoted) >= places_room(demoted, why)) return false;
-    /* relaxed: it only counts, as a token does */
+    /* relaxed: only a count, like that of tokens */
     } while (!opp_cas(&pool->demoted, &demoted, demoted + 1, relaxed));
     OPP_ASSERT(places_used(demoted) < places_room(demoted, why));
     return true;
@@ -350,13 +355,13 @@ void opp_pool_leave_demoted(opp_pool *pool) {
 }
 
 void opp_pool_set_demoted_limit(opp_pool *pool, uint32_t limit) {
-    if (limit > PLACES_MASK / 16) limit = PLACES_MASK / 16; /* far more than there can be workers */
+    if (limit > PLACES_MASK / 16) limit = PLACES_MASK / 16; /* far more than the possible number of workers */
     uint64_t demoted = opp_load(&pool->demoted, relaxed), mask = (uint64_t)PLACES_MASK << PLACES_BITS;
     /* relaxed: as opp_pool_set_tokens() */
     while (!opp_cas(&pool->demoted, &demoted, (demoted & ~mask) | (uint64_t)limit << PLACES_BITS, relaxed)) {}
 }
 
-/* relaxed, these three: numbers that may be old when they are read */
+/* relaxed, these three: the numbers may be out of date at once */
 uint32_t opp_pool_demoted_limit(const opp_pool *pool) {
     return places_limit(opp_load(&pool->demoted, relaxed));
 }
@@ -374,15 +379,15 @@ bool opp_pool_add_room(opp_pool *pool) {
     do {
         uint32_t room = places_room(demoted, OPP_DEMOTION_ONCE);
         if (places_used(demoted) < room || room >= places_room(demoted, OPP_DEMOTION_STARVES)) return false;
-        /* relaxed: the caller's look at the queues begins with this word, seq_cst, in opp_pool_takeable(): a
-         * worker that parks before that look sees what it has seen, or lies there for it to be found. */
+        /* relaxed: the caller's look at the queues begins with a seq_cst load of this word, in
+         * opp_pool_takeable(). A worker that parks before that look sees the same, or is found parked. */
     } while (!opp_cas(&pool->demoted, &demoted, demoted + (1ull << 2 * PLACES_BITS), relaxed));
     return true;
 }
 
 void opp_pool_take_room(opp_pool *pool) {
     uint64_t demoted = opp_load(&pool->demoted, relaxed);
-    /* relaxed: it only counts. */
+    /* relaxed: only a count. */
     while (places_extra(demoted) > 0 &&
            !opp_cas(&pool->demoted, &demoted, demoted - (1ull << 2 * PLACES_BITS), relaxed)) {}
 }
@@ -392,7 +397,7 @@ void opp_pool_take_room(opp_pool *pool) {
 enum { SPARE_RESTS = 0, SPARE_WAKING = 1, SPARE_AWAKE = 2, SPARE_MASK = 3, SPARE_CALL = 4 };
 
 void opp_pool_set_stalled(opp_pool *pool, bool stalled) {
-    /* relaxed: a hint to pushers; the monitor looks again as long as something waits. */
+    /* relaxed: a hint for pushers; the monitor looks again while something waits. */
     if (opp_load(&pool->stalled, relaxed) != stalled) opp_store(&pool->stalled, stalled, relaxed);
 }
 
@@ -405,7 +410,7 @@ uint32_t opp_pool_begin_call(opp_pool *pool) {
     if ((spare & SPARE_MASK) != SPARE_RESTS) return 0;
     uint32_t waking = spare + SPARE_CALL + SPARE_WAKING;
     OPP_ASSERT((waking & SPARE_MASK) == SPARE_WAKING);
-    /* [spare] acquire: pairs with opp_pool_spare_parks(): what the last spare worker did is over. */
+    /* [spare] acquire: pairs with opp_pool_spare_parks(): the last spare worker has finished. */
     return opp_cas(&pool->spare, &spare, waking, acquire) ? waking : 0;
 }
 
@@ -413,7 +418,8 @@ bool opp_pool_call_spare(opp_pool *pool) {
     uint32_t waking = opp_pool_begin_call(pool);
     if (waking == 0) return true;
     bool is_woken = opp_pool_wake_spare(pool);
-    /* relaxed: a hint. Not where it rests again already, or the monitor has not waited for this thread. */
+    /* relaxed: a hint. It fails if the spare worker is parked again already, or if the monitor has not waited
+     * for this thread. */
     opp_cas(&pool->spare, &waking, (waking & ~(uint32_t)SPARE_MASK) | (is_woken ? SPARE_AWAKE : SPARE_RESTS),
             relaxed);
     return is_woken;
@@ -440,12 +446,12 @@ void opp_pool_set_watch_delay(opp_pool *pool, uint64_t delay_ns) {
 
 /*
  * An alarm's word is its number of expiries, doubled, plus one while it is armed. To arm, a thread sets the
- * timer first and then says so, if the word is still what it read; so a thread that is stopped in between
- * leaves the alarm unarmed and others arm it again, and one that goes on late cannot pretend that a spent
- * timer is armed.
+ * timer first, and then the bit, if the word is still what it read. So a thread that is stopped in between
+ * leaves the alarm unarmed, and others arm it again. A thread that continues late cannot mark an expired
+ * timer as armed.
  */
 struct opp_alarms {
-    /* timers, and an event counter for the notifier: setting a timer costs far more */
+    /* timers, and an eventfd for the notifier, since setting a timer costs far more */
     int descriptor[OPP_ALARMS + 1];
     _Alignas(POOL_LINE) _Atomic(uint64_t) word[OPP_ALARMS];
 };
@@ -470,13 +476,13 @@ void opp_alarms_destroy(opp_alarms *alarms) {
 }
 
 void opp_alarms_arm(opp_alarms *alarms, uint32_t which, uint64_t delay_ns) {
-    /* [alarm] seq_cst: after whatever the caller did that the waiter must see, if it finds the alarm armed;
-     * the waiter unarms (seq_cst) before it looks. */
+    /* [alarm] seq_cst: pairs with opp_alarms_wait(), which disarms (seq_cst) before the waiter looks. It
+     * follows whatever the caller did that the waiter must see, if the alarm is found armed. */
     OPP_ASSERT(which < OPP_ALARMS);
     uint64_t word = opp_load(&alarms->word[which], seq_cst);
     if (word & 1) return;
     opp_timer_set(alarms->descriptor[which], false, delay_ns);
-    opp_cas(&alarms->word[which], &word, word | 1, relaxed); /* relaxed: a note to others not to bother */
+    opp_cas(&alarms->word[which], &word, word | 1, relaxed); /* relaxed: a hint that saves others the call */
 }
 
 void opp_alarms_set(opp_alarms *alarms, uint32_t which, uint64_t at_ns) {
@@ -496,7 +502,7 @@ uint32_t opp_alarms_wait(opp_alarms *alarms) {
         fired |= 1u << i;
         if (i == OPP_NOTIFIER) continue;
         uint64_t word = opp_load(&alarms->word[i], relaxed);
-        /* [alarm] seq_cst: see opp_alarms_arm(). Odd or even, the next even number. */
+        /* [alarm] seq_cst: pairs with opp_alarms_arm(). From odd or even to the next even number. */
         while (!opp_cas(&alarms->word[i], &word, (word | 1) + 1, seq_cst)) {}
     }
     return fired;

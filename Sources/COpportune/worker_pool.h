@@ -1,7 +1,6 @@
 /*
- * A pool and its workers' slots: what worker_pool.c (tokens, sleepers, demoted places, the spare worker) and
- * worker.c (a worker's way from slot to slot) share. Private to the core. The invariants stand at the top of
- * each.
+ * The shared definitions of worker_pool.c (tokens, parked workers, demoted places, the spare worker) and
+ * worker.c (the transitions of a worker's slot). Private to the core. The invariants are at the top of each.
  */
 #ifndef OPP_POOL_PRIVATE_H
 #define OPP_POOL_PRIVATE_H
@@ -20,20 +19,20 @@
 
 struct opp_worker {
     _Alignas(POOL_LINE) _Atomic(uint32_t) word; /* a futex */
-    /* statistics; these two are written by who has cleared its bit */
+    /* statistics; these two are written by the thread that has cleared the worker's bit */
     _Atomic(uint32_t) wakeups;
     uint32_t wakeups_told;
     opp_pool *pool;                             /* set once */
     opp_consumer *consumer;                           /* set by opp_worker_begin() */
-    /* Its own thread's; who wakes it reads `turns`, which was published with its bit. */
-    uint32_t turns; /* what stands in the word above the slot */
-    opp_slot held;  /* the slot that it gave itself; the monitor may have changed it since */
+    /* The worker's own fields. Its waker reads `turns`, which was published with the bit. */
+    uint32_t turns; /* the part of the word above the slot */
+    opp_slot held;  /* the slot that the worker set last; the monitor may have changed it since */
     opp_turn turn;
     uint32_t picks;
-    /* one after the other; and how many of the next are left out for that */
+    /* how many searches in succession were vain; and how many of the next are skipped for that */
     uint8_t vain_searches, searches_to_skip;
     bool has_served; /* as the spare worker, since it was called */
-    bool has_left;   /* the running slice has queued what this worker takes next, and woke nobody for it */
+    bool has_left;   /* the running slice has queued a job for this worker, and woke none for it */
 };
 
 struct opp_pool {
@@ -42,11 +41,11 @@ struct opp_pool {
     _Atomic(uint64_t) demoted;
     _Atomic(uint32_t) closed;
     _Atomic(bool) stalled;
-    _Atomic(bool) searching; /* some worker looks on before it parks */
+    _Atomic(bool) searching; /* a worker searches before it parks */
     _Alignas(POOL_LINE) _Atomic(uint64_t) asleep[ASLEEP_WORDS];
     _Atomic(uint32_t) slot_end; /* no bit at or above it was ever set */
     _Alignas(POOL_LINE) _Atomic(uint32_t) spare;
-    uint32_t spare_seen; /* the monitor's own */
+    uint32_t spare_seen; /* the monitor's own field */
     _Atomic(uint64_t) watch_delay;
     /* Set before the first worker begins. */
     uint64_t levels, demoted_levels, once_levels;
@@ -60,10 +59,10 @@ static inline opp_slot slot_of(uint32_t word) {
     return (opp_slot)(word & SLOT_MASK);
 }
 
-/* Counts one more among the demoted, whatever the room. */
+/* Counts one more among the demoted, even beyond the limit. */
 void opp_pool_count_demoted(opp_pool *pool);
 
-/* Whether the worker itself takes what it has queued at `level` of `pool` next, so that nobody is to be
+/* Whether the worker itself takes next what it has queued at `level` of `pool`, so that no worker need be
  * woken. */
 bool opp_worker_takes_next(opp_worker *worker, const opp_pool *pool, unsigned level);
 

@@ -1,20 +1,20 @@
 /*
- * A pool: the workers that share one kernel class, who of them works, who is parked, who is woken; and
- * one-shot alarms for whoever watches them.
+ * A pool: the workers that share one kernel class, with its run tokens, parked workers and wake-ups. Also
+ * one-shot alarms for the monitor.
  *
- * A worker stands in a *slot*, one atomic word, which says what it may do. A pool has as many tokens as
- * workers may take jobs at once. Beside the tokens one spare worker may run a job while all who hold one are
- * stuck, and a bounded number may run demoted jobs. A monitor may hand a worker's place to another while it
- * is stuck inside a job.
+ * Each worker has a *slot*, one atomic word that says what the worker may do. A pool has as many run tokens
+ * as workers may take jobs at the same time. Beside them, one spare worker may run a job while all token
+ * holders are stuck, and a bounded number of workers may run demoted jobs. A monitor may hand a worker's
+ * token to another while the worker is stuck inside a job.
  *
- * What is promised (worker_pool.c and worker.c say why it holds):
- *  - No lost wake-up: when opp_submit(), or opp_pool_wake() after a push, finds fewer workers than tokens at
- *    work, one is woken, or was already on its way and will look again.
- *  - No needless one: with all tokens in use neither makes a system call to wake anybody but a spare worker;
- *    each call wakes at most one.
- *  - A token or a place among the demoted that a worker holds is given back once, by it or by the monitor.
- *  - A thread that is stopped inside any of these calls keeps no other from completing, but the one sleeper
- *    that it is about to wake, and keeps one token and one place among the demoted at most.
+ * Guarantees (worker_pool.c and worker.c say why they hold):
+ *  - No lost wake-up: if opp_submit(), or opp_pool_wake() after a push, finds fewer workers running than
+ *    there are tokens, it wakes one; or one is already waking, and will look at the queues again.
+ *  - No needless wake-up: with all tokens in use, neither makes a system call except to wake the spare
+ *    worker. Each call wakes at most one worker.
+ *  - A token, or a place among the demoted, is returned once: by its worker or by the monitor.
+ *  - A thread that is stopped inside any of these calls prevents no other thread from completing, except the
+ *    one parked worker that it is about to wake. It keeps at most one token and one place among the demoted.
  */
 #ifndef OPP_POOL_H
 #define OPP_POOL_H
@@ -38,16 +38,16 @@ opp_pool *_Nullable opp_pool_create(uint32_t tokens);
 void opp_pool_destroy(opp_pool *_Nonnull pool);
 
 /*
- * The levels that it serves; those of them that hold only demoted work, which its workers run beside the
- * tokens; and those of these whose work was lowered once, and may need little. Once, before the first worker
- * begins.
+ * Sets the levels that the pool serves. `demoted`: those of them that hold demoted work only, which workers
+ * run beside the tokens. `lowered_once`: those of these whose work was lowered once, and may be short. Called
+ * once, before the first worker begins.
  */
 void opp_pool_set_levels(opp_pool *_Nonnull pool, uint64_t levels, uint64_t demoted, uint64_t lowered_once);
 
 /*
  * From now on the pool's workers take from `core`, and opp_submit() wakes them. Where something waits while
- * all tokens are in use, alarm `alarm` of `alarms` is armed; NULL where nobody is to look. Once, before the
- * first worker begins.
+ * all tokens are in use, alarm `alarm` of `alarms` is armed; NULL arms none. Called once, before the first
+ * worker begins.
  */
 void opp_pool_serve(opp_pool *_Nonnull pool, opp_core *_Nonnull core, opp_alarms *_Nullable alarms,
                     uint32_t alarm);
@@ -63,50 +63,49 @@ typedef enum OPP_CLOSED_ENUM opp_notified {
 /* Wakes one worker if a token is free. */
 opp_notified opp_pool_notify(opp_pool *_Nonnull pool);
 
-/* After a push: wakes one worker if a token is free; else a spare one, where the pool is stalled, or has it
- * watched. */
+/* Called after a push: wakes one worker if a token is free. Otherwise wakes the spare worker if the pool is
+ * stalled, or arms the alarm for a look at the pool. */
 OPP_MUST_USE opp_wake opp_pool_wake(opp_pool *_Nonnull pool);
 
-/* The same, if something that may begin now is really queued. */
+/* The same, but only if a job is queued that may begin now. */
 OPP_MUST_USE opp_wake opp_pool_wake_if_ready(opp_pool *_Nonnull pool);
 
-/* The levels of jobs that the pool's workers may begin now: fewer where all places for demoted work are
- * taken. */
+/* The levels of jobs that the pool's workers may begin now; fewer where all places for demoted work are in
+ * use. */
 uint64_t opp_pool_takeable(const opp_pool *_Nonnull pool);
 
-/* Has the pool looked at in a while, if it is one that is watched; and how long that is. */
+/* opp_pool_watch() arms the alarm for a look at the pool, if the pool has one; the other sets its delay. */
 void opp_pool_watch(opp_pool *_Nonnull pool);
 void opp_pool_set_watch_delay(opp_pool *_Nonnull pool, uint64_t delay_ns);
 
-/* Wakes one sleeper without a token, to run one job as a spare worker, or to end. False when nobody
- * sleeps. */
+/* Wakes one parked worker without a token: to run one job as the spare worker, or to end. False if none is
+ * parked. */
 bool opp_pool_wake_spare(opp_pool *_Nonnull pool);
 
-/* Wakes everybody, for good: opp_pool_park() returns OPP_WOKEN_CLOSED from now on. */
+/* Wakes all workers, for good: opp_pool_park() returns OPP_WOKEN_CLOSED from now on. */
 void opp_pool_close(opp_pool *_Nonnull pool);
 
-/* How many tokens there are; may change at any time. Fewer take effect as workers give theirs back. */
+/* Sets the number of tokens, at any time. A smaller number takes effect as workers return theirs. */
 void opp_pool_set_tokens(opp_pool *_Nonnull pool, uint32_t tokens);
 
 uint32_t opp_pool_tokens(const opp_pool *_Nonnull pool);
 
-/* Whether more tokens are in use than there are, so that a worker that holds one should give it back. */
+/* Whether more tokens are in use than there are, so that a holder should return its token. */
 bool opp_pool_is_over(const opp_pool *_Nonnull pool);
 
 /* Tokens in use. May be above the number of tokens for a while after it was lowered. */
 uint32_t opp_pool_working(const opp_pool *_Nonnull pool);
 uint32_t opp_pool_sleeping(const opp_pool *_Nonnull pool);
-/* Wake-ups so far: system calls made to wake somebody. */
+/* The number of system calls made so far to wake a worker. */
 uint64_t opp_pool_wakeups(const opp_pool *_Nonnull pool);
 
-/* Takes a token if one is free, for whoever is no worker of the pool, or has its slot by other means. */
+/* Takes a token if one is free: for a caller that is not a worker of the pool, or sets its slot itself. */
 OPP_MUST_USE bool opp_pool_enter(opp_pool *_Nonnull pool);
 void opp_pool_leave(opp_pool *_Nonnull pool);
 
 /* --- Places for demoted work, beside the tokens ------------------------------------------------ */
 
-/* Why a worker is to be counted among the demoted, which says how many there may be then: one rule for
- * all. */
+/* Why a worker is to be counted among the demoted; it decides the limit that applies. One rule for all. */
 typedef enum OPP_CLOSED_ENUM opp_demotion {
     OPP_DEMOTION_KNOWN = 0,  /* a known hog is to begin; it can wait: the limit */
     /* what was lowered once is to begin, and may be no hog: the limit, and the extra places */
@@ -120,39 +119,39 @@ typedef enum OPP_CLOSED_ENUM opp_demotion {
 void opp_pool_set_demoted_limit(opp_pool *_Nonnull pool, uint32_t limit);
 uint32_t opp_pool_demoted_limit(const opp_pool *_Nonnull pool);
 uint32_t opp_pool_demoted(const opp_pool *_Nonnull pool);
-/* How many may be counted, for that reason. */
+/* How many workers may be counted, for that reason. */
 uint32_t opp_pool_room(const opp_pool *_Nonnull pool, opp_demotion why);
 /* Counts one more, if there is room. */
 OPP_MUST_USE bool opp_pool_enter_demoted(opp_pool *_Nonnull pool, opp_demotion why);
 void opp_pool_leave_demoted(opp_pool *_Nonnull pool);
 
-/* One extra place for what was lowered once, if all are taken and there may be one more; and one less. */
+/* opp_pool_add_room() grants one extra place for work that was lowered once, if all places are in use and the
+ * maximum of extra ones is not reached. opp_pool_take_room() takes one back. */
 bool opp_pool_add_room(opp_pool *_Nonnull pool);
 void opp_pool_take_room(opp_pool *_Nonnull pool);
 
 /* --- The spare worker --------------------------------------------------------------------------- */
 
-/* All tokens are held by workers that have been inside their jobs for long: whoever pushes calls the spare
- * worker. */
+/* All token holders have been inside their jobs for long: from now on a push calls the spare worker. */
 void opp_pool_set_stalled(opp_pool *_Nonnull pool, bool stalled);
 bool opp_pool_is_stalled(const opp_pool *_Nonnull pool);
 
-/* Wakes the spare worker unless it is awake. False where nobody sleeps. */
+/* Wakes the spare worker unless it is awake. False if no worker is parked. */
 bool opp_pool_call_spare(opp_pool *_Nonnull pool);
-/* The first half of that, for tests of who is stopped in between: 0 where the spare worker is awake, or being
- * woken. */
+/* The first half of opp_pool_call_spare(), for tests of a caller that is stopped in between. Returns 0 if the
+ * spare worker is awake or being woken. */
 uint32_t opp_pool_begin_call(opp_pool *_Nonnull pool);
 
-/* It has nothing more to do beside the others. */
+/* The spare worker has no more work beside the tokens. */
 void opp_pool_spare_parks(opp_pool *_Nonnull pool);
 
 /*
- * The monitor's, once in a while: a caller that is stopped before it has woken anybody is waited for from one
- * look to the next, and not for longer. If it goes on there may be one more awake.
+ * Called by the monitor at intervals. A caller of the spare worker that is stopped before its wake-up is
+ * waited for from one look to the next, and no longer. If it continues later, one more worker may be awake.
  */
 void opp_pool_look_at_spare(opp_pool *_Nonnull pool);
 
-/* One worker of a pool at a time looks on for a while before it parks: true for that one, until it ends the
+/* One worker of a pool at a time may search before it parks. True for that worker, until it ends the
  * search. */
 OPP_MUST_USE bool opp_pool_begin_search(opp_pool *_Nonnull pool);
 void opp_pool_end_search(opp_pool *_Nonnull pool);
@@ -160,9 +159,9 @@ void opp_pool_end_search(opp_pool *_Nonnull pool);
 /* --- The worker in place `slot`, 0 to OPP_POOL_WORKERS - 1, as it parks --------------------------- */
 
 /*
- * Says that the worker is about to sleep. It must not hold a token any more. After this it looks at the
- * queues once more; if it finds something it calls opp_pool_cancel_park(), and opp_pool_park() if it found
- * nothing or that says so.
+ * The worker is about to park; it must not hold a token any more. Afterwards it looks at the queues once
+ * more. If it finds something, it calls opp_pool_cancel_park(). If it finds nothing, or that call says so, it
+ * calls opp_pool_park().
  */
 void opp_pool_prepare_park(opp_pool *_Nonnull pool, uint32_t slot);
 
@@ -170,37 +169,38 @@ typedef enum OPP_CLOSED_ENUM opp_woken {
     OPP_WOKEN_TOKEN = 0,  /* it holds a token */
     OPP_WOKEN_SPARE = 1, /* it may run one job as the spare worker */
     OPP_WOKEN_CLOSED = 2,  /* the pool was closed */
-    OPP_WOKEN_NOTHING = 3, /* opp_pool_cancel_park() only: no token is free, it still lies and is to sleep */
+    OPP_WOKEN_NOTHING = 3, /* opp_pool_cancel_park() only: no token is free; the worker is still to park */
 } opp_woken;
 
 /*
- * Stays awake after all, if a token is free, which it holds then: OPP_WOKEN_TOKEN. If somebody had just woken
- * it, says for what, and that must be honoured.
+ * Cancels the parking, if a token is free; the caller then holds it (OPP_WOKEN_TOKEN). If another thread has
+ * just woken the worker, returns for what, and the caller must act on that.
  */
 OPP_MUST_USE opp_woken opp_pool_cancel_park(opp_pool *_Nonnull pool, uint32_t slot);
 
-/* Sleeps until woken. What the waker did before is seen after it, here and in opp_pool_cancel_park(). */
+/* Sleeps until woken. What the waker did before is visible after it, here and after
+ * opp_pool_cancel_park(). */
 OPP_MUST_USE opp_woken opp_pool_park(opp_pool *_Nonnull pool, uint32_t slot);
 
-/* --- Workers: all of a slot's life, of which the calls above are the parts ------------------------ */
+/* --- Workers: the transitions of a slot, built from the calls above -------------------------------- */
 
 typedef enum OPP_CLOSED_ENUM opp_slot {
     OPP_SLOT_IDLE = 0,       /* awake, or without a thread: it may take no job */
     OPP_SLOT_PARKED = 1,     /* about to sleep, or asleep */
-    OPP_SLOT_WOKEN = 2,      /* woken, a token in its hand; not up yet */
-    OPP_SLOT_CALLED = 3,     /* woken as the spare worker, or to end; not up yet */
+    OPP_SLOT_WOKEN = 2,      /* woken with a token; not running yet */
+    OPP_SLOT_CALLED = 3,     /* woken as the spare worker, or to end; not running yet */
     OPP_SLOT_CLOSED = 4,     /* woken to end */
     OPP_SLOT_RUNNING = 5,    /* holds a token */
     OPP_SLOT_SPARE = 6,      /* runs a job beside the tokens */
     OPP_SLOT_DEMOTED = 7,    /* runs demoted jobs beside the tokens, counted */
-    OPP_SLOT_HANDED_OFF = 8, /* inside a job, its place given to another */
+    OPP_SLOT_HANDED_OFF = 8, /* inside a job; another worker has its token */
     OPP_SLOT_SUNK = 9,       /* the same, and counted among the demoted until the job ends */
 } opp_slot;
 
-/* How long a worker goes on with one app, and with its own queue, before others have their turn. */
+/* How long a worker takes from one app and from its own queue, before others have their turn. */
 typedef struct opp_turn {
     uint64_t began;  /* 0 before the first job */
-    uint64_t credit; /* how long others may have, now or next; 0 is OPP_TURN_NS */
+    uint64_t credit; /* how long the others' turn lasts, now or next; 0 is OPP_TURN_NS */
     bool serves_others; /* the last job came from another's queue */
 } opp_turn;
 
@@ -208,14 +208,14 @@ typedef struct opp_turn {
 #define OPP_TURN_NS_MAX 10000000u  /* what a job may take by default before it counts as a hog */
 
 /*
- * Whether the turn is over at `now`, in nanoseconds of a monotonic clock, between two jobs. If so the next
- * begins then. A turn of the own queue ends with the first job that reaches OPP_TURN_NS; a turn of others
- * lasts as long as the own turn before it, so that after 5 ms of the worker's own the outside queues have 5
- * ms too, and not one short job of the many that may wait there.
+ * Whether the turn is over at `now`, in nanoseconds of a monotonic clock; called between two jobs. If so, the
+ * next turn begins. A turn of the own queue ends with the first job that reaches OPP_TURN_NS. A turn of the
+ * others lasts as long as the own turn before it. So after 5 ms of the worker's own jobs the outside queues
+ * have 5 ms too, and not only one short job of many.
  */
 bool opp_turn_is_over(opp_turn *_Nonnull turn, uint64_t now);
 
-/* The worker in place `slot` of a pool that serves a core. It stays where it is. */
+/* The worker in place `slot` of a pool that serves a core. Its address does not change. */
 opp_worker *_Nonnull opp_pool_worker(opp_pool *_Nonnull pool, uint32_t slot);
 
 /* The thread of a worker begins, idle. `consumer` is its own until it ends. */
@@ -229,23 +229,23 @@ typedef enum OPP_CLOSED_ENUM opp_next {
 } opp_next;
 
 /*
- * What the worker's thread is to do next. `now` is when the last job ended, or 0; `is_lowered` whether the
- * thread has another kernel priority than the pool's, with which it may begin none but demoted jobs.
+ * What the worker's thread must do next. `now` is when the last job ended, or 0. `is_lowered` says whether
+ * the thread has a lower kernel priority than the pool's; with that it may begin demoted jobs only.
  */
 OPP_MUST_USE opp_next opp_worker_next(opp_worker *_Nonnull worker, uint64_t now, bool is_lowered,
                                       opp_taken *_Nonnull taken);
 
 /*
- * The taken job is demoted, and was lowered `depth` times: a worker with a token runs it beside the tokens,
- * if there is room. The caller does what opp_pool_wake() would ask for.
+ * The taken job is demoted, and was lowered `depth` times. A worker with a token runs it beside the tokens,
+ * if there is room. The result is as of opp_pool_wake().
  */
 OPP_MUST_USE opp_wake opp_worker_to_demoted(opp_worker *_Nonnull worker, uint32_t depth);
 
-/* The job has ended. Whether it kept the token that it began with. */
+/* The job has ended. Returns whether the worker has kept the token with which the job began. */
 bool opp_worker_job_ended(opp_worker *_Nonnull worker);
 
-/* The slice goes on after it has queued something that its worker was to take next: wakes somebody for
- * that. */
+/* The slice continues after it has queued a job that its worker was to take next: wakes another worker for
+ * it. */
 OPP_MUST_USE opp_wake opp_worker_goes_on(opp_worker *_Nonnull worker);
 
 typedef enum OPP_CLOSED_ENUM opp_parked {
@@ -257,7 +257,7 @@ typedef enum OPP_CLOSED_ENUM opp_parked {
 /* Parks the worker's thread until it is woken. Only after OPP_NEXT_PARK. */
 OPP_MUST_USE opp_parked opp_worker_park(opp_worker *_Nonnull worker);
 
-/* Gives back whatever the worker holds: its thread is to end. */
+/* Returns whatever the worker holds: its thread is about to end. */
 void opp_worker_end(opp_worker *_Nonnull worker);
 
 /* --- Any thread, of a worker --------------------------------------------------------------------- */
@@ -265,8 +265,8 @@ void opp_worker_end(opp_worker *_Nonnull worker);
 opp_slot opp_worker_slot(const opp_worker *_Nonnull worker);
 
 /*
- * 0 while it may have a job in hand, begun or not; else a number that is another once it may have had one
- * again. In the one order of all sequentially consistent operations.
+ * 0 while the worker may have taken a job, begun or not. Otherwise a number that changes before the worker
+ * may take another job. seq_cst.
  */
 uint64_t opp_worker_idle_turn(const opp_worker *_Nonnull worker);
 
@@ -278,21 +278,21 @@ typedef enum OPP_CLOSED_ENUM opp_handed {
     OPP_HANDED_LATE = 2, /* likewise; but others may have found the places full meanwhile: look what waits */
 } opp_handed;
 
-/* Gives its token, or its place as the spare worker, to another. Never OPP_HANDED_LATE. */
+/* Hands its token, or its place as the spare worker, to another worker. Never OPP_HANDED_LATE. */
 OPP_MUST_USE opp_handed opp_worker_hand_off(opp_worker *_Nonnull worker);
 
 /* The same, and counts it among the demoted, if there is room. */
 OPP_MUST_USE opp_handed opp_worker_sink(opp_worker *_Nonnull worker, opp_demotion why);
 
-/* One that was handed off has turned out to be a hog: counts it among the demoted, whatever the room. */
+/* A handed-off worker has turned out to run a hog: counts it among the demoted, even beyond the limit. */
 OPP_MUST_USE opp_handed opp_worker_count(opp_worker *_Nonnull worker);
 
-/* One that is counted among the demoted is blocked: counts it no more. Never OPP_HANDED_LATE. */
+/* A worker that is counted among the demoted is blocked: counts it no more. Never OPP_HANDED_LATE. */
 OPP_MUST_USE opp_handed opp_worker_uncount(opp_worker *_Nonnull worker);
 
 /* --- Alarms --------------------------------------------------------------------------------- */
 
-/* One-shot timers and a notifier, for one thread that waits and any that arm. */
+/* One-shot timers and a notifier: one thread waits, any thread arms. */
 #define OPP_ALARMS 3
 #define OPP_NOTIFIER OPP_ALARMS /* its bit in what opp_alarms_wait() returns */
 
@@ -300,8 +300,8 @@ opp_alarms *_Nullable opp_alarms_create(void);
 void opp_alarms_destroy(opp_alarms *_Nonnull alarms);
 
 /*
- * Arms alarm `which` (0 to OPP_ALARMS - 1) to go off in `delay_ns` unless it is armed already. Any thread;
- * one system call when it was not armed, none when it was; wakes nobody now.
+ * Arms alarm `which` (0 to OPP_ALARMS - 1) to go off in `delay_ns`, unless it is armed. Any thread. One
+ * system call if it was not armed, none if it was; no thread is woken now.
  */
 void opp_alarms_arm(opp_alarms *_Nonnull alarms, uint32_t which, uint64_t delay_ns);
 
@@ -313,9 +313,9 @@ void opp_alarms_set(opp_alarms *_Nonnull alarms, uint32_t which, uint64_t at_ns)
 void opp_alarms_notify(opp_alarms *_Nonnull alarms);
 
 /*
- * Waits until at least one alarm goes off, or opp_alarms_notify() was called, and returns their mask. Those
- * are unarmed then: what the caller looks at afterwards includes all that was done before the arming that it
- * makes possible again.
+ * Waits until at least one alarm goes off, or opp_alarms_notify() is called, and returns their mask. These
+ * alarms are disarmed by then. So what the caller reads afterwards includes everything that was done before
+ * they can be armed again.
  */
 uint32_t opp_alarms_wait(opp_alarms *_Nonnull alarms);
 

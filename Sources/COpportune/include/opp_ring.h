@@ -1,20 +1,18 @@
 /*
- * I/O requests to the kernel and their completions, for one owner thread that waits for both those and for
- * messages of other threads in one place.
+ * I/O requests to the kernel and their completions. One owner thread waits in one place for completions and
+ * for messages of other threads.
  *
- * Over io_uring; where the kernel refuses that, or on demand, over a small pool of threads for files and
- * poll(2) for sockets, behind the same verbs. Nothing is decided here: requests go in the order in which they
+ * The backend is io_uring. Where the kernel refuses that, or on demand, it is a small pool of threads for
+ * files and poll(2) for sockets, with the same operations. No policy: requests go in the order in which they
  * are prepared.
  *
- * What is promised (see ring.c for why it holds):
+ * Guarantees (see ring.c for why they hold):
  *  - Each prepared request has exactly one completion, or, where OPP_COMPLETION_MORE is set, one more to
  *    come.
- *  - opp_ring_post() never blocks, and a thread that is stopped inside it keeps no other's message from the
- *    owner.
- *  - No call allocates after opp_ring_create() and opp_ring_start(), in the ring backend and in the thread
- *    backend.
- *  - An owner with nothing to do sleeps without a wake-up.
- * Memory that a request points to belongs to the kernel from opp_ring_prepare() to its (last) completion.
+ *  - opp_ring_post() never blocks. A thread that is stopped inside it delays no other thread's message.
+ *  - No call allocates after opp_ring_create() and opp_ring_start(), in either backend.
+ *  - An owner with nothing to do sleeps without a wake-up. Memory that a request points to belongs to the
+ *    kernel from opp_ring_prepare() to its (last) completion.
  */
 #ifndef OPP_RING_H
 #define OPP_RING_H
@@ -27,7 +25,7 @@ typedef struct opp_ring opp_ring;
 
 /* --- Requests ------------------------------------------------------------------------------- */
 
-/* What the fields of opp_ring_op mean is said behind each; unnamed ones are 0. */
+/* The comment of each code says which fields of opp_ring_op it uses; all others are 0. */
 typedef enum OPP_CLOSED_ENUM opp_ring_code {
     OPP_RING_NOP = 0,
     OPP_RING_READ,        /* fd, address, length, offset (-1: the file's own), flags: RWF_*; second: not 0 where its file is
@@ -95,7 +93,7 @@ typedef struct opp_ring_completion {
 } opp_ring_completion;
 
 #define OPP_COMPLETION_MORE 1u     /* the request has at least one more completion */
-/* zero-copy only: the kernel has let go of the buffer; the result says nothing */
+/* zero-copy only: the kernel no longer uses the buffer; `result` has no meaning */
 #define OPP_COMPLETION_RELEASED 2u
 
 /* --- Rings ---------------------------------------------------------------------------------- */
@@ -109,28 +107,28 @@ typedef enum OPP_CLOSED_ENUM opp_ring_backend {
 typedef struct opp_ring_config {
     opp_ring_backend backend;
     uint32_t entries;     /* requests prepared between two waits; 1 to 4096, rounded up to a power of two */
-    /* room for completions; 0 is four times `entries`. Where it overflows, nothing is lost */
+    /* size of the completion queue; 0 is four times `entries`. If it overflows, nothing is lost */
     uint32_t completions;
     uint32_t threads;     /* of the thread backend; 1 to 96 */
     /*
-     * Of io_uring: as many requests may wait in the kernel's own threads at once, on files and devices; 0 is
-     * the kernel's default, a few per CPU. More wait for one another there, in the order in which they came.
+     * io_uring only: how many requests may wait in the kernel's own threads at once, on files and devices; 0
+     * is the kernel's default, a few per CPU. Further ones wait in order.
      */
     uint32_t workers;
     /*
-     * Of io_uring: so many threads of ours close files, one each at a time; 0 to 16. What more there is goes
-     * to the kernel's own threads. Those go on to free the file after they have answered, which may take long
+     * io_uring only: how many of the ring's own threads close files, one each at a time; 0 to 16. Further
+     * closes go to the kernel's threads. Those answer first and then free the file. Freeing may take long
      * (the blocks of a large file that was unlinked, a socket that lingers), and other requests wait behind
      * it.
      */
     uint32_t closers;
     /*
-     * How long the owner looks on, without system calls, before it sleeps; at most 1,000,000. It does so only
-     * where the wait before was no longer than that: sparse traffic costs no looking.
+     * How long the owner busy-polls, without system calls, before it sleeps; at most 1,000,000. It does so
+     * only after a wait that was no longer than that, so sparse traffic costs no polling.
      */
     uint32_t busy_poll_ns;
     /*
-     * For tests: asked before a request goes to the kernel. Any other answer than OPP_RING_NO_FAULT becomes
+     * For tests: called before a request goes to the kernel. Any result other than OPP_RING_NO_FAULT becomes
      * the result of the request, which the kernel then never sees.
      */
     int32_t (*_Nullable fault)(void *_Nullable context, const opp_ring_op *_Nonnull op);
@@ -145,18 +143,18 @@ typedef struct opp_ring_config {
  */
 OPP_MUST_USE int opp_ring_create(const opp_ring_config *_Nonnull config, opp_ring *_Nullable *_Nonnull ring);
 
-/* The thread that calls this is the owner from now on. 0 or -errno. */
+/* The calling thread is the owner from now on. Returns 0 or -errno. */
 OPP_MUST_USE int opp_ring_start(opp_ring *_Nonnull ring);
 
 /*
- * The owner, or anybody before opp_ring_start(). Nothing may be in flight: the kernel goes on with that after
- * the ring is closed, in memory that the caller believes to be its own.
+ * Called by the owner, or by any thread before opp_ring_start(). Nothing may be in flight: the kernel would
+ * continue to use memory after the ring is closed, when the caller believes to own it.
  */
 void opp_ring_destroy(opp_ring *_Nonnull ring);
 
 typedef struct opp_ring_capabilities {
     opp_ring_backend backend;   /* the one in use */
-    /* what the kernel answered where threads are used instead; 0 where they were asked for */
+    /* the kernel's error where threads are used as the fallback; 0 where they were asked for */
     int32_t refused;
     /* SINGLE_ISSUER and DEFER_TASKRUN: completions cost no interrupt of the owner */
     bool single_issuer;
@@ -166,7 +164,7 @@ typedef struct opp_ring_capabilities {
     uint64_t codes;             /* bit n: opp_ring_code n goes to the kernel as a request */
 } opp_ring_capabilities;
 
-/* What this ring can; fixed by opp_ring_create(). Any thread. */
+/* The capabilities of this ring; fixed by opp_ring_create(). Any thread. */
 opp_ring_capabilities opp_ring_can(const opp_ring *_Nonnull ring);
 
 /* The owner: buffers for READ_FIXED and WRITE_FIXED, as struct iovec[count]; once per ring. 0 or -errno. */
@@ -179,10 +177,10 @@ OPP_MUST_USE int opp_ring_register_buffers(opp_ring *_Nonnull ring, const void *
 OPP_MUST_USE int opp_ring_prepare(opp_ring *_Nonnull ring, const opp_ring_op *_Nonnull op);
 
 /*
- * Hands all prepared requests to the kernel and takes up to `room` completions. With none it waits until
- * there is one, a message was posted, or CLOCK_MONOTONIC reaches `until_ns` (0: does not wait; UINT64_MAX:
- * for ever). Returns how many completions were taken; 0 where it was a message or the time. A signal is no
- * reason to return.
+ * Hands all prepared requests to the kernel and takes up to `room` completions. If there is none, it waits
+ * until there is one, a message was posted, or CLOCK_MONOTONIC reaches `until_ns` (0: does not wait;
+ * UINT64_MAX: for ever). Returns the number of completions taken; 0 after a message or at the time. A signal
+ * does not end the wait.
  */
 OPP_MUST_USE int opp_ring_wait(opp_ring *_Nonnull ring, opp_ring_completion *_Nonnull completions,
                                uint32_t room,
@@ -199,41 +197,42 @@ typedef struct opp_link {
 /* Any thread. The link belongs to the ring until it is fetched. */
 void opp_ring_post(opp_ring *_Nonnull ring, opp_link *_Nonnull link);
 
-/* The owner: all links posted, as a list, in order of completed posts of one thread. NULL where there is
- * none. */
+/* Owner: takes all posted links as a list, in the order of completed posts of each thread. NULL where there
+ * is none. */
 opp_link *_Nullable opp_ring_fetch(opp_ring *_Nonnull ring);
 
-/* Wake-ups so far: how often the owner came back from a sleep, for whatever reason. Any thread. */
+/* How often the owner has returned from a sleep, for whatever reason. Any thread. */
 uint64_t opp_ring_wakeups(const opp_ring *_Nonnull ring);
 
 /* --- Without a ring ------------------------------------------------------------------------- */
 
 /*
- * Carries a request out on the calling thread as far as that takes no waiting, and answers -EAGAIN otherwise.
- * Any thread. For READ, READV, RECEIVE, SEND and the two messages; -EOPNOTSUPP for the rest, and where it
- * cannot be told: O_DIRECT, some file systems and devices.
+ * Performs a request on the calling thread if that needs no waiting; returns -EAGAIN otherwise. Any thread.
+ * For READ, READV, RECEIVE, SEND and the two messages. -EOPNOTSUPP for other codes, and where waiting cannot
+ * be excluded: O_DIRECT, some file systems and devices.
  */
 int32_t opp_ring_try(const opp_ring_op *_Nonnull op);
 
-/* With the type bits of st_mode. */
-/* a file or folder of memory, a network or a program, by its device's major number, 0 */
+/* Used together with the type bits of st_mode. */
+/* a file or folder in memory, on a network or served by a program: its device's major number is 0 */
 #define OPP_FILE_ON_NO_DEVICE 0x10000
-/* of the latter two, where sysfs says so: NFS and FUSE, but not FUSE on a block device */
+/* served by a network or a program, as shown by sysfs: NFS and FUSE, but not FUSE on a block device */
 #define OPP_FILE_SERVED 0x20000
 
 /*
- * What is open as fd: type bits of st_mode, and OPP_FILE_*; or -errno. Any thread. Asks no file system that
- * lets the kernel answer (AT_STATX_DONT_SYNC), so it does not wait for one that hangs: for 9P and SMB it may.
+ * The kind of the open file fd: type bits of st_mode, and OPP_FILE_*; or -errno. Any thread. It makes no
+ * request to file systems that let the kernel answer (AT_STATX_DONT_SYNC), so it does not wait for one that
+ * hangs; for 9P and SMB it may.
  */
 int32_t opp_file_kind(int fd);
 
-/* Which file it is, likewise. 0, or -errno. */
+/* The identity of the file, in the same way. Returns 0 or -errno. */
 int opp_file_identity(int fd, uint64_t *_Nonnull device, uint64_t *_Nonnull inode);
 
 /*
- * As opp_file_kind(), but for OPP_FILE_SERVED, of what an OPEN would open, as far as that takes no waiting.
- * Any thread. -EAGAIN where it is not known without asking the device, or by this kernel (before Linux 5.12);
- * else as open(2).
+ * Like opp_file_kind(), without OPP_FILE_SERVED, for the file that an OPEN would open, if that needs no
+ * waiting. Any thread. -EAGAIN where it is not known without asking the device, or by this kernel (before
+ * Linux 5.12); other errors as of open(2).
  */
 int32_t opp_ring_look(const opp_ring_op *_Nonnull op);
 

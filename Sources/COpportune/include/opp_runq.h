@@ -1,29 +1,31 @@
 /*
- * The run queue: apps, levels and jobs, and who may take which.
+ * The run queue: apps, levels and jobs, and which worker may take which job.
  *
- * A job lives with its app, in the fifo of the thread that pushed it (its producer), at a rank: how many
- * steps below the top of the app's band it stands. A band maps ranks to levels, 0 to 63, higher first. A pool
- * is a set of levels that some workers serve; it is theirs to choose, as a mask, at each take.
+ * A job is queued in its app, in the fifo of the thread that pushed it (its producer), at a rank: the number
+ * of levels below the top of the app's band. A band maps ranks to levels, 0 to 63; higher levels run first. A
+ * pool serves a set of levels, given as a mask at each take.
  *
- * What is promised (runq.h and queue.c beside the sources say why it holds):
+ * Guarantees (runq.h and queue.c beside the sources say why they hold):
  *
- *  - Lock-free in the strict sense: a thread that is stopped at any instruction of a push or a take, for
- *    ever, keeps no other thread from completing and hides no other thread's jobs. A stopped consumer holds
- *    back at most the one job that it took and one segment of memory; a stopped pusher at most the one job
- *    that it was pushing.
+ *  - Lock-free: a thread that is stopped for ever, at any instruction of a push or a take, prevents no other
+ *    thread from completing, and hides no other thread's jobs. A stopped consumer holds back at most the one
+ *    job that it has taken, and one segment of memory. A stopped pusher holds back at most its own job.
  *  - Each pushed job is taken exactly once.
- *  - Order within one producer, app and rank: as pushed. Across producers, at one app and rank: no job is
- *    overtaken by more than OPP_BYPASS_MAX later ones of any one producer; and where consumers end their
- *    turns by time, a job of an outside thread waits for one turn of what a consumer's own jobs push, unless
- *    those are older than that bound allows. Across apps at one level: ready apps are served in turn,
- *    OPP_TURN jobs each at most per consumer, or its turn, while another waits. Across levels: a take returns
- *    a job of the highest level of its mask that held one when it looked; a job pushed meanwhile may be seen
- *    by the next take only. Across cores nothing more is promised: two consumers may run two jobs in either
- *    order. A take during which its app is suspended or moved may give its job back, to the front of its
- *    rank; others of the rank may have passed it by then.
- *  - Suspending, resuming and moving an app to another band are one atomic step each, whatever is queued; no
- *    job of a suspended app is handed out by a take that began after opp_app_suspend() returned.
- *  - Nothing is allocated once queues have been as long as they get; memory is kept until opp_core_destroy().
+ *  - Order within one producer, app and rank: as pushed.
+ *  - Order across producers, at one app and rank: a job is overtaken by at most OPP_BYPASS_MAX later jobs of
+ *    any one producer. Where consumers end their turns by time, a job of an outside thread waits for one turn
+ *    of a consumer's own jobs, unless those are older than that bound allows.
+ *  - Order across apps at one level: ready apps are served in turn, each for at most OPP_TURN jobs per
+ *    consumer, or one turn, while another waits.
+ *  - Order across levels: a take returns a job of the highest level of its mask that held one when it looked.
+ *    A job that is pushed meanwhile may be seen by the next take only.
+ *  - Across cores no order is guaranteed: two consumers may run two jobs in either order. A take during which
+ *    its app is suspended or moved may return its job to the front of its rank; others of the rank may have
+ *    passed it by then.
+ *  - Suspending, resuming and moving an app are one atomic step each, whatever is queued. A take that begins
+ *    after opp_app_suspend() has returned hands out no job of the suspended app.
+ *  - Nothing is allocated once the queues have reached their maximum length. Memory is kept until
+ *    opp_core_destroy().
  */
 #ifndef OPP_RUNQ_H
 #define OPP_RUNQ_H
@@ -41,7 +43,7 @@ OPP_BEGIN_DECLS
 #define OPP_TURN 16
 #endif
 
-/* A job, as far as the core knows: what it hands back when the job is taken. */
+/* A job as the core knows it: the values that are returned when the job is taken. */
 typedef struct opp_job {
     void *_Nullable ptr;
     uint32_t tag;
@@ -59,9 +61,10 @@ typedef struct opp_core_config {
     bool stay;
     uint8_t level_of[OPP_BANDS][OPP_RANKS]; /* rank to level, for each band; must not rise with the rank */
 
-    /* Both are called on the thread that noticed, must not block, and may be called once too often. */
+    /* Both are called on the thread that detects the condition, must not block, and may be called once too
+     * often. */
     void *_Nullable context;
-    /* A consumer gave a job back that its app's new band or suspension had overtaken: wake somebody for
+    /* A consumer returned a job that its app's new band or suspension had overtaken: wake a worker for
      * `level`. */
     void (*_Nullable on_ready)(void *_Nullable context, uint8_t level);
     /* The last consumer has left a suspended app. */
@@ -72,36 +75,36 @@ typedef struct opp_core_config {
 int opp_core_create(const opp_core_config *_Nonnull config, opp_core *_Nullable *_Nonnull core);
 
 /*
- * Hands every job still queued to `drop`, once each, and gives up the creator's hold. No worker may be inside
- * a call on `core` any more, and nobody may push. The memory goes with the last hold.
+ * Passes every job still queued to `drop`, once each, and drops the creator's reference. No worker may be
+ * inside a call on `core` any more, and no thread may push. The memory is freed with the last reference.
  */
 void opp_core_destroy(opp_core *_Nonnull core, void (*_Nullable drop)(opp_job job, void *_Nullable context),
                       void *_Nullable context);
 
 /*
- * Hands what is queued now to `drop`, suspended apps' jobs too, but not what is in the queues of strands.
- * Any thread, also while others push and take.
+ * Passes what is queued now to `drop`, including suspended apps' jobs, but not the contents of strands'
+ * queues. Any thread, also while others push and take.
  */
 void opp_core_drain(opp_core *_Nonnull core, void (*_Nonnull drop)(opp_job job, void *_Nullable context),
                     void *_Nullable context);
 
-/* A further hold on the memory, for a thread that has a producer and may outlive the scheduler. */
+/* A further reference to the memory, for a thread that has a producer and may outlive the scheduler. */
 void opp_core_retain(opp_core *_Nonnull core);
 void opp_core_release(opp_core *_Nonnull core);
 
-/* Whether opp_core_destroy() was called; for holders, who should then let go. */
+/* Whether opp_core_destroy() was called; holders should then drop their reference. */
 bool opp_core_is_destroyed(const opp_core *_Nonnull core);
 
 /* --- Producers -------------------------------------------------------------------------------- */
 
 /*
- * A producer for the calling thread: one that a finished thread left, with whatever it still has queued, or a
- * new one. `node` is the NUMA node (0 to 63) that its jobs are near to. Never blocks. NULL where memory is
+ * A producer for the calling thread: one that an ended thread has released, with its queued jobs, or a new
+ * one. `node` is the NUMA node (0 to 63) to which its jobs are near. Never blocks. NULL where memory is
  * short.
  */
 opp_producer *_Nullable opp_producer_acquire(opp_core *_Nonnull core, uint8_t node);
 
-/* Leaves the producer to the next thread. Its queued jobs stay and are taken as before. */
+/* Releases the producer for reuse by another thread. Its queued jobs stay and are taken as before. */
 void opp_producer_release(opp_producer *_Nonnull producer);
 
 /* --- Apps ----------------------------------------------------------------------------------- */
@@ -109,7 +112,7 @@ void opp_producer_release(opp_producer *_Nonnull producer);
 /* NULL where max_apps are in use (errno-free: it is the only reason besides memory). `band` is 0 to 2. */
 opp_app *_Nullable opp_app_create(opp_core *_Nonnull core, uint8_t band, bool suspended);
 
-/* The app must have no queued job and nobody may push to it any more. Its place is used again. */
+/* The app must have no queued job, and no thread may push to it any more. Its index is reused. */
 void opp_app_destroy(opp_app *_Nonnull app);
 
 /* The caller's own pointer, to find its object from a taken job. Set once, before the first push. */
@@ -129,8 +132,7 @@ typedef struct opp_app_state {
 
 opp_app_state opp_app_state_read(const opp_app *_Nonnull app);
 
-/* The same of suspension alone, in the one order of all sequentially consistent operations, as the step
- * itself. */
+/* Like opp_app_state_read(), for suspension alone; seq_cst, like the step itself. */
 bool opp_app_is_suspended(const opp_app *_Nonnull app);
 
 /* Mask of the levels at which the app may have jobs now (a hint, never too small); 0 while it is
@@ -145,7 +147,7 @@ uint32_t opp_app_running(const opp_app *_Nonnull app);
 
 /* --- Push and take -------------------------------------------------------------------------- */
 
-/* What opp_push() returns for an app that is suspended: nobody needs to be woken. */
+/* The result of opp_push() for a suspended app: no worker need be woken. */
 #define OPP_LEVEL_NONE 64
 
 /*
@@ -154,7 +156,7 @@ uint32_t opp_app_running(const opp_app *_Nonnull app);
  */
 OPP_MUST_USE int opp_push(opp_producer *_Nonnull producer, opp_app *_Nonnull app, uint8_t rank, opp_job job);
 
-/* What the caller is to do next. */
+/* What the caller must do next. */
 typedef enum OPP_CLOSED_ENUM opp_wake {
     OPP_WAKE_NOTHING = 0, /* nothing */
     OPP_WAKE_COUNT = 1,   /* count a wake-up, if it counts them: a worker was woken */
@@ -167,17 +169,17 @@ typedef struct opp_submitted {
 } opp_submitted;
 
 /*
- * Pushes, and wakes a worker of the level's pool for it. `self` is the worker that the caller is, where its
- * slice is about to end and it takes the job itself next: then nobody is woken. A slice that goes on after
- * all calls opp_worker_goes_on().
+ * Pushes a job, and wakes a worker of the level's pool for it. If the caller's slice is about to end, `self`
+ * is its worker, which takes the job itself next; then no worker is woken. If that slice continues after all,
+ * call opp_worker_goes_on().
  */
 OPP_MUST_USE opp_submitted opp_submit(opp_producer *_Nonnull producer, opp_app *_Nonnull app, uint8_t rank,
                                       opp_job job,
                                       opp_worker *_Nullable self);
 
 /*
- * A consumer for a worker. `own` is the worker's producer, whose jobs it prefers; `distance[n]` is how far
- * node n is (10 is local), for n from 0 to 63, or NULL where all are alike. NULL where memory is short.
+ * A consumer for a worker. `own` is the worker's producer, whose jobs it prefers. `distance[n]` is the
+ * distance of node n (10 is local), for n from 0 to 63; NULL where all are alike. NULL where memory is short.
  */
 opp_consumer *_Nullable opp_consumer_create(opp_core *_Nonnull core, opp_producer *_Nonnull own,
                                             const uint8_t *_Nullable distance);
@@ -197,22 +199,22 @@ typedef struct opp_taken {
  * Takes one job of the highest level in `levels` that has any. From then until the consumer's next opp_take()
  * or opp_consumer_leave(), the consumer counts as running that job's app. Returns whether `taken` was filled.
  */
-/* Where the app is suspended or moved meanwhile the job goes back to the front of its rank. Where memory is
- * short it cannot: rather than lose it the take gives it, though its app is suspended, or its level not asked
- * for. */
+/* If the app is suspended or moved meanwhile, the job returns to the front of its rank. Where memory is short
+ * it cannot. Rather than lose the job, the take then returns it, even if its app is suspended or its level
+ * was not asked for. */
 OPP_MUST_USE bool opp_take(opp_consumer *_Nonnull consumer, uint64_t levels, opp_taken *_Nonnull taken);
 
 /*
- * Consumers of one group serve the same levels, each its own producer first; so the others need not care for
- * that. 0, as at first, is no group: then other consumers treat its producer as an outside thread's. Any
- * thread.
+ * Consumers of one group serve the same levels, each its own producer first, so the others do not prefer that
+ * producer. 0, the initial value, is no group: other consumers then treat its producer as an outside
+ * thread's. Any thread.
  */
 void opp_consumer_join(opp_consumer *_Nonnull consumer, uint32_t group);
 
 /*
- * Ends the consumer's turn: its next take goes to another app, if one waits at the level, and, after a turn
- * of the consumer's own producer, to outside producers: those that no consumer of its group has. A worker
- * calls it between two takes when it has been at it for long enough that others should have a turn.
+ * Ends the consumer's turn. Its next take goes to another app, if one waits at the level. After a turn of the
+ * consumer's own producer it goes to outside producers: those that no consumer of its group has as its own. A
+ * worker calls it between two takes when its turn is over by time.
  */
 void opp_consumer_end_turn(opp_consumer *_Nonnull consumer);
 
@@ -220,12 +222,13 @@ void opp_consumer_end_turn(opp_consumer *_Nonnull consumer);
 void opp_consumer_leave(opp_consumer *_Nonnull consumer);
 
 /*
- * Whether the app that the consumer is inside of is suspended by now: a worker asks at the end of each job
- * and rests at once if it is, so that whoever waits for the suspension learns of it.
+ * Whether the app of the consumer's current job is suspended by now. A worker asks at the end of each job,
+ * and parks at once if so, so that a waiting suspender learns of it.
  */
 bool opp_consumer_should_leave(const opp_consumer *_Nonnull consumer);
 
-/* The app that the consumer is inside of, or NULL. Any thread; compare it only, it may be gone. */
+/* The app of the consumer's current job, or NULL. Any thread; for comparison only, the app may have been
+ * destroyed. */
 const opp_app *_Nullable opp_consumer_current(const opp_consumer *_Nonnull consumer);
 
 /* Levels out of `levels` at which something may be queued; never too small. Cheap: a hint. */
@@ -240,20 +243,20 @@ uint64_t opp_core_memory(const opp_core *_Nonnull core);
 /* --- A queue alone: the queue of a strand ------------------------------------------------------ */
 
 /*
- * Many pushers, many consumers, and an exact order: entries leave in the order of their tickets, taken at the
- * start of each push, except that a pusher which is stopped holds back its own entry only.
+ * A queue with many producers, many consumers and an exact order: entries leave in the order of their
+ * tickets, which are drawn at the start of each push. A stopped pusher holds back its own entry only.
  */
 typedef struct opp_queue opp_queue;
 
 opp_queue *_Nullable opp_queue_create(opp_core *_Nonnull core);
-/* Entries left are handed to `drop`. Nobody may use the queue any more. */
+/* Passes the remaining entries to `drop`. No thread may use the queue any more. */
 void opp_queue_destroy(opp_queue *_Nonnull queue,
                        void (*_Nullable drop)(opp_job job, void *_Nullable context),
                        void *_Nullable context);
 OPP_MUST_USE int opp_queue_push(opp_queue *_Nonnull queue, opp_producer *_Nonnull producer, opp_job job);
-/* The oldest entry. False where nothing waited all through; with other consumers beside it, also where there
- * was never a
- * moment without any, but each was gone when it looked, or came after. */
+/* Takes the oldest entry. False if the queue was empty during the whole call. With concurrent consumers,
+ * false is also possible although at each moment there was an entry: each was taken before it was looked at,
+ * or came after. */
 OPP_MUST_USE bool opp_queue_take(opp_queue *_Nonnull queue, opp_job *_Nonnull job);
 bool opp_queue_is_empty(const opp_queue *_Nonnull queue);
 

@@ -1,6 +1,6 @@
 /*
- * Counters of an app, and a histogram of how long its jobs waited, for each band apart. Workers add in
- * batches, anyone reads. A band is a number below OPP_BANDS.
+ * Counters of an app, and a histogram of its jobs' queueing times, by band. Workers add in batches, any
+ * thread reads. A band is a number below OPP_BANDS.
  */
 #ifndef OPP_STATS_H
 #define OPP_STATS_H
@@ -14,8 +14,8 @@ typedef enum OPP_CLOSED_ENUM opp_counter {
     OPP_COUNTER_CPU_NS,      /* time inside jobs, less time known to be off the CPU, in nanoseconds */
     OPP_COUNTER_STOLEN,      /* jobs taken from another thread's queue */
     OPP_COUNTER_DEMOTIONS,   /* levels lost */
-    OPP_COUNTER_RESTORED,    /* levels won back */
-    OPP_COUNTER_ESCAPES,     /* tasks that left for the global pool */
+    OPP_COUNTER_RESTORED,    /* levels restored */
+    OPP_COUNTER_ESCAPES,     /* tasks that went to the global pool */
     OPP_COUNTER_CANCELLED,   /* closures that never ran */
     OPP_COUNTER_SUBMITTED,   /* jobs accepted; closures and strands' jobs only */
     OPP_COUNTER_WAKEUPS,     /* system calls made to wake a worker for one of its jobs */
@@ -38,10 +38,10 @@ typedef struct opp_stats_values {
 opp_stats *_Nullable opp_stats_create(void);
 void opp_stats_destroy(opp_stats *_Nonnull stats);
 void opp_stats_add(opp_stats *_Nonnull stats, uint8_t band, opp_counter counter, uint64_t amount);
-/* Whether the caller's next job is one of those whose wait is measured: one in eight, by chance, of each
- * thread's. */
+/* Whether the queueing time of the caller's next job is measured: one in eight, at random, of each thread's
+ * jobs. */
 bool opp_stats_is_sample(void);
-/* One job that was seen to wait `us` microseconds. */
+/* Counts one job that waited `us` microseconds. */
 void opp_stats_waited(opp_stats *_Nonnull stats, uint8_t band, uint64_t us);
 void opp_stats_read(const opp_stats *_Nonnull stats, uint8_t band, opp_stats_values *_Nonnull values);
 /* The bucket of a wait of `ns` nanoseconds. */

@@ -1,6 +1,6 @@
 /*
- * What the core asks of the kernel about threads, CPUs and limits. Every call returns 0 or a count,
- * or -errno; errno itself is never left to the caller.
+ * The kernel's interface to threads, CPUs and limits. Every call returns 0 or a count, or -errno; the caller
+ * never reads errno itself.
  */
 #ifndef OPP_SYSTEM_H
 #define OPP_SYSTEM_H
@@ -11,7 +11,7 @@ OPP_BEGIN_DECLS
 
 /* --- Threads -------------------------------------------------------------------------------- */
 
-/* Kernel scheduling class of a thread. What does not apply to a class is ignored. */
+/* The kernel scheduling class of a thread. Parameters that do not apply to a class are ignored. */
 typedef enum opp_class {
     OPP_CLASS_NORMAL = 0, /* SCHED_OTHER; `nice` and `slice_ns` apply */
     OPP_CLASS_BATCH = 1,  /* SCHED_BATCH; `nice` and `slice_ns` apply */
@@ -19,7 +19,7 @@ typedef enum opp_class {
     OPP_CLASS_RR = 3,     /* SCHED_RR with reset-on-fork; `rt_priority` applies */
 } opp_class;
 
-/* The slices that kernels take. */
+/* The slices that kernels accept. */
 #define OPP_SLICE_NS_MIN 100000u
 #define OPP_SLICE_NS_MAX 100000000u
 
@@ -31,52 +31,51 @@ typedef struct opp_sched_params {
     uint64_t slice_ns;
 } opp_sched_params;
 
-/* Kernel id of the calling thread. A system call only at the thread's first question, and after fork(). */
+/* The kernel id of the calling thread. A system call only at the thread's first call, and after fork(). */
 int32_t opp_thread_id(void);
 
 /*
- * Sets class, nice and slice of thread `tid` (of this process; 0 is the caller). About 0.5 us.
- * Returns 0; -EPERM where privilege is missing: to lower nice, to leave SCHED_IDLE, to enter SCHED_RR; -ESRCH
- * where the thread has ended; -EINVAL where a value that applies is out of range.
- * Without privilege a thread that has left SCHED_RR keeps reset-on-fork, which changes nothing in other
- * classes but that its children have nice 0 at least.
+ * Sets class, nice and slice of thread `tid` (of this process; 0 is the caller). About 0.5 us. Returns 0;
+ * -EPERM without the privilege to lower nice, to leave SCHED_IDLE or to enter SCHED_RR; -ESRCH if the thread
+ * has ended; -EINVAL if a value that applies is out of range. Without privilege a thread that has left
+ * SCHED_RR keeps reset-on-fork. In other classes that only means that its children have nice 0 at least.
  */
 int opp_thread_set_sched(int32_t tid, const opp_sched_params *_Nonnull params);
 
 /*
- * Reads them; `slice_ns` is the slice in force, 0 where the kernel does not tell. Returns 0, -ESRCH where the
- * thread has ended, -ENOTSUP where it is in a class that is not listed here, such as SCHED_FIFO.
+ * Reads them; `slice_ns` is the slice in force, 0 where the kernel does not report it. Returns 0, -ESRCH if
+ * the thread has ended, -ENOTSUP if it is in a class that is not listed here, such as SCHED_FIFO.
  */
 int opp_thread_get_sched(int32_t tid, opp_sched_params *_Nonnull params);
 
 /*
- * Starts a detached thread, named `name` (15 bytes are kept), and calls body(context) on it. The class is the
- * caller's. Signals are blocked there, so that the program's handlers run on the program's threads; only
- * those that the thread's own faults raise (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS) are not, so
- * that crash handlers still see them. `stack_bytes`: 0 is the program's default, anything else counts as at
- * least 256 KiB. Returns 0 or -errno (-EAGAIN where the process may have no more threads, -ENOMEM).
+ * Starts a detached thread, named `name` (15 bytes are kept), and calls body(context) on it. It inherits the
+ * caller's class. Signals are blocked there, so that the program's handlers run on the program's threads. Not
+ * blocked are signals of the thread's own faults (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS), so that
+ * crash handlers see them. `stack_bytes`: 0 is the program's default, all else counts as at least 256 KiB.
+ * Returns 0 or -errno (-EAGAIN where the process may have no more threads, -ENOMEM).
  */
 int opp_thread_start(const char *_Nonnull name, size_t stack_bytes,
                      void (*_Nonnull body)(void *_Nullable), void *_Nullable context);
 
 /*
- * Timer slack of the calling thread in nanoseconds (prctl PR_SET_TIMERSLACK); 0 is what the thread began
- * with. Returns 0 or -errno.
+ * Sets the timer slack of the calling thread in nanoseconds (prctl PR_SET_TIMERSLACK); 0 restores the
+ * thread's initial value. Returns 0 or -errno.
  */
 int opp_thread_set_timer_slack(uint64_t slack_ns);
 
 /* --- CPU time of another thread of this process --------------------------------------------- */
 
 /*
- * Clock and a kept descriptor (close-on-exec) of one thread; created on that thread, read from any. The
- * thread may end first: the calls then return -ESRCH, or -ENOENT where they read /proc. In the child of
- * fork() a meter must not be read.
+ * The CPU clock and an open descriptor (close-on-exec) of one thread. Created on that thread, read by any. If
+ * the thread has ended, the calls return -ESRCH, or -ENOENT where they read /proc. A meter must not be read
+ * in the child of fork().
  */
 typedef struct opp_thread_meter opp_thread_meter;
 
 typedef struct opp_thread_usage {
     uint64_t cpu_ns;      /* CPU time used, up to date also while the thread runs */
-    uint64_t wait_ns;     /* time runnable but not running, up to when it last got a CPU; 0 where unknown */
+    uint64_t wait_ns;     /* time runnable but not running, up to its last CPU; 0 where unknown */
     uint64_t wait_known;  /* 1 where the kernel counts the wait (schedstat) */
 } opp_thread_usage;
 
@@ -89,16 +88,15 @@ int opp_thread_meter_cpu(const opp_thread_meter *_Nonnull meter, uint64_t *_Nonn
 int opp_thread_meter_read(const opp_thread_meter *_Nonnull meter, opp_thread_usage *_Nonnull usage);
 
 /*
- * Voluntary context switches so far (from the thread's status in /proc, about 10 us): unchanged between two
- * readings means that the thread never blocked between them. Returns -errno where unknown.
+ * Voluntary context switches so far (from the thread's status in /proc, about 10 us). If two readings are
+ * equal, the thread did not block between them. Returns -errno where unknown.
  */
 int64_t opp_thread_meter_voluntary_switches(const opp_thread_meter *_Nonnull meter);
 
 /*
- * Whether the thread is blocked at this moment: off the CPU and not waiting for one (3 to 15 us). 0, or
- * OPP_BLOCKED, or OPP_BLOCKED_IN_KERNEL where the wait cannot be interrupted (for a disk, or for a lock of
- * the kernel's), or OPP_BLOCKED_ON_MEMORY_MAP where it is known to be for the lock of the process's memory
- * map, or -errno.
+ * Whether the thread is blocked now: off the CPU and not waiting for one (3 to 15 us). Returns 0 if not, or
+ * -errno. OPP_BLOCKED: blocked. OPP_BLOCKED_IN_KERNEL: in an uninterruptible wait, for a disk or a kernel
+ * lock. OPP_BLOCKED_ON_MEMORY_MAP: known to wait for the lock of the process's memory map.
  */
 #define OPP_BLOCKED 1
 #define OPP_BLOCKED_IN_KERNEL 2
@@ -106,7 +104,7 @@ int64_t opp_thread_meter_voluntary_switches(const opp_thread_meter *_Nonnull met
 
 int opp_thread_meter_is_blocked(const opp_thread_meter *_Nonnull meter);
 
-/* The calling thread's own voluntary context switches, the same count, in 0.2 us. */
+/* The calling thread's own count of voluntary context switches, in 0.2 us. */
 int64_t opp_thread_own_voluntary_switches(void);
 
 /* --- Topology and limits -------------------------------------------------------------------- */
@@ -114,42 +112,42 @@ int64_t opp_thread_own_voluntary_switches(void);
 #define OPP_MAX_CPUS 1024
 #define OPP_MAX_NODES 64
 
-/* CPUs that this process may use, and how they lie. Filled by opp_topology_read(), or by a test. */
+/* The CPUs that this process may use, and their nodes. Filled by opp_topology_read(), or by a test. */
 typedef struct opp_topology {
     uint32_t cpu_count;                 /* usable CPUs: online and in the affinity mask */
     uint32_t node_count;                /* at least 1 */
     uint16_t cpu[OPP_MAX_CPUS];         /* the usable CPUs' kernel numbers, ascending */
     uint8_t node_of[OPP_MAX_CPUS];      /* by position in `cpu`: index of the node, 0 to node_count - 1 */
-    /* By index of the nodes, those that have a usable CPU; as numactl prints it: 10 is local. */
+    /* By index of the nodes that have a usable CPU; as numactl prints it: 10 is local. */
     uint8_t distance[OPP_MAX_NODES][OPP_MAX_NODES];
     uint64_t quota_milli;               /* CPU bandwidth limit in thousandths of a CPU; 0 is no limit */
 } opp_topology;
 
 /*
- * Reads the caller's affinity, libnuma, and the CPU quota: the least of the process's cgroup and those above
- * it, as far as they can be seen (v2 cpu.max, v1 cpu.cfs_quota_us). Where /proc or /sys is missing, what they
- * would say counts as no limit and one node. Some ten small files, below a millisecond. Returns 0 or -errno.
+ * Reads the caller's affinity, libnuma, and the CPU quota: the smallest of the process's cgroup and the
+ * visible ones above it (v2 cpu.max, v1 cpu.cfs_quota_us). Without /proc or /sys there is no limit and one
+ * node. Reads about ten small files, in less than a millisecond. Returns 0 or -errno.
  */
 int opp_topology_read(opp_topology *_Nonnull topology);
 
 /* How many workers may run at once: min(cpu_count, quota rounded up), at least 1. */
 uint32_t opp_topology_width(const opp_topology *_Nonnull topology);
 
-/* Index in `topology->cpu` of the CPU that the caller runs on, or -1 where that is none of them. A few
+/* The index in `topology->cpu` of the CPU on which the caller runs, or -1 if that is not among them. A few
  * nanoseconds. */
 int32_t opp_topology_current(const opp_topology *_Nonnull topology);
 
 /* --- Limits of threads ---------------------------------------------------------------------- */
 
-/* How many tasks a cgroup may have, threads and processes alike, and how many it has. */
+/* A cgroup's limit of tasks, threads and processes alike, and its current number. */
 typedef struct opp_task_limit {
     uint64_t max;  /* UINT64_MAX: there is no limit */
     uint64_t used;
 } opp_task_limit;
 
 /*
- * Reads pids.max and pids.current of the process's cgroup and of those above it, as far as they can be seen,
- * v1 and v2; the one with the least room counts. Some ten small files, below a millisecond.
+ * Reads pids.max and pids.current of the process's cgroup and of the visible ones above it, v1 and v2; the
+ * one with the least room counts. Reads about ten small files, in less than a millisecond.
  */
 void opp_task_limit_read(opp_task_limit *_Nonnull limit);
 
@@ -168,12 +166,12 @@ typedef struct opp_system_probe {
     int32_t rr_priority_max;     /* the highest priority allowed there, 0 to 99 */
     int32_t can_set_slice;       /* 1: sched_setattr takes a slice for SCHED_OTHER */
     int32_t has_schedstat;       /* 1: run-queue wait of threads can be read */
-    uint64_t default_slice_ns;   /* what sched_getattr says of SCHED_OTHER, 0 where it says nothing */
+    uint64_t default_slice_ns;   /* the slice of SCHED_OTHER by sched_getattr, 0 where it reports none */
 } opp_system_probe;
 
 /*
- * Tries each thing on a thread of its own, so that the caller's is left as it was; changes nothing that
- * outlives the call. About a millisecond. Returns 0, or -errno where no thread could be started (the files
+ * Probes each on a temporary thread, so that the caller's thread is not changed; nothing that is changed
+ * outlives the call. Takes about a millisecond. Returns 0, or -errno if no thread could be started (the files
  * are read all the same).
  */
 int opp_system_probe_run(opp_system_probe *_Nonnull probe);
