@@ -117,9 +117,11 @@ let package = Package(
     .target(
       name: "Opportune",
       dependencies: [
-        "OpportuneScheduler", "OpportuneIO", "OpportuneMemory", "OpportuneApps",
+        "OpportuneBase", "OpportuneScheduler", "OpportuneIO", "OpportuneMemory", "OpportuneApps",
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
+    // Programs that tools start, and their scratch folders.
+    .target(name: "ToolSupport", dependencies: ["OpportuneBase"], path: "Tools/ToolSupport"),
     // The loops of `opportune bench io` below Swift, among them one over bare liburing.
     .target(
       name: "COpportuneBench", dependencies: ["COpportune", "CLiburing"], path: "Tools/COpportuneBench",
@@ -128,6 +130,7 @@ let package = Package(
       name: "OpportuneBench",
       dependencies: [
         "OpportuneBase", "Opportune", "COpportune", "COpportuneBench", "OpportuneIO", "OpportuneLocation",
+        "ToolSupport",
         .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "Histogram", package: "hdrhistogram-swift", condition: tools),
       ],
@@ -151,8 +154,7 @@ let package = Package(
       name: "OpportuneProperties",
       dependencies: [
         "OpportuneBase", "OpportuneFuzz", "OpportuneModels", "OpportuneScheduler", "OpportuneIO",
-        "OpportuneApps",
-        "OpportuneMemory", "OpportuneLocation", "OpportuneReplay",
+        "OpportuneApps", "OpportuneMemory", "OpportuneLocation", "OpportuneReplay", "ToolSupport",
         .product(name: "GRDB", package: "GRDB.swift", condition: tools),
         .product(name: "SystemPackage", package: "swift-system"),
       ],
@@ -241,7 +243,8 @@ let package = Package(
         .product(name: "MetricsTestKit", package: "swift-metrics"),
       ]),
     .testTarget(
-      name: "OpportuneBenchTests", dependencies: ["OpportuneBench", "OpportuneLocation", "TestSupport"]),
+      name: "OpportuneBenchTests",
+      dependencies: ["OpportuneBench", "OpportuneLocation", "TestSupport", "ToolSupport"]),
     .testTarget(
       name: "OpportuneCommandTests",
       dependencies: [

@@ -1,5 +1,5 @@
 import Foundation
-import OpportuneBase
+import ToolSupport
 
 /// Where properties have files that must have a name.
 enum OwnFolder {

@@ -4,6 +4,7 @@ import Glibc
 import Opportune
 import OpportuneBase
 import SystemPackage
+import ToolSupport
 
 /// Figure 4: echo servers and 64 connections over loopback, each with one message under way: ours alone, ours
 /// beside a background app that receives flat out, and SwiftNIO's. The client is the same for all, in C.

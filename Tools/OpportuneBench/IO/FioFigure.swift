@@ -4,6 +4,7 @@ import Glibc
 import Opportune
 import OpportuneBase
 import SystemPackage
+import ToolSupport
 
 /// Figure 3: the same random reads by fio and by the broker.
 extension IOBench {

@@ -1,5 +1,6 @@
 import Glibc
 import OpportuneBase
+import ToolSupport
 
 /// Figure 3's rival: CRIU writes a process that holds as much, and brings it back.
 struct CheckpointFigure {

@@ -1,6 +1,7 @@
 import Glibc
 import Opportune
 import OpportuneBase
+import ToolSupport
 
 /// Figure 3: state that does not compress goes to the store and comes back, by system calls and over the I/O
 /// broker, against a plain write, `fsync` and read of as many bytes in a file whose blocks are set aside as

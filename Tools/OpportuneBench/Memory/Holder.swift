@@ -1,5 +1,6 @@
 import Glibc
 import OpportuneBase
+import ToolSupport
 
 /// Another process that holds so much memory until it is ended: dd reads it whole, and finds no room to write
 /// it to.
