@@ -1,4 +1,5 @@
 import Glibc
+internal import OpportuneBase
 import OpportuneMemory
 import OpportuneScheduler
 
@@ -129,7 +130,7 @@ extension MemoryFacts {
   ) -> Finding {
     guard error != 0 else { return Finding(.memory, subject, .ok, found: fine) }
     return Finding(
-      .memory, subject, status, found: "\(means): \(String(cString: strerror(error)))", cost: cost,
+      .memory, subject, status, found: "\(means): \(errorText(error))", cost: cost,
       remedy: remedy)
   }
 
@@ -159,7 +160,7 @@ extension MemoryFacts {
     }
     if store.fileError != 0 {
       return degraded(
-        "takes no file: \(String(cString: strerror(store.fileError)))",
+        "takes no file: \(errorText(store.fileError))",
         "A store cannot be made there, and apps are terminated instead of hibernated.",
         "Name the folder that the store is to be in: --store FOLDER")
     }
@@ -171,7 +172,7 @@ extension MemoryFacts {
     }
     guard store.allocateError == 0 else {
       return degraded(
-        "sets no blocks aside: \(String(cString: strerror(store.allocateError)))",
+        "sets no blocks aside: \(errorText(store.allocateError))",
         "Opening the store reads each of its blocks, and writes those that are empty, and a copying file system may run full later all the same.",
         "A file system with fallocate, such as ext4 or XFS.")
     }

@@ -1,4 +1,5 @@
 import Glibc
+internal import OpportuneBase
 
 /// Why a request for memory, or a setting, was refused.
 ///
@@ -30,7 +31,7 @@ public struct MemoryError: Error, Sendable, Equatable {
 
   /// The error for a refusal by the kernel.
   static func refused(_ what: String, _ number: Int32) -> MemoryError {
-    MemoryError(.system(number), "\(what): \(String(cString: strerror(number)))")
+    MemoryError(.system(number), "\(what): \(errorText(number))")
   }
 
   /// Checks that `bytes` is a possible size, before room is made for it.

@@ -90,24 +90,20 @@ import Testing
 
 /// Counters that any thread may add to.
 private final class Tallies: @unchecked Sendable {
-  private let monitor = Monitor()
-  private var counts: [Int]  // protected by `monitor`
+  private let lock = Lock()
+  private var counts: [Int]  // protected by `lock`
 
   init(count: Int) { counts = Array(repeating: 0, count: count) }
 
   @discardableResult
   func add(_ index: Int) -> Int {
-    monitor.lock()
-    defer { monitor.unlock() }
-    counts[index] += 1
-    return counts[index]
+    lock.withLock {
+      counts[index] += 1
+      return counts[index]
+    }
   }
 
-  var values: [Int] {
-    monitor.lock()
-    defer { monitor.unlock() }
-    return counts
-  }
+  var values: [Int] { lock.withLock { counts } }
 }
 
 /// Used by one thread.

@@ -430,26 +430,17 @@ private final class Log: Sendable {
   var values: [Int] { list.values }
 }
 
-/// A list under a pthread mutex: ThreadSanitizer does not understand `Synchronization.Mutex`.
+/// A list under a lock.
 private final class LockedList: @unchecked Sendable {
-  private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+  private let lock = Lock()
   private var list: [Int] = []
-  init() { pthread_mutex_init(mutex, nil) }
-  deinit {
-    pthread_mutex_destroy(mutex)
-    mutex.deallocate()
-  }
   func append(_ value: Int) -> Int {
-    pthread_mutex_lock(mutex)
-    defer { pthread_mutex_unlock(mutex) }
-    list.append(value)
-    return list.count
+    lock.withLock {
+      list.append(value)
+      return list.count
+    }
   }
-  var values: [Int] {
-    pthread_mutex_lock(mutex)
-    defer { pthread_mutex_unlock(mutex) }
-    return list
-  }
+  var values: [Int] { lock.withLock { list } }
 }
 
 /// A gate that a thread waits at.

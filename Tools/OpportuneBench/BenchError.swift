@@ -1,4 +1,5 @@
 import Glibc
+import OpportuneBase
 
 /// Why a bench could not run, or why its outcome does not count.
 ///
@@ -33,7 +34,7 @@ package struct BenchError: Error, Equatable, CustomStringConvertible, Sendable {
 
   /// A system call failed.
   static func failed(_ what: String, _ number: Int32 = errno) -> BenchError {
-    BenchError(.system, "\(what): \(message(ofErrno: number))")
+    BenchError(.system, "\(what): \(errorText(number))")
   }
 
   /// The figures that `names` names, or all where it names none.

@@ -114,7 +114,7 @@ package struct Corpus: Sendable {
   static func check(root: String) throws(BenchError) {
     var status = stat()
     guard stat(root, &status) == 0 else {
-      throw .invalid("--tree", root, expected: "a folder that exists (\(message(ofErrno: errno)))")
+      throw .invalid("--tree", root, expected: "a folder that exists (\(errorText(errno)))")
     }
     guard status.st_mode & S_IFMT == S_IFDIR else { throw .invalid("--tree", root, expected: "a folder") }
   }

@@ -138,18 +138,10 @@ final class SearchSession: Sendable {
 
 /// Some of the answers that were given, for the referee. Only foreground jobs take its lock.
 private final class NotedAnswers: @unchecked Sendable {
-  private let monitor = Monitor()
-  private var answers: [(query: Query, answer: Answer)] = []  // protected by `monitor`
+  private let lock = Lock()
+  private var answers: [(query: Query, answer: Answer)] = []  // protected by `lock`
 
-  func add(_ query: Query, _ answer: Answer) {
-    monitor.lock()
-    answers.append((query, answer))
-    monitor.unlock()
-  }
+  func add(_ query: Query, _ answer: Answer) { lock.withLock { answers.append((query, answer)) } }
 
-  var all: [(query: Query, answer: Answer)] {
-    monitor.lock()
-    defer { monitor.unlock() }
-    return answers
-  }
+  var all: [(query: Query, answer: Answer)] { lock.withLock { answers } }
 }

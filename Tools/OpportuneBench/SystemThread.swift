@@ -1,31 +1,28 @@
 import COpportune
 import Glibc
+import OpportuneBase
 
 /// A mutex with one condition variable.
 ///
 /// `@unchecked Sendable`: both are made to be shared, and stay at one address until the last owner is gone.
 final class Monitor: @unchecked Sendable {
-  private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+  private let held = Lock()
   private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
 
   init() {
-    mutex.initialize(to: pthread_mutex_t())
     condition.initialize(to: pthread_cond_t())
-    pthread_mutex_init(mutex, nil)
     pthread_cond_init(condition, nil)
   }
 
   deinit {
     pthread_cond_destroy(condition)
-    pthread_mutex_destroy(mutex)
     condition.deallocate()
-    mutex.deallocate()
   }
 
-  func lock() { pthread_mutex_lock(mutex) }
-  func unlock() { pthread_mutex_unlock(mutex) }
+  func lock() { pthread_mutex_lock(held.mutex) }
+  func unlock() { pthread_mutex_unlock(held.mutex) }
   /// Only with the lock held.
-  func wait() { pthread_cond_wait(condition, mutex) }
+  func wait() { pthread_cond_wait(condition, held.mutex) }
   func signal() { pthread_cond_signal(condition) }
   func broadcast() { pthread_cond_broadcast(condition) }
 }
@@ -99,7 +96,7 @@ final class SystemThread: Sendable {
     guard refusal == 0 else {
       throw BenchError(
         .unavailable,
-        "thread '\(name)' could not enter class \(kernelClass): \(message(ofErrno: refusal))")
+        "thread '\(name)' could not enter class \(kernelClass): \(errorText(refusal))")
     }
   }
 
@@ -147,12 +144,6 @@ final class SystemThread: Sendable {
       return code
     }
   }
-}
-
-/// What the C library says of an errno.
-func message(ofErrno code: Int32) -> String {
-  guard let text = strerror(code) else { return "error \(code)" }
-  return String(cString: text)
 }
 
 /// Lets the calling thread's timers fire within a nanosecond of their time rather than 50 microseconds.

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import OpportuneBase
 import OpportuneLocation
 
 /// What there is at a path that is no ordinary file.
@@ -36,7 +37,7 @@ func readFile(_ path: String, longest: Int = .max) throws -> Data {
   // Not to wait for a pipe's writer, who may never come.
   let file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
   guard file >= 0 else {
-    let reason = String(cString: strerror(errno))
+    let reason = errorText(errno)
     throw Failure(
       "'\(path)' cannot be read: \(FileKind(path) == .socket ? "it is a socket, expected a file" : reason)")
   }
@@ -58,7 +59,7 @@ func readFile(_ path: String, longest: Int = .max) throws -> Data {
       var polled = pollfd(fd: file, events: Int16(POLLIN), revents: 0)
       poll(&polled, 1, -1)
     } else if errno != EINTR {
-      throw Failure("'\(path)' cannot be read to its end: \(String(cString: strerror(errno)))")
+      throw Failure("'\(path)' cannot be read to its end: \(errorText(errno))")
     }
   }
   if kind == .pipe, data.isEmpty {

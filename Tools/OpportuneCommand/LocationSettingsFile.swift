@@ -1,4 +1,5 @@
 import Foundation
+import OpportuneBase
 import OpportuneLocation
 
 /// The file that location settings are kept in. Several processes may change it at once: each change is
@@ -53,7 +54,7 @@ struct LocationSettingsFile {
     defer { close(folder) }
     // The folder stands for the file, which is replaced; the lock ends with the descriptor.
     guard flock(folder, LOCK_EX) == 0 else {
-      throw Failure("'\(path)' cannot be locked: \(String(cString: strerror(errno)))")
+      throw Failure("'\(path)' cannot be locked: \(errorText(errno))")
     }
     let before = try read()
     var settings = before

@@ -39,7 +39,7 @@ struct OutputFailure: Error, CustomStringConvertible {
   static let status = EX_IOERR
 
   init(_ what: String, _ number: Int32 = errno) {
-    description = "\(what): \(String(cString: strerror(number)))"
+    description = "\(what): \(errorText(number))"
     isOfNoReader = number == EPIPE
   }
 

@@ -1,5 +1,6 @@
 import COpportuneExplorer
 import Glibc
+import OpportuneBase
 
 /// Executions of a property on a thread that a trap, or a loop without end, stops without stopping the
 /// program.
@@ -44,7 +45,7 @@ final class Trial: @unchecked Sendable {
       context.release()
       return violation?.description
     case -ETIMEDOUT: return "it does not end within \(milliseconds) ms"
-    case ..<0: return "no thread: \(String(cString: strerror(-result)))"
+    case ..<0: return "no thread: \(errorText(-result))"
     default: return "it traps: \(Self.names[result] ?? "signal \(result)")"
     }
   }

@@ -1,4 +1,5 @@
 import Glibc
+internal import OpportuneBase
 
 /// Drawing buffers of live apps. (R-GFX-03, R-RULE-02)
 extension AppHost {
@@ -18,7 +19,7 @@ extension AppHost {
 
   private func setAccepts(_ mayDraw: Bool, _ buffers: [DrawingBuffer], of id: AppID) {
     for error in Set(buffers.map { $0.setAccepts(mayDraw) }) where error != 0 {
-      let reason = String(cString: strerror(error))
+      let reason = errorText(error)
       tellObservers(.init(moment: system.now, app: id, action: .diagnose(.drawingPagesStay(reason))))
     }
   }

@@ -1,4 +1,5 @@
 import Glibc
+internal import OpportuneBase
 import Synchronization
 
 private let numbers = Atomic<UInt64>(0)
@@ -51,7 +52,7 @@ public final class DrawingBuffer: @unchecked Sendable {
     guard descriptor >= 0, ftruncate(descriptor, count) == 0,
       let pixels = mmap(nil, count, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0), pixels != MAP_FAILED
     else {
-      let reason = String(cString: strerror(errno))
+      let reason = errorText(errno)
       if descriptor >= 0 { close(descriptor) }
       throw HostError(.memory("no drawing buffer of \(bytes) bytes: \(reason)"))
     }
@@ -61,10 +62,10 @@ public final class DrawingBuffer: @unchecked Sendable {
       munmap(pixels, count)
       close(descriptor)
       throw HostError(
-        .memory("no drawing buffer of \(bytes) bytes in /dev/shm: \(String(cString: strerror(allocated)))"))
+        .memory("no drawing buffer of \(bytes) bytes in /dev/shm: \(errorText(allocated))"))
     }
     guard let shown = mmap(nil, count, PROT_READ, MAP_SHARED, descriptor, 0), shown != MAP_FAILED else {
-      let reason = String(cString: strerror(errno))
+      let reason = errorText(errno)
       munmap(pixels, count)
       close(descriptor)
       throw HostError(.memory("no second view of a drawing buffer of \(bytes) bytes: \(reason)"))

@@ -57,7 +57,7 @@ enum LocalSocket {
     case ECONNREFUSED: return PushError(.system(path, whatIsNoSocket(path) ?? "no host listens there"))
     default: break
     }
-    return PushError(.system(path, reason()))
+    return PushError(.system(path, errorText(errno)))
   }
 
   private static func whatIsNoSocket(_ path: String) -> String? {
@@ -134,10 +134,10 @@ enum LocalSocket {
       let file = try locked(folder(of: path), patience: patience, say: say) { () throws(PushError) in
         try removeDead(path)
         guard address.withPointer({ bind(descriptor, $0, $1) }) == 0 else {
-          throw PushError(.system(path, reason()))
+          throw PushError(.system(path, errorText(errno)))
         }
         guard chmod(path, mode) == 0, listen(descriptor, 128) == 0, let file = File(path) else {
-          let reason = reason()
+          let reason = errorText(errno)
           unlink(path)
           throw PushError(.system(path, reason))
         }
@@ -216,7 +216,7 @@ enum LocalSocket {
 
   private static func removeDead(_ path: String) throws(PushError) {
     guard let file = File(path) else {
-      guard errno == ENOENT else { throw PushError(.system(path, reason())) }
+      guard errno == ENOENT else { throw PushError(.system(path, errorText(errno))) }
       return
     }
     guard file.isSocket else { throw PushError(.taken(path, file.what)) }
@@ -230,9 +230,10 @@ enum LocalSocket {
     case ECONNREFUSED: break
     case ENOENT: return
     case EAGAIN, EINPROGRESS: throw PushError(.taken(path, host))
-    default: throw PushError(.taken(path, "a socket that does not tell whether it is in use: \(reason())"))
+    default:
+      throw PushError(.taken(path, "a socket that does not tell whether it is in use: \(errorText(errno))"))
     }
-    guard unlink(path) == 0 || errno == ENOENT else { throw PushError(.system(path, reason())) }
+    guard unlink(path) == 0 || errno == ENOENT else { throw PushError(.system(path, errorText(errno))) }
   }
 
   /// The user of the peer process, as recorded by the kernel at the connection.
@@ -245,15 +246,13 @@ enum LocalSocket {
 
   // MARK: Both sides
 
-  static func reason() -> String { String(cString: strerror(errno)) }
-
   /// Makes an unbound socket, and the address of the path.
   private static func open(_ path: String) throws(PushError) -> (Int32, UnixSocketAddress) {
     guard let address = UnixSocketAddress(path) else {
       throw PushError(.path(path, limit: UnixSocketAddress.longestPath))
     }
     let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-    guard descriptor >= 0 else { throw PushError(.system(path, reason())) }
+    guard descriptor >= 0 else { throw PushError(.system(path, errorText(errno))) }
     return (descriptor, address)
   }
 }

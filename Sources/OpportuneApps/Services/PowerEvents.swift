@@ -1,4 +1,5 @@
 import Glibc
+internal import OpportuneBase
 import OpportuneScheduler
 
 /// The kernel's uevents about power supplies. (R-PWR-01)
@@ -6,7 +7,7 @@ package enum PowerEvents {
   /// Why the kernel gives no events.
   package struct Refusal: Error, Sendable, Hashable, CustomStringConvertible {
     package let code: Int32
-    package var description: String { "kernel uevents: \(String(cString: strerror(code)))" }
+    package var description: String { "kernel uevents: \(errorText(code))" }
   }
 
   private static let netlinkFamily: UInt16 = 16

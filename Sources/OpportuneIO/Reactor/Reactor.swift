@@ -75,14 +75,14 @@ final class Reactor: @unchecked Sendable {
     if capabilities.refused != 0 {
       logger.warning(
         "io_uring is refused here; files go over threads, sockets over poll",
-        metadata: ["reason": "\(String(cString: strerror(-capabilities.refused)))"])
+        metadata: ["reason": "\(errorText(-capabilities.refused))"])
     }
     try? refuse(inChild: true)
     let context = Unmanaged.passRetained(self)
     let error = opp_thread_start("opportune-io", 0, { Reactor.main($0) }, context.toOpaque())
     guard error == 0 else {
       context.release()
-      throw IOError(.unavailable, "no thread for the broker: \(String(cString: strerror(-error)))")
+      throw IOError(.unavailable, "no thread for the broker: \(errorText(-error))")
     }
   }
 
@@ -116,7 +116,7 @@ final class Reactor: @unchecked Sendable {
     var created: OpaquePointer?
     let error = opp_ring_create(&config, &created)
     guard error == 0, let ring = created else {
-      throw IOError(.unavailable, "no ring: \(String(cString: strerror(-error)))")
+      throw IOError(.unavailable, "no ring: \(errorText(-error))")
     }
     return ring
   }
@@ -163,7 +163,7 @@ final class Reactor: @unchecked Sendable {
       reactor.run()
     } else {
       reactor.logger.error(
-        "the broker cannot start", metadata: ["reason": "\(String(cString: strerror(-error)))"])
+        "the broker cannot start", metadata: ["reason": "\(errorText(-error))"])
     }
     reactor.mailbox.close()
     reactor.tellOfEnd()
@@ -185,7 +185,7 @@ final class Reactor: @unchecked Sendable {
         if count < 0 {
           // Logged once for each error, however often the wait is repeated.
           if count != failure {
-            logger.error("the ring fails", metadata: ["reason": "\(String(cString: strerror(-count)))"])
+            logger.error("the ring fails", metadata: ["reason": "\(errorText(-count))"])
           }
           opp_pause()
         }
@@ -319,7 +319,7 @@ extension Reactor {
     logger.warning(
       "the broker's thread stays in the class of the thread that made it; foreground I/O may wait for background CPU time",
       metadata: [
-        "reason": "\(String(cString: strerror(-error)))",
+        "reason": "\(errorText(-error))",
         "remedy": "make the broker on an ordinary thread, or give CAP_SYS_NICE",
       ])
   }
@@ -331,7 +331,7 @@ extension Reactor {
     logger.warning(
       "the kernel registers no buffers; they are used as others are",
       metadata: [
-        "reason": "\(String(cString: strerror(-error)))", "bytes": "\(registered.count * registered.size)",
+        "reason": "\(errorText(-error))", "bytes": "\(registered.count * registered.size)",
         "remedy": "a higher RLIMIT_MEMLOCK, or CAP_IPC_LOCK",
       ])
   }

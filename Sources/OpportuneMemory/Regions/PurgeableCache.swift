@@ -1,4 +1,4 @@
-import Glibc
+internal import OpportuneBase
 
 /// A cache whose values are bytes in purgeable memory. Pressure takes them, least recently used first; a cost
 /// limit bounds the cache without pressure. (R-MEM-05)
@@ -38,8 +38,8 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
   private let group: UInt32
   /// The limit in bytes; a value costs its whole pages.
   public let costLimit: Int
-  // Everything below is accessed under the lock only.
-  private let lock: UnsafeMutablePointer<pthread_mutex_t>
+  // Everything below is used under the lock alone.
+  private let lock = Lock()
   private var entries: [Key: Entry] = [:]
   private unowned(unsafe) var oldest: Entry?
   private unowned(unsafe) var newest: Entry?
@@ -51,20 +51,6 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
     self.app = app
     self.group = group
     self.costLimit = costLimit
-    lock = .allocate(capacity: 1)
-    lock.initialize(to: pthread_mutex_t())
-    pthread_mutex_init(lock, nil)
-  }
-
-  deinit {
-    pthread_mutex_destroy(lock)
-    lock.deallocate()
-  }
-
-  private func locked<Result>(_ body: () -> Result) -> Result {
-    pthread_mutex_lock(lock)
-    defer { pthread_mutex_unlock(lock) }
-    return body()
   }
 
   /// Inserts bytes for a key, and replaces existing ones. Evicts the least recently used entries if the limit
@@ -87,7 +73,7 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
       }
     }
     contents.isVolatile = true
-    let dropped = locked { () -> [Entry?] in
+    let dropped = lock.withLock { () -> [Entry?] in
       var dropped = [entries[key].map(drop)]
       while cost + contents.bytes > costLimit, let oldest {
         dropped.append(drop(oldest))
@@ -112,7 +98,7 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
   public func withBytes<Result, Failure: Error>(
     of key: Key, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
   ) throws(Failure) -> Result? {
-    let found = locked { () -> Entry? in
+    let found = lock.withLock { () -> Entry? in
       guard let entry = entries[key] else {
         counted.misses += 1
         return nil
@@ -126,14 +112,14 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
     switch pin.found {
     case .intact:
       defer { found.contents.region.unpin() }
-      locked { counted.hits += 1 }
+      lock.withLock { counted.hits += 1 }
       return try body(UnsafeRawBufferPointer(start: pin.memory, count: found.count))
     case .empty:
       found.contents.region.unpinEmpty(isFilled: false)
     case .busy:
       found.contents.region.unpinBusy(pin)
     }
-    let gone = locked { () -> Entry? in
+    let gone = lock.withLock { () -> Entry? in
       counted.misses += 1
       counted.purges += 1
       return entries[key] === found ? drop(found) : nil
@@ -144,13 +130,13 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
 
   /// Removes a key and its bytes.
   public func remove(_ key: Key) {
-    let gone = locked { entries[key].map(drop) }
+    let gone = lock.withLock { entries[key].map(drop) }
     _ = consume gone
   }
 
   /// Removes all entries.
   public func removeAll() {
-    let gone = locked { () -> [Key: Entry] in
+    let gone = lock.withLock { () -> [Key: Entry] in
       defer {
         entries = [:]
         (oldest, newest) = (nil, nil)
@@ -162,11 +148,11 @@ public final class PurgeableCache<Key: Hashable & Sendable>: @unchecked Sendable
   }
 
   /// The counters since the cache was made.
-  public var counters: Counters { locked { counted } }
+  public var counters: Counters { lock.withLock { counted } }
   /// The number of keys, including those whose bytes pressure has taken without a look-up since.
-  public var count: Int { locked { entries.count } }
+  public var count: Int { lock.withLock { entries.count } }
   /// The current cost in bytes, which the limit bounds.
-  public var totalCost: Int { locked { cost } }
+  public var totalCost: Int { lock.withLock { cost } }
 
   // MARK: Called with the lock held
 

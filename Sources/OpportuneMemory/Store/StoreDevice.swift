@@ -1,5 +1,6 @@
 internal import COpportune
 import Glibc
+internal import OpportuneBase
 
 /// A disk as the store uses it. Tests substitute one that loses what was not synchronised.
 package protocol StoreDevice: AnyObject {
@@ -97,7 +98,7 @@ final class StoreFile: StoreDevice {
   }
 
   private static func refused(_ what: String, _ number: Int32 = errno) -> StoreError {
-    StoreError(.system(number), "\(what): \(String(cString: strerror(number)))")
+    StoreError(.system(number), "\(what): \(errorText(number))")
   }
 
   func read(_ bytes: UnsafeMutableRawBufferPointer, at offset: Int) throws(StoreError) {

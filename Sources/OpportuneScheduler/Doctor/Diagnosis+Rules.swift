@@ -1,4 +1,5 @@
 import Glibc
+internal import OpportuneBase
 
 // The pure part: from facts to findings. What a pool gets is asked of `KernelPriority`, which decides it in
 // the scheduler too, so that this page cannot say anything else.
@@ -373,7 +374,7 @@ extension SystemFacts {
     return [
       Finding(
         .io, "io_uring", .missing,
-        found: String(cString: strerror(ringError)) + (who.map { ": \($0)" } ?? ""),
+        found: errorText(ringError) + (who.map { ": \($0)" } ?? ""),
         cost:
           "Files go over a few threads and sockets over poll instead: the same order of classes, more CPU time for "
           + "each request. The open of a FIFO that nobody has at the other end, cancelled or not, keeps one of the "

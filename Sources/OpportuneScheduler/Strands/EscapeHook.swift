@@ -1,6 +1,6 @@
 internal import COpportune
 internal import COpportuneRuntime
-import Glibc
+internal import OpportuneBase
 import Synchronization
 
 /// The runtime's hook on jobs for the global pool. It counts jobs that escape from apps; if the program asks
@@ -74,40 +74,24 @@ enum EscapeHook {
 private final class WeakApps: @unchecked Sendable {
   private struct Entry { weak var core: AppCore? }
 
-  private let lock: UnsafeMutablePointer<pthread_mutex_t>
+  private let lock = Lock()
   private var entries: [UInt64: Entry] = [:]
   private var pruneAt = 64
-
-  init() {
-    lock = .allocate(capacity: 1)
-    lock.initialize(to: pthread_mutex_t())
-    pthread_mutex_init(lock, nil)
-  }
-
-  deinit {
-    pthread_mutex_destroy(lock)
-    lock.deallocate()
-  }
 
   /// Adds an app. Returns its address, which a later app may reuse after this one has ended.
   func add(_ core: AppCore) -> UInt64 {
     let address = UInt64(UInt(bitPattern: Unmanaged.passUnretained(core).toOpaque()))
-    pthread_mutex_lock(lock)
-    defer { pthread_mutex_unlock(lock) }
-    if entries[address]?.core === core { return address }
-    entries[address] = Entry(core: core)
-    if entries.count > pruneAt {
+    lock.withLock {
+      guard entries[address]?.core !== core else { return }
+      entries[address] = Entry(core: core)
+      guard entries.count > pruneAt else { return }
       entries = entries.filter { $0.value.core != nil }
       pruneAt = 2 * entries.count + 64
     }
     return address
   }
 
-  subscript(address: UInt64) -> AppCore? {
-    pthread_mutex_lock(lock)
-    defer { pthread_mutex_unlock(lock) }
-    return entries[address]?.core
-  }
+  subscript(address: UInt64) -> AppCore? { lock.withLock { entries[address]?.core } }
 }
 
 extension Scheduler {

@@ -62,7 +62,7 @@ extension IOBench {
   private func requests(of run: (UInt32) -> Int64, _ report: inout IOBenchReport, _ name: String) -> UInt32? {
     let trial = run(2000)
     guard trial > 0 else {
-      report.notes.append("\(name): skipped: \(String(cString: strerror(Int32(clamping: -trial))))")
+      report.notes.append("\(name): skipped: \(errorText(Int32(clamping: -trial)))")
       return nil
     }
     return UInt32(min(Double(UInt32.max), max(2000, Double(windowNanoseconds) / Double(trial) * 2000)))

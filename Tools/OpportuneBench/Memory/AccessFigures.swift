@@ -6,13 +6,7 @@ import OpportuneBase
 extension MemoryBench {
   func measurePin() throws -> [MemoryResult] {
     let region = try MemoryBroker().makeMemory(named: "bench").purgeable(of: UInt64.self, count: 512)
-    let lock = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-    lock.initialize(to: pthread_mutex_t())
-    pthread_mutex_init(lock, nil)
-    defer {
-      pthread_mutex_destroy(lock)
-      lock.deallocate()
-    }
+    let lock = Lock()
     let dictionary = LimitedDictionary(costLimit: Self.values * Self.valueBytes)
     fill { dictionary.insert($1, for: $0) }
     let rows = [Row("pin + unpin", "mutex", Self.dictionary), Row("mutex"), Row(Self.dictionary)]
@@ -31,11 +25,7 @@ extension MemoryBench {
             }
           },
           {
-            try perOperation(2_000_000) { index in
-              pthread_mutex_lock(lock)
-              defer { pthread_mutex_unlock(lock) }
-              return UInt64(index) | 1
-            }
+            try perOperation(2_000_000) { index in lock.withLock { UInt64(index) | 1 } }
           },
           { try perOperation(500_000) { dictionary.withBytes(of: $0 % Self.values, firstWord) ?? 0 } },
         ])
@@ -124,45 +114,34 @@ final class LimitedDictionary: @unchecked Sendable {
 
   private let costLimit: Int
   // Under the lock.
-  private let lock: UnsafeMutablePointer<pthread_mutex_t>
+  private let lock = Lock()
   private var entries: [Int: Entry] = [:]
   private unowned(unsafe) var oldest: Entry?
   private unowned(unsafe) var newest: Entry?
   private var cost = 0
 
-  init(costLimit: Int) {
-    self.costLimit = costLimit
-    lock = .allocate(capacity: 1)
-    lock.initialize(to: pthread_mutex_t())
-    pthread_mutex_init(lock, nil)
-  }
-
-  deinit {
-    pthread_mutex_destroy(lock)
-    lock.deallocate()
-  }
+  init(costLimit: Int) { self.costLimit = costLimit }
 
   var count: Int { entries.count }
 
   func insert(_ bytes: UnsafeRawBufferPointer, for key: Int) {
     let entry = Entry(key, bytes)
-    pthread_mutex_lock(lock)
-    defer { pthread_mutex_unlock(lock) }
-    if let former = entries[key] { drop(former) }
-    while cost + bytes.count > costLimit, let oldest { drop(oldest) }
-    entries[key] = entry
-    cost += bytes.count
-    append(entry)
+    lock.withLock {
+      if let former = entries[key] { drop(former) }
+      while cost + bytes.count > costLimit, let oldest { drop(oldest) }
+      entries[key] = entry
+      cost += bytes.count
+      append(entry)
+    }
   }
 
   func withBytes<Result>(of key: Int, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
-    pthread_mutex_lock(lock)
-    let entry = entries[key]
-    if let entry {
+    let entry = lock.withLock { () -> Entry? in
+      guard let entry = entries[key] else { return nil }
       unlink(entry)
       append(entry)
+      return entry
     }
-    pthread_mutex_unlock(lock)
     return entry.map { body(UnsafeRawBufferPointer($0.bytes)) }
   }
 
