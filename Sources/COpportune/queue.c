@@ -281,11 +281,12 @@ bool opp_queue_search(opp_queue *queue, opp_queue_memory *memory, const opp_prod
 
 uint64_t opp_queue_count(const opp_queue *queue) {
     uint64_t count = 0;
-    /* [fifos] and [publish] acquire, and seq_cst: pairs with the exchange in opp_queue_fifo() and the store
-     * in fifo_put(). head relaxed: an old value counts too much; the result is too small only while other
-     * threads take. */
+    /* [fifos] and [publish] acquire, and seq_cst with the exchange in queue_fifo() and the store in
+     * fifo_push(): see there. An old head counts too much; too little is counted only where others are
+     * taking. [claim] acquire: who does not count a job since it was taken sees that its worker had begun;
+     * see Monitor.isIdle. */
     for (opp_fifo *fifo = opp_load(&queue->fifos, seq_cst); fifo != NULL; fifo = fifo_next(fifo)) {
-        uint64_t head = opp_load(&fifo->head, relaxed);
+        uint64_t head = opp_load(&fifo->head, acquire);
         uint64_t tail = opp_load(&fifo->tail, seq_cst);
         if (tail > head) count += tail - head;
     }

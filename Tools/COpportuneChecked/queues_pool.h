@@ -337,10 +337,10 @@ static void park_work(uint32_t thread, bool leaves) {
     }
 }
 
-/* As Monitor.isIdle does. In target pool: the run queue's look needs a fence, see there. */
+/* As Monitor.isIdle does. */
 static void park_look_if_idle(uint32_t thread) {
     uint64_t turns[OPPX_THREADS];
-    if (park.core != NULL) return;
+    if (park.suspends) return; /* what is suspended is no work */
     opp_store(park.draining, 1, seq_cst);
     bool is_busy = false;
     for (uint32_t t = 1; t <= park.threads; t++) {

@@ -400,16 +400,15 @@ final class Monitor: @unchecked Sendable {
   private func isIdle(_ engine: Engine) -> Bool {
     guard let turns = idleTurns(engine) else { return false }
     if engine.pools.contains(where: { opp_has_ready(engine.core, $0.mask) }) { return false }
-    // [claim] acquiring: pairs with the release in fifo_claim(). If the look above missed a job because a
-    // worker had taken it, this fence makes that worker's earlier slot visible to the second `idleTurns`. The
-    // look itself reads the fifo's `head` relaxed (opp_queue_count()): an acquire there would cost each
-    // worker that parks, for this one reader.
-    //
-    // One case is weaker in the language's memory model: a third thread found the queue empty and cleared a
-    // ready bit. x86 and Arm make a store visible to all threads at once, so the case does not occur there;
-    // if it did, the job would run in the global pool. ThreadSanitizer does not see fences, and need not: no
-    // plain access relies on this one.
-    atomicMemoryFence(ordering: .acquiring)
+    // Where that missed a job because a worker W has taken it, the second look sees that W has begun. Each
+    // step is by acquire and release, so it holds on any processor:
+    // - Who reads that the job is taken (opp_queue_count(), fifo_peek()) acquires W's claim, and with it the
+    //   step of W's slot to RUNNING, which came before.
+    // - Where the look read that itself, the second look sees W's step.
+    // - Where it read a ready bit that another worker T had cleared, it acquired T's step to RUNNING. Either
+    //   the first look did not see that one, and the second does. Or it saw T idle again, and acquired what T
+    //   had read when it cleared the bit: W's claim, or the clearing of a worker before it.
+    // The explorer's worlds "parking-idle" try it.
     return idleTurns(engine) == turns
   }
 
