@@ -1,5 +1,5 @@
 import Glibc
-internal import OpportuneBase
+import OpportuneBase
 import OpportuneMemory
 import OpportuneScheduler
 
