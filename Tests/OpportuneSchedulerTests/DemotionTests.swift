@@ -186,7 +186,7 @@ private func niceValue() -> Int32 {
   // R-CPU-08
   /// The worker may be kept off the CPU as its task goes to sleep, for longer than that sleeps.
   @Test func aSleepThatIsOverBeforeItsSliceBeginsANewQuantum() throws {
-    let accounts = try Accounts(SchedulerConfiguration())
+    let accounts = try DemotionAccounts(SchedulerConfiguration())
     let statistics = try StatisticsBlock(isCollecting: true)
     func slice(milliseconds: UInt64) {
       _ = accounts.begin(7, accounts.bits(of: 7), at: 0)
@@ -211,7 +211,7 @@ private func niceValue() -> Int32 {
   /// A task that yields is queued again inside its slice, and may end the next one, on another thread, before
   /// the slice that the monitor has lowered is charged.
   @Test func whatTheMonitorHasSeenIsChargedOnceInWhicheverOrderSlicesEnd() throws {
-    let accounts = try Accounts(SchedulerConfiguration())
+    let accounts = try DemotionAccounts(SchedulerConfiguration())
     let statistics = try StatisticsBlock(isCollecting: true)
     func end(milliseconds: UInt64, from begun: Int, to depth: Int) {
       accounts.charge(
@@ -507,15 +507,15 @@ private func niceValue() -> Int32 {
   @Test func afterASingleHogTheNextFewAreTrusted() async throws {
     var configuration = SchedulerConfiguration()
     configuration.quantum = QuantumPolicy(quantum: .seconds(1))  // longer than all this takes
-    let accounts = try Accounts(configuration)
+    let accounts = try DemotionAccounts(configuration)
     let scheduler = try makeScheduler(workers: 1)
     let core = try scheduler.makeApp(named: "app").core
     let hour: UInt64 = 3_600_000_000_000
-    var last: UInt64 = Accounts.closureBit
+    var last: UInt64 = DemotionAccounts.closureBit
     func submit() -> Int {
       last += 1
       return accounts.depth(
-        ofQueued: last, submitter: nil, movesOn: false, origin: Accounts.originBit | 7, app: core)
+        ofQueued: last, submitter: nil, movesOn: false, origin: DemotionAccounts.originBit | 7, app: core)
     }
     #expect(submit() == 0)
     accounts.suspect(originOf: last, at: opp_now_ns() + hour)  // never a quantum ago

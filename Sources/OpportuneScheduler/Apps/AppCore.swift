@@ -90,7 +90,7 @@ final class AppCore: @unchecked Sendable {
     // them.
     let depth = engine.accounts.depth(
       ofQueued: identity, submitter: worker, movesOn: isOwn,
-      origin: worker == nil ? Accounts.origin(here.number, in: self) : nil, app: self)
+      origin: worker == nil ? DemotionAccounts.origin(here.number, in: self) : nil, app: self)
     let rank = engine.rank(base, band: band, depth: depth)
     let stamp = statistics.stamp(here)
     let place = isActor ? runner : raw
@@ -145,8 +145,8 @@ final class AppCore: @unchecked Sendable {
     _ base: BasePriority, _ body: @escaping @Sendable () -> Void, cancelled: (@Sendable () -> Void)?
   ) throws(SchedulerError) {
     let (here, producer, worker) = try engine.submitter(to: raw)
-    let identity = engine.nextNumber() | Accounts.closureBit
-    let origin = worker == nil ? Accounts.origin(here.number, in: self) : nil
+    let identity = engine.nextNumber() | DemotionAccounts.closureBit
+    let origin = worker == nil ? DemotionAccounts.origin(here.number, in: self) : nil
     let depth = engine.accounts.depth(ofNew: identity, submitter: worker, origin: origin, app: self)
     let band = Band(rawValue: here.band) ?? .background
     let rank = engine.rank(base, band: band, depth: depth)

@@ -21,7 +21,7 @@ final class Engine: @unchecked Sendable {
   let logger: Logger
   let core: OpaquePointer
   let pools: [PoolState]
-  let accounts: Accounts
+  let accounts: DemotionAccounts
   let topology: Topology
   let privileges: KernelPrivileges
   let knowsJobLayout: Bool
@@ -72,7 +72,7 @@ final class Engine: @unchecked Sendable {
     currentWidth = Atomic(width)
 
     let bands = configuration.bands
-    accounts = try Accounts(configuration)
+    accounts = try DemotionAccounts(configuration)
     monitor = try Monitor()
     var pools: [PoolState] = []
     for pool in configuration.pools.sorted(by: { $0.rawValue > $1.rawValue }) {

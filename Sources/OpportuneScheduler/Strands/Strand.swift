@@ -70,7 +70,7 @@ public final class Strand: SerialExecutor, @unchecked Sendable {
     self.name = name
     base = BasePriority(priority)
     self.queue = queue
-    identity = app.engine.nextNumber() | Accounts.strandBit
+    identity = app.engine.nextNumber() | DemotionAccounts.strandBit
   }
 
   deinit { opp_queue_destroy(queue, { job, _ in JobEntry(job).abandon() }, nil) }

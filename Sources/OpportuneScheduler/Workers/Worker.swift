@@ -76,7 +76,7 @@ final class Worker: @unchecked Sendable {
   /// Notes that the running slice's task goes to sleep, if the slice ends with it. The slice of an actor or a
   /// strand may continue with other jobs. So may the slice of a task that has started another task inline.
   func willSleep(_ timer: SleepTimer) {
-    if Accounts.isTask(identity), opp_runtime_current_task_id() == identity { sleep = timer }
+    if DemotionAccounts.isTask(identity), opp_runtime_current_task_id() == identity { sleep = timer }
   }
 
   /// Called when the sleep has ended and its task runs: in this slice, if the task never left it.

@@ -5,7 +5,7 @@ import Testing
 
 private let ms: UInt64 = 1_000_000
 
-@Suite(.bounded) struct QuantumPolicyTests {
+@Suite(.bounded) struct DemotionAccountTests {
   @Test func instantsBeyondTheRangeAreItsEnds() {
     let now = AppClock.Instant(nanoseconds: 1)
     #expect(now.advanced(by: .seconds(Int64.max)).nanoseconds == .max)
@@ -14,7 +14,7 @@ private let ms: UInt64 = 1_000_000
 
   // R-CPU-06, R-CPU-07
   @Test func fullQuantumLowersByOne() {
-    var account = QuantumAccount()
+    var account = DemotionAccount()
     let policy = QuantumPolicy()
     #expect(account.slice(cpu: 10 * ms - 1, offCPU: 0, idleBefore: 0, policy: policy) == .none)
     #expect(account.slice(cpu: 1, offCPU: 0, idleBefore: 0, policy: policy) == .lower(by: 1))
@@ -25,7 +25,7 @@ private let ms: UInt64 = 1_000_000
   // R-CPU-07
   @Test(arguments: [1, 2, 5, 63])
   func fullQuantumLowersByTheStep(step: Int) {
-    var account = QuantumAccount()
+    var account = DemotionAccount()
     let policy = QuantumPolicy(step: step)
     #expect(account.slice(cpu: 10 * ms, offCPU: 0, idleBefore: 0, policy: policy) == .lower(by: step))
     let rest = min(step, 63 - step)
@@ -35,7 +35,7 @@ private let ms: UInt64 = 1_000_000
 
   // R-CPU-06, R-CPU-08
   @Test func nineMillisecondsAndAYieldIsDemoted() {
-    var account = QuantumAccount()
+    var account = DemotionAccount()
     var lowered = 0
     for _ in 0..<100 {
       // Re-enqueued at once: queued all the time, and off the CPU only while it waited for one.
@@ -49,8 +49,8 @@ private let ms: UInt64 = 1_000_000
 
   // R-CPU-08
   @Test func nineMillisecondsAndABlockingReadIsNot() {
-    var inside = QuantumAccount()
-    var between = QuantumAccount()
+    var inside = DemotionAccount()
+    var between = DemotionAccount()
     for _ in 0..<100 {
       #expect(inside.slice(cpu: 9 * ms, offCPU: 2 * ms, idleBefore: 0, policy: QuantumPolicy()) == .none)
       #expect(between.slice(cpu: 9 * ms, offCPU: 0, idleBefore: 1 * ms, policy: QuantumPolicy()) == .none)
@@ -60,7 +60,7 @@ private let ms: UInt64 = 1_000_000
 
   // R-CPU-08
   @Test func aGapShorterThanTheRuleIsNotBlocking() {
-    var account = QuantumAccount()
+    var account = DemotionAccount()
     let policy = QuantumPolicy(blockingGap: .milliseconds(3))
     _ = account.slice(cpu: 9 * ms, offCPU: 0, idleBefore: 0, policy: policy)
     #expect(account.slice(cpu: 1 * ms, offCPU: 0, idleBefore: 3 * ms - 1, policy: policy) == .lower(by: 1))
@@ -69,23 +69,23 @@ private let ms: UInt64 = 1_000_000
 
   // R-CPU-08
   @Test func offCPUCountsFromTheShareOn() {
-    var atShare = QuantumAccount()
+    var atShare = DemotionAccount()
     #expect(
       atShare.slice(cpu: 10 * ms, offCPU: ms / 2, idleBefore: 0, policy: QuantumPolicy()) == .lower(by: 1))
-    var above = QuantumAccount()
+    var above = DemotionAccount()
     #expect(above.slice(cpu: 10 * ms, offCPU: ms / 2 + 1, idleBefore: 0, policy: QuantumPolicy()) == .none)
-    var wider = QuantumAccount()
+    var wider = DemotionAccount()
     let policy = QuantumPolicy(offCPUShare: 0.1)
     #expect(wider.slice(cpu: 10 * ms, offCPU: ms / 2 + 1, idleBefore: 0, policy: policy) == .lower(by: 1))
   }
 
   // R-CPU-08
   @Test func offCPUAddsUpWithinAQuantumAndNotBeyond() {
-    var many = QuantumAccount()
+    var many = DemotionAccount()
     for _ in 0..<100 {  // 6 % of the time
       #expect(many.slice(cpu: ms / 2, offCPU: 30_000, idleBefore: 0, policy: QuantumPolicy()) == .none)
     }
-    var few = QuantumAccount()
+    var few = DemotionAccount()
     var lowered = 0
     for _ in 0..<100 {  // 4 %
       if few.slice(cpu: ms / 2, offCPU: 20_000, idleBefore: 0, policy: QuantumPolicy()) != .none {
@@ -97,9 +97,9 @@ private let ms: UInt64 = 1_000_000
 
   // R-CPU-06
   @Test func aHogIsNotForgivenForWhatItLostOverManyQuanta() {
-    var account = QuantumAccount()
+    var account = DemotionAccount()
     #expect(account.running(cpu: 1000 * ms, offCPU: 2 * ms, policy: QuantumPolicy()) == .lower(by: 63))
-    var reader = QuantumAccount()
+    var reader = DemotionAccount()
     #expect(reader.running(cpu: 1000 * ms, offCPU: 60 * ms, policy: QuantumPolicy()) == .none)
   }
 
@@ -108,7 +108,7 @@ private let ms: UInt64 = 1_000_000
   func blockingRestoresByTheRule(recovery: QuantumPolicy.Recovery) {
     let policy = QuantumPolicy(step: 2, recovery: recovery)
     for inside in [false, true] {
-      var account = QuantumAccount()
+      var account = DemotionAccount()
       _ = account.slice(cpu: 39 * ms, offCPU: 0, idleBefore: 0, policy: policy)
       #expect(account.depth == 6)
       let verdict =
@@ -125,14 +125,14 @@ private let ms: UInt64 = 1_000_000
   }
 
   @Test func oneStepNeverRaisesAboveTheStart() {
-    var account = QuantumAccount(depth: 3, at: 0)
+    var account = DemotionAccount(depth: 3, at: 0)
     let policy = QuantumPolicy(step: 5, recovery: .oneStep)
     #expect(account.began(idleBefore: ms, policy: policy) == .restore(by: 3))
     #expect(account.began(idleBefore: ms, policy: policy) == .none)
   }
 
   @Test func verdictIsTheNetChange() {
-    var account = QuantumAccount(depth: 5, at: 0)
+    var account = DemotionAccount(depth: 5, at: 0)
     #expect(
       account.slice(cpu: 20 * ms, offCPU: 0, idleBefore: ms, policy: QuantumPolicy()) == .restore(by: 3))
     #expect(account.slice(cpu: 20 * ms, offCPU: 0, idleBefore: ms, policy: QuantumPolicy()) == .none)
@@ -140,7 +140,7 @@ private let ms: UInt64 = 1_000_000
   }
 
   @Test func depthStopsAtTheBottomOfTheBand() {
-    var account = QuantumAccount()
+    var account = DemotionAccount()
     let policy = QuantumPolicy(recovery: .oneStep)
     #expect(
       account.slice(cpu: 1000 * ms, offCPU: 0, idleBefore: 0, policy: policy, depthMax: 22) == .lower(by: 22))
@@ -155,7 +155,7 @@ private let ms: UInt64 = 1_000_000
 
   // R-CPU-06
   @Test func monitorLowersSeveralTimesInsideOneSlice() {
-    var account = QuantumAccount()
+    var account = DemotionAccount()
     #expect(account.running(cpu: 35 * ms, offCPU: 0, policy: QuantumPolicy()) == .lower(by: 3))
     #expect(account.running(cpu: 5 * ms, offCPU: 0, policy: QuantumPolicy()) == .lower(by: 1))
     #expect(account.slice(cpu: 9 * ms, offCPU: 0, idleBefore: 0, policy: QuantumPolicy()) == .none)
@@ -170,10 +170,10 @@ private let ms: UInt64 = 1_000_000
       quantum: .microseconds(Int.random(in: 1000...20_000, using: &generator)),
       step: Int.random(in: 1...4, using: &generator))
     let total = UInt64.random(in: 1...400 * ms, using: &generator)
-    var whole = QuantumAccount()
+    var whole = DemotionAccount()
     _ = whole.slice(cpu: total, offCPU: 0, idleBefore: 0, policy: policy)
 
-    var pieces = QuantumAccount()
+    var pieces = DemotionAccount()
     var change = 0
     var left = total
     while left > 0 {
@@ -197,7 +197,7 @@ private let ms: UInt64 = 1_000_000
   func evenlySpreadTimeOffTheCPUDoesNotMakeSlicingMatter(seed: UInt64) {
     var generator = SplitMix64(seed: seed)
     for (rate, isBlocking) in [(2 as UInt64, false), (8, true)] {  // per cent of CPU time; the rule says 5
-      var account = QuantumAccount()
+      var account = DemotionAccount()
       for _ in 0..<100 {
         let cpu = UInt64.random(in: ms...30 * ms, using: &generator)
         _ = account.running(cpu: cpu, offCPU: cpu * rate / 100, policy: QuantumPolicy())
@@ -207,7 +207,7 @@ private let ms: UInt64 = 1_000_000
   }
 
   @Test func hugeAndInvalidReportsAreSurvived() {
-    var account = QuantumAccount()
+    var account = DemotionAccount()
     let odd = QuantumPolicy(quantum: .zero, step: .max, blockingGap: .seconds(-1), offCPUShare: .nan)
     for policy in [QuantumPolicy(), odd] {
       _ = account.slice(cpu: .max, offCPU: .max, idleBefore: .max, policy: policy)
@@ -215,28 +215,28 @@ private let ms: UInt64 = 1_000_000
       _ = account.running(cpu: .max, offCPU: .max / 32, policy: policy, depthMax: .max)
       #expect((0...63).contains(account.depth))
     }
-    #expect(QuantumAccount(depth: .max, at: .max).depth == 63)
-    #expect(QuantumAccount(depth: .min, at: 0).depth == 0)
+    #expect(DemotionAccount(depth: .max, at: .max).depth == 63)
+    #expect(DemotionAccount(depth: .min, at: 0).depth == 0)
   }
 }
 
-@Suite(.bounded) struct QuantumAccountBitsTests {
+@Suite(.bounded) struct DemotionAccountBitsTests {
   @Test func freshAccountIsZero() {
-    #expect(QuantumAccount().bits == 0)
-    #expect(QuantumAccount(bits: 0) == QuantumAccount())
+    #expect(DemotionAccount().bits == 0)
+    #expect(DemotionAccount(bits: 0) == DemotionAccount())
   }
 
   @Test func everyWordSurvivesTheRoundTrip() {
     var generator = SplitMix64(seed: 1)
     let words = [0, .max, 1, 1 << 63] + (0..<10_000).map { _ in generator.next() }
-    for word in words { #expect(QuantumAccount(bits: word).bits == word) }
+    for word in words { #expect(DemotionAccount(bits: word).bits == word) }
   }
 
   @Test func largestValidUseIsKept() {
     let policy = QuantumPolicy(quantum: QuantumPolicy.quantumRange.upperBound, offCPUShare: 0.125)
-    var account = QuantumAccount(depth: 63, at: 77 * ms)
+    var account = DemotionAccount(depth: 63, at: 77 * ms)
     _ = account.running(cpu: 500 * ms - 1, offCPU: 500 * ms / 8, policy: policy)
-    let copy = QuantumAccount(bits: account.bits)
+    let copy = DemotionAccount(bits: account.bits)
     #expect(copy.depth == 63)
     #expect(abs(Int64(copy.cpuNanoseconds) - Int64(account.cpuNanoseconds)) <= 64)
     #expect(abs(Int64(copy.offCPUNanoseconds) - Int64(account.offCPUNanoseconds)) <= 8192)
@@ -248,15 +248,15 @@ private let ms: UInt64 = 1_000_000
     // 100 ms of CPU time in slices of a hop's length, kept in the table between them.
     var word: UInt64 = 0
     for _ in 0..<250_000 {
-      var account = QuantumAccount(bits: word)
+      var account = DemotionAccount(bits: word)
       _ = account.slice(cpu: 400, offCPU: 0, idleBefore: 0, policy: QuantumPolicy())
       word = account.bits
     }
-    #expect((9...11).contains(QuantumAccount(bits: word).depth))
+    #expect((9...11).contains(DemotionAccount(bits: word).depth))
   }
 
   @Test func idleTimeIsMeasuredFromTheEndOfTheSlice() {
-    var account = QuantumAccount()
+    var account = DemotionAccount()
     account.ended(at: 1000 * ms)
     #expect(account.idle(until: 1000 * ms) == 0)
     #expect(account.idle(until: 1001 * ms) == 1 * ms)
@@ -266,7 +266,7 @@ private let ms: UInt64 = 1_000_000
 
   @Test func idleTimeSurvivesTheWrap() {
     let wrap: UInt64 = (1 << 24) * 250_000
-    var account = QuantumAccount()
+    var account = DemotionAccount()
     account.ended(at: wrap - ms)
     #expect(account.idle(until: wrap + ms) == 2 * ms)
   }
@@ -274,7 +274,7 @@ private let ms: UInt64 = 1_000_000
   // R-CPU-06
   @Test func inheritedDemotionIsNotTakenForIdleness() {
     let now = 3600 * 1000 * ms
-    var child = QuantumAccount(depth: 7, at: now)
+    var child = DemotionAccount(depth: 7, at: now)
     #expect(child.began(idleBefore: child.idle(until: now), policy: QuantumPolicy()) == .none)
     #expect(child.depth == 7)
   }

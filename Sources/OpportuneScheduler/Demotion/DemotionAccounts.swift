@@ -14,11 +14,8 @@ import Synchronization
 ///   single hog. They are judged as soon as something waits behind them, and not only after a quantum.
 /// * Held back: all others. They are lowered once, and begin beside the run tokens.
 ///
-/// The cost of a lost entry is at most this: a forgotten hog starts again at its first level.
-///
-/// A noncopyable struct and not a class: every slice uses it, on all cores, and would change a shared
-/// reference count.
-struct Accounts: ~Copyable, @unchecked Sendable {
+/// No class: every slice asks, on all cores, and would count the references up and down.
+struct DemotionAccounts: ~Copyable, @unchecked Sendable {
   // The tables are lock-free.
   private let table: OpaquePointer
   private let origins: OpaquePointer
@@ -61,15 +58,15 @@ struct Accounts: ~Copyable, @unchecked Sendable {
 
   var evictions: UInt64 { opp_table_evictions(table) }
 
-  func read(_ identity: UInt64) -> QuantumAccount? {
+  func read(_ identity: UInt64) -> DemotionAccount? {
     let bits = bits(of: identity)
-    return bits == 0 ? nil : QuantumAccount(bits: bits)
+    return bits == 0 ? nil : DemotionAccount(bits: bits)
   }
 
-  /// The account as ``QuantumAccount/bits``; 0 where there is none.
+  /// An account as ``DemotionAccount/bits`` has it; 0 where there is none.
   func bits(of identity: UInt64) -> UInt64 { identity == 0 ? 0 : opp_table_get(table, identity) }
 
-  private func write(_ account: QuantumAccount, _ identity: UInt64) {
+  private func write(_ account: DemotionAccount, _ identity: UInt64) {
     opp_table_put(table, identity, max(account.bits, 1))
   }
 
@@ -118,14 +115,14 @@ struct Accounts: ~Copyable, @unchecked Sendable {
       opp_table_put(origins, identity, origin)
       if hasSuspects.load(ordering: .relaxed), let suspect = suspicion(of: origin) {
         if trust(suspect, origin, at: opp_now_ns(), app.engine.pool(of: app.band)) {
-          // A job with an account of its own is not held back when it is taken.
-          write(QuantumAccount(), identity)
+          // With an account of its own it is not held back when it is taken.
+          write(DemotionAccount(), identity)
         } else {
           depth = 1
         }
       }
     }
-    if depth > 0 { write(QuantumAccount(depth: depth, at: opp_now_ns()), identity) }
+    if depth > 0 { write(DemotionAccount(depth: depth, at: opp_now_ns()), identity) }
     return depth
   }
 
@@ -136,7 +133,7 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   ///
   /// - Parameter account: the result of ``bits(of:)``, read once for this call and ``begin(_:_:at:)``.
   @inline(__always) func depth(ofTaken identity: UInt64, _ account: UInt64) -> Int {
-    account != 0 ? QuantumAccount(bits: account).depth : isSuspected(identity) ? 1 : 0
+    account != 0 ? DemotionAccount(bits: account).depth : isSuspected(identity) ? 1 : 0
   }
 
   /// Whether the job's origin is suspected.
@@ -210,7 +207,7 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   }
 
   private func goesOn(_ identity: UInt64, _ bits: UInt64, at now: UInt64) {
-    var account = QuantumAccount(bits: bits)
+    var account = DemotionAccount(bits: bits)
     account.ended(at: now + Self.whileRunning)
     write(account, identity)
   }
@@ -229,7 +226,7 @@ struct Accounts: ~Copyable, @unchecked Sendable {
     band: Band, statistics: StatisticsBlock?
   ) {
     guard identity != 0 else { return }
-    var account = read(identity) ?? QuantumAccount(depth: begun, at: now)
+    var account = read(identity) ?? DemotionAccount(depth: begun, at: now)
     let verdict = account.slice(
       from: begun, seen: depth, cpu: cpu, offCPU: offCPU, policy: policy,
       depthMax: bands.depthMax(of: band, rank: base))
@@ -292,7 +289,7 @@ struct Accounts: ~Copyable, @unchecked Sendable {
   func depth(ofRunning identity: UInt64, from depth: Int, cpu: UInt64, offCPU: UInt64, base: Int, band: Band)
     -> Int
   {
-    var account = read(identity) ?? QuantumAccount(depth: depth, at: 0)
+    var account = read(identity) ?? DemotionAccount(depth: depth, at: 0)
     _ = account.running(
       cpu: cpu, offCPU: offCPU, policy: policy, depthMax: bands.depthMax(of: band, rank: base))
     return max(depth, account.depth)
