@@ -1,5 +1,3 @@
-internal import CXXHash
-
 /// The structure of a record: parts, divided into blocks. A block is stored as it is, as a zstd frame, or, if
 /// it is all zero, not at all. The table follows the blocks. The index has the table's checksum, and the
 /// table those of the blocks.
@@ -67,6 +65,3 @@ struct RecordTable: Equatable {
 
   init() {}
 }
-
-/// The checksum of all data in a store except its index: XXH64. A zstd frame ends with its lower half.
-func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt64 { xxh64(bytes.baseAddress, bytes.count) }

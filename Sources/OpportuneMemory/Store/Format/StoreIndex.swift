@@ -114,35 +114,3 @@ struct StoreIndex: Equatable {
     return (largest, sum)
   }
 }
-
-/// Encodes 8-byte little-endian numbers, and byte strings with their length.
-struct ByteWriter {
-  private(set) var bytes: [UInt8] = []
-
-  mutating func put(_ number: UInt64) {
-    for shift in stride(from: 0, to: 64, by: 8) { bytes.append(UInt8(truncatingIfNeeded: number >> shift)) }
-  }
-
-  mutating func put(_ counted: [UInt8]) {
-    put(UInt64(counted.count))
-    bytes += counted
-  }
-}
-
-/// Decodes what `ByteWriter` encodes; `nil` at the end of the bytes.
-struct ByteReader {
-  private(set) var rest: ArraySlice<UInt8>
-  init(_ bytes: ArraySlice<UInt8>) { rest = bytes }
-
-  mutating func number() -> UInt64? {
-    guard rest.count >= 8 else { return nil }
-    defer { rest = rest.dropFirst(8) }
-    return rest.prefix(8).reversed().reduce(0) { $0 << 8 | UInt64($1) }
-  }
-
-  mutating func bytes(_ count: UInt64) -> [UInt8]? {
-    guard count <= UInt64(rest.count) else { return nil }
-    defer { rest = rest.dropFirst(Int(count)) }
-    return Array(rest.prefix(Int(count)))
-  }
-}
