@@ -14,6 +14,7 @@ internal import COpportune
 final class DescriptorCloser {
   private let submissions: SubmissionQueue
   private let gates: DescriptorGates
+  private let apps: AppTable
   private var inFlight = RequestsByDescriptor()
   /// Waiting closes by descriptor, with the function that sends them.
   private var waiting: [Int32: (app: AppEntry, send: () -> Void)] = [:]
@@ -21,9 +22,10 @@ final class DescriptorCloser {
   private var closedAt: [Int32: UInt64] = [:]
   private var turns = CloseQueue()
 
-  init(_ submissions: SubmissionQueue, _ gates: DescriptorGates) {
+  init(_ submissions: SubmissionQueue, _ gates: DescriptorGates, _ apps: AppTable) {
     self.submissions = submissions
     self.gates = gates
+    self.apps = apps
   }
 
   // MARK: Requests on descriptors
@@ -56,6 +58,7 @@ final class DescriptorCloser {
     waiting[descriptor] = (app, send)
     submissions.addOutstanding()
     app.closeBegins()
+    apps.drop(descriptor)
   }
 
   /// Sends the waiting close of the descriptor, if nothing is in flight on it any more.

@@ -20,6 +20,10 @@ final class OpenLimiter {
   private(set) var mayWake = false
   /// The number of opens without callers on threads of the pool. They may stay there for ever.
   private(set) var lost = 0
+  /// Whether there are such: the kernel's threads come back when they are told to.
+  let mayLose: Bool
+
+  init(mayLose: Bool = false) { self.mayLose = mayLose }
 
   /// Takes a thread for the open, if one is free.
   func take(for request: Request, as ioClass: IOClass) -> Bool {

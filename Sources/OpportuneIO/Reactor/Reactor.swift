@@ -8,8 +8,8 @@ import Synchronization
 /// Other threads send it messages; posting never blocks and waits for no other thread (law 1). So a
 /// background thread that is stopped while it submits delays only its own request.
 ///
-/// The reactor is a loop over parts that each own their state. It calls `path` and `termination`. These call
-/// the other parts, which call none of each other except `submissions`. See "A read's way" in docs/design.md.
+/// It is a loop over parts that each own their state. Below it: `path` and `termination`; below those, parts
+/// that call only such as they were made with. See "A read's way" in docs/design.md.
 ///
 /// Invariants:
 ///  - All parts except `mailbox` and `gates` are used on the reactor's thread only.
@@ -37,7 +37,7 @@ final class Reactor: @unchecked Sendable {
   private let apps = AppTable()
   private let submissions: SubmissionQueue
   private let queues: DeviceQueues
-  private let opens = OpenLimiter()
+  private let opens: OpenLimiter
   private let closer: DescriptorCloser
   private let sockets: SocketModerator
   private let replies: Replies
@@ -63,13 +63,12 @@ final class Reactor: @unchecked Sendable {
     // the threads' queue.
     if capabilities.backend == .OPP_RING_THREADS { storage.depth = min(storage.depth, configuration.threads) }
     queues = DeviceQueues(storage: storage, network: configuration.network, now: clock.now)
-    closer = DescriptorCloser(submissions, gates)
+    closer = DescriptorCloser(submissions, gates, apps)
     sockets = SocketModerator(configuration, logger)
-    replies = Replies(configuration)
-    path = RequestPath(
-      configuration, capabilities, registered, clock, submissions, queues, opens, closer, apps, sockets,
-      timers,
-      replies)
+    replies = Replies(configuration, queues, closer, sockets)
+    opens = OpenLimiter(mayLose: capabilities.backend == .OPP_RING_THREADS)
+    let operations = KernelOperations(configuration, capabilities, registered)
+    path = RequestPath(clock, timers, operations, submissions, queues, opens, closer, replies)
     termination = AppTermination(path, queues, closer, submissions)
 
     if capabilities.refused != 0 {
@@ -254,6 +253,10 @@ final class Reactor: @unchecked Sendable {
     for watch in app.watches { watch.stop() }
     _ = queues.remove(app)
     apps.remove(app)
+  }
+
+  func adopt(_ descriptor: Int32, isSocket: Bool, by app: AppEntry) {
+    replies.adopt(descriptor, isSocket: isSocket, by: app)
   }
 
   /// The last inline call has left a descriptor's gate, at which a close waits.

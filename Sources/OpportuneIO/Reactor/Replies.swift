@@ -12,32 +12,83 @@
 ///
 /// Reactor's thread only.
 final class Replies {
+  private let queues: DeviceQueues
+  private let closer: DescriptorCloser
+  private let sockets: SocketModerator
   /// Callers to resume, by class.
   private var callers: [[Request.Caller]] = [[], []]
   private var discarded: [Unmanaged<ReactorMessage>] = []
   /// Called with an app's name when the first of its answers is held; may be nil.
   private let reportHeld: (@Sendable (String) -> Void)?
 
-  init(_ configuration: IOConfiguration) {
+  init(
+    _ configuration: IOConfiguration, _ queues: DeviceQueues, _ closer: DescriptorCloser,
+    _ sockets: SocketModerator
+  ) {
+    (self.queues, self.closer, self.sockets) = (queues, closer, sockets)
     reportHeld = configuration.heldCompletions == .report ? configuration.onHeldCompletion : nil
   }
 
+  /// Gives the caller its answer, or keeps it while the app is suspended.
+  ///
+  /// - Precondition: the reactor has just looked at the app.
+  func deliver(_ request: Request, _ outcome: Request.Outcome) {
+    let app = request.app
+    request.setOutcome(outcome)
+    app.countEnd(outcome, as: queues.ioClass(of: app, on: request.call.device))
+    if case .value(let value) = outcome, request.opensDescriptor {
+      adopt(Int32(value), isSocket: !request.call.isOpen, by: app)
+    }
+    if request.call.code == .OPP_RING_CONNECT { sockets.moderate(request.call.op.fd, of: app) }
+    if app.state == .suspended, !app.isTerminated { hold(request) } else { answer(request) }
+  }
+
   /// Resumes the request's caller at the end of the turn.
-  func answer(_ request: Request, as ioClass: IOClass) {
+  private func answer(_ request: Request) {
+    let ioClass = queues.ioClass(of: request.app, on: request.call.device)
     if let caller = request.takeCaller() { callers[ioClass.index].append(caller) }
   }
 
-  /// Holds the answer until the app is resumed.
-  func hold(_ request: Request) {
+  /// Keeps the answer until the app is resumed.
+  private func hold(_ request: Request) {
     let app = request.app
     app.hold(request)
     if app.held.count == 1 { report(app) }
+  }
+
+  /// The app is resumed.
+  func answerHeld(of app: AppEntry) {
+    for request in app.takeHeld() { answer(request) }
+  }
+
+  /// The app ends. Whoever waits for a descriptor gets none any more.
+  func answerHeldAtEnd(of app: AppEntry) {
+    let held = app.takeHeld()
+    for request in held where request.opensDescriptor { request.setOutcome(.failed(.terminated)) }
+    for request in held { answer(request) }
   }
 
   /// Reports the app, if an answer of it is held.
   func report(_ app: AppEntry) {
     if let reportHeld, !app.held.isEmpty, !app.isTerminated { reportHeld(app.name) }
   }
+
+  // MARK: What was opened
+
+  /// From now on the descriptor is the app's, and is closed with it. Where that has ended already, it is
+  /// closed now.
+  func adopt(_ descriptor: Int32, isSocket: Bool, by app: AppEntry) {
+    guard !app.isTerminated else {
+      return closer.close(descriptor, as: queues.ioClass(of: app, on: .network)) {}
+    }
+    app.descriptors.add(descriptor, isSocket: isSocket)
+    sockets.moderate(descriptor, of: app)
+  }
+
+  /// The app's state has changed, and with it how its sockets are to be.
+  func stateChanged(of app: AppEntry) { sockets.moderateAll(of: app) }
+
+  // MARK: The end of a turn
 
   /// Frees the message on another thread.
   func discard(_ message: ReactorMessage) { discarded.append(.passRetained(message)) }

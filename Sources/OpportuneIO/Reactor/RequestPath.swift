@@ -1,5 +1,4 @@
 internal import COpportune
-import Glibc
 import SystemPackage
 
 /// A request's path through the reactor: in (`submit`), to the kernel (`dispatchAll`, `send`), back
@@ -15,21 +14,13 @@ import SystemPackage
 /// Reactor's thread only. It calls the parts below it; the only call upwards is ``appIsQuieter``.
 final class RequestPath {
   private let clock: ReactorClock
+  private let timers: Timers
+  private let operations: KernelOperations
   private let submissions: SubmissionQueue
   private let queues: DeviceQueues
   private let opens: OpenLimiter
   private let closer: DescriptorCloser
-  private let apps: AppTable
-  private let sockets: SocketModerator
-  private let timers: Timers
   private let replies: Replies
-
-  private let registered: RegisteredBuffers?
-  private let capabilities: opp_ring_capabilities
-  private let kernelPriorities: IOConfiguration.KernelPriorities
-  private let zeroCopyFrom: Int?
-  /// Whether requests carry kernel I/O priorities; false where the kernel refuses them.
-  private var usesPriorities: Bool
   /// Whether new requests are refused because the reactor is ending.
   private(set) var isEnding = false
 
@@ -37,25 +28,17 @@ final class RequestPath {
   var appIsQuieter: (AppEntry) -> Void = { _ in }
 
   init(
-    _ configuration: IOConfiguration, _ capabilities: opp_ring_capabilities, _ registered: RegisteredBuffers?,
-    _ clock: ReactorClock, _ submissions: SubmissionQueue, _ queues: DeviceQueues, _ opens: OpenLimiter,
-    _ closer: DescriptorCloser, _ apps: AppTable, _ sockets: SocketModerator, _ timers: Timers,
-    _ replies: Replies
+    _ clock: ReactorClock, _ timers: Timers, _ operations: KernelOperations, _ submissions: SubmissionQueue,
+    _ queues: DeviceQueues, _ opens: OpenLimiter, _ closer: DescriptorCloser, _ replies: Replies
   ) {
-    self.capabilities = capabilities
-    self.registered = registered
     self.clock = clock
+    self.timers = timers
+    self.operations = operations
     self.submissions = submissions
     self.queues = queues
     self.opens = opens
     self.closer = closer
-    self.apps = apps
-    self.sockets = sockets
-    self.timers = timers
     self.replies = replies
-    kernelPriorities = configuration.kernelPriorities
-    zeroCopyFrom = capabilities.zero_copy ? configuration.zeroCopyFrom : nil
-    usesPriorities = configuration.kernelPriorities != .none
   }
 
   func refuseFromNowOn() { isEnding = true }
@@ -141,18 +124,7 @@ final class RequestPath {
     if let memory = request.file.statBuffer {
       return begin(request.call.stat(into: memory), request, .stat(memory), grant)
     }
-    var op = request.call.operation(done: request.done, piece: request.piece, file: request.file, registered)
-    op.priority = priority(of: request, grant?.ioClass)
-    request.attempt.hasPriority = op.priority != 0
-    // If the socket cannot accept data, the request waits in a poll, outside of the device's depth. Otherwise
-    // a few peers that do not read would delay all sends, and the end of their own app.
-    if request.call.sends { op.flags |= UInt32(MSG_DONTWAIT) }
-    if request.call.code == .OPP_RING_SEND, let zeroCopyFrom, request.piece >= zeroCopyFrom,
-      !request.attempt.needsCopy
-    {
-      op.code = UInt8(opp_ring_code.OPP_RING_SEND_ZERO_COPY.rawValue)
-    }
-    begin(op, request, .operation, grant)
+    begin(operations.operation(of: request, as: grant?.ioClass), request, .operation, grant)
   }
 
   private func begin(
@@ -170,19 +142,6 @@ final class RequestPath {
     request.app.add(request)
     closer.add(request)
     if case .close(let ioClass) = limiter { closer.submit(op, as: ioClass) } else { submissions.submit(op) }
-  }
-
-  private func priority(of request: Request, _ ioClass: IOClass?) -> UInt8 {
-    guard usesPriorities, let ioClass, request.call.device == .storage, request.call.movesBytes else {
-      return 0
-    }
-    let priority: opp_ring_priority =
-      switch ioClass {
-      case .foreground: .OPP_RING_PRIORITY_REAL_TIME
-      case .background:
-        kernelPriorities == .idleBackground ? .OPP_RING_PRIORITY_IDLE : .OPP_RING_PRIORITY_NONE
-      }
-    return UInt8(priority.rawValue)
   }
 
   // MARK: Back
@@ -221,7 +180,7 @@ final class RequestPath {
       case .stat(let memory): statCompleted(request, flight, result, memory)
       case .poll: result < 0 ? fail(request, result) : enqueue(request)
       case .operation, .accepted:
-        if !retry(request, flight, result) { operationCompleted(request, flight, result, because: nil) }
+        answered(request, flight, result)
       }
     }
   }
@@ -264,30 +223,14 @@ final class RequestPath {
     enqueue(request)
   }
 
-  /// Handles results that require another attempt. Returns true where the request continues.
-  private func retry(_ request: Request, _ flight: Request.Flight, _ result: Int32) -> Bool {
-    let (code, device) = (request.call.code, request.call.device)
-    switch result {
-    case -EINTR where !request.call.isClose: break
-    case -EAGAIN where device == .network || (request.file.waitsForPeer && request.call.movesBytes):
-      // Poll until the operation would not block, without a device slot.
-      if let grant = flight.grant { queues.abandon(grant) }
+  private func answered(_ request: Request, _ flight: Request.Flight, _ result: Int32) {
+    switch operations.verdict(on: result, of: request) {
+    case .final: operationCompleted(request, flight, result, because: nil)
+    case .askAgain: again(request, flight.grant)
+    case .wouldWait:
+      if let grant = flight.grant { queues.abandon(grant) }  // without a place in the device
       begin(request.call.poll, request, .poll, nil)
-      return true
-    case -EAGAIN where request.attempt.retries < 16: request.attempt.retries += 1
-    case -EOPNOTSUPP where code == .OPP_RING_SEND && capabilities.zero_copy && !request.attempt.needsCopy:
-      request.attempt.needsCopy = true  // some kinds of socket need a copy
-    case -EPERM where request.attempt.hasPriority:
-      // The process may not use real-time I/O priority. One refusal is enough to stop using it.
-      usesPriorities = false
-      request.attempt.wasRefusedPriority = true
-    case -EPERM where request.attempt.wasRefusedPriority:
-      usesPriorities = true  // the refusal was about the file
-      return false
-    default: return false
     }
-    again(request, flight.grant)
-    return true
   }
 
   /// Repeats the operation, with the same device slot.
@@ -353,7 +296,7 @@ final class RequestPath {
     request.toEnding(because: reason)
     submissions.cancel(request)
     var isLost = false
-    if case .open = flight.limiter { isLost = capabilities.backend == .OPP_RING_THREADS }
+    if case .open = flight.limiter { isLost = opens.mayLose }
     if !isLost, reason == .cancelled || request.borrowsMemory { return }
     if isLost { opens.becameLost() }
     request.toDetached(isLost: isLost)
@@ -387,10 +330,7 @@ final class RequestPath {
         letGo(request)
       }
     }
-    let held = app.takeHeld()
-    // A caller that waits for a descriptor gets none from a terminated app.
-    for request in held where request.opensDescriptor { request.setOutcome(.failed(.terminated)) }
-    for request in held { answer(request) }
+    replies.answerHeldAtEnd(of: app)
   }
 
   // MARK: Closes
@@ -412,7 +352,6 @@ final class RequestPath {
   /// of that.
   func close(_ descriptor: Int32, of app: AppEntry, send: @escaping () -> Void) {
     closer.begin(descriptor, of: app, send: send)
-    apps.drop(descriptor)
     for request in closer.requests(on: descriptor) {
       if request.isAccepted {
         request.toEnding(because: .system(.canceled))
@@ -438,29 +377,8 @@ final class RequestPath {
 
   /// Delivers the answer to the caller, or holds it while the app is suspended.
   private func deliver(_ request: Request, _ outcome: Request.Outcome) {
-    request.setOutcome(outcome)
-    let app = request.app
-    follow(app)
-    app.countEnd(outcome, as: queues.ioClass(of: app, on: request.call.device))
-    if case .value(let value) = outcome, request.opensDescriptor {
-      adopt(Int32(value), isSocket: !request.call.isOpen, by: app)
-    }
-    if request.call.code == .OPP_RING_CONNECT { sockets.moderate(request.call.op.fd, of: app) }
-    if app.state == .suspended, !app.isTerminated { replies.hold(request) } else { answer(request) }
-  }
-
-  private func answer(_ request: Request) {
-    replies.answer(request, as: queues.ioClass(of: request.app, on: request.call.device))
-  }
-
-  /// Makes the app the owner of the descriptor, which is then closed with the app. If the app has ended
-  /// already, the descriptor is closed now.
-  func adopt(_ descriptor: Int32, isSocket: Bool, by app: AppEntry) {
-    guard !app.isTerminated else {
-      return closer.close(descriptor, as: queues.ioClass(of: app, on: .network)) {}
-    }
-    app.descriptors.add(descriptor, isSocket: isSocket)
-    sockets.moderate(descriptor, of: app)
+    follow(request.app)
+    replies.deliver(request, outcome)
   }
 
   // MARK: App states
@@ -492,13 +410,13 @@ final class RequestPath {
     case .state:
       opens.appChanged()
       queues.stateChanged(of: app)
-      sockets.moderateAll(of: app)
+      replies.stateChanged(of: app)
       guard app.state != .suspended else {
         for watch in app.watches { watch.arm() }
         return
       }
       for watch in app.watches { watch.disarm() }
-      for request in app.takeHeld() { answer(request) }
+      replies.answerHeld(of: app)
       for request in app.takeParked() { enqueue(request) }
     }
   }

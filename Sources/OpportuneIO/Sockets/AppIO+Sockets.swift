@@ -88,7 +88,7 @@ extension AppIO {
   private func adopt(_ socket: FileDescriptor) {
     reactor.post(
       Control(refused: { _ = Glibc.close(socket.rawValue) }) { [self] in
-        $0.path.adopt(socket.rawValue, isSocket: true, by: entry)
+        $0.adopt(socket.rawValue, isSocket: true, by: entry)
       })
   }
 
