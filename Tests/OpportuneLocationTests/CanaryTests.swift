@@ -116,7 +116,7 @@ import Testing
       #expect(stopped.system.monitor.lastFix != nil)
       try stopped.does(.stop(request))
     }
-    #expect(stopped.system.monitor.lastFix == nil && stopped.system.monitor.lastPoint == .zero)
+    #expect(stopped.system.monitor.lastFix == nil && stopped.system.monitor.track.point == .zero)
     for event in [AppLocationEvent.setAuthorization(.denied), .reinstalled] {
       var rig = try started(all)
       try rig.does(event)

@@ -133,7 +133,7 @@ struct MonitorRig {
     // Not as fast as from there, and by no way through what lies between.
     for step in 0..<5 { try rig.see(moved(home, east: 50_000 + Double(step) * 100, north: 0)) }
     #expect(rig.told.isEmpty && rig.monitor.statistics.outliers == 2)
-    #expect(abs(try #require(rig.monitor.velocity).length - 10) < 0.1)
+    #expect(abs(try #require(rig.monitor.track.velocity).length - 10) < 0.1)
     try rig.see(moved(home, east: 52_500, north: 0))
     #expect(rig.monitor.lastVerdict == .outlier)
   }

@@ -6,8 +6,44 @@ enum Evidence {
   /// No fix says more than this, one in 500 million.
   static let limit = 20.0
 
+  /// In deviations: farther from a border than this, a fix says all it can.
+  static let clearance = 8.5
+
   static func logOdds(_ probability: Double) -> Double {
     min(limit, max(-limit, log(probability) - log1p(-probability)))
+  }
+
+  /// What a fix says of a fence, and how far it is from its border; `nil` where it says nothing.
+  static func of(_ fix: Fix, at point: Point3, about slot: FenceSlot) -> (odds: Double, border: Double)? {
+    let deviation = fix.accuracy.standardDeviation
+    var vertical: (probability: Double, beyond: Double)?
+    if let region = slot.detail?.fence.region, let range = region.altitude {
+      guard let altitude = fix.altitude, let probability = region.vertical(fix) else { return nil }
+      let outside = max(range.lowerBound - altitude.metres, altitude.metres - range.upperBound)
+      vertical = (probability, outside / altitude.standardDeviation)
+    }
+    let inside: Double
+    let signed: Double
+    if let detail = slot.detail, case .polygons(let polygons) = detail.fence.region.shape {
+      let found = polygons.probability(about: fix.position, deviation: deviation)
+      inside = found.inside
+      signed = found.relation.isInside ? -found.relation.distance : found.relation.distance
+    } else {
+      let distance = slot.distanceToCentre(from: fix, point)
+      signed = distance - slot.reach
+      // Outside a disc it is less than a half, and not looked at.
+      inside =
+        signed >= 0
+        ? 0
+        : signed < -clearance * deviation
+          ? 1 : Normal.inDisc(radius: slot.reach / deviation, distance: distance / deviation)
+    }
+    let odds = of(inside: inside, beyond: signed / deviation, vertical: vertical)
+    // A border of altitudes counts where it is the one that the device is at.
+    if let vertical, signed < clearance * deviation {
+      return (odds, min(abs(signed), abs(vertical.beyond) * deviation))
+    }
+    return (odds, abs(signed))
   }
 
   /// - Parameters:

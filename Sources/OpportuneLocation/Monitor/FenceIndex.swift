@@ -176,31 +176,3 @@ struct FenceIndex: Sendable {
 
   var memory: Int { cells.capacity * MemoryLayout<Cell>.stride }
 }
-
-/// A fence in a monitor's table. A plain circle needs nothing else.
-struct FenceSlot: Sendable {
-  var centre: SIMD3<Double>
-  /// The radius of its ball, and of the circle.
-  var reach: Double
-  /// Of all but plain circles.
-  var detail: FenceDetail?
-  /// The next in the list of its cell.
-  var next: Int32 = -1
-  /// Its place among the candidates, or none.
-  var candidate: Int32 = -1
-  var generation: UInt32
-  var state = FenceState.unknown
-  var isUsed = true
-}
-
-/// What a fence has beyond a circle.
-final class FenceDetail: Sendable {
-  let fence: Fence
-  /// It is a circle; the reach is its radius.
-  let isCircle: Bool
-
-  init(_ fence: Fence) {
-    self.fence = fence
-    if case .circle = fence.region.shape { isCircle = true } else { isCircle = false }
-  }
-}

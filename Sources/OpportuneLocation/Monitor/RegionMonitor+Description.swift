@@ -4,13 +4,3 @@ extension RegionMonitor: CustomStringConvertible, CustomDebugStringConvertible, 
   public var debugDescription: String { description }
   public var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 }
-
-extension RegionMonitor {
-  /// Forgets where the device is, as long as nobody asks: the next fix is like a first one, but the sides
-  /// that fences were found on are known.
-  mutating func forgetPlace() {
-    guard lastFix != nil else { return }
-    (lastFix, lastPoint, velocity, lastElapsed, highestSpeed, suspect) = (nil, .zero, nil, nil, 0, nil)
-    (safeRadius, neighbourhood) = ((.zero, -1), (.zero, -1))
-  }
-}

@@ -1,5 +1,6 @@
 import HeapModule
 import OpportuneApps
+internal import OpportuneBase
 
 /// Watches fences: fixes and time go in, crossings come out. (R-GEO-01, R-GEO-05, R-GEO-08)
 ///
@@ -8,7 +9,6 @@ import OpportuneApps
 ///
 /// Invariants: a known fence that is no candidate is outside, and the last fix was clear of it. The borders
 /// of all known fences are farther than `safeRadius.metres` from `safeRadius.about`, unless that is negative.
-/// All fences that come as near to `neighbourhood.about` as its metres are `neighbours`, and nothing else is.
 public struct RegionMonitor: Sendable {
   /// What became of a fix.
   package enum Verdict: String, Sendable, Hashable, CaseIterable, Codable {
@@ -20,15 +20,15 @@ public struct RegionMonitor: Sendable {
   }
 
   package struct Statistics: Sendable, Hashable {
-    package internal(set) var fixes = 0
-    package internal(set) var outliers = 0
-    package internal(set) var old = 0
+    package fileprivate(set) var fixes = 0
+    package fileprivate(set) var outliers = 0
+    package fileprivate(set) var old = 0
     /// Fences looked at, over all fixes.
-    package internal(set) var judged = 0
+    package fileprivate(set) var judged = 0
   }
 
   /// A fence that the next fix must be held against.
-  struct Candidate: Sendable {
+  private struct Candidate: Sendable {
     var slot: Int32
     /// Log odds of being inside, as of the last fix.
     var odds: Double
@@ -40,7 +40,7 @@ public struct RegionMonitor: Sendable {
     var isSure = false
   }
 
-  struct Deadline: Sendable, Comparable {
+  private struct Deadline: Sendable, Comparable {
     var moment: Moment
     var fence: FenceID
     /// Of a dwell: when the stay began; of an expiry: `nil`.
@@ -52,39 +52,26 @@ public struct RegionMonitor: Sendable {
   /// What it was made with.
   public let policy: MonitorPolicy
   /// The log odds at which a side is believed.
-  let wanted: Double
+  private let wanted: Double
   /// The time of the last event.
-  public internal(set) var now = Moment.zero
-  package internal(set) var statistics = Statistics()
-  /// The number of fences.
-  public private(set) var count = 0
-  /// The last fix that was used.
-  public internal(set) var lastFix: Fix?
-  var lastPoint = SIMD3<Double>.zero
+  public private(set) var now = Moment.zero
+  package private(set) var statistics = Statistics()
   /// What became of the last one.
-  package internal(set) var lastVerdict: Verdict?
-  var slots: [FenceSlot] = []
-  var index = FenceIndex()
-  var candidates: [Candidate] = []
+  package private(set) var lastVerdict: Verdict?
+  private var fences = FenceTable()
+  private(set) var track = FixTrack()
+  private var candidates: [Candidate] = []
+  private var neighbourhood = Neighbourhood()
   /// Added since the last fix; some may be gone again, or be there twice.
-  var fresh: [Int32] = []
-  var safeRadius = (about: SIMD3<Double>.zero, metres: -1.0)
-  var suspect: (fix: Fix, count: Int)?
-  /// Metres a second between the last two fixes used, by the straight way.
-  var velocity: SIMD3<Double>?
-  /// Seconds between them.
-  var lastElapsed: Double?
-  /// Metres a second that it may have had at the second, as far as their errors and the policy's acceleration
-  /// allow; 0 before.
-  var highestSpeed = 0.0
-  /// The fences that come as near to `about` as `metres`; none are known where that is negative.
-  var neighbours: [Int32] = []
-  var neighbourhood = (about: SIMD3<Double>.zero, metres: -1.0)
-  /// Of the next neighbourhood, in metres, unless it proves too crowded or too lonely.
-  var searchRadius = 1000.0
-  private var free: [Int32] = []
+  private var fresh: [Int32] = []
+  private var safeRadius = (about: SIMD3<Double>.zero, metres: -1.0)
   private var deadlines = Heap<Deadline>()
-  var crossings: [Crossing] = []
+  private var crossings: [Crossing] = []
+
+  /// The number of fences.
+  public var count: Int { fences.count }
+  /// The last fix that was used.
+  public var lastFix: Fix? { track.fix }
 
   /// - Throws: ``LocationError``: `outOfRange` for a policy out of its ranges.
   public init(policy: MonitorPolicy = .standard) throws(LocationError) {
@@ -102,31 +89,10 @@ public struct RegionMonitor: Sendable {
     guard count < policy.maximumFences else {
       throw LocationError(.tooManyFences(limit: policy.maximumFences))
     }
-    let ball = fence.region.ball
-    var isPlain = fence.dwell == nil && fence.expiry == nil && !fence.reportsInitialState
-    if case .circle(_, let radius) = fence.region.shape, fence.region.altitude == nil,
-      radius <= Point3.longestChord
-    {
-    } else {
-      isPlain = false
-    }
-    var slot = FenceSlot(
-      centre: ball.centre.vector, reach: ball.radius, detail: isPlain ? nil : FenceDetail(fence),
-      generation: 0)
-    let item: Int32
-    if let reused = free.popLast() {
-      slot.generation = slots[Int(reused)].generation &+ 1
-      slots[Int(reused)] = slot
-      item = reused
-    } else {
-      item = Int32(slots.count)
-      slots.append(slot)
-    }
-    count += 1
-    index.insert(item, &slots)
-    neighbourhood.metres = -1
+    let item = fences.insert(fence)
+    neighbourhood.forget()
     fresh.append(item)
-    let id = FenceID(slot: UInt32(item), generation: slot.generation)
+    let id = fences.id(of: item)
     if let expiry = fence.expiry {
       deadlines.insert(Deadline(moment: max(expiry, now), fence: id, since: nil))
     }
@@ -135,47 +101,181 @@ public struct RegionMonitor: Sendable {
 
   /// - Throws: ``LocationError``: `unknownFence`.
   public mutating func remove(_ id: FenceID) throws(LocationError) {
-    guard let item = item(of: id) else { throw LocationError(.unknownFence(id)) }
-    index.remove(item, &slots)
-    neighbourhood.metres = -1
-    if slots[Int(item)].candidate >= 0 { forget(at: Int(slots[Int(item)].candidate)) }
-    slots[Int(item)].isUsed = false
-    slots[Int(item)].detail = nil
-    free.append(item)
-    count -= 1
+    guard let item = fences.item(of: id) else { throw LocationError(.unknownFence(id)) }
+    neighbourhood.forget()
+    if fences[item].candidate >= 0 { forget(at: Int(fences[item].candidate)) }
+    fences.remove(item)
   }
 
   /// What is known of a fence; `nil` where it is not watched.
-  public func state(of id: FenceID) -> FenceState? { item(of: id).map { slots[Int($0)].state } }
+  public func state(of id: FenceID) -> FenceState? { fences.item(of: id).map { fences[$0].state } }
 
   /// The bytes of its tables, what regions other than plain circles hold apart.
   package var memory: Int {
-    slots.capacity * MemoryLayout<FenceSlot>.stride + index.memory
-      + candidates.capacity * MemoryLayout<Candidate>.stride
-      + (fresh.capacity + free.capacity + neighbours.capacity) * 4
+    fences.memory + neighbourhood.memory + candidates.capacity * MemoryLayout<Candidate>.stride
+      + fresh.capacity * MemoryLayout<Int32>.stride
   }
 
-  func item(of id: FenceID) -> Int32? {
-    let item = Int(id.slot)
-    guard slots.indices.contains(item), slots[item].isUsed, slots[item].generation == id.generation else {
-      return nil
-    }
-    return Int32(item)
-  }
-
-  func id(of item: Int32) -> FenceID { FenceID(slot: UInt32(item), generation: slots[Int(item)].generation) }
-
-  mutating func attend(to item: Int32, odds: Double) {
-    slots[Int(item)].candidate = Int32(candidates.count)
+  private mutating func attend(to item: Int32, odds: Double) {
+    fences[item].candidate = Int32(candidates.count)
     candidates.append(Candidate(slot: item, odds: odds))
   }
 
-  mutating func forget(at place: Int) {
-    slots[Int(candidates[place].slot)].candidate = -1
+  private mutating func forget(at place: Int) {
+    fences[candidates[place].slot].candidate = -1
     let last = candidates.removeLast()
     guard place < candidates.count else { return }
     candidates[place] = last
-    slots[Int(last.slot)].candidate = Int32(place)
+    fences[last.slot].candidate = Int32(place)
+  }
+
+  // MARK: Fixes
+
+  /// Holds the fences against a fix: first what was due before its time, then the fix.
+  ///
+  /// - Returns: the crossings, in the order in which they are known.
+  public mutating func update(_ fix: Fix) -> [Crossing] {
+    guard fix.time >= now, track.fix.map({ fix.time > $0.time }) ?? true else {
+      statistics.old += 1
+      lastVerdict = .old
+      return []
+    }
+    pass(until: fix.time, inclusive: false)
+    let point = Point3(fix.position)
+    let elapsed = track.seconds(to: fix)
+    guard track.leads(to: fix, point.vector, policy) else {
+      statistics.outliers += 1
+      lastVerdict = .outlier
+      return takeCrossings()
+    }
+    statistics.fixes += 1
+    lastVerdict = .used
+    if fresh.isEmpty { inferPasses(to: fix, point.vector) }
+    track.follow(fix, point.vector, policy)
+    let deviation = fix.accuracy.standardDeviation
+    if fresh.isEmpty {
+      // Clear of every border, and on the same side of it as before.
+      let moved = (point.vector - safeRadius.about).length
+      if moved + Evidence.clearance * deviation < safeRadius.metres { return takeCrossings() }
+    }
+    judge(fix, point, elapsed: elapsed)
+    safeRadius = (point.vector, -1)
+    if candidates.allSatisfy({ $0.isClear }) {
+      safeRadius.metres = min(
+        neighbourhood.reach(from: point.vector),
+        neighbourhood.nearestBorder(from: fix, at: point.vector, below: Neighbourhood.horizon, of: fences))
+    }
+    return takeCrossings()
+  }
+
+  private mutating func judge(_ fix: Fix, _ point: Point3, elapsed: Double) {
+    let reach = Evidence.clearance * fix.accuracy.standardDeviation
+    neighbourhood.gather(about: point.vector, reach, from: fences)
+    for item in neighbourhood.items where fences[item].candidate < 0 {
+      let away = point.vector - fences[item].centre
+      let within = fences[item].reach + reach
+      guard (away * away).sum() <= within * within else { continue }
+      attend(to: item, odds: fences[item].state == .unknown ? 0 : -Evidence.limit)
+    }
+    // What is new and far is outside.
+    for item in fresh where fences[item].isUsed && fences[item].candidate < 0 {
+      decide(item, odds: -Evidence.limit)
+    }
+    fresh.removeAll(keepingCapacity: true)
+    var place = candidates.count - 1
+    let share = Evidence.share(after: elapsed, correlation: policy.correlation.inSeconds)
+    while place >= 0 {
+      judge(at: place, fix, point, elapsed: elapsed, share: share)
+      place -= 1
+    }
+  }
+
+  private mutating func judge(at place: Int, _ fix: Fix, _ point: Point3, elapsed: Double, share: Double) {
+    statistics.judged += 1
+    let item = candidates[place].slot
+    guard let (evidence, border) = Evidence.of(fix, at: point, about: fences[item]) else {
+      candidates[place].isClear = false
+      candidates[place].isSure = false
+      return
+    }
+    let faded = Evidence.faded(candidates[place].odds, over: elapsed, stay: policy.stay.inSeconds)
+    let odds = min(Evidence.limit, max(-Evidence.limit, faded + evidence * share))
+    candidates[place].odds = odds
+    let isClear = border > Evidence.clearance * fix.accuracy.standardDeviation
+    decide(item, odds: odds)
+    let agrees = fences[item].state == (evidence > 0 ? .inside : .outside)
+    candidates[place].isClear = isClear && agrees
+    candidates[place].isSure = agrees && (isClear || abs(odds) >= wanted)
+    if isClear, agrees, evidence < 0 { forget(at: place) }
+  }
+
+  /// Moves a fence to the side that the odds are sure of, if they are, and tells.
+  private mutating func decide(_ item: Int32, odds: Double) {
+    let state: FenceState = odds >= wanted ? .inside : odds <= -wanted ? .outside : fences[item].state
+    let before = fences[item].state
+    guard state != before else { return }
+    fences[item].state = state
+    let isInitial = before == .unknown
+    if state == .inside {
+      candidates[Int(fences[item].candidate)].since = now
+      startDwell(item)
+    }
+    if !isInitial || fences[item].detail?.fence.reportsInitialState == true {
+      tell(state == .inside ? .enter : .exit, item, odds: odds, isInitial: isInitial)
+    }
+  }
+
+  /// Tells of circles that the device must have passed through since the last fix, where the policy wants
+  /// that.
+  private mutating func inferPasses(to fix: Fix, _ point: SIMD3<Double>) {
+    let elapsed = track.seconds(to: fix)
+    guard let wander = policy.wander, let before = track.fix, elapsed > 0 else { return }
+    let passed = Passes.between(
+      before, at: track.point, fix, at: point, seconds: elapsed, wander: wander, wanted: wanted,
+      through: fences)
+    for (item, odds) in passed {
+      tell(.enter, item, odds: odds, isInitial: false)
+      // On which side it is now, the fix says.
+      tell(.exit, item, odds: -odds, isInitial: false)
+    }
+  }
+
+  // MARK: Borders
+
+  /// Metres from the last fix to the nearest border of any fence, no more than 2000 km and never more than is
+  /// true.
+  func nearestBorder() -> Double {
+    guard let fix = track.fix else { return 0 }
+    let reach = min(Neighbourhood.horizon, neighbourhood.reach(from: track.point))
+    if reach > 0 {
+      let nearest = neighbourhood.nearestBorder(from: fix, at: track.point, below: reach, of: fences)
+      if nearest < reach || reach == Neighbourhood.horizon { return nearest }
+    }
+    return fences.nearestBorder(from: fix, at: track.point, below: Neighbourhood.horizon)
+  }
+
+  /// When the next fix is needed: when a device can be at the nearest border at the soonest, and the policy's
+  /// patience later; before it leaves a circle that lies on its way. (R-LOC-14)
+  ///
+  /// - Returns: `nil` without fences: no fix is needed at all. Now, without a fix.
+  /// - Throws: ``LocationError``: `outOfRange` for a policy out of its ranges.
+  public func nextSample(_ policy: SamplingPolicy = .standard) throws(LocationError) -> Moment? {
+    try policy.validate()
+    guard count > 0 else { return nil }
+    guard let fix = track.fix, fresh.isEmpty else { return now }
+    // Unsure of a fence: a fix decides.
+    let isSure = candidates.allSatisfy { $0.isSure }
+    return max(
+      now, policy.nextSample(after: fix, on: track, free: isSure ? nearestBorder() : 0, among: fences))
+  }
+
+  /// Forgets where the device is, as long as nobody asks: the next fix is like a first one, but the sides
+  /// that fences were found on are known.
+  mutating func forgetPlace() {
+    guard track.fix != nil else { return }
+    track = FixTrack()
+    safeRadius = (.zero, -1)
+    neighbourhood.forget()
   }
 
   // MARK: Time
@@ -200,23 +300,23 @@ public struct RegionMonitor: Sendable {
     }
   }
 
-  mutating func takeCrossings() -> [Crossing] {
+  private mutating func takeCrossings() -> [Crossing] {
     guard !crossings.isEmpty else { return [] }
     defer { crossings.removeAll(keepingCapacity: true) }
     return crossings
   }
 
-  mutating func pass(until moment: Moment, inclusive: Bool) {
+  private mutating func pass(until moment: Moment, inclusive: Bool) {
     while let first = deadlines.min, first.moment < moment || (inclusive && first.moment == moment) {
       deadlines.removeMin()
-      guard isCurrent(first), let item = item(of: first.fence) else { continue }
+      guard isCurrent(first), let item = fences.item(of: first.fence) else { continue }
       now = max(now, first.moment)
       if first.since == nil {
         crossings.append(
           Crossing(fence: first.fence, kind: .expired, at: now, confidence: 1, isInitial: false))
         try? remove(first.fence)
       } else {
-        let odds = candidates[Int(slots[Int(item)].candidate)].odds
+        let odds = candidates[Int(fences[item].candidate)].odds
         tell(.dwell, item, odds: odds, isInitial: false)
       }
     }
@@ -224,23 +324,23 @@ public struct RegionMonitor: Sendable {
   }
 
   private func isCurrent(_ deadline: Deadline) -> Bool {
-    guard let item = item(of: deadline.fence) else { return false }
+    guard let item = fences.item(of: deadline.fence) else { return false }
     guard let since = deadline.since else { return true }
-    let place = Int(slots[Int(item)].candidate)
-    return place >= 0 && slots[Int(item)].state == .inside && candidates[place].since == since
+    let place = Int(fences[item].candidate)
+    return place >= 0 && fences[item].state == .inside && candidates[place].since == since
   }
 
-  mutating func tell(_ kind: Crossing.Kind, _ item: Int32, odds: Double, isInitial: Bool) {
+  private mutating func tell(_ kind: Crossing.Kind, _ item: Int32, odds: Double, isInitial: Bool) {
     let inside = Evidence.probability(odds)
     crossings.append(
       Crossing(
-        fence: id(of: item), kind: kind, at: now, confidence: kind == .exit ? 1 - inside : inside,
+        fence: fences.id(of: item), kind: kind, at: now, confidence: kind == .exit ? 1 - inside : inside,
         isInitial: isInitial))
   }
 
-  mutating func startDwell(_ item: Int32) {
-    guard let dwell = slots[Int(item)].detail?.fence.dwell else { return }
-    deadlines.insert(Deadline(moment: now + dwell, fence: id(of: item), since: now))
+  private mutating func startDwell(_ item: Int32) {
+    guard let dwell = fences[item].detail?.fence.dwell else { return }
+    deadlines.insert(Deadline(moment: now + dwell, fence: fences.id(of: item), since: now))
   }
 }
 

@@ -33,39 +33,40 @@ public struct SamplingPolicy: Sendable, Hashable {
   }
 }
 
-extension RegionMonitor {
-  /// When the next fix is needed: when a device can be at the nearest border at the soonest, and the policy's
-  /// patience later; before it leaves a circle that lies on its way. (R-LOC-14)
+extension SamplingPolicy {
+  /// When the next fix is needed after the last one.
   ///
-  /// - Returns: `nil` without fences: no fix is needed at all. Now, without a fix.
-  /// - Throws: ``LocationError``: `outOfRange` for a policy out of its ranges.
-  public func nextSample(_ policy: SamplingPolicy = .standard) throws(LocationError) -> Moment? {
-    try policy.validate()
-    guard count > 0 else { return nil }
-    guard let fix = lastFix, fresh.isEmpty else { return now }
-    let speed = fix.speed ?? velocity?.length
-    let hasty = max(policy.leastSpeed, policy.haste * (speed ?? policy.assumedSpeed))
-    // Unsure of a fence: a fix decides.
-    let isSure = candidates.allSatisfy { $0.isSure }
-    let free = isSure ? max(0, nearestBorder() - 3 * fix.accuracy.standardDeviation) : 0
-    var seconds = min(free / hasty + policy.patience.inSeconds, policy.longest.inSeconds)
-    if policy.patience > .zero, let speed { seconds = lastLook(before: seconds, at: speed, fix) }
-    return max(now, fix.time + max(policy.shortest, .milliseconds(Int64(seconds * 1000))))
+  /// - Parameter free: metres to the nearest border; 0 where some side is not sure.
+  func nextSample(
+    after fix: Fix, on track: FixTrack, free: Double, among fences: FenceTable
+  ) -> Moment {
+    let speed = fix.speed ?? track.velocity?.length
+    let hasty = max(leastSpeed, haste * (speed ?? assumedSpeed))
+    var seconds = min(
+      max(0, free - 3 * fix.accuracy.standardDeviation) / hasty + patience.inSeconds, longest.inSeconds)
+    if patience > .zero, let speed {
+      seconds = Self.lastLook(before: seconds, at: speed, fix, on: track, among: fences)
+    }
+    return fix.time + max(shortest, .milliseconds(Int64(seconds * 1000)))
   }
 
   /// The seconds, or fewer, if a device that goes on as it does enters a circle and is about to leave it
   /// again by then.
-  private func lastLook(before seconds: Double, at speed: Double, _ fix: Fix) -> Double {
+  private static func lastLook(
+    before seconds: Double, at speed: Double, _ fix: Fix, on track: FixTrack, among fences: FenceTable
+  ) -> Double {
     let deviation = fix.accuracy.standardDeviation
     // Which way it goes is not known of what hardly moved.
-    guard let velocity, let lastElapsed, speed * seconds > deviation else { return seconds }
-    guard velocity.length * lastElapsed > 3 * deviation else { return seconds }
+    guard let velocity = track.velocity, let elapsed = track.elapsed, speed * seconds > deviation else {
+      return seconds
+    }
+    guard velocity.length * elapsed > 3 * deviation else { return seconds }
     let way = velocity / velocity.length
     var soonest = seconds
-    index.forEach(near: lastPoint, within: speed * seconds, slots) { item in
-      let slot = slots[Int(item)]
+    fences.forEach(near: track.point, within: speed * seconds) { item in
+      let slot = fences[item]
       guard slot.state != .inside, slot.detail?.isCircle ?? true else { return }
-      let away = slot.centre - lastPoint
+      let away = slot.centre - track.point
       let along = (away * way).sum()
       let half = (slot.reach * slot.reach - (away * away).sum() + along * along).squareRoot()
       // Not what is only grazed, where a fix says nothing.

@@ -1,0 +1,67 @@
+import OpportuneApps
+internal import OpportuneBase
+
+/// The last fix that was used, and how the device came there: what tells whether the next one can be right.
+struct FixTrack: Sendable {
+  private(set) var fix: Fix?
+  private(set) var point = SIMD3<Double>.zero
+  /// Metres a second between the last two fixes used, by the straight way.
+  private(set) var velocity: SIMD3<Double>?
+  /// Seconds between them.
+  private(set) var elapsed: Double?
+  /// Metres a second that it may have had at the second, as far as their errors and the policy's acceleration
+  /// allow; 0 before.
+  private var highestSpeed = 0.0
+  /// The last of so many fixes in a row that do not agree with the last good one.
+  private var suspect: (fix: Fix, count: Int)?
+
+  /// Metres a second that a device may reach at any time: the fastest trains in service go 97.
+  private static let ordinary = 100.0
+  /// Metres that two fixes may lie apart of a device that has not moved.
+  private static func doubt(_ one: Fix, _ other: Fix) -> Double {
+    let (a, b) = (one.accuracy.standardDeviation, other.accuracy.standardDeviation)
+    return 4 * (a * a + b * b).squareRoot()
+  }
+
+  /// From the last fix to this one; without end where there is none.
+  func seconds(to fix: Fix) -> Double { self.fix?.time.duration(to: fix.time).inSeconds ?? .infinity }
+
+  /// Whether a device can have come to this fix from the last one; or else from suspect ones, if enough of
+  /// them agree, of which the last is ``fix`` then.
+  mutating func leads(to fix: Fix, _ point: SIMD3<Double>, _ policy: MonitorPolicy) -> Bool {
+    func isInReach(of other: Fix, _ there: SIMD3<Double>, at speed: (_ seconds: Double) -> Double) -> Bool {
+      let seconds = other.time.duration(to: fix.time).inSeconds
+      return (point - there).length <= min(policy.fastest, speed(seconds)) * seconds + Self.doubt(other, fix)
+    }
+    guard let last = self.fix,
+      !isInReach(
+        of: last, self.point, at: { max(Self.ordinary, highestSpeed + policy.acceleration / 2 * $0) })
+    else {
+      suspect = nil
+      return true
+    }
+    // How fast a device goes that was not followed is not known.
+    guard let others = suspect, case let there = Point3(others.fix.position).vector,
+      isInReach(of: others.fix, there, at: { _ in .infinity })
+    else {
+      suspect = (fix: fix, count: 1)
+      return false
+    }
+    guard others.count + 1 >= policy.agreeing else {
+      suspect = (fix: fix, count: others.count + 1)
+      return false
+    }
+    (self.fix, self.point, suspect) = (others.fix, there, nil)
+    return true
+  }
+
+  /// The fix is used.
+  mutating func follow(_ fix: Fix, _ point: SIMD3<Double>, _ policy: MonitorPolicy) {
+    if let last = self.fix {
+      let (way, step) = (point - self.point, seconds(to: fix))
+      (velocity, elapsed) = (way / step, step)
+      highestSpeed = (way.length + Self.doubt(last, fix)) / step + policy.acceleration / 2 * step
+    }
+    (self.fix, self.point) = (fix, point)
+  }
+}
