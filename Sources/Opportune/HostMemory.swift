@@ -23,19 +23,15 @@ import Synchronization
 public final class HostMemory: ResourceBroker, @unchecked Sendable {
   /// For ledgers and levels.
   public let broker: MemoryBroker
-  let relay: Relay
-  let keeper: StoreKeeper?
+  let hibernation: Hibernation
+  private let relay: Relay
   private let report: @Sendable (MemoryEvent) -> Void
-  let background: App
-  let foreground: App
-  let calls: TimedCalls
+  private let background: App
+  fileprivate let foreground: App
   private let idleLimit: Duration?
-  /// For tests, which cannot wait for that of the host.
-  var ownCallLimit: Duration?
   // The strand's.
-  var apps: [AppID: KeptApp] = [:]
-  var ids: [UInt32: AppID] = [:]
-  var tickets: UInt64 = 0
+  private var apps: [AppID: KeptApp] = [:]
+  private var ids: [UInt32: AppID] = [:]
   private var heard = PressureLevel.normal
 
   /// With a hibernation store.
@@ -75,16 +71,17 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     broker = try MemoryBroker(configuration: configuration, remove: { relay.pass($0) })
     background = try scheduler.makeApp(named: "hibernation", band: .background)
     foreground = try scheduler.makeApp(named: "reanimation", band: .foreground)
+    var keeper: StoreKeeper?
     if let store {
       if let io {
         store.carry(
           by: BrokeredAccess(writer: try io.makeIO(for: background), reader: try io.makeIO(for: foreground)))
       }
       keeper = StoreKeeper(store, try background.makeStrand(named: "hibernation"))
-    } else {
-      keeper = nil
     }
-    calls = TimedCalls(scheduler: scheduler, place: foreground)
+    hibernation = Hibernation(
+      keeper, TimedCalls(scheduler: scheduler, place: foreground), foreground: foreground,
+      background: background, relay, report)
     idleLimit = configuration.removal.idleLimit
     self.relay = relay
     self.report = report
@@ -96,7 +93,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   /// - Throws: ``StoreError`` where the store cannot be written, ``MemoryError`` where the kernel has no
   ///   thread.
   public func serve(_ host: AppHost) async throws {
-    try await keeper?.clear()
+    try await hibernation.clear()
     relay.connect(host, self)
     for await removal in relay.early { await carryOut(removal, on: host) }
     let levels = try broker.levels()
@@ -108,12 +105,10 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     }
   }
 
-  func tell(_ event: MemoryEvent) { report(event) }
-
   /// From now on this is the memory of an app that the host knows; on the host's strand.
   @discardableResult
-  func keep(_ memory: AppMemory, of app: AppID) -> KeptApp {
-    let kept = KeptApp(memory)
+  fileprivate func keep(_ memory: AppMemory, of app: AppID) -> KeptApp {
+    let kept = KeptApp(app, memory)
     apps[app] = kept
     ids[memory.number] = app
     return kept
@@ -156,24 +151,42 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
 
   package func takeBack(_ app: AppID) {
     guard let kept = apps[app] else { return }
-    // What is being saved or restored finds that it is not wanted any more.
-    switch kept.phase {
-    case .stored(let stored): forget(stored.name)
-    case .saving(_, _, let absence): absence.end()
-    case .inMemory, .handing, .restoring: break
-    }
-    kept.phase = .inMemory
+    hibernation.drop(kept)
     kept.delegate = nil
     kept.image = nil
     kept.memory.takeBack()
   }
 
+  package func save(_ app: AppID) {
+    if let kept = apps[app] { hibernation.save(kept) }
+  }
+
+  package func restore(_ app: AppID) -> Task<Bool, Never>? { apps[app].flatMap { hibernation.restore($0) } }
+
+  // MARK: Images for the switcher (R-LIFE-20)
+
+  package func keepImage(_ image: [UInt8]?, of app: AppID) -> Bool {
+    guard let kept = apps[app] else { return false }
+    kept.image = image.flatMap { try? KeptImage($0, of: kept.memory) }
+    return image == nil || kept.image != nil
+  }
+
+  package func image(of app: AppID) -> [UInt8]? { apps[app]?.image?.bytes }
+
+  /// Of apps that can take theirs again at their next suspension: kept here, or by the host.
+  private func purgeImagesInMemory(on host: isolated AppHost) {
+    for (app, kept) in apps where host.state(of: app)?.isInMemory == true { kept.image?.purge() }
+    host.purgeOwnSnapshots(in: \.isInMemory)
+  }
+
+  package func purgeImages() { for kept in apps.values { kept.image?.purge() } }
+
   // MARK: From the broker
 
   /// Told to the apps that can act on it. As it rises images go that can be taken again; those of apps that
   /// are away, which are all that there is to see of them, when it is critical. (R-MEM-01, R-LIFE-20)
-  func hear(_ level: PressureLevel, on host: isolated AppHost) {
-    tell(.level(level))
+  private func hear(_ level: PressureLevel, on host: isolated AppHost) {
+    report(.level(level))
     let isRising = level > heard
     heard = level
     guard level > .normal else { return }
@@ -185,9 +198,9 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
     }
   }
 
-  func carryOut(_ removal: Removal, on host: isolated AppHost) {
+  fileprivate func carryOut(_ removal: Removal, on host: isolated AppHost) {
     guard let app = ids[removal.app], let kept = apps[app], let state = host.state(of: app) else { return }
-    let canHibernate = keeper != nil && kept.delegate is any HibernatingApp
+    let canHibernate = hibernation.canHibernate(kept)
     // It was chosen a moment ago, and may be nearer to the person in front since, or begun anew.
     let isAsChosen = removal.rises.map { $0 == kept.memory.rises } ?? !kept.memory.standing.isForeground
     let isThere = state == .suspended || state == .stopping || kept.stays
@@ -195,17 +208,17 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
       !kept.stays || !removal.isOptional,
       canHibernate || removal.way == .terminate || !removal.isOptional
     else { return kept.memory.setStanding(kept.memory.standing) }
-    tell(.removal(app, removal))
+    report(.removal(app, removal))
     guard removal.way == .hibernate else {
       try? host.post(.app(app, .terminate))
       return
     }
     guard canHibernate else {
-      tell(.notStored(app, name: kept.memory.name, whyNotHibernated(kept)))
+      report(.notStored(app, name: kept.memory.name, hibernation.whyNotHibernated(kept)))
       try? host.post(.app(app, .terminate))
       return
     }
-    guard !kept.stays else { return saveAnew(app, kept) }
+    guard !kept.stays else { return hibernation.saveAnew(kept) }
     kept.isOptional = removal.isOptional
     if state == .suspended {
       try? host.post(.app(app, .hibernate))
@@ -215,7 +228,7 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   }
 
   /// After the effects that are being carried out.
-  func later(_ body: @escaping @Sendable (HostMemory, isolated AppHost) -> Void) {
+  private func later(_ body: @escaping @Sendable (HostMemory, isolated AppHost) -> Void) {
     Task(executorPreference: foreground.executor) { [relay] in
       guard let (host, memory) = relay.ends else { return }
       await body(memory, host)
@@ -223,7 +236,9 @@ public final class HostMemory: ResourceBroker, @unchecked Sendable {
   }
 }
 
-/// From the broker's threads to the host, which it does not keep.
+/// From the broker's threads and from tasks to the host and its memory. It keeps neither: the three name each
+/// other, since the host calls its memory, the memory posts to its host, and both end when the program lets
+/// go of them.
 final class Relay: Sendable {
   final class Ends: Sendable {
     private struct Weak: @unchecked Sendable {  // written once, before it is shared

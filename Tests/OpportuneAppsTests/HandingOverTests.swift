@@ -48,7 +48,7 @@ import Testing
       memory = try HostMemory(
         scheduler: scheduler, store: HibernationStore(path: path, bytes: 4 << 20), io: nil,
         report: { continuation.yield($0) })
-      memory.ownCallLimit = limit
+      memory.hibernation.ownCallLimit = limit
       host = try patientHost(scheduler: scheduler, brokers: [memory])
       try await memory.serve(host)
       self.events = events.makeAsyncIterator()
@@ -105,7 +105,7 @@ import Testing
     defer { rig.mayTakeOver.signal() }
     try await rig.host.post(.app(rig.id, .hibernate))
     guard case .stored(rig.id, _, _) = await rig.next() else { throw Failure("nothing was stored") }
-    rig.memory.ownCallLimit = .milliseconds(5)
+    rig.memory.hibernation.ownCallLimit = .milliseconds(5)
     try await rig.host.bringForward(rig.id)
     guard case .notRestored(rig.id, _, let reason) = await rig.next() else {
       throw Failure("it was waited for")

@@ -39,22 +39,3 @@ struct KeptImage {
 
   func purge() { _ = try? content.purge() }
 }
-
-/// Images for the switcher. (R-LIFE-20)
-extension HostMemory {
-  package func keepImage(_ image: [UInt8]?, of app: AppID) -> Bool {
-    guard let kept = apps[app] else { return false }
-    kept.image = image.flatMap { try? KeptImage($0, of: kept.memory) }
-    return image == nil || kept.image != nil
-  }
-
-  package func image(of app: AppID) -> [UInt8]? { apps[app]?.image?.bytes }
-
-  /// Of apps that can take theirs again at their next suspension: kept here, or by the host.
-  func purgeImagesInMemory(on host: isolated AppHost) {
-    for (app, kept) in apps where host.state(of: app)?.isInMemory == true { kept.image?.purge() }
-    host.purgeOwnSnapshots(in: \.isInMemory)
-  }
-
-  package func purgeImages() { for kept in apps.values { kept.image?.purge() } }
-}

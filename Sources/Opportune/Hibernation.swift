@@ -1,10 +1,13 @@
 import OpportuneApps
 import OpportuneMemory
+import OpportuneScheduler
 import Synchronization
 
-/// What is known of an app's memory, and where its state is. On the host's strand alone.
-final class KeptApp {
-  enum Phase {
+/// What is known of an app's memory, and where its state is.
+///
+/// `@unchecked Sendable`: touched on the host's strand alone.
+final class KeptApp: @unchecked Sendable {
+  fileprivate enum Phase {
     case inMemory
     case handing(ticket: UInt64, Task<HandedState, any Error>)
     /// Handed over, and not yet given back: until then it is all still there.
@@ -14,7 +17,7 @@ final class KeptApp {
     case restoring(ticket: UInt64, Task<Bool, Never>, savesAfterwards: Bool)
   }
 
-  struct Stored: Sendable {
+  fileprivate struct Stored: Sendable {
     let name: String
     let record: StoredRecord
     let memory: [HeldMemory]
@@ -22,11 +25,12 @@ final class KeptApp {
     var outside: UInt64 = 0
   }
 
+  let id: AppID
   let memory: AppMemory
   /// For the switcher.
   var image: KeptImage?
   var delegate: (any AppDelegate)?
-  var phase = Phase.inMemory
+  fileprivate var phase = Phase.inMemory
   var hibernatesWhenSuspended = false
   /// It was last asked to go for what nobody needs.
   var isOptional = false
@@ -34,7 +38,10 @@ final class KeptApp {
   /// short.
   var stays = false
 
-  init(_ memory: AppMemory) { self.memory = memory }
+  init(_ id: AppID, _ memory: AppMemory) {
+    self.id = id
+    self.memory = memory
+  }
 }
 
 /// As long as an app does without what it handed over, so that the store may read it.
@@ -59,23 +66,76 @@ final class Absence: Sendable {
 }
 
 /// To the store and back. (R-MEM-05, R-MEM-07)
-extension HostMemory {
-  package func save(_ app: AppID) {
-    guard let kept = apps[app] else { return }
+///
+/// Each step that takes time is a task, which comes back to the host's strand with the ticket of its phase:
+/// where the app is in another phase by then, nobody waits for the outcome any more.
+///
+/// `@unchecked Sendable`: touched on the host's strand alone.
+final class Hibernation: @unchecked Sendable {
+  private let keeper: StoreKeeper?
+  private let calls: TimedCalls
+  private let foreground: App
+  private let background: App
+  private let relay: Relay
+  private let report: @Sendable (MemoryEvent) -> Void
+  /// For tests, which cannot wait for that of the host.
+  var ownCallLimit: Duration?
+  private var tickets: UInt64 = 0
+
+  /// - Parameters:
+  ///   - keeper: nil: there is no store.
+  ///   - foreground: where apps are called, and their states are read.
+  ///   - background: where states are written.
+  init(
+    _ keeper: StoreKeeper?, _ calls: TimedCalls, foreground: App, background: App, _ relay: Relay,
+    _ report: @escaping @Sendable (MemoryEvent) -> Void
+  ) {
+    self.keeper = keeper
+    self.calls = calls
+    self.foreground = foreground
+    self.background = background
+    self.relay = relay
+    self.report = report
+  }
+
+  /// What an earlier run of the program left is of apps that do not run any more.
+  func clear() async throws { try await keeper?.clear() }
+
+  func canHibernate(_ app: KeptApp) -> Bool { keeper != nil && app.delegate is any HibernatingApp }
+
+  /// The app has ended: what is being saved or restored finds that it is not wanted any more.
+  func drop(_ app: KeptApp) {
+    switch app.phase {
+    case .stored(let stored): forget(stored.name)
+    case .saving(_, _, let absence): absence.end()
+    case .inMemory, .handing, .restoring: break
+    }
+    app.phase = .inMemory
+  }
+
+  /// After the effects that are being carried out.
+  private func later(_ body: @escaping @Sendable (Hibernation, isolated AppHost) -> Void) {
+    Task(executorPreference: foreground.executor) { [relay] in
+      guard let (host, memory) = relay.ends else { return }
+      await body(memory.hibernation, host)
+    }
+  }
+
+  func save(_ app: KeptApp) {
     // What can be made again is not written. The image of an app that is away is all that there is to see of
     // it.
-    kept.image?.isVolatile = false
-    kept.memory.purge()
-    kept.image?.isVolatile = true
-    switch kept.phase {
+    app.image?.isVolatile = false
+    app.memory.purge()
+    app.image?.isVolatile = true
+    switch app.phase {
     case .handing, .saving, .stored: return
     case .restoring(let ticket, let task, _):
-      kept.phase = .restoring(ticket: ticket, task, savesAfterwards: true)
+      app.phase = .restoring(ticket: ticket, task, savesAfterwards: true)
       return
     case .inMemory: break
     }
-    guard keeper != nil, let delegate = kept.delegate as? any HibernatingApp else {
-      let why = whyNotHibernated(kept)
+    guard keeper != nil, let delegate = app.delegate as? any HibernatingApp else {
+      let why = whyNotHibernated(app)
       return later { $0.notSaved(app, nil, why, on: $1) }
     }
     tickets += 1
@@ -83,11 +143,11 @@ extension HostMemory {
     let call = Task(executorPreference: foreground.executor) { [calls] in
       try await calls.answer(within: limit, priority: .utility) { try delegate.handOver() }
     }
-    kept.phase = .handing(ticket: ticket, call)
+    app.phase = .handing(ticket: ticket, call)
     Task(executorPreference: foreground.executor) { [relay] in
       let result = await call.result
       guard let (host, memory) = relay.ends else { return }
-      await memory.handed(app, ticket, result, on: host)
+      await memory.hibernation.handed(app, ticket, result, on: host)
     }
   }
 
@@ -97,87 +157,85 @@ extension HostMemory {
   }
 
   private func handed(
-    _ app: AppID, _ ticket: UInt64, _ result: Result<HandedState, any Error>, on host: isolated AppHost
+    _ app: KeptApp, _ ticket: UInt64, _ result: Result<HandedState, any Error>, on host: isolated AppHost
   ) {
-    guard let keeper, let kept = apps[app], case .handing(ticket, _) = kept.phase else { return }
+    guard let keeper, case .handing(ticket, _) = app.phase else { return }
     switch result {
-    case .success(let state): write(state, of: app, kept, keeper)
+    case .success(let state): write(state, of: app, keeper)
     case .failure(let error):
       // What it still hands over, nobody takes.
-      if error is TimedCalls.Overrun { kept.isOptional = false }
+      if error is TimedCalls.Overrun { app.isOptional = false }
       notSaved(app, ticket, "\(error)", on: host)
     }
   }
 
   /// The store may have room by now.
-  func saveAnew(_ app: AppID, _ kept: KeptApp) {
-    kept.stays = false
-    kept.isOptional = false
-    kept.memory.setStanding(.gone)
-    if case .saving(_, let state, _) = kept.phase, let keeper { return write(state, of: app, kept, keeper) }
-    kept.phase = .inMemory
+  func saveAnew(_ app: KeptApp) {
+    app.stays = false
+    app.isOptional = false
+    app.memory.setStanding(.gone)
+    if case .saving(_, let state, _) = app.phase, let keeper { return write(state, of: app, keeper) }
+    app.phase = .inMemory
     save(app)
   }
 
-  private func write(_ state: HandedState, of app: AppID, _ kept: KeptApp, _ keeper: StoreKeeper) {
+  private func write(_ state: HandedState, of app: KeptApp, _ keeper: StoreKeeper) {
     tickets += 1
     let (ticket, absence) = (tickets, Absence())
-    kept.phase = .saving(ticket: ticket, state, absence)
-    let name = "\(app).\(ticket)"
+    app.phase = .saving(ticket: ticket, state, absence)
+    let name = "\(app.id).\(ticket)"
     Task(executorPreference: background.executor, priority: .utility) { [relay] in
       do {
         let record = try await keeper.save(name, state, during: absence)
         guard let (host, memory) = relay.ends else { return }
         let stored = KeptApp.Stored(name: name, record: record, memory: state.memory)
-        await memory.saved(app, ticket, stored, on: host)
+        await memory.hibernation.saved(app, ticket, stored, on: host)
       } catch {
         guard let (host, memory) = relay.ends else { return }
-        await memory.notSaved(app, ticket, "\(error)", on: host)
+        await memory.hibernation.notSaved(app, ticket, "\(error)", on: host)
       }
     }
   }
 
-  func whyNotHibernated(_ kept: KeptApp) -> String {
+  func whyNotHibernated(_ app: KeptApp) -> String {
     keeper == nil ? "there is no store" : "it hands nothing over"
   }
 
-  private func saved(_ app: AppID, _ ticket: UInt64, _ stored: KeptApp.Stored, on host: isolated AppHost) {
-    guard let kept = apps[app], case .saving(ticket, _, _) = kept.phase else { return forget(stored.name) }
+  private func saved(_ app: KeptApp, _ ticket: UInt64, _ stored: KeptApp.Stored, on host: isolated AppHost) {
+    guard case .saving(ticket, _, _) = app.phase else { return forget(stored.name) }
     for memory in stored.memory { memory.giveBack() }
     var stored = stored
-    stored.outside = kept.memory.letGoOutside()
-    kept.memory.finishReturning()
-    kept.phase = .stored(stored)
-    tell(.stored(app, name: kept.memory.name, bytes: stored.record.bytes))
+    stored.outside = app.memory.letGoOutside()
+    app.memory.finishReturning()
+    app.phase = .stored(stored)
+    report(.stored(app.id, name: app.memory.name, bytes: stored.record.bytes))
   }
 
   /// - Parameter ticket: `nil`: it did not hand over anything.
-  private func notSaved(_ app: AppID, _ ticket: UInt64?, _ why: String, on host: isolated AppHost) {
-    guard let kept = apps[app] else { return }
-    switch kept.phase {
+  private func notSaved(_ app: KeptApp, _ ticket: UInt64?, _ why: String, on host: isolated AppHost) {
+    switch app.phase {
     case .handing(ticket ?? 0, _), .saving(ticket ?? 0, _, _): break
     case .inMemory where ticket == nil: break
     case .inMemory, .handing, .saving, .stored, .restoring: return
     }
-    let isAway = host.state(of: app) == .hibernated
-    if isAway, kept.isOptional {
+    let isAway = host.state(of: app.id) == .hibernated
+    if isAway, app.isOptional {
       // The phase stays as well: restoring finds in it what was handed over.
-      kept.stays = true
-      kept.memory.setStanding(.suspended)
-      return tell(.notStored(app, name: kept.memory.name, why))
+      app.stays = true
+      app.memory.setStanding(.suspended)
+      return report(.notStored(app.id, name: app.memory.name, why))
     }
-    kept.phase = .inMemory
+    app.phase = .inMemory
     guard isAway else { return }
-    tell(.notStored(app, name: kept.memory.name, why))
-    try? host.post(.app(app, .terminate))
+    report(.notStored(app.id, name: app.memory.name, why))
+    try? host.post(.app(app.id, .terminate))
   }
 
-  package func restore(_ app: AppID) -> Task<Bool, Never>? {
-    guard let kept = apps[app] else { return nil }
-    switch kept.phase {
+  func restore(_ app: KeptApp) -> Task<Bool, Never>? {
+    switch app.phase {
     case .inMemory: return nil
     case .handing(_, let call):
-      return restore(app, kept, nil) {
+      return restore(app, nil) {
         switch await call.result {
         case .success(let state): return state
         case .failure(let error as TimedCalls.Overrun): throw error
@@ -188,22 +246,22 @@ extension HostMemory {
     // Nothing was given back, and nobody waits for the disk.
     case .saving(_, let state, let absence):
       absence.end()
-      return restore(app, kept, nil) { state }
+      return restore(app, nil) { state }
     case .restoring(let ticket, let task, _):
-      kept.phase = .restoring(ticket: ticket, task, savesAfterwards: false)
+      app.phase = .restoring(ticket: ticket, task, savesAfterwards: false)
       return task
     case .stored(let stored):
-      if stored.outside > 0 { try? kept.memory.setOutside(bytes: stored.outside) }
-      return restore(app, kept, stored.name) { HandedState(try stored.bringBack(), memory: stored.memory) }
+      if stored.outside > 0 { try? app.memory.setOutside(bytes: stored.outside) }
+      return restore(app, stored.name) { HandedState(try stored.bringBack(), memory: stored.memory) }
     }
   }
 
   /// - Parameter fetch: what it handed over; `nil`: nothing.
   private func restore(
-    _ app: AppID, _ kept: KeptApp, _ name: String?,
+    _ app: KeptApp, _ name: String?,
     _ fetch: @escaping @Sendable () async throws -> HandedState?
   ) -> Task<Bool, Never> {
-    guard let delegate = kept.delegate as? any HibernatingApp else { return Task { false } }
+    guard let delegate = app.delegate as? any HibernatingApp else { return Task { false } }
     tickets += 1
     let (ticket, limit) = (tickets, callLimit)
     let task = Task(executorPreference: foreground.executor, priority: .high) { [relay, calls] in
@@ -211,7 +269,9 @@ extension HostMemory {
       do {
         let state = try await fetch()
         // It may have ended meanwhile.
-        if let state, let (host, memory) = relay.ends, await memory.isAwaited(app, ticket, on: host) {
+        if let state, let (host, memory) = relay.ends,
+          await memory.hibernation.isAwaited(app, ticket, on: host)
+        {
           try await calls.answer(within: limit, priority: .high) { try delegate.takeOver(state) }
         }
         result = .success(state != nil)
@@ -219,30 +279,30 @@ extension HostMemory {
         result = .failure(error)
       }
       guard let (host, memory) = relay.ends else { return false }
-      return await memory.restored(app, ticket, name, result, on: host)
+      return await memory.hibernation.restored(app, ticket, name, result, on: host)
     }
-    kept.phase = .restoring(ticket: ticket, task, savesAfterwards: false)
+    app.phase = .restoring(ticket: ticket, task, savesAfterwards: false)
     return task
   }
 
-  private func isAwaited(_ app: AppID, _ ticket: UInt64, on host: isolated AppHost) -> Bool {
-    if case .restoring(ticket, _, _)? = apps[app]?.phase { true } else { false }
+  private func isAwaited(_ app: KeptApp, _ ticket: UInt64, on host: isolated AppHost) -> Bool {
+    if case .restoring(ticket, _, _) = app.phase { true } else { false }
   }
 
   /// - Parameter result: whether it had handed anything over.
   private func restored(
-    _ app: AppID, _ ticket: UInt64, _ name: String?, _ result: Result<Bool, any Error>,
+    _ app: KeptApp, _ ticket: UInt64, _ name: String?, _ result: Result<Bool, any Error>,
     on host: isolated AppHost
   ) -> Bool {
     if let name { forget(name) }
-    guard let kept = apps[app], case .restoring(ticket, _, let savesAfterwards) = kept.phase else {
+    guard case .restoring(ticket, _, let savesAfterwards) = app.phase else {
       return false
     }
-    kept.phase = .inMemory
+    app.phase = .inMemory
     switch result {
-    case .success(let wasAway): if wasAway { tell(.restored(app, name: kept.memory.name)) }
+    case .success(let wasAway): if wasAway { report(.restored(app.id, name: app.memory.name)) }
     case .failure(let error):
-      tell(.notRestored(app, name: kept.memory.name, "\(error)"))
+      report(.notRestored(app.id, name: app.memory.name, "\(error)"))
       return false
     }
     if savesAfterwards { save(app) }
