@@ -151,7 +151,7 @@ public struct Bands: Sendable, Hashable {
     return Int(range.upperBound.rawValue) - Int(range.lowerBound.rawValue)
   }
 
-  /// How many levels work that started at `rank` can still be lowered within `band`: the limit for
+  /// The number of levels by which work that started at `rank` can be lowered within `band`: the limit for
   /// ``DemotionAccount/depth``.
   package func depthMax(of band: Band, rank: Int) -> Int { max(0, rankMax(of: band) - max(0, rank)) }
 

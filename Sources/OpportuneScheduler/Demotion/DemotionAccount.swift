@@ -15,9 +15,9 @@ internal import OpportuneBase
 ///   quantum. Where one report covers more CPU time than a quantum, its time off the CPU is assumed to be
 ///   spread evenly.
 ///
-/// So what is reported in one piece or in many leads to the same depth.
+/// So the depth does not depend on whether time is reported in one piece or in many.
 package struct DemotionAccount: Sendable, Hashable {
-  /// What a report changed, to be carried out by the caller: the net change of ``DemotionAccount/depth``.
+  /// The result of a report, which the caller carries out: the net change of ``DemotionAccount/depth``.
   package enum Verdict: Sendable, Hashable {
     /// The level stays.
     case none
@@ -216,10 +216,10 @@ extension DemotionAccount {
 // The account as one word, which the C core's table keeps for each task. The widths follow from the limits of
 // QuantumPolicy: a quantum of 500 ms fits into 22 bits of 128 ns, an eighth of it into 12 bits of 16.4 us.
 //
-//   bits  0-23  last end, in quarters of a millisecond, wraps after 70 minutes
-//   bits 24-29  depth
-//   bits 30-51  CPU time of the current quantum, in 128 ns: a hog of tiny slices does not round to none
-//   bits 52-63  time off the CPU in the current quantum, in 16.384 us: what is less in a slice is noise
+//     bits  0-23  last end, in units of 250 us (a quarter of a millisecond); wraps after 70 minutes
+//     bits 24-29  depth
+//     bits 30-51  CPU time of the current quantum, in units of 128 ns; tiny slices do not round to 0
+//     bits 52-63  time off the CPU in the current quantum, in units of 16.384 us; less in one slice is noise
 extension DemotionAccount {
   /// Decodes ``bits``. Every word is a valid account; 0 is a fresh one.
   package init(bits: UInt64) {

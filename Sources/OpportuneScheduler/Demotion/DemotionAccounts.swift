@@ -14,7 +14,10 @@ import Synchronization
 ///   single hog. They are judged as soon as something waits behind them, and not only after a quantum.
 /// * Held back: all others. They are lowered once, and begin beside the run tokens.
 ///
-/// No class: every slice asks, on all cores, and would count the references up and down.
+/// The cost of a lost entry is at most this: a forgotten hog starts again at its first level.
+///
+/// A noncopyable struct and not a class: every slice uses it, on all cores, and would change a shared
+/// reference count.
 struct DemotionAccounts: ~Copyable, @unchecked Sendable {
   // The tables are lock-free.
   private let table: OpaquePointer
@@ -63,7 +66,7 @@ struct DemotionAccounts: ~Copyable, @unchecked Sendable {
     return bits == 0 ? nil : DemotionAccount(bits: bits)
   }
 
-  /// An account as ``DemotionAccount/bits`` has it; 0 where there is none.
+  /// The account as ``DemotionAccount/bits``; 0 where there is none.
   func bits(of identity: UInt64) -> UInt64 { identity == 0 ? 0 : opp_table_get(table, identity) }
 
   private func write(_ account: DemotionAccount, _ identity: UInt64) {

@@ -5,8 +5,8 @@ import Synchronization
 /// The monitor: one thread that looks at running jobs once a quantum, at stalled pools on request, and at
 /// timers when they are due. It sleeps while nothing runs and nothing is due.
 ///
-/// It is woken by one-shot alarms, so asking it to look costs the asker a system call of 0.3 µs and wakes
-/// nobody. What is policy here is in ``DemotionAccount`` and ``KernelPriority``; the monitor measures and
+/// One-shot alarms wake it. So a request for a look costs the caller one system call of 0.3 µs and wakes no
+/// thread at once. The policy is in ``DemotionAccount`` and ``KernelPriority``; the monitor measures and
 /// carries out.
 final class Monitor: @unchecked Sendable {
   enum Message {

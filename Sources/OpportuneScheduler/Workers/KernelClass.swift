@@ -116,8 +116,8 @@ package struct KernelPriority: Sendable, Hashable {
   /// - Parameters:
   ///   - worker: the pool of the worker.
   ///   - level: the level of the work, demotion included.
-  ///   - depth: how many of those levels are demotion, ``DemotionAccount/depth``; negative counts as 0.
-  ///   - bands: which level belongs where.
+  ///   - depth: the part of the level that is demotion, ``DemotionAccount/depth``; negative counts as 0.
+  ///   - bands: the levels of each band.
   ///   - backgroundClass: the class of background work.
   ///   - overlapClass: the class of foreground work in the overlap.
   ///   - privileges: what the kernel allows.
