@@ -28,6 +28,22 @@ struct LogAxis: Sendable, Equatable {
   var ticks: [Double] { (low...high).map { pow(10, Double($0)) } }
 }
 
+/// What a chart shows of one contender.
+struct ChartSeries: Sendable {
+  /// A time of the run with a name, in seconds since its begin, drawn below the timeline.
+  struct Span: Sendable {
+    let start: Double
+    let end: Double
+    /// When something became of it, such as that it was lowered.
+    var mark: Double?
+  }
+
+  let contender: String
+  var curve: [CurvePoint]
+  var timeline: [TimelinePoint]
+  var spans: [Span] = []
+}
+
 /// The two charts of the page, as inline SVG. Colours come from the page's style sheet, one class per
 /// contender.
 enum HTMLCharts {
@@ -37,9 +53,9 @@ enum HTMLCharts {
   private static let top = 12.0
 
   /// Latency by percentile, both axes logarithmic: to the right lie the rarer jobs.
-  static func curves(_ rows: [ResultRow], colour: (String) -> Int) -> String {
+  static func curves(_ series: [ChartSeries], colour: (String) -> Int) -> String {
     let bottom = 330.0
-    let points = rows.flatMap(\.curve)
+    let points = series.flatMap(\.curve)
     guard !points.isEmpty else { return "" }
     let y = LogAxis(holding: points.map(\.value), start: bottom, end: top)
     let x = LogAxis(holding: points.map { 1 / $0.shareAbove }, start: left, end: right)
@@ -53,7 +69,7 @@ enum HTMLCharts {
     }
     parts.append(
       text("share of the jobs at or below", x: (left + right) / 2, y: bottom + 36, anchor: "middle"))
-    for row in rows where !row.curve.isEmpty {
+    for row in series where !row.curve.isEmpty {
       let path = row.curve.map {
         "\(fixed(x.position(1 / $0.shareAbove), 1)),\(fixed(y.position($0.value), 1))"
       }
@@ -65,9 +81,9 @@ enum HTMLCharts {
   }
 
   /// Every 100 ms of the run: from the median to the largest latency. Disturbed slices are grey.
-  static func timeline(_ rows: [ResultRow], colour: (String) -> Int) -> String {
+  static func timeline(_ series: [ChartSeries], colour: (String) -> Int) -> String {
     let bottom = 230.0
-    let points = rows.flatMap(\.timeline)
+    let points = series.flatMap(\.timeline)
     guard let first = points.map(\.second).min(), let last = points.map(\.second).max() else { return "" }
     let span = max(0.1, last + 0.1 - first)
     func x(_ second: Double) -> Double { left + (second - first) / span * (right - left) }
@@ -82,7 +98,7 @@ enum HTMLCharts {
       tick += step
     }
     parts.append(text("time of the run", x: (left + right) / 2, y: bottom + 36, anchor: "middle"))
-    for row in rows {
+    for row in series {
       for point in row.timeline {
         let style = point.isLeftOut ? "out" : "c\(colour(row.contender))"
         let at = fixed(x(point.second + 0.05), 1)
@@ -92,8 +108,30 @@ enum HTMLCharts {
           "<line class=\"bar \(style)\" stroke-width=\(fixed(stroke, 1)) x1=\(at) x2=\(at) "
             + "y1=\(fixed(low, 1)) y2=\(fixed(high, 1)) />")
       }
+      parts += spans(row.spans, "c\(colour(row.contender))", bottom: bottom, x: x)
     }
     return parts.joined(separator: "\n") + "\n</svg>"
+  }
+
+  /// Lines at the chart's bottom, those that overlap above one another; a stroke across where it is marked.
+  private static func spans(
+    _ spans: [ChartSeries.Span], _ style: String, bottom: Double, x: (Double) -> Double
+  ) -> [String] {
+    var ends: [Double] = []
+    return spans.sorted { $0.start < $1.start }.flatMap { span in
+      let lane = ends.firstIndex { $0 <= span.start } ?? ends.count
+      if lane == ends.count { ends.append(span.end) } else { ends[lane] = span.end }
+      let y = fixed(bottom - 3 - 5 * Double(lane), 1)
+      let (start, end) = (fixed(x(span.start), 1), fixed(x(span.end), 1))
+      var parts = ["<line class=\"bar \(style)\" stroke-width=2 x1=\(start) x2=\(end) y1=\(y) y2=\(y) />"]
+      if let mark = span.mark {
+        let at = fixed(x(mark), 1)
+        let low = fixed(bottom - 5 * Double(lane), 1)
+        let high = fixed(bottom - 6 - 5 * Double(lane), 1)
+        parts.append("<line class=\"bar \(style)\" stroke-width=2 x1=\(at) x2=\(at) y1=\(low) y2=\(high) />")
+      }
+      return parts
+    }
   }
 
   /// A step of 1, 2 or 5 times a power of ten, for about ten labels.

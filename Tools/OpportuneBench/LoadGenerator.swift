@@ -19,6 +19,14 @@ struct ArrivalSchedule: Sendable {
     next = Nanoseconds(Double.random(in: 0...mean, using: &random) * 1000)
   }
 
+  /// One each `mean` microseconds, from `first` on.
+  init(every mean: Double, first: Double) {
+    self.mean = mean
+    jitter = 0
+    random = SplitMix64(seed: 0)
+    next = Nanoseconds(first * 1000)
+  }
+
   mutating func advance() {
     let gap = jitter > 0 ? Double.random(in: (mean - jitter)...(mean + jitter), using: &random) : mean
     next += Nanoseconds(max(1, gap * 1000))

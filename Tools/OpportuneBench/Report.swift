@@ -39,6 +39,10 @@ package struct ResultRow: Sendable {
   package var timeline: [TimelinePoint]
 }
 
+extension ResultRow {
+  var series: ChartSeries { ChartSeries(contender: contender, curve: curve, timeline: timeline) }
+}
+
 /// A foreground with nothing beside it. Times in microseconds.
 package struct AloneRow: Sendable, Equatable {
   package var latency: Percentiles

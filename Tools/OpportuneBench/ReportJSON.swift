@@ -30,7 +30,7 @@ package enum ReportJSON {
     }
   }
 
-  private struct Noise: Encodable {
+  struct Noise: Encodable {
     let slices: Int
     let slicesLeftOut: Int
     let invalidShare: Double
@@ -113,9 +113,9 @@ package enum ReportJSON {
 }
 
 /// Three decimals, which is a nanosecond where the unit is a microsecond.
-private func rounded(_ value: Double) -> Double { (value * 1000).rounded() / 1000 }
+func rounded(_ value: Double) -> Double { (value * 1000).rounded() / 1000 }
 
-private func rounded(_ value: Percentiles) -> Percentiles {
+func rounded(_ value: Percentiles) -> Percentiles {
   Percentiles(
     p50: rounded(value.p50), p90: rounded(value.p90), p99: rounded(value.p99), p999: rounded(value.p999),
     max: rounded(value.max))

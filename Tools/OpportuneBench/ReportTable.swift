@@ -27,10 +27,7 @@ func microseconds(_ value: Double) -> String {
 package enum ReportTable {
   package static func render(_ report: BenchReport) -> String {
     var lines: [String] = []
-    let machine = report.machine
-    lines.append(
-      "\(machine.cores) cores, \(machine.cpu), Linux \(machine.kernel), run as \(machine.user), "
-        + "\(fixed(report.seconds, 0)) s")
+    lines.append(head(report.machine, seconds: report.seconds))
     lines += report.notes
     for scenario in unique(report.results.map(\.scenario)) {
       let rows = report.results.filter { $0.scenario == scenario }
@@ -39,8 +36,13 @@ package enum ReportTable {
       lines += indexing(rows)
     }
     lines.append("")
-    lines += footer(report)
+    lines += footer(report.noise, wasInterrupted: report.wasInterrupted)
     return lines.joined(separator: "\n") + "\n"
+  }
+
+  static func head(_ machine: MachineReport, seconds: Double) -> String {
+    "\(machine.cores) cores, \(machine.cpu), Linux \(machine.kernel), run as \(machine.user), "
+      + "\(fixed(seconds, 0)) s"
   }
 
   /// Values once each, in the order of their first appearance.
@@ -102,8 +104,8 @@ package enum ReportTable {
     return ["", "Intended keystroke to answer; indexing beside queries and alone"] + align(cells)
   }
 
-  private static func footer(_ report: BenchReport) -> [String] {
-    let noise = report.noise
+  /// How far the machine was disturbed, and what follows from that.
+  static func footer(_ noise: NoiseReport, wasInterrupted: Bool) -> [String] {
     var lines = [
       "noise: \(noise.slicesLeftOut) of \(noise.slices) slices left out (\(percent(noise.invalidShare))), host took "
         + "\(percent(noise.stolenShare)), other programs \(percent(noise.otherProgramsShare)) of the CPU time, "
@@ -117,7 +119,7 @@ package enum ReportTable {
         "INVALID: more than \(percent(noise.invalidShareMax)) of the run was disturbed by the host; run it again"
       )
     }
-    if report.wasInterrupted { lines.append("interrupted: fewer repeats than asked for") }
+    if wasInterrupted { lines.append("interrupted: fewer repeats than asked for") }
     return lines
   }
 

@@ -40,7 +40,18 @@ final class Segment: Sendable {
     hasTails = spans.contains { $0.ownEnd != $0.end }
   }
 
-  private var termCount: Int { textStart.count - 1 }
+  var termCount: Int { textStart.count - 1 }
+
+  /// Where the term of a rank occurs, in order.
+  func positions(of rank: Int) -> ArraySlice<UInt32> { postings[postings(of: rank..<rank + 1)] }
+
+  /// The bytes of the term of a rank.
+  func withTerm<Value>(_ rank: Int, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {
+    text[Int(textStart[rank])..<Int(textStart[rank + 1])].withUnsafeBytes(body)
+  }
+
+  /// Each file and the position of its first word.
+  var documents: [(file: Int, first: Int)] { spans.map { ($0.file, $0.first) } }
 
   /// How often the query occurs; appends the first files in which it does until there are `filesMax`.
   func count(_ query: Query, files: inout [Int], filesMax: Int) -> Int {

@@ -2,50 +2,6 @@ import COpportune
 import Glibc
 import OpportuneBase
 
-/// A mutex with one condition variable.
-///
-/// `@unchecked Sendable`: both are made to be shared, and stay at one address until the last owner is gone.
-final class Monitor: @unchecked Sendable {
-  private let held = Lock()
-  private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
-
-  init() {
-    condition.initialize(to: pthread_cond_t())
-    pthread_cond_init(condition, nil)
-  }
-
-  deinit {
-    pthread_cond_destroy(condition)
-    condition.deallocate()
-  }
-
-  func lock() { pthread_mutex_lock(held.mutex) }
-  func unlock() { pthread_mutex_unlock(held.mutex) }
-  /// Only with the lock held.
-  func wait() { pthread_cond_wait(condition, held.mutex) }
-  func signal() { pthread_cond_signal(condition) }
-  func broadcast() { pthread_cond_broadcast(condition) }
-}
-
-/// A gate that opens once.
-final class Gate: @unchecked Sendable {
-  private let monitor = Monitor()
-  private var isOpen = false  // protected by `monitor`
-
-  func open() {
-    monitor.lock()
-    isOpen = true
-    monitor.broadcast()
-    monitor.unlock()
-  }
-
-  func wait() {
-    monitor.lock()
-    while !isOpen { monitor.wait() }
-    monitor.unlock()
-  }
-}
-
 /// Kernel scheduling class of a thread that the bench starts.
 enum KernelClass: Sendable, Equatable {
   /// `SCHED_OTHER`, nice 0.

@@ -32,6 +32,14 @@ int64_t opp_bench_ring_bytes(uint32_t count);
 int64_t opp_bench_echo(uint16_t port, uint32_t connections, uint32_t size, uint64_t start_ns, uint64_t end_ns,
                        void (*_Nonnull record)(void *_Nonnull context, uint64_t ns), void *_Nonnull context);
 
+struct pollfd;
+
+/* Waits as poll(2) does, until CLOCK_MONOTONIC reaches `until_ns`. Returns how many are ready, or -errno. */
+int opp_bench_poll(struct pollfd *_Nonnull all, uint32_t count, uint64_t until_ns);
+
+/* Puts the calling thread into the block layer's idle class. Returns 0 or -errno. */
+int opp_bench_idle_io(void);
+
 OPP_END_DECLS
 
 #endif

@@ -1,0 +1,100 @@
+import Opportune
+import SystemPackage
+
+/// Opportune as its README shows it: a foreground app with a task for each connection, a background app for the
+/// indexers, files and sockets through the I/O broker, the block cache in purgeable memory.
+final class OpportuneServer: SearchServer, @unchecked Sendable {
+  /// What is turned off, so that everyone sees what it brings.
+  enum Lack {
+    case nothing, memoryBroker, ioBroker, donation
+  }
+
+  private struct Running: Sendable {
+    let scheduler: Scheduler
+    let broker: IOBroker
+    let listener: Listener
+    let engine: SearchEngine
+  }
+
+  private let lack: Lack
+  // Written by start() before any other thread sees the server.
+  private var running: Running?
+
+  init(lacks lack: Lack = .nothing) { self.lack = lack }
+
+  func start(_ setup: ServerSetup) async throws {
+    let scheduler = try Scheduler()
+    let queries = try scheduler.makeApp(named: "queries", band: .foreground)
+    let indexing = try scheduler.makeApp(named: "indexing", band: .background)
+    let broker = try IOBroker()
+    let foreground = try broker.makeIO(for: queries)
+    let background = try broker.makeIO(for: indexing)
+    let disk: any Disk =
+      lack == .ioBroker
+      ? PlainDisk() : BrokeredDisk(foreground: foreground, background: background, app: indexing)
+    let cache: (any BlockMemory)? =
+      lack == .memoryBroker
+      ? nil : try PurgeableBlockMemory(MemoryBroker().makeMemory(named: "blocks"), bytes: setup.cacheBytes)
+    let runtime: any EngineRuntime =
+      lack == .donation ? PlainRuntime() : AppRuntime(background: indexing)
+    let engine = try await queries.task {
+      try await SearchEngine(setup, disk: disk, runtime: runtime, cache: cache)
+    }.value
+    let listener = try await foreground.listen(on: .unix(FilePath(setup.socket)))
+    queries.task {
+      for try await connection in listener {
+        queries.task { try await Self.serve(connection, foreground, engine) }
+      }
+    }
+    running = Running(scheduler: scheduler, broker: broker, listener: listener, engine: engine)
+    guard setup.hasBackground else { return }
+    for index in 0...setup.indexers {
+      indexing.task {
+        if index == setup.indexers { await engine.scrub() } else { await engine.maintain() }
+      }
+    }
+  }
+
+  func stop() async {
+    guard let running else { return }
+    running.engine.stop()
+    try? await running.listener.close()
+    await running.broker.shutdown()
+    try? await running.scheduler.shutdown(within: .seconds(10))
+  }
+
+  private static func serve(_ socket: FileDescriptor, _ io: AppIO, _ engine: SearchEngine) async throws {
+    let buffer = try IOBuffer(count: 4096)
+    var reader = MessageReader()
+    while true {
+      let count = try await io.receive(socket, into: buffer)
+      // What is malformed ends its connection, as what follows cannot be read.
+      guard count > 0 else { return try await io.close(socket) }
+      reader.append(try buffer.bytes(in: 0..<count))
+      do {
+        while let request = try reader.nextRequest() {
+          let answer = await engine.answer(request).encoded()
+          try await io.send(socket, from: try IOBuffer(copying: answer))
+        }
+      } catch let error as EngineError where error.code == .malformed {
+        return try await io.close(socket)
+      }
+    }
+  }
+}
+
+/// What the background does and others may wait for is a task of its app: who waits in the foreground raises it.
+private struct AppRuntime: EngineRuntime {
+  let background: App
+
+  func run<Value: Sendable>(
+    _ side: Side, announce: (Flight<Value>) -> Void, _ body: @escaping @Sendable () async throws -> Value
+  ) async throws -> Value {
+    guard side == .background else {
+      return try await PlainRuntime().run(side, announce: announce, body)
+    }
+    let task = background.task { try await body() }
+    announce(Flight { try await task.value })
+    return try await task.value
+  }
+}

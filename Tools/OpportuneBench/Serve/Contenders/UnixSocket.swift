@@ -1,0 +1,91 @@
+import Glibc
+import OpportuneBase
+
+/// Stream sockets by path, as plain programs use them.
+enum UnixSocket {
+  static func listen(at path: String) throws -> Int32 {
+    try make(path) { socket, address, length in
+      bind(socket, address, length) == 0 && Glibc.listen(socket, 256) == 0
+    }
+  }
+
+  static func connect(to path: String) throws -> Int32 {
+    try make(path) { Glibc.connect($0, $1, $2) == 0 }
+  }
+
+  private static func make(
+    _ path: String, _ body: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Bool
+  ) throws -> Int32 {
+    guard let address = UnixSocketAddress(path) else {
+      throw EngineError(.system(ENAMETOOLONG), "no socket can be at '\(path)'")
+    }
+    let socket = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    guard socket >= 0 else { throw EngineError.failed("no socket was made") }
+    guard address.withPointer({ body(socket, $0, $1) }) else {
+      let error = EngineError.failed("'\(path)'")
+      close(socket)
+      throw error
+    }
+    return socket
+  }
+
+  /// Sends all of it; false where the peer has gone.
+  @discardableResult
+  static func send(_ bytes: [UInt8], to socket: Int32) -> Bool {
+    bytes.withUnsafeBytes { bytes in
+      var done = 0
+      while done < bytes.count {
+        let sent = Glibc.send(
+          socket, bytes.baseAddress.map { $0 + done }, bytes.count - done, Int32(MSG_NOSIGNAL))
+        if sent < 0, errno == EINTR { continue }
+        guard sent > 0 else { return false }
+        done += sent
+      }
+      return true
+    }
+  }
+
+  /// What there is, waiting for at least a byte; nil where the peer has gone, or, on a socket that does not
+  /// wait, with an `errno` of `EAGAIN` where nothing has come.
+  static func receive(from socket: Int32, into reader: inout MessageReader) -> Int? {
+    withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 16) { memory in
+      var count = recv(socket, memory.baseAddress, memory.count, 0)
+      while count < 0, errno == EINTR { count = recv(socket, memory.baseAddress, memory.count, 0) }
+      if count == 0 { errno = ECONNRESET }
+      guard count > 0 else { return nil }
+      reader.append(UnsafeRawBufferPointer(rebasing: memory[..<count]))
+      return count
+    }
+  }
+}
+
+/// The sockets of a server of plain threads or queues, so that it can end them.
+final class OpenSockets: @unchecked Sendable {
+  private let monitor = Monitor()
+  private var sockets: Set<Int32> = []  // protected by `monitor`
+  private var isOver = false
+
+  /// Whether it is to be served.
+  func add(_ socket: Int32) -> Bool {
+    monitor.lock()
+    defer { monitor.unlock() }
+    if !isOver { sockets.insert(socket) }
+    return !isOver
+  }
+
+  /// By whoever served it, with the last that it does to it.
+  func close(_ socket: Int32) {
+    monitor.lock()
+    sockets.remove(socket)
+    Glibc.close(socket)
+    monitor.unlock()
+  }
+
+  /// Whoever reads or accepts finds the end.
+  func shutDown() {
+    monitor.lock()
+    isOver = true
+    for socket in sockets { shutdown(socket, Int32(SHUT_RDWR)) }
+    monitor.unlock()
+  }
+}

@@ -1,0 +1,72 @@
+import OpportuneBase
+
+/// What clients ask and when, before a window. Times in microseconds, unless they say otherwise.
+struct ServePlan: Sendable {
+  enum Load: String, Sendable, CaseIterable, Codable {
+    /// Typists alone; heavy requests once they have stopped.
+    case idle
+    /// Beside indexing, merging and checking, with a heavy request a second.
+    case full
+  }
+
+  /// Connections of typists.
+  var clients = 32
+  /// Between two questions of a typist.
+  var keystroke = (mean: 40_000.0, jitter: 20_000.0)
+  /// So many questions of a typist are short, and the next is a phrase.
+  var shortBetweenPhrases = 39
+  var heavyEvery = 1_000_000.0
+  var freshEvery = 500_000.0
+  /// Heavy requests on an idle machine, one after the other behind the typists.
+  var heavyWhenIdle = 2
+  var load: Load
+  var duration: Nanoseconds
+  /// The same for all contenders of a repeat.
+  var seed: UInt64
+
+  init(load: Load, duration: Nanoseconds, seed: UInt64) {
+    self.load = load
+    self.duration = duration
+    self.seed = seed
+  }
+
+  /// One connection's questions.
+  struct Stream: Sendable {
+    let connection: Int
+    var schedule: ArrivalSchedule
+    let kind: @Sendable (_ arrival: Int) -> ServeRequest.Kind
+    /// Nanoseconds after the window's begin, of the last question.
+    let end: Nanoseconds
+    var arrivals = 0
+  }
+
+  /// Connections of heavy requests, in turns: one that takes long does not keep the next from being sent.
+  var heavyConnections: Int { 4 }
+  var connections: Int { clients + heavyConnections + 1 }
+
+  func streams() -> [Stream] {
+    let between = shortBetweenPhrases + 1
+    var streams = (0..<clients).map { client in
+      Stream(
+        connection: client,
+        schedule: ArrivalSchedule(
+          mean: keystroke.mean, jitter: keystroke.jitter, seed: seed &+ UInt64(client)),
+        kind: { ($0 + client) % between == between - 1 ? .phrase : .short }, end: duration)
+    }
+    guard load == .full else { return streams }
+    for index in 0..<heavyConnections {
+      streams.append(
+        Stream(
+          connection: clients + index,
+          schedule: ArrivalSchedule(
+            every: heavyEvery * Double(heavyConnections), first: heavyEvery * (Double(index) + 0.3)),
+          kind: { _ in .heavy }, end: duration))
+    }
+    streams.append(
+      Stream(
+        connection: clients + heavyConnections,
+        schedule: ArrivalSchedule(mean: freshEvery, jitter: freshEvery / 2, seed: seed &+ 1000),
+        kind: { _ in .fresh }, end: duration))
+    return streams
+  }
+}

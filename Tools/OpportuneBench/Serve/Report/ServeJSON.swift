@@ -1,0 +1,68 @@
+/// A run of `opportune bench serve` as JSON; times in microseconds.
+package enum ServeJSON {
+  package static func encode(_ report: ServeReport) throws -> String {
+    try ReportJSON.text(of: Document(report))
+  }
+
+  private struct Document: Encodable {
+    let machine: MachineReport
+    let noise: ReportJSON.Noise
+    let results: [Row]
+    let notes: [String]
+    let interrupted: Bool
+    let seconds: Double
+
+    init(_ report: ServeReport) {
+      machine = report.machine
+      noise = ReportJSON.Noise(report.noise)
+      results = report.rows.map(Row.init)
+      notes = report.notes
+      interrupted = report.wasInterrupted
+      seconds = rounded(report.seconds)
+    }
+  }
+
+  private struct Row: Encodable {
+    let contender: String
+    let load: String
+    let request: String
+    let latencyUs: Percentiles
+    let requests: Int
+    let unanswered: Int
+    let sentLateUs: Percentiles
+    let refused: UInt64
+    let documentsPerS: Double
+    let indexedMbPerS: Double
+    let merges: UInt64
+    let mergedMb: Double
+    let checkedMb: Double
+    let cacheHitShare: Double
+    let cacheWaits: UInt64
+    /// The median, of heavy requests whose thread was seen at a lower priority.
+    let loweredAfterUs: Double?
+    let residentMb: Double
+    let memoryLimitMb: Double
+
+    init(_ row: ServeReport.Row) {
+      let tally = row.tally
+      contender = tally.contender
+      load = tally.load.rawValue
+      request = row.name
+      latencyUs = rounded(row.latency)
+      requests = row.account.samples
+      unanswered = row.account.unfinished
+      sentLateUs = rounded(row.account.lateness.percentiles)
+      refused = tally.count.refused
+      documentsPerS = rounded(tally.documentsPerSecond)
+      indexedMbPerS = rounded(tally.indexedMegabytesPerSecond)
+      merges = tally.count.merges
+      mergedMb = rounded(tally.mergedMegabytes)
+      checkedMb = rounded(tally.checkedMegabytes)
+      cacheHitShare = rounded(tally.hitShare)
+      cacheWaits = tally.count.cacheWaits
+      loweredAfterUs = row.kind == .heavy && !tally.lowered.isEmpty ? rounded(median(tally.lowered)) : nil
+      residentMb = rounded(tally.residentMegabytes)
+      memoryLimitMb = rounded(Double(ServeOptions.memoryMebibytes << 20) / 1e6)
+    }
+  }
+}

@@ -1,0 +1,51 @@
+/// A run of `opportune bench serve` as text for a terminal.
+package enum ServeTable {
+  package static func render(_ report: ServeReport) -> String {
+    var lines = [ReportTable.head(report.machine, seconds: report.seconds)]
+    lines += report.notes
+    for load in ServePlan.Load.allCases {
+      let rows = report.rows.filter { $0.tally.load == load }
+      for kind in ServeRequest.Kind.allCases {
+        let own = rows.filter { $0.kind == kind }
+        guard !own.isEmpty else { continue }
+        lines += ["", "\(load.rawValue), \(kind) requests: intended keystroke to answer, us"]
+        lines += ReportTable.align([latencyHeads] + own.map(latencyCells))
+      }
+      let tallies = report.tallies.filter { $0.load == load }
+      guard !tallies.isEmpty else { continue }
+      lines += ["", "\(load.rawValue): what else was done"]
+      lines += ReportTable.align([serverHeads] + tallies.map(serverCells))
+    }
+    lines.append("")
+    if !report.tallies.allSatisfy(\.isRealTime) {
+      lines.append("the clients' thread was an ordinary one: a real-time class was not allowed")
+    }
+    lines += ReportTable.footer(report.noise, wasInterrupted: report.wasInterrupted)
+    return lines.joined(separator: "\n") + "\n"
+  }
+
+  static let latencyHeads = ["contender", "p50", "p90", "p99", "p99.9", "max", "requests"]
+
+  static func latencyCells(_ row: ServeReport.Row) -> [String] {
+    let latency = row.latency
+    return [row.tally.contender]
+      + [latency.p50, latency.p90, latency.p99, latency.p999, latency.max].map(microseconds)
+      + [String(row.account.samples)]
+  }
+
+  static let serverHeads = [
+    "contender", "documents/s", "MB/s", "merges", "merged MB", "checked MB", "cache hits", "lowered after ms",
+    "MB resident", "refused", "unanswered", "sent late p99, us", "max",
+  ]
+
+  static func serverCells(_ tally: ServeTally) -> [String] {
+    let late = tally.lateness
+    return [
+      tally.contender, fixed(tally.documentsPerSecond, 0), fixed(tally.indexedMegabytesPerSecond, 1),
+      String(tally.count.merges), fixed(tally.mergedMegabytes, 0), fixed(tally.checkedMegabytes, 0),
+      "\(fixed(tally.hitShare * 100, 0)) %",
+      tally.lowered.isEmpty ? "–" : fixed(median(tally.lowered) / 1000, 1), fixed(tally.residentMegabytes, 0),
+      String(tally.count.refused), String(tally.unanswered), microseconds(late.p99), microseconds(late.max),
+    ]
+  }
+}

@@ -1,0 +1,76 @@
+import OpportuneBase
+
+/// What one contender did under one load, over all repeats.
+struct ServeTally: Sendable {
+  let contender: String
+  let load: ServePlan.Load
+  var accounts: [ServeRequest.Kind: LatencyAccount] = [:]
+  var count = EngineCount()
+  var resident: UInt64 = 0
+  /// Of heavy requests: microseconds until the thread was seen at a lower priority, of those that it was.
+  var lowered: [Double] = []
+  var timeline: [TimelinePoint] = []
+  var heavy: [ChartSeries.Span] = []
+  /// Whether the generator was in a real-time class, in every repeat.
+  var isRealTime = true
+
+  init(contender: String, load: ServePlan.Load) {
+    self.contender = contender
+    self.load = load
+  }
+
+  mutating func count(_ outcome: ServeOutcome, cores: Int, runStart: Nanoseconds) {
+    let rule = NoiseRule()
+    let leftOut = rule.leftOut(outcome.slices, cores: cores)
+    for kind in ServeRequest.Kind.allCases where kind != .statistics {
+      let samples = outcome.samples.filter { $0.kind == kind }
+      guard !samples.isEmpty else { continue }
+      accounts[kind, default: LatencyAccount()].count(samples.map(\.times), windowEnd: outcome.end) { time in
+        // Heavy requests on an idle machine come behind the window.
+        time < outcome.measured.lowerBound || leftOut.contains { $0.contains(time) }
+      }
+    }
+    count = count.adding(outcome.count)
+    resident = max(resident, outcome.resident)
+    isRealTime = isRealTime && outcome.isRealTime
+    func second(_ time: Nanoseconds) -> Double { Double(elapsed(from: runStart, to: time)) / 1e9 }
+    for sample in outcome.samples where sample.kind == .heavy {
+      let lowered = sample.loweredAfter > 0 ? Double(sample.loweredAfter) : nil
+      if let lowered { self.lowered.append(lowered) }
+      heavy.append(
+        ChartSeries.Span(
+          start: second(sample.sent), end: second(sample.answered == 0 ? outcome.end : sample.answered),
+          mark: lowered.map { second(sample.sent) + $0 / 1e6 }))
+    }
+    for slice in outcome.slices {
+      var histogram = TimeHistogram()
+      for sample in outcome.samples
+      where sample.kind == .short && sample.intended >= slice.begin.time && sample.intended < slice.end.time {
+        histogram.record(
+          elapsed(from: sample.intended, to: sample.answered == 0 ? outcome.end : sample.answered))
+      }
+      guard histogram.count > 0 else { continue }
+      let percentiles = histogram.percentiles
+      timeline.append(
+        TimelinePoint(
+          second: second(slice.begin.time), median: percentiles.p50, max: percentiles.max,
+          isLeftOut: !rule.admits(slice, cores: cores)))
+    }
+  }
+
+  /// The curve of short queries, and all that is drawn over time.
+  var series: ChartSeries {
+    ChartSeries(
+      contender: contender, curve: accounts[.short]?.intendedFinish.curve ?? [], timeline: timeline,
+      spans: heavy)
+  }
+}
+
+extension ServeSample {
+  /// As the accounts of all benches count: it has started when it is answered, as far as a client sees.
+  var times: Sample { Sample(intended: intended, submitted: sent, started: answered, finished: answered) }
+}
+
+extension EngineCount {
+  func adding(_ other: EngineCount) -> EngineCount { since(EngineCount().since(other)) }
+}

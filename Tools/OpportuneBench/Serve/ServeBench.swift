@@ -1,0 +1,98 @@
+import OpportuneBase
+
+/// A whole run of `opportune bench serve`: every contender in turn, repeat after repeat, idle and under load.
+package struct ServeBench: Sendable {
+  let options: ServeOptions
+  let isInterrupted: @Sendable () -> Bool
+  let progress: @Sendable (String) -> Void
+  /// Starts a server: as a process, unless a test has it otherwise.
+  var launch: @Sendable (ServerSetup, _ limit: Int?) throws -> any RunningServer = {
+    try ServeProcess($0, limit: $1)
+  }
+
+  package init(
+    options: ServeOptions, isInterrupted: @escaping @Sendable () -> Bool,
+    progress: @escaping @Sendable (String) -> Void
+  ) {
+    self.options = options
+    self.isInterrupted = isInterrupted
+    self.progress = progress
+  }
+
+  /// Runs on a thread of its own, so that no executor that is being measured runs the bench.
+  package func run() async throws -> ServeReport {
+    let bench = self
+    let result = await withCheckedContinuation {
+      (done: CheckedContinuation<Result<ServeReport, any Error>, Never>) in
+      let code = SystemThread.launch(named: "run") { done.resume(returning: Result { try bench.runAll() }) }
+      if code != 0 { done.resume(returning: .failure(BenchError.failed("the bench's thread", code))) }
+    }
+    return try result.get()
+  }
+
+  func runAll() throws -> ServeReport {
+    let machine = MachineReport.current()
+    let start = SystemClock.now()
+    progress("reading \(options.trees.joined(separator: ", "))")
+    let corpus = try Corpus(
+      roots: options.trees, bytesMax: Corpus.bytesMax, chunkBytes: ServeData.chunkBytes)
+    progress(corpus.summary)
+    let folder = try ScratchFolder(in: options.folder)
+    progress("indexing it, and counting what the answers must be")
+    let data = try ServeData.prepare(corpus, in: folder.path)
+    let limit = memoryLimit()
+    var report = ServeReport(
+      machine: machine, noise: NoiseReport(), tallies: [], notes: [corpus.summary, data.summary, limit.note])
+    for note in report.notes.dropFirst() { progress(note) }
+    progress("the windows take \(Int(options.secondsOfWindows.rounded())) s")
+    let meter = NoiseMeter(iterationsPerMicrosecond: SpinWork.calibrate())
+    var tallies = options.contenders.flatMap { contender in
+      options.loads.map { ServeTally(contender: contender.name, load: $0) }
+    }
+    var number = 0
+    rounds: for round in 0..<options.repeats {
+      for turn in BenchOptions.order(Array(tallies.indices), repeat: round * options.loads.count) {
+        if isInterrupted() { break rounds }
+        let (contender, load) = (tallies[turn].contender, tallies[turn].load)
+        progress(line(round, tallies[turn], since: start))
+        number += 1
+        let own = try ServeFolder(folder.path, number)
+        let setup = ServerSetup(
+          contender: contender, source: data.source, segments: try data.linkSegments(into: own.path),
+          folder: own.path, socket: "\(own.path)/socket", cores: machine.cores,
+          cacheBytes: ServeOptions.cacheBytes, hasBackground: load == .full)
+        let plan = ServePlan(
+          load: load, duration: Nanoseconds(options.seconds(load) * 1e9), seed: UInt64(round + 1) &* 1_000_003
+        )
+        let window = ServeWindow(
+          plan: plan, contender: contender, questions: data.questions, meter: meter,
+          launch: { try launch($0, limit.mebibytes) }, isInterrupted: isInterrupted)
+        let outcome = try window.run(setup)
+        tallies[turn].count(outcome, cores: machine.cores, runStart: start)
+        report.noise.count(outcome.slices, rule: NoiseRule(), cores: machine.cores)
+      }
+    }
+    report.tallies = tallies.filter { !$0.accounts.isEmpty }
+    report.wasInterrupted = isInterrupted()
+    report.seconds = Double(elapsed(from: start, to: SystemClock.now())) / 1e9
+    return report
+  }
+
+  private func line(_ round: Int, _ tally: ServeTally, since start: Nanoseconds) -> String {
+    let seconds = elapsed(from: start, to: SystemClock.now()) / 1_000_000_000
+    return "[\(seconds) s] repeat \(round + 1)/\(options.repeats) \(tally.load.rawValue): \(tally.contender)"
+  }
+
+  /// What the kernel can be made to keep, and what is told of it.
+  private func memoryLimit() -> (mebibytes: Int?, note: String) {
+    let limit = ServeOptions.memoryMebibytes
+    do {
+      let group = try MemoryGroup()
+      defer { group.remove() }
+      try group.limit(mebibytes: limit, swaps: false)
+      return (limit, "each server has \(limit) MiB of memory, which a cgroup keeps")
+    } catch {
+      return (nil, "each server is to have \(limit) MiB of memory; nothing keeps it here: \(error)")
+    }
+  }
+}

@@ -1,0 +1,100 @@
+import Foundation
+import Glibc
+import OpportuneBase
+
+/// A contender's server while it runs.
+protocol RunningServer: AnyObject {
+  var process: pid_t { get }
+  /// Why it has ended by itself; nil while it runs.
+  func end() -> String?
+  func stop()
+}
+
+/// The server as a process of its own, this program once more, so that contenders do not find each other's
+/// memory and threads, and a limit of memory is of the server alone. It ends with its input.
+final class ServeProcess: RunningServer {
+  let process: pid_t
+  private let input: Int32
+  private let group: MemoryGroup?
+  private var status: Int32?
+
+  /// - Parameter limit: in MiB; nil where the machine allows no memory cgroup.
+  init(_ setup: ServerSetup, limit: Int?) throws {
+    let text = String(decoding: try JSONEncoder().encode(setup), as: UTF8.self)
+    let (reader, writer) = try ChildProcess.pipe()
+    defer { close(reader) }
+    do {
+      if let limit {
+        let group = try MemoryGroup()
+        self.group = group
+        try group.limit(mebibytes: limit, swaps: false)
+      } else {
+        group = nil
+      }
+      process = try ChildProcess.start([Self.program, "bench", "serve", "--as-server", text]) { actions in
+        posix_spawn_file_actions_adddup2(&actions, reader, STDIN_FILENO)
+        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
+      }
+    } catch {
+      close(writer)
+      throw error
+    }
+    input = writer
+    try group?.enter(process)
+  }
+
+  /// This program itself, also where its file was replaced since.
+  private static let program = "/proc/\(getpid())/exe"
+
+  deinit {
+    stop()
+    group?.remove()
+  }
+
+  func end() -> String? {
+    var found: Int32 = 0
+    if status == nil, waitpid(process, &found, WNOHANG) == process { status = found }
+    guard let status else { return nil }
+    let signal = status & 0x7F
+    if signal == SIGKILL { return "it was ended by signal 9, as the kernel does where memory is out" }
+    return signal == 0 ? "it ended with status \(status >> 8 & 0xFF)" : "it was ended by signal \(signal)"
+  }
+
+  func stop() {
+    guard !isStopped else { return }
+    isStopped = true
+    close(input)
+    let deadline = SystemClock.now() + 10_000_000_000
+    while end() == nil, SystemClock.now() < deadline {
+      SystemClock.sleep(until: SystemClock.now() + 5_000_000)
+    }
+    guard end() == nil else { return }
+    kill(process, SIGKILL)
+    ChildProcess.wait(for: process)
+    status = SIGKILL
+  }
+
+  private var isStopped = false
+}
+
+/// The other side: what the process does until its input ends.
+package enum ServeChild {
+  /// - Parameter text: a ``ServerSetup`` as JSON.
+  package static func run(_ text: String) async throws {
+    let setup = try JSONDecoder().decode(ServerSetup.self, from: Data(text.utf8))
+    guard let contender = ServeContender.all.first(where: { $0.name == setup.contender }) else {
+      throw BenchError.invalid("--as-server", setup.contender, expected: "a contender")
+    }
+    let server = contender.make()
+    try await server.start(setup)
+    await withCheckedContinuation { ended in
+      let code = SystemThread.launch(named: "input") {
+        var byte: UInt8 = 0
+        while read(STDIN_FILENO, &byte, 1) > 0 || errno == EINTR {}
+        ended.resume()
+      }
+      if code != 0 { ended.resume() }
+    }
+    await server.stop()
+  }
+}

@@ -1,0 +1,161 @@
+import Glibc
+import OpportuneBase
+
+/// What a window gave.
+struct ServeOutcome: Sendable {
+  /// What is measured: behind the warm-up.
+  var measured: Range<Nanoseconds>
+  /// When nothing more was waited for.
+  var end: Nanoseconds
+  var samples: [ServeSample]
+  var slices: [Slice]
+  /// What the server did in the time that is measured.
+  var count: EngineCount
+  /// The most memory that was resident, in bytes.
+  var resident: UInt64
+  /// Whether the generator was in a real-time class.
+  var isRealTime: Bool
+}
+
+/// One contender under one load: starts its server, runs the clients, and ends it.
+struct ServeWindow {
+  /// Answers that come later than that after the last question are not waited for.
+  static let late: Nanoseconds = 10_000_000_000
+  private static let startLimit: Nanoseconds = 30_000_000_000
+
+  let plan: ServePlan
+  let contender: String
+  let questions: ServeQuestions
+  let meter: NoiseMeter
+  let launch: (ServerSetup) throws -> any RunningServer
+  let isInterrupted: @Sendable () -> Bool
+
+  func run(_ setup: ServerSetup) throws -> ServeOutcome {
+    let server = try launch(setup)
+    defer { server.stop() }
+    let control = try ServeControl(try connect(setup.socket, server))
+    let generator = try ServeGenerator(plan, questions, socket: setup.socket)
+    let begin = SystemClock.now() + 20_000_000
+    let warmUp = min(plan.duration / 5, 1_000_000_000)
+    let (thread, isRealTime) = try start(generator, begin)
+    let watch = ServerWatch(server.process, meter)
+    SystemClock.sleep(until: begin + warmUp)
+    let before = try control.statistics()
+    watch.sample(until: begin + plan.duration, isInterrupted)
+    let measured = begin + warmUp..<max(begin + warmUp + 1, min(SystemClock.now(), begin + plan.duration))
+    let after = try control.statistics()
+    thread.join()
+    if let end = server.end() { throw BenchError(.workLost, "\(contender): the server is gone: \(end)") }
+    if let fault = generator.fault { throw BenchError(.wrongAnswer, "\(contender): \(fault)") }
+    guard after.failures == 0 else {
+      throw BenchError(.workLost, "\(contender): \(after.failures) pieces of background work failed")
+    }
+    return ServeOutcome(
+      measured: measured, end: SystemClock.now(), samples: generator.samples, slices: watch.slices,
+      count: after.since(before), resident: watch.resident, isRealTime: isRealTime)
+  }
+
+  /// In a real-time class, else as an ordinary thread, whose lateness shows what that costs.
+  private func start(_ generator: ServeGenerator, _ begin: Nanoseconds) throws -> (SystemThread, Bool) {
+    let held = Held(generator: generator)
+    let body: @Sendable () -> Void = { [isInterrupted] in
+      held.generator.run(from: begin, limit: Self.late, isInterrupted: isInterrupted)
+    }
+    do throws(BenchError) {
+      return (try SystemThread(named: "clients", kernelClass: .fifo, body), true)
+    } catch {
+      guard error.code == .unavailable else { throw error }
+      return (try SystemThread(named: "clients", body), false)
+    }
+  }
+
+  /// Sendable: used by its thread until that is joined.
+  private struct Held: @unchecked Sendable { let generator: ServeGenerator }
+
+  /// The server listens once it has opened its index.
+  private func connect(_ path: String, _ server: any RunningServer) throws -> Int32 {
+    let deadline = SystemClock.now() + Self.startLimit
+    while true {
+      do {
+        return try UnixSocket.connect(to: path)
+      } catch {
+        if let end = server.end() { throw BenchError(.workLost, "\(contender): no server came up: \(end)") }
+        guard SystemClock.now() < deadline else { throw error }
+        SystemClock.sleep(until: SystemClock.now() + 2_000_000)
+      }
+    }
+  }
+}
+
+/// A connection for the bench's own questions.
+final class ServeControl {
+  private let socket: Int32
+
+  init(_ socket: Int32) throws {
+    self.socket = socket
+    // A server that is stuck is an error of the run, not its end.
+    var limit = timeval(tv_sec: 60, tv_usec: 0)
+    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+  }
+
+  deinit { close(socket) }
+
+  func statistics() throws -> EngineCount {
+    guard UnixSocket.send(ServeRequest(id: 0, kind: .statistics).encoded(), to: socket) else {
+      throw BenchError.failed("the server takes no questions")
+    }
+    var reader = MessageReader()
+    while UnixSocket.receive(from: socket, into: &reader) != nil {
+      if let response = try reader.nextResponse(), let count = EngineCount(response.counters) { return count }
+    }
+    throw BenchError.failed("the server does not say what it has done")
+  }
+}
+
+/// Reads the machine's counters, and the server's memory and CPU time, ten times a second.
+final class ServerWatch {
+  private let process: pid_t
+  private let meter: NoiseMeter
+  private let state = WindowState()
+  private(set) var slices: [Slice] = []
+  private(set) var resident: UInt64 = 0
+
+  init(_ process: pid_t, _ meter: NoiseMeter) {
+    self.process = process
+    self.meter = meter
+  }
+
+  func sample(until end: Nanoseconds, _ isInterrupted: () -> Bool) {
+    var last = read()
+    while SystemClock.now() < end, !isInterrupted() {
+      SystemClock.sleep(until: min(end, last.time + WindowRunner.slice))
+      let next = read()
+      slices.append(Slice(begin: last, end: next))
+      last = next
+    }
+  }
+
+  /// The server's CPU time counts as this program's: other programs are what is neither.
+  private func read() -> UsageReading {
+    var reading = meter.read(state)
+    if process != getpid() {
+      reading.process += cpu()
+      reading.resident = pages()
+    }
+    resident = max(resident, reading.resident)
+    return reading
+  }
+
+  private func cpu() -> Nanoseconds {
+    var clock = clockid_t()
+    var time = timespec()
+    guard clock_getcpuclockid(process, &clock) == 0, clock_gettime(clock, &time) == 0 else { return 0 }
+    return Nanoseconds(time.tv_sec) * 1_000_000_000 + Nanoseconds(time.tv_nsec)
+  }
+
+  private func pages() -> UInt64 {
+    let fields = TextFile.read("/proc/\(process)/statm", limit: 256)?.split(separator: " ") ?? []
+    return (fields.dropFirst().first.flatMap { UInt64($0) } ?? 0)
+      * UInt64(max(0, sysconf(Int32(_SC_PAGESIZE))))
+  }
+}

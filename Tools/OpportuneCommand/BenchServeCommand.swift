@@ -1,0 +1,99 @@
+import ArgumentParser
+import Glibc
+import OpportuneBench
+
+struct BenchServeCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "serve",
+    abstract: "A search server that indexes meanwhile: intended keystroke to answer, by kind of request.",
+    discussion: """
+      32 typists ask a server short queries and phrases over Unix sockets; a regular expression over everything comes \
+      each second, and a query each half second waits for what is being indexed. Behind them the server reads the tree \
+      from the device, indexes it, merges segments and compares checksums, as much as it gets. All contenders run the \
+      same server, each as a process of its own, one after the other; every answer is checked. Latency counts from the \
+      time at which a request was intended. Ctrl-C ends the run with what it has.
+
+      Each contender runs for --seconds under full load, and idle, typists alone, for a quarter of that: by default \
+      \(Self.windows()) of windows. Reading the tree, counting what answers must be and starting servers come on top.
+
+      Contenders:
+      \(ServeContender.all.map { "  \($0.name): \($0.summary)" }.joined(separator: "\n"))
+      """)
+
+  @Option(help: "Only these contenders, separated by commas or repeated. (default: all)")
+  var contender: [String] = []
+
+  @Option(
+    help:
+      "Loads, separated by commas or repeated: \(ServeOptions.loadNames.joined(separator: ", ")). (default: all)"
+  )
+  var load: [String] = []
+
+  @Option(help: "Seconds of each contender under full load, all repeats together.")
+  var seconds: Double = 10
+
+  @Option(help: "How many windows the seconds are split over.")
+  var repeats = 2
+
+  @Option(help: "Folder to index; may be repeated. (default: \(Corpus.defaultRoots.joined(separator: " ")))")
+  var tree: [String] = []
+
+  @Option(help: "Where the index is made, on the device that is meant, and removed.", completion: .directory)
+  var folder = "/var/tmp"
+
+  @OptionGroup var output: ReportOutput
+
+  @Option(help: "Write a self-contained page with curves and a timeline to this file.", completion: .file())
+  var html: String?
+
+  @Option(help: .hidden) var asServer: String?
+
+  func validate() throws {
+    guard asServer == nil else { return }
+    guard access(folder, W_OK | X_OK) == 0 else {
+      throw ValidationError("--folder '\(folder)' is not valid: expected a folder that you may write to")
+    }
+    _ = try options()
+    if let html { try checkFileName(html) }
+  }
+
+  mutating func run() async throws {
+    if let asServer { return try await ServeChild.run(asServer) }
+    try output.checkFileIsWritable()
+    if let html { try checkWritable(html) }
+    let options = try options()
+    interceptInterrupts()
+    let report = try await report(options)
+    try output.report(json: { try ServeJSON.encode(report) }, table: { ServeTable.render(report) })
+    if let html { try write(ServePage.render(report), to: html) }
+    if !report.noise.isValid { throw ExitCode(2) }
+    if report.wasInterrupted { throw ExitCode(130) }
+  }
+
+  /// A tree without a readable text is found out by reading it.
+  private func report(_ options: ServeOptions) async throws -> ServeReport {
+    do {
+      return try await ServeBench(
+        options: options, isInterrupted: wasInterrupted, progress: printToStandardError
+      ).run()
+    } catch let error as BenchError where error.code == .invalidArgument {
+      throw ValidationError(error.description)
+    }
+  }
+
+  private static func windows() -> String {
+    guard let options = try? ServeOptions() else { return "?" }
+    return
+      "\(options.contenders.count) × \(Int(options.seconds)) s × 1.25 = \(Int(options.secondsOfWindows.rounded())) s"
+  }
+
+  private func options() throws -> ServeOptions {
+    do {
+      return try ServeOptions(
+        contenders: names(contender), loads: names(load), seconds: seconds, repeats: repeats, trees: tree,
+        folder: folder)
+    } catch {
+      throw ValidationError(error.description)
+    }
+  }
+}
