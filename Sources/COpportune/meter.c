@@ -1,4 +1,4 @@
-#include "opp_system.h"
+#include "meter.h"
 #include "opp_sync.h"
 #include "system_file.h"
 
@@ -6,12 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-
-struct opp_thread_meter {
-    clockid_t clock;
-    int schedstat;   /* a descriptor, or -errno where it could not be opened */
-    char folder[64]; /* the thread's in /proc, for rare reads; empty where it is missing */
-};
 
 opp_thread_meter *opp_thread_meter_create(void) {
     opp_thread_meter *meter = malloc(sizeof *meter);

@@ -76,6 +76,7 @@ static void *probe_thread(void *context) {
     probe->has_schedstat = meter != NULL && opp_thread_meter_read(meter, &usage) == 0 &&
         usage.wait_known != 0;
     opp_thread_meter_destroy(meter);
+    probe->can_see_locks = opp_lock_wait_is_readable();
 
     probe->can_set_slice = try_slice(nice, &probe->default_slice_ns);
     probe->rr_priority_max = try_rr();

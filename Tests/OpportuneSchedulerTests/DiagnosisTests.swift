@@ -63,6 +63,7 @@ extension Diagnosis {
       $0.hasProc = false
       ($0.usableCPUs, $0.width, $0.quotaMilli) = (1, 1, 300)
       ($0.hasNUMA, $0.hasSchedstat, $0.hasTaskIDs, $0.hasEnqueueHook) = (false, false, false, false)
+      $0.canSeeLocks = false
       ($0.autogroup, $0.realTimeRuntime, $0.ringError) = (true, 0, ENOSYS)
       $0.privileges.canSetSlice = false
       $0.descriptorLimit = 64
@@ -92,6 +93,16 @@ extension Diagnosis {
     #expect(try long.finding("Background").found == "SCHED_OTHER, nice 19, slice 100 ms")
   }
 
+  // R-CPU-01
+  /// Whether an inversion is seen, and what is done about it.
+  @Test func locksAreTold() throws {
+    #expect(try Diagnosis(fine).status("Locks") == .ok)
+    let unseen = try changed(fine) { $0.canSeeLocks = false }.finding("Locks")
+    #expect(unseen.status == .missing && unseen.cost?.contains("docs/sharing.md") == true)
+    let user = try Diagnosis(unprivileged).finding("Locks")
+    #expect(user.status == .degraded && user.found.contains("cannot be raised"))
+  }
+
   /// Workers keep them, and there is one for each job that blocks.
   @Test(
     arguments: [(nil, .ok, "no limit;"), (1024, .ok, "1024 by"), (256, .degraded, "256 by")]
@@ -100,7 +111,7 @@ extension Diagnosis {
     let finding = try changed(fine) { $0.descriptorLimit = limit }.finding("Descriptors")
     #expect(finding.status == status)
     #expect(
-      finding.found.hasPrefix(text) && finding.found.contains("a scheduler keeps 22"), "\(finding.found)")
+      finding.found.hasPrefix(text) && finding.found.contains("a scheduler keeps 23"), "\(finding.found)")
     var own = rlimit()
     #expect(getrlimit(Int32(RLIMIT_NOFILE.rawValue), &own) == 0)
     #expect(SystemFacts.read().descriptorLimit == (own.rlim_cur == rlim_t.max ? nil : Int(own.rlim_cur)))

@@ -10,6 +10,8 @@ struct Chain: Sendable {
   /// Iterations between two looks at the clock and at the window's end; about 200 us.
   let chunk: UInt64
   let touchesMemory: Bool
+  /// The first chunk of a link is done with the shared lock held.
+  var sharesLock = false
   let submit: @Sendable (@escaping Job) -> Bool
 
   /// Submits the first link; each submits the next.
@@ -60,7 +62,8 @@ struct Chain: Sendable {
     var before = SystemClock.threadCPU()
     while left > 0 && !state.isStopping.load(ordering: .relaxed) {
       let now = min(left, chunk)
-      state.sink.store(SpinWork.burn(now, seed: left), ordering: .relaxed)
+      let work = { state.sink.store(SpinWork.burn(now, seed: left), ordering: .relaxed) }
+      if sharesLock && left == link { state.shared.withLock { _ in work() } } else { work() }
       if touchesMemory { MemoryTraffic.run(mappedBytes: 256 << 10, blocks: 32) }
       left -= now
       let after = SystemClock.threadCPU()

@@ -34,6 +34,7 @@ package enum ReportTable {
       lines.append("")
       lines += table(scenario, rows)
       lines += indexing(rows)
+      lines += ends(scenario, rows)
     }
     lines.append("")
     lines += footer(report.noise, wasInterrupted: report.wasInterrupted)
@@ -104,8 +105,22 @@ package enum ReportTable {
     return ["", "Intended keystroke to answer; indexing beside queries and alone"] + align(cells)
   }
 
-  /// How far the machine was disturbed, and what follows from that.
-  static func footer(_ noise: NoiseReport, wasInterrupted: Bool) -> [String] {
+  /// Where a job waits inside, for a lock, its start says little.
+  private static func ends(_ scenario: String, _ rows: [ResultRow]) -> [String] {
+    guard Scenario.all.contains(where: { $0.name == scenario && $0.sharesLock }) else { return [] }
+    var cells = [["the lock taken, us", "p50", "p90", "p99", "p99.9", "max", "alone p99"]]
+    for row in rows {
+      let end = row.intendedFinish
+      cells.append(
+        [row.contender]
+          + [end.p50, end.p90, end.p99, end.p999, end.max].map(microseconds)
+          + [row.alone.samples > 0 ? microseconds(row.alone.intendedFinish.p99) : "–"])
+    }
+    return ["", "Intended start to end"] + align(cells)
+  }
+
+  private static func footer(_ report: BenchReport) -> [String] {
+    let noise = report.noise
     var lines = [
       "noise: \(noise.slicesLeftOut) of \(noise.slices) slices left out (\(percent(noise.invalidShare))), host took "
         + "\(percent(noise.stolenShare)), other programs \(percent(noise.otherProgramsShare)) of the CPU time, "

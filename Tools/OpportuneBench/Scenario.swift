@@ -16,6 +16,8 @@ package struct Scenario: Sendable, Hashable {
   let blockers: Int
   /// Interactive jobs and background jobs also allocate, map, fault and unmap.
   let touchesMemory: Bool
+  /// Interactive jobs and background jobs take one lock, which these hold for 200 us at a time.
+  let sharesLock: Bool
   /// Real work: queries against an index that the background builds.
   let isSearch: Bool
   /// Repeats where the user names none; scenarios with jobs of a second need longer windows.
@@ -87,7 +89,8 @@ package struct Scenario: Sendable, Hashable {
 
   private init(
     _ name: String, _ summary: String, streams: [Stream] = [.light], background: Chains? = nil,
-    hogs: Chains? = nil, blockers: Int = 0, touchesMemory: Bool = false, isSearch: Bool = false,
+    hogs: Chains? = nil, blockers: Int = 0, touchesMemory: Bool = false, sharesLock: Bool = false,
+    isSearch: Bool = false,
     defaultRepeats: Int = 5
   ) {
     self.name = name
@@ -97,6 +100,7 @@ package struct Scenario: Sendable, Hashable {
     self.hogs = hogs
     self.blockers = blockers
     self.touchesMemory = touchesMemory
+    self.sharesLock = sharesLock
     self.isSearch = isSearch
     self.defaultRepeats = defaultRepeats
   }
@@ -143,6 +147,11 @@ extension Scenario {
         "inversion",
         "light foreground beside ten chains of 2 ms jobs; both allocate, map, fault, unmap and free",
         background: Chains(count: 10, link: 2_000), touchesMemory: true),
+      Scenario(
+        "shared",
+        "light foreground and ten background chains of 2 ms jobs take one lock, beside foreground hogs of 1 s",
+        background: Chains(count: 10, link: 2_000), hogs: Chains(count: 4, link: 1_000_000), sharesLock: true,
+        defaultRepeats: 2),
       Scenario(
         "mixed", "two foreground apps, hogs, blocking jobs, memory traffic and a background app",
         streams: [.light, Stream(interval: 4_000, jitter: 2_000, work: 500, isSecondApp: true)],

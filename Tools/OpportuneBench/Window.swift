@@ -115,7 +115,9 @@ struct WindowRunner {
   ) throws(BenchError) {
     let scenario = plan.scenario
     if let chains = scenario.background {
-      for _ in 0..<chains.count { chain(chains, state, contender.submitBackground).startLinked() }
+      for _ in 0..<chains.count {
+        chain(chains, state, sharesLock: scenario.sharesLock, contender.submitBackground).startLinked()
+      }
     }
     if let chains = scenario.hogs {
       for _ in 0..<chains.count {
@@ -143,18 +145,19 @@ struct WindowRunner {
   }
 
   private func chain(
-    _ chains: Scenario.Chains, _ state: WindowState, _ submit: @escaping @Sendable (@escaping Job) -> Bool
+    _ chains: Scenario.Chains, _ state: WindowState, sharesLock: Bool = false,
+    _ submit: @escaping @Sendable (@escaping Job) -> Bool
   ) -> Chain {
     Chain(
       state: state, link: UInt64(chains.link * plan.rate), chunk: UInt64(200 * plan.rate),
-      touchesMemory: plan.scenario.touchesMemory, submit: submit)
+      touchesMemory: plan.scenario.touchesMemory, sharesLock: sharesLock, submit: submit)
   }
 
   private func streams(
     _ contender: any Contender, _ state: WindowState, _ session: SearchSession?, begin: Nanoseconds
   ) -> [LoadStream] {
     if let session { return typists(contender, state, session, begin: begin) }
-    let touchesMemory = plan.scenario.touchesMemory
+    let (touchesMemory, sharesLock) = (plan.scenario.touchesMemory, plan.scenario.sharesLock)
     return plan.scenario.streams.enumerated().map { index, stream in
       let iterations = UInt64(stream.work * plan.rate)
       return LoadStream(
@@ -163,7 +166,8 @@ struct WindowRunner {
         burst: stream.burst == .one ? 1 : plan.cores,
         submit: stream.isSecondApp ? contender.submitSecondForeground : contender.submitForeground
       ) { _ in
-        state.sink.store(SpinWork.burn(iterations), ordering: .relaxed)
+        let work = { state.sink.store(SpinWork.burn(iterations), ordering: .relaxed) }
+        if sharesLock { state.shared.withLock { _ in work() } } else { work() }
         if touchesMemory { MemoryTraffic.run(mappedBytes: 64 << 10, blocks: 8) }
       }
     }

@@ -14,6 +14,8 @@ final class WindowState: Sendable {
   let refused = Atomic<Int>(0)
   /// Where results of computations go, so that no compiler drops them.
   let sink = Atomic<UInt64>(0)
+  /// The lock of a scenario in which both sides take one. It guards nothing: what it costs is waiting.
+  let shared = Mutex(())
 
   /// Submits one accounted job. Whether it was accepted.
   @discardableResult

@@ -107,6 +107,42 @@ int opp_thread_meter_is_blocked(const opp_thread_meter *_Nonnull meter);
 /* The calling thread's own count of voluntary context switches, in 0.2 us. */
 int64_t opp_thread_own_voluntary_switches(void);
 
+/* --- Locks of the program's own --------------------------------------------------------------- */
+
+/* That a thread waits for a lock. */
+typedef struct opp_lock_wait {
+    uint64_t address;  /* of the lock's futex */
+    int32_t holder;    /* kernel id of the thread that holds it */
+} opp_lock_wait;
+
+/*
+ * 1 where the thread sleeps until another gives up a lock whose memory says who that is: a futex with priority
+ * inheritance, as `Synchronization.Mutex` is, or an ordinary mutex of glibc's. What comes back is old at once,
+ * and memory that only looks like a mutex is taken for one: `holder` is to be compared with threads that are
+ * known. 0 where it waits for no such lock, or -errno. Any thread; some 8 us.
+ */
+int opp_thread_meter_lock_wait(const opp_thread_meter *_Nonnull meter, opp_lock_wait *_Nonnull wait);
+
+/*
+ * What a line of /proc/PID/task/TID/syscall says of a wait in a futex: 1, and its first three arguments; 0
+ * where the thread is in none.
+ */
+int opp_lock_wait_parse(const char *_Nonnull line, uint64_t *_Nonnull address, uint64_t *_Nonnull operation,
+                        uint64_t *_Nonnull value);
+
+/* Whether the kernel lets this process look at its own threads' waits. */
+bool opp_lock_wait_is_readable(void);
+
+/* The CPU on which the thread is, or was last; -errno where unknown. Some 10 us. */
+int opp_thread_meter_cpu_number(const opp_thread_meter *_Nonnull meter);
+
+/*
+ * From now on the thread does not run on that CPU; and may again. Needs no privilege. 1 where that is new, 0
+ * where it was so before, -EINVAL where it has no other CPU, or -errno.
+ */
+int opp_thread_leave_cpu(int32_t tid, int cpu);
+int opp_thread_return_to_cpu(int32_t tid, int cpu);
+
 /* --- Topology and limits -------------------------------------------------------------------- */
 
 #define OPP_MAX_CPUS 1024
@@ -166,7 +202,8 @@ typedef struct opp_system_probe {
     int32_t rr_priority_max;     /* the highest priority allowed there, 0 to 99 */
     int32_t can_set_slice;       /* 1: sched_setattr takes a slice for SCHED_OTHER */
     int32_t has_schedstat;       /* 1: run-queue wait of threads can be read */
-    uint64_t default_slice_ns;   /* the slice of SCHED_OTHER by sched_getattr, 0 where it reports none */
+    int32_t can_see_locks;       /* 1: opp_thread_meter_lock_wait() works */
+    uint64_t default_slice_ns;   /* what sched_getattr says of SCHED_OTHER, 0 where it says nothing */
 } opp_system_probe;
 
 /*

@@ -78,7 +78,7 @@ extension SystemFacts {
   }
 
   /// A scheduler's own: the monitor's, and one for each worker of two pools.
-  private var schedulerDescriptors: Int { 4 + 2 * (width + 1) }
+  private var schedulerDescriptors: Int { 5 + 2 * (width + 1) }
 
   private var descriptorFinding: Finding {
     let limit = descriptorLimit.map { "\($0) by RLIMIT_NOFILE" } ?? "no limit"
@@ -344,18 +344,44 @@ private struct PoolRules {
 // MARK: Accounting, I/O, runtime
 
 extension SystemFacts {
-  fileprivate var accountingFindings: [Finding] {
+  fileprivate var accountingFindings: [Finding] { [blockingFinding, lockFinding] }
+
+  private var blockingFinding: Finding {
     guard !hasSchedstat else {
-      return [Finding(.accounting, "Blocking", .ok, found: "told from waiting for a CPU, by schedstat")]
+      return Finding(.accounting, "Blocking", .ok, found: "told from waiting for a CPU, by schedstat")
     }
-    return [
-      Finding(
-        .accounting, "Blocking", .missing, found: "the kernel does not say how long a thread waits for a CPU",
+    return Finding(
+      .accounting, "Blocking", .missing, found: "the kernel does not say how long a thread waits for a CPU",
+      cost:
+        "Waiting for a CPU cannot be told from blocking: a job that only waits may be spared its demotion, one "
+        + "that blocks briefly may be demoted.",
+      remedy: hasProc ? "A kernel with CONFIG_SCHED_INFO (distributions have it)." : "Mount /proc.")
+  }
+
+  /// What both sides lock is told in docs/sharing.md.
+  private var lockFinding: Finding {
+    guard canSeeLocks else {
+      return Finding(
+        .accounting, "Locks", .missing, found: "/proc/self/task/*/syscall cannot be read",
         cost:
-          "Waiting for a CPU cannot be told from blocking: a job that only waits may be spared its demotion, one "
-          + "that blocks briefly may be demoted.",
-        remedy: hasProc ? "A kernel with CONFIG_SCHED_INFO (distributions have it)." : "Mount /proc.")
-    ]
+          "Foreground work that waits for a lock which background work holds is not seen: beside hogs it waits for "
+          + "some 0.4 s. docs/sharing.md says how to do without such locks.",
+        remedy: hasProc
+          ? "A kernel with CONFIG_HAVE_ARCH_TRACEHOOK, and a seccomp filter that passes process_vm_readv."
+          : "Mount /proc.")
+    }
+    guard privileges.canRaise else {
+      return Finding(
+        .accounting, "Locks", .degraded,
+        found: "who holds one is seen, by /proc/self/task/*/syscall, and cannot be raised",
+        cost:
+          "Where foreground work waits for a lock that background work holds, demoted work leaves the holder's CPU "
+          + "meanwhile. docs/sharing.md says how to do without such locks.", remedy: seeUser)
+    }
+    return Finding(
+      .accounting, "Locks", .ok,
+      found:
+        "background work that holds one is raised while foreground work waits for it; see docs/sharing.md")
   }
 
   fileprivate var ioFindings: [Finding] {

@@ -48,6 +48,8 @@ struct SystemFacts: Sendable, Equatable {
   var privileges = KernelPrivileges(canRaise: false, canUseRR: false, canSetSlice: false)
   var defaultSlice: UInt64 = 0
   var hasSchedstat = true
+  /// Whether the kernel tells for whose lock a thread of this process waits.
+  var canSeeLocks = true
 
   /// 0, or the error of `io_uring_setup`, positive.
   var ringError: Int32 = 0
@@ -141,6 +143,7 @@ extension SystemFacts {
     privileges = KernelPrivileges(probe)
     defaultSlice = probe.default_slice_ns
     hasSchedstat = probe.has_schedstat != 0
+    canSeeLocks = probe.can_see_locks != 0
     ringError = -probe.io_uring
     ringOperations = Int(probe.io_uring_ops)
     ringsDisabled = SmallFile.read("/proc/sys/kernel/io_uring_disabled").flatMap {

@@ -44,7 +44,7 @@ final class Monitor: @unchecked Sendable {
     init(_ message: Message) { self.message = message }
   }
 
-  private enum Alarm: UInt32 { case tick, watch, timers }
+  private enum Alarm: UInt32 { case tick, watch, timers, locks }
 
   // The C objects are thread-safe; all other state belongs to the monitor's thread.
   private let alarms: OpaquePointer
@@ -76,6 +76,10 @@ final class Monitor: @unchecked Sendable {
   var hasWarnedOfThreads = false
   /// Waits for suspended apps.
   var suspendedWaits: [SuspendedWait] = []
+  var locks = Locks()
+  let lockCounts = LockCounts()
+  /// Jobs of the foreground have waited for locks of others lately: looks at it come at short intervals.
+  let isWary = Atomic<Bool>(false)
   /// Set when the workers are started: the monitor's thread may begin.
   let isSetUp = Atomic<Bool>(false)
   var lastLimits: UInt64 = 0
@@ -169,6 +173,11 @@ final class Monitor: @unchecked Sendable {
   /// A worker is inside a job: arms the alarm for a look in a quantum.
   func armTick() { opp_alarms_arm(alarms, Alarm.tick.rawValue, quantum + 100_000) }
 
+  /// A worker of the foreground is inside a job: look soon whether it waits for a lock, if others have lately.
+  func armLocksIfWary() { if isWary.load(ordering: .relaxed) { armLocks() } }
+
+  func armLocks() { opp_alarms_arm(alarms, Alarm.locks.rawValue, Locks.interval) }
+
   /// Has the C core arm an alarm where something waits in the pool while all run tokens are in use. The
   /// background pool needs none: the tick looks at it once a quantum.
   func serve(_ pool: PoolState, _ core: OpaquePointer) {
@@ -223,6 +232,9 @@ final class Monitor: @unchecked Sendable {
         let shortest = engine.pools.filter { $0.pool != .background }.map(\.spareDelay).min() ?? spareDelay
         setWatchDelay(max(spareDelay, shortest / 2), engine)
       }
+      if rung & (1 << Alarm.tick.rawValue | 1 << Alarm.watch.rawValue | 1 << Alarm.locks.rawValue) != 0 {
+        lookAtLocks(engine)
+      }
       fireTimers(orAt: min(startLacking(engine), warnOfSuspendedWaits(engine)))
       checkWaiters()
       if checkShutdown(engine) { break }
@@ -275,6 +287,7 @@ final class Monitor: @unchecked Sendable {
       worker.pool.workers[Int(worker.slot)] = nil
       seen[ObjectIdentifier(worker)] = nil
       lookedAt[ObjectIdentifier(worker)] = nil
+      locks.lastRan[ObjectIdentifier(worker)] = nil
       live -= 1
       // The worker may have put back a job that it had taken before the queues were emptied.
       guard !engine.isClosed else { return engine.dropIfClosed() }

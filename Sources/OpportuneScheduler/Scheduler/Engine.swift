@@ -54,6 +54,7 @@ final class Engine: @unchecked Sendable {
     readTopology: @escaping () -> Topology = { Topology() },
     readThreadLimits: @escaping () -> ThreadLimits = { ThreadLimits.read() },
     isBlocked: @escaping (OpaquePointer) -> Int32 = { opp_thread_meter_is_blocked($0) },
+    privileges: KernelPrivileges = .probe(),
     waitWarningDelay: UInt64 = 1_000_000_000
   ) throws(SchedulerError) {
     self.configuration = configuration
@@ -64,7 +65,7 @@ final class Engine: @unchecked Sendable {
     self.isBlocked = isBlocked
     self.waitWarningDelay = waitWarningDelay
     topology = readTopology()
-    privileges = KernelPrivileges.probe()
+    self.privileges = privileges
     knowsJobLayout = RuntimeProbe.knowsJobLayout
     forks = opp_fork_generation()
     fallbackExecutor = globalConcurrentExecutor.asUnownedTaskExecutor()
@@ -81,7 +82,6 @@ final class Engine: @unchecked Sendable {
     self.pools = pools
     poolOfLevel = (0..<Level.count).map { level in pools.first { $0.mask & 1 << UInt64(level) != 0 } }
     ranks = RankTable.make(bands)
-    let privileges = privileges
     poolPriority = WorkerPool.allCases.map { Self.priority(of: $0, configuration, privileges) }
 
     var config = opp_core_config()

@@ -63,9 +63,10 @@ public struct MetricsReporter: Sendable {
   private typealias Counts = [String: UInt64]
 
   private let factory: any MetricsFactory
-  /// The last reported counts: of each app by number and band, and of each pool.
+  /// What was reported last: of each app, by its number, in each band; of each pool; and of locks.
   private var apps: [UInt64: [Counts]] = [:]
   private var pools: [WorkerPool: Counts] = [:]
+  private var locks: Counts?
 
   /// - Parameter factory: the destination; the program's own by default.
   public init(to factory: any MetricsFactory = MetricsSystem.factory) { self.factory = factory }
@@ -87,6 +88,12 @@ public struct MetricsReporter: Sendable {
       gauge("opportune_workers_working", dimensions, pool.working)
       gauge("opportune_workers_demoted", dimensions, pool.demoted)
     }
+    locks = add(
+      [
+        "opportune_lock_inversions": statistics.lockInversions,
+        "opportune_lock_holders_raised": statistics.lockHoldersRaised,
+        "opportune_cpus_cleared": statistics.cpusCleared,
+      ], since: locks, [])
     gauge("opportune_queue_bytes", [], Int64(clamping: statistics.queueMemory))
   }
 

@@ -136,6 +136,15 @@ public struct SchedulerStatistics: Sendable {
   /// Memory of the run queue, in bytes.
   public let queueMemory: UInt64
 
+  /// Times that foreground work was seen to wait for a lock of the program's whose holder stood below it, and
+  /// that something was done about it; ``lockHoldersRaised`` and ``cpusCleared`` say what. Each is a place
+  /// where shared state would better be kept in another way.
+  public let lockInversions: UInt64
+  /// Holders of such locks that were given the priority of who waits.
+  public let lockHoldersRaised: UInt64
+  /// Holders of such locks, where the process may not raise them, whose CPU demoted work left to them.
+  public let cpusCleared: UInt64
+
   /// Sleeps on apps' clocks that have not ended.
   public let timers: Int
 
@@ -152,5 +161,8 @@ public struct SchedulerStatistics: Sendable {
     escapes = engine.escapeCount
     accountsForgotten = engine.accounts.evictions
     queueMemory = opp_core_memory(engine.core)
+    lockInversions = engine.monitor.lockCounts.inversions.load(ordering: .relaxed)
+    lockHoldersRaised = engine.monitor.lockCounts.raised.load(ordering: .relaxed)
+    cpusCleared = engine.monitor.lockCounts.cleared.load(ordering: .relaxed)
   }
 }

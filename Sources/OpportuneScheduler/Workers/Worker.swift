@@ -237,6 +237,7 @@ final class Worker: @unchecked Sendable {
       identity: identity, app: taken.app, band: band, base: entry.base, rank: taken.rank, depth: depth,
       start: start, usage: usage)
     engine.monitor.armTick()
+    if pool.pool != .background { engine.monitor.armLocksIfWary() }
   }
 
   /// Begins demoted work, which runs beside the run tokens at a lower kernel priority. So fresh work keeps

@@ -155,6 +155,13 @@ final class WorkerReport: Sendable {
     sequence.load(ordering: .sequentiallyConsistent) == reading.sequence
   }
 
+  /// The monitor's: the kernel priority that it has given the thread during the running job; nil where it has
+  /// given none.
+  var changed: KernelPriority? {
+    let word = changedTo.load(ordering: .relaxed)
+    return word == 0 ? nil : KernelPriority(word: word)
+  }
+
   /// Called by the monitor: what the job submits from now on starts at this depth. If the job has just ended,
   /// the next one may count as demoted until it ends. Returns whether the worker was inside the job; if so,
   /// the job's end does not charge for this demotion again.

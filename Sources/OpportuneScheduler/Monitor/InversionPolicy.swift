@@ -1,0 +1,124 @@
+/// Which holders of the program's locks are helped, and for how long, where work that stands higher waits for
+/// them.
+///
+/// A thread of the background that is inside a critical section has next to no weight beside a foreground
+/// hog; who waits for its lock waits as if it were of the background itself. The monitor looks now and then
+/// who waits for whom (``look(_:now:)``), and this says what is to be done about it: waits in, actions out.
+struct InversionPolicy: Sendable {
+  /// A worker inside one job.
+  struct Slice: Hashable, Sendable {
+    let thread: Int32
+    /// Which of its jobs, `WorkerReport.Reading.sequence`.
+    let job: UInt64
+  }
+
+  /// Somebody who waits for a lock, or holds one, with the kernel priority that is its own: without the help
+  /// that it may have.
+  struct Party: Hashable, Sendable {
+    let slice: Slice
+    let priority: KernelPriority
+  }
+
+  /// One waits for a lock that another holds.
+  struct Wait: Hashable, Sendable {
+    let waiter: Party
+    let holder: Party
+    /// A foreground job's; others are there since someone's holder waits himself.
+    let isForeground: Bool
+  }
+
+  enum Action: Hashable, Sendable {
+    /// The holder is to get on as its waiter would.
+    case help(Slice, as: KernelPriority)
+    /// It has let go, or had its time.
+    case leave(Slice)
+  }
+
+  /// How long one is helped at most, in nanoseconds: who holds a lock for longer than that has more to do in
+  /// it than the foreground can be asked to make room for.
+  let limit: UInt64
+
+  private struct Help {
+    let since: UInt64
+    var priority: KernelPriority
+    var isSpent = false
+  }
+
+  /// Who is helped, or had been helped for as long as may be and is waited for still.
+  private var helped: [Slice: Help] = [:]
+
+  init(limit: UInt64) { self.limit = limit }
+
+  /// Whether anybody is helped now.
+  var isHelping: Bool { helped.values.contains { !$0.isSpent } }
+
+  /// - Parameters:
+  ///   - waits: all that are known now.
+  ///   - now: nanoseconds of a clock that does not go back.
+  /// - Returns: what is to be done, in this order; each slice once.
+  mutating func look(_ waits: [Wait], now: UInt64) -> [Action] {
+    let wanted = Self.wanted(waits)
+    var actions: [Action] = []
+    for (slice, help) in helped.sorted(by: { $0.key < $1.key }) {
+      if wanted[slice] == nil {
+        helped[slice] = nil
+        if !help.isSpent { actions.append(.leave(slice)) }
+      } else if !help.isSpent, now >= help.since, now - help.since >= limit {
+        helped[slice]?.isSpent = true
+        actions.append(.leave(slice))
+      }
+    }
+    for (slice, priority) in wanted.sorted(by: { $0.key < $1.key }) {
+      if let help = helped[slice] {
+        guard !help.isSpent, priority.outranks(help.priority) else { continue }
+        helped[slice]?.priority = priority
+      } else {
+        helped[slice] = Help(since: now, priority: priority)
+      }
+      actions.append(.help(slice, as: priority))
+    }
+    return actions
+  }
+
+  /// Who keeps the foreground waiting and stands below it, directly or because it is waited for by one that
+  /// does; with the highest priority that waits.
+  private static func wanted(_ waits: [Wait]) -> [Slice: KernelPriority] {
+    let next = Dictionary(waits.map { ($0.waiter.slice, $0.holder) }, uniquingKeysWith: { first, _ in first })
+    var wanted: [Slice: KernelPriority] = [:]
+    for wait in waits where wait.isForeground {
+      // Who waits in a circle waits for ever; it is walked once.
+      var seen: Set = [wait.waiter.slice]
+      var holder: Party? = wait.holder
+      while let party = holder, seen.insert(party.slice).inserted {
+        let priority = wait.waiter.priority
+        if priority.outranks(party.priority), wanted[party.slice].map(priority.outranks) ?? true {
+          wanted[party.slice] = priority
+        }
+        holder = next[party.slice]
+      }
+    }
+    return wanted
+  }
+}
+
+extension InversionPolicy.Slice: Comparable {
+  static func < (lhs: Self, rhs: Self) -> Bool { (lhs.thread, lhs.job) < (rhs.thread, rhs.job) }
+}
+
+extension KernelPriority {
+  /// Whether the kernel gives a thread of this priority the CPU before one of the other, or more of it.
+  func outranks(_ other: KernelPriority) -> Bool { standing.lexicographicallyPrecedes(other.standing) }
+
+  /// Less is higher.
+  private var standing: [Int] {
+    switch policy {
+    case .roundRobin: [0, -realTimePriority]
+    case .normal:
+      [1, nice, Int(clamping: sliceNanoseconds == 0 ? Self.usualSliceNanoseconds : sliceNanoseconds)]
+    case .idle: [2]
+    }
+  }
+
+  /// Of a thread that has chosen none, about.
+  private static let usualSliceNanoseconds: UInt64 = 3_000_000
+}

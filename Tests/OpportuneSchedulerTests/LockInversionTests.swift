@@ -1,0 +1,136 @@
+import COpportune
+import Foundation
+import Logging
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import OpportuneScheduler
+
+/// A lock that both sides take, beside hogs of the foreground: who holds it is seen, helped, and let be again.
+@Suite(.bounded, .timeLimit(.minutes(3))) struct LockInversionTests {
+  enum Kind: CaseIterable { case synchronization, glibc }
+
+  private final class Lock: Sendable {
+    private let kind: Kind
+    private let own = Mutex(())
+    private let glibc = NSLock()
+
+    init(_ kind: Kind) { self.kind = kind }
+
+    func hold(_ body: () -> Void) {
+      switch kind {
+      case .synchronization: own.withLock { _ in body() }
+      case .glibc: glibc.withLock { body() }
+      }
+    }
+  }
+
+  private func configuration() -> SchedulerConfiguration {
+    var configuration = SchedulerConfiguration()
+    configuration.workers = .fixed(2)
+    configuration.backgroundClass = .idle
+    return configuration
+  }
+
+  private func counts(_ engine: Engine) -> (inversions: UInt64, raised: UInt64, cleared: UInt64) {
+    let monitor = engine.monitor
+    return (
+      monitor.lockCounts.inversions.load(ordering: .relaxed),
+      monitor.lockCounts.raised.load(ordering: .relaxed), monitor.lockCounts.cleared.load(ordering: .relaxed)
+    )
+  }
+
+  // R-CPU-01 R-CPU-02
+  @Test(
+    .enabled(if: opp_lock_wait_is_readable(), "this kernel does not tell what a thread waits for"),
+    arguments: Kind.allCases, [true, false])
+  func aHolderInTheBackgroundIsHelped(kind: Kind, mayRaise: Bool) async throws {
+    var privileges = KernelPrivileges.probe()
+    guard privileges.canRaise || !mayRaise else {
+      return print("skipped: no privilege to raise a thread here")
+    }
+    privileges.canRaise = mayRaise
+    let engine = try Engine(
+      configuration(), Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
+      privileges: privileges)
+    func app(_ band: Band) throws -> App {
+      App(core: try AppCore(engine: engine, name: "\(band)", band: band))
+    }
+    let (front, hogs, back) = (try app(.foreground), try app(.foreground), try app(.background))
+    let (lock, stop, ended, raised) = (Lock(kind), Flag(), Record<Bool>(), Record<Bool>())
+    let cpus = Topology().cpuCount
+    for _ in 0..<2 * cpus {
+      try hogs.submit {
+        while !stop.isUp { spinCPU(milliseconds: 1) }
+        ended.add(true)
+      }
+    }
+    try back.submit {
+      while !stop.isUp {
+        lock.hold {
+          spinCPU(milliseconds: 2)
+          if sched_getscheduler(0) != schedIdle { raised.add(true) }
+        }
+      }
+      // No longer than it is waited for.
+      if spin({ sched_getscheduler(0) == schedIdle }) { ended.add(true) }
+    }
+    let isSeen: @Sendable () -> Bool = { [self] in
+      let now = counts(engine)
+      return now.inversions > 2 && (mayRaise ? now.raised > 2 && raised.count > 0 : now.cleared > 0)
+    }
+    try await eventually("an inversion is seen and resolved") {
+      let waited = Record<Bool>()
+      try front.submit {
+        lock.hold {}
+        waited.add(true)
+      }
+      _ = await waited.reaching(1)
+      return isSeen()
+    }
+    let found = counts(engine)
+    #expect(mayRaise ? found.cleared == 0 : found.raised == 0 && raised.count == 0)
+    stop.raise()
+    _ = await ended.reaching(2 * cpus + 1)
+    #expect(engine.beginDraining())
+    let stuck = await withCheckedContinuation { engine.monitor.post(.shutDown(within: .seconds(60), $0)) }
+    #expect(stuck.isEmpty)
+  }
+
+  // R-CPU-01
+  /// Threads that nobody knows, and jobs that wait elsewhere, are none of its business.
+  @Test func othersLocksAndOtherWaitsAreNoInversion() async throws {
+    let scheduler = try makeScheduler(workers: 2)
+    let front = try scheduler.makeApp(named: "front")
+    let (lock, held, mayEnd) = (NSLock(), Record<Bool>(), Flag())
+    let thread = Thread {
+      lock.lock()
+      held.add(true)
+      while !mayEnd.isUp { usleep(1000) }
+      lock.unlock()
+    }
+    thread.start()
+    _ = await held.reaching(1)
+    let ended = Record<Bool>()
+    let gate = DispatchSemaphore(value: 0)
+    try front.submit {
+      lock.lock()
+      lock.unlock()
+      ended.add(true)
+    }
+    try front.submit {
+      gate.wait()
+      ended.add(true)
+    }
+    // Some looks.
+    try await Task.sleep(for: .milliseconds(100))
+    mayEnd.raise()
+    gate.signal()
+    _ = await ended.reaching(2)
+    let statistics = await scheduler.statistics()
+    #expect(
+      statistics.lockInversions == 0 && statistics.lockHoldersRaised == 0 && statistics.cpusCleared == 0)
+    try await scheduler.shutdown()
+  }
+}
