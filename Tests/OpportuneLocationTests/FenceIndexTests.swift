@@ -162,7 +162,7 @@ import Testing
       let fix = try fix(here, deviation: deviation, at: Double(second) * 60)
       let told = Set(together.update(fix).map { "\($0.fence) \($0.kind)" })
       var expected: Set<String> = []
-      var nearest = RegionMonitor.horizon
+      var nearest = Neighbourhood.horizon
       for id in alone.keys {
         for crossing in alone[id]?.monitor.update(fix) ?? [] { expected.insert("\(id) \(crossing.kind)") }
         nearest = min(nearest, alone[id]?.monitor.nearestBorder() ?? nearest)
